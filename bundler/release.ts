@@ -1,0 +1,67 @@
+// What a build leaves behind, as data: `Bundle` names things as the project does, `Release` adds where each
+// thing's storage lies. `release.json` in a release's directory is a `Release`.
+
+/** A module of a Worker. `path` is relative to the release's directory; `name` is what `import` resolves to. */
+export interface Module {
+  name: string;
+  type: 'esm' | 'commonjs' | 'text' | 'data' | 'wasm' | 'json';
+  path: string;
+}
+
+/** Static assets, served by workerd itself. `directory` is relative to the release's directory. */
+export interface Assets {
+  directory: string;
+  /** The name of the Worker's binding to the assets, if it asked for one. */
+  binding: string | null;
+  notFoundHandling: 'none' | '404-page' | 'single-page-application';
+  htmlHandling: 'auto-trailing-slash' | 'force-trailing-slash' | 'drop-trailing-slash' | 'none';
+  /** `true`: the Worker answers first, always. A list: path patterns for which it does (`!` excludes). */
+  runWorkerFirst: boolean | string[];
+}
+
+/** One step of a Wrangler `migrations` list, in the project's own words. */
+export interface ClassMigration {
+  tag: string;
+  newClasses: string[];
+  newSqliteClasses: string[];
+  renamedClasses: { from: string; to: string }[];
+  deletedClasses: string[];
+}
+
+/** One D1 migration file: `name` as recorded in `d1_migrations`, `path` relative to the release's directory. */
+export interface DatabaseMigration {
+  name: string;
+  path: string;
+}
+
+/** A project, bundled. Everything it refers to by path lies in the directory it was bundled into. */
+export interface Bundle {
+  /** `null` for a static site without a Worker. The first module is the entry. */
+  worker: { modules: Module[]; compatibilityDate: string; compatibilityFlags: string[] } | null;
+  vars: Record<string, unknown>;
+  assets: Assets | null;
+  /** Durable Object bindings. Classes are named by `className` and exported by the entry module. */
+  durableObjects: { binding: string; className: string }[];
+  classMigrations: ClassMigration[];
+  /** `key` is the database's stable name: `database_id`, else `database_name`, else the binding. */
+  databases: { binding: string; key: string; migrations: DatabaseMigration[] }[];
+  /** `key` is the namespace's stable name: `id`, else the binding. */
+  namespaces: { binding: string; key: string }[];
+}
+
+/** A bundle whose storage is resolved. Immutable once written; starting it reads nothing else. */
+export interface Release {
+  format: 1;
+  deployId: string;
+  sha: string;
+  worker: Bundle['worker'];
+  vars: Record<string, unknown>;
+  assets: Assets | null;
+  /** Every Durable Object class that keeps storage. `storageId` is workerd's `uniqueKey`. */
+  classes: { className: string; storageId: string; sql: boolean }[];
+  durableObjects: { binding: string; className: string }[];
+  /** `storageId` is the database's name inside the D1 service. */
+  databases: { binding: string; storageId: string; migrations: DatabaseMigration[] }[];
+  /** `storageId` is the namespace's name inside the KV service. */
+  namespaces: { binding: string; storageId: string }[];
+}

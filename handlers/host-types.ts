@@ -1,0 +1,69 @@
+// What crosses the HOST binding and comes back through `POST /internal/host-events`. Types only: the host imports
+// them too.
+
+/** The whole wanted state of one app. Every transition sends all of it; the host refuses an older `generation`. */
+export interface WantedApp {
+  id: string;
+  slug: string;
+  /** Raised on every transition. One counter for all apps, so that an older D1 shows. */
+  generation: number;
+  desired_state: 'running' | 'stopped';
+  asleep: boolean;
+  /** Custom hostnames, lower case, besides `<slug>.<base domain>`. */
+  hostnames: string[];
+  /** Variables for install and build. */
+  env: Record<string, string>;
+}
+
+/** What the host's process of an app is doing. `idle`: nothing to run, or hibernated. */
+export type ProcessState = 'none' | 'starting' | 'running' | 'idle' | 'stopped' | 'crashed';
+
+/** The host's facts about one app. */
+export interface ObservedApp {
+  id: string;
+  generation: number;
+  process_state: ProcessState;
+  live_deploy_id: string | null;
+  /** When the live release went live, ISO 8601. */
+  deployed_at: string | null;
+  last_error: string | null;
+}
+
+export type DeployStatus = 'queued' | 'building' | 'live' | 'failed' | 'superseded';
+export type DeployTrigger = 'push' | 'rollback' | 'commit';
+
+/** One step of a deploy, in the order run. */
+export interface DeployStep {
+  name: 'checkout' | 'install' | 'build' | 'bundle' | 'release' | 'start';
+  status: 'running' | 'done' | 'failed' | 'skipped';
+  duration_ms: number | null;
+}
+
+/** A deploy as the host knows it. Every change of it is told whole. */
+export interface DeployFact {
+  id: string;
+  app_id: string;
+  sha: string;
+  ref: string;
+  message: string;
+  author: string;
+  trigger: DeployTrigger;
+  status: DeployStatus;
+  steps: DeployStep[];
+  error: string | null;
+  created_at: string;
+  started_at: string | null;
+  finished_at: string | null;
+}
+
+/** A fact of the host, told through its outbox and applied once by `seq`. */
+export type HostEvent = { seq: number; at: string } & (
+  | { type: 'deploy'; deploy: DeployFact }
+  | { type: 'app'; app: ObservedApp }
+);
+
+/** `POST /internal/host-events`. `outbox` names the host's database: its `seq` starts again only with a new name. */
+export interface HostEvents {
+  outbox: string;
+  events: HostEvent[];
+}
