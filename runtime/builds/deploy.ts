@@ -1,0 +1,167 @@
+// One deploy: builds a commit, makes its release the live one, and keeps its row and its log true meanwhile.
+import { EventEmitter } from 'node:events';
+import { mkdirSync, rmSync } from 'node:fs';
+import { dirname } from 'node:path';
+import type { Writable } from 'node:stream';
+import type { DeployFact, ObservedApp } from '../../handlers/host-types.ts';
+import { log, reason } from '../log.ts';
+import type { StorageNames } from '../storage/names.ts';
+import { build } from './build.ts';
+import { DeployLog } from './log.ts';
+import type { DeployQueueOptions } from './queue.ts';
+
+/** The kept log is written to the database at most so often. */
+const LOG_SAVE_MS = 100;
+const INTERRUPTED = 'interrupted: the host was stopped; push again or roll back';
+
+export class Deploy {
+  readonly #options: DeployQueueOptions;
+  readonly #log: DeployLog;
+  readonly #events = new EventEmitter<{ line: [string]; end: [] }>();
+  readonly #abort = new AbortController();
+  #fact: DeployFact;
+  #saving: NodeJS.Timeout | null = null;
+
+  constructor(options: DeployQueueOptions, fact: DeployFact) {
+    this.#options = options;
+    this.#fact = fact;
+    this.#events.setMaxListeners(0);
+    this.#log = new DeployLog({
+      onLine: (line) => {
+        this.#events.emit('line', line);
+        this.#saving ??= setTimeout(() => this.#saveLog(), LOG_SAVE_MS);
+      },
+      onSteps: (steps) => this.#tell({ steps }),
+    });
+    this.#tell({});
+  }
+
+  /** The deploy as recorded. */
+  get fact(): Readonly<DeployFact> {
+    return this.#fact;
+  }
+
+  get #ended(): boolean {
+    return this.#fact.finished_at !== null;
+  }
+
+  /** Ends it before its turn came: a newer push makes it pointless. */
+  supersede(by: string): void {
+    this.#log.line(`superseded by deploy ${by}`);
+    this.#end('superseded', null);
+  }
+
+  /** Ends it because the host stops. A release that already serves stays live. */
+  interrupt(): void {
+    this.#abort.abort(new Error(INTERRUPTED));
+    if (this.#fact.status === 'queued') this.#end('failed', INTERRUPTED);
+  }
+
+  /** Builds and releases. Resolves when the row says how it ended; a failure of the project is no rejection. */
+  async run(): Promise<void> {
+    const { paths } = this.#options;
+    const { id, app_id } = this.#fact;
+    this.#tell({ status: 'building', started_at: new Date().toISOString() });
+    try {
+      const storage = await this.#build();
+      this.#abort.signal.throwIfAborted();
+      await this.#log.step('start', 'replacing the release that serves', () => this.#release(storage));
+      this.#end('live', null);
+    } catch (error) {
+      const message = this.#abort.signal.aborted ? INTERRUPTED : reason(error);
+      this.#log.line(`deploy failed: ${message}`);
+      if (this.#fact.status !== 'live') rmSync(paths.release(app_id, id), { recursive: true, force: true });
+      this.#end(this.#fact.status === 'live' ? 'live' : 'failed', message);
+    } finally {
+      rmSync(paths.build(id), { recursive: true, force: true });
+    }
+  }
+
+  /** Writes its log to `output`, from the first line to the last, then `last()`, and ends it. */
+  follow(output: Writable, last: (deploy: DeployFact) => Promise<string>): void {
+    output.on('error', () => this.#events.off('line', write));
+    const write = (line: string) => {
+      output.write(`${line}\n`);
+    };
+    const end = () => {
+      this.#events.off('line', write);
+      last(this.#fact).then(
+        (text) => output.end(text),
+        () => output.end(),
+      );
+    };
+    if (this.#log.text !== '') output.write(this.#log.text);
+    if (this.#ended) end();
+    else this.#events.on('line', write).once('end', end);
+  }
+
+  async #build(): Promise<StorageNames> {
+    const { store, paths, apps, limits } = this.#options;
+    const { id, app_id, sha } = this.#fact;
+    const app = apps.get(app_id);
+    if (!app) throw new Error('the app was deleted');
+    mkdirSync(paths.build(id), { recursive: true, mode: 0o700 });
+    mkdirSync(dirname(paths.release(app_id, id)), { recursive: true, mode: 0o700 });
+    const { storage } = await build({
+      deployId: id,
+      appId: app_id,
+      sha,
+      repository: paths.repository(app_id),
+      scratch: paths.build(id),
+      releaseDirectory: paths.release(app_id, id),
+      cacheDirectory: paths.cache(app_id),
+      env: app.wanted.env,
+      storage: store.apps.storageNames(app_id),
+      liveReleaseDirectory: app.liveDeployId === null ? null : paths.release(app_id, app.liveDeployId),
+      limits,
+      log: this.#log,
+      signal: this.#abort.signal,
+    });
+    return storage;
+  }
+
+  async #release(storage: StorageNames): Promise<void> {
+    const { store, apps } = this.#options;
+    const { id, app_id } = this.#fact;
+    await apps.release(app_id, id, {
+      log: (line) => this.#log.line(line),
+      commit: (at: string, app: ObservedApp) => {
+        store.transaction(() => {
+          store.apps.setLive(app_id, id, at, storage);
+          this.#save({ status: 'live' });
+          store.outbox.add({ type: 'app', app });
+        });
+      },
+    });
+  }
+
+  #end(status: DeployFact['status'], error: string | null): void {
+    this.#saveLog();
+    this.#tell({ status, error, steps: this.#log.steps, finished_at: new Date().toISOString() });
+    this.#events.emit('end');
+    log(status === 'failed' ? 'warn' : 'info', 'deploy ended', {
+      deploy: this.#fact.id,
+      app: this.#fact.app_id,
+      status,
+      error: error ?? undefined,
+    });
+  }
+
+  /** Records a change and tells the control plane. */
+  #tell(change: Partial<DeployFact>): void {
+    this.#options.store.transaction(() => this.#save(change));
+    this.#options.onFacts();
+  }
+
+  #save(change: Partial<DeployFact>): void {
+    this.#fact = { ...this.#fact, ...change };
+    this.#options.store.deploys.save(this.#fact);
+    this.#options.store.outbox.add({ type: 'deploy', deploy: this.#fact });
+  }
+
+  #saveLog(): void {
+    if (this.#saving) clearTimeout(this.#saving);
+    this.#saving = null;
+    this.#options.store.deploys.saveLog(this.#fact.id, this.#log.text);
+  }
+}

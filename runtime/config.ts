@@ -1,0 +1,146 @@
+// Every setting, declared once: name, default, meaning, and how its text is read. The README's table is checked
+// against this list.
+import { resolve } from 'node:path';
+import { z } from 'zod';
+
+/** workerd's Unix socket paths may have 107 bytes; this leaves room for `/run/<app id>/<socket>`. */
+const DATA_DIRECTORY_MAX = 70;
+
+const integer = (min: number, max: number) =>
+  z
+    .string()
+    .regex(/^\d+$/, 'must be a whole number')
+    .transform(Number)
+    .refine((n) => n >= min && n <= max, `must be from ${min} to ${max}`);
+const port = integer(0, 65_535);
+const domain = z
+  .string()
+  .max(200, 'must have at most 200 characters')
+  .regex(
+    /^(?!-)[a-z0-9-]+(\.(?!-)[a-z0-9-]+)*$/,
+    'must be a host name in lower case, without scheme, port or dot at the end',
+  );
+const origin = z.union([
+  z.literal(''),
+  z
+    .string()
+    .refine(
+      (text) => /^https?:\/\/[^/?#@]+$/.test(text) && URL.canParse(text),
+      'must be like https://example.com or http://example.com:8000, without a path',
+    ),
+]);
+
+interface Setting {
+  default: string;
+  meaning: string;
+  schema: z.ZodType<unknown, string>;
+}
+
+export const settings = {
+  RUNNER_PORT: {
+    default: '8080',
+    meaning: 'Port of the API, on loopback. 0 picks a free one.',
+    schema: port,
+  },
+  RUNNER_EDGE_PORT: {
+    default: '8787',
+    meaning:
+      'Port of the edge, where apps answer. On loopback while the base domain is `localhost`. 0 picks a free one.',
+    schema: port,
+  },
+  RUNNER_DATA_DIR: {
+    default: '.cellar',
+    meaning: `Directory of all state; one host at a time. Its full path has at most ${DATA_DIRECTORY_MAX} bytes.`,
+    schema: z
+      .string()
+      .min(1, 'must not be empty')
+      .transform((path) => resolve(path))
+      .refine(
+        (path) => Buffer.byteLength(path) <= DATA_DIRECTORY_MAX,
+        `must resolve to at most ${DATA_DIRECTORY_MAX} bytes, because Unix sockets lie below it; name a shorter directory`,
+      ),
+  },
+  RUNNER_BASE_DOMAIN: {
+    default: 'localhost',
+    meaning: 'Apps answer at `<slug>.<base>`, the API at `api.<base>`, git at `git.<base>`.',
+    schema: domain,
+  },
+  RUNNER_PUBLIC_ORIGIN: {
+    default: '',
+    meaning:
+      'Scheme and port of printed URLs when another proxy stands in front, such as `https://example.com`. Empty: http and the edge port.',
+    schema: origin,
+  },
+  RUNNER_TOKEN: {
+    default: '',
+    meaning:
+      'Bearer token of the API, at least 16 characters. Empty on `localhost`: made at first boot, kept in `<data>/token`.',
+    schema: z.union([
+      z.literal(''),
+      z
+        .string()
+        .regex(
+          /^[\x21-\x7e]{16,256}$/,
+          'must have 16 to 256 printable characters without spaces; `openssl rand -hex 32` makes one',
+        ),
+    ]),
+  },
+  RUNNER_UI_URL: {
+    default: '',
+    meaning:
+      'Origin of an outside control UI that answers `/internal/git-auth`. Empty: Cellar answers it itself.',
+    schema: origin,
+  },
+  RUNNER_MAX_APPS_PER_USER: {
+    default: '10',
+    meaning: 'Apps that one account may own.',
+    schema: integer(0, 1_000_000),
+  },
+  RUNNER_BUILD_MAX_MB: {
+    default: '2048',
+    meaning: 'A build whose worktree is larger, in MiB, is refused.',
+    schema: integer(1, 1_048_576),
+  },
+  RUNNER_BUILD_TIMEOUT_S: {
+    default: '300',
+    meaning: 'Each install and build step is ended after this many seconds.',
+    schema: integer(1, 86_400),
+  },
+} as const satisfies Record<string, Setting>;
+
+/** All settings, read. Sizes and times keep the unit of their name. */
+export type Config = { [Name in keyof typeof settings]: z.output<(typeof settings)[Name]['schema']> };
+
+/** A setting that cannot be used. The message has one line for each, so that all can be mended at once. */
+export class ConfigError extends Error {}
+
+/**
+ * Reads the settings from `environment`. An empty text means the default.
+ * @throws {ConfigError} naming every bad setting, and secrets missing off `localhost`
+ */
+export function readConfig(environment: Record<string, string | undefined>): Config {
+  const config: Record<string, unknown> = {};
+  const problems: string[] = [];
+  for (const [name, setting] of Object.entries(settings)) {
+    const result = setting.schema.safeParse(environment[name] || setting.default);
+    if (result.success) config[name] = result.data;
+    else problems.push(`${name} ${result.error.issues[0]!.message}`);
+  }
+  if (!isLocal(String(config.RUNNER_BASE_DOMAIN)) && config.RUNNER_TOKEN === '') {
+    problems.push(
+      'RUNNER_TOKEN must be set when RUNNER_BASE_DOMAIN is not localhost; `openssl rand -hex 32` makes one',
+    );
+  }
+  if (problems.length > 0) throw new ConfigError(problems.join('\n'));
+  return config as Config;
+}
+
+/** Names that look like settings and are none: misspelt, or of another version. */
+export function unknownSettings(environment: Record<string, string | undefined>): string[] {
+  return Object.keys(environment).filter((name) => /^(RUNNER|SERVICE)_/.test(name) && !(name in settings));
+}
+
+/** Whether a base domain names this machine only. */
+export function isLocal(baseDomain: string): boolean {
+  return baseDomain === 'localhost' || baseDomain.endsWith('.localhost');
+}

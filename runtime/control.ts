@@ -1,0 +1,187 @@
+// The control plane: the handlers in workerd under Miniflare, probed, and restarted when they hang.
+import { readFileSync } from 'node:fs';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Miniflare } from 'miniflare';
+import { bundleHandlers } from '../bundler/handlers.ts';
+import type { Admission, Backend } from './edge/backend.ts';
+import { Upstream } from './edge/upstream.ts';
+import { log, reason } from './log.ts';
+
+const PROBE_EVERY_MS = 5_000;
+const PROBE_DEADLINE_MS = 5_000;
+/** So many probes in a row without an answer: it hangs. */
+const PROBES_MISSED_LIMIT = 3;
+const CALL_DEADLINE_MS = 60_000;
+
+/** What the handlers are given. */
+export interface ControlOptions {
+  /** Directory of its D1 database, Durable Objects and bucket. */
+  directory: string;
+  /** Text bindings, by name; asked at the start, when the ports are known. */
+  variables: () => Record<string, string>;
+  /** Proves the host to the control plane; new at each boot. */
+  secret: string;
+  /** Serves the HOST binding. */
+  host: (request: IncomingMessage, response: ServerResponse) => void;
+}
+
+/** An answer of the control plane that says no. */
+export class ControlError extends Error {
+  readonly status: number;
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** The control plane as something that the gateway sends requests to and the host calls. */
+export class Control implements Backend {
+  readonly site = 'control';
+  readonly #options: ControlOptions;
+  #miniflare: Miniflare | null = null;
+  #origin = '';
+  #upstream: Upstream | null = null;
+  #up = Promise.withResolvers<void>();
+  #probe: NodeJS.Timeout | null = null;
+  #missed = 0;
+  #stopping = false;
+
+  constructor(options: ControlOptions) {
+    this.#options = options;
+  }
+
+  /** Whether it answered when it was last asked. */
+  get answers(): boolean {
+    return this.#upstream !== null && this.#missed === 0;
+  }
+
+  admit(): Admission {
+    if (this.#upstream !== null) return { kind: 'forward', upstream: this.#upstream };
+    return { kind: 'hold', ready: this.#up.promise };
+  }
+
+  /** Bundles the handlers and starts them. Requests that come before are held. */
+  async start(): Promise<void> {
+    // Importing Miniflare takes over half a second, so the apps are serving before anyone gets here.
+    const [script, { Miniflare, Log, LogLevel }] = await Promise.all([bundleHandlers(), import('miniflare')]);
+    if (this.#stopping) return;
+    this.#miniflare = new Miniflare({
+      host: '127.0.0.1',
+      port: 0,
+      cf: false,
+      telemetry: { enabled: false },
+      log: new Log(LogLevel.WARN),
+      logRequests: false,
+      handleStructuredLogs: ({ level, message }) =>
+        log(level === 'error' ? 'error' : 'info', `control: ${message}`),
+      resourcePersistencePath: this.#options.directory,
+      unsafeHandleRuntimeRestart: () => this.#connect(),
+      workers: [
+        {
+          config: {
+            name: 'control',
+            compatibilityDate: '2026-10-01',
+            manifest: {
+              mainModule: 'index.js',
+              modulesRoot: '/',
+              modules: { 'index.js': { type: 'esm', contents: script } },
+            },
+            env: {
+              DB: { type: 'd1', id: 'control' },
+              BUCKET: { type: 'r2', name: 'control' },
+              APP: { type: 'durable-object', worker: 'control', exportName: 'AppObject' },
+              HOST: { type: 'node-handler', handler: this.#options.host },
+              HOST_SECRET: { type: 'text', value: this.#options.secret },
+              ...textBindings(this.#options.variables()),
+            },
+            exports: { AppObject: { type: 'durable-object', storage: 'sqlite' } },
+          },
+          // Miniflare's own entry costs two thirds of the throughput.
+          dev: { rootPath: '/', unsafeDirectSockets: [{ host: '127.0.0.1', port: 0 }] },
+        },
+      ],
+    });
+    await this.#miniflare.ready;
+    await this.#connect();
+    this.#probe = setInterval(() => void this.#check(), PROBE_EVERY_MS);
+  }
+
+  /**
+   * Calls one of its internal routes.
+   * @returns the answer's JSON, undefined for an empty one
+   * @throws {ControlError} when it refuses; {Error} when it does not answer in time
+   */
+  async call(path: string, body: unknown): Promise<unknown> {
+    const response = await fetch(this.#origin + path, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-cellar-secret': this.#options.secret },
+      body: JSON.stringify(body),
+      signal: AbortSignal.timeout(CALL_DEADLINE_MS),
+    });
+    const text = await response.text();
+    if (!response.ok)
+      throw new ControlError(response.status, `${path} answered ${response.status}: ${text.slice(0, 500)}`);
+    return text === '' ? undefined : JSON.parse(text);
+  }
+
+  /** Ends it. Drain the gateway first. */
+  async stop(): Promise<void> {
+    this.#stopping = true;
+    if (this.#probe) clearInterval(this.#probe);
+    this.#upstream?.destroy();
+    await this.#miniflare?.dispose();
+  }
+
+  async #connect(): Promise<void> {
+    const origin = (await this.#miniflare!.unsafeGetDirectURL()).origin;
+    if (this.#upstream !== null && origin === this.#origin) return;
+    this.#origin = origin;
+    this.#upstream?.destroy();
+    this.#upstream = new Upstream({ origin });
+    this.#up.resolve();
+  }
+
+  async #check(): Promise<void> {
+    try {
+      const response = await fetch(`${this.#origin}/internal/probe`, {
+        signal: AbortSignal.timeout(PROBE_DEADLINE_MS),
+      });
+      await response.arrayBuffer();
+      this.#missed = 0;
+    } catch (error) {
+      if (this.#stopping) return;
+      this.#missed++;
+      log('warn', 'the control plane did not answer', { missed: this.#missed, error: reason(error) });
+      if (this.#missed % PROBES_MISSED_LIMIT === 0) this.#restart();
+    }
+  }
+
+  /** Miniflare starts a new one when its workerd has died. */
+  #restart(): void {
+    const pid = runtimePid();
+    log('error', 'the control plane hangs; restarting it', { pid });
+    if (pid !== null) process.kill(pid, 'SIGKILL');
+  }
+}
+
+function textBindings(variables: Record<string, string>): Record<string, { type: 'text'; value: string }> {
+  return Object.fromEntries(
+    Object.entries(variables).map(([name, value]) => [name, { type: 'text', value }]),
+  );
+}
+
+/** The pid of Miniflare's workerd, which it does not tell: of this process's children, the one fed a binary config on stdin. */
+export function runtimePid(): number | null {
+  const children = readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, 'utf8')
+    .trim()
+    .split(' ');
+  for (const child of children) {
+    try {
+      const words = readFileSync(`/proc/${child}/cmdline`, 'utf8').split('\0');
+      if (words[0]!.endsWith('workerd') && words.includes('--binary')) return Number(child);
+    } catch {
+      // It has gone since.
+    }
+  }
+  return null;
+}

@@ -1,0 +1,100 @@
+// The data directory: its layout, its lock, and the secrets kept in it.
+import { randomBytes } from 'node:crypto';
+import {
+  closeSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
+import Database from 'better-sqlite3';
+
+/** The directories and files of a data directory, as absolute paths. */
+export function layout(root: string) {
+  return {
+    root,
+    lock: join(root, 'host.lock'),
+    pid: join(root, 'host.pid'),
+    token: join(root, 'token'),
+    apiKey: join(root, 'api-key'),
+    database: join(root, 'host.sqlite'),
+    control: join(root, 'control'),
+    hooks: join(root, 'hooks'),
+    repository: (appId: string) => join(root, 'repos', `${appId}.git`),
+    releases: (appId: string) => join(root, 'releases', appId),
+    release: (appId: string, deployId: string) => join(root, 'releases', appId, deployId),
+    data: (appId: string) => join(root, 'data', appId),
+    run: (appId: string) => join(root, 'run', appId),
+    cache: (appId: string) => join(root, 'caches', appId),
+    builds: join(root, 'builds'),
+    build: (deployId: string) => join(root, 'builds', deployId),
+    trash: join(root, 'trash'),
+  };
+}
+export type Layout = ReturnType<typeof layout>;
+
+/**
+ * Makes the directory (mode 0700) and claims it for this process until the returned function is called or the
+ * process ends. The claim is a SQLite lock, which the kernel lets go with its owner: no stale one can be left.
+ * @throws {Error} naming the owner when another host has it
+ */
+export function claim(paths: Layout): () => void {
+  mkdirSync(paths.root, { recursive: true, mode: 0o700 });
+  const lock = new Database(paths.lock, { timeout: 0 });
+  try {
+    lock.exec('BEGIN EXCLUSIVE');
+  } catch (error) {
+    lock.close();
+    if ((error as { code?: string }).code !== 'SQLITE_BUSY') throw error;
+    throw new Error(`${paths.root} belongs to another host, process ${ownerOf(paths)}; stop it first`);
+  }
+  writeAtomic(paths.pid, `${process.pid}\n`);
+  return () => {
+    rmSync(paths.pid, { force: true });
+    lock.close();
+  };
+}
+
+function ownerOf(paths: Layout): string {
+  try {
+    return readFileSync(paths.pid, 'utf8').trim();
+  } catch {
+    return 'unknown';
+  }
+}
+
+/** The secret kept in `path`, made (256 bits, with `prefix`) when there is none. Mode 0600. */
+export function keptSecret(path: string, prefix = ''): string {
+  try {
+    const kept = readFileSync(path, 'utf8').trim();
+    if (kept !== '') return kept;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+  }
+  const made = prefix + randomBytes(32).toString('base64url');
+  writeAtomic(path, `${made}\n`);
+  return made;
+}
+
+/** Writes a file whole or not at all, also through a power cut. */
+export function writeAtomic(path: string, content: string, mode = 0o600): void {
+  const beside = `${path}.new`;
+  const file = openSync(beside, 'w', mode);
+  try {
+    writeSync(file, content);
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+  renameSync(beside, path);
+  const directory = openSync(dirname(path), 'r');
+  try {
+    fsyncSync(directory);
+  } finally {
+    closeSync(directory);
+  }
+}

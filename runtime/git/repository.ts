@@ -1,0 +1,62 @@
+// The bare repository of an app.
+
+import { execFile } from 'node:child_process';
+import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { gitEnvironment } from './environment.ts';
+
+const execute = promisify(execFile);
+
+/** The branch whose pushes deploy. */
+export const DEPLOY_REF = 'refs/heads/main';
+
+/**
+ * Makes an empty bare repository, or leaves the one that is there.
+ * @param path of the repository; its parent is made
+ */
+export async function createRepository(path: string): Promise<void> {
+  if (existsSync(path)) return;
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  const beside = `${path}.new`;
+  rmSync(beside, { recursive: true, force: true });
+  await execute('git', ['init', '--quiet', '--bare', '--initial-branch=main', '--template=', beside], {
+    env: gitEnvironment(),
+    timeout: 30_000,
+  });
+  renameSync(beside, path);
+}
+
+/** One commit's author and subject line, as a deploy shows them. */
+export async function describeCommit(
+  repository: string,
+  sha: string,
+): Promise<{ message: string; author: string }> {
+  const { stdout } = await execute(
+    'git',
+    [
+      '--git-dir',
+      repository,
+      'show',
+      '--no-patch',
+      '--no-show-signature',
+      '--format=%an <%ae>%n%s',
+      sha,
+      '--',
+    ],
+    { env: gitEnvironment(), timeout: 30_000, maxBuffer: 4 * 1024 * 1024 },
+  );
+  const [author = '', message = ''] = stdout.split('\n');
+  return { author: author.slice(0, 300), message: message.slice(0, 300) };
+}
+
+/**
+ * Writes the hooks that all repositories share. `post-receive` hands the pushed refs to the host over descriptor 3,
+ * which the host opened for this push alone, and prints what comes back: that is how a pusher sees the deploy.
+ */
+export function writeHooks(directory: string): void {
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  const beside = join(directory, 'post-receive.new');
+  writeFileSync(beside, '#!/bin/sh\ncat >&3 && echo >&3 && exec cat <&3\n', { mode: 0o700 });
+  renameSync(beside, join(directory, 'post-receive'));
+}

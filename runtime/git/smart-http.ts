@@ -1,0 +1,152 @@
+// Git's smart HTTP protocol, by git's own CGI program. Packs pass through as streams.
+import { spawn } from 'node:child_process';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Duplex, Readable } from 'node:stream';
+import { log } from '../log.ts';
+import { gitEnvironment } from './environment.ts';
+
+/** No byte in either direction for this long ends the exchange. A quiet build step may take up to its own limit. */
+const IDLE_MS = 15 * 60_000;
+const HEAD_LIMIT_BYTES = 16_384;
+
+/** One request, already allowed by the control plane. */
+export interface GitRequest {
+  repository: string;
+  hooks: string;
+  /** `info/refs`, `git-upload-pack` or `git-receive-pack`. */
+  service: string;
+  /** The query, without `?`. */
+  query: string;
+  /** Called by a push with its ref updates (`<old> <new> <ref>` each); what it writes to `output` the pusher sees. */
+  onPush: (updates: RefUpdate[], output: Duplex) => void;
+}
+
+/** One updated ref of a push. An all-zero sha stands for "none". */
+export interface RefUpdate {
+  before: string;
+  after: string;
+  ref: string;
+}
+
+/** Answers one git request by running `git http-backend` on it. */
+export function serveGit(git: GitRequest, request: IncomingMessage, response: ServerResponse): void {
+  const child = spawn('git', ['http-backend'], {
+    env: {
+      ...gitEnvironment({ 'core.hooksPath': git.hooks, 'http.receivepack': 'true' }),
+      ...cgi(git, request),
+    },
+    stdio: ['pipe', 'pipe', 'pipe', 'pipe'],
+    detached: true,
+  });
+  const end = () => {
+    try {
+      process.kill(-child.pid!, 'SIGTERM');
+    } catch {
+      // It has gone already.
+    }
+  };
+  const fail = (error: Error) => {
+    log('error', 'git failed', { repository: git.repository, service: git.service, error: error.message });
+    if (!response.headersSent) response.writeHead(500).end();
+    else response.destroy();
+  };
+  child.on('error', fail);
+
+  let idle = setTimeout(end, IDLE_MS);
+  const alive = () => {
+    clearTimeout(idle);
+    idle = setTimeout(end, IDLE_MS);
+  };
+  let received = false;
+  request.on('data', alive);
+  request.on('end', () => {
+    received = true;
+  });
+  // Before the whole request came there is nothing to keep; after it, a push goes on without its pusher.
+  response.on('close', () => (received ? child.stdout.resume() : end()));
+  child.on('close', () => clearTimeout(idle));
+
+  request.pipe(child.stdin);
+  // git may answer before it has read everything.
+  child.stdin.on('error', () => request.resume());
+  collectErrors(child.stderr, git);
+  child.stdout.on('data', alive);
+  relayAnswer(child.stdout, response, fail);
+  awaitPush(child.stdio[3] as Duplex, git.onPush);
+}
+
+function cgi(git: GitRequest, request: IncomingMessage): Record<string, string> {
+  const variables: Record<string, string> = {
+    GIT_PROJECT_ROOT: git.repository,
+    GIT_HTTP_EXPORT_ALL: '1',
+    PATH_INFO: `/${git.service}`,
+    QUERY_STRING: git.query,
+    REQUEST_METHOD: request.method ?? 'GET',
+    REMOTE_USER: 'git',
+  };
+  const named = {
+    CONTENT_TYPE: request.headers['content-type'],
+    CONTENT_LENGTH: request.headers['content-length'],
+    HTTP_CONTENT_ENCODING: request.headers['content-encoding'],
+    GIT_PROTOCOL: request.headers['git-protocol'],
+  };
+  for (const [name, value] of Object.entries(named)) if (typeof value === 'string') variables[name] = value;
+  return variables;
+}
+
+/** Reads the CGI head, then pipes the body. */
+function relayAnswer(output: Readable, response: ServerResponse, fail: (error: Error) => void): void {
+  let head = Buffer.alloc(0);
+  const onData = (chunk: Buffer) => {
+    head = Buffer.concat([head, chunk]);
+    const end = head.indexOf('\r\n\r\n');
+    if (end < 0 && head.length < HEAD_LIMIT_BYTES) return;
+    output.off('data', onData);
+    output.off('end', onEnd);
+    if (end < 0) return fail(new Error('git http-backend sent no head'));
+    let status = 200;
+    for (const line of head.subarray(0, end).toString('latin1').split('\r\n')) {
+      const colon = line.indexOf(':');
+      const name = line.slice(0, colon).toLowerCase();
+      const value = line.slice(colon + 1).trim();
+      if (name === 'status') status = Number.parseInt(value, 10);
+      else response.setHeader(name, value);
+    }
+    response.writeHead(status);
+    response.write(head.subarray(end + 4));
+    output.pipe(response);
+  };
+  const onEnd = () => fail(new Error('git http-backend ended without an answer'));
+  output.on('data', onData);
+  output.on('end', onEnd);
+}
+
+/** Lines from the hook, up to an empty one, are the push's updates. A request without a push just ends. */
+function awaitPush(channel: Duplex, onPush: GitRequest['onPush']): void {
+  let text = '';
+  channel.on('error', () => channel.destroy());
+  channel.on('data', function read(chunk: Buffer) {
+    text += chunk.toString('utf8');
+    if (!text.endsWith('\n\n')) return;
+    channel.off('data', read);
+    const updates = text
+      .trim()
+      .split('\n')
+      .map((line) => {
+        const [before = '', after = '', ref = ''] = line.split(' ');
+        return { before, after, ref };
+      });
+    onPush(updates, channel);
+  });
+}
+
+function collectErrors(errors: Readable, git: GitRequest): void {
+  let text = '';
+  errors.on('data', (chunk: Buffer) => {
+    if (text.length < 4096) text += chunk.toString('utf8');
+  });
+  errors.on('end', () => {
+    if (text !== '')
+      log('warn', 'git said', { repository: git.repository, service: git.service, text: text.trim() });
+  });
+}

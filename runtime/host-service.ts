@@ -1,0 +1,162 @@
+// What the handlers may ask of the host: the HOST binding's other side. It carries out; it decides nothing.
+import { createHash, timingSafeEqual } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
+import type { WantedApp } from '../handlers/host-types.ts';
+import type { HostStore } from '../sqlite/host/index.ts';
+import { type Apps, StaleGeneration } from './apps.ts';
+import type { Layout } from './data-directory.ts';
+import { type RefUpdate, serveGit } from './git/smart-http.ts';
+import { log, reason } from './log.ts';
+
+const BODY_LIMIT_BYTES = 4 * 1024 * 1024;
+
+/** What the service needs of the rest of the host. */
+export interface HostServiceOptions {
+  secret: string;
+  store: HostStore;
+  paths: Layout;
+  apps: Apps;
+  /** Deploys what was pushed and writes the log to `output`, then ends it. */
+  onPush: (appId: string, updates: RefUpdate[], output: Duplex) => void;
+}
+
+interface Call {
+  request: IncomingMessage;
+  response: ServerResponse;
+  /** What the route's pattern caught, in order. */
+  words: string[];
+  query: URLSearchParams;
+}
+type Route = [method: string, path: RegExp, answer: (call: Call) => unknown];
+
+/** A refusal with its status; `code` tells the handlers which one. */
+class Refusal extends Error {
+  readonly status: number;
+  readonly code: string;
+  constructor(status: number, code: string, message: string) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+/** Makes the HOST binding's Node handler. Every request must carry the secret: the port is open to all of this machine. */
+export function hostService(
+  options: HostServiceOptions,
+): (request: IncomingMessage, response: ServerResponse) => void {
+  const routes = routesOf(options);
+  const expected = digest(`Bearer ${options.secret}`);
+
+  return (request, response) => {
+    const [path = '', search = ''] = (request.url ?? '').split('?', 2);
+    const found = routes.find(([method, pattern]) => method === request.method && pattern.test(path));
+    const authorized = timingSafeEqual(digest(request.headers.authorization ?? ''), expected);
+    const answer = async () => {
+      if (!authorized) throw new Refusal(401, 'unauthorized', 'the HOST secret is missing or wrong');
+      if (!found) throw new Refusal(404, 'route_not_found', `no ${request.method} ${path}`);
+      const words = path.match(found[1])!.slice(1);
+      return found[2]({ request, response, words, query: new URLSearchParams(search) });
+    };
+    answer().catch((error: unknown) => refuse(response, error));
+  };
+}
+
+function routesOf({ store, paths, apps, onPush }: HostServiceOptions): Route[] {
+  return [
+    [
+      'PUT',
+      /^\/apps\/([0-9a-z]{16})$/,
+      async ({ request, response, words }) => {
+        const wanted = (await readJson(request)) as WantedApp;
+        if (wanted.id !== words[0]) throw new Refusal(400, 'invalid_input', 'id differs from the path');
+        sendJson(response, await apps.apply(wanted));
+      },
+    ],
+    [
+      'DELETE',
+      /^\/apps\/([0-9a-z]{16})$/,
+      async ({ response, words, query }) => {
+        await apps.delete(words[0]!, Number(query.get('generation')));
+        response.writeHead(204).end();
+      },
+    ],
+    [
+      'GET',
+      /^\/apps$/,
+      ({ response }) =>
+        sendJson(response, {
+          outbox: store.outbox.name(),
+          highest_generation: store.apps.highestGeneration(),
+          items: apps.observeAll(),
+        }),
+    ],
+    [
+      'GET',
+      /^\/apps\/([0-9a-z]{16})\/deploys\/([0-9a-z]{16})\/log$/,
+      ({ response, words }) => {
+        const text = store.deploys.log(words[0]!, words[1]!);
+        if (text === undefined) throw new Refusal(404, 'deploy_not_found', 'no such deploy');
+        response.writeHead(200, { 'content-type': 'text/plain; charset=utf-8' }).end(text);
+      },
+    ],
+    [
+      'GET',
+      /^\/stats$/,
+      ({ response }) =>
+        sendJson(response, { apps: apps.observeAll().length, rss_bytes: process.memoryUsage.rss() }),
+    ],
+    ['GET', /^\/git\/([0-9a-z]{16})\/(info\/refs)$/, git],
+    ['POST', /^\/git\/([0-9a-z]{16})\/(git-upload-pack|git-receive-pack)$/, git],
+  ];
+
+  function git({ request, response, words, query }: Call): void {
+    const [appId, service] = words as [string, string];
+    if (!apps.get(appId)) throw new Refusal(404, 'app_not_found', 'no such app');
+    const repository = paths.repository(appId);
+    const push = (updates: RefUpdate[], output: Duplex) => onPush(appId, updates, output);
+    serveGit(
+      { repository, hooks: paths.hooks, service, query: query.toString(), onPush: push },
+      request,
+      response,
+    );
+  }
+}
+
+function refuse(response: ServerResponse, error: unknown): void {
+  const refusal =
+    error instanceof Refusal
+      ? error
+      : error instanceof StaleGeneration
+        ? new Refusal(409, 'stale_generation', error.message)
+        : new Refusal(500, 'internal_error', reason(error));
+  if (refusal.status >= 500) log('error', 'a host call failed', { error: refusal.message });
+  if (response.headersSent) {
+    response.destroy();
+    return;
+  }
+  const { status, code, message } = refusal;
+  response
+    .writeHead(status, { 'content-type': 'application/problem+json' })
+    .end(JSON.stringify({ type: 'about:blank', title: code, status, code, detail: message }));
+}
+
+async function readJson(request: IncomingMessage): Promise<unknown> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > BODY_LIMIT_BYTES)
+      throw new Refusal(413, 'body_too_large', `a body may have ${BODY_LIMIT_BYTES} bytes`);
+    chunks.push(chunk);
+  }
+  return JSON.parse(Buffer.concat(chunks).toString('utf8'));
+}
+
+function sendJson(response: ServerResponse, value: unknown): void {
+  response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(value));
+}
+
+function digest(text: string): Buffer {
+  return createHash('sha256').update(text).digest();
+}

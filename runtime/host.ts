@@ -1,0 +1,189 @@
+// The host: puts the parts together, in the order that lets apps serve first, and takes them apart again.
+import { randomBytes } from 'node:crypto';
+import { mkdirSync, rmSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import type { Duplex } from 'node:stream';
+import type { DeployFact, HostEvents } from '../handlers/host-types.ts';
+import { type HostStore, openHostStore } from '../sqlite/host/index.ts';
+import { type Addresses, addresses } from './addresses.ts';
+import { Apps } from './apps.ts';
+import { DeployQueue } from './builds/queue.ts';
+import { type Config, isLocal } from './config.ts';
+import { Control } from './control.ts';
+import { claim, keptSecret, type Layout, layout } from './data-directory.ts';
+import { Gateway } from './edge/gateway.ts';
+import { DEPLOY_REF, writeHooks } from './git/repository.ts';
+import type { RefUpdate } from './git/smart-http.ts';
+import { hostService } from './host-service.ts';
+import { log, reason } from './log.ts';
+import { Outbox } from './outbox.ts';
+import { sites } from './sites.ts';
+
+/** How long requests in flight may go on after a SIGTERM. */
+const DRAIN_MS = 10_000;
+const HOLD_TIMEOUT_MS = 60_000;
+const RECONCILE_EVERY_MS = 60_000;
+/** A push waits so long for its facts to reach the control plane. */
+const FLUSH_MS = 2_000;
+const NO_SHA = '0'.repeat(40);
+
+/** A running Cellar. */
+export class Host {
+  readonly config: Config;
+  readonly paths: Layout;
+  readonly #release: () => void;
+  readonly #store: HostStore;
+  readonly #apps: Apps;
+  readonly #queue: DeployQueue;
+  readonly #outbox: Outbox;
+  readonly #control: Control;
+  readonly #api: Gateway;
+  readonly #edge: Gateway;
+  readonly #secret = randomBytes(32).toString('base64url');
+  readonly #token: string;
+  #addresses: Addresses | null = null;
+  #reconcile: NodeJS.Timeout | null = null;
+  #reconciling: Promise<void> = Promise.resolve();
+  #closed: Promise<void> | null = null;
+
+  /**
+   * Claims the data directory and opens what is in it. Nothing runs yet.
+   * @throws {Error} when another host has the directory, or a newer Cellar wrote it
+   */
+  constructor(config: Config) {
+    this.config = config;
+    this.paths = layout(config.RUNNER_DATA_DIR);
+    this.#release = claim(this.paths);
+    this.#token = config.RUNNER_TOKEN || keptSecret(this.paths.token);
+    keptSecret(this.paths.apiKey, 'cellar_');
+    writeHooks(this.paths.hooks);
+    rmSync(this.paths.builds, { recursive: true, force: true });
+    mkdirSync(this.paths.builds, { mode: 0o700 });
+
+    this.#store = openHostStore(this.paths.database);
+    this.#outbox = new Outbox(this.#store.outbox, (events) => this.#deliver(events));
+    const onFacts = () => this.#outbox.notify();
+    const workerd = createRequire(import.meta.url)('workerd').default as string;
+    this.#apps = new Apps({
+      store: this.#store,
+      paths: this.paths,
+      workerd,
+      baseDomain: config.RUNNER_BASE_DOMAIN,
+      onFacts,
+    });
+    this.#queue = new DeployQueue({
+      store: this.#store,
+      paths: this.paths,
+      apps: this.#apps,
+      limits: {
+        stepTimeoutMs: config.RUNNER_BUILD_TIMEOUT_S * 1000,
+        worktreeMb: config.RUNNER_BUILD_MAX_MB,
+      },
+      onFacts,
+    });
+    this.#control = new Control({
+      directory: this.paths.control,
+      secret: this.#secret,
+      variables: () => this.#controlVariables(),
+      host: hostService({
+        secret: this.#secret,
+        store: this.#store,
+        paths: this.paths,
+        apps: this.#apps,
+        onPush: (appId, updates, output) => this.#push(appId, updates, output),
+      }),
+    });
+    const resolve = sites({
+      baseDomain: config.RUNNER_BASE_DOMAIN,
+      control: this.#control,
+      apps: this.#apps,
+      failing: () => this.#failing(),
+    });
+    this.#api = new Gateway({ resolve: resolve.api, holdTimeoutMs: HOLD_TIMEOUT_MS });
+    this.#edge = new Gateway({ resolve: resolve.edge, holdTimeoutMs: HOLD_TIMEOUT_MS });
+  }
+
+  /** Starts everything: apps and edge first, then the control plane. Resolves when all of it serves. */
+  async start(): Promise<Addresses> {
+    this.#queue.interruptUnfinished();
+    const { RUNNER_PORT, RUNNER_EDGE_PORT, RUNNER_BASE_DOMAIN } = this.config;
+    const edge = await this.#edge.listen(RUNNER_EDGE_PORT, isLocal(RUNNER_BASE_DOMAIN) ? '127.0.0.1' : '::');
+    const api = await this.#api.listen(RUNNER_PORT, '127.0.0.1');
+    this.#addresses = addresses(this.config, { api, edge });
+    await this.#apps.resume();
+    if (this.#closed) return this.#addresses;
+    await this.#control.start();
+    if (this.#closed) return this.#addresses;
+    await this.#control.call('/internal/boot', { api_key: keptSecret(this.paths.apiKey) });
+    this.#outbox.open();
+    await this.#reconcileNow();
+    this.#reconcile = setInterval(() => void this.#reconcileNow(), RECONCILE_EVERY_MS);
+    return this.#addresses;
+  }
+
+  /** Drains and ends everything. Calling it again waits for the same end. */
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  async #close(): Promise<void> {
+    if (this.#reconcile) clearInterval(this.#reconcile);
+    await this.#queue.close();
+    await Promise.all([this.#edge.close(DRAIN_MS), this.#api.close(DRAIN_MS)]);
+    await this.#apps.close();
+    await this.#reconciling;
+    await this.#outbox.stop();
+    await this.#control.stop();
+    this.#store.close();
+    this.#release();
+  }
+
+  #controlVariables(): Record<string, string> {
+    const { api, git, app } = this.#addresses!;
+    return {
+      RUNNER_TOKEN: this.#token,
+      PUBLIC_API_URL: api,
+      PUBLIC_GIT_URL: git,
+      PUBLIC_APP_URL: app,
+      BASE_DOMAIN: this.config.RUNNER_BASE_DOMAIN,
+      RUNNER_MAX_APPS_PER_USER: String(this.config.RUNNER_MAX_APPS_PER_USER),
+      RUNNER_UI_URL: this.config.RUNNER_UI_URL,
+    };
+  }
+
+  async #deliver(events: HostEvents): Promise<{ applied: number }> {
+    return (await this.#control.call('/internal/host-events', events)) as { applied: number };
+  }
+
+  #reconcileNow(): Promise<void> {
+    this.#reconciling = this.#control.call('/internal/reconcile', {}).then(
+      () => {},
+      (error: unknown) =>
+        log('warn', 'reconcile failed; it is tried again in a minute', { error: reason(error) }),
+    );
+    return this.#reconciling;
+  }
+
+  #failing(): string[] {
+    return this.#control.answers ? [] : ['control plane'];
+  }
+
+  #push(appId: string, updates: RefUpdate[], output: Duplex): void {
+    const update = updates.find(({ ref }) => ref === DEPLOY_REF);
+    if (!update || update.after === NO_SHA) {
+      output.end(`Only pushes to main deploy; nothing was deployed.\n`);
+      return;
+    }
+    const url = this.#addresses!.app.replace('{slug}', this.#apps.get(appId)!.wanted.slug);
+    const last = async ({ status }: DeployFact) => {
+      // So that whoever asks the API after the push sees what the push did.
+      await this.#outbox.flushed(FLUSH_MS);
+      return status === 'live' ? `\n${url} serves this push\n` : '';
+    };
+    this.#queue
+      .request({ appId, sha: update.after, ref: update.ref, trigger: 'push' })
+      .then((deploy) => deploy.follow(output, last))
+      .catch((error: unknown) => output.end(`This push was not deployed: ${reason(error)}\n`));
+  }
+}

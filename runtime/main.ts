@@ -1,0 +1,63 @@
+// `npm start`: reads the settings, starts the host, and stops it on a signal.
+import { ConfigError, readConfig, unknownSettings } from './config.ts';
+import { Host } from './host.ts';
+import { log, reason } from './log.ts';
+
+async function main(): Promise<void> {
+  const config = readConfig(process.env);
+  for (const name of unknownSettings(process.env))
+    log('warn', 'no such setting; see the README for their names', { name });
+  const host = new Host(config);
+
+  // Before anything runs: a signal during the start drains too. A second one changes nothing.
+  let stopping = false;
+  const stop = (signal: string) => {
+    if (stopping) return;
+    stopping = true;
+    log('info', 'draining', { signal });
+    host.close().then(
+      () => {
+        log('info', 'stopped');
+        process.exit(0);
+      },
+      (error: unknown) => fail('stopping failed', error),
+    );
+  };
+  process.on('SIGTERM', () => stop('SIGTERM'));
+  process.on('SIGINT', () => stop('SIGINT'));
+
+  log('info', 'starting', { data: host.paths.root, pid: process.pid });
+  const { api, git, app } = await host.start();
+  if (stopping) return;
+  const example = new URL(git);
+  example.username = 'git';
+  example.password = 'KEY';
+  log('info', 'ready', { api, git, app });
+  process.stdout.write(
+    [
+      '',
+      `  API      ${api}   (token: ${config.RUNNER_TOKEN ? 'RUNNER_TOKEN' : host.paths.token})`,
+      `  apps     ${app.replace('{slug}', '<slug>')}`,
+      `  git      ${git}/<slug>   (user git, password: ${host.paths.apiKey})`,
+      '',
+      '  Create an app and push to it:',
+      `    curl -X POST ${api}/v1/apps -H "authorization: Bearer $(cat ${host.paths.token})" \\`,
+      `      -H 'content-type: application/json' -d '{"slug": "hello"}'`,
+      `    git push "${example.href.replace('KEY', `$(cat ${host.paths.apiKey})`)}hello" HEAD:main`,
+      `    curl ${app.replace('{slug}', 'hello')}`,
+      '',
+      '',
+    ].join('\n'),
+  );
+}
+
+function fail(message: string, error: unknown): never {
+  if (error instanceof ConfigError) {
+    process.stderr.write(`cellar: settings that cannot be used:\n${error.message.replace(/^/gm, '  ')}\n`);
+  } else {
+    log('error', message, { error: reason(error) });
+  }
+  process.exit(1);
+}
+
+main().catch((error: unknown) => fail('could not start', error));

@@ -1,0 +1,86 @@
+// Carries the host's facts to the control plane, in order, until each was applied.
+
+import type { HostEvents } from '../handlers/host-types.ts';
+import type { OutboxQueries } from '../sqlite/host/outbox.ts';
+import { log, reason } from './log.ts';
+
+const BATCH = 100;
+const RETRY_MIN_MS = 100;
+const RETRY_MAX_MS = 5_000;
+
+/**
+ * The courier between the outbox table and the control plane. Facts are written to the table in the transaction
+ * that makes them true; `notify` says that there may be some.
+ */
+export class Outbox {
+  readonly #queries: OutboxQueries;
+  readonly #send: (events: HostEvents) => Promise<{ applied: number }>;
+  #running: Promise<void> | null = null;
+  #stopped = false;
+  #open = false;
+  #retry: { timer: NodeJS.Timeout; now: () => void } | null = null;
+
+  /** @param send delivers a batch and answers the highest number applied; rejects when it could not be delivered */
+  constructor(queries: OutboxQueries, send: (events: HostEvents) => Promise<{ applied: number }>) {
+    this.#queries = queries;
+    this.#send = send;
+  }
+
+  /** Begins delivery: the control plane is up. */
+  open(): void {
+    this.#open = true;
+    this.notify();
+  }
+
+  /** Delivers what is waiting. Cheap; call it after each transaction that added a fact. */
+  notify(): void {
+    if (!this.#open || this.#stopped) return;
+    this.#running ??= this.#deliver().finally(() => {
+      this.#running = null;
+    });
+  }
+
+  /** Resolves when everything written so far was applied, or after `deadlineMs`. */
+  async flushed(deadlineMs: number): Promise<void> {
+    this.notify();
+    if (this.#running === null) return;
+    let timer: NodeJS.Timeout | undefined;
+    const deadline = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, deadlineMs);
+    });
+    await Promise.race([this.#running, deadline]);
+    clearTimeout(timer);
+  }
+
+  /** Ends delivery. What was not applied stays in the table for the next start. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#retry?.now();
+    await this.#running;
+  }
+
+  async #deliver(): Promise<void> {
+    let delay = RETRY_MIN_MS;
+    while (!this.#stopped) {
+      const events = this.#queries.next(BATCH);
+      if (events.length === 0) return;
+      try {
+        const { applied } = await this.#send({ outbox: this.#queries.name(), events });
+        this.#queries.remove(applied);
+        delay = RETRY_MIN_MS;
+      } catch (error) {
+        if (delay >= RETRY_MAX_MS) log('warn', 'facts wait for the control plane', { error: reason(error) });
+        await this.#pause(delay);
+        delay = Math.min(delay * 2, RETRY_MAX_MS);
+      }
+    }
+  }
+
+  async #pause(ms: number): Promise<void> {
+    await new Promise<void>((resolve) => {
+      this.#retry = { timer: setTimeout(resolve, ms), now: resolve };
+    });
+    clearTimeout(this.#retry?.timer);
+    this.#retry = null;
+  }
+}

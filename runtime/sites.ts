@@ -1,0 +1,68 @@
+// Which site a request is for.
+import type { Apps } from './apps.ts';
+import type { Backend } from './edge/backend.ts';
+import type { LocalAnswer, RequestHead, Target } from './edge/gateway.ts';
+import type { Fleet } from './fleets/fleet.ts';
+
+/** What answers. */
+export interface SitesOptions {
+  baseDomain: string;
+  control: Backend;
+  apps: Apps;
+  /** The parts that do not serve now, by name. */
+  failing: () => string[];
+}
+
+const FLEET_HEALTH = '/.well-known/fleet/health';
+
+/** The routing decisions of both listeners: `api`, where every host is the control plane's, and `edge`. */
+export function sites({ baseDomain, control, apps, failing }: SitesOptions): {
+  api: (head: RequestHead) => Target;
+  edge: (head: RequestHead) => Target;
+} {
+  const controlHosts = new Set([baseDomain, `api.${baseDomain}`, `git.${baseDomain}`]);
+  const toControl: Target = { kind: 'proxy', backend: control };
+  const health: Target = { kind: 'respond', respond: () => json(200, { status: 'ok' }) };
+  const ready: Target = {
+    kind: 'respond',
+    respond: () => {
+      const names = failing();
+      return names.length === 0
+        ? json(200, { status: 'ready' })
+        : json(503, { status: 'failing', failing: names }, { 'retry-after': '1' });
+    },
+  };
+
+  const api = ({ path }: RequestHead): Target => {
+    if (path === '/health') return health;
+    if (path === '/ready') return ready;
+    return toControl;
+  };
+  const edge = (head: RequestHead): Target => {
+    const fleet = apps.resolve(head.host);
+    if (fleet === undefined) return controlHosts.has(head.host) ? api(head) : unknownHost(head.host);
+    if (head.path === FLEET_HEALTH) return { kind: 'respond', respond: () => fleetHealth(fleet) };
+    return { kind: 'proxy', backend: fleet };
+  };
+  return { api, edge };
+}
+
+function unknownHost(host: string): Target {
+  return {
+    kind: 'respond',
+    respond: () => ({
+      refusal: { status: 404, code: 'unknown_host', detail: `No app answers at ${host || 'this host'}.` },
+    }),
+  };
+}
+
+/** Health is the process's own sign: asking neither wakes the app nor counts as activity. */
+async function fleetHealth(fleet: Fleet): Promise<LocalAnswer> {
+  return (await fleet.healthy())
+    ? json(200, { status: 'ok', state: fleet.state })
+    : json(503, { status: 'failing', state: fleet.state }, { 'retry-after': '1' });
+}
+
+function json(status: number, body: unknown, headers: Record<string, string> = {}): LocalAnswer {
+  return { status, headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify(body) };
+}

@@ -1,0 +1,80 @@
+// Rows of the host's `apps` table.
+import type { Database } from 'better-sqlite3';
+import type { WantedApp } from '../../handlers/host-types.ts';
+import type { StorageNames } from '../../runtime/storage/names.ts';
+
+/** One app as the host knows it. */
+export interface AppRow {
+  wanted: WantedApp;
+  liveDeployId: string | null;
+  /** ISO 8601; null until a release was live. */
+  deployedAt: string | null;
+}
+
+interface Stored {
+  wanted: string;
+  live_deploy_id: string | null;
+  deployed_at: string | null;
+}
+
+/** Typed queries over the `apps` table. */
+export function appQueries(database: Database) {
+  const generation = database.prepare<[string], { generation: number }>(
+    'SELECT generation FROM apps WHERE id = ?',
+  );
+  const all = database.prepare<[], Stored>(
+    'SELECT wanted, live_deploy_id, deployed_at FROM apps WHERE deleted_at IS NULL ORDER BY id',
+  );
+  const highest = database.prepare<[], { generation: number | null }>(
+    'SELECT max(generation) AS generation FROM apps',
+  );
+  const want = database.prepare<[string, string, number]>(
+    `INSERT INTO apps (id, wanted, generation) VALUES (?, ?, ?)
+     ON CONFLICT (id) DO UPDATE SET wanted = excluded.wanted, generation = excluded.generation`,
+  );
+  const bury = database.prepare<[string, number, string]>(
+    `INSERT INTO apps (id, wanted, generation, deleted_at) VALUES (?, '{}', ?, ?)
+     ON CONFLICT (id) DO UPDATE SET
+       wanted = '{}', generation = max(generation, excluded.generation), deleted_at = coalesce(deleted_at, excluded.deleted_at),
+       live_deploy_id = NULL, storage_names = '{}'`,
+  );
+  const isBuried = database.prepare<[string], { buried: 0 | 1 }>(
+    'SELECT deleted_at IS NOT NULL AS buried FROM apps WHERE id = ?',
+  );
+  const point = database.prepare<[string, string, string, string]>(
+    'UPDATE apps SET live_deploy_id = ?, deployed_at = ?, storage_names = ? WHERE id = ?',
+  );
+  const names = database.prepare<[string], { storage_names: string }>(
+    'SELECT storage_names FROM apps WHERE id = ?',
+  );
+
+  return {
+    /** The newest generation seen for an app, tombstones too; 0 for an unknown one. */
+    generation: (id: string): number => generation.get(id)?.generation ?? 0,
+    /** The newest generation seen for any app; 0 when there is none. */
+    highestGeneration: (): number => highest.get()?.generation ?? 0,
+    isDeleted: (id: string): boolean => isBuried.get(id)?.buried === 1,
+    /** Every app that is not deleted, by id. */
+    all: (): AppRow[] =>
+      all.all().map((row) => ({
+        wanted: JSON.parse(row.wanted) as WantedApp,
+        liveDeployId: row.live_deploy_id,
+        deployedAt: row.deployed_at,
+      })),
+    /** Keeps the whole wanted state. The caller has checked the generation. */
+    want: (wanted: WantedApp): void => {
+      want.run(wanted.id, JSON.stringify(wanted), wanted.generation);
+    },
+    /** Turns an app, known or not, into a tombstone. */
+    delete: (id: string, generation: number, at: string): void => {
+      bury.run(id, generation, at);
+    },
+    /** Moves the pointer: from now on this release serves, and these are the names of its storage. */
+    setLive: (id: string, deployId: string, at: string, storage: StorageNames): void => {
+      point.run(deployId, at, JSON.stringify(storage), id);
+    },
+    /** The names of an app's storage, `{}` before its first deploy. */
+    storageNames: (id: string): Partial<StorageNames> => JSON.parse(names.get(id)?.storage_names ?? '{}'),
+  };
+}
+export type AppQueries = ReturnType<typeof appQueries>;

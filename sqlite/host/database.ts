@@ -1,0 +1,59 @@
+// The host's own facts: which release serves, the deploy queue and its logs, storage names, and the outbox.
+import Database from 'better-sqlite3';
+
+/** One entry for each schema version, applied in order. Never change one that has been released: add the next. */
+const MIGRATIONS = [
+  `
+  CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+  INSERT INTO meta VALUES ('outbox', lower(hex(randomblob(16))));
+
+  CREATE TABLE apps (
+    id TEXT PRIMARY KEY,
+    wanted TEXT NOT NULL,                 -- WantedApp as JSON, whole
+    generation INTEGER NOT NULL,          -- of wanted; an older one is refused
+    deleted_at TEXT,                      -- a tombstone keeps the generation, so that no late word revives the app
+    live_deploy_id TEXT,                  -- the pointer: which release serves
+    deployed_at TEXT,
+    storage_names TEXT NOT NULL DEFAULT '{}'
+  ) STRICT;
+
+  CREATE TABLE deploys (
+    id TEXT PRIMARY KEY,
+    app_id TEXT NOT NULL REFERENCES apps (id),
+    fact TEXT NOT NULL,                   -- DeployFact as JSON, whole
+    status TEXT GENERATED ALWAYS AS (fact ->> 'status') STORED,
+    log TEXT NOT NULL DEFAULT ''
+  ) STRICT;
+  CREATE INDEX deploys_by_app ON deploys (app_id, id);
+  CREATE INDEX deploys_unfinished ON deploys (id) WHERE status IN ('queued', 'building');
+
+  CREATE TABLE outbox (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, -- never used again, also after the row has gone
+    at TEXT NOT NULL,
+    event TEXT NOT NULL
+  ) STRICT;
+  `,
+];
+
+/**
+ * Opens the host's database and brings its schema up to date. Every commit is on the disk when it returns.
+ * @throws {Error} when the file was written by a newer Cellar
+ */
+export function openHostDatabase(path: string): Database.Database {
+  const database = new Database(path);
+  database.pragma('journal_mode = WAL');
+  database.pragma('synchronous = FULL');
+  database.pragma('foreign_keys = ON');
+  const version = database.pragma('user_version', { simple: true }) as number;
+  if (version > MIGRATIONS.length) {
+    database.close();
+    throw new Error(
+      `${path} was written by a newer Cellar (schema ${version}, this one knows ${MIGRATIONS.length})`,
+    );
+  }
+  database.transaction(() => {
+    for (const migration of MIGRATIONS.slice(version)) database.exec(migration);
+    database.pragma(`user_version = ${MIGRATIONS.length}`);
+  })();
+  return database;
+}

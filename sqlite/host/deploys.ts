@@ -1,0 +1,33 @@
+// Rows of the host's `deploys` table: the queue, the history and the logs.
+import type { Database } from 'better-sqlite3';
+import type { DeployFact } from '../../handlers/host-types.ts';
+
+/** Typed queries over the `deploys` table. */
+export function deployQueries(database: Database) {
+  const save = database.prepare<[string, string, string]>(
+    'INSERT INTO deploys (id, app_id, fact) VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET fact = excluded.fact',
+  );
+  const saveLog = database.prepare<[string, string]>('UPDATE deploys SET log = ? WHERE id = ?');
+  const log = database.prepare<[string, string], { log: string }>(
+    'SELECT log FROM deploys WHERE app_id = ? AND id = ?',
+  );
+  const unfinished = database.prepare<[], { fact: string }>(
+    "SELECT fact FROM deploys WHERE status IN ('queued', 'building') ORDER BY id",
+  );
+
+  return {
+    /** Writes a deploy whole, new or known. */
+    save: (fact: DeployFact): void => {
+      save.run(fact.id, fact.app_id, JSON.stringify(fact));
+    },
+    /** Replaces the kept tail of a deploy's log. */
+    saveLog: (id: string, text: string): void => {
+      saveLog.run(text, id);
+    },
+    /** The log of an app's deploy; undefined when the app has no such deploy. */
+    log: (appId: string, id: string): string | undefined => log.get(appId, id)?.log,
+    /** Deploys that are queued or building, oldest first. */
+    unfinished: (): DeployFact[] => unfinished.all().map((row) => JSON.parse(row.fact) as DeployFact),
+  };
+}
+export type DeployQueries = ReturnType<typeof deployQueries>;

@@ -1,0 +1,22 @@
+// The host's database as one object of typed queries.
+import { appQueries } from './apps.ts';
+import { openHostDatabase } from './database.ts';
+import { deployQueries } from './deploys.ts';
+import { outboxQueries } from './outbox.ts';
+
+/**
+ * Opens the host's database.
+ * @param path the file; made when there is none
+ */
+export function openHostStore(path: string) {
+  const database = openHostDatabase(path);
+  return {
+    apps: appQueries(database),
+    deploys: deployQueries(database),
+    outbox: outboxQueries(database),
+    /** Runs `work` as one transaction: all of it is kept or none. */
+    transaction: <T>(work: () => T): T => database.transaction(work).immediate(),
+    close: () => database.close(),
+  };
+}
+export type HostStore = ReturnType<typeof openHostStore>;

@@ -1,0 +1,38 @@
+// Facts on their way to the control plane: kept until it has said that it applied them.
+import type { Database } from 'better-sqlite3';
+import type { HostEvent } from '../../handlers/host-types.ts';
+
+/** A fact without its place in the outbox. */
+export type HostFact = HostEvent extends infer Event
+  ? Event extends unknown
+    ? Omit<Event, 'seq' | 'at'>
+    : never
+  : never;
+
+/** Typed queries over the `outbox` table. */
+export function outboxQueries(database: Database) {
+  const add = database.prepare<[string, string]>('INSERT INTO outbox (at, event) VALUES (?, ?)');
+  const next = database.prepare<[number], { seq: number; at: string; event: string }>(
+    'SELECT seq, at, event FROM outbox ORDER BY seq LIMIT ?',
+  );
+  const remove = database.prepare<[number]>('DELETE FROM outbox WHERE seq <= ?');
+  const name = database.prepare<[], { value: string }>("SELECT value FROM meta WHERE name = 'outbox'");
+
+  return {
+    /** The name of this outbox: a new database has a new one, so its numbers cannot be mistaken for old ones. */
+    name: (): string => name.get()!.value,
+    add: (fact: HostFact): void => {
+      add.run(new Date().toISOString(), JSON.stringify(fact));
+    },
+    /** The oldest facts, at most `limit`. */
+    next: (limit: number): HostEvent[] =>
+      next
+        .all(limit)
+        .map((row) => ({ seq: row.seq, at: row.at, ...(JSON.parse(row.event) as HostFact) }) as HostEvent),
+    /** Forgets the facts up to `seq`, which were applied. */
+    remove: (seq: number): void => {
+      remove.run(seq);
+    },
+  };
+}
+export type OutboxQueries = ReturnType<typeof outboxQueries>;

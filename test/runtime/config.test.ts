@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { ConfigError, readConfig, settings, unknownSettings } from '../../runtime/config.ts';
+
+const refused = (environment: Record<string, string>): string[] => {
+  try {
+    readConfig(environment);
+  } catch (error) {
+    assert.ok(error instanceof ConfigError);
+    return error.message.split('\n');
+  }
+  return [];
+};
+
+test('an empty environment gives the defaults', () => {
+  const config = readConfig({});
+  assert.equal(config.RUNNER_PORT, 8080);
+  assert.equal(config.RUNNER_EDGE_PORT, 8787);
+  assert.equal(config.RUNNER_BASE_DOMAIN, 'localhost');
+  assert.ok(config.RUNNER_DATA_DIR.endsWith('/.cellar'));
+});
+
+test('an empty text means the default', () => {
+  assert.equal(readConfig({ RUNNER_PORT: '' }).RUNNER_PORT, 8080);
+});
+
+test('every bad setting is named at once, with the fix', () => {
+  const problems = refused({
+    RUNNER_PORT: 'http',
+    RUNNER_BASE_DOMAIN: 'https://x.org/',
+    RUNNER_TOKEN: 'short',
+  });
+  assert.deepEqual(
+    problems.map((line) => line.split(' ')[0]),
+    ['RUNNER_PORT', 'RUNNER_BASE_DOMAIN', 'RUNNER_TOKEN'],
+  );
+  assert.match(problems[2]!, /openssl rand/);
+});
+
+for (const [name, value] of [
+  ['RUNNER_PORT', '65536'],
+  ['RUNNER_PORT', '-1'],
+  ['RUNNER_PORT', '1e3'],
+  ['RUNNER_DATA_DIR', `/${'x'.repeat(80)}`],
+  ['RUNNER_BASE_DOMAIN', 'Example.org'],
+  ['RUNNER_BASE_DOMAIN', 'example.org.'],
+  ['RUNNER_PUBLIC_ORIGIN', 'https://example.org/path'],
+  ['RUNNER_PUBLIC_ORIGIN', 'ftp://example.org'],
+  ['RUNNER_BUILD_TIMEOUT_S', '0'],
+] as const) {
+  test(`${name}=${value.slice(0, 30)} is refused`, () => {
+    const problems = refused({ [name]: value, RUNNER_TOKEN: 'x'.repeat(32) });
+    assert.equal(problems.length, 1);
+    assert.ok(problems[0]!.startsWith(name));
+  });
+}
+
+test('off localhost a token must be set', () => {
+  assert.match(refused({ RUNNER_BASE_DOMAIN: 'example.org' }).join(), /RUNNER_TOKEN must be set/);
+  assert.deepEqual(refused({ RUNNER_BASE_DOMAIN: 'example.org', RUNNER_TOKEN: 'x'.repeat(32) }), []);
+  assert.deepEqual(refused({ RUNNER_BASE_DOMAIN: 'apps.localhost' }), []);
+});
+
+test('names that look like settings and are none are told', () => {
+  assert.deepEqual(unknownSettings({ RUNNER_PROT: '1', RUNNER_PORT: '1', PATH: '/bin' }), ['RUNNER_PROT']);
+});
+
+test('the README lists every setting with its default, and no other', () => {
+  const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
+  const rows = [...readme.matchAll(/^\| `((?:RUNNER|SERVICE)_[A-Z_]+)` \| (.*?) \|/gm)].map(
+    ([, name, value]) => [name, value!.replaceAll('`', '')],
+  );
+  assert.deepEqual(
+    rows,
+    Object.entries(settings).map(([name, setting]) => [name, setting.default]),
+  );
+});

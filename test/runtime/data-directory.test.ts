@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { claim, keptSecret, layout } from '../../runtime/data-directory.ts';
+import { temporaryDirectory } from '../temporary.ts';
+
+test('a second host is refused with the name of the first, and may start when that has gone', (t) => {
+  const paths = layout(join(temporaryDirectory(t), 'data'));
+  const release = claim(paths);
+  assert.equal(readFileSync(paths.pid, 'utf8'), `${process.pid}\n`);
+  assert.equal(statSync(paths.root).mode & 0o777, 0o700);
+  assert.throws(() => claim(paths), new RegExp(`belongs to another host, process ${process.pid}`));
+  release();
+  assert.ok(!existsSync(paths.pid));
+  claim(paths)();
+});
+
+test('a claim ends with its process, also by SIGKILL', async (t) => {
+  const paths = layout(temporaryDirectory(t));
+  const module = new URL('../../runtime/data-directory.ts', import.meta.url).href;
+  const script = `const { claim, layout } = await import(${JSON.stringify(module)});
+    claim(layout(${JSON.stringify(paths.root)})); console.log('claimed'); setInterval(() => {}, 1000);`;
+  const owner = spawn(process.execPath, ['--input-type=module', '--eval', script], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  await once(owner.stdout, 'data');
+  assert.throws(() => claim(paths), new RegExp(`process ${owner.pid}`));
+  owner.kill('SIGKILL');
+  await once(owner, 'exit');
+  claim(paths)();
+});
+
+test('a secret is made once, kept, and readable by its owner only', (t) => {
+  const path = join(temporaryDirectory(t), 'token');
+  const made = keptSecret(path, 'cellar_');
+  assert.match(made, /^cellar_[\w-]{43}$/);
+  assert.equal(keptSecret(path), made);
+  assert.equal(statSync(path).mode & 0o777, 0o600);
+});

@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import type { HostEvents, ObservedApp } from '../../handlers/host-types.ts';
+import { Outbox } from '../../runtime/outbox.ts';
+import { openHostStore } from '../../sqlite/host/index.ts';
+import { temporaryDirectory } from '../temporary.ts';
+
+const app = (id: string): ObservedApp => ({
+  id,
+  generation: 1,
+  process_state: 'running',
+  live_deploy_id: null,
+  deployed_at: null,
+  last_error: null,
+});
+
+test('facts are delivered in order, again after a failure, and then forgotten', async (t) => {
+  const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
+  t.after(() => store.close());
+  const received: string[] = [];
+  let failures = 2;
+  const outbox = new Outbox(store.outbox, async ({ events }: HostEvents) => {
+    if (failures-- > 0) throw new Error('not yet');
+    for (const event of events) if (event.type === 'app') received.push(event.app.id);
+    return { applied: events.at(-1)!.seq };
+  });
+  for (let i = 0; i < 150; i++) store.outbox.add({ type: 'app', app: app(String(i)) });
+  outbox.notify();
+  assert.deepEqual(received, [], 'nothing is delivered before it is open');
+  outbox.open();
+  await outbox.flushed(5_000);
+  assert.deepEqual(
+    received,
+    Array.from({ length: 150 }, (_, i) => String(i)),
+  );
+  assert.deepEqual(store.outbox.next(1), []);
+});
+
+test('stopping ends a wait between attempts and keeps what was not applied', async (t) => {
+  const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
+  t.after(() => store.close());
+  const outbox = new Outbox(store.outbox, () => Promise.reject(new Error('down')));
+  store.outbox.add({ type: 'app', app: app('a') });
+  outbox.open();
+  await outbox.stop();
+  assert.equal(store.outbox.next(1).length, 1);
+});

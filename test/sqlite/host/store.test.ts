@@ -1,0 +1,116 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import Database from 'better-sqlite3';
+import type { DeployFact, WantedApp } from '../../../handlers/host-types.ts';
+import { openHostStore } from '../../../sqlite/host/index.ts';
+import { temporaryDirectory } from '../../temporary.ts';
+
+const wanted = (id: string, generation: number): WantedApp => ({
+  id,
+  slug: `slug-${id}`,
+  generation,
+  desired_state: 'running',
+  asleep: false,
+  hostnames: [],
+  env: {},
+});
+
+const deploy = (id: string, status: DeployFact['status']): DeployFact => ({
+  id,
+  app_id: 'a',
+  sha: '0'.repeat(40),
+  ref: 'refs/heads/main',
+  message: '',
+  author: '',
+  trigger: 'push',
+  status,
+  steps: [],
+  error: null,
+  created_at: '',
+  started_at: null,
+  finished_at: null,
+});
+
+test('what was committed is there after the database was opened again', (t) => {
+  const path = join(temporaryDirectory(t), 'host.sqlite');
+  const names = { appliedTags: ['v1'], classes: {}, databases: { main: 'x' }, namespaces: {} };
+  const first = openHostStore(path);
+  first.apps.want(wanted('a', 3));
+  first.apps.setLive('a', 'd1', '2026-01-01T00:00:00.000Z', names);
+  first.deploys.save(deploy('d1', 'live'));
+  first.deploys.saveLog('d1', 'built\n');
+  const name = first.outbox.name();
+  first.close();
+
+  const second = openHostStore(path);
+  t.after(() => second.close());
+  assert.deepEqual(second.apps.all(), [
+    { wanted: wanted('a', 3), liveDeployId: 'd1', deployedAt: '2026-01-01T00:00:00.000Z' },
+  ]);
+  assert.deepEqual(second.apps.storageNames('a'), names);
+  assert.equal(second.deploys.log('a', 'd1'), 'built\n');
+  assert.equal(second.deploys.log('b', 'd1'), undefined);
+  assert.equal(second.outbox.name(), name);
+});
+
+test('a tombstone keeps the highest generation and leaves the list', (t) => {
+  const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
+  t.after(() => store.close());
+  store.apps.want(wanted('a', 5));
+  store.apps.delete('a', 4, 'now');
+  assert.equal(store.apps.generation('a'), 5);
+  assert.ok(store.apps.isDeleted('a'));
+  assert.deepEqual(store.apps.all(), []);
+  store.apps.delete('never-seen', 9, 'now');
+  assert.ok(store.apps.isDeleted('never-seen'));
+  assert.equal(store.apps.highestGeneration(), 9);
+});
+
+test('unfinished deploys are those queued or building', (t) => {
+  const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
+  t.after(() => store.close());
+  store.apps.want(wanted('a', 1));
+  for (const status of ['queued', 'building', 'live', 'failed', 'superseded'] as const)
+    store.deploys.save(deploy(status, status));
+  assert.deepEqual(
+    store.deploys.unfinished().map(({ id }) => id),
+    ['building', 'queued'],
+  );
+  store.deploys.save(deploy('queued', 'failed'));
+  assert.deepEqual(
+    store.deploys.unfinished().map(({ id }) => id),
+    ['building'],
+  );
+});
+
+test('the outbox never uses a number twice', (t) => {
+  const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
+  t.after(() => store.close());
+  store.outbox.add({ type: 'deploy', deploy: deploy('d', 'queued') });
+  const [first] = store.outbox.next(10);
+  store.outbox.remove(first!.seq);
+  assert.deepEqual(store.outbox.next(10), []);
+  store.outbox.add({ type: 'deploy', deploy: deploy('d', 'live') });
+  assert.equal(store.outbox.next(10)[0]!.seq, first!.seq + 1);
+});
+
+test('a transaction that throws keeps nothing', (t) => {
+  const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
+  t.after(() => store.close());
+  assert.throws(() =>
+    store.transaction(() => {
+      store.apps.want(wanted('a', 1));
+      throw new Error('no');
+    }),
+  );
+  assert.deepEqual(store.apps.all(), []);
+});
+
+test('a database of a newer version is refused and left as it is', (t) => {
+  const path = join(temporaryDirectory(t), 'host.sqlite');
+  const newer = new Database(path);
+  newer.pragma('user_version = 99');
+  newer.close();
+  assert.throws(() => openHostStore(path), /written by a newer Cellar/);
+});
