@@ -38,6 +38,8 @@ export interface DatabaseMigration {
 export interface Bundle {
   /** `null` for a static site without a Worker. The first module is the entry. */
   worker: { modules: Module[]; compatibilityDate: string; compatibilityFlags: string[] } | null;
+  /** The names that the entry module exports; empty without a Worker. */
+  exports: string[];
   vars: Record<string, unknown>;
   assets: Assets | null;
   /** Durable Object bindings. Classes are named by `className` and exported by the entry module. */

@@ -1,0 +1,204 @@
+// A built worktree becomes a `Bundle`: its modules, assets and migrations in a directory, the rest as data.
+import { mkdirSync, realpathSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join, resolve } from 'node:path';
+import { copyAssets } from './assets.ts';
+import { BuildFailure } from './failure.ts';
+import { insidePath, show } from './inside.ts';
+import { copyMigrations } from './migrations.ts';
+import { findProject, nothingDeployable } from './project.ts';
+import type { Assets, Bundle, ClassMigration } from './release.ts';
+import { bundleWorker, type WorkerSource } from './worker.ts';
+import { readWranglerConfig, type WranglerConfig } from './wrangler-config.ts';
+
+const { compatibilityDate: newestCompatibilityDate } = createRequire(import.meta.url)('workerd') as {
+  compatibilityDate: string;
+};
+
+/** A bundle, and lines for the deploy's log. */
+export interface Bundled {
+  bundle: Bundle;
+  notes: string[];
+}
+
+const ASSETS = 'assets';
+const RULE_TYPES = ['Text', 'Data', 'CompiledWasm', 'ESModule', 'CommonJS'];
+
+const nothing: Bundle = {
+  worker: null,
+  exports: [],
+  vars: {},
+  assets: null,
+  durableObjects: [],
+  classMigrations: [],
+  databases: [],
+  namespaces: [],
+};
+
+/**
+ * Bundles the project in `worktree` into the empty directory `out`.
+ * @throws {BuildFailure} for every fault of the project
+ */
+export async function bundleProject(worktree: string, out: string): Promise<Bundled> {
+  const root = realpathSync(worktree);
+  const project = findProject(root);
+  if (project === null) throw nothingDeployable();
+  mkdirSync(out, { recursive: true });
+  if (project.kind === 'site') return bundleSite(root, project.directory, out);
+  if (project.kind === 'worker') return bundlePlainWorker(root, project.main, out);
+  return bundleWranglerProject(root, project.config, out);
+}
+
+function bundleSite(root: string, directory: string, out: string): Bundled {
+  const { files, notes } = copyAssets(root, directory, join(out, ASSETS));
+  const assets: Assets = {
+    directory: ASSETS,
+    binding: null,
+    notFoundHandling: '404-page',
+    htmlHandling: 'auto-trailing-slash',
+    runWorkerFirst: false,
+  };
+  return {
+    bundle: { ...nothing, assets },
+    notes: [`static site: ${files} files of ${show(root, directory)}`, ...notes],
+  };
+}
+
+async function bundlePlainWorker(root: string, main: string, out: string): Promise<Bundled> {
+  const compatibilityDate = newestCompatibilityDate;
+  const source: WorkerSource = {
+    root,
+    main,
+    compatibilityDate,
+    compatibilityFlags: [],
+    rules: [],
+    options: { keepNames: true },
+  };
+  const { modules, exports, warnings } = await bundleWorker(source, out);
+  const worker = { modules, compatibilityDate, compatibilityFlags: [] };
+  return {
+    bundle: { ...nothing, worker, exports },
+    notes: [`Worker: ${show(root, main)}, compatibility date ${compatibilityDate}`, ...warnings],
+  };
+}
+
+async function bundleWranglerProject(root: string, path: string, out: string): Promise<Bundled> {
+  const { config, notes } = await readWranglerConfig(path);
+  const base = dirname(path);
+  const file = show(root, path);
+  const compatibilityDate = config.compatibility_date ?? newestCompatibilityDate;
+  if (config.compatibility_date === undefined) {
+    notes.push(`${file}: no compatibility_date; taking ${compatibilityDate}, the newest, on every deploy`);
+  } else if (compatibilityDate > newestCompatibilityDate) {
+    throw new BuildFailure(
+      `${file}: compatibility_date ${compatibilityDate} is too new: this runner's workerd knows dates up to ${newestCompatibilityDate}`,
+    );
+  }
+  let worker: Bundle['worker'] = null;
+  let exports: string[] = [];
+  if (config.main !== undefined) {
+    const source = workerSource(root, base, config, config.main, compatibilityDate);
+    const bundled = await bundleWorker(source, out);
+    worker = { modules: bundled.modules, compatibilityDate, compatibilityFlags: config.compatibility_flags };
+    exports = bundled.exports;
+    notes.push(`Worker: ${show(root, source.main)}`, ...bundled.warnings);
+  } else if (config.assets?.directory === undefined) {
+    throw new BuildFailure(
+      `${file}: nothing to deploy: set "main" to a Worker or "assets.directory" to static files`,
+    );
+  }
+  const assets = bundleAssets(root, base, config, out, notes);
+  const bundle: Bundle = {
+    worker,
+    exports,
+    vars: config.vars,
+    assets,
+    durableObjects: durableObjects(file, config, exports),
+    classMigrations: classMigrations(file, config),
+    databases: config.d1_databases.map((database) => ({
+      binding: database.binding,
+      key: database.database_id || database.database_name || database.binding,
+      migrations: copyMigrations(root, base, database, out),
+    })),
+    namespaces: config.kv_namespaces.map(({ binding, id }) => ({ binding, key: id || binding })),
+  };
+  return { bundle, notes };
+}
+
+function workerSource(
+  root: string,
+  base: string,
+  config: WranglerConfig,
+  main: string,
+  compatibilityDate: string,
+): WorkerSource {
+  const unknown = config.rules.find(({ type }) => !RULE_TYPES.includes(type));
+  if (unknown) throw new BuildFailure(`rules: type ${unknown.type} is not supported`);
+  return {
+    root,
+    main: insidePath(root, base, main, 'main'),
+    compatibilityDate,
+    compatibilityFlags: config.compatibility_flags,
+    rules: config.rules,
+    options: {
+      define: config.define,
+      keepNames: config.keep_names ?? true,
+      minify: config.minify ?? false,
+      jsxFactory: config.jsx_factory,
+      jsxFragment: config.jsx_fragment,
+      ...(config.alias && { alias: config.alias }),
+      ...(config.tsconfig && { tsconfig: insidePath(root, base, resolve(config.tsconfig), 'tsconfig') }),
+    },
+  };
+}
+
+function bundleAssets(
+  root: string,
+  base: string,
+  config: WranglerConfig,
+  out: string,
+  notes: string[],
+): Assets | null {
+  if (config.assets === undefined) return null;
+  const { directory, binding, html_handling, not_found_handling, run_worker_first } = config.assets;
+  if (directory === undefined)
+    throw new BuildFailure('assets.directory is missing: it names the folder of the files');
+  const from = insidePath(root, base, directory, 'assets.directory');
+  const copied = copyAssets(root, from, join(out, ASSETS));
+  notes.push(`assets: ${copied.files} files of ${show(root, from)}`, ...copied.notes);
+  return {
+    directory: ASSETS,
+    binding: binding ?? null,
+    notFoundHandling: not_found_handling ?? 'none',
+    htmlHandling: html_handling ?? 'auto-trailing-slash',
+    runWorkerFirst: run_worker_first ?? false,
+  };
+}
+
+function durableObjects(file: string, config: WranglerConfig, exports: string[]): Bundle['durableObjects'] {
+  return config.durable_objects.bindings.map(({ name, class_name: className, script_name: script }) => {
+    const where = `${file}: durable_objects.bindings: ${name}`;
+    if (script !== undefined && script !== config.name) {
+      throw new BuildFailure(
+        `${where}: script_name ${script} is another Worker; only classes of this one can be bound`,
+      );
+    }
+    if (!exports.includes(className)) {
+      throw new BuildFailure(`${where}: the Worker does not export a class ${className}`);
+    }
+    return { binding: name, className };
+  });
+}
+
+function classMigrations(file: string, config: WranglerConfig): ClassMigration[] {
+  const tags = config.migrations.map(({ tag }) => tag);
+  const twice = tags.find((tag, i) => tags.indexOf(tag) !== i);
+  if (twice !== undefined) throw new BuildFailure(`${file}: migrations: the tag ${twice} is there twice`);
+  return config.migrations.map((step) => ({
+    tag: step.tag,
+    newClasses: step.new_classes ?? [],
+    newSqliteClasses: step.new_sqlite_classes ?? [],
+    renamedClasses: step.renamed_classes ?? [],
+    deletedClasses: step.deleted_classes ?? [],
+  }));
+}

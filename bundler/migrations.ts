@@ -1,0 +1,60 @@
+// The SQL migrations of a D1 database, in the order wrangler applies them.
+import { copyFileSync, globSync, mkdirSync, statSync } from 'node:fs';
+import { dirname, join, posix } from 'node:path';
+import { BuildFailure } from './failure.ts';
+import { insidePath } from './inside.ts';
+import type { DatabaseMigration } from './release.ts';
+import type { WranglerConfig } from './wrangler-config.ts';
+
+/**
+ * Copies a database's migrations into `<out>/migrations/<binding>`.
+ * @param root real path of the project
+ * @param base directory of the configuration
+ * @throws {BuildFailure} when a named directory is missing, or a file lies outside the project
+ */
+export function copyMigrations(
+  root: string,
+  base: string,
+  database: WranglerConfig['d1_databases'][number],
+  out: string,
+): DatabaseMigration[] {
+  const what = `d1_databases.migrations_dir of ${database.binding}`;
+  const directory = posix.normalize(`${database.migrations_dir ?? 'migrations'}/`);
+  if (database.migrations_dir === undefined && !statSync(join(base, directory), { throwIfNoEntry: false }))
+    return [];
+  const from = insidePath(root, base, directory, what);
+  const pattern = posix.normalize(database.migrations_pattern ?? `${directory}*.sql`);
+  if (!pattern.startsWith(directory)) {
+    throw new BuildFailure(
+      `d1_databases.migrations_pattern of ${database.binding} must start with ${directory}`,
+    );
+  }
+  const names = globSync(pattern.slice(directory.length), { cwd: from }).sort(compareMigrations);
+  return names.map((name) => {
+    const source = insidePath(root, from, name, what);
+    const path = `migrations/${database.binding}/${name}`;
+    mkdirSync(dirname(join(out, path)), { recursive: true });
+    copyFileSync(source, join(out, path));
+    return { name, path };
+  });
+}
+
+/** By each part's leading number, then by name: `2_b.sql` comes before `10_a.sql`. */
+function compareMigrations(a: string, b: string): number {
+  const left = a.split('/');
+  const right = b.split('/');
+  for (let i = 0; i < Math.min(left.length, right.length); i++) {
+    const order = compareParts(left[i]!, right[i]!);
+    if (order !== 0) return order;
+  }
+  return left.length - right.length;
+}
+
+function compareParts(a: string, b: string): number {
+  const [x, y] = [Number.parseInt(a, 10), Number.parseInt(b, 10)];
+  if (x !== y && !(Number.isNaN(x) && Number.isNaN(y))) {
+    if (Number.isNaN(x)) return 1;
+    return Number.isNaN(y) ? -1 : x - y;
+  }
+  return a < b ? -1 : a > b ? 1 : 0;
+}

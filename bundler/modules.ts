@@ -1,0 +1,67 @@
+// Files that a Worker imports and that are not JavaScript: text is bundled in, WebAssembly and data become modules
+// of their own, because only workerd can make a `WebAssembly.Module` or an `ArrayBuffer` of them at load.
+import { createHash } from 'node:crypto';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { basename, join, matchesGlob, relative } from 'node:path';
+import type { Plugin } from 'esbuild';
+import { isInside, show } from './inside.ts';
+import type { Module } from './release.ts';
+
+/** A Wrangler module rule: which files are imported as what. The first rule that matches counts. */
+export interface Rule {
+  type: string;
+  globs: string[];
+}
+
+const DEFAULT_RULES: Rule[] = [
+  { type: 'Text', globs: ['**/*.txt', '**/*.html', '**/*.sql'] },
+  { type: 'Data', globs: ['**/*.bin'] },
+  { type: 'CompiledWasm', globs: ['**/*.wasm'] },
+];
+const MARK = 'cellar-module:';
+
+/**
+ * An esbuild plugin that loads files by `rules` and then Wrangler's own, and refuses any file outside `root`.
+ * @param root real path of the project
+ * @param out directory of the modules; `prefix` is its path as a `Module` has it
+ * @param modules gets each module written, once
+ */
+export function moduleFiles(
+  root: string,
+  rules: Rule[],
+  out: string,
+  prefix: string,
+  modules: Module[],
+): Plugin {
+  const all = [...rules, ...DEFAULT_RULES];
+  const keep = (path: string, type: 'wasm' | 'data'): string => {
+    const bytes = readFileSync(path);
+    const name = `${createHash('sha256').update(bytes).digest('hex').slice(0, 10)}-${basename(path)}`;
+    if (!modules.some((module) => module.name === name)) {
+      mkdirSync(out, { recursive: true });
+      writeFileSync(join(out, name), bytes);
+      modules.push({ name, type, path: `${prefix}/${name}` });
+    }
+    return name;
+  };
+  return {
+    name: 'module-files',
+    setup({ onLoad, onResolve }) {
+      onResolve({ filter: new RegExp(`^${MARK}`) }, ({ path }) => ({
+        path: `./${path.slice(MARK.length)}`,
+        external: true,
+      }));
+      onLoad({ filter: /.*/, namespace: 'file' }, ({ path }) => {
+        if (!isInside(root, path))
+          return { errors: [{ text: `${show(root, path)} lies outside the project` }] };
+        const type = all.find(({ globs }) =>
+          globs.some((glob) => matchesGlob(relative(root, path), glob)),
+        )?.type;
+        if (type === 'Text') return { contents: readFileSync(path), loader: 'text' };
+        if (type !== 'CompiledWasm' && type !== 'Data') return undefined;
+        const name = keep(path, type === 'Data' ? 'data' : 'wasm');
+        return { contents: `export { default } from ${JSON.stringify(MARK + name)};`, loader: 'js' };
+      });
+    },
+  };
+}

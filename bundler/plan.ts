@@ -1,0 +1,23 @@
+// What a worktree needs before it can be bundled, known before anything of it has run.
+import { realpathSync } from 'node:fs';
+import { findProject, nothingDeployable, readPackageJson } from './project.ts';
+import { readWranglerConfig } from './wrangler-config.ts';
+
+/** The command that makes a project ready for bundling. `cwd` starts at the project's root. */
+export type BuildCommand = { command: string; cwd: string };
+
+/**
+ * Looks at a fresh worktree.
+ * @returns Wrangler's `build.command`, or `null` when there is none
+ * @throws {BuildFailure} when its configuration cannot be used, or nothing in it can become deployable
+ */
+export async function planBuild(worktree: string): Promise<BuildCommand | null> {
+  const root = realpathSync(worktree);
+  const project = findProject(root);
+  if (project?.kind === 'wrangler') {
+    const { command, cwd } = (await readWranglerConfig(project.config)).config.build;
+    return command ? { command, cwd: cwd ?? '.' } : null;
+  }
+  if (project === null && readPackageJson(root)?.scripts.build === undefined) throw nothingDeployable();
+  return null;
+}

@@ -1,0 +1,90 @@
+// What kind of project a worktree holds, and what has to run before it can be bundled.
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { BuildFailure } from './failure.ts';
+import { isInside } from './inside.ts';
+
+/** Where a static site's `index.html` may lie: what its tools write first, the sources themselves last. */
+const SITE_DIRECTORIES = ['dist', 'build', 'out', 'public', '.'];
+const CONFIG_FILES = ['wrangler.json', 'wrangler.jsonc', 'wrangler.toml'];
+const ENTRY_FILES = ['index.ts', 'index.js'];
+
+export type Project =
+  /** `config` is the path of the Wrangler configuration. */
+  | { kind: 'wrangler'; config: string }
+  /** `directory` holds `index.html`. */
+  | { kind: 'site'; directory: string }
+  | { kind: 'worker'; main: string };
+
+/** The parts of `package.json` a build goes by. */
+export interface PackageJson {
+  main: string | null;
+  scripts: Record<string, string>;
+  hasDependencies: boolean;
+}
+
+/**
+ * What the worktree at `root` (a real path) holds now. A build may turn a Worker into a site, so ask again after it.
+ * @returns `null` when nothing of it can be deployed
+ */
+export function findProject(root: string): Project | null {
+  const config = CONFIG_FILES.map((name) => join(root, name)).find(isFile);
+  if (config !== undefined) {
+    if (!isInside(root, config))
+      throw new BuildFailure(`${config.slice(root.length + 1)} is a link that leaves the project`);
+    return { kind: 'wrangler', config };
+  }
+  const site = SITE_DIRECTORIES.find((name) => isFile(join(root, name, 'index.html')));
+  if (site !== undefined) return { kind: 'site', directory: join(root, site) };
+  const main = readPackageJson(root)?.main;
+  const entries = main ? [main, ...ENTRY_FILES] : ENTRY_FILES;
+  const entry = entries.map((name) => join(root, name)).find(isFile);
+  return entry === undefined ? null : { kind: 'worker', main: entry };
+}
+
+/** The failure of a worktree in which `findProject` found nothing. */
+export function nothingDeployable(): BuildFailure {
+  return new BuildFailure(
+    `nothing to deploy: looked for ${CONFIG_FILES.join(', ')}; then index.html in ${SITE_DIRECTORIES.slice(
+      0,
+      -1,
+    )
+      .map((name) => `${name}/`)
+      .join(', ')} or the root; then a Worker in package.json's "main", ${ENTRY_FILES.join(' or ')}`,
+  );
+}
+
+/**
+ * Reads `package.json`.
+ * @returns `null` when there is none
+ * @throws {BuildFailure} when it is no JSON object
+ */
+export function readPackageJson(root: string): PackageJson | null {
+  const path = join(root, 'package.json');
+  if (!existsSync(path)) return null;
+  if (!isInside(root, path)) throw new BuildFailure('package.json is a link that leaves the project');
+  let value: unknown;
+  try {
+    value = JSON.parse(readFileSync(path, 'utf8'));
+  } catch (error) {
+    throw new BuildFailure(`package.json is not valid JSON: ${(error as Error).message}`);
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new BuildFailure('package.json must hold an object');
+  }
+  const json = value as Record<string, unknown>;
+  const isFilled = (name: string) => Object.keys((json[name] as object | null | undefined) ?? {}).length > 0;
+  return {
+    main: typeof json.main === 'string' ? json.main : null,
+    scripts: Object.fromEntries(
+      Object.entries((json.scripts ?? {}) as Record<string, unknown>).filter(
+        ([, script]) => typeof script === 'string',
+      ),
+    ) as Record<string, string>,
+    hasDependencies: ['dependencies', 'devDependencies', 'optionalDependencies', 'workspaces'].some(isFilled),
+  };
+}
+
+function isFile(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isFile() ?? false;
+}

@@ -1,0 +1,100 @@
+// Bundles a Worker's sources into modules that workerd loads.
+import { basename, extname, join, relative } from 'node:path';
+import { type BuildOptions, build, type Message, type Metafile } from 'esbuild';
+import { BuildFailure } from './failure.ts';
+import { isInside, show } from './inside.ts';
+import { moduleFiles, type Rule } from './modules.ts';
+import { hasNodeModules, nodeModules } from './node-modules.ts';
+import type { Module } from './release.ts';
+
+export interface WorkerSource {
+  /** Real path of the project. */
+  root: string;
+  /** Absolute path of the entry. */
+  main: string;
+  compatibilityDate: string;
+  compatibilityFlags: string[];
+  rules: Rule[];
+  /** What the project sets of esbuild's own options. */
+  options: Pick<
+    BuildOptions,
+    'define' | 'alias' | 'minify' | 'keepNames' | 'tsconfig' | 'jsxFactory' | 'jsxFragment'
+  >;
+}
+
+const MODULES = 'modules';
+const NODE_ENV = '"production"';
+
+/**
+ * Bundles the Worker into `<out>/modules`.
+ * @returns its modules, the entry first; the names the entry exports; esbuild's warnings, a line each
+ * @throws {BuildFailure} with esbuild's messages, each with file, line and column
+ */
+export async function bundleWorker(
+  source: WorkerSource,
+  out: string,
+): Promise<{ modules: Module[]; exports: string[]; warnings: string[] }> {
+  const { root, main, compatibilityDate, compatibilityFlags, options } = source;
+  if (main.endsWith('.py'))
+    throw new BuildFailure(`${show(root, main)}: Workers in Python are not supported`);
+  const name = `${basename(main, extname(main))}.js`;
+  const files: Module[] = [];
+  const result = await build({
+    ...options,
+    entryPoints: [main],
+    absWorkingDir: root,
+    outfile: join(out, MODULES, name),
+    bundle: true,
+    format: 'esm',
+    platform: 'browser',
+    target: 'es2024',
+    // workerd runs these as they are, at any compatibility date.
+    supported: { 'import-source': true, using: true },
+    conditions: ['workerd', 'worker', 'browser'],
+    external: ['cloudflare:*', 'workerd:*'],
+    loader: { '.js': 'jsx', '.mjs': 'jsx', '.cjs': 'jsx' },
+    define: {
+      'process.env.NODE_ENV': NODE_ENV,
+      'global.process.env.NODE_ENV': NODE_ENV,
+      'globalThis.process.env.NODE_ENV': NODE_ENV,
+      ...options.define,
+    },
+    charset: 'utf8',
+    metafile: true,
+    logLevel: 'silent',
+    plugins: [
+      nodeModules(hasNodeModules(compatibilityDate, compatibilityFlags)),
+      moduleFiles(root, source.rules, join(out, MODULES), MODULES, files),
+    ],
+  }).catch((error: { errors?: Message[] }) => {
+    if (!error.errors) throw error;
+    throw new BuildFailure(error.errors.map((message) => explain(root, message)).join('\n'));
+  });
+  const exports = entryExports(result.metafile);
+  if (!exports.includes('default')) {
+    throw new BuildFailure(
+      `${show(root, main)} has no default export: a Worker is a module with \`export default { fetch(request) {…} }\``,
+    );
+  }
+  const entry: Module = { name, type: 'esm', path: `${MODULES}/${name}` };
+  return {
+    modules: [entry, ...files],
+    exports,
+    warnings: result.warnings.map((message) => explain(root, message)),
+  };
+}
+
+function entryExports(metafile: Metafile): string[] {
+  return Object.values(metafile.outputs).find((output) => output.entryPoint !== undefined)?.exports ?? [];
+}
+
+/** `file:line:column: text`, with the line itself unless its file is not the project's own. */
+function explain(root: string, { location, text, notes }: Message): string {
+  const more = notes.map((note) => `\n  ${note.text}`).join('');
+  if (!location) return text + more;
+  const file = relative(root, join(root, location.file));
+  const line = isInside(root, join(root, location.file))
+    ? `\n  ${location.lineText.trim().slice(0, 200)}`
+    : '';
+  return `${file}:${location.line}:${location.column + 1}: ${text}${line}${more}`;
+}

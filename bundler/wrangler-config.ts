@@ -1,0 +1,142 @@
+// Reads a Wrangler configuration with wrangler's own reader, and refuses what is not run here.
+import { dirname, relative } from 'node:path';
+import { stripVTControlCharacters } from 'node:util';
+import { BuildFailure } from './failure.ts';
+import { nestedKeys, type Treatment, topLevelKeys } from './wrangler-keys.ts';
+
+/** The parts of a configuration that are used. wrangler has checked their shapes. Paths are as it gives them. */
+export interface WranglerConfig {
+  name?: string;
+  /** Absolute. */
+  main?: string;
+  compatibility_date?: string;
+  compatibility_flags: string[];
+  vars: Record<string, unknown>;
+  /** `cwd` starts at the configuration's directory. */
+  build: { command?: string; cwd?: string };
+  assets?: {
+    directory?: string;
+    binding?: string;
+    html_handling?: 'auto-trailing-slash' | 'force-trailing-slash' | 'drop-trailing-slash' | 'none';
+    not_found_handling?: 'none' | '404-page' | 'single-page-application';
+    run_worker_first?: boolean | string[];
+  };
+  define: Record<string, string>;
+  alias?: Record<string, string>;
+  rules: { type: string; globs: string[]; fallthrough?: boolean }[];
+  minify?: boolean;
+  keep_names?: boolean;
+  /** Relative to the process's working directory. */
+  tsconfig?: string;
+  jsx_factory: string;
+  jsx_fragment: string;
+  durable_objects: { bindings: { name: string; class_name: string; script_name?: string }[] };
+  migrations: {
+    tag: string;
+    new_classes?: string[];
+    new_sqlite_classes?: string[];
+    renamed_classes?: { from: string; to: string }[];
+    deleted_classes?: string[];
+  }[];
+  d1_databases: {
+    binding: string;
+    database_id?: string;
+    database_name?: string;
+    migrations_dir?: string;
+    migrations_pattern?: string;
+  }[];
+  kv_namespaces: { binding: string; id?: string }[];
+}
+
+/**
+ * Reads the configuration at `path`.
+ * @returns it, and what the deploy's log should say about it
+ * @throws {BuildFailure} with wrangler's diagnostics, or naming every key that is not supported
+ */
+export async function readWranglerConfig(path: string): Promise<{ config: WranglerConfig; notes: string[] }> {
+  const { unstable_readConfig } = await import('wrangler');
+  const file = relative(dirname(path), path);
+  const { value, warnings } = captureWarnings(() => {
+    try {
+      return unstable_readConfig({ config: path }) as unknown as Record<string, unknown>;
+    } catch (error) {
+      throw new BuildFailure(explain(error as WranglerError, file));
+    }
+  });
+  const unexpected = warnings.filter((line) => line.startsWith('Unexpected fields'));
+  const { refused, ignored } = judge(value);
+  const problems = [...refused.map((key) => `"${key}" is not supported`), ...unexpected];
+  if (problems.length > 0) throw new BuildFailure(`${file}: ${problems.join('; ')}`);
+  const notes = [...ignored].map(([reason, keys]) => `${file}: ${keys.join(', ')} ignored: ${reason}`);
+  return {
+    config: value as unknown as WranglerConfig,
+    notes: [...notes, ...warnings.map((line) => `${file}: ${line}`)],
+  };
+}
+
+type WranglerError = Error & { location?: { line: number; column: number } };
+
+function explain(error: WranglerError, file: string): string {
+  const text = stripVTControlCharacters(error.message).trim();
+  if (error.location) return `${file}:${error.location.line}:${error.location.column}: ${text}`;
+  return `${file}: ${text.replace(/^Processing .* configuration:\s*/, '')}`;
+}
+
+/** Runs `read`, which writes its warnings to the console and in no other place. Returns each of them as a line. */
+function captureWarnings<T>(read: () => T): { value: T; warnings: string[] } {
+  const warnings: string[] = [];
+  const { warn } = console;
+  console.warn = (...parts: unknown[]) => {
+    for (const line of stripVTControlCharacters(parts.join(' ')).split('\n')) {
+      const item = /^\s*- (.*\S)/.exec(line)?.[1];
+      if (item !== undefined) warnings.push(item);
+    }
+  };
+  try {
+    return { value: read(), warnings };
+  } finally {
+    console.warn = warn;
+  }
+}
+
+/** Sorts the given keys by the tables. `ignored` maps a reason to its keys. */
+function judge(config: Record<string, unknown>): { refused: string[]; ignored: Map<string, string[]> } {
+  const refused: string[] = [];
+  const ignored = new Map<string, string[]>();
+  const consider = (key: string, treatment: Treatment | undefined) => {
+    if (treatment === false || treatment === undefined) refused.push(key);
+    else if (typeof treatment === 'object')
+      ignored.set(treatment.ignored, [...(ignored.get(treatment.ignored) ?? []), key]);
+  };
+  const { definedEnvironments, ...keys } = withoutDerived(config);
+  for (const [key, value] of Object.entries(keys)) if (isGiven(value)) consider(key, topLevelKeys[key]);
+  if (isGiven(definedEnvironments)) consider('env', topLevelKeys.env);
+  for (const [place, treatments] of Object.entries(nestedKeys)) {
+    const given = new Set(
+      itemsAt(config, place).flatMap((item) => Object.keys(item).filter((key) => isGiven(item[key]))),
+    );
+    for (const key of given) consider(`${place.replace('[]', '')}.${key}`, treatments[key]);
+  }
+  return { refused, ignored };
+}
+
+/** Leaves out what wrangler adds about the file itself. */
+function withoutDerived(config: Record<string, unknown>): Record<string, unknown> {
+  const { configPath, userConfigPath, topLevelName, targetEnvironment, ...rest } = config;
+  return rest;
+}
+
+/** wrangler fills in empty values for keys that are not there; they mean nothing, and neither do they when written. */
+function isGiven(value: unknown): boolean {
+  if (value === undefined || value === null || value === false) return false;
+  if (typeof value === 'object') return Object.values(value).some(isGiven);
+  return true;
+}
+
+/** The objects at a place such as `durable_objects.bindings[]`. */
+function itemsAt(config: Record<string, unknown>, place: string): Record<string, unknown>[] {
+  const path = place.replace('[]', '').split('.');
+  const value = path.reduce<unknown>((at, key) => (at as Record<string, unknown> | undefined)?.[key], config);
+  if (value === undefined || value === null) return [];
+  return (Array.isArray(value) ? value : [value]) as Record<string, unknown>[];
+}

@@ -1,0 +1,156 @@
+// What becomes of every key of a Wrangler configuration here. A key missing from this table fails the deploy, as an
+// unsupported one does.
+
+/**
+ * `used`: read, and acted on.
+ * `quiet`: for other tools than a deploy; nothing is said.
+ * Text: does not apply here, for this reason; the deploy's log says so.
+ * `false`: names a binding or a feature that is not run here; the deploy fails.
+ */
+export type Treatment = 'used' | 'quiet' | { ignored: string } | false;
+
+const noAccount = { ignored: 'there is no Cloudflare account here' };
+const noEdge = { ignored: 'apps run on this one machine' };
+const ownTelemetry = { ignored: "logs and metrics are the runner's own" };
+
+/** Keys at the top level. */
+export const topLevelKeys: Record<string, Treatment> = {
+  // The Worker and its bundling
+  $schema: 'quiet',
+  name: 'used',
+  main: 'used',
+  compatibility_date: 'used',
+  compatibility_flags: 'used',
+  vars: 'used',
+  assets: 'used',
+  build: 'used',
+  define: 'used',
+  alias: 'used',
+  rules: 'used',
+  minify: 'used',
+  keep_names: 'used',
+  tsconfig: 'used',
+  jsx_factory: 'used',
+  jsx_fragment: 'used',
+  no_bundle: false,
+  find_additional_modules: false,
+  base_dir: false,
+  preserve_file_names: false,
+  upload_source_maps: { ignored: 'source maps are not kept' },
+  python_modules: 'quiet',
+
+  // Storage
+  durable_objects: 'used',
+  migrations: 'used',
+  d1_databases: 'used',
+  kv_namespaces: 'used',
+  exports: false,
+  r2_buckets: false,
+  queues: false,
+  workflows: false,
+  triggers: 'used',
+
+  // Does not change what the Worker answers here
+  account_id: noAccount,
+  compliance_region: noAccount,
+  workers_dev: noAccount,
+  preview_urls: noAccount,
+  previews: noAccount,
+  keep_vars: { ignored: 'vars always come from this file' },
+  routes: { ignored: 'add hostnames to the app as domains' },
+  route: { ignored: 'add hostnames to the app as domains' },
+  env: { ignored: 'the top-level environment is deployed' },
+  placement: noEdge,
+  limits: noEdge,
+  cache: noEdge,
+  observability: ownTelemetry,
+  logpush: ownTelemetry,
+  send_metrics: 'quiet',
+  dependencies_instrumentation: 'quiet',
+  dev: 'quiet',
+  first_party_worker: noAccount,
+
+  // Not run here
+  access: false,
+  addresses: false,
+  agent_memory: false,
+  ai: false,
+  ai_search: false,
+  ai_search_namespaces: false,
+  analytics: false,
+  analytics_engine_datasets: false,
+  artifacts: false,
+  browser: false,
+  cloudchamber: false,
+  connect: false,
+  containers: false,
+  data_blobs: false,
+  dispatch_namespaces: false,
+  flagship: false,
+  hyperdrive: false,
+  images: false,
+  k2: false,
+  logfwdr: false,
+  media: false,
+  mtls_certificates: false,
+  pages_build_output_dir: false,
+  pipelines: false,
+  ratelimits: false,
+  secrets: false,
+  secrets_store_secrets: false,
+  send_email: false,
+  services: false,
+  site: false,
+  stream: false,
+  streaming_tail_consumers: false,
+  tail_consumers: false,
+  text_blobs: false,
+  unsafe: false,
+  unsafe_hello_world: false,
+  vectorize: false,
+  version_metadata: false,
+  vpc_networks: false,
+  vpc_services: false,
+  wasm_modules: false,
+  worker_loaders: false,
+};
+
+const localOnly = { ignored: 'bindings are always local to the runner' };
+
+/** Keys below a top-level one. `[]` stands for each item of a list. */
+export const nestedKeys: Record<string, Record<string, Treatment>> = {
+  assets: {
+    directory: 'used',
+    binding: 'used',
+    html_handling: 'used',
+    not_found_handling: 'used',
+    run_worker_first: 'used',
+    base_path: false,
+  },
+  build: { command: 'used', cwd: 'used', watch_dir: 'quiet' },
+  triggers: { crons: false, events: false },
+  durable_objects: { bindings: 'used', code_update_strategy: false },
+  'durable_objects.bindings[]': { name: 'used', class_name: 'used', script_name: 'used', environment: false },
+  'migrations[]': {
+    tag: 'used',
+    new_classes: 'used',
+    new_sqlite_classes: 'used',
+    renamed_classes: 'used',
+    deleted_classes: 'used',
+    transferred_classes: false,
+  },
+  'd1_databases[]': {
+    binding: 'used',
+    database_id: 'used',
+    database_name: 'used',
+    migrations_dir: 'used',
+    migrations_pattern: 'used',
+    migrations_table: { ignored: 'migrations are recorded in d1_migrations' },
+    preview_database_id: 'quiet',
+    remote: localOnly,
+    jurisdiction: noEdge,
+    database_internal_env: 'quiet',
+  },
+  'kv_namespaces[]': { binding: 'used', id: 'used', preview_id: 'quiet', remote: localOnly },
+  'rules[]': { type: 'used', globs: 'used', fallthrough: 'used' },
+};

@@ -1,0 +1,178 @@
+// Builds a commit into a release: checkout, install, build, bundle, release.
+import { existsSync, readFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import type { Bundled } from '../../bundler/bundle.ts';
+import { Bundler } from '../../bundler/client.ts';
+import { insidePath } from '../../bundler/inside.ts';
+import type { BuildCommand } from '../../bundler/plan.ts';
+import { readPackageJson } from '../../bundler/project.ts';
+import type { Release } from '../../bundler/release.ts';
+import { newId } from '../ids.ts';
+import { resolveNames, type StorageNames } from '../storage/names.ts';
+import { checkout } from './checkout.ts';
+import { type BuildDirectories, buildEnvironment, makeDirectories } from './environment.ts';
+import { packageManager } from './install.ts';
+import type { DeployLog } from './log.ts';
+import { placeRelease } from './release.ts';
+import { run } from './run.ts';
+import { checkSize } from './size.ts';
+
+export { BuildFailure } from '../../bundler/failure.ts';
+
+export interface BuildInput {
+  deployId: string;
+  appId: string;
+  sha: string;
+  /** Path of the bare repository. */
+  repository: string;
+  /** A directory of this build alone: the worktree and the home of its commands. What lies in it goes afterwards. */
+  scratch: string;
+  /** Where the release is to lie. Its parent exists. */
+  releaseDirectory: string;
+  /** Kept between the builds of the app: its package manager's cache. */
+  cacheDirectory: string;
+  /** The app's variables, for install and build. */
+  env: Record<string, string>;
+  storage: StorageNames;
+  /** The release that serves now. */
+  liveReleaseDirectory: string | null;
+  limits: {
+    /** For each step. */
+    stepTimeoutMs: number;
+    /** MiB of the worktree, after each step. */
+    worktreeMb: number;
+  };
+  log: DeployLog;
+  signal: AbortSignal;
+}
+
+const bundler = new Bundler();
+
+/**
+ * Builds a commit.
+ * @returns the release that now lies in `releaseDirectory`, and the storage names to keep once it is live
+ * @throws {BuildFailure} with a message for the project's author
+ * @throws the signal's reason once it is aborted
+ */
+export async function build(input: BuildInput): Promise<{ release: Release; storage: StorageNames }> {
+  const { scratch, releaseDirectory, log, signal } = input;
+  const bundled = `${releaseDirectory}.new`;
+  try {
+    const directories = makeDirectories(scratch, input.cacheDirectory);
+    const command = await log.step('checkout', input.sha.slice(0, 12), () =>
+      checkoutStep(input, directories),
+    );
+    const environment = await buildEnvironment(directories, input.env);
+    await installStep(input, directories, environment);
+    await buildStep(input, directories, environment, command);
+    const { bundle } = await log.step('bundle', 'esbuild', () => bundleStep(input, directories, bundled));
+    signal.throwIfAborted();
+    return await log.step('release', input.deployId, () => releaseStep(input, bundle, bundled));
+  } finally {
+    await Promise.all([scratch, bundled].map((path) => rm(path, { recursive: true, force: true })));
+  }
+}
+
+/** Ends the bundler's process, for a host that stops. */
+export function closeBundler(): void {
+  bundler.close();
+}
+
+/** Checks the commit out and looks at it, so that a project that cannot be deployed fails before it is installed. */
+async function checkoutStep(input: BuildInput, { project }: BuildDirectories): Promise<BuildCommand | null> {
+  const { repository, sha, scratch, limits, signal, log } = input;
+  await checkout({
+    repository,
+    sha,
+    project,
+    index: join(scratch, 'index'),
+    worktreeMb: limits.worktreeMb,
+    timeoutMs: limits.stepTimeoutMs,
+    signal,
+    onLine: (line) => log.line(line),
+  });
+  return bundler.plan(project, limits.stepTimeoutMs);
+}
+
+async function installStep(
+  input: BuildInput,
+  directories: BuildDirectories,
+  environment: Record<string, string>,
+): Promise<void> {
+  const { log } = input;
+  if (!readPackageJson(directories.project)?.hasDependencies) return log.skip('install', 'no dependencies');
+  const { name, install } = packageManager(directories.project);
+  const title = `${name} ${install[0]}`;
+  await log.step('install', title, () =>
+    runInProject(input, directories, environment, {
+      arguments: [name, ...install],
+      title,
+      cwd: directories.project,
+    }),
+  );
+}
+
+async function buildStep(
+  input: BuildInput,
+  directories: BuildDirectories,
+  environment: Record<string, string>,
+  command: BuildCommand | null,
+): Promise<void> {
+  const { log } = input;
+  const { project } = directories;
+  if (command !== null) {
+    const cwd = insidePath(resolve(project), project, command.cwd, 'build.cwd');
+    const shell = { arguments: ['sh', '-c', command.command], title: command.command, cwd };
+    return log.step('build', command.command, () => runInProject(input, directories, environment, shell));
+  }
+  if (readPackageJson(project)?.scripts.build === undefined) return log.skip('build', 'no build script');
+  const { name } = packageManager(project);
+  const title = `${name} run build`;
+  const script = { arguments: [name, 'run', 'build'], title, cwd: project };
+  await log.step('build', title, () => runInProject(input, directories, environment, script));
+}
+
+async function runInProject(
+  { limits, signal, log }: BuildInput,
+  { project }: BuildDirectories,
+  environment: Record<string, string>,
+  command: { arguments: string[]; title: string; cwd: string },
+): Promise<void> {
+  const path = [join(project, 'node_modules', '.bin'), environment.PATH].join(':');
+  await run({
+    ...command,
+    environment: { ...environment, PATH: path },
+    timeoutMs: limits.stepTimeoutMs,
+    signal,
+    onLine: (line) => log.line(line),
+  });
+  await checkSize(project, limits.worktreeMb, signal);
+}
+
+async function bundleStep(
+  input: BuildInput,
+  { project }: BuildDirectories,
+  bundled: string,
+): Promise<Bundled> {
+  const result = await bundler.bundle(project, bundled, input.limits.stepTimeoutMs);
+  for (const note of result.notes) input.log.line(note);
+  return result;
+}
+
+async function releaseStep(
+  { deployId, sha, storage, releaseDirectory, liveReleaseDirectory }: BuildInput,
+  bundle: Bundled['bundle'],
+  bundled: string,
+): Promise<{ release: Release; storage: StorageNames }> {
+  const { names, ...stored } = resolveNames(storage, bundle, readRelease(liveReleaseDirectory), newId);
+  const { worker, vars, assets } = bundle;
+  const release: Release = { format: 1, deployId, sha, worker, vars, assets, ...stored };
+  await placeRelease(release, bundled, releaseDirectory);
+  return { release, storage: names };
+}
+
+function readRelease(directory: string | null): Release | null {
+  const path = directory && join(directory, 'release.json');
+  return path && existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as Release) : null;
+}

@@ -1,0 +1,114 @@
+// Writes a commit's files into an empty directory, with nothing of the repository's own configuration or hooks.
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { BuildFailure } from '../../bundler/failure.ts';
+import { gitEnvironment } from '../git/environment.ts';
+import { run } from './run.ts';
+
+const execute = promisify(execFile);
+/** A listing longer than this is a worktree that no build could use. */
+const LISTING_BYTES = 256 * 1024 * 1024;
+/** A Git LFS pointer file is shorter than this. */
+const POINTER_BYTES = 1024;
+const POINTER_START = 'version https://git-lfs.github.com/spec/';
+
+export interface Checkout {
+  repository: string;
+  sha: string;
+  /** An empty directory for the files. */
+  project: string;
+  /** A path for git's index, outside the project. */
+  index: string;
+  worktreeMb: number;
+  timeoutMs: number;
+  signal: AbortSignal;
+  onLine: (line: string) => void;
+}
+
+interface Entry {
+  mode: string;
+  object: string;
+  bytes: number;
+  path: string;
+}
+
+/**
+ * Checks out `sha`.
+ * @throws {BuildFailure} when the commit's files are larger than `worktreeMb`, or git fails
+ */
+export async function checkout(options: Checkout): Promise<void> {
+  const { repository, sha, project, index, worktreeMb, timeoutMs, signal, onLine } = options;
+  const environment = {
+    ...gitEnvironment({ 'core.hooksPath': '/dev/null' }),
+    GIT_INDEX_FILE: index,
+    HOME: project,
+  };
+  const entries = await listFiles(options, environment);
+  const megabytes = entries.reduce((sum, { bytes }) => sum + bytes, 0) / 2 ** 20;
+  if (megabytes > worktreeMb) throw tooLarge(megabytes, worktreeMb);
+  const git = ['git', '--git-dir', repository, '--work-tree', project];
+  const title = `git checkout ${sha.slice(0, 12)}`;
+  const common = { title, cwd: project, environment, timeoutMs, signal, onLine };
+  await run({ ...common, arguments: [...git, 'read-tree', sha] });
+  await run({ ...common, arguments: [...git, 'checkout-index', '--all', '--force', '--quiet'] });
+  for (const { path } of entries.filter(({ mode }) => mode === '160000')) {
+    onLine(`${path} is a submodule, and left empty: submodules are not fetched`);
+  }
+  for (const path of await pointers(options, entries, environment)) {
+    onLine(`${path} is a Git LFS pointer, and left as it is: LFS objects are not fetched`);
+  }
+}
+
+/** The failure of a worktree that grew past its limit. Sizes in MiB. */
+export function tooLarge(megabytes: number, limit: number): BuildFailure {
+  return new BuildFailure(
+    `the worktree has ${Math.ceil(megabytes)} MiB, more than the ${limit} MiB a build may use`,
+  );
+}
+
+async function listFiles(
+  { repository, sha, signal }: Checkout,
+  env: Record<string, string>,
+): Promise<Entry[]> {
+  const { stdout } = await execute(
+    'git',
+    ['--git-dir', repository, 'ls-tree', '-r', '-l', '-z', '--full-tree', sha],
+    {
+      env,
+      signal,
+      maxBuffer: LISTING_BYTES,
+    },
+  );
+  return stdout
+    .split('\0')
+    .filter((line) => line !== '')
+    .map((line) => {
+      const tab = line.indexOf('\t');
+      const [mode = '', , object = '', size = '-'] = line.slice(0, tab).split(/ +/);
+      return { mode, object, bytes: size === '-' ? 0 : Number(size), path: line.slice(tab + 1) };
+    });
+}
+
+/** The paths of LFS pointers among a commit's small files, as their `.gitattributes` may say or not. */
+async function pointers(
+  { repository, sha, signal }: Checkout,
+  entries: Entry[],
+  env: Record<string, string>,
+): Promise<string[]> {
+  const small = entries.filter(
+    ({ mode, bytes }) => mode.startsWith('100') && bytes > 0 && bytes < POINTER_BYTES,
+  );
+  if (small.length === 0) return [];
+  const found = await execute(
+    'git',
+    ['--git-dir', repository, 'grep', '-l', '-z', '--fixed-strings', '-e', POINTER_START, sha],
+    { env, signal, maxBuffer: LISTING_BYTES },
+  ).then(
+    ({ stdout }) => stdout.split('\0').map((line) => line.slice(line.indexOf(':') + 1)),
+    (error: { code?: unknown }) => {
+      if (error.code === 1) return [] as string[];
+      throw error;
+    },
+  );
+  return small.map(({ path }) => path).filter((path) => found.includes(path));
+}

@@ -1,0 +1,114 @@
+// Runs one command of a build: in its own process group, with a deadline, its output cleaned and cut into lines.
+import { spawn } from 'node:child_process';
+import type { Readable } from 'node:stream';
+import { StringDecoder } from 'node:string_decoder';
+import { stripVTControlCharacters } from 'node:util';
+import { BuildFailure } from '../../bundler/failure.ts';
+
+/** Characters of one line of output that are kept. */
+const LINE_LENGTH = 2000;
+/** How long a process that left the group may hold the output open, in ms. */
+const OUTPUT_GRACE_MS = 500;
+
+export interface Command {
+  /** The program and its arguments. */
+  arguments: string[];
+  /** Names the command in the log and in failures, as its author would write it. */
+  title: string;
+  cwd: string;
+  /** The whole environment: nothing else is passed on. */
+  environment: Record<string, string>;
+  timeoutMs: number;
+  signal: AbortSignal;
+  onLine: (line: string) => void;
+}
+
+/**
+ * Runs `command` to its end. Whatever it started in its process group is ended with it.
+ * @throws {BuildFailure} when it cannot start, fails, or takes longer than `timeoutMs`
+ * @throws the signal's reason once it is aborted
+ */
+export async function run(command: Command): Promise<void> {
+  const { title, cwd, environment, timeoutMs, signal, onLine } = command;
+  signal.throwIfAborted();
+  const [program = '', ...rest] = command.arguments;
+  const child = spawn(program, rest, {
+    cwd,
+    env: environment,
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const killGroup = () => {
+    try {
+      if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
+    } catch {
+      // The whole group has ended.
+    }
+  };
+  let timedOut = false;
+  const timer = setTimeout(() => {
+    timedOut = true;
+    killGroup();
+  }, timeoutMs);
+  signal.addEventListener('abort', killGroup);
+  const output = [readLines(child.stdout, onLine), readLines(child.stderr, onLine)];
+  try {
+    const [code, killedBy] = await new Promise<[number | null, string | null]>((resolve, reject) => {
+      child.on('error', (error) =>
+        reject(new BuildFailure(`\`${title}\` could not start: ${error.message}`)),
+      );
+      child.on('exit', (...end) => resolve(end));
+    });
+    killGroup();
+    const grace = setTimeout(() => {
+      child.stdout.destroy();
+      child.stderr.destroy();
+    }, OUTPUT_GRACE_MS);
+    await Promise.all(output);
+    clearTimeout(grace);
+    signal.throwIfAborted();
+    if (timedOut) throw new BuildFailure(`\`${title}\` took longer than ${timeoutMs / 1000} s and was ended`);
+    if (code !== 0)
+      throw new BuildFailure(
+        `\`${title}\` failed ${code === null ? `by ${killedBy}` : `with exit code ${code}`}`,
+      );
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', killGroup);
+  }
+}
+
+/** Hands each line of `stream` on, free of terminal control. Resolves when the stream has closed. */
+function readLines(stream: Readable, onLine: (line: string) => void): Promise<void> {
+  const decoder = new StringDecoder('utf8');
+  let rest = '';
+  const emit = (text: string) => {
+    const line = cleanLine(text);
+    if (line !== '') onLine(line);
+  };
+  stream.on('data', (chunk: Buffer) => {
+    const lines = (rest + decoder.write(chunk)).split(/\r\n|\n|\r/);
+    rest = lines.pop()!;
+    lines.forEach(emit);
+    if (rest.length > 2 * LINE_LENGTH) {
+      emit(rest);
+      rest = '';
+    }
+  });
+  return new Promise((resolve) => {
+    stream.on('error', () => {});
+    stream.on('close', () => {
+      emit(rest + decoder.end());
+      resolve();
+    });
+  });
+}
+
+/** A line as a log may hold it: no escape sequences, no control characters, not too long. */
+function cleanLine(text: string): string {
+  const line = stripVTControlCharacters(text)
+    .replaceAll('\t', '  ')
+    .replace(/\p{Cc}/gu, '')
+    .trimEnd();
+  return line.length > LINE_LENGTH ? `${line.slice(0, LINE_LENGTH).toWellFormed()} … (cut)` : line;
+}
