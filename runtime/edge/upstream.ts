@@ -1,6 +1,6 @@
 // One process that takes requests: its connection pool, and a count of what is in flight, so that a drain sees
 // every request.
-import { Pool } from 'undici';
+import { buildConnector, Pool } from 'undici';
 
 /** Where a process listens: a unix socket, or an origin such as `http://127.0.0.1:8788`. */
 export type UpstreamAddress = { socketPath: string } | { origin: string };
@@ -27,13 +27,11 @@ export class Upstream {
   #drained: Promise<{ cut: number }> | null = null;
 
   constructor(address: UpstreamAddress) {
-    const socketPath = 'socketPath' in address ? address.socketPath : undefined;
     this.pool = new Pool('origin' in address ? address.origin : 'http://localhost', {
+      connect: connector('socketPath' in address ? address.socketPath : null),
       headersTimeout: 0,
       bodyTimeout: 0,
-      connectTimeout: CONNECT_TIMEOUT_MS,
       maxHeaderSize: RESPONSE_HEAD_BYTES,
-      ...(socketPath === undefined ? {} : { socketPath }),
     });
   }
 
@@ -102,4 +100,31 @@ export class Upstream {
   #settle(): void {
     if (this.#active === 0 && this.#tunnels.size === 0) this.#onIdle?.();
   }
+}
+
+/** Errors of connections that had already answered a request. */
+const reusedSocketErrors = new WeakSet<Error>();
+
+/** Whether an error may only mean that the process closed an idle connection just when it was used again. */
+export function isReusedSocketError(error: Error): boolean {
+  const { socket } = error as { socket?: { bytesRead?: number } };
+  return reusedSocketErrors.has(error) || (socket?.bytesRead ?? 0) > 0;
+}
+
+function connector(socketPath: string | null): buildConnector.connector {
+  const connect = buildConnector({
+    timeout: CONNECT_TIMEOUT_MS,
+    allowH2: false,
+    allowHalfOpen: true,
+    ...(socketPath === null ? {} : { socketPath }),
+  });
+  return (options, callback) =>
+    connect(options, (error, socket) => {
+      if (error !== null) return callback(error, null);
+      // undici names the socket only in errors of its own, not in those of the system such as ECONNRESET.
+      socket.prependListener('error', (cause) => {
+        if (socket.bytesRead > 0) reusedSocketErrors.add(cause);
+      });
+      callback(null, socket);
+    });
 }

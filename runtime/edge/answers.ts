@@ -1,0 +1,79 @@
+// What the gateway says by itself: problem details for programs, a small page for people.
+import { STATUS_CODES } from 'node:http';
+
+/** Why a request is answered here. `code` is an error code of the contract; `retryAfterS` becomes `Retry-After`. */
+export interface Refusal {
+  status: number;
+  code: string;
+  /** One sentence for whoever called. Never a secret, never a path of the host. */
+  detail: string;
+  retryAfterS?: number;
+}
+
+/** A whole answer. `content-length` and `x-request-id` are added when it is sent. */
+export interface Answer {
+  status: number;
+  headers: Record<string, string>;
+  body: string;
+}
+
+/** What a site that is served by the host itself may say: an answer, or a refusal in the form the caller prefers. */
+export type LocalAnswer = Answer | { refusal: Refusal };
+
+/** A refusal as `application/problem+json` (RFC 9457), or as a page when the `Accept` value prefers HTML. */
+export function refusalAnswer(refusal: Refusal, accept: string | undefined): Answer {
+  const { status, code, detail, retryAfterS } = refusal;
+  const title = STATUS_CODES[status] ?? 'Error';
+  const html = prefersHtml(accept);
+  const headers: Record<string, string> = {
+    'content-type': html ? 'text/html; charset=utf-8' : 'application/problem+json',
+    'cache-control': 'no-store',
+  };
+  if (retryAfterS !== undefined) headers['retry-after'] = String(Math.max(1, Math.ceil(retryAfterS)));
+  const body = html
+    ? page(status, title, detail, code)
+    : `${JSON.stringify({ type: 'about:blank', title, status, detail, code })}\n`;
+  return { status, headers, body };
+}
+
+/** A refusal as bytes for a socket whose request could not be read. The connection ends after it. */
+export function rawRefusal(refusal: Refusal, requestId: string): string {
+  const { status, headers, body } = refusalAnswer(refusal, undefined);
+  let head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Error'}\r\n`;
+  for (const [name, value] of Object.entries(headers)) head += `${name}: ${value}\r\n`;
+  return `${head}x-request-id: ${requestId}\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`;
+}
+
+/** Whether HTML is named in `Accept` with a higher weight than JSON. Wildcards prefer JSON. */
+function prefersHtml(accept: string | undefined): boolean {
+  if (accept === undefined || !accept.includes('text/html')) return false;
+  let html = 0;
+  let json = 0;
+  for (const part of accept.split(',')) {
+    const [type = '', ...parameters] = part.split(';').map((text) => text.trim().toLowerCase());
+    const q = parameters.find((parameter) => parameter.startsWith('q='));
+    const weight = q === undefined ? 1 : Number(q.slice(2)) || 0;
+    if (type === 'text/html') html = weight;
+    if (type === 'application/json' || type === 'application/problem+json') json = Math.max(json, weight);
+  }
+  return html > json;
+}
+
+function page(status: number, title: string, detail: string, code: string): string {
+  return `<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>${status} ${title}</title>
+<style>body{font:16px/1.5 system-ui,sans-serif;max-width:36rem;margin:15vh auto;padding:0 1rem;color:#222}
+h1{font-size:1.4rem}code{color:#666}@media(prefers-color-scheme:dark){body{background:#111;color:#ddd}}</style>
+<h1>${status} ${title}</h1>
+<p>${escapeHtml(detail)}</p>
+<p><code>${escapeHtml(code)}</code></p>
+</html>
+`;
+}
+
+function escapeHtml(text: string): string {
+  return text.replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`);
+}

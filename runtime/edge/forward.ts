@@ -1,0 +1,375 @@
+// One request on its way through the gateway: to a process and back, or to an answer of our own.
+import { type IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import type { Dispatcher } from 'undici';
+import { type Answer, type Refusal, refusalAnswer } from './answers.ts';
+import type { Backend } from './backend.ts';
+import type { Connection } from './connection.ts';
+import { headerValue, type RequestHead } from './head.ts';
+import { answerHeaders, type ForwardedHeaders, forwardedHeaders } from './headers.ts';
+import { Tunnel, type WaitingSocket } from './tunnel.ts';
+import { UploadBody } from './upload.ts';
+import { isReusedSocketError, type Upstream } from './upstream.ts';
+
+/** How long a body may stand still, in either direction, before its client is given up, in ms. */
+const BODY_IDLE_MS = 120_000;
+/** How long the rest of an unwanted body is read and dropped after its answer, in ms. */
+const LINGER_MS = 2_000;
+
+/** A request that wants another protocol on its connection. */
+export interface UpgradeWish {
+  /** The `Upgrade` value as received. */
+  protocol: string;
+  waiting: WaitingSocket;
+}
+
+/** What an exchange needs of the gateway. */
+export interface ExchangeOwner {
+  /** Whether connections end with the answer they carry. */
+  readonly closing: boolean;
+  /** Asks the backend again. */
+  admit(exchange: Exchange): void;
+  /** The exchange is over; its connection may carry another. */
+  ended(exchange: Exchange): void;
+}
+
+/** A response that knows its exchange, so that no listener needs a closure. */
+export class GatewayResponse extends ServerResponse {
+  exchange: Exchange | null = null;
+}
+
+/** What makes an exchange. */
+export interface ExchangeParts {
+  owner: ExchangeOwner;
+  connection: Connection;
+  request: IncomingMessage;
+  response: GatewayResponse;
+  head: RequestHead;
+  /** Whether the client waits for a 100 before it sends its body. */
+  awaitsContinue: boolean;
+  upgrade: UpgradeWish | null;
+}
+
+const GONE = new Error('the client left');
+const SAFE_METHODS = new Set(['GET', 'HEAD', 'OPTIONS']);
+
+/** A request and its answer. It is undici's handler too: one object per request. */
+export class Exchange implements Dispatcher.DispatchHandler {
+  readonly head: RequestHead;
+  readonly connection: Connection;
+  /** Who is asked to admit it; null before it is routed. */
+  backend: Backend | null = null;
+  /** Called once when the client leaves while the request is held. */
+  onGone: (() => void) | null = null;
+  /** When it was first held, on the clock of `performance.now()`. */
+  heldSince: number | null = null;
+  readonly #owner: ExchangeOwner;
+  readonly #request: IncomingMessage;
+  readonly #response: GatewayResponse;
+  readonly #upgrade: UpgradeWish | null;
+  readonly #forwarded: ForwardedHeaders;
+  #awaitsContinue: boolean;
+  #upstream: Upstream | null = null;
+  #controller: Dispatcher.DispatchController | null = null;
+  /** Ends the upstream's count of this request. */
+  #release: (() => void) | null = null;
+  #tunnel: Tunnel | null = null;
+  #over = false;
+  #upstreamAnswers = false;
+  #retried = false;
+  /** The answer's first bytes, kept for the rest of the tick: a small answer leaves in one write with its head. */
+  #first: Buffer | null = null;
+  #flowing = false;
+
+  constructor(parts: ExchangeParts) {
+    this.head = parts.head;
+    this.connection = parts.connection;
+    this.#owner = parts.owner;
+    this.#request = parts.request;
+    this.#response = parts.response;
+    this.#upgrade = parts.upgrade;
+    this.#awaitsContinue = parts.awaitsContinue;
+    this.#forwarded = forwardedHeaders(parts.head, parts.connection);
+    parts.response.exchange = this;
+    parts.response.on('finish', onFinish);
+    parts.connection.exchanges.add(this);
+  }
+
+  /** Whether nothing more may be done for it. */
+  get over(): boolean {
+    return this.#over;
+  }
+
+  /** Whether the client has been sent anything of an answer. */
+  get answerBegun(): boolean {
+    return this.#response.headersSent;
+  }
+
+  /** Sends the request to a process. Everything after is undici's to call. */
+  forward(upstream: Upstream): void {
+    if (this.#over) return;
+    this.#upstream = upstream;
+    this.#release = upstream.begin();
+    const { head } = this;
+    if (this.#awaitsContinue) {
+      this.#awaitsContinue = false;
+      this.#response.writeContinue();
+    }
+    upstream.pool.dispatch(
+      {
+        path: head.target,
+        method: head.method,
+        headers: this.#forwarded.headers,
+        body: head.hasBody ? this.#upload() : null,
+        upgrade: this.#upgrade?.protocol ?? null,
+      },
+      this,
+    );
+  }
+
+  /** Answers here. */
+  answer({ status, headers, body }: Answer): void {
+    if (this.#over) return;
+    const length = Buffer.byteLength(body);
+    const lines = ['x-request-id', this.#forwarded.requestId, 'content-length', String(length)];
+    for (const [name, value] of Object.entries(headers)) lines.push(name, value);
+    this.#writeHead(status, undefined, lines);
+    this.#response.end(body);
+  }
+
+  /** Refuses here, as a page or a problem. */
+  refuse(refusal: Refusal): void {
+    this.answer(refusalAnswer(refusal, headerValue(this.head.headers, 'accept')));
+  }
+
+  /** The connection has closed, or must. */
+  gone(): void {
+    if (this.#over) return;
+    this.#end();
+    this.#controller?.abort(GONE);
+    this.onGone?.();
+  }
+
+  /** Ends a tunnel politely; a plain request is left to finish. */
+  closeTunnel(): void {
+    this.#tunnel?.close();
+  }
+
+  /** The answer has been handed to the system whole. */
+  finished(): void {
+    if (!this.#over) this.#end();
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    if (this.#over) controller.abort(GONE);
+    else this.#controller = controller;
+  }
+
+  onResponseStarted(): void {
+    this.#upstreamAnswers = true;
+  }
+
+  onResponseStart(
+    controller: Dispatcher.DispatchController,
+    status: number,
+    _headers: unknown,
+    reason?: string,
+  ): void {
+    const headers = answerHeaders(controller.rawHeaders as Buffer[], status, this.#forwarded.requestId);
+    if (status < 200) {
+      // An HTTP/1.0 client would take it for the answer.
+      if (this.#request.httpVersionMinor > 0) this.#response.writeInformation(status, headers);
+      return;
+    }
+    this.#writeHead(status, reason, headers);
+    process.nextTick(flushStart, this);
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (!this.#flowing && this.#first === null) {
+      this.#first = chunk;
+      return;
+    }
+    this.flush();
+    this.#write(chunk);
+  }
+
+  onResponseEnd(): void {
+    this.#endUpstream();
+    const first = this.#first;
+    this.#first = null;
+    this.#flowing = true;
+    if (first === null) this.#response.end();
+    else this.#response.end(first);
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController | null, error: Error): void {
+    this.#endUpstream();
+    if (this.#over) return;
+    if (this.#response.headersSent) this.#cut();
+    else if (this.#mayRetry(error)) {
+      this.#retried = true;
+      this.#owner.admit(this);
+    } else this.refuse(failure(error));
+  }
+
+  onRequestUpgrade(
+    controller: Dispatcher.DispatchController,
+    status: number,
+    _headers: unknown,
+    duplex: Duplex,
+  ): void {
+    const upstream = duplex as Socket;
+    const { protocol, waiting } = this.#upgrade!;
+    if (this.#over) {
+      upstream.destroy();
+      return;
+    }
+    this.#response.detachSocket(waiting.socket);
+    const tunnel = new Tunnel(waiting.socket, upstream, protocol.toLowerCase(), () => {
+      untrack();
+      this.#end();
+    });
+    this.#tunnel = tunnel;
+    const untrack = this.#upstream!.track(tunnel);
+    this.#endUpstream();
+    const headers = answerHeaders(controller.rawHeaders as Buffer[], status, this.#forwarded.requestId);
+    waiting.socket.write(switchingHead(protocol, headers), 'latin1');
+    const early = waiting.take();
+    if (early.length > 0) upstream.write(early);
+  }
+
+  /** Lets go of the head and the first bytes, when nothing more came with them. */
+  flush(): void {
+    if (this.#flowing || this.#over) return;
+    this.#flowing = true;
+    const first = this.#first;
+    this.#first = null;
+    if (first === null) this.#response.flushHeaders();
+    else this.#write(first);
+  }
+
+  /** Goes on after the client has taken what was written. */
+  drained(): void {
+    if (!this.#uploading()) this.connection.socket.setTimeout(0);
+    this.#controller?.resume();
+  }
+
+  #write(chunk: Buffer): void {
+    if (this.#over || this.#response.write(chunk)) return;
+    this.#controller!.pause();
+    this.connection.socket.setTimeout(BODY_IDLE_MS);
+    this.#response.once('drain', onDrain);
+  }
+
+  #writeHead(status: number, reason: string | undefined, headers: string[]): void {
+    // What is left of the request's body would be taken for the next request.
+    const uploading = this.#uploading();
+    if (uploading || this.#owner.closing) headers.push('connection', 'close');
+    if (uploading) linger(this.connection.socket, this.#request);
+    if (reason !== undefined && /^[\x20-\x7e]+$/.test(reason))
+      this.#response.writeHead(status, reason, headers);
+    else this.#response.writeHead(status, headers);
+  }
+
+  #upload(): UploadBody {
+    const { socket } = this.connection;
+    socket.setTimeout(BODY_IDLE_MS);
+    this.#request.once('end', () => socket.setTimeout(0));
+    return new UploadBody(this.#request);
+  }
+
+  #uploading(): boolean {
+    return this.head.hasBody && !this.#request.complete;
+  }
+
+  #mayRetry(error: Error): boolean {
+    if (this.#retried || this.#upstreamAnswers || this.head.hasBody) return false;
+    return SAFE_METHODS.has(this.head.method) && isReusedSocketError(error);
+  }
+
+  /** The answer broke off: the client must not take what it has for the whole. */
+  #cut(): void {
+    const { socket } = this.connection;
+    // Without chunks or a length, only a reset tells a broken answer from a whole one.
+    if (this.#request.httpVersionMinor === 0) socket.resetAndDestroy();
+    else socket.destroy();
+  }
+
+  #endUpstream(): void {
+    this.#controller = null;
+    this.#release?.();
+    this.#release = null;
+  }
+
+  #end(): void {
+    this.#over = true;
+    this.#release?.();
+    this.#release = null;
+    this.connection.exchanges.delete(this);
+    this.#owner.ended(this);
+  }
+}
+
+function onFinish(this: GatewayResponse): void {
+  this.exchange!.finished();
+}
+
+function onDrain(this: GatewayResponse): void {
+  this.exchange!.drained();
+}
+
+function flushStart(exchange: Exchange): void {
+  exchange.flush();
+}
+
+/**
+ * Ends a connection whose request is still arriving when its answer is done: what arrives is dropped for a while,
+ * because closing with unread bytes resets the connection and may cost the client the answer.
+ */
+function linger(socket: Socket, request: IncomingMessage): void {
+  socket.destroySoon = () => {
+    request.resume();
+    socket.end();
+    const timer = setTimeout(() => socket.destroy(), LINGER_MS);
+    socket.once('close', () => clearTimeout(timer));
+  };
+}
+
+/** What a client is told when a process did not answer. */
+function failure(error: Error & { code?: string }): Refusal {
+  switch (error.code) {
+    case 'UND_ERR_INVALID_ARG':
+    case 'UND_ERR_NOT_SUPPORTED':
+      return {
+        status: 400,
+        code: 'bad_request',
+        detail: `The request cannot be passed on: ${error.message}.`,
+      };
+    case 'ECONNREFUSED':
+    case 'ENOENT':
+    case 'EAGAIN':
+    case 'UND_ERR_CONNECT_TIMEOUT':
+    case 'UND_ERR_DESTROYED':
+    case 'UND_ERR_CLOSED':
+      return {
+        status: 503,
+        code: 'app_unavailable',
+        detail: 'The app takes no connections at the moment.',
+        retryAfterS: 1,
+      };
+    default:
+      return {
+        status: 502,
+        code: 'bad_gateway',
+        detail: 'The app broke off the connection before it answered.',
+      };
+  }
+}
+
+function switchingHead(protocol: string, headers: string[]): string {
+  let head = `HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: ${protocol}\r\n`;
+  for (let i = 0; i < headers.length; i += 2) head += `${headers[i]}: ${headers[i + 1]}\r\n`;
+  return `${head}\r\n`;
+}

@@ -1,0 +1,320 @@
+// The gateway: takes connections, finds the site of each request, and sees it through to an answer.
+import { createServer, type IncomingMessage, type Server } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { log, reason as messageOf } from '../log.ts';
+import { type LocalAnswer, type Refusal, rawRefusal, refusalAnswer } from './answers.ts';
+import type { Backend } from './backend.ts';
+import { TrustedProxies } from './client.ts';
+import { Connection } from './connection.ts';
+import { Exchange, type ExchangeOwner, GatewayResponse, type UpgradeWish } from './forward.ts';
+import { headerValue, type RequestHead, readHead } from './head.ts';
+import { Holds } from './hold.ts';
+import { randomHex } from './ids.ts';
+import { WaitingSocket } from './tunnel.ts';
+
+export type { LocalAnswer, Refusal } from './answers.ts';
+export type { RequestHead } from './head.ts';
+
+/** Where a request goes. */
+export type Target =
+  | { kind: 'proxy'; backend: Backend }
+  | { kind: 'respond'; respond: (head: RequestHead) => LocalAnswer | Promise<LocalAnswer> };
+
+export interface GatewayOptions {
+  /** Called once per request, synchronously. */
+  resolve: (head: RequestHead) => Target;
+  /** Addresses and CIDR ranges of proxies whose X-Forwarded-* headers are believed. None by default. */
+  trustedProxies?: readonly string[];
+  /** How long a request may be held in all, in ms. */
+  holdTimeoutMs: number;
+}
+
+/** Request line and headers together, in bytes. More is answered 431. */
+const HEAD_BYTES = 32 * 1024;
+/** How long a client may take to send a head, in ms. Checked every `CHECK_MS`. */
+const HEAD_TIMEOUT_MS = 15_000;
+const CHECK_MS = 5_000;
+/** How long an idle connection is kept, in ms. Longer than the 2 minutes of Caddy, so that Caddy closes first. */
+const KEEP_ALIVE_MS = 125_000;
+/** When a silent connection is probed, in ms, so that clients that vanished do not hold streams open. */
+const PROBE_AFTER_MS = 60_000;
+/** An HTTP gateway on any number of ports. */
+export class Gateway {
+  readonly #resolve: (head: RequestHead) => Target;
+  readonly #proxies: TrustedProxies;
+  readonly #holds: Holds;
+  readonly #servers: Server<typeof IncomingMessage, typeof GatewayResponse>[] = [];
+  readonly #connections = new Map<Duplex, Connection>();
+  readonly #owner: ExchangeOwner & { closing: boolean };
+  #closed: Promise<{ cut: number }> | null = null;
+  #onIdle: (() => void) | null = null;
+
+  /** @throws {TypeError} when a trusted proxy is neither an address nor a range */
+  constructor(options: GatewayOptions) {
+    this.#resolve = options.resolve;
+    this.#proxies = new TrustedProxies(options.trustedProxies ?? []);
+    this.#holds = new Holds(options.holdTimeoutMs);
+    this.#owner = {
+      closing: false,
+      admit: (exchange) => this.#admit(exchange),
+      ended: (exchange) => this.#ended(exchange),
+    };
+  }
+
+  /**
+   * Listens on a port; may be called for several. Resolves with the port, which 0 leaves to the system.
+   * @throws {Error} of the system when it cannot, such as EADDRINUSE
+   */
+  listen(port: number, host: string): Promise<number> {
+    const server = this.#createServer();
+    return new Promise((resolve, reject) => {
+      server.once('error', reject);
+      server.listen(port, host, () => {
+        server.off('error', reject);
+        this.#servers.push(server);
+        resolve((server.address() as AddressInfo).port);
+      });
+    });
+  }
+
+  /**
+   * Stops accepting, closes idle connections, lets what is in flight finish for up to `graceMs` and cuts the rest,
+   * which it counts. A second call returns the first one's promise.
+   */
+  close(graceMs: number): Promise<{ cut: number }> {
+    this.#closed ??= this.#close(graceMs);
+    return this.#closed;
+  }
+
+  async #close(graceMs: number): Promise<{ cut: number }> {
+    this.#owner.closing = true;
+    const stopped = this.#servers.map((server) => new Promise((resolve) => server.close(resolve)));
+    for (const { socket, exchanges } of [...this.#connections.values()]) {
+      if (exchanges.size === 0) socket.destroySoon();
+      for (const exchange of [...exchanges]) exchange.closeTunnel();
+    }
+    await new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, graceMs);
+      this.#onIdle = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+      this.#settle();
+    });
+    this.#onIdle = null;
+    const left = [...this.#connections.values()];
+    const cut = left.reduce((count, { exchanges }) => count + exchanges.size, 0);
+    for (const { socket } of left) socket.destroy();
+    await Promise.all(stopped);
+    return { cut };
+  }
+
+  #settle(): void {
+    if (this.#onIdle === null) return;
+    for (const { exchanges } of this.#connections.values()) if (exchanges.size > 0) return;
+    this.#onIdle();
+  }
+
+  #createServer(): Server<typeof IncomingMessage, typeof GatewayResponse> {
+    const server = createServer({
+      ServerResponse: GatewayResponse,
+      maxHeaderSize: HEAD_BYTES,
+      headersTimeout: HEAD_TIMEOUT_MS,
+      // A long upload is no fault; one that stands still is cut by the exchange.
+      requestTimeout: 0,
+      connectionsCheckingInterval: CHECK_MS,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      keepAlive: true,
+      keepAliveInitialDelay: PROBE_AFTER_MS,
+      // The Host header is checked with the rest of the head.
+      requireHostHeader: false,
+      optimizeEmptyRequests: true,
+      shouldUpgradeCallback: (request) => this.#mayUpgrade(request),
+    });
+    // Node drops headers above its count silently; their size is limited above.
+    server.maxHeadersCount = 0;
+    server.on('connection', (socket) => this.#connected(socket));
+    server.on('request', (request, response) => this.#begin(request, response, false, null));
+    server.on('checkContinue', (request, response) => this.#begin(request, response, true, null));
+    server.on('checkExpectation', (request, response) => this.#unknownExpectation(request, response));
+    server.on('upgrade', (request, socket, head) => this.#upgrade(request, socket as Socket, head));
+    server.on('connect', (_request, socket) => endRaw(socket, NO_CONNECT));
+    server.on('clientError', (error, socket) => this.#clientError(error, socket));
+    return server;
+  }
+
+  #connected(socket: Socket): void {
+    const connection = new Connection(socket, this.#proxies);
+    this.#connections.set(socket, connection);
+    socket.on('close', () => {
+      this.#connections.delete(socket);
+      connection.closed();
+    });
+  }
+
+  #begin(
+    request: IncomingMessage,
+    response: GatewayResponse,
+    awaitsContinue: boolean,
+    upgrade: UpgradeWish | null,
+  ): void {
+    const { socket } = request;
+    const connection = this.#connections.get(socket);
+    // A request behind an answer that ended the connection was never taken.
+    if (connection === undefined || socket.writableEnded) return;
+    const head = readHead(request);
+    if ('refusal' in head) {
+      sendRefusal(request, response, head.refusal);
+      return;
+    }
+    const owner = this.#owner;
+    this.#route(new Exchange({ owner, connection, request, response, head, awaitsContinue, upgrade }));
+  }
+
+  #route(exchange: Exchange): void {
+    const { head } = exchange;
+    try {
+      const target = this.#resolve(head);
+      if (target.kind === 'respond') {
+        void this.#respond(exchange, target.respond);
+        return;
+      }
+      exchange.backend = target.backend;
+    } catch (error) {
+      log('error', 'a request could not be routed', { host: head.host, reason: messageOf(error) });
+      exchange.refuse(INTERNAL);
+      return;
+    }
+    this.#admit(exchange);
+  }
+
+  async #respond(
+    exchange: Exchange,
+    respond: (head: RequestHead) => LocalAnswer | Promise<LocalAnswer>,
+  ): Promise<void> {
+    try {
+      const answer = await respond(exchange.head);
+      if ('refusal' in answer) exchange.refuse(answer.refusal);
+      else exchange.answer(answer);
+    } catch (error) {
+      log('error', 'a local answer failed', { host: exchange.head.host, reason: messageOf(error) });
+      exchange.refuse(INTERNAL);
+    }
+  }
+
+  #admit(exchange: Exchange): void {
+    const admission = exchange.backend!.admit();
+    if (admission.kind === 'forward') exchange.forward(admission.upstream);
+    else if (admission.kind === 'refuse') exchange.refuse(admission);
+    else void this.#hold(exchange, admission.ready);
+  }
+
+  async #hold(exchange: Exchange, ready: Promise<void>): Promise<void> {
+    const outcome = await this.#holds.wait(exchange, ready);
+    if (outcome === 'ready') this.#admit(exchange);
+    else if (outcome === 'late') exchange.refuse(HELD_TOO_LONG);
+    else if (outcome === 'full') exchange.refuse(TOO_MANY_HELD);
+  }
+
+  #ended({ connection }: Exchange): void {
+    if (!this.#owner.closing) return;
+    if (connection.exchanges.size === 0) connection.socket.destroySoon();
+    this.#settle();
+  }
+
+  /** Only a bare GET on a connection that carries nothing else. `h2c` would take requests past the checks here. */
+  #mayUpgrade(request: IncomingMessage): boolean {
+    const { headers } = request;
+    return (
+      request.method === 'GET' &&
+      request.httpVersionMinor === 1 &&
+      headers['content-length'] === undefined &&
+      headers['transfer-encoding'] === undefined &&
+      !/\bh2c\b/i.test(headers.upgrade ?? '') &&
+      this.#connections.get(request.socket)?.exchanges.size === 0
+    );
+  }
+
+  #upgrade(request: IncomingMessage, socket: Socket, head: Buffer): void {
+    const response = new GatewayResponse(request);
+    response.shouldKeepAlive = false;
+    response.assignSocket(socket);
+    response.on('finish', () => socket.destroySoon());
+    socket.on('drain', () => response.emit('drain'));
+    socket.on('error', () => socket.destroy());
+    const upgrade = { protocol: request.headers.upgrade!, waiting: new WaitingSocket(socket, head) };
+    this.#begin(request, response, false, upgrade);
+  }
+
+  #unknownExpectation(request: IncomingMessage, response: GatewayResponse): void {
+    sendRefusal(request, response, {
+      status: 417,
+      code: 'expectation_failed',
+      detail: 'The only expectation known here is 100-continue.',
+    });
+  }
+
+  /** What Node's parser refused, or a head that took too long. */
+  #clientError(error: Error & { code?: string }, socket: Duplex): void {
+    const exchanges = [...(this.#connections.get(socket)?.exchanges ?? [])];
+    const answered = exchanges.length > 1 || exchanges.some((exchange) => exchange.answerBegun);
+    if (answered || !socket.writable || error.code === 'ECONNRESET') {
+      socket.destroy();
+      return;
+    }
+    if (error.code === 'HPE_HEADER_OVERFLOW') endRaw(socket, HEAD_TOO_LARGE);
+    else if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') endRaw(socket, HEAD_TOO_SLOW);
+    else endRaw(socket, NOT_HTTP);
+  }
+}
+
+/** Answers a request that never became an exchange, and ends its connection. */
+function sendRefusal(request: IncomingMessage, response: GatewayResponse, refusal: Refusal): void {
+  const { status, headers, body } = refusalAnswer(refusal, headerValue(request.rawHeaders, 'accept'));
+  response.writeHead(status, {
+    ...headers,
+    'x-request-id': randomHex(16),
+    'content-length': Buffer.byteLength(body),
+    connection: 'close',
+  });
+  response.end(body);
+}
+
+function endRaw(socket: Duplex, refusal: Refusal): void {
+  socket.end(rawRefusal(refusal, randomHex(16)), () => socket.destroy());
+}
+
+const INTERNAL: Refusal = {
+  status: 500,
+  code: 'internal_error',
+  detail: 'The gateway failed. Its log says why.',
+};
+const HELD_TOO_LONG: Refusal = {
+  status: 503,
+  code: 'app_unavailable',
+  detail: 'The app was not ready in time.',
+  retryAfterS: 5,
+};
+const TOO_MANY_HELD: Refusal = {
+  status: 503,
+  code: 'app_unavailable',
+  detail: 'Too many requests wait for apps to be ready.',
+  retryAfterS: 5,
+};
+const HEAD_TOO_LARGE: Refusal = {
+  status: 431,
+  code: 'headers_too_large',
+  detail: `The request line and the headers have more than ${HEAD_BYTES} bytes.`,
+};
+const HEAD_TOO_SLOW: Refusal = {
+  status: 408,
+  code: 'request_timeout',
+  detail: `The headers did not arrive within ${HEAD_TIMEOUT_MS / 1000} seconds.`,
+};
+const NOT_HTTP: Refusal = { status: 400, code: 'bad_request', detail: 'The request is not valid HTTP/1.1.' };
+const NO_CONNECT: Refusal = {
+  status: 405,
+  code: 'method_not_allowed',
+  detail: 'CONNECT is not served here.',
+};

@@ -1,0 +1,153 @@
+// Which headers cross the gateway, and which it writes itself.
+import type { RequestHead } from './head.ts';
+import { isRequestId, isTraceparent, newTraceparent, randomHex } from './ids.ts';
+
+/** Meant for the next hop only (RFC 9110, 7.6.1), and `Proxy`, which CGI programs read as HTTP_PROXY. */
+const HOP_BY_HOP = new Set([
+  'connection',
+  'keep-alive',
+  'proxy',
+  'proxy-authenticate',
+  'proxy-authentication-info',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]);
+
+/** Written by the gateway, whoever called. `Forwarded` is left out: no proxy in front of us is known to clean it. */
+const OWN = new Set([
+  'host',
+  'expect',
+  'forwarded',
+  'x-real-ip',
+  'cf-connecting-ip',
+  'cf-connecting-ipv6',
+  'true-client-ip',
+  'x-forwarded-for',
+  'x-forwarded-host',
+  'x-forwarded-proto',
+  'x-request-id',
+  'traceparent',
+]);
+
+/** Who called, as the headers say it. */
+export interface Caller {
+  /** The peer's address. */
+  peer: string;
+  /** Whether the peer's X-Forwarded-* headers are believed. */
+  trusted: boolean;
+  /** The client's address, given the `X-Forwarded-For` the peer sent. */
+  client(forwardedFor: string | undefined): string;
+}
+
+/** What goes to the process: headers in turn for undici, and the id that goes back to the client too. */
+export interface ForwardedHeaders {
+  headers: string[];
+  requestId: string;
+}
+
+/** The headers a process gets. `Host` is passed unchanged; what a client claims about itself is not. */
+export function forwardedHeaders(head: RequestHead, caller: Caller): ForwardedHeaders {
+  const { headers: received } = head;
+  const headers = ['host', head.authority];
+  const listed = connectionTokens(received);
+  let requestId: string | undefined;
+  let traceparent: string | undefined;
+  let forwardedFor: string | undefined;
+  let forwardedHost: string | undefined;
+  let forwardedProto: string | undefined;
+  for (let i = 0; i < received.length; i += 2) {
+    const name = received[i]!.toLowerCase();
+    const value = received[i + 1]!;
+    if (OWN.has(name)) {
+      if (name === 'x-request-id') requestId ??= isRequestId(value) ? value : undefined;
+      else if (name === 'traceparent') traceparent ??= isTraceparent(value) ? value : undefined;
+      else if (name === 'x-forwarded-for') forwardedFor = forwardedFor ? `${forwardedFor}, ${value}` : value;
+      else if (name === 'x-forwarded-host') forwardedHost ??= value;
+      else if (name === 'x-forwarded-proto') forwardedProto ??= value;
+    } else if (HOP_BY_HOP.has(name) || (listed !== null && listed.has(name))) {
+    } else if (name.startsWith('x-forwarded-') && !caller.trusted) {
+    } else {
+      headers.push(received[i]!, value);
+    }
+  }
+  if (!caller.trusted) {
+    forwardedFor = undefined;
+    forwardedHost = undefined;
+    forwardedProto = undefined;
+  }
+  const client = caller.client(forwardedFor);
+  // One id names the trace and the request unless the caller brought either.
+  const id = randomHex(16);
+  requestId ??= id;
+  headers.push(
+    'x-forwarded-for',
+    forwardedFor ? `${forwardedFor}, ${caller.peer}` : caller.peer,
+    'x-forwarded-host',
+    forwardedHost ?? head.authority,
+    'x-forwarded-proto',
+    forwardedProto === 'https' ? 'https' : 'http',
+    'x-real-ip',
+    client,
+    'cf-connecting-ip',
+    client,
+    'x-request-id',
+    requestId,
+    'traceparent',
+    traceparent ?? newTraceparent(id),
+  );
+  return { headers, requestId };
+}
+
+/** The headers a client gets of a process's answer. `raw` is undici's list: names and values in turn, as bytes. */
+export function answerHeaders(raw: Buffer[], status: number, requestId: string): string[] {
+  const headers: string[] = [];
+  const listed = rawConnectionTokens(raw);
+  let hasRequestId = false;
+  for (let i = 0; i < raw.length; i += 2) {
+    const received = raw[i]!.toString('latin1');
+    const name = received.toLowerCase();
+    if (HOP_BY_HOP.has(name) || (listed !== null && listed.has(name))) continue;
+    // A 204 has no length (RFC 9110, 8.6); clients have been seen to wait for the bytes.
+    if (status === 204 && name === 'content-length') continue;
+    if (name === 'x-request-id') hasRequestId = true;
+    headers.push(received, raw[i + 1]!.toString('latin1'));
+  }
+  if (!hasRequestId) headers.push('x-request-id', requestId);
+  return headers;
+}
+
+/** The names `Connection` lists, or null when it lists none that would not be dropped anyway. */
+function connectionTokens(headers: string[]): Set<string> | null {
+  let tokens: Set<string> | null = null;
+  for (let i = 0; i < headers.length; i += 2) {
+    if (headers[i]!.length === 10 && headers[i]!.toLowerCase() === 'connection') {
+      tokens = addTokens(tokens, headers[i + 1]!);
+    }
+  }
+  return tokens;
+}
+
+function rawConnectionTokens(headers: Buffer[]): Set<string> | null {
+  let tokens: Set<string> | null = null;
+  for (let i = 0; i < headers.length; i += 2) {
+    if (headers[i]!.length === 10 && headers[i]!.toString('latin1').toLowerCase() === 'connection') {
+      tokens = addTokens(tokens, headers[i + 1]!.toString('latin1'));
+    }
+  }
+  return tokens;
+}
+
+function addTokens(tokens: Set<string> | null, value: string): Set<string> | null {
+  let all = tokens;
+  for (const part of value.split(',')) {
+    const token = part.trim().toLowerCase();
+    if (token === '' || token === 'close' || HOP_BY_HOP.has(token)) continue;
+    all ??= new Set();
+    all.add(token);
+  }
+  return all;
+}

@@ -1,0 +1,31 @@
+// Ids that join what is known about one request: `x-request-id` and `traceparent` (W3C Trace Context).
+import { randomFillSync } from 'node:crypto';
+
+/** Bytes of randomness drawn at once: one call into the kernel for hundreds of ids. */
+const pool = Buffer.allocUnsafe(8 * 1024);
+let used = pool.length;
+
+/** `bytes` random bytes in lower-case hexadecimal. */
+export function randomHex(bytes: number): string {
+  if (used + bytes > pool.length) {
+    randomFillSync(pool);
+    used = 0;
+  }
+  used += bytes;
+  return pool.toString('hex', used - bytes, used);
+}
+
+/** Whether a caller's `x-request-id` may be kept: short, and safe in a log line. */
+export function isRequestId(value: string): boolean {
+  return /^[A-Za-z0-9._-]{1,128}$/.test(value);
+}
+
+/** Whether a caller's `traceparent` is well formed, version 00, with ids that are not all zero. */
+export function isTraceparent(value: string): boolean {
+  return /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/.test(value);
+}
+
+/** A new trace, not sampled upstream. `traceId` has 32 hexadecimal digits. */
+export function newTraceparent(traceId: string): string {
+  return `00-${traceId}-${randomHex(8)}-00`;
+}

@@ -1,0 +1,38 @@
+// A request's body on its way to a process.
+import type { IncomingMessage } from 'node:http';
+import { Readable } from 'node:stream';
+
+const BUFFER_BYTES = 64 * 1024;
+
+/**
+ * The body as a stream of its own. undici destroys the stream it was given when an answer comes early or a connection
+ * fails; the client's socket has to survive that, to be told.
+ */
+export class UploadBody extends Readable {
+  readonly #request: IncomingMessage;
+
+  constructor(request: IncomingMessage) {
+    super({ highWaterMark: BUFFER_BYTES });
+    this.#request = request;
+    request.on('data', this.#onData);
+    request.on('end', this.#onEnd);
+  }
+
+  override _read(): void {
+    this.#request.resume();
+  }
+
+  override _destroy(error: Error | null, done: (error: Error | null) => void): void {
+    this.#request.off('data', this.#onData);
+    this.#request.off('end', this.#onEnd);
+    done(error);
+  }
+
+  readonly #onData = (chunk: Buffer): void => {
+    if (!this.push(chunk)) this.#request.pause();
+  };
+
+  readonly #onEnd = (): void => {
+    this.push(null);
+  };
+}
