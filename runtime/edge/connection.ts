@@ -10,6 +10,8 @@ export class Connection implements Caller {
   readonly trusted: boolean;
   /** In flight: one, or more when the client pipelines. */
   readonly exchanges = new Set<Exchange>();
+  /** Set with the answer that ends the connection: what the client has sent behind that request is not taken. */
+  ending = false;
   readonly #proxies: TrustedProxies;
 
   constructor(socket: Socket, proxies: TrustedProxies) {

@@ -266,7 +266,10 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #writeHead(status: number, reason: string | undefined, headers: string[]): void {
     // What is left of the request's body would be taken for the next request.
     const uploading = this.#uploading();
-    if (uploading || this.#owner.closing) headers.push('connection', 'close');
+    if (uploading || this.#owner.closing) {
+      headers.push('connection', 'close');
+      this.connection.ending = true;
+    }
     if (uploading) linger(this.connection.socket, this.#request);
     if (reason !== undefined && /^[\x20-\x7e]+$/.test(reason))
       this.#response.writeHead(status, reason, headers);

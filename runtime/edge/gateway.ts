@@ -161,11 +161,10 @@ export class Gateway {
   ): void {
     const { socket } = request;
     const connection = this.#connections.get(socket);
-    // A request behind an answer that ended the connection was never taken.
-    if (connection === undefined || socket.writableEnded) return;
+    if (connection === undefined || connection.ending) return;
     const head = readHead(request);
     if ('refusal' in head) {
-      sendRefusal(request, response, head.refusal);
+      this.#refuse(request, response, head.refusal);
       return;
     }
     const owner = this.#owner;
@@ -247,8 +246,23 @@ export class Gateway {
     this.#begin(request, response, false, upgrade);
   }
 
+  /** Answers a request that never became an exchange, and ends its connection. */
+  #refuse(request: IncomingMessage, response: GatewayResponse, refusal: Refusal): void {
+    const connection = this.#connections.get(request.socket);
+    if (connection === undefined || connection.ending) return;
+    connection.ending = true;
+    const { status, headers, body } = refusalAnswer(refusal, headerValue(request.rawHeaders, 'accept'));
+    response.writeHead(status, {
+      ...headers,
+      'x-request-id': randomHex(16),
+      'content-length': Buffer.byteLength(body),
+      connection: 'close',
+    });
+    response.end(body);
+  }
+
   #unknownExpectation(request: IncomingMessage, response: GatewayResponse): void {
-    sendRefusal(request, response, {
+    this.#refuse(request, response, {
       status: 417,
       code: 'expectation_failed',
       detail: 'The only expectation known here is 100-continue.',
@@ -257,7 +271,11 @@ export class Gateway {
 
   /** What Node's parser refused, or a head that took too long. */
   #clientError(error: Error & { code?: string }, socket: Duplex): void {
-    const exchanges = [...(this.#connections.get(socket)?.exchanges ?? [])];
+    const connection = this.#connections.get(socket);
+    const exchanges = [...(connection?.exchanges ?? [])];
+    // The answer that ends the connection is on its way: what came after its request does not matter.
+    const last = exchanges.length > 0 && error.code === 'HPE_CLOSED_CONNECTION';
+    if (last || connection?.ending) return;
     const answered = exchanges.length > 1 || exchanges.some((exchange) => exchange.answerBegun);
     if (answered || !socket.writable || error.code === 'ECONNRESET') {
       socket.destroy();
@@ -267,18 +285,6 @@ export class Gateway {
     else if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') endRaw(socket, HEAD_TOO_SLOW);
     else endRaw(socket, NOT_HTTP);
   }
-}
-
-/** Answers a request that never became an exchange, and ends its connection. */
-function sendRefusal(request: IncomingMessage, response: GatewayResponse, refusal: Refusal): void {
-  const { status, headers, body } = refusalAnswer(refusal, headerValue(request.rawHeaders, 'accept'));
-  response.writeHead(status, {
-    ...headers,
-    'x-request-id': randomHex(16),
-    'content-length': Buffer.byteLength(body),
-    connection: 'close',
-  });
-  response.end(body);
 }
 
 function endRaw(socket: Duplex, refusal: Refusal): void {

@@ -1,0 +1,235 @@
+// What crosses the gateway in a head, and what must not.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { call, RawClient, startGateway, startRawUpstream } from './support.ts';
+
+const OK = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok';
+let upstream: Awaited<ReturnType<typeof startRawUpstream>>;
+let plain: Awaited<ReturnType<typeof startGateway>>;
+let trusting: Awaited<ReturnType<typeof startGateway>>;
+let answer = OK;
+
+before(async () => {
+  upstream = await startRawUpstream((_head, socket) => socket.write(answer, 'latin1'));
+  plain = await startGateway(upstream.socketPath);
+  trusting = await startGateway(upstream.socketPath, { trustedProxies: ['127.0.0.0/8', '10.0.0.0/8'] });
+});
+after(async () => {
+  await plain[Symbol.asyncDispose]();
+  await trusting[Symbol.asyncDispose]();
+  await upstream[Symbol.asyncDispose]();
+});
+
+/** The headers the process got, by lower-case name; several values of one name are joined with `|`. */
+async function forwarded(port: number, headers: string, host = 'shop.example'): Promise<Map<string, string>> {
+  using client = new RawClient(port);
+  client.send(`GET /path?q=1 HTTP/1.1\r\nHost: ${host}\r\n${headers}\r\n`);
+  await client.expect('\r\n\r\nok');
+  const got = new Map<string, string>();
+  for (const line of upstream.requests.at(-1)!.split('\r\n').slice(1, -2)) {
+    const name = line.slice(0, line.indexOf(':')).toLowerCase();
+    const value = line.slice(line.indexOf(':') + 2);
+    got.set(name, got.has(name) ? `${got.get(name)}|${value}` : value);
+  }
+  return got;
+}
+
+test('a request reaches the process with its target and Host unchanged', async () => {
+  const got = await forwarded(plain.port, 'X-One: 1\r\nx-one: 2\r\n', 'Shop.Example:8787');
+  assert.match(upstream.requests.at(-1)!, /^GET \/path\?q=1 HTTP\/1\.1\r\n/);
+  assert.equal(got.get('host'), 'Shop.Example:8787');
+  assert.equal(got.get('x-one'), '1|2');
+});
+
+test('headers meant for one hop do not cross, nor what Connection lists', async () => {
+  const got = await forwarded(
+    plain.port,
+    'Connection: keep-alive, X-Secret, te\r\nX-Secret: s\r\nKeep-Alive: timeout=5\r\nProxy-Authorization: p\r\n' +
+      'Proxy-Connection: keep-alive\r\nProxy: http://evil\r\nTE: trailers\r\nTrailer: x\r\nUpgrade: h2c\r\nX-Kept: k\r\n',
+  );
+  for (const name of ['x-secret', 'keep-alive', 'te', 'trailer', 'upgrade', 'proxy', 'proxy-authorization'])
+    assert.equal(got.get(name), undefined, name);
+  assert.equal(got.get('proxy-connection'), undefined);
+  assert.equal(got.get('connection'), 'keep-alive');
+  assert.equal(got.get('x-kept'), 'k');
+});
+
+test('what a client claims about itself is replaced by what is known', async () => {
+  const got = await forwarded(
+    plain.port,
+    'X-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: bank.example\r\nX-Forwarded-Prefix: /x\r\n' +
+      'Forwarded: for=6.6.6.6\r\nCF-Connecting-IP: 6.6.6.6\r\nX-Real-IP: 6.6.6.6\r\nTrue-Client-IP: 6.6.6.6\r\n',
+  );
+  assert.equal(got.get('x-forwarded-for'), '127.0.0.1');
+  assert.equal(got.get('x-forwarded-proto'), 'http');
+  assert.equal(got.get('x-forwarded-host'), 'shop.example');
+  assert.equal(got.get('cf-connecting-ip'), '127.0.0.1');
+  assert.equal(got.get('x-real-ip'), '127.0.0.1');
+  for (const name of ['forwarded', 'true-client-ip', 'x-forwarded-prefix'])
+    assert.equal(got.get(name), undefined, name);
+});
+
+test('Connection cannot list away the headers the gateway writes', async () => {
+  const got = await forwarded(plain.port, 'Connection: cf-connecting-ip, x-forwarded-for, host\r\n');
+  assert.equal(got.get('cf-connecting-ip'), '127.0.0.1');
+  assert.equal(got.get('x-forwarded-for'), '127.0.0.1');
+  assert.equal(got.get('host'), 'shop.example');
+});
+
+test('a trusted proxy is believed, and the client is the last address it does not vouch for', async () => {
+  const got = await forwarded(
+    trusting.port,
+    'X-Forwarded-For: 6.6.6.6, 203.0.113.9\r\nX-Forwarded-For: 10.1.1.1\r\nX-Forwarded-Proto: https\r\n' +
+      'X-Forwarded-Host: bank.example\r\nX-Forwarded-Prefix: /x\r\nCF-Connecting-IP: 6.6.6.6\r\n',
+  );
+  assert.equal(got.get('x-forwarded-for'), '6.6.6.6, 203.0.113.9, 10.1.1.1, 127.0.0.1');
+  assert.equal(got.get('cf-connecting-ip'), '203.0.113.9');
+  assert.equal(got.get('x-forwarded-proto'), 'https');
+  assert.equal(got.get('x-forwarded-host'), 'bank.example');
+  assert.equal(got.get('x-forwarded-prefix'), '/x');
+});
+
+test('a well-formed x-request-id and traceparent are kept, others are made, and the id is on the answer', async () => {
+  const trace = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+  const kept = await call(plain.port, '/', { headers: { 'x-request-id': 'abc-1', traceparent: trace } });
+  assert.equal(kept.headers['x-request-id'], 'abc-1');
+  assert.match(upstream.requests.at(-1)!, /x-request-id: abc-1\r\n/);
+  assert.match(upstream.requests.at(-1)!, new RegExp(`traceparent: ${trace}\r\n`));
+
+  const made = await call(plain.port, '/', { headers: { 'x-request-id': 'a b<c>', traceparent: '00-zz' } });
+  const id = made.headers['x-request-id'] as string;
+  assert.match(id, /^[0-9a-f]{32}$/);
+  assert.match(upstream.requests.at(-1)!, new RegExp(`x-request-id: ${id}\r\n`));
+  assert.match(upstream.requests.at(-1)!, new RegExp(`traceparent: 00-${id}-[0-9a-f]{16}-00\r\n`));
+});
+
+test('an answer keeps its Set-Cookie lines apart, its own x-request-id, and loses what was meant for the gateway', async () => {
+  answer =
+    'HTTP/1.1 200 Fine\r\nSet-Cookie: a=1, b\r\nset-cookie: c=2\r\nX-Request-Id: theirs\r\nConnection: x-hop\r\n' +
+    'X-Hop: 1\r\nKeep-Alive: timeout=9\r\ncontent-length: 2\r\n\r\nok';
+  try {
+    const reply = await call(plain.port, '/', { headers: { connection: 'close' } });
+    assert.deepEqual(reply.headers['set-cookie'], ['a=1, b', 'c=2']);
+    assert.equal(reply.headers['x-request-id'], 'theirs');
+    assert.equal(reply.headers['x-hop'], undefined);
+    assert.equal(reply.headers['keep-alive'], undefined);
+    assert.equal(reply.rawHeaders.filter((name) => name.toLowerCase() === 'x-request-id').length, 1);
+  } finally {
+    answer = OK;
+  }
+});
+
+test('an answer to HEAD, a 204 and a 304 have no body, and the connection serves on', async () => {
+  using client = new RawClient(plain.port);
+  answer = 'HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n';
+  client.send('HEAD /1 HTTP/1.1\r\nHost: a\r\n\r\n');
+  await client.expect('content-length: 5\r\n');
+  answer = 'HTTP/1.1 204 No Content\r\ncontent-length: 0\r\n\r\n';
+  client.send('GET /2 HTTP/1.1\r\nHost: a\r\n\r\n');
+  await client.expect('HTTP/1.1 204 No Content\r\n');
+  answer = 'HTTP/1.1 304 Not Modified\r\netag: "e"\r\n\r\n';
+  client.send('GET /3 HTTP/1.1\r\nHost: a\r\n\r\n');
+  await client.expect('etag: "e"\r\n');
+  answer = OK;
+  client.send('GET /4 HTTP/1.1\r\nHost: a\r\n\r\n');
+  await client.expect('\r\n\r\nok');
+  const heads = client.received.split('HTTP/1.1 ').slice(1);
+  assert.deepEqual(
+    heads.map((head) => [head.slice(0, 3), head.slice(head.indexOf('\r\n\r\n') + 4)]),
+    [
+      ['200', ''],
+      ['204', ''],
+      ['304', ''],
+      ['200', 'ok'],
+    ],
+  );
+  assert.doesNotMatch(heads[1]!, /content-length/i);
+});
+
+const refused: [string, string, RegExp][] = [
+  ['no Host', 'GET / HTTP/1.1\r\n\r\n', /^HTTP\/1\.1 400 /],
+  ['no Host in HTTP/1.0', 'GET / HTTP/1.0\r\n\r\n', /^HTTP\/1\.1 400 /],
+  ['two Host headers', 'GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n', /^HTTP\/1\.1 400 /],
+  ['an empty Host', 'GET / HTTP/1.1\r\nHost: \r\n\r\n', /^HTTP\/1\.1 400 /],
+  ['a Host with a path', 'GET / HTTP/1.1\r\nHost: a/b\r\n\r\n', /^HTTP\/1\.1 400 /],
+  ['a Host with a user', 'GET / HTTP/1.1\r\nHost: a@b\r\n\r\n', /^HTTP\/1\.1 400 /],
+  ['two hosts in one', 'GET / HTTP/1.1\r\nHost: a, b\r\n\r\n', /^HTTP\/1\.1 400 /],
+  ['a target of another host', 'GET http://b/ HTTP/1.1\r\nHost: a\r\n\r\n', /^HTTP\/1\.1 400 /],
+  [
+    'a length and an encoding',
+    'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+    /^HTTP\/1\.1 400 /,
+  ],
+  [
+    'two lengths',
+    'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabc',
+    /^HTTP\/1\.1 400 /,
+  ],
+  [
+    'two equal lengths',
+    'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc',
+    /^HTTP\/1\.1 400 /,
+  ],
+  [
+    'a length that is no number',
+    'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: +3\r\n\r\nabc',
+    /^HTTP\/1\.1 400 /,
+  ],
+  ['a bare line feed', 'GET / HTTP/1.1\nHost: a\n\n', /^HTTP\/1\.1 400 /],
+  ['a bare line feed in the headers', 'GET / HTTP/1.1\r\nHost: a\r\nX: 1\nY: 2\r\n\r\n', /^HTTP\/1\.1 400 /],
+  ['a bare carriage return', 'GET / HTTP/1.1\r\nHost: a\r\nX: 1\rY: 2\r\n\r\n', /^HTTP\/1\.1 400 /],
+  ['a folded header', 'GET / HTTP/1.1\r\nHost: a\r\nX: 1\r\n folded\r\n\r\n', /^HTTP\/1\.1 400 /],
+  ['a blank before the colon', 'GET / HTTP/1.1\r\nHost: a\r\nContent-Length : 3\r\n\r\n', /^HTTP\/1\.1 400 /],
+  ['a NUL in a header', 'GET / HTTP/1.1\r\nHost: a\r\nX: \0\r\n\r\n', /^HTTP\/1\.1 400 /],
+  [
+    'an unknown encoding',
+    'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n',
+    /^HTTP\/1\.1 (400|501) /,
+  ],
+  [
+    'chunked twice',
+    'POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+    /^HTTP\/1\.1 (400|501) /,
+  ],
+  [
+    'an encoding in HTTP/1.0',
+    'POST / HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+    /^HTTP\/1\.1 400 /,
+  ],
+  [
+    'an unknown expectation',
+    'POST / HTTP/1.1\r\nHost: a\r\nExpect: tea\r\nContent-Length: 1\r\n\r\n',
+    /^HTTP\/1\.1 417 /,
+  ],
+  ['CONNECT', 'CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n', /^HTTP\/1\.1 405 /],
+  [
+    'a head that is too large',
+    `GET / HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(40_000)}\r\n\r\n`,
+    /^HTTP\/1\.1 431 /,
+  ],
+];
+
+for (const [what, bytes, status] of refused) {
+  test(`${what} is refused with a problem, the connection ends and nothing is forwarded`, async () => {
+    const before = upstream.requests.length;
+    using client = new RawClient(plain.port);
+    const received = await client.send(`${bytes}GET /next HTTP/1.1\r\nHost: a\r\n\r\n`).end();
+    assert.match(received, status);
+    assert.match(received, /content-type: application\/problem\+json\r\n/i);
+    assert.match(received, /x-request-id: [0-9a-f]{32}\r\n/i);
+    assert.equal(received.split('HTTP/1.1 ').length, 2, received);
+    assert.equal(upstream.requests.length, before);
+  });
+}
+
+test('a target in absolute form is passed on as a path', async () => {
+  using client = new RawClient(plain.port);
+  client.send('GET http://A.example/x?y HTTP/1.1\r\nHost: a.example\r\n\r\n');
+  await client.expect('\r\n\r\nok');
+  assert.match(upstream.requests.at(-1)!, /^GET \/x\?y HTTP\/1\.1\r\nhost: a\.example\r\n/i);
+});
+
+test('more than 2,000 small headers all reach the process', async () => {
+  const got = await forwarded(plain.port, 'a: 1\r\n'.repeat(2_500));
+  assert.equal(got.get('a')!.split('|').length, 2_500);
+});
