@@ -1,13 +1,15 @@
 // A built worktree becomes a `Bundle`: its modules, assets and migrations in a directory, the rest as data.
 import { mkdirSync, realpathSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { dirname, join, resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { copyAssets } from './assets.ts';
+import { classMigrations, durableObjects } from './classes.ts';
 import { BuildFailure } from './failure.ts';
 import { insidePath, show } from './inside.ts';
 import { copyMigrations } from './migrations.ts';
 import { findProject, nothingDeployable } from './project.ts';
-import type { Assets, Bundle, ClassMigration } from './release.ts';
+import { redirectedConfig } from './redirect.ts';
+import type { Assets, Bundle } from './release.ts';
 import { bundleWorker, type WorkerSource } from './worker.ts';
 import { readWranglerConfig, type WranglerConfig } from './wrangler-config.ts';
 
@@ -83,9 +85,7 @@ async function bundlePlainWorker(root: string, main: string, out: string): Promi
 }
 
 async function bundleWranglerProject(root: string, path: string, out: string): Promise<Bundled> {
-  const { config, notes } = await readWranglerConfig(path);
-  const base = dirname(path);
-  const file = show(root, path);
+  const { config, file, base, notes } = await readWranglerConfig(root, path, redirectedConfig(root));
   const compatibilityDate = config.compatibility_date ?? newestCompatibilityDate;
   if (config.compatibility_date === undefined) {
     notes.push(`${file}: no compatibility_date; taking ${compatibilityDate}, the newest, on every deploy`);
@@ -173,32 +173,4 @@ function bundleAssets(
     htmlHandling: html_handling ?? 'auto-trailing-slash',
     runWorkerFirst: run_worker_first ?? false,
   };
-}
-
-function durableObjects(file: string, config: WranglerConfig, exports: string[]): Bundle['durableObjects'] {
-  return config.durable_objects.bindings.map(({ name, class_name: className, script_name: script }) => {
-    const where = `${file}: durable_objects.bindings: ${name}`;
-    if (script !== undefined && script !== config.name) {
-      throw new BuildFailure(
-        `${where}: script_name ${script} is another Worker; only classes of this one can be bound`,
-      );
-    }
-    if (!exports.includes(className)) {
-      throw new BuildFailure(`${where}: the Worker does not export a class ${className}`);
-    }
-    return { binding: name, className };
-  });
-}
-
-function classMigrations(file: string, config: WranglerConfig): ClassMigration[] {
-  const tags = config.migrations.map(({ tag }) => tag);
-  const twice = tags.find((tag, i) => tags.indexOf(tag) !== i);
-  if (twice !== undefined) throw new BuildFailure(`${file}: migrations: the tag ${twice} is there twice`);
-  return config.migrations.map((step) => ({
-    tag: step.tag,
-    newClasses: step.new_classes ?? [],
-    newSqliteClasses: step.new_sqlite_classes ?? [],
-    renamedClasses: step.renamed_classes ?? [],
-    deletedClasses: step.deleted_classes ?? [],
-  }));
 }

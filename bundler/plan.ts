@@ -15,7 +15,7 @@ export async function planBuild(worktree: string): Promise<BuildCommand | null> 
   const root = realpathSync(worktree);
   const project = findProject(root);
   if (project?.kind === 'wrangler') {
-    const { command, cwd } = (await readWranglerConfig(project.config)).config.build;
+    const { command, cwd } = (await readWranglerConfig(root, project.config, null)).config.build;
     return command ? { command, cwd: cwd ?? '.' } : null;
   }
   if (project === null && readPackageJson(root)?.scripts.build === undefined) throw nothingDeployable();

@@ -21,7 +21,8 @@ export interface Assets {
 
 /** One step of a Wrangler `migrations` list, in the project's own words. */
 export interface ClassMigration {
-  tag: string;
+  /** `null`: of a declarative `exports` list, to be applied on every deploy. */
+  tag: string | null;
   newClasses: string[];
   newSqliteClasses: string[];
   renamedClasses: { from: string; to: string }[];

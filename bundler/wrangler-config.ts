@@ -1,7 +1,8 @@
 // Reads a Wrangler configuration with wrangler's own reader, and refuses what is not run here.
-import { dirname, relative } from 'node:path';
+import { dirname } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { BuildFailure } from './failure.ts';
+import { show } from './inside.ts';
 import { nestedKeys, type Treatment, topLevelKeys } from './wrangler-keys.ts';
 
 /** The parts of a configuration that are used. wrangler has checked their shapes. Paths are as it gives them. */
@@ -38,6 +39,8 @@ export interface WranglerConfig {
     renamed_classes?: { from: string; to: string }[];
     deleted_classes?: string[];
   }[];
+  /** Declarative exports, the newer form of migrations: by class, what it is or became. */
+  exports: Record<string, { type: string; state?: string; storage?: string; renamed_to?: string }>;
   d1_databases: {
     binding: string;
     database_id?: string;
@@ -48,17 +51,38 @@ export interface WranglerConfig {
   kv_namespaces: { binding: string; id?: string }[];
 }
 
+/** A configuration that was read. */
+export interface ReadConfig {
+  config: WranglerConfig;
+  /** Its own path, as shown to the author. */
+  file: string;
+  /** Where its relative paths start. */
+  base: string;
+  /** What the deploy's log should say about it. */
+  notes: string[];
+}
+
 /**
- * Reads the configuration at `path`.
- * @returns it, and what the deploy's log should say about it
+ * Reads the configuration of a project, or the one that its build wrote in place of it.
+ * @param root real path of the project
+ * @param path of the project's own configuration
+ * @param written path of the build's, or `null`
  * @throws {BuildFailure} with wrangler's diagnostics, or naming every key that is not supported
  */
-export async function readWranglerConfig(path: string): Promise<{ config: WranglerConfig; notes: string[] }> {
+export async function readWranglerConfig(
+  root: string,
+  path: string,
+  written: string | null,
+): Promise<ReadConfig> {
   const { unstable_readConfig } = await import('wrangler');
-  const file = relative(dirname(path), path);
+  const file = show(root, written ?? path);
   const { value, warnings } = captureWarnings(() => {
     try {
-      return unstable_readConfig({ config: path }) as unknown as Record<string, unknown>;
+      // wrangler looks for configurations from a script's directory upwards, and finds these first.
+      const read = written
+        ? unstable_readConfig({ script: path }, { useRedirectIfAvailable: true })
+        : unstable_readConfig({ config: path });
+      return read as unknown as Record<string, unknown>;
     } catch (error) {
       throw new BuildFailure(explain(error as WranglerError, file));
     }
@@ -67,10 +91,12 @@ export async function readWranglerConfig(path: string): Promise<{ config: Wrangl
   const { refused, ignored } = judge(value);
   const problems = [...refused.map((key) => `"${key}" is not supported`), ...unexpected];
   if (problems.length > 0) throw new BuildFailure(`${file}: ${problems.join('; ')}`);
-  const notes = [...ignored].map(([reason, keys]) => `${file}: ${keys.join(', ')} ignored: ${reason}`);
+  const notes = [...ignored].map(([reason, keys]) => `${keys.join(', ')} ignored: ${reason}`);
   return {
     config: value as unknown as WranglerConfig,
-    notes: [...notes, ...warnings.map((line) => `${file}: ${line}`)],
+    file,
+    base: dirname(written ?? path),
+    notes: [...notes, ...warnings].map((line) => `${file}: ${line}`),
   };
 }
 
@@ -115,7 +141,7 @@ function judge(config: Record<string, unknown>): { refused: string[]; ignored: M
     const given = new Set(
       itemsAt(config, place).flatMap((item) => Object.keys(item).filter((key) => isGiven(item[key]))),
     );
-    for (const key of given) consider(`${place.replace('[]', '')}.${key}`, treatments[key]);
+    for (const key of given) consider(`${place.replace(EACH, '')}.${key}`, treatments[key]);
   }
   return { refused, ignored };
 }
@@ -133,10 +159,12 @@ function isGiven(value: unknown): boolean {
   return true;
 }
 
+const EACH = /\[\]|\{\}/;
+
 /** The objects at a place such as `durable_objects.bindings[]`. */
 function itemsAt(config: Record<string, unknown>, place: string): Record<string, unknown>[] {
-  const path = place.replace('[]', '').split('.');
+  const path = place.replace(EACH, '').split('.');
   const value = path.reduce<unknown>((at, key) => (at as Record<string, unknown> | undefined)?.[key], config);
   if (value === undefined || value === null) return [];
-  return (Array.isArray(value) ? value : [value]) as Record<string, unknown>[];
+  return (EACH.test(place) ? Object.values(value) : [value]) as Record<string, unknown>[];
 }

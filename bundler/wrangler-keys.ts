@@ -32,7 +32,7 @@ export const topLevelKeys: Record<string, Treatment> = {
   tsconfig: 'used',
   jsx_factory: 'used',
   jsx_fragment: 'used',
-  no_bundle: false,
+  no_bundle: { ignored: 'modules are bundled all the same' },
   find_additional_modules: false,
   base_dir: false,
   preserve_file_names: false,
@@ -42,9 +42,9 @@ export const topLevelKeys: Record<string, Treatment> = {
   // Storage
   durable_objects: 'used',
   migrations: 'used',
+  exports: 'used',
   d1_databases: 'used',
   kv_namespaces: 'used',
-  exports: false,
   r2_buckets: false,
   queues: false,
   workflows: false,
@@ -117,7 +117,7 @@ export const topLevelKeys: Record<string, Treatment> = {
 
 const localOnly = { ignored: 'bindings are always local to the runner' };
 
-/** Keys below a top-level one. `[]` stands for each item of a list. */
+/** Keys below a top-level one. `[]` stands for each item of a list, `{}` for each value of an object. */
 export const nestedKeys: Record<string, Record<string, Treatment>> = {
   assets: {
     directory: 'used',
@@ -138,6 +138,16 @@ export const nestedKeys: Record<string, Record<string, Treatment>> = {
     renamed_classes: 'used',
     deleted_classes: 'used',
     transferred_classes: false,
+  },
+  'exports{}': {
+    type: 'used',
+    state: 'used',
+    storage: 'used',
+    renamed_to: 'used',
+    cache: noEdge,
+    container: false,
+    transferred_to: false,
+    transfer_from: false,
   },
   'd1_databases[]': {
     binding: 'used',

@@ -76,7 +76,6 @@ export async function buildEnvironment(
     npm_config_fund: 'false',
     YARN_CACHE_FOLDER: join(cache, 'yarn'),
     BUN_INSTALL_CACHE_DIR: join(cache, 'bun'),
-    npm_config_store_dir: join(cache, 'pnpm'),
   };
 }
 

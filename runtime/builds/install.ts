@@ -7,6 +7,7 @@ import { findProgram } from './environment.ts';
 /** How a package manager installs exactly what its lock file says, and how it runs a script. */
 export interface PackageManager {
   name: 'npm' | 'pnpm' | 'yarn' | 'bun';
+  /** Arguments that install. */
   install: string[];
 }
 

@@ -38,48 +38,83 @@ export function resolveNames(
   live: Release | null,
   newId: () => string,
 ): { names: StorageNames } & Pick<Release, 'classes' | 'durableObjects' | 'databases' | 'namespaces'> {
-  const names = structuredClone(current);
+  const names = toMaps(current);
   for (const migration of bundle.classMigrations) {
-    if (!names.appliedTags.includes(migration.tag)) applyMigration(names, migration, newId);
+    if (migration.tag === null || !names.appliedTags.has(migration.tag))
+      applyMigration(names, migration, newId);
   }
-  const classes = resolveClasses(names, bundle, live, newId);
-  const keyed = (ids: Record<string, string>, key: string) => (ids[key] ??= newId());
   return {
-    classes,
+    classes: resolveClasses(names, bundle, live, newId),
     durableObjects: bundle.durableObjects,
     databases: bundle.databases.map(({ binding, key, migrations }) => ({
       binding,
-      storageId: keyed(names.databases, key),
+      storageId: idOf(names.databases, key, newId),
       migrations,
     })),
     namespaces: bundle.namespaces.map(({ binding, key }) => ({
       binding,
-      storageId: keyed(names.namespaces, key),
+      storageId: idOf(names.namespaces, key, newId),
     })),
-    names,
+    names: fromMaps(names),
   };
 }
 
-function applyMigration(names: StorageNames, migration: ClassMigration, newId: () => string): void {
+/** `StorageNames` while they change: projects choose the keys, and `constructor` is a property of every object. */
+interface Names {
+  appliedTags: Set<string>;
+  classes: Map<string, ClassStorage>;
+  formerClasses: Map<string, ClassStorage>;
+  databases: Map<string, string>;
+  namespaces: Map<string, string>;
+}
+
+function toMaps({ appliedTags, classes, formerClasses, databases, namespaces }: StorageNames): Names {
+  return {
+    appliedTags: new Set(appliedTags),
+    classes: new Map(Object.entries(classes)),
+    formerClasses: new Map(Object.entries(formerClasses)),
+    databases: new Map(Object.entries(databases)),
+    namespaces: new Map(Object.entries(namespaces)),
+  };
+}
+
+function fromMaps({ appliedTags, classes, formerClasses, databases, namespaces }: Names): StorageNames {
+  return {
+    appliedTags: [...appliedTags],
+    classes: Object.fromEntries(classes),
+    formerClasses: Object.fromEntries(formerClasses),
+    databases: Object.fromEntries(databases),
+    namespaces: Object.fromEntries(namespaces),
+  };
+}
+
+function idOf(ids: Map<string, string>, key: string, newId: () => string): string {
+  const id = ids.get(key) ?? newId();
+  ids.set(key, id);
+  return id;
+}
+
+function applyMigration(names: Names, migration: ClassMigration, newId: () => string): void {
+  const { classes, formerClasses } = names;
   const make = (className: string, sql: boolean) => {
-    names.classes[className] ??= { id: newId(), sql };
-    delete names.formerClasses[className];
+    if (!classes.has(className)) classes.set(className, { id: newId(), sql });
+    formerClasses.delete(className);
   };
   for (const className of migration.newClasses) make(className, false);
   for (const className of migration.newSqliteClasses) make(className, true);
   for (const { from, to } of migration.renamedClasses) {
-    const storage = names.classes[from];
+    const storage = classes.get(from);
     if (storage === undefined) continue;
-    delete names.classes[from];
-    names.classes[to] = storage;
-    names.formerClasses[from] = storage;
-    delete names.formerClasses[to];
+    classes.delete(from);
+    classes.set(to, storage);
+    formerClasses.delete(to);
+    formerClasses.set(from, storage);
   }
   for (const className of migration.deletedClasses) {
-    delete names.classes[className];
-    delete names.formerClasses[className];
+    classes.delete(className);
+    formerClasses.delete(className);
   }
-  names.appliedTags.push(migration.tag);
+  if (migration.tag !== null) names.appliedTags.add(migration.tag);
 }
 
 /**
@@ -87,28 +122,30 @@ function applyMigration(names: StorageNames, migration: ClassMigration, newId: (
  * name goes back to what the live release or an undone rename calls so, unless another class has that storage.
  */
 function resolveClasses(
-  names: StorageNames,
+  names: Names,
   bundle: Bundle,
   live: Release | null,
   newId: () => string,
 ): Release['classes'] {
   const wanted = new Set(bundle.durableObjects.map(({ className }) => className));
-  for (const className of Object.keys(names.classes))
-    if (bundle.exports.includes(className)) wanted.add(className);
-  const taken = new Set([...wanted].map((className) => names.classes[className]?.id));
+  for (const className of names.classes.keys()) if (bundle.exports.includes(className)) wanted.add(className);
+  const taken = new Set([...wanted].map((className) => names.classes.get(className)?.id));
   return [...wanted].map((className) => {
-    let storage = names.classes[className];
+    let storage = names.classes.get(className);
     if (storage === undefined) {
       storage = earlierStorage(names, live, className).find(({ id }) => !taken.has(id));
-      storage ??= names.classes[className] = { id: newId(), sql: true };
+      if (storage === undefined) {
+        storage = { id: newId(), sql: true };
+        names.classes.set(className, storage);
+      }
       taken.add(storage.id);
     }
     return { className, storageId: storage.id, sql: storage.sql };
   });
 }
 
-function earlierStorage(names: StorageNames, live: Release | null, className: string): ClassStorage[] {
+function earlierStorage(names: Names, live: Release | null, className: string): ClassStorage[] {
   const served = live?.classes.find((entry) => entry.className === className);
-  const former = names.formerClasses[className];
+  const former = names.formerClasses.get(className);
   return [...(served ? [{ id: served.storageId, sql: served.sql }] : []), ...(former ? [former] : [])];
 }

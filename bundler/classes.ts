@@ -1,0 +1,63 @@
+// The Durable Object classes of a Wrangler configuration: how they are bound, and how their storage came to be.
+import { BuildFailure } from './failure.ts';
+import type { Bundle, ClassMigration } from './release.ts';
+import type { WranglerConfig } from './wrangler-config.ts';
+
+/**
+ * The bindings to classes.
+ * @param file the configuration's name in messages
+ * @param exports what the Worker's entry exports
+ * @throws {BuildFailure} when a class is of another Worker, or not exported
+ */
+export function durableObjects(
+  file: string,
+  config: WranglerConfig,
+  exports: string[],
+): Bundle['durableObjects'] {
+  return config.durable_objects.bindings.map(({ name, class_name: className, script_name: script }) => {
+    const where = `${file}: durable_objects.bindings: ${name}`;
+    if (script !== undefined && script !== config.name) {
+      throw new BuildFailure(
+        `${where}: script_name ${script} is another Worker; only classes of this one can be bound`,
+      );
+    }
+    if (!exports.includes(className)) {
+      throw new BuildFailure(`${where}: the Worker does not export a class ${className}`);
+    }
+    return { binding: name, className };
+  });
+}
+
+/**
+ * The migrations of classes, or what `exports` declares in their place: wrangler lets nobody have both.
+ * @throws {BuildFailure} when a tag is there twice, or an export is of a kind that is not run here
+ */
+export function classMigrations(file: string, config: WranglerConfig): ClassMigration[] {
+  const tags = config.migrations.map(({ tag }) => tag);
+  const twice = tags.find((tag, i) => tags.indexOf(tag) !== i);
+  if (twice !== undefined) throw new BuildFailure(`${file}: migrations: the tag ${twice} is there twice`);
+  const steps = config.migrations.map((step) => ({
+    tag: step.tag,
+    newClasses: step.new_classes ?? [],
+    newSqliteClasses: step.new_sqlite_classes ?? [],
+    renamedClasses: step.renamed_classes ?? [],
+    deletedClasses: step.deleted_classes ?? [],
+  }));
+  return Object.keys(config.exports).length > 0 ? [...steps, declaredClasses(file, config.exports)] : steps;
+}
+
+function declaredClasses(file: string, exports: WranglerConfig['exports']): ClassMigration {
+  const entries = Object.entries(exports).filter(([, { type }]) => type !== 'worker');
+  const other = entries.find(([, { type }]) => type !== 'durable-object');
+  if (other)
+    throw new BuildFailure(`${file}: exports: ${other[0]}: the type ${other[1].type} is not supported`);
+  const created = (storage: string) =>
+    entries.filter(([, entry]) => (entry.state ?? 'created') === 'created' && entry.storage === storage);
+  return {
+    tag: null,
+    newClasses: created('legacy-kv').map(([name]) => name),
+    newSqliteClasses: created('sqlite').map(([name]) => name),
+    renamedClasses: entries.flatMap(([from, { renamed_to: to }]) => (to === undefined ? [] : [{ from, to }])),
+    deletedClasses: entries.filter(([, { state }]) => state === 'deleted').map(([name]) => name),
+  };
+}
