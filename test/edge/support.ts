@@ -111,7 +111,7 @@ export async function startRawUpstream(
   const socketPath = join(directory.path, 'raw.sock');
   const requests: string[] = [];
   const sockets = new Set<Socket>();
-  const server = createServer({ allowHalfOpen: true }, (socket) => {
+  const server = createServer((socket) => {
     sockets.add(socket);
     socket.on('close', () => sockets.delete(socket));
     socket.on('error', () => {});
