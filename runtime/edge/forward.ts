@@ -76,6 +76,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #release: (() => void) | null = null;
   #tunnel: Tunnel | null = null;
   #over = false;
+  /** Whether the process may have seen the request. */
+  #sent = false;
   #upstreamAnswers = false;
   #retried = false;
   /** The answer's first bytes, kept for the rest of the tick: a small answer leaves in one write with its head. */
@@ -156,14 +158,17 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#tunnel?.close();
   }
 
-  /** The answer has been handed to the system whole. */
+  /** The answer has been handed to the system whole, or its tunnel has ended. */
   finished(): void {
     if (!this.#over) this.#end();
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     if (this.#over) controller.abort(GONE);
-    else this.#controller = controller;
+    else {
+      this.#sent = true;
+      this.#controller = controller;
+    }
   }
 
   onResponseStarted(): void {
@@ -211,7 +216,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     else if (this.#mayRetry(error)) {
       this.#retried = true;
       this.#owner.admit(this);
-    } else this.refuse(failure(error));
+    } else this.refuse(failure(error, this.#sent));
   }
 
   onRequestUpgrade(
@@ -229,7 +234,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.#response.detachSocket(waiting.socket);
     const tunnel = new Tunnel(waiting.socket, upstream, protocol.toLowerCase(), () => {
       untrack();
-      this.#end();
+      this.finished();
     });
     this.#tunnel = tunnel;
     const untrack = this.#upstream!.track(tunnel);
@@ -340,35 +345,22 @@ function linger(socket: Socket, request: IncomingMessage): void {
   };
 }
 
-/** What a client is told when a process did not answer. */
-function failure(error: Error & { code?: string }): Refusal {
-  switch (error.code) {
-    case 'UND_ERR_INVALID_ARG':
-    case 'UND_ERR_NOT_SUPPORTED':
-      return {
-        status: 400,
-        code: 'bad_request',
-        detail: `The request cannot be passed on: ${error.message}.`,
-      };
-    case 'ECONNREFUSED':
-    case 'ENOENT':
-    case 'EAGAIN':
-    case 'UND_ERR_CONNECT_TIMEOUT':
-    case 'UND_ERR_DESTROYED':
-    case 'UND_ERR_CLOSED':
-      return {
-        status: 503,
-        code: 'app_unavailable',
-        detail: 'The app takes no connections at the moment.',
-        retryAfterS: 1,
-      };
-    default:
-      return {
-        status: 502,
-        code: 'bad_gateway',
-        detail: 'The app broke off the connection before it answered.',
-      };
+const NOT_PASSABLE = new Set(['UND_ERR_INVALID_ARG', 'UND_ERR_NOT_SUPPORTED']);
+
+/** What a client is told when a process did not answer; `sent` says whether it may have seen the request. */
+function failure(error: Error & { code?: string }, sent: boolean): Refusal {
+  if (NOT_PASSABLE.has(error.code ?? '')) {
+    return { status: 400, code: 'bad_request', detail: `The request cannot be passed on: ${error.message}.` };
   }
+  if (sent) {
+    return {
+      status: 502,
+      code: 'bad_gateway',
+      detail: 'The app broke off the connection before it answered.',
+    };
+  }
+  const detail = 'The app takes no connections at the moment.';
+  return { status: 503, code: 'app_unavailable', detail, retryAfterS: 1 };
 }
 
 function switchingHead(protocol: string, headers: string[]): string {

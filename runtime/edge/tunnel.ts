@@ -94,7 +94,7 @@ export class Tunnel implements TrackedTunnel {
     one.on('drain', () => other.resume());
     one.on('end', () => {
       other.end();
-      this.#destroyWithin(HALF_OPEN_MS);
+      if (!this.#closing) this.#destroyWithin(HALF_OPEN_MS);
     });
     one.on('error', () => other.destroy());
     one.on('close', () => {

@@ -1,0 +1,127 @@
+// Ends: of a process's requests, and of the gateway.
+import assert from 'node:assert/strict';
+import type { Socket } from 'node:net';
+import { test } from 'node:test';
+import { Upstream } from '../../runtime/edge/upstream.ts';
+import { call, RawClient, startGateway, startRawUpstream, until, within } from './support.ts';
+
+const OK = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok';
+
+async function startSlow() {
+  const waiting: Socket[] = [];
+  const upstream = await startRawUpstream((_head, socket) => waiting.push(socket));
+  const front = await startGateway(upstream.socketPath);
+  const dispose = async (): Promise<void> => {
+    await front[Symbol.asyncDispose]();
+    await upstream[Symbol.asyncDispose]();
+  };
+  return { waiting, front, [Symbol.asyncDispose]: dispose };
+}
+
+test('a drain waits for what is in flight', async () => {
+  await using parts = await startSlow();
+  const { waiting, front } = parts;
+  const reply = call(front.port, '/');
+  await until(() => waiting.length === 1, 'the request arrived');
+  let done = false;
+  const drained = front.upstream.drain(5_000).finally(() => {
+    done = true;
+  });
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(done, false);
+  waiting[0]!.write(OK);
+  assert.equal((await reply).body, 'ok');
+  assert.deepEqual(await within(drained, 'the drain'), { cut: 0 });
+});
+
+test('a drain cuts what outlasts its grace, counts it, and a second call returns the same promise', async () => {
+  await using parts = await startSlow();
+  const { waiting, front } = parts;
+  const replies = [call(front.port, '/1'), call(front.port, '/2')];
+  await until(() => waiting.length === 2, 'the requests arrived');
+  const drained = front.upstream.drain(20);
+  assert.equal(front.upstream.drain(9_999), drained);
+  assert.deepEqual(await within(drained, 'the drain'), { cut: 2 });
+  for (const reply of await Promise.all(replies)) assert.equal(reply.status, 502);
+  assert.equal(front.upstream.active, 0);
+});
+
+test('an idle upstream drains at once, and counts each end once', async () => {
+  const upstream = new Upstream({ socketPath: '/nowhere.sock' });
+  const end = upstream.begin();
+  upstream.begin()();
+  end();
+  end();
+  assert.equal(upstream.active, 0);
+  assert.deepEqual(await within(upstream.drain(5_000), 'the drain', 1_000), { cut: 0 });
+});
+
+test('close lets a request in flight finish, ends idle connections at once and takes no more', async () => {
+  await using parts = await startSlow();
+  const { waiting, front } = parts;
+  using idle = new RawClient(front.port);
+  using fresh = new RawClient(front.port);
+  using busy = new RawClient(front.port);
+  idle.send('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+  await until(() => waiting.length === 1, 'the first request arrived');
+  waiting[0]!.write(OK);
+  await idle.expect('\r\n\r\nok');
+  busy.send('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+  await until(() => waiting.length === 2, 'the second request arrived');
+
+  const closed = front.gateway.close(5_000);
+  assert.equal(front.gateway.close(0), closed);
+  await within(Promise.all([idle.closed, fresh.closed]), 'the end of idle connections', 1_000);
+  await assert.rejects(call(front.port, '/'), { code: 'ECONNREFUSED' });
+  assert.equal(busy.ended, false);
+  waiting[1]!.write(OK);
+  assert.match(await busy.end(), /\r\nconnection: close\r\n(?:[^]*\r\n)?\r\nok$/i);
+  assert.deepEqual(await within(closed, 'the close'), { cut: 0 });
+});
+
+test('close ends a connection whose answer had begun before it', async () => {
+  await using parts = await startSlow();
+  const { waiting, front } = parts;
+  using client = new RawClient(front.port);
+  client.send('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+  await until(() => waiting.length === 1, 'the request arrived');
+  waiting[0]!.write('HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nfirst');
+  await client.expect('first');
+  const closed = front.gateway.close(5_000);
+  waiting[0]!.write('again');
+  assert.match(await client.end(), /firstagain$/);
+  assert.deepEqual(await within(closed, 'the close'), { cut: 0 });
+});
+
+test('close cuts what outlasts its grace and counts requests and tunnels', async () => {
+  const waiting: Socket[] = [];
+  await using upstream = await startRawUpstream((head, socket) => {
+    waiting.push(socket);
+    if (/upgrade: other/i.test(head)) {
+      socket.allowHalfOpen = true;
+      socket.write('HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: other\r\n\r\n');
+    }
+  });
+  await using front = await startGateway(upstream.socketPath);
+  using plain = new RawClient(front.port);
+  using upgraded = new RawClient(front.port);
+  plain.send('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+  upgraded.send('GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: other\r\n\r\n');
+  await upgraded.expect('upgrade: other');
+  await until(() => waiting.length === 2, 'both arrived');
+  assert.deepEqual(await within(front.gateway.close(20), 'the close'), { cut: 2 });
+  await plain.end();
+  await upgraded.end();
+  await until(() => front.upstream.active + front.upstream.tunnels === 0, 'nothing is counted any more');
+});
+
+test('a gateway listens on several ports and says why it cannot', async () => {
+  await using parts = await startSlow();
+  const { waiting, front } = parts;
+  const second = await front.gateway.listen(0, '127.0.0.1');
+  const reply = call(second, '/');
+  await until(() => waiting.length === 1, 'the request arrived');
+  waiting[0]!.write(OK);
+  assert.equal((await reply).status, 200);
+  await assert.rejects(front.gateway.listen(second, '127.0.0.1'), { code: 'EADDRINUSE' });
+});

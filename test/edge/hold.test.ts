@@ -1,0 +1,198 @@
+// Requests that wait for their backend, and answers of the gateway's own.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import type { Admission } from '../../runtime/edge/backend.ts';
+import type { GatewayOptions, Target } from '../../runtime/edge/gateway.ts';
+import type { Upstream } from '../../runtime/edge/upstream.ts';
+import { call, RawClient, startGateway, startRawUpstream, startWorkerd, until } from './support.ts';
+
+let cell: Awaited<ReturnType<typeof startWorkerd>>;
+before(async () => {
+  cell = await startWorkerd(
+    'export default { async fetch(request) { return new Response("got " + (await request.text())); } };',
+  );
+});
+after(() => cell[Symbol.asyncDispose]());
+
+/** A backend that holds until released, and counts how often it was asked. */
+class Held {
+  asked = 0;
+  open = false;
+  #gate = Promise.withResolvers<void>();
+  #upstream: () => Upstream;
+
+  constructor(upstream: () => Upstream) {
+    this.#upstream = upstream;
+  }
+
+  readonly target: Target = { kind: 'proxy', backend: { site: 'app', admit: () => this.#admit() } };
+
+  release(): void {
+    this.open = true;
+    this.wake();
+  }
+
+  /** Settles what was waited for; whether the backend is open by then is another matter. */
+  wake(): void {
+    this.#gate.resolve();
+    this.#gate = Promise.withResolvers<void>();
+  }
+
+  #admit(): Admission {
+    this.asked++;
+    if (this.open) return { kind: 'forward', upstream: this.#upstream() };
+    return { kind: 'hold', ready: this.#gate.promise };
+  }
+}
+
+async function startHeld(socketPath: string, options: Partial<GatewayOptions> = {}) {
+  let upstream: Upstream | undefined;
+  const held = new Held(() => upstream!);
+  const front = await startGateway(socketPath, { resolve: () => held.target, ...options });
+  upstream = front.upstream;
+  return { held, front, [Symbol.asyncDispose]: () => front[Symbol.asyncDispose]() };
+}
+
+test('held requests wait with their bodies and are all answered after the release', async () => {
+  await using parts = await startHeld(cell.socketPath);
+  const { held, front } = parts;
+  const big = 'x'.repeat(300_000);
+  const replies = [call(front.port, '/a'), call(front.port, '/b', { method: 'POST', body: big })];
+  await until(() => held.asked === 2, 'both are held');
+  assert.equal(front.upstream.active, 0);
+  held.wake();
+  await until(() => held.asked === 4, 'both were asked for again and are held again');
+  held.release();
+  const [first, second] = await Promise.all(replies);
+  assert.equal(first!.body, 'got ');
+  assert.equal(second!.body, `got ${big}`);
+});
+
+test('a held upload stops at a bounded amount', async () => {
+  await using parts = await startHeld(cell.socketPath);
+  const { held, front } = parts;
+  using client = new RawClient(front.port);
+  client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n\r\n');
+  const chunk = Buffer.alloc(64 * 1024);
+  let sent = 0;
+  const fill = (): void => {
+    while (client.socket.writable && client.socket.write(chunk)) sent += chunk.length;
+  };
+  client.socket.on('drain', fill);
+  fill();
+  await until(() => held.asked === 1, 'it is held');
+  let seen = -1;
+  while (sent !== seen) {
+    seen = sent;
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  assert.ok(sent < 16 * 1024 * 1024, `the gateway took ${sent} bytes`);
+});
+
+test('a held client that leaves is dropped: nothing is forwarded after the release', async () => {
+  await using upstream = await startRawUpstream((_head, socket) => {
+    socket.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok');
+  });
+  await using parts = await startHeld(upstream.socketPath);
+  const { held, front } = parts;
+  const requests = [
+    'GET /gone HTTP/1.1\r\nHost: a\r\n\r\n',
+    'POST /gone HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nhalf',
+    'GET /gone HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n',
+  ];
+  for (const request of requests) {
+    const client = new RawClient(front.port);
+    const before = held.asked;
+    client.send(request);
+    await until(() => held.asked === before + 1, 'it is held');
+    client.socket.end();
+    await client.end();
+    client.socket.destroy();
+  }
+  const kept = call(front.port, '/kept');
+  await until(() => held.asked === requests.length + 1, 'the last one is held');
+  held.release();
+  assert.equal((await kept).status, 200);
+  assert.deepEqual(
+    upstream.requests.map((head) => head.split(' ')[1]),
+    ['/kept'],
+  );
+});
+
+test('a request that is held too long is refused with 503 and Retry-After', async () => {
+  await using parts = await startHeld(cell.socketPath, { holdTimeoutMs: 30 });
+  const reply = await call(parts.front.port, '/');
+  assert.equal(reply.status, 503);
+  assert.equal(reply.headers['retry-after'], '5');
+  assert.equal(JSON.parse(reply.body).code, 'app_unavailable');
+});
+
+test('a request beyond the most that are held is refused at once', async () => {
+  await using parts = await startHeld(cell.socketPath);
+  const { held, front } = parts;
+  const replies = Array.from({ length: 1_001 }, () => call(front.port, '/'));
+  const full = await Promise.any(replies);
+  assert.equal(full.status, 503);
+  held.release();
+  const statuses = (await Promise.all(replies)).map(({ status }) => status);
+  assert.equal(statuses.filter((status) => status === 200).length, 1_000);
+});
+
+test('a backend that refuses is answered for: a problem for programs, a page for people, Retry-After for both', async () => {
+  const admit = (): Admission => ({
+    kind: 'refuse',
+    status: 503,
+    code: 'app_stopped',
+    detail: 'The app <b> is stopped.',
+    retryAfterS: 7,
+  });
+  await using front = await startGateway(cell.socketPath, {
+    resolve: () => ({ kind: 'proxy', backend: { site: 'app', admit } }),
+  });
+  const problem = await call(front.port, '/', { headers: { accept: 'application/json, text/html;q=0.5' } });
+  assert.equal(problem.headers['retry-after'], '7');
+  assert.deepEqual(JSON.parse(problem.body), {
+    type: 'about:blank',
+    title: 'Service Unavailable',
+    status: 503,
+    detail: 'The app <b> is stopped.',
+    code: 'app_stopped',
+  });
+  const page = await call(front.port, '/', {
+    headers: { accept: 'text/html,application/xml;q=0.9,*/*;q=0.8' },
+  });
+  assert.equal(page.headers['content-type'], 'text/html; charset=utf-8');
+  assert.equal(page.headers['retry-after'], '7');
+  assert.match(page.body, /The app &#60;b&#62; is stopped\./);
+  const head = await call(front.port, '/', { method: 'HEAD' });
+  assert.equal(head.status, 503);
+  assert.equal(head.body, '');
+});
+
+test('the host and the path decide where a request goes, and a local answer may take its time', async () => {
+  const heads: string[] = [];
+  await using front = await startGateway(cell.socketPath, {
+    resolve: (head) => {
+      heads.push(`${head.method} ${head.host} ${head.path} ${head.target}`);
+      if (head.host === 'broken.example') throw new Error('no route');
+      return {
+        kind: 'respond',
+        respond: async () =>
+          head.host === 'ok.example'
+            ? { status: 200, headers: { 'content-type': 'text/plain' }, body: 'här' }
+            : { refusal: { status: 404, code: 'unknown_host', detail: 'No app answers here.' } },
+      };
+    },
+  });
+  const ok = await call(front.port, '/p?q', { headers: { host: 'OK.example.:80' } });
+  assert.equal(ok.body, 'här');
+  assert.equal(ok.headers['content-length'], '4');
+  assert.match(ok.headers['x-request-id'] as string, /^[0-9a-f]{32}$/);
+  assert.deepEqual(heads, ['GET ok.example /p /p?q']);
+  const unknown = await call(front.port, '/', { headers: { host: 'x.example' } });
+  assert.equal(unknown.status, 404);
+  assert.equal(JSON.parse(unknown.body).code, 'unknown_host');
+  const broken = await call(front.port, '/', { headers: { host: 'broken.example' } });
+  assert.equal(broken.status, 500);
+  assert.equal(JSON.parse(broken.body).code, 'internal_error');
+});

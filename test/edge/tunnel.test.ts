@@ -1,0 +1,164 @@
+// WebSockets and other upgraded connections.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import type { Socket } from 'node:net';
+import { after, before, test } from 'node:test';
+import { RawClient, startGateway, startRawUpstream, startWorkerd, until, within } from './support.ts';
+
+const APP = `
+let closes = [];
+export default {
+  async fetch(request) {
+    if (new URL(request.url).pathname === '/closes') return Response.json(closes);
+    if (request.headers.get('upgrade') !== 'websocket') return new Response('plain', { status: 426 });
+    const [client, server] = Object.values(new WebSocketPair());
+    server.accept();
+    server.addEventListener('message', ({ data }) => server.send(data));
+    server.addEventListener('close', ({ code }) => closes.push(code));
+    return new Response(null, { status: 101, webSocket: client, headers: { 'sec-websocket-protocol': 'chat' } });
+  },
+};
+`;
+const UPGRADE =
+  'GET /ws HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n' +
+  'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n';
+const SWITCHING = 'HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n';
+/** 1012 with its reason, as a server sends it. */
+const RESTART = '\x88\x11\x03\xf4Service Restart';
+
+let cell: Awaited<ReturnType<typeof startWorkerd>>;
+before(async () => {
+  cell = await startWorkerd(APP);
+});
+after(() => cell[Symbol.asyncDispose]());
+
+async function open(port: number): Promise<WebSocket> {
+  const socket = new WebSocket(`ws://127.0.0.1:${port}/ws`, ['chat']);
+  socket.binaryType = 'arraybuffer';
+  await within(once(socket, 'open'), 'the WebSocket');
+  return socket;
+}
+
+test('a WebSocket echoes text and a large message through the gateway, and counts as a tunnel', async () => {
+  await using front = await startGateway(cell.socketPath);
+  const socket = await open(front.port);
+  assert.equal(socket.protocol, 'chat');
+  for (const text of ['hello', 'x'.repeat(900_000)]) {
+    const echoed = once(socket, 'message');
+    socket.send(text);
+    const [event] = await within(echoed, 'the echo');
+    assert.equal((event as MessageEvent).data, text);
+  }
+  assert.equal(front.upstream.tunnels, 1);
+  assert.equal(front.upstream.active, 0);
+  const closed = once(socket, 'close');
+  socket.close(1000, 'done');
+  const [event] = await within(closed, 'the close');
+  assert.equal((event as CloseEvent).code, 1000);
+  await until(() => front.upstream.tunnels === 0, 'the tunnel has ended');
+});
+
+test('a drain closes a WebSocket with 1012 on both sides', async () => {
+  await using front = await startGateway(cell.socketPath);
+  const socket = await open(front.port);
+  const closed = once(socket, 'close');
+  assert.deepEqual(await front.upstream.drain(5_000), { cut: 0 });
+  const [event] = await within(closed, 'the close');
+  assert.equal((event as CloseEvent).code, 1012);
+  assert.equal((event as CloseEvent).wasClean, true);
+  await using other = await startGateway(cell.socketPath);
+  const closes = await (await fetch(`http://127.0.0.1:${other.port}/closes`)).json();
+  assert.ok((closes as number[]).includes(1012), `the app saw ${closes}`);
+});
+
+test('an upgrade the app declines is an ordinary answer, and the connection ends', async () => {
+  await using upstream = await startRawUpstream((_head, socket) => {
+    socket.write('HTTP/1.1 426 Upgrade Required\r\ncontent-length: 5\r\n\r\nplain');
+  });
+  await using front = await startGateway(upstream.socketPath);
+  using client = new RawClient(front.port);
+  assert.match(
+    await client.send(UPGRADE).end(),
+    /^HTTP\/1\.1 426 [^]*connection: close\r\n(?:[^]*\r\n)?\r\nplain$/i,
+  );
+  assert.match(upstream.requests[0]!, /connection: upgrade\r\nupgrade: websocket\r\n/i);
+  assert.equal(front.upstream.active, 0);
+});
+
+test('the close frame of a drain goes between two frames, never into one', async () => {
+  const opened = Promise.withResolvers<Socket>();
+  await using upstream = await startRawUpstream((_head, socket) => {
+    socket.write(SWITCHING, 'latin1');
+    opened.resolve(socket);
+  });
+  await using front = await startGateway(upstream.socketPath);
+  using client = new RawClient(front.port);
+  client.send(UPGRADE);
+  await client.expect('\r\n\r\n');
+  const app = await opened.promise;
+  app.write('\x81\x7e\x00\xc8half', 'latin1');
+  await client.expect('half');
+  const drained = front.upstream.drain(5_000);
+  app.write(`${'-'.repeat(196)}\x81\x04late`, 'latin1');
+  await client.expect(RESTART);
+  const frames = client.received.slice(client.received.indexOf('\r\n\r\n') + 4);
+  assert.equal(frames, `\x81\x7e\x00\xc8half${'-'.repeat(196)}${RESTART}`);
+  client.send('\x88\x82\0\0\0\0\x03\xf4');
+  app.end();
+  assert.deepEqual(await within(drained, 'the drain'), { cut: 0 });
+});
+
+test('a client that does not answer the close frame is cut off after a second', async () => {
+  await using upstream = await startRawUpstream((_head, socket) => socket.write(SWITCHING, 'latin1'));
+  await using front = await startGateway(upstream.socketPath);
+  using client = new RawClient(front.port);
+  client.send(UPGRADE);
+  await until(() => front.upstream.tunnels === 1, 'the tunnel is open');
+  assert.deepEqual(await within(front.upstream.drain(5_000), 'the drain', 3_000), { cut: 0 });
+  assert.match(await client.end(), new RegExp(`${RESTART}$`));
+});
+
+test('an end of one direction is passed on while the other still carries bytes', async () => {
+  await using upstream = await startRawUpstream((_head, socket) => {
+    socket.write('HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n');
+    socket.allowHalfOpen = true;
+    socket.on('end', () => socket.end('after the end'));
+  });
+  await using front = await startGateway(upstream.socketPath);
+  using client = new RawClient(front.port);
+  client.send('GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n');
+  await client.expect('upgrade: echo\r\n');
+  client.socket.end('last words');
+  assert.match(await client.end(), /\r\n\r\nafter the end$/);
+  await until(() => front.upstream.tunnels === 0, 'the tunnel has ended');
+});
+
+test('bytes sent with the request for an upgrade reach the app after its answer', async () => {
+  const got = Promise.withResolvers<string>();
+  await using upstream = await startRawUpstream((_head, socket) => {
+    socket.write(SWITCHING, 'latin1');
+    socket.removeAllListeners('data');
+    socket.on('data', (chunk) => got.resolve(String(chunk)));
+  });
+  await using front = await startGateway(upstream.socketPath);
+  using client = new RawClient(front.port);
+  client.send(`${UPGRADE}early`);
+  assert.equal(await within(got.promise, 'the early bytes'), 'early');
+});
+
+test('h2c, an upgrade with a body and one in HTTP/1.0 are ordinary requests', async () => {
+  await using upstream = await startRawUpstream((_head, socket) => {
+    socket.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok');
+  });
+  await using front = await startGateway(upstream.socketPath);
+  for (const request of [
+    'GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: x\r\n\r\n',
+    'POST / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 2\r\n\r\nab',
+    'GET / HTTP/1.0\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n',
+  ]) {
+    using client = new RawClient(front.port);
+    client.send(request);
+    await client.expect('\r\n\r\nok');
+    assert.doesNotMatch(upstream.requests.at(-1)!, /upgrade|settings/i);
+  }
+});
