@@ -21,7 +21,9 @@ export function copyAssets(root: string, from: string, to: string): { files: num
   let files = 0;
   const copy = (source: string, target: string, above: string[]) => {
     if (!isInside(root, source))
-      throw new BuildFailure(`assets: ${show(root, source)} is a link that leaves the project`);
+      throw new BuildFailure(
+        `assets: ${show(root, source)} is a link that leaves the project or leads nowhere`,
+      );
     const real = realpathSync(source);
     if (above.includes(real))
       throw new BuildFailure(`assets: ${show(root, source)} is a link to a directory it lies in`);

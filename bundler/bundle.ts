@@ -24,7 +24,6 @@ export interface Bundled {
 }
 
 const ASSETS = 'assets';
-const RULE_TYPES = ['Text', 'Data', 'CompiledWasm', 'ESModule', 'CommonJS'];
 
 const nothing: Bundle = {
   worker: null,
@@ -132,8 +131,6 @@ function workerSource(
   main: string,
   compatibilityDate: string,
 ): WorkerSource {
-  const unknown = config.rules.find(({ type }) => !RULE_TYPES.includes(type));
-  if (unknown) throw new BuildFailure(`rules: type ${unknown.type} is not supported`);
   return {
     root,
     main: insidePath(root, base, main, 'main'),

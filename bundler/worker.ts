@@ -1,5 +1,5 @@
 // Bundles a Worker's sources into modules that workerd loads.
-import { basename, extname, join, relative } from 'node:path';
+import { basename, extname, join } from 'node:path';
 import { type BuildOptions, build, type Message, type Metafile } from 'esbuild';
 import { BuildFailure } from './failure.ts';
 import { isInside, show } from './inside.ts';
@@ -23,6 +23,7 @@ export interface WorkerSource {
 }
 
 const MODULES = 'modules';
+const RULE_TYPES = ['Text', 'Data', 'CompiledWasm', 'ESModule', 'CommonJS'];
 const NODE_ENV = '"production"';
 
 /**
@@ -37,6 +38,8 @@ export async function bundleWorker(
   const { root, main, compatibilityDate, compatibilityFlags, options } = source;
   if (main.endsWith('.py'))
     throw new BuildFailure(`${show(root, main)}: Workers in Python are not supported`);
+  const unknown = source.rules.find(({ type }) => !RULE_TYPES.includes(type));
+  if (unknown) throw new BuildFailure(`rules: type ${unknown.type} is not supported`);
   const name = `${basename(main, extname(main))}.js`;
   const files: Module[] = [];
   const result = await build({
@@ -88,13 +91,12 @@ function entryExports(metafile: Metafile): string[] {
   return Object.values(metafile.outputs).find((output) => output.entryPoint !== undefined)?.exports ?? [];
 }
 
-/** `file:line:column: text`, with the line itself unless its file is not the project's own. */
+/** `file:line:column: text` and the line itself. Of a file outside the project only that it lies there. */
 function explain(root: string, { location, text, notes }: Message): string {
   const more = notes.map((note) => `\n  ${note.text}`).join('');
   if (!location) return text + more;
-  const file = relative(root, join(root, location.file));
-  const line = isInside(root, join(root, location.file))
-    ? `\n  ${location.lineText.trim().slice(0, 200)}`
-    : '';
-  return `${file}:${location.line}:${location.column + 1}: ${text}${line}${more}`;
+  const path = join(root, location.file);
+  if (!isInside(root, path)) return `${show(root, path)} lies outside the project`;
+  const where = `${show(root, path)}:${location.line}:${location.column + 1}`;
+  return `${where}: ${text}\n  ${location.lineText.trim().slice(0, 200)}${more}`;
 }

@@ -1,0 +1,219 @@
+import assert from 'node:assert/strict';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { BuildFailure } from '../../bundler/failure.ts';
+import type { Release } from '../../bundler/release.ts';
+import type { BuildInput } from '../../runtime/builds/build.ts';
+import { closeBundler } from '../../runtime/builds/build.ts';
+import { buildCommit, exampleApp, type Files, makeDirectory } from './projects.ts';
+
+const directory = makeDirectory();
+after(() => {
+  closeBundler();
+  directory.remove();
+});
+
+const WORKER = 'export default { fetch() { return new Response("ok") } }';
+const build = (content: Files | string, more: Partial<BuildInput> = {}) =>
+  buildCommit(directory.path, content, more);
+
+/** Asserts that a build fails with a message for the author, and leaves nothing behind. */
+async function assertFails(
+  content: Files,
+  message: RegExp,
+  more: Partial<BuildInput> = {},
+): Promise<string[]> {
+  const { input, lines, result } = await build(content, more);
+  await assert.rejects(result, (error: unknown) => {
+    assert.ok(error instanceof BuildFailure, String(error));
+    assert.match(error.message, message);
+    return true;
+  });
+  for (const path of [input.scratch, input.releaseDirectory, `${input.releaseDirectory}.new`]) {
+    assert.ok(!existsSync(path), `${path} is left`);
+  }
+  return lines;
+}
+
+function files(path: string): string[] {
+  return readdirSync(path, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name).slice(path.length + 1))
+    .sort();
+}
+
+test('a one-file Worker becomes a release, and nothing of its build is left', async () => {
+  const { input, lines, log, result } = await build(exampleApp('hello'));
+  const { release } = await result;
+  assert.deepEqual(files(input.releaseDirectory), ['cell.capnp', 'modules/index.js', 'release.json']);
+  const written = JSON.parse(readFileSync(join(input.releaseDirectory, 'release.json'), 'utf8')) as Release;
+  assert.deepEqual(written, JSON.parse(JSON.stringify(release)));
+  assert.equal(written.sha, input.sha);
+  assert.deepEqual(
+    log.steps.map(({ name, status }) => `${name} ${status}`),
+    ['checkout done', 'install skipped', 'build skipped', 'bundle done', 'release done'],
+  );
+  assert.ok(lines.includes(`▸ checkout: ${input.sha.slice(0, 12)}`));
+  assert.ok(!existsSync(input.scratch));
+});
+
+test('a Worker with packages and a database is installed, bundled and given its migrations', async () => {
+  const { input, result } = await build(exampleApp('guestbook'));
+  const { release, storage } = await result;
+  const [database] = release.databases;
+  assert.equal(database!.binding, 'DB');
+  assert.deepEqual(
+    database!.migrations.map(({ name }) => name),
+    ['0001_entries.sql', '0002_entry_times.sql'],
+  );
+  for (const { path } of database!.migrations) assert.ok(existsSync(join(input.releaseDirectory, path)));
+  assert.deepEqual(storage.databases, { '6d1f6c1e-2f8e-4a53-9d7b-3c8f7f3b9a10': database!.storageId });
+  assert.match(readFileSync(join(input.releaseDirectory, 'modules/index.js'), 'utf8'), /class.*Hono/);
+});
+
+test('a page built by Vite is released with the Worker of its API', async () => {
+  const { input, lines, result } = await build(exampleApp('spa'));
+  const { release } = await result;
+  assert.deepEqual(release.assets, {
+    directory: 'assets',
+    binding: 'ASSETS',
+    notFoundHandling: 'single-page-application',
+    htmlHandling: 'auto-trailing-slash',
+    runWorkerFirst: ['/api/*'],
+  });
+  const assets = files(join(input.releaseDirectory, 'assets'));
+  assert.ok(
+    assets.includes('index.html') && assets.some((path) => /^assets\/index-.*\.js$/.test(path)),
+    String(assets),
+  );
+  assert.ok(lines.some((line) => line.includes('observability ignored')));
+});
+
+test('a Durable Object keeps its storage in the next deploy', async () => {
+  const first = await (await build(exampleApp('chat'))).result;
+  const [room] = first.release.classes;
+  assert.equal(room!.className, 'Room');
+  assert.equal(room!.sql, true);
+  const second = await (await build(exampleApp('chat'), { storage: first.storage })).result;
+  assert.deepEqual(second.release.classes, first.release.classes);
+});
+
+test('a static site is released without a Worker', async () => {
+  const { input, result } = await build(exampleApp('site'));
+  const { release } = await result;
+  assert.equal(release.worker, null);
+  assert.equal(release.assets?.notFoundHandling, '404-page');
+  assert.deepEqual(files(join(input.releaseDirectory, 'assets')), [
+    '404.html',
+    'about.html',
+    'index.html',
+    'style.css',
+  ]);
+});
+
+test('a syntax error is told with its file, line and column', async () => {
+  const source = 'export default {\n  fetch( {\n    return 1\n  }\n}';
+  await assertFails(
+    { 'src/worker.ts': source, 'package.json': '{"main": "src/worker.ts"}' },
+    /^src\/worker\.ts:3:12: /,
+  );
+});
+
+test('nothing deployable fails before anything is installed, and says what was looked for', async () => {
+  const lines = await assertFails(
+    { 'README.md': 'Hello', 'package.json': '{"dependencies": {"no-such": "1"}}' },
+    /nothing to deploy: looked for wrangler\.json.*index\.html.*package\.json/,
+  );
+  assert.ok(!lines.some((line) => line.startsWith('▸ install')));
+});
+
+test('an unsupported key fails before anything is installed, and is named', async () => {
+  const config =
+    '{ "name": "x", "main": "index.js", "ai": { "binding": "AI" }, "triggers": { "crons": ["* * * * *"] } }';
+  const lines = await assertFails(
+    { 'wrangler.jsonc': config, 'index.js': WORKER },
+    /wrangler\.jsonc: "ai" is not supported; "triggers\.crons" is not supported/,
+  );
+  assert.ok(!lines.some((line) => line.startsWith('▸ install')));
+});
+
+test('a build step that takes too long is ended and named', async () => {
+  await assertFails(
+    { 'index.js': WORKER, 'package.json': '{"scripts": {"build": "sleep 1000"}}' },
+    /`npm run build` took longer than 1\.5 s/,
+    { limits: { stepTimeoutMs: 1500, worktreeMb: 500 } },
+  );
+});
+
+test('a failing build script fails the deploy, with its output in the log', async () => {
+  const lines = await assertFails(
+    { 'index.js': WORKER, 'package.json': '{"scripts": {"build": "echo broken here; exit 7"}}' },
+    /`npm run build` failed with exit code 7/,
+  );
+  assert.ok(lines.includes('broken here'));
+});
+
+test("the app's variables reach its build, and not its bundle; the host's reach neither", async () => {
+  process.env.CELLAR_TEST_SECRET = 'of the host';
+  const { input, lines, result } = await build(
+    {
+      'wrangler.toml': 'name = "x"\nmain = "index.js"\n[build]\ncommand = "env; echo cwd=$PWD"\ncwd = "sub"',
+      'sub/keep': '',
+      'index.js':
+        'export default { fetch() { return new Response(String(globalThis.process?.env.GREETING)) } }',
+    },
+    { env: { GREETING: 'from-the-app' } },
+  );
+  delete process.env.CELLAR_TEST_SECRET;
+  await result;
+  assert.ok(lines.includes('GREETING=from-the-app'));
+  assert.ok(lines.includes(`cwd=${input.scratch}/project/sub`));
+  assert.ok(lines.includes(`HOME=${input.scratch}/home`));
+  assert.ok(!lines.some((line) => line.includes('of the host')));
+  for (const path of files(input.releaseDirectory)) {
+    assert.ok(!readFileSync(join(input.releaseDirectory, path), 'utf8').includes('from-the-app'), path);
+  }
+});
+
+test('a worktree over its limit is refused, as committed or as built', async () => {
+  const limits = { stepTimeoutMs: 60_000, worktreeMb: 2 };
+  await assertFails(
+    { 'index.js': WORKER, 'big.txt': 'x'.repeat(3 * 2 ** 20) },
+    /has 4 MiB, more than the 2 MiB/,
+    { limits },
+  );
+  const script = 'head -c 5000000 /dev/zero > big';
+  await assertFails(
+    { 'index.js': WORKER, 'package.json': JSON.stringify({ scripts: { build: script } }) },
+    /has 5 MiB, more than the 2 MiB/,
+    { limits },
+  );
+});
+
+test('submodules and LFS pointers are mentioned in the log', async () => {
+  const pointer = 'version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n';
+  const { lines, result } = await build({
+    'index.js': WORKER,
+    'images/ä b.png': pointer,
+    'notes.txt': 'no pointer',
+  });
+  await result;
+  assert.ok(lines.some((line) => line.startsWith('images/ä b.png is a Git LFS pointer')));
+  assert.ok(!lines.some((line) => line.startsWith('notes.txt')));
+});
+
+test('an aborted build ends with the reason and leaves nothing', async () => {
+  const abort = new AbortController();
+  const { input, lines, result } = await build(
+    { 'index.js': WORKER, 'package.json': '{"scripts": {"build": "echo started; sleep 1000"}}' },
+    { signal: abort.signal },
+  );
+  const ended = assert.rejects(result, /the host stops/);
+  const deadline = Date.now() + 20_000;
+  while (!lines.includes('started') && Date.now() < deadline)
+    await new Promise((resolve) => setImmediate(resolve));
+  abort.abort(new Error('the host stops'));
+  await ended;
+  assert.ok(!existsSync(input.scratch) && !existsSync(input.releaseDirectory));
+});

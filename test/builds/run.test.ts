@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
+import { BuildFailure } from '../../bundler/failure.ts';
+import { type Command, run } from '../../runtime/builds/run.ts';
+
+function shell(script: string, more: Partial<Command> = {}) {
+  const lines: string[] = [];
+  const command: Command = {
+    arguments: ['sh', '-c', script],
+    title: 'script',
+    cwd: '/',
+    environment: { PATH: '/usr/bin:/bin' },
+    timeoutMs: 20_000,
+    signal: new AbortController().signal,
+    onLine: (line) => lines.push(line),
+    ...more,
+  };
+  return { lines, ended: run(command) };
+}
+
+/** Whether a process has ended, or has only its parent's notice left. */
+function hasEnded(pid: number): boolean {
+  try {
+    return /^\d+ \(.*\) [ZX]/s.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
+  } catch {
+    return true;
+  }
+}
+
+async function assertEnds(pid: number): Promise<void> {
+  const deadline = Date.now() + 5000;
+  while (!hasEnded(pid)) {
+    assert.ok(Date.now() < deadline, `process ${pid} still runs`);
+    await setImmediate();
+  }
+}
+
+test('a command that takes too long is ended with everything it started', async () => {
+  const { lines, ended } = shell('sleep 1000 & echo $!; wait', { timeoutMs: 300 });
+  await assert.rejects(ended, new BuildFailure('`script` took longer than 0.3 s and was ended'));
+  await assertEnds(Number(lines[0]));
+});
+
+test('what a command leaves running ends with it', async () => {
+  const { lines, ended } = shell('sleep 1000 & echo $!');
+  await ended;
+  await assertEnds(Number(lines[0]));
+});
+
+test('an aborted command is ended, and rejects with the reason', async () => {
+  const abort = new AbortController();
+  const lines: string[] = [];
+  const started = Promise.withResolvers<void>();
+  const { ended } = shell('echo $$; sleep 1000', {
+    signal: abort.signal,
+    onLine: (line) => {
+      lines.push(line);
+      started.resolve();
+    },
+  });
+  await started.promise;
+  abort.abort(new Error('the host stops'));
+  await assert.rejects(ended, /the host stops/);
+  await assertEnds(Number(lines[0]));
+});
+
+test('a process that left the group does not hold up the end', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'cellar-run-'));
+  t.after(() => rmSync(directory, { recursive: true }));
+  const leave =
+    "setsid sh -c 'echo $$; touch left; exec sleep 1000' & while [ ! -e left ]; do sleep 0.01; done";
+  const { lines, ended } = shell(leave, { cwd: directory });
+  await ended;
+  process.kill(Number(lines[0]), 'SIGKILL');
+});
+
+test('a command sees nothing of the host but what it is given', async () => {
+  const { lines, ended } = shell('env', { environment: { PATH: '/usr/bin:/bin', ONLY: 'this' } });
+  await ended;
+  assert.deepEqual(lines.filter((line) => !/^(PWD|SHLVL|_|OLDPWD)=/.test(line)).sort(), [
+    'ONLY=this',
+    'PATH=/usr/bin:/bin',
+  ]);
+});
+
+test('output comes in whole lines of plain text', async () => {
+  const script = String.raw`printf '\342\202'; sleep 0.05; printf '\254 \033[31mred\033[0m\n10%%\r100%%\ra\tb\007\n\n'; printf 'end'`;
+  const { lines, ended } = shell(script);
+  await ended;
+  assert.deepEqual(lines, ['€ red', '10%', '100%', 'a  b', 'end']);
+});
+
+test('a long line is cut, and one without an end uses no more memory', async () => {
+  const { lines, ended } = shell(
+    'head -c 3000 /dev/zero | tr "\\0" x; echo; head -c 5000000 /dev/zero | tr "\\0" y',
+  );
+  await ended;
+  assert.equal(lines[0], `${'x'.repeat(2000)} … (cut)`);
+  assert.ok(lines.every((line) => line.length <= 2010));
+});
+
+test('a command that fails is named with its exit code or signal', async () => {
+  await assert.rejects(shell('exit 3').ended, new BuildFailure('`script` failed with exit code 3'));
+  await assert.rejects(shell('kill -TERM $$').ended, new BuildFailure('`script` failed by SIGTERM'));
+});
+
+test('a program that is not there fails the build, not the host', async () => {
+  const { ended } = shell('', { arguments: ['no-such-program'] });
+  await assert.rejects(ended, /^BuildFailure: `script` could not start: .*ENOENT/);
+});

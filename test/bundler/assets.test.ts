@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { makeWorktrees, wranglerProject } from './worktree.ts';
+
+const worktrees = makeWorktrees();
+after(worktrees.remove);
+
+const index = { 'index.html': '<h1>Site</h1>' };
+
+test("a site in the project's root is served without its tools' files", async () => {
+  const { list, notes } = await worktrees.bundle({
+    ...index,
+    _headers: '/*\n  x-a: b',
+    _redirects: '/a /b',
+    '.assetsignore': 'drafts',
+    '.well-known/security.txt': 'contact',
+    'package.json': '{}',
+    'package-lock.json': '{}',
+    'node_modules/a/index.js': '',
+    '.gitignore': '',
+    '.env': 'SECRET=1',
+    '.github/workflows/ci.yml': '',
+    'sub/.env.local': 'SECRET=1',
+    'sub/page.html': '',
+    '_worker.js': '',
+    'functions/api.js': '',
+  });
+  assert.deepEqual(list(), [
+    'assets/.assetsignore',
+    'assets/.well-known/security.txt',
+    'assets/_headers',
+    'assets/_redirects',
+    'assets/index.html',
+    'assets/sub/page.html',
+  ]);
+  assert.deepEqual(notes, [
+    'static site: 6 files of .',
+    '_worker.js is not run: name it as "main" in wrangler.jsonc',
+    'functions/ is not run: Pages Functions are not supported, make a Worker of them',
+  ]);
+});
+
+test('a built site is served whole, but for local secrets', async () => {
+  const { list } = await worktrees.bundle({
+    'dist/index.html': '',
+    'dist/assets/node_modules/font.woff2': '',
+    'dist/.hidden': '',
+    'dist/.dev.vars': 'SECRET=1',
+    'index.html': 'the source',
+  });
+  assert.deepEqual(list(), ['assets/.hidden', 'assets/assets/node_modules/font.woff2', 'assets/index.html']);
+});
+
+test('links inside the project are followed, those that leave it are refused', async () => {
+  const outside = worktrees.write({ secret: 's3cret', 'folder/secret': 's3cret' });
+  const { read } = await worktrees.bundle({
+    ...index,
+    'real/a.txt': 'a',
+    'linked.txt': { link: 'real/a.txt' },
+    shared: { link: 'real' },
+  });
+  assert.equal(read('assets/linked.txt'), 'a');
+  assert.equal(read('assets/shared/a.txt'), 'a');
+  for (const link of [join(outside, 'secret'), join(outside, 'folder'), '../..', '/etc/passwd']) {
+    await assert.rejects(
+      worktrees.bundle({ ...index, 'sub/link': { link } }),
+      /^BuildFailure: assets: sub\/link is a link that leaves the project/,
+    );
+  }
+  await assert.rejects(
+    worktrees.bundle({ ...index, 'sub/broken': { link: 'nowhere' } }),
+    /^BuildFailure: assets: sub\/broken is a link that leaves the project or leads nowhere/,
+  );
+});
+
+test('a link to a folder that it lies in does not go on for ever', async () => {
+  await assert.rejects(
+    worktrees.bundle({ ...index, 'sub/again': { link: '..' } }),
+    /^BuildFailure: assets: sub\/again is a link to a directory it lies in/,
+  );
+});
+
+test("the assets' directory of a Wrangler project must be there, in the project", async () => {
+  const assets = (directory: string | undefined) =>
+    worktrees.bundle(wranglerProject({ assets: { directory, binding: 'A' } }));
+  await assert.rejects(assets('dist'), /^BuildFailure: assets\.directory: there is no dist/);
+  await assert.rejects(
+    assets('../..'),
+    /^BuildFailure: assets\.directory: \.\.\/\.\. lies outside the project/,
+  );
+  await assert.rejects(assets(undefined), /^BuildFailure: assets\.directory is missing/);
+});
+
+test('a Wrangler project may have assets and no Worker', async () => {
+  const { bundle, list } = await worktrees.bundle({
+    'wrangler.toml': 'name = "x"\n[assets]\ndirectory = "site"\nnot_found_handling = "404-page"',
+    'site/index.html': '',
+  });
+  assert.equal(bundle.worker, null);
+  assert.equal(bundle.assets?.notFoundHandling, '404-page');
+  assert.deepEqual(list(), ['assets/index.html']);
+});

@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+import { findProject, readPackageJson } from '../../bundler/project.ts';
+import type { Files } from '../builds/projects.ts';
+import { makeWorktrees } from './worktree.ts';
+
+const worktrees = makeWorktrees();
+after(worktrees.remove);
+
+/** What is found: its kind, and the file or directory that made it so. */
+function find(...paths: string[]): string {
+  const files: Files = Object.fromEntries(
+    paths.map((path) => [path, path === 'package.json' ? '{"main": "lib/app.js"}' : '']),
+  );
+  const root = worktrees.write(files);
+  const found = findProject(root);
+  if (found === null) return 'nothing';
+  const at = found.kind === 'wrangler' ? found.config : found.kind === 'site' ? found.directory : found.main;
+  return `${found.kind} ${at.slice(root.length + 1)}`.trim();
+}
+
+test('a Wrangler configuration comes before everything else', () => {
+  for (const name of ['wrangler.toml', 'wrangler.json', 'wrangler.jsonc']) {
+    assert.equal(find(name, 'index.html', 'dist/index.html', 'index.js'), `wrangler ${name}`);
+  }
+});
+
+test('a site is looked for in the folders that builds write, and in the root last', () => {
+  assert.equal(
+    find('index.html', 'public/index.html', 'out/index.html', 'build/index.html', 'dist/index.html'),
+    'site dist',
+  );
+  assert.equal(find('index.html', 'public/index.html', 'build/index.html'), 'site build');
+  assert.equal(find('index.html', 'public/index.html', 'out/index.html'), 'site out');
+  assert.equal(find('index.html', 'public/index.html', 'index.js'), 'site public');
+  assert.equal(find('index.html', 'index.js', 'package.json', 'lib/app.js'), 'site');
+});
+
+test("a Worker is the package's main, else an index file", () => {
+  assert.equal(find('package.json', 'lib/app.js', 'index.ts'), 'worker lib/app.js');
+  assert.equal(find('package.json', 'index.ts', 'index.js'), 'worker index.ts');
+  assert.equal(find('index.js'), 'worker index.js');
+  assert.equal(find('README.md', 'src/index.js'), 'nothing');
+});
+
+test('package.json says what is to be installed and run', () => {
+  const read = (text: string) => readPackageJson(worktrees.write({ 'package.json': text }));
+  assert.deepEqual(read('{"devDependencies": {"vite": "1"}, "scripts": {"build": "vite build"}}'), {
+    main: null,
+    scripts: { build: 'vite build' },
+    hasDependencies: true,
+  });
+  assert.equal(read('{"dependencies": {}}')?.hasDependencies, false);
+  assert.throws(() => read('{'), /^BuildFailure: package\.json is not valid JSON/);
+  assert.throws(() => read('[]'), /^BuildFailure: package\.json must hold an object/);
+  assert.throws(
+    () => readPackageJson(worktrees.write({ 'package.json': { link: '/etc/passwd' } })),
+    /^BuildFailure: package\.json is a link that leaves the project/,
+  );
+});

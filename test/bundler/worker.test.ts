@@ -1,0 +1,177 @@
+import assert from 'node:assert/strict';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { makeWorktrees, wranglerProject } from './worktree.ts';
+
+const worktrees = makeWorktrees();
+after(worktrees.remove);
+
+/** Runs a bundled Worker's `fetch` in Node, for bundles that import nothing but Node's own modules. */
+async function answer(source: string): Promise<string> {
+  const path = join(worktrees.write({}), 'index.mjs');
+  writeFileSync(path, source);
+  const { default: worker } = await import(pathToFileURL(path).href);
+  return (await worker.fetch(new Request('http://x/'))).text();
+}
+
+test('TypeScript, JSX, text and SQL are bundled into one module', async () => {
+  const { bundle, read } = await worktrees.bundle({
+    'index.ts': `
+      import sql from './query.sql'; import page from './page.html'; import note from './note.txt'; import { view } from './view.tsx';
+      export default { fetch(): Response { return new Response([sql, page, note, view, process.env.NODE_ENV].join('|')) } }`,
+    'view.tsx': 'const React = { createElement: (tag: string) => tag }; export const view = <em />;',
+    'query.sql': 'SELECT 1',
+    'page.html': '<p>',
+    'note.txt': 'note',
+  });
+  assert.equal(bundle.worker!.modules.length, 1);
+  assert.equal(await answer(read('modules/index.js')), 'SELECT 1|<p>|note|em|production');
+});
+
+test('WebAssembly and data become modules of their own, once each', async () => {
+  const { bundle, read } = await worktrees.bundle({
+    'index.js': `
+      import one from './a.wasm'; import two from './a.wasm?module'; import data from './d.bin';
+      export default { fetch: () => new Response(one + two + data) }`,
+    'a.wasm': 'wasm bytes',
+    'd.bin': 'data bytes',
+  });
+  const [entry, ...files] = bundle.worker!.modules;
+  assert.deepEqual(files.map(({ type, path }) => [type, read(path)]).toSorted(), [
+    ['data', 'data bytes'],
+    ['wasm', 'wasm bytes'],
+  ]);
+  for (const { name } of files) assert.ok(read(entry!.path).includes(`"./${name}"`), name);
+});
+
+test('module rules of the project come before the usual ones', async () => {
+  const { bundle, read } = await worktrees.bundle(
+    wranglerProject(
+      {
+        rules: [
+          { type: 'Text', globs: ['docs/*.md'] },
+          { type: 'Data', globs: ['**/*.txt'] },
+        ],
+      },
+      {
+        'index.js':
+          'import md from "./docs/a.md"; import t from "./t.txt"; export default { fetch: () => new Response(md + t) }',
+        'docs/a.md': '# Title',
+        't.txt': 'as data',
+      },
+    ),
+  );
+  assert.match(read('modules/index.js'), /# Title/);
+  assert.deepEqual(
+    bundle.worker!.modules.map(({ type }) => type),
+    ['esm', 'data'],
+  );
+});
+
+test("Node's modules are left to workerd under their node: names, required ones too", async () => {
+  const { read } = await worktrees.bundle({
+    'index.js': `
+      import { join } from 'path'; import old from './old.cjs'; import { env } from 'cloudflare:workers';
+      export default { fetch: () => new Response(join('a', 'b') + old + env) }`,
+    'old.cjs': 'module.exports = typeof require("events").EventEmitter + require("node:util").inspect(1)',
+  });
+  const source = read('modules/index.js');
+  for (const name of ['node:path', 'node:events', 'node:util', 'cloudflare:workers']) {
+    assert.match(source, new RegExp(`from ?"${name}"`), name);
+  }
+  assert.equal(await answer(source.replace(/import \{ env \}.*\n/, 'const env = "!";\n')), 'a/bfunction1!');
+});
+
+test('without Node compatibility a package stands in for the module of its name', async () => {
+  const files = {
+    'index.js': 'import { name } from "events"; export default { fetch: () => new Response(name) }',
+    'node_modules/events/package.json': '{"name": "events", "main": "index.js"}',
+    'node_modules/events/index.js': 'exports.name = "the package"',
+  };
+  const old = await worktrees.bundle(wranglerProject({ compatibility_date: '2024-01-01' }, files));
+  assert.equal(await answer(old.read('modules/index.js')), 'the package');
+  const flagged = { compatibility_date: '2024-09-23', compatibility_flags: ['nodejs_compat'] };
+  const compatible = await worktrees.bundle(wranglerProject(flagged, files));
+  assert.match(compatible.read('modules/index.js'), /from ?"node:events"/);
+});
+
+test('packages are taken as they mean to run in workerd', async () => {
+  const { read } = await worktrees.bundle({
+    'index.js': 'import { where } from "multi"; export default { fetch: () => new Response(where) }',
+    'node_modules/multi/package.json':
+      '{"name": "multi", "exports": {"workerd": "./w.js", "node": "./n.js", "default": "./d.js"}}',
+    'node_modules/multi/w.js': 'export const where = "workerd"',
+    'node_modules/multi/n.js': 'export const where = "node"',
+    'node_modules/multi/d.js': 'export const where = "default"',
+  });
+  assert.equal(await answer(read('modules/index.js')), 'workerd');
+});
+
+test('what the project defines and renames is applied', async () => {
+  const { read } = await worktrees.bundle(
+    wranglerProject(
+      { define: { GREETING: '"hello"' }, alias: { there: './here.js' }, minify: true },
+      {
+        'index.js':
+          'import { place } from "there";\nexport default { fetch: () => new Response(GREETING + place) }',
+        'here.js': 'export const place = " here"',
+      },
+    ),
+  );
+  assert.equal(await answer(read('modules/index.js')), 'hello here');
+});
+
+test('an import that cannot be found is told with the file that wants it', async () => {
+  await assert.rejects(
+    worktrees.bundle({ 'index.js': '\nimport "./nowhere.js"; export default {}' }),
+    /^BuildFailure: index\.js:2:8: Could not resolve "\.\/nowhere\.js"\n {2}import ".\/nowhere\.js"/,
+  );
+});
+
+test('a script that is no module, and a Worker in Python, are refused with the way out', async () => {
+  const script = { 'index.js': 'addEventListener("fetch", (event) => event.respondWith(new Response()))' };
+  await assert.rejects(worktrees.bundle(script), /^BuildFailure: index\.js has no default export/);
+  const python = wranglerProject(
+    { main: 'main.py', compatibility_flags: ['python_workers'] },
+    { 'main.py': '' },
+  );
+  await assert.rejects(
+    worktrees.bundle(python),
+    /^BuildFailure: main\.py: Workers in Python are not supported/,
+  );
+});
+
+test('sources outside the project are refused, however they are reached', async () => {
+  const outside = worktrees.write({
+    'secret.js': 'export const token = "s3cret"',
+    'secret.json': '"s3cret"',
+  });
+  const load = (from: string) => `export * from ${JSON.stringify(from)}; export default {}`;
+  for (const files of [
+    { 'index.js': load('./inside.js'), 'inside.js': { link: join(outside, 'secret.js') } },
+    { 'index.js': load('./folder/secret.js'), folder: { link: outside } },
+    { 'index.js': load(join(outside, 'secret.js')) },
+    { 'index.js': load('./x.json'), 'x.json': { link: join(outside, 'secret.json') } },
+    { 'index.js': { link: join(outside, 'secret.js') } },
+    wranglerProject({}, { 'index.js': { link: join(outside, 'secret.js') } }),
+    wranglerProject({ main: join(outside, 'secret.js') }),
+  ]) {
+    await assert.rejects(worktrees.bundle(files), (error: Error) => {
+      assert.match(error.message, /lies outside the project|leaves the project/);
+      assert.ok(!error.message.includes('s3cret'), error.message);
+      return true;
+    });
+  }
+});
+
+test('a broken file outside the project is not shown in the message', async () => {
+  const secret = join(worktrees.write({ token: 's3cret' }), 'token');
+  const files = { 'index.ts': 'export default {}', 'tsconfig.json': { link: secret } };
+  const outcome = await worktrees.bundle(files).then(
+    ({ notes }) => notes.join('\n'),
+    (error: Error) => error.message,
+  );
+  assert.ok(!outcome.includes(readFileSync(secret, 'utf8')), outcome);
+});

@@ -1,0 +1,236 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { after, test } from 'node:test';
+import { nestedKeys, topLevelKeys } from '../../bundler/wrangler-keys.ts';
+import { makeWorktrees, wranglerProject } from './worktree.ts';
+
+const worktrees = makeWorktrees();
+after(worktrees.remove);
+
+const refuses = async (config: Record<string, unknown>, message: RegExp) =>
+  assert.rejects(worktrees.bundle(wranglerProject(config)), (error: Error) => {
+    assert.equal(error.name, 'BuildFailure', error.stack ?? '');
+    assert.match(error.message, message);
+    return true;
+  });
+
+test('the table of keys has every key that wrangler knows, and no other', () => {
+  const path = createRequire(import.meta.url)
+    .resolve('wrangler/package.json')
+    .replace('package.json', 'config-schema.json');
+  const schema = JSON.parse(readFileSync(path, 'utf8'));
+  const { RawConfig, ...definitions } = schema.definitions;
+  assert.deepEqual(Object.keys(topLevelKeys).sort(), Object.keys(RawConfig.properties).sort());
+  const properties: Record<string, object> = {
+    assets: definitions.Assets.properties,
+    triggers: RawConfig.properties.triggers.properties,
+    durable_objects: definitions.RawDurableObjectsConfig.properties,
+    'migrations[]': definitions.DurableObjectMigration.properties,
+    'd1_databases[]': RawConfig.properties.d1_databases.items.properties,
+    'kv_namespaces[]': RawConfig.properties.kv_namespaces.items.properties,
+  };
+  for (const [place, known] of Object.entries(properties)) {
+    for (const key of Object.keys(known)) assert.ok(key in nestedKeys[place]!, `${place}.${key}`);
+  }
+});
+
+test('every supported key arrives in the bundle', async () => {
+  const { bundle, notes, read } = await worktrees.bundle(
+    wranglerProject(
+      {
+        compatibility_flags: ['nodejs_compat'],
+        vars: { TEXT: 'a', OBJECT: { b: [1] } },
+        durable_objects: { bindings: [{ name: 'ROOM', class_name: 'Room', script_name: 'x' }] },
+        migrations: [
+          { tag: 'v1', new_classes: ['Legacy'], new_sqlite_classes: ['Room'] },
+          { tag: 'v2', renamed_classes: [{ from: 'Legacy', to: 'Other' }], deleted_classes: ['Gone'] },
+        ],
+        d1_databases: [
+          { binding: 'BY_ID', database_id: 'id', database_name: 'name', migrations_dir: 'sql' },
+          { binding: 'BY_NAME', database_name: 'name' },
+          { binding: 'BARE' },
+        ],
+        kv_namespaces: [{ binding: 'KV', id: 'kv-id' }, { binding: 'BARE_KV' }],
+        assets: { directory: './public', binding: 'ASSETS', run_worker_first: true, html_handling: 'none' },
+      },
+      { 'sql/10_b.sql': '10', 'sql/2_a.sql': '2', 'sql/notes.md': '', 'public/a.txt': 'asset' },
+    ),
+  );
+  assert.deepEqual(notes.slice(-2), ['Worker: index.js', 'assets: 1 files of public']);
+  assert.deepEqual(bundle.worker?.compatibilityFlags, ['nodejs_compat']);
+  assert.deepEqual(bundle.exports.toSorted(), ['Other', 'Room', 'default']);
+  assert.deepEqual(bundle.vars, { TEXT: 'a', OBJECT: { b: [1] } });
+  assert.deepEqual(bundle.durableObjects, [{ binding: 'ROOM', className: 'Room' }]);
+  assert.deepEqual(bundle.classMigrations, [
+    { tag: 'v1', newClasses: ['Legacy'], newSqliteClasses: ['Room'], renamedClasses: [], deletedClasses: [] },
+    {
+      tag: 'v2',
+      newClasses: [],
+      newSqliteClasses: [],
+      renamedClasses: [{ from: 'Legacy', to: 'Other' }],
+      deletedClasses: ['Gone'],
+    },
+  ]);
+  assert.deepEqual(
+    bundle.databases.map(({ binding, key, migrations }) => [
+      binding,
+      key,
+      migrations.map(({ name }) => name),
+    ]),
+    [
+      ['BY_ID', 'id', ['2_a.sql', '10_b.sql']],
+      ['BY_NAME', 'name', []],
+      ['BARE', 'BARE', []],
+    ],
+  );
+  assert.equal(read(bundle.databases[0]!.migrations[1]!.path), '10');
+  assert.deepEqual(bundle.namespaces, [
+    { binding: 'KV', key: 'kv-id' },
+    { binding: 'BARE_KV', key: 'BARE_KV' },
+  ]);
+  assert.deepEqual(bundle.assets, {
+    directory: 'assets',
+    binding: 'ASSETS',
+    notFoundHandling: 'none',
+    htmlHandling: 'none',
+    runWorkerFirst: true,
+  });
+});
+
+test('a feature that is not run here fails the deploy, and all of them are named', async () => {
+  await refuses(
+    {
+      r2_buckets: [{ binding: 'B', bucket_name: 'bucket' }],
+      queues: { producers: [{ binding: 'Q', queue: 'queue' }] },
+      triggers: { crons: ['* * * * *'] },
+      services: [{ binding: 'S', service: 'other' }],
+    },
+    /^wrangler\.jsonc: (?=.*"r2_buckets")(?=.*"queues")(?=.*"triggers\.crons")(?=.*"services")/,
+  );
+  await refuses({ assets: { directory: '.', base_path: '/x' } }, /"assets\.base_path" is not supported/);
+});
+
+test('unknown keys fail the deploy, at the top and below', async () => {
+  await refuses({ d1_database: [] }, /Unexpected fields found in top-level field: "d1_database"/);
+  await refuses(
+    { kv_namespaces: [{ binding: 'A', nmae: 'b' }] },
+    /Unexpected fields found in kv_namespaces\[0\] field: "nmae"/,
+  );
+});
+
+test('empty values of keys that are not supported mean nothing', async () => {
+  await worktrees.bundle(
+    wranglerProject({ queues: { producers: [], consumers: [] }, triggers: { crons: [] }, services: [] }),
+  );
+});
+
+test('what does not apply here is said in the log, once for each reason', async () => {
+  const { notes } = await worktrees.bundle(
+    wranglerProject({
+      observability: { enabled: true },
+      logpush: true,
+      route: 'example.com/*',
+      env: { staging: {} },
+      dev: { port: 1 },
+    }),
+  );
+  assert.deepEqual(notes.slice(0, 3).toSorted(), [
+    'wrangler.jsonc: env ignored: the top-level environment is deployed',
+    "wrangler.jsonc: logpush, observability ignored: logs and metrics are the runner's own",
+    'wrangler.jsonc: route ignored: add hostnames to the app as domains',
+  ]);
+});
+
+test("wrangler's own diagnostics are the message", async () => {
+  await refuses(
+    { d1_databases: [{ database_name: 'x' }] },
+    /"d1_databases\[0\]" bindings should have a string "binding"/,
+  );
+  await assert.rejects(
+    worktrees.bundle({ 'wrangler.toml': 'name = "x"\nmain = ' }),
+    /^BuildFailure: wrangler\.toml:2:7: Invalid TOML document: invalid value/,
+  );
+});
+
+test('a compatibility date that is missing is chosen and said, one of the future refused', async () => {
+  const { bundle, notes } = await worktrees.bundle(wranglerProject({ compatibility_date: undefined }));
+  assert.match(bundle.worker!.compatibilityDate, /^20\d\d-\d\d-\d\d$/);
+  assert.ok(
+    notes.some((note) => note.includes(`no compatibility_date; taking ${bundle.worker!.compatibilityDate}`)),
+  );
+  await refuses({ compatibility_date: '2099-01-01' }, /compatibility_date 2099-01-01 is too new/);
+});
+
+test('classes must be of this Worker, and exported', async () => {
+  const bind = (binding: object) => ({ durable_objects: { bindings: [{ name: 'ROOM', ...binding }] } });
+  await refuses(bind({ class_name: 'Missing' }), /ROOM: the Worker does not export a class Missing/);
+  await refuses(
+    bind({ class_name: 'Room', script_name: 'other' }),
+    /ROOM: script_name other is another Worker/,
+  );
+  await refuses(
+    {
+      migrations: [
+        { tag: 'v1', new_classes: ['Room'] },
+        { tag: 'v1', new_classes: ['Other'] },
+      ],
+    },
+    /the tag v1 is there twice/,
+  );
+});
+
+test('declared exports make and rename classes', async () => {
+  const { bundle } = await worktrees.bundle(
+    wranglerProject({
+      durable_objects: { bindings: [{ name: 'ROOM', class_name: 'Room' }] },
+      exports: {
+        Room: { type: 'durable-object', storage: 'sqlite' },
+        Old: { type: 'durable-object', state: 'renamed', renamed_to: 'Room' },
+        Gone: { type: 'durable-object', state: 'deleted' },
+      },
+    }),
+  );
+  assert.deepEqual(bundle.classMigrations, [
+    {
+      tag: null,
+      newClasses: [],
+      newSqliteClasses: ['Room'],
+      renamedClasses: [{ from: 'Old', to: 'Room' }],
+      deletedClasses: ['Gone'],
+    },
+  ]);
+});
+
+test('the configuration that a build tool wrote is taken in place of the own one', async () => {
+  const files = wranglerProject(
+    { assets: { not_found_handling: 'single-page-application' } },
+    {
+      '.wrangler/deploy/config.json': '{"configPath": "../../dist/x/wrangler.json", "auxiliaryWorkers": []}',
+      'dist/x/wrangler.json': JSON.stringify({
+        configPath: '/elsewhere/wrangler.jsonc',
+        userConfigPath: '/elsewhere/wrangler.jsonc',
+        topLevelName: 'x',
+        name: 'x',
+        main: 'main.js',
+        compatibility_date: '2026-10-01',
+        no_bundle: true,
+        rules: [{ type: 'ESModule', globs: ['**/*.js'] }],
+        assets: { directory: '../client' },
+      }),
+      'dist/x/main.js':
+        'import { name } from "./chunk.js"; export default { fetch() { return new Response(name) } }',
+      'dist/x/chunk.js': 'export const name = "of the chunk"',
+      'dist/client/index.html': '<h1>Client</h1>',
+    },
+  );
+  const { bundle, notes, read } = await worktrees.bundle(files);
+  assert.match(read(bundle.worker!.modules[0]!.path), /of the chunk/);
+  assert.equal(read('assets/index.html'), '<h1>Client</h1>');
+  assert.ok(notes.includes('dist/x/wrangler.json: no_bundle ignored: modules are bundled all the same'));
+  const outside = {
+    ...files,
+    '.wrangler/deploy/config.json': '{"configPath": "../../../other/wrangler.json"}',
+  };
+  await assert.rejects(worktrees.bundle(outside), /^BuildFailure: .*lies outside the project/);
+});
