@@ -1,0 +1,43 @@
+// Cap'n Proto's text format, written from plain values, so that no string reaches a config unquoted.
+
+/** A value of a config. A string is quoted; what must stay bare (a name, a file's content) is an `Expression`. */
+export type CapnpValue =
+  | string
+  | number
+  | boolean
+  | Expression
+  | CapnpValue[]
+  | { [field: string]: CapnpValue };
+
+/** Text that is written as it is. Made only by the functions below. */
+export class Expression {
+  readonly text: string;
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
+/** The content of a file, read by workerd at start. `path` is relative to the config. */
+export function embed(path: string): Expression {
+  return new Expression(`embed ${quote(path)}`);
+}
+
+/** One value as text, on one line. */
+export function capnp(value: CapnpValue): string {
+  if (typeof value === 'string') return quote(value);
+  if (value instanceof Expression) return value.text;
+  if (Array.isArray(value)) return `[${value.map(capnp).join(', ')}]`;
+  if (typeof value !== 'object') return String(value);
+  const fields = Object.entries(value).map(([name, field]) => `${name} = ${capnp(field)}`);
+  return `(${fields.join(', ')})`;
+}
+
+/** A string literal. Every byte of its UTF-8 that is not plain ASCII is escaped, so nothing in it can end it. */
+function quote(text: string): string {
+  let literal = '"';
+  for (const byte of Buffer.from(text, 'utf8')) {
+    const plain = byte >= 0x20 && byte < 0x7f && byte !== 0x22 && byte !== 0x5c;
+    literal += plain ? String.fromCharCode(byte) : `\\x${byte.toString(16).padStart(2, '0')}`;
+  }
+  return `${literal}"`;
+}

@@ -1,0 +1,272 @@
+// One workerd process: started, watched, stopped.
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { mkdirSync, rmSync } from 'node:fs';
+import { request } from 'node:http';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import type { Readable } from 'node:stream';
+import { CELL_CONFIG } from './cell-config.ts';
+import { LineReader, messageOf } from './lines.ts';
+import { evictOwner, recordOwner } from './storage-claim.ts';
+
+/** How to start a cell. */
+export interface CellOptions {
+  /** Path of the workerd program. */
+  workerd: string;
+  /** Where `cell.capnp` lies; the process runs there. */
+  directory: string;
+  /** Paths of the config's writable disks, by name. Made if missing. */
+  disks: Record<string, string>;
+  /** Where its sockets go; made if missing, open to this user only. */
+  runDirectory: string;
+  /** Names of the config's sockets. Socket `http` listens at `<runDirectory>/http.sock`. */
+  sockets: string[];
+  /** Whether the disks are an app's storage: then no older process may have them. */
+  ownsStorage: boolean;
+  /** Gets each line the process writes: workerd's structured log as JSON, now and then plain text. */
+  onLine: (line: string) => void;
+  /** Longest wait for the sockets, in ms. */
+  startTimeoutMs?: number;
+  /** Gives up on starting and kills the process. */
+  signal?: AbortSignal;
+}
+
+/** How a process ended. `reason` is for people. */
+export interface CellExit {
+  code: number | null;
+  signal: NodeJS.Signals | null;
+  reason: string;
+}
+
+const START_TIMEOUT_MS = 30_000;
+/** Time an idle process gets after SIGTERM, in ms. It takes 4–18; one in an endless loop never ends by itself. */
+const STOP_GRACE_MS = 2_000;
+/** Lines kept of a process's output. A load error may be followed by warnings. */
+const KEPT_LINES = 20;
+/** How many of them explain an end, and how much of each. */
+const EXPLAINING_LINES = 5;
+const EXPLAINING_LENGTH = 500;
+
+/** The pinned workerd program itself, not the script that wraps it. */
+export function workerdPath(): string {
+  return createRequire(import.meta.url)('workerd').default;
+}
+
+/** Where a cell's socket lies. */
+export function socketPath(runDirectory: string, socket: string): string {
+  return join(runDirectory, `${socket}.sock`);
+}
+
+export class Cell {
+  /** When it was ready, as `performance.now()`. */
+  readonly startedAt = performance.now();
+  /** Settles when the process has gone and its output has been read. Never rejects. */
+  readonly exited: Promise<CellExit>;
+  readonly #child: ChildProcess;
+  readonly #runDirectory: string;
+
+  constructor(child: ChildProcess, exited: Promise<CellExit>, runDirectory: string) {
+    this.exited = exited;
+    this.#child = child;
+    this.#runDirectory = runDirectory;
+  }
+
+  get pid(): number {
+    return this.#child.pid!;
+  }
+
+  socketPath(socket: string): string {
+    return socketPath(this.#runDirectory, socket);
+  }
+
+  /** Whether the process answers on a socket within `timeoutMs`; any status will do. */
+  answers(socket: string, timeoutMs: number): Promise<boolean> {
+    return new Promise((resolve) => {
+      const probe = request({
+        socketPath: this.socketPath(socket),
+        method: 'HEAD',
+        agent: false,
+        signal: AbortSignal.timeout(timeoutMs),
+      });
+      probe.once('response', (response) => {
+        response.resume();
+        resolve(true);
+      });
+      probe.once('error', () => resolve(false));
+      probe.end();
+    });
+  }
+
+  /** Ends it: SIGTERM, then SIGKILL to its group after a grace. Route nothing to it any more before the call. */
+  async stop(): Promise<CellExit> {
+    signalGroup(this.#child, 'SIGTERM');
+    const kill = setTimeout(() => this.kill(), STOP_GRACE_MS);
+    try {
+      return await this.exited;
+    } finally {
+      clearTimeout(kill);
+    }
+  }
+
+  /** Ends it at once. */
+  kill(): void {
+    signalGroup(this.#child, 'SIGKILL');
+  }
+}
+
+/**
+ * Starts a process and waits until it listens on every socket.
+ * @throws {Error} whose message is workerd's own, on one line, when it does not load
+ */
+export async function startCell(options: CellOptions): Promise<Cell> {
+  const { runDirectory, signal, startTimeoutMs = START_TIMEOUT_MS } = options;
+  signal?.throwIfAborted();
+  // 1. A free place: nobody else on the storage, no socket file of a process that was killed.
+  mkdirSync(runDirectory, { recursive: true, mode: 0o700 });
+  const ownerFile = options.ownsStorage ? join(runDirectory, 'cell.pid') : null;
+  if (ownerFile !== null) await evictOwner(ownerFile);
+  for (const disk of Object.values(options.disks)) mkdirSync(disk, { recursive: true, mode: 0o700 });
+  for (const socket of options.sockets) rmSync(socketPath(runDirectory, socket), { force: true });
+  // 2. The process, and word of it for whoever comes after a crash of this host.
+  const child = spawnWorkerd(options);
+  const output = new RecentLines(options.onLine);
+  const exited = watchExit(child, output);
+  if (child.pid === undefined) throw new Error((await exited).reason);
+  if (ownerFile !== null) recordOwner(ownerFile, child.pid);
+  // 3. Ready, against exit, deadline and abort.
+  const stop = new AbortController();
+  const deadline = AbortSignal.timeout(startTimeoutMs);
+  const giveUp = AbortSignal.any(signal ? [deadline, signal, stop.signal] : [deadline, stop.signal]);
+  try {
+    await Promise.race([
+      listening(child.stdio[3] as Readable, new Set(options.sockets)),
+      exited.then(({ reason }) => Promise.reject(new Error(reason))),
+      aborted(giveUp),
+    ]);
+    return new Cell(child, exited, runDirectory);
+  } catch (error) {
+    signalGroup(child, 'SIGKILL');
+    await exited;
+    if (error !== deadline.reason) throw error;
+    throw new Error(
+      `not ready after ${startTimeoutMs / 1000} s: does a module loop or wait at its top level?`,
+    );
+  } finally {
+    stop.abort();
+  }
+}
+
+function spawnWorkerd({ workerd, directory, disks, runDirectory, sockets }: CellOptions): ChildProcess {
+  const command = [
+    ...dieWithParent(),
+    workerd,
+    'serve',
+    CELL_CONFIG,
+    // Required by the assets service and the bundled D1 and KV.
+    '--experimental',
+    '--control-fd=3',
+    ...Object.entries(disks).map(([name, path]) => `--directory-path=${name}=${path}`),
+    ...sockets.map((name) => `--socket-addr=${name}=unix:${socketPath(runDirectory, name)}`),
+  ];
+  return spawn(command[0]!, command.slice(1), {
+    cwd: directory,
+    env: {},
+    detached: true,
+    stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
+  });
+}
+
+let setpriv: string[] | undefined;
+
+/** The words before a command that make the kernel end it with this process, where `setpriv` can do that. */
+function dieWithParent(): string[] {
+  if (setpriv === undefined) {
+    const words = ['setpriv', '--pdeathsig', 'KILL', '--no-new-privs', '--'];
+    const found = ['/usr/bin', '/bin', '/usr/local/bin'].map((path) => [
+      join(path, words[0]!),
+      ...words.slice(1),
+    ]);
+    setpriv = found.find(([file, ...rest]) => spawnSync(file!, [...rest, '/bin/true']).status === 0) ?? [];
+  }
+  return setpriv;
+}
+
+/** Resolves when each of `sockets` has been reported on the control pipe. */
+function listening(control: Readable, sockets: Set<string>): Promise<void> {
+  return new Promise((resolve) => {
+    const lines = new LineReader((line) => {
+      const { event, socket } = parse(line);
+      if (event === 'listen') sockets.delete(String(socket));
+      if (sockets.size === 0) resolve();
+    });
+    control.on('data', (chunk) => lines.write(chunk));
+  });
+}
+
+function aborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    const give = () => reject(signal.reason);
+    if (signal.aborted) give();
+    else signal.addEventListener('abort', give, { once: true });
+  });
+}
+
+function parse(line: string): { event?: unknown; socket?: unknown } {
+  try {
+    return JSON.parse(line) ?? {};
+  } catch {
+    return {};
+  }
+}
+
+function watchExit(child: ChildProcess, output: RecentLines): Promise<CellExit> {
+  output.read(child.stdout!);
+  output.read(child.stderr!);
+  return new Promise((resolve) => {
+    child.once('error', (error) => resolve({ code: null, signal: null, reason: error.message }));
+    child.once('close', (code, signal) => resolve({ code, signal, reason: output.explain(code, signal) }));
+  });
+}
+
+/** The last lines of a process, to say why it ended. */
+class RecentLines {
+  readonly #onLine: (line: string) => void;
+  readonly #lines: string[] = [];
+
+  constructor(onLine: (line: string) => void) {
+    this.#onLine = onLine;
+  }
+
+  read(stream: Readable): void {
+    const reader = new LineReader((line) => {
+      this.#lines.push(line);
+      if (this.#lines.length > KEPT_LINES) this.#lines.shift();
+      this.#onLine(line);
+    });
+    stream.on('data', (chunk) => reader.write(chunk)).on('end', () => reader.end());
+  }
+
+  /** A load error in workerd's words; else how it ended, and its last lines. */
+  explain(code: number | null, signal: NodeJS.Signals | null): string {
+    const messages = this.#lines.map(messageOf).map(oneLine);
+    const loadError = messages.findLast((message) => message.startsWith('service app: Uncaught'));
+    if (code === 1 && loadError !== undefined) return loadError;
+    const how = signal === null ? `workerd exited with code ${code}` : `workerd was ended by ${signal}`;
+    const last = messages.slice(-EXPLAINING_LINES).map((message) => message.slice(0, EXPLAINING_LENGTH));
+    return last.length === 0 ? how : `${how}; its last lines:\n${last.join('\n')}`;
+  }
+}
+
+function oneLine(text: string): string {
+  return text.replace(/\s*\n\s*/g, ' ').trim();
+}
+
+function signalGroup(child: ChildProcess, signal: NodeJS.Signals): void {
+  // A pid that has been reaped may be somebody else's by now.
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  try {
+    process.kill(-child.pid!, signal);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
+}

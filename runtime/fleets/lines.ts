@@ -1,0 +1,68 @@
+// A child's output as lines of bounded length.
+
+/** Longest line passed on, in bytes; the rest of a longer one is dropped, up to its end. */
+const LINE_BYTES = 64 * 1024;
+const NEWLINE = 0x0a;
+
+export class LineReader {
+  readonly #onLine: (line: string) => void;
+  #parts: Buffer[] = [];
+  #bytes = 0;
+  #cut = false;
+
+  constructor(onLine: (line: string) => void) {
+    this.#onLine = onLine;
+  }
+
+  /** Takes bytes as they come; a character may be split between two calls. */
+  write(chunk: Buffer): void {
+    let from = 0;
+    for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, from)) {
+      this.#keep(chunk.subarray(from, end));
+      this.#emit();
+      from = end + 1;
+    }
+    this.#keep(chunk.subarray(from));
+  }
+
+  /** Passes on a last line that had no end. */
+  end(): void {
+    if (this.#bytes > 0) this.#emit();
+  }
+
+  #keep(bytes: Buffer): void {
+    const kept = bytes.subarray(0, LINE_BYTES - this.#bytes);
+    if (kept.length < bytes.length) this.#cut = true;
+    if (kept.length === 0) return;
+    this.#parts.push(kept);
+    this.#bytes += kept.length;
+  }
+
+  #emit(): void {
+    const line = Buffer.concat(this.#parts);
+    const text = this.#cut ? `${line.toString('utf8', 0, characterEnd(line))}…` : line.toString('utf8');
+    this.#parts = [];
+    this.#bytes = 0;
+    this.#cut = false;
+    this.#onLine(text);
+  }
+}
+
+/** Where the last whole character of cut UTF-8 ends. */
+function characterEnd(bytes: Buffer): number {
+  let start = bytes.length - 1;
+  while (start > 0 && (bytes[start]! & 0xc0) === 0x80) start--;
+  const lead = bytes[start] ?? 0;
+  const length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc0 ? 2 : 1;
+  return start + length > bytes.length ? start : bytes.length;
+}
+
+/** The text of a line of workerd's structured log; of any other line, the line. */
+export function messageOf(line: string): string {
+  try {
+    const { message } = JSON.parse(line);
+    return typeof message === 'string' ? message : line;
+  } catch {
+    return line;
+  }
+}

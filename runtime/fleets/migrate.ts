@@ -1,0 +1,151 @@
+// D1 migrations. User SQL may loop for ever or try to attach files, so it runs in a workerd of its own, on the real
+// storage, while no other process has that.
+import { readFileSync } from 'node:fs';
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Client } from 'undici';
+import type { DatabaseMigration, Release } from '../../bundler/release.ts';
+import { writeAtomic } from '../data-directory.ts';
+import { capnp } from './capnp.ts';
+import { type Cell, startCell } from './cell.ts';
+import { CELL_CONFIG } from './cell-config.ts';
+import { splitStatements } from './sql-statements.ts';
+
+/** What to migrate, and where. */
+export interface MigrateOptions {
+  workerd: string;
+  release: Release;
+  /** The release's directory. */
+  directory: string;
+  /** The app's data: `do` holds its databases, `migrations.json` what is known to be applied. */
+  dataDirectory: string;
+  runDirectory: string;
+  log: (line: string) => void;
+  signal?: AbortSignal;
+}
+
+/** Longest run for all databases, in ms, process start and every file included. */
+const MIGRATE_TIMEOUT_MS = 60_000;
+const SOCKET = 'migrate';
+const WORKER = readFileSync(new URL('./migration-worker.js', import.meta.url), 'utf8');
+
+type Answer = { applied: string[] } | { failed: { at: string; message: string } };
+
+/**
+ * Applies what is pending, each database in one transaction with its rows in `d1_migrations`. Starts nothing when
+ * nothing can be pending. Nobody else may have the storage meanwhile.
+ * @throws {Error} naming database, file, line and SQLite's message; that database is as it was before
+ */
+export async function migrate(options: MigrateOptions): Promise<void> {
+  const known = readKnown(options.dataDirectory);
+  const pending = options.release.databases
+    .map(({ binding, storageId, migrations }) => {
+      const done = new Set(known[storageId]);
+      return { binding, storageId, migrations: migrations.filter(({ name }) => !done.has(name)) };
+    })
+    .filter(({ migrations }) => migrations.length > 0);
+  if (pending.length === 0) return;
+
+  const deadline = AbortSignal.timeout(MIGRATE_TIMEOUT_MS);
+  const signal = options.signal ? AbortSignal.any([deadline, options.signal]) : deadline;
+  const cell = await startMigrationCell(options, signal);
+  const client = new Client('http://cell', { socketPath: cell.socketPath(SOCKET), headersTimeout: 0 });
+  try {
+    for (const { binding, storageId, migrations } of pending) {
+      const body = JSON.stringify(await readMigrations(options.directory, migrations));
+      const path = `/${encodeURIComponent(storageId)}`;
+      const answer = await ask(client, cell, { path, body, signal });
+      if ('failed' in answer) {
+        throw new Error(`migration of ${binding} failed at ${answer.failed.at}: ${answer.failed.message}`);
+      }
+      known[storageId] = [...(known[storageId] ?? []), ...migrations.map(({ name }) => name)];
+      for (const name of answer.applied) options.log(`${binding}: applied ${name}`);
+    }
+  } catch (error) {
+    if (!deadline.aborted) throw error;
+    throw new Error(`migrations did not end within ${MIGRATE_TIMEOUT_MS / 1000} s and were undone`);
+  } finally {
+    if (signal.aborted) cell.kill();
+    await client.destroy();
+    await cell.stop();
+  }
+  // Written last and only to save a process start: `d1_migrations` has the truth.
+  writeAtomic(knownPath(options.dataDirectory), JSON.stringify(known));
+}
+
+async function ask(
+  client: Client,
+  cell: Cell,
+  { path, body, signal }: { path: string; body: string; signal: AbortSignal },
+): Promise<Answer> {
+  const answered = client.request({ method: 'POST', path, body, signal }).then(async (response) => {
+    const text = await response.body.text();
+    if (response.statusCode !== 200) throw new Error(`migrations failed: ${text}`);
+    return JSON.parse(text) as Answer;
+  });
+  const ended = cell.exited.then(({ reason }) => Promise.reject(new Error(`migrations failed: ${reason}`)));
+  return Promise.race([answered, ended]);
+}
+
+async function startMigrationCell(options: MigrateOptions, signal: AbortSignal): Promise<Cell> {
+  const directory = join(options.runDirectory, 'migrate');
+  await mkdir(directory, { recursive: true, mode: 0o700 });
+  await writeFile(join(directory, CELL_CONFIG), migrationConfig());
+  try {
+    return await startCell({
+      workerd: options.workerd,
+      directory,
+      disks: { do: join(options.dataDirectory, 'do') },
+      runDirectory: options.runDirectory,
+      sockets: [SOCKET],
+      ownsStorage: true,
+      onLine: () => {},
+      signal,
+    });
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+}
+
+function migrationConfig(): string {
+  const config = capnp({
+    structuredLogging: true,
+    services: [
+      { name: 'do', disk: { writable: true } },
+      { name: 'internet', network: { allow: [] } },
+      {
+        name: 'app',
+        worker: {
+          modules: [{ name: 'migration-worker.js', esModule: WORKER }],
+          compatibilityDate: '2026-01-01',
+          bindings: [{ name: 'DATABASE', durableObjectNamespace: 'D1Database' }],
+          durableObjectNamespaces: [{ className: 'D1Database', uniqueKey: 'D1Database', enableSql: true }],
+          durableObjectStorage: { localDisk: 'do' },
+        },
+      },
+    ],
+    sockets: [{ name: SOCKET, http: {}, service: 'app' }],
+  });
+  return `using Workerd = import "/workerd/workerd.capnp";\nconst config :Workerd.Config = ${config};\n`;
+}
+
+async function readMigrations(directory: string, migrations: DatabaseMigration[]) {
+  return Promise.all(
+    migrations.map(async ({ name, path }) => {
+      return { name, statements: splitStatements(await readFile(join(directory, path), 'utf8')) };
+    }),
+  );
+}
+
+function knownPath(dataDirectory: string): string {
+  return join(dataDirectory, 'migrations.json');
+}
+
+/** Names of applied migrations by a database's storage id. Lost or unreadable, it is found out again. */
+function readKnown(dataDirectory: string): Record<string, string[]> {
+  try {
+    return JSON.parse(readFileSync(knownPath(dataDirectory), 'utf8'));
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,46 @@
+// Applies migrations to one D1 database, inside workerd. Takes the database's storage from workerd's own D1, whose
+// class it replaces for the moment: same name, same unique key, same storage, same limits on what SQL may do.
+import { DurableObject } from 'cloudflare:workers';
+
+const TABLE = `CREATE TABLE IF NOT EXISTS d1_migrations(
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  name TEXT UNIQUE,
+  applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL
+)`;
+
+export class D1Database extends DurableObject {
+  /** Takes `[{name, statements: [{sql, line}]}]`, answers `{applied: [name]}` or `{failed: {at, message}}`. */
+  async fetch(request) {
+    const migrations = await request.json();
+    let at = 'd1_migrations';
+    try {
+      const applied = this.ctx.storage.transactionSync(() => {
+        const { sql } = this.ctx.storage;
+        sql.exec(TABLE);
+        const done = new Set([...sql.exec('SELECT name FROM d1_migrations')].map((row) => row.name));
+        const pending = migrations.filter(({ name }) => !done.has(name));
+        for (const { name, statements } of pending) {
+          for (const statement of statements) {
+            at = `${name}:${statement.line}`;
+            sql.exec(statement.sql).toArray();
+          }
+          at = name;
+          sql.exec('INSERT INTO d1_migrations (name) VALUES (?)', name);
+        }
+        return pending.map(({ name }) => name);
+      });
+      at = applied.join(', ');
+      await this.ctx.storage.sync();
+      return Response.json({ applied });
+    } catch (error) {
+      return Response.json({ failed: { at, message: error.message } });
+    }
+  }
+}
+
+export default {
+  fetch(request, env) {
+    const database = decodeURIComponent(new URL(request.url).pathname.slice(1));
+    return env.DATABASE.get(env.DATABASE.idFromName(database)).fetch(request);
+  },
+};
