@@ -41,6 +41,8 @@ export interface CellExit {
 const START_TIMEOUT_MS = 30_000;
 /** Time an idle process gets after SIGTERM, in ms. It takes 4–18; one in an endless loop never ends by itself. */
 const STOP_GRACE_MS = 2_000;
+/** Longest path of a unix socket that every system takes, in bytes. */
+const SOCKET_PATH_BYTES = 103;
 /** Lines kept of a process's output. A load error may be followed by warnings. */
 const KEPT_LINES = 20;
 /** How many of them explain an end, and how much of each. */
@@ -53,8 +55,12 @@ export function workerdPath(): string {
 }
 
 /** Where a cell's socket lies. */
-export function socketPath(runDirectory: string, socket: string): string {
-  return join(runDirectory, `${socket}.sock`);
+function socketPath(runDirectory: string, socket: string): string {
+  const path = join(runDirectory, `${socket}.sock`);
+  if (Buffer.byteLength(path) <= SOCKET_PATH_BYTES) return path;
+  throw new Error(
+    `${path} is too long for a socket (${SOCKET_PATH_BYTES} bytes): choose a data directory with a shorter path`,
+  );
 }
 
 export class Cell {

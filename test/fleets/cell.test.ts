@@ -1,0 +1,142 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { startCell } from '../../runtime/fleets/cell.ts';
+import { temporaryDirectory } from '../temporary.ts';
+import { call, makeRelease, startRelease, workerd } from './release.ts';
+
+const HELLO = `export default { fetch: () => new Response('hello') }`;
+
+/** Resolves when no process `pid` is left; fails after 5 s. */
+async function gone(pid: number): Promise<void> {
+  const deadline = performance.now() + 5_000;
+  while (existsSync(`/proc/${pid}/exe`)) {
+    assert.ok(performance.now() < deadline, `process ${pid} lives on`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+test('a cell listens where it says, stops when told, and starts again over its stale socket', async (t) => {
+  const root = temporaryDirectory(t);
+  const { directory } = await makeRelease(`${root}/r`, HELLO);
+  const first = await startRelease(root, directory);
+  assert.equal((await call(first.socketPath('http'), '/')).text, 'hello');
+  first.kill();
+  assert.equal((await first.exited).reason, 'workerd was ended by SIGKILL');
+  assert.ok(existsSync(first.socketPath('http')), 'a killed process leaves its socket file');
+  const second = await startRelease(root, directory);
+  assert.equal((await call(second.socketPath('http'), '/')).text, 'hello');
+  assert.equal((await second.stop()).code, 0);
+  second.kill();
+});
+
+test('a cell gets none of the host’s environment and no privileges it could raise', async (t) => {
+  const root = temporaryDirectory(t);
+  process.env.CELLAR_TEST_SECRET = 'host secret';
+  const { directory } = await makeRelease(`${root}/r`, HELLO);
+  const cell = await startRelease(root, directory);
+  t.after(() => cell.stop());
+  assert.equal(readFileSync(`/proc/${cell.pid}/environ`, 'utf8'), '');
+  assert.match(readFileSync(`/proc/${cell.pid}/status`, 'utf8'), /NoNewPrivs:\t1/);
+});
+
+test('a program that is not there is an error, not a crash of the host', async (t) => {
+  const root = temporaryDirectory(t);
+  const { directory } = await makeRelease(`${root}/r`, HELLO);
+  const options = {
+    directory,
+    disks: {},
+    runDirectory: `${root}/run`,
+    sockets: ['http'],
+    ownsStorage: false,
+  };
+  const start = startCell({ ...options, workerd: '/nowhere/workerd', onLine: () => {} });
+  await assert.rejects(start, /workerd|nowhere/);
+});
+
+test('a start that takes too long, or is given up, ends its process', async (t) => {
+  const root = temporaryDirectory(t);
+  const { directory } = await makeRelease(`${root}/r`, 'for (;;); export default {}');
+  const options = {
+    workerd,
+    directory,
+    disks: { do: `${root}/do`, kv: `${root}/kv` },
+    runDirectory: `${root}/run`,
+    sockets: ['http', 'health'],
+    ownsStorage: true,
+    onLine: () => {},
+  };
+  await assert.rejects(startCell({ ...options, startTimeoutMs: 300 }), /^Error: not ready after 0\.3 s/);
+  await gone(Number.parseInt(readFileSync(`${root}/run/cell.pid`, 'utf8'), 10));
+  const stop = new AbortController();
+  const start = startCell({ ...options, signal: stop.signal });
+  setImmediate(() => stop.abort(new Error('given up')));
+  await assert.rejects(start, /^Error: given up$/);
+  await gone(Number.parseInt(readFileSync(`${root}/run/cell.pid`, 'utf8'), 10));
+});
+
+test('a process left on the storage is ended before another starts there', async (t) => {
+  const root = temporaryDirectory(t);
+  const { directory } = await makeRelease(`${root}/r`, HELLO);
+  const left = await startRelease(root, directory);
+  const next = await startRelease(root, directory);
+  t.after(() => next.stop());
+  assert.equal((await left.exited).signal, 'SIGKILL');
+  assert.equal((await call(next.socketPath('http'), '/')).text, 'hello');
+});
+
+test('a pid that belongs to somebody else by now is left alone', async (t) => {
+  const root = temporaryDirectory(t);
+  const { directory } = await makeRelease(`${root}/r`, HELLO);
+  const cell = await startRelease(root, directory);
+  await cell.stop();
+  const stranger = spawn('/bin/sleep', ['60'], { detached: true });
+  t.after(() => stranger.kill('SIGKILL'));
+  const [, startTime, boot] = readFileSync(`${root}/run/cell.pid`, 'utf8').trim().split(' ');
+  writeFileSync(`${root}/run/cell.pid`, `${stranger.pid} ${startTime} ${boot}\n`);
+  const next = await startRelease(root, directory);
+  t.after(() => next.stop());
+  assert.ok(existsSync(`/proc/${stranger.pid}/exe`));
+});
+
+test('a host that is killed leaves no cell behind', async (t) => {
+  const root = temporaryDirectory(t);
+  const { directory } = await makeRelease(`${root}/r`, HELLO);
+  const helpers = new URL('./release.ts', import.meta.url).href;
+  const script = `
+    const { startRelease } = await import(${JSON.stringify(helpers)});
+    console.log((await startRelease(${JSON.stringify(root)}, ${JSON.stringify(directory)})).pid);
+    setInterval(() => {}, 1000);`;
+  const host = spawn(process.execPath, ['--input-type=module', '-e', script], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const [line] = await once(host.stdout, 'data');
+  const pid = Number(line);
+  assert.ok(existsSync(`/proc/${pid}/exe`));
+  host.kill('SIGKILL');
+  await gone(pid);
+});
+
+test('a socket path that is too long is named', async (t) => {
+  const root = `${temporaryDirectory(t)}/${'long'.repeat(25)}`;
+  const { directory } = await makeRelease(`${root}/r`, HELLO);
+  await assert.rejects(startRelease(root, directory), /longlong.* is too long for a socket/);
+});
+
+test('the lines that explain an end are the last ones, structured or not', async (t) => {
+  const root = temporaryDirectory(t);
+  const code = `export default { fetch() { console.log('one\\ntwo'); console.error({ a: 'é😀' }); return new Response() } }`;
+  const { directory } = await makeRelease(`${root}/r`, code);
+  const lines: string[] = [];
+  const cell = await startRelease(root, directory, (line) => lines.push(line));
+  await call(cell.socketPath('http'), '/');
+  cell.kill();
+  const { reason } = await cell.exited;
+  assert.equal(reason, "workerd was ended by SIGKILL; its last lines:\none two\n{ a: 'é😀' }");
+  assert.deepEqual(
+    lines.map((line) => JSON.parse(line).level),
+    ['log', 'error'],
+  );
+});
