@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { ObservedApp, WantedApp } from '../handlers/host-types.ts';
 import type { HostStore } from '../sqlite/host/index.ts';
 import type { Layout } from './data-directory.ts';
-import { Fleet } from './fleets/fleet.ts';
+import { Fleet, type ReleaseRef } from './fleets/fleet.ts';
 import { createRepository } from './git/repository.ts';
 import { log, reason } from './log.ts';
 
@@ -116,7 +116,7 @@ export class Apps {
   }
 
   /**
-   * Makes a release the live one. An app that is wanted stopped only has its pointer moved.
+   * Makes a release the live one. For an app that is wanted stopped it starts nothing.
    * @param commit writes the pointer, in one transaction with what belongs to it; it gets the app as observed then
    * @throws {Error} with workerd's own reason when the release does not start; the one before serves on
    */
@@ -134,13 +134,10 @@ export class Apps {
         app.liveDeployId = deployId;
         app.deployedAt = at;
       };
-      if (app.wanted.desired_state === 'stopped') {
-        commit();
-        steps.log('the app is stopped: this release starts when the app does');
-        return;
-      }
-      const directory = this.#options.paths.release(id, deployId);
-      await app.fleet.swap({ deployId, directory }, { commit, log: steps.log });
+      const next = this.#release(id, deployId);
+      if (app.wanted.desired_state === 'running') return app.fleet.swap(next, { commit, log: steps.log });
+      await app.fleet.adopt(next, { commit, log: steps.log });
+      steps.log('the app is stopped: this release starts when the app does');
     });
   }
 
@@ -201,12 +198,16 @@ export class Apps {
   }
 
   async #reach({ wanted, fleet, liveDeployId }: App): Promise<void> {
-    if (wanted.desired_state === 'stopped' || wanted.asleep) return fleet.stop();
-    if (liveDeployId === null) return;
-    const directory = this.#options.paths.release(wanted.id, liveDeployId);
-    await fleet.start({ deployId: liveDeployId, directory }).catch((error: unknown) => {
-      log('warn', 'app does not start', { app: wanted.slug, deploy: liveDeployId, error: reason(error) });
+    const live = liveDeployId === null ? null : this.#release(wanted.id, liveDeployId);
+    if (wanted.desired_state === 'stopped' || wanted.asleep) return fleet.stop(live ?? undefined);
+    if (live === null) return;
+    await fleet.start(live).catch((error: unknown) => {
+      log('warn', 'app does not start', { app: wanted.slug, deploy: live.deployId, error: reason(error) });
     });
+  }
+
+  #release(id: string, deployId: string): ReleaseRef {
+    return { deployId, directory: this.#options.paths.release(id, deployId) };
   }
 }
 

@@ -41,7 +41,8 @@ export class Control implements Backend {
   #miniflare: Miniflare | null = null;
   #origin = '';
   #upstream: Upstream | null = null;
-  #up = Promise.withResolvers<void>();
+  readonly #up = Promise.withResolvers<void>();
+  #isUp = false;
   #probe: NodeJS.Timeout | null = null;
   #missed = 0;
   #stopping = false;
@@ -52,16 +53,19 @@ export class Control implements Backend {
 
   /** Whether it answered when it was last asked. */
   get answers(): boolean {
-    return this.#upstream !== null && this.#missed === 0;
+    return this.#isUp && this.#missed === 0;
   }
 
   admit(): Admission {
-    if (this.#upstream !== null) return { kind: 'forward', upstream: this.#upstream };
+    if (this.#upstream !== null && this.#isUp) return { kind: 'forward', upstream: this.#upstream };
     return { kind: 'hold', ready: this.#up.promise };
   }
 
-  /** Bundles the handlers and starts them. Requests that come before are held. */
-  async start(): Promise<void> {
+  /**
+   * Bundles the handlers and starts them. Requests that come before are held.
+   * @param boot what `/internal/boot` is given, before any other request
+   */
+  async start(boot: { api_key: string }): Promise<void> {
     // Importing Miniflare takes over half a second, so the apps are serving before anyone gets here.
     const [script, { Miniflare, Log, LogLevel }] = await Promise.all([bundleHandlers(), import('miniflare')]);
     if (this.#stopping) return;
@@ -103,6 +107,9 @@ export class Control implements Backend {
     });
     await this.#miniflare.ready;
     await this.#connect();
+    await this.call('/internal/boot', boot);
+    this.#isUp = true;
+    this.#up.resolve();
     this.#probe = setInterval(() => void this.#check(), PROBE_EVERY_MS);
   }
 
@@ -133,12 +140,11 @@ export class Control implements Backend {
   }
 
   async #connect(): Promise<void> {
-    const origin = (await this.#miniflare!.unsafeGetDirectURL()).origin;
-    if (this.#upstream !== null && origin === this.#origin) return;
-    this.#origin = origin;
+    const url = await this.#miniflare?.unsafeGetDirectURL();
+    if (url === undefined || url.origin === this.#origin) return;
+    this.#origin = url.origin;
     this.#upstream?.destroy();
-    this.#upstream = new Upstream({ origin });
-    this.#up.resolve();
+    this.#upstream = new Upstream({ origin: url.origin });
   }
 
   async #check(): Promise<void> {

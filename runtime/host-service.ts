@@ -8,8 +8,11 @@ import { type Apps, StaleGeneration } from './apps.ts';
 import type { Layout } from './data-directory.ts';
 import { type RefUpdate, serveGit } from './git/smart-http.ts';
 import { log, reason } from './log.ts';
+import type { Outbox } from './outbox.ts';
 
 const BODY_LIMIT_BYTES = 4 * 1024 * 1024;
+const FLUSH_MS = 1_000;
+const CONTROL_UI_DEADLINE_MS = 8_000;
 
 /** What the service needs of the rest of the host. */
 export interface HostServiceOptions {
@@ -17,6 +20,9 @@ export interface HostServiceOptions {
   store: HostStore;
   paths: Layout;
   apps: Apps;
+  outbox: Outbox;
+  /** The outside control UI that is asked who may use git, if one is set. */
+  controlUi: { url: string; token: string };
   /** Deploys what was pushed and writes the log to `output`, then ends it. */
   onPush: (appId: string, updates: RefUpdate[], output: Duplex) => void;
 }
@@ -62,7 +68,7 @@ export function hostService(
   };
 }
 
-function routesOf({ store, paths, apps, onPush }: HostServiceOptions): Route[] {
+function routesOf({ store, paths, apps, outbox, controlUi, onPush }: HostServiceOptions): Route[] {
   return [
     [
       'PUT',
@@ -70,7 +76,10 @@ function routesOf({ store, paths, apps, onPush }: HostServiceOptions): Route[] {
       async ({ request, response, words }) => {
         const wanted = (await readJson(request)) as WantedApp;
         if (wanted.id !== words[0]) throw new Refusal(400, 'invalid_input', 'id differs from the path');
-        sendJson(response, await apps.apply(wanted));
+        const observed = await apps.apply(wanted);
+        // So that no older fact, still on its way, is applied after this answer.
+        await outbox.flushed(FLUSH_MS);
+        sendJson(response, observed);
       },
     ],
     [
@@ -105,6 +114,21 @@ function routesOf({ store, paths, apps, onPush }: HostServiceOptions): Route[] {
       /^\/stats$/,
       ({ response }) =>
         sendJson(response, { apps: apps.observeAll().length, rss_bytes: process.memoryUsage.rss() }),
+    ],
+    [
+      'POST',
+      /^\/ui\/git-auth$/,
+      async ({ request, response }) => {
+        const question = await readJson(request);
+        const answer = await fetch(new URL('/internal/git-auth', controlUi.url), {
+          method: 'POST',
+          headers: { authorization: `Bearer ${controlUi.token}`, 'content-type': 'application/json' },
+          body: JSON.stringify(question),
+          redirect: 'error',
+          signal: AbortSignal.timeout(CONTROL_UI_DEADLINE_MS),
+        });
+        response.writeHead(answer.status, { 'content-type': 'application/json' }).end(await answer.text());
+      },
     ],
     ['GET', /^\/git\/([0-9a-z]{16})\/(info\/refs)$/, git],
     ['POST', /^\/git\/([0-9a-z]{16})\/(git-upload-pack|git-receive-pack)$/, git],

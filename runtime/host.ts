@@ -7,6 +7,8 @@ import type { DeployFact, HostEvents } from '../handlers/host-types.ts';
 import { type HostStore, openHostStore } from '../sqlite/host/index.ts';
 import { type Addresses, addresses } from './addresses.ts';
 import { Apps } from './apps.ts';
+import { closeBundler } from './builds/build.ts';
+import { endLeftovers } from './builds/leftovers.ts';
 import { DeployQueue } from './builds/queue.ts';
 import { type Config, isLocal } from './config.ts';
 import { Control } from './control.ts';
@@ -57,6 +59,7 @@ export class Host {
     this.#token = config.RUNNER_TOKEN || keptSecret(this.paths.token);
     keptSecret(this.paths.apiKey, 'cellar_');
     writeHooks(this.paths.hooks);
+    endLeftovers(this.paths.builds);
     rmSync(this.paths.builds, { recursive: true, force: true });
     mkdirSync(this.paths.builds, { mode: 0o700 });
 
@@ -90,6 +93,8 @@ export class Host {
         store: this.#store,
         paths: this.paths,
         apps: this.#apps,
+        outbox: this.#outbox,
+        controlUi: { url: config.RUNNER_UI_URL, token: this.#token },
         onPush: (appId, updates, output) => this.#push(appId, updates, output),
       }),
     });
@@ -112,9 +117,8 @@ export class Host {
     this.#addresses = addresses(this.config, { api, edge });
     await this.#apps.resume();
     if (this.#closed) return this.#addresses;
-    await this.#control.start();
+    await this.#control.start({ api_key: keptSecret(this.paths.apiKey) });
     if (this.#closed) return this.#addresses;
-    await this.#control.call('/internal/boot', { api_key: keptSecret(this.paths.apiKey) });
     this.#outbox.open();
     await this.#reconcileNow();
     this.#reconcile = setInterval(() => void this.#reconcileNow(), RECONCILE_EVERY_MS);
@@ -132,6 +136,7 @@ export class Host {
     await this.#queue.close();
     await Promise.all([this.#edge.close(DRAIN_MS), this.#api.close(DRAIN_MS)]);
     await this.#apps.close();
+    closeBundler();
     await this.#reconciling;
     await this.#outbox.stop();
     await this.#control.stop();

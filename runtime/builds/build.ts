@@ -8,7 +8,7 @@ import { insidePath } from '../../bundler/inside.ts';
 import type { BuildCommand } from '../../bundler/plan.ts';
 import { readPackageJson } from '../../bundler/project.ts';
 import type { Release } from '../../bundler/release.ts';
-import { newId } from '../ids.ts';
+import { newId } from '../../handlers/contract/id.ts';
 import { resolveNames, type StorageNames } from '../storage/names.ts';
 import { checkout } from './checkout.ts';
 import { type BuildDirectories, buildEnvironment, makeDirectories } from './environment.ts';
@@ -69,8 +69,13 @@ export async function build(input: BuildInput): Promise<{ release: Release; stor
     const { bundle } = await log.step('bundle', 'esbuild', () => bundleStep(input, directories, bundled));
     signal.throwIfAborted();
     return await log.step('release', input.deployId, () => releaseStep(input, bundle, bundled));
+  } catch (error) {
+    signal.throwIfAborted();
+    throw error;
   } finally {
-    await Promise.all([scratch, bundled].map((path) => rm(path, { recursive: true, force: true })));
+    // A bundler that was ended may just write its last file.
+    const options = { recursive: true, force: true, maxRetries: 5 };
+    await Promise.all([scratch, bundled].map((path) => rm(path, options)));
   }
 }
 
@@ -102,9 +107,9 @@ async function installStep(
 ): Promise<void> {
   const { log } = input;
   if (!readPackageJson(directories.project)?.hasDependencies) return log.skip('install', 'no dependencies');
-  const { name, install } = packageManager(directories.project);
+  const { name, install, lockFile } = packageManager(directories.project);
   const title = `${name} ${install[0]}`;
-  await log.step('install', title, () =>
+  await log.step('install', `${title}, ${lockFile ? `by ${lockFile}` : 'without a lock file'}`, () =>
     runInProject(input, directories, environment, {
       arguments: [name, ...install],
       title,

@@ -5,7 +5,7 @@ import { dirname } from 'node:path';
 import type { Writable } from 'node:stream';
 import type { DeployFact, ObservedApp } from '../../handlers/host-types.ts';
 import { log, reason } from '../log.ts';
-import type { StorageNames } from '../storage/names.ts';
+import { emptyNames, type StorageNames } from '../storage/names.ts';
 import { build } from './build.ts';
 import { DeployLog } from './log.ts';
 import type { DeployQueueOptions } from './queue.ts';
@@ -111,7 +111,7 @@ export class Deploy {
       releaseDirectory: paths.release(app_id, id),
       cacheDirectory: paths.cache(app_id),
       env: app.wanted.env,
-      storage: store.apps.storageNames(app_id),
+      storage: { ...emptyNames(), ...store.apps.storageNames(app_id) },
       liveReleaseDirectory: app.liveDeployId === null ? null : paths.release(app_id, app.liveDeployId),
       limits,
       log: this.#log,

@@ -4,7 +4,7 @@ import type { HostStore } from '../../sqlite/host/index.ts';
 import type { Apps } from '../apps.ts';
 import type { Layout } from '../data-directory.ts';
 import { describeCommit } from '../git/repository.ts';
-import { newId } from '../ids.ts';
+import { newId } from '../../handlers/contract/id.ts';
 import { log, reason } from '../log.ts';
 import { Deploy } from './deploy.ts';
 

@@ -1,7 +1,6 @@
 // Rows of the host's `apps` table.
 import type { Database } from 'better-sqlite3';
 import type { WantedApp } from '../../handlers/host-types.ts';
-import type { StorageNames } from '../../runtime/storage/names.ts';
 
 /** One app as the host knows it. */
 export interface AppRow {
@@ -70,11 +69,11 @@ export function appQueries(database: Database) {
       bury.run(id, generation, at);
     },
     /** Moves the pointer: from now on this release serves, and these are the names of its storage. */
-    setLive: (id: string, deployId: string, at: string, storage: StorageNames): void => {
+    setLive: (id: string, deployId: string, at: string, storage: object): void => {
       point.run(deployId, at, JSON.stringify(storage), id);
     },
-    /** The names of an app's storage, `{}` before its first deploy. */
-    storageNames: (id: string): Partial<StorageNames> => JSON.parse(names.get(id)?.storage_names ?? '{}'),
+    /** The names of an app's storage as given to `setLive`, `{}` before its first deploy. */
+    storageNames: (id: string): object => JSON.parse(names.get(id)?.storage_names ?? '{}') as object,
   };
 }
 export type AppQueries = ReturnType<typeof appQueries>;

@@ -3,9 +3,9 @@ import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { newId } from '../../handlers/contract/id.ts';
 import { type BuildInput, build } from '../../runtime/builds/build.ts';
 import { DeployLog } from '../../runtime/builds/log.ts';
-import { newId } from '../../runtime/ids.ts';
 import { emptyNames } from '../../runtime/storage/names.ts';
 
 /** A file's text, or where a symbolic link points. */
@@ -43,16 +43,8 @@ export function commit(directory: string, content: Files | string): { repository
     writeFiles(work, content);
   }
   git('add', '--all', '--force');
-  git(
-    '-c',
-    'user.name=Ada',
-    '-c',
-    'user.email=ada@example.com',
-    'commit',
-    '--quiet',
-    '--message',
-    'A commit',
-  );
+  const identity = ['-c', 'user.name=Ada', '-c', 'user.email=ada@example.com'];
+  git(...identity, 'commit', '--quiet', '--allow-empty', '--message', 'A commit');
   return { repository: join(work, '.git'), sha: git('rev-parse', 'HEAD') };
 }
 

@@ -1,0 +1,58 @@
+// Looks at processes as the kernel tells of them.
+import { readdirSync, readFileSync } from 'node:fs';
+
+/** A process of this machine. */
+export interface Process {
+  pid: number;
+  parent: number;
+  command: string[];
+}
+
+/** Every process that can be read. */
+export function processes(): Process[] {
+  const found: Process[] = [];
+  for (const name of readdirSync('/proc')) {
+    if (!/^\d+$/.test(name)) continue;
+    try {
+      const stat = readFileSync(`/proc/${name}/stat`, 'utf8');
+      const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+      if (fields[0] === 'Z') continue;
+      const command = readFileSync(`/proc/${name}/cmdline`, 'utf8').split('\0').slice(0, -1);
+      found.push({ pid: Number(name), parent: Number(fields[1]), command });
+    } catch {
+      // It has gone since.
+    }
+  }
+  return found;
+}
+
+/** Every process below `pid`, at any depth. */
+export function descendants(pid: number): Process[] {
+  const all = processes();
+  const below = new Set([pid]);
+  const found: Process[] = [];
+  for (let grew = true; grew; ) {
+    grew = false;
+    for (const process of all) {
+      if (below.has(process.parent) && !below.has(process.pid)) {
+        below.add(process.pid);
+        found.push(process);
+        grew = true;
+      }
+    }
+  }
+  return found;
+}
+
+/** Resolves once `condition` holds, asked every 20 ms; rejects after `deadlineMs`. */
+export async function eventually(
+  condition: () => boolean | Promise<boolean>,
+  what: string,
+  deadlineMs = 15_000,
+): Promise<void> {
+  const end = Date.now() + deadlineMs;
+  while (!(await condition())) {
+    if (Date.now() > end) throw new Error(`not within ${deadlineMs} ms: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}

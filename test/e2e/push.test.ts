@@ -1,0 +1,130 @@
+// What a new user does first: create an app, push to it, see it answer, push again.
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { Cellar } from './cellar.ts';
+
+const cellar = new Cellar();
+before(() => cellar.start());
+after(() => cellar[Symbol.asyncDispose]());
+
+const get = async (url: string, init: RequestInit = {}) => {
+  const response = await fetch(url, { signal: AbortSignal.timeout(15_000), ...init });
+  return { status: response.status, text: await response.text(), headers: response.headers };
+};
+
+test('a pushed Worker answers, its push shows each step, and a second push changes the answer', async () => {
+  const id = await cellar.create('hello');
+  assert.equal((await get(cellar.url('hello'))).status, 404);
+  const work = await cellar.checkout('hello');
+  const first = await cellar.push(work, 'hello');
+  assert.equal(first.code, 0, first.stderr);
+  for (const step of ['checkout', 'bundle', 'release', 'start']) {
+    assert.match(first.stderr, new RegExp(`remote: ▸ ${step}:`), step);
+  }
+  assert.match(first.stderr, new RegExp(`remote: http://hello.localhost:${cellar.edgePort}`));
+  const answer = await get(cellar.url('hello'));
+  assert.equal(answer.status, 200);
+  assert.ok(answer.headers.get('x-request-id'));
+
+  const app = (await cellar.call('GET', `/v1/apps/${id}`)).body;
+  assert.equal(app.status, 'running');
+  const deploys = (await cellar.call('GET', `/v1/apps/${id}/deploys`)).body.items;
+  assert.equal(deploys.length, 1);
+  assert.equal(deploys[0].status, 'live');
+  assert.equal(deploys[0].id, app.live_deploy_id);
+  assert.equal(deploys[0].message, 'first');
+  const log = await cellar.call('GET', `/v1/apps/${id}/deploys/${deploys[0].id}/log`);
+  assert.match(log.body, /▸ bundle:/);
+
+  writeFileSync(join(work, 'index.js'), "export default { fetch: () => new Response('changed') };\n");
+  await cellar.commit(work, 'second');
+  const second = await cellar.push(work, 'hello');
+  assert.equal(second.code, 0, second.stderr);
+  assert.equal((await get(cellar.url('hello'))).text, 'changed');
+});
+
+test('a Worker that does not bundle, or throws when it loads, fails with file and line; the old one serves on', async () => {
+  const id = await cellar.create('broken');
+  const work = await cellar.checkout('hello');
+  const entry = join(work, 'index.js');
+  writeFileSync(entry, "export default { fetch: () => new Response('good') };\n");
+  await cellar.commit(work, 'good');
+  await cellar.push(work, 'broken');
+
+  writeFileSync(entry, 'export default { fetch() { return new Response( };\n');
+  await cellar.commit(work, 'syntax');
+  const syntax = await cellar.push(work, 'broken');
+  assert.match(syntax.stderr, /index\.js:1:\d+/);
+  assert.match(syntax.stderr, /deploy failed/);
+  assert.equal((await get(cellar.url('broken'))).text, 'good');
+
+  writeFileSync(entry, "\nthrow new Error('no cake');\nexport default {};\n");
+  await cellar.commit(work, 'throws');
+  const throws = await cellar.push(work, 'broken');
+  assert.match(throws.stderr, /no cake/);
+  assert.match(throws.stderr, /:\d+:\d+/);
+  assert.equal((await get(cellar.url('broken'))).text, 'good');
+
+  const { items } = (await cellar.call('GET', `/v1/apps/${id}/deploys`)).body;
+  assert.deepEqual(
+    items.map(({ status }: { status: string }) => status),
+    ['failed', 'failed', 'live'],
+  );
+  assert.match(items[0].error, /no cake/);
+  assert.equal((await cellar.call('GET', `/v1/apps/${id}`)).body.status, 'running');
+});
+
+test('the guestbook keeps its entries in D1 across deploys and a failed migration', async () => {
+  await cellar.create('guestbook');
+  const work = await cellar.checkout('guestbook');
+  const pushed = await cellar.push(work, 'guestbook');
+  assert.equal(pushed.code, 0, pushed.stderr);
+  const post = (body: unknown) =>
+    get(cellar.url('guestbook', '/entries'), {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    });
+  assert.equal((await post({ name: 'Ada', message: 'Hello there' })).status, 201);
+  await cellar.commit(work, 'again');
+  await cellar.push(work, 'guestbook');
+  assert.match((await get(cellar.url('guestbook', '/entries'))).text, /Hello there/);
+
+  writeFileSync(
+    join(work, 'migrations/0099_bad.sql'),
+    'CREATE TABLE half (id INTEGER); INSERT INTO nowhere VALUES (1);',
+  );
+  await cellar.commit(work, 'bad migration');
+  const bad = await cellar.push(work, 'guestbook');
+  assert.match(bad.stderr, /0099_bad\.sql.*nowhere/s);
+  assert.match((await get(cellar.url('guestbook', '/entries'))).text, /Hello there/);
+});
+
+test('the chat room carries messages between WebSockets and keeps them over a deploy', async () => {
+  await cellar.create('chat');
+  const work = await cellar.checkout('chat');
+  assert.equal((await cellar.push(work, 'chat')).code, 0);
+});
+
+test('a static site serves its files and its own 404 page', async () => {
+  await cellar.create('site');
+  const work = await cellar.checkout('site');
+  const pushed = await cellar.push(work, 'site');
+  assert.equal(pushed.code, 0, pushed.stderr);
+  const index = await get(cellar.url('site'));
+  assert.equal(index.status, 200);
+  assert.match(index.headers.get('content-type')!, /text\/html/);
+  assert.equal((await get(cellar.url('site', '/nowhere'))).status, 404);
+});
+
+test('a single-page app is built, serves its page at any path, and its Worker answers below /api', async () => {
+  await cellar.create('spa');
+  const work = await cellar.checkout('spa');
+  const pushed = await cellar.push(work, 'spa');
+  assert.equal(pushed.code, 0, pushed.stderr);
+  assert.match(pushed.stderr, /remote: ▸ build:/);
+  assert.match((await get(cellar.url('spa', '/some/route'))).text, /<script[^>]+src=/);
+  assert.match((await get(cellar.url('spa', '/api/time'))).headers.get('content-type')!, /json/);
+});

@@ -1,0 +1,209 @@
+// What survives: restarts, SIGKILL of the host, the loss of the control plane, SIGTERM with work in flight.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { Cellar } from './cellar.ts';
+import { descendants, eventually, processes } from './processes.ts';
+
+const WORKER = `
+import { DurableObject } from 'cloudflare:workers';
+export class Counter extends DurableObject {
+  async next() {
+    const n = ((await this.ctx.storage.get('n')) ?? 0) + 1;
+    await this.ctx.storage.put('n', n);
+    return n;
+  }
+}
+export default {
+  async fetch(request, env) {
+    const { pathname } = new URL(request.url);
+    if (pathname === '/slow') {
+      const { readable, writable } = new TransformStream();
+      const writer = writable.getWriter();
+      const encoder = new TextEncoder();
+      const run = async () => {
+        await writer.write(encoder.encode('begun\\n'));
+        await scheduler.wait(1500);
+        await writer.write(encoder.encode('done\\n'));
+        await writer.close();
+      };
+      run();
+      return new Response(readable);
+    }
+    return new Response(String(await env.COUNTER.getByName('one').next()));
+  },
+};
+`;
+const CONFIG = `
+name = "counter"
+main = "index.js"
+compatibility_date = "2026-10-01"
+[[durable_objects.bindings]]
+name = "COUNTER"
+class_name = "Counter"
+[[migrations]]
+tag = "v1"
+new_sqlite_classes = ["Counter"]
+`;
+
+const text = async (url: string) => (await fetch(url, { signal: AbortSignal.timeout(15_000) })).text();
+
+async function withCounter(): Promise<{ cellar: Cellar; id: string }> {
+  const cellar = await new Cellar().start();
+  const id = await cellar.create('counter');
+  const work = await cellar.checkout('hello');
+  writeFileSync(join(work, 'index.js'), WORKER);
+  writeFileSync(join(work, 'wrangler.toml'), CONFIG);
+  await cellar.commit(work, 'counter');
+  const { code, stderr } = await cellar.push(work, 'counter');
+  assert.equal(code, 0, stderr);
+  return { cellar, id };
+}
+
+const cellsOf = (cellar: Cellar) =>
+  processes().filter(({ command }) => command.some((word) => word.includes(`${cellar.data}/run/`)));
+
+test('SIGKILL of the host leaves no process, and the next start serves what was acknowledged', async () => {
+  const { cellar, id } = await withCounter();
+  await using _ = cellar;
+  assert.equal(await text(cellar.url('counter')), '1');
+  const left = descendants(cellar.pid);
+  assert.ok(left.length >= 2, 'an app and the control plane run');
+  await cellar.stop('SIGKILL');
+  const pids = new Set(left.map(({ pid }) => pid));
+  await eventually(() => !processes().some(({ pid }) => pids.has(pid)), 'every child of the host has gone');
+
+  await cellar.start();
+  assert.equal(await text(cellar.url('counter')), '2');
+  assert.equal((await cellar.call('GET', `/v1/apps/${id}`)).body.status, 'running');
+});
+
+test('after a restart apps answer before the control plane does', async () => {
+  const { cellar } = await withCounter();
+  await using _ = cellar;
+  await cellar.stop();
+  const starting = cellar.start();
+  await eventually(
+    async () => (await text(cellar.url('counter')).catch(() => '')) === '1',
+    'the app answers',
+  );
+  const ready = await fetch(`${cellar.api}/ready`);
+  assert.equal(ready.status, 503, 'the control plane is not up yet');
+  assert.deepEqual(((await ready.json()) as { failing: string[] }).failing, ['control plane']);
+  await starting;
+  assert.equal((await fetch(`${cellar.api}/ready`)).status, 200);
+});
+
+test('killing the control plane fails no request to an app, and it comes back', async () => {
+  const { cellar } = await withCounter();
+  await using _ = cellar;
+  const control = descendants(cellar.pid).find(({ command }) => command.includes('--binary'))!;
+  process.kill(control.pid, 'SIGKILL');
+  let answered = 0;
+  await eventually(async () => {
+    const response = await fetch(cellar.url('counter'));
+    assert.equal(response.status, 200);
+    answered = Number(await response.text());
+    return (await cellar.call('GET', '/v1/apps').catch(() => ({ status: 0 }))).status === 200;
+  }, 'the API answers again');
+  assert.ok(answered > 0);
+});
+
+test('a SIGTERM lets requests in flight finish, also with a second one', async () => {
+  const { cellar } = await withCounter();
+  await using _ = cellar;
+  const response = await fetch(cellar.url('counter', '/slow'));
+  const reader = response.body!.getReader();
+  assert.match(new TextDecoder().decode((await reader.read()).value), /begun/);
+  const { pid } = cellar;
+  const ended = cellar.stop();
+  process.kill(pid, 'SIGTERM');
+  let rest = '';
+  for (let part = await reader.read(); !part.done; part = await reader.read())
+    rest += new TextDecoder().decode(part.value);
+  assert.equal(rest, 'done\n');
+  assert.deepEqual(await ended, { code: 0, signal: null });
+  assert.deepEqual(cellsOf(cellar), []);
+});
+
+test('a second host on the same data directory refuses to start and names the first', async () => {
+  await using cellar = await new Cellar().start();
+  assert.equal(readFileSync(join(cellar.data, 'host.pid'), 'utf8').trim(), String(cellar.pid));
+  const second = spawnSync('node_modules/.bin/node', ['runtime/main.ts'], {
+    env: { PATH: process.env.PATH, RUNNER_DATA_DIR: cellar.data, RUNNER_PORT: '0', RUNNER_EDGE_PORT: '0' },
+    encoding: 'utf8',
+    timeout: 30_000,
+  });
+  assert.equal(second.status, 1);
+  assert.match(second.stdout + second.stderr, new RegExp(`belongs to another host, process ${cellar.pid}`));
+});
+
+test('an app that crashes is started again', async () => {
+  const { cellar } = await withCounter();
+  await using _ = cellar;
+  assert.equal(await text(cellar.url('counter')), '1');
+  const [cell] = cellsOf(cellar);
+  process.kill(cell!.pid, 'SIGKILL');
+  await eventually(() => !processes().some(({ pid }) => pid === cell!.pid), 'the process has gone');
+  await eventually(
+    async () => (await text(cellar.url('counter')).catch(() => '')) === '2',
+    'it answers again',
+  );
+});
+
+test('stopping an app ends its process, and starting it serves the same data', async () => {
+  const { cellar, id } = await withCounter();
+  await using _ = cellar;
+  assert.equal(await text(cellar.url('counter')), '1');
+  const stopped = await cellar.call('PATCH', `/v1/apps/${id}`, { desired_state: 'stopped' });
+  assert.equal(stopped.status, 200);
+  assert.equal(stopped.body.status, 'stopped');
+  assert.deepEqual(cellsOf(cellar), []);
+  assert.equal((await fetch(cellar.url('counter'))).status, 503);
+  assert.equal(
+    (await cellar.call('PATCH', `/v1/apps/${id}`, { desired_state: 'running' })).body.status,
+    'running',
+  );
+  assert.equal(await text(cellar.url('counter')), '2');
+});
+
+test('deleting an app ends its process, frees its slug and moves its data to the trash', async () => {
+  const { cellar, id } = await withCounter();
+  await using _ = cellar;
+  assert.equal((await cellar.call('DELETE', `/v1/apps/${id}`)).status, 204);
+  assert.deepEqual(cellsOf(cellar), []);
+  assert.equal((await fetch(cellar.url('counter'))).status, 404);
+  const [trashed] = readdirSync(join(cellar.data, 'trash'));
+  assert.deepEqual(readdirSync(join(cellar.data, 'trash', trashed!)).sort(), [
+    'data',
+    'releases',
+    'repository.git',
+  ]);
+  await cellar.create('counter');
+});
+
+test('a build cut by SIGKILL of the host is recorded as interrupted', async () => {
+  await using cellar = await new Cellar().start();
+  const id = await cellar.create('slow');
+  const work = await cellar.checkout('hello');
+  writeFileSync(
+    join(work, 'package.json'),
+    JSON.stringify({ scripts: { build: 'echo building; sleep 60' } }),
+  );
+  await cellar.commit(work, 'slow build');
+  const pushing = cellar.push(work, 'slow');
+  await eventually(async () => {
+    const { body } = await cellar.call('GET', `/v1/apps/${id}/deploys`);
+    return body.items.some((deploy: { steps: { name: string }[] }) =>
+      deploy.steps.some(({ name }) => name === 'build'),
+    );
+  }, 'the build runs');
+  await cellar.stop('SIGKILL');
+  await pushing;
+  await cellar.start();
+  const { items } = (await cellar.call('GET', `/v1/apps/${id}/deploys`)).body;
+  assert.equal(items[0].status, 'failed');
+  assert.match(items[0].error, /^interrupted/);
+});
