@@ -1,5 +1,5 @@
 // One request on its way through the gateway: to a process and back, or to an answer of our own.
-import { type IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { Dispatcher } from 'undici';
@@ -8,14 +8,11 @@ import type { Backend } from './backend.ts';
 import type { Connection } from './connection.ts';
 import { headerValue, type RequestHead } from './head.ts';
 import { answerHeaders, type ForwardedHeaders, forwardedHeaders } from './headers.ts';
-import { Tunnel, type WaitingSocket } from './tunnel.ts';
+import { failure } from './refusals.ts';
+import type { GatewayResponse } from './reply.ts';
+import { switchingHead, Tunnel, type WaitingSocket } from './tunnel.ts';
 import { UploadBody } from './upload.ts';
 import { isReusedSocketError, type Upstream } from './upstream.ts';
-
-/** How long a body may stand still, in either direction, before its client is given up, in ms. */
-const BODY_IDLE_MS = 120_000;
-/** How long the rest of an unwanted body is read and dropped after its answer, in ms. */
-const LINGER_MS = 2_000;
 
 /** A request that wants another protocol on its connection. */
 export interface UpgradeWish {
@@ -32,11 +29,6 @@ export interface ExchangeOwner {
   admit(exchange: Exchange): void;
   /** The exchange is over; its connection may carry another. */
   ended(exchange: Exchange): void;
-}
-
-/** A response that knows its exchange, so that no listener needs a closure. */
-export class GatewayResponse extends ServerResponse {
-  exchange: Exchange | null = null;
 }
 
 /** What makes an exchange. */
@@ -80,9 +72,6 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #sent = false;
   #upstreamAnswers = false;
   #retried = false;
-  /** The answer's first bytes, kept for the rest of the tick: a small answer leaves in one write with its head. */
-  #first: Buffer | null = null;
-  #flowing = false;
 
   constructor(parts: ExchangeParts) {
     this.head = parts.head;
@@ -136,7 +125,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     const length = Buffer.byteLength(body);
     const lines = ['x-request-id', this.#forwarded.requestId, 'content-length', String(length)];
     for (const [name, value] of Object.entries(headers)) lines.push(name, value);
-    this.#writeHead(status, undefined, lines);
+    this.#response.writeHead(status, this.#closeIfLast(lines));
     this.#response.end(body);
   }
 
@@ -187,26 +176,16 @@ export class Exchange implements Dispatcher.DispatchHandler {
       if (this.#request.httpVersionMinor > 0) this.#response.writeInformation(status, headers);
       return;
     }
-    this.#writeHead(status, reason, headers);
-    process.nextTick(flushStart, this);
+    this.#response.relayHead(status, reason, this.#closeIfLast(headers));
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (!this.#flowing && this.#first === null) {
-      this.#first = chunk;
-      return;
-    }
-    this.flush();
-    this.#write(chunk);
+    if (!this.#response.relay(chunk)) this.blocked();
   }
 
   onResponseEnd(): void {
     this.#endUpstream();
-    const first = this.#first;
-    this.#first = null;
-    this.#flowing = true;
-    if (first === null) this.#response.end();
-    else this.#response.end(first);
+    this.#response.relayEnd();
   }
 
   onResponseError(_controller: Dispatcher.DispatchController | null, error: Error): void {
@@ -245,46 +224,34 @@ export class Exchange implements Dispatcher.DispatchHandler {
     if (early.length > 0) upstream.write(early);
   }
 
-  /** Lets go of the head and the first bytes, when nothing more came with them. */
-  flush(): void {
-    if (this.#flowing || this.#over) return;
-    this.#flowing = true;
-    const first = this.#first;
-    this.#first = null;
-    if (first === null) this.#response.flushHeaders();
-    else this.#write(first);
+  /** Stops the process until the client has taken what was written. */
+  blocked(): void {
+    this.#controller?.pause();
+    this.connection.limitIdle();
+    this.#response.once('drain', onDrain);
   }
 
   /** Goes on after the client has taken what was written. */
   drained(): void {
-    if (!this.#uploading()) this.connection.socket.setTimeout(0);
+    if (!this.#uploading()) this.connection.allowIdle();
     this.#controller?.resume();
   }
 
-  #write(chunk: Buffer): void {
-    if (this.#over || this.#response.write(chunk)) return;
-    this.#controller!.pause();
-    this.connection.socket.setTimeout(BODY_IDLE_MS);
-    this.#response.once('drain', onDrain);
-  }
-
-  #writeHead(status: number, reason: string | undefined, headers: string[]): void {
+  /** What goes with every head: the client learns whether its connection ends. */
+  #closeIfLast(headers: string[]): string[] {
     // What is left of the request's body would be taken for the next request.
     const uploading = this.#uploading();
+    if (uploading) this.connection.linger(this.#request);
     if (uploading || this.#owner.closing) {
       headers.push('connection', 'close');
       this.connection.ending = true;
     }
-    if (uploading) linger(this.connection.socket, this.#request);
-    if (reason !== undefined && /^[\x20-\x7e]+$/.test(reason))
-      this.#response.writeHead(status, reason, headers);
-    else this.#response.writeHead(status, headers);
+    return headers;
   }
 
   #upload(): UploadBody {
-    const { socket } = this.connection;
-    socket.setTimeout(BODY_IDLE_MS);
-    this.#request.once('end', () => socket.setTimeout(0));
+    this.connection.limitIdle();
+    this.#request.once('end', () => this.connection.allowIdle());
     return new UploadBody(this.#request);
   }
 
@@ -326,45 +293,4 @@ function onFinish(this: GatewayResponse): void {
 
 function onDrain(this: GatewayResponse): void {
   this.exchange!.drained();
-}
-
-function flushStart(exchange: Exchange): void {
-  exchange.flush();
-}
-
-/**
- * Ends a connection whose request is still arriving when its answer is done: what arrives is dropped for a while,
- * because closing with unread bytes resets the connection and may cost the client the answer.
- */
-function linger(socket: Socket, request: IncomingMessage): void {
-  socket.destroySoon = () => {
-    request.resume();
-    socket.end();
-    const timer = setTimeout(() => socket.destroy(), LINGER_MS);
-    socket.once('close', () => clearTimeout(timer));
-  };
-}
-
-const NOT_PASSABLE = new Set(['UND_ERR_INVALID_ARG', 'UND_ERR_NOT_SUPPORTED']);
-
-/** What a client is told when a process did not answer; `sent` says whether it may have seen the request. */
-function failure(error: Error & { code?: string }, sent: boolean): Refusal {
-  if (NOT_PASSABLE.has(error.code ?? '')) {
-    return { status: 400, code: 'bad_request', detail: `The request cannot be passed on: ${error.message}.` };
-  }
-  if (sent) {
-    return {
-      status: 502,
-      code: 'bad_gateway',
-      detail: 'The app broke off the connection before it answered.',
-    };
-  }
-  const detail = 'The app takes no connections at the moment.';
-  return { status: 503, code: 'app_unavailable', detail, retryAfterS: 1 };
-}
-
-function switchingHead(protocol: string, headers: string[]): string {
-  let head = `HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: ${protocol}\r\n`;
-  for (let i = 0; i < headers.length; i += 2) head += `${headers[i]}: ${headers[i + 1]}\r\n`;
-  return `${head}\r\n`;
 }

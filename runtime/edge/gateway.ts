@@ -3,14 +3,28 @@ import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { log, reason as messageOf } from '../log.ts';
-import { type LocalAnswer, type Refusal, rawRefusal, refusalAnswer } from './answers.ts';
+import { type LocalAnswer, rawRefusal, refusalAnswer } from './answers.ts';
 import type { Backend } from './backend.ts';
 import { TrustedProxies } from './client.ts';
 import { Connection } from './connection.ts';
-import { Exchange, type ExchangeOwner, GatewayResponse, type UpgradeWish } from './forward.ts';
+import { Exchange, type ExchangeOwner, type UpgradeWish } from './forward.ts';
 import { headerValue, type RequestHead, readHead } from './head.ts';
 import { Holds } from './hold.ts';
 import { randomHex } from './ids.ts';
+import {
+  HEAD_BYTES,
+  HEAD_TIMEOUT_MS,
+  HEAD_TOO_LARGE,
+  HEAD_TOO_SLOW,
+  HELD_TOO_LONG,
+  INTERNAL,
+  NO_CONNECT,
+  NOT_HTTP,
+  type OwnRefusal,
+  TOO_MANY_HELD,
+  UNKNOWN_EXPECTATION,
+} from './refusals.ts';
+import { GatewayResponse } from './reply.ts';
 import { WaitingSocket } from './tunnel.ts';
 
 export type { LocalAnswer, Refusal } from './answers.ts';
@@ -30,10 +44,7 @@ export interface GatewayOptions {
   holdTimeoutMs: number;
 }
 
-/** Request line and headers together, in bytes. More is answered 431. */
-const HEAD_BYTES = 32 * 1024;
-/** How long a client may take to send a head, in ms. Checked every `CHECK_MS`. */
-const HEAD_TIMEOUT_MS = 15_000;
+/** How often clients that are slow with a head are looked for, in ms. */
 const CHECK_MS = 5_000;
 /** How long an idle connection is kept, in ms. Longer than the 2 minutes of Caddy, so that Caddy closes first. */
 const KEEP_ALIVE_MS = 125_000;
@@ -137,7 +148,9 @@ export class Gateway {
     server.on('connection', (socket) => this.#connected(socket));
     server.on('request', (request, response) => this.#begin(request, response, false, null));
     server.on('checkContinue', (request, response) => this.#begin(request, response, true, null));
-    server.on('checkExpectation', (request, response) => this.#unknownExpectation(request, response));
+    server.on('checkExpectation', (request, response) =>
+      this.#refuse(request, response, UNKNOWN_EXPECTATION),
+    );
     server.on('upgrade', (request, socket, head) => this.#upgrade(request, socket as Socket, head));
     server.on('connect', (_request, socket) => endRaw(socket, NO_CONNECT));
     server.on('clientError', (error, socket) => this.#clientError(error, socket));
@@ -247,7 +260,7 @@ export class Gateway {
   }
 
   /** Answers a request that never became an exchange, and ends its connection. */
-  #refuse(request: IncomingMessage, response: GatewayResponse, refusal: Refusal): void {
+  #refuse(request: IncomingMessage, response: GatewayResponse, refusal: OwnRefusal): void {
     const connection = this.#connections.get(request.socket);
     if (connection === undefined || connection.ending) return;
     connection.ending = true;
@@ -259,14 +272,6 @@ export class Gateway {
       connection: 'close',
     });
     response.end(body);
-  }
-
-  #unknownExpectation(request: IncomingMessage, response: GatewayResponse): void {
-    this.#refuse(request, response, {
-      status: 417,
-      code: 'expectation_failed',
-      detail: 'The only expectation known here is 100-continue.',
-    });
   }
 
   /** What Node's parser refused, or a head that took too long. */
@@ -287,40 +292,6 @@ export class Gateway {
   }
 }
 
-function endRaw(socket: Duplex, refusal: Refusal): void {
+function endRaw(socket: Duplex, refusal: OwnRefusal): void {
   socket.end(rawRefusal(refusal, randomHex(16)), () => socket.destroy());
 }
-
-const INTERNAL: Refusal = {
-  status: 500,
-  code: 'internal_error',
-  detail: 'The gateway failed. Its log says why.',
-};
-const HELD_TOO_LONG: Refusal = {
-  status: 503,
-  code: 'app_unavailable',
-  detail: 'The app was not ready in time.',
-  retryAfterS: 5,
-};
-const TOO_MANY_HELD: Refusal = {
-  status: 503,
-  code: 'app_unavailable',
-  detail: 'Too many requests wait for apps to be ready.',
-  retryAfterS: 5,
-};
-const HEAD_TOO_LARGE: Refusal = {
-  status: 431,
-  code: 'headers_too_large',
-  detail: `The request line and the headers have more than ${HEAD_BYTES} bytes.`,
-};
-const HEAD_TOO_SLOW: Refusal = {
-  status: 408,
-  code: 'request_timeout',
-  detail: `The headers did not arrive within ${HEAD_TIMEOUT_MS / 1000} seconds.`,
-};
-const NOT_HTTP: Refusal = { status: 400, code: 'bad_request', detail: 'The request is not valid HTTP/1.1.' };
-const NO_CONNECT: Refusal = {
-  status: 405,
-  code: 'method_not_allowed',
-  detail: 'CONNECT is not served here.',
-};

@@ -1,6 +1,6 @@
 // The head of a request, checked: what can be read in two ways is refused before anything is routed.
 import type { IncomingMessage } from 'node:http';
-import type { Refusal } from './answers.ts';
+import type { OwnRefusal } from './refusals.ts';
 
 /** What a request asks for, as routing sees it. */
 export interface RequestHead {
@@ -22,10 +22,10 @@ export interface RequestHead {
 const AUTHORITY = /^(?:([A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?)\.?|(\[[0-9A-Fa-f:.]+\]))(?::\d{1,5})?$/;
 
 /** Reads a request's head. What Node's parser lets pass and a proxy must not is refused. */
-export function readHead(request: IncomingMessage): RequestHead | { refusal: Refusal } {
+export function readHead(request: IncomingMessage): RequestHead | { refusal: OwnRefusal } {
   const headers = request.rawHeaders;
   let authority: string | null = null;
-  let encodings = 0;
+  let encoded = false;
   let hasBody = false;
   for (let i = 0; i < headers.length; i += 2) {
     const name = headers[i]!;
@@ -38,12 +38,13 @@ export function readHead(request: IncomingMessage): RequestHead | { refusal: Ref
       if (name.toLowerCase() === 'content-length' && Number(headers[i + 1]) > 0) hasBody = true;
     } else if (name.length === 17) {
       if (name.toLowerCase() !== 'transfer-encoding') continue;
-      if (++encodings > 1 || headers[i + 1]!.trim().toLowerCase() !== 'chunked') return unknownEncoding();
+      if (encoded || headers[i + 1]!.trim().toLowerCase() !== 'chunked') return UNKNOWN_ENCODING;
+      encoded = true;
       hasBody = true;
     }
   }
-  if (request.httpVersionMajor !== 1) return unsupportedVersion();
-  if (encodings > 0 && request.httpVersionMinor === 0) {
+  if (request.httpVersionMajor !== 1) return UNKNOWN_VERSION;
+  if (encoded && request.httpVersionMinor === 0) {
     return badRequest('An HTTP/1.0 request cannot have a Transfer-Encoding.');
   }
   const host = authority === null ? null : hostOf(authority);
@@ -85,16 +86,21 @@ function originForm(target: string, authority: string, method: string): string |
   return rest.startsWith('/') ? rest : `/${rest}`;
 }
 
-function badRequest(detail: string): { refusal: Refusal } {
+const UNKNOWN_ENCODING: { refusal: OwnRefusal } = {
+  refusal: {
+    status: 501,
+    code: 'unknown_transfer_encoding',
+    detail: 'The only Transfer-Encoding known here is chunked, once.',
+  },
+};
+const UNKNOWN_VERSION: { refusal: OwnRefusal } = {
+  refusal: {
+    status: 505,
+    code: 'unsupported_http_version',
+    detail: 'Only versions 1.0 and 1.1 of HTTP are spoken here.',
+  },
+};
+
+function badRequest(detail: string): { refusal: OwnRefusal } {
   return { refusal: { status: 400, code: 'bad_request', detail } };
-}
-
-function unknownEncoding(): { refusal: Refusal } {
-  const detail = 'The only Transfer-Encoding known here is chunked, once.';
-  return { refusal: { status: 501, code: 'unknown_transfer_encoding', detail } };
-}
-
-function unsupportedVersion(): { refusal: Refusal } {
-  const detail = 'Only HTTP/1.0 and HTTP/1.1 are spoken here.';
-  return { refusal: { status: 505, code: 'unsupported_http_version', detail } };
 }

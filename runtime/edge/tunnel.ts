@@ -128,3 +128,10 @@ export class Tunnel implements TrackedTunnel {
     this.#deadline = setTimeout(() => this.destroy(), ms);
   }
 }
+
+/** The answer to an upgrade, up to where the other protocol begins. `headers` are names and values in turn. */
+export function switchingHead(protocol: string, headers: string[]): string {
+  let head = `HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: ${protocol}\r\n`;
+  for (let i = 0; i < headers.length; i += 2) head += `${headers[i]}: ${headers[i + 1]}\r\n`;
+  return `${head}\r\n`;
+}

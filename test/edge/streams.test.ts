@@ -179,7 +179,12 @@ test('a process that breaks off before it answers is a 502, one that is not ther
   assert.equal(broken.status, 502);
   assert.equal(broken.headers['content-type'], 'application/problem+json');
   const { detail, ...problem } = JSON.parse(broken.body);
-  assert.deepEqual(problem, { type: 'about:blank', title: 'Bad Gateway', status: 502, code: 'bad_gateway' });
+  assert.deepEqual(problem, {
+    type: 'about:blank',
+    title: 'Bad Gateway',
+    status: 502,
+    code: 'bad_gateway',
+  });
   assert.match(detail, /broke off/);
   assert.equal(upstream.requests.length, 1);
 

@@ -40,8 +40,10 @@ export async function until(condition: () => boolean, what: string): Promise<voi
   }
 }
 
-/** workerd serving one module on a unix socket. */
-export async function startWorkerd(module: string): Promise<{ socketPath: string } & AsyncDisposable> {
+/** workerd serving one module on a unix socket, and on a TCP port for clients that know no unix sockets. */
+export async function startWorkerd(
+  module: string,
+): Promise<{ socketPath: string; port: number; pid: number } & AsyncDisposable> {
   const directory = temporary();
   const socketPath = join(directory.path, 'http.sock');
   writeFileSync(join(directory.path, 'app.js'), module);
@@ -50,7 +52,10 @@ export async function startWorkerd(module: string): Promise<{ socketPath: string
     `using Workerd = import "/workerd/workerd.capnp";
 const config :Workerd.Config = (
   services = [ (name = "app", worker = .app) ],
-  sockets = [ (name = "http", address = "unix:${socketPath}", http = (), service = "app") ]
+  sockets = [
+    (name = "unix", address = "unix:${socketPath}", http = (), service = "app"),
+    (name = "tcp", address = "127.0.0.1:0", http = (), service = "app")
+  ]
 );
 const app :Workerd.Worker = (
   modules = [ (name = "app.js", esModule = embed "app.js") ],
@@ -63,9 +68,12 @@ const app :Workerd.Worker = (
     env: {},
     stdio: ['ignore', 'ignore', 'inherit', 'pipe'],
   });
-  await firstLine(cell, cell.stdio[3] as Readable, 'workerd');
+  const heard = await lines(cell, cell.stdio[3] as Readable, 2, 'workerd');
+  const ports = heard.map((line) => JSON.parse(line) as { socket: string; port: number });
   return {
     socketPath,
+    port: ports.find(({ socket }) => socket === 'tcp')!.port,
+    pid: cell.pid!,
     [Symbol.asyncDispose]: async () => {
       await stop(cell);
       directory[Symbol.dispose]();
@@ -82,18 +90,23 @@ export async function startGatewayProcess(
     env: {},
     stdio: ['ignore', 'pipe', 'inherit'],
   });
-  const port = Number(await firstLine(gateway, gateway.stdout!, 'the gateway'));
-  return { port, pid: gateway.pid!, [Symbol.asyncDispose]: () => stop(gateway) };
+  const [port] = await lines(gateway, gateway.stdout!, 1, 'the gateway');
+  return { port: Number(port), pid: gateway.pid!, [Symbol.asyncDispose]: () => stop(gateway) };
 }
 
-async function firstLine(child: ChildProcess, output: Readable, what: string): Promise<string> {
+/** The first lines of a child's output. Rejects if it ends before. */
+async function lines(child: ChildProcess, output: Readable, count: number, what: string): Promise<string[]> {
   const exited = once(child, 'exit').then(([code]) => {
     throw new Error(`${what} ended with ${code} before it was ready`);
   });
+  const read = new Promise<string[]>((resolve) => {
+    const heard: string[] = [];
+    createInterface({ input: output }).on('line', (line) => {
+      if (heard.push(line) === count) resolve(heard);
+    });
+  });
   exited.catch(() => {});
-  const lines = createInterface({ input: output });
-  const [line] = await within(Promise.race([once(lines, 'line'), exited]), `the start of ${what}`);
-  return line as string;
+  return within(Promise.race([read, exited]), `the start of ${what}`);
 }
 
 async function stop(child: ChildProcess): Promise<void> {

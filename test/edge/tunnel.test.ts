@@ -103,7 +103,7 @@ test('the close frame of a drain goes between two frames, never into one', async
   await client.expect(RESTART);
   const frames = client.received.slice(client.received.indexOf('\r\n\r\n') + 4);
   assert.equal(frames, `\x81\x7e\x00\xc8half${'-'.repeat(196)}${RESTART}`);
-  client.send('\x88\x82\0\0\0\0\x03\xf4');
+  client.send('\x88\x82\0\0\0\0\x03\xf4').socket.end();
   app.end();
   assert.deepEqual(await within(drained, 'the drain'), { cut: 0 });
 });

@@ -1,0 +1,146 @@
+// What the gateway costs beside Caddy's reverse proxy, and beside no proxy at all: 1 KB answers of one workerd on a
+// unix socket, in alternating rounds of one run, so that the ratios hold on a machine that others use too.
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { connect, createServer } from 'node:net';
+import { startGatewayProcess, startWorkerd, temporary } from '../test/edge/support.ts';
+import { cpuMs, type Load, load, loadName } from './load.ts';
+
+const ROUNDS = 5;
+const SECONDS = 2;
+/** Longest wait for Caddy to listen, in ms. */
+const START_MS = 10_000;
+/** CPU per request of the gateway, against Caddy's. */
+const TARGET = 1.1;
+const APP = `
+const body = 'x'.repeat(1024);
+export default { fetch: () => new Response(body) };
+`;
+
+interface Subject {
+  name: string;
+  port: number;
+  pid: number;
+}
+
+type Result = Load & { cpuUs: number };
+
+/** Prints requests/s, latency and CPU per request of cell, gateway and Caddy, and the ratios. */
+export async function run(): Promise<void> {
+  const version = spawnSync('caddy', ['version'], { encoding: 'utf8' });
+  if (version.error) {
+    throw new Error('this bench compares with Caddy: install it with `apt-get install caddy` (and `wrk`)');
+  }
+  await using cell = await startWorkerd(APP);
+  await using gateway = await startGatewayProcess(cell.socketPath);
+  await using caddy = await startCaddy(cell.socketPath);
+  const subjects: Subject[] = [
+    { name: 'cell, directly', port: cell.port, pid: cell.pid },
+    { name: 'gateway', port: gateway.port, pid: gateway.pid },
+    { name: `Caddy ${version.stdout.split(' ')[0]!.trim()}`, port: caddy.port, pid: caddy.pid },
+  ];
+  for (const { port } of subjects) await load(port, SECONDS);
+  const results = subjects.map((): Result[] => []);
+  for (let round = 0; round < ROUNDS; round++) {
+    for (const [i, subject] of subjects.entries()) results[i]!.push(await measure(subject));
+  }
+  report(subjects, results);
+}
+
+async function measure({ port, pid }: Subject): Promise<Result> {
+  const before = cpuMs(pid);
+  const result = await load(port, SECONDS);
+  return { ...result, cpuUs: ((cpuMs(pid) - before) * 1000) / result.requests };
+}
+
+function report(subjects: Subject[], results: Result[][]): void {
+  console.log(
+    `1 KB answers, workerd on a unix socket, ${loadName}, medians of ${ROUNDS} rounds of ${SECONDS} s`,
+  );
+  console.log(`${''.padEnd(18)}requests/s    p50 ms    p99 ms  CPU µs/request`);
+  for (const [i, { name }] of subjects.entries()) {
+    const column = (pick: (result: Result) => number, digits: number, width: number): string =>
+      median(results[i]!.map(pick)).toFixed(digits).padStart(width);
+    console.log(
+      name.padEnd(18) +
+        column((result) => result.requestsPerSecond, 0, 10) +
+        column((result) => result.p50Ms, 2, 10) +
+        column((result) => result.p99Ms, 2, 10) +
+        column((result) => result.cpuUs, 0, 16),
+    );
+  }
+  const [, gateway, caddy] = results;
+  const ratio = (pick: (result: Result) => number): number =>
+    median(gateway!.map((result, round) => pick(result) / pick(caddy![round]!)));
+  const cpu = ratio((result) => result.cpuUs);
+  console.log(
+    `gateway / Caddy: requests/s ${ratio((result) => result.requestsPerSecond).toFixed(2)}, ` +
+      `p50 ${ratio((result) => result.p50Ms).toFixed(2)}, p99 ${ratio((result) => result.p99Ms).toFixed(2)}, ` +
+      `CPU ${cpu.toFixed(2)} (target at most ${TARGET}: ${cpu <= TARGET ? 'met' : 'missed'})`,
+  );
+}
+
+function median(values: number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
+}
+
+/** Caddy proxying to a unix socket, its state in a temporary directory. */
+async function startCaddy(socketPath: string): Promise<{ port: number; pid: number } & AsyncDisposable> {
+  const home = temporary();
+  const port = await freePort();
+  const caddy = spawn('caddy', ['run', '--config', '-', '--adapter', 'caddyfile'], {
+    env: { HOME: home.path, PATH: '/usr/bin:/bin' },
+    stdio: ['pipe', 'ignore', 'ignore'],
+  });
+  caddy.stdin!.end(`{
+	admin off
+	auto_https off
+}
+http://127.0.0.1:${port} {
+	bind 127.0.0.1
+	reverse_proxy unix/${socketPath}
+}
+`);
+  const deadline = performance.now() + START_MS;
+  while (!(await accepts(port))) {
+    if (caddy.exitCode !== null || performance.now() > deadline) {
+      throw new Error(`Caddy did not start (exit code ${caddy.exitCode})`);
+    }
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  return {
+    port,
+    pid: caddy.pid!,
+    [Symbol.asyncDispose]: async () => {
+      await stop(caddy);
+      home[Symbol.dispose]();
+    },
+  };
+}
+
+async function accepts(port: number): Promise<boolean> {
+  const socket = connect(port, '127.0.0.1');
+  try {
+    await once(socket, 'connect');
+    return true;
+  } catch {
+    return false;
+  } finally {
+    socket.destroy();
+  }
+}
+
+async function stop(child: ChildProcess): Promise<void> {
+  const exited = once(child, 'exit');
+  child.kill('SIGTERM');
+  await exited;
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as { port: number };
+  server.close();
+  await once(server, 'close');
+  return port;
+}

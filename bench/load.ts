@@ -1,0 +1,95 @@
+// Load on an HTTP port, and what it costs a process.
+import { spawn, spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { text } from 'node:stream/consumers';
+
+export interface Load {
+  requests: number;
+  requestsPerSecond: number;
+  p50Ms: number;
+  p99Ms: number;
+}
+
+const CONNECTIONS = 32;
+/** Clock ticks of /proc/<pid>/stat, in ms. 100 a second on every Linux that Node runs on. */
+const TICK_MS = 10;
+const hasWrk = spawnSync('wrk', ['--version']).error === undefined;
+
+/** What makes the load, for the report. */
+export const loadName = hasWrk
+  ? `wrk -t1 -c${CONNECTIONS}`
+  : `an own load generator with ${CONNECTIONS} connections (wrk is not installed)`;
+
+/** Sends `GET /` over 32 connections for `seconds`. @throws {Error} when an answer is no 200 */
+export function load(port: number, seconds: number): Promise<Load> {
+  return hasWrk ? wrk(port, seconds) : ownLoad(port, seconds);
+}
+
+/** CPU time a process has used with all its threads, in ms. */
+export function cpuMs(pid: number): number {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+  // The name may hold blanks: fields are counted from the parenthesis behind it.
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
+}
+
+async function wrk(port: number, seconds: number): Promise<Load> {
+  const options = ['-t1', `-c${CONNECTIONS}`, `-d${seconds}s`, '--latency', `http://127.0.0.1:${port}/`];
+  const child = spawn('wrk', options, { stdio: ['ignore', 'pipe', 'inherit'] });
+  const output = await text(child.stdout);
+  if (/Non-2xx|Socket errors/.test(output)) throw new Error(`not every answer was a 200:\n${output}`);
+  return {
+    requests: Number(/(\d+) requests in/.exec(output)![1]),
+    requestsPerSecond: Number(/Requests\/sec:\s+([\d.]+)/.exec(output)![1]),
+    p50Ms: milliseconds(/50%\s+(\S+)/.exec(output)![1]!),
+    p99Ms: milliseconds(/99%\s+(\S+)/.exec(output)![1]!),
+  };
+}
+
+function milliseconds(text: string): number {
+  const value = Number.parseFloat(text);
+  if (text.endsWith('us')) return value / 1000;
+  return text.endsWith('ms') ? value : value * 1000;
+}
+
+async function ownLoad(port: number, seconds: number): Promise<Load> {
+  const times: number[] = [];
+  const end = performance.now() + seconds * 1000;
+  await Promise.all(Array.from({ length: CONNECTIONS }, () => oneConnection(port, end, times)));
+  times.sort((a, b) => a - b);
+  return {
+    requests: times.length,
+    requestsPerSecond: times.length / seconds,
+    p50Ms: times[Math.floor(times.length * 0.5)]!,
+    p99Ms: times[Math.floor(times.length * 0.99)]!,
+  };
+}
+
+/** One request after another until `end`. Answers must have a length. */
+function oneConnection(port: number, end: number, times: number[]): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, '127.0.0.1');
+    let sentAt = 0;
+    let received = '';
+    const next = (): void => {
+      received = '';
+      sentAt = performance.now();
+      if (sentAt < end) socket.write('GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n');
+      else socket.end();
+    };
+    socket.on('connect', next);
+    socket.on('error', reject);
+    socket.on('close', () => resolve());
+    socket.on('data', (chunk) => {
+      received += chunk.toString('latin1');
+      const head = received.indexOf('\r\n\r\n');
+      const length = /\r\ncontent-length: (\d+)/i.exec(received)?.[1];
+      if (head === -1 || received.length < head + 4 + Number(length)) return;
+      if (!received.startsWith('HTTP/1.1 200 '))
+        socket.destroy(new Error(`no 200: ${received.slice(0, 80)}`));
+      times.push(performance.now() - sentAt);
+      next();
+    });
+  });
+}

@@ -1,0 +1,72 @@
+// What the gateway refuses by itself, and in which words.
+import type { ErrorCode } from '../../handlers/contract/errors.ts';
+import type { Refusal } from './answers.ts';
+
+/** A refusal whose code is sure to be one of the contract. */
+export type OwnRefusal = Refusal & { code: ErrorCode };
+
+/** Request line and headers together, in bytes. More is answered 431. */
+export const HEAD_BYTES = 32 * 1024;
+/** How long a client may take to send a head, in ms. Looked at every few seconds. */
+export const HEAD_TIMEOUT_MS = 15_000;
+
+export const INTERNAL: OwnRefusal = {
+  status: 500,
+  code: 'internal_error',
+  detail: 'The gateway failed. Its log says why.',
+};
+export const HELD_TOO_LONG: OwnRefusal = {
+  status: 503,
+  code: 'app_unavailable',
+  detail: 'The app was not ready in time.',
+  retryAfterS: 5,
+};
+export const TOO_MANY_HELD: OwnRefusal = {
+  status: 503,
+  code: 'app_unavailable',
+  detail: 'Too many requests wait for apps to be ready.',
+  retryAfterS: 5,
+};
+export const HEAD_TOO_LARGE: OwnRefusal = {
+  status: 431,
+  code: 'headers_too_large',
+  detail: `The request line and the headers have more than ${HEAD_BYTES} bytes.`,
+};
+export const HEAD_TOO_SLOW: OwnRefusal = {
+  status: 408,
+  code: 'request_timeout',
+  detail: `The headers did not arrive within ${HEAD_TIMEOUT_MS / 1000} seconds.`,
+};
+export const NOT_HTTP: OwnRefusal = {
+  status: 400,
+  code: 'bad_request',
+  detail: 'The request is not valid HTTP/1.1.',
+};
+export const UNKNOWN_EXPECTATION: OwnRefusal = {
+  status: 417,
+  code: 'expectation_failed',
+  detail: 'The only expectation known here is 100-continue.',
+};
+export const NO_CONNECT: OwnRefusal = {
+  status: 405,
+  code: 'method_not_allowed',
+  detail: 'CONNECT is not served here.',
+};
+
+const NOT_PASSABLE = new Set(['UND_ERR_INVALID_ARG', 'UND_ERR_NOT_SUPPORTED']);
+
+/** What a client is told when a process did not answer; `sent` says whether it may have seen the request. */
+export function failure(error: Error & { code?: string }, sent: boolean): OwnRefusal {
+  if (NOT_PASSABLE.has(error.code ?? '')) {
+    return { status: 400, code: 'bad_request', detail: `The request cannot be passed on: ${error.message}.` };
+  }
+  if (sent) {
+    return {
+      status: 502,
+      code: 'bad_gateway',
+      detail: 'The app broke off the connection before it answered.',
+    };
+  }
+  const detail = 'The app takes no connections at the moment.';
+  return { status: 503, code: 'app_unavailable', detail, retryAfterS: 1 };
+}
