@@ -61,7 +61,7 @@ function bundleSite(root: string, directory: string, out: string): Bundled {
   };
   return {
     bundle: { ...nothing, assets },
-    notes: [`static site: ${files} files of ${show(root, directory)}`, ...notes],
+    notes: [`static site: ${files} files in ${show(root, directory)}`, ...notes],
   };
 }
 
@@ -114,10 +114,10 @@ async function bundleWranglerProject(root: string, path: string, out: string): P
     assets,
     durableObjects: durableObjects(file, config, exports),
     classMigrations: classMigrations(file, config),
-    databases: config.d1_databases.map((database) => ({
+    databases: config.d1_databases.map((database, i) => ({
       binding: database.binding,
       key: database.database_id || database.database_name || database.binding,
-      migrations: copyMigrations(root, base, database, out),
+      migrations: copyMigrations(root, base, database, out, `migrations/${i}`),
     })),
     namespaces: config.kv_namespaces.map(({ binding, id }) => ({ binding, key: id || binding })),
   };
@@ -162,7 +162,7 @@ function bundleAssets(
     throw new BuildFailure('assets.directory is missing: it names the folder of the files');
   const from = insidePath(root, base, directory, 'assets.directory');
   const copied = copyAssets(root, from, join(out, ASSETS));
-  notes.push(`assets: ${copied.files} files of ${show(root, from)}`, ...copied.notes);
+  notes.push(`assets: ${copied.files} files in ${show(root, from)}`, ...copied.notes);
   return {
     directory: ASSETS,
     binding: binding ?? null,

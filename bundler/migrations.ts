@@ -7,7 +7,7 @@ import type { DatabaseMigration } from './release.ts';
 import type { WranglerConfig } from './wrangler-config.ts';
 
 /**
- * Copies a database's migrations into `<out>/migrations/<binding>`.
+ * Copies a database's migrations into `<out>/<target>`.
  * @param root real path of the project
  * @param base directory of the configuration
  * @throws {BuildFailure} when a named directory is missing, or a file lies outside the project
@@ -17,6 +17,7 @@ export function copyMigrations(
   base: string,
   database: WranglerConfig['d1_databases'][number],
   out: string,
+  target: string,
 ): DatabaseMigration[] {
   const what = `d1_databases.migrations_dir of ${database.binding}`;
   const directory = posix.normalize(`${database.migrations_dir ?? 'migrations'}/`);
@@ -31,8 +32,9 @@ export function copyMigrations(
   }
   const names = globSync(pattern.slice(directory.length), { cwd: from }).sort(compareMigrations);
   return names.map((name) => {
+    if (name.split('/').includes('..')) throw new BuildFailure(`${what}: ${name} lies outside of it`);
     const source = insidePath(root, from, name, what);
-    const path = `migrations/${database.binding}/${name}`;
+    const path = `${target}/${name}`;
     mkdirSync(dirname(join(out, path)), { recursive: true });
     copyFileSync(source, join(out, path));
     return { name, path };

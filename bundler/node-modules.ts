@@ -15,8 +15,9 @@ export function hasNodeModules(compatibilityDate: string, flags: string[]): bool
 /**
  * An esbuild plugin that leaves Node's modules to workerd: `fs` becomes `node:fs`, and a `require` of one an `import`.
  * @param enabled from `hasNodeModules`; without it a package of the same name in `node_modules` is taken if there is one
+ * @param used gets the name of each module left to workerd
  */
-export function nodeModules(enabled: boolean): Plugin {
+export function nodeModules(enabled: boolean, used: Set<string>): Plugin {
   const names = builtinModules.filter((name) => !/^(node:|_)/.test(name)).join('|');
   return {
     name: 'node-modules',
@@ -38,6 +39,7 @@ export function nodeModules(enabled: boolean): Plugin {
           }
           if (args.pluginData === REQUIRED) return null;
           const path = args.path.startsWith('node:') ? args.path : `node:${args.path}`;
+          used.add(path);
           return args.kind === 'require-call' ? { path, namespace: REQUIRED } : { path, external: true };
         },
       );

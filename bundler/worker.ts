@@ -42,6 +42,8 @@ export async function bundleWorker(
   if (unknown) throw new BuildFailure(`rules: type ${unknown.type} is not supported`);
   const name = `${basename(main, extname(main))}.js`;
   const files: Module[] = [];
+  const nodeEnabled = hasNodeModules(compatibilityDate, compatibilityFlags);
+  const nodeUsed = new Set<string>();
   const result = await build({
     ...options,
     entryPoints: [main],
@@ -66,7 +68,7 @@ export async function bundleWorker(
     metafile: true,
     logLevel: 'silent',
     plugins: [
-      nodeModules(hasNodeModules(compatibilityDate, compatibilityFlags)),
+      nodeModules(nodeEnabled, nodeUsed),
       moduleFiles(root, source.rules, join(out, MODULES), MODULES, files),
     ],
   }).catch((error: { errors?: Message[] }) => {
@@ -80,11 +82,13 @@ export async function bundleWorker(
     );
   }
   const entry: Module = { name, type: 'esm', path: `${MODULES}/${name}` };
-  return {
-    modules: [entry, ...files],
-    exports,
-    warnings: result.warnings.map((message) => explain(root, message)),
-  };
+  const warnings = result.warnings.map((message) => explain(root, message));
+  if (!nodeEnabled && nodeUsed.size > 0) {
+    warnings.push(
+      `${[...nodeUsed].join(', ')}: not there at compatibility date ${compatibilityDate} unless "nodejs_compat" is among the compatibility_flags`,
+    );
+  }
+  return { modules: [entry, ...files], exports, warnings };
 }
 
 function entryExports(metafile: Metafile): string[] {

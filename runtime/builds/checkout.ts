@@ -8,9 +8,6 @@ import { run } from './run.ts';
 const execute = promisify(execFile);
 /** A listing longer than this is a worktree that no build could use. */
 const LISTING_BYTES = 256 * 1024 * 1024;
-/** A Git LFS pointer file is shorter than this. */
-const POINTER_BYTES = 1024;
-const POINTER_START = 'version https://git-lfs.github.com/spec/';
 
 export interface Checkout {
   repository: string;
@@ -27,7 +24,6 @@ export interface Checkout {
 
 interface Entry {
   mode: string;
-  object: string;
   bytes: number;
   path: string;
 }
@@ -54,8 +50,8 @@ export async function checkout(options: Checkout): Promise<void> {
   for (const { path } of entries.filter(({ mode }) => mode === '160000')) {
     onLine(`${path} is a submodule, and left empty: submodules are not fetched`);
   }
-  for (const path of await pointers(options, entries, environment)) {
-    onLine(`${path} is a Git LFS pointer, and left as it is: LFS objects are not fetched`);
+  for (const path of await lfsAttributes(options, environment)) {
+    onLine(`${path} gives files to Git LFS, and they are left as pointers: LFS objects are not fetched`);
   }
 }
 
@@ -84,31 +80,36 @@ async function listFiles(
     .filter((line) => line !== '')
     .map((line) => {
       const tab = line.indexOf('\t');
-      const [mode = '', , object = '', size = '-'] = line.slice(0, tab).split(/ +/);
-      return { mode, object, bytes: size === '-' ? 0 : Number(size), path: line.slice(tab + 1) };
+      const [mode = '', , , size = '-'] = line.slice(0, tab).split(/ +/);
+      return { mode, bytes: size === '-' ? 0 : Number(size), path: line.slice(tab + 1) };
     });
 }
 
-/** The paths of LFS pointers among a commit's small files, as their `.gitattributes` may say or not. */
-async function pointers(
-  { repository, sha, signal }: Checkout,
-  entries: Entry[],
+/** The `.gitattributes` files that give files to Git LFS. */
+async function lfsAttributes(
+  { repository, sha, timeoutMs, signal }: Checkout,
   env: Record<string, string>,
 ): Promise<string[]> {
-  const small = entries.filter(
-    ({ mode, bytes }) => mode.startsWith('100') && bytes > 0 && bytes < POINTER_BYTES,
-  );
-  if (small.length === 0) return [];
-  const found = await execute(
-    'git',
-    ['--git-dir', repository, 'grep', '-l', '-z', '--fixed-strings', '-e', POINTER_START, sha],
-    { env, signal, maxBuffer: LISTING_BYTES },
-  ).then(
-    ({ stdout }) => stdout.split('\0').map((line) => line.slice(line.indexOf(':') + 1)),
-    (error: { code?: unknown }) => {
-      if (error.code === 1) return [] as string[];
-      throw error;
-    },
-  );
-  return small.map(({ path }) => path).filter((path) => found.includes(path));
+  const options = { env, signal, timeout: timeoutMs, maxBuffer: LISTING_BYTES };
+  const search = [
+    'grep',
+    '-l',
+    '-z',
+    '--fixed-strings',
+    '-e',
+    'filter=lfs',
+    sha,
+    '--',
+    ':(glob)**/.gitattributes',
+  ];
+  try {
+    const { stdout } = await execute('git', ['--git-dir', repository, ...search], options);
+    return stdout
+      .split('\0')
+      .filter((line) => line !== '')
+      .map((line) => line.slice(sha.length + 1));
+  } catch (error) {
+    if ((error as { code?: unknown }).code === 1) return [];
+    throw error;
+  }
 }

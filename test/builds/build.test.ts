@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -6,6 +7,7 @@ import { BuildFailure } from '../../bundler/failure.ts';
 import type { Release } from '../../bundler/release.ts';
 import type { BuildInput } from '../../runtime/builds/build.ts';
 import { closeBundler } from '../../runtime/builds/build.ts';
+import { findProgram } from '../../runtime/builds/environment.ts';
 import { buildCommit, exampleApp, type Files, makeDirectory } from './projects.ts';
 
 const directory = makeDirectory();
@@ -191,16 +193,23 @@ test('a worktree over its limit is refused, as committed or as built', async () 
   );
 });
 
-test('submodules and LFS pointers are mentioned in the log', async () => {
-  const pointer = 'version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n';
-  const { lines, result } = await build({
-    'index.js': WORKER,
-    'images/ä b.png': pointer,
-    'notes.txt': 'no pointer',
-  });
-  await result;
-  assert.ok(lines.some((line) => line.startsWith('images/ä b.png is a Git LFS pointer')));
-  assert.ok(!lines.some((line) => line.startsWith('notes.txt')));
+test('submodules and files in Git LFS are mentioned in the log', async () => {
+  const attributes = { 'ä b/.gitattributes': '*.png filter=lfs diff=lfs merge=lfs -text' };
+  const first = await build({ 'index.js': WORKER, '.gitattributes': '*.sh eol=lf', ...attributes });
+  await first.result;
+  assert.deepEqual(
+    first.lines.filter((line) => line.includes('LFS')).map((line) => line.split(' gives')[0]),
+    ['ä b/.gitattributes'],
+  );
+  const { repository, sha: parent } = first.input;
+  const identity = ['-c', 'user.name=a', '-c', 'user.email=a'];
+  const git = (...rest: string[]) =>
+    execFileSync('git', ['--git-dir', repository, ...identity, ...rest], { encoding: 'utf8' }).trim();
+  git('update-index', '--add', '--cacheinfo', `160000,${parent},vendor/library`);
+  const sha = git('commit-tree', '-m', 'With a submodule', git('write-tree'));
+  const second = await build({}, { repository, sha });
+  await second.result;
+  assert.ok(second.lines.some((line) => line.startsWith('vendor/library is a submodule')));
 });
 
 test('an aborted build ends with the reason and leaves nothing', async () => {
@@ -216,4 +225,15 @@ test('an aborted build ends with the reason and leaves nothing', async () => {
   abort.abort(new Error('the host stops'));
   await ended;
   assert.ok(!existsSync(input.scratch) && !existsSync(input.releaseDirectory));
+});
+
+test('a package manager that is not installed is named, with the way out', async (t) => {
+  const lockFiles = { 'pnpm-lock.yaml': 'pnpm', 'yarn.lock': 'yarn', 'bun.lock': 'bun' };
+  const missing = Object.entries(lockFiles).find(([, name]) => findProgram(name) === null);
+  if (missing === undefined) return t.skip('all of them are installed here');
+  const [lockFile, name] = missing;
+  await assertFails(
+    { 'index.js': WORKER, 'package.json': '{"dependencies": {"hono": "4.13.19"}}', [lockFile]: '' },
+    new RegExp(`^${lockFile} asks for ${name}, which is not installed on this machine`),
+  );
 });

@@ -35,7 +35,7 @@ test("a site in the project's root is served without its tools' files", async ()
     'assets/sub/page.html',
   ]);
   assert.deepEqual(notes, [
-    'static site: 6 files of .',
+    'static site: 6 files in .',
     '_worker.js is not run: name it as "main" in wrangler.jsonc',
     'functions/ is not run: Pages Functions are not supported, make a Worker of them',
   ]);

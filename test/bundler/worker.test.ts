@@ -97,6 +97,17 @@ test('without Node compatibility a package stands in for the module of its name'
   assert.match(compatible.read('modules/index.js'), /from ?"node:events"/);
 });
 
+test('a module of Node that an old compatibility date does not offer is mentioned', async () => {
+  const files = {
+    'index.js': 'import fs from "fs"; export default { fetch: () => new Response(String(fs)) }',
+  };
+  const { notes } = await worktrees.bundle(wranglerProject({ compatibility_date: '2024-01-01' }, files));
+  assert.ok(
+    notes.some((note) => /^node:fs: not there at compatibility date 2024-01-01/.test(note)),
+    String(notes),
+  );
+});
+
 test('packages are taken as they mean to run in workerd', async () => {
   const { read } = await worktrees.bundle({
     'index.js': 'import { where } from "multi"; export default { fetch: () => new Response(where) }',

@@ -57,7 +57,7 @@ test('every supported key arrives in the bundle', async () => {
       { 'sql/10_b.sql': '10', 'sql/2_a.sql': '2', 'sql/notes.md': '', 'public/a.txt': 'asset' },
     ),
   );
-  assert.deepEqual(notes.slice(-2), ['Worker: index.js', 'assets: 1 files of public']);
+  assert.deepEqual(notes.slice(-2), ['Worker: index.js', 'assets: 1 files in public']);
   assert.deepEqual(bundle.worker?.compatibilityFlags, ['nodejs_compat']);
   assert.deepEqual(bundle.exports.toSorted(), ['Other', 'Room', 'default']);
   assert.deepEqual(bundle.vars, { TEXT: 'a', OBJECT: { b: [1] } });
@@ -96,6 +96,21 @@ test('every supported key arrives in the bundle', async () => {
     htmlHandling: 'none',
     runWorkerFirst: true,
   });
+});
+
+test("a database's migrations stay in their folder", async () => {
+  const database = { binding: 'DB', migrations_dir: 'a/b/sql', migrations_pattern: 'a/b/sql/{..,x}/*.sql' };
+  const files = { 'a/b/out.sql': '1', 'a/b/sql/x/in.sql': '2' };
+  await assert.rejects(
+    worktrees.bundle(wranglerProject({ d1_databases: [database] }, files)),
+    /^BuildFailure: d1_databases\.migrations_dir of DB: \.\.\/out\.sql lies outside of it/,
+  );
+  const nested = { ...database, migrations_pattern: 'a/b/sql/*/*.sql' };
+  const { bundle } = await worktrees.bundle(wranglerProject({ d1_databases: [nested] }, files));
+  assert.deepEqual(
+    bundle.databases[0]!.migrations.map(({ name }) => name),
+    ['x/in.sql'],
+  );
 });
 
 test('a feature that is not run here fails the deploy, and all of them are named', async () => {
