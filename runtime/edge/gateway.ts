@@ -238,13 +238,16 @@ export class Gateway {
   /** Only a bare GET on a connection that carries nothing else. `h2c` would take requests past the checks here. */
   #mayUpgrade(request: IncomingMessage): boolean {
     const { headers } = request;
+    const connection = this.#connections.get(request.socket);
     return (
+      connection !== undefined &&
+      connection.exchanges.size === 0 &&
+      !connection.ending &&
       request.method === 'GET' &&
       request.httpVersionMinor === 1 &&
       headers['content-length'] === undefined &&
       headers['transfer-encoding'] === undefined &&
-      !/\bh2c\b/i.test(headers.upgrade ?? '') &&
-      this.#connections.get(request.socket)?.exchanges.size === 0
+      !/\bh2c\b/i.test(headers.upgrade ?? '')
     );
   }
 

@@ -162,3 +162,16 @@ test('h2c, an upgrade with a body and one in HTTP/1.0 are ordinary requests', as
     assert.doesNotMatch(upstream.requests.at(-1)!, /upgrade|settings/i);
   }
 });
+
+test('an upgrade behind a refused request is not taken, one behind another request is an ordinary one', async () => {
+  await using upstream = await startRawUpstream((_head, socket) => {
+    socket.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok');
+  });
+  await using front = await startGateway(upstream.socketPath);
+  using refused = new RawClient(front.port);
+  assert.match(await refused.send(`GET / HTTP/1.1\r\n\r\n${UPGRADE}`).end(), /^HTTP\/1\.1 400 /);
+  assert.equal(upstream.requests.length, 0);
+  using second = new RawClient(front.port);
+  second.send(`GET / HTTP/1.1\r\nHost: a\r\n\r\n${UPGRADE}`);
+  await until(() => second.received.split('\r\n\r\nok').length === 3, 'both are answered');
+});
