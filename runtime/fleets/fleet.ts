@@ -10,6 +10,7 @@ import { reason } from '../log.ts';
 import { Backoff, type Restart } from './backoff.ts';
 import { type Cell, type CellExit, startCell } from './cell.ts';
 import { migrate } from './migrate.ts';
+import { admission, end, type Phase } from './phase.ts';
 import { tryRelease } from './trial.ts';
 
 export interface FleetOptions {
@@ -37,19 +38,7 @@ export interface SwapSteps {
   log: (line: string) => void;
 }
 
-/** What the fleet does with a request, and all it knows while it does so. */
-type Phase =
-  | { name: 'none' }
-  | { name: 'starting'; gate: PromiseWithResolvers<void> }
-  | { name: 'running'; cell: Cell; upstream: Upstream }
-  | { name: 'draining' }
-  | { name: 'stopped' }
-  | { name: 'crashed'; retryAt: number };
-
-/** Time that requests in flight get before their process ends, in ms. */
-const DRAIN_MS = 10_000;
 const HEALTH_TIMEOUT_MS = 2_000;
-const STOPPED_RETRY_AFTER_S = 60;
 
 export class Fleet implements Backend {
   readonly #options: FleetOptions;
@@ -59,6 +48,8 @@ export class Fleet implements Backend {
   #live: ReleaseRef | null = null;
   #lastError: string | null = null;
   #restart: NodeJS.Timeout | null = null;
+  /** Settles when the start that was asked for last has ended, also one that still waits for its turn. */
+  #coming: Promise<void> | null = null;
   #work: Promise<unknown> = Promise.resolve();
 
   constructor(options: FleetOptions) {
@@ -89,25 +80,7 @@ export class Fleet implements Backend {
   }
 
   admit(): Admission {
-    const phase = this.#phase;
-    switch (phase.name) {
-      case 'running':
-        return { kind: 'forward', upstream: phase.upstream };
-      case 'starting':
-        return { kind: 'hold', ready: phase.gate.promise };
-      case 'none':
-        return {
-          kind: 'refuse',
-          status: 404,
-          code: 'never_deployed',
-          detail: 'Nothing has been deployed here yet.',
-        };
-      case 'draining':
-      case 'stopped':
-        return unavailable('The app is stopped.', STOPPED_RETRY_AFTER_S);
-      case 'crashed':
-        return unavailable('The app has crashed.', Math.max(1, (phase.retryAt - Date.now()) / 1000));
-    }
+    return admission(this.#phase, this.#coming);
   }
 
   /** Whether the process answers on the socket that runs none of the app's code. An endless loop in it shows. */
@@ -122,7 +95,7 @@ export class Fleet implements Backend {
    * @throws {Error} with the reason when it does not start
    */
   start(release: ReleaseRef): Promise<void> {
-    return this.#serially(async () => {
+    const started = this.#serially(async () => {
       if (this.#phase.name === 'running' && this.#live?.deployId === release.deployId) return;
       this.#live = release;
       this.#backoff.reset();
@@ -134,6 +107,13 @@ export class Fleet implements Backend {
         throw error;
       }
     });
+    const coming = started
+      .catch(() => {})
+      .then(() => {
+        if (this.#coming === coming) this.#coming = null;
+      });
+    this.#coming = coming;
+    return started;
   }
 
   /**
@@ -319,16 +299,6 @@ export class Fleet implements Backend {
   }
 }
 
-/** Lets requests in flight end, then ends the process: one that has had SIGTERM answers no new connection. */
-async function end(
-  { cell, upstream }: Phase & { name: 'running' },
-  log: (line: string) => void,
-): Promise<void> {
-  const { cut } = await upstream.drain(DRAIN_MS);
-  if (cut > 0) log(`${cut} requests did not end within ${DRAIN_MS / 1000} s and were cut`);
-  await cell.stop();
-}
-
 async function commitOrStop(cell: Cell, commit: () => void): Promise<void> {
   try {
     commit();
@@ -336,8 +306,4 @@ async function commitOrStop(cell: Cell, commit: () => void): Promise<void> {
     await cell.stop();
     throw error;
   }
-}
-
-function unavailable(detail: string, retryAfterS: number): Admission {
-  return { kind: 'refuse', status: 503, code: 'app_unavailable', detail, retryAfterS };
 }

@@ -29,7 +29,6 @@ export class D1Database extends DurableObject {
         }
         return pending.map(({ name }) => name);
       });
-      at = applied.join(', ');
       await this.ctx.storage.sync();
       return Response.json({ applied });
     } catch (error) {
@@ -39,8 +38,13 @@ export class D1Database extends DurableObject {
 }
 
 export default {
-  fetch(request, env) {
+  async fetch(request, env) {
     const database = decodeURIComponent(new URL(request.url).pathname.slice(1));
-    return env.DATABASE.get(env.DATABASE.idFromName(database)).fetch(request);
+    try {
+      return await env.DATABASE.get(env.DATABASE.idFromName(database)).fetch(request);
+    } catch (error) {
+      // A commit that fails, for a broken foreign key, fails the object and not the call that it comes after.
+      return Response.json({ failed: { at: 'the commit', message: error.message } });
+    }
   },
 };

@@ -1,0 +1,122 @@
+// A fleet with its state in a temporary directory, and requests through it as the gateway makes them.
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import type { TestContext } from 'node:test';
+import type { Release } from '../../bundler/release.ts';
+import type { ProcessState } from '../../handlers/host-types.ts';
+import { Fleet } from '../../runtime/fleets/fleet.ts';
+import { temporaryDirectory } from '../temporary.ts';
+import { makeRelease, workerd } from './release.ts';
+
+/** Longest wait for an event, in ms. */
+const DEADLINE_MS = 10_000;
+
+/** Counts in a Durable Object and in D1, and tells its version; `/loop` and `/slow` misbehave. */
+export const COUNTING = (version: number) => `
+import { DurableObject } from 'cloudflare:workers';
+export class Counter extends DurableObject {
+  async add() {
+    const n = ((await this.ctx.storage.get('n')) ?? 0) + 1;
+    await this.ctx.storage.put('n', n);
+    return n;
+  }
+}
+export default {
+  async fetch(request, env) {
+    const { pathname } = new URL(request.url);
+    if (pathname === '/version') return new Response('${version}');
+    if (pathname === '/loop') for (;;);
+    if (pathname === '/slow') await scheduler.wait(400);
+    await env.DB.prepare('INSERT INTO hits VALUES (${version})').run();
+    const rows = await env.DB.prepare('SELECT count(*) AS n FROM hits').first('n');
+    return Response.json({ version: ${version}, count: await env.COUNTER.getByName('one').add(), rows });
+  },
+};`;
+
+const STORAGE: Partial<Release> = {
+  classes: [{ className: 'Counter', storageId: 'counter', sql: true }],
+  durableObjects: [{ binding: 'COUNTER', className: 'Counter' }],
+};
+
+export interface Harness {
+  fleet: Fleet;
+  root: string;
+  states: [ProcessState, string | null][];
+  lines: string[];
+  /** A release of `COUNTING`, or of other code, with its D1 migrations. */
+  release: (
+    version: number,
+    options?: { code?: string; migrations?: Record<string, string> },
+  ) => Promise<{ deployId: string; directory: string }>;
+  ask: (path: string) => Promise<{ status: number; text: string }>;
+  /** Resolves when `condition` holds after some change of state. */
+  until: (condition: () => boolean) => Promise<void>;
+}
+
+export function harness(t: TestContext): Harness {
+  const root = temporaryDirectory(t);
+  const states: [ProcessState, string | null][] = [];
+  const lines: string[] = [];
+  const watchers = new Set<() => void>();
+  const fleet = new Fleet({
+    appId: 'app1',
+    directories: { run: `${root}/run`, data: `${root}/data` },
+    workerd,
+    onLine: (line) => lines.push(line),
+    onState: (state, lastError) => {
+      states.push([state, lastError]);
+      for (const watcher of watchers) watcher();
+    },
+  });
+  t.after(() => fleet.close());
+
+  const until = (condition: () => boolean) =>
+    new Promise<void>((resolve, reject) => {
+      const late = setTimeout(
+        () => reject(new Error(`still ${fleet.state}: ${fleet.lastError}`)),
+        DEADLINE_MS,
+      );
+      const check = () => {
+        if (!condition()) return;
+        clearTimeout(late);
+        watchers.delete(check);
+        resolve();
+      };
+      watchers.add(check);
+      check();
+    });
+
+  const release: Harness['release'] = (version, { code = COUNTING(version), migrations } = {}) => {
+    const files = migrations ?? { '1.sql': 'CREATE TABLE hits(version)' };
+    const list = Object.keys(files).map((name) => ({ name, path: `sql/${name}` }));
+    const databases = [{ binding: 'DB', storageId: 'main', migrations: list }];
+    const fields = code.includes('class Counter') ? { ...STORAGE, databases } : { databases };
+    const placed = Object.fromEntries(Object.entries(files).map(([name, sql]) => [`sql/${name}`, sql]));
+    return makeRelease(`${root}/release-${version}`, code, fields, placed);
+  };
+  return { fleet, root, states, lines, release, ask: (path) => ask(fleet, path), until };
+}
+
+/** As the gateway does: holds while told so, claims what it is given, reads the answer to its end. */
+async function ask(fleet: Fleet, path: string): Promise<{ status: number; text: string }> {
+  for (;;) {
+    const admission = fleet.admit();
+    if (admission.kind === 'refuse') return { status: admission.status, text: admission.detail };
+    if (admission.kind === 'hold') {
+      await admission.ready;
+      continue;
+    }
+    const ended = admission.upstream.begin();
+    try {
+      const { statusCode, body } = await admission.upstream.pool.request({ method: 'GET', path });
+      return { status: statusCode, text: await body.text() };
+    } finally {
+      ended();
+    }
+  }
+}
+
+/** Fails when a process `pid` is left. */
+export function assertGone(pid: number | null): void {
+  assert.ok(pid !== null && !existsSync(`/proc/${pid}/exe`), `process ${pid} lives on`);
+}

@@ -1,0 +1,119 @@
+import assert from 'node:assert/strict';
+import { existsSync, readdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import type { DatabaseMigration } from '../../bundler/release.ts';
+import { migrate } from '../../runtime/fleets/migrate.ts';
+import { temporaryDirectory } from '../temporary.ts';
+import { call, makeRelease, startRelease, workerd } from './release.ts';
+
+const QUERY = `export default { async fetch(request, env) {
+  try { return Response.json((await env.DB.prepare(await request.text()).all()).results); }
+  catch (error) { return new Response(error.message, { status: 500 }); }
+} }`;
+
+/** An app with one database whose migrations are `files`, name → SQL. */
+function app(t: TestContext) {
+  const root = temporaryDirectory(t);
+  const log: string[] = [];
+  let count = 0;
+  const release = (files: Record<string, string>, storageId = 'database1') => {
+    const migrations: DatabaseMigration[] = Object.keys(files).map((name) => ({ name, path: `sql/${name}` }));
+    const placed = Object.fromEntries(Object.entries(files).map(([name, sql]) => [`sql/${name}`, sql]));
+    const fields = { databases: [{ binding: 'DB', storageId, migrations }] };
+    return makeRelease(`${root}/r${++count}`, QUERY, fields, placed);
+  };
+  const apply = async (files: Record<string, string>, signal?: AbortSignal) => {
+    const { release: made, directory } = await release(files);
+    const dataDirectory = join(root, 'data');
+    const options = { workerd, release: made, directory, dataDirectory, runDirectory: `${root}/run` };
+    await migrate({ ...options, log: (line) => log.push(line), ...(signal ? { signal } : {}) });
+  };
+  const query = async (sql: string) => {
+    const { directory } = await release({});
+    const cell = await startRelease(root, directory);
+    const { text } = await call(cell.socketPath('http'), '/', { method: 'POST', body: sql });
+    await cell.stop();
+    return text;
+  };
+  return { root, log, apply, query };
+}
+
+test('pending migrations are applied in order and recorded as wrangler records them', async (t) => {
+  const { apply, query, log, root } = app(t);
+  const first = { '0001_a.sql': 'CREATE TABLE a(x);\nINSERT INTO a VALUES (1);\n-- end\n' };
+  const second = { ...first, '0002_b.sql': 'UPDATE a SET x = x + 1', '0003_c.sql': '-- nothing yet' };
+  await apply(first);
+  await apply(second);
+  assert.deepEqual(log, ['DB: applied 0001_a.sql', 'DB: applied 0002_b.sql', 'DB: applied 0003_c.sql']);
+  assert.equal(await query('SELECT x FROM a'), '[{"x":2}]');
+  const names = '[{"id":1,"name":"0001_a.sql"},{"id":2,"name":"0002_b.sql"},{"id":3,"name":"0003_c.sql"}]';
+  assert.equal(await query('SELECT id, name FROM d1_migrations WHERE applied_at IS NOT NULL'), names);
+  assert.deepEqual(
+    readdirSync(`${root}/run`).filter((name) => name === 'migrate'),
+    [],
+  );
+});
+
+test('what is known to be applied starts no process, and what is only forgotten is not applied twice', async (t) => {
+  const { apply, query, log, root } = app(t);
+  const files = { '1.sql': 'CREATE TABLE a(x); INSERT INTO a VALUES (1)' };
+  await apply(files);
+  rmSync(`${root}/run`, { recursive: true });
+  await apply(files);
+  assert.ok(!existsSync(`${root}/run`), 'no process was started');
+  rmSync(`${root}/data/migrations.json`);
+  await apply(files);
+  assert.deepEqual(log, ['DB: applied 1.sql']);
+  assert.equal(await query('SELECT count(*) AS n FROM a'), '[{"n":1}]');
+});
+
+test('a migration that fails undoes all of its run and says where, in SQLite’s words', async (t) => {
+  const { apply, query } = app(t);
+  await apply({ '1.sql': 'CREATE TABLE a(x)' });
+  const files = {
+    '1.sql': '',
+    '2.sql': 'INSERT INTO a VALUES (1); CREATE TABLE b(x);',
+    '3.sql': 'INSERT INTO a VALUES (2);\n\nINSERT INTO nope VALUES (1);\n',
+  };
+  const message = 'Error: migration of DB failed at 3.sql:3: no such table: nope: SQLITE_ERROR';
+  await assert.rejects(apply(files), new RegExp(`^${message}$`));
+  assert.equal(await query('SELECT count(*) AS n FROM a'), '[{"n":0}]');
+  assert.equal(await query('SELECT name FROM d1_migrations'), '[{"name":"1.sql"}]');
+  await apply({ ...files, '3.sql': 'INSERT INTO a VALUES (2)' });
+  assert.equal(await query('SELECT count(*) AS n FROM a'), '[{"n":2}]');
+});
+
+test('migrations may be longer than one statement may be, and hold triggers', async (t) => {
+  const { apply, query } = app(t);
+  const trigger = 'CREATE TRIGGER t AFTER INSERT ON a BEGIN UPDATE n SET n = n + 1; END;';
+  const rows = `INSERT INTO a VALUES ('${'x'.repeat(90)}');\n`.repeat(4_000);
+  await apply({
+    '1.sql': `CREATE TABLE a(x); CREATE TABLE n(n); INSERT INTO n VALUES (0);\n${trigger}\n${rows}`,
+  });
+  assert.equal(await query('SELECT n FROM n'), '[{"n":4000}]');
+});
+
+test('SQL that only a host could allow is refused', async (t) => {
+  const { apply } = app(t);
+  await assert.rejects(apply({ '1.sql': "ATTACH '/etc/passwd' AS x" }), /1\.sql:1: .*not authorized/);
+  await assert.rejects(apply({ '1.sql': 'BEGIN; CREATE TABLE a(x); COMMIT' }), /1\.sql:1: .*transaction/);
+});
+
+test('a broken promise between rows is found before the migrations count as applied', async (t) => {
+  const { apply, query } = app(t);
+  const tables = 'CREATE TABLE a(id INTEGER PRIMARY KEY); CREATE TABLE b(a REFERENCES a(id));';
+  const sql = `PRAGMA defer_foreign_keys = true; ${tables} INSERT INTO b VALUES (7);`;
+  await assert.rejects(apply({ '1.sql': sql }), /FOREIGN KEY constraint failed/);
+  assert.match(await query('SELECT * FROM b'), /no such table/);
+});
+
+test('a migration without an end is ended, and leaves the database as it was', async (t) => {
+  const { apply, query } = app(t);
+  await apply({ '1.sql': 'CREATE TABLE a(x)' });
+  const endless =
+    'WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) INSERT INTO a SELECT max(x) FROM n';
+  const files = { '1.sql': '', '2.sql': `INSERT INTO a VALUES (1); ${endless}` };
+  await assert.rejects(apply(files, AbortSignal.timeout(700)), /timeout|aborted/);
+  assert.equal(await query('SELECT count(*) AS n FROM a'), '[{"n":0}]');
+});
