@@ -1,0 +1,240 @@
+// What it takes to have an app: start and private memory of a Cellar cell, beside workerd run by hand on the same
+// config, a bare workerd, and Miniflare with the same bindings. In alternating rounds of one run.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
+import { startCell, workerdPath } from '../runtime/fleets/cell.ts';
+import { CELL_CONFIG } from '../runtime/fleets/cell-config.ts';
+import { call, makeRelease } from '../test/fleets/release.ts';
+
+const ROUNDS = 9;
+/** Longest wait for a first 200, in ms. */
+const READY_MS = 20_000;
+const DATE = '2026-10-01';
+const APP = `
+import { DurableObject } from 'cloudflare:workers';
+export class Visits extends DurableObject {
+  async add() {
+    const n = ((await this.ctx.storage.get('n')) ?? 0) + 1;
+    await this.ctx.storage.put('n', n);
+    return n;
+  }
+}
+export default { async fetch(request, env) {
+  await env.DB.exec('CREATE TABLE IF NOT EXISTS entries (id INTEGER PRIMARY KEY, text TEXT)');
+  await env.DB.prepare('INSERT INTO entries (text) VALUES (?)').bind(env.TITLE).run();
+  const { results } = await env.DB.prepare('SELECT text FROM entries').all();
+  await env.KV.put('last', results.at(-1).text);
+  return Response.json({ visits: await env.VISITS.getByName('all').add(), last: await env.KV.get('last'), results });
+} }`;
+const HELLO = `export default { fetch: () => new Response('hello') }`;
+
+/** One start: spawn to first 200 in ms, private memory after it in MB. */
+interface Start {
+  readyMs: number;
+  privateMb: number;
+}
+
+interface Subject {
+  name: string;
+  /** Starts in an empty directory, asks once, measures, stops. */
+  start: (scratch: string) => Promise<Start>;
+}
+
+/** Prints the medians of each, and the ratios that the design is held to. */
+export async function run(): Promise<void> {
+  const root = mkdtempSync(join(tmpdir(), 'cellar-bench-'));
+  try {
+    const { app, hello } = await writeReleases(root);
+    const subjects: Subject[] = [
+      { name: 'Cellar cell', start: (scratch) => cell(scratch, app) },
+      { name: 'workerd by hand', start: (scratch) => byHand(scratch, app, '/entries') },
+      { name: 'bare workerd', start: (scratch) => byHand(scratch, hello, '/') },
+      { name: 'Miniflare', start: (scratch) => miniflare(scratch, app) },
+    ];
+    const results = subjects.map((): Start[] => []);
+    for (let round = 0; round <= ROUNDS; round++) {
+      for (const [index, subject] of subjects.entries()) {
+        const scratch = mkdtempSync(join(root, 'round-'));
+        const start = await subject.start(scratch);
+        // The first round only warms the machine's caches.
+        if (round > 0) results[index]!.push(start);
+      }
+    }
+    report(subjects, results);
+  } finally {
+    rmSync(root, { recursive: true, force: true });
+  }
+}
+
+async function writeReleases(root: string): Promise<{ app: string; hello: string }> {
+  const app = join(root, 'app');
+  await makeRelease(
+    app,
+    APP,
+    {
+      vars: { TITLE: 'Guestbook' },
+      classes: [{ className: 'Visits', storageId: 'visits', sql: true }],
+      durableObjects: [{ binding: 'VISITS', className: 'Visits' }],
+      databases: [{ binding: 'DB', storageId: 'main', migrations: [] }],
+      namespaces: [{ binding: 'KV', storageId: 'main' }],
+      assets: {
+        directory: 'public',
+        binding: 'ASSETS',
+        notFoundHandling: 'none',
+        htmlHandling: 'auto-trailing-slash',
+        runWorkerFirst: false,
+      },
+    },
+    { 'public/index.html': '<h1>Guestbook</h1>' },
+  );
+  const hello = join(root, 'hello');
+  mkdirSync(hello);
+  writeFileSync(join(hello, 'app.js'), HELLO);
+  writeFileSync(
+    join(hello, CELL_CONFIG),
+    `using Workerd = import "/workerd/workerd.capnp";
+    const config :Workerd.Config = (
+      services = [(name = "app", worker = (modules = [(name = "app.js", esModule = embed "app.js")], compatibilityDate = "${DATE}"))],
+      sockets = [(name = "http", http = (), service = "app")]);`,
+  );
+  return { app, hello };
+}
+
+async function cell(scratch: string, directory: string): Promise<Start> {
+  const begun = performance.now();
+  const started = await startCell({
+    workerd: workerdPath(),
+    directory,
+    disks: { do: join(scratch, 'do'), kv: join(scratch, 'kv') },
+    runDirectory: scratch,
+    sockets: ['http', 'health'],
+    ownsStorage: true,
+    onLine: () => {},
+  });
+  const readyMs = await firstAnswer(started.socketPath('http'), '/entries', begun);
+  const privateMb = privateMemory(started.pid);
+  await started.stop();
+  return { readyMs, privateMb };
+}
+
+/** As `workerd serve` in a shell: nobody tells when it is ready, so it is asked until it answers. */
+async function byHand(scratch: string, directory: string, path: string): Promise<Start> {
+  const socket = join(scratch, 'http.sock');
+  const full = path !== '/';
+  const disks = full ? ['do', 'kv'].map((name) => join(scratch, name)) : [];
+  for (const disk of disks) mkdirSync(disk);
+  const more = full
+    ? ['-d', `do=${disks[0]}`, '-d', `kv=${disks[1]}`, '-s', `health=unix:${join(scratch, 'health.sock')}`]
+    : [];
+  const begun = performance.now();
+  const args = ['serve', CELL_CONFIG, '--experimental', '-s', `http=unix:${socket}`, ...more];
+  const child = spawn(workerdPath(), args, { cwd: directory, env: {}, stdio: 'ignore' });
+  const readyMs = await firstAnswer(socket, path, begun);
+  const privateMb = privateMemory(child.pid!);
+  await end(child);
+  return { readyMs, privateMb };
+}
+
+/** From its constructor on: loading Miniflare itself, half a second more, is not counted. */
+async function miniflare(scratch: string, directory: string): Promise<Start> {
+  const before = new Set(children());
+  const begun = performance.now();
+  const options = convertV4MiniflareOptions({
+    host: '127.0.0.1',
+    port: 0,
+    cf: false,
+    telemetry: { enabled: false },
+    resourcePersistencePath: scratch,
+    name: 'app',
+    modulesRoot: directory,
+    modules: [{ type: 'ESModule', path: join(directory, 'app.js') }],
+    compatibilityDate: DATE,
+    bindings: { TITLE: 'Guestbook' },
+    d1Databases: { DB: 'main' },
+    kvNamespaces: { KV: 'main' },
+    durableObjects: { VISITS: { className: 'Visits', useSQLite: true } },
+    assets: {
+      directory: join(directory, 'public'),
+      binding: 'ASSETS',
+      routerConfig: { has_user_worker: true },
+    },
+  });
+  const instance = new Miniflare(options);
+  const url = new URL('/entries', await instance.ready);
+  const response = await fetch(url);
+  if (response.status !== 200)
+    throw new Error(`Miniflare answered ${response.status}: ${await response.text()}`);
+  await response.arrayBuffer();
+  const readyMs = performance.now() - begun;
+  const own = children().filter((pid) => !before.has(pid));
+  const privateMb = own.reduce((sum, pid) => sum + privateMemory(pid), 0);
+  await instance.dispose();
+  return { readyMs, privateMb };
+}
+
+async function firstAnswer(socket: string, path: string, begun: number): Promise<number> {
+  for (;;) {
+    const answer = await call(socket, path).catch(() => null);
+    const elapsed = performance.now() - begun;
+    if (answer?.status === 200) return elapsed;
+    if (answer !== null) throw new Error(`${path} answered ${answer.status}: ${answer.text}`);
+    if (elapsed > READY_MS) throw new Error(`${path} gave no answer within ${READY_MS / 1000} s`);
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  const exited = once(child, 'exit');
+  child.kill('SIGKILL');
+  await exited;
+}
+
+/** This process's children. */
+function children(): number[] {
+  const threads = readdirSync('/proc/self/task');
+  const lists = threads.map((thread) => readFileSync(`/proc/self/task/${thread}/children`, 'utf8'));
+  return lists.join(' ').split(/\s+/).filter(Boolean).map(Number);
+}
+
+/** What would be free without this process, in MB: RSS would count the program file that all of them share. */
+function privateMemory(pid: number): number {
+  const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
+  const kilobytes = [...rollup.matchAll(/^Private_\w+:\s+(\d+) kB$/gm)].map(([, size]) => Number(size));
+  return kilobytes.reduce((sum, size) => sum + size, 0) / 1024;
+}
+
+function report(subjects: Subject[], results: Start[][]): void {
+  const medians = results.map((starts) => ({
+    readyMs: median(starts.map(({ readyMs }) => readyMs)),
+    privateMb: median(starts.map(({ privateMb }) => privateMb)),
+  }));
+  console.log(
+    `D1 + KV + Durable Object + assets + vars, empty storage, medians of ${ROUNDS} alternating rounds`,
+  );
+  console.log(`${''.padEnd(18)}spawn to first 200   private memory`);
+  for (const [index, { name }] of subjects.entries()) {
+    const { readyMs, privateMb } = medians[index]!;
+    console.log(
+      `${name.padEnd(18)}${readyMs.toFixed(0).padStart(15)} ms${privateMb.toFixed(1).padStart(14)} MB`,
+    );
+  }
+  const [own, hand, , mini] = medians as [Start, Start, Start, Start];
+  line('start, cell / by hand', own.readyMs / hand.readyMs, 1.25);
+  line('start, cell / Miniflare', own.readyMs / mini.readyMs, 0.25);
+  line('memory, cell / by hand', own.privateMb / hand.privateMb, 1.15);
+  console.log(`${'memory, cell / Miniflare'.padEnd(26)}${(own.privateMb / mini.privateMb).toFixed(2)}`);
+}
+
+function line(name: string, ratio: number, target: number): void {
+  const verdict = ratio <= target ? 'met' : 'missed';
+  console.log(`${name.padEnd(26)}${ratio.toFixed(2)}   target ≤ ${target}: ${verdict}`);
+}
+
+function median(values: number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)]!;
+}
