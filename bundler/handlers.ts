@@ -1,20 +1,26 @@
-// Bundles the control plane's Worker.
+// The control plane's Worker as one module.
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 
-/** The handlers as one ES module. */
+const ENTRY = fileURLToPath(new URL('../handlers/index.ts', import.meta.url));
+
+/**
+ * Bundles `handlers/index.ts` with what it imports, with the flags that workerd uses for a Wrangler project.
+ * @returns an ES module: the fetch handler and the Durable Object class
+ * @throws {Error} esbuild's, with file and line
+ */
 export async function bundleHandlers(): Promise<string> {
-  const result = await build({
-    entryPoints: [fileURLToPath(new URL('../handlers/index.ts', import.meta.url))],
+  const { outputFiles } = await build({
+    entryPoints: [ENTRY],
     bundle: true,
     write: false,
     format: 'esm',
     platform: 'browser',
     target: 'es2024',
     conditions: ['workerd', 'worker', 'browser'],
-    external: ['cloudflare:*', 'node:*', 'workerd:*'],
-    legalComments: 'none',
+    external: ['node:*', 'cloudflare:*', 'workerd:*'],
+    loader: { '.sql': 'text' },
     logLevel: 'silent',
   });
-  return result.outputFiles[0]!.text;
+  return outputFiles[0]!.text;
 }

@@ -1,0 +1,101 @@
+// REST, built from the contract.
+import { type IRequest, Router } from 'itty-router';
+import * as z from 'zod';
+import { readJson } from './body.ts';
+import type { Context } from './context.ts';
+import { operations } from './contract/index.ts';
+import { type Operation, pathNames } from './contract/operation.ts';
+import { invoke } from './invoke.ts';
+import { Problem } from './problem.ts';
+import { invalidInput } from './validate.ts';
+
+type Arguments = [request: Request, context: Context];
+type Input = Record<string, unknown>;
+
+const router = Router<IRequest, Arguments>();
+const declared: readonly Operation[] = operations;
+for (const operation of declared) {
+  if (operation.path === null) continue;
+  const method = operation.method.toLowerCase() as 'get' | 'post' | 'patch' | 'delete';
+  router[method](operation.path, async ({ params }, request, context) => {
+    const input = { ...(await inputOf(operation, request)), ...decodeParams(params) };
+    return answer(operation, await invoke(operation, context, input));
+  });
+}
+
+/** Answers a REST request. A `HEAD` is answered as its `GET`, without the body. */
+export async function api(request: Request, context: Context): Promise<Response> {
+  const method = request.method === 'HEAD' ? 'GET' : request.method;
+  const response: Response | undefined = await router.fetch({ method, url: request.url }, request, context);
+  if (response === undefined) throw new Problem('route_not_found', routeDetail(request));
+  return request.method === 'HEAD' ? new Response(null, response) : response;
+}
+
+async function inputOf(operation: Operation, request: Request): Promise<Input> {
+  const names = pathNames(operation.path!);
+  const reads = operation.method === 'GET' || operation.method === 'DELETE';
+  const input = reads ? queryInput(operation, new URL(request.url)) : await bodyInput(operation, request);
+  const doubled = names.filter((name) => Object.hasOwn(input, name));
+  if (doubled.length > 0) {
+    throw invalidInput(doubled.map((path) => ({ path, message: 'is named by the path, not here' })));
+  }
+  return input;
+}
+
+async function bodyInput(operation: Operation, request: Request): Promise<Input> {
+  const [unexpected] = new URL(request.url).searchParams.keys();
+  if (unexpected !== undefined) {
+    throw invalidInput([
+      { path: unexpected, message: 'unknown field: this route takes its input as a JSON body' },
+    ]);
+  }
+  const body = (await readJson(request, operation.bodyLimit)) ?? {};
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
+    throw invalidInput([{ path: '', message: 'must be a JSON object' }]);
+  }
+  return body as Input;
+}
+
+function queryInput(operation: Operation, url: URL): Input {
+  const input: Input = Object.create(null);
+  for (const [name, text] of url.searchParams) {
+    if (name in input) throw invalidInput([{ path: name, message: 'is given twice' }]);
+    input[name] = coerce(operation.input.shape[name], text);
+  }
+  return { ...input };
+}
+
+/** A query has only texts: where the schema wants a number or a truth value, makes one of what looks like it. */
+function coerce(schema: z.core.$ZodType | undefined, text: string): unknown {
+  let inner = schema;
+  while (inner instanceof z.ZodOptional || inner instanceof z.ZodDefault || inner instanceof z.ZodNullable) {
+    inner = inner.def.innerType;
+  }
+  if (inner instanceof z.ZodNumber && /^-?\d{1,15}(\.\d{1,9})?$/.test(text)) return Number(text);
+  if (inner instanceof z.ZodBoolean && (text === 'true' || text === 'false')) return text === 'true';
+  return text;
+}
+
+function decodeParams(params: Record<string, string | undefined>): Input {
+  const entries = Object.entries(params).map(([name, text = '']) => {
+    try {
+      return [name, decodeURIComponent(text)];
+    } catch {
+      throw invalidInput([{ path: name, message: 'has a broken percent escape' }]);
+    }
+  });
+  return Object.fromEntries(entries);
+}
+
+function answer(operation: Operation, output: unknown): Response {
+  if (operation.status === 204) return new Response(null, { status: 204 });
+  return Response.json(output, { status: operation.status, headers: { 'cache-control': 'no-store' } });
+}
+
+/** Names the methods that the path does take, if any. */
+function routeDetail(request: Request): string {
+  const { pathname } = new URL(request.url);
+  const methods = router.routes.filter(([, pattern]) => pattern.test(pathname)).map(([method]) => method);
+  const taken = methods.length > 0 ? ` This path takes ${[...new Set(methods)].join(', ')}.` : '';
+  return `There is no route ${request.method} ${pathname}.${taken}`;
+}

@@ -1,0 +1,100 @@
+// Reading JSON bodies from strangers.
+import { Problem } from './problem.ts';
+
+/** Largest body when an operation states no other size, in bytes. */
+export const BODY_LIMIT_BYTES = 1024 * 1024;
+/** Deepest nesting taken. Deeper ones only come from those who want a parser to fail. */
+const DEPTH_LIMIT = 64;
+
+/**
+ * Reads a body as JSON.
+ * @returns undefined for an empty body
+ * @throws {Problem} 413 over `limitBytes`, 415 for another type, 400 when it is not JSON in UTF-8
+ */
+export async function readJson(request: Request, limitBytes = BODY_LIMIT_BYTES): Promise<unknown> {
+  const text = await readText(request, limitBytes);
+  return text === '' ? undefined : parseJson(text);
+}
+
+/** Reads a body that says it is JSON, unparsed. Throws as `readJson` does. */
+export async function readText(request: Request, limitBytes = BODY_LIMIT_BYTES): Promise<string> {
+  const bytes = await readBytes(request, limitBytes);
+  if (bytes.length === 0) return '';
+  requireJsonType(request.headers);
+  return decode(bytes);
+}
+
+/** @throws {Problem} `body_too_large` as soon as it is known */
+async function readBytes(request: Request, limitBytes: number): Promise<Uint8Array> {
+  const tooLarge = () => new Problem('body_too_large', `A body may have ${limitBytes} bytes here.`);
+  if (Number(request.headers.get('content-length') ?? 0) > limitBytes) throw tooLarge();
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of request.body ?? []) {
+    size += chunk.length;
+    if (size > limitBytes) throw tooLarge();
+    chunks.push(chunk);
+  }
+  const whole = new Uint8Array(size);
+  let at = 0;
+  for (const chunk of chunks) {
+    whole.set(chunk, at);
+    at += chunk.length;
+  }
+  return whole;
+}
+
+function requireJsonType(headers: Headers): void {
+  const encoding = headers.get('content-encoding');
+  if (encoding !== null && encoding !== 'identity') {
+    throw new Problem('unsupported_media_type', `Bodies are taken as they are, not in ${encoding}.`);
+  }
+  const type = headers.get('content-type') ?? '';
+  const [, subtype, parameters = ''] = /^\s*application\/([\w.+-]+)\s*(;.*)?$/i.exec(type) ?? [];
+  const charset = /charset\s*=\s*"?([\w-]+)/i.exec(parameters)?.[1] ?? 'utf-8';
+  if (
+    subtype === undefined ||
+    !/^(json|json-rpc|[\w.-]+\+json)$/i.test(subtype) ||
+    !/^utf-?8$/i.test(charset)
+  ) {
+    throw new Problem('unsupported_media_type', 'Bodies are taken as application/json in UTF-8.');
+  }
+}
+
+function decode(bytes: Uint8Array): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: false }).decode(bytes);
+  } catch {
+    throw new Problem('malformed_json', 'The body is not valid UTF-8.');
+  }
+}
+
+/** @throws {Problem} `malformed_json`, saying where */
+export function parseJson(text: string): unknown {
+  const deep = depthExceededAt(text);
+  if (deep >= 0) {
+    throw new Problem('malformed_json', `Nested deeper than ${DEPTH_LIMIT} levels at position ${deep}.`);
+  }
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new Problem('malformed_json', `The body is not JSON: ${(error as Error).message}`);
+  }
+}
+
+/** The position of the bracket that is one too deep, or -1. Brackets in strings do not count. */
+function depthExceededAt(text: string): number {
+  let depth = 0;
+  let inString = false;
+  for (let at = 0; at < text.length; at++) {
+    const character = text[at];
+    if (inString) {
+      if (character === '\\') at++;
+      else if (character === '"') inString = false;
+    } else if (character === '"') inString = true;
+    else if (character === '{' || character === '[') {
+      if (++depth > DEPTH_LIMIT) return at;
+    } else if (character === '}' || character === ']') depth--;
+  }
+  return -1;
+}

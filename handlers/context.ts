@@ -1,0 +1,26 @@
+// What an operation's implementation works with.
+import type { AppObject } from './app-object.ts';
+import type { Env } from './env.ts';
+import { HostClient } from './host.ts';
+
+export interface Context {
+  env: Env;
+  db: D1Database;
+  host: HostClient;
+  requestId: string;
+  /** Time of the request, ISO 8601 with milliseconds. */
+  at: string;
+  /** The object of one app. */
+  app: (id: string) => DurableObjectStub<AppObject>;
+}
+
+export function createContext(env: Env, requestId: string): Context {
+  return {
+    env,
+    db: env.DB,
+    host: new HostClient(env),
+    requestId,
+    at: new Date().toISOString(),
+    app: (id) => env.APP.getByName(id),
+  };
+}

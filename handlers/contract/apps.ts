@@ -1,0 +1,104 @@
+// Apps.
+import * as z from 'zod';
+import { id, listOf, nothing, page, reference, time } from './fields.ts';
+import { operation } from './operation.ts';
+import { slugFault } from './slug.ts';
+
+const slug = z.string().superRefine((value, context) => {
+  const fault = slugFault(value);
+  if (fault !== null) context.addIssue({ code: 'custom', message: fault });
+});
+
+export const desiredState = z.enum(['running', 'stopped']);
+
+/** Derived; the first that holds, see `statusOf` in the services. */
+export const appStatus = z.enum([
+  'created',
+  'deploying',
+  'starting',
+  'running',
+  'sleeping',
+  'stopped',
+  'crashed',
+]);
+
+export const App = z.strictObject({
+  id,
+  slug: z.string(),
+  /** An account's id. */
+  owner: id,
+  desired_state: desiredState,
+  status: appStatus,
+  asleep_since: time.nullable(),
+  woke_at: time.nullable(),
+  url: z.string(),
+  git_url: z.string(),
+  live_deploy_id: id.nullable(),
+  deployed_at: time.nullable(),
+  last_error: z.string().nullable(),
+  created_at: time,
+});
+export type App = z.output<typeof App>;
+
+export const apps = [
+  operation({
+    name: 'apps.list',
+    summary: 'Lists apps, newest first',
+    method: 'GET',
+    path: '/v1/apps',
+    input: z.strictObject({ owner: reference.optional(), ...page }),
+    output: listOf(App),
+    status: 200,
+    errors: [],
+  }),
+  operation({
+    name: 'apps.create',
+    summary: 'Makes an app with its empty repository',
+    method: 'POST',
+    path: '/v1/apps',
+    input: z.strictObject({ slug, owner: reference.optional() }),
+    output: App,
+    status: 201,
+    errors: ['quota_exceeded', 'account_not_found', 'slug_taken', 'host_unavailable'],
+  }),
+  operation({
+    name: 'apps.get',
+    summary: 'Reads one app',
+    method: 'GET',
+    path: '/v1/apps/:id',
+    input: z.strictObject({ id: reference }),
+    output: App,
+    status: 200,
+    errors: ['app_not_found'],
+  }),
+  operation({
+    name: 'apps.get_by_slug',
+    summary: 'Reads one app by its slug',
+    method: 'GET',
+    path: null,
+    input: z.strictObject({ slug: reference }),
+    output: App,
+    status: 200,
+    errors: ['app_not_found'],
+  }),
+  operation({
+    name: 'apps.update',
+    summary: 'Starts or stops an app; starting wakes a sleeping one',
+    method: 'PATCH',
+    path: '/v1/apps/:id',
+    input: z.strictObject({ id: reference, desired_state: desiredState }),
+    output: App,
+    status: 200,
+    errors: ['app_not_found', 'transition_conflict', 'host_unavailable'],
+  }),
+  operation({
+    name: 'apps.delete',
+    summary: 'Deletes an app; its data goes to the trash for 7 days',
+    method: 'DELETE',
+    path: '/v1/apps/:id',
+    input: z.strictObject({ id: reference }),
+    output: nothing,
+    status: 204,
+    errors: ['app_not_found', 'transition_conflict'],
+  }),
+] as const;

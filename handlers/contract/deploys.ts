@@ -1,0 +1,70 @@
+// Deploys, and where to push to for one.
+import * as z from 'zod';
+import { id, listOf, page, reference, time } from './fields.ts';
+import { operation } from './operation.ts';
+
+export const deployStatus = z.enum(['queued', 'building', 'live', 'failed', 'superseded']);
+
+export const Deploy = z.strictObject({
+  id,
+  app_id: id,
+  sha: z.string(),
+  ref: z.string(),
+  message: z.string(),
+  author: z.string(),
+  trigger: z.enum(['push', 'rollback', 'commit']),
+  status: deployStatus,
+  steps: z.array(
+    z.strictObject({
+      name: z.enum(['checkout', 'install', 'build', 'bundle', 'release', 'start']),
+      status: z.enum(['running', 'done', 'failed', 'skipped']),
+      duration_ms: z.number().nullable(),
+    }),
+  ),
+  error: z.string().nullable(),
+  started_at: time.nullable(),
+  finished_at: time.nullable(),
+});
+export type Deploy = z.output<typeof Deploy>;
+
+export const deploys = [
+  operation({
+    name: 'deploys.list',
+    summary: "Lists an app's deploys, newest first",
+    method: 'GET',
+    path: '/v1/apps/:id/deploys',
+    input: z.strictObject({ id: reference, status: deployStatus.optional(), ...page }),
+    output: listOf(Deploy),
+    status: 200,
+    errors: ['app_not_found'],
+  }),
+  operation({
+    name: 'deploys.log',
+    summary: 'Reads the log of a deploy, as far as it has come',
+    method: 'GET',
+    path: '/v1/apps/:id/deploys/:deploy_id/log',
+    input: z.strictObject({ id: reference, deploy_id: reference }),
+    output: z.strictObject({ deploy_id: id, status: deployStatus, log: z.string() }),
+    status: 200,
+    errors: ['app_not_found', 'deploy_not_found', 'host_unavailable'],
+  }),
+] as const;
+
+export const git = [
+  operation({
+    name: 'git.remote',
+    summary: 'Says where to push to',
+    method: 'POST',
+    path: '/v1/apps/:id/git-remote',
+    input: z.strictObject({ id: reference }),
+    output: z.strictObject({
+      url: z.string(),
+      /** The same with `<API_KEY>` where a profile API key belongs. */
+      url_with_key: z.string(),
+      username: z.literal('git'),
+      branch: z.literal('main'),
+    }),
+    status: 200,
+    errors: ['app_not_found'],
+  }),
+] as const;

@@ -1,0 +1,67 @@
+// Every error code that Cellar answers with, by any of its doors: the API, the RPC, git, and the gateway.
+// Pure values: the host imports them too.
+
+/** What the caller did, and can mend. */
+const callerErrors = {
+  bad_request: { status: 400, meaning: 'The request is not valid HTTP.' },
+  invalid_input: { status: 400, meaning: 'A field is missing, unknown or wrong; `errors` names each.' },
+  malformed_json: { status: 400, meaning: 'The body is not JSON; `detail` says where.' },
+  unauthorized: { status: 401, meaning: 'The bearer token or API key is missing or wrong.' },
+  forbidden: { status: 403, meaning: 'The key is right, but its account lacks the role for this.' },
+  quota_exceeded: { status: 403, meaning: 'One more would be over a quota.' },
+  route_not_found: { status: 404, meaning: 'There is no such route.' },
+  unknown_host: { status: 404, meaning: 'No app answers at this host.' },
+  app_not_found: { status: 404, meaning: 'There is no such app.' },
+  deploy_not_found: { status: 404, meaning: 'The app has no such deploy.' },
+  account_not_found: { status: 404, meaning: 'There is no such account.' },
+  key_not_found: { status: 404, meaning: 'There is no such API key.' },
+  collaborator_not_found: { status: 404, meaning: 'The account is no collaborator of the app.' },
+  env_not_found: { status: 404, meaning: 'The app has no such variable.' },
+  domain_not_found: { status: 404, meaning: 'The app has no such domain.' },
+  user_not_found: { status: 404, meaning: 'The app has not identified such a user.' },
+  error_not_found: { status: 404, meaning: 'The app has no such grouped error.' },
+  storage_not_found: { status: 404, meaning: 'The app has no such database, class, bucket or object.' },
+  path_not_found: { status: 404, meaning: 'The repository has no such path.' },
+  method_not_allowed: { status: 405, meaning: 'The gateway does not relay this method.' },
+  request_timeout: { status: 408, meaning: 'The request did not arrive in time.' },
+  slug_taken: { status: 409, meaning: 'Another app has this slug.' },
+  domain_taken: { status: 409, meaning: 'This hostname is attached already.' },
+  email_taken: { status: 409, meaning: 'Another account has this address.' },
+  account_in_use: { status: 409, meaning: 'The account still owns apps.' },
+  account_protected: { status: 409, meaning: 'The first account cannot be deleted.' },
+  insight_not_numeric: { status: 409, meaning: 'Only a number can be incremented.' },
+  transition_conflict: { status: 409, meaning: 'Another transition of the app is under way or came first.' },
+  stale_generation: { status: 409, meaning: 'The host knows a newer state of the app.' },
+  idempotency_in_progress: { status: 409, meaning: 'The first request with this key is still running.' },
+  body_too_large: { status: 413, meaning: 'The body is over the stated size.' },
+  unsupported_media_type: { status: 415, meaning: 'The body is not of a type that is taken here.' },
+  expectation_failed: { status: 417, meaning: 'The only expectation understood is 100-continue.' },
+  idempotency_mismatch: { status: 422, meaning: 'This key was used before with another request.' },
+  rate_limited: { status: 429, meaning: 'Too many requests; `Retry-After` says when to come again.' },
+  headers_too_large: { status: 431, meaning: 'The head of the request is too large.' },
+} as const;
+
+/** What went wrong on this side. */
+const systemErrors = {
+  internal_error: { status: 500, meaning: 'Something failed that should not; the log has the request id.' },
+  not_implemented: { status: 501, meaning: 'Declared, and not there yet.' },
+  unknown_transfer_encoding: { status: 501, meaning: 'The only transfer coding understood is chunked.' },
+  bad_gateway: { status: 502, meaning: 'The app broke off its answer.' },
+  host_unavailable: { status: 503, meaning: 'The host did not answer in time.' },
+  app_unavailable: { status: 503, meaning: 'The app is stopped, crashed, or did not start.' },
+  unsupported_http_version: { status: 505, meaning: 'HTTP/1.0 and HTTP/1.1 are understood here.' },
+} as const;
+
+/** Error codes by name, with the HTTP status of each and what it means. */
+export const errorCodes = { ...callerErrors, ...systemErrors } as const;
+export type ErrorCode = keyof typeof errorCodes;
+
+/** A problem as it is sent (RFC 9457). `errors` is there when the input was wrong. */
+export interface ProblemBody {
+  type: 'about:blank';
+  title: string;
+  status: number;
+  detail: string;
+  code: ErrorCode;
+  errors?: { path: string; message: string }[];
+}

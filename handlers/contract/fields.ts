@@ -1,0 +1,36 @@
+// Schemas that several resources share.
+import * as z from 'zod';
+
+/** An id in a request. An ill-formed one is an unknown one: 404, not 400. */
+export const reference = z.string().min(1).max(200);
+/** An id as Cellar makes them. */
+export const id = z.string().regex(/^[0-9a-z]{16}$/);
+/** ISO 8601, UTC, with milliseconds. */
+export const time = z.iso.datetime({ precision: 3 });
+
+/** The input of every list, besides its filters. */
+export const page = {
+  limit: z.int().min(1).max(200).default(50),
+  cursor: z.string().min(1).max(400).optional(),
+};
+
+/** The answer of every list. `next_cursor` is null on the last page. */
+export function listOf<Item extends z.ZodType>(item: Item) {
+  return z.strictObject({ items: z.array(item), next_cursor: z.string().nullable() });
+}
+
+/** What a deleting operation answers: nothing in REST, `null` in RPC. */
+export const nothing = z.null();
+
+/** A text that fits in a line or a few: no control characters but tab and line feed, and not only blanks. */
+export function text(max: number) {
+  return (
+    z
+      .string()
+      .min(1)
+      .max(max)
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
+      .regex(/^[^\u0000-\u0008\u000b-\u001f\u007f]*$/, 'must not have control characters')
+      .regex(/\S/, 'must not be blank')
+  );
+}

@@ -1,0 +1,21 @@
+// The contract: every operation. Nothing else lists routes or methods.
+import type * as z from 'zod';
+import { apps } from './apps.ts';
+import { deploys, git } from './deploys.ts';
+import type { Operation } from './operation.ts';
+
+export const operations = [...apps, ...deploys, ...git] as const;
+
+type Declared = (typeof operations)[number];
+export type OperationName = Declared['name'];
+/** The declaration of an operation, by name. */
+export type Named<Name extends OperationName> = Extract<Declared, { name: Name }>;
+/** What a caller may send: defaults may be left out. */
+export type Params<Name extends OperationName> = z.input<Named<Name>['input']>;
+/** What an operation answers. */
+export type Result<Name extends OperationName> = z.output<Named<Name>['output']>;
+
+/** Operations by RPC name. */
+export const operationsByName: ReadonlyMap<string, Operation> = new Map(
+  operations.map((operation) => [operation.name, operation]),
+);

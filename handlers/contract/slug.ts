@@ -1,0 +1,30 @@
+// What an app may be called. Pure values: the host imports them too.
+
+/** Slugs that would be mistaken for a part of Cellar itself. */
+export const reservedSlugs: readonly string[] = [
+  'api',
+  'app',
+  'git',
+  'www',
+  'control',
+  'admin',
+  'cellar',
+  'edge',
+  'static',
+  'assets',
+  'mail',
+  'ns1',
+  'ns2',
+];
+
+/** A DNS label of 3 to 40 characters, lower case. `xn--` and its like are left to those who issue them. */
+export const slugPattern = /^(?!..--)[a-z0-9](?:[a-z0-9-]{1,38})[a-z0-9]$/;
+
+/** Why `slug` cannot be one, or null when it can. */
+export function slugFault(slug: string): string | null {
+  if (!slugPattern.test(slug)) {
+    return 'must have 3 to 40 lower-case letters, digits and hyphens, beginning and ending with a letter or digit';
+  }
+  if (reservedSlugs.includes(slug)) return `${slug} is reserved`;
+  return null;
+}

@@ -1,0 +1,137 @@
+// The HOST capability as a typed client. Every call carries the secret and has a deadline.
+
+import type { Access, Role } from '../sqlite/control/access.ts';
+import type { Env } from './env.ts';
+import type { ObservedApp, WantedApp } from './host-types.ts';
+import { Problem } from './problem.ts';
+
+const CALL_DEADLINE_MS = 10_000;
+/** Reaching a wanted state may mean a drain and a start. */
+const APPLY_DEADLINE_MS = 50_000;
+/** A whole push or clone. What stalls is ended much earlier by the host. */
+const GIT_DEADLINE_MS = 3_600_000;
+/** Longest text taken from the host, in characters. */
+const LOG_LIMIT = 8 * 1024 * 1024;
+
+/** The host refused a state because it knows a newer one. */
+export class StaleGeneration extends Error {}
+
+/** What the host has. */
+export interface HostInventory {
+  outbox: string;
+  highest_generation: number;
+  items: ObservedApp[];
+}
+
+/** Talks to the host. Methods throw a `Problem` `host_unavailable` when it cannot be reached in time. */
+export class HostClient {
+  readonly #env: Env;
+
+  constructor(env: Env) {
+    this.#env = env;
+  }
+
+  /**
+   * Sends the whole wanted state of an app; answers when it is reached or has failed.
+   * @throws {StaleGeneration}
+   */
+  async apply(wanted: WantedApp): Promise<ObservedApp> {
+    const response = await this.#call('PUT', `/apps/${wanted.id}`, {
+      body: wanted,
+      deadlineMs: APPLY_DEADLINE_MS,
+    });
+    return response.json();
+  }
+
+  /**
+   * Ends an app and moves its data to the trash.
+   * @throws {StaleGeneration}
+   */
+  async delete(id: string, generation: number): Promise<void> {
+    await this.#call('DELETE', `/apps/${id}?generation=${generation}`, { deadlineMs: APPLY_DEADLINE_MS });
+  }
+
+  async inventory(): Promise<HostInventory> {
+    return (await this.#call('GET', '/apps')).json();
+  }
+
+  /** The log of a deploy so far; null when the host has none. */
+  async deployLog(appId: string, deployId: string): Promise<string | null> {
+    const response = await this.#call('GET', `/apps/${appId}/deploys/${deployId}/log`, { missing: true });
+    return response.status === 404 ? null : (await response.text()).slice(0, LOG_LIMIT);
+  }
+
+  /** The host's own figures. */
+  async stats(): Promise<Record<string, unknown>> {
+    return (await this.#call('GET', '/stats')).json();
+  }
+
+  /** Asks the outside control UI, through the host, what a key may do: its status and body as they came. */
+  async askControlUi(question: { slug: string; key: string; need: Role }): Promise<Response> {
+    return this.#send('POST', '/ui/git-auth', JSON.stringify(question), CALL_DEADLINE_MS, {
+      'content-type': 'application/json',
+    });
+  }
+
+  /** Passes a git request on; neither body is read here. */
+  async git(
+    request: Request,
+    to: { appId: string; service: string; search: string; slug: string; role: NonNullable<Access['role']> },
+  ): Promise<Response> {
+    const headers: Record<string, string> = { 'x-cellar-role': to.role, 'x-cellar-slug': to.slug };
+    for (const name of ['content-type', 'content-encoding', 'git-protocol', 'accept']) {
+      const value = request.headers.get(name);
+      if (value !== null) headers[name] = value;
+    }
+    const path = `/git/${to.appId}/${to.service}${to.search}`;
+    return this.#send(request.method, path, request.body, GIT_DEADLINE_MS, headers);
+  }
+
+  async #call(
+    method: string,
+    path: string,
+    options: { body?: unknown; deadlineMs?: number; missing?: boolean } = {},
+  ): Promise<Response> {
+    const body = options.body === undefined ? null : JSON.stringify(options.body);
+    const response = await this.#send(method, path, body, options.deadlineMs ?? CALL_DEADLINE_MS, {
+      'content-type': 'application/json',
+    });
+    if (response.ok || (options.missing && response.status === 404)) return response;
+    const text = (await response.text()).slice(0, 1000);
+    if (response.status === 409 && codeOf(text) === 'stale_generation') throw new StaleGeneration(text);
+    console.error(`the host answered ${method} ${path} with ${response.status}: ${text}`);
+    throw new Problem(
+      'host_unavailable',
+      `The host could not carry this out (it answered ${response.status}).`,
+    );
+  }
+
+  async #send(
+    method: string,
+    path: string,
+    body: BodyInit | null,
+    deadlineMs: number,
+    headers: Record<string, string>,
+  ): Promise<Response> {
+    try {
+      return await this.#env.HOST.fetch(`http://host${path}`, {
+        method,
+        body,
+        headers: { ...headers, authorization: `Bearer ${this.#env.HOST_SECRET}` },
+        signal: AbortSignal.timeout(deadlineMs),
+        redirect: 'manual',
+      });
+    } catch (error) {
+      console.error(`the host did not answer ${method} ${path}: ${(error as Error).message}`);
+      throw new Problem('host_unavailable');
+    }
+  }
+}
+
+function codeOf(text: string): unknown {
+  try {
+    return (JSON.parse(text) as { code?: unknown }).code;
+  } catch {
+    return undefined;
+  }
+}

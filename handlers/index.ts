@@ -1,0 +1,73 @@
+// The control plane's entry: which handler answers a request.
+import { migrate } from '../sqlite/control/migrations.ts';
+import { api } from './api.ts';
+import { requireToken } from './auth.ts';
+import { type Context, createContext } from './context.ts';
+import { edge } from './edge.ts';
+import type { Env } from './env.ts';
+import { git, gitChallenge, gitHostPath } from './git.ts';
+import { internal } from './internal.ts';
+import { page } from './page.ts';
+import { asProblem, type Problem, problemResponse } from './problem.ts';
+import { rpc } from './rpc.ts';
+
+export { AppObject } from './app-object.ts';
+
+/** Whether this isolate has seen the newest schema. */
+let migrated = false;
+
+export default {
+  async fetch(request: Request, env: Env): Promise<Response> {
+    const requestId = requestIdOf(request.headers);
+    const response = await answer(request, createContext(env, requestId));
+    const sent = new Response(response.body, response);
+    sent.headers.set('x-request-id', requestId);
+    return sent;
+  },
+} satisfies ExportedHandler<Env>;
+
+async function answer(received: Request, context: Context): Promise<Response> {
+  const url = new URL(received.url);
+  const onGitHost = url.hostname === `git.${context.env.BASE_DOMAIN}`;
+  if (onGitHost) url.pathname = gitHostPath(url.pathname);
+  const request = onGitHost ? new Request(url, received) : received;
+  const challenge = url.pathname.startsWith('/v1/git/') ? gitChallenge : bearerChallenge;
+  try {
+    return await route(request, url, context);
+  } catch (error) {
+    const problem = asProblem(error, context.requestId);
+    return problemResponse(problem, challenge(problem));
+  }
+}
+
+async function route(request: Request, url: URL, context: Context): Promise<Response> {
+  const { pathname } = url;
+  if (isForPeople(request, url, context.env)) return page(context.env, pathname === '/' ? 200 : 404);
+  if (!migrated) {
+    await migrate(context.db);
+    migrated = true;
+  }
+  if (pathname.startsWith('/v1/git/')) return git(request, context);
+  if (pathname.startsWith('/v1/edge/')) return edge(request, context);
+  if (pathname.startsWith('/internal/')) return internal(request, context);
+  await requireToken(request, context.env);
+  if (pathname === '/rpc' && request.method === 'POST') return rpc(request, context);
+  return api(request, context);
+}
+
+/** At the base domain a browser gets a page. Programs get the API there too: on this machine it is `localhost`. */
+function isForPeople(request: Request, url: URL, env: Env): boolean {
+  if (url.hostname !== env.BASE_DOMAIN || (request.method !== 'GET' && request.method !== 'HEAD'))
+    return false;
+  return url.pathname === '/' || (request.headers.get('accept') ?? '').includes('text/html');
+}
+
+function bearerChallenge(problem: Problem): Record<string, string> {
+  return problem.code === 'unauthorized' ? { 'www-authenticate': 'Bearer realm="cellar"' } : {};
+}
+
+/** The gateway's id for the request, or a new one when it is missing or could break a log line. */
+function requestIdOf(headers: Headers): string {
+  const given = headers.get('x-request-id') ?? '';
+  return /^[\w.:-]{1,128}$/.test(given) ? given : crypto.randomUUID();
+}

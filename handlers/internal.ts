@@ -1,0 +1,59 @@
+// What the host tells and asks. Unknown to everyone without the secret.
+import * as z from 'zod';
+import { ensureFirstAccount } from '../sqlite/control/accounts.ts';
+import { applyHostEvents } from '../sqlite/control/host-events.ts';
+import { requireToken } from './auth.ts';
+import { readJson } from './body.ts';
+import type { Context } from './context.ts';
+import { newId } from './contract/id.ts';
+import { grant } from './git.ts';
+import type { HostEvents } from './host-types.ts';
+import { Problem } from './problem.ts';
+import { reconcile } from './reconcile.ts';
+import { hashOf, sameSecret } from './secrets.ts';
+import { validate } from './validate.ts';
+
+/** A hundred deploy rows, their messages included. */
+const BODY_LIMIT_BYTES = 16 * 1024 * 1024;
+
+const bootInput = z.strictObject({ api_key: z.string().min(16) });
+const gitAuthInput = z.strictObject({
+  slug: z.string(),
+  key: z.string(),
+  need: z.enum(['view', 'push']),
+});
+
+/** Answers `/internal/*`. */
+export async function internal(request: Request, context: Context): Promise<Response> {
+  const { pathname } = new URL(request.url);
+  const route = `${request.method} ${pathname}`;
+  // The one route that an outside control UI has too: it has the token, as there.
+  if (route === 'POST /internal/git-auth') return gitAuth(request, context);
+  const secret = request.headers.get('x-cellar-secret') ?? '';
+  if (!(await sameSecret(secret, context.env.HOST_SECRET))) throw new Problem('route_not_found');
+  if (route === 'POST /internal/host-events') return hostEvents(request, context);
+  if (route === 'POST /internal/boot') return boot(request, context);
+  if (route === 'POST /internal/reconcile') return Response.json(await reconcile(context));
+  throw new Problem('route_not_found');
+}
+
+async function hostEvents(request: Request, context: Context): Promise<Response> {
+  // Written by the host of the same release: its types are the check.
+  const facts = (await readJson(request, BODY_LIMIT_BYTES)) as HostEvents;
+  return Response.json({ applied: await applyHostEvents(context.db, facts) });
+}
+
+/** Makes the first account, and stores its key, when they are not there yet. */
+async function boot(request: Request, { db, at }: Context): Promise<Response> {
+  const { api_key } = validate(bootInput, await readJson(request));
+  const key = { id: newId(), name: 'first start', hash: await hashOf(api_key) };
+  await ensureFirstAccount(db, { id: newId(), name: 'owner', at }, key);
+  return new Response(null, { status: 204 });
+}
+
+async function gitAuth(request: Request, { env, db }: Context): Promise<Response> {
+  await requireToken(request, env);
+  const { slug, key, need } = validate(gitAuthInput, await readJson(request));
+  const { user_id, role } = await grant(db, slug, key, need);
+  return Response.json({ user_id, role });
+}

@@ -1,0 +1,26 @@
+// One thing at a time.
+import { Problem } from './problem.ts';
+
+/** Transitions of one app that may wait for the one under way. */
+const WAITING_LIMIT = 16;
+
+/** Runs tasks one after another, in the order they came. */
+export class Lock {
+  #last: Promise<unknown> = Promise.resolve();
+  #waiting = 0;
+
+  /** @throws {Problem} `transition_conflict` when too many wait already */
+  async run<Value>(task: () => Promise<Value>): Promise<Value> {
+    if (this.#waiting > WAITING_LIMIT) {
+      throw new Problem('transition_conflict', 'Too many transitions of this app wait already.');
+    }
+    this.#waiting++;
+    const result = this.#last.then(task, task);
+    this.#last = result.catch(() => {});
+    try {
+      return await result;
+    } finally {
+      this.#waiting--;
+    }
+  }
+}

@@ -1,0 +1,95 @@
+// Apps.
+import { type AppRow, findApp, findAppBySlug, listApps } from '../../sqlite/control/apps.ts';
+import type { Outcome } from '../app-object.ts';
+import type { Context } from '../context.ts';
+import type { App } from '../contract/apps.ts';
+import { newId } from '../contract/id.ts';
+import { decodeCursor, encodeCursor } from '../cursor.ts';
+import type { Env } from '../env.ts';
+import { Problem } from '../problem.ts';
+import type { Service } from './types.ts';
+
+const list: Service<'apps.list'> = async ({ db, env }, { owner, limit, cursor }) => {
+  const [before = null] = decodeCursor(cursor, 1) ?? [];
+  const { rows, next } = await listApps(db, { owner: owner ?? null, before, limit });
+  return { items: rows.map((row) => toApp(row, env)), next_cursor: encodeCursor(next) };
+};
+
+const create: Service<'apps.create'> = async (context, { slug, owner }) => {
+  const id = newId();
+  const quota = Number(context.env.RUNNER_MAX_APPS_PER_USER);
+  const row = await context.app(id).create({ id, slug, owner: owner ?? null, quota, at: context.at });
+  return toApp(unwrap(row), context.env);
+};
+
+const get: Service<'apps.get'> = async (context, { id }) => toApp(await requireApp(context, id), context.env);
+
+const getBySlug: Service<'apps.get_by_slug'> = async ({ db, env }, { slug }) => {
+  const row = await findAppBySlug(db, slug);
+  if (row === null) throw new Problem('app_not_found', `There is no app ${slug}.`);
+  return toApp(row, env);
+};
+
+const update: Service<'apps.update'> = async (context, { id, desired_state }) => {
+  const row = await context.app(id).setDesiredState(id, desired_state, context.at);
+  return toApp(unwrap(row), context.env);
+};
+
+const remove: Service<'apps.delete'> = async (context, { id }) =>
+  unwrap(await context.app(id).delete(id, context.at));
+
+export const appServices = {
+  'apps.list': list,
+  'apps.create': create,
+  'apps.get': get,
+  'apps.get_by_slug': getBySlug,
+  'apps.update': update,
+  'apps.delete': remove,
+};
+
+/** @throws {Problem} `app_not_found` */
+export async function requireApp({ db }: Context, id: string): Promise<AppRow> {
+  const row = await findApp(db, id);
+  if (row === null) throw new Problem('app_not_found');
+  return row;
+}
+
+/** What an app's object answered. @throws {Problem} its refusal */
+export function unwrap<Value>(outcome: Outcome<Value>): Value {
+  if (outcome.ok) return outcome.value;
+  throw new Problem(outcome.code, outcome.detail);
+}
+
+function toApp(row: AppRow, env: Env): App {
+  return {
+    id: row.id,
+    slug: row.slug,
+    owner: row.owner_id,
+    desired_state: row.desired_state,
+    status: statusOf(row),
+    asleep_since: row.asleep_since,
+    woke_at: row.woke_at,
+    url: env.PUBLIC_APP_URL.replace('{slug}', row.slug),
+    git_url: gitUrl(row, env),
+    live_deploy_id: row.live_deploy_id,
+    deployed_at: row.deployed_at,
+    last_error: row.last_error,
+    created_at: row.created_at,
+  };
+}
+
+/** Where an app's repository is, without credentials. */
+export function gitUrl({ slug }: AppRow, env: Env): string {
+  return `${env.PUBLIC_GIT_URL}/${slug}`;
+}
+
+/** The first that holds, in this order. A hibernated release (`idle`) serves: the next request starts it. */
+function statusOf(row: AppRow): App['status'] {
+  if (row.desired_state === 'stopped') return 'stopped';
+  if (row.asleep_since !== null) return 'sleeping';
+  if (row.process_state === 'crashed') return 'crashed';
+  if (row.live_deploy_id !== null) {
+    return row.process_state === 'running' || row.process_state === 'idle' ? 'running' : 'starting';
+  }
+  return row.deploying === 1 ? 'deploying' : 'created';
+}

@@ -1,0 +1,54 @@
+// Rows of `deploys`: the host's, copied.
+import type { DeployStatus, DeployTrigger } from '../../handlers/host-types.ts';
+import { readOfApp } from './apps.ts';
+import { type Page, pageOf } from './page.ts';
+
+/** One deploy. `steps` is JSON. */
+export interface DeployRow {
+  id: string;
+  app_id: string;
+  sha: string;
+  ref: string;
+  message: string;
+  author: string;
+  trigger: DeployTrigger;
+  status: DeployStatus;
+  steps: string;
+  error: string | null;
+  created_at: string;
+  started_at: string | null;
+  finished_at: string | null;
+}
+
+/**
+ * Deploys of an app, newest first.
+ * @param filter.before `created_at` and id to go on from
+ * @returns null for an unknown app
+ */
+export async function listDeploys(
+  db: D1Database,
+  appId: string,
+  filter: { status: DeployStatus | null; before: [string, string] | null; limit: number },
+): Promise<Page<DeployRow> | null> {
+  const [at, id] = filter.before ?? [null, null];
+  const statement = db
+    .prepare(
+      `SELECT * FROM deploys
+       WHERE app_id = ?1 AND (?2 IS NULL OR status = ?2) AND (?3 IS NULL OR (created_at, id) < (?3, ?4))
+       ORDER BY created_at DESC, id DESC LIMIT ?5`,
+    )
+    .bind(appId, filter.status, at, id, filter.limit + 1);
+  const rows = await readOfApp<DeployRow>(db, appId, statement);
+  return rows && pageOf(rows, filter.limit, (row) => [row.created_at, row.id]);
+}
+
+/** @returns null for an unknown app, undefined for an unknown deploy of it */
+export async function findDeploy(
+  db: D1Database,
+  appId: string,
+  deployId: string,
+): Promise<DeployRow | null | undefined> {
+  const statement = db.prepare('SELECT * FROM deploys WHERE id = ? AND app_id = ?').bind(deployId, appId);
+  const rows = await readOfApp<DeployRow>(db, appId, statement);
+  return rows === null ? null : rows[0];
+}

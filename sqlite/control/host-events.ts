@@ -1,0 +1,65 @@
+// Facts of the host, applied once each.
+import type { DeployFact, HostEvent, HostEvents } from '../../handlers/host-types.ts';
+import { OBSERVE, observation } from './transitions.ts';
+
+/**
+ * Applies facts in one transaction with the watermark of their outbox. What was applied before is left alone.
+ * Facts about unknown apps are dropped: the app was deleted meanwhile.
+ * @returns the highest `seq` that is applied now
+ */
+export async function applyHostEvents(db: D1Database, { outbox, events }: HostEvents): Promise<number> {
+  const last = events.reduce((seq, event) => Math.max(seq, event.seq), 0);
+  const mark = db
+    .prepare(
+      `INSERT INTO outboxes (outbox, applied_seq) VALUES (?1, ?2)
+       ON CONFLICT (outbox) DO UPDATE SET applied_seq = max(applied_seq, excluded.applied_seq)
+       RETURNING applied_seq`,
+    )
+    .bind(outbox, last);
+  const results = await db.batch<{ applied_seq: number }>([
+    ...events.map((event) => statementOf(db, outbox, event)),
+    mark,
+  ]);
+  return results.at(-1)!.results[0]!.applied_seq;
+}
+
+function statementOf(db: D1Database, outbox: string, event: HostEvent): D1PreparedStatement {
+  if (event.type === 'deploy') return upsertDeploy(db, outbox, event.seq, event.deploy);
+  return db
+    .prepare(`${OBSERVE} AND observed_generation <= ?2 AND ${isNew('?7', '?8')}`)
+    .bind(...observation(event.app), outbox, event.seq);
+}
+
+function upsertDeploy(db: D1Database, outbox: string, seq: number, deploy: DeployFact): D1PreparedStatement {
+  return db
+    .prepare(
+      `INSERT INTO deploys (id, app_id, sha, ref, message, author, trigger, status, steps, error, created_at,
+         started_at, finished_at)
+       SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13
+       WHERE EXISTS (SELECT 1 FROM apps WHERE id = ?2) AND ${isNew('?14', '?15')}
+       ON CONFLICT (id) DO UPDATE SET status = excluded.status, steps = excluded.steps, error = excluded.error,
+         message = excluded.message, author = excluded.author, sha = excluded.sha,
+         started_at = excluded.started_at, finished_at = excluded.finished_at`,
+    )
+    .bind(
+      deploy.id,
+      deploy.app_id,
+      deploy.sha,
+      deploy.ref,
+      deploy.message,
+      deploy.author,
+      deploy.trigger,
+      deploy.status,
+      JSON.stringify(deploy.steps),
+      deploy.error,
+      deploy.created_at,
+      deploy.started_at,
+      deploy.finished_at,
+      outbox,
+      seq,
+    );
+}
+
+function isNew(outbox: string, seq: string): string {
+  return `coalesce((SELECT applied_seq FROM outboxes WHERE outbox = ${outbox}), 0) < ${seq}`;
+}

@@ -1,0 +1,44 @@
+// Brings the D1 database to the newest schema.
+import control from './migrations/0001_control.sql';
+
+/** In order, by file name as Wrangler records it. A statement ends with `;` at the end of a line. */
+const migrations: { name: string; sql: string }[] = [{ name: '0001_control.sql', sql: control }];
+
+/** Applies what is missing: each migration in one transaction with the row that records it. */
+export async function migrate(db: D1Database): Promise<void> {
+  let applied = await appliedMigrations(db);
+  for (const { name, sql } of migrations) {
+    if (applied.has(name)) continue;
+    const statements = statementsOf(sql).map((statement) => db.prepare(statement));
+    const record = db.prepare('INSERT INTO d1_migrations (name) VALUES (?)').bind(name);
+    try {
+      await db.batch([...statements, record]);
+    } catch (error) {
+      // Two first requests may come at once: the second one's batch fails whole, and finds the work done.
+      applied = await appliedMigrations(db);
+      if (!applied.has(name)) throw error;
+    }
+  }
+}
+
+async function appliedMigrations(db: D1Database): Promise<Set<string>> {
+  const [, recorded] = await db.batch<{ name: string }>([
+    db.prepare(
+      `CREATE TABLE IF NOT EXISTS d1_migrations (
+         id INTEGER PRIMARY KEY AUTOINCREMENT,
+         name TEXT UNIQUE,
+         applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL
+       )`,
+    ),
+    db.prepare('SELECT name FROM d1_migrations'),
+  ]);
+  return new Set(recorded!.results.map((row) => row.name));
+}
+
+function statementsOf(sql: string): string[] {
+  return sql
+    .replace(/^--.*$/gm, '')
+    .split(/;\s*$/m)
+    .map((statement) => statement.trim())
+    .filter((statement) => statement !== '');
+}

@@ -1,0 +1,5 @@
+// The bundler copies SQL files as text.
+declare module '*.sql' {
+  const sql: string;
+  export default sql;
+}
