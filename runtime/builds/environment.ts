@@ -67,9 +67,7 @@ export async function buildEnvironment(
     HOME: home,
     TMPDIR: temporary,
     CI: 'true',
-    // The registry comes from the configuration of the user who runs the host, whose home a build does not see.
-    // Only its address: a token in that file is not for the code of apps.
-    npm_config_registry: await npmRegistry(),
+    ...(await registrySettings()),
     npm_config_cache: join(cache, 'npm'),
     npm_config_update_notifier: 'false',
     npm_config_audit: 'false',
@@ -91,18 +89,27 @@ function searchPath(): string[] {
   return [...new Set([dirname(process.execPath), ...SYSTEM_PATHS, ...(npm ? [dirname(npm)] : [])])];
 }
 
-let registry: Promise<string> | undefined;
+let settings: Promise<Record<string, string>> | undefined;
 
-function npmRegistry(): Promise<string> {
-  registry ??= execute('npm', ['config', 'get', 'registry'], {
+/**
+ * How npm reaches its registry, from the configuration of the user who runs the host, whose home a build does not
+ * see. Only the address and the certificates: a token in that file is not for the code of apps.
+ */
+function registrySettings(): Promise<Record<string, string>> {
+  settings ??= execute('npm', ['config', 'get', 'registry', 'cafile'], {
     cwd: tmpdir(),
     timeout: 30_000,
     env: { ...process.env, PATH: [...searchPath(), process.env.PATH].join(delimiter) },
   }).then(
-    ({ stdout }) => stdout.trim(),
-    () => 'https://registry.npmjs.org/',
+    ({ stdout }) =>
+      Object.fromEntries(
+        [...stdout.matchAll(/^(registry|cafile)=(.+)$/gm)].flatMap(([, name, value]) =>
+          value === 'null' ? [] : [[`npm_config_${name}`, value!]],
+        ),
+      ),
+    () => ({}),
   );
-  return registry;
+  return settings;
 }
 
 function isExecutable(path: string): boolean {

@@ -5,8 +5,13 @@ import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { Agent, fetch, type RequestInit, type Response, WebSocket } from 'undici';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+/** Names below `localhost` are this machine, as browsers and curl have it; not every resolver agrees. */
+const LOCALHOST = new Agent({
+  connect: { lookup: (_name, _options, found) => found(null, [{ address: '127.0.0.1', family: 4 }]) },
+});
 const START_DEADLINE_MS = 60_000;
 
 /** What a finished command printed. */
@@ -52,8 +57,9 @@ export class Cellar {
     const child = spawn(join(ROOT, 'node_modules/.bin/node'), ['runtime/main.ts'], {
       cwd: ROOT,
       env: {
-        PATH: process.env.PATH ?? '',
-        HOME: process.env.HOME ?? '/',
+        ...Object.fromEntries(
+          Object.entries(process.env).filter(([name]) => !/^(RUNNER|SERVICE)_/.test(name)),
+        ),
         RUNNER_DATA_DIR: this.data,
         RUNNER_PORT: this.api === '' ? '0' : new URL(this.api).port,
         RUNNER_EDGE_PORT: String(this.edgePort),
@@ -138,9 +144,25 @@ export class Cellar {
     return body.id;
   }
 
-  /** The URL of an app's path, by its host name. */
-  url(slug: string, path = '/'): string {
-    return `http://${slug}.localhost:${this.edgePort}${path}`;
+  /** Asks an app for a path, by its host name at the edge. */
+  async get(
+    slug: string,
+    path = '/',
+    init: RequestInit = {},
+  ): Promise<{ status: number; text: string; headers: Response['headers'] }> {
+    const response = await this.open(slug, path, init);
+    return { status: response.status, text: await response.text(), headers: response.headers };
+  }
+
+  /** Like `get`, with the body still to be read. */
+  open(slug: string, path = '/', init: RequestInit = {}): Promise<Response> {
+    const url = `http://${slug}.localhost:${this.edgePort}${path}`;
+    return fetch(url, { signal: AbortSignal.timeout(15_000), ...init, dispatcher: LOCALHOST });
+  }
+
+  /** Opens a WebSocket to an app. */
+  webSocket(slug: string, path: string): WebSocket {
+    return new WebSocket(`ws://${slug}.localhost:${this.edgePort}${path}`, { dispatcher: LOCALHOST });
   }
 
   /** The remote of an app, with the first account's key. */

@@ -1,22 +1,32 @@
 // What a new user does first: create an app, push to it, see it answer, push again.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Cellar } from './cellar.ts';
+import { eventually } from './processes.ts';
 
 const cellar = new Cellar();
 before(() => cellar.start());
 after(() => cellar[Symbol.asyncDispose]());
 
-const get = async (url: string, init: RequestInit = {}) => {
-  const response = await fetch(url, { signal: AbortSignal.timeout(15_000), ...init });
-  return { status: response.status, text: await response.text(), headers: response.headers };
-};
+/** Enters a chat room. `next` resolves with the first message, old or new, that matches. */
+async function enter(room: string) {
+  const socket = cellar.webSocket('chat', `/rooms/${room}/socket`);
+  const messages: string[] = [];
+  socket.addEventListener('message', ({ data }) => messages.push(String(data)));
+  await once(socket, 'open', { signal: AbortSignal.timeout(10_000) });
+  const next = async (pattern: RegExp) => {
+    await eventually(() => messages.some((message) => pattern.test(message)), `a message like ${pattern}`);
+    return messages.find((message) => pattern.test(message))!;
+  };
+  return { socket, next };
+}
 
 test('a pushed Worker answers, its push shows each step, and a second push changes the answer', async () => {
   const id = await cellar.create('hello');
-  assert.equal((await get(cellar.url('hello'))).status, 404);
+  assert.equal((await cellar.get('hello')).status, 404);
   const work = await cellar.checkout('hello');
   const first = await cellar.push(work, 'hello');
   assert.equal(first.code, 0, first.stderr);
@@ -24,7 +34,7 @@ test('a pushed Worker answers, its push shows each step, and a second push chang
     assert.match(first.stderr, new RegExp(`remote: ▸ ${step}:`), step);
   }
   assert.match(first.stderr, new RegExp(`remote: http://hello.localhost:${cellar.edgePort}`));
-  const answer = await get(cellar.url('hello'));
+  const answer = await cellar.get('hello');
   assert.equal(answer.status, 200);
   assert.ok(answer.headers.get('x-request-id'));
 
@@ -36,13 +46,13 @@ test('a pushed Worker answers, its push shows each step, and a second push chang
   assert.equal(deploys[0].id, app.live_deploy_id);
   assert.equal(deploys[0].message, 'first');
   const log = await cellar.call('GET', `/v1/apps/${id}/deploys/${deploys[0].id}/log`);
-  assert.match(log.body, /▸ bundle:/);
+  assert.match(log.body.log, /▸ bundle:/);
 
   writeFileSync(join(work, 'index.js'), "export default { fetch: () => new Response('changed') };\n");
   await cellar.commit(work, 'second');
   const second = await cellar.push(work, 'hello');
   assert.equal(second.code, 0, second.stderr);
-  assert.equal((await get(cellar.url('hello'))).text, 'changed');
+  assert.equal((await cellar.get('hello')).text, 'changed');
 });
 
 test('a Worker that does not bundle, or throws when it loads, fails with file and line; the old one serves on', async () => {
@@ -58,14 +68,14 @@ test('a Worker that does not bundle, or throws when it loads, fails with file an
   const syntax = await cellar.push(work, 'broken');
   assert.match(syntax.stderr, /index\.js:1:\d+/);
   assert.match(syntax.stderr, /deploy failed/);
-  assert.equal((await get(cellar.url('broken'))).text, 'good');
+  assert.equal((await cellar.get('broken')).text, 'good');
 
   writeFileSync(entry, "\nthrow new Error('no cake');\nexport default {};\n");
   await cellar.commit(work, 'throws');
   const throws = await cellar.push(work, 'broken');
   assert.match(throws.stderr, /no cake/);
   assert.match(throws.stderr, /:\d+:\d+/);
-  assert.equal((await get(cellar.url('broken'))).text, 'good');
+  assert.equal((await cellar.get('broken')).text, 'good');
 
   const { items } = (await cellar.call('GET', `/v1/apps/${id}/deploys`)).body;
   assert.deepEqual(
@@ -82,7 +92,7 @@ test('the guestbook keeps its entries in D1 across deploys and a failed migratio
   const pushed = await cellar.push(work, 'guestbook');
   assert.equal(pushed.code, 0, pushed.stderr);
   const post = (body: unknown) =>
-    get(cellar.url('guestbook', '/entries'), {
+    cellar.get('guestbook', '/entries', {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify(body),
@@ -90,7 +100,7 @@ test('the guestbook keeps its entries in D1 across deploys and a failed migratio
   assert.equal((await post({ name: 'Ada', message: 'Hello there' })).status, 201);
   await cellar.commit(work, 'again');
   await cellar.push(work, 'guestbook');
-  assert.match((await get(cellar.url('guestbook', '/entries'))).text, /Hello there/);
+  assert.match((await cellar.get('guestbook', '/entries')).text, /Hello there/);
 
   writeFileSync(
     join(work, 'migrations/0099_bad.sql'),
@@ -99,13 +109,23 @@ test('the guestbook keeps its entries in D1 across deploys and a failed migratio
   await cellar.commit(work, 'bad migration');
   const bad = await cellar.push(work, 'guestbook');
   assert.match(bad.stderr, /0099_bad\.sql.*nowhere/s);
-  assert.match((await get(cellar.url('guestbook', '/entries'))).text, /Hello there/);
+  assert.match((await cellar.get('guestbook', '/entries')).text, /Hello there/);
 });
 
 test('the chat room carries messages between WebSockets and keeps them over a deploy', async () => {
   await cellar.create('chat');
   const work = await cellar.checkout('chat');
   assert.equal((await cellar.push(work, 'chat')).code, 0);
+  const ada = await enter('lobby');
+  const bob = await enter('lobby');
+  ada.socket.send('Hello Bob');
+  assert.match(await bob.next(/Hello Bob/), /Hello Bob/);
+  const closed = once(bob.socket, 'close');
+  await cellar.commit(work, 'again');
+  assert.equal((await cellar.push(work, 'chat')).code, 0);
+  assert.equal(((await closed) as [{ code: number }])[0].code, 1012);
+  const eve = await enter('lobby');
+  assert.match(await eve.next(/Hello Bob/), /Hello Bob/);
 });
 
 test('a static site serves its files and its own 404 page', async () => {
@@ -113,10 +133,10 @@ test('a static site serves its files and its own 404 page', async () => {
   const work = await cellar.checkout('site');
   const pushed = await cellar.push(work, 'site');
   assert.equal(pushed.code, 0, pushed.stderr);
-  const index = await get(cellar.url('site'));
+  const index = await cellar.get('site');
   assert.equal(index.status, 200);
   assert.match(index.headers.get('content-type')!, /text\/html/);
-  assert.equal((await get(cellar.url('site', '/nowhere'))).status, 404);
+  assert.equal((await cellar.get('site', '/nowhere')).status, 404);
 });
 
 test('a single-page app is built, serves its page at any path, and its Worker answers below /api', async () => {
@@ -125,6 +145,6 @@ test('a single-page app is built, serves its page at any path, and its Worker an
   const pushed = await cellar.push(work, 'spa');
   assert.equal(pushed.code, 0, pushed.stderr);
   assert.match(pushed.stderr, /remote: ▸ build:/);
-  assert.match((await get(cellar.url('spa', '/some/route'))).text, /<script[^>]+src=/);
-  assert.match((await get(cellar.url('spa', '/api/time'))).headers.get('content-type')!, /json/);
+  assert.match((await cellar.get('spa', '/some/route')).text, /<script[^>]+src=/);
+  assert.match((await cellar.get('spa', '/api/time')).headers.get('content-type')!, /json/);
 });

@@ -48,8 +48,6 @@ tag = "v1"
 new_sqlite_classes = ["Counter"]
 `;
 
-const text = async (url: string) => (await fetch(url, { signal: AbortSignal.timeout(15_000) })).text();
-
 async function withCounter(): Promise<{ cellar: Cellar; id: string }> {
   const cellar = await new Cellar().start();
   const id = await cellar.create('counter');
@@ -62,13 +60,20 @@ async function withCounter(): Promise<{ cellar: Cellar; id: string }> {
   return { cellar, id };
 }
 
+/** What the counter says, or nothing while it says nothing. */
+const answer = (cellar: Cellar) =>
+  cellar.get('counter').then(
+    ({ text }) => text,
+    () => '',
+  );
+
 const cellsOf = (cellar: Cellar) =>
   processes().filter(({ command }) => command.some((word) => word.includes(`${cellar.data}/run/`)));
 
 test('SIGKILL of the host leaves no process, and the next start serves what was acknowledged', async () => {
   const { cellar, id } = await withCounter();
   await using _ = cellar;
-  assert.equal(await text(cellar.url('counter')), '1');
+  assert.equal((await cellar.get('counter')).text, '1');
   const left = descendants(cellar.pid);
   assert.ok(left.length >= 2, 'an app and the control plane run');
   await cellar.stop('SIGKILL');
@@ -76,7 +81,7 @@ test('SIGKILL of the host leaves no process, and the next start serves what was 
   await eventually(() => !processes().some(({ pid }) => pids.has(pid)), 'every child of the host has gone');
 
   await cellar.start();
-  assert.equal(await text(cellar.url('counter')), '2');
+  assert.equal((await cellar.get('counter')).text, '2');
   assert.equal((await cellar.call('GET', `/v1/apps/${id}`)).body.status, 'running');
 });
 
@@ -85,10 +90,7 @@ test('after a restart apps answer before the control plane does', async () => {
   await using _ = cellar;
   await cellar.stop();
   const starting = cellar.start();
-  await eventually(
-    async () => (await text(cellar.url('counter')).catch(() => '')) === '1',
-    'the app answers',
-  );
+  await eventually(async () => (await answer(cellar)) === '1', 'the app answers');
   const ready = await fetch(`${cellar.api}/ready`);
   assert.equal(ready.status, 503, 'the control plane is not up yet');
   assert.deepEqual(((await ready.json()) as { failing: string[] }).failing, ['control plane']);
@@ -103,9 +105,9 @@ test('killing the control plane fails no request to an app, and it comes back', 
   process.kill(control.pid, 'SIGKILL');
   let answered = 0;
   await eventually(async () => {
-    const response = await fetch(cellar.url('counter'));
-    assert.equal(response.status, 200);
-    answered = Number(await response.text());
+    const { status, text } = await cellar.get('counter');
+    assert.equal(status, 200);
+    answered = Number(text);
     return (await cellar.call('GET', '/v1/apps').catch(() => ({ status: 0 }))).status === 200;
   }, 'the API answers again');
   assert.ok(answered > 0);
@@ -114,7 +116,7 @@ test('killing the control plane fails no request to an app, and it comes back', 
 test('a SIGTERM lets requests in flight finish, also with a second one', async () => {
   const { cellar } = await withCounter();
   await using _ = cellar;
-  const response = await fetch(cellar.url('counter', '/slow'));
+  const response = await cellar.open('counter', '/slow');
   const reader = response.body!.getReader();
   assert.match(new TextDecoder().decode((await reader.read()).value), /begun/);
   const { pid } = cellar;
@@ -143,30 +145,27 @@ test('a second host on the same data directory refuses to start and names the fi
 test('an app that crashes is started again', async () => {
   const { cellar } = await withCounter();
   await using _ = cellar;
-  assert.equal(await text(cellar.url('counter')), '1');
+  assert.equal((await cellar.get('counter')).text, '1');
   const [cell] = cellsOf(cellar);
   process.kill(cell!.pid, 'SIGKILL');
   await eventually(() => !processes().some(({ pid }) => pid === cell!.pid), 'the process has gone');
-  await eventually(
-    async () => (await text(cellar.url('counter')).catch(() => '')) === '2',
-    'it answers again',
-  );
+  await eventually(async () => (await answer(cellar)) === '2', 'it answers again');
 });
 
 test('stopping an app ends its process, and starting it serves the same data', async () => {
   const { cellar, id } = await withCounter();
   await using _ = cellar;
-  assert.equal(await text(cellar.url('counter')), '1');
+  assert.equal((await cellar.get('counter')).text, '1');
   const stopped = await cellar.call('PATCH', `/v1/apps/${id}`, { desired_state: 'stopped' });
   assert.equal(stopped.status, 200);
   assert.equal(stopped.body.status, 'stopped');
   assert.deepEqual(cellsOf(cellar), []);
-  assert.equal((await fetch(cellar.url('counter'))).status, 503);
+  assert.equal((await cellar.get('counter')).status, 503);
   assert.equal(
     (await cellar.call('PATCH', `/v1/apps/${id}`, { desired_state: 'running' })).body.status,
     'running',
   );
-  assert.equal(await text(cellar.url('counter')), '2');
+  assert.equal((await cellar.get('counter')).text, '2');
 });
 
 test('deleting an app ends its process, frees its slug and moves its data to the trash', async () => {
@@ -174,7 +173,7 @@ test('deleting an app ends its process, frees its slug and moves its data to the
   await using _ = cellar;
   assert.equal((await cellar.call('DELETE', `/v1/apps/${id}`)).status, 204);
   assert.deepEqual(cellsOf(cellar), []);
-  assert.equal((await fetch(cellar.url('counter'))).status, 404);
+  assert.equal((await cellar.get('counter')).status, 404);
   const [trashed] = readdirSync(join(cellar.data, 'trash'));
   assert.deepEqual(readdirSync(join(cellar.data, 'trash', trashed!)).sort(), [
     'data',
