@@ -42,7 +42,7 @@ async function services(release: Release, directory: string): Promise<CapnpValue
     { name: 'do', disk: { writable: true } },
     { name: 'kv', disk: { writable: true } },
     { name: 'health', disk: { path: '.' } },
-    // Without this service workerd would give Workers the whole network, the host's own included.
+    // workerd's own default, stated because the host's safety hangs on it: never a private or local address.
     { name: 'internet', network: { allow: ['public'], tlsOptions: { trustBrowserCas: true } } },
   ];
   if (worker !== null) list.push({ name: 'app', worker: appWorker(release, worker) });

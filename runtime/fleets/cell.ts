@@ -185,7 +185,7 @@ function spawnWorkerd({ workerd, directory, disks, runDirectory, sockets }: Cell
 let setpriv: string[] | undefined;
 
 /** The words before a command that make the kernel end it with this process, where `setpriv` can do that. */
-function dieWithParent(): string[] {
+export function dieWithParent(): string[] {
   if (setpriv === undefined) {
     const words = ['setpriv', '--pdeathsig', 'KILL', '--no-new-privs', '--'];
     const found = ['/usr/bin', '/bin', '/usr/local/bin'].map((path) => [

@@ -70,21 +70,17 @@ export function harness(t: TestContext): Harness {
   });
   t.after(() => fleet.close());
 
-  const until = (condition: () => boolean) =>
-    new Promise<void>((resolve, reject) => {
-      const late = setTimeout(
-        () => reject(new Error(`still ${fleet.state}: ${fleet.lastError}`)),
-        DEADLINE_MS,
-      );
-      const check = () => {
-        if (!condition()) return;
-        clearTimeout(late);
-        watchers.delete(check);
-        resolve();
+  const until = (condition: () => boolean) => {
+    let check = () => {};
+    const held = new Promise<void>((resolve) => {
+      check = () => {
+        if (condition()) resolve();
       };
-      watchers.add(check);
-      check();
     });
+    watchers.add(check);
+    check();
+    return withDeadline(held, 'a state is waited for').finally(() => watchers.delete(check));
+  };
 
   const release: Harness['release'] = (version, { code = COUNTING(version), migrations } = {}) => {
     const files = migrations ?? { '1.sql': 'CREATE TABLE hits(version)' };
@@ -103,7 +99,7 @@ async function ask(fleet: Fleet, path: string): Promise<{ status: number; text: 
     const admission = fleet.admit();
     if (admission.kind === 'refuse') return { status: admission.status, text: admission.detail };
     if (admission.kind === 'hold') {
-      await admission.ready;
+      await withDeadline(admission.ready, 'a request is held');
       continue;
     }
     const ended = admission.upstream.begin();
@@ -114,6 +110,14 @@ async function ask(fleet: Fleet, path: string): Promise<{ status: number; text: 
       ended();
     }
   }
+}
+
+async function withDeadline(event: Promise<void>, what: string): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<void>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`${what} for more than ${DEADLINE_MS / 1000} s`)), DEADLINE_MS);
+  });
+  await Promise.race([event, late]).finally(() => clearTimeout(timer));
 }
 
 /** Fails when a process `pid` is left. */
