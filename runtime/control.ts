@@ -1,10 +1,13 @@
 // The control plane: the handlers in workerd under Miniflare, probed, and restarted when they hang.
-import { readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { join } from 'node:path';
 import type { Miniflare } from 'miniflare';
 import { bundleHandlers } from '../bundler/handlers.ts';
+import { writeAtomic } from './data-directory.ts';
 import type { Admission, Backend } from './edge/backend.ts';
 import { Upstream } from './edge/upstream.ts';
+import { dieWithParent } from './fleets/cell.ts';
 import { log, reason } from './log.ts';
 
 const PROBE_EVERY_MS = 5_000;
@@ -12,6 +15,7 @@ const PROBE_DEADLINE_MS = 5_000;
 /** So many probes in a row without an answer: it hangs. */
 const PROBES_MISSED_LIMIT = 3;
 const CALL_DEADLINE_MS = 60_000;
+const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 
 /** What the handlers are given. */
 export interface ControlOptions {
@@ -21,6 +25,8 @@ export interface ControlOptions {
   variables: () => Record<string, string>;
   /** Proves the host to the control plane; new at each boot. */
   secret: string;
+  /** Path of the workerd program. */
+  workerd: string;
   /** Serves the HOST binding. */
   host: (request: IncomingMessage, response: ServerResponse) => void;
 }
@@ -69,6 +75,8 @@ export class Control implements Backend {
     // Importing Miniflare takes over half a second, so the apps are serving before anyone gets here.
     const [script, { Miniflare, Log, LogLevel }] = await Promise.all([bundleHandlers(), import('miniflare')]);
     if (this.#stopping) return;
+    process.env.MINIFLARE_WORKERD_PATH = this.#writeRuntime();
+    const signalListeners = SIGNALS.map((signal) => process.listeners(signal));
     this.#miniflare = new Miniflare({
       host: '127.0.0.1',
       port: 0,
@@ -104,6 +112,12 @@ export class Control implements Backend {
           dev: { rootPath: '/', unsafeDirectSockets: [{ host: '127.0.0.1', port: 0 }] },
         },
       ],
+    });
+    // It would end the process on a signal; the host drains first.
+    SIGNALS.forEach((signal, i) => {
+      for (const listener of process.listeners(signal)) {
+        if (!signalListeners[i]!.includes(listener)) process.off(signal, listener);
+      }
     });
     await this.#miniflare.ready;
     await this.#connect();
@@ -145,6 +159,16 @@ export class Control implements Backend {
     this.#origin = url.origin;
     this.#upstream?.destroy();
     this.#upstream = new Upstream({ origin: url.origin });
+  }
+
+  /** Writes the program that Miniflare runs: workerd, ended by the kernel when the host ends however it does. */
+  #writeRuntime(): string {
+    const { directory, workerd } = this.#options;
+    const words = [...dieWithParent(), workerd].map((word) => `'${word.replaceAll("'", "'\\''")}'`);
+    const path = join(directory, 'workerd');
+    mkdirSync(directory, { recursive: true, mode: 0o700 });
+    writeAtomic(path, `#!/bin/sh\nexec ${words.join(' ')} "$@"\n`, 0o700);
+    return path;
   }
 
   async #check(): Promise<void> {

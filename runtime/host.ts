@@ -1,7 +1,6 @@
 // The host: puts the parts together, in the order that lets apps serve first, and takes them apart again.
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import type { Duplex } from 'node:stream';
 import type { DeployFact, HostEvents } from '../handlers/host-types.ts';
 import { type HostStore, openHostStore } from '../sqlite/host/index.ts';
@@ -14,6 +13,7 @@ import { type Config, isLocal } from './config.ts';
 import { Control } from './control.ts';
 import { claim, keptSecret, type Layout, layout } from './data-directory.ts';
 import { Gateway } from './edge/gateway.ts';
+import { workerdPath } from './fleets/cell.ts';
 import { DEPLOY_REF, writeHooks } from './git/repository.ts';
 import type { RefUpdate } from './git/smart-http.ts';
 import { hostService } from './host-service.ts';
@@ -66,7 +66,7 @@ export class Host {
     this.#store = openHostStore(this.paths.database);
     this.#outbox = new Outbox(this.#store.outbox, (events) => this.#deliver(events));
     const onFacts = () => this.#outbox.notify();
-    const workerd = createRequire(import.meta.url)('workerd').default as string;
+    const workerd = workerdPath();
     this.#apps = new Apps({
       store: this.#store,
       paths: this.paths,
@@ -86,6 +86,7 @@ export class Host {
     });
     this.#control = new Control({
       directory: this.paths.control,
+      workerd,
       secret: this.#secret,
       variables: () => this.#controlVariables(),
       host: hostService({
