@@ -6,7 +6,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
-import { startCell, workerdPath } from '../runtime/fleets/cell.ts';
+import { type Cell, startCell, workerdPath } from '../runtime/fleets/cell.ts';
 import { CELL_CONFIG } from '../runtime/fleets/cell-config.ts';
 import { call, makeRelease } from '../test/fleets/release.ts';
 
@@ -56,6 +56,9 @@ export async function run(): Promise<void> {
       { name: 'Miniflare', start: (scratch) => miniflare(scratch, app) },
     ];
     const results = subjects.map((): Start[] => []);
+    // Another app beside, as on any host: alone, a process would count the whole program file as its own.
+    const neighbour = await startApp(join(root, 'neighbour'), app);
+    await firstAnswer(neighbour.socketPath('http'), '/entries', performance.now());
     for (let round = 0; round <= ROUNDS; round++) {
       for (const [index, subject] of subjects.entries()) {
         const scratch = mkdtempSync(join(root, 'round-'));
@@ -64,6 +67,7 @@ export async function run(): Promise<void> {
         if (round > 0) results[index]!.push(start);
       }
     }
+    await neighbour.stop();
     report(subjects, results);
   } finally {
     rmSync(root, { recursive: true, force: true });
@@ -104,9 +108,8 @@ async function writeReleases(root: string): Promise<{ app: string; hello: string
   return { app, hello };
 }
 
-async function cell(scratch: string, directory: string): Promise<Start> {
-  const begun = performance.now();
-  const started = await startCell({
+function startApp(scratch: string, directory: string): Promise<Cell> {
+  return startCell({
     workerd: workerdPath(),
     directory,
     disks: { do: join(scratch, 'do'), kv: join(scratch, 'kv') },
@@ -115,6 +118,11 @@ async function cell(scratch: string, directory: string): Promise<Start> {
     ownsStorage: true,
     onLine: () => {},
   });
+}
+
+async function cell(scratch: string, directory: string): Promise<Start> {
+  const begun = performance.now();
+  const started = await startApp(scratch, directory);
   const readyMs = await firstAnswer(started.socketPath('http'), '/entries', begun);
   const privateMb = privateMemory(started.pid);
   await started.stop();
@@ -200,7 +208,7 @@ function children(): number[] {
   return lists.join(' ').split(/\s+/).filter(Boolean).map(Number);
 }
 
-/** What would be free without this process, in MB: RSS would count the program file that all of them share. */
+/** What would be free without this process, in MB. RSS would count the program file, which all of them share. */
 function privateMemory(pid: number): number {
   const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
   const kilobytes = [...rollup.matchAll(/^Private_\w+:\s+(\d+) kB$/gm)].map(([, size]) => Number(size));
