@@ -61,7 +61,9 @@ test('close lets a request in flight finish, ends idle connections at once and t
   const { waiting, front } = parts;
   using idle = new RawClient(front.port);
   using fresh = new RawClient(front.port);
+  using half = new RawClient(front.port);
   using busy = new RawClient(front.port);
+  half.send('GET / HTTP/1.1\r\nHost:');
   idle.send('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
   await until(() => waiting.length === 1, 'the first request arrived');
   waiting[0]!.write(OK);
@@ -71,7 +73,7 @@ test('close lets a request in flight finish, ends idle connections at once and t
 
   const closed = front.gateway.close(5_000);
   assert.equal(front.gateway.close(0), closed);
-  await within(Promise.all([idle.closed, fresh.closed]), 'the end of idle connections', 1_000);
+  await within(Promise.all([idle.closed, fresh.closed, half.closed]), 'the end of idle connections', 1_000);
   await assert.rejects(call(front.port, '/'), { code: 'ECONNREFUSED' });
   assert.equal(busy.ended, false);
   waiting[1]!.write(OK);
@@ -79,17 +81,21 @@ test('close lets a request in flight finish, ends idle connections at once and t
   assert.deepEqual(await within(closed, 'the close'), { cut: 0 });
 });
 
-test('close ends a connection whose answer had begun before it', async () => {
+test('close ends a connection with the answer that had begun before, while others are still in flight', async () => {
   await using parts = await startSlow();
   const { waiting, front } = parts;
-  using client = new RawClient(front.port);
-  client.send('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
-  await until(() => waiting.length === 1, 'the request arrived');
+  using first = new RawClient(front.port);
+  first.send('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+  await until(() => waiting.length === 1, 'the first request arrived');
   waiting[0]!.write('HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nfirst');
-  await client.expect('first');
+  await first.expect('first');
+  const second = call(front.port, '/');
+  await until(() => waiting.length === 2, 'the second request arrived');
   const closed = front.gateway.close(5_000);
   waiting[0]!.write('again');
-  assert.match(await client.end(), /firstagain$/);
+  assert.match(await first.end(), /firstagain$/);
+  waiting[1]!.write(OK);
+  assert.equal((await second).body, 'ok');
   assert.deepEqual(await within(closed, 'the close'), { cut: 0 });
 });
 

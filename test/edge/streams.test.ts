@@ -173,7 +173,7 @@ test('an answer cut off by the process is cut off for the client, by length, in 
 });
 
 test('a process that breaks off before it answers is a 502, one that is not there a 503 with Retry-After', async () => {
-  const upstream = await startRawUpstream((_head, socket) => socket.destroy());
+  await using upstream = await startRawUpstream((_head, socket) => socket.destroy());
   await using front = await startGateway(upstream.socketPath);
   const broken = await call(front.port, '/');
   assert.equal(broken.status, 502);
@@ -211,8 +211,13 @@ test('an early answer to an upload reaches the client, and both connections end'
     while (client.socket.writable && client.socket.write(CHUNK));
   };
   client.socket.on('drain', sending);
+  let error: Error | undefined;
+  client.socket.on('error', (cause) => {
+    error = cause;
+  });
   sending();
   const received = await client.end();
+  assert.equal(error, undefined, 'the answer came with an end, not with a reset');
   assert.match(
     received,
     /^HTTP\/1\.1 413 Content Too Large\r\n[^]*connection: close\r\n(?:[^]*\r\n)?\r\nbig$/i,
@@ -316,16 +321,23 @@ test('pipelined requests are answered in order, and a client that leaves cancels
 
 test('a GET that meets a closing idle connection is sent once more; a POST and a fresh connection are not', async () => {
   let reset = false;
-  await using upstream = await startRawUpstream((_head, socket) => {
+  const waiting: Socket[] = [];
+  await using upstream = await startRawUpstream((head, socket) => {
     if (reset) socket.destroy();
+    else if (head.startsWith('GET /first')) waiting.push(socket);
     else socket.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok');
   });
   await using front = await startGateway(upstream.socketPath);
-  assert.equal((await call(front.port, '/1')).status, 200);
+  const firsts = [1, 2, 3].map(() => call(front.port, '/first'));
+  await until(() => waiting.length === 3, 'three connections are in use');
+  for (const socket of waiting) socket.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok');
+  for (const reply of await Promise.all(firsts)) assert.equal(reply.status, 200);
   reset = true;
-  // The first connection had answered before: the request is repeated on a new one, which fails for good.
+  // All three connections have answered before: one request meets two of them, and no more.
   assert.equal((await call(front.port, '/2')).status, 502);
   assert.equal(upstream.requests.filter((head) => head.startsWith('GET /2')).length, 2);
+  for (const socket of upstream.sockets) socket.destroy();
+  await until(() => upstream.sockets.size === 0, 'the last idle connection has ended');
   assert.equal((await call(front.port, '/3')).status, 502);
   assert.equal(upstream.requests.filter((head) => head.startsWith('GET /3')).length, 1);
   reset = false;

@@ -155,6 +155,7 @@ export async function startRawUpstream(
     requests,
     sockets,
     [Symbol.asyncDispose]: async () => {
+      if (!server.listening) return;
       for (const socket of sockets) socket.destroy();
       server.close();
       await once(server, 'close');

@@ -101,11 +101,12 @@ test('the close frame of a drain goes between two frames, never into one', async
   const drained = front.upstream.drain(5_000);
   app.write(`${'-'.repeat(196)}\x81\x04late`, 'latin1');
   await client.expect(RESTART);
-  const frames = client.received.slice(client.received.indexOf('\r\n\r\n') + 4);
-  assert.equal(frames, `\x81\x7e\x00\xc8half${'-'.repeat(196)}${RESTART}`);
+  app.write('\x81\x05later', 'latin1');
   client.send('\x88\x82\0\0\0\0\x03\xf4').socket.end();
   app.end();
   assert.deepEqual(await within(drained, 'the drain'), { cut: 0 });
+  const frames = client.received.slice(client.received.indexOf('\r\n\r\n') + 4);
+  assert.equal(frames, `\x81\x7e\x00\xc8half${'-'.repeat(196)}${RESTART}`);
 });
 
 test('a client that does not answer the close frame is cut off after a second', async () => {
@@ -114,23 +115,34 @@ test('a client that does not answer the close frame is cut off after a second', 
   using client = new RawClient(front.port);
   client.send(UPGRADE);
   await until(() => front.upstream.tunnels === 1, 'the tunnel is open');
+  client.expect(RESTART).then(() => [...upstream.sockets][0]!.end());
   assert.deepEqual(await within(front.upstream.drain(5_000), 'the drain', 3_000), { cut: 0 });
   assert.match(await client.end(), new RegExp(`${RESTART}$`));
 });
 
-test('an end of one direction is passed on while the other still carries bytes', async () => {
+test('an end of either direction is passed on while the other still carries bytes', async () => {
+  const opened: Socket[] = [];
   await using upstream = await startRawUpstream((_head, socket) => {
-    socket.write('HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n');
     socket.allowHalfOpen = true;
-    socket.on('end', () => socket.end('after the end'));
+    socket.write('HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n');
+    opened.push(socket);
   });
   await using front = await startGateway(upstream.socketPath);
-  using client = new RawClient(front.port);
-  client.send('GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n');
-  await client.expect('upgrade: echo\r\n');
-  client.socket.end('last words');
-  assert.match(await client.end(), /\r\n\r\nafter the end$/);
-  await until(() => front.upstream.tunnels === 0, 'the tunnel has ended');
+  const request = 'GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n';
+  using first = new RawClient(front.port);
+  await first.send(request).expect('upgrade: echo\r\n');
+  opened[0]!.on('end', () => opened[0]!.end('after the end'));
+  first.socket.end('last words');
+  assert.match(await first.end(), /\r\n\r\nafter the end$/);
+
+  using second = new RawClient(front.port);
+  await second.send(request).expect('upgrade: echo\r\n');
+  opened[1]!.end();
+  await second.end();
+  const got = once(opened[1]!, 'data');
+  second.socket.end('still here');
+  assert.equal(String((await within(got, 'the last bytes'))[0]), 'still here');
+  await until(() => front.upstream.tunnels === 0, 'both tunnels have ended');
 });
 
 test('bytes sent with the request for an upgrade reach the app after its answer', async () => {
