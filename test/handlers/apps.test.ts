@@ -1,0 +1,200 @@
+// Apps over REST: create, read, list, start and stop, delete.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { TestControl } from './control.ts';
+
+let control: TestControl;
+before(async () => {
+  control = await TestControl.start({ RUNNER_MAX_APPS_PER_USER: '1000' });
+});
+after(() => control.stop());
+
+test('a created app has every field of the contract, and the host was sent its whole wanted state', async () => {
+  const { status, body, headers } = await control.api('POST', '/v1/apps', { slug: 'first' });
+  assert.equal(status, 201);
+  assert.ok(headers.get('x-request-id'));
+  const { id, owner, created_at, ...rest } = body;
+  assert.match(id, /^[0-9a-z]{16}$/);
+  assert.match(owner, /^[0-9a-z]{16}$/);
+  assert.match(created_at, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+  assert.deepEqual(rest, {
+    slug: 'first',
+    desired_state: 'running',
+    status: 'created',
+    asleep_since: null,
+    woke_at: null,
+    url: 'http://first.localhost:8787',
+    git_url: 'http://git.localhost:8787/first',
+    live_deploy_id: null,
+    deployed_at: null,
+    last_error: null,
+  });
+  const { generation, ...wanted } = control.host.wanted.get(id)!;
+  assert.ok(generation > 0);
+  assert.deepEqual(wanted, {
+    id,
+    slug: 'first',
+    desired_state: 'running',
+    asleep: false,
+    hostnames: [],
+    env: {},
+  });
+  assert.deepEqual((await control.api('GET', `/v1/apps/${id}`)).body, body);
+  assert.deepEqual(await control.call('apps.get_by_slug', { slug: 'first' }), body);
+});
+
+test('a slug that is ill-formed, reserved or missing is refused and named', async () => {
+  for (const slug of [
+    'ab',
+    'A-b-c',
+    '-abc',
+    'abc-',
+    'a_b_c',
+    'a'.repeat(41),
+    'xn--abc',
+    'git',
+    'control',
+    7,
+    null,
+  ]) {
+    const { status, body } = await control.api('POST', '/v1/apps', { slug });
+    assert.equal(status, 400, String(slug));
+    assert.equal(body.code, 'invalid_input');
+    assert.equal(body.errors[0].path, 'slug');
+  }
+  const { body } = await control.api('POST', '/v1/apps', {});
+  assert.deepEqual(body.errors, [{ path: 'slug', message: 'is required' }]);
+  assert.equal((await control.api('POST', '/v1/apps', { slug: 'a'.repeat(40) })).status, 201);
+  assert.equal((await control.api('POST', '/v1/apps', { slug: 'a1b' })).status, 201);
+});
+
+test('a taken slug is refused with 409, and an unknown owner with 404', async () => {
+  await control.create('taken');
+  const taken = await control.api('POST', '/v1/apps', { slug: 'taken' });
+  assert.deepEqual([taken.status, taken.body.code], [409, 'slug_taken']);
+  const nobody = await control.api('POST', '/v1/apps', { slug: 'other', owner: 'nobody' });
+  assert.deepEqual([nobody.status, nobody.body.code], [404, 'account_not_found']);
+});
+
+test('twenty creates at once never exceed the quota, and an app deleted makes room', async () => {
+  const small = await TestControl.start({ RUNNER_MAX_APPS_PER_USER: '3' });
+  try {
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, n) => small.api('POST', '/v1/apps', { slug: `app-${n}` })),
+    );
+    assert.equal(answers.filter(({ status }) => status === 201).length, 3);
+    const refused = answers.filter(({ status }) => status !== 201);
+    assert.ok(refused.every(({ status, body }) => status === 403 && body.code === 'quota_exceeded'));
+    assert.equal(small.host.wanted.size, 3);
+    const { id } = answers.find(({ status }) => status === 201)!.body;
+    assert.equal((await small.api('DELETE', `/v1/apps/${id}`)).status, 204);
+    assert.equal((await small.api('POST', '/v1/apps', { slug: 'late' })).status, 201);
+  } finally {
+    await small.stop();
+  }
+});
+
+test('when the host cannot be reached, create answers 503 and leaves nothing', async () => {
+  control.host.failing = 500;
+  const { status, body, headers } = await control.api('POST', '/v1/apps', { slug: 'unlucky' });
+  control.host.failing = null;
+  assert.deepEqual([status, body.code], [503, 'host_unavailable']);
+  assert.ok(headers.get('retry-after'));
+  assert.equal((await control.refusal('apps.get_by_slug', { slug: 'unlucky' })).code, 'app_not_found');
+  await control.create('unlucky');
+});
+
+test('apps are listed newest first, page by page, without a gap or a repeat', async () => {
+  const slugs = ['page-1', 'page-2', 'page-3', 'page-4', 'page-5'];
+  for (const slug of slugs) await control.create(slug);
+  const seen: string[] = [];
+  let cursor: string | null = '';
+  while (cursor !== null) {
+    const { body }: { body: { items: { slug: string }[]; next_cursor: string | null } } = await control.api(
+      'GET',
+      `/v1/apps?limit=2${cursor && `&cursor=${cursor}`}`,
+    );
+    seen.push(...body.items.map(({ slug }) => slug));
+    cursor = body.next_cursor;
+  }
+  assert.deepEqual(seen.slice(0, 5), slugs.toReversed());
+  assert.equal(new Set(seen).size, seen.length);
+  assert.deepEqual((await control.api('GET', '/v1/apps?owner=nobody')).body, {
+    items: [],
+    next_cursor: null,
+  });
+});
+
+test('stopping and starting write a raised generation and reach the host; starting a stopped app sets woke_at', async () => {
+  const { id } = await control.create('switch');
+  const first = control.host.wanted.get(id)!.generation;
+  const stopped = await control.api('PATCH', `/v1/apps/${id}`, { desired_state: 'stopped' });
+  assert.deepEqual([stopped.status, stopped.body.status, stopped.body.woke_at], [200, 'stopped', null]);
+  assert.equal(control.host.wanted.get(id)!.desired_state, 'stopped');
+  assert.ok(control.host.wanted.get(id)!.generation > first);
+  const started = await control.api('PATCH', `/v1/apps/${id}`, { desired_state: 'running' });
+  assert.equal(started.body.desired_state, 'running');
+  assert.ok(started.body.woke_at);
+  const again = await control.api('PATCH', `/v1/apps/${id}`, { desired_state: 'running' });
+  assert.equal(again.body.woke_at, started.body.woke_at);
+});
+
+test('starting a sleeping app wakes it, and stopping one clears the sleep marker', async () => {
+  const { id } = await control.create('sleepy');
+  const database = await control.database();
+  const at = '2026-01-01T00:00:00.000Z';
+  const sleep = () => database.prepare('UPDATE apps SET asleep_since = ? WHERE id = ?').bind(at, id).run();
+  await sleep();
+  assert.equal((await control.api('GET', `/v1/apps/${id}`)).body.status, 'sleeping');
+  const woken = (await control.api('PATCH', `/v1/apps/${id}`, { desired_state: 'running' })).body;
+  assert.deepEqual([woken.asleep_since, woken.status], [null, 'created']);
+  assert.ok(woken.woke_at);
+  await sleep();
+  const stopped = (await control.api('PATCH', `/v1/apps/${id}`, { desired_state: 'stopped' })).body;
+  assert.deepEqual([stopped.asleep_since, stopped.status], [null, 'stopped']);
+});
+
+test('an update of an unknown app, to an unknown state, or of an unknown field is refused', async () => {
+  const { id } = await control.create('strict');
+  assert.equal((await control.api('PATCH', '/v1/apps/nope', { desired_state: 'stopped' })).status, 404);
+  const wrong = await control.api('PATCH', `/v1/apps/${id}`, { desired_state: 'paused' });
+  assert.equal(wrong.body.errors[0].path, 'desired_state');
+  const unknown = await control.api('PATCH', `/v1/apps/${id}`, { desired_state: 'stopped', state: 'x' });
+  assert.deepEqual(unknown.body.errors, [{ path: 'state', message: 'unknown field' }]);
+  const doubled = await control.api('PATCH', `/v1/apps/${id}`, { desired_state: 'stopped', id: 'other' });
+  assert.equal(doubled.body.errors[0].path, 'id');
+  assert.equal(control.host.wanted.get(id)!.desired_state, 'running');
+});
+
+test('a state that the host finds stale is sent again above what the host has seen', async () => {
+  const { id } = await control.create('restored');
+  const wanted = control.host.wanted.get(id)!;
+  control.host.wanted.set(id, { ...wanted, generation: wanted.generation + 1000 });
+  const { status, body } = await control.api('PATCH', `/v1/apps/${id}`, { desired_state: 'stopped' });
+  assert.deepEqual([status, body.status], [200, 'stopped']);
+  assert.ok(control.host.wanted.get(id)!.generation > wanted.generation + 1000);
+});
+
+test('a deleted app is gone at once, and its slug is free when the host has confirmed', async () => {
+  const { id } = await control.create('leaving');
+  control.host.failing = 500;
+  const { status, text } = await control.api('DELETE', `/v1/apps/${id}`);
+  assert.deepEqual([status, text], [204, '']);
+  control.host.failing = null;
+  assert.equal((await control.api('GET', `/v1/apps/${id}`)).status, 404);
+  assert.equal((await control.api('DELETE', `/v1/apps/${id}`)).status, 404);
+  assert.equal((await control.api('POST', '/v1/apps', { slug: 'leaving' })).body.code, 'slug_taken');
+  assert.equal((await control.internal('/internal/reconcile', {})).status, 200);
+  assert.equal(control.host.wanted.has(id), false);
+  await control.create('leaving');
+});
+
+test('git-remote says where to push, with and without a place for the key', async () => {
+  const { id } = await control.create('remote');
+  assert.deepEqual((await control.api('POST', `/v1/apps/${id}/git-remote`)).body, {
+    url: 'http://git.localhost:8787/remote',
+    url_with_key: 'http://git:<API_KEY>@git.localhost:8787/remote',
+    username: 'git',
+    branch: 'main',
+  });
+});

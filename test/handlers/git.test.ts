@@ -1,0 +1,158 @@
+// The git doors: who is let in, in which order refusals come, and what reaches the host.
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { after, before, test } from 'node:test';
+import { API_KEY, TestControl, TOKEN } from './control.ts';
+
+let control: TestControl;
+let id: string;
+before(async () => {
+  control = await TestControl.start();
+  ({ id } = await control.create('repository'));
+  await addAccount('viewer', 'view');
+  await addAccount('pusher', 'push');
+  await addAccount('stranger', null);
+});
+after(() => control.stop());
+
+const keyOf = (account: string) => `cellar_key-of-${account}`;
+async function addAccount(account: string, role: string | null): Promise<void> {
+  const database = await control.database();
+  const hash = createHash('sha256').update(keyOf(account)).digest('hex');
+  const run = (sql: string, ...values: unknown[]) =>
+    database
+      .prepare(sql)
+      .bind(...values)
+      .run();
+  await run("INSERT INTO accounts VALUES (?, ?, NULL, 'member', '')", account, account);
+  await run("INSERT INTO keys VALUES (?, ?, '', ?, '')", account, account, hash);
+  if (role) await run("INSERT INTO collaborators VALUES (?, ?, ?, '')", id, account, role);
+}
+
+const basic = (key: string, user = 'git') => ({ authorization: `Basic ${btoa(`${user}:${key}`)}` });
+const refs = (slug: string, headers: Record<string, string>, service = 'git-upload-pack') =>
+  control.fetch('GET', `/v1/git/${slug}/info/refs?service=${service}`, { headers });
+const post = (service: string, headers: Record<string, string>, slug = 'repository') =>
+  control.fetch('POST', `/v1/git/${slug}/${service}`, {
+    headers: { 'content-type': `application/x-${service}-request`, ...headers },
+    body: '0000',
+  });
+
+test('without a key, with a wrong one or another user git is asked for one: 401, also for unknown slugs', async () => {
+  const wrong: Record<string, string>[] = [
+    {},
+    basic('wrong'),
+    basic(API_KEY, 'admin'),
+    basic(''),
+    { authorization: 'Basic !' },
+    { authorization: `Bearer ${TOKEN}` },
+    basic(TOKEN),
+  ];
+  for (const headers of wrong) {
+    for (const slug of ['repository', 'nowhere']) {
+      const { status, body, headers: sent } = await refs(slug, headers);
+      assert.deepEqual([status, body.code], [401, 'unauthorized']);
+      assert.match(sent.get('www-authenticate')!, /^Basic realm=/);
+    }
+  }
+});
+
+test('with a right key an unknown slug is 404, then a missing role 403', async () => {
+  assert.equal((await refs('nowhere', basic(keyOf('stranger')))).status, 404);
+  assert.equal((await refs('repository', basic(keyOf('stranger')))).status, 403);
+  assert.equal((await post('git-receive-pack', basic(keyOf('viewer')))).status, 403);
+});
+
+test('view may read refs and fetch, push may push, the owner is admin; the host is told the role', async () => {
+  const viewer = basic(keyOf('viewer'));
+  assert.equal((await refs('repository', viewer, 'git-receive-pack')).status, 200);
+  assert.equal((await post('git-upload-pack', viewer)).status, 200);
+  assert.equal((await post('git-receive-pack', basic(keyOf('pusher')))).status, 200);
+  assert.equal((await post('git-receive-pack', basic(API_KEY))).status, 200);
+  const roles = control.host.calls('POST', `/git/${id}/git-receive-pack`).map(({ headers }) => headers);
+  assert.deepEqual(
+    roles.map((headers) => [headers['x-cellar-role'], headers['x-cellar-slug']]),
+    [
+      ['push', 'repository'],
+      ['admin', 'repository'],
+    ],
+  );
+});
+
+test('what passes: query, body, protocol and coding; never the key', async () => {
+  const before = control.host.sent.length;
+  const answer = await refs('repository', { ...basic(API_KEY), 'git-protocol': 'version=2' });
+  assert.equal(answer.headers.get('content-type'), 'application/x-git');
+  await post('git-upload-pack', { ...basic(API_KEY), 'content-encoding': 'gzip' });
+  const [first, second] = control.host.sent.slice(before);
+  assert.equal(first!.path, `/git/${id}/info/refs?service=git-upload-pack`);
+  assert.equal(first!.headers['git-protocol'], 'version=2');
+  assert.deepEqual([second!.body, second!.headers['content-encoding']], ['0000', 'gzip']);
+  assert.equal(second!.headers['content-type'], 'application/x-git-upload-pack-request');
+  assert.doesNotMatch(JSON.stringify([first, second]), /Basic/);
+});
+
+test('the git host serves /<slug>/…, with and without .git', async () => {
+  for (const path of ['/repository/', '/repository.git/', '/v1/git/repository/', '/v1/git/repository.git/']) {
+    const { status } = await control.at(
+      'git.localhost',
+      `${path}info/refs?service=git-upload-pack`,
+      basic(API_KEY),
+    );
+    assert.equal(status, 200, path);
+  }
+  const asked = await control.at('git.localhost', '/repository/info/refs?service=git-upload-pack');
+  assert.match(String(asked.headers['www-authenticate']), /^Basic/);
+  const pushed = await control.at('git.localhost', '/repository/git-receive-pack', basic(API_KEY), '0000');
+  assert.equal(pushed.text, `git /git/${id}/git-receive-pack 0000`);
+});
+
+test('the dumb protocol and other paths are not spoken', async () => {
+  assert.equal(
+    (await control.fetch('GET', '/v1/git/repository/info/refs', { headers: basic(API_KEY) })).status,
+    403,
+  );
+  for (const path of ['/v1/git/repository/HEAD', '/v1/git/repository/objects/info/packs', '/v1/git/']) {
+    assert.equal((await control.fetch('GET', path, { headers: basic(API_KEY) })).status, 404, path);
+  }
+});
+
+test('git-auth answers the user and role to whoever has the token', async () => {
+  const ask = (question: object, headers: Record<string, string> = { authorization: `Bearer ${TOKEN}` }) =>
+    control.fetch('POST', '/internal/git-auth', {
+      headers: { 'content-type': 'application/json', ...headers },
+      body: JSON.stringify(question),
+    });
+  const right = await ask({ slug: 'repository', key: keyOf('pusher'), need: 'push' });
+  assert.deepEqual([right.status, right.body], [200, { user_id: 'pusher', role: 'push' }]);
+  assert.equal((await ask({ slug: 'repository', key: keyOf('viewer'), need: 'push' })).status, 403);
+  assert.equal((await ask({ slug: 'nowhere', key: API_KEY, need: 'view' })).status, 404);
+  assert.equal((await ask({ slug: 'repository', key: 'wrong', need: 'view' })).status, 401);
+  assert.equal((await ask({ slug: 'repository', key: API_KEY, need: 'view' }, {})).status, 401);
+});
+
+test('an outside control UI decides instead, and an answer without a role is a refusal', async () => {
+  const outside = await TestControl.start({ RUNNER_UI_URL: 'http://ui.example' });
+  try {
+    await outside.create('guarded');
+    const get = () =>
+      outside.fetch('GET', '/v1/git/guarded/info/refs?service=git-upload-pack', { headers: basic('any') });
+    const expected: [number, unknown, number][] = [
+      [200, { user_id: 'u', role: 'view' }, 200],
+      [200, { user_id: 'u' }, 403],
+      [200, { user_id: 'u', role: 'king' }, 403],
+      [401, {}, 401],
+      [403, {}, 403],
+      [404, {}, 404],
+      [500, {}, 503],
+    ];
+    for (const [status, body, answered] of expected) {
+      outside.host.controlUi = [status, body];
+      assert.equal((await get()).status, answered, JSON.stringify([status, body]));
+    }
+    const asked = outside.host.calls('POST', '/ui/git-auth')[0]!;
+    assert.deepEqual(JSON.parse(asked.body), { slug: 'guarded', key: 'any', need: 'view' });
+  } finally {
+    await outside.stop();
+  }
+});

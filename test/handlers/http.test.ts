@@ -1,0 +1,162 @@
+// What holds for every route: credentials, request ids, bodies, problems.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { TestControl, TOKEN } from './control.ts';
+
+let control: TestControl;
+before(async () => {
+  control = await TestControl.start();
+});
+after(() => control.stop());
+
+test('a route without the token, or with a wrong one, answers 401 before anything else', async () => {
+  const credentials: Record<string, string>[] = [
+    {},
+    { authorization: 'Bearer wrong' },
+    { authorization: `Basic ${btoa(`git:${TOKEN}`)}` },
+    { 'x-runner-token': 'wrong' },
+    { authorization: 'Bearer wrong', 'x-runner-token': TOKEN },
+  ];
+  for (const headers of credentials) {
+    for (const path of ['/v1/apps', '/v1/apps/nope', '/nowhere', '/openapi.json']) {
+      const { status, body, headers: sent } = await control.fetch('GET', path, { headers });
+      assert.deepEqual([status, body.code], [401, 'unauthorized'], path);
+      assert.match(sent.get('www-authenticate')!, /^Bearer/);
+    }
+    assert.equal((await control.fetch('POST', '/rpc', { headers })).status, 401);
+  }
+});
+
+test('the token is taken as a bearer and in the three fallback headers', async () => {
+  const accepted: Record<string, string>[] = [
+    { authorization: `bearer ${TOKEN}` },
+    { 'x-runner-token': TOKEN },
+    { 'x-host-token': TOKEN },
+    { 'x-agent-token': TOKEN },
+  ];
+  for (const headers of accepted) {
+    assert.equal((await control.fetch('GET', '/v1/apps', { headers })).status, 200);
+  }
+});
+
+test('every response carries a request id: the one given if it is well formed, else a new one', async () => {
+  const given = await control.api('GET', '/v1/apps', undefined, { 'x-request-id': 'gateway-17.a' });
+  assert.equal(given.headers.get('x-request-id'), 'gateway-17.a');
+  const bad = await control.api('GET', '/nowhere', undefined, { 'x-request-id': 'two words' });
+  assert.match(bad.headers.get('x-request-id')!, /^[0-9a-f-]{36}$/);
+  assert.ok((await control.fetch('GET', '/v1/apps')).headers.get('x-request-id'));
+});
+
+test('what is not routed answers 404 route_not_found as a problem, naming the methods of the path', async () => {
+  const unrouted = await control.api('GET', '/v1/nowhere');
+  assert.equal(unrouted.status, 404);
+  assert.equal(unrouted.headers.get('content-type'), 'application/problem+json');
+  assert.deepEqual(unrouted.body, {
+    type: 'about:blank',
+    title: 'Not Found',
+    status: 404,
+    detail: 'There is no route GET /v1/nowhere.',
+    code: 'route_not_found',
+  });
+  const method = await control.api('PUT', '/v1/apps');
+  assert.equal(method.body.code, 'route_not_found');
+  assert.match(method.body.detail, /takes GET, POST/);
+});
+
+test('a body that is no JSON, no UTF-8, no object or too deep is refused and says why', async () => {
+  const malformed = await control.api('POST', '/v1/apps', '{"slug": }');
+  assert.deepEqual([malformed.status, malformed.body.code], [400, 'malformed_json']);
+  assert.match(malformed.body.detail, /Unexpected token '}'.*slug/);
+  const list = await control.api('POST', '/v1/apps', '[]');
+  assert.deepEqual([list.status, list.body.code], [400, 'invalid_input']);
+  const bytes = await control.fetch('POST', '/v1/apps', {
+    headers: { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' },
+    body: new Uint8Array([0x7b, 0xff, 0x7d]),
+  });
+  assert.match(bytes.body.detail, /UTF-8/);
+  const bomb = await control.api('POST', '/v1/apps', '['.repeat(100_000));
+  assert.deepEqual([bomb.status, bomb.body.code], [400, 'malformed_json']);
+  assert.match(bomb.body.detail, /deeper/);
+  const prototype = await control.api('POST', '/v1/apps', '{"slug": "proto", "__proto__": {}}');
+  assert.equal(prototype.status, 400);
+});
+
+test('a body over 1 MiB answers 413, whether or not its length was stated', async () => {
+  const large = `{"slug": "${'x'.repeat(1024 * 1024)}"}`;
+  const stated = await control.api('POST', '/v1/apps', large);
+  assert.deepEqual([stated.status, stated.body.code], [413, 'body_too_large']);
+  const streamed = await control.fetch('POST', '/v1/apps', {
+    headers: { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json' },
+    body: new Blob([large]).stream(),
+    duplex: 'half',
+  } as RequestInit);
+  assert.equal(streamed.status, 413);
+});
+
+test('a body of another type, charset or coding answers 415', async () => {
+  const refused: Record<string, string>[] = [
+    { 'content-type': 'text/plain' },
+    { 'content-type': 'application/x-www-form-urlencoded' },
+    { 'content-type': 'application/json; charset=latin1' },
+    { 'content-type': 'application/json', 'content-encoding': 'gzip' },
+  ];
+  for (const headers of refused) {
+    const { status, body } = await control.api('POST', '/v1/apps', '{"slug": "typed"}', headers);
+    assert.deepEqual([status, body.code], [415, 'unsupported_media_type'], JSON.stringify(headers));
+  }
+  const fine = { 'content-type': 'application/json; charset=UTF-8' };
+  assert.equal((await control.api('POST', '/v1/apps', '{"slug": "typed"}', fine)).status, 201);
+});
+
+test('a query is checked like a body: unknown, doubled and ill-typed names are refused', async () => {
+  for (const [query, path] of [
+    ['limit=0', 'limit'],
+    ['limit=many', 'limit'],
+    ['limit=2.5', 'limit'],
+    ['limit=2&limit=3', 'limit'],
+    ['cursor=nonsense', 'cursor'],
+    ['page=2', 'page'],
+    ['constructor=2', 'constructor'],
+  ]) {
+    const { status, body } = await control.api('GET', `/v1/apps?${query}`);
+    assert.deepEqual([status, body.errors[0].path], [400, path], query!);
+  }
+  assert.equal((await control.api('POST', '/v1/apps?slug=query')).status, 400);
+  assert.equal((await control.api('GET', '/v1/apps/%E0%A4%A')).status, 400);
+});
+
+test('a HEAD is answered as its GET, without a body', async () => {
+  const { status, text } = await control.api('HEAD', '/v1/apps');
+  assert.deepEqual([status, text], [200, '']);
+});
+
+test('the base domain shows people a small page and gives programs the API', async () => {
+  const page = await control.at('localhost', '/', {});
+  assert.equal(page.status, 200);
+  assert.match(page.text, /Cellar/);
+  assert.equal((await control.at('localhost', '/nowhere', { accept: 'text/html' })).status, 404);
+  assert.equal((await control.at('localhost', '/v1/apps', { 'x-runner-token': TOKEN })).status, 200);
+  assert.equal((await control.fetch('GET', '/')).status, 401);
+});
+
+test('tls-ask answers 200 for the names that something here answers to, 404 for others', async () => {
+  const { id } = await control.create('certified');
+  const database = await control.database();
+  await database.prepare("INSERT INTO domains VALUES ('shop.example', ?, '')").bind(id).run();
+  const ask = async (domain: string) =>
+    (await control.fetch('GET', `/v1/edge/tls-ask?domain=${domain}`)).status;
+  for (const domain of [
+    'localhost',
+    'api.localhost',
+    'git.localhost',
+    'certified.localhost',
+    'shop.example',
+    'SHOP.example.',
+  ]) {
+    assert.equal(await ask(domain), 200, domain);
+  }
+  for (const domain of ['', 'nope.localhost', 'a.certified.localhost', 'example', 'www.shop.example']) {
+    assert.equal(await ask(domain), 404, domain);
+  }
+  assert.equal((await control.fetch('GET', '/v1/edge/nothing')).status, 404);
+});
