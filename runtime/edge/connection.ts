@@ -36,6 +36,13 @@ export class Connection implements Caller {
     this.socket.setTimeout(BODY_IDLE_MS);
   }
 
+  /** Whether what it carries stands still because a process does not read or answer, not because of the client. */
+  waitsForProcess(): boolean {
+    if (this.exchanges.size === 0) return false;
+    for (const exchange of this.exchanges) if (exchange.waitsForClient) return false;
+    return true;
+  }
+
   allowIdle(): void {
     this.socket.setTimeout(0);
   }

@@ -72,6 +72,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
   #sent = false;
   #upstreamAnswers = false;
   #retried = false;
+  /** Whether the client has yet to take what was written. */
+  #blocked = false;
 
   constructor(parts: ExchangeParts) {
     this.head = parts.head;
@@ -95,6 +97,11 @@ export class Exchange implements Dispatcher.DispatchHandler {
   /** Whether the client has been sent anything of an answer. */
   get answerBegun(): boolean {
     return this.#response.headersSent;
+  }
+
+  /** Whether its client has to send or to take bytes before it can go on. */
+  get waitsForClient(): boolean {
+    return this.#blocked || (this.#uploading() && !this.#request.isPaused());
   }
 
   /** Sends the request to a process. Everything after is undici's to call. */
@@ -226,6 +233,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
 
   /** Stops the process until the client has taken what was written. */
   blocked(): void {
+    this.#blocked = true;
     this.#controller?.pause();
     this.connection.limitIdle();
     this.#response.once('drain', onDrain);
@@ -233,6 +241,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
 
   /** Goes on after the client has taken what was written. */
   drained(): void {
+    this.#blocked = false;
     if (!this.#uploading()) this.connection.allowIdle();
     this.#controller?.resume();
   }

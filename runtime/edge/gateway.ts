@@ -153,6 +153,7 @@ export class Gateway {
     );
     server.on('upgrade', (request, socket, head) => this.#upgrade(request, socket as Socket, head));
     server.on('connect', (_request, socket) => endRaw(socket, NO_CONNECT));
+    server.on('timeout', (socket) => this.#idle(socket));
     server.on('clientError', (error, socket) => this.#clientError(error, socket));
     return server;
   }
@@ -216,10 +217,15 @@ export class Gateway {
   }
 
   #admit(exchange: Exchange): void {
-    const admission = exchange.backend!.admit();
-    if (admission.kind === 'forward') exchange.forward(admission.upstream);
-    else if (admission.kind === 'refuse') exchange.refuse(admission);
-    else void this.#hold(exchange, admission.ready);
+    try {
+      const admission = exchange.backend!.admit();
+      if (admission.kind === 'forward') exchange.forward(admission.upstream);
+      else if (admission.kind === 'refuse') exchange.refuse(admission);
+      else void this.#hold(exchange, admission.ready);
+    } catch (error) {
+      log('error', 'a request could not be admitted', { host: exchange.head.host, reason: messageOf(error) });
+      exchange.refuse(INTERNAL);
+    }
   }
 
   async #hold(exchange: Exchange, ready: Promise<void>): Promise<void> {
@@ -275,6 +281,13 @@ export class Gateway {
       connection: 'close',
     });
     response.end(body);
+  }
+
+  /** A connection on which nothing has moved for its time: kept only while it is the process that is waited for. */
+  #idle(socket: Socket): void {
+    const connection = this.#connections.get(socket);
+    if (connection?.waitsForProcess()) connection.limitIdle();
+    else socket.destroy();
   }
 
   /** What Node's parser refused, or a head that took too long. */

@@ -49,47 +49,30 @@ export interface ForwardedHeaders {
   requestId: string;
 }
 
+/** What a client says of itself and of its request's place in a larger one. Absent unless it may be believed. */
+interface Claims {
+  requestId?: string;
+  traceparent?: string;
+  forwardedFor?: string;
+  forwardedHost?: string;
+  forwardedProto?: string;
+}
+
 /** The headers a process gets. `Host` is passed unchanged; what a client claims about itself is not. */
 export function forwardedHeaders(head: RequestHead, caller: Caller): ForwardedHeaders {
-  const { headers: received } = head;
   const headers = ['host', head.authority];
-  const listed = connectionTokens(received);
-  let requestId: string | undefined;
-  let traceparent: string | undefined;
-  let forwardedFor: string | undefined;
-  let forwardedHost: string | undefined;
-  let forwardedProto: string | undefined;
-  for (let i = 0; i < received.length; i += 2) {
-    const name = received[i]!.toLowerCase();
-    const value = received[i + 1]!;
-    if (OWN.has(name)) {
-      if (name === 'x-request-id') requestId ??= isRequestId(value) ? value : undefined;
-      else if (name === 'traceparent') traceparent ??= isTraceparent(value) ? value : undefined;
-      else if (name === 'x-forwarded-for') forwardedFor = forwardedFor ? `${forwardedFor}, ${value}` : value;
-      else if (name === 'x-forwarded-host') forwardedHost ??= value;
-      else if (name === 'x-forwarded-proto') forwardedProto ??= value;
-    } else if (HOP_BY_HOP.has(name) || (listed !== null && listed.has(name))) {
-    } else if (name.startsWith('x-forwarded-') && !caller.trusted) {
-    } else {
-      headers.push(received[i]!, value);
-    }
-  }
-  if (!caller.trusted) {
-    forwardedFor = undefined;
-    forwardedHost = undefined;
-    forwardedProto = undefined;
-  }
-  const client = caller.client(forwardedFor);
+  const claims = passOn(head.headers, caller.trusted, headers);
+  const client = caller.client(claims.forwardedFor);
   // One id names the trace and the request unless the caller brought either.
   const id = randomHex(16);
-  requestId ??= id;
+  const requestId = claims.requestId ?? id;
   headers.push(
     'x-forwarded-for',
-    forwardedFor ? `${forwardedFor}, ${caller.peer}` : caller.peer,
+    claims.forwardedFor === undefined ? caller.peer : `${claims.forwardedFor}, ${caller.peer}`,
     'x-forwarded-host',
-    forwardedHost ?? head.authority,
+    claims.forwardedHost ?? head.authority,
     'x-forwarded-proto',
-    forwardedProto === 'https' ? 'https' : 'http',
+    claims.forwardedProto === 'https' ? 'https' : 'http',
     'x-real-ip',
     client,
     'cf-connecting-ip',
@@ -97,9 +80,37 @@ export function forwardedHeaders(head: RequestHead, caller: Caller): ForwardedHe
     'x-request-id',
     requestId,
     'traceparent',
-    traceparent ?? newTraceparent(id),
+    claims.traceparent ?? newTraceparent(id),
   );
   return { headers, requestId };
+}
+
+/** Adds to `headers` what may cross of `received`, and returns what the gateway writes in its own words. */
+function passOn(received: string[], trusted: boolean, headers: string[]): Claims {
+  const listed = connectionTokens(received);
+  const claims: Claims = {};
+  for (let i = 0; i < received.length; i += 2) {
+    const name = received[i]!.toLowerCase();
+    const value = received[i + 1]!;
+    if (OWN.has(name)) addClaim(claims, name, value, trusted);
+    else if (HOP_BY_HOP.has(name) || listed?.has(name)) continue;
+    else if (trusted || !name.startsWith('x-forwarded-')) headers.push(received[i]!, value);
+  }
+  return claims;
+}
+
+function addClaim(claims: Claims, name: string, value: string, trusted: boolean): void {
+  if (name === 'x-request-id') {
+    if (isRequestId(value)) claims.requestId ??= value;
+  } else if (name === 'traceparent') {
+    if (isTraceparent(value)) claims.traceparent ??= value;
+  } else if (trusted) {
+    if (name === 'x-forwarded-host') claims.forwardedHost ??= value;
+    else if (name === 'x-forwarded-proto') claims.forwardedProto ??= value;
+    else if (name === 'x-forwarded-for') {
+      claims.forwardedFor = claims.forwardedFor === undefined ? value : `${claims.forwardedFor}, ${value}`;
+    }
+  }
 }
 
 /** The headers a client gets of a process's answer. `raw` is undici's list: names and values in turn, as bytes. */
@@ -110,7 +121,7 @@ export function answerHeaders(raw: Buffer[], status: number, requestId: string):
   for (let i = 0; i < raw.length; i += 2) {
     const received = raw[i]!.toString('latin1');
     const name = received.toLowerCase();
-    if (HOP_BY_HOP.has(name) || (listed !== null && listed.has(name))) continue;
+    if (HOP_BY_HOP.has(name) || listed?.has(name)) continue;
     // A 204 has no length (RFC 9110, 8.6); clients have been seen to wait for the bytes.
     if (status === 204 && name === 'content-length') continue;
     if (name === 'x-request-id') hasRequestId = true;

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { after, before, test } from 'node:test';
+import type { Admission } from '../../runtime/edge/backend.ts';
 import { RawClient, startGateway, startRawUpstream, startWorkerd, until, within } from './support.ts';
 
 const APP = `
@@ -56,6 +57,26 @@ test('a WebSocket echoes text and a large message through the gateway, and count
   const [event] = await within(closed, 'the close');
   assert.equal((event as CloseEvent).code, 1000);
   await until(() => front.upstream.tunnels === 0, 'the tunnel has ended');
+});
+
+test('a WebSocket that is held opens after the release', async () => {
+  const ready = Promise.withResolvers<void>();
+  let asked = 0;
+  await using front = await startGateway(cell.socketPath, {
+    resolve: () => ({ kind: 'proxy', backend: { site: 'app', admit } }),
+  });
+  const { upstream } = front;
+  function admit(): Admission {
+    return asked++ === 0 ? { kind: 'hold', ready: ready.promise } : { kind: 'forward', upstream };
+  }
+  const opened = open(front.port);
+  await until(() => asked === 1, 'it is held');
+  ready.resolve();
+  const socket = await opened;
+  const echoed = once(socket, 'message');
+  socket.send('hello');
+  assert.equal(((await within(echoed, 'the echo'))[0] as MessageEvent).data, 'hello');
+  socket.close();
 });
 
 test('a drain closes a WebSocket with 1012 on both sides', async () => {
