@@ -50,6 +50,7 @@ const CHECK_MS = 5_000;
 const KEEP_ALIVE_MS = 125_000;
 /** When a silent connection is probed, in ms, so that clients that vanished do not hold streams open. */
 const PROBE_AFTER_MS = 60_000;
+
 /** An HTTP gateway on any number of ports. */
 export class Gateway {
   readonly #resolve: (head: RequestHead) => Target;

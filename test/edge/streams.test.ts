@@ -220,7 +220,7 @@ test('an early answer to an upload reaches the client, and both connections end'
   assert.equal(error, undefined, 'the answer came with an end, not with a reset');
   assert.match(
     received,
-    /^HTTP\/1\.1 413 Content Too Large\r\n[^]*connection: close\r\n(?:[^]*\r\n)?\r\nbig$/i,
+    /^HTTP\/1\.1 413 Content Too Large\r\n[\s\S]*connection: close\r\n(?:[\s\S]*\r\n)?\r\nbig$/i,
   );
   await until(() => upstream.sockets.size === 0, 'the connection to the process ended');
   assert.equal(front.upstream.active, 0);
