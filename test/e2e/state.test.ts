@@ -1,7 +1,7 @@
 // What survives: restarts, SIGKILL of the host, the loss of the control plane, SIGTERM with work in flight.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Cellar } from './cellar.ts';
@@ -205,4 +205,20 @@ test('a build cut by SIGKILL of the host is recorded as interrupted', async () =
   const { items } = (await cellar.call('GET', `/v1/apps/${id}/deploys`)).body;
   assert.equal(items[0].status, 'failed');
   assert.match(items[0].error, /^interrupted/);
+});
+
+test('a lost control database deletes nothing: the app serves on, and new ones can be made', async () => {
+  const { cellar } = await withCounter();
+  await using _ = cellar;
+  assert.equal((await cellar.get('counter')).text, '1');
+  await cellar.stop();
+  rmSync(join(cellar.data, 'control'), { recursive: true });
+  await cellar.start();
+  assert.equal((await cellar.get('counter')).text, '2');
+  assert.deepEqual((await cellar.call('GET', '/v1/apps')).body.items, []);
+  await cellar.create('another');
+  await cellar.stop();
+  await cellar.start();
+  assert.equal((await cellar.get('counter')).text, '3');
+  assert.equal((await cellar.call('GET', '/v1/apps')).body.items.length, 1);
 });
