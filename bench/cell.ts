@@ -2,13 +2,14 @@
 // config, a bare workerd, and Miniflare with the same bindings. In alternating rounds of one run.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
+import { fileURLToPath } from 'node:url';
 import { type Cell, startCell, workerdPath } from '../runtime/fleets/cell.ts';
 import { CELL_CONFIG } from '../runtime/fleets/cell-config.ts';
 import { call, makeRelease } from '../test/fleets/release.ts';
+import { startMiniflare } from './miniflare-app.ts';
 
 const ROUNDS = 9;
 /** Longest wait for a first 200, in ms. */
@@ -53,7 +54,8 @@ export async function run(): Promise<void> {
       { name: 'Cellar cell', start: (scratch) => cell(scratch, app) },
       { name: 'workerd by hand', start: (scratch) => byHand(scratch, app, '/entries') },
       { name: 'bare workerd', start: (scratch) => byHand(scratch, hello, '/') },
-      { name: 'Miniflare', start: (scratch) => miniflare(scratch, app) },
+      { name: 'Miniflare', start: (scratch) => miniflareProcess(scratch, app) },
+      { name: 'Miniflare, warm', start: (scratch) => miniflareWarm(scratch, app) },
     ];
     const results = subjects.map((): Start[] => []);
     // Another app beside, as on any host: alone, a process would count the whole program file as its own.
@@ -147,39 +149,29 @@ async function byHand(scratch: string, directory: string, path: string): Promise
   return { readyMs, privateMb };
 }
 
-/** From its constructor on: loading Miniflare itself, half a second more, is not counted. */
-async function miniflare(scratch: string, directory: string): Promise<Start> {
-  const before = new Set(children());
+/** A Node process of its own, as a platform with one Miniflare for each app has it: the memory is both processes'. */
+async function miniflareProcess(scratch: string, directory: string): Promise<Start> {
+  const program = fileURLToPath(new URL('miniflare-app.ts', import.meta.url));
   const begun = performance.now();
-  const options = convertV4MiniflareOptions({
-    host: '127.0.0.1',
-    port: 0,
-    cf: false,
-    telemetry: { enabled: false },
-    resourcePersistencePath: scratch,
-    name: 'app',
-    modulesRoot: directory,
-    modules: [{ type: 'ESModule', path: join(directory, 'app.js') }],
-    compatibilityDate: DATE,
-    bindings: { TITLE: 'Guestbook' },
-    d1Databases: { DB: 'main' },
-    kvNamespaces: { KV: 'main' },
-    durableObjects: { VISITS: { className: 'Visits', useSQLite: true } },
-    assets: {
-      directory: join(directory, 'public'),
-      binding: 'ASSETS',
-      routerConfig: { has_user_worker: true },
-    },
+  const child = spawn(process.execPath, [program, scratch, directory], {
+    stdio: ['pipe', 'pipe', 'inherit'],
   });
-  const instance = new Miniflare(options);
-  const url = new URL('/entries', await instance.ready);
-  const response = await fetch(url);
-  if (response.status !== 200)
-    throw new Error(`Miniflare answered ${response.status}: ${await response.text()}`);
-  await response.arrayBuffer();
+  const [line] = (await once(child.stdout!, 'data')) as [Buffer];
   const readyMs = performance.now() - begun;
-  const own = children().filter((pid) => !before.has(pid));
-  const privateMb = own.reduce((sum, pid) => sum + privateMemory(pid), 0);
+  const pids = line.toString().trim().split(' ').slice(1).map(Number);
+  const privateMb = [child.pid!, ...pids].reduce((sum, pid) => sum + privateMemory(pid), 0);
+  const exited = once(child, 'exit');
+  child.stdin!.end();
+  await exited;
+  return { readyMs, privateMb };
+}
+
+/** One more instance in a Node process that has Miniflare loaded and warm: from its constructor on, workerd alone. */
+async function miniflareWarm(scratch: string, directory: string): Promise<Start> {
+  const begun = performance.now();
+  const { instance, pids } = await startMiniflare(scratch, directory);
+  const readyMs = performance.now() - begun;
+  const privateMb = pids.reduce((sum, pid) => sum + privateMemory(pid), 0);
   await instance.dispose();
   return { readyMs, privateMb };
 }
@@ -199,13 +191,6 @@ async function end(child: ChildProcess): Promise<void> {
   const exited = once(child, 'exit');
   child.kill('SIGKILL');
   await exited;
-}
-
-/** This process's children. */
-function children(): number[] {
-  const threads = readdirSync('/proc/self/task');
-  const lists = threads.map((thread) => readFileSync(`/proc/self/task/${thread}/children`, 'utf8'));
-  return lists.join(' ').split(/\s+/).filter(Boolean).map(Number);
 }
 
 /** What would be free without this process, in MB. RSS would count the program file, which all of them share. */
@@ -230,11 +215,12 @@ function report(subjects: Subject[], results: Start[][]): void {
       `${name.padEnd(18)}${readyMs.toFixed(0).padStart(15)} ms${privateMb.toFixed(1).padStart(14)} MB`,
     );
   }
-  const [own, hand, , mini] = medians as [Start, Start, Start, Start];
+  const [own, hand, , mini, warm] = medians as [Start, Start, Start, Start, Start];
   line('start, cell / by hand', own.readyMs / hand.readyMs, 1.25);
   line('start, cell / Miniflare', own.readyMs / mini.readyMs, 0.25);
+  console.log(`${'start, cell / warm one'.padEnd(26)}${(own.readyMs / warm.readyMs).toFixed(2)}`);
   line('memory, cell / by hand', own.privateMb / hand.privateMb, 1.15);
-  console.log(`${'memory, cell / Miniflare'.padEnd(26)}${(own.privateMb / mini.privateMb).toFixed(2)}`);
+  console.log(`${'memory, cell / warm one'.padEnd(26)}${(own.privateMb / warm.privateMb).toFixed(2)}`);
 }
 
 function line(name: string, ratio: number, target: number): void {
