@@ -5,6 +5,7 @@ import { readJson } from './body.ts';
 import type { Context } from './context.ts';
 import { operations } from './contract/index.ts';
 import { type Operation, pathNames } from './contract/operation.ts';
+import { type Answered, idempotencyKey } from './idempotency.ts';
 import { invoke } from './invoke.ts';
 import { Problem } from './problem.ts';
 import { invalidInput } from './validate.ts';
@@ -19,7 +20,8 @@ for (const operation of declared) {
   const method = operation.method.toLowerCase() as 'get' | 'post' | 'patch' | 'delete';
   router[method](operation.path, async ({ params }, request, context) => {
     const input = { ...(await inputOf(operation, request)), ...decodeParams(params) };
-    return answer(operation, await invoke(operation, context, input));
+    const key = idempotencyKey(request.headers);
+    return answer(await invoke(operation, context, input, { transport: 'rest', key }));
   });
 }
 
@@ -34,7 +36,7 @@ export async function api(request: Request, context: Context): Promise<Response>
 async function inputOf(operation: Operation, request: Request): Promise<Input> {
   const names = pathNames(operation.path!);
   const reads = operation.method === 'GET' || operation.method === 'DELETE';
-  const input = reads ? queryInput(operation, new URL(request.url)) : await bodyInput(operation, request);
+  const input = reads ? queryInput(operation, request) : await bodyInput(operation, request);
   const doubled = names.filter((name) => Object.hasOwn(input, name));
   if (doubled.length > 0) {
     throw invalidInput(doubled.map((path) => ({ path, message: 'is named by the path, not here' })));
@@ -56,12 +58,15 @@ async function bodyInput(operation: Operation, request: Request): Promise<Input>
   return body as Input;
 }
 
-function queryInput(operation: Operation, url: URL): Input {
+function queryInput(operation: Operation, request: Request): Input {
   const input: Input = Object.create(null);
-  for (const [name, text] of url.searchParams) {
-    if (name in input) throw invalidInput([{ path: name, message: 'is given twice' }]);
-    input[name] = coerce(operation.input.shape[name], text);
+  for (const [name, text] of new URL(request.url).searchParams) {
+    const field = operation.queryNames?.[name] ?? name;
+    if (field in input) throw invalidInput([{ path: name, message: 'is given twice' }]);
+    input[field] = coerce(operation.input.shape[field], text);
   }
+  const last = request.headers.get('last-event-id');
+  if (operation.kind === 'stream' && last) input.last_event_id = last;
   return { ...input };
 }
 
@@ -87,9 +92,17 @@ function decodeParams(params: Record<string, string | undefined>): Input {
   return Object.fromEntries(entries);
 }
 
-function answer(operation: Operation, output: unknown): Response {
-  if (operation.status === 204) return new Response(null, { status: 204 });
-  return Response.json(output, { status: operation.status, headers: { 'cache-control': 'no-store' } });
+function answer({ status, output }: Answered): Response {
+  if (output instanceof ReadableStream) return eventStream(output);
+  if (status === 204) return new Response(null, { status });
+  return Response.json(output, { status, headers: { 'cache-control': 'no-store' } });
+}
+
+/** Answers with server-sent events. */
+export function eventStream(stream: ReadableStream<Uint8Array>): Response {
+  return new Response(stream, {
+    headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-store', 'x-accel-buffering': 'no' },
+  });
 }
 
 /** Names the methods that the path does take, if any. */

@@ -1,26 +1,37 @@
-// The Durable Object of one app: its transitions, one at a time.
+// The Durable Object of one app: its transitions, one at a time, and its live streams.
 import { DurableObject } from 'cloudflare:workers';
 import type { AppRow } from '../sqlite/control/apps.ts';
+import { type Change, changeOf } from '../sqlite/control/changes.ts';
+import { type EventRow, insertEvent } from '../sqlite/control/events.ts';
 import { liftRevision } from '../sqlite/control/meta.ts';
 import {
   buryApp,
   insertApp,
+  isUniqueViolation,
   observeApp,
   raiseTombstone,
   readWanted,
   removeApp,
-  setDesiredState,
   transition,
   type Wanted,
 } from '../sqlite/control/transitions.ts';
-import type { ErrorCode } from './contract/errors.ts';
+import { type ErrorCode, errorCodes } from './contract/errors.ts';
 import type { Env } from './env.ts';
 import { HostClient, StaleGeneration } from './host.ts';
 import { Lock } from './lock.ts';
 import { Problem } from './problem.ts';
+import { Streams, type Subscription } from './streams.ts';
 
 /** Exceptions lose their fields on the way out of an object, so refusals are returned. */
 export type Outcome<Value> = { ok: true; value: Value } | { ok: false; code: ErrorCode; detail: string };
+
+type SqlValue = string | number | null;
+
+/** A changed app. */
+export interface Changed {
+  row: AppRow;
+  changed: Record<string, SqlValue> | null;
+}
 
 /**
  * One app's transitions: each writes D1, with a raised generation, then sends the host the whole wanted state. The
@@ -29,6 +40,7 @@ export type Outcome<Value> = { ok: true; value: Value } | { ok: false; code: Err
 export class AppObject extends DurableObject<Env> {
   readonly #lock = new Lock();
   readonly #host = new HostClient(this.env);
+  readonly #streams = new Streams(this.ctx.storage.sql);
 
   /** Adds the app. Nothing of it is left when the host cannot be reached. */
   create(app: Parameters<typeof insertApp>[1]): Promise<Outcome<AppRow>> {
@@ -46,12 +58,21 @@ export class AppObject extends DurableObject<Env> {
     });
   }
 
-  /** Starts (waking it) or stops the app. */
-  setDesiredState(id: string, state: 'running' | 'stopped', at: string): Promise<Outcome<AppRow>> {
+  /**
+   * Changes what is wanted of the app. When the host cannot be reached the change stays: reconcile brings it about.
+   * @returns the app, and the row that the change returned: null when there was nothing to change
+   */
+  change(id: string, change: Change, at: string): Promise<Outcome<Changed>> {
     return this.#transition(async () => {
-      const written = await transition(this.env.DB, id, [setDesiredState(this.env.DB, id, state, at)]);
+      const statement = changeOf(this.env.DB, id, change, at);
+      const written = await transition(this.env.DB, id, statement).catch((error: unknown) => {
+        if (isUniqueViolation(error, 'apps.slug')) throw new Problem('slug_taken');
+        if (isUniqueViolation(error, 'domains.hostname')) throw new Problem('domain_taken');
+        throw error;
+      });
       if (written === null) throw new Problem('app_not_found');
-      return this.#push(written);
+      const { changed } = written;
+      return { row: changed === null ? written.row : await this.#push(written), changed };
     });
   }
 
@@ -84,12 +105,34 @@ export class AppObject extends DurableObject<Env> {
     });
   }
 
+  /** Logs a product event and tells it to those who listen. */
+  async logEvent(row: EventRow, shown: unknown): Promise<Outcome<null>> {
+    if (!(await insertEvent(this.env.DB, row))) {
+      return { ok: false, code: 'app_not_found', detail: errorCodes.app_not_found.meaning };
+    }
+    this.#streams.publish('events', shown);
+    return { ok: true, value: null };
+  }
+
+  /** Tells those who listen what happened to deploys. Facts told before are left out. */
+  publishDeploys(outbox: string, facts: { seq: number; data: unknown }[]): void {
+    this.#streams.publishFacts(outbox, facts);
+  }
+
+  /** Follows a stream of the app. */
+  subscribe(subscription: Subscription): Outcome<ReadableStream<Uint8Array>> {
+    try {
+      return { ok: true, value: this.#streams.open(subscription) };
+    } catch (error) {
+      return refusal(error);
+    }
+  }
+
   async #transition<Value>(run: () => Promise<Value>): Promise<Outcome<Value>> {
     try {
       return { ok: true, value: await this.#lock.run(run) };
     } catch (error) {
-      if (error instanceof Problem) return { ok: false, code: error.code, detail: error.message };
-      throw error;
+      return refusal(error);
     }
   }
 
@@ -108,7 +151,7 @@ export class AppObject extends DurableObject<Env> {
   async #overtake(id: string): Promise<Wanted['wanted']> {
     const { highest_generation } = await this.#host.inventory();
     await liftRevision(this.env.DB, highest_generation);
-    const written = await transition(this.env.DB, id, []);
+    const written = await transition(this.env.DB, id);
     if (written === null) throw new Problem('app_not_found');
     return written.wanted;
   }
@@ -124,7 +167,14 @@ export class AppObject extends DurableObject<Env> {
       if (raised !== null) await this.#host.delete(id, raised).catch(conflict);
     }
     await removeApp(this.env.DB, id);
+    this.#streams.close();
   }
+}
+
+/** @throws what is no `Problem` */
+function refusal(error: unknown): { ok: false; code: ErrorCode; detail: string } {
+  if (error instanceof Problem) return { ok: false, code: error.code, detail: error.message };
+  throw error;
 }
 
 function conflict(error: unknown): never {

@@ -16,6 +16,10 @@ export interface Env {
   PUBLIC_APP_URL: string;
   BASE_DOMAIN: string;
   RUNNER_MAX_APPS_PER_USER: string;
+  /** Requests per minute and visitor where an app says nothing else. */
+  SERVICE_EDGE_RPM: string;
+  /** Requests per minute of a whole app where it says nothing else; 0 is off. */
+  SERVICE_EDGE_APP_RPM: string;
   /** Origin of an outside control UI; empty when there is none. */
   RUNNER_UI_URL: string;
 }

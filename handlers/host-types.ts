@@ -13,6 +13,8 @@ export interface WantedApp {
   hostnames: string[];
   /** Variables for install and build. */
   env: Record<string, string>;
+  /** Requests per minute at the edge, per visitor and in all: null is the platform's default, 0 is off. */
+  limits: { clientRpm: number | null; appRpm: number | null };
 }
 
 /** What the host's process of an app is doing. `idle`: nothing to run, or hibernated. */

@@ -11,6 +11,7 @@ import type { HostEvents } from './host-types.ts';
 import { Problem } from './problem.ts';
 import { reconcile } from './reconcile.ts';
 import { hashOf, sameSecret } from './secrets.ts';
+import { shownDeploy } from './services/deploys.ts';
 import { validate } from './validate.ts';
 
 /** A hundred deploy rows, their messages included. */
@@ -40,7 +41,26 @@ export async function internal(request: Request, context: Context): Promise<Resp
 async function hostEvents(request: Request, context: Context): Promise<Response> {
   // Written by the host of the same release: its types are the check.
   const facts = (await readJson(request, BODY_LIMIT_BYTES)) as HostEvents;
-  return Response.json({ applied: await applyHostEvents(context.db, facts) });
+  const { applied, apps } = await applyHostEvents(context.db, facts);
+  await publishDeploys(context, facts, apps);
+  return Response.json({ applied });
+}
+
+/** If this fails the host tells all of it again: D1 leaves out what it has, and so does each stream. */
+async function publishDeploys(
+  context: Context,
+  { outbox, events }: HostEvents,
+  apps: string[],
+): Promise<void> {
+  const publish = apps.map((id) => {
+    const facts = events.flatMap((event) =>
+      event.type === 'deploy' && event.deploy.app_id === id
+        ? [{ seq: event.seq, data: shownDeploy(event.deploy) }]
+        : [],
+    );
+    return context.app(id).publishDeploys(outbox, facts);
+  });
+  await Promise.all(publish);
 }
 
 /** Makes the first account, and stores its key, when they are not there yet. */

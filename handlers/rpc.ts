@@ -1,8 +1,10 @@
 // JSON-RPC 2.0, built from the contract.
+import { eventStream } from './api.ts';
 import { parseJson, readText } from './body.ts';
 import type { Context } from './context.ts';
 import type { ProblemBody } from './contract/errors.ts';
 import { operationsByName } from './contract/index.ts';
+import { idempotencyKey } from './idempotency.ts';
 import { invoke } from './invoke.ts';
 import { asProblem, Problem } from './problem.ts';
 import { invalidInput } from './validate.ts';
@@ -48,25 +50,61 @@ export async function rpc(request: Request, context: Context): Promise<Response>
     if (!(error instanceof Problem && error.code === 'malformed_json')) throw error;
     return send(failed(null, PARSE_ERROR, error));
   }
-  if (!Array.isArray(message)) return send(await answerOne(message, context));
+  const key = idempotencyKey(request.headers);
+  if (!Array.isArray(message)) return answerAlone(message, context, key);
   if (message.length === 0)
     return send(failed(null, INVALID_REQUEST, invalid('a batch needs at least one call')));
   if (message.length > BATCH_LIMIT) {
     return send(failed(null, INVALID_REQUEST, invalid(`a batch may have ${BATCH_LIMIT} calls`)));
   }
-  const answers = await Promise.all(message.map((call) => answerOne(call, context)));
+  const answers = await Promise.all(
+    message.map((call, n) => answerBatched(call, context, key && `${key}#${n}`)),
+  );
   return send(answers.filter((answer) => answer !== undefined));
 }
 
+async function answerAlone(message: unknown, context: Context, key: string | null): Promise<Response> {
+  const answer = await answerOne(message, context, key);
+  const streamed = answer !== undefined && 'result' in answer ? answer.result : null;
+  return streamed instanceof ReadableStream ? eventStream(streamed) : send(answer);
+}
+
+/** A call of a batch. @returns undefined for a notification */
+async function answerBatched(
+  message: unknown,
+  context: Context,
+  key: string | null,
+): Promise<Answer | undefined> {
+  const call = readCall(message);
+  if ('method' in call && isStream(call.method)) {
+    if (call.id === undefined) return undefined;
+    return failed(call.id, INVALID_REQUEST, invalid(`has ${call.method}, a stream, in a batch`));
+  }
+  return answerOne(message, context, key);
+}
+
 /** @returns undefined for a notification */
-async function answerOne(message: unknown, context: Context): Promise<Answer | undefined> {
+async function answerOne(
+  message: unknown,
+  context: Context,
+  key: string | null,
+): Promise<Answer | undefined> {
   const call = readCall(message);
   if (!('method' in call)) return call;
-  const answer = await run(call, context);
+  if (call.id === undefined && isStream(call.method)) return undefined;
+  const answer = await run(call, context, key);
   return call.id === undefined ? undefined : answer;
 }
 
-async function run({ id = null, method, params }: Call, context: Context): Promise<Answer> {
+function isStream(method: string): boolean {
+  return operationsByName.get(method)?.kind === 'stream';
+}
+
+async function run(
+  { id = null, method, params }: Call,
+  context: Context,
+  key: string | null,
+): Promise<Answer> {
   const operation = operationsByName.get(method);
   if (operation === undefined) {
     return failed(id, METHOD_NOT_FOUND, new Problem('route_not_found', `There is no method ${method}.`));
@@ -74,7 +112,8 @@ async function run({ id = null, method, params }: Call, context: Context): Promi
   if (Array.isArray(params))
     return failed(id, INVALID_PARAMS, invalid('takes its params by name, as an object'));
   try {
-    return { jsonrpc: '2.0', id, result: await invoke(operation, context, params) };
+    const { output } = await invoke(operation, context, params, { transport: 'rpc', key });
+    return { jsonrpc: '2.0', id, result: output };
   } catch (error) {
     const problem = asProblem(error, context.requestId);
     return failed(id, codeOf(problem), problem);

@@ -1,5 +1,6 @@
 // Comparing and storing secrets.
 
+const DIGITS = '0123456789abcdefghjkmnpqrstvwxyz';
 const encoder = new TextEncoder();
 
 /** Compares in a time that tells nothing, lengths included. */
@@ -12,6 +13,12 @@ export async function sameSecret(given: string, expected: string): Promise<boole
 export async function hashOf(text: string): Promise<string> {
   const bytes = new Uint8Array(await digest(text));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
+/** A new API key: 160 random bits. */
+export function newApiKey(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(32));
+  return `cellar_${Array.from(bytes, (byte) => DIGITS[byte % 32]).join('')}`;
 }
 
 function digest(text: string): Promise<ArrayBuffer> {

@@ -1,5 +1,6 @@
 // Deploys, and where to push to for one.
 import * as z from 'zod';
+import { lastEventId } from './events.ts';
 import { id, listOf, page, reference, time } from './fields.ts';
 import { operation } from './operation.ts';
 
@@ -47,6 +48,27 @@ export const deploys = [
     output: z.strictObject({ deploy_id: id, status: deployStatus, log: z.string() }),
     status: 200,
     errors: ['app_not_found', 'deploy_not_found', 'host_unavailable'],
+  }),
+  operation({
+    name: 'deploys.stream',
+    summary: 'Streams deploys: each as a whole, every time it changes',
+    method: 'GET',
+    path: '/v1/apps/:id/deploys/stream',
+    input: z.strictObject({ id: reference, last_event_id: lastEventId }),
+    output: Deploy,
+    status: 200,
+    kind: 'stream',
+    errors: ['app_not_found'],
+  }),
+  operation({
+    name: 'deploys.rollback',
+    summary: 'Makes an earlier release live again, without a build; wakes a sleeping app first',
+    method: 'POST',
+    path: '/v1/apps/:id/rollback',
+    input: z.strictObject({ id: reference, deploy_id: reference }),
+    output: Deploy,
+    status: 202,
+    errors: ['app_not_found', 'deploy_not_found', 'transition_conflict', 'host_unavailable'],
   }),
 ] as const;
 

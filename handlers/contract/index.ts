@@ -1,10 +1,36 @@
 // The contract: every operation. Nothing else lists routes or methods.
 import type * as z from 'zod';
+import { accounts, collaborators, keys } from './accounts.ts';
+import { admin } from './admin.ts';
 import { apps } from './apps.ts';
 import { deploys, git } from './deploys.ts';
+import { domains } from './domains.ts';
+import { env } from './env.ts';
+import { events, insights, users } from './events.ts';
+import { limits } from './limits.ts';
 import type { Operation } from './operation.ts';
+import { source } from './source.ts';
+import { storage } from './storage.ts';
+import { telemetry } from './telemetry.ts';
 
-export const operations = [...apps, ...deploys, ...git] as const;
+export const operations = [
+  ...apps,
+  ...deploys,
+  ...git,
+  ...env,
+  ...domains,
+  ...source,
+  ...storage,
+  ...telemetry,
+  ...events,
+  ...users,
+  ...insights,
+  ...limits,
+  ...admin,
+  ...accounts,
+  ...keys,
+  ...collaborators,
+] as const;
 
 type Declared = (typeof operations)[number];
 export type OperationName = Declared['name'];

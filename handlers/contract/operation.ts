@@ -17,12 +17,16 @@ export interface Operation {
   /** Of a stream, the data of one event. */
   output: z.ZodType;
   status: 200 | 201 | 202 | 204;
+  /** Answers 200 in place of `status` when the record was there before. */
+  replaces?: true;
   /** Codes it may answer with, besides those of every operation. */
   errors: readonly ErrorCode[];
   /** `stream`: answered as `text/event-stream`. `bytes`: raw in REST, `content_base64` in RPC. Default `json`. */
   kind?: 'json' | 'stream' | 'bytes';
   /** Fields of the answer that are shown once: left out when the answer is repeated for an idempotency key. */
   secrets?: readonly string[];
+  /** REST names of query fields that the path has a use for already, by the input's name. */
+  queryNames?: Readonly<Record<string, string>>;
   /** Largest body in bytes. Default 1 MiB. */
   bodyLimit?: number;
 }

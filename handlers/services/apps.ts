@@ -1,18 +1,20 @@
 // Apps.
 import { type AppRow, findApp, findAppBySlug, listApps } from '../../sqlite/control/apps.ts';
-import type { Outcome } from '../app-object.ts';
+import type { Change } from '../../sqlite/control/changes.ts';
+import type { Changed, Outcome } from '../app-object.ts';
 import type { Context } from '../context.ts';
 import type { App } from '../contract/apps.ts';
 import { newId } from '../contract/id.ts';
-import { decodeCursor, encodeCursor } from '../cursor.ts';
+import { decodeCursor } from '../cursor.ts';
 import type { Env } from '../env.ts';
 import { Problem } from '../problem.ts';
+import { listAnswer } from './paging.ts';
 import type { Service } from './types.ts';
 
 const list: Service<'apps.list'> = async ({ db, env }, { owner, limit, cursor }) => {
   const [before = null] = decodeCursor(cursor, 1) ?? [];
-  const { rows, next } = await listApps(db, { owner: owner ?? null, before, limit });
-  return { items: rows.map((row) => toApp(row, env)), next_cursor: encodeCursor(next) };
+  const page = await listApps(db, { owner: owner ?? null, before, limit });
+  return listAnswer(page, (row) => toApp(row, env));
 };
 
 const create: Service<'apps.create'> = async (context, { slug, owner }) => {
@@ -31,8 +33,13 @@ const getBySlug: Service<'apps.get_by_slug'> = async ({ db, env }, { slug }) => 
 };
 
 const update: Service<'apps.update'> = async (context, { id, desired_state }) => {
-  const row = await context.app(id).setDesiredState(id, desired_state, context.at);
-  return toApp(unwrap(row), context.env);
+  const { row } = await changeApp(context, id, { kind: 'desired_state', state: desired_state });
+  return toApp(row, context.env);
+};
+
+const rename: Service<'apps.rename'> = async (context, { id, slug }) => {
+  const { row } = await changeApp(context, id, { kind: 'rename', slug });
+  return toApp(row, context.env);
 };
 
 const remove: Service<'apps.delete'> = async (context, { id }) =>
@@ -44,6 +51,7 @@ export const appServices = {
   'apps.get': get,
   'apps.get_by_slug': getBySlug,
   'apps.update': update,
+  'apps.rename': rename,
   'apps.delete': remove,
 };
 
@@ -52,6 +60,14 @@ export async function requireApp({ db }: Context, id: string): Promise<AppRow> {
   const row = await findApp(db, id);
   if (row === null) throw new Problem('app_not_found');
   return row;
+}
+
+/**
+ * Writes a transition of an app and has the host bring it about.
+ * @throws {Problem} `app_not_found`, or what stood against it
+ */
+export async function changeApp(context: Context, id: string, change: Change): Promise<Changed> {
+  return unwrap(await context.app(id).change(id, change, context.at));
 }
 
 /** What an app's object answered. @throws {Problem} its refusal */
@@ -66,7 +82,7 @@ function toApp(row: AppRow, env: Env): App {
     slug: row.slug,
     owner: row.owner_id,
     desired_state: row.desired_state,
-    status: statusOf(row),
+    status: row.status,
     asleep_since: row.asleep_since,
     woke_at: row.woke_at,
     url: env.PUBLIC_APP_URL.replace('{slug}', row.slug),
@@ -81,15 +97,4 @@ function toApp(row: AppRow, env: Env): App {
 /** Where an app's repository is, without credentials. */
 export function gitUrl({ slug }: AppRow, env: Env): string {
   return `${env.PUBLIC_GIT_URL}/${slug}`;
-}
-
-/** The first that holds, in this order. A hibernated release (`idle`) serves: the next request starts it. */
-function statusOf(row: AppRow): App['status'] {
-  if (row.desired_state === 'stopped') return 'stopped';
-  if (row.asleep_since !== null) return 'sleeping';
-  if (row.process_state === 'crashed') return 'crashed';
-  if (row.live_deploy_id !== null) {
-    return row.process_state === 'running' || row.process_state === 'idle' ? 'running' : 'starting';
-  }
-  return row.deploying === 1 ? 'deploying' : 'created';
 }

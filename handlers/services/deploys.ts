@@ -1,16 +1,17 @@
 // Deploys, and where to push to for one.
 import { type DeployRow, findDeploy, listDeploys } from '../../sqlite/control/deploys.ts';
 import type { Deploy } from '../contract/deploys.ts';
-import { decodeCursor, encodeCursor } from '../cursor.ts';
+import { decodeCursor } from '../cursor.ts';
+import type { DeployFact } from '../host-types.ts';
 import { Problem } from '../problem.ts';
 import { gitUrl, requireApp } from './apps.ts';
+import { listAnswer, withoutCreation } from './paging.ts';
+import { openStream } from './streams.ts';
 import type { Service } from './types.ts';
 
 const list: Service<'deploys.list'> = async ({ db }, { id, status, limit, cursor }) => {
   const before = decodeCursor(cursor, 2) as [string, string] | null;
-  const page = await listDeploys(db, id, { status: status ?? null, before, limit });
-  if (page === null) throw new Problem('app_not_found');
-  return { items: page.rows.map(toDeploy), next_cursor: encodeCursor(page.next) };
+  return listAnswer(await listDeploys(db, id, { status: status ?? null, before, limit }), toDeploy);
 };
 
 const log: Service<'deploys.log'> = async ({ db, host }, { id, deploy_id }) => {
@@ -20,6 +21,9 @@ const log: Service<'deploys.log'> = async ({ db, host }, { id, deploy_id }) => {
   if (deploy === undefined || text === null || text === undefined) throw new Problem('deploy_not_found');
   return { deploy_id, status: deploy.status, log: text };
 };
+
+const stream: Service<'deploys.stream'> = (context, input, transport) =>
+  openStream(context, input, 'deploys', transport);
 
 const remote: Service<'git.remote'> = async (context, { id }) => {
   const url = gitUrl(await requireApp(context, id), context.env);
@@ -34,10 +38,15 @@ const remote: Service<'git.remote'> = async (context, { id }) => {
 export const deployServices = {
   'deploys.list': list,
   'deploys.log': log,
+  'deploys.stream': stream,
   'git.remote': remote,
 };
 
-export function toDeploy(row: DeployRow): Deploy {
-  const { created_at: _, steps, ...shown } = row;
-  return { ...shown, steps: JSON.parse(steps) as Deploy['steps'] };
+/** A deploy as the API shows it. */
+export function shownDeploy(fact: DeployFact): Deploy {
+  return withoutCreation(fact);
+}
+
+function toDeploy(row: DeployRow): Deploy {
+  return shownDeploy({ ...row, steps: JSON.parse(row.steps) as DeployFact['steps'] });
 }

@@ -1,8 +1,12 @@
 // Every implementation, by operation.
 import type { OperationName } from '../contract/index.ts';
 import type { notYet } from '../contract/not-yet.ts';
+import { accountServices } from './accounts.ts';
+import { adminServices } from './admin.ts';
 import { appServices } from './apps.ts';
 import { deployServices } from './deploys.ts';
+import { eventServices } from './events.ts';
+import { settingServices } from './settings.ts';
 import type { Service } from './types.ts';
 
 type Built = Exclude<OperationName, (typeof notYet)[number]>;
@@ -10,4 +14,8 @@ type Built = Exclude<OperationName, (typeof notYet)[number]>;
 export const services = {
   ...appServices,
   ...deployServices,
+  ...settingServices,
+  ...eventServices,
+  ...accountServices,
+  ...adminServices,
 } satisfies { [Name in Built]: Service<Name> };

@@ -3,8 +3,24 @@ import type * as z from 'zod';
 import type { Context } from '../context.ts';
 import type { Named, OperationName } from '../contract/index.ts';
 
-/** Implements the named operation: its checked input in, its output out. */
-export type Service<Name extends OperationName> = (
-  context: Context,
-  input: z.output<Named<Name>['input']>,
-) => Promise<z.input<Named<Name>['output']>>;
+/** An answer of an operation that `replaces`: the record was there before. */
+export class Replaced<Output> {
+  readonly output: Output;
+  constructor(output: Output) {
+    this.output = output;
+  }
+}
+
+/** Which door an operation came through. Only streams look different behind each. */
+export type Transport = 'rest' | 'rpc';
+
+type Input<Name extends OperationName> = z.output<Named<Name>['input']>;
+type Output<Name extends OperationName> = z.input<Named<Name>['output']>;
+type Answer<Name extends OperationName> =
+  Named<Name> extends { replaces: true } ? Output<Name> | Replaced<Output<Name>> : Output<Name>;
+
+/** Implements the named operation: its checked input in, its output out. A stream's output is its bytes. */
+export type Service<Name extends OperationName> =
+  Named<Name> extends { kind: 'stream' }
+    ? (context: Context, input: Input<Name>, transport: Transport) => Promise<ReadableStream<Uint8Array>>
+    : (context: Context, input: Input<Name>) => Promise<Answer<Name>>;

@@ -1,4 +1,5 @@
 // Accounts and their API keys.
+import { type Page, pageOf } from './page.ts';
 
 /**
  * Makes the first account when there is none, and its key when that is not stored yet.
@@ -24,4 +25,101 @@ export async function ensureFirstAccount(
       )
       .bind(key.id, key.name, key.hash, account.at),
   ]);
+}
+
+export interface AccountRow {
+  id: string;
+  name: string;
+  email: string | null;
+  role: 'owner' | 'member';
+  created_at: string;
+}
+
+export interface KeyRow {
+  id: string;
+  account_id: string;
+  name: string;
+  created_at: string;
+}
+
+/** Adds a member. @returns false when another account has the address */
+export async function insertAccount(db: D1Database, row: AccountRow): Promise<boolean> {
+  const inserted = await db
+    .prepare(
+      `INSERT INTO accounts (id, name, email, role, created_at) VALUES (?, ?, ?, ?, ?)
+       ON CONFLICT (email) DO NOTHING RETURNING id`,
+    )
+    .bind(row.id, row.name, row.email, row.role, row.created_at)
+    .first();
+  return inserted !== null;
+}
+
+/** Accounts, oldest first. */
+export async function listAccounts(
+  db: D1Database,
+  { after, limit }: { after: string; limit: number },
+): Promise<Page<AccountRow>> {
+  const { results } = await db
+    .prepare('SELECT * FROM accounts WHERE id > ? ORDER BY id LIMIT ?')
+    .bind(after, limit + 1)
+    .all<AccountRow>();
+  return pageOf(results, limit, ({ id }) => [id]);
+}
+
+/** Deletes a member who owns no app, tombstones included, with keys and roles. */
+export async function deleteAccount(
+  db: D1Database,
+  id: string,
+): Promise<'deleted' | 'account_not_found' | 'account_in_use' | 'account_protected'> {
+  const [found] = await db.batch<{ role: string; apps: number }>([
+    db
+      .prepare(
+        'SELECT role, (SELECT count(*) FROM apps WHERE owner_id = accounts.id) AS apps FROM accounts WHERE id = ?',
+      )
+      .bind(id),
+    db
+      .prepare(
+        `DELETE FROM accounts WHERE id = ?1 AND role <> 'owner'
+           AND NOT EXISTS (SELECT 1 FROM apps WHERE owner_id = ?1)`,
+      )
+      .bind(id),
+  ]);
+  const account = found!.results[0];
+  if (account === undefined) return 'account_not_found';
+  if (account.role === 'owner') return 'account_protected';
+  return account.apps > 0 ? 'account_in_use' : 'deleted';
+}
+
+/** @param hash SHA-256 of the key, hexadecimal. @returns false for an unknown account */
+export async function insertKey(db: D1Database, row: KeyRow, hash: string): Promise<boolean> {
+  const inserted = await db
+    .prepare(
+      `INSERT INTO keys (id, account_id, name, hash, created_at)
+       SELECT ?, id, ?, ?, ? FROM accounts WHERE id = ? RETURNING id`,
+    )
+    .bind(row.id, row.name, hash, row.created_at, row.account_id)
+    .first();
+  return inserted !== null;
+}
+
+/** @returns null for an unknown account */
+export async function listKeys(
+  db: D1Database,
+  accountId: string,
+  { after, limit }: { after: string; limit: number },
+): Promise<Page<KeyRow> | null> {
+  const [account, keys] = await db.batch<KeyRow>([
+    db.prepare('SELECT id FROM accounts WHERE id = ?').bind(accountId),
+    db
+      .prepare(
+        'SELECT id, account_id, name, created_at FROM keys WHERE account_id = ? AND id > ? ORDER BY id LIMIT ?',
+      )
+      .bind(accountId, after, limit + 1),
+  ]);
+  return account!.results.length === 0 ? null : pageOf(keys!.results, limit, ({ id }) => [id]);
+}
+
+/** @returns false for an unknown key */
+export async function deleteKey(db: D1Database, id: string): Promise<boolean> {
+  return (await db.prepare('DELETE FROM keys WHERE id = ? RETURNING id').bind(id).first()) !== null;
 }

@@ -18,13 +18,25 @@ export interface AppRow {
   client_rpm: number | null;
   app_rpm: number | null;
   created_at: string;
-  /** 1 while a deploy is queued or building. */
-  deploying: 0 | 1;
+  status: 'created' | 'deploying' | 'starting' | 'running' | 'sleeping' | 'stopped' | 'crashed';
 }
 
+/** Whether app `?1` exists, tombstones left out. For statements that write rows of an app. */
+export const LIVE_APP = 'EXISTS (SELECT 1 FROM apps WHERE id = ?1 AND deleted_at IS NULL)';
+
+/** The first that holds. A hibernated release (`idle`) serves: the next request starts it. */
+const STATUS = `CASE
+    WHEN desired_state = 'stopped' THEN 'stopped'
+    WHEN asleep_since IS NOT NULL THEN 'sleeping'
+    WHEN process_state = 'crashed' THEN 'crashed'
+    WHEN live_deploy_id IS NOT NULL AND process_state IN ('running', 'idle') THEN 'running'
+    WHEN live_deploy_id IS NOT NULL OR process_state = 'starting' THEN 'starting'
+    WHEN EXISTS (SELECT 1 FROM deploys WHERE app_id = apps.id AND status IN ('queued', 'building')) THEN 'deploying'
+    ELSE 'created'
+  END`;
+
 export const APP_COLUMNS = `id, slug, owner_id, desired_state, asleep_since, woke_at, generation, process_state,
-  live_deploy_id, deployed_at, last_error, client_rpm, app_rpm, created_at,
-  EXISTS (SELECT 1 FROM deploys WHERE deploys.app_id = apps.id AND deploys.status IN ('queued', 'building')) AS deploying`;
+  live_deploy_id, deployed_at, last_error, client_rpm, app_rpm, created_at, ${STATUS} AS status`;
 
 /** The statement that reads one app by id. For batches that answer 404 and their rows in one round trip. */
 export function selectApp(db: D1Database, id: string): D1PreparedStatement {
@@ -73,4 +85,29 @@ export async function readOfApp<Row>(
   const exists = db.prepare('SELECT 1 FROM apps WHERE id = ? AND deleted_at IS NULL').bind(appId);
   const [app, rows] = await db.batch<Row>([exists, statement]);
   return app!.results.length === 0 ? null : rows!.results;
+}
+
+/** Counts for the whole of this database. */
+export interface Totals {
+  by_status: Partial<Record<AppRow['status'], number>>;
+  accounts: number;
+  domains: number;
+  deploys: number;
+  unfinished_deploys: number;
+}
+
+export async function countAll(db: D1Database): Promise<Totals> {
+  const [statuses, counts] = await db.batch<Record<string, unknown>>([
+    db.prepare(
+      `SELECT status, count(*) AS count FROM (SELECT ${STATUS} AS status FROM apps WHERE deleted_at IS NULL)
+       GROUP BY status`,
+    ),
+    db.prepare(
+      `SELECT (SELECT count(*) FROM accounts) AS accounts, (SELECT count(*) FROM domains) AS domains,
+         (SELECT count(*) FROM deploys) AS deploys,
+         (SELECT count(*) FROM deploys WHERE status IN ('queued', 'building')) AS unfinished_deploys`,
+    ),
+  ]);
+  const by_status = Object.fromEntries(statuses!.results.map(({ status, count }) => [status, count]));
+  return { ...(counts!.results[0] as unknown as Omit<Totals, 'by_status'>), by_status };
 }

@@ -5,9 +5,12 @@ import { OBSERVE, observation } from './transitions.ts';
 /**
  * Applies facts in one transaction with the watermark of their outbox. What was applied before is left alone.
  * Facts about unknown apps are dropped: the app was deleted meanwhile.
- * @returns the highest `seq` that is applied now
+ * @returns the highest `seq` that is applied now, and which of the deploys' apps there are
  */
-export async function applyHostEvents(db: D1Database, { outbox, events }: HostEvents): Promise<number> {
+export async function applyHostEvents(
+  db: D1Database,
+  { outbox, events }: HostEvents,
+): Promise<{ applied: number; apps: string[] }> {
   const last = events.reduce((seq, event) => Math.max(seq, event.seq), 0);
   const mark = db
     .prepare(
@@ -16,11 +19,18 @@ export async function applyHostEvents(db: D1Database, { outbox, events }: HostEv
        RETURNING applied_seq`,
     )
     .bind(outbox, last);
-  const results = await db.batch<{ applied_seq: number }>([
-    ...events.map((event) => statementOf(db, outbox, event)),
-    mark,
-  ]);
-  return results.at(-1)!.results[0]!.applied_seq;
+  const ids = events.flatMap((event) => (event.type === 'deploy' ? [event.deploy.app_id] : []));
+  const existing = db
+    .prepare('SELECT id FROM apps WHERE id IN (SELECT value FROM json_each(?)) AND deleted_at IS NULL')
+    .bind(JSON.stringify(ids));
+  const [marked, apps] = (
+    await db.batch<{ applied_seq: number; id: string }>([
+      ...events.map((event) => statementOf(db, outbox, event)),
+      mark,
+      existing,
+    ])
+  ).slice(-2);
+  return { applied: marked!.results[0]!.applied_seq, apps: apps!.results.map(({ id }) => id) };
 }
 
 function statementOf(db: D1Database, outbox: string, event: HostEvent): D1PreparedStatement {

@@ -10,9 +10,9 @@ export interface Wanted {
   wanted: WantedApp;
 }
 
-/** A transition that was written. `changed` has the rows that its own statements returned, in order. */
+/** A transition that was written. */
 export interface Transition extends Wanted {
-  changed: Record<string, unknown>[];
+  changed: Record<string, string | number | null> | null;
 }
 
 /** What `insertApp` did. */
@@ -58,47 +58,31 @@ export async function removeApp(db: D1Database, id: string): Promise<void> {
 }
 
 /**
- * Writes a transition.
- * @param changes statements that return a row when they change something; run inside the transaction
- * @returns null for an unknown app
+ * Writes a transition. Without a change it only raises the generation.
+ * @returns null for an unknown app; `changed` is what the change returned, null when it changed nothing
  */
 export async function transition(
   db: D1Database,
   id: string,
-  changes: D1PreparedStatement[],
+  change?: D1PreparedStatement,
 ): Promise<Transition | null> {
   const raise = db
     .prepare('UPDATE apps SET generation = (SELECT revision FROM meta) WHERE id = ? AND deleted_at IS NULL')
     .bind(id);
-  const results = await db.batch([raiseRevision(db), ...changes, raise, ...wantedOf(db, id)]);
-  const read = wantedFrom(results.slice(changes.length + 2));
-  if (read === null) return null;
-  const changed = results.slice(1, changes.length + 1).flatMap(({ results }) => results);
-  return { ...read, changed: changed as Record<string, unknown>[] };
+  const [, , ...results] = await db.batch([
+    raiseRevision(db),
+    raise,
+    ...(change ? [change] : []),
+    ...wantedOf(db, id),
+  ]);
+  const changed = change ? results.shift()!.results[0] : undefined;
+  const read = wantedFrom(results);
+  return read && { ...read, changed: (changed as Transition['changed'] | undefined) ?? null };
 }
 
 /** Reads what the host is to make of an app. Null for an unknown one. */
 export async function readWanted(db: D1Database, id: string): Promise<Wanted | null> {
   return wantedFrom(await db.batch(wantedOf(db, id)));
-}
-
-/** Starts (waking a sleeping one) or stops an app. */
-export function setDesiredState(
-  db: D1Database,
-  id: string,
-  state: 'running' | 'stopped',
-  at: string,
-): D1PreparedStatement {
-  const woke = `CASE WHEN asleep_since IS NOT NULL OR desired_state = 'stopped' THEN ?3 ELSE woke_at END`;
-  return db
-    .prepare(
-      `UPDATE apps SET
-         woke_at = CASE WHEN ?2 = 'running' THEN ${woke} ELSE woke_at END,
-         desired_state = ?2,
-         asleep_since = NULL
-       WHERE id = ?1 AND deleted_at IS NULL RETURNING id`,
-    )
-    .bind(id, state, at);
 }
 
 /**
@@ -182,6 +166,7 @@ function wantedFrom(results: D1Result<unknown>[]): Wanted | null {
     asleep: row.asleep_since !== null,
     hostnames,
     env: Object.fromEntries(variables.map(({ name, value }) => [name, value])),
+    limits: { clientRpm: row.client_rpm, appRpm: row.app_rpm },
   };
   return { row, wanted };
 }

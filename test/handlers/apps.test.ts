@@ -38,6 +38,7 @@ test('a created app has every field of the contract, and the host was sent its w
     asleep: false,
     hostnames: [],
     env: {},
+    limits: { clientRpm: null, appRpm: null },
   });
   assert.deepEqual((await control.api('GET', `/v1/apps/${id}`)).body, body);
   assert.deepEqual(await control.call('apps.get_by_slug', { slug: 'first' }), body);

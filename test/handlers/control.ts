@@ -17,6 +17,8 @@ const variables = {
   PUBLIC_APP_URL: 'http://{slug}.localhost:8787',
   BASE_DOMAIN: 'localhost',
   RUNNER_MAX_APPS_PER_USER: '10',
+  SERVICE_EDGE_RPM: '1800',
+  SERVICE_EDGE_APP_RPM: '0',
   RUNNER_UI_URL: '',
 };
 

@@ -195,6 +195,7 @@ test('an empty or older D1 deletes nothing, then or later, and its next transiti
     asleep: false,
     hostnames: [],
     env: {},
+    limits: { clientRpm: null, appRpm: null },
   };
   control.host.wanted.set(stray.id, stray);
   for (let n = 0; n < 2; n++) {

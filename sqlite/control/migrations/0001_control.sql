@@ -73,6 +73,7 @@ CREATE TABLE env (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   name TEXT NOT NULL,
   value TEXT NOT NULL,
+  created_at TEXT NOT NULL,
   updated_at TEXT NOT NULL,
   PRIMARY KEY (app_id, name)
 ) STRICT, WITHOUT ROWID;
@@ -125,6 +126,7 @@ CREATE TABLE users (
   app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE,
   user_id TEXT NOT NULL,
   properties TEXT NOT NULL,
+  created_at TEXT NOT NULL,
   updated_at TEXT NOT NULL,
   PRIMARY KEY (app_id, user_id)
 ) STRICT, WITHOUT ROWID;
@@ -135,6 +137,7 @@ CREATE TABLE insights (
   title TEXT NOT NULL,
   value ANY NOT NULL,
   icon TEXT,
+  created_at TEXT NOT NULL,
   updated_at TEXT NOT NULL,
   PRIMARY KEY (app_id, title)
 ) STRICT, WITHOUT ROWID;

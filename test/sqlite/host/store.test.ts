@@ -14,6 +14,7 @@ const wanted = (id: string, generation: number): WantedApp => ({
   asleep: false,
   hostnames: [],
   env: {},
+  limits: { clientRpm: null, appRpm: null },
 });
 
 const deploy = (id: string, status: DeployFact['status']): DeployFact => ({

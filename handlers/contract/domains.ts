@@ -1,0 +1,67 @@
+// Custom hostnames.
+import * as z from 'zod';
+import { id, listOf, nothing, page, reference, time } from './fields.ts';
+import { operation } from './operation.ts';
+
+/** Most domains of one app. */
+export const DOMAIN_LIMIT = 100;
+
+/** Two or more labels; the last is no number, so that an address is none. */
+const HOSTNAME =
+  /^(?=.{4,253}$)([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)+(?!\d+$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])$/;
+
+/** A hostname as DNS has it: lower case, ASCII, without the dot at the end. Null for what is none. */
+export function normalHostname(given: string): string | null {
+  const name = given.toLowerCase().replace(/\.$/, '');
+  if (/[^a-z0-9._\-\u0080-\uffff]/.test(name) || !URL.canParse(`http://${name}`)) return null;
+  const { hostname } = new URL(`http://${name}`);
+  return HOSTNAME.test(hostname) ? hostname : null;
+}
+
+const hostname = z
+  .string()
+  .max(300)
+  .transform((given, context) => {
+    const name = normalHostname(given);
+    if (name !== null) return name;
+    context.addIssue({
+      code: 'custom',
+      message: 'must be a hostname such as shop.example.com, without scheme or port',
+    });
+    return z.NEVER;
+  });
+
+export const Domain = z.strictObject({ hostname: z.string(), app_id: id, created_at: time });
+
+export const domains = [
+  operation({
+    name: 'domains.list',
+    summary: "Lists an app's custom hostnames",
+    method: 'GET',
+    path: '/v1/apps/:id/domains',
+    input: z.strictObject({ id: reference, ...page }),
+    output: listOf(Domain),
+    status: 200,
+    errors: ['app_not_found'],
+  }),
+  operation({
+    name: 'domains.add',
+    summary: 'Attaches a hostname; it is served at once',
+    method: 'POST',
+    path: '/v1/apps/:id/domains',
+    input: z.strictObject({ id: reference, hostname }),
+    output: Domain,
+    status: 201,
+    errors: ['app_not_found', 'domain_taken', 'quota_exceeded', 'host_unavailable'],
+  }),
+  operation({
+    name: 'domains.remove',
+    summary: 'Detaches a hostname',
+    method: 'DELETE',
+    path: '/v1/apps/:id/domains/:hostname',
+    input: z.strictObject({ id: reference, hostname: reference }),
+    output: nothing,
+    status: 204,
+    errors: ['app_not_found', 'domain_not_found', 'host_unavailable'],
+  }),
+] as const;

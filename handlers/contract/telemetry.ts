@@ -1,0 +1,185 @@
+// What an app did: figures, spans, logs, errors.
+import * as z from 'zod';
+import { lastEventId } from './events.ts';
+import { listOf, page, reference, time } from './fields.ts';
+import { operation } from './operation.ts';
+
+/** How far to look back. */
+const hours = z.int().min(1).max(720).default(24);
+const range = { id: reference, hours, ...page };
+
+const breakdown = (name: string) =>
+  listOf(z.strictObject({ [name]: z.string(), requests: z.int(), errors: z.int() }));
+
+export const errorStatus = z.enum(['open', 'resolved', 'ignored']);
+const GroupedError = z.strictObject({
+  fingerprint: z.string(),
+  kind: z.string(),
+  message: z.string(),
+  count: z.int(),
+  status: errorStatus,
+  first_seen_at: time,
+  last_seen_at: time,
+});
+const LogLine = z.strictObject({
+  id: z.string(),
+  at: time,
+  level: z.string(),
+  message: z.string(),
+  trace_id: z.string().nullable(),
+});
+
+export const telemetry = [
+  operation({
+    name: 'metrics.get',
+    summary: 'Reads the minute buckets of an app, merged into steps',
+    method: 'GET',
+    path: '/v1/apps/:id/metrics',
+    input: z.strictObject({ id: reference, hours }),
+    output: listOf(
+      z.strictObject({
+        at: time,
+        requests: z.int(),
+        errors: z.int(),
+        duration_ms_p50: z.number().nullable(),
+        duration_ms_p95: z.number().nullable(),
+        cpu_ms: z.number(),
+        memory_bytes: z.int().nullable(),
+        bytes_out: z.int(),
+      }),
+    ),
+    status: 200,
+    errors: ['app_not_found'],
+  }),
+  operation({
+    name: 'metrics.version',
+    summary: 'Says which schema the metrics have and how far they reach',
+    method: 'GET',
+    path: '/v1/apps/:id/metrics/version',
+    input: z.strictObject({ id: reference }),
+    output: z.strictObject({ schema: z.int(), watermark: time.nullable() }),
+    status: 200,
+    errors: ['app_not_found'],
+  }),
+  operation({
+    name: 'devices.list',
+    summary: 'Counts requests by kind of device',
+    method: 'GET',
+    path: '/v1/apps/:id/devices',
+    input: z.strictObject(range),
+    output: breakdown('device'),
+    status: 200,
+    errors: ['app_not_found'],
+  }),
+  operation({
+    name: 'paths.list',
+    summary: 'Counts requests by path',
+    method: 'GET',
+    path: '/v1/apps/:id/paths',
+    input: z.strictObject(range),
+    output: breakdown('path'),
+    status: 200,
+    errors: ['app_not_found'],
+  }),
+  operation({
+    name: 'refs.list',
+    summary: 'Counts requests by referrer',
+    method: 'GET',
+    path: '/v1/apps/:id/refs',
+    input: z.strictObject(range),
+    output: breakdown('referrer'),
+    status: 200,
+    errors: ['app_not_found'],
+  }),
+  operation({
+    name: 'spans.list',
+    summary: 'Lists recent slow or failed spans',
+    method: 'GET',
+    path: '/v1/apps/:id/spans',
+    input: z.strictObject(range),
+    output: listOf(
+      z.strictObject({
+        trace_id: z.string(),
+        span_id: z.string(),
+        kind: z.string(),
+        name: z.string(),
+        status: z.int(),
+        started_at: time,
+        duration_ms: z.number(),
+      }),
+    ),
+    status: 200,
+    errors: ['app_not_found'],
+  }),
+  operation({
+    name: 'logs.list',
+    summary: 'Lists the log of the last 24 hours, newest first',
+    method: 'GET',
+    path: '/v1/apps/:id/logs',
+    input: z.strictObject({ id: reference, level: reference.optional(), ...page }),
+    output: listOf(LogLine),
+    status: 200,
+    errors: ['app_not_found'],
+  }),
+  operation({
+    name: 'logs.stream',
+    summary: 'Streams the log as it is written',
+    method: 'GET',
+    path: '/v1/apps/:id/logs/stream',
+    input: z.strictObject({ id: reference, last_event_id: lastEventId }),
+    output: LogLine,
+    status: 200,
+    kind: 'stream',
+    errors: ['app_not_found'],
+  }),
+  operation({
+    name: 'errors.list',
+    summary: 'Lists grouped errors in a status, newest first',
+    method: 'GET',
+    path: null,
+    input: z.strictObject({ id: reference, status: errorStatus.default('open'), ...page }),
+    output: listOf(GroupedError),
+    status: 200,
+    errors: ['app_not_found'],
+  }),
+  operation({
+    name: 'errors.get',
+    summary: 'Reads one grouped error with its occurrences',
+    method: 'GET',
+    path: null,
+    input: z.strictObject({ id: reference, fingerprint: reference }),
+    output: z.strictObject({
+      ...GroupedError.shape,
+      occurrences: z.array(
+        z.strictObject({ at: time, stack: z.string().nullable(), trace_id: z.string().nullable() }),
+      ),
+    }),
+    status: 200,
+    errors: ['app_not_found', 'error_not_found'],
+  }),
+  operation({
+    name: 'errors.set_status',
+    summary: 'Resolves, ignores or reopens a grouped error',
+    method: 'POST',
+    path: null,
+    input: z.strictObject({ id: reference, fingerprint: reference, status: errorStatus }),
+    output: GroupedError,
+    status: 200,
+    errors: ['app_not_found', 'error_not_found'],
+  }),
+  operation({
+    name: 'errors.stream',
+    summary: 'Streams the grouped errors in a status as they change',
+    method: 'GET',
+    path: '/v1/apps/:id/errors/stream',
+    input: z.strictObject({
+      id: reference,
+      status: errorStatus.default('open'),
+      last_event_id: lastEventId,
+    }),
+    output: GroupedError,
+    status: 200,
+    kind: 'stream',
+    errors: ['app_not_found'],
+  }),
+] as const;

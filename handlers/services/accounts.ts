@@ -1,0 +1,91 @@
+// Accounts, API keys and collaborators.
+import {
+  deleteAccount,
+  deleteKey,
+  insertAccount,
+  insertKey,
+  type KeyRow,
+  listAccounts,
+  listKeys,
+} from '../../sqlite/control/accounts.ts';
+import {
+  type CollaboratorRow,
+  deleteCollaborator,
+  listCollaborators,
+  setCollaborator,
+} from '../../sqlite/control/collaborators.ts';
+import { newId } from '../contract/id.ts';
+import { Problem } from '../problem.ts';
+import { hashOf, newApiKey } from '../secrets.ts';
+import { listAnswer, pageAfter } from './paging.ts';
+import type { Service } from './types.ts';
+
+const accountsCreate: Service<'accounts.create'> = async ({ db, at }, { name, email }) => {
+  const row = { id: newId(), name, email, role: 'member' as const, created_at: at };
+  if (!(await insertAccount(db, row))) throw new Problem('email_taken');
+  return row;
+};
+
+const accountsList: Service<'accounts.list'> = async ({ db }, page) =>
+  listAnswer(await listAccounts(db, pageAfter(page)), (row) => row);
+
+const accountsDelete: Service<'accounts.delete'> = async ({ db }, { id }) => {
+  const result = await deleteAccount(db, id);
+  if (result !== 'deleted') throw new Problem(result);
+  return null;
+};
+
+const keysCreate: Service<'keys.create'> = async ({ db, at }, { account, name }) => {
+  const key = newApiKey();
+  const row = { id: newId(), account_id: account, name, created_at: at };
+  if (!(await insertKey(db, row, await hashOf(key)))) throw new Problem('account_not_found');
+  return { ...toKey(row), key };
+};
+
+const keysList: Service<'keys.list'> = async ({ db }, { account, ...page }) => {
+  const keys = await listKeys(db, account, pageAfter(page));
+  if (keys === null) throw new Problem('account_not_found');
+  return listAnswer(keys, toKey);
+};
+
+const keysRevoke: Service<'keys.revoke'> = async ({ db }, { id }) => {
+  if (!(await deleteKey(db, id))) throw new Problem('key_not_found');
+  return null;
+};
+
+const collaboratorsList: Service<'collaborators.list'> = async ({ db }, { id, ...page }) =>
+  listAnswer(await listCollaborators(db, id, pageAfter(page)), toCollaborator);
+
+const collaboratorsSet: Service<'collaborators.set'> = async ({ db, at }, { id, account, role }) => {
+  const row = await setCollaborator(db, { app_id: id, account_id: account, role, created_at: at });
+  if (row === null) throw new Problem('app_not_found');
+  if (row === undefined) throw new Problem('account_not_found');
+  return toCollaborator(row);
+};
+
+const collaboratorsRemove: Service<'collaborators.remove'> = async ({ db }, { id, account }) => {
+  const removed = await deleteCollaborator(db, id, account);
+  if (removed === null) throw new Problem('app_not_found');
+  if (!removed) throw new Problem('collaborator_not_found');
+  return null;
+};
+
+export const accountServices = {
+  'accounts.create': accountsCreate,
+  'accounts.list': accountsList,
+  'accounts.delete': accountsDelete,
+  'keys.create': keysCreate,
+  'keys.list': keysList,
+  'keys.revoke': keysRevoke,
+  'collaborators.list': collaboratorsList,
+  'collaborators.set': collaboratorsSet,
+  'collaborators.remove': collaboratorsRemove,
+};
+
+function toKey({ id, account_id, name, created_at }: KeyRow) {
+  return { id, account: account_id, name, created_at };
+}
+
+function toCollaborator({ app_id, account_id, role, created_at }: CollaboratorRow) {
+  return { app_id, account: account_id, role, created_at };
+}

@@ -1,0 +1,91 @@
+// Product events, users and insights.
+import { type EventRow, listChannels, listEvents } from '../../sqlite/control/events.ts';
+import { type InsightRow, listInsights, setInsight } from '../../sqlite/control/insights.ts';
+import { findUser, mergeUser, type UserRow } from '../../sqlite/control/users.ts';
+import type { Event } from '../contract/events.ts';
+import { newId } from '../contract/id.ts';
+import { decodeCursor } from '../cursor.ts';
+import { Problem } from '../problem.ts';
+import { unwrap } from './apps.ts';
+import { listAnswer, pageAfter, withoutCreation } from './paging.ts';
+import { openStream } from './streams.ts';
+import { Replaced, type Service } from './types.ts';
+
+const list: Service<'events.list'> = async ({ db }, { id, channel, event, user_id, limit, cursor }) => {
+  const before = decodeCursor(cursor, 2) as [string, string] | null;
+  const filter = { channel: channel ?? null, event: event ?? null, user: user_id ?? null, before, limit };
+  return listAnswer(await listEvents(db, id, filter), toEvent);
+};
+
+const log: Service<'events.log'> = async (context, { id, tags, ...event }) => {
+  const row: EventRow = {
+    id: newId(),
+    app_id: id,
+    channel: event.channel,
+    event: event.event,
+    description: event.description ?? null,
+    icon: event.icon ?? null,
+    tags: JSON.stringify(tags ?? {}),
+    user_id: event.user_id ?? null,
+    at: event.at ?? context.at,
+    created_at: context.at,
+  };
+  const shown = toEvent(row);
+  unwrap(await context.app(id).logEvent(row, shown));
+  return shown;
+};
+
+const stream: Service<'events.stream'> = (context, input, transport) =>
+  openStream(context, input, 'events', transport);
+
+const channels: Service<'events.channels'> = async ({ db }, { id, ...page }) =>
+  listAnswer(await listChannels(db, id, pageAfter(page)), (row) => row);
+
+const identify: Service<'users.identify'> = async ({ db, at }, { id, user_id, properties }) => {
+  const row = await mergeUser(db, id, { user_id, properties: JSON.stringify(properties), at });
+  if (row === null) throw new Problem('app_not_found');
+  if (row === undefined) throw new Problem('quota_exceeded', 'This user would have too many properties.');
+  return row.created_at === row.updated_at ? toUser(row) : new Replaced(toUser(row));
+};
+
+const props: Service<'users.props'> = async ({ db }, { id, user_id }) => {
+  const row = await findUser(db, id, user_id);
+  if (row === null) throw new Problem('app_not_found');
+  if (row === undefined) throw new Problem('user_not_found', `The app knows no user ${user_id}.`);
+  return toUser(row);
+};
+
+const insightsList: Service<'insights.list'> = async ({ db }, { id, ...page }) =>
+  listAnswer(await listInsights(db, id, pageAfter(page)), withoutCreation<InsightRow>);
+
+const insightsSet: Service<'insights.set'> = async ({ db, at }, { id, title, value, icon }) => {
+  const change = typeof value === 'object' ? { value: value.$inc, add: true } : { value, add: false };
+  const row = await setInsight(db, id, { title, ...change, icon: icon ?? null, at });
+  if (row === null) throw new Problem('app_not_found');
+  if (row === undefined) throw new Problem('insight_not_numeric', `${title} is no number.`);
+  const shown = withoutCreation(row);
+  return row.created_at === row.updated_at ? shown : new Replaced(shown);
+};
+
+export const eventServices = {
+  'events.list': list,
+  'events.log': log,
+  'events.stream': stream,
+  'events.channels': channels,
+  'users.identify': identify,
+  'users.props': props,
+  'insights.list': insightsList,
+  'insights.set': insightsSet,
+};
+
+function toEvent(row: EventRow): Event {
+  return { ...row, tags: JSON.parse(row.tags) as Event['tags'] };
+}
+
+function toUser({ user_id, properties, updated_at }: UserRow) {
+  return {
+    user_id,
+    properties: JSON.parse(properties) as Record<string, string | number | boolean>,
+    updated_at,
+  };
+}

@@ -1,0 +1,30 @@
+// Lists: from the input's page to the answer's.
+import type { Page } from '../../sqlite/control/page.ts';
+import { decodeCursor, encodeCursor } from '../cursor.ts';
+import { Problem } from '../problem.ts';
+
+/** The place to begin at of a list that is ordered by one text. */
+export function pageAfter({ limit, cursor }: { limit: number; cursor?: string | undefined }): {
+  after: string;
+  limit: number;
+} {
+  return { after: decodeCursor(cursor, 1)?.[0] ?? '', limit };
+}
+
+/**
+ * The answer of a list.
+ * @throws {Problem} `app_not_found` when there is no page, for want of an app
+ */
+export function listAnswer<Row, Item>(
+  page: Page<Row> | null,
+  show: (row: Row) => Item,
+): { items: Item[]; next_cursor: string | null } {
+  if (page === null) throw new Problem('app_not_found');
+  return { items: page.rows.map(show), next_cursor: encodeCursor(page.next) };
+}
+
+/** Leaves out when a row was made, for records that only tell when they last changed. */
+export function withoutCreation<Row extends { created_at: string }>(row: Row): Omit<Row, 'created_at'> {
+  const { created_at: _, ...shown } = row;
+  return shown;
+}

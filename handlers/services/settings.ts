@@ -1,0 +1,79 @@
+// What is set on an app: variables, domains, limits.
+
+import type { AppRow } from '../../sqlite/control/apps.ts';
+import type { DomainRow, EnvRow } from '../../sqlite/control/settings.ts';
+import { listDomains, listEnv } from '../../sqlite/control/settings.ts';
+import { DOMAIN_LIMIT, normalHostname } from '../contract/domains.ts';
+import { ENV_LIMIT } from '../contract/env.ts';
+import type { Env } from '../env.ts';
+import { Problem } from '../problem.ts';
+import { invalidInput } from '../validate.ts';
+import { changeApp, requireApp } from './apps.ts';
+import { listAnswer, pageAfter, withoutCreation } from './paging.ts';
+import { Replaced, type Service } from './types.ts';
+
+const envList: Service<'env.list'> = async ({ db }, { id, ...page }) =>
+  listAnswer(await listEnv(db, id, pageAfter(page)), (row) => row);
+
+const envSet: Service<'env.set'> = async (context, { id, name, value }) => {
+  const { changed } = await changeApp(context, id, { kind: 'env_set', name, value, limit: ENV_LIMIT });
+  if (changed === null) throw new Problem('quota_exceeded', `An app may have ${ENV_LIMIT} variables.`);
+  const row = changed as unknown as EnvRow & { created_at: string };
+  const shown = withoutCreation(row);
+  return row.created_at === row.updated_at ? shown : new Replaced(shown);
+};
+
+const envDelete: Service<'env.delete'> = async (context, { id, name }) => {
+  const { changed } = await changeApp(context, id, { kind: 'env_delete', name });
+  if (changed === null) throw new Problem('env_not_found', `The app has no variable ${name}.`);
+  return null;
+};
+
+const domainsList: Service<'domains.list'> = async ({ db }, { id, ...page }) =>
+  listAnswer(await listDomains(db, id, pageAfter(page)), (row) => row);
+
+const domainsAdd: Service<'domains.add'> = async (context, { id, hostname }) => {
+  const base = context.env.BASE_DOMAIN;
+  if (hostname === base || hostname.endsWith(`.${base}`)) {
+    throw invalidInput([
+      { path: 'hostname', message: `names under ${base} belong to this Cellar; use rename` },
+    ]);
+  }
+  const { changed } = await changeApp(context, id, { kind: 'domain_add', hostname, limit: DOMAIN_LIMIT });
+  if (changed === null) throw new Problem('quota_exceeded', `An app may have ${DOMAIN_LIMIT} domains.`);
+  return changed as unknown as DomainRow;
+};
+
+const domainsRemove: Service<'domains.remove'> = async (context, { id, hostname }) => {
+  const name = normalHostname(hostname) ?? hostname;
+  const { changed } = await changeApp(context, id, { kind: 'domain_remove', hostname: name });
+  if (changed === null) throw new Problem('domain_not_found', `The app has no domain ${hostname}.`);
+  return null;
+};
+
+const limitsGet: Service<'limits.get'> = async (context, { id }) =>
+  toLimits(await requireApp(context, id), context.env);
+
+const limitsSet: Service<'limits.set'> = async (context, { id, clientRpm, appRpm }) => {
+  const { row } = await changeApp(context, id, { kind: 'limits', clientRpm, appRpm });
+  return toLimits(row, context.env);
+};
+
+export const settingServices = {
+  'env.list': envList,
+  'env.set': envSet,
+  'env.delete': envDelete,
+  'domains.list': domainsList,
+  'domains.add': domainsAdd,
+  'domains.remove': domainsRemove,
+  'limits.get': limitsGet,
+  'limits.set': limitsSet,
+};
+
+function toLimits(row: AppRow, env: Env) {
+  return {
+    clientRpm: row.client_rpm,
+    appRpm: row.app_rpm,
+    defaults: { clientRpm: Number(env.SERVICE_EDGE_RPM), appRpm: Number(env.SERVICE_EDGE_APP_RPM) },
+  };
+}

@@ -1,0 +1,87 @@
+// The statements of each transition of an app. Each returns a row when it changed something.
+import { LIVE_APP } from './apps.ts';
+
+/** What a transition changes besides the app's generation. */
+export type Change =
+  | { kind: 'desired_state'; state: 'running' | 'stopped' }
+  | { kind: 'rename'; slug: string }
+  | { kind: 'env_set'; name: string; value: string; limit: number }
+  | { kind: 'env_delete'; name: string }
+  | { kind: 'domain_add'; hostname: string; limit: number }
+  | { kind: 'domain_remove'; hostname: string }
+  /** undefined leaves a limit as it is */
+  | { kind: 'limits'; clientRpm: number | null | undefined; appRpm: number | null | undefined };
+
+/** @param at the time of the change, ISO 8601 */
+export function changeOf(db: D1Database, id: string, change: Change, at: string): D1PreparedStatement {
+  switch (change.kind) {
+    case 'desired_state':
+      return setDesiredState(db, id, change.state, at);
+    case 'rename':
+      return db
+        .prepare('UPDATE apps SET slug = ?2 WHERE id = ?1 AND deleted_at IS NULL RETURNING slug')
+        .bind(id, change.slug);
+    case 'env_set':
+      return db
+        .prepare(
+          `INSERT INTO env (app_id, name, value, created_at, updated_at)
+           SELECT ?1, ?2, ?3, ?4, ?4
+           WHERE ${LIVE_APP}
+             AND (EXISTS (SELECT 1 FROM env WHERE app_id = ?1 AND name = ?2)
+               OR (SELECT count(*) FROM env WHERE app_id = ?1) < ?5)
+           ON CONFLICT (app_id, name) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at
+           RETURNING name, value, created_at, updated_at`,
+        )
+        .bind(id, change.name, change.value, at, change.limit);
+    case 'env_delete':
+      return db
+        .prepare('DELETE FROM env WHERE app_id = ?1 AND name = ?2 RETURNING name')
+        .bind(id, change.name);
+    case 'domain_add':
+      return db
+        .prepare(
+          `INSERT INTO domains (hostname, app_id, created_at) SELECT ?2, ?1, ?3
+           WHERE ${LIVE_APP} AND (SELECT count(*) FROM domains WHERE app_id = ?1) < ?4
+           RETURNING hostname, app_id, created_at`,
+        )
+        .bind(id, change.hostname, at, change.limit);
+    case 'domain_remove':
+      return db
+        .prepare('DELETE FROM domains WHERE app_id = ?1 AND hostname = ?2 RETURNING hostname')
+        .bind(id, change.hostname);
+    case 'limits':
+      return db
+        .prepare(
+          `UPDATE apps SET
+             client_rpm = CASE WHEN ?2 THEN ?3 ELSE client_rpm END,
+             app_rpm = CASE WHEN ?4 THEN ?5 ELSE app_rpm END
+           WHERE id = ?1 AND deleted_at IS NULL RETURNING id`,
+        )
+        .bind(
+          id,
+          change.clientRpm === undefined ? 0 : 1,
+          change.clientRpm ?? null,
+          change.appRpm === undefined ? 0 : 1,
+          change.appRpm ?? null,
+        );
+  }
+}
+
+/** Starts (waking a sleeping one) or stops. */
+function setDesiredState(
+  db: D1Database,
+  id: string,
+  state: 'running' | 'stopped',
+  at: string,
+): D1PreparedStatement {
+  const woke = `CASE WHEN asleep_since IS NOT NULL OR desired_state = 'stopped' THEN ?3 ELSE woke_at END`;
+  return db
+    .prepare(
+      `UPDATE apps SET
+         woke_at = CASE WHEN ?2 = 'running' THEN ${woke} ELSE woke_at END,
+         desired_state = ?2,
+         asleep_since = NULL
+       WHERE id = ?1 AND deleted_at IS NULL RETURNING id`,
+    )
+    .bind(id, state, at);
+}

@@ -1,0 +1,92 @@
+// Product events and their channels.
+import { LIVE_APP, readOfApp } from './apps.ts';
+import { type Page, pageOf } from './page.ts';
+
+/** One event. `tags` is JSON. */
+export interface EventRow {
+  id: string;
+  app_id: string;
+  channel: string;
+  event: string;
+  description: string | null;
+  icon: string | null;
+  tags: string;
+  user_id: string | null;
+  at: string;
+  created_at: string;
+}
+
+export interface ChannelRow {
+  channel: string;
+  count: number;
+  last_at: string;
+}
+
+/** @returns whether the app exists */
+export async function insertEvent(db: D1Database, row: EventRow): Promise<boolean> {
+  const inserted = await db
+    .prepare(
+      `INSERT INTO events (app_id, id, channel, event, description, icon, tags, user_id, at, created_at)
+       SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 WHERE ${LIVE_APP} RETURNING id`,
+    )
+    .bind(
+      row.app_id,
+      row.id,
+      row.channel,
+      row.event,
+      row.description,
+      row.icon,
+      row.tags,
+      row.user_id,
+      row.at,
+      row.created_at,
+    )
+    .first();
+  return inserted !== null;
+}
+
+/**
+ * Events, newest first.
+ * @param filter.before `at` and id to go on from
+ * @returns null for an unknown app
+ */
+export async function listEvents(
+  db: D1Database,
+  appId: string,
+  filter: {
+    channel: string | null;
+    event: string | null;
+    user: string | null;
+    before: [string, string] | null;
+    limit: number;
+  },
+): Promise<Page<EventRow> | null> {
+  const [at, id] = filter.before ?? [null, null];
+  // Only the filters in use are written out, so that each finds its index.
+  const conditions = ['app_id = ?1'];
+  if (filter.channel !== null) conditions.push('channel = ?2');
+  if (filter.user !== null) conditions.push('user_id = ?3');
+  if (filter.event !== null) conditions.push('event = ?4');
+  if (at !== null) conditions.push('(at, id) < (?5, ?6)');
+  const statement = db
+    .prepare(`SELECT * FROM events WHERE ${conditions.join(' AND ')} ORDER BY at DESC, id DESC LIMIT ?7`)
+    .bind(appId, filter.channel, filter.user, filter.event, at, id, filter.limit + 1);
+  const rows = await readOfApp<EventRow>(db, appId, statement);
+  return rows && pageOf(rows, filter.limit, (row) => [row.at, row.id]);
+}
+
+/** @returns null for an unknown app */
+export async function listChannels(
+  db: D1Database,
+  appId: string,
+  { after, limit }: { after: string; limit: number },
+): Promise<Page<ChannelRow> | null> {
+  const statement = db
+    .prepare(
+      `SELECT channel, count(*) AS count, max(at) AS last_at FROM events
+       WHERE app_id = ? AND channel > ? GROUP BY channel ORDER BY channel LIMIT ?`,
+    )
+    .bind(appId, after, limit + 1);
+  const rows = await readOfApp<ChannelRow>(db, appId, statement);
+  return rows && pageOf(rows, limit, ({ channel }) => [channel]);
+}

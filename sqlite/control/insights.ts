@@ -1,0 +1,50 @@
+// Insights: one value each, by title.
+import { LIVE_APP, readOfApp } from './apps.ts';
+import { type Page, pageOf } from './page.ts';
+
+export interface InsightRow {
+  title: string;
+  value: number | string;
+  icon: string | null;
+  created_at: string;
+  updated_at: string;
+}
+
+const COLUMNS = 'title, value, icon, created_at, updated_at';
+
+/**
+ * Sets an insight, or adds to it. An icon that is left out stays.
+ * @returns null for an unknown app, undefined when what is there is no number to add to
+ */
+export async function setInsight(
+  db: D1Database,
+  appId: string,
+  insight: { title: string; value: number | string; add: boolean; icon: string | null; at: string },
+): Promise<InsightRow | null | undefined> {
+  const value = insight.add ? 'value + excluded.value' : 'excluded.value';
+  const condition = insight.add ? "WHERE typeof(value) IN ('integer', 'real')" : '';
+  const statement = db
+    .prepare(
+      `INSERT INTO insights (app_id, title, value, icon, created_at, updated_at)
+       SELECT ?1, ?2, ?3, ?4, ?5, ?5 WHERE ${LIVE_APP}
+       ON CONFLICT (app_id, title) DO UPDATE SET
+         value = ${value}, icon = coalesce(excluded.icon, icon), updated_at = excluded.updated_at ${condition}
+       RETURNING ${COLUMNS}`,
+    )
+    .bind(appId, insight.title, insight.value, insight.icon, insight.at);
+  const rows = await readOfApp<InsightRow>(db, appId, statement);
+  return rows === null ? null : rows[0];
+}
+
+/** @returns null for an unknown app */
+export async function listInsights(
+  db: D1Database,
+  appId: string,
+  { after, limit }: { after: string; limit: number },
+): Promise<Page<InsightRow> | null> {
+  const statement = db
+    .prepare(`SELECT ${COLUMNS} FROM insights WHERE app_id = ? AND title > ? ORDER BY title LIMIT ?`)
+    .bind(appId, after, limit + 1);
+  const rows = await readOfApp<InsightRow>(db, appId, statement);
+  return rows && pageOf(rows, limit, ({ title }) => [title]);
+}

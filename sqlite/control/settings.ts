@@ -1,0 +1,41 @@
+// An app's variables and domains: reading them.
+import { readOfApp } from './apps.ts';
+import { type Page, pageOf } from './page.ts';
+
+export interface EnvRow {
+  name: string;
+  value: string;
+  updated_at: string;
+}
+
+export interface DomainRow {
+  hostname: string;
+  app_id: string;
+  created_at: string;
+}
+
+/** @returns null for an unknown app */
+export async function listEnv(
+  db: D1Database,
+  appId: string,
+  { after, limit }: { after: string; limit: number },
+): Promise<Page<EnvRow> | null> {
+  const statement = db
+    .prepare('SELECT name, value, updated_at FROM env WHERE app_id = ? AND name > ? ORDER BY name LIMIT ?')
+    .bind(appId, after, limit + 1);
+  const rows = await readOfApp<EnvRow>(db, appId, statement);
+  return rows && pageOf(rows, limit, ({ name }) => [name]);
+}
+
+/** @returns null for an unknown app */
+export async function listDomains(
+  db: D1Database,
+  appId: string,
+  { after, limit }: { after: string; limit: number },
+): Promise<Page<DomainRow> | null> {
+  const statement = db
+    .prepare('SELECT * FROM domains WHERE app_id = ? AND hostname > ? ORDER BY hostname LIMIT ?')
+    .bind(appId, after, limit + 1);
+  const rows = await readOfApp<DomainRow>(db, appId, statement);
+  return rows && pageOf(rows, limit, ({ hostname }) => [hostname]);
+}

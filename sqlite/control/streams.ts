@@ -1,0 +1,85 @@
+// The last events of one app's live streams, in the SQLite of its Durable Object.
+
+/** Events kept of each stream. */
+export const KEPT_EVENTS = 1000;
+
+/** An event of a stream. `seq` counts from 1 within its stream; `data` is JSON. */
+export interface StreamEvent {
+  seq: number;
+  data: string;
+}
+
+/** What came after a place in a stream. `gap`: something between was dropped, or the place is none of this stream. */
+export interface Resumption {
+  events: StreamEvent[];
+  gap: boolean;
+}
+
+/** The events of one app's streams. */
+export class StreamStore {
+  readonly #sql: SqlStorage;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+    sql.exec(`
+      CREATE TABLE IF NOT EXISTS stream_events (
+        stream TEXT NOT NULL, seq INTEGER NOT NULL, data TEXT NOT NULL, PRIMARY KEY (stream, seq)
+      ) STRICT, WITHOUT ROWID;
+      CREATE TABLE IF NOT EXISTS outboxes (outbox TEXT PRIMARY KEY, applied_seq INTEGER NOT NULL) STRICT;
+    `);
+  }
+
+  /** Adds an event at the end of a stream and drops the ones that are too old. */
+  append(stream: string, data: string): StreamEvent {
+    const { seq } = this.#sql
+      .exec<{ seq: number }>(
+        `INSERT INTO stream_events (stream, seq, data)
+         SELECT ?1, coalesce(max(seq), 0) + 1, ?2 FROM stream_events WHERE stream = ?1 RETURNING seq`,
+        stream,
+        data,
+      )
+      .one();
+    this.#sql.exec('DELETE FROM stream_events WHERE stream = ? AND seq <= ?', stream, seq - KEPT_EVENTS);
+    return { seq, data };
+  }
+
+  after(stream: string, seq: number): Resumption {
+    const events = this.#sql
+      .exec<{ seq: number; data: string }>(
+        'SELECT seq, data FROM stream_events WHERE stream = ? AND seq > ? ORDER BY seq',
+        stream,
+        seq,
+      )
+      .toArray();
+    const next = events[0]?.seq ?? this.#last(stream) + 1;
+    return { events, gap: next !== seq + 1 };
+  }
+
+  /** Takes note that facts of an outbox were added up to `seq`. @returns the highest noted before */
+  advance(outbox: string, seq: number): number {
+    const [row] = this.#sql
+      .exec<{ applied_seq: number }>('SELECT applied_seq FROM outboxes WHERE outbox = ?', outbox)
+      .toArray();
+    this.#sql.exec(
+      `INSERT INTO outboxes (outbox, applied_seq) VALUES (?, ?)
+       ON CONFLICT (outbox) DO UPDATE SET applied_seq = max(applied_seq, excluded.applied_seq)`,
+      outbox,
+      seq,
+    );
+    return row?.applied_seq ?? 0;
+  }
+
+  /** Forgets everything: the app is gone. */
+  clear(): void {
+    this.#sql.exec('DELETE FROM stream_events; DELETE FROM outboxes;');
+  }
+
+  #last(stream: string): number {
+    return this.#sql
+      .exec<{ seq: number }>(
+        'SELECT coalesce(max(seq), 0) AS seq FROM stream_events WHERE stream = ?',
+        stream,
+      )
+      .one().seq;
+  }
+}

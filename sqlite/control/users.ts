@@ -1,0 +1,49 @@
+// Identified users of an app.
+import { LIVE_APP, readOfApp } from './apps.ts';
+
+/** Largest properties of one user, in characters of JSON. */
+const PROPERTIES_LIMIT = 65_536;
+
+/** One user. `properties` is JSON. */
+export interface UserRow {
+  user_id: string;
+  properties: string;
+  created_at: string;
+  updated_at: string;
+}
+
+/**
+ * Merges properties into those of a user (RFC 7396: null removes).
+ * @returns null for an unknown app, undefined when the properties would grow too large
+ */
+export async function mergeUser(
+  db: D1Database,
+  appId: string,
+  user: { user_id: string; properties: string; at: string },
+): Promise<UserRow | null | undefined> {
+  const statement = db
+    .prepare(
+      `INSERT INTO users (app_id, user_id, properties, created_at, updated_at)
+       SELECT ?1, ?2, json_patch('{}', ?3), ?4, ?4 WHERE ${LIVE_APP}
+       ON CONFLICT (app_id, user_id) DO UPDATE SET
+         properties = json_patch(properties, ?3), updated_at = excluded.updated_at
+         WHERE length(json_patch(properties, ?3)) <= ?5
+       RETURNING user_id, properties, created_at, updated_at`,
+    )
+    .bind(appId, user.user_id, user.properties, user.at, PROPERTIES_LIMIT);
+  const rows = await readOfApp<UserRow>(db, appId, statement);
+  return rows === null ? null : rows[0];
+}
+
+/** @returns null for an unknown app, undefined for an unknown user of it */
+export async function findUser(
+  db: D1Database,
+  appId: string,
+  userId: string,
+): Promise<UserRow | null | undefined> {
+  const statement = db
+    .prepare('SELECT user_id, properties, created_at, updated_at FROM users WHERE app_id = ? AND user_id = ?')
+    .bind(appId, userId);
+  const rows = await readOfApp<UserRow>(db, appId, statement);
+  return rows === null ? null : rows[0];
+}
