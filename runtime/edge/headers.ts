@@ -29,6 +29,7 @@ const OWN = new Set([
   'x-forwarded-for',
   'x-forwarded-host',
   'x-forwarded-proto',
+  'x-cellar-proto',
   'x-request-id',
   'traceparent',
 ]);
@@ -66,13 +67,17 @@ export function forwardedHeaders(head: RequestHead, caller: Caller): ForwardedHe
   // One id names the trace and the request unless the caller brought either.
   const id = randomHex(16);
   const requestId = claims.requestId ?? id;
+  const proto = claims.forwardedProto === 'https' ? 'https' : 'http';
   headers.push(
     'x-forwarded-for',
     claims.forwardedFor === undefined ? caller.peer : `${claims.forwardedFor}, ${caller.peer}`,
     'x-forwarded-host',
     claims.forwardedHost ?? head.authority,
     'x-forwarded-proto',
-    claims.forwardedProto === 'https' ? 'https' : 'http',
+    proto,
+    // For workerd, which takes it out and makes the Worker's URL of it.
+    'x-cellar-proto',
+    proto,
     'x-real-ip',
     client,
     'cf-connecting-ip',

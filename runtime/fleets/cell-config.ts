@@ -27,7 +27,13 @@ export async function writeCellConfig(release: Release, directory: string): Prom
     structuredLogging: true,
     services: await services(release, directory),
     sockets: [
-      { name: 'http', http: {}, service: release.assets === null ? 'app' : 'assets' },
+      {
+        name: 'http',
+        // Written by the gateway: behind TLS the Worker sees an https URL. workerd takes the header out, so it
+        // is not X-Forwarded-Proto, which apps read too.
+        http: { forwardedProtoHeader: 'X-Cellar-Proto' },
+        service: release.assets === null ? 'app' : 'assets',
+      },
       { name: 'health', http: {}, service: 'health' },
     ],
   };

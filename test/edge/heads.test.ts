@@ -62,6 +62,7 @@ test('what a client claims about itself is replaced by what is known', async () 
   );
   assert.equal(got.get('x-forwarded-for'), '127.0.0.1');
   assert.equal(got.get('x-forwarded-proto'), 'http');
+  assert.equal(got.get('x-cellar-proto'), 'http');
   assert.equal(got.get('x-forwarded-host'), 'shop.example');
   assert.equal(got.get('cf-connecting-ip'), '127.0.0.1');
   assert.equal(got.get('x-real-ip'), '127.0.0.1');
@@ -85,6 +86,7 @@ test('a trusted proxy is believed, and the client is the last address it does no
   assert.equal(got.get('x-forwarded-for'), '6.6.6.6, 203.0.113.9, 10.1.1.1, 127.0.0.1');
   assert.equal(got.get('cf-connecting-ip'), '203.0.113.9');
   assert.equal(got.get('x-forwarded-proto'), 'https');
+  assert.equal(got.get('x-cellar-proto'), 'https');
   assert.equal(got.get('x-forwarded-host'), 'bank.example');
   assert.equal(got.get('x-forwarded-prefix'), '/x');
 });

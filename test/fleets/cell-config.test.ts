@@ -153,6 +153,20 @@ test('a site without a Worker is served: pages, a page for 404, or one page for 
   assert.deepEqual(await site('spa', 'single-page-application'), [200, 'home', 200, 'home']);
 });
 
+test('behind TLS the Worker sees an https URL, and the header that says so to apps', async (t) => {
+  const root = temporaryDirectory(t);
+  const code = `export default {
+    fetch: ({ url, headers }) => new Response([url, headers.get('x-forwarded-proto'), headers.get('x-cellar-proto')].join()) }`;
+  const { directory } = await makeRelease(`${root}/r`, code);
+  const cell = await start(t, root, directory);
+  const seen = async (proto: string) => {
+    const headers = { host: 'app.example.com', 'x-forwarded-proto': proto, 'x-cellar-proto': proto };
+    return (await call(cell.socketPath('http'), '/path', { headers })).text;
+  };
+  assert.equal(await seen('https'), 'https://app.example.com/path,https,');
+  assert.equal(await seen('http'), 'http://app.example.com/path,http,');
+});
+
 test('a Worker cannot reach this machine or its private networks', async (t) => {
   const root = temporaryDirectory(t);
   let reached = 0;
