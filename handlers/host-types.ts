@@ -31,6 +31,14 @@ export interface ObservedApp {
   last_error: string | null;
 }
 
+/** An app in `GET /apps`: with what says whether it may be put to sleep. */
+export interface ListedApp extends ObservedApp {
+  /** The last minute with a request, ISO 8601; null when there was none. Health probes do not count. */
+  last_activity_at: string | null;
+  /** Requests and upgraded connections that are open. */
+  open_streams: number;
+}
+
 export type DeployStatus = 'queued' | 'building' | 'live' | 'failed' | 'superseded';
 export type DeployTrigger = 'push' | 'rollback' | 'commit';
 

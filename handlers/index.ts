@@ -7,6 +7,7 @@ import { edge } from './edge.ts';
 import type { Env } from './env.ts';
 import { git, gitChallenge, gitHostPath } from './git.ts';
 import { internal } from './internal.ts';
+import { openapi } from './openapi.ts';
 import { page } from './page.ts';
 import { asProblem, type Problem, problemResponse } from './problem.ts';
 import { rpc } from './rpc.ts';
@@ -52,6 +53,9 @@ async function route(request: Request, url: URL, context: Context): Promise<Resp
   if (pathname.startsWith('/internal/')) return internal(request, context);
   await requireToken(request, context.env);
   if (pathname === '/rpc' && request.method === 'POST') return rpc(request, context);
+  if (pathname === '/openapi.json' && request.method === 'GET') {
+    return Response.json(openapi(context.env.PUBLIC_API_URL));
+  }
   return api(request, context);
 }
 

@@ -9,7 +9,8 @@ import { eventServices } from './events.ts';
 import { settingServices } from './settings.ts';
 import type { Service } from './types.ts';
 
-type Built = Exclude<OperationName, (typeof notYet)[number]>;
+type NotYet = (typeof notYet)[number];
+type Built = Exclude<OperationName, NotYet>;
 
 export const services = {
   ...appServices,
@@ -18,4 +19,4 @@ export const services = {
   ...eventServices,
   ...accountServices,
   ...adminServices,
-} satisfies { [Name in Built]: Service<Name> };
+} satisfies { [Name in Built]: Service<Name> } & { [Name in NotYet]?: never };

@@ -66,17 +66,22 @@ export async function transition(
   id: string,
   change?: D1PreparedStatement,
 ): Promise<Transition | null> {
+  // What changed nothing is no transition: `changes()` tells of the statement before.
+  const condition = change ? 'AND changes() > 0' : '';
   const raise = db
-    .prepare('UPDATE apps SET generation = (SELECT revision FROM meta) WHERE id = ? AND deleted_at IS NULL')
+    .prepare(
+      `UPDATE apps SET generation = (SELECT revision FROM meta)
+       WHERE id = ? AND deleted_at IS NULL ${condition}`,
+    )
     .bind(id);
-  const [, , ...results] = await db.batch([
+  const [, ...results] = await db.batch([
     raiseRevision(db),
-    raise,
     ...(change ? [change] : []),
+    raise,
     ...wantedOf(db, id),
   ]);
   const changed = change ? results.shift()!.results[0] : undefined;
-  const read = wantedFrom(results);
+  const read = wantedFrom(results.slice(1));
   return read && { ...read, changed: (changed as Transition['changed'] | undefined) ?? null };
 }
 

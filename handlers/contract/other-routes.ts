@@ -1,0 +1,79 @@
+// Routes that are no operations: described in the OpenAPI document, answered elsewhere.
+
+/** A route without an RPC method. `auth`: what it asks for. */
+export interface OtherRoute {
+  method: 'GET' | 'POST';
+  /** As OpenAPI writes paths. */
+  path: string;
+  summary: string;
+  auth: 'none' | 'token' | 'git';
+  /** Names of query fields, all of them texts that are required. */
+  query?: readonly string[];
+  /** Content types of the body and the answer. */
+  takes?: string;
+  answers: string;
+}
+
+export const otherRoutes: readonly OtherRoute[] = [
+  {
+    method: 'GET',
+    path: '/health',
+    summary: 'Says that the process lives',
+    auth: 'none',
+    answers: 'application/json',
+  },
+  {
+    method: 'GET',
+    path: '/ready',
+    summary: 'Says whether everything serves; 503 names what does not',
+    auth: 'none',
+    answers: 'application/json',
+  },
+  {
+    method: 'GET',
+    path: '/v1/git/{slug}/info/refs',
+    summary: 'Advertises the refs; the role view suffices',
+    auth: 'git',
+    query: ['service'],
+    answers: 'application/x-git-upload-pack-advertisement',
+  },
+  {
+    method: 'POST',
+    path: '/v1/git/{slug}/git-upload-pack',
+    summary: 'Serves a fetch; the role view suffices',
+    auth: 'git',
+    takes: 'application/x-git-upload-pack-request',
+    answers: 'application/x-git-upload-pack-result',
+  },
+  {
+    method: 'POST',
+    path: '/v1/git/{slug}/git-receive-pack',
+    summary: 'Takes a push: fast-forwards with the role push, anything with admin',
+    auth: 'git',
+    takes: 'application/x-git-receive-pack-request',
+    answers: 'application/x-git-receive-pack-result',
+  },
+  {
+    method: 'GET',
+    path: '/v1/edge/tls-ask',
+    summary: 'Says whether a certificate may be issued for a name',
+    auth: 'none',
+    query: ['domain'],
+    answers: 'text/plain',
+  },
+  {
+    method: 'POST',
+    path: '/rpc',
+    summary: 'JSON-RPC 2.0: every operation, by its operationId',
+    auth: 'token',
+    takes: 'application/json',
+    answers: 'application/json',
+  },
+  {
+    method: 'GET',
+    path: '/openapi.json',
+    summary: 'This document',
+    auth: 'token',
+    answers: 'application/json',
+  },
+];
