@@ -47,7 +47,7 @@ test('every parameter in braces is described, every reference leads somewhere', 
   for (const [, reference] of JSON.stringify(document).matchAll(/"\$ref":"#\/([^"]+)"/g)) {
     let found = document;
     for (const name of reference!.split('/')) found = found?.[name];
-    assert.ok(found, reference);
+    assert.ok(found, reference!);
   }
 });
 

@@ -1,0 +1,114 @@
+// The typed client. It checks every answer against the contract, so these calls check the answers too.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { CellarClient, Refused } from '../../handlers/client.ts';
+import { notYet } from '../../handlers/contract/not-yet.ts';
+import { TestControl, TOKEN } from './control.ts';
+
+let control: TestControl;
+let client: CellarClient;
+before(async () => {
+  control = await TestControl.start();
+  client = new CellarClient({ url: control.url, token: TOKEN });
+});
+after(() => control.stop());
+
+test('every operation that is there answers what the contract says', async () => {
+  const called = new Set<string>();
+  const call: CellarClient['call'] = (name, ...rest) => {
+    called.add(name);
+    return client.call(name, ...rest);
+  };
+  const { id } = await call('apps.create', { slug: 'typed' });
+  const account = await call('accounts.create', { name: 'A', email: 'a@example.com' });
+  const key = await call('keys.create', { account: account.id });
+  await call('apps.list', { limit: 1 });
+  await call('apps.get', { id });
+  await call('apps.get_by_slug', { slug: 'typed' });
+  await call('apps.update', { id, desired_state: 'stopped' });
+  await call('apps.rename', { id, slug: 'typed-2' });
+  await call('deploys.list', { id, status: 'live' });
+  await call('git.remote', { id });
+  await call('env.set', { id, name: 'A', value: '1' });
+  await call('env.list', { id });
+  await call('env.delete', { id, name: 'A' });
+  await call('domains.add', { id, hostname: 'a.example' });
+  await call('domains.list', { id });
+  await call('domains.remove', { id, hostname: 'a.example' });
+  await call('limits.set', { id, appRpm: 5 });
+  await call('limits.get', { id });
+  await call('events.log', { id, channel: 'a/b', event: 'e', tags: { a: 1 } });
+  assert.equal((await call('events.list', { id, channel: 'a/b' })).items.length, 1);
+  await call('events.channels', { id });
+  await call('users.identify', { id, user_id: 'u/ü?', properties: { a: true } });
+  assert.equal((await call('users.props', { id, user_id: 'u/ü?' })).user_id, 'u/ü?');
+  await call('insights.set', { id, title: 't', value: { $inc: 1 } });
+  await call('insights.list', { id });
+  await call('admin.stats', {});
+  await call('accounts.list', {});
+  await call('keys.list', { account: account.id });
+  await call('collaborators.set', { id, account: account.id, role: 'view' });
+  await call('collaborators.list', { id });
+  await call('collaborators.remove', { id, account: account.id });
+  await call('keys.revoke', { id: key.id });
+  await call('accounts.delete', { id: account.id });
+  assert.equal(await call('apps.delete', { id }), null);
+  const elsewhere = ['deploys.log', 'deploys.stream', 'events.stream', 'errors.stream', 'logs.stream'];
+  const { operations } = await import('../../handlers/contract/index.ts');
+  const left = operations
+    .map(({ name }) => name as string)
+    .filter(
+      (name) =>
+        !called.has(name) && !elsewhere.includes(name) && !(notYet as readonly string[]).includes(name),
+    );
+  assert.deepEqual(left, []);
+});
+
+test('what is declared and not there yet answers 501 with its own code', async () => {
+  const { id } = await client.call('apps.create', { slug: 'later' });
+  const refused = async (run: Promise<unknown>) => {
+    const error = await run.then(
+      () => assert.fail('it answered'),
+      (reason: unknown) => reason,
+    );
+    assert.ok(error instanceof Refused);
+    return [error.problem.status, error.problem.code];
+  };
+  assert.deepEqual(await refused(client.call('source.blob', { id, path: 'a/b c.txt' })), [
+    501,
+    'not_implemented',
+  ]);
+  assert.deepEqual(await refused(client.call('apps.sleep', { id })), [501, 'not_implemented']);
+  assert.deepEqual(await refused(client.call('errors.list', { id })), [501, 'not_implemented']);
+  const get = { id, class_name: 'C', object_id: 'x' };
+  assert.deepEqual(await refused(client.call('storage.do.get', get)), [501, 'not_implemented']);
+});
+
+test('a refusal is thrown with its problem, over REST and RPC', async () => {
+  for (const run of [client.call('apps.get', { id: 'no' }), client.call('limits.get', { id: 'no' })]) {
+    await assert.rejects(run, (error: Refused) => error.problem.code === 'app_not_found');
+  }
+});
+
+test('an idempotency key is sent, and a stream is followed and resumed', async () => {
+  const { id } = await client.call('apps.create', { slug: 'followed' });
+  const event = { id, channel: 'c', event: 'one' };
+  await client.call('events.log', event, { idempotencyKey: 'k' });
+  await client.call('events.log', event, { idempotencyKey: 'k' });
+  await client.call('events.log', { ...event, event: 'two' });
+  const abort = new AbortController();
+  const seen: unknown[] = [];
+  for await (const { id: eventId, data } of client.stream(
+    'events.stream',
+    { id, last_event_id: '0' },
+    { signal: abort.signal },
+  )) {
+    seen.push([eventId, data.event]);
+    if (seen.length === 2) break;
+  }
+  abort.abort();
+  assert.deepEqual(seen, [
+    ['1', 'one'],
+    ['2', 'two'],
+  ]);
+});

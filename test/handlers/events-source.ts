@@ -1,0 +1,58 @@
+// Reading server-sent events in tests.
+
+export interface SentEvent {
+  id?: string;
+  event?: string;
+  data?: string;
+}
+
+/** One open stream. Reads wait for what is asked for, at most five seconds. */
+export class EventReader {
+  readonly response: Response;
+  readonly #abort: AbortController;
+  readonly #reader: ReadableStreamDefaultReader<string>;
+  #text = '';
+
+  private constructor(response: Response, abort: AbortController) {
+    this.response = response;
+    this.#abort = abort;
+    this.#reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+  }
+
+  static async open(url: string, init: RequestInit = {}): Promise<EventReader> {
+    const abort = new AbortController();
+    return new EventReader(await fetch(url, { ...init, signal: abort.signal }), abort);
+  }
+
+  /** The next block, comments too (then without fields); null at the end of the stream. */
+  async block(): Promise<SentEvent | null> {
+    while (!this.#text.includes('\n\n')) {
+      const timer = setTimeout(() => this.#abort.abort(new Error('no event within 5 s')), 5000);
+      const { done, value } = await this.#reader.read().finally(() => clearTimeout(timer));
+      if (done) return null;
+      this.#text += value;
+    }
+    const end = this.#text.indexOf('\n\n');
+    const lines = this.#text.slice(0, end).split('\n');
+    this.#text = this.#text.slice(end + 2);
+    const fields = lines
+      .filter((line) => !line.startsWith(':'))
+      .map((line) => line.split(/: (.*)/s).slice(0, 2));
+    return Object.fromEntries(fields) as SentEvent;
+  }
+
+  /** The next events that carry data. */
+  async take(count: number): Promise<SentEvent[]> {
+    const events: SentEvent[] = [];
+    while (events.length < count) {
+      const block = await this.block();
+      if (block === null) throw new Error(`the stream ended after ${events.length} events`);
+      if (block.data !== undefined) events.push(block);
+    }
+    return events;
+  }
+
+  close(): void {
+    this.#abort.abort();
+  }
+}

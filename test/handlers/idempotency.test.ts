@@ -1,0 +1,119 @@
+// `Idempotency-Key`.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { TestControl } from './control.ts';
+
+let control: TestControl;
+before(async () => {
+  control = await TestControl.start({ RUNNER_MAX_APPS_PER_USER: '100' });
+});
+after(() => control.stop());
+
+const key = (name: string) => ({ 'idempotency-key': name });
+
+test('the same key and body get the first answer, with its status, and nothing is done twice', async () => {
+  const create = () => control.api('POST', '/v1/apps', { slug: 'once' }, key('create-1'));
+  const first = await create();
+  const second = await create();
+  assert.equal(first.status, 201);
+  assert.deepEqual([second.status, second.body], [201, first.body]);
+  const { id } = first.body;
+  const log = () => control.api('POST', `/v1/apps/${id}/events`, { channel: 'c', event: 'e' }, key('log-1'));
+  assert.deepEqual((await log()).body, (await log()).body);
+  assert.equal((await control.api('GET', `/v1/apps/${id}/events`)).body.items.length, 1);
+});
+
+test('over RPC the same key stands for the same operation; each call of a batch counts for itself', async () => {
+  const { id } = await control.create('mirrored');
+  const call = (n: number) => ({
+    jsonrpc: '2.0',
+    id: n,
+    method: 'insights.set',
+    params: { id, title: 'n', value: { $inc: 1 } },
+  });
+  await control.rpc(call(1), key('increment'));
+  assert.equal((await control.rpc(call(2), key('increment'))).body.result.value, 1);
+  const rest = await control.api(
+    'POST',
+    `/v1/apps/${id}/insights`,
+    { value: { $inc: 1 }, title: 'n' },
+    key('increment'),
+  );
+  assert.deepEqual([rest.status, rest.body.value], [201, 1]);
+  for (let n = 0; n < 2; n++) {
+    const { body } = await control.rpc([call(1), call(2)], key('batch'));
+    assert.deepEqual(body.map((answer: { result: { value: number } }) => answer.result.value).sort(), [2, 3]);
+  }
+});
+
+test('another body or operation with the same key is refused with 422', async () => {
+  await control.api('POST', '/v1/apps', { slug: 'first-body' }, key('mixed'));
+  const other = await control.api('POST', '/v1/apps', { slug: 'other-body' }, key('mixed'));
+  assert.deepEqual([other.status, other.body.code], [422, 'idempotency_mismatch']);
+  const { body } = await control.api('GET', '/v1/apps');
+  assert.ok(!body.items.some(({ slug }: { slug: string }) => slug === 'other-body'));
+});
+
+test('a refusal is repeated too, a fault of ours is not', async () => {
+  const doomed = () => control.api('POST', '/v1/apps', { slug: 'unlucky' }, key('unlucky'));
+  control.host.failing = 500;
+  assert.equal((await doomed()).status, 503);
+  control.host.failing = null;
+  assert.equal((await doomed()).status, 201);
+  const taken = () => control.api('POST', '/v1/apps', { slug: 'unlucky' }, key('taken'));
+  const first = await taken();
+  assert.equal(first.status, 409);
+  await control.api('DELETE', `/v1/apps/${(await control.call('apps.get_by_slug', { slug: 'unlucky' })).id}`);
+  assert.deepEqual((await taken()).body, first.body);
+});
+
+test('a secret is in the first answer only', async () => {
+  const { items } = await control.call('accounts.list', {});
+  const create = async () =>
+    (
+      await control.rpc(
+        { jsonrpc: '2.0', id: 1, method: 'keys.create', params: { account: items[0].id } },
+        key('key-1'),
+      )
+    ).body.result;
+  const { key: shown, ...rest } = await create();
+  assert.match(shown, /^cellar_/);
+  assert.deepEqual(await create(), rest);
+  const { id } = await control.create('secretive');
+  const set = () => control.api('POST', `/v1/apps/${id}/env`, { name: 'A', value: 'hush' }, key('env-1'));
+  assert.equal((await set()).body.value, 'hush');
+  assert.equal((await set()).body.value, undefined);
+  const database = await control.database();
+  const { results } = await database.prepare('SELECT * FROM idempotency').all();
+  assert.doesNotMatch(JSON.stringify(results), new RegExp(`hush|${shown}`));
+});
+
+test('while the first request runs, a second one is refused with 409; one that was cut may run again', async () => {
+  const answers = await Promise.all(
+    Array.from({ length: 5 }, () => control.api('POST', '/v1/apps', { slug: 'at-once' }, key('at-once'))),
+  );
+  const made = answers.filter(({ status }) => status === 201);
+  assert.ok(made.length >= 1);
+  assert.ok(answers.every(({ status, body }) => status === 201 || body.code === 'idempotency_in_progress'));
+  assert.equal(new Set(made.map(({ body }) => body.id)).size, 1);
+  const database = await control.database();
+  const cut = (at: string) =>
+    database
+      .prepare("UPDATE idempotency SET answer = NULL, created_at = ? WHERE key = 'at-once'")
+      .bind(at)
+      .run();
+  const again = () => control.api('POST', '/v1/apps', { slug: 'at-once' }, key('at-once'));
+  await cut(new Date().toISOString());
+  assert.equal((await again()).body.code, 'idempotency_in_progress');
+  await cut(new Date(Date.now() - 121_000).toISOString());
+  assert.equal((await again()).body.code, 'slug_taken');
+});
+
+test('a key that is none is refused, and reads take no notice of one', async () => {
+  for (const name of ['', 'two words', 'x'.repeat(201)]) {
+    const { status } = await control.api('POST', '/v1/apps', { slug: 'keyless' }, key(name));
+    assert.equal(status, 400, name);
+  }
+  const list = () => control.api('GET', '/v1/apps', undefined, key('read'));
+  assert.deepEqual([(await list()).status, (await list()).status], [200, 200]);
+});

@@ -1,0 +1,188 @@
+// Live streams: order, resumption, both transports, ends.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { TestControl, TOKEN } from './control.ts';
+import { EventReader } from './events-source.ts';
+
+let control: TestControl;
+before(async () => {
+  control = await TestControl.start({ RUNNER_MAX_APPS_PER_USER: '100' });
+});
+after(() => control.stop());
+
+const bearer = { authorization: `Bearer ${TOKEN}` };
+const follow = (id: string, stream = 'events', headers: Record<string, string> = {}) =>
+  EventReader.open(`${control.url}/v1/apps/${id}/${stream}/stream`, { headers: { ...bearer, ...headers } });
+const log = async (id: string, event: string) =>
+  (await control.api('POST', `/v1/apps/${id}/events`, { channel: 'c', event })).body;
+const eventOf = ({ data }: { data?: string }) => JSON.parse(data!).event;
+
+const fact = (seq: number, app_id: string, status: string) => ({
+  seq,
+  at: '2026-01-01T00:00:00.000Z',
+  type: 'deploy',
+  deploy: {
+    id: '0'.repeat(16),
+    app_id,
+    sha: 'a'.repeat(40),
+    ref: 'refs/heads/main',
+    message: '',
+    author: '',
+    trigger: 'push',
+    status,
+    steps: [],
+    error: null,
+    created_at: '2026-01-01T00:00:00.000Z',
+    started_at: null,
+    finished_at: null,
+  },
+});
+const tell = (events: object[]) => control.internal('/internal/host-events', { outbox: 'one', events });
+
+test('an event stream answers at once, then sends each event as it is logged, to every listener', async () => {
+  const { id } = await control.create('live');
+  const readers = await Promise.all([follow(id), follow(id)]);
+  for (const { response } of readers) {
+    assert.equal(response.status, 200);
+    assert.equal(response.headers.get('content-type'), 'text/event-stream');
+    assert.ok(response.headers.get('x-request-id'));
+  }
+  const logged = [await log(id, 'one'), await log(id, 'two')];
+  for (const reader of readers) {
+    const events = await reader.take(2);
+    assert.deepEqual(
+      events.map(({ data }) => JSON.parse(data!)),
+      logged,
+    );
+    assert.deepEqual(
+      events.map(({ id }) => id),
+      ['1', '2'],
+    );
+    reader.close();
+  }
+});
+
+test('Last-Event-ID resumes without a gap or a repeat, however the events and the resumption meet', async () => {
+  const { id } = await control.create('resumed');
+  for (let n = 1; n <= 5; n++) await log(id, `${n}`);
+  const reader = await follow(id, 'events', { 'last-event-id': '2' });
+  const racing = Promise.all(Array.from({ length: 10 }, (_, n) => log(id, `${n + 6}`)));
+  const events = await reader.take(13);
+  await racing;
+  assert.deepEqual(
+    events.map(({ id }) => Number(id)),
+    Array.from({ length: 13 }, (_, n) => n + 3),
+  );
+  assert.equal(new Set(events.map(eventOf)).size, 13);
+  reader.close();
+  const fresh = await follow(id);
+  await log(id, 'after');
+  assert.deepEqual((await fresh.take(1)).map(eventOf), ['after']);
+  fresh.close();
+});
+
+test('whoever comes back too late, or with an id of another stream, is told to read the list again', async () => {
+  const { id } = await control.create('late');
+  const batch = (from: number) =>
+    control.rpc(
+      Array.from({ length: 100 }, (_, n) => ({
+        jsonrpc: '2.0',
+        method: 'events.log',
+        params: { id, channel: 'c', event: `${from + n}` },
+      })),
+    );
+  for (let n = 0; n < 11; n++) await batch(n * 100);
+  const reader = await follow(id, 'events', { 'last-event-id': '50' });
+  const [reset, first] = await reader.take(2);
+  assert.equal(reset!.event, 'reset');
+  assert.equal(first!.id, '101');
+  assert.equal((await reader.take(999)).at(-1)!.id, '1100');
+  reader.close();
+  const kept = await follow(id, 'events', { 'last-event-id': '100' });
+  assert.deepEqual((await kept.take(1))[0]!.id, '101');
+  kept.close();
+  const ahead = await follow(id, 'events', { 'last-event-id': '5000' });
+  assert.equal((await ahead.take(1))[0]!.event, 'reset');
+  ahead.close();
+});
+
+test('a bad Last-Event-ID and an unknown app are refused before the stream begins', async () => {
+  const { id } = await control.create('picky');
+  const bad = await control.api('GET', `/v1/apps/${id}/events/stream`, undefined, { 'last-event-id': 'x' });
+  assert.deepEqual([bad.status, bad.body.errors[0].path], [400, 'last_event_id']);
+  assert.equal((await control.api('GET', '/v1/apps/nope/events/stream')).body.code, 'app_not_found');
+  assert.equal((await control.api('GET', '/v1/apps/nope/deploys/stream')).body.code, 'app_not_found');
+});
+
+test('a deploy stream has each change that the host tells, once, though it is told again', async () => {
+  const { id } = await control.create('deployed');
+  const reader = await follow(id, 'deploys');
+  assert.equal((await tell([fact(1, id, 'queued'), fact(2, id, 'building')])).body.applied, 2);
+  assert.equal((await tell([fact(2, id, 'building'), fact(3, id, 'live')])).body.applied, 3);
+  const events = await reader.take(3);
+  assert.deepEqual(
+    events.map(({ data }) => JSON.parse(data!).status),
+    ['queued', 'building', 'live'],
+  );
+  const [listed] = (await control.api('GET', `/v1/apps/${id}/deploys`)).body.items;
+  assert.deepEqual(JSON.parse(events[2]!.data!), listed);
+  reader.close();
+});
+
+test('over RPC each event is a notification; in a batch a stream is an error', async () => {
+  const { id } = await control.create('notifying');
+  const call = { jsonrpc: '2.0', id: 1, method: 'events.stream', params: { id } };
+  const reader = await EventReader.open(`${control.url}/rpc`, {
+    method: 'POST',
+    headers: { ...bearer, 'content-type': 'application/json' },
+    body: JSON.stringify(call),
+  });
+  assert.equal(reader.response.headers.get('content-type'), 'text/event-stream');
+  const logged = await log(id, 'told');
+  const [event] = await reader.take(1);
+  assert.deepEqual(JSON.parse(event!.data!), { jsonrpc: '2.0', method: 'events.stream', params: logged });
+  reader.close();
+  const resumed = await EventReader.open(`${control.url}/rpc`, {
+    method: 'POST',
+    headers: { ...bearer, 'content-type': 'application/json' },
+    body: JSON.stringify({ ...call, params: { id, last_event_id: '0' } }),
+  });
+  assert.equal((await resumed.take(1))[0]!.id, '1');
+  resumed.close();
+  const batched = (await control.rpc([call])).body;
+  assert.deepEqual([batched[0].id, batched[0].error.code], [1, -32600]);
+  const { id: _, ...notification } = call;
+  assert.equal((await control.rpc(notification)).status, 204);
+  assert.equal((await control.refusal('events.stream', { id: 'nope' })).code, 'app_not_found');
+});
+
+test('deleting the app ends its streams', async () => {
+  const { id } = await control.create('ending');
+  const reader = await follow(id);
+  await reader.block();
+  await control.api('DELETE', `/v1/apps/${id}`);
+  assert.equal(await reader.block(), null);
+});
+
+test('a listener who left makes room and disturbs nobody', async () => {
+  const { id } = await control.create('leaving');
+  for (let round = 0; round < 3; round++) {
+    const readers = await Promise.all(Array.from({ length: 90 }, () => follow(id)));
+    for (const reader of readers) reader.close();
+    for (let n = 0; n < 3; n++) await log(id, `${round}-${n}`);
+  }
+  const reader = await follow(id);
+  assert.equal(reader.response.status, 200);
+  await log(id, 'last');
+  assert.deepEqual((await reader.take(1)).map(eventOf), ['last']);
+  reader.close();
+});
+
+test('a listener over the limit is refused with 429', async () => {
+  const { id } = await control.create('crowded');
+  const readers = await Promise.all(Array.from({ length: 200 }, () => follow(id)));
+  const { status, body, headers } = await control.api('GET', `/v1/apps/${id}/events/stream`);
+  assert.deepEqual([status, body.code], [429, 'rate_limited']);
+  assert.ok(headers.get('retry-after'));
+  for (const reader of readers) reader.close();
+});
