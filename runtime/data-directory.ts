@@ -1,10 +1,12 @@
 // The data directory: its layout, its lock, and the secrets kept in it.
 import { randomBytes } from 'node:crypto';
 import {
+  chmodSync,
   closeSync,
   fsyncSync,
   mkdirSync,
   openSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -29,6 +31,7 @@ export function layout(root: string) {
     release: (appId: string, deployId: string) => join(root, 'releases', appId, deployId),
     data: (appId: string) => join(root, 'data', appId),
     run: (appId: string) => join(root, 'run', appId),
+    caches: join(root, 'caches'),
     cache: (appId: string) => join(root, 'caches', appId),
     builds: join(root, 'builds'),
     build: (deployId: string) => join(root, 'builds', deployId),
@@ -65,6 +68,21 @@ function ownerOf(paths: Layout): string {
   } catch {
     return 'unknown';
   }
+}
+
+/**
+ * Lets other users pass through to what lies in `builds` and `caches`, which are made, and closes everything else.
+ * Builds run as users of their own there.
+ */
+export function openToBuilds(paths: Layout): void {
+  const open = [paths.builds, paths.caches];
+  for (const path of open) mkdirSync(path, { recursive: true });
+  for (const entry of readdirSync(paths.root, { withFileTypes: true })) {
+    const path = join(paths.root, entry.name);
+    if (open.includes(path)) chmodSync(path, 0o711);
+    else if (!entry.isSymbolicLink()) chmodSync(path, entry.isDirectory() ? 0o700 : 0o600);
+  }
+  chmodSync(paths.root, 0o711);
 }
 
 /** The secret kept in `path`, made (256 bits, with `prefix`) when there is none. Mode 0600. */

@@ -9,9 +9,10 @@ import { Apps } from './apps.ts';
 import { closeBundler } from './builds/build.ts';
 import { endLeftovers } from './builds/leftovers.ts';
 import { DeployQueue } from './builds/queue.ts';
+import { type BuildUser, whyNoBuildUsers } from './builds/sandbox.ts';
 import { type Config, isLocal } from './config.ts';
 import { Control } from './control.ts';
-import { claim, keptSecret, type Layout, layout } from './data-directory.ts';
+import { claim, keptSecret, type Layout, layout, openToBuilds } from './data-directory.ts';
 import { Gateway } from './edge/gateway.ts';
 import { workerdPath } from './fleets/cell.ts';
 import { DEPLOY_REF, writeHooks } from './git/repository.ts';
@@ -59,11 +60,12 @@ export class Host {
     this.#token = config.RUNNER_TOKEN || keptSecret(this.paths.token);
     keptSecret(this.paths.apiKey, 'cellar_');
     writeHooks(this.paths.hooks);
-    endLeftovers(this.paths.builds);
+    this.#store = openHostStore(this.paths.database);
+    endLeftovers(this.paths.builds, this.#store.buildUsers.all());
     rmSync(this.paths.builds, { recursive: true, force: true });
     mkdirSync(this.paths.builds, { mode: 0o700 });
+    const buildUser = this.#buildUsers();
 
-    this.#store = openHostStore(this.paths.database);
     this.#outbox = new Outbox(this.#store.outbox, (events) => this.#deliver(events));
     const onFacts = () => this.#outbox.notify();
     const workerd = workerdPath();
@@ -82,6 +84,7 @@ export class Host {
         stepTimeoutMs: config.RUNNER_BUILD_TIMEOUT_S * 1000,
         worktreeMb: config.RUNNER_BUILD_MAX_MB,
       },
+      buildUser,
       onFacts,
     });
     this.#control = new Control({
@@ -143,6 +146,22 @@ export class Host {
     await this.#control.stop();
     this.#store.close();
     this.#release();
+  }
+
+  /** Each app's user for its builds, where this machine lets them have one. */
+  #buildUsers(): (appId: string) => BuildUser | null {
+    if (process.getuid?.() === 0) openToBuilds(this.paths);
+    const why = whyNoBuildUsers(this.paths.builds);
+    if (why === null) {
+      return (appId) => {
+        const uid = this.#store.buildUsers.uid(appId);
+        return { uid, gid: uid };
+      };
+    }
+    log('warn', "builds run as the host's own user and may read its data: deploy only code you trust", {
+      why,
+    });
+    return () => null;
   }
 
   #controlVariables(): Record<string, string> {

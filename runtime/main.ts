@@ -4,6 +4,8 @@ import { Host } from './host.ts';
 import { log, reason } from './log.ts';
 
 async function main(): Promise<void> {
+  // Whatever is written is the host's alone, unless its place says otherwise.
+  process.umask(0o077);
   const config = readConfig(process.env);
   for (const name of unknownSettings(process.env))
     log('warn', 'no such setting; see the README for their names', { name });

@@ -13,10 +13,12 @@ import { resolveNames, type StorageNames } from '../storage/names.ts';
 import { checkout } from './checkout.ts';
 import { type BuildDirectories, buildEnvironment, makeDirectories } from './environment.ts';
 import { packageManager } from './install.ts';
+import { endProcesses } from './leftovers.ts';
 import type { DeployLog } from './log.ts';
 import { placeRelease } from './release.ts';
 import { run } from './run.ts';
-import { checkSize } from './size.ts';
+import { asUser, type BuildUser, handOver } from './sandbox.ts';
+import { checkOwner, checkSize } from './size.ts';
 
 export { BuildFailure } from '../../bundler/failure.ts';
 
@@ -34,6 +36,8 @@ export interface BuildInput {
   cacheDirectory: string;
   /** The app's variables, for install and build. */
   env: Record<string, string>;
+  /** Who runs install and build; `null`: the host's own user. */
+  user: BuildUser | null;
   storage: StorageNames;
   /** The release that serves now. */
   liveReleaseDirectory: string | null;
@@ -139,20 +143,25 @@ async function buildStep(
 }
 
 async function runInProject(
-  { limits, signal, log }: BuildInput,
-  { project }: BuildDirectories,
+  { limits, user, scratch, signal, log }: BuildInput,
+  directories: BuildDirectories,
   environment: Record<string, string>,
   command: { arguments: string[]; title: string; cwd: string },
 ): Promise<void> {
+  const { project } = directories;
   const path = [join(project, 'node_modules', '.bin'), environment.PATH].join(':');
+  if (user) await handOver(Object.values(directories), user, limits.stepTimeoutMs);
   await run({
     ...command,
+    arguments: [...(user ? asUser(user) : []), ...command.arguments],
     environment: { ...environment, PATH: path },
+    endRest: () => endProcesses(user, scratch),
     timeoutMs: limits.stepTimeoutMs,
     signal,
     onLine: (line) => log.line(line),
   });
   await checkSize(project, limits.worktreeMb, signal);
+  if (user) await checkOwner(project, user, signal);
 }
 
 async function bundleStep(

@@ -96,7 +96,7 @@ export class Deploy {
   }
 
   async #build(): Promise<StorageNames> {
-    const { store, paths, apps, limits } = this.#options;
+    const { store, paths, apps, limits, buildUser } = this.#options;
     const { id, app_id, sha } = this.#fact;
     const app = apps.get(app_id);
     if (!app) throw new Error('the app was deleted');
@@ -111,6 +111,7 @@ export class Deploy {
       releaseDirectory: paths.release(app_id, id),
       cacheDirectory: paths.cache(app_id),
       env: app.wanted.env,
+      user: buildUser(app_id),
       storage: { ...emptyNames(), ...store.apps.storageNames(app_id) },
       liveReleaseDirectory: app.liveDeployId === null ? null : paths.release(app_id, app.liveDeployId),
       limits,

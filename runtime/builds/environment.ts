@@ -1,8 +1,7 @@
 // What the commands of a build see of the machine: a clean environment, and of the host's only what an installer
 // needs to reach its registry.
 import { execFile } from 'node:child_process';
-import { accessSync, constants, mkdirSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { accessSync, chmodSync, constants, mkdirSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 
@@ -35,7 +34,7 @@ export interface BuildDirectories {
   cache: string;
 }
 
-/** Makes the directories of a build below `scratch`, and its cache. */
+/** Makes the directories of a build below `scratch`, and its cache. Others may pass through `scratch` itself. */
 export function makeDirectories(scratch: string, cache: string): BuildDirectories {
   const directories = {
     project: join(scratch, 'project'),
@@ -44,6 +43,7 @@ export function makeDirectories(scratch: string, cache: string): BuildDirectorie
     cache,
   };
   for (const path of Object.values(directories)) mkdirSync(path, { recursive: true, mode: 0o700 });
+  chmodSync(scratch, 0o711);
   return directories;
 }
 
@@ -97,7 +97,8 @@ let settings: Promise<Record<string, string>> | undefined;
  */
 function registrySettings(): Promise<Record<string, string>> {
   settings ??= execute('npm', ['config', 'get', 'registry', 'cafile'], {
-    cwd: tmpdir(),
+    // Not a directory where others can leave a configuration of npm's.
+    cwd: '/',
     timeout: 30_000,
     env: { ...process.env, PATH: [...searchPath(), process.env.PATH].join(delimiter) },
   }).then(

@@ -1,21 +1,84 @@
-// Ends what builds of a killed host left running.
-import { readdirSync, readlinkSync } from 'node:fs';
+// Ends what the commands of builds left running: daemons in sessions of their own, and what a killed host left.
+import { spawn } from 'node:child_process';
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { log } from '../log.ts';
+import { asUser, type BuildUser } from './sandbox.ts';
+
+/** Longest wait for killed processes to be gone, in ms. */
+const GONE_TIMEOUT_MS = 5_000;
+const GONE_POLL_MS = 5;
 
 /**
- * Kills every process whose working directory lies in `builds`. Call it at boot, before that directory is emptied.
+ * Kills what builds of a host that was killed left. Call it at boot, before their directory is emptied.
  * @param builds the directory of all builds
+ * @param uids the users of builds
  */
-export function endLeftovers(builds: string): void {
-  for (const name of readdirSync('/proc')) {
-    if (!/^\d+$/.test(name)) continue;
+export function endLeftovers(builds: string, uids: number[]): void {
+  for (const pid of findProcesses(builds, new Set(uids))) {
+    if (kill(pid)) log('warn', 'ended a process that a build left behind', { pid });
+  }
+}
+
+/**
+ * Ends every process that a build's command left, and waits until they are gone.
+ * @param directory of the build; without a user of its own, its processes are known by it
+ * @throws {Error} when one does not go
+ */
+export async function endProcesses(user: BuildUser | null, directory: string): Promise<void> {
+  // All at one moment: whatever forks faster than a list of processes is read does not get away.
+  if (user !== null) await killAll(user);
+  const uids = new Set(user === null ? [] : [user.uid]);
+  const deadline = performance.now() + GONE_TIMEOUT_MS;
+  for (let left = findProcesses(directory, uids); left.length > 0; left = findProcesses(directory, uids)) {
+    if (performance.now() > deadline)
+      throw new Error(`processes of the build do not end: ${left.join(', ')}`);
+    for (const pid of left) kill(pid);
+    await sleep(GONE_POLL_MS);
+  }
+}
+
+/** Sends SIGKILL to all processes of a user. */
+function killAll(user: BuildUser): Promise<void> {
+  const [file, ...words] = asUser(user);
+  return new Promise((resolve, reject) => {
+    spawn(file!, [...words, 'sh', '-c', 'kill -KILL -1'], {
+      cwd: '/',
+      env: { PATH: '/usr/bin:/bin' },
+      stdio: 'ignore',
+    })
+      .once('error', reject)
+      .once('exit', () => resolve());
+  });
+}
+
+/** Processes of `uids`, and those that work below `directory` or have their home there. */
+function findProcesses(directory: string, uids: Set<number>): number[] {
+  return readdirSync('/proc').flatMap((name) => {
+    if (!/^\d+$/.test(name)) return [];
     try {
-      const directory = readlinkSync(`/proc/${name}/cwd`);
-      if (directory !== builds && !directory.startsWith(`${builds}/`)) continue;
-      process.kill(Number(name), 'SIGKILL');
-      log('warn', 'ended a process that a build left behind', { pid: name });
+      const status = readFileSync(`/proc/${name}/status`, 'latin1');
+      if (/^State:\t[ZX]/m.test(status)) return [];
+      const uid = Number(/^Uid:\t(\d+)/m.exec(status)![1]);
+      return uids.has(uid) || isBelow(directory, name) ? [Number(name)] : [];
     } catch {
       // It has gone, or belongs to somebody else.
+      return [];
     }
+  });
+}
+
+function isBelow(directory: string, pid: string): boolean {
+  const cwd = readlinkSync(`/proc/${pid}/cwd`);
+  if (cwd === directory || cwd.startsWith(`${directory}/`)) return true;
+  return `\0${readFileSync(`/proc/${pid}/environ`, 'latin1')}`.includes(`\0HOME=${directory}/`);
+}
+
+function kill(pid: number): boolean {
+  try {
+    process.kill(pid, 'SIGKILL');
+    return true;
+  } catch {
+    return false;
   }
 }

@@ -1,12 +1,13 @@
 // Deploys: one at a time for each app, the newest push next, and one row for each, whatever happens to it.
+import { newId } from '../../handlers/contract/id.ts';
 import type { DeployFact, DeployTrigger } from '../../handlers/host-types.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { Apps } from '../apps.ts';
 import type { Layout } from '../data-directory.ts';
 import { describeCommit } from '../git/repository.ts';
-import { newId } from '../../handlers/contract/id.ts';
 import { log, reason } from '../log.ts';
 import { Deploy } from './deploy.ts';
+import type { BuildUser } from './sandbox.ts';
 
 /** Builds that run side by side. Each may keep a core busy. */
 const CONCURRENCY = 2;
@@ -17,6 +18,8 @@ export interface DeployQueueOptions {
   paths: Layout;
   apps: Apps;
   limits: { stepTimeoutMs: number; worktreeMb: number };
+  /** The user that runs the builds of an app; `null`: the host's own. */
+  buildUser: (appId: string) => BuildUser | null;
   /** Called after a transaction that added facts to the outbox. */
   onFacts: () => void;
 }

@@ -18,6 +18,8 @@ export interface Command {
   cwd: string;
   /** The whole environment: nothing else is passed on. */
   environment: Record<string, string>;
+  /** Ends what left the process group. Awaited when the command has ended. */
+  endRest?: () => Promise<void>;
   timeoutMs: number;
   signal: AbortSignal;
   onLine: (line: string) => void;
@@ -29,7 +31,7 @@ export interface Command {
  * @throws the signal's reason once it is aborted
  */
 export async function run(command: Command): Promise<void> {
-  const { title, cwd, environment, timeoutMs, signal, onLine } = command;
+  const { title, cwd, environment, endRest, timeoutMs, signal, onLine } = command;
   signal.throwIfAborted();
   const [program = '', ...rest] = command.arguments;
   const child = spawn(program, rest, {
@@ -60,6 +62,7 @@ export async function run(command: Command): Promise<void> {
       child.on('exit', (...end) => resolve(end));
     });
     killGroup();
+    await endRest?.();
     const grace = setTimeout(() => {
       child.stdout.destroy();
       child.stderr.destroy();

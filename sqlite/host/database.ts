@@ -33,6 +33,12 @@ const MIGRATIONS = [
     event TEXT NOT NULL
   ) STRICT;
   `,
+  `
+  CREATE TABLE build_users (
+    app_id TEXT PRIMARY KEY,              -- kept after the app has gone, so that no other app gets what it left
+    uid INTEGER NOT NULL UNIQUE
+  ) STRICT;
+  `,
 ];
 
 /**

@@ -1,5 +1,6 @@
 // The host's database as one object of typed queries.
 import { appQueries } from './apps.ts';
+import { buildUserQueries } from './build-users.ts';
 import { openHostDatabase } from './database.ts';
 import { deployQueries } from './deploys.ts';
 import { outboxQueries } from './outbox.ts';
@@ -12,6 +13,7 @@ export function openHostStore(path: string) {
   const database = openHostDatabase(path);
   return {
     apps: appQueries(database),
+    buildUsers: buildUserQueries(database),
     deploys: deployQueries(database),
     outbox: outboxQueries(database),
     /** Runs `work` as one transaction: all of it is kept or none. */

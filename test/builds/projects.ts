@@ -65,6 +65,7 @@ export async function buildCommit(
     releaseDirectory: join(directory, `release-${deployId}`),
     cacheDirectory: join(directory, 'cache'),
     env: {},
+    user: null,
     storage: emptyNames(),
     liveReleaseDirectory: null,
     limits: { stepTimeoutMs: 120_000, worktreeMb: 500 },

@@ -1,7 +1,7 @@
 // A real Cellar for a test: the host as a process of its own, on free ports, in a temporary data directory.
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { EventEmitter, once } from 'node:events';
-import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { chmodSync, cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -24,14 +24,19 @@ export interface Printed {
 export class Cellar {
   readonly directory: string;
   readonly #settings: Record<string, string>;
+  readonly #node: string;
   #child: ChildProcess | null = null;
   #output = '';
   readonly #printed = new EventEmitter();
   api = '';
   edgePort = 0;
 
-  constructor(settings: Record<string, string> = {}) {
+  /** @param node the program that runs the host */
+  constructor(settings: Record<string, string> = {}, node = join(ROOT, 'node_modules/.bin/node')) {
+    this.#node = node;
     this.directory = mkdtempSync(join(tmpdir(), 'cellar-e2e-'));
+    // As a data directory usually lies: other users can come to its door.
+    chmodSync(this.directory, 0o711);
     this.#settings = settings;
   }
 
@@ -54,7 +59,7 @@ export class Cellar {
 
   /** Starts the host and waits until it serves. The ports of the first start are kept for later ones. */
   async start(): Promise<this> {
-    const child = spawn(join(ROOT, 'node_modules/.bin/node'), ['runtime/main.ts'], {
+    const child = spawn(this.#node, ['runtime/main.ts'], {
       cwd: ROOT,
       env: {
         ...Object.fromEntries(

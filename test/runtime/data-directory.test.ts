@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { claim, keptSecret, layout } from '../../runtime/data-directory.ts';
+import { claim, keptSecret, layout, openToBuilds } from '../../runtime/data-directory.ts';
 import { temporaryDirectory } from '../temporary.ts';
 
 test('a second host is refused with the name of the first, and may start when that has gone', (t) => {
@@ -39,4 +39,15 @@ test('a secret is made once, kept, and readable by its owner only', (t) => {
   assert.match(made, /^cellar_[\w-]{43}$/);
   assert.equal(keptSecret(path), made);
   assert.equal(statSync(path).mode & 0o777, 0o600);
+});
+
+test('builds may pass through their two directories, and nothing else is open to them', (t) => {
+  const paths = layout(temporaryDirectory(t));
+  mkdirSync(paths.control);
+  writeFileSync(paths.database, '');
+  for (const path of [paths.control, paths.database]) chmodSync(path, 0o755);
+  openToBuilds(paths);
+  const mode = (path: string) => (statSync(path).mode & 0o777).toString(8);
+  const { root, builds, caches, control, database } = paths;
+  assert.deepEqual([root, builds, caches, control, database].map(mode), ['711', '711', '711', '700', '600']);
 });

@@ -1,0 +1,21 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { BUILD_UIDS } from '../../../sqlite/host/build-users.ts';
+import { openHostStore } from '../../../sqlite/host/index.ts';
+import { temporaryDirectory } from '../../temporary.ts';
+
+test('each app has a user id of its own, the same one after the database was opened again', (t) => {
+  const path = join(temporaryDirectory(t), 'host.sqlite');
+  const first = openHostStore(path);
+  const [a, b] = ['a', 'b'].map((id) => first.buildUsers.uid(id)) as [number, number];
+  first.close();
+  const second = openHostStore(path);
+  assert.notEqual(a, b);
+  assert.deepEqual([second.buildUsers.uid('b'), second.buildUsers.uid('a')], [b, a]);
+  assert.deepEqual(second.buildUsers.all().sort(), [a, b].sort());
+  for (const uid of [a, b]) {
+    assert.ok(uid >= BUILD_UIDS.first && uid < BUILD_UIDS.first + BUILD_UIDS.count, String(uid));
+  }
+  second.close();
+});
