@@ -30,7 +30,9 @@ export async function api(request: Request, context: Context): Promise<Response>
   const method = request.method === 'HEAD' ? 'GET' : request.method;
   const response: Response | undefined = await router.fetch({ method, url: request.url }, request, context);
   if (response === undefined) throw new Problem('route_not_found', routeDetail(request));
-  return request.method === 'HEAD' ? new Response(null, response) : response;
+  if (request.method !== 'HEAD') return response;
+  await response.body?.cancel();
+  return new Response(null, response);
 }
 
 async function inputOf(operation: Operation, request: Request): Promise<Input> {

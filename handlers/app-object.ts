@@ -40,7 +40,7 @@ export interface Changed {
 export class AppObject extends DurableObject<Env> {
   readonly #lock = new Lock();
   readonly #host = new HostClient(this.env);
-  readonly #streams = new Streams(this.ctx.storage.sql);
+  #opened: Streams | null = null;
 
   /** Adds the app. Nothing of it is left when the host cannot be reached. */
   create(app: Parameters<typeof insertApp>[1]): Promise<Outcome<AppRow>> {
@@ -167,7 +167,15 @@ export class AppObject extends DurableObject<Env> {
       if (raised !== null) await this.#host.delete(id, raised).catch(conflict);
     }
     await removeApp(this.env.DB, id);
-    this.#streams.close();
+    this.#opened?.close();
+    this.#opened = null;
+    await this.ctx.storage.deleteAll();
+  }
+
+  /** Made when first needed: asking for an app that does not exist leaves no database behind. */
+  get #streams(): Streams {
+    this.#opened ??= new Streams(this.ctx.storage.sql);
+    return this.#opened;
   }
 }
 

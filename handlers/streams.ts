@@ -73,10 +73,9 @@ export class Streams {
     return stream;
   }
 
-  /** Ends every stream and forgets what was kept: the app is gone. */
+  /** Ends every stream: the app is gone. */
   close(): void {
     for (const listener of this.#listeners) this.#end(listener);
-    this.#store.clear();
   }
 
   #opening(subscription: Subscription): string {

@@ -69,11 +69,6 @@ export class StreamStore {
     return row?.applied_seq ?? 0;
   }
 
-  /** Forgets everything: the app is gone. */
-  clear(): void {
-    this.#sql.exec('DELETE FROM stream_events; DELETE FROM outboxes;');
-  }
-
   #last(stream: string): number {
     return this.#sql
       .exec<{ seq: number }>(

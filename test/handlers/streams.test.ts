@@ -110,6 +110,8 @@ test('a bad Last-Event-ID and an unknown app are refused before the stream begin
   const { id } = await control.create('picky');
   const bad = await control.api('GET', `/v1/apps/${id}/events/stream`, undefined, { 'last-event-id': 'x' });
   assert.deepEqual([bad.status, bad.body.errors[0].path], [400, 'last_event_id']);
+  const head = await control.api('HEAD', `/v1/apps/${id}/events/stream`);
+  assert.deepEqual([head.status, head.text], [200, '']);
   assert.equal((await control.api('GET', '/v1/apps/nope/events/stream')).body.code, 'app_not_found');
   assert.equal((await control.api('GET', '/v1/apps/nope/deploys/stream')).body.code, 'app_not_found');
 });
