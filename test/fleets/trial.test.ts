@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { test } from 'node:test';
 import { tryRelease } from '../../runtime/fleets/trial.ts';
 import { temporaryDirectory } from '../temporary.ts';
@@ -9,12 +8,13 @@ import { makeRelease, workerd } from './release.ts';
 test('a release that loads passes its trial and leaves nothing behind', async (t) => {
   const root = temporaryDirectory(t);
   const { directory } = await makeRelease(`${root}/r`, `export default { fetch: () => new Response('') }`);
+  const before = process.env.TMPDIR;
+  process.env.TMPDIR = root;
   await tryRelease(workerd, directory);
+  if (before === undefined) delete process.env.TMPDIR;
+  else process.env.TMPDIR = before;
   assert.deepEqual(readdirSync(directory).sort(), ['app.js', 'cell.capnp', 'release.json']);
-  assert.deepEqual(
-    readdirSync(tmpdir()).filter((name) => name.startsWith('cellar-trial-')),
-    [],
-  );
+  assert.deepEqual(readdirSync(root), ['r']);
 });
 
 const broken: Record<string, [code: string, message: string]> = {
