@@ -38,16 +38,21 @@ const nothing: Bundle = {
 
 /**
  * Bundles the project in `worktree` into the empty directory `out`.
+ * @param environment the environment of its Wrangler configuration to deploy; `null`: the top level
  * @throws {BuildFailure} for every fault of the project
  */
-export async function bundleProject(worktree: string, out: string): Promise<Bundled> {
+export async function bundleProject(
+  worktree: string,
+  out: string,
+  environment: string | null,
+): Promise<Bundled> {
   const root = realpathSync(worktree);
   const project = findProject(root);
   if (project === null) throw nothingDeployable();
   mkdirSync(out, { recursive: true });
   if (project.kind === 'site') return bundleSite(root, project.directory, out);
   if (project.kind === 'worker') return bundlePlainWorker(root, project.main, out);
-  return bundleWranglerProject(root, project.config, out);
+  return bundleWranglerProject(root, project.config, out, environment);
 }
 
 function bundleSite(root: string, directory: string, out: string): Bundled {
@@ -83,8 +88,18 @@ async function bundlePlainWorker(root: string, main: string, out: string): Promi
   };
 }
 
-async function bundleWranglerProject(root: string, path: string, out: string): Promise<Bundled> {
-  const { config, file, base, notes } = await readWranglerConfig(root, path, redirectedConfig(root));
+async function bundleWranglerProject(
+  root: string,
+  path: string,
+  out: string,
+  environment: string | null,
+): Promise<Bundled> {
+  const { config, file, base, notes } = await readWranglerConfig(
+    root,
+    path,
+    redirectedConfig(root),
+    environment,
+  );
   const compatibilityDate = config.compatibility_date ?? newestCompatibilityDate;
   if (config.compatibility_date === undefined) {
     notes.push(`${file}: no compatibility_date; taking ${compatibilityDate}, the newest, on every deploy`);

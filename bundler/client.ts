@@ -1,6 +1,5 @@
 // The host's side of the bundler's process: starts it for the first request, keeps it warm while deploys come.
 import { type ChildProcess, fork } from 'node:child_process';
-import { tmpdir } from 'node:os';
 import type { Readable } from 'node:stream';
 import type { Bundled } from './bundle.ts';
 import { BuildFailure } from './failure.ts';
@@ -41,16 +40,19 @@ export class Bundler {
    * What has to run in a fresh worktree before `bundle`; see `planBuild`.
    * @throws {BuildFailure} for a fault of the project, or when the bundler crashes or takes longer than `timeoutMs`
    */
-  plan(worktree: string, timeoutMs: number): Promise<BuildCommand | null> {
-    return this.#request({ method: 'plan', worktree }, timeoutMs) as Promise<BuildCommand | null>;
+  plan(worktree: string, environment: string | null, timeoutMs: number): Promise<BuildCommand | null> {
+    return this.#request(
+      { method: 'plan', worktree, environment },
+      timeoutMs,
+    ) as Promise<BuildCommand | null>;
   }
 
   /**
    * Bundles a built worktree into the directory `out`; see `bundleProject`.
    * @throws {BuildFailure} for a fault of the project, or when the bundler crashes or takes longer than `timeoutMs`
    */
-  bundle(worktree: string, out: string, timeoutMs: number): Promise<Bundled> {
-    return this.#request({ method: 'bundle', worktree, out }, timeoutMs) as Promise<Bundled>;
+  bundle(worktree: string, out: string, environment: string | null, timeoutMs: number): Promise<Bundled> {
+    return this.#request({ method: 'bundle', worktree, out, environment }, timeoutMs) as Promise<Bundled>;
   }
 
   /** Ends the process, and with it what it works on. A later request starts another. */
@@ -88,13 +90,14 @@ export class Bundler {
 
   #start(): ChildProcess {
     const child = fork(new URL('./helper.ts', import.meta.url), {
-      cwd: tmpdir(),
+      // Not a directory where others can leave configurations.
+      cwd: '/',
       env: {
         PATH: process.env.PATH ?? '',
         LANG: 'C.UTF-8',
         NO_COLOR: '1',
         WRANGLER_WRITE_LOGS: 'false',
-        HOME: tmpdir(),
+        HOME: '/nonexistent',
       },
       execArgv: [],
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],

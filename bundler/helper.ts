@@ -6,8 +6,8 @@ import { planBuild } from './plan.ts';
 import type { BundlerReply, BundlerRequest, BundlerResults } from './protocol.ts';
 
 function answer(request: BundlerRequest): Promise<BundlerResults[keyof BundlerResults]> {
-  if (request.method === 'plan') return planBuild(request.worktree);
-  return bundleProject(request.worktree, request.out);
+  if (request.method === 'plan') return planBuild(request.worktree, request.environment);
+  return bundleProject(request.worktree, request.out, request.environment);
 }
 
 async function reply(request: BundlerRequest): Promise<BundlerReply> {

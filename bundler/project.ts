@@ -1,5 +1,5 @@
 // What kind of project a worktree holds, and what has to run before it can be bundled.
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { lstatSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { BuildFailure } from './failure.ts';
 import { isInside } from './inside.ts';
@@ -7,6 +7,7 @@ import { isInside } from './inside.ts';
 /** Where a static site's `index.html` may lie: what its tools write first, the sources themselves last. */
 const SITE_DIRECTORIES = ['dist', 'build', 'out', 'public', '.'];
 const CONFIG_FILES = ['wrangler.json', 'wrangler.jsonc', 'wrangler.toml'];
+const PACKAGE_JSON_BYTES = 2 * 2 ** 20;
 const ENTRY_FILES = ['index.ts', 'index.js'];
 
 export type Project =
@@ -20,6 +21,8 @@ export type Project =
 export interface PackageJson {
   main: string | null;
   scripts: Record<string, string>;
+  /** As written, such as `pnpm@10.1.0`. */
+  packageManager: string | null;
   hasDependencies: boolean;
 }
 
@@ -57,12 +60,16 @@ export function nothingDeployable(): BuildFailure {
 /**
  * Reads `package.json`.
  * @returns `null` when there is none
- * @throws {BuildFailure} when it is no JSON object
+ * @throws {BuildFailure} when it is no file with a JSON object in it
  */
 export function readPackageJson(root: string): PackageJson | null {
   const path = join(root, 'package.json');
-  if (!existsSync(path)) return null;
+  if (!lstatSync(path, { throwIfNoEntry: false })) return null;
   if (!isInside(root, path)) throw new BuildFailure('package.json is a link that leaves the project');
+  // What a script leaves in its place, such as a pipe, would be read for ever.
+  if (!isFile(path)) throw new BuildFailure('package.json is no file');
+  if (statSync(path).size > PACKAGE_JSON_BYTES)
+    throw new BuildFailure(`package.json has more than ${PACKAGE_JSON_BYTES / 2 ** 20} MiB`);
   let value: unknown;
   try {
     value = JSON.parse(readFileSync(path, 'utf8'));
@@ -81,6 +88,7 @@ export function readPackageJson(root: string): PackageJson | null {
         ([, script]) => typeof script === 'string',
       ),
     ) as Record<string, string>,
+    packageManager: typeof json.packageManager === 'string' ? json.packageManager : null,
     hasDependencies: ['dependencies', 'devDependencies', 'optionalDependencies', 'workspaces'].some(isFilled),
   };
 }

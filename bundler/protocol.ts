@@ -3,8 +3,8 @@ import type { Bundled } from './bundle.ts';
 import type { BuildCommand } from './plan.ts';
 
 export type BundlerRequest =
-  | { id: number; method: 'plan'; worktree: string }
-  | { id: number; method: 'bundle'; worktree: string; out: string };
+  | { id: number; method: 'plan'; worktree: string; environment: string | null }
+  | { id: number; method: 'bundle'; worktree: string; out: string; environment: string | null };
 
 /** Each method's result. */
 export interface BundlerResults {

@@ -67,12 +67,14 @@ export interface ReadConfig {
  * @param root real path of the project
  * @param path of the project's own configuration
  * @param written path of the build's, or `null`
+ * @param environment the environment to deploy, or `null` for the top level; one the build wrote is for its own already
  * @throws {BuildFailure} with wrangler's diagnostics, or naming every key that is not supported
  */
 export async function readWranglerConfig(
   root: string,
   path: string,
   written: string | null,
+  environment: string | null,
 ): Promise<ReadConfig> {
   const { unstable_readConfig } = await import('wrangler');
   const file = show(root, written ?? path);
@@ -81,17 +83,18 @@ export async function readWranglerConfig(
       // wrangler looks for configurations from a script's directory upwards, and finds these first.
       const read = written
         ? unstable_readConfig({ script: path }, { useRedirectIfAvailable: true })
-        : unstable_readConfig({ config: path });
+        : unstable_readConfig({ config: path, ...(environment !== null && { env: environment }) });
       return read as unknown as Record<string, unknown>;
     } catch (error) {
       throw new BuildFailure(explain(error as WranglerError, file));
     }
   });
   const unexpected = warnings.filter((line) => line.startsWith('Unexpected fields'));
-  const { refused, ignored } = judge(value);
+  const { refused, ignored } = judge(environment === null ? value : { ...value, definedEnvironments: [] });
   const problems = [...refused.map((key) => `"${key}" is not supported`), ...unexpected];
   if (problems.length > 0) throw new BuildFailure(`${file}: ${problems.join('; ')}`);
   const notes = [...ignored].map(([reason, keys]) => `${keys.join(', ')} ignored: ${reason}`);
+  if (environment !== null) notes.unshift(`environment ${environment}`);
   return {
     config: value as unknown as WranglerConfig,
     file,

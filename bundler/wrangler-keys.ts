@@ -59,7 +59,7 @@ export const topLevelKeys: Record<string, Treatment> = {
   keep_vars: { ignored: 'vars always come from this file' },
   routes: { ignored: 'add hostnames to the app as domains' },
   route: { ignored: 'add hostnames to the app as domains' },
-  env: { ignored: 'the top-level environment is deployed' },
+  env: { ignored: 'the top level is deployed; the variable CLOUDFLARE_ENV names an environment' },
   placement: noEdge,
   limits: noEdge,
   cache: noEdge,

@@ -101,6 +101,12 @@ export const settings = {
     meaning: 'A build whose worktree is larger, in MiB, is refused.',
     schema: integer(1, 1_048_576),
   },
+  RUNNER_BUILD_CACHE_MB: {
+    default: '512',
+    meaning:
+      "Size of an app's package manager caches, in MiB. After a build that leaves more, whole caches are dropped, the largest first. 0 keeps none.",
+    schema: integer(0, 1_048_576),
+  },
   RUNNER_BUILD_TIMEOUT_S: {
     default: '300',
     meaning: 'Each install and build step is ended after this many seconds.',

@@ -83,6 +83,7 @@ export class Host {
       limits: {
         stepTimeoutMs: config.RUNNER_BUILD_TIMEOUT_S * 1000,
         worktreeMb: config.RUNNER_BUILD_MAX_MB,
+        cacheMb: config.RUNNER_BUILD_CACHE_MB,
       },
       buildUser,
       onFacts,

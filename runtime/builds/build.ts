@@ -9,7 +9,9 @@ import type { BuildCommand } from '../../bundler/plan.ts';
 import { readPackageJson } from '../../bundler/project.ts';
 import type { Release } from '../../bundler/release.ts';
 import { newId } from '../../handlers/contract/id.ts';
+import { log as logOfHost, reason } from '../log.ts';
 import { resolveNames, type StorageNames } from '../storage/names.ts';
+import { trimCache } from './cache.ts';
 import { checkout } from './checkout.ts';
 import { type BuildDirectories, buildEnvironment, makeDirectories } from './environment.ts';
 import { packageManager } from './install.ts';
@@ -46,6 +48,8 @@ export interface BuildInput {
     stepTimeoutMs: number;
     /** MiB of the worktree, after each step. */
     worktreeMb: number;
+    /** MiB of the cache, after the build. */
+    cacheMb: number;
   };
   log: DeployLog;
   signal: AbortSignal;
@@ -62,6 +66,8 @@ const bundler = new Bundler();
 export async function build(input: BuildInput): Promise<{ release: Release; storage: StorageNames }> {
   const { scratch, releaseDirectory, log, signal } = input;
   const bundled = `${releaseDirectory}.new`;
+  let trimmed: Promise<void> | null = null;
+  const trim = () => (trimmed ??= trimStep(input));
   try {
     const directories = makeDirectories(scratch, input.cacheDirectory);
     const command = await log.step('checkout', input.sha.slice(0, 12), () =>
@@ -70,6 +76,7 @@ export async function build(input: BuildInput): Promise<{ release: Release; stor
     const environment = await buildEnvironment(directories, input.env);
     await installStep(input, directories, environment);
     await buildStep(input, directories, environment, command);
+    void trim();
     const { bundle } = await log.step('bundle', 'esbuild', () => bundleStep(input, directories, bundled));
     signal.throwIfAborted();
     return await log.step('release', input.deployId, () => releaseStep(input, bundle, bundled));
@@ -79,7 +86,7 @@ export async function build(input: BuildInput): Promise<{ release: Release; stor
   } finally {
     // A bundler that was ended may just write its last file.
     const options = { recursive: true, force: true, maxRetries: 5 };
-    await Promise.all([scratch, bundled].map((path) => rm(path, options)));
+    await Promise.all([trim(), ...[scratch, bundled].map((path) => rm(path, options))]);
   }
 }
 
@@ -101,7 +108,7 @@ async function checkoutStep(input: BuildInput, { project }: BuildDirectories): P
     signal,
     onLine: (line) => log.line(line),
   });
-  return bundler.plan(project, limits.stepTimeoutMs);
+  return bundler.plan(project, wranglerEnvironment(input), limits.stepTimeoutMs);
 }
 
 async function installStep(
@@ -111,11 +118,12 @@ async function installStep(
 ): Promise<void> {
   const { log } = input;
   if (!readPackageJson(directories.project)?.hasDependencies) return log.skip('install', 'no dependencies');
-  const { name, install, lockFile } = packageManager(directories.project);
-  const title = `${name} ${install[0]}`;
-  await log.step('install', `${title}, ${lockFile ? `by ${lockFile}` : 'without a lock file'}`, () =>
+  const { name, version, lockFile, install } = packageManager(directories.project, directories.cache);
+  const title = `${name} ${install.includes('ci') ? 'ci' : 'install'}`;
+  const detail = `${title}, ${version ? `${version}, ` : ''}${lockFile ? `by ${lockFile}` : 'without a lock file'}`;
+  await log.step('install', detail, () =>
     runInProject(input, directories, environment, {
-      arguments: [name, ...install],
+      arguments: install,
       title,
       cwd: directories.project,
     }),
@@ -136,9 +144,9 @@ async function buildStep(
     return log.step('build', command.command, () => runInProject(input, directories, environment, shell));
   }
   if (readPackageJson(project)?.scripts.build === undefined) return log.skip('build', 'no build script');
-  const { name } = packageManager(project);
-  const title = `${name} run build`;
-  const script = { arguments: [name, 'run', 'build'], title, cwd: project };
+  const manager = packageManager(project, directories.cache);
+  const title = `${manager.name} run build`;
+  const script = { arguments: manager.build, title, cwd: project };
   await log.step('build', title, () => runInProject(input, directories, environment, script));
 }
 
@@ -164,12 +172,30 @@ async function runInProject(
   if (user) await checkOwner(project, user, signal);
 }
 
+/** Keeps the cache within its limit. That it could not is no fault of the project. */
+async function trimStep({ cacheDirectory, limits, log }: BuildInput): Promise<void> {
+  if (!log.steps.some(({ name, status }) => /^(install|build)$/.test(name) && status !== 'skipped')) return;
+  try {
+    const dropped = await trimCache(cacheDirectory, limits.cacheMb);
+    if (dropped.length > 0 && limits.cacheMb > 0) {
+      log.line(`the caches have more than ${limits.cacheMb} MiB: dropped that of ${dropped.join(', ')}`);
+    }
+  } catch (error) {
+    logOfHost('warn', 'a cache could not be trimmed', { cache: cacheDirectory, error: reason(error) });
+  }
+}
+
 async function bundleStep(
   input: BuildInput,
   { project }: BuildDirectories,
   bundled: string,
 ): Promise<Bundled> {
-  const result = await bundler.bundle(project, bundled, input.limits.stepTimeoutMs);
+  const result = await bundler.bundle(
+    project,
+    bundled,
+    wranglerEnvironment(input),
+    input.limits.stepTimeoutMs,
+  );
   for (const note of result.notes) input.log.line(note);
   return result;
 }
@@ -184,6 +210,11 @@ async function releaseStep(
   const release: Release = { format: 1, deployId, sha, worker, vars, assets, ...stored };
   await placeRelease(release, bundled, releaseDirectory);
   return { release, storage: names };
+}
+
+/** The environment of a Wrangler configuration to deploy, named as Wrangler has it. */
+function wranglerEnvironment({ env }: BuildInput): string | null {
+  return env.CLOUDFLARE_ENV || null;
 }
 
 function readRelease(directory: string | null): Release | null {

@@ -5,6 +5,8 @@ import { accessSync, chmodSync, constants, mkdirSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 
+import { cacheDirectories } from './cache.ts';
+
 const execute = promisify(execFile);
 const SYSTEM_PATHS = ['/usr/local/bin', '/usr/bin', '/bin'];
 
@@ -59,6 +61,8 @@ export async function buildEnvironment(
     const value = process.env[name];
     return value === undefined ? [] : [[name, value]];
   });
+  const registry = await registrySettings();
+  const caches = cacheDirectories(cache);
   return {
     LANG: 'C.UTF-8',
     ...Object.fromEntries(network),
@@ -67,13 +71,18 @@ export async function buildEnvironment(
     HOME: home,
     TMPDIR: temporary,
     CI: 'true',
-    ...(await registrySettings()),
-    npm_config_cache: join(cache, 'npm'),
+    ...registry,
+    npm_config_cache: caches.npm,
     npm_config_update_notifier: 'false',
     npm_config_audit: 'false',
     npm_config_fund: 'false',
-    YARN_CACHE_FOLDER: join(cache, 'yarn'),
-    BUN_INSTALL_CACHE_DIR: join(cache, 'bun'),
+    YARN_CACHE_FOLDER: caches.yarn,
+    YARN_GLOBAL_FOLDER: join(caches.yarn, 'modern'),
+    YARN_ENABLE_TELEMETRY: 'false',
+    // The bundler reads packages from files of the project, not from archives in a cache.
+    YARN_NODE_LINKER: 'node-modules',
+    ...(registry.npm_config_registry && { YARN_NPM_REGISTRY_SERVER: registry.npm_config_registry }),
+    BUN_INSTALL_CACHE_DIR: caches.bun,
   };
 }
 

@@ -1,43 +1,130 @@
-// Installs a project's packages, with the package manager its lock file names.
-import { existsSync } from 'node:fs';
+// Which package manager a project is installed with, and how it is called.
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { BuildFailure } from '../../bundler/failure.ts';
+import { isInside } from '../../bundler/inside.ts';
+import { readPackageJson } from '../../bundler/project.ts';
+import { cacheDirectories } from './cache.ts';
 import { findProgram } from './environment.ts';
+
+type Name = 'npm' | 'pnpm' | 'yarn' | 'bun';
 
 /** How a package manager installs exactly what its lock file says, and how it runs a script. */
 export interface PackageManager {
-  name: 'npm' | 'pnpm' | 'yarn' | 'bun';
-  /** Arguments that install. */
-  install: string[];
+  name: Name;
+  /** Exact; `null`: the one installed on this machine. */
+  version: string | null;
   /** `null`: versions may differ with every build. */
   lockFile: string | null;
+  /** The words that install. */
+  install: string[];
+  /** The words that run the script `build`. */
+  build: string[];
 }
 
-// Development packages hold the build tools: NODE_ENV=production among the app's variables must not leave them out.
-const NPM_FLAGS = ['--include=dev', '--no-audit', '--no-fund'];
-/** The first one whose lock file is there counts. */
-const BY_LOCK_FILE: (PackageManager & { lockFile: string })[] = [
-  { lockFile: 'package-lock.json', name: 'npm', install: ['ci', ...NPM_FLAGS] },
-  { lockFile: 'npm-shrinkwrap.json', name: 'npm', install: ['ci', ...NPM_FLAGS] },
-  { lockFile: 'pnpm-lock.yaml', name: 'pnpm', install: ['install', '--frozen-lockfile', '--prod=false'] },
-  { lockFile: 'yarn.lock', name: 'yarn', install: ['install', '--frozen-lockfile'] },
-  { lockFile: 'bun.lock', name: 'bun', install: ['install', '--frozen-lockfile'] },
-  { lockFile: 'bun.lockb', name: 'bun', install: ['install', '--frozen-lockfile'] },
-];
-const WITHOUT_LOCK_FILE: PackageManager = { lockFile: null, name: 'npm', install: ['install', ...NPM_FLAGS] };
+/** The first that is there counts. */
+const LOCK_FILES: Record<string, Name> = {
+  'package-lock.json': 'npm',
+  'npm-shrinkwrap.json': 'npm',
+  'pnpm-lock.yaml': 'pnpm',
+  'yarn.lock': 'yarn',
+  'bun.lock': 'bun',
+  'bun.lockb': 'bun',
+};
+/** The version that reads a lock file of this format, when package.json names none. */
+const PNPM_BY_FORMAT: Record<string, string> = { 5: '7.33.7', 6: '8.15.9', 9: '10.34.8' };
+const YARN_CLASSIC = '1.22.22';
+const YARN_MODERN = '4.18.1';
+/** Where a lock file says its format. */
+const LOCK_FILE_HEAD = 1000;
 
 /**
- * The package manager of the project in `directory`: npm when no lock file says otherwise.
- * @throws {BuildFailure} when it is not installed on this machine
+ * The package manager of the project in `directory`: the one that package.json's `packageManager` names, else the
+ * lock file's, else npm. pnpm and Yarn come from the npm registry, in the version that the project names or its lock
+ * file needs; npm and Bun are this machine's.
+ * @param cache the app's
+ * @throws {BuildFailure} when it is not installed on this machine, or has no such version
  */
-export function packageManager(directory: string): PackageManager {
-  const manager =
-    BY_LOCK_FILE.find(({ lockFile }) => existsSync(join(directory, lockFile))) ?? WITHOUT_LOCK_FILE;
-  if (findProgram(manager.name) === null) {
-    const advice = manager.name === 'npm' ? '' : ', or commit a package-lock.json instead';
+export function packageManager(directory: string, cache: string): PackageManager {
+  const named = namedManager(readPackageJson(directory)?.packageManager ?? null);
+  const lockFile =
+    Object.keys(LOCK_FILES).find(
+      (file) => (named === null || LOCK_FILES[file] === named.name) && existsSync(join(directory, file)),
+    ) ?? null;
+  const name = named?.name ?? (lockFile === null ? 'npm' : LOCK_FILES[lockFile]!);
+  if (name === 'npm' || name === 'bun') {
+    if (findProgram(name) === null) throw notInstalled(name, named ? '"packageManager"' : lockFile);
+    return { name, version: null, lockFile, ...localCommands(name, lockFile) };
+  }
+  const head = lockFile === null ? '' : readHead(directory, lockFile);
+  const version = named?.version ?? (name === 'pnpm' ? pnpmVersion(head) : yarnVersion(head));
+  return { name, version, lockFile, ...fetchedCommands(name, version, lockFile, cache) };
+}
+
+/** Reads `pnpm@10.1.0+sha512.…`. */
+function namedManager(text: string | null): { name: Name; version: string } | null {
+  if (text === null) return null;
+  const [, name, version] = /^(npm|pnpm|yarn|bun)@(\d+\.\d+\.\d+(?:-[\w.]+)?)(?:\+.*)?$/.exec(text) ?? [];
+  if (name === undefined) {
     throw new BuildFailure(
-      `${manager.lockFile ?? 'package.json'} asks for ${manager.name}, which is not installed on this machine: install it in /usr/local/bin${advice}`,
+      `package.json: "packageManager" must be npm, pnpm, yarn or bun with an exact version, such as "pnpm@10.1.0", not "${text}"`,
     );
   }
-  return manager;
+  return { name: name as Name, version: version! };
+}
+
+function localCommands(name: 'npm' | 'bun', lockFile: string | null): { install: string[]; build: string[] } {
+  const build = [name, 'run', 'build'];
+  if (name === 'bun')
+    return { install: ['bun', 'install', ...(lockFile ? ['--frozen-lockfile'] : [])], build };
+  // Development packages hold the build tools: NODE_ENV=production among the app's variables must not leave them out.
+  return { install: ['npm', lockFile ? 'ci' : 'install', '--include=dev', '--no-audit', '--no-fund'], build };
+}
+
+function fetchedCommands(
+  name: 'pnpm' | 'yarn',
+  version: string,
+  lockFile: string | null,
+  cache: string,
+): { install: string[]; build: string[] } {
+  const isClassic = version.startsWith('1.');
+  const source = name === 'yarn' && !isClassic ? '@yarnpkg/cli-dist' : name;
+  const call = ['npm', 'exec', '--yes', `--package=${source}@${version}`, '--', name];
+  const build = [...call, 'run', 'build'];
+  const frozen = lockFile === null ? '--no-frozen-lockfile' : '--frozen-lockfile';
+  if (name === 'pnpm') {
+    const store = `--store-dir=${cacheDirectories(cache).pnpm}`;
+    return { install: [...call, 'install', frozen, '--prod=false', store], build };
+  }
+  if (isClassic) {
+    const flags = ['--production=false', '--non-interactive', ...(lockFile ? ['--frozen-lockfile'] : [])];
+    return { install: [...call, 'install', ...flags], build };
+  }
+  return { install: [...call, 'install', lockFile ? '--immutable' : '--no-immutable'], build };
+}
+
+function pnpmVersion(lockFileHead: string): string {
+  const format = /^lockfileVersion: '?(\d+)/m.exec(lockFileHead)?.[1];
+  const version = format === undefined ? PNPM_BY_FORMAT[9] : PNPM_BY_FORMAT[format];
+  if (version !== undefined) return version;
+  throw new BuildFailure(
+    `pnpm-lock.yaml has format ${format}: name the version of pnpm as "packageManager" in package.json, such as "pnpm@10.1.0"`,
+  );
+}
+
+function yarnVersion(lockFileHead: string): string {
+  return lockFileHead.includes('__metadata:') ? YARN_MODERN : YARN_CLASSIC;
+}
+
+function readHead(directory: string, file: string): string {
+  const path = join(directory, file);
+  if (!isInside(directory, path)) throw new BuildFailure(`${file} is a link that leaves the project`);
+  return readFileSync(path, 'utf8').slice(0, LOCK_FILE_HEAD);
+}
+
+function notInstalled(name: Name, source: string | null): BuildFailure {
+  const advice = name === 'npm' ? '' : ', or commit a package-lock.json instead';
+  return new BuildFailure(
+    `${source ?? 'package.json'} asks for ${name}, which is not installed on this machine: install it in /usr/local/bin${advice}`,
+  );
 }

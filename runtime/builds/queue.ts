@@ -6,6 +6,7 @@ import type { Apps } from '../apps.ts';
 import type { Layout } from '../data-directory.ts';
 import { describeCommit } from '../git/repository.ts';
 import { log, reason } from '../log.ts';
+import type { BuildInput } from './build.ts';
 import { Deploy } from './deploy.ts';
 import type { BuildUser } from './sandbox.ts';
 
@@ -17,7 +18,7 @@ export interface DeployQueueOptions {
   store: HostStore;
   paths: Layout;
   apps: Apps;
-  limits: { stepTimeoutMs: number; worktreeMb: number };
+  limits: BuildInput['limits'];
   /** The user that runs the builds of an app; `null`: the host's own. */
   buildUser: (appId: string) => BuildUser | null;
   /** Called after a transaction that added facts to the outbox. */

@@ -68,7 +68,7 @@ export async function buildCommit(
     user: null,
     storage: emptyNames(),
     liveReleaseDirectory: null,
-    limits: { stepTimeoutMs: 120_000, worktreeMb: 500 },
+    limits: { stepTimeoutMs: 120_000, worktreeMb: 500, cacheMb: 512 },
     log,
     signal: new AbortController().signal,
     ...more,

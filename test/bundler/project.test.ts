@@ -48,13 +48,20 @@ test('package.json says what is to be installed and run', () => {
   assert.deepEqual(read('{"devDependencies": {"vite": "1"}, "scripts": {"build": "vite build"}}'), {
     main: null,
     scripts: { build: 'vite build' },
+    packageManager: null,
     hasDependencies: true,
   });
   assert.equal(read('{"dependencies": {}}')?.hasDependencies, false);
+  assert.equal(read('{"packageManager": "pnpm@10.1.0"}')?.packageManager, 'pnpm@10.1.0');
   assert.throws(() => read('{'), /^BuildFailure: package\.json is not valid JSON/);
   assert.throws(() => read('[]'), /^BuildFailure: package\.json must hold an object/);
   assert.throws(
     () => readPackageJson(worktrees.write({ 'package.json': { link: '/etc/passwd' } })),
     /^BuildFailure: package\.json is a link that leaves the project/,
+  );
+  assert.throws(() => read(`{"x": "${'x'.repeat(3 * 2 ** 20)}"}`), /package\.json has more than 2 MiB/);
+  assert.throws(
+    () => readPackageJson(worktrees.write({ 'package.json/x': '' })),
+    /^BuildFailure: package\.json is no file/,
   );
 });

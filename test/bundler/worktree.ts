@@ -18,10 +18,13 @@ export function makeWorktrees() {
       return worktree;
     },
     /** Bundles files. `read` gives the text of a file of the bundle; `list` all its paths. */
-    async bundle(files: Files): Promise<Bundled & { read: (path: string) => string; list: () => string[] }> {
+    async bundle(
+      files: Files,
+      environment: string | null = null,
+    ): Promise<Bundled & { read: (path: string) => string; list: () => string[] }> {
       const worktree = this.write(files);
       const out = join(mkdtempSync(join(root, 'out-')), 'bundle');
-      const bundled = await bundleProject(worktree, out);
+      const bundled = await bundleProject(worktree, out, environment);
       return {
         ...bundled,
         read: (path) => readFileSync(join(out, path), 'utf8'),

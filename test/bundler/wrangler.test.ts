@@ -151,7 +151,7 @@ test('what does not apply here is said in the log, once for each reason', async 
     }),
   );
   assert.deepEqual(notes.slice(0, 3).toSorted(), [
-    'wrangler.jsonc: env ignored: the top-level environment is deployed',
+    'wrangler.jsonc: env ignored: the top level is deployed; the variable CLOUDFLARE_ENV names an environment',
     "wrangler.jsonc: logpush, observability ignored: logs and metrics are the runner's own",
     'wrangler.jsonc: route ignored: add hostnames to the app as domains',
   ]);
@@ -248,4 +248,24 @@ test('the configuration that a build tool wrote is taken in place of the own one
     '.wrangler/deploy/config.json': '{"configPath": "../../../other/wrangler.json"}',
   };
   await assert.rejects(worktrees.bundle(outside), /^BuildFailure: .*lies outside the project/);
+});
+
+test('the top level is deployed unless an environment is named', async () => {
+  const project = wranglerProject({
+    vars: { PLACE: 'top' },
+    kv_namespaces: [{ binding: 'KV', id: 'a' }],
+    env: {
+      staging: { vars: { PLACE: 'staging' }, kv_namespaces: [{ binding: 'KV', id: 'b' }] },
+      bad: { ai: { binding: 'AI' } },
+    },
+  });
+  const top = await worktrees.bundle(project);
+  assert.deepEqual([top.bundle.vars.PLACE, top.bundle.namespaces[0]!.key], ['top', 'a']);
+  assert.match(top.notes.join(), /env ignored: the top level is deployed; the variable CLOUDFLARE_ENV/);
+  const staging = await worktrees.bundle(project, 'staging');
+  assert.deepEqual([staging.bundle.vars.PLACE, staging.bundle.namespaces[0]!.key], ['staging', 'b']);
+  assert.ok(staging.notes.includes('wrangler.jsonc: environment staging'), staging.notes.join('\n'));
+  assert.doesNotMatch(staging.notes.join(), /env ignored/);
+  await assert.rejects(worktrees.bundle(project, 'nowhere'), /no environment.*"nowhere"/is);
+  await assert.rejects(worktrees.bundle(project, 'bad'), /"ai" is not supported/);
 });

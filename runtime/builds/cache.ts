@@ -1,0 +1,49 @@
+// What an app's builds keep for the next one: their package managers' caches, up to a limit.
+import { execFile } from 'node:child_process';
+import { existsSync, readdirSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+const execute = promisify(execFile);
+const TIMEOUT_MS = 60_000;
+
+/** Where each package manager keeps what it fetched, below the app's cache. */
+export function cacheDirectories(cache: string) {
+  return {
+    npm: join(cache, 'npm'),
+    pnpm: join(cache, 'pnpm'),
+    yarn: join(cache, 'yarn'),
+    bun: join(cache, 'bun'),
+  };
+}
+
+/**
+ * Drops whole caches, the largest first, until the rest fits. A part of a package manager's cache is worth nothing.
+ * @param limitMb MiB of all of them; 0 keeps none
+ * @returns the names of those dropped
+ */
+export async function trimCache(cache: string, limitMb: number): Promise<string[]> {
+  const names = existsSync(cache) ? readdirSync(cache) : [];
+  const caches = await Promise.all(
+    names.map(async (name) => ({ name, kilobytes: await size(join(cache, name)) })),
+  );
+  caches.sort((a, b) => b.kilobytes - a.kilobytes);
+  let total = caches.reduce((sum, { kilobytes }) => sum + kilobytes, 0);
+  const dropped: string[] = [];
+  for (const { name, kilobytes } of caches) {
+    if (limitMb > 0 && total <= limitMb * 1024) break;
+    await rm(join(cache, name), { recursive: true, force: true, maxRetries: 5 });
+    total -= kilobytes;
+    dropped.push(name);
+  }
+  return dropped;
+}
+
+async function size(path: string): Promise<number> {
+  const { stdout } = await execute('du', ['-sk', path], {
+    env: { PATH: process.env.PATH ?? '/usr/bin:/bin' },
+    timeout: TIMEOUT_MS,
+  });
+  return Number.parseInt(stdout, 10);
+}
