@@ -3,6 +3,7 @@ import { findAccess, type Role } from '../sqlite/control/access.ts';
 import { findAppBySlug } from '../sqlite/control/apps.ts';
 import type { Context } from './context.ts';
 import { Problem } from './problem.ts';
+import { readCommands, requireCreateOrUpdate } from './receive-pack.ts';
 import { hashOf } from './secrets.ts';
 
 const PATH = /^\/v1\/git\/([^/]+)\/(info\/refs|git-upload-pack|git-receive-pack)$/;
@@ -29,7 +30,8 @@ export async function git(request: Request, context: Context): Promise<Response>
   // Reading the refs, before a push too, is a reader's right; the push itself is not.
   const need = service === 'git-receive-pack' ? 'push' : 'view';
   const { appId, role } = await authorize(request, context, slug, need);
-  return context.host.git(request, { appId, service, search: url.search, slug, role });
+  const body = need === 'push' && role === 'push' ? await checkedBody(request) : request.body;
+  return context.host.git(request, { appId, service, search: url.search, slug, role, body });
 }
 
 /** The path that a request to the git host stands for: `/<slug>/…` is `/v1/git/<slug>/…`. */
@@ -56,6 +58,13 @@ export async function grant(
   if (access.account_id === null) throw new Problem('unauthorized', 'The API key is wrong.');
   if (access.app_id === null) throw new Problem('app_not_found', `There is no app ${slug}.`);
   return { user_id: access.account_id, appId: access.app_id, role: requireRole(access.role, need) };
+}
+
+/** The body of a push, when the role `push` covers what it asks for. Forced updates are left to git to tell. */
+async function checkedBody(request: Request): Promise<ReadableStream<Uint8Array> | null> {
+  const { commands, body } = await readCommands(request);
+  requireCreateOrUpdate(commands);
+  return body;
 }
 
 async function authorize(

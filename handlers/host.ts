@@ -73,10 +73,17 @@ export class HostClient {
     });
   }
 
-  /** Passes a git request on; neither body is read here. */
+  /** Passes a git request on, with `body`; neither that nor the answer's is read here. */
   async git(
     request: Request,
-    to: { appId: string; service: string; search: string; slug: string; role: NonNullable<Access['role']> },
+    to: {
+      appId: string;
+      service: string;
+      search: string;
+      slug: string;
+      role: NonNullable<Access['role']>;
+      body: ReadableStream<Uint8Array> | null;
+    },
   ): Promise<Response> {
     const headers: Record<string, string> = { 'x-cellar-role': to.role, 'x-cellar-slug': to.slug };
     for (const name of ['content-type', 'content-encoding', 'git-protocol', 'accept']) {
@@ -84,7 +91,7 @@ export class HostClient {
       if (value !== null) headers[name] = value;
     }
     const path = `/git/${to.appId}/${to.service}${to.search}`;
-    return this.#send(request.method, path, request.body, GIT_DEADLINE_MS, headers);
+    return this.#send(request.method, path, to.body, GIT_DEADLINE_MS, headers);
   }
 
   async #call(

@@ -138,9 +138,13 @@ function routesOf({ store, paths, apps, outbox, controlUi, onPush }: HostService
     const [appId, service] = words as [string, string];
     if (!apps.get(appId)) throw new Refusal(404, 'app_not_found', 'no such app');
     const repository = paths.repository(appId);
+    const role = request.headers['x-cellar-role'];
+    if (role !== 'view' && role !== 'push' && role !== 'admin') {
+      throw new Refusal(400, 'invalid_input', 'x-cellar-role is missing or unknown');
+    }
     const push = (updates: RefUpdate[], output: Duplex) => onPush(appId, updates, output);
     serveGit(
-      { repository, hooks: paths.hooks, service, query: query.toString(), onPush: push },
+      { repository, hooks: paths.hooks, service, role, query: query.toString(), onPush: push },
       request,
       response,
     );

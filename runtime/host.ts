@@ -29,6 +29,8 @@ const RECONCILE_EVERY_MS = 60_000;
 /** A push waits so long for its facts to reach the control plane. */
 const FLUSH_MS = 2_000;
 const NO_SHA = '0'.repeat(40);
+const NOT_MAIN = 'Only pushes to main deploy; nothing was deployed.\n';
+const MAIN_DELETED = 'main was deleted; what serves now goes on.\n';
 
 /** A running Cellar. */
 export class Host {
@@ -198,7 +200,7 @@ export class Host {
   #push(appId: string, updates: RefUpdate[], output: Duplex): void {
     const update = updates.find(({ ref }) => ref === DEPLOY_REF);
     if (!update || update.after === NO_SHA) {
-      output.end(`Only pushes to main deploy; nothing was deployed.\n`);
+      output.end(update ? MAIN_DELETED : NOT_MAIN);
       return;
     }
     const url = this.#addresses!.app.replace('{slug}', this.#apps.get(appId)!.wanted.slug);

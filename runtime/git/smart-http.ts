@@ -8,6 +8,8 @@ import { gitEnvironment } from './environment.ts';
 /** No byte in either direction for this long ends the exchange. A quiet build step may take up to its own limit. */
 const IDLE_MS = 15 * 60_000;
 const HEAD_LIMIT_BYTES = 16_384;
+/** Files from this size on pass through git as streams, never whole in its memory. */
+const BIG_FILE = '16m';
 
 /** One request, already allowed by the control plane. */
 export interface GitRequest {
@@ -15,11 +17,15 @@ export interface GitRequest {
   hooks: string;
   /** `info/refs`, `git-upload-pack` or `git-receive-pack`. */
   service: string;
+  /** What the one who asks may do; git itself holds `push` to new and fast-forwarded branches. */
+  role: Role;
   /** The query, without `?`. */
   query: string;
   /** Called by a push with its ref updates (`<old> <new> <ref>` each); what it writes to `output` the pusher sees. */
   onPush: (updates: RefUpdate[], output: Duplex) => void;
 }
+
+export type Role = 'view' | 'push' | 'admin';
 
 /** One updated ref of a push. An all-zero sha stands for "none". */
 export interface RefUpdate {
@@ -32,7 +38,7 @@ export interface RefUpdate {
 export function serveGit(git: GitRequest, request: IncomingMessage, response: ServerResponse): void {
   const child = spawn('git', ['http-backend'], {
     env: {
-      ...gitEnvironment({ 'core.hooksPath': git.hooks, 'http.receivepack': 'true' }),
+      ...gitEnvironment({ ...settingsFor(git), 'core.hooksPath': git.hooks }),
       ...cgi(git, request),
     },
     stdio: ['pipe', 'pipe', 'pipe', 'pipe'],
@@ -73,6 +79,18 @@ export function serveGit(git: GitRequest, request: IncomingMessage, response: Se
   child.stdout.on('data', alive);
   relayAnswer(child.stdout, response, fail);
   awaitPush(child.stdio[3] as Duplex, git.onPush);
+}
+
+/** Git's own settings: what it serves, and what it refuses the role. */
+function settingsFor({ role, service }: GitRequest): Record<string, string> {
+  return {
+    'http.receivepack': String(role !== 'view' || service === 'info/refs'),
+    'uploadpack.allowFilter': 'true',
+    'core.bigFileThreshold': BIG_FILE,
+    ...(role === 'admin'
+      ? { 'receive.denyDeleteCurrent': 'ignore' }
+      : { 'receive.denyNonFastForwards': 'true', 'receive.denyDeletes': 'true' }),
+  };
 }
 
 function cgi(git: GitRequest, request: IncomingMessage): Record<string, string> {
@@ -124,9 +142,10 @@ function relayAnswer(output: Readable, response: ServerResponse, fail: (error: E
 /** Lines from the hook, up to an empty one, are the push's updates. A request without a push just ends. */
 function awaitPush(channel: Duplex, onPush: GitRequest['onPush']): void {
   let text = '';
+  channel.setEncoding('utf8');
   channel.on('error', () => channel.destroy());
-  channel.on('data', function read(chunk: Buffer) {
-    text += chunk.toString('utf8');
+  channel.on('data', function read(chunk: string) {
+    text += chunk;
     if (!text.endsWith('\n\n')) return;
     channel.off('data', read);
     const updates = text
