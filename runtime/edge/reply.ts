@@ -1,5 +1,6 @@
 // The answer to a client, as it is written.
 import { ServerResponse } from 'node:http';
+import { handedOn } from '../passing.ts';
 import type { Exchange } from './forward.ts';
 
 /** A response that knows its exchange, so that no listener needs a closure, and relays a body with few writes. */
@@ -24,6 +25,7 @@ export class GatewayResponse extends ServerResponse {
       return true;
     }
     this.letGo();
+    handedOn(chunk.length);
     return this.write(chunk);
   }
 

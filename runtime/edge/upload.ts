@@ -1,6 +1,7 @@
 // A request's body on its way to a process.
 import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
+import { handedOn } from '../passing.ts';
 
 const BUFFER_BYTES = 64 * 1024;
 
@@ -29,6 +30,7 @@ export class UploadBody extends Readable {
   }
 
   readonly #onData = (chunk: Buffer): void => {
+    handedOn(chunk.length);
     if (!this.push(chunk)) this.#request.pause();
   };
 
