@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex, Readable } from 'node:stream';
 import { log } from '../log.ts';
+import { handedOn } from '../passing.ts';
 import { gitEnvironment } from './environment.ts';
 
 /** No byte in either direction for this long ends the exchange. A quiet build step may take up to its own limit. */
@@ -64,7 +65,10 @@ export function serveGit(git: GitRequest, request: IncomingMessage, response: Se
     idle = setTimeout(end, IDLE_MS);
   };
   let received = false;
-  request.on('data', alive);
+  request.on('data', (chunk: Buffer) => {
+    handedOn(chunk.length);
+    alive();
+  });
   request.on('end', () => {
     received = true;
   });
