@@ -1,0 +1,133 @@
+// Git as its users have it: the whole way from stock git through the edge and the control plane to the repository.
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { Cellar } from './cellar.ts';
+
+const cellar = new Cellar();
+before(() => cellar.start());
+after(() => cellar[Symbol.asyncDispose]());
+
+/** Size of the pack of random bytes, in MB. 300 was tried by hand: the memory it takes is the same. */
+const PACK_MB = 100;
+
+async function rpc(method: string, params: object) {
+  const { body } = await cellar.call('POST', '/rpc', { jsonrpc: '2.0', id: 1, method, params });
+  assert.equal(body.error, undefined, JSON.stringify(body.error));
+  return body.result;
+}
+
+/** Makes an account with a role on an app and answers its key. */
+async function member(app: string, name: string, role: string): Promise<string> {
+  const { id: account } = await rpc('accounts.create', { name, email: `${name}@example.com` });
+  await rpc('collaborators.set', { id: app, account, role });
+  return (await rpc('keys.create', { account })).key;
+}
+
+/** A repository without anything to deploy in it. */
+async function emptyRepository(): Promise<string> {
+  const work = mkdtempSync(join(cellar.directory, 'work-'));
+  await cellar.git(work, 'init', '--quiet', '--initial-branch=main');
+  return work;
+}
+
+test('each role may do over git what it says, and no more', async () => {
+  const id = await cellar.create('roles');
+  const keys = {
+    view: await member(id, 'viewer', 'view'),
+    push: await member(id, 'pusher', 'push'),
+    admin: await member(id, 'admin', 'admin'),
+  };
+  const work = await emptyRepository();
+  const git = (...words: string[]) => cellar.git(work, ...words);
+  const push = (role: keyof typeof keys, ...refs: string[]) =>
+    git('push', '--force', cellar.remote('roles', keys[role]), ...refs);
+  await cellar.commit(work, 'first');
+  await git('tag', 'v1');
+
+  const viewed = await push('view', 'HEAD:side');
+  assert.notEqual(viewed.code, 0);
+  assert.match(viewed.stderr, /403/);
+  const created = await push('push', 'HEAD:side', 'v1');
+  assert.equal(created.code, 0, created.stderr);
+  assert.match(created.stderr, /remote: Only pushes to main deploy/);
+  await cellar.commit(work, 'second');
+  assert.equal((await push('push', 'HEAD:side')).code, 0, 'a fast-forward');
+  const listed = await git('ls-remote', cellar.remote('roles', keys.view));
+  assert.equal(listed.stdout.trim().split('\n').length, 2);
+
+  const deleted = await push('push', ':side');
+  assert.match(deleted.stderr, /403/);
+  await git('tag', '--force', 'v1');
+  assert.match((await push('push', 'v1')).stderr, /403/);
+  await git('reset', '--quiet', '--hard', 'HEAD~1');
+  await cellar.commit(work, 'elsewhere');
+  assert.match((await push('push', 'HEAD:side')).stderr, /remote rejected.*non-fast-forward/);
+
+  const allowed = await push('admin', 'HEAD:side', 'v1');
+  assert.equal(allowed.code, 0, allowed.stderr);
+  const gone = await push('admin', ':side', ':v1');
+  assert.equal(gone.code, 0, gone.stderr);
+  assert.equal((await git('ls-remote', cellar.remote('roles'))).stdout, '');
+});
+
+test('of many refs in one push, main deploys', async () => {
+  const id = await cellar.create('many');
+  const work = await cellar.checkout('hello');
+  const branches = Array.from({ length: 200 }, (_, n) => `HEAD:refs/heads/branch-${n}`);
+  const key = await member(id, 'many-pusher', 'push');
+  const pushed = await cellar.git(
+    work,
+    'push',
+    cellar.remote('many', key),
+    ...branches,
+    'HEAD:main',
+    'HEAD:refs/tags/v1',
+  );
+  assert.equal(pushed.code, 0, pushed.stderr);
+  assert.match(pushed.stderr, /serves this push/);
+  assert.equal((await cellar.get('many')).status, 200);
+  const { items } = (await cellar.call('GET', `/v1/apps/${id}/deploys`)).body;
+  assert.deepEqual([items.length, items[0].ref], [1, 'refs/heads/main']);
+
+  const deleted = await cellar.git(work, 'push', cellar.remote('many'), ':main');
+  assert.match(deleted.stderr, /remote: main was deleted; what serves now goes on/);
+  assert.equal((await cellar.get('many')).status, 200);
+});
+
+test(`a pack of ${PACK_MB} MB goes the whole way in a host that stays small`, async () => {
+  const id = await cellar.create('large');
+  const key = await member(id, 'large-pusher', 'push');
+  const work = await emptyRepository();
+  // Random bytes: the client need not try to make them smaller.
+  await cellar.git(work, 'config', 'core.compression', '0');
+  await cellar.git(work, 'config', 'core.bigFileThreshold', '1m');
+  const push = async (megabytes: number) => {
+    const parts = Array.from({ length: megabytes }, () => randomBytes(1_000_000));
+    writeFileSync(join(work, `${megabytes}.bin`), Buffer.concat(parts));
+    await cellar.commit(work, 'large');
+    const pushed = await cellar.git(work, 'push', cellar.remote('large', key), 'HEAD:side');
+    assert.equal(pushed.code, 0, pushed.stderr);
+  };
+  // What any stream costs the first time is not the pack's.
+  await push(10);
+  const before = residentBytes();
+  let peak = before;
+  const watch = setInterval(() => {
+    peak = Math.max(peak, residentBytes());
+  }, 20);
+  await push(PACK_MB);
+  clearInterval(watch);
+  const grown = Math.round((peak - before) / 1e6);
+  assert.ok(grown < 50, `the host grew by ${grown} MB`);
+  const clone = await cellar.git(work, 'clone', '--quiet', '--bare', cellar.remote('large', key), 'copy.git');
+  assert.equal(clone.code, 0, clone.stderr);
+});
+
+/** Memory of the host's own process that is in RAM. */
+function residentBytes(): number {
+  const [, kilobytes] = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${cellar.pid}/status`, 'utf8'))!;
+  return Number(kilobytes) * 1024;
+}
