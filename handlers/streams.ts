@@ -5,9 +5,9 @@ import { Problem } from './problem.ts';
 /** A comment is sent this often, so that proxies keep the connection and those who left are noticed. */
 const HEARTBEAT_MS = 15_000;
 /** Bytes waiting for a listener before it is let go. It comes back with its last event id and misses nothing. */
-const BACKLOG_BYTES = 1024 * 1024;
+const BACKLOG_BYTES = 256 * 1024;
 /** Listeners of one app. */
-const LISTENER_LIMIT = 200;
+const LISTENER_LIMIT = 1000;
 
 export type StreamName = 'deploys' | 'events';
 
