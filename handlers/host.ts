@@ -1,8 +1,9 @@
 // The HOST capability as a typed client. Every call carries the secret and has a deadline.
 
 import type { Access, Role } from '../sqlite/control/access.ts';
+import type { ErrorCode } from './contract/errors.ts';
 import type { Env } from './env.ts';
-import type { ObservedApp, WantedApp } from './host-types.ts';
+import type { DeployFact, ObservedApp, WantedApp } from './host-types.ts';
 import { Problem } from './problem.ts';
 
 const CALL_DEADLINE_MS = 10_000;
@@ -61,6 +62,16 @@ export class HostClient {
     return response.status === 404 ? null : (await response.text()).slice(0, LOG_LIMIT);
   }
 
+  /**
+   * Starts the release of an earlier deploy again, as a new deploy.
+   * @throws {Problem} `deploy_not_found`, `release_unavailable`
+   */
+  async rollback(appId: string, deployId: string): Promise<DeployFact> {
+    const refusals = ['deploy_not_found', 'release_unavailable'] as const;
+    const body = { deploy_id: deployId };
+    return (await this.#call('POST', `/apps/${appId}/rollback`, { body, refusals })).json();
+  }
+
   /** The host's own figures. */
   async stats(): Promise<Record<string, unknown>> {
     return (await this.#call('GET', '/stats')).json();
@@ -97,7 +108,13 @@ export class HostClient {
   async #call(
     method: string,
     path: string,
-    options: { body?: unknown; deadlineMs?: number; missing?: boolean } = {},
+    options: {
+      body?: unknown;
+      deadlineMs?: number;
+      missing?: boolean;
+      /** Codes with which the host may refuse, and its words are the caller's. */
+      refusals?: readonly ErrorCode[];
+    } = {},
   ): Promise<Response> {
     const body = options.body === undefined ? null : JSON.stringify(options.body);
     const response = await this.#send(method, path, body, options.deadlineMs ?? CALL_DEADLINE_MS, {
@@ -105,6 +122,8 @@ export class HostClient {
     });
     if (response.ok || (options.missing && response.status === 404)) return response;
     const text = (await response.text()).slice(0, 1000);
+    const refusal = options.refusals?.find((code) => code === codeOf(text));
+    if (refusal) throw new Problem(refusal, detailOf(text));
     if (response.status === 409 && codeOf(text) === 'stale_generation') throw new StaleGeneration(text);
     console.error(`the host answered ${method} ${path} with ${response.status}: ${text}`);
     throw new Problem(
@@ -136,9 +155,19 @@ export class HostClient {
 }
 
 function codeOf(text: string): unknown {
+  return problemOf(text).code;
+}
+
+/** The host's words, as a sentence. */
+function detailOf(text: string): string {
+  const detail = String(problemOf(text).detail);
+  return `${detail.charAt(0).toUpperCase()}${detail.slice(1)}.`;
+}
+
+function problemOf(text: string): { code?: unknown; detail?: unknown } {
   try {
-    return (JSON.parse(text) as { code?: unknown }).code;
+    return JSON.parse(text) as { code?: unknown; detail?: unknown };
   } catch {
-    return undefined;
+    return {};
   }
 }

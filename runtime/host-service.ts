@@ -5,12 +5,14 @@ import type { Duplex } from 'node:stream';
 import type { WantedApp } from '../handlers/host-types.ts';
 import type { HostStore } from '../sqlite/host/index.ts';
 import { type Apps, StaleGeneration } from './apps.ts';
+import type { DeployQueue } from './builds/queue.ts';
 import type { Layout } from './data-directory.ts';
 import { type RefUpdate, serveGit } from './git/smart-http.ts';
+import { type Call, type Route, readJson, sendJson } from './host-call.ts';
 import { log, reason } from './log.ts';
 import type { Outbox } from './outbox.ts';
+import { Refusal } from './refusal.ts';
 
-const BODY_LIMIT_BYTES = 4 * 1024 * 1024;
 const FLUSH_MS = 1_000;
 const CONTROL_UI_DEADLINE_MS = 8_000;
 
@@ -20,31 +22,12 @@ export interface HostServiceOptions {
   store: HostStore;
   paths: Layout;
   apps: Apps;
+  queue: DeployQueue;
   outbox: Outbox;
   /** The outside control UI that is asked who may use git, if one is set. */
   controlUi: { url: string; token: string };
   /** Deploys what was pushed and writes the log to `output`, then ends it. */
   onPush: (appId: string, updates: RefUpdate[], output: Duplex) => void;
-}
-
-interface Call {
-  request: IncomingMessage;
-  response: ServerResponse;
-  /** What the route's pattern caught, in order. */
-  words: string[];
-  query: URLSearchParams;
-}
-type Route = [method: string, path: RegExp, answer: (call: Call) => unknown];
-
-/** A refusal with its status; `code` tells the handlers which one. */
-class Refusal extends Error {
-  readonly status: number;
-  readonly code: string;
-  constructor(status: number, code: string, message: string) {
-    super(message);
-    this.status = status;
-    this.code = code;
-  }
 }
 
 /** Makes the HOST binding's Node handler. Every request must carry the secret: the port is open to all of this machine. */
@@ -68,7 +51,7 @@ export function hostService(
   };
 }
 
-function routesOf({ store, paths, apps, outbox, controlUi, onPush }: HostServiceOptions): Route[] {
+function routesOf({ store, paths, apps, queue, outbox, controlUi, onPush }: HostServiceOptions): Route[] {
   return [
     [
       'PUT',
@@ -107,6 +90,17 @@ function routesOf({ store, paths, apps, outbox, controlUi, onPush }: HostService
         const text = store.deploys.log(words[0]!, words[1]!);
         if (text === undefined) throw new Refusal(404, 'deploy_not_found', 'no such deploy');
         response.writeHead(200, { 'content-type': 'text/plain; charset=utf-8' }).end(text);
+      },
+    ],
+    [
+      'POST',
+      /^\/apps\/([0-9a-z]{16})\/rollback$/,
+      async ({ request, response, words }) => {
+        const { deploy_id } = (await readJson(request)) as { deploy_id: string };
+        const { fact } = queue.rollback(words[0]!, deploy_id);
+        // So that a list that is asked for now has it.
+        await outbox.flushed(FLUSH_MS);
+        sendJson(response, fact, 202);
       },
     ],
     [
@@ -167,22 +161,6 @@ function refuse(response: ServerResponse, error: unknown): void {
   response
     .writeHead(status, { 'content-type': 'application/problem+json' })
     .end(JSON.stringify({ type: 'about:blank', title: code, status, code, detail: message }));
-}
-
-async function readJson(request: IncomingMessage): Promise<unknown> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size > BODY_LIMIT_BYTES)
-      throw new Refusal(413, 'body_too_large', `a body may have ${BODY_LIMIT_BYTES} bytes`);
-    chunks.push(chunk);
-  }
-  return JSON.parse(Buffer.concat(chunks).toString('utf8'));
-}
-
-function sendJson(response: ServerResponse, value: unknown): void {
-  response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(value));
 }
 
 function digest(text: string): Buffer {

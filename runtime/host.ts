@@ -100,6 +100,7 @@ export class Host {
         store: this.#store,
         paths: this.paths,
         apps: this.#apps,
+        queue: this.#queue,
         outbox: this.#outbox,
         controlUi: { url: config.RUNNER_UI_URL, token: this.#token },
         onPush: (appId, updates, output) => this.#push(appId, updates, output),

@@ -68,7 +68,13 @@ export const deploys = [
     input: z.strictObject({ id: reference, deploy_id: reference }),
     output: Deploy,
     status: 202,
-    errors: ['app_not_found', 'deploy_not_found', 'transition_conflict', 'host_unavailable'],
+    errors: [
+      'app_not_found',
+      'deploy_not_found',
+      'release_unavailable',
+      'transition_conflict',
+      'host_unavailable',
+    ],
   }),
 ] as const;
 

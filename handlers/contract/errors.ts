@@ -30,6 +30,10 @@ const callerErrors = {
   account_in_use: { status: 409, meaning: 'The account still owns apps.' },
   account_protected: { status: 409, meaning: 'The first account cannot be deleted.' },
   insight_not_numeric: { status: 409, meaning: 'Only a number can be incremented.' },
+  release_unavailable: {
+    status: 409,
+    meaning: 'The deploy never went live, or its release is no longer kept.',
+  },
   transition_conflict: { status: 409, meaning: 'Another transition of the app is under way or came first.' },
   stale_generation: { status: 409, meaning: 'The host knows a newer state of the app.' },
   idempotency_in_progress: { status: 409, meaning: 'The first request with this key is still running.' },

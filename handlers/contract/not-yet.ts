@@ -2,7 +2,6 @@
 export const notYet = [
   'admin.snapshot',
   'apps.sleep',
-  'deploys.rollback',
   'devices.list',
   'errors.get',
   'errors.list',

@@ -70,6 +70,15 @@ export async function changeApp(context: Context, id: string, change: Change): P
   return unwrap(await context.app(id).change(id, change, context.at));
 }
 
+/**
+ * Wakes an app that sleeps, before what is to happen to it.
+ * @throws {Problem} `app_not_found`
+ */
+export async function wakeFirst(context: Context, id: string): Promise<void> {
+  const { asleep_since } = await requireApp(context, id);
+  if (asleep_since !== null) await changeApp(context, id, { kind: 'desired_state', state: 'running' });
+}
+
 /** What an app's object answered. @throws {Problem} its refusal */
 export function unwrap<Value>(outcome: Outcome<Value>): Value {
   if (outcome.ok) return outcome.value;

@@ -4,7 +4,7 @@ import type { Deploy } from '../contract/deploys.ts';
 import { decodeCursor } from '../cursor.ts';
 import type { DeployFact } from '../host-types.ts';
 import { Problem } from '../problem.ts';
-import { gitUrl, requireApp } from './apps.ts';
+import { gitUrl, requireApp, wakeFirst } from './apps.ts';
 import { listAnswer, withoutCreation } from './paging.ts';
 import { openStream } from './streams.ts';
 import type { Service } from './types.ts';
@@ -20,6 +20,11 @@ const log: Service<'deploys.log'> = async ({ db, host }, { id, deploy_id }) => {
   const text = deploy && (await host.deployLog(id, deploy_id));
   if (deploy === undefined || text === null || text === undefined) throw new Problem('deploy_not_found');
   return { deploy_id, status: deploy.status, log: text };
+};
+
+const rollback: Service<'deploys.rollback'> = async (context, { id, deploy_id }) => {
+  await wakeFirst(context, id);
+  return shownDeploy(await context.host.rollback(id, deploy_id));
 };
 
 const stream: Service<'deploys.stream'> = (context, input, transport) =>
@@ -38,6 +43,7 @@ const remote: Service<'git.remote'> = async (context, { id }) => {
 export const deployServices = {
   'deploys.list': list,
   'deploys.log': log,
+  'deploys.rollback': rollback,
   'deploys.stream': stream,
   'git.remote': remote,
 };

@@ -1,4 +1,5 @@
-// One deploy: builds a commit, makes its release the live one, and keeps its row and its log true meanwhile.
+// One deploy: builds a commit, or takes an earlier release, makes that the live one, and keeps its row and its log
+// true meanwhile.
 import { EventEmitter } from 'node:events';
 import { mkdirSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -9,12 +10,15 @@ import { emptyNames, type StorageNames } from '../storage/names.ts';
 import { build } from './build.ts';
 import { DeployLog } from './log.ts';
 import type { DeployQueueOptions } from './queue.ts';
+import { reuseRelease } from './releases.ts';
 
 /** The kept log is written to the database at most so often. */
 const LOG_SAVE_MS = 100;
 const INTERRUPTED = 'interrupted: the host was stopped; push again or roll back';
 
 export class Deploy {
+  /** The earlier deploy whose release is started again; `null` for a build. */
+  readonly releaseOf: string | null;
   readonly #options: DeployQueueOptions;
   readonly #log: DeployLog;
   readonly #events = new EventEmitter<{ line: [string]; end: [] }>();
@@ -22,9 +26,10 @@ export class Deploy {
   #fact: DeployFact;
   #saving: NodeJS.Timeout | null = null;
 
-  constructor(options: DeployQueueOptions, fact: DeployFact) {
+  constructor(options: DeployQueueOptions, fact: DeployFact, releaseOf: string | null) {
     this.#options = options;
     this.#fact = fact;
+    this.releaseOf = releaseOf;
     this.#events.setMaxListeners(0);
     this.#log = new DeployLog({
       onLine: (line) => {
@@ -63,7 +68,7 @@ export class Deploy {
     const { id, app_id } = this.#fact;
     this.#tell({ status: 'building', started_at: new Date().toISOString() });
     try {
-      const storage = await this.#build();
+      const storage = this.releaseOf === null ? await this.#build() : await this.#reuse(this.releaseOf);
       this.#abort.signal.throwIfAborted();
       await this.#log.step('start', 'replacing the release that serves', () => this.#release(storage));
       this.#end('live', null);
@@ -121,7 +126,17 @@ export class Deploy {
     return storage;
   }
 
-  async #release(storage: StorageNames): Promise<void> {
+  /** Takes the release of an earlier deploy. Its storage has the names that it has now. */
+  async #reuse(earlier: string): Promise<object> {
+    const { store, paths } = this.#options;
+    const { id, app_id } = this.#fact;
+    await this.#log.step('release', `the one of deploy ${earlier}, without a build`, () =>
+      reuseRelease(paths.release(app_id, earlier), paths.release(app_id, id), id),
+    );
+    return store.apps.storageNames(app_id);
+  }
+
+  async #release(storage: object): Promise<void> {
     const { store, apps } = this.#options;
     const { id, app_id } = this.#fact;
     await apps.release(app_id, id, {

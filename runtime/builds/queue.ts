@@ -1,4 +1,5 @@
 // Deploys: one at a time for each app, the newest push next, and one row for each, whatever happens to it.
+import { existsSync } from 'node:fs';
 import { newId } from '../../handlers/contract/id.ts';
 import type { DeployFact, DeployTrigger } from '../../handlers/host-types.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
@@ -6,12 +7,17 @@ import type { Apps } from '../apps.ts';
 import type { Layout } from '../data-directory.ts';
 import { describeCommit } from '../git/repository.ts';
 import { log, reason } from '../log.ts';
+import { Refusal } from '../refusal.ts';
 import type { BuildInput } from './build.ts';
 import { Deploy } from './deploy.ts';
+import { pruneReleases } from './releases.ts';
 import type { BuildUser } from './sandbox.ts';
 
 /** Builds that run side by side. Each may keep a core busy. */
 const CONCURRENCY = 2;
+
+/** Releases that are kept besides the one that serves. */
+const KEPT_RELEASES = 5;
 
 /** What the queue needs of the rest of the host. */
 export interface DeployQueueOptions {
@@ -73,27 +79,26 @@ export class DeployQueue {
    */
   async request({ appId, sha, ref, trigger }: DeployRequest): Promise<Deploy> {
     const { message, author } = await describeCommit(this.#options.paths.repository(appId), sha);
-    if (this.#closed) throw new Error('Cellar is stopping; push again in a moment');
-    const deploy = new Deploy(this.#options, {
-      id: newId(),
-      app_id: appId,
-      sha,
-      ref,
-      message,
-      author,
-      trigger,
-      status: 'queued',
-      steps: [],
-      error: null,
-      created_at: new Date().toISOString(),
-      started_at: null,
-      finished_at: null,
-    });
-    this.#waiting.get(appId)?.supersede(deploy.fact.id);
-    this.#waiting.delete(appId);
-    this.#waiting.set(appId, deploy);
-    this.#advance();
-    return deploy;
+    return this.#enqueue({ app_id: appId, sha, ref, message, author, trigger }, null);
+  }
+
+  /**
+   * Records a deploy that starts the release of an earlier one again, and runs it when its turn comes.
+   * @throws {Refusal} for an unknown deploy, and for one without a release
+   * @throws {Error} while the host is stopping
+   */
+  rollback(appId: string, deployId: string): Deploy {
+    const { store, paths } = this.#options;
+    const earlier = store.deploys.find(appId, deployId);
+    if (earlier === undefined) throw new Refusal(404, 'deploy_not_found', 'no such deploy');
+    if (earlier.status !== 'live') {
+      throw new Refusal(409, 'release_unavailable', `deploy ${deployId} never went live (${earlier.status})`);
+    }
+    if (!existsSync(paths.release(appId, deployId))) {
+      throw new Refusal(409, 'release_unavailable', `the release of deploy ${deployId} is no longer kept`);
+    }
+    const { sha, ref, message, author } = earlier;
+    return this.#enqueue({ app_id: appId, sha, ref, message, author, trigger: 'rollback' }, deployId);
   }
 
   /** Cuts what builds, and ends what waits: both are recorded as interrupted. Resolves when nothing runs. */
@@ -105,6 +110,39 @@ export class DeployQueue {
     await Promise.all(this.#ends);
   }
 
+  #enqueue(
+    what: Pick<DeployFact, 'app_id' | 'sha' | 'ref' | 'message' | 'author' | 'trigger'>,
+    releaseOf: string | null,
+  ): Deploy {
+    if (this.#closed) throw new Error('Cellar is stopping; try again in a moment');
+    const fact: DeployFact = {
+      id: newId(),
+      ...what,
+      status: 'queued',
+      steps: [],
+      error: null,
+      created_at: new Date().toISOString(),
+      started_at: null,
+      finished_at: null,
+    };
+    const deploy = new Deploy(this.#options, fact, releaseOf);
+    this.#waiting.get(fact.app_id)?.supersede(fact.id);
+    this.#waiting.delete(fact.app_id);
+    this.#waiting.set(fact.app_id, deploy);
+    this.#advance();
+    return deploy;
+  }
+
+  /** Removes the releases that nobody will ask for: only the last ones that served can be gone back to. */
+  async #prune(appId: string): Promise<void> {
+    const { store, paths, apps } = this.#options;
+    const live = apps.get(appId)?.liveDeployId;
+    if (!live) return;
+    const wanted = this.#waiting.get(appId)?.releaseOf ?? live;
+    const kept = store.deploys.successful(appId, KEPT_RELEASES + 1);
+    await pruneReleases(paths.releases(appId), new Set([live, wanted, ...kept]));
+  }
+
   #advance(): void {
     for (const [appId, deploy] of this.#waiting) {
       if (this.#running.size >= CONCURRENCY) return;
@@ -113,6 +151,7 @@ export class DeployQueue {
       this.#running.set(appId, deploy);
       const end = deploy
         .run()
+        .then(() => this.#prune(appId))
         .catch((error: unknown) =>
           log('error', 'a deploy broke', { deploy: deploy.fact.id, error: reason(error) }),
         )

@@ -8,15 +8,27 @@ import { writeCellConfig } from '../fleets/cell-config.ts';
 /** Files that are brought to disk side by side. */
 const CONCURRENCY = 16;
 
-/**
- * Writes `cell.capnp` and `release.json` into `bundled` and renames it to `directory`. Every file is on disk before
- * that: what the database will call live must survive a power cut.
- */
+/** A release's description, in its directory. */
+export const RELEASE_FILE = 'release.json';
+
+/** Writes `cell.capnp` and `release.json` into `bundled` and makes it the release in `directory`. */
 export async function placeRelease(release: Release, bundled: string, directory: string): Promise<void> {
   await writeCellConfig(release, bundled);
-  await writeFile(join(bundled, 'release.json'), JSON.stringify(release, null, 2));
-  const paths = await readdir(bundled, { recursive: true });
-  const queue = [bundled, ...paths.map((path) => join(bundled, path))];
+  await writeReleaseFile(release, bundled);
+  await publishRelease(bundled, directory);
+}
+
+export async function writeReleaseFile(release: Release, directory: string): Promise<void> {
+  await writeFile(join(directory, RELEASE_FILE), JSON.stringify(release, null, 2));
+}
+
+/**
+ * Renames `beside` to `directory`. Every file is on disk before that: what the database will call live must survive a
+ * power cut.
+ */
+export async function publishRelease(beside: string, directory: string): Promise<void> {
+  const paths = await readdir(beside, { recursive: true });
+  const queue = [beside, ...paths.map((path) => join(beside, path))];
   await Promise.all(
     Array.from({ length: CONCURRENCY }, async () => {
       for (let path = queue.pop(); path !== undefined; path = queue.pop())
@@ -24,7 +36,7 @@ export async function placeRelease(release: Release, bundled: string, directory:
     }),
   );
   await rm(directory, { recursive: true, force: true });
-  await rename(bundled, directory);
+  await rename(beside, directory);
   await withFile(dirname(directory), (file) => file.sync());
 }
 

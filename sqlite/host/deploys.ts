@@ -14,6 +14,12 @@ export function deployQueries(database: Database) {
   const unfinished = database.prepare<[], { fact: string }>(
     "SELECT fact FROM deploys WHERE status IN ('queued', 'building') ORDER BY id",
   );
+  const find = database.prepare<[string, string], { fact: string }>(
+    'SELECT fact FROM deploys WHERE app_id = ? AND id = ?',
+  );
+  const successful = database.prepare<[string, number], { id: string }>(
+    "SELECT id FROM deploys WHERE app_id = ? AND status = 'live' ORDER BY id DESC LIMIT ?",
+  );
 
   return {
     /** Writes a deploy whole, new or known. */
@@ -26,8 +32,17 @@ export function deployQueries(database: Database) {
     },
     /** The log of an app's deploy; undefined when the app has no such deploy. */
     log: (appId: string, id: string): string | undefined => log.get(appId, id)?.log,
+    /** An app's deploy; undefined when the app has no such deploy. */
+    find: (appId: string, id: string): DeployFact | undefined => parse(find.get(appId, id)),
+    /** Ids of the app's deploys that went live, newest first. */
+    successful: (appId: string, limit: number): string[] => successful.all(appId, limit).map(({ id }) => id),
     /** Deploys that are queued or building, oldest first. */
     unfinished: (): DeployFact[] => unfinished.all().map((row) => JSON.parse(row.fact) as DeployFact),
   };
 }
+
+function parse(row: { fact: string } | undefined): DeployFact | undefined {
+  return row && (JSON.parse(row.fact) as DeployFact);
+}
+
 export type DeployQueries = ReturnType<typeof deployQueries>;
