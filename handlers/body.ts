@@ -69,12 +69,20 @@ function decode(bytes: Uint8Array): string {
   }
 }
 
-/** @throws {Problem} `malformed_json`, saying where */
+/** @throws {Problem} `malformed_json`, saying where; also for a name that an object has twice */
 export function parseJson(text: string): unknown {
   const deep = depthExceededAt(text);
   if (deep >= 0) {
     throw new Problem('malformed_json', `Nested deeper than ${DEPTH_LIMIT} levels at position ${deep}.`);
   }
+  const value = parse(text);
+  const doubled = doubledName(text);
+  // Readers disagree on which of the two counts, so neither does.
+  if (doubled !== null) throw new Problem('malformed_json', `An object has the name ${doubled} twice.`);
+  return value;
+}
+
+function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
@@ -85,16 +93,51 @@ export function parseJson(text: string): unknown {
 /** The position of the bracket that is one too deep, or -1. Brackets in strings do not count. */
 function depthExceededAt(text: string): number {
   let depth = 0;
-  let inString = false;
   for (let at = 0; at < text.length; at++) {
     const character = text[at];
-    if (inString) {
-      if (character === '\\') at++;
-      else if (character === '"') inString = false;
-    } else if (character === '"') inString = true;
+    if (character === '"') at = endOfString(text, at);
     else if (character === '{' || character === '[') {
       if (++depth > DEPTH_LIMIT) return at;
     } else if (character === '}' || character === ']') depth--;
   }
   return -1;
+}
+
+/** The first name that an object of a valid JSON text has twice, as it is written there, or null. */
+function doubledName(text: string): string | null {
+  const open: Set<unknown>[] = [];
+  for (let at = 0; at < text.length; at++) {
+    const character = text[at];
+    if (character === '{') open.push(new Set());
+    else if (character === '}') open.pop();
+    else if (character === '"') {
+      const end = endOfString(text, at);
+      if (beginsValue(text, end + 1)) {
+        const written = text.slice(at, end + 1);
+        const names = open.at(-1)!;
+        const name: unknown = JSON.parse(written);
+        if (names.has(name)) return written.length > 100 ? `${written.slice(0, 100)}…` : written;
+        names.add(name);
+      }
+      at = end;
+    }
+  }
+  return null;
+}
+
+/** Whether a colon comes next: what stands before it is a name. */
+function beginsValue(text: string, from: number): boolean {
+  let at = from;
+  while (text[at] === ' ' || text[at] === '\n' || text[at] === '\r' || text[at] === '\t') at++;
+  return text[at] === ':';
+}
+
+/** The position of the quote that ends the string begun at `start`; the text's length when none does. */
+function endOfString(text: string, start: number): number {
+  for (let at = text.indexOf('"', start + 1); at !== -1; at = text.indexOf('"', at + 1)) {
+    let backslashes = 0;
+    while (text[at - 1 - backslashes] === '\\') backslashes++;
+    if (backslashes % 2 === 0) return at;
+  }
+  return text.length;
 }

@@ -81,6 +81,23 @@ test('a body that is no JSON, no UTF-8, no object or too deep is refused and say
   assert.equal(prototype.status, 400);
 });
 
+test('a name that an object has twice is refused and named, at any depth and however it is written', async () => {
+  const { id } = await control.create('twice');
+  for (const [path, body, name] of [
+    ['/v1/apps', '{"slug": "doubled", "slug": "doubled-2"}', '"slug"'],
+    ['/v1/apps', '{"slug": "doubled", "sl\\u0075g" : "doubled-2"}', '"sl\\u0075g"'],
+    [`/v1/apps/${id}/events`, '{"channel": "c", "event": "e", "tags": {"a": 1, "b": 2, "a": 3}}', '"a"'],
+  ] as const) {
+    const { status, body: problem } = await control.api('POST', path, body);
+    assert.deepEqual([status, problem.code], [400, 'malformed_json']);
+    assert.equal(problem.detail, `An object has the name ${name} twice.`);
+  }
+  const call = '{"jsonrpc": "2.0", "id": 1, "method": "apps.list", "params": {"limit": 1, "limit": 2}}';
+  assert.equal((await control.rpc(call)).body.error.code, -32700);
+  const fine = '{"channel": "a", "event": "\\"a\\": \\\\", "tags": {"channel": "a", "event": ":"}}';
+  assert.equal((await control.api('POST', `/v1/apps/${id}/events`, fine)).body.event, '"a": \\');
+});
+
 test('a body over 1 MiB answers 413, whether or not its length was stated', async () => {
   const large = `{"slug": "${'x'.repeat(1024 * 1024)}"}`;
   const stated = await control.api('POST', '/v1/apps', large);
