@@ -1,0 +1,108 @@
+// How many requests were admitted in the last ten seconds: a sliding window, counted exactly.
+
+/** Length of the window, in ms. */
+export const WINDOW_MS = 10_000;
+/** Most times kept. As many as the default limit admits in a window, so that limit never needs the grid. */
+const TIMES_MAX = 300;
+/** Times are rounded up to multiples of this, in ms, when there are too many of them. A window has 251 such. */
+const GRID_MS = 40;
+/** Times there is room for at first; 64 bytes, which V8 keeps beside the object. */
+const TIMES_FIRST = 8;
+
+/**
+ * The admitted requests of one visitor or app, in at most 2,400 bytes. A request counts until exactly `WINDOW_MS` after
+ * its admission; only when more than 300 different milliseconds would have to be told apart, some count up to 40 ms
+ * longer. None ever counts shorter. Times are whole milliseconds modulo 2^32.
+ */
+export class Window {
+  /** A ring of pairs: a time, and how many were admitted then. */
+  #ring = new Uint32Array(2 * TIMES_FIRST);
+  /** Index of the oldest pair. */
+  #first = 0;
+  /** Number of pairs. */
+  #times = 0;
+  #total = 0;
+
+  /** Requests in the window that ends at `now`. */
+  count(now: number): number {
+    while (this.#times > 0 && since(this.#ring[2 * this.#first]!, now) >= WINDOW_MS) {
+      this.#total -= this.#ring[2 * this.#first + 1]!;
+      this.#first = (this.#first + 1) % this.#capacity;
+      this.#times--;
+    }
+    return this.#total;
+  }
+
+  /** Counts a request admitted at `now`, which is no earlier than the last. */
+  add(now: number): void {
+    this.#total++;
+    if (this.#times > 0) {
+      const last = this.#at(this.#times - 1);
+      // Rounded up, the last time may lie ahead.
+      if (since(this.#ring[last]!, now) <= 0) {
+        this.#ring[last + 1]!++;
+        return;
+      }
+    }
+    if (this.#times === this.#capacity) {
+      if (this.#times < TIMES_MAX) this.#grow();
+      else this.#round();
+    }
+    const next = this.#at(this.#times++);
+    this.#ring[next] = now;
+    this.#ring[next + 1] = 1;
+  }
+
+  /** In how many ms a window that `count(now)` found full has room, when it holds fewer than `limit`. */
+  roomInMs(limit: number, now: number): number {
+    let tooMany = this.#total - limit + 1;
+    for (let i = 0; i < this.#times; i++) {
+      const pair = this.#at(i);
+      tooMany -= this.#ring[pair + 1]!;
+      if (tooMany <= 0) return WINDOW_MS - since(this.#ring[pair]!, now);
+    }
+    return 0;
+  }
+
+  get #capacity(): number {
+    return this.#ring.length / 2;
+  }
+
+  /** Where the pair number `i` lies in the ring. */
+  #at(i: number): number {
+    return 2 * ((this.#first + i) % this.#capacity);
+  }
+
+  #grow(): void {
+    const ring = new Uint32Array(2 * Math.min(TIMES_MAX, this.#capacity * 4));
+    const oldest = this.#ring.subarray(2 * this.#first);
+    ring.set(oldest);
+    ring.set(this.#ring.subarray(0, 2 * this.#first), oldest.length);
+    this.#ring = ring;
+    this.#first = 0;
+  }
+
+  /** Rounds every time up and joins what falls together. */
+  #round(): void {
+    const times = this.#times;
+    this.#times = 0;
+    for (let i = 0; i < times; i++) {
+      const pair = this.#at(i);
+      const time = this.#ring[pair]!;
+      const count = this.#ring[pair + 1]!;
+      const rounded = (time + ((GRID_MS - (time % GRID_MS)) % GRID_MS)) >>> 0;
+      const last = this.#times > 0 ? this.#at(this.#times - 1) : -1;
+      if (last !== -1 && this.#ring[last] === rounded) this.#ring[last + 1]! += count;
+      else {
+        const next = this.#at(this.#times++);
+        this.#ring[next] = rounded;
+        this.#ring[next + 1] = count;
+      }
+    }
+  }
+}
+
+/** The ms from `time` to `now`, both modulo 2^32: right while they are less than 24 days apart. */
+export function since(time: number, now: number): number {
+  return (now - time) | 0;
+}
