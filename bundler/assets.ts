@@ -20,6 +20,10 @@ export function copyAssets(root: string, from: string, to: string): { files: num
   const notes: string[] = [];
   let files = 0;
   const copy = (source: string, target: string, above: string[]) => {
+    if (!isInside(root, source) && source.includes('\ufffd'))
+      throw new BuildFailure(
+        `assets: the name of ${show(root, source)} is not valid UTF-8, so no URL can name it`,
+      );
     if (!isInside(root, source))
       throw new BuildFailure(
         `assets: ${show(root, source)} is a link that leaves the project or leads nowhere`,

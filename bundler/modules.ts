@@ -1,8 +1,8 @@
 // Files that a Worker imports and that are not JavaScript: text is bundled in, WebAssembly and data become modules
 // of their own, because only workerd can make a `WebAssembly.Module` or an `ArrayBuffer` of them at load.
 import { createHash } from 'node:crypto';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { basename, join, matchesGlob, relative } from 'node:path';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { basename, join, matchesGlob, relative, sep } from 'node:path';
 import type { Plugin } from 'esbuild';
 import { isInside, show } from './inside.ts';
 import type { Module } from './release.ts';
@@ -52,6 +52,8 @@ export function moduleFiles(
         external: true,
       }));
       onLoad({ filter: /.*/, namespace: 'file' }, ({ path }) => {
+        // What a package leaves out for browsers has a path, and no file: esbuild makes it an empty module.
+        if (!existsSync(path) && path.startsWith(root + sep)) return undefined;
         if (!isInside(root, path))
           return { errors: [{ text: `${show(root, path)} lies outside the project` }] };
         const type = all.find(({ globs }) =>

@@ -2,7 +2,7 @@
 import { lstatSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { BuildFailure } from './failure.ts';
-import { isInside } from './inside.ts';
+import { isInside, show } from './inside.ts';
 
 /** Where a static site's `index.html` may lie: what its tools write first, the sources themselves last. */
 const SITE_DIRECTORIES = ['dist', 'build', 'out', 'public', '.'];
@@ -33,8 +33,7 @@ export interface PackageJson {
 export function findProject(root: string): Project | null {
   const config = CONFIG_FILES.map((name) => join(root, name)).find(isFile);
   if (config !== undefined) {
-    if (!isInside(root, config))
-      throw new BuildFailure(`${config.slice(root.length + 1)} is a link that leaves the project`);
+    if (!isInside(root, config)) throw leaves(root, config);
     return { kind: 'wrangler', config };
   }
   const site = SITE_DIRECTORIES.find((name) => isFile(join(root, name, 'index.html')));
@@ -42,7 +41,9 @@ export function findProject(root: string): Project | null {
   const main = readPackageJson(root)?.main;
   const entries = main ? [main, ...ENTRY_FILES] : ENTRY_FILES;
   const entry = entries.map((name) => join(root, name)).find(isFile);
-  return entry === undefined ? null : { kind: 'worker', main: entry };
+  if (entry === undefined) return null;
+  if (!isInside(root, entry)) throw leaves(root, entry);
+  return { kind: 'worker', main: entry };
 }
 
 /** The failure of a worktree in which `findProject` found nothing. */
@@ -65,7 +66,7 @@ export function nothingDeployable(): BuildFailure {
 export function readPackageJson(root: string): PackageJson | null {
   const path = join(root, 'package.json');
   if (!lstatSync(path, { throwIfNoEntry: false })) return null;
-  if (!isInside(root, path)) throw new BuildFailure('package.json is a link that leaves the project');
+  if (!isInside(root, path)) throw leaves(root, path);
   // What a script leaves in its place, such as a pipe, would be read for ever.
   if (!isFile(path)) throw new BuildFailure('package.json is no file');
   if (statSync(path).size > PACKAGE_JSON_BYTES)
@@ -93,6 +94,15 @@ export function readPackageJson(root: string): PackageJson | null {
   };
 }
 
+function leaves(root: string, path: string): BuildFailure {
+  return new BuildFailure(`${show(root, path)} is a link that leaves the project`);
+}
+
+/** False for what cannot be looked at too, such as a link to itself. */
 function isFile(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isFile() ?? false;
+  try {
+    return statSync(path).isFile();
+  } catch {
+    return false;
+  }
 }

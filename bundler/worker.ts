@@ -1,4 +1,5 @@
 // Bundles a Worker's sources into modules that workerd loads.
+import { readFileSync } from 'node:fs';
 import { basename, extname, join } from 'node:path';
 import { type BuildOptions, build, type Message, type Metafile } from 'esbuild';
 import { BuildFailure } from './failure.ts';
@@ -76,6 +77,11 @@ export async function bundleWorker(
     throw new BuildFailure(error.errors.map((message) => explain(root, message)).join('\n'));
   });
   const exports = entryExports(result.metafile);
+  if (startsServer(main, nodeUsed)) {
+    throw new BuildFailure(
+      `${show(root, main)} is a Node server, and a Worker has no port to listen on: export a handler, \`export default { fetch(request) {…} }\`, or keep the server and add \`import { httpServerHandler } from 'cloudflare:node'; export default httpServerHandler({ port })\` with the port it listens on`,
+    );
+  }
   if (!exports.includes('default')) {
     throw new BuildFailure(
       `${show(root, main)} has no default export: a Worker is a module with \`export default { fetch(request) {…} }\``,
@@ -89,6 +95,13 @@ export async function bundleWorker(
     );
   }
   return { modules: [entry, ...files], exports, warnings };
+}
+
+/** Whether an entry is a server for Node: with Express or by itself it listens, and hands nothing to workerd. */
+function startsServer(main: string, nodeUsed: Set<string>): boolean {
+  if (!['node:http', 'node:https', 'node:http2', 'node:net'].some((name) => nodeUsed.has(name))) return false;
+  const text = readFileSync(main, 'utf8');
+  return /\.listen\s*\(/.test(text) && !/\bfetch\b|cloudflare:node/.test(text);
 }
 
 function entryExports(metafile: Metafile): string[] {

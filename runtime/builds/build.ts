@@ -1,6 +1,5 @@
 // Builds a commit into a release: checkout, install, build, bundle, release.
 import { existsSync, readFileSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import type { Bundled } from '../../bundler/bundle.ts';
 import { Bundler } from '../../bundler/client.ts';
@@ -18,6 +17,7 @@ import { packageManager } from './install.ts';
 import { endProcesses } from './leftovers.ts';
 import type { DeployLog } from './log.ts';
 import { placeRelease } from './release.ts';
+import { removeTree } from './remove.ts';
 import { run } from './run.ts';
 import { asUser, type BuildUser, handOver } from './sandbox.ts';
 import { checkOwner, checkSize } from './size.ts';
@@ -84,9 +84,7 @@ export async function build(input: BuildInput): Promise<{ release: Release; stor
     signal.throwIfAborted();
     throw error;
   } finally {
-    // A bundler that was ended may just write its last file.
-    const options = { recursive: true, force: true, maxRetries: 5 };
-    await Promise.all([trim(), ...[scratch, bundled].map((path) => rm(path, options))]);
+    await Promise.all([trim(), removeTree(scratch), removeTree(bundled)]);
   }
 }
 

@@ -1,9 +1,9 @@
 // What an app's builds keep for the next one: their package managers' caches, up to a limit.
 import { execFile } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { removeTree } from './remove.ts';
 
 const execute = promisify(execFile);
 const TIMEOUT_MS = 60_000;
@@ -33,7 +33,7 @@ export async function trimCache(cache: string, limitMb: number): Promise<string[
   const dropped: string[] = [];
   for (const { name, kilobytes } of caches) {
     if (limitMb > 0 && total <= limitMb * 1024) break;
-    await rm(join(cache, name), { recursive: true, force: true, maxRetries: 5 });
+    await removeTree(join(cache, name));
     total -= kilobytes;
     dropped.push(name);
   }

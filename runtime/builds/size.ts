@@ -4,6 +4,7 @@ import { relative } from 'node:path';
 import { promisify } from 'node:util';
 import { BuildFailure } from '../../bundler/failure.ts';
 import { tooLarge } from './checkout.ts';
+import { openTree } from './remove.ts';
 import type { BuildUser } from './sandbox.ts';
 
 const execute = promisify(execFile);
@@ -14,7 +15,12 @@ const TIMEOUT_MS = 60_000;
  * @throws {BuildFailure} when the files below `directory` take more than `limitMb` MiB
  */
 export async function checkSize(directory: string, limitMb: number, signal: AbortSignal): Promise<void> {
-  const { stdout } = await execute('du', ['-sk', directory], options(signal));
+  const measure = () => execute('du', ['-sk', directory], options(signal));
+  const { stdout } = await measure().catch(async () => {
+    signal.throwIfAborted();
+    await openTree(directory);
+    return measure();
+  });
   const megabytes = Number.parseInt(stdout, 10) / 1024;
   if (megabytes > limitMb) throw tooLarge(megabytes, limitMb);
 }
