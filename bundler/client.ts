@@ -36,6 +36,13 @@ export class Bundler {
     return this.#child?.pid ?? null;
   }
 
+  /** Starts the process, if none runs, for requests that will come. */
+  warm(): void {
+    clearTimeout(this.#idle);
+    this.#child ??= this.#start();
+    if (this.#pending.size === 0) this.#rest();
+  }
+
   /**
    * What has to run in a fresh worktree before `bundle`; see `planBuild`.
    * @throws {BuildFailure} for a fault of the project, or when the bundler crashes or takes longer than `timeoutMs`
@@ -84,8 +91,12 @@ export class Bundler {
     } finally {
       clearTimeout(deadline);
       this.#pending.delete(id);
-      if (this.#pending.size === 0) this.#idle = setTimeout(() => this.close(), this.#idleMs).unref();
+      if (this.#pending.size === 0) this.#rest();
     }
+  }
+
+  #rest(): void {
+    this.#idle = setTimeout(() => this.close(), this.#idleMs).unref();
   }
 
   #start(): ChildProcess {

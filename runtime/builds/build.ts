@@ -1,26 +1,21 @@
 // Builds a commit into a release: checkout, install, build, bundle, release.
 import { existsSync, readFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import type { Bundled } from '../../bundler/bundle.ts';
 import { Bundler } from '../../bundler/client.ts';
-import { insidePath } from '../../bundler/inside.ts';
 import type { BuildCommand } from '../../bundler/plan.ts';
-import { readPackageJson } from '../../bundler/project.ts';
 import type { Release } from '../../bundler/release.ts';
 import { newId } from '../../handlers/contract/id.ts';
 import { log as logOfHost, reason } from '../log.ts';
 import { resolveNames, type StorageNames } from '../storage/names.ts';
 import { trimCache } from './cache.ts';
 import { checkout } from './checkout.ts';
-import { type BuildDirectories, buildEnvironment, makeDirectories } from './environment.ts';
-import { packageManager } from './install.ts';
-import { endProcesses } from './leftovers.ts';
+import { buildStep, installStep } from './commands.ts';
+import { type BuildDirectories, makeDirectories } from './environment.ts';
 import type { DeployLog } from './log.ts';
 import { placeRelease } from './release.ts';
 import { removeTree } from './remove.ts';
-import { run } from './run.ts';
-import { asUser, type BuildUser, handOver } from './sandbox.ts';
-import { checkOwner, checkSize } from './size.ts';
+import type { BuildUser } from './sandbox.ts';
 
 export { BuildFailure } from '../../bundler/failure.ts';
 
@@ -68,14 +63,15 @@ export async function build(input: BuildInput): Promise<{ release: Release; stor
   const bundled = `${releaseDirectory}.new`;
   let trimmed: Promise<void> | null = null;
   const trim = () => (trimmed ??= trimStep(input));
+  // It starts while git works.
+  bundler.warm();
   try {
     const directories = makeDirectories(scratch, input.cacheDirectory);
     const command = await log.step('checkout', input.sha.slice(0, 12), () =>
       checkoutStep(input, directories),
     );
-    const environment = await buildEnvironment(directories, input.env);
-    await installStep(input, directories, environment);
-    await buildStep(input, directories, environment, command);
+    await installStep(input, directories);
+    await buildStep(input, directories, command);
     void trim();
     const { bundle } = await log.step('bundle', 'esbuild', () => bundleStep(input, directories, bundled));
     signal.throwIfAborted();
@@ -107,67 +103,6 @@ async function checkoutStep(input: BuildInput, { project }: BuildDirectories): P
     onLine: (line) => log.line(line),
   });
   return bundler.plan(project, wranglerEnvironment(input), limits.stepTimeoutMs);
-}
-
-async function installStep(
-  input: BuildInput,
-  directories: BuildDirectories,
-  environment: Record<string, string>,
-): Promise<void> {
-  const { log } = input;
-  if (!readPackageJson(directories.project)?.hasDependencies) return log.skip('install', 'no dependencies');
-  const { name, version, lockFile, install } = packageManager(directories.project, directories.cache);
-  const title = `${name} ${install.includes('ci') ? 'ci' : 'install'}`;
-  const detail = `${title}, ${version ? `${version}, ` : ''}${lockFile ? `by ${lockFile}` : 'without a lock file'}`;
-  await log.step('install', detail, () =>
-    runInProject(input, directories, environment, {
-      arguments: install,
-      title,
-      cwd: directories.project,
-    }),
-  );
-}
-
-async function buildStep(
-  input: BuildInput,
-  directories: BuildDirectories,
-  environment: Record<string, string>,
-  command: BuildCommand | null,
-): Promise<void> {
-  const { log } = input;
-  const { project } = directories;
-  if (command !== null) {
-    const cwd = insidePath(resolve(project), project, command.cwd, 'build.cwd');
-    const shell = { arguments: ['sh', '-c', command.command], title: command.command, cwd };
-    return log.step('build', command.command, () => runInProject(input, directories, environment, shell));
-  }
-  if (readPackageJson(project)?.scripts.build === undefined) return log.skip('build', 'no build script');
-  const manager = packageManager(project, directories.cache);
-  const title = `${manager.name} run build`;
-  const script = { arguments: manager.build, title, cwd: project };
-  await log.step('build', title, () => runInProject(input, directories, environment, script));
-}
-
-async function runInProject(
-  { limits, user, scratch, signal, log }: BuildInput,
-  directories: BuildDirectories,
-  environment: Record<string, string>,
-  command: { arguments: string[]; title: string; cwd: string },
-): Promise<void> {
-  const { project } = directories;
-  const path = [join(project, 'node_modules', '.bin'), environment.PATH].join(':');
-  if (user) await handOver(Object.values(directories), user, limits.stepTimeoutMs);
-  await run({
-    ...command,
-    arguments: [...(user ? asUser(user) : []), ...command.arguments],
-    environment: { ...environment, PATH: path },
-    endRest: () => endProcesses(user, scratch),
-    timeoutMs: limits.stepTimeoutMs,
-    signal,
-    onLine: (line) => log.line(line),
-  });
-  await checkSize(project, limits.worktreeMb, signal);
-  if (user) await checkOwner(project, user, signal);
 }
 
 /** Keeps the cache within its limit. That it could not is no fault of the project. */

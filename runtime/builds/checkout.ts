@@ -1,5 +1,6 @@
 // Writes a commit's files into an empty directory, with nothing of the repository's own configuration or hooks.
 import { execFile } from 'node:child_process';
+import { basename } from 'node:path';
 import { promisify } from 'node:util';
 import { BuildFailure } from '../../bundler/failure.ts';
 import { gitEnvironment } from '../git/environment.ts';
@@ -43,14 +44,21 @@ export async function checkout(options: Checkout): Promise<void> {
   const megabytes = entries.reduce((sum, { bytes }) => sum + bytes, 0) / 2 ** 20;
   if (megabytes > worktreeMb) throw tooLarge(megabytes, worktreeMb);
   const git = ['git', '--git-dir', repository, '--work-tree', project];
-  const title = `git checkout ${sha.slice(0, 12)}`;
-  const common = { title, cwd: project, environment, timeoutMs, signal, onLine };
-  await run({ ...common, arguments: [...git, 'read-tree', sha] });
-  await run({ ...common, arguments: [...git, 'checkout-index', '--all', '--force', '--quiet'] });
+  await run({
+    arguments: [...git, 'read-tree', '--reset', '-u', sha],
+    title: `git checkout ${sha.slice(0, 12)}`,
+    cwd: project,
+    environment,
+    timeoutMs,
+    signal,
+    onLine,
+  });
   for (const { path } of entries.filter(({ mode }) => mode === '160000')) {
     onLine(`${path} is a submodule, and left empty: submodules are not fetched`);
   }
-  for (const path of await lfsAttributes(options, environment)) {
+  // Few projects have such a file, and a search costs a process.
+  const attributed = entries.some(({ path }) => basename(path) === '.gitattributes');
+  for (const path of attributed ? await lfsAttributes(options, environment) : []) {
     onLine(`${path} gives files to Git LFS, and they are left as pointers: LFS objects are not fetched`);
   }
 }

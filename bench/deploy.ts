@@ -1,0 +1,204 @@
+// What a deploy takes, from `git push` to the app that serves it, beside a push of the same change to a bare repository
+// over `git http-backend`: alternating rounds of one run, so that the ratios hold on a machine that others use too.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { appendFileSync, writeFileSync } from 'node:fs';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import type { DeployStep } from '../handlers/host-types.ts';
+import { Cellar } from '../test/e2e/cellar.ts';
+import { descendants, eventually } from '../test/e2e/processes.ts';
+
+const ROUNDS = 15;
+const COLD_ROUNDS = 5;
+const GUESTBOOK_ROUNDS = 5;
+const LOADED_ROUNDS = 10;
+const CLIENTS = 4;
+/** Push-to-live of a one-file Worker, against a bare push. */
+const TARGET = 5;
+
+interface Deploy {
+  totalMs: number;
+  steps: Record<string, number>;
+}
+
+/** Prints medians of push-to-live, its steps, and the requests dropped meanwhile. */
+export async function run(): Promise<void> {
+  await using cellar = await new Cellar().start();
+  await using bare = await startBareRepository(cellar);
+  const hello = await app(cellar, 'hello');
+  const guestbook = await app(cellar, 'guestbook');
+  await push(cellar, hello.work, bare.url);
+
+  const pushes: number[] = [];
+  const warm: Deploy[] = [];
+  for (let round = 0; round < ROUNDS; round++) {
+    await hello.change(round);
+    pushes.push(await push(cellar, hello.work, bare.url));
+    warm.push(await hello.deploy());
+  }
+  const cold: Deploy[] = [];
+  for (let round = 0; round < COLD_ROUNDS; round++) {
+    await hello.change(round);
+    await endBundler(cellar);
+    cold.push(await hello.deploy());
+  }
+  const large: Deploy[] = [];
+  for (let round = 0; round < GUESTBOOK_ROUNDS; round++) {
+    await guestbook.change(round);
+    large.push(await guestbook.deploy());
+  }
+  report(median(pushes), { warm, cold, large });
+  await reportLoad(cellar, hello);
+}
+
+/** Pushes a sample app for the first time. `change` commits a change of it, `deploy` pushes that. */
+async function app(cellar: Cellar, slug: string) {
+  const id = await cellar.create(slug);
+  const work = await cellar.checkout(slug);
+  const entry = join(work, slug === 'hello' ? 'index.js' : 'src/index.ts');
+  const change = async (round: number) => {
+    appendFileSync(entry, `// ${slug} ${round}\n`);
+    await cellar.commit(work, `change ${round}`);
+  };
+  const deploy = async (): Promise<Deploy> => {
+    const totalMs = await push(cellar, work, cellar.remote(slug));
+    const { items } = (await cellar.call('GET', `/v1/apps/${id}/deploys?limit=1`)).body;
+    if (items[0].status !== 'live') throw new Error(`the deploy is ${items[0].status}: ${items[0].error}`);
+    const steps = (items[0].steps as DeployStep[]).map(({ name, duration_ms }) => [name, duration_ms ?? 0]);
+    return { totalMs, steps: Object.fromEntries(steps) };
+  };
+  await deploy();
+  return { slug, work, change, deploy };
+}
+
+/** Pushes HEAD to main, and tells how long that took, in ms. */
+async function push(cellar: Cellar, work: string, url: string): Promise<number> {
+  const from = performance.now();
+  const { code, stderr } = await cellar.git(work, 'push', url, 'HEAD:main');
+  if (code !== 0) throw new Error(stderr);
+  return performance.now() - from;
+}
+
+async function endBundler(cellar: Cellar): Promise<void> {
+  const find = () =>
+    descendants(cellar.pid).filter(({ command }) =>
+      command.some((word) => word.endsWith('bundler/helper.ts')),
+    );
+  for (const { pid } of find()) process.kill(pid, 'SIGKILL');
+  await eventually(() => find().length === 0, 'the bundler has ended');
+}
+
+function report(bareMs: number, deploys: Record<'warm' | 'cold' | 'large', Deploy[]>): void {
+  const rows = {
+    'one-file Worker': deploys.warm,
+    'the same, bundler cold': deploys.cold,
+    guestbook: deploys.large,
+  };
+  const names = ['checkout', 'install', 'build', 'bundle', 'release', 'start'];
+  const cells = (values: number[]) => values.map((ms) => ms.toFixed(0).padStart(9)).join('');
+  console.log(`push to live, ms, medians; a push to a bare repository takes ${bareMs.toFixed(0)} ms`);
+  console.log(`${''.padEnd(24)}    total${[...names, 'the rest'].map((name) => name.padStart(9)).join('')}`);
+  for (const [name, row] of Object.entries(rows)) {
+    const total = median(row.map(({ totalMs }) => totalMs));
+    const steps = names.map((step) => median(row.map((deploy) => deploy.steps[step] ?? 0)));
+    const rest = median(row.map((deploy) => deploy.totalMs - sum(Object.values(deploy.steps))));
+    console.log(name.padEnd(24) + cells([total, ...steps, rest]));
+  }
+  const ratio = (row: Deploy[]) => median(row.map(({ totalMs }) => totalMs)) / bareMs;
+  const warm = ratio(deploys.warm);
+  console.log(
+    `against the bare push: one-file Worker ${warm.toFixed(1)} (target at most ${TARGET}: ${warm <= TARGET ? 'met' : 'missed'}), ` +
+      `bundler cold ${ratio(deploys.cold).toFixed(1)}, guestbook ${ratio(deploys.large).toFixed(1)}`,
+  );
+}
+
+/** Deploys while clients ask, one request after another, and prints how many were not answered. */
+async function reportLoad(
+  cellar: Cellar,
+  { slug, change, deploy }: Awaited<ReturnType<typeof app>>,
+): Promise<void> {
+  let [requests, dropped, longestMs] = [0, 0, 0];
+  let stop = false;
+  const clients = Array.from({ length: CLIENTS }, async () => {
+    while (!stop) {
+      const from = performance.now();
+      const status = await cellar.get(slug).then(
+        (answer) => answer.status,
+        () => 0,
+      );
+      requests++;
+      if (status !== 200) dropped++;
+      longestMs = Math.max(longestMs, performance.now() - from);
+    }
+  });
+  for (let round = 0; round < LOADED_ROUNDS; round++) {
+    await change(round);
+    await deploy();
+  }
+  stop = true;
+  await Promise.all(clients);
+  console.log(
+    `${LOADED_ROUNDS} deploys under load: ${dropped} of ${requests} requests dropped, the longest took ${longestMs.toFixed(0)} ms`,
+  );
+}
+
+/** A bare repository behind nothing but git's own CGI program. */
+async function startBareRepository(cellar: Cellar): Promise<{ url: string } & AsyncDisposable> {
+  const repository = join(cellar.directory, 'bare.git');
+  await cellar.git(cellar.directory, 'init', '--quiet', '--bare', repository);
+  writeFileSync(join(repository, 'config'), '[http]\n\treceivepack = true\n', { flag: 'a' });
+  const server = createServer((request, response) => backend(repository, request, response)).listen(
+    0,
+    '127.0.0.1',
+  );
+  await once(server, 'listening');
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    [Symbol.asyncDispose]: async () => {
+      server.close().closeAllConnections();
+    },
+  };
+}
+
+function backend(repository: string, request: IncomingMessage, response: ServerResponse): void {
+  const url = new URL(request.url!, 'http://localhost');
+  const { headers } = request;
+  const child = spawn('git', ['http-backend'], {
+    env: {
+      PATH: process.env.PATH,
+      GIT_PROJECT_ROOT: repository,
+      GIT_HTTP_EXPORT_ALL: '1',
+      PATH_INFO: url.pathname,
+      QUERY_STRING: url.search.slice(1),
+      REQUEST_METHOD: request.method,
+      CONTENT_TYPE: headers['content-type'],
+      CONTENT_LENGTH: headers['content-length'],
+      HTTP_CONTENT_ENCODING: headers['content-encoding'] as string | undefined,
+      GIT_PROTOCOL: headers['git-protocol'] as string | undefined,
+    },
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  request.pipe(child.stdin);
+  const parts: Buffer[] = [];
+  child.stdout.on('data', (part: Buffer) => parts.push(part));
+  child.stdout.on('end', () => {
+    const answer = Buffer.concat(parts);
+    const end = answer.indexOf('\r\n\r\n');
+    for (const line of answer.subarray(0, end).toString('latin1').split('\r\n')) {
+      const [name = '', value = ''] = line.split(': ');
+      if (name === 'Status') response.statusCode = Number.parseInt(value, 10);
+      else response.setHeader(name, value);
+    }
+    response.end(answer.subarray(end + 4));
+  });
+}
+
+function sum(values: number[]): number {
+  return values.reduce((total, value) => total + value, 0);
+}
+
+function median(values: number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
+}

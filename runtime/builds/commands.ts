@@ -1,0 +1,73 @@
+// The commands of a project that a build runs: install, then build.
+import { join, resolve } from 'node:path';
+import { insidePath } from '../../bundler/inside.ts';
+import type { BuildCommand } from '../../bundler/plan.ts';
+import { readPackageJson } from '../../bundler/project.ts';
+import type { BuildInput } from './build.ts';
+import { type BuildDirectories, buildEnvironment } from './environment.ts';
+import { packageManager } from './install.ts';
+import { endProcesses } from './leftovers.ts';
+import { run } from './run.ts';
+import { asUser, handOver } from './sandbox.ts';
+import { checkOwner, checkSize } from './size.ts';
+
+/** Installs the packages of the project, if it names any. */
+export async function installStep(input: BuildInput, directories: BuildDirectories): Promise<void> {
+  const { log } = input;
+  if (!readPackageJson(directories.project)?.hasDependencies) return log.skip('install', 'no dependencies');
+  const { name, version, lockFile, install } = packageManager(directories.project, directories.cache);
+  const title = `${name} ${install.includes('ci') ? 'ci' : 'install'}`;
+  const detail = `${title}, ${version ? `${version}, ` : ''}${lockFile ? `by ${lockFile}` : 'without a lock file'}`;
+  await log.step('install', detail, () =>
+    runInProject(input, directories, {
+      arguments: install,
+      title,
+      cwd: directories.project,
+    }),
+  );
+}
+
+/**
+ * Runs the command that makes the project ready for bundling.
+ * @param command of its Wrangler configuration; `null`: its script `build`, if it has one
+ */
+export async function buildStep(
+  input: BuildInput,
+  directories: BuildDirectories,
+  command: BuildCommand | null,
+): Promise<void> {
+  const { log } = input;
+  const { project } = directories;
+  if (command !== null) {
+    const cwd = insidePath(resolve(project), project, command.cwd, 'build.cwd');
+    const shell = { arguments: ['sh', '-c', command.command], title: command.command, cwd };
+    return log.step('build', command.command, () => runInProject(input, directories, shell));
+  }
+  if (readPackageJson(project)?.scripts.build === undefined) return log.skip('build', 'no build script');
+  const manager = packageManager(project, directories.cache);
+  const title = `${manager.name} run build`;
+  const script = { arguments: manager.build, title, cwd: project };
+  await log.step('build', title, () => runInProject(input, directories, script));
+}
+
+async function runInProject(
+  { env, limits, user, scratch, signal, log }: BuildInput,
+  directories: BuildDirectories,
+  command: { arguments: string[]; title: string; cwd: string },
+): Promise<void> {
+  const { project } = directories;
+  const environment = await buildEnvironment(directories, env);
+  const path = [join(project, 'node_modules', '.bin'), environment.PATH].join(':');
+  if (user) await handOver(Object.values(directories), user, limits.stepTimeoutMs);
+  await run({
+    ...command,
+    arguments: [...(user ? asUser(user) : []), ...command.arguments],
+    environment: { ...environment, PATH: path },
+    endRest: () => endProcesses(user, scratch),
+    timeoutMs: limits.stepTimeoutMs,
+    signal,
+    onLine: (line) => log.line(line),
+  });
+  await checkSize(project, limits.worktreeMb, signal);
+  if (user) await checkOwner(project, user, signal);
+}
