@@ -53,7 +53,8 @@ async function bodyInput(operation: Operation, request: Request): Promise<Input>
       { path: unexpected, message: 'unknown field: this route takes its input as a JSON body' },
     ]);
   }
-  const body = (await readJson(request, operation.bodyLimit)) ?? {};
+  const body = await readJson(request, operation.bodyLimit);
+  if (body === undefined) return {};
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
     throw invalidInput([{ path: '', message: 'must be a JSON object' }]);
   }

@@ -69,17 +69,25 @@ function decode(bytes: Uint8Array): string {
   }
 }
 
-/** @throws {Problem} `malformed_json`, saying where; also for a name that an object has twice */
+/**
+ * Parses JSON of which every reader makes the same (RFC 7493): no name twice in an object, no text that is not Unicode.
+ * @throws {Problem} `malformed_json`, saying what or where
+ */
 export function parseJson(text: string): unknown {
   const deep = depthExceededAt(text);
   if (deep >= 0) {
     throw new Problem('malformed_json', `Nested deeper than ${DEPTH_LIMIT} levels at position ${deep}.`);
   }
   const value = parse(text);
-  const doubled = doubledName(text);
-  // Readers disagree on which of the two counts, so neither does.
-  if (doubled !== null) throw new Problem('malformed_json', `An object has the name ${doubled} twice.`);
+  const fault =
+    faultOfNames(text) ?? (hasLoneSurrogate(text, value) ? 'A text has half of a character.' : null);
+  if (fault !== null) throw new Problem('malformed_json', fault);
   return value;
+}
+
+/** Whether a text has one half of a surrogate pair: UTF-8 has no bytes for it, so only an escape can write it. */
+function hasLoneSurrogate(text: string, value: unknown): boolean {
+  return /\\u[dD][89a-fA-F]/.test(text) && /(?<!\\)(\\\\)*\\ud[89a-f]/.test(JSON.stringify(value));
 }
 
 function parse(text: string): unknown {
@@ -103,8 +111,8 @@ function depthExceededAt(text: string): number {
   return -1;
 }
 
-/** The first name that an object of a valid JSON text has twice, as it is written there, or null. */
-function doubledName(text: string): string | null {
+/** What is wrong with the names in a valid JSON text, or null: one twice in an object, or one that readers drop. */
+function faultOfNames(text: string): string | null {
   const open: Set<unknown>[] = [];
   for (let at = 0; at < text.length; at++) {
     const character = text[at];
@@ -114,14 +122,21 @@ function doubledName(text: string): string | null {
       const end = endOfString(text, at);
       if (beginsValue(text, end + 1)) {
         const written = text.slice(at, end + 1);
-        const names = open.at(-1)!;
-        const name: unknown = JSON.parse(written);
-        if (names.has(name)) return written.length > 100 ? `${written.slice(0, 100)}…` : written;
-        names.add(name);
+        const fault = faultOfName(written, open.at(-1)!);
+        if (fault !== null) return fault;
       }
       at = end;
     }
   }
+  return null;
+}
+
+function faultOfName(written: string, names: Set<unknown>): string | null {
+  const name: unknown = JSON.parse(written);
+  if (name === '__proto__') return 'An object has the name "__proto__", which is not taken.';
+  const shown = written.length > 100 ? `${written.slice(0, 100)}…` : written;
+  if (names.has(name)) return `An object has the name ${shown} twice.`;
+  names.add(name);
   return null;
 }
 

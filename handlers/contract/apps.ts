@@ -2,12 +2,12 @@
 import * as z from 'zod';
 import { id, listOf, nothing, page, reference, time } from './fields.ts';
 import { operation } from './operation.ts';
-import { slugFault } from './slug.ts';
+import { reservedSlugs, SLUG_RULE, slugPattern } from './slug.ts';
 
-const slug = z.string().superRefine((value, context) => {
-  const fault = slugFault(value);
-  if (fault !== null) context.addIssue({ code: 'custom', message: fault });
-});
+const slug = z
+  .string()
+  .regex(slugPattern, SLUG_RULE)
+  .refine((value) => !reservedSlugs.includes(value), { error: 'is reserved' });
 
 export const desiredState = z.enum(['running', 'stopped']);
 

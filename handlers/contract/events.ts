@@ -8,8 +8,11 @@ const scalar = z.union([z.string().max(2000), z.number(), z.boolean()]);
 const tags = z
   .record(key, scalar)
   .refine((value) => Object.keys(value).length <= 50, { error: 'must have at most 50 entries' });
-/** Any offset is taken; UTC with milliseconds is kept. */
-const at = z.iso.datetime({ offset: true }).transform((value) => new Date(value).toISOString());
+/** Any offset is taken; UTC with milliseconds is kept, which has four digits for the year. */
+const at = z.iso
+  .datetime({ offset: true })
+  .transform((value) => new Date(value).toISOString())
+  .refine((value) => /^\d{4}-/.test(value), { error: 'must be in the years 0000 to 9999 of UTC' });
 
 export const Event = z.strictObject({
   id,

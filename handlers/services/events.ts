@@ -62,7 +62,8 @@ const insightsSet: Service<'insights.set'> = async ({ db, at }, { id, title, val
   const change = typeof value === 'object' ? { value: value.$inc, add: true } : { value, add: false };
   const row = await setInsight(db, id, { title, ...change, icon: icon ?? null, at });
   if (row === null) throw new Problem('app_not_found');
-  if (row === undefined) throw new Problem('insight_not_numeric', `${title} is no number.`);
+  if (row === undefined)
+    throw new Problem('insight_not_numeric', `${title} is no number, or would grow too large.`);
   const shown = withoutCreation(row);
   return row.created_at === row.updated_at ? shown : new Replaced(shown);
 };

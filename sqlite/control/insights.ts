@@ -14,7 +14,7 @@ const COLUMNS = 'title, value, icon, created_at, updated_at';
 
 /**
  * Sets an insight, or adds to it. An icon that is left out stays.
- * @returns null for an unknown app, undefined when what is there is no number to add to
+ * @returns null for an unknown app, undefined when what is there is no number, or the sum would be none
  */
 export async function setInsight(
   db: D1Database,
@@ -22,7 +22,9 @@ export async function setInsight(
   insight: { title: string; value: number | string; add: boolean; icon: string | null; at: string },
 ): Promise<InsightRow | null | undefined> {
   const value = insight.add ? 'value + excluded.value' : 'excluded.value';
-  const condition = insight.add ? "WHERE typeof(value) IN ('integer', 'real')" : '';
+  const condition = insight.add
+    ? `WHERE typeof(value) IN ('integer', 'real') AND abs(value + excluded.value) <= ${Number.MAX_VALUE}`
+    : '';
   const statement = db
     .prepare(
       `INSERT INTO insights (app_id, title, value, icon, created_at, updated_at)

@@ -129,6 +129,26 @@ test('an insight is a number or a text, set or incremented; a text cannot be inc
   );
 });
 
+test('an increment beyond the largest number is refused, and the number stays', async () => {
+  const { id } = await control.create('huge');
+  const set = (value: unknown) => control.api('POST', `/v1/apps/${id}/insights`, { title: 'n', value });
+  assert.equal((await set(1e308)).status, 201);
+  const { status, body } = await set({ $inc: 1e308 });
+  assert.deepEqual([status, body.code], [409, 'insight_not_numeric']);
+  assert.equal((await control.api('GET', `/v1/apps/${id}/insights`)).body.items[0].value, 1e308);
+  assert.equal((await set({ $inc: -1e308 })).body.value, 0);
+});
+
+test('a time that is another year in UTC than four digits can tell is refused', async () => {
+  const { id } = await control.create('far-future');
+  const log = (at: string) => control.api('POST', `/v1/apps/${id}/events`, { channel: 'c', event: 'e', at });
+  for (const at of ['9999-12-31T23:59:59-14:00', '0000-01-01T00:00:00+14:00']) {
+    const { status, body } = await log(at);
+    assert.deepEqual([status, body.errors[0].path], [400, 'at']);
+  }
+  assert.equal((await log('9999-12-31T23:59:59Z')).body.at, '9999-12-31T23:59:59.000Z');
+});
+
 test('increments at once are all counted', async () => {
   const increment = () => control.call('insights.set', { id, title: 'Race', value: { $inc: 1 } });
   await Promise.all(Array.from({ length: 20 }, increment));

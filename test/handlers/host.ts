@@ -60,7 +60,7 @@ export class TestHost {
       response.writeHead(this.failing).end();
       return;
     }
-    const [, first, id, , deployId] = path.split('?')[0]!.split('/');
+    const [, first, id, part, deployId] = path.split('?')[0]!.split('/');
     const send = (status: number, value: unknown) =>
       response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value));
     if (first === 'git') {
@@ -74,7 +74,8 @@ export class TestHost {
       const log = this.logs.get(deployId);
       if (log === undefined) send(404, { code: 'deploy_not_found' });
       else response.writeHead(200, { 'content-type': 'text/plain' }).end(log);
-    } else this.#transition(request.method!, id, new URL(path, 'http://host'), body, send);
+    } else if (part !== undefined) send(404, { code: 'route_not_found' });
+    else this.#transition(request.method!, id, new URL(path, 'http://host'), body, send);
   }
 
   #transition(

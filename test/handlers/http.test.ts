@@ -98,6 +98,31 @@ test('a name that an object has twice is refused and named, at any depth and how
   assert.equal((await control.api('POST', `/v1/apps/${id}/events`, fine)).body.event, '"a": \\');
 });
 
+test('a body is refused that readers would take differently: half a surrogate pair, the name __proto__', async () => {
+  const { id } = await control.create('unicode');
+  const send = (event: string, rest = '') =>
+    control.api('POST', `/v1/apps/${id}/events`, `{"channel": "c", "event": ${event}${rest}}`);
+  for (const half of ['"\\ud83d"', '"\\uDC4D\\uD83D"', '"\\\\\\ud83d"']) {
+    const { status, body } = await send(half);
+    assert.deepEqual(
+      [status, body.code, body.detail],
+      [400, 'malformed_json', 'A text has half of a character.'],
+    );
+  }
+  for (const whole of ['"\\ud83d\\udc4d"', '"\\\\ud83d"', '"👍"'])
+    assert.equal((await send(whole)).status, 201);
+  const dropped = await send('"e"', ', "tags": {"__pr\\u006fto__": 1}');
+  assert.deepEqual([dropped.status, dropped.body.code], [400, 'malformed_json']);
+  assert.match(dropped.body.detail, /__proto__/);
+  assert.equal((await send('"e"', ', "tags": {"constructor": 1}')).body.tags.constructor, 1);
+});
+
+test('the body null is no empty body', async () => {
+  const { id } = await control.create('nothing');
+  assert.equal((await control.api('POST', `/v1/apps/${id}/git-remote`, 'null')).body.code, 'invalid_input');
+  assert.equal((await control.api('POST', `/v1/apps/${id}/git-remote`)).status, 200);
+});
+
 test('a body over 1 MiB answers 413, whether or not its length was stated', async () => {
   const large = `{"slug": "${'x'.repeat(1024 * 1024)}"}`;
   const stated = await control.api('POST', '/v1/apps', large);
