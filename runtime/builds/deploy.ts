@@ -50,6 +50,11 @@ export class Deploy {
     return this.#fact.finished_at !== null;
   }
 
+  /** Says in its log why it does not begin yet. */
+  waits(reason: string): void {
+    this.#log.line(`▸ queued: ${reason}`);
+  }
+
   /** Ends it before its turn came: a newer push makes it pointless. */
   supersede(by: string): void {
     this.#log.line(`superseded by deploy ${by}`);
@@ -64,17 +69,21 @@ export class Deploy {
 
   /** Builds and releases. Resolves when the row says how it ended; a failure of the project is no rejection. */
   async run(): Promise<void> {
-    const { paths } = this.#options;
+    const { paths, apps } = this.#options;
     const { id, app_id } = this.#fact;
     this.#tell({ status: 'building', started_at: new Date().toISOString() });
     try {
       const storage = this.releaseOf === null ? await this.#build() : await this.#reuse(this.releaseOf);
       this.#abort.signal.throwIfAborted();
-      await this.#log.step('start', 'replacing the release that serves', () => this.#release(storage));
+      const before = apps.get(app_id)?.liveDeployId ?? null;
+      const detail = before === null ? 'the first release' : `in the place of deploy ${before}`;
+      await this.#log.step('start', detail, () => this.#release(storage));
       this.#end('live', null);
     } catch (error) {
       const message = this.#abort.signal.aborted ? INTERRUPTED : reason(error);
       this.#log.line(`deploy failed: ${message}`);
+      const serving = apps.get(app_id)?.liveDeployId;
+      if (serving && serving !== id) this.#log.line(`deploy ${serving} stays live`);
       if (this.#fact.status !== 'live') rmSync(paths.release(app_id, id), { recursive: true, force: true });
       this.#end(this.#fact.status === 'live' ? 'live' : 'failed', message);
     } finally {

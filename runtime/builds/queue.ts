@@ -130,6 +130,10 @@ export class DeployQueue {
     this.#waiting.delete(fact.app_id);
     this.#waiting.set(fact.app_id, deploy);
     this.#advance();
+    if (this.#waiting.has(fact.app_id)) {
+      const before = this.#running.get(fact.app_id);
+      deploy.waits(before ? `behind deploy ${before.fact.id}` : 'behind the builds of other apps');
+    }
     return deploy;
   }
 
