@@ -21,7 +21,8 @@ for (const operation of declared) {
   router[method](operation.path, async ({ params }, request, context) => {
     const input = { ...(await inputOf(operation, request)), ...decodeParams(params) };
     const key = idempotencyKey(request.headers);
-    return answer(await invoke(operation, context, input, { transport: 'rest', key }));
+    const answered = await invoke(operation, context, input, { transport: 'rest', key });
+    return unlessKnown(answer(answered), request);
   });
 }
 
@@ -70,6 +71,8 @@ function queryInput(operation: Operation, request: Request): Input {
   }
   const last = request.headers.get('last-event-id');
   if (operation.kind === 'stream' && last) input.last_event_id = last;
+  const range = request.headers.get('range');
+  if (operation.kind === 'bytes' && range && !request.headers.has('if-range')) input.range = range;
   return { ...input };
 }
 
@@ -96,9 +99,24 @@ function decodeParams(params: Record<string, string | undefined>): Input {
 }
 
 function answer({ status, output }: Answered): Response {
+  if (output instanceof Response) return output;
   if (output instanceof ReadableStream) return eventStream(output);
   if (status === 204) return new Response(null, { status });
   return Response.json(output, { status, headers: { 'cache-control': 'no-store' } });
+}
+
+/** Answers 304 to a client that has the same already. */
+async function unlessKnown(response: Response, request: Request): Promise<Response> {
+  const tag = response.headers.get('etag');
+  const known = request.headers
+    .get('if-none-match')
+    ?.split(',')
+    .map((entry) => entry.trim().replace(/^W\//, ''));
+  if (tag === null || !known || !(known.includes(tag) || known.includes('*'))) return response;
+  await response.body?.cancel();
+  const headers = new Headers(response.headers);
+  for (const name of ['content-length', 'content-range']) headers.delete(name);
+  return new Response(null, { status: 304, headers });
 }
 
 /** Answers with server-sent events. */

@@ -2,13 +2,17 @@
 
 import type { Access, Role } from '../sqlite/control/access.ts';
 import type { ErrorCode } from './contract/errors.ts';
+import type { Result } from './contract/index.ts';
 import type { Env } from './env.ts';
 import type { DeployFact, ObservedApp, WantedApp } from './host-types.ts';
 import { Problem } from './problem.ts';
+import type { Part } from './range.ts';
 
 const CALL_DEADLINE_MS = 10_000;
 /** Reaching a wanted state may mean a drain and a start. */
 const APPLY_DEADLINE_MS = 50_000;
+/** The host itself gives up on git's commands earlier; the contents of a file may take their time. */
+const SOURCE_DEADLINE_MS = 600_000;
 /** A whole push or clone. What stalls is ended much earlier by the host. */
 const GIT_DEADLINE_MS = 3_600_000;
 /** Longest text taken from the host, in characters. */
@@ -23,6 +27,19 @@ export interface HostInventory {
   highest_generation: number;
   items: ObservedApp[];
 }
+
+/** A file at a commit. */
+export type HostBlob = Result<'source.tree'>['items'][number] & { size: number; commit: string };
+
+/** A commit's description: the contents follow it. `bytes` is how long each is, null for none. */
+interface CommitHead {
+  message: string;
+  author: { name: string; email: string };
+  parent: string | null;
+  files: { path: string; bytes: number | null; mode: string | null; delete: boolean; from: string | null }[];
+}
+
+type Query = Record<string, string | number | boolean | undefined>;
 
 /** Talks to the host. Methods throw a `Problem` `host_unavailable` when it cannot be reached in time. */
 export class HostClient {
@@ -72,6 +89,48 @@ export class HostClient {
     return (await this.#call('POST', `/apps/${appId}/rollback`, { body, refusals })).json();
   }
 
+  /** Entries of a directory; `sha` is the commit, null before the first push. */
+  async sourceTree(
+    appId: string,
+    query: Query,
+  ): Promise<{ sha: string | null; items: Result<'source.tree'>['items']; more: boolean }> {
+    return (await this.#source(appId, 'tree', query)).json();
+  }
+
+  /** What is known of a file without its contents. */
+  async sourceEntry(appId: string, query: Query): Promise<HostBlob> {
+    return (await this.#source(appId, 'entry', query)).json();
+  }
+
+  /** A part of a file's contents, as a body to read or pass on. `x-cellar-binary` says `true` when it is no text. */
+  async sourceBytes(appId: string, sha: string, part: Part): Promise<Response> {
+    return this.#source(appId, `blob/${sha}`, { ...part });
+  }
+
+  async sourceDiff(appId: string, query: Query): Promise<Result<'source.diff'>> {
+    return (await this.#source(appId, 'diff', query)).json();
+  }
+
+  /** @param contents of the files that have `bytes`, in their order */
+  async sourceCommit(
+    appId: string,
+    head: CommitHead,
+    contents: Uint8Array[],
+  ): Promise<Result<'source.commit'>> {
+    const bytes = new Blob([`${JSON.stringify(head)}\n`, ...contents]);
+    const refusals = ['commit_conflict', 'path_not_found', 'invalid_input'] as const;
+    const options = { bytes, refusals, deadlineMs: SOURCE_DEADLINE_MS };
+    return (await this.#call('POST', `/apps/${appId}/source/commit`, options)).json();
+  }
+
+  async #source(appId: string, what: string, query: Query): Promise<Response> {
+    const given = Object.entries(query).filter(([, value]) => value !== undefined);
+    const search = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
+    const refusals = ['ref_not_found', 'path_not_found'] as const;
+    const options = { refusals, deadlineMs: SOURCE_DEADLINE_MS };
+    return this.#call('GET', `/apps/${appId}/source/${what}?${search}`, options);
+  }
+
   /** The host's own figures. */
   async stats(): Promise<Record<string, unknown>> {
     return (await this.#call('GET', '/stats')).json();
@@ -110,13 +169,15 @@ export class HostClient {
     path: string,
     options: {
       body?: unknown;
+      /** In place of `body`. */
+      bytes?: Blob;
       deadlineMs?: number;
       missing?: boolean;
       /** Codes with which the host may refuse, and its words are the caller's. */
       refusals?: readonly ErrorCode[];
     } = {},
   ): Promise<Response> {
-    const body = options.body === undefined ? null : JSON.stringify(options.body);
+    const body = options.body === undefined ? (options.bytes ?? null) : JSON.stringify(options.body);
     const response = await this.#send(method, path, body, options.deadlineMs ?? CALL_DEADLINE_MS, {
       'content-type': 'application/json',
     });

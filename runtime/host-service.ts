@@ -8,6 +8,7 @@ import { type Apps, StaleGeneration } from './apps.ts';
 import type { DeployQueue } from './builds/queue.ts';
 import type { Layout } from './data-directory.ts';
 import { type RefUpdate, serveGit } from './git/smart-http.ts';
+import { sourceRoutes } from './git/source-routes.ts';
 import { type Call, type Route, readJson, sendJson } from './host-call.ts';
 import { log, reason } from './log.ts';
 import type { Outbox } from './outbox.ts';
@@ -34,7 +35,7 @@ export interface HostServiceOptions {
 export function hostService(
   options: HostServiceOptions,
 ): (request: IncomingMessage, response: ServerResponse) => void {
-  const routes = routesOf(options);
+  const routes = [...routesOf(options), ...sourceRoutes(options)];
   const expected = digest(`Bearer ${options.secret}`);
 
   return (request, response) => {

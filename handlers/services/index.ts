@@ -7,6 +7,7 @@ import { appServices } from './apps.ts';
 import { deployServices } from './deploys.ts';
 import { eventServices } from './events.ts';
 import { settingServices } from './settings.ts';
+import { sourceServices } from './source.ts';
 import type { Service } from './types.ts';
 
 type NotYet = (typeof notYet)[number];
@@ -16,6 +17,7 @@ export const services = {
   ...appServices,
   ...deployServices,
   ...settingServices,
+  ...sourceServices,
   ...eventServices,
   ...accountServices,
   ...adminServices,

@@ -11,7 +11,7 @@ export class Replaced<Output> {
   }
 }
 
-/** Which door an operation came through. Only streams look different behind each. */
+/** Which door an operation came through. Only streams and bytes look different behind each. */
 export type Transport = 'rest' | 'rpc';
 
 type Input<Name extends OperationName> = z.output<Named<Name>['input']>;
@@ -19,8 +19,13 @@ type Output<Name extends OperationName> = z.input<Named<Name>['output']>;
 type Answer<Name extends OperationName> =
   Named<Name> extends { replaces: true } ? Output<Name> | Replaced<Output<Name>> : Output<Name>;
 
-/** Implements the named operation: its checked input in, its output out. A stream's output is its bytes. */
+/**
+ * Implements the named operation: its checked input in, its output out. A stream's output is its bytes; for REST, that
+ * of an operation of kind `bytes` is the response.
+ */
 export type Service<Name extends OperationName> =
   Named<Name> extends { kind: 'stream' }
     ? (context: Context, input: Input<Name>, transport: Transport) => Promise<ReadableStream<Uint8Array>>
-    : (context: Context, input: Input<Name>) => Promise<Answer<Name>>;
+    : Named<Name> extends { kind: 'bytes' }
+      ? (context: Context, input: Input<Name>, transport: Transport) => Promise<Answer<Name> | Response>
+      : (context: Context, input: Input<Name>) => Promise<Answer<Name>>;

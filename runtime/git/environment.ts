@@ -1,5 +1,8 @@
 // What git is told besides its arguments: nothing of the host's own environment or configuration.
 
+/** Files from this size on pass through git as streams, never whole in its memory, and count as binary. */
+export const BIG_FILE = '16m';
+
 /**
  * The environment of a git process.
  * @param config git settings for this process alone, such as `core.hooksPath`

@@ -4,13 +4,11 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex, Readable } from 'node:stream';
 import { log } from '../log.ts';
 import { handedOn } from '../passing.ts';
-import { gitEnvironment } from './environment.ts';
+import { BIG_FILE, gitEnvironment } from './environment.ts';
 
 /** No byte in either direction for this long ends the exchange. A quiet build step may take up to its own limit. */
 const IDLE_MS = 15 * 60_000;
 const HEAD_LIMIT_BYTES = 16_384;
-/** Files from this size on pass through git as streams, never whole in its memory. */
-const BIG_FILE = '16m';
 
 /** One request, already allowed by the control plane. */
 export interface GitRequest {

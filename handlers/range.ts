@@ -1,0 +1,23 @@
+// HTTP's byte ranges (RFC 9110, section 14).
+import { Problem } from './problem.ts';
+
+/** A part of something: `length` bytes from `offset` on. */
+export interface Part {
+  offset: number;
+  length: number;
+}
+
+/**
+ * The part that a `Range` header asks for.
+ * @returns null for one that may be left aside: none, of another unit, or of several parts
+ * @throws {Problem} `range_not_satisfiable` when nothing of it is there
+ */
+export function partOf(range: string | undefined, size: number): Part | null {
+  const [, first, last] = /^bytes=\s*(\d{0,15})\s*-\s*(\d{0,15})\s*$/i.exec(range ?? '') ?? [];
+  if (first === undefined || last === undefined || (first === '' && last === '')) return null;
+  if (first !== '' && last !== '' && Number(last) < Number(first)) return null;
+  const offset = first === '' ? Math.max(0, size - Number(last)) : Number(first);
+  const end = first === '' || last === '' ? size : Math.min(size, Number(last) + 1);
+  if (offset >= end) throw new Problem('range_not_satisfiable', `There are ${size} bytes.`);
+  return { offset, length: end - offset };
+}

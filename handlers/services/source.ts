@@ -1,0 +1,129 @@
+// The repository, read and changed without git.
+import type { Context } from '../context.ts';
+import { BLOB_BYTES } from '../contract/source.ts';
+import { decodeCursor, encodeCursor } from '../cursor.ts';
+import type { HostBlob } from '../host.ts';
+import { Problem } from '../problem.ts';
+import { type Part, partOf } from '../range.ts';
+import { requireApp, wakeFirst } from './apps.ts';
+import type { Service } from './types.ts';
+
+/** Bytes of a file that one RPC answer has when a range is asked for. */
+const RPC_RANGE_BYTES = 4 * 1024 * 1024;
+
+const IMAGES: Record<string, string> = {
+  avif: 'image/avif',
+  gif: 'image/gif',
+  ico: 'image/x-icon',
+  jpeg: 'image/jpeg',
+  jpg: 'image/jpeg',
+  png: 'image/png',
+  webp: 'image/webp',
+};
+
+const tree: Service<'source.tree'> = async (context, { id, ref, path, recursive, limit, cursor }) => {
+  await requireApp(context, id);
+  // A list goes on in the commit that it began in.
+  const [sha = null, from = '0'] = decodeCursor(cursor, 2) ?? [];
+  const offset = Number(from);
+  const listed = await context.host.sourceTree(id, { ref: sha ?? ref, path, recursive, offset, limit });
+  const next = listed.more ? [listed.sha!, String(offset + limit)] : null;
+  return { sha: listed.sha, items: listed.items, next_cursor: encodeCursor(next) };
+};
+
+const blob: Service<'source.blob'> = async (context, { id, path, ref, range }, transport) => {
+  await requireApp(context, id);
+  const entry = await context.host.sourceEntry(id, { path, ref });
+  const part = partOf(range, entry.size);
+  if (transport === 'rest') return blobResponse(context, id, entry, part);
+  const { offset, length } = part ?? { offset: 0, length: Math.min(entry.size, BLOB_BYTES) };
+  const response = await context.host.sourceBytes(id, entry.sha, {
+    offset,
+    length: Math.min(length, RPC_RANGE_BYTES),
+  });
+  const { type: _, ...described } = entry;
+  return {
+    ...described,
+    content_type: contentType(entry, response),
+    offset,
+    content_base64: toBase64(new Uint8Array(await response.arrayBuffer())),
+  };
+};
+
+/** What the repository has is whatever was pushed: no browser is to run it at the API's address. */
+const UNTRUSTED = {
+  'x-content-type-options': 'nosniff',
+  'content-security-policy': "sandbox; default-src 'none'",
+  'cache-control': 'private, no-cache',
+};
+
+async function blobResponse(
+  { host }: Context,
+  id: string,
+  entry: HostBlob,
+  part: Part | null,
+): Promise<Response> {
+  const { size, sha } = entry;
+  if (part === null && size > BLOB_BYTES) {
+    const detail = `${entry.path} has ${size} bytes, more than the ${BLOB_BYTES} of one answer; ask for a Range.`;
+    throw new Problem('file_too_large', detail);
+  }
+  const { offset, length } = part ?? { offset: 0, length: size };
+  const response = await host.sourceBytes(id, sha, { offset, length });
+  return new Response(response.body, {
+    status: part === null ? 200 : 206,
+    headers: {
+      ...UNTRUSTED,
+      'content-type': contentType(entry, response),
+      'content-length': String(length),
+      'accept-ranges': 'bytes',
+      etag: `"${sha}"`,
+      'x-commit': entry.commit,
+      ...(part && { 'content-range': `bytes ${offset}-${offset + length - 1}/${size}` }),
+    },
+  });
+}
+
+function contentType({ path }: HostBlob, response: Response): string {
+  if (response.headers.get('x-cellar-binary') !== 'true') return 'text/plain; charset=utf-8';
+  return IMAGES[path.slice(path.lastIndexOf('.') + 1).toLowerCase()] ?? 'application/octet-stream';
+}
+
+const diff: Service<'source.diff'> = async (context, { id, from, to }) => {
+  await requireApp(context, id);
+  return context.host.sourceDiff(id, { from, to });
+};
+
+const commit: Service<'source.commit'> = async (context, input) => {
+  const { id, message, author_email, author_name, parent = null } = input;
+  const contents: Uint8Array[] = [];
+  const files = input.files.map(({ path, content, content_base64, mode = null, from = null, ...file }) => {
+    const bytes = contentOf(content, content_base64);
+    if (bytes) contents.push(bytes);
+    return { path, mode, from, delete: file.delete ?? false, bytes: bytes?.length ?? null };
+  });
+  await wakeFirst(context, id);
+  const author = { name: author_name ?? author_email.split('@')[0]!, email: author_email };
+  return context.host.sourceCommit(id, { message, author, parent, files }, contents);
+};
+
+function contentOf(content: string | undefined, base64: string | undefined): Uint8Array | null {
+  if (content !== undefined) return new TextEncoder().encode(content);
+  return base64 === undefined ? null : Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+}
+
+export const sourceServices = {
+  'source.tree': tree,
+  'source.blob': blob,
+  'source.diff': diff,
+  'source.commit': commit,
+};
+
+function toBase64(bytes: Uint8Array): string {
+  let text = '';
+  // In pieces: a call takes only so many arguments.
+  for (let at = 0; at < bytes.length; at += 32_768) {
+    text += String.fromCharCode(...bytes.subarray(at, at + 32_768));
+  }
+  return btoa(text);
+}

@@ -1,0 +1,161 @@
+// Commits files to main without a working copy: an index of its own, and git's plumbing.
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Refusal } from '../refusal.ts';
+import { GitError, runGit } from './git.ts';
+import { DEPLOY_REF } from './repository.ts';
+import { parseEntries, resolveCommit } from './source.ts';
+
+const NO_SHA = '0'.repeat(40);
+const REGULAR = ['100644', '100755'];
+
+/** What one file becomes. Without `content` it keeps its own. */
+export interface FileChange {
+  path: string;
+  content: Buffer | null;
+  /** `100644` or `100755`; null keeps the mode. */
+  mode: string | null;
+  delete: boolean;
+  /** The file is renamed: it was here before. */
+  from: string | null;
+}
+
+export interface Commit {
+  message: string;
+  author: { name: string; email: string };
+  /** The commit that main must be at; null takes it where it is. */
+  parent: string | null;
+  files: FileChange[];
+}
+
+interface File {
+  mode: string;
+  /** Null while its content is not yet an object. */
+  sha: string | null;
+}
+
+/**
+ * Makes a commit on top of main and moves main to it.
+ * @param scratch an existing directory for temporary files
+ * @returns its sha
+ * @throws {Refusal} `commit_conflict` when main is elsewhere, `path_not_found`, `invalid_input`
+ */
+export async function commitFiles(repository: string, scratch: string, commit: Commit): Promise<string> {
+  const tip = await resolveCommit(repository, DEPLOY_REF);
+  if (commit.parent !== null && commit.parent !== tip) throw conflict(tip);
+  const before = await readFiles(repository, tip);
+  const after = changeFiles(before, commit.files);
+  const directory = await mkdtemp(join(scratch, 'commit-'));
+  try {
+    await writeObjects(repository, directory, commit.files, after);
+    const tree = await writeTree(repository, directory, { tip, before, after });
+    const sha = await writeCommit(repository, tree, tip, commit);
+    await runGit(repository, ['update-ref', DEPLOY_REF, sha, tip ?? NO_SHA]).catch(async (error: unknown) => {
+      const now = await resolveCommit(repository, DEPLOY_REF);
+      throw error instanceof GitError && now !== tip ? conflict(now) : error;
+    });
+    return sha;
+  } finally {
+    await rm(directory, { recursive: true, force: true });
+  }
+}
+
+function conflict(tip: string | null): Refusal {
+  return new Refusal(409, 'commit_conflict', `main is at ${tip ?? 'no commit yet'}`);
+}
+
+async function readFiles(repository: string, tip: string | null): Promise<Map<string, File>> {
+  if (tip === null) return new Map();
+  const { output } = await runGit(repository, ['ls-tree', '-r', '-z', '--full-tree', tip], {
+    limitBytes: 256 * 1024 * 1024,
+  });
+  return new Map(parseEntries(output, '').map(({ path, mode, sha }) => [path, { mode, sha }]));
+}
+
+/** The files as they are after the changes, made in their order. */
+function changeFiles(before: Map<string, File>, changes: FileChange[]): Map<string, File> {
+  const files = new Map(before);
+  for (const change of changes) {
+    const { path, from, content, mode } = change;
+    const old = files.get(from ?? path);
+    if (content === null || from !== null) requireRegular(from ?? path, old);
+    if (old?.mode === '160000') throw invalid(`${path} is a submodule`);
+    if (from !== null || change.delete) files.delete(from ?? path);
+    if (change.delete) continue;
+    const kept = old && REGULAR.includes(old.mode) ? old.mode : '100644';
+    files.set(path, { mode: mode ?? kept, sha: content === null ? old!.sha : null });
+  }
+  requireNoFileAsDirectory(files);
+  return files;
+}
+
+function requireRegular(path: string, file: File | undefined): void {
+  if (file === undefined) throw new Refusal(404, 'path_not_found', `main has no file ${path}`);
+  if (file.sha === null) throw invalid(`${path} is named twice`);
+  if (!REGULAR.includes(file.mode)) throw invalid(`${path} is no regular file`);
+}
+
+function requireNoFileAsDirectory(files: Map<string, File>): void {
+  for (const path of files.keys()) {
+    for (let slash = path.indexOf('/'); slash >= 0; slash = path.indexOf('/', slash + 1)) {
+      const directory = path.slice(0, slash);
+      if (files.has(directory)) throw invalid(`${directory} is a file, and ${path} would lie in it`);
+    }
+  }
+}
+
+function invalid(message: string): Refusal {
+  return new Refusal(400, 'invalid_input', message);
+}
+
+/** Makes an object of each new content, all by one process. */
+async function writeObjects(
+  repository: string,
+  directory: string,
+  changes: FileChange[],
+  after: Map<string, File>,
+): Promise<void> {
+  const written = changes.filter(({ content, path }) => content !== null && after.get(path)?.sha === null);
+  const paths = written.map((_, n) => join(directory, String(n)));
+  await Promise.all(written.map(({ content }, n) => writeFile(paths[n]!, content!)));
+  const input = paths.map((path) => `${path}\n`).join('');
+  const words = ['hash-object', '-w', '--no-filters', '--stdin-paths'];
+  const shas = (await runGit(repository, words, { input })).output.toString('latin1').split('\n');
+  for (const [n, { path }] of written.entries()) after.get(path)!.sha = shas[n]!;
+}
+
+async function writeTree(
+  repository: string,
+  directory: string,
+  { tip, before, after }: { tip: string | null; before: Map<string, File>; after: Map<string, File> },
+): Promise<string> {
+  const environment = { GIT_INDEX_FILE: join(directory, 'index') };
+  if (tip !== null) await runGit(repository, ['read-tree', tip], { environment });
+  const removed = [...before.keys()]
+    .filter((path) => !after.has(path))
+    .map((path) => `0 ${NO_SHA}\t${path}\0`);
+  const set = [...after].filter(([path, file]) => before.get(path) !== file);
+  const lines = set.map(([path, { mode, sha }]) => `${mode} ${sha}\t${path}\0`);
+  const input = [...removed, ...lines].join('');
+  const { errors } = await runGit(repository, ['update-index', '-z', '--index-info'], { environment, input });
+  // It leaves out paths that it does not take, says so, and goes on.
+  if (errors !== '') throw invalid(errors);
+  return (await runGit(repository, ['write-tree'], { environment })).output.toString('latin1').trim();
+}
+
+async function writeCommit(
+  repository: string,
+  tree: string,
+  tip: string | null,
+  { message, author }: Commit,
+): Promise<string> {
+  const words = ['commit-tree', ...(tip === null ? [] : ['-p', tip]), '-F', '-', tree];
+  const environment = {
+    GIT_AUTHOR_NAME: author.name,
+    GIT_AUTHOR_EMAIL: author.email,
+    GIT_COMMITTER_NAME: author.name,
+    GIT_COMMITTER_EMAIL: author.email,
+  };
+  const input = message.endsWith('\n') ? message : `${message}\n`;
+  return (await runGit(repository, words, { environment, input })).output.toString('latin1').trim();
+}

@@ -1,0 +1,163 @@
+// Reads a repository: commits, trees, files, and what differs between two commits.
+import { Refusal } from '../refusal.ts';
+import { GitError, runGit } from './git.ts';
+import { DEPLOY_REF } from './repository.ts';
+
+/** The tree without anything in it; every git knows it. */
+const EMPTY_TREE = '4b825dc642cb6eb9a060e54bf8d69288fbee4904';
+/** Bytes of a diff's text. */
+const DIFF_LIMIT_BYTES = 1024 * 1024;
+/** Files of a diff that are listed. */
+const DIFF_FILES = 3_000;
+
+/** One entry of a tree. */
+export interface TreeEntry {
+  /** From the root of the repository. */
+  path: string;
+  /** `commit`: a submodule. */
+  type: 'blob' | 'tree' | 'commit';
+  /** Six octal digits, as git has them. */
+  mode: string;
+  /** Bytes; null for what is no file. */
+  size: number | null;
+  sha: string;
+}
+
+export interface DiffFile {
+  path: string;
+  /** Where a renamed file was before. */
+  from_path: string | null;
+  status: 'added' | 'modified' | 'deleted' | 'renamed';
+  /** Lines; null for binary files. */
+  additions: number | null;
+  deletions: number | null;
+}
+
+export interface Diff {
+  from: string | null;
+  to: string | null;
+  files: DiffFile[];
+  /** Unified, with git's headers. */
+  diff: string;
+  /** There is more than what is here, of the text or of the files. */
+  truncated: boolean;
+}
+
+/** The commit that a ref or the beginning of a sha names; null when there is none. */
+export async function resolveCommit(repository: string, ref: string): Promise<string | null> {
+  try {
+    const words = ['rev-parse', '--verify', '--quiet', '--end-of-options', `${ref}^{commit}`];
+    return (await runGit(repository, words, { limitBytes: 1000 })).output.toString('utf8').trim();
+  } catch (error) {
+    if (error instanceof GitError && error.exitCode !== null) return null;
+    throw error;
+  }
+}
+
+/**
+ * As `resolveCommit`; without a ref, the tip of main, which may not be there yet.
+ * @throws {Refusal} `ref_not_found`
+ */
+export async function requireCommit(repository: string, ref: string | null): Promise<string | null> {
+  const sha = await resolveCommit(repository, ref ?? DEPLOY_REF);
+  if (sha === null && ref !== null)
+    throw new Refusal(404, 'ref_not_found', `the repository has no commit ${ref}`);
+  return sha;
+}
+
+/**
+ * Lists a commit's files, in git's order.
+ * @param path of a directory; empty for the root
+ * @throws {Refusal} `path_not_found`
+ */
+export async function listTree(
+  repository: string,
+  commit: string,
+  { path, recursive }: { path: string; recursive: boolean },
+): Promise<TreeEntry[]> {
+  const directory = path.replace(/\/+$/, '');
+  const entry = directory === '' ? null : await findEntry(repository, commit, directory);
+  if (entry && entry.type !== 'tree') {
+    throw new Refusal(404, 'path_not_found', `${directory} is no directory`);
+  }
+  const words = ['ls-tree', '-z', '-l', '--full-tree', ...(recursive ? ['-r'] : []), entry?.sha ?? commit];
+  const { output } = await runGit(repository, words);
+  return parseEntries(output, directory === '' ? '' : `${directory}/`);
+}
+
+/** @throws {Refusal} `path_not_found` */
+export async function findEntry(repository: string, commit: string, path: string): Promise<TreeEntry> {
+  const missing = new Refusal(404, 'path_not_found', `commit ${commit} has no ${path}`);
+  // Git would take it for a path of this machine.
+  if (path.startsWith('/') || path.split('/').includes('..')) throw missing;
+  const words = ['ls-tree', '-z', '-l', '--full-tree', commit, '--', path];
+  const { output } = await runGit(repository, words);
+  const [entry] = parseEntries(output, '');
+  if (entry?.path !== path) throw missing;
+  return entry;
+}
+
+/** What differs between two commits. A null stands for a repository without any file. */
+export async function diffCommits(repository: string, from: string | null, to: string | null): Promise<Diff> {
+  const trees = [from ?? EMPTY_TREE, to ?? EMPTY_TREE];
+  const words = ['diff-tree', '-r', '-M', '--no-ext-diff', '--no-textconv', '--no-color'];
+  const listing = await runGit(repository, [...words, '-z', '--raw', '--numstat', ...trees]);
+  const text = await runGit(repository, [...words, '--patch', ...trees], {
+    limitBytes: DIFF_LIMIT_BYTES,
+    longer: 'cut',
+  });
+  const files = parseFiles(listing.output.toString('utf8').split('\0'));
+  const whole = text.output.toString('utf8');
+  return {
+    from,
+    to,
+    files: files.slice(0, DIFF_FILES),
+    // A cut may have split a line, or a character.
+    diff: text.cut ? whole.slice(0, whole.lastIndexOf('\n') + 1) : whole,
+    truncated: text.cut || files.length > DIFF_FILES,
+  };
+}
+
+/** Reads `ls-tree -z -l`: `<mode> <type> <sha> <size>\t<path>`. */
+export function parseEntries(output: Buffer, prefix: string): TreeEntry[] {
+  return output
+    .toString('utf8')
+    .split('\0')
+    .filter((line) => line !== '')
+    .map((line) => {
+      const tab = line.indexOf('\t');
+      const [mode = '', type = '', sha = '', size = '-'] = line.slice(0, tab).split(/ +/);
+      return {
+        path: prefix + line.slice(tab + 1),
+        type: type as TreeEntry['type'],
+        mode,
+        size: size === '-' ? null : Number(size),
+        sha,
+      };
+    });
+}
+
+const STATUSES: Record<string, DiffFile['status']> = { A: 'added', D: 'deleted', R: 'renamed' };
+
+/** Reads `--raw --numstat -z`: first every file's modes and status, then every file's counts. */
+function parseFiles(fields: string[]): DiffFile[] {
+  const files = new Map<string, DiffFile>();
+  for (let at = 0; at < fields.length - 1; ) {
+    const field = fields[at++]!;
+    if (field.startsWith(':')) {
+      const letter = field.split(' ')[4]![0]!;
+      const from_path = letter === 'R' ? fields[at++]! : null;
+      const path = fields[at++]!;
+      const status = STATUSES[letter] ?? 'modified';
+      files.set(path, { path, from_path, status, additions: null, deletions: null });
+    } else {
+      const [added, deleted, named] = field.split('\t');
+      // A rename's counts have an empty name, and both names behind them.
+      if (named === '') at++;
+      const file = files.get(named || fields[at++]!)!;
+      file.additions = added === '-' ? null : Number(added);
+      file.deletions = deleted === '-' ? null : Number(deleted);
+    }
+  }
+  return [...files.values()];
+}
