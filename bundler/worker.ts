@@ -1,5 +1,5 @@
 // Bundles a Worker's sources into modules that workerd loads.
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { basename, extname, join } from 'node:path';
 import { type BuildOptions, build, type Message, type Metafile } from 'esbuild';
 import { BuildFailure } from './failure.ts';
@@ -67,6 +67,8 @@ export async function bundleWorker(
     },
     charset: 'utf8',
     metafile: true,
+    sourcemap: 'external',
+    sourcesContent: false,
     logLevel: 'silent',
     plugins: [
       nodeModules(nodeEnabled, nodeUsed),
@@ -88,6 +90,7 @@ export async function bundleWorker(
     );
   }
   const entry: Module = { name, type: 'esm', path: `${MODULES}/${name}` };
+  nameSources(root, join(out, MODULES), name);
   const warnings = result.warnings.map((message) => explain(root, message));
   if (!nodeEnabled && nodeUsed.size > 0) {
     warnings.push(
@@ -95,6 +98,14 @@ export async function bundleWorker(
     );
   }
   return { modules: [entry, ...files], exports, warnings };
+}
+
+/** Names the sources in a module's source map as the project does: the map outlives the directory of the build. */
+function nameSources(root: string, directory: string, name: string): void {
+  const path = join(directory, `${name}.map`);
+  const map = JSON.parse(readFileSync(path, 'utf8')) as { sources: string[] };
+  map.sources = map.sources.map((source) => show(root, join(directory, source)));
+  writeFileSync(path, JSON.stringify(map));
 }
 
 /** Whether an entry is a server for Node: with Express or by itself it listens, and hands nothing to workerd. */

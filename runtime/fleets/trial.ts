@@ -2,8 +2,10 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { reason } from '../log.ts';
 import { startCell } from './cell.ts';
 import { messageOf } from './lines.ts';
+import { toSourcePlaces } from './source-places.ts';
 
 /** workerd only warns of a class that the config names and the Worker does not export: its calls would all fail. */
 const MISSING_CLASS =
@@ -12,7 +14,7 @@ const MISSING_CLASS =
 /**
  * Starts a release on empty storage and ends it as soon as it has loaded. Runs beside the release that serves.
  * @param directory the release's
- * @throws {Error} with workerd's own message, file and line in it, when it does not load
+ * @throws {Error} with workerd's own message, file and line of the project in it, when it does not load
  */
 export async function tryRelease(workerd: string, directory: string, signal?: AbortSignal): Promise<void> {
   const scratch = await mkdtemp(join(tmpdir(), 'cellar-trial-'));
@@ -33,6 +35,8 @@ export async function tryRelease(workerd: string, directory: string, signal?: Ab
     });
     cell.kill();
     await cell.exited;
+  } catch (error) {
+    throw new Error(toSourcePlaces(directory, reason(error)), { cause: error });
   } finally {
     await rm(scratch, { recursive: true, force: true });
   }
