@@ -164,7 +164,10 @@ export class Control implements Backend {
   /** Writes the program that Miniflare runs: workerd, ended by the kernel when the host ends however it does. */
   #writeRuntime(): string {
     const { directory, workerd } = this.#options;
-    const words = [...dieWithParent(), workerd].map((word) => `'${word.replaceAll("'", "'\\''")}'`);
+    const ending = dieWithParent();
+    // In a session of its own, so that Ctrl-C in the host's terminal is the host's to handle.
+    const session = ending.length > 0 ? ['/usr/bin/setsid'] : [];
+    const words = [...session, ...ending, workerd].map((word) => `'${word.replaceAll("'", "'\\''")}'`);
     const path = join(directory, 'workerd');
     mkdirSync(directory, { recursive: true, mode: 0o700 });
     writeAtomic(path, `#!/bin/sh\nexec ${words.join(' ')} "$@"\n`, 0o700);

@@ -34,6 +34,7 @@ async function main(): Promise<void> {
   const example = new URL(git);
   example.username = 'git';
   example.password = 'KEY';
+  const token = config.RUNNER_TOKEN ? '$RUNNER_TOKEN' : `$(cat ${host.paths.token})`;
   log('info', 'ready', { api, git, app });
   process.stdout.write(
     [
@@ -42,8 +43,8 @@ async function main(): Promise<void> {
       `  apps     ${app.replace('{slug}', '<slug>')}`,
       `  git      ${git}/<slug>   (user git, password: ${host.paths.apiKey})`,
       '',
-      '  Create an app and push to it:',
-      `    curl -X POST ${api}/v1/apps -H "authorization: Bearer $(cat ${host.paths.token})" \\`,
+      '  In the folder of an app, committed to git:',
+      `    curl -X POST ${api}/v1/apps -H "authorization: Bearer ${token}" \\`,
       `      -H 'content-type: application/json' -d '{"slug": "hello"}'`,
       `    git push "${example.href.replace('KEY', `$(cat ${host.paths.apiKey})`)}hello" HEAD:main`,
       `    curl ${app.replace('{slug}', 'hello')}`,
@@ -53,11 +54,17 @@ async function main(): Promise<void> {
   );
 }
 
+function portTaken(error: unknown): string | undefined {
+  const { code, port } = error as NodeJS.ErrnoException & { port?: number };
+  if (code !== 'EADDRINUSE') return undefined;
+  return `port ${port} is in use; stop what has it, or set RUNNER_PORT or RUNNER_EDGE_PORT to another (0 picks a free one)`;
+}
+
 function fail(message: string, error: unknown): never {
   if (error instanceof ConfigError) {
     process.stderr.write(`cellar: settings that cannot be used:\n${error.message.replace(/^/gm, '  ')}\n`);
   } else {
-    log('error', message, { error: reason(error) });
+    log('error', message, { error: portTaken(error) ?? reason(error) });
   }
   process.exit(1);
 }
