@@ -14,6 +14,10 @@ import { rpc } from './rpc.ts';
 
 export { AppObject } from './app-object.ts';
 
+/** How much is read of a body that was refused by its head, and for how long. */
+const DISCARDED_BYTES = 512 * 1024 * 1024;
+const DISCARD_DEADLINE_MS = 60_000;
+
 /** Whether this isolate has seen the newest schema. */
 let migrated = false;
 
@@ -37,7 +41,25 @@ async function answer(received: Request, context: Context): Promise<Response> {
     return await route(request, url, context);
   } catch (error) {
     const problem = asProblem(error, context.requestId);
+    if (request.body && !request.bodyUsed) await discard(request.body);
     return problemResponse(problem, challenge(problem));
+  }
+}
+
+/**
+ * Reads what is left of a refused body, within bounds. Left unread, it would make workerd cut the connection, most often
+ * before the refusal has been read at its other end.
+ */
+async function discard(body: ReadableStream<Uint8Array>): Promise<void> {
+  const end = Date.now() + DISCARD_DEADLINE_MS;
+  let left = DISCARDED_BYTES;
+  try {
+    for await (const chunk of body) {
+      left -= chunk.length;
+      if (left < 0 || Date.now() > end) return;
+    }
+  } catch {
+    // Whoever sent it has gone.
   }
 }
 

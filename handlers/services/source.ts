@@ -109,7 +109,14 @@ const commit: Service<'source.commit'> = async (context, input) => {
 
 function contentOf(content: string | undefined, base64: string | undefined): Uint8Array | null {
   if (content !== undefined) return new TextEncoder().encode(content);
-  return base64 === undefined ? null : Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+  return base64 === undefined ? null : fromBase64(base64);
+}
+
+function fromBase64(base64: string): Uint8Array {
+  const text = atob(base64);
+  const bytes = new Uint8Array(text.length);
+  for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at);
+  return bytes;
 }
 
 export const sourceServices = {

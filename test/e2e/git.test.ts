@@ -123,6 +123,9 @@ test(`a pack of ${PACK_MB} MB goes the whole way in a host that stays small`, as
   clearInterval(watch);
   const grown = Math.round((peak - before) / 1e6);
   assert.ok(grown < 50, `the host grew by ${grown} MB`);
+  const viewer = await member(id, 'large-viewer', 'view');
+  const refused = await cellar.git(work, 'push', cellar.remote('large', viewer), 'HEAD:refused');
+  assert.match(refused.stderr, /403/, 'the refusal of a large pack is heard');
   const clone = await cellar.git(work, 'clone', '--quiet', '--bare', cellar.remote('large', key), 'copy.git');
   assert.equal(clone.code, 0, clone.stderr);
 });

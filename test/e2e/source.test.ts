@@ -362,7 +362,7 @@ test('paths that leave the repository, name .git or clash, and changes of what i
   assert.equal(stdout.slice(0, 40), sha, 'main has not moved');
 });
 
-test('a commit of 17 MB is taken', async () => {
+test('a commit of 17 MB is taken, one over the limit is 413', async () => {
   const { id } = await withFiles('heavy', { 'index.js': worker('heavy') });
   const content_base64 = randomBytes(17_000_000).toString('base64');
   const taken = await commit(id, [{ path: 'heavy.bin', content_base64 }]);
@@ -370,4 +370,6 @@ test('a commit of 17 MB is taken', async () => {
   assert.equal((await ended(id, taken.body.deploy_id)).status, 'live');
   const { items } = (await get(id, 'tree')).body;
   assert.equal(items.find(({ path }: { path: string }) => path === 'heavy.bin').size, 17_000_000);
+  const over = await commit(id, [{ path: 'x', content: 'x'.repeat(26 * 1024 * 1024) }]);
+  assert.deepEqual([over.status, over.body.code], [413, 'body_too_large']);
 });
