@@ -26,6 +26,8 @@ export interface WorkerSource {
 const MODULES = 'modules';
 const RULE_TYPES = ['Text', 'Data', 'CompiledWasm', 'ESModule', 'CommonJS'];
 const NODE_ENV = '"production"';
+/** More say nothing new: one mistake may make thousands. */
+const ERRORS_TOLD = 20;
 
 /**
  * Bundles the Worker into `<out>/modules`.
@@ -76,7 +78,9 @@ export async function bundleWorker(
     ],
   }).catch((error: { errors?: Message[] }) => {
     if (!error.errors) throw error;
-    throw new BuildFailure(error.errors.map((message) => explain(root, message)).join('\n'));
+    const told = error.errors.slice(0, ERRORS_TOLD).map((message) => explain(root, message));
+    const rest = error.errors.length - told.length;
+    throw new BuildFailure([...told, ...(rest > 0 ? [`… and ${rest} more errors`] : [])].join('\n'));
   });
   const exports = entryExports(result.metafile);
   if (startsServer(main, nodeUsed)) {

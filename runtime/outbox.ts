@@ -1,10 +1,11 @@
 // Carries the host's facts to the control plane, in order, until each was applied.
 
-import type { HostEvents } from '../handlers/host-types.ts';
+import type { HostEvent, HostEvents } from '../handlers/host-types.ts';
 import type { OutboxQueries } from '../sqlite/host/outbox.ts';
 import { log, reason } from './log.ts';
 
 const BATCH = 100;
+const BATCH_BYTES = 4 * 1024 * 1024;
 const RETRY_MIN_MS = 100;
 const RETRY_MAX_MS = 5_000;
 
@@ -61,19 +62,32 @@ export class Outbox {
 
   async #deliver(): Promise<void> {
     let delay = RETRY_MIN_MS;
+    let batch = BATCH;
     while (!this.#stopped) {
-      const events = this.#queries.next(BATCH);
+      const events = this.#queries.next(batch, BATCH_BYTES);
       if (events.length === 0) return;
       try {
         const { applied } = await this.#send({ outbox: this.#queries.name(), events });
         this.#queries.remove(applied);
         delay = RETRY_MIN_MS;
+        batch = BATCH;
       } catch (error) {
+        if (isRefusal(error)) {
+          // One fact that is refused must not keep those of all apps behind it.
+          if (events.length === 1) this.#drop(events[0]!, error);
+          batch = 1;
+          continue;
+        }
         if (delay >= RETRY_MAX_MS) log('warn', 'facts wait for the control plane', { error: reason(error) });
         await this.#pause(delay);
         delay = Math.min(delay * 2, RETRY_MAX_MS);
       }
     }
+  }
+
+  #drop(event: HostEvent, error: unknown): void {
+    log('error', 'the control plane refuses a fact; it is dropped', { seq: event.seq, error: reason(error) });
+    this.#queries.remove(event.seq);
   }
 
   async #pause(ms: number): Promise<void> {
@@ -83,4 +97,10 @@ export class Outbox {
     clearTimeout(this.#retry?.timer);
     this.#retry = null;
   }
+}
+
+/** Whether trying again would end the same: the control plane read the facts and will not take them. */
+function isRefusal(error: unknown): boolean {
+  const { status } = error as { status?: number };
+  return status === 400 || status === 413 || status === 422;
 }

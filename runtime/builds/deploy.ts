@@ -14,6 +14,8 @@ import { reuseRelease } from './releases.ts';
 
 /** The kept log is written to the database at most so often. */
 const LOG_SAVE_MS = 100;
+/** Characters of a failure that the deploy's row keeps; its log has all of it. */
+const ERROR_LENGTH = 4_000;
 const INTERRUPTED = 'interrupted: the host was stopped; push again or roll back';
 
 export class Deploy {
@@ -151,10 +153,10 @@ export class Deploy {
     await apps.release(app_id, id, {
       log: (line) => this.#log.line(line),
       commit: (at: string, app: ObservedApp) => {
-        store.transaction(() => {
+        this.#fact = store.transaction(() => {
           store.apps.setLive(app_id, id, at, storage);
-          this.#save({ status: 'live' });
           store.outbox.add({ type: 'app', app });
+          return this.#save({ status: 'live' });
         });
       },
     });
@@ -162,7 +164,12 @@ export class Deploy {
 
   #end(status: DeployFact['status'], error: string | null): void {
     this.#saveLog();
-    this.#tell({ status, error, steps: this.#log.steps, finished_at: new Date().toISOString() });
+    this.#tell({
+      status,
+      error: error && shorten(error),
+      steps: this.#log.steps,
+      finished_at: new Date().toISOString(),
+    });
     this.#events.emit('end');
     log(status === 'failed' ? 'warn' : 'info', 'deploy ended', {
       deploy: this.#fact.id,
@@ -174,19 +181,30 @@ export class Deploy {
 
   /** Records a change and tells the control plane. */
   #tell(change: Partial<DeployFact>): void {
-    this.#options.store.transaction(() => this.#save(change));
+    this.#fact = this.#options.store.transaction(() => this.#save(change));
     this.#options.onFacts();
   }
 
-  #save(change: Partial<DeployFact>): void {
-    this.#fact = { ...this.#fact, ...change };
-    this.#options.store.deploys.save(this.#fact);
-    this.#options.store.outbox.add({ type: 'deploy', deploy: this.#fact });
+  /** Writes the deploy with a change, and answers it. It is so once the transaction around this call has committed. */
+  #save(change: Partial<DeployFact>): DeployFact {
+    const deploy = { ...this.#fact, ...change };
+    this.#options.store.deploys.save(deploy);
+    this.#options.store.outbox.add({ type: 'deploy', deploy });
+    return deploy;
   }
 
   #saveLog(): void {
     if (this.#saving) clearTimeout(this.#saving);
     this.#saving = null;
-    this.#options.store.deploys.saveLog(this.#fact.id, this.#log.text);
+    try {
+      this.#options.store.deploys.saveLog(this.#fact.id, this.#log.text);
+    } catch (error) {
+      // A full disk, say: the deploy will fail by itself, and the host must not.
+      log('error', 'a deploy log could not be kept', { deploy: this.#fact.id, error: reason(error) });
+    }
   }
+}
+
+function shorten(error: string): string {
+  return error.length <= ERROR_LENGTH ? error : `${error.slice(0, ERROR_LENGTH).toWellFormed()} …`;
 }

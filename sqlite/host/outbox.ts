@@ -24,11 +24,17 @@ export function outboxQueries(database: Database) {
     add: (fact: HostFact): void => {
       add.run(new Date().toISOString(), JSON.stringify(fact));
     },
-    /** The oldest facts, at most `limit`. */
-    next: (limit: number): HostEvent[] =>
-      next
-        .all(limit)
-        .map((row) => ({ seq: row.seq, at: row.at, ...(JSON.parse(row.event) as HostFact) }) as HostEvent),
+    /** The oldest facts: at most `limit`, and after the first no more than `bytes` of them. */
+    next: (limit: number, bytes: number): HostEvent[] => {
+      const events: HostEvent[] = [];
+      let size = 0;
+      for (const { seq, at, event } of next.iterate(limit)) {
+        size += Buffer.byteLength(event);
+        if (events.length > 0 && size > bytes) break;
+        events.push({ seq, at, ...(JSON.parse(event) as HostFact) } as HostEvent);
+      }
+      return events;
+    },
     /** Forgets the facts up to `seq`, which were applied. */
     remove: (seq: number): void => {
       remove.run(seq);

@@ -34,7 +34,7 @@ test('facts are delivered in order, again after a failure, and then forgotten', 
     received,
     Array.from({ length: 150 }, (_, i) => String(i)),
   );
-  assert.deepEqual(store.outbox.next(1), []);
+  assert.deepEqual(store.outbox.next(1, 1_000_000), []);
 });
 
 test('stopping ends a wait between attempts and keeps what was not applied', async (t) => {
@@ -44,5 +44,30 @@ test('stopping ends a wait between attempts and keeps what was not applied', asy
   store.outbox.add({ type: 'app', app: app('a') });
   outbox.open();
   await outbox.stop();
-  assert.equal(store.outbox.next(1).length, 1);
+  assert.equal(store.outbox.next(1, 1_000_000).length, 1);
+});
+
+test('a fact that is refused is dropped, and those behind it are delivered', async (t) => {
+  const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
+  t.after(() => store.close());
+  const received: string[] = [];
+  const outbox = new Outbox(store.outbox, async ({ events }: HostEvents) => {
+    const ids = events.map((event) => (event.type === 'app' ? event.app.id : ''));
+    if (ids.includes('bad')) throw Object.assign(new Error('too large'), { status: 413 });
+    received.push(...ids);
+    return { applied: events.at(-1)!.seq };
+  });
+  for (const id of ['a', 'bad', 'b', 'c']) store.outbox.add({ type: 'app', app: app(id) });
+  outbox.open();
+  await outbox.flushed(5_000);
+  assert.deepEqual(received, ['a', 'b', 'c']);
+});
+
+test('a batch ends before it grows too large, and holds one fact at least', (t) => {
+  const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
+  t.after(() => store.close());
+  for (const id of ['a', 'b', 'c']) store.outbox.add({ type: 'app', app: app(id) });
+  const size = Buffer.byteLength(JSON.stringify({ type: 'app', app: app('a') }));
+  assert.equal(store.outbox.next(100, 2 * size).length, 2);
+  assert.equal(store.outbox.next(100, 1).length, 1);
 });

@@ -89,11 +89,11 @@ test('the outbox never uses a number twice', (t) => {
   const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
   t.after(() => store.close());
   store.outbox.add({ type: 'deploy', deploy: deploy('d', 'queued') });
-  const [first] = store.outbox.next(10);
+  const [first] = store.outbox.next(10, 1_000_000);
   store.outbox.remove(first!.seq);
-  assert.deepEqual(store.outbox.next(10), []);
+  assert.deepEqual(store.outbox.next(10, 1_000_000), []);
   store.outbox.add({ type: 'deploy', deploy: deploy('d', 'live') });
-  assert.equal(store.outbox.next(10)[0]!.seq, first!.seq + 1);
+  assert.equal(store.outbox.next(10, 1_000_000)[0]!.seq, first!.seq + 1);
 });
 
 test('a transaction that throws keeps nothing', (t) => {
