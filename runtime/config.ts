@@ -112,6 +112,12 @@ export const settings = {
     meaning: 'Each install and build step is ended after this many seconds.',
     schema: integer(1, 86_400),
   },
+  RUNNER_FLEET_DEPLOY_POLL_S: {
+    default: '300',
+    meaning:
+      'Each app is looked at so often, in seconds, and at the start, for a push that was taken and never deployed.',
+    schema: integer(1, 86_400),
+  },
 } as const satisfies Record<string, Setting>;
 
 /** All settings, read. Sizes and times keep the unit of their name. */

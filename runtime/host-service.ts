@@ -7,6 +7,7 @@ import type { HostStore } from '../sqlite/host/index.ts';
 import { type Apps, StaleGeneration } from './apps.ts';
 import type { DeployQueue } from './builds/queue.ts';
 import type { Layout } from './data-directory.ts';
+import type { BranchChanges } from './git/branch-changes.ts';
 import { type RefUpdate, serveGit } from './git/smart-http.ts';
 import { sourceRoutes } from './git/source-routes.ts';
 import { type Call, type Route, readJson, sendJson } from './host-call.ts';
@@ -24,6 +25,8 @@ export interface HostServiceOptions {
   paths: Layout;
   apps: Apps;
   queue: DeployQueue;
+  /** Gets to know of pushes and commits under way. */
+  changes: BranchChanges;
   outbox: Outbox;
   /** The outside control UI that is asked who may use git, if one is set. */
   controlUi: { url: string; token: string };
@@ -52,7 +55,16 @@ export function hostService(
   };
 }
 
-function routesOf({ store, paths, apps, queue, outbox, controlUi, onPush }: HostServiceOptions): Route[] {
+function routesOf({
+  store,
+  paths,
+  apps,
+  queue,
+  changes,
+  outbox,
+  controlUi,
+  onPush,
+}: HostServiceOptions): Route[] {
   return [
     [
       'PUT',
@@ -138,11 +150,12 @@ function routesOf({ store, paths, apps, queue, outbox, controlUi, onPush }: Host
       throw new Refusal(400, 'invalid_input', 'x-cellar-role is missing or unknown');
     }
     const push = (updates: RefUpdate[], output: Duplex) => onPush(appId, updates, output);
-    serveGit(
+    const served = serveGit(
       { repository, hooks: paths.hooks, service, role, query: query.toString(), onPush: push },
       request,
       response,
     );
+    if (service === 'git-receive-pack') void changes.during(appId, served);
   }
 }
 

@@ -8,6 +8,7 @@ import { type Addresses, addresses } from './addresses.ts';
 import { Apps } from './apps.ts';
 import { closeBundler } from './builds/build.ts';
 import { endLeftovers } from './builds/leftovers.ts';
+import { MissedDeploys } from './builds/missed.ts';
 import { DeployQueue } from './builds/queue.ts';
 import { type BuildUser, whyNoBuildUsers } from './builds/sandbox.ts';
 import { type Config, isLocal } from './config.ts';
@@ -15,6 +16,7 @@ import { Control } from './control.ts';
 import { claim, keptSecret, type Layout, layout, openToBuilds } from './data-directory.ts';
 import { Gateway } from './edge/gateway.ts';
 import { workerdPath } from './fleets/cell.ts';
+import { BranchChanges } from './git/branch-changes.ts';
 import { DEPLOY_REF, writeHooks } from './git/repository.ts';
 import type { RefUpdate } from './git/smart-http.ts';
 import { hostService } from './host-service.ts';
@@ -40,6 +42,7 @@ export class Host {
   readonly #store: HostStore;
   readonly #apps: Apps;
   readonly #queue: DeployQueue;
+  readonly #missed: MissedDeploys;
   readonly #outbox: Outbox;
   readonly #control: Control;
   readonly #api: Gateway;
@@ -90,6 +93,14 @@ export class Host {
       buildUser,
       onFacts,
     });
+    const changes = new BranchChanges();
+    this.#missed = new MissedDeploys({
+      store: this.#store,
+      paths: this.paths,
+      queue: this.#queue,
+      changes,
+      everyMs: config.RUNNER_FLEET_DEPLOY_POLL_S * 1000,
+    });
     this.#control = new Control({
       directory: this.paths.control,
       workerd,
@@ -101,6 +112,7 @@ export class Host {
         paths: this.paths,
         apps: this.#apps,
         queue: this.#queue,
+        changes,
         outbox: this.#outbox,
         controlUi: { url: config.RUNNER_UI_URL, token: this.#token },
         onPush: (appId, updates, output) => this.#push(appId, updates, output),
@@ -125,6 +137,7 @@ export class Host {
     this.#addresses = addresses(this.config, { api, edge });
     await this.#apps.resume();
     if (this.#closed) return this.#addresses;
+    this.#missed.start();
     await this.#control.start({ api_key: keptSecret(this.paths.apiKey) });
     if (this.#closed) return this.#addresses;
     this.#outbox.open();
@@ -141,6 +154,7 @@ export class Host {
 
   async #close(): Promise<void> {
     if (this.#reconcile) clearInterval(this.#reconcile);
+    await this.#missed.stop();
     await this.#queue.close();
     await Promise.all([this.#edge.close(DRAIN_MS), this.#api.close(DRAIN_MS)]);
     await this.#apps.close();

@@ -33,8 +33,8 @@ export interface RefUpdate {
   ref: string;
 }
 
-/** Answers one git request by running `git http-backend` on it. */
-export function serveGit(git: GitRequest, request: IncomingMessage, response: ServerResponse): void {
+/** Answers one git request by running `git http-backend` on it. Resolves when that has ended, for better or worse. */
+export function serveGit(git: GitRequest, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const child = spawn('git', ['http-backend'], {
     env: {
       ...gitEnvironment({ ...settingsFor(git), 'core.hooksPath': git.hooks }),
@@ -81,6 +81,10 @@ export function serveGit(git: GitRequest, request: IncomingMessage, response: Se
   child.stdout.on('data', alive);
   relayAnswer(child.stdout, response, fail);
   awaitPush(child.stdio[3] as Duplex, git.onPush);
+  return new Promise((resolve) => {
+    child.on('close', () => resolve());
+    child.on('error', () => resolve());
+  });
 }
 
 /** Git's own settings: what it serves, and what it refuses the role. */

@@ -8,6 +8,7 @@ import { type Call, type Route, readBody, sendJson } from '../host-call.ts';
 import { log } from '../log.ts';
 import type { Outbox } from '../outbox.ts';
 import { Refusal } from '../refusal.ts';
+import type { BranchChanges } from './branch-changes.ts';
 import { type Commit, commitFiles } from './commit.ts';
 import { startGit } from './git.ts';
 import { DEPLOY_REF } from './repository.ts';
@@ -26,6 +27,7 @@ export interface SourceOptions {
   paths: Layout;
   apps: Apps;
   queue: DeployQueue;
+  changes: BranchChanges;
   outbox: Outbox;
 }
 
@@ -142,14 +144,18 @@ async function liveCommit(
 }
 
 async function commit(options: SourceOptions, { request, response, words }: Call): Promise<void> {
-  const { paths, queue, outbox } = options;
+  const { paths, queue, changes, outbox } = options;
+  const appId = words[0]!;
   const repository = repositoryOf(options, words);
   const wanted = readCommit(await readBody(request, COMMIT_LIMIT_BYTES));
-  const sha = await commitFiles(repository, paths.builds, wanted);
-  const { fact } = await queue.request({ appId: words[0]!, sha, ref: DEPLOY_REF, trigger: 'commit' });
+  const change = async () => {
+    const sha = await commitFiles(repository, paths.builds, wanted);
+    return queue.request({ appId, sha, ref: DEPLOY_REF, trigger: 'commit' });
+  };
+  const { fact } = await changes.during(appId, change());
   // So that a list that is asked for now has the deploy.
   await outbox.flushed(FLUSH_MS);
-  sendJson(response, { sha, deploy_id: fact.id }, 202);
+  sendJson(response, { sha: fact.sha, deploy_id: fact.id }, 202);
 }
 
 function readCommit(body: Buffer): Commit {
