@@ -1,15 +1,20 @@
 // Every app on this host: what is wanted of it, its fleet, and the hosts it answers at.
 import { mkdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import type { ObservedApp, WantedApp } from '../handlers/host-types.ts';
+import type { ListedApp, ObservedApp, ProcessState, WantedApp } from '../handlers/host-types.ts';
+import type { ActivityRow } from '../sqlite/host/activity.ts';
 import type { HostStore } from '../sqlite/host/index.ts';
 import type { Layout } from './data-directory.ts';
 import { Fleet, type ReleaseRef } from './fleets/fleet.ts';
+import type { MemoryGauge } from './fleets/memory.ts';
+import type { Slots } from './fleets/slots.ts';
 import { createRepository } from './git/repository.ts';
 import { log, reason } from './log.ts';
 
-/** Starts of fleets at boot that run side by side. */
+/** Starts at boot that are asked for side by side; what requests ask for meanwhile waits behind no more than these. */
 const BOOT_CONCURRENCY = 4;
+/** How often the last activity is written down. */
+const KEEP_ACTIVITY_MS = 60_000;
 
 /** A wanted state older than one that the host has already seen. */
 export class StaleGeneration extends Error {}
@@ -19,6 +24,10 @@ interface App {
   fleet: Fleet;
   liveDeployId: string | null;
   deployedAt: string | null;
+  /** The state that the control plane was told last. */
+  toldState: ProcessState | null;
+  /** The last request as written down. */
+  keptRequestAt: number | null;
   /** Serializes what is done to the app: each wanted state after the one before. */
   work: Promise<unknown>;
 }
@@ -29,6 +38,10 @@ export interface AppsOptions {
   paths: Layout;
   workerd: string;
   baseDomain: string;
+  /** Quiet time after which an app hibernates, in ms; `Infinity` for never. */
+  idleMs: number;
+  slots: Slots;
+  memory: MemoryGauge;
   /** Called after a transaction that added facts to the outbox. */
   onFacts: () => void;
 }
@@ -38,24 +51,45 @@ export class Apps {
   readonly #options: AppsOptions;
   readonly #apps = new Map<string, App>();
   readonly #byHost = new Map<string, App>();
+  readonly #activity: Map<string, ActivityRow>;
+  #activityKeptAt = performance.now();
 
+  /** Takes over the apps as they were when the host ended. Each answers from now on, those that ran at their first request. */
   constructor(options: AppsOptions) {
     this.#options = options;
+    this.#activity = options.store.activity.all();
     for (const row of options.store.apps.all()) {
       const app = this.#open(row.wanted);
-      app.liveDeployId = row.liveDeployId;
       app.deployedAt = row.deployedAt;
+      app.liveDeployId = row.liveDeployId;
+      if (row.liveDeployId === null) continue;
+      const kept = this.#activity.get(row.wanted.id);
+      const live = this.#release(row.wanted.id, row.liveDeployId);
+      app.fleet.restore(restingPhase(row.wanted), live, kept?.resting ? { dueAt: kept.dueAt } : null);
     }
   }
 
-  /** Starts every app that should be running, as it was before the host ended. Resolves when all were tried. */
+  /** Starts every app that ran when the host ended. Resolves when all were tried. */
   async resume(): Promise<void> {
-    const waiting = [...this.#apps.values()];
+    const hibernates = Number.isFinite(this.#options.idleMs);
+    const waiting = [...this.#apps.values()].filter(
+      ({ wanted, fleet }) =>
+        fleet.state === 'idle' && !(hibernates && this.#activity.get(wanted.id)?.resting === true),
+    );
     const worker = async () => {
       for (let app = waiting.shift(); app; app = waiting.shift())
-        await this.#queue(app, () => this.#reach(app));
+        await this.#queue(app, () => this.#start(app));
     };
     await Promise.all(Array.from({ length: BOOT_CONCURRENCY }, worker));
+  }
+
+  /** To be called about once a second: hibernates quiet apps, gets a process for due work, tells and keeps what changed. */
+  tick(): void {
+    for (const [id, app] of this.#apps) {
+      app.fleet.tick();
+      if (app.toldState !== app.fleet.state) this.#tell(id);
+    }
+    if (performance.now() - this.#activityKeptAt >= KEEP_ACTIVITY_MS) this.#keepActivity();
   }
 
   /** The fleet that answers at a host name (lower case, without port). */
@@ -94,6 +128,7 @@ export class Apps {
     }
     const app = this.#apps.get(id);
     store.apps.delete(id, generation, new Date().toISOString());
+    store.activity.delete(id);
     if (app) {
       this.#unroute(app);
       this.#apps.delete(id);
@@ -111,8 +146,12 @@ export class Apps {
   }
 
   /** Every app as the host sees it. */
-  observeAll(): ObservedApp[] {
-    return [...this.#apps.values()].map(observe);
+  observeAll(): ListedApp[] {
+    return [...this.#apps.values()].map((app) => {
+      const { lastRequestAt, openStreams } = app.fleet;
+      const at = lastRequestAt === null ? null : new Date(lastRequestAt).toISOString();
+      return { ...observe(app), last_activity_at: at, open_streams: openStreams };
+    });
   }
 
   /**
@@ -144,6 +183,7 @@ export class Apps {
   /** Ends every fleet: drain, then stop. */
   async close(): Promise<void> {
     await Promise.all([...this.#apps.values()].map((app) => app.fleet.close()));
+    this.#keepActivity();
   }
 
   #open(wanted: WantedApp): App {
@@ -155,6 +195,8 @@ export class Apps {
         fleet: this.#fleet(wanted),
         liveDeployId: null,
         deployedAt: null,
+        toldState: null,
+        keptRequestAt: this.#activity.get(wanted.id)?.lastRequestAt ?? null,
         work: Promise.resolve(),
       };
       this.#apps.set(wanted.id, app);
@@ -164,23 +206,51 @@ export class Apps {
     return app;
   }
 
-  #fleet(wanted: WantedApp): Fleet {
-    const { paths, workerd } = this.#options;
-    const fleet: Fleet = new Fleet({
-      appId: wanted.id,
-      directories: { run: paths.run(wanted.id), data: paths.data(wanted.id) },
+  #fleet({ id }: WantedApp): Fleet {
+    const { paths, workerd, store, idleMs, slots, memory } = this.#options;
+    return new Fleet({
+      appId: id,
+      directories: { run: paths.run(id), data: paths.data(id) },
       workerd,
-      onLine: (line) => log('info', `app: ${line}`, { app: this.#apps.get(wanted.id)?.wanted.slug }),
-      onState: () => this.#tell(wanted.id),
+      idleMs,
+      lastRequestAt: this.#activity.get(id)?.lastRequestAt ?? null,
+      slots,
+      memory,
+      onLine: (line) => log('info', `app: ${line}`, { app: this.#apps.get(id)?.wanted.slug }),
+      onState: (state) => this.#changed(id, state),
+      onRest: (rest) => {
+        if (this.#apps.has(id)) store.activity.setRest(id, rest);
+      },
     });
-    return fleet;
+  }
+
+  /** Tells the control plane, but of hibernating and waking only at the next tick: a request waits for the wake. */
+  #changed(id: string, state: ProcessState): void {
+    const told = this.#apps.get(id)?.toldState ?? null;
+    const wakes = told === 'idle' && state === 'running';
+    if (!wakes && state !== 'idle') this.#tell(id);
   }
 
   #tell(id: string): void {
     const app = this.#apps.get(id);
     if (!app) return;
+    app.toldState = app.fleet.state;
     this.#options.store.outbox.add({ type: 'app', app: observe(app) });
     this.#options.onFacts();
+  }
+
+  /** Writes down when each app was last used, where that has changed. */
+  #keepActivity(): void {
+    const { store } = this.#options;
+    this.#activityKeptAt = performance.now();
+    store.transaction(() => {
+      for (const [id, app] of this.#apps) {
+        const { lastRequestAt } = app.fleet;
+        if (lastRequestAt === null || lastRequestAt === app.keptRequestAt) continue;
+        store.activity.setLastRequest(id, lastRequestAt);
+        app.keptRequestAt = lastRequestAt;
+      }
+    });
   }
 
   #hosts(wanted: WantedApp): string[] {
@@ -197,18 +267,31 @@ export class Apps {
     return result;
   }
 
-  async #reach({ wanted, fleet, liveDeployId }: App): Promise<void> {
-    const live = liveDeployId === null ? null : this.#release(wanted.id, liveDeployId);
-    if (wanted.desired_state === 'stopped' || wanted.asleep) return fleet.stop(live ?? undefined);
-    if (live === null) return;
-    await fleet.start(live).catch((error: unknown) => {
-      log('warn', 'app does not start', { app: wanted.slug, deploy: live.deployId, error: reason(error) });
+  async #reach(app: App): Promise<void> {
+    const { wanted, fleet, liveDeployId } = app;
+    const live = liveDeployId === null ? undefined : this.#release(wanted.id, liveDeployId);
+    if (wanted.desired_state === 'stopped') return fleet.stop(live);
+    if (wanted.asleep) return fleet.sleep(live);
+    // A hibernated app is as it should be: the next request starts it.
+    if (fleet.state === 'idle' && fleet.liveDeployId === liveDeployId) return;
+    await this.#start(app);
+  }
+
+  async #start({ wanted, fleet, liveDeployId }: App): Promise<void> {
+    if (liveDeployId === null) return;
+    await fleet.start(this.#release(wanted.id, liveDeployId)).catch((error: unknown) => {
+      log('warn', 'app does not start', { app: wanted.slug, deploy: liveDeployId, error: reason(error) });
     });
   }
 
   #release(id: string, deployId: string): ReleaseRef {
     return { deployId, directory: this.#options.paths.release(id, deployId) };
   }
+}
+
+function restingPhase(wanted: WantedApp): 'idle' | 'asleep' | 'stopped' {
+  if (wanted.desired_state === 'stopped') return 'stopped';
+  return wanted.asleep ? 'asleep' : 'idle';
 }
 
 function observe(app: App): ObservedApp {

@@ -118,6 +118,28 @@ export const settings = {
       'Each app is looked at so often, in seconds, and at the start, for a push that was taken and never deployed.',
     schema: integer(1, 86_400),
   },
+  RUNNER_FLEET_IDLE_EVICT_S: {
+    default: '120',
+    meaning:
+      'An app hibernates after so many seconds without an open request or WebSocket: its process goes, and the next request starts it. 0: never.',
+    schema: integer(0, 31_536_000),
+  },
+  RUNNER_FLEET_MAX_RSS_MB: {
+    default: '0',
+    meaning:
+      'Memory that the whole container may use, in MiB. Above it, apps that would have to start answer 503; those that run serve on. 0: 80 % of the container.',
+    schema: integer(0, 16_777_216),
+  },
+  RUNNER_WAKE_CONCURRENCY: {
+    default: '4',
+    meaning: 'Apps that start at the same time; the others wait for their turn.',
+    schema: integer(1, 1_000),
+  },
+  RUNNER_WAKE_TIMEOUT_S: {
+    default: '120',
+    meaning: 'A request waits so many seconds for its app to start, then gets 503.',
+    schema: integer(1, 3_600),
+  },
 } as const satisfies Record<string, Setting>;
 
 /** All settings, read. Sizes and times keep the unit of their name. */

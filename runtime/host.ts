@@ -16,6 +16,8 @@ import { Control } from './control.ts';
 import { claim, keptSecret, type Layout, layout, openToBuilds } from './data-directory.ts';
 import { Gateway } from './edge/gateway.ts';
 import { workerdPath } from './fleets/cell.ts';
+import { MemoryGauge } from './fleets/memory.ts';
+import { Slots } from './fleets/slots.ts';
 import { BranchChanges } from './git/branch-changes.ts';
 import { DEPLOY_REF, writeHooks } from './git/repository.ts';
 import type { RefUpdate } from './git/smart-http.ts';
@@ -26,7 +28,8 @@ import { sites } from './sites.ts';
 
 /** How long requests in flight may go on after a SIGTERM. */
 const DRAIN_MS = 10_000;
-const HOLD_TIMEOUT_MS = 60_000;
+/** How often apps are looked at: quiet ones hibernate, due work gets a process, memory is sampled. */
+const TICK_MS = 1_000;
 const RECONCILE_EVERY_MS = 60_000;
 /** A push waits so long for its facts to reach the control plane. */
 const FLUSH_MS = 2_000;
@@ -50,6 +53,8 @@ export class Host {
   readonly #secret = randomBytes(32).toString('base64url');
   readonly #token: string;
   #addresses: Addresses | null = null;
+  readonly #memory: MemoryGauge;
+  #clock: NodeJS.Timeout | null = null;
   #reconcile: NodeJS.Timeout | null = null;
   #reconciling: Promise<void> = Promise.resolve();
   #closed: Promise<void> | null = null;
@@ -74,11 +79,16 @@ export class Host {
     this.#outbox = new Outbox(this.#store.outbox, (events) => this.#deliver(events));
     const onFacts = () => this.#outbox.notify();
     const workerd = workerdPath();
+    const wakeTimeoutMs = config.RUNNER_WAKE_TIMEOUT_S * 1000;
+    this.#memory = new MemoryGauge(config.RUNNER_FLEET_MAX_RSS_MB);
     this.#apps = new Apps({
       store: this.#store,
       paths: this.paths,
       workerd,
       baseDomain: config.RUNNER_BASE_DOMAIN,
+      idleMs: config.RUNNER_FLEET_IDLE_EVICT_S * 1000 || Number.POSITIVE_INFINITY,
+      slots: new Slots(config.RUNNER_WAKE_CONCURRENCY, wakeTimeoutMs),
+      memory: this.#memory,
       onFacts,
     });
     this.#queue = new DeployQueue({
@@ -124,8 +134,8 @@ export class Host {
       apps: this.#apps,
       failing: () => this.#failing(),
     });
-    this.#api = new Gateway({ resolve: resolve.api, holdTimeoutMs: HOLD_TIMEOUT_MS });
-    this.#edge = new Gateway({ resolve: resolve.edge, holdTimeoutMs: HOLD_TIMEOUT_MS });
+    this.#api = new Gateway({ resolve: resolve.api, holdTimeoutMs: wakeTimeoutMs });
+    this.#edge = new Gateway({ resolve: resolve.edge, holdTimeoutMs: wakeTimeoutMs });
   }
 
   /** Starts everything: apps and edge first, then the control plane. Resolves when all of it serves. */
@@ -135,6 +145,7 @@ export class Host {
     const edge = await this.#edge.listen(RUNNER_EDGE_PORT, isLocal(RUNNER_BASE_DOMAIN) ? '127.0.0.1' : '::');
     const api = await this.#api.listen(RUNNER_PORT, '127.0.0.1');
     this.#addresses = addresses(this.config, { api, edge });
+    this.#clock = setInterval(() => this.#tick(), TICK_MS);
     await this.#apps.resume();
     if (this.#closed) return this.#addresses;
     this.#missed.start();
@@ -152,7 +163,13 @@ export class Host {
     return this.#closed;
   }
 
+  #tick(): void {
+    this.#memory.sample();
+    this.#apps.tick();
+  }
+
   async #close(): Promise<void> {
+    if (this.#clock) clearInterval(this.#clock);
     if (this.#reconcile) clearInterval(this.#reconcile);
     await this.#missed.stop();
     await this.#queue.close();

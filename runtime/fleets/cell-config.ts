@@ -41,6 +41,14 @@ export async function writeCellConfig(release: Release, directory: string): Prom
   await writeFile(join(directory, CELL_CONFIG), text);
 }
 
+/**
+ * Unique keys of the namespaces whose alarms are work of the app's own, and must run in time. KV's are not among
+ * them: they only clear away what has expired, which can wait until the process runs for something else.
+ */
+export function alarmKeys({ classes }: Release): string[] {
+  return classes.map(({ storageId }) => storageId);
+}
+
 async function services(release: Release, directory: string): Promise<CapnpValue[]> {
   const { worker, assets, databases, namespaces } = release;
   if (worker === null && assets === null) throw new Error('a release needs a Worker or assets');

@@ -1,34 +1,37 @@
-// One app's process through its life: started, restarted after a crash, replaced by a deploy, stopped. Operations
-// run one after another, and at no time do two processes have the app's storage.
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import type { Release } from '../../bundler/release.ts';
+// One app's process through its life: started, restarted after a crash, replaced by a deploy, sent away when nobody
+// needs it, stopped. Operations run one after another, and at no time do two processes have the app's storage.
 import type { ProcessState } from '../../handlers/host-types.ts';
 import type { Admission, Backend } from '../edge/backend.ts';
 import { Upstream } from '../edge/upstream.ts';
 import { reason } from '../log.ts';
+import { Activity } from './activity.ts';
 import { Backoff, type Restart } from './backoff.ts';
-import { type Cell, type CellExit, startCell } from './cell.ts';
-import { migrate } from './migrate.ts';
-import { admission, end, type Phase } from './phase.ts';
+import type { Cell, CellExit } from './cell.ts';
+import { nextDue, type Rest, RestRecord } from './due.ts';
+import { launch, migrateRelease, type Place, type ReleaseRef } from './launch.ts';
+import type { MemoryGauge } from './memory.ts';
+import { Operations } from './operations.ts';
+import { admission, end, overloaded, type Phase, processState, type Running } from './phase.ts';
+import { NoTurn, type Slots } from './slots.ts';
 import { tryRelease } from './trial.ts';
 
-export interface FleetOptions {
+export type { Rest } from './due.ts';
+export type { ReleaseRef } from './launch.ts';
+
+export interface FleetOptions extends Place {
   appId: string;
-  /** `run`: sockets and the pid file. `data`: the app's storage. */
-  directories: { run: string; data: string };
-  /** Path of the workerd program. */
-  workerd: string;
-  /** Gets each line of the app's process, and the fleet's own about it. */
-  onLine: (line: string) => void;
+  /** Quiet time after which the process goes, in ms; `Infinity` for never. */
+  idleMs: number;
+  /** The last minute with a request, in ms since 1970, as known from before. */
+  lastRequestAt: number | null;
+  /** Turns to start, shared by all fleets. A deploy does not wait for one: its app is down meanwhile. */
+  slots: Slots;
+  /** The host's memory, shared by all fleets. */
+  memory: MemoryGauge;
   /** Called after each change of `state` or `lastError`. */
   onState: (state: ProcessState, lastError: string | null) => void;
-}
-
-/** A release on disk. */
-export interface ReleaseRef {
-  deployId: string;
-  directory: string;
+  /** Called when the process has gone because nobody needs it, and with `null` before there is one again. */
+  onRest: (rest: Rest | null) => void;
 }
 
 /** What a deploy does with a replaced release. */
@@ -38,22 +41,30 @@ export interface SwapSteps {
   log: (line: string) => void;
 }
 
+type Resting = 'none' | 'idle' | 'asleep' | 'stopped';
+
 const HEALTH_TIMEOUT_MS = 2_000;
+const NO_MEMORY = 'the host is short of memory (RUNNER_FLEET_MAX_RSS_MB); the next request tries again';
 
 export class Fleet implements Backend {
   readonly #options: FleetOptions;
-  readonly #closing = new AbortController();
+  readonly #operations = new Operations();
   readonly #backoff = new Backoff();
+  readonly #activity: Activity;
+  readonly #rest: RestRecord;
   #phase: Phase = { name: 'none' };
   #live: ReleaseRef | null = null;
   #lastError: string | null = null;
   #restart: NodeJS.Timeout | null = null;
   /** Settles when the start that was asked for last has ended, also one that still waits for its turn. */
   #coming: Promise<void> | null = null;
-  #work: Promise<unknown> = Promise.resolve();
+  /** Aborted when starts that were asked for before are no longer wanted. */
+  #unwanted = new AbortController();
 
   constructor(options: FleetOptions) {
     this.#options = options;
+    this.#activity = new Activity(options.idleMs, options.lastRequestAt);
+    this.#rest = new RestRecord(options.onRest);
   }
 
   get site(): string {
@@ -61,8 +72,7 @@ export class Fleet implements Backend {
   }
 
   get state(): ProcessState {
-    // A draining process still runs; no request that comes now would reach it.
-    return this.#phase.name === 'draining' ? 'running' : this.#phase.name;
+    return processState(this.#phase);
   }
 
   /** Why it does not run, or did not start. `null` while it runs. */
@@ -79,7 +89,23 @@ export class Fleet implements Backend {
     return this.#phase.name === 'running' ? this.#phase.cell.pid : null;
   }
 
+  /** The last minute with a request, in ms since 1970. */
+  get lastRequestAt(): number | null {
+    return this.#activity.lastMinute;
+  }
+
+  /** Requests and upgraded connections that are open now. */
+  get openStreams(): number {
+    return this.#phase.name === 'running' ? this.#phase.upstream.active + this.#phase.upstream.tunnels : 0;
+  }
+
   admit(): Admission {
+    const phase = this.#phase;
+    if (phase.name === 'running' && !phase.asleep) this.#activity.requests++;
+    else if (phase.name === 'idle' && this.#coming === null) {
+      if (this.#options.memory.over) return overloaded();
+      this.#wake();
+    }
     return admission(this.#phase, this.#coming);
   }
 
@@ -90,22 +116,37 @@ export class Fleet implements Backend {
   }
 
   /**
+   * Says what an app was when the host ended, before anything is asked of it: `idle` starts at its first request.
+   * @param rest as told to `onRest`; `null` when that is not known for sure, and the storage must say
+   */
+  restore(name: Resting, live: ReleaseRef, rest: Rest | null): void {
+    this.#live = live;
+    this.#rest.resume(rest ?? { dueAt: this.#nextDue() });
+    this.#phase = { name };
+  }
+
+  /**
    * Makes `release` the one to run and resolves when it serves; at once if it does already. It is restarted
    * whenever its process ends, after a failed start too.
    * @throws {Error} with the reason when it does not start
    */
   start(release: ReleaseRef): Promise<void> {
-    const started = this.#serially(async () => {
-      if (this.#phase.name === 'running' && this.#live?.deployId === release.deployId) return;
+    const wanted = this.#unwanted.signal;
+    const started = this.#operations.run(async () => {
+      const phase = this.#phase;
+      if (phase.name === 'running' && this.#live?.deployId === release.deployId) {
+        if (phase.asleep) this.#awaken(phase);
+        return;
+      }
       this.#live = release;
       this.#backoff.reset();
-      await this.#retire(this.#options.onLine);
-      try {
-        this.#serve(await this.#launch(release, this.#options.onLine));
-      } catch (error) {
-        this.#crash(this.#backoff.failed(), reason(error));
-        throw error;
+      if (phase.name !== 'running' && this.#options.memory.over) {
+        this.#cancelRestart();
+        this.#goIdle('idle', NO_MEMORY);
+        throw new Error(NO_MEMORY);
       }
+      await this.#retire(this.#options.onLine);
+      await this.#bringUp(wanted, () => this.#backoff.failed());
     });
     const coming = started
       .catch(() => {})
@@ -117,11 +158,22 @@ export class Fleet implements Backend {
   }
 
   /**
-   * Ends the process: requests in flight get 10 s, then SIGTERM, then SIGKILL.
+   * Ends the process: requests in flight get 10 s, then SIGTERM, then SIGKILL. A start under way is given up.
    * @param live the release a start would run, if the fleet was not told of it before
    */
   stop(live?: ReleaseRef): Promise<void> {
-    return this.#serially(() => this.#stop(live));
+    this.#giveUpStarts();
+    return this.#operations.run(() => this.#stop(live));
+  }
+
+  /** As `stop`, but work that falls due still gets a process, for as long as it takes. */
+  sleep(live?: ReleaseRef): Promise<void> {
+    if (!this.#isAsleep()) this.#giveUpStarts();
+    return this.#operations.run(async () => {
+      if (this.#isAsleep()) return;
+      await this.#stop(live);
+      if (this.#live !== null) this.#goIdle('asleep');
+    });
   }
 
   /**
@@ -129,16 +181,16 @@ export class Fleet implements Backend {
    * @throws {Error} with workerd's or SQLite's own message. Then all is as before: the release before serves again
    */
   swap(next: ReleaseRef, steps: SwapSteps): Promise<void> {
-    return this.#serially(async () => {
-      await tryRelease(this.#options.workerd, next.directory, this.#closing.signal);
-      const before = this.#phase.name;
+    return this.#operations.run(async () => {
+      await tryRelease(this.#options.workerd, next.directory, this.#operations.closing);
+      const before = this.#phase;
       await this.#retire(steps.log);
       try {
-        const cell = await this.#launch(next, steps.log);
+        const cell = await this.#launch(next, steps.log, this.#operations.closing);
         await commitOrStop(cell, steps.commit);
         this.#live = next;
         this.#backoff.reset();
-        this.#serve(cell);
+        this.#serve(cell, { forDueWork: false });
       } catch (error) {
         await this.#restore(before, steps.log);
         throw error;
@@ -151,38 +203,115 @@ export class Fleet implements Backend {
    * @throws {Error} as `swap` does; then the release before stays
    */
   adopt(next: ReleaseRef, steps: SwapSteps): Promise<void> {
-    return this.#serially(async () => {
-      await tryRelease(this.#options.workerd, next.directory, this.#closing.signal);
+    return this.#operations.run(async () => {
+      await tryRelease(this.#options.workerd, next.directory, this.#operations.closing);
       await this.#stop();
-      await this.#migrate(next, steps.log);
+      await migrateRelease(this.#options, next, steps.log, this.#operations.closing);
       steps.commit();
       this.#live = next;
       this.#enter({ name: 'stopped' });
     });
   }
 
-  /** Stops it for good. What is under way is given up: a trial, a migration (which undoes itself), a start. */
-  close(): Promise<void> {
-    this.#closing.abort(new Error('the host is stopping'));
-    const stopped = this.#work.then(() => this.#stop());
-    this.#work = stopped;
-    return stopped;
+  /** To be called about once a second: sends a quiet process away, and gets one for work that falls due. */
+  tick(): void {
+    const phase = this.#phase;
+    const quiet = phase.name === 'running' && this.#activity.isQuiet(phase.upstream);
+    if (this.#operations.busy) return;
+    if (quiet) this.#operations.run(() => this.#hibernate(phase)).catch(() => {});
+    else if (this.#hasDueWork() && !this.#options.memory.over) this.#startDueWork();
   }
 
-  #serially<T>(operation: () => Promise<T>): Promise<T> {
-    const result = this.#work.then(() => {
-      this.#closing.signal.throwIfAborted();
-      return operation();
-    });
-    this.#work = result.catch(() => {});
-    return result;
+  /** Stops it for good. What is under way is given up: a trial, a migration (which undoes itself), a start. */
+  close(): Promise<void> {
+    return this.#operations.close(() => this.#stop());
+  }
+
+  /** Starts a hibernated app, once for all who wait. Nobody who leaves cancels it for the others. */
+  #wake(): void {
+    const phase: Phase = { name: 'starting', gate: Promise.withResolvers(), hibernated: true };
+    const wanted = this.#unwanted.signal;
+    this.#enter(phase);
+    this.#operations
+      .run(async () => {
+        // An operation that came before may have started it, or stopped it.
+        if (this.#phase !== phase) return;
+        this.#cancelRestart();
+        await this.#bringUp(wanted, () => this.#backoff.failed());
+      })
+      .catch(() => {});
+  }
+
+  /** A sleeping app that runs for due work serves everybody from now on. */
+  #awaken(phase: Running): void {
+    this.#activity.begin(false);
+    this.#enter({ ...phase, asleep: false });
+  }
+
+  #hasDueWork(): boolean {
+    const resting = this.#phase.name === 'idle' || this.#phase.name === 'asleep';
+    return resting && this.#rest.isDue();
+  }
+
+  /** Starts the process for due work. A sleeping app stays asleep for everybody else. */
+  #startDueWork(): void {
+    const phase = this.#phase;
+    const wanted = this.#unwanted.signal;
+    this.#operations
+      .run(async () => {
+        if (this.#phase !== phase || this.#options.memory.over) return;
+        const asleep = phase.name === 'asleep';
+        if (!asleep) this.#enter({ name: 'starting', gate: Promise.withResolvers(), hibernated: true });
+        await this.#bringUp(wanted, () => this.#backoff.failed(), { forDueWork: true, asleep });
+      })
+      .catch(() => {});
+  }
+
+  /** Ends the process of a quiet app, unless work is about to fall due, or under way. */
+  async #hibernate(phase: Phase): Promise<void> {
+    if (phase.name !== 'running' || this.#phase !== phase || !this.#activity.isQuiet(phase.upstream)) return;
+    const dueAt = this.#nextDue();
+    if (dueAt !== null && dueAt <= Date.now() + this.#activity.worthWaitingMs) {
+      this.#activity.keep();
+      return;
+    }
+    this.#enter(phase.asleep ? { name: 'asleep' } : { name: 'hibernating', gate: Promise.withResolvers() });
+    await end(phase, this.#options.onLine);
+    this.#goIdle(phase.asleep ? 'asleep' : 'idle');
+  }
+
+  /** No process runs, and none is needed before a request, or the due time that the storage tells. */
+  #goIdle(name: 'idle' | 'asleep', lastError: string | null = null): void {
+    this.#rest.begin(this.#nextDue());
+    this.#enter({ name }, lastError);
+  }
+
+  #nextDue(): number | null {
+    try {
+      return nextDue(this.#live!.directory, this.#options.directories.data);
+    } catch (error) {
+      this.#options.onLine(`alarms could not be read and wait for the next request: ${reason(error)}`);
+      return null;
+    }
+  }
+
+  #isAsleep(): boolean {
+    return this.#phase.name === 'asleep' || (this.#phase.name === 'running' && this.#phase.asleep);
+  }
+
+  #giveUpStarts(): void {
+    this.#unwanted.abort(new Error('the app was stopped'));
+    this.#unwanted = new AbortController();
   }
 
   /** Holds requests and ends the process, if there is one. Whoever calls it starts another, or says why not. */
   async #retire(log: (line: string) => void): Promise<void> {
     this.#cancelRestart();
     const phase = this.#phase;
-    if (phase.name !== 'starting') this.#enter({ name: 'starting', gate: Promise.withResolvers() });
+    if (phase.name !== 'starting') {
+      const hibernated = phase.name === 'idle';
+      this.#enter({ name: 'starting', gate: Promise.withResolvers(), hibernated });
+    }
     if (phase.name === 'running') await end(phase, log);
   }
 
@@ -197,50 +326,50 @@ export class Fleet implements Backend {
     this.#enter({ name: this.#live === null ? 'none' : 'stopped' });
   }
 
-  /** Brings the databases up to the release and starts its process. Nothing else may have the storage. */
-  async #launch(release: ReleaseRef, log: (line: string) => void): Promise<Cell> {
-    const { workerd, directories, onLine } = this.#options;
-    await this.#migrate(release, log);
-    return startCell({
-      workerd,
-      directory: release.directory,
-      disks: { do: join(directories.data, 'do'), kv: join(directories.data, 'kv') },
-      runDirectory: directories.run,
-      sockets: ['http', 'health'],
-      ownsStorage: true,
-      onLine,
-      signal: this.#closing.signal,
-    });
+  /** Starts the live release in its turn. @throws when it does not start; what comes then is arranged */
+  async #bringUp(
+    wanted: AbortSignal,
+    failed: () => Restart,
+    how: { forDueWork: boolean; asleep?: boolean } = { forDueWork: false },
+  ): Promise<void> {
+    const { slots, onLine } = this.#options;
+    const signal = AbortSignal.any([this.#operations.closing, wanted]);
+    try {
+      this.#serve(await slots.run(() => this.#launch(this.#live!, onLine, signal), signal), how);
+    } catch (error) {
+      if (signal.aborted) this.#enter({ name: 'stopped' });
+      else if (error instanceof NoTurn) this.#goIdle(how.asleep ? 'asleep' : 'idle', error.message);
+      else if (how.asleep) this.#postpone(failed(), reason(error));
+      else this.#crash(failed(), reason(error));
+      throw error;
+    }
   }
 
-  async #migrate({ directory }: ReleaseRef, log: (line: string) => void): Promise<void> {
-    const { workerd, directories } = this.#options;
-    const release = JSON.parse(await readFile(join(directory, 'release.json'), 'utf8')) as Release;
-    await migrate({
-      workerd,
-      release,
-      directory,
-      dataDirectory: directories.data,
-      runDirectory: directories.run,
-      log,
-      signal: this.#closing.signal,
-    });
+  #launch(release: ReleaseRef, log: (line: string) => void, signal: AbortSignal): Promise<Cell> {
+    this.#rest.end();
+    return launch(this.#options, release, log, signal);
   }
 
-  #serve(cell: Cell): void {
+  #serve(cell: Cell, { forDueWork, asleep = false }: { forDueWork: boolean; asleep?: boolean }): void {
     const upstream = new Upstream({ socketPath: cell.socketPath('http') });
-    this.#enter({ name: 'running', cell, upstream });
+    this.#activity.begin(forDueWork);
+    this.#enter({ name: 'running', cell, upstream, asleep });
     void cell.exited.then((exit) => this.#exited(cell, exit));
   }
 
   /** After a failed swap: what served before serves again, and what did not run stays so. */
-  async #restore(before: Phase['name'], log: (line: string) => void): Promise<void> {
-    if (this.#live === null || before === 'none' || before === 'stopped' || this.#closing.signal.aborted) {
+  async #restore(before: Phase, log: (line: string) => void): Promise<void> {
+    const { name } = before;
+    if (this.#live === null || name === 'none' || name === 'stopped' || this.#operations.closing.aborted) {
       this.#enter({ name: this.#live === null ? 'none' : 'stopped' });
       return;
     }
+    if (name === 'idle' || name === 'asleep') {
+      this.#goIdle(name);
+      return;
+    }
     try {
-      this.#serve(await this.#launch(this.#live, log));
+      this.#serve(await this.#launch(this.#live, log, this.#operations.closing), { forDueWork: false });
       log('the release before serves again');
     } catch (error) {
       log(`the release before does not start either: ${reason(error)}`);
@@ -248,17 +377,26 @@ export class Fleet implements Backend {
     }
   }
 
-  #exited(cell: Cell, { reason }: CellExit): void {
+  #exited(cell: Cell, exit: CellExit): void {
     const phase = this.#phase;
     // An end that was asked for is no crash: the phase has left the process before it is told to go.
     if (phase.name !== 'running' || phase.cell !== cell) return;
     phase.upstream.destroy();
-    this.#crash(this.#backoff.next(performance.now() - cell.startedAt), reason);
+    const restart = this.#backoff.next(performance.now() - cell.startedAt);
+    if (phase.asleep) this.#postpone(restart, exit.reason);
+    else this.#crash(restart, exit.reason);
+  }
+
+  /** The due work of a sleeping app failed: it gets another process later. */
+  #postpone({ delayMs }: Restart, error: string): void {
+    this.#options.onLine(`due work is tried again in ${delayMs} ms or later: ${error}`);
+    this.#goIdle('asleep', error);
+    this.#rest.postpone(delayMs);
   }
 
   /** Holds or refuses requests, as `restart` says, and starts the live release again after its delay. */
   #crash({ delayMs, loop }: Restart, error: string): void {
-    if (this.#closing.signal.aborted) {
+    if (this.#operations.closing.aborted) {
       this.#enter({ name: 'stopped' });
       return;
     }
@@ -266,23 +404,23 @@ export class Fleet implements Backend {
     const phase = this.#phase;
     if (loop) this.#enter({ name: 'crashed', retryAt: Date.now() + delayMs }, error);
     else if (phase.name === 'starting') this.#enter(phase, error);
-    else this.#enter({ name: 'starting', gate: Promise.withResolvers() }, error);
+    else this.#enter({ name: 'starting', gate: Promise.withResolvers(), hibernated: false }, error);
+    const wanted = this.#unwanted.signal;
     this.#restart = setTimeout(() => {
       const due = this.#restart;
       // An operation that came meanwhile has cancelled this restart and says itself what runs.
-      this.#serially(async () => {
-        if (due === this.#restart) await this.#startAgain();
-      }).catch(() => {});
+      this.#operations
+        .run(async () => {
+          if (due === this.#restart) await this.#startAgain(wanted);
+        })
+        .catch(() => {});
     }, delayMs);
   }
 
-  async #startAgain(): Promise<void> {
+  async #startAgain(wanted: AbortSignal): Promise<void> {
     this.#restart = null;
-    try {
-      this.#serve(await this.#launch(this.#live!, this.#options.onLine));
-    } catch (error) {
-      this.#crash(this.#backoff.next(0), reason(error));
-    }
+    if (this.#options.memory.over) this.#goIdle('idle', NO_MEMORY);
+    else await this.#bringUp(wanted, () => this.#backoff.next(0));
   }
 
   #cancelRestart(): void {
@@ -294,7 +432,7 @@ export class Fleet implements Backend {
     const [before, state, error] = [this.#phase, this.state, this.#lastError];
     this.#phase = phase;
     this.#lastError = lastError;
-    if (before.name === 'starting' && phase !== before) before.gate.resolve();
+    if ('gate' in before && phase !== before) before.gate.resolve();
     if (state !== this.state || error !== lastError) this.#options.onState(this.state, lastError);
   }
 }

@@ -1,4 +1,5 @@
 // What a fleet does with requests at a time, as one small union.
+import type { ProcessState } from '../../handlers/host-types.ts';
 import type { Admission } from '../edge/backend.ts';
 import type { Upstream } from '../edge/upstream.ts';
 import type { Cell } from './cell.ts';
@@ -6,9 +7,14 @@ import type { Cell } from './cell.ts';
 /** What the fleet does, and all it has while it does so. */
 export type Phase =
   | { name: 'none' }
-  | { name: 'starting'; gate: PromiseWithResolvers<void> }
+  /** `hibernated`: it comes back because somebody asks for it, and was well before. */
+  | { name: 'starting'; gate: PromiseWithResolvers<void>; hibernated: boolean }
   | Running
   | { name: 'draining' }
+  /** The process goes because nobody needs it. Requests that come just now are held, and start the next one. */
+  | { name: 'hibernating'; gate: PromiseWithResolvers<void> }
+  | { name: 'idle' }
+  | { name: 'asleep' }
   | { name: 'stopped' }
   | { name: 'crashed'; retryAt: number };
 
@@ -16,17 +22,42 @@ export interface Running {
   name: 'running';
   cell: Cell;
   upstream: Upstream;
+  /** Whether it runs for due work only: the app sleeps, and takes no requests. */
+  asleep: boolean;
 }
 
 /** Time that requests in flight get before their process ends, in ms. */
 const DRAIN_MS = 10_000;
 /** What a stopped app tells a caller: somebody has to start it. */
 const STOPPED_RETRY_AFTER_S = 60;
+/** Memory is sampled each second, and comes back as others hibernate. */
+const OVERLOADED_RETRY_AFTER_S = 5;
+
+/** The phase as the API knows it. */
+export function processState(phase: Phase): ProcessState {
+  switch (phase.name) {
+    case 'running':
+      return phase.asleep ? 'stopped' : 'running';
+    // A draining process still runs; no request that comes now would reach it.
+    case 'draining':
+      return 'running';
+    case 'starting':
+      return phase.hibernated ? 'idle' : 'starting';
+    case 'hibernating':
+      return 'idle';
+    case 'asleep':
+      return 'stopped';
+    default:
+      return phase.name;
+  }
+}
 
 /** What a request gets. `coming` settles with the start that has been asked for, if one has. */
 export function admission(phase: Phase, coming: Promise<void> | null): Admission {
-  if (phase.name === 'running') return { kind: 'forward', upstream: phase.upstream };
-  if (phase.name === 'starting') return { kind: 'hold', ready: phase.gate.promise };
+  if (phase.name === 'running' && !phase.asleep) return { kind: 'forward', upstream: phase.upstream };
+  if (phase.name === 'starting' || phase.name === 'hibernating') {
+    return { kind: 'hold', ready: phase.gate.promise };
+  }
   if (coming !== null) return { kind: 'hold', ready: coming };
   if (phase.name === 'none') {
     const detail = 'Nothing has been deployed here yet.';
@@ -35,7 +66,14 @@ export function admission(phase: Phase, coming: Promise<void> | null): Admission
   if (phase.name === 'crashed') {
     return unavailable('The app has crashed.', Math.max(1, (phase.retryAt - Date.now()) / 1000));
   }
-  return unavailable('The app is stopped.', STOPPED_RETRY_AFTER_S);
+  const asleep = phase.name === 'asleep' || phase.name === 'running';
+  return unavailable(asleep ? 'The app is asleep.' : 'The app is stopped.', STOPPED_RETRY_AFTER_S);
+}
+
+/** What a request gets that would need a new process when there is no memory for one. */
+export function overloaded(): Admission {
+  const detail = 'This host is short of memory and starts no more apps for now.';
+  return unavailable(detail, OVERLOADED_RETRY_AFTER_S);
 }
 
 /** Lets requests in flight end, then ends the process: one that has had SIGTERM answers no new connection. */

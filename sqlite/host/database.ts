@@ -39,6 +39,14 @@ const MIGRATIONS = [
     uid INTEGER NOT NULL UNIQUE
   ) STRICT;
   `,
+  `
+  CREATE TABLE activity (
+    app_id TEXT PRIMARY KEY REFERENCES apps (id),
+    last_request_at INTEGER,              -- the last minute with a request; times here are ms since 1970
+    resting INTEGER NOT NULL DEFAULT 0,   -- 1: no process runs, because nobody needs it, and due_at is true
+    due_at INTEGER                        -- when it has work to do by itself
+  ) STRICT, WITHOUT ROWID;
+  `,
 ];
 
 /**

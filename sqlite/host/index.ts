@@ -1,4 +1,5 @@
 // The host's database as one object of typed queries.
+import { activityQueries } from './activity.ts';
 import { appQueries } from './apps.ts';
 import { buildUserQueries } from './build-users.ts';
 import { openHostDatabase } from './database.ts';
@@ -12,6 +13,7 @@ import { outboxQueries } from './outbox.ts';
 export function openHostStore(path: string) {
   const database = openHostDatabase(path);
   return {
+    activity: activityQueries(database),
     apps: appQueries(database),
     buildUsers: buildUserQueries(database),
     deploys: deployQueries(database),

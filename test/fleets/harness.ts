@@ -4,7 +4,9 @@ import { existsSync } from 'node:fs';
 import type { TestContext } from 'node:test';
 import type { Release } from '../../bundler/release.ts';
 import type { ProcessState } from '../../handlers/host-types.ts';
-import { Fleet } from '../../runtime/fleets/fleet.ts';
+import { Fleet, type FleetOptions, type Rest } from '../../runtime/fleets/fleet.ts';
+import { MemoryGauge } from '../../runtime/fleets/memory.ts';
+import { Slots } from '../../runtime/fleets/slots.ts';
 import { temporaryDirectory } from '../temporary.ts';
 import { makeRelease, workerd } from './release.ts';
 
@@ -43,30 +45,50 @@ export interface Harness {
   root: string;
   states: [ProcessState, string | null][];
   lines: string[];
+  /** What was told to be kept while there is no process. */
+  rests: (Rest | null)[];
   /** A release of `COUNTING`, or of other code, with its D1 migrations. */
   release: (
     version: number,
     options?: { code?: string; migrations?: Record<string, string> },
   ) => Promise<{ deployId: string; directory: string }>;
   ask: (path: string) => Promise<{ status: number; text: string }>;
-  /** Resolves when `condition` holds after some change of state. */
+  /** Resolves when `condition` holds after some change of state, or a line. */
   until: (condition: () => boolean) => Promise<void>;
+  /** Resolves when the process has gone because nobody needs it. */
+  rested: () => Promise<void>;
 }
 
-export function harness(t: TestContext): Harness {
+export function harness(t: TestContext, options: Partial<FleetOptions> = {}): Harness {
   const root = temporaryDirectory(t);
   const states: [ProcessState, string | null][] = [];
   const lines: string[] = [];
+  const rests: (Rest | null)[] = [];
   const watchers = new Set<() => void>();
+  const changed = () => {
+    for (const watcher of watchers) watcher();
+  };
   const fleet = new Fleet({
     appId: 'app1',
     directories: { run: `${root}/run`, data: `${root}/data` },
     workerd,
-    onLine: (line) => lines.push(line),
+    idleMs: Number.POSITIVE_INFINITY,
+    lastRequestAt: null,
+    slots: new Slots(4, 10_000),
+    memory: new MemoryGauge(0),
+    onLine: (line) => {
+      lines.push(line);
+      changed();
+    },
+    onRest: (rest) => {
+      rests.push(rest);
+      changed();
+    },
     onState: (state, lastError) => {
       states.push([state, lastError]);
-      for (const watcher of watchers) watcher();
+      changed();
     },
+    ...options,
   });
   t.after(() => fleet.close());
 
@@ -82,6 +104,8 @@ export function harness(t: TestContext): Harness {
     return withDeadline(held, 'a state is waited for').finally(() => watchers.delete(check));
   };
 
+  const rested = () => until(() => fleet.pid === null && rests.at(-1)?.dueAt !== undefined);
+
   const release: Harness['release'] = (version, { code = COUNTING(version), migrations } = {}) => {
     const files = migrations ?? { '1.sql': 'CREATE TABLE hits(version)' };
     const list = Object.keys(files).map((name) => ({ name, path: `sql/${name}` }));
@@ -90,7 +114,7 @@ export function harness(t: TestContext): Harness {
     const placed = Object.fromEntries(Object.entries(files).map(([name, sql]) => [`sql/${name}`, sql]));
     return makeRelease(`${root}/release-${version}`, code, fields, placed);
   };
-  return { fleet, root, states, lines, release, ask: (path) => ask(fleet, path), until };
+  return { fleet, root, states, lines, rests, release, ask: (path) => ask(fleet, path), until, rested };
 }
 
 /** As the gateway does: holds while told so, claims what it is given, reads the answer to its end. */

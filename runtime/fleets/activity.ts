@@ -1,0 +1,62 @@
+// How lately an app was used: a counter on the request's path, and all the rest when the host's clock looks.
+import type { Upstream } from '../edge/upstream.ts';
+
+/** A process that was started for due work goes this long after it, in ms. */
+const DUE_WORK_QUIET_MS = 5_000;
+/** Work that is due within this time, in ms, is waited for: a start costs more than a few idle seconds. */
+const WORTH_WAITING_MS = 30_000;
+const MINUTE_MS = 60_000;
+
+export class Activity {
+  /** Requests given to the app's process so far. Counting is all that a request does here. */
+  requests = 0;
+  readonly #idleMs: number;
+  #seen = 0;
+  #quietSince = 0;
+  #limitMs: number;
+  #lastMinute: number | null;
+
+  /**
+   * @param idleMs quiet time after which a process goes; `Infinity` for never
+   * @param lastMinute as `lastMinute` was when the host ended
+   */
+  constructor(idleMs: number, lastMinute: number | null) {
+    this.#idleMs = idleMs;
+    this.#limitMs = idleMs;
+    this.#lastMinute = lastMinute;
+  }
+
+  /** The start of the last minute with a request, in ms since 1970. Up to a look behind. */
+  get lastMinute(): number | null {
+    return this.#lastMinute;
+  }
+
+  /** How far ahead due work keeps a process, in ms. */
+  get worthWaitingMs(): number {
+    return Math.min(this.#idleMs, WORTH_WAITING_MS);
+  }
+
+  /** A process runs from now on. One started for due work may go soon, unless a request comes. */
+  begin(forDueWork: boolean): void {
+    this.#limitMs = forDueWork ? Math.min(this.#idleMs, DUE_WORK_QUIET_MS) : this.#idleMs;
+    this.keep();
+  }
+
+  /** Counts as activity just now. */
+  keep(): void {
+    this.#quietSince = performance.now();
+  }
+
+  /** Looks at what came since the last look. Whether it has been quiet for so long that the process may go. */
+  isQuiet({ active, tunnels }: Upstream): boolean {
+    if (this.requests !== this.#seen) {
+      this.#seen = this.requests;
+      this.#limitMs = this.#idleMs;
+      this.#lastMinute = Math.floor(Date.now() / MINUTE_MS) * MINUTE_MS;
+      this.keep();
+    } else if (active + tunnels > 0) {
+      this.keep();
+    }
+    return active + tunnels === 0 && performance.now() - this.#quietSince >= this.#limitMs;
+  }
+}

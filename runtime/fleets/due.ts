@@ -1,0 +1,76 @@
+// When an app without a process has work to do. workerd keeps alarms on disk, and fires one that is overdue as soon
+// as it runs again.
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import type { Release } from '../../bundler/release.ts';
+import { alarmKeys } from './cell-config.ts';
+
+/** What is known of an app whose process has gone. `dueAt`: when it has work to do, in ms since 1970. */
+export interface Rest {
+  dueAt: number | null;
+}
+
+/** The time without a process, as kept by the host: `null` while there is one. */
+export class RestRecord {
+  readonly #keep: (rest: Rest | null) => void;
+  #rest: Rest | null = null;
+
+  /** @param keep writes it down, so that it outlives the host */
+  constructor(keep: (rest: Rest | null) => void) {
+    this.#keep = keep;
+  }
+
+  /** Takes over what was kept. */
+  resume(rest: Rest): void {
+    this.#rest = rest;
+  }
+
+  begin(dueAt: number | null): void {
+    this.#rest = { dueAt };
+    this.#keep(this.#rest);
+  }
+
+  /** To be called before there is a process: what it does is not known here. */
+  end(): void {
+    if (this.#rest !== null) this.#keep(null);
+    this.#rest = null;
+  }
+
+  isDue(): boolean {
+    const dueAt = this.#rest?.dueAt ?? null;
+    return dueAt !== null && dueAt <= Date.now();
+  }
+
+  /** Lets due work wait for another `delayMs`. */
+  postpone(delayMs: number): void {
+    if (this.isDue()) this.#rest = { dueAt: Date.now() + delayMs };
+  }
+}
+
+/**
+ * The earliest alarm of an app's Durable Objects, in ms since 1970; `null` when none is set. An alarm that is being
+ * run counts until it has ended. May be asked while the process runs.
+ * @param releaseDirectory of the release whose classes count: those that are gone could not run theirs
+ * @throws {Error} when a file cannot be read
+ */
+export function nextDue(releaseDirectory: string, dataDirectory: string): number | null {
+  const release = JSON.parse(readFileSync(join(releaseDirectory, 'release.json'), 'utf8')) as Release;
+  const times = alarmKeys(release)
+    .map((key) => join(dataDirectory, 'do', key, 'metadata.sqlite'))
+    .filter((path) => existsSync(path))
+    .map(earliestAlarm)
+    .filter((time) => time !== null);
+  return times.length === 0 ? null : Math.min(...times);
+}
+
+function earliestAlarm(path: string): number | null {
+  const database = new Database(path, { readonly: true });
+  try {
+    // Nanoseconds, too many for a double.
+    const query = 'SELECT min(scheduled_time) / 1000000 AS time FROM _cf_ALARM';
+    return database.prepare<[], { time: number | null }>(query).get()!.time;
+  } finally {
+    database.close();
+  }
+}

@@ -1,0 +1,65 @@
+// A release brought up on an app's storage: databases migrated, process started.
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Release } from '../../bundler/release.ts';
+import { type Cell, startCell } from './cell.ts';
+import { migrate } from './migrate.ts';
+
+/** A release on disk. */
+export interface ReleaseRef {
+  deployId: string;
+  directory: string;
+}
+
+/** Where an app's process runs, and on what. */
+export interface Place {
+  /** Path of the workerd program. */
+  workerd: string;
+  /** `run`: sockets and the pid file. `data`: the app's storage. */
+  directories: { run: string; data: string };
+  /** Gets each line of the process. */
+  onLine: (line: string) => void;
+}
+
+/**
+ * Brings the databases up to the release and starts its process. Nothing else may have the storage.
+ * @param log gets what the migrations say
+ */
+export async function launch(
+  place: Place,
+  release: ReleaseRef,
+  log: (line: string) => void,
+  signal: AbortSignal,
+): Promise<Cell> {
+  const { workerd, directories, onLine } = place;
+  await migrateRelease(place, release, log, signal);
+  return startCell({
+    workerd,
+    directory: release.directory,
+    disks: { do: join(directories.data, 'do'), kv: join(directories.data, 'kv') },
+    runDirectory: directories.run,
+    sockets: ['http', 'health'],
+    ownsStorage: true,
+    onLine,
+    signal,
+  });
+}
+
+/** Brings the databases up to the release. */
+export async function migrateRelease(
+  { workerd, directories }: Place,
+  { directory }: ReleaseRef,
+  log: (line: string) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  const release = JSON.parse(await readFile(join(directory, 'release.json'), 'utf8')) as Release;
+  await migrate({
+    workerd,
+    release,
+    directory,
+    dataDirectory: directories.data,
+    runDirectory: directories.run,
+    log,
+    signal,
+  });
+}

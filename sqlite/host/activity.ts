@@ -1,0 +1,58 @@
+// Rows of the host's `activity` table: how lately an app was used, and what it has to do while it has no process.
+import type { Database } from 'better-sqlite3';
+
+/** One app's row. Times are ms since 1970. */
+export interface ActivityRow {
+  /** The last minute with a request. */
+  lastRequestAt: number | null;
+  /** Whether it had no process because nobody needed it. Then `dueAt` is true. */
+  resting: boolean;
+  /** When it has work to do. */
+  dueAt: number | null;
+}
+
+interface Stored {
+  app_id: string;
+  last_request_at: number | null;
+  resting: 0 | 1;
+  due_at: number | null;
+}
+
+/** Typed queries over the `activity` table. */
+export function activityQueries(database: Database) {
+  const all = database.prepare<[], Stored>('SELECT app_id, last_request_at, resting, due_at FROM activity');
+  const rest = database.prepare<[string, 0 | 1, number | null]>(
+    `INSERT INTO activity (app_id, resting, due_at) VALUES (?, ?, ?)
+     ON CONFLICT (app_id) DO UPDATE SET resting = excluded.resting, due_at = excluded.due_at`,
+  );
+  const requested = database.prepare<[string, number]>(
+    `INSERT INTO activity (app_id, last_request_at) VALUES (?, ?)
+     ON CONFLICT (app_id) DO UPDATE SET last_request_at = excluded.last_request_at`,
+  );
+  const forget = database.prepare<[string]>('DELETE FROM activity WHERE app_id = ?');
+
+  return {
+    /** Every row, by app. */
+    all: (): Map<string, ActivityRow> =>
+      new Map(
+        all
+          .all()
+          .map((row) => [
+            row.app_id,
+            { lastRequestAt: row.last_request_at, resting: row.resting === 1, dueAt: row.due_at },
+          ]),
+      ),
+    /** An app's process has gone, because nobody needs it before `dueAt`; with `null` it comes back. */
+    setRest: (appId: string, state: { dueAt: number | null } | null): void => {
+      rest.run(appId, state === null ? 0 : 1, state?.dueAt ?? null);
+    },
+    setLastRequest: (appId: string, at: number): void => {
+      requested.run(appId, at);
+    },
+    /** Forgets an app. */
+    delete: (appId: string): void => {
+      forget.run(appId);
+    },
+  };
+}
+export type ActivityQueries = ReturnType<typeof activityQueries>;

@@ -1,0 +1,132 @@
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { nextDue } from '../../runtime/fleets/due.ts';
+import { assertGone, type Harness, harness } from './harness.ts';
+import { makeRelease } from './release.ts';
+
+/** `/set?<ms>` sets an alarm so far ahead and answers its time. An alarm takes 300 ms. */
+const CODE = `
+import { DurableObject } from 'cloudflare:workers';
+export class Clock extends DurableObject {
+  async set(ms) {
+    const at = Date.now() + ms;
+    await this.ctx.storage.setAlarm(at);
+    return at;
+  }
+  async alarm() {
+    console.log('alarm begins at ' + Date.now());
+    await scheduler.wait(300);
+    console.log('alarm ends');
+  }
+}
+export default {
+  async fetch(request, env) {
+    const { search } = new URL(request.url);
+    return new Response(String(await env.CLOCK.getByName('one').set(Number(search.slice(1)))));
+  },
+};`;
+
+async function clock(t: TestContext): Promise<Harness & { live: { deployId: string; directory: string } }> {
+  const app = harness(t, { idleMs: 0 });
+  const live = await makeRelease(`${app.root}/release-1`, CODE, {
+    classes: [{ className: 'Clock', storageId: 'clock', sql: true }],
+    durableObjects: [{ binding: 'CLOCK', className: 'Clock' }],
+  });
+  await app.fleet.start(live);
+  return { ...app, live };
+}
+
+/** Looks at the fleet as the host's clock does, only oftener. */
+function runClock(t: TestContext, { fleet }: Harness): void {
+  const timer = setInterval(() => fleet.tick(), 20);
+  t.after(() => clearInterval(timer));
+}
+
+const alarms = ({ lines }: Harness, what: string) => lines.filter((line) => line.includes(what));
+
+test('an alarm of a hibernated app runs in time, and the process goes again when it has ended', async (t) => {
+  const app = await clock(t);
+  runClock(t, app);
+  const at = Number((await app.ask('/?500')).text);
+  await app.rested();
+  assert.deepEqual(app.rests, [{ dueAt: at }]);
+  assert.equal(app.fleet.state, 'idle');
+  await app.until(() => app.rests.length === 3);
+  assert.deepEqual(app.rests, [{ dueAt: at }, null, { dueAt: null }]);
+  const ran = Number(/at (\d+)/.exec(alarms(app, 'begins')[0]!)![1]);
+  assert.ok(ran >= at && ran - at < 2_000, `${ran - at} ms late`);
+  assert.equal(alarms(app, 'begins').length, 1);
+  assert.equal(alarms(app, 'ends').length, 1, 'an alarm under way keeps the process');
+});
+
+test('an alarm of a sleeping app runs, and the app stays asleep for everybody else', async (t) => {
+  const app = await clock(t);
+  runClock(t, app);
+  const at = Number((await app.ask('/?400')).text);
+  await app.fleet.sleep();
+  assert.deepEqual([app.fleet.state, app.rests], ['stopped', [{ dueAt: at }]]);
+  const changes = app.states.length;
+  await app.until(() => alarms(app, 'begins').length === 1);
+  const admission = app.fleet.admit();
+  assert.ok(admission.kind === 'refuse' && admission.detail === 'The app is asleep.');
+  await app.until(() => app.rests.length === 3);
+  assert.equal(alarms(app, 'ends').length, 1);
+  assert.deepEqual([app.fleet.state, app.states.length], ['stopped', changes]);
+});
+
+test('a sleeping app that is woken during its alarm goes on in the same process', async (t) => {
+  const app = await clock(t);
+  await app.ask('/?100');
+  await app.fleet.sleep();
+  runClock(t, app);
+  await app.until(() => alarms(app, 'begins').length === 1);
+  const { pid } = app.fleet;
+  await app.fleet.start(app.live);
+  assert.deepEqual([app.fleet.state, app.fleet.pid], ['running', pid]);
+  assert.equal((await app.ask('/?60000')).status, 200);
+});
+
+test('an alarm that was known when the host ended runs after its next start', async (t) => {
+  const app = await clock(t);
+  const at = Number((await app.ask('/?200')).text);
+  await app.fleet.close();
+  const next = harness(t, {
+    idleMs: 0,
+    directories: { run: `${app.root}/run`, data: `${app.root}/data` },
+  });
+  assert.equal(nextDue(app.live.directory, `${app.root}/data`), at);
+  next.fleet.restore('idle', app.live, null);
+  runClock(t, next);
+  await next.until(() => next.rests.at(-1)?.dueAt === null);
+  assert.equal(alarms(next, 'ends').length, 1);
+});
+
+test('a process that dies in the alarm of a sleeping app is not the alarm’s end', async (t) => {
+  const app = await clock(t);
+  await app.ask('/?100');
+  await app.fleet.sleep();
+  runClock(t, app);
+  await app.until(() => alarms(app, 'begins').length === 1);
+  const { pid } = app.fleet;
+  process.kill(pid!, 'SIGKILL');
+  await app.until(() => app.fleet.lastError !== null);
+  assert.equal(app.fleet.lastError!.split(';')[0], 'workerd was ended by SIGKILL');
+  assertGone(pid);
+  await app.until(() => app.rests.at(-1)?.dueAt === null);
+  assert.equal(alarms(app, 'ends').length, 1);
+  assert.equal(app.fleet.state, 'stopped');
+});
+
+test('a stopped app does not run its alarms', async (t) => {
+  const app = await clock(t);
+  await app.ask('/?60000');
+  await app.fleet.stop();
+  app.fleet.tick();
+  assert.deepEqual([app.fleet.state, app.fleet.pid, app.rests], ['stopped', null, []]);
+});
+
+test('no alarm, and no Durable Object yet, is nothing due', async (t) => {
+  const app = await clock(t);
+  assert.equal(nextDue(app.live.directory, `${app.root}/data`), null);
+  assert.equal(nextDue(app.live.directory, `${app.root}/nowhere`), null);
+});

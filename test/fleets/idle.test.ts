@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { type TestContext, test } from 'node:test';
+import type { FleetOptions } from '../../runtime/fleets/fleet.ts';
+import { assertGone, type Harness, harness } from './harness.ts';
+
+/** A fleet whose process goes at the first look that finds it quiet, running version 1. */
+async function started(t: TestContext, options: Partial<FleetOptions> = {}): Promise<Harness> {
+  const app = harness(t, { idleMs: 0, ...options });
+  await app.fleet.start(await app.release(1));
+  return app;
+}
+
+/** Looks twice, as the host's clock does: the first look may see a request since the one before. */
+function looks({ fleet }: Harness): void {
+  fleet.tick();
+  fleet.tick();
+}
+
+test('a quiet app’s process goes, and its next request starts one, with its data', async (t) => {
+  const app = await started(t);
+  assert.equal((await app.ask('/')).text, '{"version":1,"count":1,"rows":1}');
+  const { pid } = app.fleet;
+  looks(app);
+  await app.rested();
+  assertGone(pid);
+  assert.deepEqual([app.fleet.state, app.fleet.pid, app.fleet.lastError], ['idle', null, null]);
+  assert.deepEqual(app.rests, [{ dueAt: null }]);
+  assert.equal((await app.ask('/')).text, '{"version":1,"count":2,"rows":2}');
+  assert.deepEqual(app.rests, [{ dueAt: null }, null]);
+  assert.deepEqual(
+    app.states.map(([state]) => state),
+    ['starting', 'running', 'idle', 'running'],
+  );
+});
+
+test('an open request, and one since the last look, keep the process', async (t) => {
+  const app = await started(t);
+  const { pid } = app.fleet;
+  const slow = app.ask('/slow');
+  looks(app);
+  looks(app);
+  assert.equal(app.fleet.openStreams, 1);
+  await slow;
+  assert.equal(app.fleet.openStreams, 0);
+  await app.ask('/version');
+  app.fleet.tick();
+  assert.deepEqual([app.fleet.state, app.fleet.pid], ['running', pid]);
+  app.fleet.tick();
+  await app.rested();
+});
+
+test('an open WebSocket keeps the process', async (t) => {
+  const app = await started(t);
+  const admission = app.fleet.admit();
+  assert.ok(admission.kind === 'forward');
+  const closed = admission.upstream.track({ close: () => {}, destroy: () => {} });
+  looks(app);
+  assert.deepEqual([app.fleet.state, app.fleet.openStreams], ['running', 1]);
+  closed();
+  looks(app);
+  await app.rested();
+});
+
+test('requests that come while the process goes are held and served by the next one', async (t) => {
+  const app = await started(t);
+  for (let round = 1; round <= 5; round++) {
+    const { pid } = app.fleet;
+    looks(app);
+    await Promise.resolve();
+    const held = Array.from({ length: 20 }, () => app.ask('/'));
+    await app.until(() => app.fleet.state === 'running' && app.fleet.pid !== pid);
+    assertGone(pid);
+    for (const { status } of await Promise.all(held)) assert.equal(status, 200);
+  }
+  assert.equal((await app.ask('/')).text, '{"version":1,"count":101,"rows":101}');
+});
+
+test('a thousand first requests share one start', async (t) => {
+  const app = await started(t);
+  looks(app);
+  await app.rested();
+  const before = app.states.length;
+  const answers = await Promise.all(Array.from({ length: 1_000 }, () => app.ask('/version')));
+  assert.ok(answers.every(({ status }) => status === 200));
+  assert.deepEqual(
+    app.states.slice(before).map(([state]) => state),
+    ['running'],
+  );
+});
+
+test('without a limit on idle time a process never goes', async (t) => {
+  const app = await started(t, { idleMs: Number.POSITIVE_INFINITY });
+  looks(app);
+  looks(app);
+  assert.equal(app.fleet.state, 'running');
+});
+
+test('a hibernated app is stopped, started, deployed to and stopped like any', async (t) => {
+  const app = await started(t);
+  looks(app);
+  await app.rested();
+  await app.fleet.stop();
+  assert.deepEqual([app.fleet.state, (await app.ask('/')).status], ['stopped', 503]);
+  await app.fleet.start(await app.release(1));
+  looks(app);
+  await app.rested();
+  await app.fleet.swap(await app.release(2), { commit: () => {}, log: () => {} });
+  assert.equal((await app.ask('/version')).text, '2');
+  looks(app);
+  await app.rested();
+  const broken = await app.release(3, { migrations: { '1.sql': '', '2.sql': 'nonsense' } });
+  await assert.rejects(app.fleet.swap(broken, { commit: () => {}, log: () => {} }), /nonsense/);
+  assert.equal(app.fleet.state, 'idle', 'it was hibernated, and is so again');
+  assert.equal((await app.ask('/version')).text, '2');
+});
+
+test('a stop gives up a wake, and its requests are refused', async (t) => {
+  const app = await started(t);
+  looks(app);
+  await app.rested();
+  const held = app.ask('/');
+  await app.fleet.stop();
+  assert.equal((await held).status, 503);
+  assert.deepEqual([app.fleet.state, app.fleet.pid], ['stopped', null]);
+  assert.deepEqual(
+    readdirSync(`${app.root}/run`).filter((name) => name.endsWith('.new')),
+    [],
+  );
+});
+
+test('a release that no longer starts fails its wake at once, and is refused until it is tried again', async (t) => {
+  const app = harness(t, { idleMs: 0 });
+  const broken = await app.release(1, { code: 'throw new Error("no"); export default {}', migrations: {} });
+  app.fleet.restore('idle', broken, { dueAt: null });
+  const { status } = await app.ask('/');
+  assert.deepEqual([status, app.fleet.state], [503, 'crashed']);
+  const admission = app.fleet.admit();
+  assert.ok(admission.kind === 'refuse' && admission.retryAfterS! >= 1);
+});
