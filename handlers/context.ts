@@ -1,4 +1,5 @@
 // What an operation's implementation works with.
+import { JoinedReads, type Reader } from '../sqlite/control/reads.ts';
 import type { AppObject } from './app-object.ts';
 import type { Env } from './env.ts';
 import { HostClient } from './host.ts';
@@ -6,6 +7,8 @@ import { HostClient } from './host.ts';
 export interface Context {
   env: Env;
   db: D1Database;
+  /** The database for reads that may be joined with others of this request. */
+  reads: Reader;
   host: HostClient;
   requestId: string;
   /** Time of the request, ISO 8601 with milliseconds. */
@@ -18,6 +21,7 @@ export function createContext(env: Env, requestId: string): Context {
   return {
     env,
     db: env.DB,
+    reads: new JoinedReads(env.DB),
     host: new HostClient(env),
     requestId,
     at: new Date().toISOString(),

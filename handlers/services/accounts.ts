@@ -26,8 +26,8 @@ const accountsCreate: Service<'accounts.create'> = async ({ db, at }, { name, em
   return row;
 };
 
-const accountsList: Service<'accounts.list'> = async ({ db }, page) =>
-  listAnswer(await listAccounts(db, pageAfter(page)), (row) => row);
+const accountsList: Service<'accounts.list'> = async ({ reads }, page) =>
+  listAnswer(await listAccounts(reads, pageAfter(page)), (row) => row);
 
 const accountsDelete: Service<'accounts.delete'> = async ({ db }, { id }) => {
   const result = await deleteAccount(db, id);
@@ -42,8 +42,8 @@ const keysCreate: Service<'keys.create'> = async ({ db, at }, { account, name })
   return { ...toKey(row), key };
 };
 
-const keysList: Service<'keys.list'> = async ({ db }, { account, ...page }) => {
-  const keys = await listKeys(db, account, pageAfter(page));
+const keysList: Service<'keys.list'> = async ({ reads }, { account, ...page }) => {
+  const keys = await listKeys(reads, account, pageAfter(page));
   if (keys === null) throw new Problem('account_not_found');
   return listAnswer(keys, toKey);
 };
@@ -53,8 +53,8 @@ const keysRevoke: Service<'keys.revoke'> = async ({ db }, { id }) => {
   return null;
 };
 
-const collaboratorsList: Service<'collaborators.list'> = async ({ db }, { id, ...page }) =>
-  listAnswer(await listCollaborators(db, id, pageAfter(page)), toCollaborator);
+const collaboratorsList: Service<'collaborators.list'> = async ({ reads }, { id, ...page }) =>
+  listAnswer(await listCollaborators(reads, id, pageAfter(page)), toCollaborator);
 
 const collaboratorsSet: Service<'collaborators.set'> = async ({ db, at }, { id, account, role }) => {
   const row = await setCollaborator(db, { app_id: id, account_id: account, role, created_at: at });

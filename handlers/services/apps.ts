@@ -11,9 +11,9 @@ import { Problem } from '../problem.ts';
 import { listAnswer } from './paging.ts';
 import type { Service } from './types.ts';
 
-const list: Service<'apps.list'> = async ({ db, env }, { owner, limit, cursor }) => {
+const list: Service<'apps.list'> = async ({ reads, env }, { owner, limit, cursor }) => {
   const [before = null] = decodeCursor(cursor, 1) ?? [];
-  const page = await listApps(db, { owner: owner ?? null, before, limit });
+  const page = await listApps(reads, { owner: owner ?? null, before, limit });
   return listAnswer(page, (row) => toApp(row, env));
 };
 
@@ -26,8 +26,8 @@ const create: Service<'apps.create'> = async (context, { slug, owner }) => {
 
 const get: Service<'apps.get'> = async (context, { id }) => toApp(await requireApp(context, id), context.env);
 
-const getBySlug: Service<'apps.get_by_slug'> = async ({ db, env }, { slug }) => {
-  const row = await findAppBySlug(db, slug);
+const getBySlug: Service<'apps.get_by_slug'> = async ({ reads, env }, { slug }) => {
+  const row = await findAppBySlug(reads, slug);
   if (row === null) throw new Problem('app_not_found', `There is no app ${slug}.`);
   return toApp(row, env);
 };
@@ -56,8 +56,8 @@ export const appServices = {
 };
 
 /** @throws {Problem} `app_not_found` */
-export async function requireApp({ db }: Context, id: string): Promise<AppRow> {
-  const row = await findApp(db, id);
+export async function requireApp({ reads }: Context, id: string): Promise<AppRow> {
+  const row = await findApp(reads, id);
   if (row === null) throw new Problem('app_not_found');
   return row;
 }

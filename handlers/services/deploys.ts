@@ -9,13 +9,13 @@ import { listAnswer, withoutCreation } from './paging.ts';
 import { openStream } from './streams.ts';
 import type { Service } from './types.ts';
 
-const list: Service<'deploys.list'> = async ({ db }, { id, status, limit, cursor }) => {
+const list: Service<'deploys.list'> = async ({ reads }, { id, status, limit, cursor }) => {
   const before = decodeCursor(cursor, 2) as [string, string] | null;
-  return listAnswer(await listDeploys(db, id, { status: status ?? null, before, limit }), toDeploy);
+  return listAnswer(await listDeploys(reads, id, { status: status ?? null, before, limit }), toDeploy);
 };
 
-const log: Service<'deploys.log'> = async ({ db, host }, { id, deploy_id }) => {
-  const deploy = await findDeploy(db, id, deploy_id);
+const log: Service<'deploys.log'> = async ({ reads, host }, { id, deploy_id }) => {
+  const deploy = await findDeploy(reads, id, deploy_id);
   if (deploy === null) throw new Problem('app_not_found');
   const text = deploy && (await host.deployLog(id, deploy_id));
   if (deploy === undefined || text === null || text === undefined) throw new Problem('deploy_not_found');

@@ -11,10 +11,10 @@ import { listAnswer, pageAfter, withoutCreation } from './paging.ts';
 import { openStream } from './streams.ts';
 import { Replaced, type Service } from './types.ts';
 
-const list: Service<'events.list'> = async ({ db }, { id, channel, event, user_id, limit, cursor }) => {
+const list: Service<'events.list'> = async ({ reads }, { id, channel, event, user_id, limit, cursor }) => {
   const before = decodeCursor(cursor, 2) as [string, string] | null;
   const filter = { channel: channel ?? null, event: event ?? null, user: user_id ?? null, before, limit };
-  return listAnswer(await listEvents(db, id, filter), toEvent);
+  return listAnswer(await listEvents(reads, id, filter), toEvent);
 };
 
 const log: Service<'events.log'> = async (context, { id, tags, ...event }) => {
@@ -38,8 +38,8 @@ const log: Service<'events.log'> = async (context, { id, tags, ...event }) => {
 const stream: Service<'events.stream'> = (context, input, transport) =>
   openStream(context, input, 'events', transport);
 
-const channels: Service<'events.channels'> = async ({ db }, { id, ...page }) =>
-  listAnswer(await listChannels(db, id, pageAfter(page)), (row) => row);
+const channels: Service<'events.channels'> = async ({ reads }, { id, ...page }) =>
+  listAnswer(await listChannels(reads, id, pageAfter(page)), (row) => row);
 
 const identify: Service<'users.identify'> = async ({ db, at }, { id, user_id, properties }) => {
   const row = await mergeUser(db, id, { user_id, properties: JSON.stringify(properties), at });
@@ -48,15 +48,15 @@ const identify: Service<'users.identify'> = async ({ db, at }, { id, user_id, pr
   return row.created_at === row.updated_at ? toUser(row) : new Replaced(toUser(row));
 };
 
-const props: Service<'users.props'> = async ({ db }, { id, user_id }) => {
-  const row = await findUser(db, id, user_id);
+const props: Service<'users.props'> = async ({ reads }, { id, user_id }) => {
+  const row = await findUser(reads, id, user_id);
   if (row === null) throw new Problem('app_not_found');
   if (row === undefined) throw new Problem('user_not_found', `The app knows no user ${user_id}.`);
   return toUser(row);
 };
 
-const insightsList: Service<'insights.list'> = async ({ db }, { id, ...page }) =>
-  listAnswer(await listInsights(db, id, pageAfter(page)), withoutCreation<InsightRow>);
+const insightsList: Service<'insights.list'> = async ({ reads }, { id, ...page }) =>
+  listAnswer(await listInsights(reads, id, pageAfter(page)), withoutCreation<InsightRow>);
 
 const insightsSet: Service<'insights.set'> = async ({ db, at }, { id, title, value, icon }) => {
   const change = typeof value === 'object' ? { value: value.$inc, add: true } : { value, add: false };

@@ -12,8 +12,8 @@ import { changeApp, requireApp } from './apps.ts';
 import { listAnswer, pageAfter, withoutCreation } from './paging.ts';
 import { Replaced, type Service } from './types.ts';
 
-const envList: Service<'env.list'> = async ({ db }, { id, ...page }) =>
-  listAnswer(await listEnv(db, id, pageAfter(page)), (row) => row);
+const envList: Service<'env.list'> = async ({ reads }, { id, ...page }) =>
+  listAnswer(await listEnv(reads, id, pageAfter(page)), (row) => row);
 
 const envSet: Service<'env.set'> = async (context, { id, name, value }) => {
   const { changed } = await changeApp(context, id, { kind: 'env_set', name, value, limit: ENV_LIMIT });
@@ -29,8 +29,8 @@ const envDelete: Service<'env.delete'> = async (context, { id, name }) => {
   return null;
 };
 
-const domainsList: Service<'domains.list'> = async ({ db }, { id, ...page }) =>
-  listAnswer(await listDomains(db, id, pageAfter(page)), (row) => row);
+const domainsList: Service<'domains.list'> = async ({ reads }, { id, ...page }) =>
+  listAnswer(await listDomains(reads, id, pageAfter(page)), (row) => row);
 
 const domainsAdd: Service<'domains.add'> = async (context, { id, hostname }) => {
   const base = context.env.BASE_DOMAIN;

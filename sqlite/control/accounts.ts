@@ -1,5 +1,6 @@
 // Accounts and their API keys.
 import { type Page, pageOf } from './page.ts';
+import type { Reader } from './reads.ts';
 
 /**
  * Makes the first account when there is none, and its key when that is not stored yet.
@@ -56,14 +57,12 @@ export async function insertAccount(db: D1Database, row: AccountRow): Promise<bo
 
 /** Accounts, oldest first. */
 export async function listAccounts(
-  db: D1Database,
+  db: Reader,
   { after, limit }: { after: string; limit: number },
 ): Promise<Page<AccountRow>> {
-  const { results } = await db
-    .prepare('SELECT * FROM accounts WHERE id > ? ORDER BY id LIMIT ?')
-    .bind(after, limit + 1)
-    .all<AccountRow>();
-  return pageOf(results, limit, ({ id }) => [id]);
+  const statement = db.prepare('SELECT * FROM accounts WHERE id > ? ORDER BY id LIMIT ?');
+  const [accounts] = await db.batch<AccountRow>([statement.bind(after, limit + 1)]);
+  return pageOf(accounts!.results, limit, ({ id }) => [id]);
 }
 
 /** Deletes a member who owns no app, tombstones included, with keys and roles. */
@@ -104,7 +103,7 @@ export async function insertKey(db: D1Database, row: KeyRow, hash: string): Prom
 
 /** @returns null for an unknown account */
 export async function listKeys(
-  db: D1Database,
+  db: Reader,
   accountId: string,
   { after, limit }: { after: string; limit: number },
 ): Promise<Page<KeyRow> | null> {

@@ -1,6 +1,7 @@
 // Rows of `apps`: reading them.
 import type { ProcessState } from '../../handlers/host-types.ts';
 import { type Page, pageOf } from './page.ts';
+import type { Reader } from './reads.ts';
 
 /** One app, tombstones left out. */
 export interface AppRow {
@@ -39,19 +40,19 @@ export const APP_COLUMNS = `id, slug, owner_id, desired_state, asleep_since, wok
   live_deploy_id, deployed_at, last_error, client_rpm, app_rpm, created_at, ${STATUS} AS status`;
 
 /** The statement that reads one app by id. For batches that answer 404 and their rows in one round trip. */
-export function selectApp(db: D1Database, id: string): D1PreparedStatement {
+export function selectApp(db: Reader, id: string): D1PreparedStatement {
   return db.prepare(`SELECT ${APP_COLUMNS} FROM apps WHERE id = ? AND deleted_at IS NULL`).bind(id);
 }
 
-export async function findApp(db: D1Database, id: string): Promise<AppRow | null> {
-  return selectApp(db, id).first<AppRow>();
+export async function findApp(db: Reader, id: string): Promise<AppRow | null> {
+  const [apps] = await db.batch<AppRow>([selectApp(db, id)]);
+  return apps!.results[0] ?? null;
 }
 
-export async function findAppBySlug(db: D1Database, slug: string): Promise<AppRow | null> {
-  return db
-    .prepare(`SELECT ${APP_COLUMNS} FROM apps WHERE slug = ? AND deleted_at IS NULL`)
-    .bind(slug)
-    .first<AppRow>();
+export async function findAppBySlug(db: Reader, slug: string): Promise<AppRow | null> {
+  const statement = db.prepare(`SELECT ${APP_COLUMNS} FROM apps WHERE slug = ? AND deleted_at IS NULL`);
+  const [apps] = await db.batch<AppRow>([statement.bind(slug)]);
+  return apps!.results[0] ?? null;
 }
 
 /**
@@ -59,26 +60,26 @@ export async function findAppBySlug(db: D1Database, slug: string): Promise<AppRo
  * @param filter.before the id to go on from
  */
 export async function listApps(
-  db: D1Database,
+  db: Reader,
   filter: { owner: string | null; before: string | null; limit: number },
 ): Promise<Page<AppRow>> {
-  const { results } = await db
+  const statement = db
     .prepare(
       `SELECT ${APP_COLUMNS} FROM apps
        WHERE deleted_at IS NULL AND (?1 IS NULL OR owner_id = ?1) AND (?2 IS NULL OR id < ?2)
        ORDER BY id DESC LIMIT ?3`,
     )
-    .bind(filter.owner, filter.before, filter.limit + 1)
-    .all<AppRow>();
-  return pageOf(results, filter.limit, (row) => [row.id]);
+    .bind(filter.owner, filter.before, filter.limit + 1);
+  const [apps] = await db.batch<AppRow>([statement]);
+  return pageOf(apps!.results, filter.limit, (row) => [row.id]);
 }
 
 /**
- * Runs a read beside the question whether its app exists, in one round trip.
+ * Runs a statement beside the question whether its app exists, in one round trip.
  * @returns null for an unknown app
  */
 export async function readOfApp<Row>(
-  db: D1Database,
+  db: Reader,
   appId: string,
   statement: D1PreparedStatement,
 ): Promise<Row[] | null> {

@@ -2,6 +2,7 @@
 import type { Role } from './access.ts';
 import { LIVE_APP, readOfApp } from './apps.ts';
 import { type Page, pageOf } from './page.ts';
+import type { Reader } from './reads.ts';
 
 export interface CollaboratorRow {
   app_id: string;
@@ -12,7 +13,7 @@ export interface CollaboratorRow {
 
 /** @returns null for an unknown app */
 export async function listCollaborators(
-  db: D1Database,
+  db: Reader,
   appId: string,
   { after, limit }: { after: string; limit: number },
 ): Promise<Page<CollaboratorRow> | null> {

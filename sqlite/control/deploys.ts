@@ -2,6 +2,7 @@
 import type { DeployStatus, DeployTrigger } from '../../handlers/host-types.ts';
 import { readOfApp } from './apps.ts';
 import { type Page, pageOf } from './page.ts';
+import type { Reader } from './reads.ts';
 
 /** One deploy. `steps` is JSON. */
 export interface DeployRow {
@@ -26,7 +27,7 @@ export interface DeployRow {
  * @returns null for an unknown app
  */
 export async function listDeploys(
-  db: D1Database,
+  db: Reader,
   appId: string,
   filter: { status: DeployStatus | null; before: [string, string] | null; limit: number },
 ): Promise<Page<DeployRow> | null> {
@@ -44,7 +45,7 @@ export async function listDeploys(
 
 /** @returns null for an unknown app, undefined for an unknown deploy of it */
 export async function findDeploy(
-  db: D1Database,
+  db: Reader,
   appId: string,
   deployId: string,
 ): Promise<DeployRow | null | undefined> {

@@ -1,6 +1,7 @@
 // Product events and their channels.
 import { LIVE_APP, readOfApp } from './apps.ts';
 import { type Page, pageOf } from './page.ts';
+import type { Reader } from './reads.ts';
 
 /** One event. `tags` is JSON. */
 export interface EventRow {
@@ -51,7 +52,7 @@ export async function insertEvent(db: D1Database, row: EventRow): Promise<boolea
  * @returns null for an unknown app
  */
 export async function listEvents(
-  db: D1Database,
+  db: Reader,
   appId: string,
   filter: {
     channel: string | null;
@@ -77,7 +78,7 @@ export async function listEvents(
 
 /** @returns null for an unknown app */
 export async function listChannels(
-  db: D1Database,
+  db: Reader,
   appId: string,
   { after, limit }: { after: string; limit: number },
 ): Promise<Page<ChannelRow> | null> {

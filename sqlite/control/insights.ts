@@ -1,6 +1,7 @@
 // Insights: one value each, by title.
 import { LIVE_APP, readOfApp } from './apps.ts';
 import { type Page, pageOf } from './page.ts';
+import type { Reader } from './reads.ts';
 
 export interface InsightRow {
   title: string;
@@ -40,7 +41,7 @@ export async function setInsight(
 
 /** @returns null for an unknown app */
 export async function listInsights(
-  db: D1Database,
+  db: Reader,
   appId: string,
   { after, limit }: { after: string; limit: number },
 ): Promise<Page<InsightRow> | null> {

@@ -1,6 +1,7 @@
 // An app's variables and domains: reading them.
 import { readOfApp } from './apps.ts';
 import { type Page, pageOf } from './page.ts';
+import type { Reader } from './reads.ts';
 
 export interface EnvRow {
   name: string;
@@ -16,7 +17,7 @@ export interface DomainRow {
 
 /** @returns null for an unknown app */
 export async function listEnv(
-  db: D1Database,
+  db: Reader,
   appId: string,
   { after, limit }: { after: string; limit: number },
 ): Promise<Page<EnvRow> | null> {
@@ -29,7 +30,7 @@ export async function listEnv(
 
 /** @returns null for an unknown app */
 export async function listDomains(
-  db: D1Database,
+  db: Reader,
   appId: string,
   { after, limit }: { after: string; limit: number },
 ): Promise<Page<DomainRow> | null> {

@@ -1,5 +1,6 @@
 // Identified users of an app.
 import { LIVE_APP, readOfApp } from './apps.ts';
+import type { Reader } from './reads.ts';
 
 /** Largest properties of one user, in characters of JSON. */
 const PROPERTIES_LIMIT = 65_536;
@@ -37,7 +38,7 @@ export async function mergeUser(
 
 /** @returns null for an unknown app, undefined for an unknown user of it */
 export async function findUser(
-  db: D1Database,
+  db: Reader,
   appId: string,
   userId: string,
 ): Promise<UserRow | null | undefined> {

@@ -1,0 +1,46 @@
+// Reads of one request, joined: a call to D1 costs far more than a statement in it.
+
+/** What a read needs of a database: D1 itself, or reads that are joined. */
+export type Reader = Pick<D1Database, 'prepare' | 'batch'>;
+
+interface Group {
+  statements: D1PreparedStatement[];
+  resolve: (results: D1Result[]) => void;
+  reject: (error: unknown) => void;
+}
+
+/** Sends the reads that are asked for in one turn as one batch. Not for writes: a batch is one transaction. */
+export class JoinedReads implements Reader {
+  readonly #db: D1Database;
+  #waiting: Group[] = [];
+
+  constructor(db: D1Database) {
+    this.#db = db;
+  }
+
+  prepare(sql: string): D1PreparedStatement {
+    return this.#db.prepare(sql);
+  }
+
+  batch<Row>(statements: D1PreparedStatement[]): Promise<D1Result<Row>[]> {
+    if (this.#waiting.length === 0) queueMicrotask(() => void this.#send());
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ statements, resolve: resolve as Group['resolve'], reject });
+    });
+  }
+
+  async #send(): Promise<void> {
+    const groups = this.#waiting;
+    this.#waiting = [];
+    try {
+      const results = await this.#db.batch(groups.flatMap(({ statements }) => statements));
+      for (const { statements, resolve } of groups) resolve(results.splice(0, statements.length));
+    } catch (error) {
+      // One that fails must not fail its neighbours.
+      if (groups.length === 1) groups[0]!.reject(error);
+      else
+        for (const { statements, resolve, reject } of groups)
+          this.#db.batch(statements).then(resolve, reject);
+    }
+  }
+}
