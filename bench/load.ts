@@ -1,7 +1,9 @@
 // Load on an HTTP port, and what it costs a process.
 import { spawn, spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { mkdtempDisposableSync, readFileSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 
 export interface Load {
@@ -9,6 +11,13 @@ export interface Load {
   requestsPerSecond: number;
   p50Ms: number;
   p99Ms: number;
+}
+
+/** What is asked for: a GET, or a POST when there is a body. */
+export interface Asked {
+  path: string;
+  headers?: Record<string, string>;
+  body?: string;
 }
 
 const CONNECTIONS = 32;
@@ -21,9 +30,9 @@ export const loadName = hasWrk
   ? `wrk -t1 -c${CONNECTIONS}`
   : `an own load generator with ${CONNECTIONS} connections (wrk is not installed)`;
 
-/** Sends `GET /` over 32 connections for `seconds`. @throws {Error} when an answer is no 200 */
-export function load(port: number, seconds: number): Promise<Load> {
-  return hasWrk ? wrk(port, seconds) : ownLoad(port, seconds);
+/** Asks over 32 connections for `seconds`. @throws {Error} when an answer is no 200 */
+export function load(port: number, seconds: number, asked: Asked = { path: '/' }): Promise<Load> {
+  return hasWrk ? wrk(port, seconds, asked) : ownLoad(port, seconds, asked);
 }
 
 /** CPU time a process has used with all its threads, in ms. */
@@ -34,9 +43,18 @@ export function cpuMs(pid: number): number {
   return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
 }
 
-async function wrk(port: number, seconds: number): Promise<Load> {
-  const options = ['-t1', `-c${CONNECTIONS}`, `-d${seconds}s`, '--latency', `http://127.0.0.1:${port}/`];
-  const child = spawn('wrk', options, { stdio: ['ignore', 'pipe', 'inherit'] });
+async function wrk(port: number, seconds: number, { path, headers = {}, body }: Asked): Promise<Load> {
+  using scratch = mkdtempDisposableSync(join(tmpdir(), 'load-'));
+  const options = ['-t1', `-c${CONNECTIONS}`, `-d${seconds}s`, '--latency'];
+  for (const [name, value] of Object.entries(headers)) options.push('-H', `${name}: ${value}`);
+  if (body !== undefined) {
+    const script = join(scratch.path, 'post.lua');
+    writeFileSync(script, `wrk.method = "POST"\nwrk.body = [==[${body}]==]\n`);
+    options.push('-s', script);
+  }
+  const child = spawn('wrk', [...options, `http://127.0.0.1:${port}${path}`], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   const output = await text(child.stdout);
   if (/Non-2xx|Socket errors/.test(output)) throw new Error(`not every answer was a 200:\n${output}`);
   return {
@@ -53,10 +71,11 @@ function milliseconds(text: string): number {
   return text.endsWith('ms') ? value : value * 1000;
 }
 
-async function ownLoad(port: number, seconds: number): Promise<Load> {
+async function ownLoad(port: number, seconds: number, asked: Asked): Promise<Load> {
+  const message = messageOf(asked);
   const times: number[] = [];
   const end = performance.now() + seconds * 1000;
-  await Promise.all(Array.from({ length: CONNECTIONS }, () => oneConnection(port, end, times)));
+  await Promise.all(Array.from({ length: CONNECTIONS }, () => oneConnection(port, message, end, times)));
   times.sort((a, b) => a - b);
   return {
     requests: times.length,
@@ -66,8 +85,15 @@ async function ownLoad(port: number, seconds: number): Promise<Load> {
   };
 }
 
+function messageOf({ path, headers = {}, body }: Asked): string {
+  const length = body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) };
+  const fields = Object.entries({ host: '127.0.0.1', ...headers, ...length });
+  const lines = fields.map(([name, value]) => `${name}: ${value}\r\n`).join('');
+  return `${body === undefined ? 'GET' : 'POST'} ${path} HTTP/1.1\r\n${lines}\r\n${body ?? ''}`;
+}
+
 /** One request after another until `end`. Answers must have a length. */
-function oneConnection(port: number, end: number, times: number[]): Promise<void> {
+function oneConnection(port: number, message: string, end: number, times: number[]): Promise<void> {
   return new Promise((resolve, reject) => {
     const socket = connect(port, '127.0.0.1');
     let sentAt = 0;
@@ -75,7 +101,7 @@ function oneConnection(port: number, end: number, times: number[]): Promise<void
     const next = (): void => {
       received = '';
       sentAt = performance.now();
-      if (sentAt < end) socket.write('GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n');
+      if (sentAt < end) socket.write(message);
       else socket.end();
     };
     socket.on('connect', next);

@@ -1,0 +1,193 @@
+// What the API costs beside a bare Worker that does the same point read of D1 and nothing else: both in Miniflare, asked
+// at their direct sockets, in alternating rounds of one run. And what a batch saves, and what ten thousand apps cost.
+import { readFileSync } from 'node:fs';
+import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from 'miniflare';
+import { TestControl, TOKEN } from '../test/handlers/control.ts';
+import { type Asked, type Load, load, loadName } from './load.ts';
+
+const ROUNDS = 5;
+const SECONDS = 2;
+const BATCH = 20;
+const APPS = 10_000;
+/** The API's calls per second against the bare Worker's. */
+const GET_TARGET = 0.7;
+/** Calls per second in batches against single ones. */
+const BATCH_TARGET = 5;
+/** The median time of a page of ten among `APPS` apps, against that among ten. */
+const LIST_TARGET = 1.5;
+
+const SCHEMA = new URL('../sqlite/control/migrations/0001_control.sql', import.meta.url);
+const authorization = `Bearer ${TOKEN}`;
+
+interface Subject {
+  name: string;
+  port: number;
+  asked: Asked;
+  /** Operations that one request carries out. */
+  calls: number;
+}
+
+/** Prints calls/s and latency of each, and the ratios with their targets. */
+export async function run(): Promise<void> {
+  const few = await startControl(10);
+  const many = await startControl(APPS);
+  const bare = await startBare(few);
+  try {
+    const batch = Array.from({ length: BATCH }, (_, id) => {
+      return { jsonrpc: '2.0', id, method: 'apps.get', params: { id: few.ids[id % few.ids.length] } };
+    });
+    const list = { path: '/v1/apps?limit=10', headers: { authorization } };
+    const results = await measure([
+      { name: 'bare Worker', port: bare.port, asked: { path: '/' }, calls: 1 },
+      {
+        name: 'GET /v1/apps/{id}',
+        port: few.port,
+        asked: { path: `/v1/apps/${few.app.id}`, headers: { authorization } },
+        calls: 1,
+      },
+      {
+        name: `${BATCH} apps.get in a batch`,
+        port: few.port,
+        asked: {
+          path: '/rpc',
+          headers: { authorization, 'content-type': 'application/json' },
+          body: JSON.stringify(batch),
+        },
+        calls: BATCH,
+      },
+      { name: 'list of 10 apps', port: few.port, asked: list, calls: 1 },
+      { name: `list of 10 in ${APPS}`, port: many.port, asked: list, calls: 1 },
+    ]);
+    report(results);
+  } finally {
+    await Promise.all([few.stop(), many.stop(), bare.stop()]);
+  }
+}
+
+interface Result {
+  subject: Subject;
+  rounds: Load[];
+}
+
+async function measure(subjects: Subject[]): Promise<Result[]> {
+  const results = subjects.map((subject) => ({ subject, rounds: [] as Load[] }));
+  for (const { port, asked } of subjects) await load(port, SECONDS, asked);
+  for (let round = 0; round < ROUNDS; round++) {
+    for (const { subject, rounds } of results) {
+      rounds.push(await load(subject.port, SECONDS, subject.asked));
+    }
+  }
+  return results;
+}
+
+function report(results: Result[]): void {
+  console.log(`${loadName}, medians of ${ROUNDS} rounds of ${SECONDS} s`);
+  console.log(`${''.padEnd(26)}calls/s    p50 ms    p99 ms`);
+  for (const { subject, rounds } of results) {
+    const column = (pick: (load: Load) => number, digits: number, width: number): string =>
+      median(rounds.map(pick)).toFixed(digits).padStart(width);
+    console.log(
+      subject.name.padEnd(24) +
+        column((load) => load.requestsPerSecond * subject.calls, 0, 9) +
+        column((load) => load.p50Ms, 2, 10) +
+        column((load) => load.p99Ms, 2, 10),
+    );
+  }
+  const [bare, get, batch, few, many] = results;
+  const rate = (load: Load): number => load.requestsPerSecond;
+  tell('GET / bare Worker, calls/s', ratio(get!, bare!, rate), 'at least', GET_TARGET);
+  tell('batch / GET, calls/s', ratio(batch!, get!, rate) * BATCH, 'at least', BATCH_TARGET);
+  tell(
+    `list among ${APPS} / among 10, p50`,
+    ratio(many!, few!, (load) => load.p50Ms),
+    'at most',
+    LIST_TARGET,
+  );
+}
+
+function tell(what: string, value: number, bound: 'at least' | 'at most', target: number): void {
+  const met = bound === 'at least' ? value >= target : value <= target;
+  console.log(`${what}: ${value.toFixed(2)} (target ${bound} ${target}: ${met ? 'met' : 'missed'})`);
+}
+
+/** The median of the ratios within each round. */
+function ratio(of: Result, to: Result, pick: (load: Load) => number): number {
+  return median(of.rounds.map((load, round) => pick(load) / pick(to.rounds[round]!)));
+}
+
+function median(values: number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
+}
+
+interface Started {
+  port: number;
+  /** The app that is read, and its owner. */
+  app: Row;
+  account: Row;
+  /** Some of the apps. */
+  ids: string[];
+  stop: () => Promise<void>;
+}
+
+type Row = Record<string, unknown>;
+
+/** The control plane with so many apps: one made through the API, the others copies of its row. */
+async function startControl(apps: number): Promise<Started> {
+  const control = await TestControl.start();
+  const { id } = await control.create('measured');
+  const database = await control.database();
+  await database
+    .prepare(
+      `INSERT INTO apps (id, slug, owner_id, desired_state, generation, created_at)
+       WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?2)
+       SELECT printf('0%015d', n), 'app-' || n, owner_id, desired_state, generation, created_at
+       FROM numbers, apps WHERE apps.id = ?1 AND ?2 > 0`,
+    )
+    .bind(id, apps - 1)
+    .run();
+  return {
+    port: Number(new URL(control.url).port),
+    app: await database.prepare('SELECT * FROM apps WHERE id = ?').bind(id).first(),
+    account: await database.prepare('SELECT * FROM accounts').first(),
+    ids: (await control.api('GET', `/v1/apps?limit=${BATCH}`)).body.items.map((item: Row) => item.id),
+    stop: () => control.stop(),
+  };
+}
+
+/** A Worker that reads the row of one app by its id, and answers it. */
+async function startBare({ app, account }: Started): Promise<Pick<Started, 'port' | 'stop'>> {
+  const script = `
+    const id = ${JSON.stringify(app.id)};
+    export default {
+      async fetch(request, { DB }) { 
+        return Response.json(await DB.prepare('SELECT * FROM apps WHERE id = ?').bind(id).first());
+      },
+    };`;
+  const miniflare = new Miniflare(
+    convertV4MiniflareOptions({
+      host: '127.0.0.1',
+      port: 0,
+      cf: false,
+      telemetry: { enabled: false },
+      log: new Log(LogLevel.NONE),
+      modules: [{ type: 'ESModule', path: 'index.js', contents: script }],
+      compatibilityDate: '2026-10-01',
+      d1Databases: ['DB'],
+      unsafeDirectSockets: [{ host: '127.0.0.1', port: 0 }],
+    }),
+  );
+  await miniflare.ready;
+  const database = await miniflare.getD1Database('DB');
+  const schema = readFileSync(SCHEMA, 'utf8').replace(/^--.*$/gm, '');
+  const statements = schema.split(/;\s*$/m).filter((statement) => statement.trim() !== '');
+  const insert = (table: string, row: Row) =>
+    database
+      .prepare(`INSERT INTO ${table} (${Object.keys(row)}) VALUES (${Object.keys(row).map(() => '?')})`)
+      .bind(...Object.values(row));
+  await database.batch([
+    ...statements.map((statement) => database.prepare(statement)),
+    insert('accounts', account),
+    insert('apps', app),
+  ]);
+  return { port: Number((await miniflare.unsafeGetDirectURL()).port), stop: () => miniflare.dispose() };
+}
