@@ -78,7 +78,10 @@ function localCommands(name: 'npm' | 'bun', lockFile: string | null): { install:
   if (name === 'bun')
     return { install: ['bun', 'install', ...(lockFile ? ['--frozen-lockfile'] : [])], build };
   // Development packages hold the build tools: NODE_ENV=production among the app's variables must not leave them out.
-  return { install: ['npm', lockFile ? 'ci' : 'install', '--include=dev', '--no-audit', '--no-fund'], build };
+  const flags = ['--include=dev', '--no-audit', '--no-fund'];
+  // What a lock file names never changes, so what the cache has of it is not asked for again.
+  const install = lockFile ? ['npm', 'ci', '--prefer-offline', ...flags] : ['npm', 'install', ...flags];
+  return { install, build };
 }
 
 function fetchedCommands(
