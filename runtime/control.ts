@@ -2,7 +2,7 @@
 import { mkdirSync, readFileSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
-import type { Miniflare } from 'miniflare';
+import type { Miniflare, MiniflareOptions } from 'miniflare';
 import { bundleHandlers } from '../bundler/handlers.ts';
 import { writeAtomic } from './data-directory.ts';
 import type { Admission, Backend } from './edge/backend.ts';
@@ -73,55 +73,27 @@ export class Control implements Backend {
    */
   async start(boot: { api_key: string }): Promise<void> {
     // Importing Miniflare takes over half a second, so the apps are serving before anyone gets here.
-    const [script, { Miniflare, Log, LogLevel }] = await Promise.all([bundleHandlers(), import('miniflare')]);
+    const [script, { Miniflare }] = await Promise.all([bundleHandlers(), import('miniflare')]);
     if (this.#stopping) return;
     process.env.MINIFLARE_WORKERD_PATH = this.#writeRuntime();
     const signalListeners = SIGNALS.map((signal) => process.listeners(signal));
-    this.#miniflare = new Miniflare({
-      host: '127.0.0.1',
-      port: 0,
-      cf: false,
-      telemetry: { enabled: false },
-      log: new Log(LogLevel.WARN),
-      logRequests: false,
-      handleStructuredLogs: ({ level, message }) =>
-        log(level === 'error' ? 'error' : 'info', `control: ${message}`),
-      resourcePersistencePath: this.#options.directory,
-      unsafeHandleRuntimeRestart: () => this.#connect(),
-      workers: [
-        {
-          config: {
-            name: 'control',
-            compatibilityDate: '2026-10-01',
-            manifest: {
-              mainModule: 'index.js',
-              modulesRoot: '/',
-              modules: { 'index.js': { type: 'esm', contents: script } },
-            },
-            env: {
-              DB: { type: 'd1', id: 'control' },
-              BUCKET: { type: 'r2', name: 'control' },
-              APP: { type: 'durable-object', worker: 'control', exportName: 'AppObject' },
-              HOST: { type: 'node-handler', handler: this.#options.host },
-              HOST_SECRET: { type: 'text', value: this.#options.secret },
-              ...textBindings(this.#options.variables()),
-            },
-            exports: { AppObject: { type: 'durable-object', storage: 'sqlite' } },
-          },
-          // Miniflare's own entry costs two thirds of the throughput.
-          dev: { rootPath: '/', unsafeDirectSockets: [{ host: '127.0.0.1', port: 0 }] },
-        },
-      ],
-    });
+    this.#miniflare = new Miniflare(this.#miniflareOptions(script));
     // It would end the process on a signal; the host drains first.
     SIGNALS.forEach((signal, i) => {
       for (const listener of process.listeners(signal)) {
         if (!signalListeners[i]!.includes(listener)) process.off(signal, listener);
       }
     });
-    await this.#miniflare.ready;
-    await this.#connect();
-    await this.call('/internal/boot', boot);
+    try {
+      await this.#miniflare.ready;
+      await this.#connect();
+      await this.call('/internal/boot', boot);
+    } catch (error) {
+      const failed = this.#miniflare;
+      this.#miniflare = null;
+      await failed.dispose().catch(() => {});
+      throw error;
+    }
     this.#isUp = true;
     this.#up.resolve();
     this.#probe = setInterval(() => void this.#check(), PROBE_EVERY_MS);
@@ -151,6 +123,47 @@ export class Control implements Backend {
     if (this.#probe) clearInterval(this.#probe);
     this.#upstream?.destroy();
     await this.#miniflare?.dispose();
+  }
+
+  #miniflareOptions(script: string): MiniflareOptions {
+    return {
+      host: '127.0.0.1',
+      port: 0,
+      cf: false,
+      telemetry: { enabled: false },
+      logRequests: false,
+      handleStructuredLogs: ({ level, message }) =>
+        log(level === 'error' ? 'error' : 'info', `control: ${message}`),
+      resourcePersistencePath: this.#options.directory,
+      unsafeHandleRuntimeRestart: () => {
+        log('warn', 'the process of the control plane ended and was started again');
+        return this.#connect();
+      },
+      workers: [
+        {
+          config: {
+            name: 'control',
+            compatibilityDate: '2026-10-01',
+            manifest: {
+              mainModule: 'index.js',
+              modulesRoot: '/',
+              modules: { 'index.js': { type: 'esm', contents: script } },
+            },
+            env: {
+              DB: { type: 'd1', id: 'control' },
+              BUCKET: { type: 'r2', name: 'control' },
+              APP: { type: 'durable-object', worker: 'control', exportName: 'AppObject' },
+              HOST: { type: 'node-handler', handler: this.#options.host },
+              HOST_SECRET: { type: 'text', value: this.#options.secret },
+              ...textBindings(this.#options.variables()),
+            },
+            exports: { AppObject: { type: 'durable-object', storage: 'sqlite' } },
+          },
+          // Miniflare's own entry costs two thirds of the throughput.
+          dev: { rootPath: '/', unsafeDirectSockets: [{ host: '127.0.0.1', port: 0 }] },
+        },
+      ],
+    };
   }
 
   async #connect(): Promise<void> {

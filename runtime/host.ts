@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
 import type { Duplex } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { DeployFact, HostEvents } from '../handlers/host-types.ts';
 import { type HostStore, openHostStore } from '../sqlite/host/index.ts';
 import { type Addresses, addresses } from './addresses.ts';
@@ -25,11 +26,14 @@ import { hostService } from './host-service.ts';
 import { log, reason } from './log.ts';
 import { Outbox } from './outbox.ts';
 import { sites } from './sites.ts';
+import { emptyTrash } from './trash.ts';
 
 /** How long requests in flight may go on after a SIGTERM. */
 const DRAIN_MS = 10_000;
 /** How often apps are looked at: quiet ones hibernate, due work gets a process, memory is sampled. */
 const TICK_MS = 1_000;
+const CONTROL_RETRY_MIN_MS = 1_000;
+const CONTROL_RETRY_MAX_MS = 30_000;
 const RECONCILE_EVERY_MS = 60_000;
 /** A push waits so long for its facts to reach the control plane. */
 const FLUSH_MS = 2_000;
@@ -57,6 +61,7 @@ export class Host {
   #clock: NodeJS.Timeout | null = null;
   #reconcile: NodeJS.Timeout | null = null;
   #reconciling: Promise<void> = Promise.resolve();
+  readonly #closing = new AbortController();
   #closed: Promise<void> | null = null;
 
   /**
@@ -149,18 +154,40 @@ export class Host {
     await this.#apps.resume();
     if (this.#closed) return this.#addresses;
     this.#missed.start();
-    await this.#control.start({ api_key: keptSecret(this.paths.apiKey) });
+    await this.#startControl();
     if (this.#closed) return this.#addresses;
     this.#outbox.open();
     await this.#reconcileNow();
-    this.#reconcile = setInterval(() => void this.#reconcileNow(), RECONCILE_EVERY_MS);
+    this.#reconcile = setInterval(() => {
+      void this.#reconcileNow();
+      emptyTrash(this.paths.trash).catch((error: unknown) =>
+        log('warn', 'trash stays', { error: reason(error) }),
+      );
+    }, RECONCILE_EVERY_MS);
     return this.#addresses;
   }
 
   /** Drains and ends everything. Calling it again waits for the same end. */
   close(): Promise<void> {
+    this.#closing.abort();
     this.#closed ??= this.#close();
     return this.#closed;
+  }
+
+  /** Apps serve without the control plane, so a failure to start it is tried again, and shows in `/ready`. */
+  async #startControl(): Promise<void> {
+    for (let delay = CONTROL_RETRY_MIN_MS; !this.#closed; delay = Math.min(2 * delay, CONTROL_RETRY_MAX_MS)) {
+      try {
+        return await this.#control.start({ api_key: keptSecret(this.paths.apiKey) });
+      } catch (error) {
+        if (this.#closed) return;
+        log('error', 'the control plane does not start; apps serve on', {
+          error: reason(error),
+          retry_ms: delay,
+        });
+        await sleep(delay, undefined, { signal: this.#closing.signal }).catch(() => {});
+      }
+    }
   }
 
   #tick(): void {
@@ -235,11 +262,15 @@ export class Host {
       output.end(update ? MAIN_DELETED : NOT_MAIN);
       return;
     }
-    const url = this.#addresses!.app.replace('{slug}', this.#apps.get(appId)!.wanted.slug);
     const last = async ({ status }: DeployFact) => {
       // So that whoever asks the API after the push sees what the push did.
       await this.#outbox.flushed(FLUSH_MS);
-      return status === 'live' ? `\n${url} serves this push\n` : '';
+      const app = this.#apps.get(appId)?.wanted;
+      if (status !== 'live' || !app) return '';
+      const url = this.#addresses!.app.replace('{slug}', app.slug);
+      return app.desired_state === 'stopped'
+        ? '\nThis push is live once the app is started\n'
+        : `\n${url} serves this push\n`;
     };
     this.#queue
       .request({ appId, sha: update.after, ref: update.ref, trigger: 'push' })

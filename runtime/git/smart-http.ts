@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex, Readable } from 'node:stream';
-import { log } from '../log.ts';
+import { log, reason } from '../log.ts';
 import { handedOn } from '../passing.ts';
 import { BIG_FILE, gitEnvironment } from './environment.ts';
 
@@ -161,7 +161,13 @@ function awaitPush(channel: Duplex, onPush: GitRequest['onPush']): void {
         const [before = '', after = '', ref = ''] = line.split(' ');
         return { before, after, ref };
       });
-    onPush(updates, channel);
+    try {
+      onPush(updates, channel);
+    } catch (error) {
+      // The app may have been deleted while its push was read.
+      log('warn', 'a push could not be taken', { error: reason(error) });
+      channel.end();
+    }
   });
 }
 

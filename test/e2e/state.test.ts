@@ -222,3 +222,18 @@ test('a lost control database deletes nothing: the app serves on, and new ones c
   assert.equal((await cellar.get('counter')).text, '3');
   assert.equal((await cellar.call('GET', '/v1/apps')).body.items.length, 1);
 });
+
+test('apps are served while the control plane cannot start', async () => {
+  const { cellar } = await withCounter();
+  await using _ = cellar;
+  await cellar.stop();
+  for (const path of readdirSync(join(cellar.data, 'control'), { recursive: true, encoding: 'utf8' })) {
+    if (path.includes('.sqlite'))
+      writeFileSync(join(cellar.data, 'control', path), 'no database '.repeat(1000));
+  }
+  const starting = cellar.start().catch((error: Error) => error);
+  await eventually(() => cellar.output.includes('the control plane does not start'), 'the failure is told');
+  assert.equal((await cellar.get('counter')).text, '1');
+  assert.deepEqual(await cellar.stop(), { code: 0, signal: null });
+  assert.ok((await starting) instanceof Error);
+});
