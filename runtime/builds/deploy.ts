@@ -8,6 +8,7 @@ import type { DeployFact, ObservedApp } from '../../handlers/host-types.ts';
 import { log, reason } from '../log.ts';
 import { emptyNames, type StorageNames } from '../storage/names.ts';
 import { build } from './build.ts';
+import { lineWriter } from './follower.ts';
 import { DeployLog } from './log.ts';
 import type { DeployQueueOptions } from './queue.ts';
 import { reuseRelease } from './releases.ts';
@@ -93,12 +94,10 @@ export class Deploy {
     }
   }
 
-  /** Writes its log to `output`, from the first line to the last, then `last()`, and ends it. */
+  /** Writes its log to `output`, from the first line to the last as fast as it is read, then `last()`, and ends it. */
   follow(output: Writable, last: (deploy: DeployFact) => Promise<string>): void {
+    const write = lineWriter(output);
     output.on('error', () => this.#events.off('line', write));
-    const write = (line: string) => {
-      output.write(`${line}\n`);
-    };
     const end = () => {
       this.#events.off('line', write);
       last(this.#fact).then(

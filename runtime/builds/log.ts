@@ -15,7 +15,9 @@ export interface DeployLogOptions {
 /** The log of one deploy. */
 export class DeployLog {
   readonly #options: DeployLogOptions;
-  readonly #lines: string[] = [];
+  #lines: string[] = [];
+  /** Lines before this index are not kept. */
+  #first = 0;
   #bytes = 0;
   #cut = false;
   #steps: DeployStep[] = [];
@@ -26,7 +28,7 @@ export class DeployLog {
 
   /** The kept lines, each with its end: whole characters, at most 64 KiB. */
   get text(): string {
-    return (this.#cut ? CUT : '') + this.#lines.join('');
+    return (this.#cut ? CUT : '') + this.#lines.slice(this.#first).join('');
   }
 
   /** The steps so far, in the order begun. */
@@ -81,9 +83,14 @@ export class DeployLog {
     this.#lines.push(kept);
     this.#bytes += Buffer.byteLength(kept);
     while (this.#bytes > room) {
-      this.#bytes -= Buffer.byteLength(this.#lines.shift()!);
+      this.#bytes -= Buffer.byteLength(this.#lines[this.#first]!);
+      this.#first++;
       this.#cut = true;
     }
+    // Not one by one: each removal moves all lines that stay.
+    if (this.#first <= this.#lines.length / 2) return;
+    this.#lines = this.#lines.slice(this.#first);
+    this.#first = 0;
   }
 }
 

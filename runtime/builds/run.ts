@@ -2,11 +2,20 @@
 import { spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
+import { setTimeout as wait } from 'node:timers/promises';
 import { stripVTControlCharacters } from 'node:util';
 import { BuildFailure } from '../../bundler/failure.ts';
 
 /** Characters of one line of output that are kept. */
 const LINE_LENGTH = 2000;
+/**
+ * Characters of output that are taken at once, and the pause after them, in ms: at most 6 MiB a second. The process
+ * serves all apps meanwhile, so a command that prints faster has to wait.
+ */
+const OUTPUT_PORTION = 64 * 1024;
+const OUTPUT_PAUSE_MS = 10;
+/** What a line costs besides its characters, as a number of them. */
+const LINE_COST = 250;
 /** How long a process that left the group may hold the output open, in ms. */
 const OUTPUT_GRACE_MS = 500;
 
@@ -81,30 +90,38 @@ export async function run(command: Command): Promise<void> {
   }
 }
 
-/** Hands each line of `stream` on, free of terminal control. Resolves when the stream has closed. */
-function readLines(stream: Readable, onLine: (line: string) => void): Promise<void> {
+/**
+ * Hands each line of `stream` on, free of terminal control, and reads no faster than the log can take it. Resolves at
+ * the end of the stream, or soon after it was destroyed.
+ */
+async function readLines(stream: Readable, onLine: (line: string) => void): Promise<void> {
   const decoder = new StringDecoder('utf8');
+  const chunks: AsyncIterator<Buffer> = stream[Symbol.asyncIterator]();
   let rest = '';
+  let portion = OUTPUT_PORTION;
   const emit = (text: string) => {
     const line = cleanLine(text);
     if (line !== '') onLine(line);
   };
-  stream.on('data', (chunk: Buffer) => {
-    const lines = (rest + decoder.write(chunk)).split(/\r\n|\n|\r/);
+  for (;;) {
+    const chunk = await chunks.next().catch(() => null);
+    if (chunk === null || chunk.done) break;
+    const lines = (rest + decoder.write(chunk.value)).split(/\r\n|\n|\r/);
     rest = lines.pop()!;
-    lines.forEach(emit);
     if (rest.length > 2 * LINE_LENGTH) {
-      emit(rest);
+      lines.push(rest);
       rest = '';
     }
-  });
-  return new Promise((resolve) => {
-    stream.on('error', () => {});
-    stream.on('close', () => {
-      emit(rest + decoder.end());
-      resolve();
-    });
-  });
+    for (const line of lines) {
+      emit(line);
+      portion -= line.length + LINE_COST;
+      if (portion > 0) continue;
+      await wait(OUTPUT_PAUSE_MS);
+      portion = OUTPUT_PORTION;
+      if (stream.readableAborted) return onLine('… (the rest of the output is not shown)');
+    }
+  }
+  emit(rest + decoder.end());
 }
 
 /** A line as a log may hold it: no escape sequences, no control characters, not too long. */

@@ -39,6 +39,15 @@ test('older lines go first when many do not fit', () => {
   assert.equal(kept.at(0), `line ${20_000 - kept.length}`);
 });
 
+test('very many short lines are kept as fast as few long ones', () => {
+  const { log } = collect();
+  const started = performance.now();
+  for (let i = 0; i < 500_000; i++) log.line('y');
+  assert.ok(performance.now() - started < 5000, `${performance.now() - started} ms`);
+  assert.match(log.text, /^….*\n(y\n){32000}(y\n)*$/);
+  assert.ok(Buffer.byteLength(log.text) <= 64 * 1024);
+});
+
 test('a step is told when it begins and when it ends', async () => {
   const { log, lines, steps } = collect();
   assert.equal(await log.step('install', 'npm ci', async () => 7), 7);

@@ -2,9 +2,11 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { BuildFailure } from '../../bundler/failure.ts';
+import { DeployLog } from '../../runtime/builds/log.ts';
 import { type Command, run } from '../../runtime/builds/run.ts';
 
 function shell(script: string, more: Partial<Command> = {}) {
@@ -101,6 +103,37 @@ test('a long line is cut, and one without an end uses no more memory', async () 
   await ended;
   assert.equal(lines[0], `${'x'.repeat(2000)} … (cut)`);
   assert.ok(lines.every((line) => line.length <= 2010));
+});
+
+for (const [output, script] of [
+  ['short lines', 'yes'],
+  ['empty lines', "yes ''"],
+  ['long lines', `yes ${'x'.repeat(1500)}`],
+  ['text without an end', 'cat /dev/zero'],
+]) {
+  test(`a command that prints ${output} without pause leaves the host time and memory for its apps`, async () => {
+    const delay = monitorEventLoopDelay({ resolution: 10 });
+    const log = new DeployLog({ onLine: () => {}, onSteps: () => {} });
+    const before = process.memoryUsage.rss();
+    delay.enable();
+    const { ended } = shell(script!, { timeoutMs: 1000, onLine: (line) => log.line(line) });
+    await assert.rejects(ended, /took longer than 1 s/);
+    delay.disable();
+    assert.ok(delay.percentile(90) / 1e6 < 50, `a tenth of the time ${delay.percentile(90) / 1e6} ms pass`);
+    assert.ok(delay.max / 1e6 < 500, `the event loop stood still for ${delay.max / 1e6} ms`);
+    const grown = (process.memoryUsage.rss() - before) / 2 ** 20;
+    assert.ok(grown < 150, `${grown} MiB more`);
+  });
+}
+
+test('the end of a long output that comes at once is all there', async () => {
+  const { lines, ended } = shell('seq 3000; echo last >&2');
+  await ended;
+  assert.deepEqual(
+    lines.filter((line) => line !== 'last'),
+    Array.from({ length: 3000 }, (_, i) => String(i + 1)),
+  );
+  assert.ok(lines.includes('last'));
 });
 
 test('a command that fails is named with its exit code or signal', async () => {
