@@ -109,9 +109,13 @@ export class Fleet implements Backend {
     return admission(this.#phase, this.#coming);
   }
 
-  /** Whether the process answers on the socket that runs none of the app's code. An endless loop in it shows. */
+  /**
+   * Whether the process answers on the socket that runs none of the app's code: an endless loop in it shows. A
+   * hibernated app is well, and is left alone.
+   */
   async healthy(): Promise<boolean> {
     const phase = this.#phase;
+    if (phase.name === 'idle' || phase.name === 'hibernating') return true;
     return phase.name === 'running' && phase.cell.answers('health', HEALTH_TIMEOUT_MS);
   }
 

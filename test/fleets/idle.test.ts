@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
 import type { FleetOptions } from '../../runtime/fleets/fleet.ts';
+import { MemoryGauge } from '../../runtime/fleets/memory.ts';
+import { Slots } from '../../runtime/fleets/slots.ts';
 import { assertGone, type Harness, harness } from './harness.ts';
 
 /** A fleet whose process goes at the first look that finds it quiet, running version 1. */
@@ -25,6 +27,8 @@ test('a quiet app’s process goes, and its next request starts one, with its da
   await app.rested();
   assertGone(pid);
   assert.deepEqual([app.fleet.state, app.fleet.pid, app.fleet.lastError], ['idle', null, null]);
+  assert.equal(await app.fleet.healthy(), true);
+  assert.equal(app.fleet.pid, null, 'asking for its health starts nothing');
   assert.deepEqual(app.rests, [{ dueAt: null }]);
   assert.equal((await app.ask('/')).text, '{"version":1,"count":2,"rows":2}');
   assert.deepEqual(app.rests, [{ dueAt: null }, null]);
@@ -137,4 +141,33 @@ test('a release that no longer starts fails its wake at once, and is refused unt
   assert.deepEqual([status, app.fleet.state], [503, 'crashed']);
   const admission = app.fleet.admit();
   assert.ok(admission.kind === 'refuse' && admission.retryAfterS! >= 1);
+});
+
+test('short of memory, what would have to start is refused, and what runs serves on', async (t) => {
+  const memory = new MemoryGauge(1);
+  assert.equal(memory.over, true, 'this process alone has more than 1 MiB');
+  const app = harness(t, { idleMs: 0, memory });
+  await app.fleet.swap(await app.release(1), { commit: () => {}, log: () => {} });
+  assert.equal((await app.ask('/version')).status, 200);
+  looks(app);
+  await app.rested();
+  const admission = app.fleet.admit();
+  assert.ok(admission.kind === 'refuse' && admission.status === 503 && admission.retryAfterS! > 0);
+  assert.equal(admission.code, 'app_unavailable');
+  await assert.rejects(app.fleet.start(await app.release(1)), /RUNNER_FLEET_MAX_RSS_MB/);
+  assert.deepEqual([app.fleet.state, app.fleet.pid], ['idle', null]);
+});
+
+test('starts wait for their turn', async (t) => {
+  const slots = new Slots(1, 10_000);
+  const apps = Array.from({ length: 3 }, () => harness(t, { idleMs: 0, slots }));
+  for (const app of apps) app.fleet.restore('idle', await app.release(1), { dueAt: null });
+  const up: number[] = [];
+  const answers = apps.map(async (app, index) => {
+    const { status } = await app.ask('/version');
+    up.push(index);
+    return status;
+  });
+  assert.deepEqual(await Promise.all(answers), [200, 200, 200]);
+  assert.deepEqual(up, [0, 1, 2]);
 });

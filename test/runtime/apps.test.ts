@@ -1,0 +1,186 @@
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import type { WantedApp } from '../../handlers/host-types.ts';
+import { Apps } from '../../runtime/apps.ts';
+import { layout } from '../../runtime/data-directory.ts';
+import { MemoryGauge } from '../../runtime/fleets/memory.ts';
+import { Slots } from '../../runtime/fleets/slots.ts';
+import { openHostStore } from '../../sqlite/host/index.ts';
+import { makeRelease, workerd } from '../fleets/release.ts';
+import { temporaryDirectory } from '../temporary.ts';
+
+const APP = 'a'.repeat(16);
+const DEPLOY = 'd'.repeat(16);
+const wanted = (change: Partial<WantedApp>): WantedApp => ({
+  id: APP,
+  slug: 'one',
+  generation: 1,
+  desired_state: 'running',
+  asleep: false,
+  hostnames: [],
+  limits: { clientRpm: null, appRpm: null },
+  env: {},
+  ...change,
+});
+
+/** The apps of a data directory, as a host that starts finds them. */
+function open(root: string, idleMs = 0) {
+  const paths = layout(root);
+  const store = openHostStore(paths.database);
+  const apps = new Apps({
+    store,
+    paths,
+    workerd,
+    baseDomain: 'localhost',
+    idleMs,
+    slots: new Slots(4, 10_000),
+    memory: new MemoryGauge(0),
+    onFacts: () => {},
+  });
+  const told = () =>
+    store.outbox
+      .next(1_000, 10_000_000)
+      .flatMap((event) => (event.type === 'app' ? [event.app.process_state] : []));
+  const close = async () => {
+    await apps.close();
+    store.close();
+  };
+  return { apps, store, paths, told, close };
+}
+
+/** Asks the app as the gateway does. */
+async function ask(apps: Apps): Promise<number> {
+  for (;;) {
+    const admission = apps.resolve('one.localhost')!.admit();
+    if (admission.kind === 'refuse') return admission.status;
+    if (admission.kind === 'hold') {
+      await admission.ready;
+      continue;
+    }
+    const ended = admission.upstream.begin();
+    const { statusCode, body } = await admission.upstream.pool.request({ method: 'GET', path: '/' });
+    await body.dump();
+    ended();
+    return statusCode;
+  }
+}
+
+/** Looks at the apps, as the host's clock does, until `condition` holds. */
+async function tickUntil(apps: Apps, condition: () => boolean): Promise<void> {
+  const end = performance.now() + 10_000;
+  while (!condition()) {
+    assert.ok(performance.now() < end, 'not within 10 s');
+    apps.tick();
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+async function deployed(t: TestContext, root = temporaryDirectory(t)) {
+  const host = open(root);
+  await host.apps.apply(wanted({}));
+  const code = `export default { fetch: () => new Response('hello') }`;
+  await makeRelease(host.paths.release(APP, DEPLOY), code);
+  await host.apps.release(APP, DEPLOY, {
+    commit: (at) => host.store.apps.setLive(APP, DEPLOY, at, {}),
+    log: () => {},
+  });
+  return { ...host, root };
+}
+
+test('an app that hibernated stays so over a restart, and answers its first request', async (t) => {
+  const { apps, root, close } = await deployed(t);
+  const fleet = apps.resolve('one.localhost')!;
+  await tickUntil(apps, () => fleet.state === 'idle' && fleet.pid === null);
+  await close();
+  const next = open(root);
+  await next.apps.resume();
+  assert.deepEqual([next.apps.observeAll()[0]!.process_state, next.apps.get(APP)!.fleet.pid], ['idle', null]);
+  assert.equal(await ask(next.apps), 200);
+  assert.ok(next.apps.get(APP)!.fleet.pid);
+  await next.close();
+});
+
+test('an app that ran is started again after a restart, before that at its first request', async (t) => {
+  const { root, close } = await deployed(t);
+  await close();
+  const next = open(root);
+  assert.equal(await ask(next.apps), 200, 'not 404: it was deployed');
+  const { pid } = next.apps.get(APP)!.fleet;
+  await next.apps.resume();
+  assert.equal(next.apps.get(APP)!.fleet.pid, pid);
+  await next.close();
+  const third = open(root);
+  await third.apps.resume();
+  assert.equal(third.apps.observeAll()[0]!.process_state, 'running');
+  await third.close();
+});
+
+test('without hibernation a hibernated app is started at boot', async (t) => {
+  const { apps, root, close } = await deployed(t);
+  const fleet = apps.resolve('one.localhost')!;
+  await tickUntil(apps, () => fleet.state === 'idle' && fleet.pid === null);
+  await close();
+  const next = open(root, Number.POSITIVE_INFINITY);
+  await next.apps.resume();
+  assert.equal(next.apps.observeAll()[0]!.process_state, 'running');
+  await next.close();
+});
+
+test('the same wanted state again leaves a hibernated app alone; stop and sleep end it', async (t) => {
+  const { apps, close } = await deployed(t);
+  const { fleet } = apps.get(APP)!;
+  await tickUntil(apps, () => fleet.state === 'idle' && fleet.pid === null);
+  await apps.apply(wanted({ generation: 2 }));
+  assert.deepEqual([fleet.state, fleet.pid], ['idle', null]);
+  await apps.apply(wanted({ generation: 3, asleep: true }));
+  assert.deepEqual([fleet.state, await ask(apps)], ['stopped', 503]);
+  await apps.apply(wanted({ generation: 4 }));
+  assert.deepEqual([fleet.state, await ask(apps)], ['running', 200]);
+  await apps.apply(wanted({ generation: 5, desired_state: 'stopped' }));
+  assert.deepEqual([fleet.state, await ask(apps)], ['stopped', 503]);
+  await close();
+});
+
+test('hibernating and waking are told to the control plane, by the clock and not on the request’s way', async (t) => {
+  const { apps, told, close } = await deployed(t);
+  const { fleet } = apps.get(APP)!;
+  await tickUntil(apps, () => fleet.state === 'idle' && fleet.pid === null);
+  await tickUntil(apps, () => told().at(-1) === 'idle');
+  const before = told().length;
+  await ask(apps);
+  assert.equal(told().length, before);
+  apps.tick();
+  assert.deepEqual(told().slice(before), ['running']);
+  await close();
+});
+
+test('the last minute with a request is known, outlives the host, and is not moved by health probes', async (t) => {
+  const { apps, root, close } = await deployed(t);
+  const { fleet } = apps.get(APP)!;
+  await fleet.healthy();
+  apps.tick();
+  assert.equal(apps.observeAll()[0]!.last_activity_at, null);
+  const before = Date.now();
+  assert.equal(await ask(apps), 200);
+  await tickUntil(apps, () => fleet.lastRequestAt !== null);
+  const at = apps.observeAll()[0]!.last_activity_at!;
+  assert.match(at, /:00\.000Z$/);
+  assert.ok(Date.parse(at) > before - 60_000 && Date.parse(at) <= Date.now());
+  await close();
+  const next = open(root);
+  assert.deepEqual(
+    next.apps.observeAll().map(({ last_activity_at, open_streams }) => [last_activity_at, open_streams]),
+    [[at, 0]],
+  );
+  await next.close();
+});
+
+test('nothing of a deleted app’s activity is kept', async (t) => {
+  const { apps, store, close } = await deployed(t);
+  const { fleet } = apps.get(APP)!;
+  await tickUntil(apps, () => fleet.state === 'idle' && fleet.pid === null);
+  assert.equal(store.activity.all().size, 1);
+  await apps.delete(APP, 9);
+  assert.equal(store.activity.all().size, 0);
+  await close();
+});
