@@ -1,6 +1,5 @@
 // Every app on this host: what is wanted of it, its fleet, and the hosts it answers at.
-import { mkdirSync, renameSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { rmSync } from 'node:fs';
 import type { ListedApp, ObservedApp, ProcessState, WantedApp } from '../handlers/host-types.ts';
 import type { ActivityRow } from '../sqlite/host/activity.ts';
 import type { HostStore } from '../sqlite/host/index.ts';
@@ -10,6 +9,7 @@ import type { MemoryGauge } from './fleets/memory.ts';
 import type { Slots } from './fleets/slots.ts';
 import { createRepository } from './git/repository.ts';
 import { log, reason } from './log.ts';
+import { throwAway } from './trash.ts';
 
 /** Starts at boot that are asked for side by side; what requests ask for meanwhile waits behind no more than these. */
 const BOOT_CONCURRENCY = 4;
@@ -113,10 +113,15 @@ export class Apps {
         `generation ${wanted.generation} of app ${wanted.id} is older than what this host knows`,
       );
     }
-    await createRepository(paths.repository(wanted.id));
+    // Before anything is awaited: what comes meanwhile must find it.
     store.apps.want(wanted);
     const app = this.#open(wanted);
-    await this.#queue(app, () => this.#reach(app));
+    await this.#queue(app, async () => {
+      // Deleted while it waited: its belongings have gone, and stay gone.
+      if (this.#apps.get(wanted.id) !== app) return;
+      await createRepository(paths.repository(wanted.id));
+      await this.#reach(app);
+    });
     return observe(app);
   }
 
@@ -134,15 +139,18 @@ export class Apps {
       this.#apps.delete(id);
       await this.#queue(app, () => app.fleet.close());
     }
-    const trash = join(paths.trash, `${id}-${Date.now()}`);
-    mkdirSync(trash, { recursive: true, mode: 0o700 });
-    const belongings = {
+    throwAway(paths.trash, id, {
       'repository.git': paths.repository(id),
       data: paths.data(id),
       releases: paths.releases(id),
-    };
-    for (const [name, path] of Object.entries(belongings)) moveIfThere(path, join(trash, name));
+    });
     for (const path of [paths.run(id), paths.cache(id)]) rmSync(path, { recursive: true, force: true });
+  }
+
+  /** One app as the host sees it; undefined for one that it does not know. */
+  observe(id: string): ObservedApp | undefined {
+    const app = this.#apps.get(id);
+    return app && observe(app);
   }
 
   /** Every app as the host sees it. */
@@ -303,12 +311,4 @@ function observe(app: App): ObservedApp {
     deployed_at: app.deployedAt,
     last_error: app.fleet.lastError,
   };
-}
-
-function moveIfThere(from: string, to: string): void {
-  try {
-    renameSync(from, to);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-  }
 }

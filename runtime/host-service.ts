@@ -72,10 +72,10 @@ function routesOf({
       async ({ request, response, words }) => {
         const wanted = (await readJson(request)) as WantedApp;
         if (wanted.id !== words[0]) throw new Refusal(400, 'invalid_input', 'id differs from the path');
-        const observed = await apps.apply(wanted);
-        // So that no older fact, still on its way, is applied after this answer.
+        const reached = await apps.apply(wanted);
+        // So that no older fact, still on its way, is applied after this answer; nor this answer after a newer one.
         await outbox.flushed(FLUSH_MS);
-        sendJson(response, observed);
+        sendJson(response, apps.observe(wanted.id) ?? reached);
       },
     ],
     [

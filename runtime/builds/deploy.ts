@@ -17,7 +17,13 @@ import { reuseRelease } from './releases.ts';
 const LOG_SAVE_MS = 100;
 /** Characters of a failure that the deploy's row keeps; its log has all of it. */
 const ERROR_LENGTH = 4_000;
-const INTERRUPTED = 'interrupted: the host was stopped; push again or roll back';
+/** Why a deploy failed that the end of the host cut. */
+export const INTERRUPTED = 'interrupted: the host was stopped; a push is deployed again when it is back';
+
+/** Whether a deploy was cut by the end of the host. */
+export function isInterrupted({ status, error }: DeployFact): boolean {
+  return status === 'failed' && error === INTERRUPTED;
+}
 
 export class Deploy {
   /** The earlier deploy whose release is started again; `null` for a build. */

@@ -1,10 +1,12 @@
 // Pushes that were taken and never came to a deploy: the host ended between the two.
+import type { DeployFact } from '../../handlers/host-types.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { Layout } from '../data-directory.ts';
 import type { BranchChanges } from '../git/branch-changes.ts';
 import { DEPLOY_REF } from '../git/repository.ts';
 import { resolveCommit } from '../git/source.ts';
 import { log, reason } from '../log.ts';
+import { isInterrupted } from './deploy.ts';
 import type { DeployQueue } from './queue.ts';
 
 /** What finding them needs of the rest of the host. */
@@ -57,8 +59,14 @@ export class MissedDeploys {
     const tip = await resolveCommit(paths.repository(appId), DEPLOY_REF);
     // Asked after the branch was read: a change that ended in between has its deploy by now. Rollbacks do not count:
     // they move no branch.
-    if (tip === null || changes.has(appId) || tip === store.deploys.newestSha(appId)) return;
+    if (tip === null || changes.has(appId) || wasTried(tip, store.deploys.newest(appId, 2))) return;
     log('info', 'a push was missed and is deployed now', { app: appId, sha: tip });
     await queue.request({ appId, sha: tip, ref: DEPLOY_REF, trigger: 'push' });
   }
+}
+
+/** Whether a commit had its deploy. One that the end of the host cut is tried once more: the cause may be the build itself. */
+function wasTried(sha: string, [newest, before]: DeployFact[]): boolean {
+  if (newest?.sha !== sha) return false;
+  return !isInterrupted(newest) || (before?.sha === sha && isInterrupted(before));
 }

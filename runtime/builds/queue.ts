@@ -9,7 +9,7 @@ import { describeCommit } from '../git/repository.ts';
 import { log, reason } from '../log.ts';
 import { Refusal } from '../refusal.ts';
 import type { BuildInput } from './build.ts';
-import { Deploy } from './deploy.ts';
+import { Deploy, INTERRUPTED } from './deploy.ts';
 import { pruneReleases } from './releases.ts';
 import type { BuildUser } from './sandbox.ts';
 
@@ -63,7 +63,7 @@ export class DeployQueue {
           ...fact,
           status: 'failed',
           steps: fact.steps.map((step) => (step.status === 'running' ? { ...step, status: 'failed' } : step)),
-          error: 'interrupted: the host was restarted; push again or roll back',
+          error: INTERRUPTED,
           finished_at: at,
         };
         store.deploys.save(deploy);

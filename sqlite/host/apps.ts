@@ -29,7 +29,8 @@ export function appQueries(database: Database) {
   );
   const want = database.prepare<[string, string, number]>(
     `INSERT INTO apps (id, wanted, generation) VALUES (?, ?, ?)
-     ON CONFLICT (id) DO UPDATE SET wanted = excluded.wanted, generation = excluded.generation`,
+     ON CONFLICT (id) DO UPDATE SET wanted = excluded.wanted, generation = excluded.generation
+     WHERE deleted_at IS NULL AND generation <= excluded.generation`,
   );
   const bury = database.prepare<[string, number, string]>(
     `INSERT INTO apps (id, wanted, generation, deleted_at) VALUES (?, '{}', ?, ?)

@@ -20,9 +20,9 @@ export function deployQueries(database: Database) {
   const successful = database.prepare<[string, number], { id: string }>(
     "SELECT id FROM deploys WHERE app_id = ? AND status = 'live' ORDER BY id DESC LIMIT ?",
   );
-  const newestSha = database.prepare<[string], { sha: string }>(
-    `SELECT fact ->> 'sha' AS sha FROM deploys
-     WHERE app_id = ? AND fact ->> 'trigger' <> 'rollback' ORDER BY id DESC LIMIT 1`,
+  const newest = database.prepare<[string, number], { fact: string }>(
+    `SELECT fact FROM deploys
+     WHERE app_id = ? AND fact ->> 'trigger' <> 'rollback' ORDER BY id DESC LIMIT ?`,
   );
 
   return {
@@ -40,8 +40,9 @@ export function deployQueries(database: Database) {
     find: (appId: string, id: string): DeployFact | undefined => parse(find.get(appId, id)),
     /** Ids of the app's deploys that went live, newest first. */
     successful: (appId: string, limit: number): string[] => successful.all(appId, limit).map(({ id }) => id),
-    /** The commit of the app's newest deploy that is no rollback. */
-    newestSha: (appId: string): string | undefined => newestSha.get(appId)?.sha,
+    /** The app's newest deploys that are no rollbacks, newest first. */
+    newest: (appId: string, limit: number): DeployFact[] =>
+      newest.all(appId, limit).map((row) => JSON.parse(row.fact) as DeployFact),
     /** Deploys that are queued or building, oldest first. */
     unfinished: (): DeployFact[] => unfinished.all().map((row) => JSON.parse(row.fact) as DeployFact),
   };

@@ -183,7 +183,7 @@ test('deleting an app ends its process, frees its slug and moves its data to the
   await cellar.create('counter');
 });
 
-test('a build cut by SIGKILL of the host is recorded as interrupted', async () => {
+test('a build cut by SIGKILL of the host is recorded as interrupted and begun again', async () => {
   await using cellar = await new Cellar().start();
   const id = await cellar.create('slow');
   const work = await cellar.checkout('hello');
@@ -203,8 +203,11 @@ test('a build cut by SIGKILL of the host is recorded as interrupted', async () =
   await pushing;
   await cellar.start();
   const { items } = (await cellar.call('GET', `/v1/apps/${id}/deploys`)).body;
-  assert.equal(items[0].status, 'failed');
-  assert.match(items[0].error, /^interrupted/);
+  assert.equal(items.length, 2);
+  assert.equal(items[1].status, 'failed');
+  assert.match(items[1].error, /^interrupted/);
+  assert.equal(items[0].sha, items[1].sha);
+  assert.match(items[0].status, /^(queued|building)$/);
 });
 
 test('a lost control database deletes nothing: the app serves on, and new ones can be made', async () => {
