@@ -36,6 +36,7 @@ export function openapi(url: string): Json {
     info: {
       title: 'Cellar',
       version: '1',
+      license: { name: 'MIT', identifier: 'MIT' },
       description:
         'Runs Workers apps. Every operation is also a JSON-RPC 2.0 method at POST /rpc, named by its operationId; ' +
         '`x-rpc-methods` has those that are RPC only.',
@@ -137,6 +138,11 @@ function failures(operation: Operation): Json {
     : [];
   const takesBody = operation.method === 'POST' || operation.method === 'PATCH';
   const codes = [...COMMON, ...(takesBody ? WITH_BODY : []), ...operation.errors, ...later];
+  return problems(codes);
+}
+
+/** The refusals with these codes, by status. */
+function problems(codes: readonly ErrorCode[]): Json {
   const byStatus = Map.groupBy(codes, (code) => errorCodes[code].status);
   return Object.fromEntries(
     [...byStatus].map(([status, these]) => [
@@ -149,19 +155,21 @@ function failures(operation: Operation): Json {
   );
 }
 
-function describeOther({ path, summary, auth, query = [], takes, answers }: OtherRoute): Json {
+function describeOther(route: OtherRoute): Json {
+  const { name, path, summary, auth, query = [], takes, answers, errors } = route;
   const text = { type: 'string' };
   const names = [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1]);
   return {
+    operationId: name,
     summary,
     tags: ['other'],
     security: auth === 'none' ? [] : [{ [auth]: [] }],
     parameters: [
-      ...names.map((name) => ({ name, in: 'path', required: true, schema: text })),
-      ...query.map((name) => ({ name, in: 'query', required: true, schema: text })),
+      ...names.map((field) => ({ name: field, in: 'path', required: true, schema: text })),
+      ...query.map((field) => ({ name: field, in: 'query', required: true, schema: text })),
     ],
     ...(takes && { requestBody: { content: { [takes]: {} } } }),
-    responses: { 200: { description: 'Done', content: { [answers]: {} } } },
+    responses: { 200: { description: 'Done', content: { [answers]: {} } }, ...problems(errors) },
   };
 }
 

@@ -1,7 +1,10 @@
 // Routes that are no operations: described in the OpenAPI document, answered elsewhere.
+import type { ErrorCode } from './errors.ts';
 
 /** A route without an RPC method. `auth`: what it asks for. */
 export interface OtherRoute {
+  /** What it is called in the OpenAPI document. */
+  name: string;
   method: 'GET' | 'POST';
   /** As OpenAPI writes paths. */
   path: string;
@@ -12,68 +15,87 @@ export interface OtherRoute {
   /** Content types of the body and the answer. */
   takes?: string;
   answers: string;
+  errors: readonly ErrorCode[];
 }
+
+const GIT_ERRORS = ['unauthorized', 'forbidden', 'app_not_found', 'host_unavailable'] as const;
 
 export const otherRoutes: readonly OtherRoute[] = [
   {
+    name: 'health',
     method: 'GET',
     path: '/health',
     summary: 'Says that the process lives',
     auth: 'none',
     answers: 'application/json',
+    errors: ['bad_request'],
   },
   {
+    name: 'ready',
     method: 'GET',
     path: '/ready',
     summary: 'Says whether everything serves; 503 names what does not',
     auth: 'none',
     answers: 'application/json',
+    errors: ['bad_request', 'app_unavailable'],
   },
   {
+    name: 'git.refs',
     method: 'GET',
     path: '/v1/git/{slug}/info/refs',
     summary: 'Advertises the refs; the role view suffices',
     auth: 'git',
     query: ['service'],
     answers: 'application/x-git-upload-pack-advertisement',
+    errors: GIT_ERRORS,
   },
   {
+    name: 'git.upload_pack',
     method: 'POST',
     path: '/v1/git/{slug}/git-upload-pack',
     summary: 'Serves a fetch; the role view suffices',
     auth: 'git',
     takes: 'application/x-git-upload-pack-request',
     answers: 'application/x-git-upload-pack-result',
+    errors: GIT_ERRORS,
   },
   {
+    name: 'git.receive_pack',
     method: 'POST',
     path: '/v1/git/{slug}/git-receive-pack',
     summary: 'Takes a push: fast-forwards with the role push, anything with admin',
     auth: 'git',
     takes: 'application/x-git-receive-pack-request',
     answers: 'application/x-git-receive-pack-result',
+    errors: GIT_ERRORS,
   },
   {
+    name: 'edge.tls_ask',
     method: 'GET',
     path: '/v1/edge/tls-ask',
     summary: 'Says whether a certificate may be issued for a name',
     auth: 'none',
     query: ['domain'],
     answers: 'text/plain',
+    errors: ['unknown_host'],
   },
   {
+    name: 'rpc',
     method: 'POST',
     path: '/rpc',
     summary: 'JSON-RPC 2.0: every operation, by its operationId',
     auth: 'token',
     takes: 'application/json',
     answers: 'application/json',
+    errors: ['invalid_input', 'unauthorized', 'body_too_large', 'unsupported_media_type'],
   },
   {
+    name: 'openapi',
     method: 'GET',
     path: '/openapi.json',
     summary: 'This document',
     auth: 'token',
     answers: 'application/json',
+    errors: ['unauthorized'],
   },
 ];

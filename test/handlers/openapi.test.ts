@@ -1,19 +1,36 @@
 // The OpenAPI document, as served.
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { operations } from '../../handlers/contract/index.ts';
-import { TestControl } from './control.ts';
+import { otherRoutes } from '../../handlers/contract/other-routes.ts';
+import { TestControl, TOKEN } from './control.ts';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 let control: TestControl;
 // biome-ignore lint/suspicious/noExplicitAny: a document
 let document: any;
+let directory: string;
+/** Where the document is as a file. */
+let written: string;
 before(async () => {
   control = await TestControl.start();
   document = (await control.api('GET', '/openapi.json')).body;
+  directory = mkdtempSync(join(tmpdir(), 'cellar-openapi-'));
+  written = join(directory, 'openapi.json');
+  writeFileSync(written, JSON.stringify(document));
 });
-after(() => control.stop());
+after(async () => {
+  rmSync(directory, { recursive: true });
+  await control.stop();
+});
 
-test('it is OpenAPI 3.1 and has every operation once, by its name', () => {
+test('it is OpenAPI 3.1 and has every operation and every other route once, by its name', () => {
   assert.equal(document.openapi, '3.1.0');
   assert.deepEqual(document.servers, [{ url: 'http://127.0.0.1:8080' }]);
   const ids: string[] = [];
@@ -21,7 +38,8 @@ test('it is OpenAPI 3.1 and has every operation once, by its name', () => {
     for (const { operationId } of Object.values(path)) if (operationId) ids.push(operationId);
   }
   ids.push(...Object.keys(document['x-rpc-methods']));
-  assert.deepEqual(ids.sort(), operations.map(({ name }) => name).sort());
+  const names = [...operations, ...otherRoutes].map(({ name }) => name);
+  assert.deepEqual(ids.sort(), names.sort());
 });
 
 test('it has the routes that are no operations, with what they ask for', () => {
@@ -70,3 +88,66 @@ test('inputs are split into path, query and body, and answers have their statuse
   const stream = document.paths['/v1/apps/{id}/events/stream'].get.responses[200].content;
   assert.ok(stream['text/event-stream']);
 });
+
+test('the linter of OpenAPI documents finds nothing to say', async () => {
+  const printed = await runTool('redocly', 'lint', '--format=json', written);
+  assert.deepEqual(JSON.parse(printed).problems, []);
+});
+
+/** What a user of the generated client may write: every kind of operation, with its types. */
+const DRIVE = `
+import assert from 'node:assert/strict';
+import { appsCreate, appsDelete, appsGet, appsList, defaults, envList, envSet, eventsLog } from './client.ts';
+
+const [, , url, token] = process.argv;
+defaults.baseUrl = url!;
+defaults.headers = { authorization: \`Bearer \${token}\` };
+const created = await appsCreate({ slug: 'generated' }, { idempotencyKey: 'one' });
+assert.equal(created.status, 201);
+if (created.status !== 201) throw new Error('unreachable');
+const { id } = created.data;
+const again = await appsCreate({ slug: 'generated' }, { idempotencyKey: 'one' });
+assert.deepEqual(again, created);
+const set = await envSet(id, { name: 'A', value: 'x' }, {});
+assert.equal(set.status, 201);
+const variables = await envList(id, { limit: 1 });
+assert.ok(variables.status === 200 && variables.data.items[0]!.name === 'A');
+const logged = await eventsLog(id, { channel: 'c', event: 'e', tags: { n: 1 } }, {});
+assert.ok(logged.status === 201 && logged.data.tags.n === 1);
+const list = await appsList({ limit: 5 });
+assert.ok(list.status === 200 && list.data.items.some((app) => app.slug === 'generated'));
+assert.equal((await appsDelete(id, {})).status, 204);
+const gone = await appsGet(id);
+assert.ok(gone.status === 404 && gone.data.code === 'app_not_found');
+`;
+
+test('a client generated from it compiles and drives the API', async () => {
+  await runTool('oazapfts', written, join(directory, 'client.ts'));
+  symlinkSync(join(ROOT, 'node_modules'), join(directory, 'node_modules'));
+  writeFileSync(join(directory, 'drive.ts'), DRIVE);
+  writeFileSync(join(directory, 'package.json'), '{"type": "module"}');
+  const config = {
+    extends: join(ROOT, 'tsconfig.json'),
+    // The generated file is as its generator writes it.
+    compilerOptions: { lib: ['es2024', 'dom'], noUnusedLocals: false, exactOptionalPropertyTypes: false },
+    include: ['*.ts'],
+    exclude: [],
+  };
+  writeFileSync(join(directory, 'tsconfig.json'), JSON.stringify(config));
+  await runTool('tsc', '-p', directory);
+  await runTool('node', join(directory, 'drive.ts'), control.url, TOKEN);
+});
+
+/** Runs a program of the installed packages. Not synchronously: the test's host answers from this process. */
+async function runTool(name: string, ...words: string[]): Promise<string> {
+  const program = join(ROOT, 'node_modules/.bin', name);
+  const env = { PATH: `${ROOT}node_modules/.bin:/usr/bin:/bin`, HOME: directory };
+  const quiet = { REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' };
+  const options = { cwd: directory, timeout: 60_000, maxBuffer: 16 * 1024 * 1024, env: { ...env, ...quiet } };
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  execFile(program, words, options, (error, stdout, stderr) => {
+    if (error) reject(new Error(`${name}: ${error.message}\n${stdout}\n${stderr}`.slice(0, 4000)));
+    else resolve(stdout);
+  });
+  return promise;
+}
