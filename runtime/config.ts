@@ -2,6 +2,8 @@
 // against this list.
 import { resolve } from 'node:path';
 import { z } from 'zod';
+import { TrustedProxies } from './edge/client.ts';
+import { reason } from './log.ts';
 
 /** workerd's Unix socket paths may have 107 bytes; this leaves room for `/run/<app id>/<socket>`. */
 const DATA_DIRECTORY_MAX = 70;
@@ -29,6 +31,19 @@ const origin = z.union([
       'must be like https://example.com or http://example.com:8000, without a path',
     ),
 ]);
+
+const perMinute = integer(0, 10_000_000);
+const addressRanges = z
+  .string()
+  .transform((text) => text.split(',').map((range) => range.trim()))
+  .transform((ranges) => ranges.filter((range) => range !== ''))
+  .superRefine((ranges, context) => {
+    try {
+      new TrustedProxies(ranges);
+    } catch (error) {
+      context.addIssue({ code: 'custom', message: `is wrong: ${reason(error)}` });
+    }
+  });
 
 interface Setting {
   default: string;
@@ -90,6 +105,29 @@ export const settings = {
     meaning:
       'Origin of an outside control UI that answers `/internal/git-auth`. Empty: Cellar answers it itself.',
     schema: origin,
+  },
+  RUNNER_TRUSTED_PROXIES: {
+    default: '',
+    meaning:
+      'Addresses and CIDR ranges, separated by commas, of proxies whose `X-Forwarded-*` headers are believed. The client is the last address in `X-Forwarded-For` that is none of them.',
+    schema: addressRanges,
+  },
+  SERVICE_EDGE_RPM: {
+    default: '1800',
+    meaning:
+      "Requests per minute from one visitor (an IPv4 address or an IPv6 /64) to one site at the edge. An app's `clientRpm` comes before it. 0: no limit.",
+    schema: perMinute,
+  },
+  SERVICE_EDGE_GIT_RPM: {
+    default: '120',
+    meaning: 'The same for the git host.',
+    schema: perMinute,
+  },
+  SERVICE_EDGE_APP_RPM: {
+    default: '0',
+    meaning:
+      "Requests per minute to one app from all visitors. An app's `appRpm` comes before it. 0: no limit.",
+    schema: perMinute,
   },
   RUNNER_MAX_APPS_PER_USER: {
     default: '10',

@@ -2,6 +2,7 @@
 import type { Apps } from './apps.ts';
 import type { Backend } from './edge/backend.ts';
 import type { LocalAnswer, RequestHead, Target } from './edge/gateway.ts';
+import type { SiteLimits } from './edge/limits.ts';
 import type { Fleet } from './fleets/fleet.ts';
 
 /** What answers. */
@@ -11,16 +12,24 @@ export interface SitesOptions {
   apps: Apps;
   /** The parts that do not serve now, by name. */
   failing: () => string[];
+  /** Requests per minute at the edge; 0 is off. An app's own limits come before these. */
+  limits: { clientRpm: number; gitRpm: number; appRpm: number };
 }
 
 const FLEET_HEALTH = '/.well-known/fleet/health';
 
 /** The routing decisions of both listeners: `api`, where every host is the control plane's, and `edge`. */
-export function sites({ baseDomain, control, apps, failing }: SitesOptions): {
+export function sites({ baseDomain, control, apps, failing, limits }: SitesOptions): {
   api: (head: RequestHead) => Target;
   edge: (head: RequestHead) => Target;
 } {
-  const controlHosts = new Set([baseDomain, `api.${baseDomain}`, `git.${baseDomain}`]);
+  const { clientRpm } = limits;
+  const controlHosts = new Map<string, SiteLimits>([
+    [baseDomain, { site: 'control', clientRpm, appRpm: 0 }],
+    [`api.${baseDomain}`, { site: 'api', clientRpm, appRpm: 0 }],
+    [`git.${baseDomain}`, { site: 'git', clientRpm: limits.gitRpm, appRpm: 0 }],
+  ]);
+  const fallback: SiteLimits = { site: 'fallback', clientRpm, appRpm: 0 };
   const toControl: Target = { kind: 'proxy', backend: control };
   const health: Target = { kind: 'respond', respond: () => json(200, { status: 'ok' }) };
   const ready: Target = {
@@ -40,9 +49,22 @@ export function sites({ baseDomain, control, apps, failing }: SitesOptions): {
   };
   const edge = (head: RequestHead): Target => {
     const fleet = apps.resolve(head.host);
-    if (fleet === undefined) return controlHosts.has(head.host) ? api(head) : unknownHost(head.host);
-    if (head.path === FLEET_HEALTH) return { kind: 'respond', respond: () => fleetHealth(fleet) };
-    return { kind: 'proxy', backend: fleet };
+    if (fleet !== undefined) return toApp(head, fleet);
+    const own = controlHosts.get(head.host);
+    return own ? { ...api(head), limits: own } : { ...unknownHost(head.host), limits: fallback };
+  };
+  const toApp = ({ path }: RequestHead, fleet: Fleet): Target => {
+    const own = apps.get(fleet.site)!.wanted.limits;
+    const site = { site: fleet.site, clientRpm: own.clientRpm ?? clientRpm };
+    if (path !== FLEET_HEALTH) {
+      return {
+        kind: 'proxy',
+        backend: fleet,
+        limits: { ...site, appRpm: own.appRpm ?? limits.appRpm },
+      };
+    }
+    // It takes nothing of what the app may have in all.
+    return { kind: 'respond', respond: () => fleetHealth(fleet), limits: { ...site, appRpm: 0 } };
   };
   return { api, edge };
 }

@@ -89,6 +89,11 @@ export class Exchange implements Dispatcher.DispatchHandler {
     parts.connection.exchanges.add(this);
   }
 
+  /** The address of whoever asks, which a trusted proxy may have told. */
+  get client(): string {
+    return this.#forwarded.client;
+  }
+
   /** Whether nothing more may be done for it. */
   get over(): boolean {
     return this.#over;

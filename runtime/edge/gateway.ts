@@ -11,6 +11,7 @@ import { Exchange, type ExchangeOwner, type UpgradeWish } from './forward.ts';
 import { headerValue, type RequestHead, readHead } from './head.ts';
 import { Holds } from './hold.ts';
 import { randomHex } from './ids.ts';
+import { Limiter, type SiteLimits } from './limits.ts';
 import {
   HEAD_BYTES,
   HEAD_TIMEOUT_MS,
@@ -22,6 +23,7 @@ import {
   NOT_HTTP,
   type OwnRefusal,
   TOO_MANY_HELD,
+  tooManyRequests,
   UNKNOWN_EXPECTATION,
 } from './refusals.ts';
 import { GatewayResponse } from './reply.ts';
@@ -30,10 +32,11 @@ import { WaitingSocket } from './tunnel.ts';
 export type { LocalAnswer, Refusal } from './answers.ts';
 export type { RequestHead } from './head.ts';
 
-/** Where a request goes. */
-export type Target =
+/** Where a request goes, and the limits it is under, if any. */
+export type Target = { limits?: SiteLimits } & (
   | { kind: 'proxy'; backend: Backend }
-  | { kind: 'respond'; respond: (head: RequestHead) => LocalAnswer | Promise<LocalAnswer> };
+  | { kind: 'respond'; respond: (head: RequestHead) => LocalAnswer | Promise<LocalAnswer> }
+);
 
 export interface GatewayOptions {
   /** Called once per request, synchronously. */
@@ -50,12 +53,16 @@ const CHECK_MS = 5_000;
 const KEEP_ALIVE_MS = 125_000;
 /** When a silent connection is probed, in ms, so that clients that vanished do not hold streams open. */
 const PROBE_AFTER_MS = 60_000;
+/** How often visitors that have gone are forgotten even if nobody comes, in ms. */
+const SWEEP_MS = 10_000;
 
 /** An HTTP gateway on any number of ports. */
 export class Gateway {
   readonly #resolve: (head: RequestHead) => Target;
   readonly #proxies: TrustedProxies;
   readonly #holds: Holds;
+  readonly #limiter = new Limiter();
+  readonly #sweep: NodeJS.Timeout;
   readonly #servers: Server<typeof IncomingMessage, typeof GatewayResponse>[] = [];
   readonly #connections = new Map<Duplex, Connection>();
   readonly #owner: ExchangeOwner & { closing: boolean };
@@ -67,6 +74,7 @@ export class Gateway {
     this.#resolve = options.resolve;
     this.#proxies = new TrustedProxies(options.trustedProxies ?? []);
     this.#holds = new Holds(options.holdTimeoutMs);
+    this.#sweep = setInterval(() => this.#limiter.sweep(performance.now()), SWEEP_MS).unref();
     this.#owner = {
       closing: false,
       admit: (exchange) => this.#admit(exchange),
@@ -101,6 +109,7 @@ export class Gateway {
 
   async #close(graceMs: number): Promise<{ cut: number }> {
     this.#owner.closing = true;
+    clearInterval(this.#sweep);
     const stopped = this.#servers.map((server) => new Promise((resolve) => server.close(resolve)));
     for (const { socket, exchanges } of [...this.#connections.values()]) {
       if (exchanges.size === 0) socket.destroySoon();
@@ -190,6 +199,11 @@ export class Gateway {
     const { head } = exchange;
     try {
       const target = this.#resolve(head);
+      const wait = this.#secondsToWait(target, exchange);
+      if (wait > 0) {
+        exchange.refuse(tooManyRequests(wait));
+        return;
+      }
       if (target.kind === 'respond') {
         void this.#respond(exchange, target.respond);
         return;
@@ -201,6 +215,11 @@ export class Gateway {
       return;
     }
     this.#admit(exchange);
+  }
+
+  /** 0 unless a limit stops the request. */
+  #secondsToWait({ limits }: Target, { client }: Exchange): number {
+    return limits === undefined ? 0 : this.#limiter.admit(limits, client, performance.now());
   }
 
   async #respond(

@@ -48,6 +48,10 @@ export interface Caller {
 export interface ForwardedHeaders {
   headers: string[];
   requestId: string;
+  /** The trace that the request belongs to: 32 hexadecimal digits. */
+  traceId: string;
+  /** The client's address. */
+  client: string;
 }
 
 /** What a client says of itself and of its request's place in a larger one. Absent unless it may be believed. */
@@ -67,6 +71,7 @@ export function forwardedHeaders(head: RequestHead, caller: Caller): ForwardedHe
   // One id names the trace and the request unless the caller brought either.
   const id = randomHex(16);
   const requestId = claims.requestId ?? id;
+  const traceparent = claims.traceparent ?? newTraceparent(id);
   const proto = claims.forwardedProto === 'https' ? 'https' : 'http';
   headers.push(
     'x-forwarded-for',
@@ -85,9 +90,9 @@ export function forwardedHeaders(head: RequestHead, caller: Caller): ForwardedHe
     'x-request-id',
     requestId,
     'traceparent',
-    claims.traceparent ?? newTraceparent(id),
+    traceparent,
   );
-  return { headers, requestId };
+  return { headers, requestId, traceId: traceparent.slice(3, 35), client };
 }
 
 /** Adds to `headers` what may cross of `received`, and returns what the gateway writes in its own words. */

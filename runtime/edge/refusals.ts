@@ -53,6 +53,12 @@ export const NO_CONNECT: OwnRefusal = {
   detail: 'CONNECT is not served here.',
 };
 
+/** What a client over its limit is told. */
+export function tooManyRequests(retryAfterS: number): OwnRefusal {
+  const detail = `Too many requests. Try again in ${retryAfterS} ${retryAfterS === 1 ? 'second' : 'seconds'}.`;
+  return { status: 429, code: 'rate_limited', detail, retryAfterS };
+}
+
 const NOT_PASSABLE = new Set(['UND_ERR_INVALID_ARG', 'UND_ERR_NOT_SUPPORTED']);
 
 /** What a client is told when a process did not answer; `sent` says whether it may have seen the request. */

@@ -4,14 +4,14 @@
 export const WINDOW_MS = 10_000;
 /** Most times kept. As many as the default limit admits in a window, so that limit never needs the grid. */
 const TIMES_MAX = 300;
-/** Times are rounded up to multiples of this, in ms, when there are too many of them. A window has 251 such. */
-const GRID_MS = 40;
+/** Times are rounded up to multiples of this, in ms, when there are too many of them. It divides 2^32. */
+const GRID_MS = 64;
 /** Times there is room for at first; 64 bytes, which V8 keeps beside the object. */
 const TIMES_FIRST = 8;
 
 /**
  * The admitted requests of one visitor or app, in at most 2,400 bytes. A request counts until exactly `WINDOW_MS` after
- * its admission; only when more than 300 different milliseconds would have to be told apart, some count up to 40 ms
+ * its admission; only when more than 300 different milliseconds would have to be told apart, some count up to 64 ms
  * longer. None ever counts shorter. Times are whole milliseconds modulo 2^32.
  */
 export class Window {
@@ -90,7 +90,7 @@ export class Window {
       const pair = this.#at(i);
       const time = this.#ring[pair]!;
       const count = this.#ring[pair + 1]!;
-      const rounded = (time + ((GRID_MS - (time % GRID_MS)) % GRID_MS)) >>> 0;
+      const rounded = ((time + GRID_MS - 1) & -GRID_MS) >>> 0;
       const last = this.#times > 0 ? this.#at(this.#times - 1) : -1;
       if (last !== -1 && this.#ring[last] === rounded) this.#ring[last + 1]! += count;
       else {

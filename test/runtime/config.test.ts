@@ -21,6 +21,12 @@ test('an empty environment gives the defaults', () => {
   assert.ok(config.RUNNER_DATA_DIR.endsWith('/.cellar'));
 });
 
+test('trusted proxies are a list of addresses and ranges', () => {
+  const { RUNNER_TRUSTED_PROXIES } = readConfig({ RUNNER_TRUSTED_PROXIES: '10.0.0.0/8, ::1,' });
+  assert.deepEqual(RUNNER_TRUSTED_PROXIES, ['10.0.0.0/8', '::1']);
+  assert.deepEqual(readConfig({}).RUNNER_TRUSTED_PROXIES, []);
+});
+
 test('an empty text means the default', () => {
   assert.equal(readConfig({ RUNNER_PORT: '' }).RUNNER_PORT, 8080);
 });
@@ -47,6 +53,9 @@ for (const [name, value] of [
   ['RUNNER_BASE_DOMAIN', 'example.org.'],
   ['RUNNER_PUBLIC_ORIGIN', 'https://example.org/path'],
   ['RUNNER_PUBLIC_ORIGIN', 'ftp://example.org'],
+  ['RUNNER_TRUSTED_PROXIES', '10.0.0.0/33'],
+  ['RUNNER_TRUSTED_PROXIES', 'localhost'],
+  ['SERVICE_EDGE_RPM', '-1'],
   ['RUNNER_BUILD_TIMEOUT_S', '0'],
 ] as const) {
   test(`${name}=${value.slice(0, 30)} is refused`, () => {
