@@ -138,9 +138,15 @@ export class Host {
       control: this.#control,
       apps: this.#apps,
       failing: () => this.#failing(),
+      limits: {
+        clientRpm: config.SERVICE_EDGE_RPM,
+        gitRpm: config.SERVICE_EDGE_GIT_RPM,
+        appRpm: config.SERVICE_EDGE_APP_RPM,
+      },
     });
-    this.#api = new Gateway({ resolve: resolve.api, holdTimeoutMs: wakeTimeoutMs });
-    this.#edge = new Gateway({ resolve: resolve.edge, holdTimeoutMs: wakeTimeoutMs });
+    const trustedProxies = config.RUNNER_TRUSTED_PROXIES;
+    this.#api = new Gateway({ resolve: resolve.api, trustedProxies, holdTimeoutMs: wakeTimeoutMs });
+    this.#edge = new Gateway({ resolve: resolve.edge, trustedProxies, holdTimeoutMs: wakeTimeoutMs });
   }
 
   /** Starts everything: apps and edge first, then the control plane. Resolves when all of it serves. */
@@ -236,6 +242,8 @@ export class Host {
       BASE_DOMAIN: this.config.RUNNER_BASE_DOMAIN,
       RUNNER_MAX_APPS_PER_USER: String(this.config.RUNNER_MAX_APPS_PER_USER),
       RUNNER_UI_URL: this.config.RUNNER_UI_URL,
+      SERVICE_EDGE_RPM: String(this.config.SERVICE_EDGE_RPM),
+      SERVICE_EDGE_APP_RPM: String(this.config.SERVICE_EDGE_APP_RPM),
     };
   }
 
