@@ -14,6 +14,7 @@ import { Operations } from './operations.ts';
 import { admission, end, overloaded, type Phase, processState, type Running } from './phase.ts';
 import { NoTurn, type Slots } from './slots.ts';
 import { tryRelease } from './trial.ts';
+import { Watchdog } from './watchdog.ts';
 
 export type { Rest } from './due.ts';
 export type { ReleaseRef } from './launch.ts';
@@ -48,6 +49,10 @@ const NO_MEMORY = 'the host is short of memory (RUNNER_FLEET_MAX_RSS_MB); the ne
 
 export class Fleet implements Backend {
   readonly #options: FleetOptions;
+  readonly #watchdog = new Watchdog((cell) => {
+    this.#options.onLine('the process does not answer any more, as in an endless loop; it is ended');
+    cell.kill();
+  });
   readonly #operations = new Operations();
   readonly #backoff = new Backoff();
   readonly #activity: Activity;
@@ -222,6 +227,7 @@ export class Fleet implements Backend {
     const phase = this.#phase;
     const quiet = phase.name === 'running' && this.#activity.isQuiet(phase.upstream);
     if (this.#operations.busy) return;
+    if (phase.name === 'running' && phase.upstream.active > 0) this.#watchdog.look(phase.cell);
     if (quiet) this.#operations.run(() => this.#hibernate(phase)).catch(() => {});
     else if (this.#hasDueWork() && !this.#options.memory.over) this.#startDueWork();
   }
