@@ -1,0 +1,66 @@
+// The edge of a real Cellar: limits, the access log.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { Cellar } from './cellar.ts';
+
+const cellar = new Cellar({
+  SERVICE_EDGE_RPM: '60',
+  SERVICE_EDGE_GIT_RPM: '120',
+  RUNNER_TRUSTED_PROXIES: '127.0.0.1',
+});
+let app: string;
+
+before(async () => {
+  await cellar.start();
+  app = await cellar.create('hello');
+  const { code, stderr } = await cellar.push(await cellar.checkout('hello'), 'hello');
+  assert.equal(code, 0, stderr);
+});
+after(() => cellar[Symbol.asyncDispose]());
+
+/** Statuses of `count` requests of one visitor, one after the other. */
+async function ask(slug: string, client: string, count: number, path = '/'): Promise<number[]> {
+  const statuses: number[] = [];
+  for (let i = 0; i < count; i++) {
+    statuses.push((await cellar.get(slug, path, { headers: { 'x-forwarded-for': client } })).status);
+  }
+  return statuses;
+}
+const admitted = (statuses: number[]) => statuses.filter((status) => status !== 429).length;
+
+async function rpc(method: string, params: object) {
+  const { body } = await cellar.call('POST', '/rpc', { jsonrpc: '2.0', id: 1, method, params });
+  assert.equal(body.error, undefined, JSON.stringify(body.error));
+  return body.result;
+}
+
+test('each visitor has a limit of its own on each site, and the loopback API has none', async () => {
+  assert.equal(admitted(await ask('hello', '192.0.2.1', 12)), 10);
+  assert.equal(admitted(await ask('hello', '192.0.2.2', 12)), 10);
+  assert.equal(admitted(await ask('api', '192.0.2.1', 12, '/health')), 10);
+  assert.equal(admitted(await ask('git', '192.0.2.1', 22, '/hello/info/refs?service=git-upload-pack')), 20);
+  // All unknown hosts together are the fallback page's.
+  assert.equal(
+    admitted([...(await ask('nobody', '192.0.2.1', 6)), ...(await ask('no-one', '192.0.2.1', 6))]),
+    10,
+  );
+  for (let i = 0; i < 30; i++) assert.equal((await cellar.call('GET', '/health')).status, 200);
+});
+
+test("an app's own limits count at once, and null goes back to the default", async () => {
+  const defaults = { clientRpm: 60, appRpm: 0 };
+  assert.deepEqual(await rpc('limits.get', { id: app }), { clientRpm: null, appRpm: null, defaults });
+  await rpc('limits.set', { id: app, clientRpm: 18 });
+  assert.equal(admitted(await ask('hello', '198.51.100.1', 5)), 3);
+  await rpc('limits.set', { id: app, clientRpm: 0 });
+  assert.equal(admitted(await ask('hello', '198.51.100.1', 20)), 20);
+  await rpc('limits.set', { id: app, clientRpm: null, appRpm: 24 });
+  assert.equal(
+    admitted([...(await ask('hello', '198.51.100.2', 3)), ...(await ask('hello', '198.51.100.3', 3))]),
+    4,
+  );
+  // Health is not the app's traffic.
+  assert.deepEqual(await ask('hello', '198.51.100.2', 2, '/.well-known/fleet/health'), [200, 200]);
+  await rpc('limits.set', { id: app, appRpm: null });
+  assert.equal(admitted(await ask('hello', '198.51.100.4', 12)), 10);
+});
