@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
+import type { Release } from '../../bundler/release.ts';
 import type { WantedApp } from '../../handlers/host-types.ts';
 import { Apps } from '../../runtime/apps.ts';
 import { layout } from '../../runtime/data-directory.ts';
@@ -41,11 +42,13 @@ function open(root: string, idleMs = 0) {
     store.outbox
       .next(1_000, 10_000_000)
       .flatMap((event) => (event.type === 'app' ? [event.app.process_state] : []));
+  /** Whether its process has gone, and what it has to do is written down. */
+  const hibernated = () => store.activity.all().get(APP)?.resting === true;
   const close = async () => {
     await apps.close();
     store.close();
   };
-  return { apps, store, paths, told, close };
+  return { apps, store, paths, told, hibernated, close };
 }
 
 /** Asks the app as the gateway does. */
@@ -75,11 +78,25 @@ async function tickUntil(apps: Apps, condition: () => boolean): Promise<void> {
   }
 }
 
-async function deployed(t: TestContext, root = temporaryDirectory(t)) {
+const HELLO = `export default { fetch: () => new Response('hello') }`;
+/** Each request sets an alarm 1 s ahead. */
+const ALARM = `
+import { DurableObject } from 'cloudflare:workers';
+export class Clock extends DurableObject {
+  async set() { await this.ctx.storage.setAlarm(Date.now() + 1000); }
+  async alarm() {}
+}
+export default { async fetch(request, env) { await env.CLOCK.getByName('one').set(); return new Response('set'); } }`;
+const ALARM_STORAGE = {
+  classes: [{ className: 'Clock', storageId: 'clock', sql: true }],
+  durableObjects: [{ binding: 'CLOCK', className: 'Clock' }],
+};
+
+async function deployed(t: TestContext, code = HELLO, fields: Partial<Release> = {}) {
+  const root = temporaryDirectory(t);
   const host = open(root);
   await host.apps.apply(wanted({}));
-  const code = `export default { fetch: () => new Response('hello') }`;
-  await makeRelease(host.paths.release(APP, DEPLOY), code);
+  await makeRelease(host.paths.release(APP, DEPLOY), code, fields);
   await host.apps.release(APP, DEPLOY, {
     commit: (at) => host.store.apps.setLive(APP, DEPLOY, at, {}),
     log: () => {},
@@ -88,9 +105,8 @@ async function deployed(t: TestContext, root = temporaryDirectory(t)) {
 }
 
 test('an app that hibernated stays so over a restart, and answers its first request', async (t) => {
-  const { apps, root, close } = await deployed(t);
-  const fleet = apps.resolve('one.localhost')!;
-  await tickUntil(apps, () => fleet.state === 'idle' && fleet.pid === null);
+  const { apps, root, close, hibernated } = await deployed(t);
+  await tickUntil(apps, hibernated);
   await close();
   const next = open(root);
   await next.apps.resume();
@@ -98,6 +114,29 @@ test('an app that hibernated stays so over a restart, and answers its first requ
   assert.equal(await ask(next.apps), 200);
   assert.ok(next.apps.get(APP)!.fleet.pid);
   await next.close();
+});
+
+test('the alarm of an app that hibernates, or sleeps, is kept over a restart and run in time', async (t) => {
+  for (const asleep of [false, true]) {
+    const { apps, root, close, hibernated } = await deployed(t, ALARM, ALARM_STORAGE);
+    assert.equal(await ask(apps), 200);
+    const setBefore = Date.now();
+    if (asleep) await apps.apply(wanted({ generation: 2, asleep }));
+    else await tickUntil(apps, hibernated);
+    await close();
+
+    const next = open(root);
+    await next.apps.resume();
+    const kept = next.store.activity.all().get(APP)!;
+    assert.ok(kept.resting && kept.dueAt! <= setBefore + 1_000);
+    assert.equal(next.apps.get(APP)!.fleet.pid, null);
+    await tickUntil(next.apps, () => next.apps.get(APP)!.fleet.pid !== null);
+    assert.ok(Date.now() >= kept.dueAt! && Date.now() < kept.dueAt! + 2_000);
+    await tickUntil(next.apps, () => next.store.activity.all().get(APP)!.resting);
+    assert.equal(next.store.activity.all().get(APP)!.dueAt, null, 'it ran');
+    assert.equal(next.apps.get(APP)!.fleet.state, asleep ? 'stopped' : 'idle');
+    await next.close();
+  }
 });
 
 test('an app that ran is started again after a restart, before that at its first request', async (t) => {
@@ -116,9 +155,8 @@ test('an app that ran is started again after a restart, before that at its first
 });
 
 test('without hibernation a hibernated app is started at boot', async (t) => {
-  const { apps, root, close } = await deployed(t);
-  const fleet = apps.resolve('one.localhost')!;
-  await tickUntil(apps, () => fleet.state === 'idle' && fleet.pid === null);
+  const { apps, root, close, hibernated } = await deployed(t);
+  await tickUntil(apps, hibernated);
   await close();
   const next = open(root, Number.POSITIVE_INFINITY);
   await next.apps.resume();
@@ -127,9 +165,9 @@ test('without hibernation a hibernated app is started at boot', async (t) => {
 });
 
 test('the same wanted state again leaves a hibernated app alone; stop and sleep end it', async (t) => {
-  const { apps, close } = await deployed(t);
+  const { apps, close, hibernated } = await deployed(t);
   const { fleet } = apps.get(APP)!;
-  await tickUntil(apps, () => fleet.state === 'idle' && fleet.pid === null);
+  await tickUntil(apps, hibernated);
   await apps.apply(wanted({ generation: 2 }));
   assert.deepEqual([fleet.state, fleet.pid], ['idle', null]);
   await apps.apply(wanted({ generation: 3, asleep: true }));
@@ -142,9 +180,8 @@ test('the same wanted state again leaves a hibernated app alone; stop and sleep 
 });
 
 test('hibernating and waking are told to the control plane, by the clock and not on the request’s way', async (t) => {
-  const { apps, told, close } = await deployed(t);
-  const { fleet } = apps.get(APP)!;
-  await tickUntil(apps, () => fleet.state === 'idle' && fleet.pid === null);
+  const { apps, told, close, hibernated } = await deployed(t);
+  await tickUntil(apps, hibernated);
   await tickUntil(apps, () => told().at(-1) === 'idle');
   const before = told().length;
   await ask(apps);
@@ -176,9 +213,8 @@ test('the last minute with a request is known, outlives the host, and is not mov
 });
 
 test('nothing of a deleted app’s activity is kept', async (t) => {
-  const { apps, store, close } = await deployed(t);
-  const { fleet } = apps.get(APP)!;
-  await tickUntil(apps, () => fleet.state === 'idle' && fleet.pid === null);
+  const { apps, store, close, hibernated } = await deployed(t);
+  await tickUntil(apps, hibernated);
   assert.equal(store.activity.all().size, 1);
   await apps.delete(APP, 9);
   assert.equal(store.activity.all().size, 0);

@@ -1,0 +1,150 @@
+// What an app sees of hibernation through the real gateway: nothing, but for the first answer's time.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { Cellar } from './cellar.ts';
+import { descendants, eventually, type Process, processes } from './processes.ts';
+
+const IDLE_S = 1;
+const cellar = new Cellar({ RUNNER_FLEET_IDLE_EVICT_S: String(IDLE_S) });
+before(() => cellar.start());
+after(() => cellar[Symbol.asyncDispose]());
+
+const CLOCK = `
+import { DurableObject } from 'cloudflare:workers';
+export class Clock extends DurableObject {
+  async set(ms) {
+    const at = Date.now() + ms;
+    await this.ctx.storage.put('ran', []);
+    await this.ctx.storage.setAlarm(at);
+    return at;
+  }
+  async alarm() {
+    const ran = await this.ctx.storage.get('ran');
+    await this.ctx.storage.put('ran', [...ran, Date.now()]);
+  }
+  async ran() {
+    return this.ctx.storage.get('ran');
+  }
+  async next() {
+    const n = ((await this.ctx.storage.get('n')) ?? 0) + 1;
+    await this.ctx.storage.put('n', n);
+    return n;
+  }
+}
+export default {
+  async fetch(request, env) {
+    const { pathname, search } = new URL(request.url);
+    const clock = env.CLOCK.getByName('one');
+    if (pathname === '/set') return Response.json(await clock.set(Number(search.slice(1))));
+    return Response.json(pathname === '/ran' ? await clock.ran() : await clock.next());
+  },
+};`;
+const CONFIG = `
+name = "clock"
+main = "index.js"
+compatibility_date = "2026-10-01"
+[[durable_objects.bindings]]
+name = "CLOCK"
+class_name = "Clock"
+[[migrations]]
+tag = "v1"
+new_sqlite_classes = ["Clock"]
+`;
+
+/** Creates an app from a sample, or from code for a `Clock`, and pushes it. */
+async function deploy(host: Cellar, slug: string, sample: string, code?: string): Promise<string> {
+  const id = await host.create(slug);
+  const work = await host.checkout(sample);
+  if (code !== undefined) {
+    writeFileSync(join(work, 'index.js'), code);
+    writeFileSync(join(work, 'wrangler.toml'), CONFIG);
+    await host.commit(work, 'code');
+  }
+  const { code: exit, stderr } = await host.push(work, slug);
+  assert.equal(exit, 0, stderr);
+  assert.match(stderr, /serves this push/);
+  return id;
+}
+
+/** The processes of an app. */
+const cells = (id: string): Process[] =>
+  processes().filter(({ command }) => command.some((word) => word.includes(`/run/${id}/http.sock`)));
+const gone = (id: string) => eventually(() => cells(id).length === 0, `the process of ${id} goes`);
+
+test('an idle app’s process goes, it still reads as running, and it answers without the control plane', async () => {
+  const id = await deploy(cellar, 'quiet', 'hello');
+  assert.equal((await cellar.get('quiet')).status, 200);
+  await gone(id);
+  assert.equal((await cellar.call('GET', `/v1/apps/${id}`)).body.status, 'running');
+  assert.equal((await cellar.get('quiet', '/.well-known/fleet/health')).status, 200);
+  assert.equal(cells(id).length, 0, 'a health probe starts nothing');
+
+  const control = descendants(cellar.pid).find(({ command }) => command.includes('--binary'))!;
+  process.kill(control.pid, 'SIGSTOP');
+  try {
+    const answers = await Promise.all(Array.from({ length: 50 }, () => cellar.get('quiet')));
+    assert.ok(answers.every(({ status }) => status === 200));
+    assert.equal(cells(id).length, 1);
+  } finally {
+    process.kill(control.pid, 'SIGCONT');
+  }
+});
+
+test('an open WebSocket keeps its app’s process while another app’s goes', async () => {
+  const [chat, quiet] = await Promise.all([deploy(cellar, 'chat', 'chat'), deploy(cellar, 'other', 'hello')]);
+  const socket = cellar.webSocket('chat', '/rooms/lobby/socket');
+  await once(socket, 'open', { signal: AbortSignal.timeout(10_000) });
+  for (let round = 0; round < 2; round++) {
+    await cellar.get('other');
+    await gone(quiet);
+  }
+  assert.equal(cells(chat).length, 1);
+  socket.close();
+  await gone(chat);
+});
+
+test('requests at any moment of hibernating and waking are answered, and every write counts', async () => {
+  const id = await deploy(cellar, 'count', 'hello', CLOCK);
+  const counts: number[] = [];
+  for (let round = 0; round < 4; round++) {
+    const [last] = cells(id);
+    // From just before the process goes until after the next one serves.
+    while (cells(id).some(({ pid }) => pid === last?.pid)) await new Promise(setImmediate);
+    const burst = await Promise.all(Array.from({ length: 10 }, () => cellar.get('count')));
+    for (const { status, text } of burst) {
+      assert.equal(status, 200);
+      counts.push(Number(text));
+    }
+    assert.equal(cells(id).length, 1);
+  }
+  assert.deepEqual(
+    counts.sort((a, b) => a - b),
+    Array.from({ length: 40 }, (_, index) => index + 1),
+  );
+});
+
+test('an alarm runs in time though its app hibernates, and the process goes again', async () => {
+  const id = await deploy(cellar, 'clock', 'hello', CLOCK);
+  const at = Number((await cellar.get('clock', '/set?5000')).text);
+  await gone(id);
+  await eventually(() => cells(id).length === 1, 'a process for the alarm');
+  await gone(id);
+  const ran = JSON.parse((await cellar.get('clock', '/ran')).text) as number[];
+  assert.equal(ran.length, 1, 'it ran once');
+  assert.ok(ran[0]! >= at && ran[0]! - at < 2_000, `${ran[0]! - at} ms late`);
+});
+
+test('short of memory, hibernated apps are refused with a time to come again, and running ones answer', async () => {
+  await using host = new Cellar({ RUNNER_FLEET_IDLE_EVICT_S: '1', RUNNER_FLEET_MAX_RSS_MB: '1' });
+  await host.start();
+  const id = await deploy(host, 'full', 'hello');
+  assert.equal((await host.get('full')).status, 200);
+  await gone(id);
+  const refused = await host.get('full');
+  assert.equal(refused.status, 503);
+  assert.ok(Number(refused.headers.get('retry-after')) > 0);
+  assert.equal(JSON.parse(refused.text).code, 'app_unavailable');
+});
