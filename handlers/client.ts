@@ -1,4 +1,4 @@
-// A typed client over the contract, for programs that use Cellar: REST where there is a route, else RPC.
+// A typed client over the contract, for programs that use Cellar: REST where it answers JSON, else RPC.
 import type { ProblemBody } from './contract/errors.ts';
 import { type OperationName, operationsByName, type Params, type Result } from './contract/index.ts';
 import { type Operation, pathNames } from './contract/operation.ts';
@@ -52,7 +52,7 @@ export class CellarClient {
     if (response.status === 204) return null as Result<Name>;
     const body = (await response.json()) as unknown;
     if (!response.ok) throw new Refused(body as ProblemBody);
-    if (operation.path !== null) return operation.output.parse(body) as Result<Name>;
+    if (restPath(operation) !== null) return operation.output.parse(body) as Result<Name>;
     const { error, result } = body as { error?: { data: ProblemBody }; result?: unknown };
     if (error) throw new Refused(error.data);
     return operation.output.parse(result) as Result<Name>;
@@ -101,23 +101,26 @@ function requestOf(
   operation: Operation,
   params: Record<string, unknown>,
 ): { method: string; path: string; body: string | null } {
-  if (operation.path === null) {
+  const template = restPath(operation);
+  if (template === null) {
     const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: operation.name, params });
     return { method: 'POST', path: '/rpc', body };
   }
-  const inPath = pathNames(operation.path);
+  const inPath = pathNames(template);
   const rest = Object.entries(params).filter(
     ([name, value]) => !inPath.includes(name) && value !== undefined,
   );
-  const path = operation.path.replace(/:(\w+)(\+?)/g, (_, name: string, greedy: string) => {
-    const value = String(params[name]);
-    return greedy ? value.split('/').map(encodeURIComponent).join('/') : encodeURIComponent(value);
-  });
+  const path = template.replace(/:(\w+)/g, (_, name: string) => encodeURIComponent(String(params[name])));
   if (operation.method === 'POST' || operation.method === 'PATCH') {
     return { method: operation.method, path, body: JSON.stringify(Object.fromEntries(rest)) };
   }
   const query = new URLSearchParams(rest.map(([name, value]) => [restName(operation, name), String(value)]));
   return { method: operation.method, path: rest.length > 0 ? `${path}?${query}` : path, body: null };
+}
+
+/** Bytes are described as the contract says only over RPC: REST sends them as they are. */
+function restPath({ path, kind }: Operation): string | null {
+  return kind === 'bytes' ? null : path;
 }
 
 function restName({ queryNames = {} }: Operation, field: string): string {
