@@ -1,8 +1,9 @@
 // Copies a project's static assets. What `_headers`, `_redirects` and `.assetsignore` say is workerd's to apply.
-import { constants, copyFileSync, existsSync, mkdirSync, readdirSync, realpathSync, statSync } from 'node:fs';
+import { constants, copyFileSync, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { BuildFailure } from './failure.ts';
-import { isInside, show } from './inside.ts';
+import { realInside, show } from './inside.ts';
+import { MAX_ENTRIES } from './limits.ts';
 
 /** Never served, wherever they lie: secrets of local development, and a repository's insides. */
 const PRIVATE = /^(\.git|\.dev\.vars(\..*)?|\.env(\..*)?|\.wrangler|\.DS_Store)$/;
@@ -13,41 +14,82 @@ const TOOLS =
 /**
  * Copies the assets in `from` to `to`.
  * @param root real path of the project
+ * @param limitMb MiB that the copy may have; a file counts once for each path that leads to it
  * @returns how many files, and lines for the deploy's log about what was left out
- * @throws {BuildFailure} when a symbolic link leaves the project
+ * @throws {BuildFailure} when a symbolic link leaves the project, or there is more than the limits allow
  */
-export function copyAssets(root: string, from: string, to: string): { files: number; notes: string[] } {
+export function copyAssets(
+  root: string,
+  from: string,
+  to: string,
+  limitMb: number,
+): { files: number; notes: string[] } {
   const notes: string[] = [];
-  let files = 0;
-  const copy = (source: string, target: string, above: string[]) => {
-    if (!isInside(root, source) && source.includes('\ufffd'))
-      throw new BuildFailure(
-        `assets: the name of ${show(root, source)} is not valid UTF-8, so no URL can name it`,
-      );
-    if (!isInside(root, source))
-      throw new BuildFailure(
-        `assets: ${show(root, source)} is a link that leaves the project or leads nowhere`,
-      );
-    const real = realpathSync(source);
-    if (above.includes(real))
-      throw new BuildFailure(`assets: ${show(root, source)} is a link to a directory it lies in`);
-    const kind = statSync(source);
-    if (kind.isFile()) {
-      copyFileSync(source, target, constants.COPYFILE_FICLONE);
-      files++;
-    } else if (kind.isDirectory()) {
-      mkdirSync(target);
-      for (const name of readdirSync(source)) {
-        const hidden = PRIVATE.test(name) || (source === root && TOOLS.test(name));
-        if (!hidden) copy(join(source, name), join(target, name), [...above, real]);
-      }
-    }
-  };
-  copy(from, to, []);
+  const assets = listAssets(root, from, to, limitMb);
+  for (const { real, target, kind } of assets) {
+    if (kind === 'folder') mkdirSync(target);
+    else copyFileSync(real, target, constants.COPYFILE_FICLONE);
+  }
   if (existsSync(join(from, '_worker.js')))
     notes.push('_worker.js is not run: name it as "main" in wrangler.jsonc');
   if (existsSync(join(root, 'functions')) && from !== join(root, 'functions')) {
     notes.push('functions/ is not run: Pages Functions are not supported, make a Worker of them');
   }
-  return { files, notes };
+  return { files: assets.filter(({ kind }) => kind === 'file').length, notes };
+}
+
+interface Asset {
+  real: string;
+  target: string;
+  kind: 'file' | 'folder';
+}
+
+/** All that is to be copied, folders before what is in them. */
+function listAssets(root: string, from: string, to: string, limitMb: number): Asset[] {
+  const assets: Asset[] = [];
+  const count = counter(show(root, from), limitMb);
+  const list = (source: string, path: string, target: string, above: string[]) => {
+    const real = realInside(root, path);
+    if (real === null) throw refusal(show(root, source));
+    if (above.includes(real))
+      throw new BuildFailure(`assets: ${show(root, source)} is a link to a directory it lies in`);
+    const stats = statSync(real);
+    count(stats.isFile() ? stats.size : 0);
+    if (stats.isFile()) assets.push({ real, target, kind: 'file' });
+    if (!stats.isDirectory()) return;
+    assets.push({ real, target, kind: 'folder' });
+    for (const name of readdirSync(real)) {
+      const hidden = PRIVATE.test(name) || (source === root && TOOLS.test(name));
+      if (!hidden) list(join(source, name), join(real, name), join(target, name), [...above, real]);
+    }
+  };
+  list(from, from, to, []);
+  return assets;
+}
+
+function refusal(source: string): BuildFailure {
+  return new BuildFailure(
+    source.includes('\ufffd')
+      ? `assets: the name of ${source} is not valid UTF-8, so no URL can name it`
+      : `assets: ${source} is a link that leaves the project or leads nowhere`,
+  );
+}
+
+/**
+ * Counts what is to be copied: links let a small project have very many paths.
+ * @returns a function that takes the bytes of the next file, or 0 for a folder
+ */
+function counter(directory: string, limitMb: number): (bytes: number) => void {
+  const links = 'a linked folder counts once for each path that leads to it';
+  let entries = 0;
+  let total = 0;
+  return (bytes) => {
+    total += bytes;
+    if (++entries > MAX_ENTRIES)
+      throw new BuildFailure(`assets: ${directory} has more than ${MAX_ENTRIES} files and folders; ${links}`);
+    if (total > limitMb * 2 ** 20)
+      throw new BuildFailure(
+        `assets: ${directory} has more than the ${limitMb} MiB a build may use; ${links}`,
+      );
+  };
 }

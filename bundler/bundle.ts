@@ -39,24 +39,26 @@ const nothing: Bundle = {
 /**
  * Bundles the project in `worktree` into the empty directory `out`.
  * @param environment the environment of its Wrangler configuration to deploy; `null`: the top level
+ * @param assetsMb MiB that its assets may have
  * @throws {BuildFailure} for every fault of the project
  */
 export async function bundleProject(
   worktree: string,
   out: string,
   environment: string | null,
+  assetsMb: number,
 ): Promise<Bundled> {
   const root = realpathSync(worktree);
   const project = findProject(root);
   if (project === null) throw nothingDeployable();
   mkdirSync(out, { recursive: true });
-  if (project.kind === 'site') return bundleSite(root, project.directory, out);
+  if (project.kind === 'site') return bundleSite(root, project.directory, out, assetsMb);
   if (project.kind === 'worker') return bundlePlainWorker(root, project.main, out);
-  return bundleWranglerProject(root, project.config, out, environment);
+  return bundleWranglerProject(root, project.config, out, environment, assetsMb);
 }
 
-function bundleSite(root: string, directory: string, out: string): Bundled {
-  const { files, notes } = copyAssets(root, directory, join(out, ASSETS));
+function bundleSite(root: string, directory: string, out: string, assetsMb: number): Bundled {
+  const { files, notes } = copyAssets(root, directory, join(out, ASSETS), assetsMb);
   const assets: Assets = {
     directory: ASSETS,
     binding: null,
@@ -93,6 +95,7 @@ async function bundleWranglerProject(
   path: string,
   out: string,
   environment: string | null,
+  assetsMb: number,
 ): Promise<Bundled> {
   const { config, file, base, notes } = await readWranglerConfig(
     root,
@@ -121,7 +124,7 @@ async function bundleWranglerProject(
       `${file}: nothing to deploy: set "main" to a Worker or "assets.directory" to static files`,
     );
   }
-  const assets = bundleAssets(root, base, config, out, notes);
+  const assets = bundleAssets(root, base, config, out, assetsMb, notes);
   const bundle: Bundle = {
     worker,
     exports,
@@ -169,6 +172,7 @@ function bundleAssets(
   base: string,
   config: WranglerConfig,
   out: string,
+  assetsMb: number,
   notes: string[],
 ): Assets | null {
   if (config.assets === undefined) return null;
@@ -176,7 +180,7 @@ function bundleAssets(
   if (directory === undefined)
     throw new BuildFailure('assets.directory is missing: it names the folder of the files');
   const from = insidePath(root, base, directory, 'assets.directory');
-  const copied = copyAssets(root, from, join(out, ASSETS));
+  const copied = copyAssets(root, from, join(out, ASSETS), assetsMb);
   notes.push(`assets: ${copied.files} files in ${show(root, from)}`, ...copied.notes);
   return {
     directory: ASSETS,

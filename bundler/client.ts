@@ -58,8 +58,15 @@ export class Bundler {
    * Bundles a built worktree into the directory `out`; see `bundleProject`.
    * @throws {BuildFailure} for a fault of the project, or when the bundler crashes or takes longer than `timeoutMs`
    */
-  bundle(worktree: string, out: string, environment: string | null, timeoutMs: number): Promise<Bundled> {
-    return this.#request({ method: 'bundle', worktree, out, environment }, timeoutMs) as Promise<Bundled>;
+  bundle(
+    worktree: string,
+    out: string,
+    environment: string | null,
+    assetsMb: number,
+    timeoutMs: number,
+  ): Promise<Bundled> {
+    const request = { method: 'bundle', worktree, out, environment, assetsMb } as const;
+    return this.#request(request, timeoutMs) as Promise<Bundled>;
   }
 
   /** Ends the process, and with it what it works on. A later request starts another. */

@@ -7,7 +7,7 @@ import type { BundlerReply, BundlerRequest, BundlerResults } from './protocol.ts
 
 function answer(request: BundlerRequest): Promise<BundlerResults[keyof BundlerResults]> {
   if (request.method === 'plan') return planBuild(request.worktree, request.environment);
-  return bundleProject(request.worktree, request.out, request.environment);
+  return bundleProject(request.worktree, request.out, request.environment, request.assetsMb);
 }
 
 async function reply(request: BundlerRequest): Promise<BundlerReply> {

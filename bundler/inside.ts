@@ -6,11 +6,16 @@ import { BuildFailure } from './failure.ts';
 
 /** Whether `path`, its symbolic links followed, lies in `root` (a real path). False for a dangling link. */
 export function isInside(root: string, path: string): boolean {
+  return realInside(root, path) !== null;
+}
+
+/** `path` with its symbolic links followed; `null` when that lies outside `root` (a real path), or is not there. */
+export function realInside(root: string, path: string): string | null {
   try {
-    const real = realpathSync(path);
-    return real === root || real.startsWith(root + sep);
+    const real = realpathSync.native(path);
+    return real === root || real.startsWith(root + sep) ? real : null;
   } catch {
-    return false;
+    return null;
   }
 }
 

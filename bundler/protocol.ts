@@ -4,7 +4,14 @@ import type { BuildCommand } from './plan.ts';
 
 export type BundlerRequest =
   | { id: number; method: 'plan'; worktree: string; environment: string | null }
-  | { id: number; method: 'bundle'; worktree: string; out: string; environment: string | null };
+  | {
+      id: number;
+      method: 'bundle';
+      worktree: string;
+      out: string;
+      environment: string | null;
+      assetsMb: number;
+    };
 
 /** Each method's result. */
 export interface BundlerResults {

@@ -41,7 +41,7 @@ export interface BuildInput {
   limits: {
     /** For each step. */
     stepTimeoutMs: number;
-    /** MiB of the worktree, after each step. */
+    /** MiB of the worktree, after each step, and of the release's assets. */
     worktreeMb: number;
     /** MiB of the cache, after the build. */
     cacheMb: number;
@@ -127,6 +127,7 @@ async function bundleStep(
     project,
     bundled,
     wranglerEnvironment(input),
+    input.limits.worktreeMb,
     input.limits.stepTimeoutMs,
   );
   for (const note of result.notes) input.log.line(note);

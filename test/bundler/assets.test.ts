@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import type { Files } from '../builds/projects.ts';
 import { makeWorktrees, wranglerProject } from './worktree.ts';
 
 const worktrees = makeWorktrees();
@@ -79,6 +80,28 @@ test('a link to a folder that it lies in does not go on for ever', async () => {
     worktrees.bundle({ ...index, 'sub/again': { link: '..' } }),
     /^BuildFailure: assets: sub\/again is a link to a directory it lies in/,
   );
+});
+
+test('folders linked to over and over are refused before their copies fill the disk', async () => {
+  const links = (levels: number): Files =>
+    Object.fromEntries(
+      Array.from({ length: levels }, (_, level) => {
+        const next = { link: `../${level + 1}` };
+        return Object.entries({ [`${level}/a`]: next, [`${level}/b`]: next });
+      }).flat(),
+    );
+  const big = { ...index, ...links(9), '9/big.bin': 'x'.repeat(2 ** 20) };
+  const many = Object.fromEntries(Array.from({ length: 50 }, (_, i) => [`11/${i}`, '']));
+  await assert.rejects(
+    worktrees.bundle(big, null, 20),
+    /^BuildFailure: assets: \. has more than the 20 MiB a build may use; a linked folder counts once for each/,
+  );
+  await assert.rejects(
+    worktrees.bundle({ ...index, ...links(11), ...many }),
+    /^BuildFailure: assets: \. has more than 100000 files and folders; a linked folder counts once/,
+  );
+  const { list } = await worktrees.bundle({ ...index, ...links(3), '3/big.bin': 'x' }, null, 20);
+  assert.equal(list().length, 16);
 });
 
 test("the assets' directory of a Wrangler project must be there, in the project", async () => {

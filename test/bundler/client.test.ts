@@ -25,7 +25,7 @@ const out = () => join(worktrees.write({}), 'bundle');
 test('one process answers the requests of many deploys', async () => {
   const bundler = start();
   assert.equal(bundler.pid, null, 'nothing is started before it is needed');
-  const bundles = await Promise.all([1, 2, 3].map(() => bundler.bundle(hello(), out(), null, 20_000)));
+  const bundles = await Promise.all([1, 2, 3].map(() => bundler.bundle(hello(), out(), null, 500, 20_000)));
   assert.deepEqual(
     bundles.map(({ bundle }) => bundle.exports),
     [['default'], ['default'], ['default']],
@@ -38,11 +38,11 @@ test('one process answers the requests of many deploys', async () => {
 test("a fault of the project comes back as its author's, and the process goes on", async () => {
   const bundler = start();
   await assert.rejects(
-    bundler.bundle(worktrees.write({}), out(), null, 20_000),
+    bundler.bundle(worktrees.write({}), out(), null, 500, 20_000),
     /^BuildFailure: nothing to deploy/,
   );
   const { pid } = bundler;
-  await bundler.bundle(hello(), out(), null, 20_000);
+  await bundler.bundle(hello(), out(), null, 500, 20_000);
   assert.equal(bundler.pid, pid);
 });
 
@@ -59,16 +59,16 @@ test('a plan is the build command of Wrangler, read before anything has run', as
 test('a crash fails what the process worked on, and the next request starts another', async () => {
   const bundler = start();
   await bundler.plan(hello(), null, 20_000);
-  const ended = bundler.bundle(hello(), out(), null, 20_000);
+  const ended = bundler.bundle(hello(), out(), null, 500, 20_000);
   process.kill(bundler.pid!, 'SIGKILL');
   await assert.rejects(ended, new BuildFailure('the bundler ended (SIGKILL); push again'));
-  await bundler.bundle(hello(), out(), null, 20_000);
+  await bundler.bundle(hello(), out(), null, 500, 20_000);
 });
 
 test('a request that takes too long fails, and its process is ended', async () => {
   const bundler = start();
   await assert.rejects(
-    bundler.bundle(hello(), out(), null, 1),
+    bundler.bundle(hello(), out(), null, 500, 1),
     /^BuildFailure: bundling took longer than 0\.001 s/,
   );
   assert.equal(bundler.pid, null);

@@ -21,10 +21,11 @@ export function makeWorktrees() {
     async bundle(
       files: Files,
       environment: string | null = null,
+      assetsMb = 500,
     ): Promise<Bundled & { read: (path: string) => string; list: () => string[] }> {
       const worktree = this.write(files);
       const out = join(mkdtempSync(join(root, 'out-')), 'bundle');
-      const bundled = await bundleProject(worktree, out, environment);
+      const bundled = await bundleProject(worktree, out, environment, assetsMb);
       return {
         ...bundled,
         read: (path) => readFileSync(join(out, path), 'utf8'),
