@@ -1,5 +1,6 @@
 // What the gateway costs beside Caddy's reverse proxy, and beside no proxy at all: 1 KB answers of one workerd on a
-// unix socket, in alternating rounds of one run, so that the ratios hold on a machine that others use too.
+// unix socket, in alternating rounds of one run, so that the ratios hold on a machine that others use too. Both write
+// an access log; the gateway has its rate limits as well.
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
@@ -98,6 +99,9 @@ async function startCaddy(socketPath: string): Promise<{ port: number; pid: numb
 }
 http://127.0.0.1:${port} {
 	bind 127.0.0.1
+	log {
+		output file ${home.path}/access.log
+	}
 	reverse_proxy unix/${socketPath}
 }
 `);

@@ -36,6 +36,7 @@ export function layout(root: string) {
     builds: join(root, 'builds'),
     build: (deployId: string) => join(root, 'builds', deployId),
     trash: join(root, 'trash'),
+    accessLog: join(root, 'log', 'access.ndjson'),
   };
 }
 export type Layout = ReturnType<typeof layout>;

@@ -15,6 +15,8 @@ import { type BuildUser, whyNoBuildUsers } from './builds/sandbox.ts';
 import { type Config, isLocal } from './config.ts';
 import { Control } from './control.ts';
 import { claim, keptSecret, type Layout, layout, openToBuilds } from './data-directory.ts';
+import { accessLine } from './edge/access-line.ts';
+import { AccessLog } from './edge/access-log.ts';
 import { Gateway } from './edge/gateway.ts';
 import { workerdPath } from './fleets/cell.ts';
 import { MemoryGauge } from './fleets/memory.ts';
@@ -54,6 +56,7 @@ export class Host {
   readonly #control: Control;
   readonly #api: Gateway;
   readonly #edge: Gateway;
+  readonly #accessLog: AccessLog;
   readonly #secret = randomBytes(32).toString('base64url');
   readonly #token: string;
   #addresses: Addresses | null = null;
@@ -146,7 +149,13 @@ export class Host {
     });
     const trustedProxies = config.RUNNER_TRUSTED_PROXIES;
     this.#api = new Gateway({ resolve: resolve.api, trustedProxies, holdTimeoutMs: wakeTimeoutMs });
-    this.#edge = new Gateway({ resolve: resolve.edge, trustedProxies, holdTimeoutMs: wakeTimeoutMs });
+    this.#accessLog = new AccessLog(this.paths.accessLog);
+    this.#edge = new Gateway({
+      resolve: resolve.edge,
+      trustedProxies,
+      holdTimeoutMs: wakeTimeoutMs,
+      onEnd: (request) => this.#accessLog.write(accessLine(request, Date.now())),
+    });
   }
 
   /** Starts everything: apps and edge first, then the control plane. Resolves when all of it serves. */
@@ -207,6 +216,7 @@ export class Host {
     await this.#missed.stop();
     await this.#queue.close();
     await Promise.all([this.#edge.close(DRAIN_MS), this.#api.close(DRAIN_MS)]);
+    await this.#accessLog.close();
     await this.#apps.close();
     closeBundler();
     await this.#reconciling;

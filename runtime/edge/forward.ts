@@ -10,6 +10,7 @@ import { headerValue, type RequestHead } from './head.ts';
 import { answerHeaders, type ForwardedHeaders, forwardedHeaders } from './headers.ts';
 import { failure } from './refusals.ts';
 import type { GatewayResponse } from './reply.ts';
+import { type FinishedRequest, Tally } from './tally.ts';
 import { switchingHead, Tunnel, type WaitingSocket } from './tunnel.ts';
 import { UploadBody } from './upload.ts';
 import { isReusedSocketError, type Upstream } from './upstream.ts';
@@ -47,8 +48,10 @@ const GONE = new Error('the client left');
 const SAFE_METHODS = new Set(['GET', 'HEAD', 'OPTIONS']);
 
 /** A request and its answer. It is undici's handler too: one object per request. */
-export class Exchange implements Dispatcher.DispatchHandler {
+export class Exchange implements Dispatcher.DispatchHandler, FinishedRequest {
   readonly head: RequestHead;
+  readonly tally = new Tally();
+  site = '';
   readonly connection: Connection;
   /** Who is asked to admit it; null before it is routed. */
   backend: Backend | null = null;
@@ -94,6 +97,22 @@ export class Exchange implements Dispatcher.DispatchHandler {
     return this.#forwarded.client;
   }
 
+  get peer(): string {
+    return this.connection.peer;
+  }
+
+  get protocol(): string {
+    return this.#request.httpVersionMinor === 0 ? 'HTTP/1.0' : 'HTTP/1.1';
+  }
+
+  get requestId(): string {
+    return this.#forwarded.requestId;
+  }
+
+  get traceId(): string {
+    return this.#forwarded.traceId;
+  }
+
   /** Whether nothing more may be done for it. */
   get over(): boolean {
     return this.#over;
@@ -137,6 +156,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
     const length = Buffer.byteLength(body);
     const lines = ['x-request-id', this.#forwarded.requestId, 'content-length', String(length)];
     for (const [name, value] of Object.entries(headers)) lines.push(name, value);
+    this.#tallyHead(status, lines);
+    if (this.head.method !== 'HEAD') this.tally.sent(length);
     this.#response.writeHead(status, this.#closeIfLast(lines));
     this.#response.end(body);
   }
@@ -188,10 +209,12 @@ export class Exchange implements Dispatcher.DispatchHandler {
       if (this.#request.httpVersionMinor > 0) this.#response.writeInformation(status, headers);
       return;
     }
+    this.#tallyHead(status, headers);
     this.#response.relayHead(status, reason, this.#closeIfLast(headers));
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.tally.sent(chunk.length);
     if (!this.#response.relay(chunk)) this.blocked();
   }
 
@@ -223,6 +246,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
       return;
     }
     this.#response.detachSocket(waiting.socket);
+    this.tally.countAll(waiting.socket);
     const tunnel = new Tunnel(waiting.socket, upstream, protocol.toLowerCase(), () => {
       untrack();
       this.finished();
@@ -231,6 +255,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     const untrack = this.#upstream!.track(tunnel);
     this.#endUpstream();
     const headers = answerHeaders(controller.rawHeaders as Buffer[], status, this.#forwarded.requestId);
+    this.#tallyHead(status, headers);
     waiting.socket.write(switchingHead(protocol, headers), 'latin1');
     const early = waiting.take();
     if (early.length > 0) upstream.write(early);
@@ -263,10 +288,15 @@ export class Exchange implements Dispatcher.DispatchHandler {
     return headers;
   }
 
+  #tallyHead(status: number, headers: string[]): void {
+    this.tally.status = status;
+    this.tally.headers = headers;
+  }
+
   #upload(): UploadBody {
     this.connection.limitIdle();
     this.#request.once('end', () => this.connection.allowIdle());
-    return new UploadBody(this.#request);
+    return new UploadBody(this.#request, this.tally);
   }
 
   #uploading(): boolean {

@@ -27,6 +27,7 @@ import {
   UNKNOWN_EXPECTATION,
 } from './refusals.ts';
 import { GatewayResponse } from './reply.ts';
+import type { FinishedRequest } from './tally.ts';
 import { WaitingSocket } from './tunnel.ts';
 
 export type { LocalAnswer, Refusal } from './answers.ts';
@@ -45,6 +46,8 @@ export interface GatewayOptions {
   trustedProxies?: readonly string[];
   /** How long a request may be held in all, in ms. */
   holdTimeoutMs: number;
+  /** Called when a request is over, whatever became of it; not for one whose head could not be read. Must not throw. */
+  onEnd?: (request: FinishedRequest) => void;
 }
 
 /** How often clients that are slow with a head are looked for, in ms. */
@@ -78,7 +81,10 @@ export class Gateway {
     this.#owner = {
       closing: false,
       admit: (exchange) => this.#admit(exchange),
-      ended: (exchange) => this.#ended(exchange),
+      ended: (exchange) => {
+        options.onEnd?.(exchange);
+        this.#ended(exchange);
+      },
     };
   }
 
@@ -218,8 +224,10 @@ export class Gateway {
   }
 
   /** 0 unless a limit stops the request. */
-  #secondsToWait({ limits }: Target, { client }: Exchange): number {
-    return limits === undefined ? 0 : this.#limiter.admit(limits, client, performance.now());
+  #secondsToWait({ limits }: Target, exchange: Exchange): number {
+    if (limits === undefined) return 0;
+    exchange.site = limits.site;
+    return this.#limiter.admit(limits, exchange.client, performance.now());
   }
 
   async #respond(

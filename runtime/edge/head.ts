@@ -64,7 +64,7 @@ export function readHead(request: IncomingMessage): RequestHead | { refusal: Own
 }
 
 /** The first value of a header in a flat list. `name` is lower case. */
-export function headerValue(headers: string[], name: string): string | undefined {
+export function headerValue(headers: readonly string[], name: string): string | undefined {
   for (let i = 0; i < headers.length; i += 2) {
     if (headers[i]!.length === name.length && headers[i]!.toLowerCase() === name) return headers[i + 1];
   }

@@ -2,6 +2,7 @@
 import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import { handedOn } from '../passing.ts';
+import type { Tally } from './tally.ts';
 
 const BUFFER_BYTES = 64 * 1024;
 
@@ -11,10 +12,12 @@ const BUFFER_BYTES = 64 * 1024;
  */
 export class UploadBody extends Readable {
   readonly #request: IncomingMessage;
+  readonly #tally: Tally;
 
-  constructor(request: IncomingMessage) {
+  constructor(request: IncomingMessage, tally: Tally) {
     super({ highWaterMark: BUFFER_BYTES });
     this.#request = request;
+    this.#tally = tally;
     request.on('data', this.#onData);
     request.on('end', this.#onEnd);
   }
@@ -31,6 +34,7 @@ export class UploadBody extends Readable {
 
   readonly #onData = (chunk: Buffer): void => {
     handedOn(chunk.length);
+    this.#tally.received(chunk.length);
     if (!this.push(chunk)) this.#request.pause();
   };
 

@@ -1,5 +1,7 @@
 // The edge of a real Cellar: limits, the access log.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Cellar } from './cellar.ts';
 
@@ -63,4 +65,34 @@ test("an app's own limits count at once, and null goes back to the default", asy
   assert.deepEqual(await ask('hello', '198.51.100.2', 2, '/.well-known/fleet/health'), [200, 200]);
   await rpc('limits.set', { id: app, appRpm: null });
   assert.equal(admitted(await ask('hello', '198.51.100.4', 12)), 10);
+});
+
+test('every request at the edge is one line of the access log, written at the latest when the host ends', async () => {
+  const trace = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+  const headers = { 'x-forwarded-for': '203.0.113.77', traceparent: trace, 'user-agent': 'test/1' };
+  const { headers: answered } = await cellar.get('hello', '/logged?token=secret', { headers });
+  await ask('hello', '203.0.113.88', 11, '/limited');
+  await cellar.stop();
+  const text = readFileSync(join(cellar.data, 'log/access.ndjson'), 'utf8');
+  const lines = text
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  const of = (path: string) => lines.filter(({ request }) => request.uri === path);
+  assert.equal(of('/logged').length, 1);
+  const [line] = of('/logged');
+  assert.equal(line.request.client_ip, '203.0.113.0');
+  assert.equal(line.request.host, 'hello.localhost');
+  assert.equal(line.status, 200);
+  assert.equal(line.site, app);
+  assert.equal(line.trace_id, trace.slice(3, 35));
+  assert.equal(line.request_id, answered.get('x-request-id'));
+  assert.deepEqual(line.request.headers['User-Agent'], ['test/1']);
+  assert.deepEqual(
+    of('/limited').map(({ status }) => status),
+    [...Array(10).fill(200), 429],
+  );
+  assert.doesNotMatch(text, /secret|203\.0\.113\.77/);
+  // The push of this file's start, by its host and site.
+  assert.ok(lines.some(({ site, request }) => site === 'git' && request.uri === '/hello/git-receive-pack'));
 });

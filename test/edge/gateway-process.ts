@@ -1,12 +1,23 @@
-// A gateway alone in a process, to be measured: sends every request to the unix socket named by the first argument
-// and prints its port.
+// A gateway alone in a process, to be measured, with limits and access log as the host has them: sends every request
+// to the unix socket named by the first argument, logs to the file named by the second, and prints its port.
+import { accessLine } from '../../runtime/edge/access-line.ts';
+import { AccessLog } from '../../runtime/edge/access-log.ts';
 import type { Backend } from '../../runtime/edge/backend.ts';
 import { Gateway } from '../../runtime/edge/gateway.ts';
 import { Upstream } from '../../runtime/edge/upstream.ts';
 
-const socketPath = process.argv[2];
-if (socketPath === undefined) throw new Error('usage: gateway-process.ts <unix socket>');
+const [socketPath, logPath] = process.argv.slice(2);
+if (socketPath === undefined || logPath === undefined) {
+  throw new Error('usage: gateway-process.ts <unix socket> <access log>');
+}
 const upstream = new Upstream({ socketPath });
 const backend: Backend = { site: 'app', admit: () => ({ kind: 'forward', upstream }) };
-const gateway = new Gateway({ resolve: () => ({ kind: 'proxy', backend }), holdTimeoutMs: 1_000 });
+// One client makes all the load: its limit is counted, and never reached.
+const limits = { site: 'app', clientRpm: 10_000_000, appRpm: 10_000_000 };
+const accessLog = new AccessLog(logPath);
+const gateway = new Gateway({
+  resolve: () => ({ kind: 'proxy', backend, limits }),
+  holdTimeoutMs: 1_000,
+  onEnd: (request) => accessLog.write(accessLine(request, Date.now())),
+});
 console.log(await gateway.listen(0, '127.0.0.1'));

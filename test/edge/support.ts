@@ -81,17 +81,25 @@ const app :Workerd.Worker = (
   };
 }
 
-/** The gateway in a process of its own, in front of a unix socket. */
+/** The gateway in a process of its own, in front of a unix socket, with limits and access log. */
 export async function startGatewayProcess(
   socketPath: string,
 ): Promise<{ port: number; pid: number } & AsyncDisposable> {
   const script = join(import.meta.dirname, 'gateway-process.ts');
-  const gateway = spawn(process.execPath, [script, socketPath], {
+  const directory = temporary();
+  const gateway = spawn(process.execPath, [script, socketPath, join(directory.path, 'access.ndjson')], {
     env: {},
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const [port] = await lines(gateway, gateway.stdout!, 1, 'the gateway');
-  return { port: Number(port), pid: gateway.pid!, [Symbol.asyncDispose]: () => stop(gateway) };
+  return {
+    port: Number(port),
+    pid: gateway.pid!,
+    [Symbol.asyncDispose]: async () => {
+      await stop(gateway);
+      directory[Symbol.dispose]();
+    },
+  };
 }
 
 /** The first lines of a child's output. Rejects if it ends before. */

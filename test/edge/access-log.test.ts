@@ -1,0 +1,174 @@
+import assert from 'node:assert/strict';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { accessLine } from '../../runtime/edge/access-line.ts';
+import { AccessLog } from '../../runtime/edge/access-log.ts';
+import { call, RawClient, startGateway, startRawUpstream, temporary, until } from './support.ts';
+
+const LIMITS = { fileBytes: 1_000_000, files: 5, waiting: 1_000_000 };
+
+interface Line {
+  request: { proto: string };
+  bytes_read: number;
+  duration: number;
+  size: number;
+  status: number;
+  trace_id: string;
+}
+
+/** A gateway before a raw process, and the lines of what it has seen. */
+async function logged(answer: string) {
+  const lines: Line[] = [];
+  const upstream = await startRawUpstream((_head, socket) => socket.write(answer));
+  const gateway = await startGateway(upstream.socketPath, {
+    onEnd: (request) => lines.push(JSON.parse(accessLine(request, 1_764_000_000_123)) as Line),
+  });
+  return {
+    port: gateway.port,
+    requests: upstream.requests,
+    lines,
+    [Symbol.asyncDispose]: async () => {
+      await gateway[Symbol.asyncDispose]();
+      await upstream[Symbol.asyncDispose]();
+    },
+  };
+}
+
+test('a line says what Caddy’s would, without addresses, queries and headers that could name a person', async () => {
+  await using gateway = await logged(
+    'HTTP/1.1 201 Made\r\nContent-Type: text/plain\r\ncontent-length: 4\r\n\r\nmade',
+  );
+  const { headers } = await call(gateway.port, '/path/"quoted"?token=secret', {
+    method: 'POST',
+    headers: {
+      host: 'Shop.example:80',
+      'user-agent': 'a "quoted" agent',
+      referer: 'https://from.example/page?secret=1#there',
+      cookie: 'secret',
+      authorization: 'secret',
+    },
+    body: 'twelve bytes',
+  });
+  const [line] = gateway.lines;
+  assert.ok(line!.duration > 0 && line!.duration < 10);
+  assert.match(line!.trace_id, /^[0-9a-f]{32}$/);
+  assert.deepEqual(line, {
+    level: 'info',
+    ts: 1_764_000_000.123,
+    logger: 'http.log.access',
+    msg: 'handled request',
+    request: {
+      remote_ip: '127.0.0.0',
+      client_ip: '127.0.0.0',
+      proto: 'HTTP/1.1',
+      method: 'POST',
+      host: 'shop.example',
+      uri: '/path/"quoted"',
+      headers: { 'User-Agent': ['a "quoted" agent'], Referer: ['https://from.example/page'] },
+    },
+    bytes_read: 12,
+    user_id: '',
+    duration: line!.duration,
+    size: 4,
+    status: 201,
+    resp_headers: { 'Content-Type': ['text/plain'] },
+    site: '',
+    request_id: headers['x-request-id'],
+    trace_id: line!.trace_id,
+  });
+});
+
+test('a client that leaves is a line too: with 499 before an answer, with its status after', async () => {
+  for (const [answer, status, size] of [
+    ['', 499, 0],
+    ['HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf', 200, 4],
+  ] as const) {
+    await using gateway = await logged(answer);
+    using client = new RawClient(gateway.port);
+    client.send('GET /gone HTTP/1.0\r\nHost: a\r\n\r\n');
+    await until(() => gateway.requests.length === 1, 'the request');
+    if (answer !== '') await client.expect('half');
+    client.socket.destroy();
+    await until(() => gateway.lines.length === 1, 'a line');
+    const [line] = gateway.lines;
+    assert.deepEqual([line!.status, line!.size, line!.request.proto], [status, size, 'HTTP/1.0']);
+  }
+});
+
+test('an upgraded connection is one line at its end, with the bytes of both directions', async () => {
+  await using gateway = await logged(
+    'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nhello',
+  );
+  using client = new RawClient(gateway.port);
+  client.send('GET /up HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n');
+  await client.expect('hello');
+  assert.equal(gateway.lines.length, 0);
+  client.send('bye');
+  client.socket.destroySoon();
+  await until(() => gateway.lines.length === 1, 'a line');
+  const [line] = gateway.lines;
+  assert.equal(line!.status, 101);
+  assert.equal(line!.bytes_read, 3);
+  assert.ok(line!.size >= 5);
+});
+
+test('lines are written soon, and the rest at the end', async () => {
+  using directory = temporary();
+  const path = join(directory.path, 'log/access.ndjson');
+  const log = new AccessLog(path, LIMITS);
+  log.write('one\n');
+  log.write('two\n');
+  await until(() => existsSync(path) && readFileSync(path, 'utf8') === 'one\ntwo\n', 'two lines in the file');
+  log.write('three\n');
+  await log.close();
+  assert.equal(readFileSync(path, 'utf8'), 'one\ntwo\nthree\n');
+  const later = new AccessLog(path, LIMITS);
+  later.write('four\n');
+  await later.close();
+  assert.equal(readFileSync(path, 'utf8'), 'one\ntwo\nthree\nfour\n');
+});
+
+test('a file that is full is put aside, and the oldest goes', async () => {
+  using directory = temporary();
+  const path = join(directory.path, 'access.ndjson');
+  for (let i = 0; i < 8; i++) {
+    const log = new AccessLog(path, { ...LIMITS, fileBytes: 10, files: 3 });
+    log.write(`file number ${i}\n`);
+    await log.close();
+  }
+  const log = new AccessLog(path, { ...LIMITS, fileBytes: 10, files: 3 });
+  log.write('the last\n');
+  await log.close();
+  assert.deepEqual(readdirSync(directory.path).sort(), [
+    'access.ndjson',
+    'access.ndjson.1',
+    'access.ndjson.2',
+  ]);
+  assert.equal(readFileSync(path, 'utf8'), 'the last\n');
+  assert.equal(readFileSync(`${path}.1`, 'utf8'), 'file number 7\n');
+  assert.equal(readFileSync(`${path}.2`, 'utf8'), 'file number 6\n');
+});
+
+test('a disk that fails costs lines and nothing else, until it works again', async () => {
+  using directory = temporary();
+  writeFileSync(join(directory.path, 'log'), 'a file where the directory should be');
+  const path = join(directory.path, 'log/access.ndjson');
+  const broken = new AccessLog(path, LIMITS);
+  broken.write('lost\n');
+  await broken.close();
+  rmSync(join(directory.path, 'log'));
+  mkdirSync(join(directory.path, 'log'));
+  broken.write('kept\n');
+  await broken.close();
+  assert.equal(readFileSync(path, 'utf8'), 'kept\n');
+});
+
+test('what waits for a slow disk is bounded', async () => {
+  using directory = temporary();
+  const path = join(directory.path, 'access.ndjson');
+  const log = new AccessLog(path, { ...LIMITS, waiting: 100 });
+  for (let i = 0; i < 50; i++) log.write('0123456789\n');
+  await log.close();
+  assert.equal(readFileSync(path, 'utf8'), '0123456789\n'.repeat(9));
+});
