@@ -59,7 +59,7 @@ export const apps = [
     input: z.strictObject({ slug, owner: reference.optional() }),
     output: App,
     status: 201,
-    errors: ['quota_exceeded', 'account_not_found', 'slug_taken', 'host_unavailable'],
+    errors: ['quota_exceeded', 'account_not_found', 'slug_taken', 'transition_conflict', 'host_unavailable'],
   }),
   operation({
     name: 'apps.get',

@@ -58,7 +58,7 @@ export const deploys = [
     output: Deploy,
     status: 200,
     kind: 'stream',
-    errors: ['app_not_found'],
+    errors: ['app_not_found', 'rate_limited'],
   }),
   operation({
     name: 'deploys.rollback',

@@ -52,7 +52,7 @@ export const domains = [
     input: z.strictObject({ id: reference, hostname }),
     output: Domain,
     status: 201,
-    errors: ['app_not_found', 'domain_taken', 'quota_exceeded', 'host_unavailable'],
+    errors: ['app_not_found', 'domain_taken', 'quota_exceeded', 'transition_conflict', 'host_unavailable'],
   }),
   operation({
     name: 'domains.remove',
@@ -62,6 +62,6 @@ export const domains = [
     input: z.strictObject({ id: reference, hostname: reference }),
     output: nothing,
     status: 204,
-    errors: ['app_not_found', 'domain_not_found', 'host_unavailable'],
+    errors: ['app_not_found', 'domain_not_found', 'transition_conflict', 'host_unavailable'],
   }),
 ] as const;

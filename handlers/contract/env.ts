@@ -71,7 +71,7 @@ export const env = [
     output: EnvVariable,
     status: 201,
     replaces: true,
-    errors: ['app_not_found', 'quota_exceeded', 'host_unavailable'],
+    errors: ['app_not_found', 'quota_exceeded', 'transition_conflict', 'host_unavailable'],
     secrets: ['value'],
   }),
   operation({
@@ -82,6 +82,6 @@ export const env = [
     input: z.strictObject({ id: reference, name: reference }),
     output: nothing,
     status: 204,
-    errors: ['app_not_found', 'env_not_found', 'host_unavailable'],
+    errors: ['app_not_found', 'env_not_found', 'transition_conflict', 'host_unavailable'],
   }),
 ] as const;

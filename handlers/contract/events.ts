@@ -81,7 +81,7 @@ export const events = [
     output: Event,
     status: 200,
     kind: 'stream',
-    errors: ['app_not_found'],
+    errors: ['app_not_found', 'rate_limited'],
   }),
   operation({
     name: 'events.channels',

@@ -37,6 +37,6 @@ export const limits = [
     }),
     output: Limits,
     status: 200,
-    errors: ['app_not_found', 'host_unavailable'],
+    errors: ['app_not_found', 'transition_conflict', 'host_unavailable'],
   }),
 ] as const;

@@ -130,7 +130,7 @@ export const telemetry = [
     output: LogLine,
     status: 200,
     kind: 'stream',
-    errors: ['app_not_found'],
+    errors: ['app_not_found', 'rate_limited'],
   }),
   operation({
     name: 'errors.list',
@@ -180,6 +180,6 @@ export const telemetry = [
     output: GroupedError,
     status: 200,
     kind: 'stream',
-    errors: ['app_not_found'],
+    errors: ['app_not_found', 'rate_limited'],
   }),
 ] as const;
