@@ -1,14 +1,14 @@
 // Writes a commit's files into an empty directory, with nothing of the repository's own configuration or hooks.
-import { execFile } from 'node:child_process';
 import { basename } from 'node:path';
-import { promisify } from 'node:util';
 import { BuildFailure } from '../../bundler/failure.ts';
+import { MAX_ENTRIES } from '../../bundler/limits.ts';
 import { gitEnvironment } from '../git/environment.ts';
+import { GitError } from '../git/git.ts';
+import { gitRecords, type Listing } from './git-records.ts';
 import { run } from './run.ts';
 
-const execute = promisify(execFile);
-/** A listing longer than this is a worktree that no build could use. */
-const LISTING_BYTES = 256 * 1024 * 1024;
+/** Paths of one kind that the log names; the others are only counted. */
+const NAMED_PATHS = 20;
 
 export interface Checkout {
   repository: string;
@@ -23,15 +23,23 @@ export interface Checkout {
   onLine: (line: string) => void;
 }
 
-interface Entry {
-  mode: string;
-  bytes: number;
-  path: string;
+/** Paths of one kind: the first of them, and how many there are. Very many long ones would not fit into memory. */
+interface Paths {
+  named: string[];
+  count: number;
+}
+
+/** What a commit has. */
+interface Contents {
+  megabytes: number;
+  submodules: Paths;
+  /** Whether a file of it is called `.gitattributes`. */
+  attributed: boolean;
 }
 
 /**
  * Checks out `sha`.
- * @throws {BuildFailure} when the commit's files are larger than `worktreeMb`, or git fails
+ * @throws {BuildFailure} when the commit's files are larger than `worktreeMb` or too many, or git fails
  */
 export async function checkout(options: Checkout): Promise<void> {
   const { repository, sha, project, index, worktreeMb, timeoutMs, signal, onLine } = options;
@@ -40,8 +48,8 @@ export async function checkout(options: Checkout): Promise<void> {
     GIT_INDEX_FILE: index,
     HOME: project,
   };
-  const entries = await listFiles(options, environment);
-  const megabytes = entries.reduce((sum, { bytes }) => sum + bytes, 0) / 2 ** 20;
+  const listing = { repository, environment, timeoutMs, signal };
+  const { megabytes, submodules, attributed } = await readContents(sha, listing);
   if (megabytes > worktreeMb) throw tooLarge(megabytes, worktreeMb);
   const git = ['git', '--git-dir', repository, '--work-tree', project];
   await run({
@@ -53,14 +61,11 @@ export async function checkout(options: Checkout): Promise<void> {
     signal,
     onLine,
   });
-  for (const { path } of entries.filter(({ mode }) => mode === '160000')) {
-    onLine(`${path} is a submodule, and left empty: submodules are not fetched`);
-  }
+  mention(submodules, 'is a submodule, and left empty: submodules are not fetched', onLine);
   // Few projects have such a file, and a search costs a process.
-  const attributed = entries.some(({ path }) => basename(path) === '.gitattributes');
-  for (const path of attributed ? await lfsAttributes(options, environment) : []) {
-    onLine(`${path} gives files to Git LFS, and they are left as pointers: LFS objects are not fetched`);
-  }
+  if (!attributed) return;
+  const lfs = 'gives files to Git LFS, and they are left as pointers: LFS objects are not fetched';
+  mention(await lfsAttributes(sha, listing), lfs, onLine);
 }
 
 /** The failure of a worktree that grew past its limit. Sizes in MiB. */
@@ -70,54 +75,45 @@ export function tooLarge(megabytes: number, limit: number): BuildFailure {
   );
 }
 
-async function listFiles(
-  { repository, sha, signal }: Checkout,
-  env: Record<string, string>,
-): Promise<Entry[]> {
-  const { stdout } = await execute(
-    'git',
-    ['--git-dir', repository, 'ls-tree', '-r', '-l', '-z', '--full-tree', sha],
-    {
-      env,
-      signal,
-      maxBuffer: LISTING_BYTES,
-    },
-  );
-  return stdout
-    .split('\0')
-    .filter((line) => line !== '')
-    .map((line) => {
-      const tab = line.indexOf('\t');
-      const [mode = '', , , size = '-'] = line.slice(0, tab).split(/ +/);
-      return { mode, bytes: size === '-' ? 0 : Number(size), path: line.slice(tab + 1) };
-    });
+/** Reads no further than the limit: a tree may hold itself many times over, so few bytes may name very many files. */
+async function readContents(sha: string, listing: Listing): Promise<Contents> {
+  const words = ['ls-tree', '-r', '-t', '-l', '-z', '--full-tree', sha];
+  const submodules: Paths = { named: [], count: 0 };
+  let entries = 0;
+  let bytes = 0;
+  let attributed = false;
+  for await (const record of gitRecords(words, listing)) {
+    if (++entries > MAX_ENTRIES)
+      throw new BuildFailure(`the commit has more than the ${MAX_ENTRIES} files and folders a build may use`);
+    const tab = record.indexOf('\t');
+    const [mode, , , size = '-'] = record.slice(0, tab).split(/ +/);
+    const path = record.slice(tab + 1);
+    if (size !== '-') bytes += Number(size);
+    if (mode === '160000') add(submodules, path);
+    attributed ||= basename(path) === '.gitattributes';
+  }
+  return { megabytes: bytes / 2 ** 20, submodules, attributed };
 }
 
 /** The `.gitattributes` files that give files to Git LFS. */
-async function lfsAttributes(
-  { repository, sha, timeoutMs, signal }: Checkout,
-  env: Record<string, string>,
-): Promise<string[]> {
-  const options = { env, signal, timeout: timeoutMs, maxBuffer: LISTING_BYTES };
-  const search = [
-    'grep',
-    '-l',
-    '-z',
-    '--fixed-strings',
-    '-e',
-    'filter=lfs',
-    sha,
-    '--',
-    ':(glob)**/.gitattributes',
-  ];
+async function lfsAttributes(sha: string, listing: Listing): Promise<Paths> {
+  const pattern = ['--fixed-strings', '-e', 'filter=lfs'];
+  const words = ['grep', '-l', '-z', ...pattern, sha, '--', ':(glob)**/.gitattributes'];
+  const paths: Paths = { named: [], count: 0 };
   try {
-    const { stdout } = await execute('git', ['--git-dir', repository, ...search], options);
-    return stdout
-      .split('\0')
-      .filter((line) => line !== '')
-      .map((line) => line.slice(sha.length + 1));
+    for await (const record of gitRecords(words, listing)) add(paths, record.slice(sha.length + 1));
   } catch (error) {
-    if ((error as { code?: unknown }).code === 1) return [];
-    throw error;
+    // git's way to say that there are none.
+    if (!(error instanceof GitError && error.exitCode === 1)) throw error;
   }
+  return paths;
+}
+
+function add(paths: Paths, path: string): void {
+  if (++paths.count <= NAMED_PATHS) paths.named.push(path);
+}
+
+function mention({ named, count }: Paths, what: string, onLine: (line: string) => void): void {
+  for (const path of named) onLine(`${path} ${what}`);
+  if (count > named.length) onLine(`the same is true of ${count - named.length} more`);
 }
