@@ -68,6 +68,9 @@ export class Cellar {
         RUNNER_DATA_DIR: this.data,
         RUNNER_PORT: this.api === '' ? '0' : new URL(this.api).port,
         RUNNER_EDGE_PORT: String(this.edgePort),
+        // Tests push faster than people do; the limits have tests of their own.
+        SERVICE_EDGE_GIT_RPM: '0',
+        SERVICE_EDGE_RPM: '0',
         // Tests ask faster than people do. `edge.test.ts` sets limits of its own.
         SERVICE_EDGE_RPM: '0',
         SERVICE_EDGE_GIT_RPM: '0',
