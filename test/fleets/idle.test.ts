@@ -119,6 +119,24 @@ test('a hibernated app is stopped, started, deployed to and stopped like any', a
   assert.equal((await app.ask('/version')).text, '2');
 });
 
+test('a request that comes while a deploy to a hibernated app is tried starts nothing beside it', async (t) => {
+  const app = await started(t);
+  looks(app);
+  await app.rested();
+  const before = app.states.length;
+  const swapped = app.fleet.swap(await app.release(2), { commit: () => {}, log: () => {} });
+  const held = app.ask('/version');
+  await swapped;
+  const { pid } = app.fleet;
+  assert.equal((await held).text, '2');
+  await app.fleet.start(await app.release(2));
+  assert.equal(app.fleet.pid, pid);
+  assert.deepEqual(
+    app.states.slice(before).map(([state]) => state),
+    ['running'],
+  );
+});
+
 test('a stop gives up a wake, and its requests are refused', async (t) => {
   const app = await started(t);
   looks(app);
