@@ -47,7 +47,12 @@ function files(path: string): string[] {
 test('a one-file Worker becomes a release, and nothing of its build is left', async () => {
   const { input, lines, log, result } = await build(exampleApp('hello'));
   const { release } = await result;
-  assert.deepEqual(files(input.releaseDirectory), ['cell.capnp', 'modules/index.js', 'release.json']);
+  assert.deepEqual(files(input.releaseDirectory), [
+    'cell.capnp',
+    'modules/index.js',
+    'modules/index.js.map',
+    'release.json',
+  ]);
   const written = JSON.parse(readFileSync(join(input.releaseDirectory, 'release.json'), 'utf8')) as Release;
   assert.deepEqual(written, JSON.parse(JSON.stringify(release)));
   assert.equal(written.sha, input.sha);
