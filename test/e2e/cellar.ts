@@ -68,9 +68,6 @@ export class Cellar {
         RUNNER_DATA_DIR: this.data,
         RUNNER_PORT: this.api === '' ? '0' : new URL(this.api).port,
         RUNNER_EDGE_PORT: String(this.edgePort),
-        // Tests push faster than people do; the limits have tests of their own.
-        SERVICE_EDGE_GIT_RPM: '0',
-        SERVICE_EDGE_RPM: '0',
         // Tests ask faster than people do. `edge.test.ts` sets limits of its own.
         SERVICE_EDGE_RPM: '0',
         SERVICE_EDGE_GIT_RPM: '0',
@@ -87,7 +84,10 @@ export class Cellar {
       });
     }
     child.on('exit', () => this.#printed.emit('line'));
-    const ready = await this.waitFor(/ ready api=(\S+) git=\S+ app="?http:\/\/\{slug\}\.[a-z.]+:(\d+)/, from);
+    const ready = await this.waitFor(
+      / ready api=(\S+) git=\S+ app="?https?:\/\/\{slug\}\.[a-z.]+:(\d+)/,
+      from,
+    );
     this.api = ready[1]!;
     this.edgePort = Number(ready[2]);
     return this;
