@@ -1,5 +1,5 @@
 // The addresses that people are shown.
-import type { Config } from './config.ts';
+import { type Config, isLocal } from './config.ts';
 
 /** URLs of this Cellar. `app` holds `{slug}` where an app's slug belongs. */
 export interface Addresses {
@@ -14,8 +14,10 @@ export interface Addresses {
 export function addresses(config: Config, ports: { api: number; edge: number }): Addresses {
   const base = config.RUNNER_BASE_DOMAIN;
   const outside = config.RUNNER_PUBLIC_ORIGIN === '' ? null : new URL(config.RUNNER_PUBLIC_ORIGIN);
-  const scheme = outside?.protocol ?? 'http:';
-  const port = outside ? outside.port : String(ports.edge);
+  const tls = config.RUNNER_EDGE === 'caddy';
+  const scheme = outside?.protocol ?? (tls ? 'https:' : 'http:');
+  const port = outside ? outside.port : String(tls && ports.edge === 443 ? '' : ports.edge);
   const at = (name: string) => `${scheme}//${name}.${base}${port === '' ? '' : `:${port}`}`;
-  return { api: outside ? at('api') : `http://127.0.0.1:${ports.api}`, git: at('git'), app: at('{slug}') };
+  const api = outside || (tls && !isLocal(base)) ? at('api') : `http://127.0.0.1:${ports.api}`;
+  return { api, git: at('git'), app: at('{slug}') };
 }

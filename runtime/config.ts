@@ -63,6 +63,17 @@ export const settings = {
       'Port of the edge, where apps answer. On loopback while the base domain is `localhost`. 0 picks a free one.',
     schema: port,
   },
+  RUNNER_EDGE: {
+    default: 'embedded',
+    meaning:
+      '`embedded`: the edge speaks HTTP. `caddy`: Caddy, which must be installed, stands in front, and the edge port speaks HTTPS.',
+    schema: z.enum(['embedded', 'caddy'], 'must be embedded or caddy'),
+  },
+  RUNNER_EDGE_HTTP_PORT: {
+    default: '0',
+    meaning: 'With Caddy: a port of plain HTTP that sends browsers to HTTPS and answers ACME. 0: none.',
+    schema: port,
+  },
   RUNNER_DATA_DIR: {
     default: '.cellar',
     meaning: `Directory of all state; one host at a time. Its full path has at most ${DATA_DIRECTORY_MAX} bytes.`,
@@ -83,7 +94,7 @@ export const settings = {
   RUNNER_PUBLIC_ORIGIN: {
     default: '',
     meaning:
-      'Scheme and port of printed URLs when another proxy stands in front, such as `https://example.com`. Empty: http and the edge port.',
+      'Scheme and port of printed URLs when another proxy stands in front, such as `https://example.com`. Empty: those of the edge.',
     schema: origin,
   },
   RUNNER_TOKEN: {

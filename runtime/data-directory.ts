@@ -36,6 +36,7 @@ export function layout(root: string) {
     builds: join(root, 'builds'),
     build: (deployId: string) => join(root, 'builds', deployId),
     trash: join(root, 'trash'),
+    caddy: join(root, 'caddy'),
     accessLog: join(root, 'log', 'access.ndjson'),
   };
 }

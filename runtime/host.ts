@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
 import type { Duplex } from 'node:stream';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setTimeout as delay, setTimeout as sleep } from 'node:timers/promises';
 import type { DeployFact, HostEvents } from '../handlers/host-types.ts';
 import { type HostStore, openHostStore } from '../sqlite/host/index.ts';
 import { type Addresses, addresses } from './addresses.ts';
@@ -17,6 +17,8 @@ import { Control } from './control.ts';
 import { claim, keptSecret, type Layout, layout, openToBuilds } from './data-directory.ts';
 import { accessLine } from './edge/access-line.ts';
 import { AccessLog } from './edge/access-log.ts';
+import { Caddy, findCaddy, freePort } from './edge/caddy.ts';
+import { caddyConfig, gatewaySocket, rootCertificate } from './edge/caddy-config.ts';
 import { Gateway } from './edge/gateway.ts';
 import { workerdPath } from './fleets/cell.ts';
 import { MemoryGauge } from './fleets/memory.ts';
@@ -36,6 +38,8 @@ const DRAIN_MS = 10_000;
 const TICK_MS = 1_000;
 const CONTROL_RETRY_MIN_MS = 1_000;
 const CONTROL_RETRY_MAX_MS = 30_000;
+/** Caddy stays so long while the edge drains: until WebSockets are closed. */
+const CADDY_STAYS_MS = 1_500;
 const RECONCILE_EVERY_MS = 60_000;
 /** A push waits so long for its facts to reach the control plane. */
 const FLUSH_MS = 2_000;
@@ -57,6 +61,8 @@ export class Host {
   readonly #api: Gateway;
   readonly #edge: Gateway;
   readonly #accessLog: AccessLog;
+  /** In front of the edge, or null when the edge is reached directly. */
+  readonly #caddy: Caddy | null;
   readonly #secret = randomBytes(32).toString('base64url');
   readonly #token: string;
   #addresses: Addresses | null = null;
@@ -69,11 +75,12 @@ export class Host {
 
   /**
    * Claims the data directory and opens what is in it. Nothing runs yet.
-   * @throws {Error} when another host has the directory, or a newer Cellar wrote it
+   * @throws {Error} when another host has the directory, a newer Cellar wrote it, or Caddy is wanted and missing
    */
   constructor(config: Config) {
     this.config = config;
     this.paths = layout(config.RUNNER_DATA_DIR);
+    this.#caddy = config.RUNNER_EDGE === 'caddy' ? new Caddy(findCaddy(), this.paths.caddy) : null;
     this.#release = claim(this.paths);
     this.#token = config.RUNNER_TOKEN || keptSecret(this.paths.token);
     keptSecret(this.paths.apiKey, 'cellar_');
@@ -162,8 +169,11 @@ export class Host {
   async start(): Promise<Addresses> {
     this.#queue.interruptUnfinished();
     const { RUNNER_PORT, RUNNER_EDGE_PORT, RUNNER_BASE_DOMAIN } = this.config;
-    const edge = await this.#edge.listen(RUNNER_EDGE_PORT, isLocal(RUNNER_BASE_DOMAIN) ? '127.0.0.1' : '::');
     const api = await this.#api.listen(RUNNER_PORT, '127.0.0.1');
+    const host = isLocal(RUNNER_BASE_DOMAIN) ? '127.0.0.1' : '::';
+    const edge = this.#caddy
+      ? await this.#startCaddy(this.#caddy, api)
+      : await this.#edge.listen(RUNNER_EDGE_PORT, host);
     this.#addresses = addresses(this.config, { api, edge });
     this.#clock = setInterval(() => this.#tick(), TICK_MS);
     await this.#apps.resume();
@@ -180,6 +190,36 @@ export class Host {
       );
     }, RECONCILE_EVERY_MS);
     return this.#addresses;
+  }
+
+  /** Puts Caddy in front of the edge. Resolves with its HTTPS port. */
+  async #startCaddy(caddy: Caddy, apiPort: number): Promise<number> {
+    const { RUNNER_EDGE_PORT, RUNNER_EDGE_HTTP_PORT, RUNNER_BASE_DOMAIN, RUNNER_TRUSTED_PROXIES } =
+      this.config;
+    const directory = this.paths.caddy;
+    const internalAuthority = isLocal(RUNNER_BASE_DOMAIN);
+    const host = internalAuthority ? '127.0.0.1' : '';
+    const port = RUNNER_EDGE_PORT || (await freePort(host));
+    mkdirSync(directory, { recursive: true, mode: 0o700 });
+    await this.#edge.listenUnix(gatewaySocket(directory));
+    await caddy.start(
+      caddyConfig({
+        directory,
+        host,
+        port,
+        httpPort: RUNNER_EDGE_HTTP_PORT,
+        ask: `http://127.0.0.1:${apiPort}/v1/edge/tls-ask`,
+        internalAuthority,
+        trustedProxies: RUNNER_TRUSTED_PROXIES,
+      }),
+    );
+    if (internalAuthority) {
+      const certificate = rootCertificate(directory);
+      log('info', "certificates come from an authority of Caddy's own, for clients to trust", {
+        certificate,
+      });
+    }
+    return port;
   }
 
   /** Drains and ends everything. Calling it again waits for the same end. */
@@ -215,7 +255,13 @@ export class Host {
     if (this.#reconcile) clearInterval(this.#reconcile);
     await this.#missed.stop();
     await this.#queue.close();
-    await Promise.all([this.#edge.close(DRAIN_MS), this.#api.close(DRAIN_MS)]);
+    const drained = Promise.all([this.#edge.close(DRAIN_MS), this.#api.close(DRAIN_MS)]);
+    if (this.#caddy) {
+      // Not at once: Caddy closes the WebSockets it carries with a code of its own.
+      await Promise.race([drained, delay(CADDY_STAYS_MS, undefined, { ref: false })]);
+      await this.#caddy.stop();
+    }
+    await drained;
     await this.#accessLog.close();
     await this.#apps.close();
     closeBundler();
@@ -271,7 +317,9 @@ export class Host {
   }
 
   #failing(): string[] {
-    return this.#control.answers ? [] : ['control plane'];
+    const failing = this.#control.answers ? [] : ['control plane'];
+    if (this.#caddy && this.#caddy.problem !== null) failing.push('caddy');
+    return failing;
   }
 
   #push(appId: string, updates: RefUpdate[], output: Duplex): void {

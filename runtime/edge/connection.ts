@@ -20,11 +20,12 @@ export class Connection implements Caller {
   ending = false;
   readonly #proxies: TrustedProxies;
 
-  constructor(socket: Socket, proxies: TrustedProxies) {
+  /** @param own whether it came by a unix socket of the host's own, on which only a proxy of ours calls */
+  constructor(socket: Socket, proxies: TrustedProxies, own: boolean) {
     this.socket = socket;
-    this.peer = plainAddress(socket.remoteAddress ?? 'unknown');
+    this.peer = own ? '127.0.0.1' : plainAddress(socket.remoteAddress ?? 'unknown');
     this.#proxies = proxies;
-    this.trusted = proxies.has(this.peer);
+    this.trusted = own || proxies.has(this.peer);
   }
 
   client(forwardedFor: string | undefined): string {

@@ -1,6 +1,7 @@
 // The gateway: takes connections, finds the site of each request, and sees it through to an answer.
+import { rmSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import type { AddressInfo, ListenOptions, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { log, reason as messageOf } from '../log.ts';
 import { type LocalAnswer, rawRefusal, refusalAnswer } from './answers.ts';
@@ -50,6 +51,8 @@ export interface GatewayOptions {
   onEnd?: (request: FinishedRequest) => void;
 }
 
+type GatewayServer = Server<typeof IncomingMessage, typeof GatewayResponse>;
+
 /** How often clients that are slow with a head are looked for, in ms. */
 const CHECK_MS = 5_000;
 /** How long an idle connection is kept, in ms. Longer than the 2 minutes of Caddy, so that Caddy closes first. */
@@ -66,7 +69,7 @@ export class Gateway {
   readonly #holds: Holds;
   readonly #limiter = new Limiter();
   readonly #sweep: NodeJS.Timeout;
-  readonly #servers: Server<typeof IncomingMessage, typeof GatewayResponse>[] = [];
+  readonly #servers: GatewayServer[] = [];
   readonly #connections = new Map<Duplex, Connection>();
   readonly #owner: ExchangeOwner & { closing: boolean };
   #closed: Promise<{ cut: number }> | null = null;
@@ -92,14 +95,27 @@ export class Gateway {
    * Listens on a port; may be called for several. Resolves with the port, which 0 leaves to the system.
    * @throws {Error} of the system when it cannot, such as EADDRINUSE
    */
-  listen(port: number, host: string): Promise<number> {
-    const server = this.#createServer();
+  async listen(port: number, host: string): Promise<number> {
+    const server = await this.#listen(this.#createServer(false), { port, host });
+    return (server.address() as AddressInfo).port;
+  }
+
+  /**
+   * Listens on a unix socket, in place of one that was left there. Whoever calls on it is a trusted proxy.
+   * @throws {Error} of the system when it cannot
+   */
+  async listenUnix(path: string): Promise<void> {
+    rmSync(path, { force: true });
+    await this.#listen(this.#createServer(true), { path });
+  }
+
+  #listen(server: GatewayServer, where: ListenOptions): Promise<GatewayServer> {
     return new Promise((resolve, reject) => {
       server.once('error', reject);
-      server.listen(port, host, () => {
+      server.listen(where, () => {
         server.off('error', reject);
         this.#servers.push(server);
-        resolve((server.address() as AddressInfo).port);
+        resolve(server);
       });
     });
   }
@@ -143,7 +159,7 @@ export class Gateway {
     this.#onIdle();
   }
 
-  #createServer(): Server<typeof IncomingMessage, typeof GatewayResponse> {
+  #createServer(own: boolean): GatewayServer {
     const server = createServer({
       ServerResponse: GatewayResponse,
       maxHeaderSize: HEAD_BYTES,
@@ -161,7 +177,7 @@ export class Gateway {
     });
     // Node drops headers above its count silently; their size is limited above.
     server.maxHeadersCount = 0;
-    server.on('connection', (socket) => this.#connected(socket));
+    server.on('connection', (socket) => this.#connected(socket, own));
     server.on('request', (request, response) => this.#begin(request, response, false, null));
     server.on('checkContinue', (request, response) => this.#begin(request, response, true, null));
     server.on('checkExpectation', (request, response) =>
@@ -174,8 +190,8 @@ export class Gateway {
     return server;
   }
 
-  #connected(socket: Socket): void {
-    const connection = new Connection(socket, this.#proxies);
+  #connected(socket: Socket, own: boolean): void {
+    const connection = new Connection(socket, this.#proxies, own);
     this.#connections.set(socket, connection);
     socket.on('close', () => {
       this.#connections.delete(socket);
