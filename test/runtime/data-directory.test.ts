@@ -26,7 +26,8 @@ test('a claim ends with its process, also by SIGKILL', async (t) => {
   const owner = spawn(process.execPath, ['--input-type=module', '--eval', script], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
-  await once(owner.stdout, 'data');
+  t.after(() => owner.kill('SIGKILL'));
+  await once(owner.stdout, 'data', { signal: AbortSignal.timeout(20_000) });
   assert.throws(() => claim(paths), new RegExp(`process ${owner.pid}`));
   owner.kill('SIGKILL');
   await once(owner, 'exit');
