@@ -1,6 +1,6 @@
 // The gateway: takes connections, finds the site of each request, and sees it through to an answer.
 import { rmSync } from 'node:fs';
-import { createServer, type IncomingMessage, type Server } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import type { AddressInfo, ListenOptions, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { log, reason as messageOf } from '../log.ts';
@@ -14,8 +14,6 @@ import { Holds } from './hold.ts';
 import { randomHex } from './ids.ts';
 import { Limiter, type SiteLimits } from './limits.ts';
 import {
-  HEAD_BYTES,
-  HEAD_TIMEOUT_MS,
   HEAD_TOO_LARGE,
   HEAD_TOO_SLOW,
   HELD_TOO_LONG,
@@ -28,6 +26,7 @@ import {
   UNKNOWN_EXPECTATION,
 } from './refusals.ts';
 import { GatewayResponse } from './reply.ts';
+import { type GatewayServer, gatewayServer } from './server.ts';
 import type { FinishedRequest } from './tally.ts';
 import { WaitingSocket } from './tunnel.ts';
 
@@ -51,14 +50,6 @@ export interface GatewayOptions {
   onEnd?: (request: FinishedRequest) => void;
 }
 
-type GatewayServer = Server<typeof IncomingMessage, typeof GatewayResponse>;
-
-/** How often clients that are slow with a head are looked for, in ms. */
-const CHECK_MS = 5_000;
-/** How long an idle connection is kept, in ms. Longer than the 2 minutes of Caddy, so that Caddy closes first. */
-const KEEP_ALIVE_MS = 125_000;
-/** When a silent connection is probed, in ms, so that clients that vanished do not hold streams open. */
-const PROBE_AFTER_MS = 60_000;
 /** How often visitors that have gone are forgotten even if nobody comes, in ms. */
 const SWEEP_MS = 10_000;
 
@@ -160,23 +151,7 @@ export class Gateway {
   }
 
   #createServer(own: boolean): GatewayServer {
-    const server = createServer({
-      ServerResponse: GatewayResponse,
-      maxHeaderSize: HEAD_BYTES,
-      headersTimeout: HEAD_TIMEOUT_MS,
-      // A long upload is no fault; one that stands still is cut by the exchange.
-      requestTimeout: 0,
-      connectionsCheckingInterval: CHECK_MS,
-      keepAliveTimeout: KEEP_ALIVE_MS,
-      keepAlive: true,
-      keepAliveInitialDelay: PROBE_AFTER_MS,
-      // The Host header is checked with the rest of the head.
-      requireHostHeader: false,
-      optimizeEmptyRequests: true,
-      shouldUpgradeCallback: (request) => this.#mayUpgrade(request),
-    });
-    // Node drops headers above its count silently; their size is limited above.
-    server.maxHeadersCount = 0;
+    const server = gatewayServer((request) => this.#mayUpgrade(request));
     server.on('connection', (socket) => this.#connected(socket, own));
     server.on('request', (request, response) => this.#begin(request, response, false, null));
     server.on('checkContinue', (request, response) => this.#begin(request, response, true, null));
