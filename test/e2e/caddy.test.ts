@@ -1,0 +1,171 @@
+// A whole Cellar behind a real Caddy: TLS, what apps see of it, WebSockets, the end.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { type EventEmitter, once } from 'node:events';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { connect } from 'node:tls';
+import { Agent, fetch, WebSocket } from 'undici';
+import { Cellar } from './cellar.ts';
+import { descendants, eventually } from './processes.ts';
+
+const skip = spawnSync('caddy', ['version']).error ? 'Caddy is not installed: apt-get install caddy' : false;
+const ECHO = `
+export default {
+  fetch(request) {
+    const { url, headers } = request;
+    const text = ['x-forwarded-proto', 'x-forwarded-host', 'cf-connecting-ip'].map((name) => headers.get(name));
+    return new Response([url, ...text, 'x'.repeat(2000)].join('\\n'));
+  },
+};
+`;
+
+const cellar = new Cellar({ RUNNER_EDGE: 'caddy' });
+/** Trusts the authority of this Cellar's Caddy, and knows names below localhost. */
+let agent: Agent;
+let rootCertificate: string;
+const ids = new Map<string, string>();
+
+before(async () => {
+  if (skip !== false) return;
+  await cellar.start();
+  rootCertificate = readFileSync(join(cellar.data, 'caddy/storage/pki/authorities/local/root.crt'), 'utf8');
+  agent = new Agent({
+    connect: {
+      ca: rootCertificate,
+      lookup: (_name, _options, found) => found(null, [{ address: '127.0.0.1', family: 4 }]),
+    },
+  });
+  const echo = join(cellar.directory, 'echo');
+  mkdirSync(echo);
+  writeFileSync(join(echo, 'index.js'), ECHO);
+  await cellar.git(echo, 'init', '--quiet', '--initial-branch=main');
+  await cellar.commit(echo, 'echo');
+  for (const [slug, work] of [
+    ['echo', echo],
+    ['chat', await cellar.checkout('chat')],
+  ] as const) {
+    ids.set(slug, await cellar.create(slug));
+    // Stock git does not know the authority; the API's port on loopback serves git too.
+    const remote = `http://git:${cellar.key}@${new URL(cellar.api).host}/v1/git/${slug}`;
+    const { code, stderr } = await cellar.git(work, 'push', remote, 'HEAD:main');
+    assert.equal(code, 0, stderr);
+  }
+});
+after(async () => {
+  await agent?.close();
+  await cellar[Symbol.asyncDispose]();
+});
+
+/** The first event of a kind. Rejects with an error of the WebSocket or TLS socket, or after a while. */
+async function heard(
+  from: EventTarget | EventEmitter,
+  event: string,
+): Promise<{ data: string; code: number }> {
+  const deadline = { signal: AbortSignal.timeout(15_000) };
+  const emitter = from as EventEmitter;
+  const failed = once(emitter, 'error', deadline).then(([error]) => Promise.reject(error.error ?? error));
+  const [first] = await Promise.race([once(emitter, event, deadline), failed]);
+  return first;
+}
+
+/** Asks a host below localhost over HTTPS. */
+async function get(name: string, path = '/', headers: Record<string, string> = {}) {
+  const response = await fetch(`https://${name}.localhost:${cellar.edgePort}${path}`, {
+    dispatcher: agent,
+    headers,
+    signal: AbortSignal.timeout(15_000),
+  });
+  return { status: response.status, headers: response.headers, text: await response.text() };
+}
+
+test('an app answers over HTTPS, knows it, and is told who called', { skip }, async () => {
+  const { status, text, headers } = await get('echo', '/path?q=1', { 'x-forwarded-for': '6.6.6.6' });
+  assert.equal(status, 200);
+  assert.deepEqual(text.split('\n').slice(0, 4), [
+    `https://echo.localhost:${cellar.edgePort}/path?q=1`,
+    'https',
+    `echo.localhost:${cellar.edgePort}`,
+    '127.0.0.1',
+  ]);
+  assert.match(headers.get('alt-svc')!, /^h3=/);
+  assert.equal((await get('api', '/ready')).status, 200);
+});
+
+test('HTTP/2 is spoken, and text is compressed for those who take it', { skip }, async () => {
+  const socket = connect({
+    port: cellar.edgePort,
+    host: '127.0.0.1',
+    servername: 'echo.localhost',
+    ca: rootCertificate,
+    ALPNProtocols: ['h2'],
+  });
+  await heard(socket, 'secureConnect');
+  assert.equal(socket.alpnProtocol, 'h2');
+  socket.destroy();
+  assert.equal(
+    (await get('echo', '/', { 'accept-encoding': 'gzip' })).headers.get('content-encoding'),
+    'gzip',
+  );
+  assert.equal(
+    (await get('echo', '/', { 'accept-encoding': 'identity' })).headers.get('content-encoding'),
+    null,
+  );
+});
+
+test('a name that nothing answers to gets no certificate', { skip }, async () => {
+  await assert.rejects(get('nobody'), (error: Error) => /alert|SSL|TLS/i.test(String(error.cause)));
+});
+
+test('a WebSocket stays open while another app is stopped and started', { skip }, async () => {
+  const socket = new WebSocket(`wss://chat.localhost:${cellar.edgePort}/rooms/lobby/socket`, {
+    dispatcher: agent,
+  });
+  await heard(socket, 'open');
+  const codes: number[] = [];
+  socket.addEventListener('close', ({ code }) => codes.push(code));
+  for (const [desired_state, status] of [
+    ['stopped', 503],
+    ['running', 200],
+  ] as const) {
+    assert.equal((await cellar.call('PATCH', `/v1/apps/${ids.get('echo')}`, { desired_state })).status, 200);
+    assert.equal((await get('echo')).status, status);
+  }
+  const message = heard(socket, 'message');
+  socket.send(JSON.stringify({ text: 'still here' }));
+  const { data } = await message;
+  assert.match(String(data), /still here/);
+  assert.deepEqual(codes, []);
+  socket.close();
+  await heard(socket, 'close');
+});
+
+test('a Caddy that is killed comes back, and meanwhile the host says that it is not ready', {
+  skip,
+}, async () => {
+  const caddy = () => descendants(cellar.pid).find(({ command }) => command[0]!.endsWith('/caddy'));
+  const { pid } = caddy()!;
+  process.kill(pid, 'SIGKILL');
+  const states = new Set<string>();
+  await eventually(async () => {
+    const { status, body } = await cellar.call('GET', '/ready');
+    states.add(status === 200 ? 'ready' : JSON.stringify(body.failing));
+    return states.has('["caddy"]') && status === 200;
+  }, 'Caddy is back');
+  assert.notEqual(caddy()!.pid, pid);
+  assert.equal((await get('echo')).status, 200);
+});
+
+test('at the end a WebSocket is closed with 1012, and no Caddy is left', { skip }, async () => {
+  const socket = new WebSocket(`wss://chat.localhost:${cellar.edgePort}/rooms/lobby/socket`, {
+    dispatcher: agent,
+  });
+  await heard(socket, 'open');
+  const closed = heard(socket, 'close');
+  const children = descendants(cellar.pid).filter(({ command }) => command[0]!.endsWith('/caddy'));
+  assert.equal(children.length, 1);
+  assert.deepEqual(await cellar.stop(), { code: 0, signal: null });
+  assert.equal((await closed).code, 1012);
+  assert.throws(() => process.kill(children[0]!.pid, 0), { code: 'ESRCH' });
+});
