@@ -1,5 +1,5 @@
 // The control plane: the handlers in workerd under Miniflare, probed, and restarted when they hang.
-import { mkdirSync, readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import type { Miniflare, MiniflareOptions } from 'miniflare';
@@ -77,7 +77,9 @@ export class Control implements Backend {
     if (this.#stopping) return;
     process.env.MINIFLARE_WORKERD_PATH = this.#writeRuntime();
     const signalListeners = SIGNALS.map((signal) => process.listeners(signal));
+    const restore = this.#useOwnTemporaryDirectory();
     this.#miniflare = new Miniflare(this.#miniflareOptions(script));
+    restore();
     // It would end the process on a signal; the host drains first.
     SIGNALS.forEach((signal, i) => {
       for (const listener of process.listeners(signal)) {
@@ -172,6 +174,19 @@ export class Control implements Backend {
     this.#origin = url.origin;
     this.#upstream?.destroy();
     this.#upstream = new Upstream({ origin: url.origin });
+  }
+
+  /** Has Miniflare keep its temporary files where the next start removes what a killed host left. */
+  #useOwnTemporaryDirectory(): () => void {
+    const before = process.env.TMPDIR;
+    const directory = join(this.#options.directory, 'tmp');
+    rmSync(directory, { recursive: true, force: true });
+    mkdirSync(directory, { mode: 0o700 });
+    process.env.TMPDIR = directory;
+    return () => {
+      if (before === undefined) delete process.env.TMPDIR;
+      else process.env.TMPDIR = before;
+    };
   }
 
   /** Writes the program that Miniflare runs: workerd, ended by the kernel when the host ends however it does. */
