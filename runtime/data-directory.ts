@@ -42,6 +42,9 @@ export function layout(root: string) {
 }
 export type Layout = ReturnType<typeof layout>;
 
+/** Locks of this process. One that nothing names would be let go when its memory is collected. */
+const held = new Set<Database.Database>();
+
 /**
  * Makes the directory (mode 0700) and claims it for this process until the returned function is called or the
  * process ends. The claim is a SQLite lock, which the kernel lets go with its owner: no stale one can be left.
@@ -57,9 +60,11 @@ export function claim(paths: Layout): () => void {
     if ((error as { code?: string }).code !== 'SQLITE_BUSY') throw error;
     throw new Error(`${paths.root} belongs to another host, process ${ownerOf(paths)}; stop it first`);
   }
+  held.add(lock);
   writeAtomic(paths.pid, `${process.pid}\n`);
   return () => {
     rmSync(paths.pid, { force: true });
+    held.delete(lock);
     lock.close();
   };
 }

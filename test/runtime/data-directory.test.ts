@@ -22,8 +22,8 @@ test('a claim ends with its process, also by SIGKILL', async (t) => {
   const paths = layout(temporaryDirectory(t));
   const module = new URL('../../runtime/data-directory.ts', import.meta.url).href;
   const script = `const { claim, layout } = await import(${JSON.stringify(module)});
-    claim(layout(${JSON.stringify(paths.root)})); console.log('claimed'); setInterval(() => {}, 1000);`;
-  const owner = spawn(process.execPath, ['--input-type=module', '--eval', script], {
+    claim(layout(${JSON.stringify(paths.root)})); gc(); console.log('claimed'); setInterval(() => {}, 1000);`;
+  const owner = spawn(process.execPath, ['--expose-gc', '--input-type=module', '--eval', script], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   t.after(() => owner.kill('SIGKILL'));
