@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
 import type { Duplex } from 'node:stream';
-import { setTimeout as delay, setTimeout as sleep } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { DeployFact, HostEvents } from '../handlers/host-types.ts';
 import { type HostStore, openHostStore } from '../sqlite/host/index.ts';
 import { type Addresses, addresses } from './addresses.ts';
@@ -258,7 +258,7 @@ export class Host {
     const drained = Promise.all([this.#edge.close(DRAIN_MS), this.#api.close(DRAIN_MS)]);
     if (this.#caddy) {
       // Not at once: Caddy closes the WebSockets it carries with a code of its own.
-      await Promise.race([drained, delay(CADDY_STAYS_MS, undefined, { ref: false })]);
+      await Promise.race([drained, sleep(CADDY_STAYS_MS, undefined, { ref: false })]);
       await this.#caddy.stop();
     }
     await drained;

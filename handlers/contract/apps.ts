@@ -4,7 +4,8 @@ import { id, listOf, nothing, page, reference, time } from './fields.ts';
 import { operation } from './operation.ts';
 import { reservedSlugs, SLUG_RULE, slugPattern } from './slug.ts';
 
-const slug = z
+/** An app's slug. */
+export const slug = z
   .string()
   .regex(slugPattern, SLUG_RULE)
   .refine((value) => !reservedSlugs.includes(value), { error: 'is reserved' });

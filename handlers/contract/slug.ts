@@ -23,10 +23,3 @@ export const slugPattern = /^(?!..--)[a-z0-9](?:[a-z0-9-]{1,38})[a-z0-9]$/;
 /** What `slugPattern` asks for, in words. */
 export const SLUG_RULE =
   'must have 3 to 40 lower-case letters, digits and hyphens, beginning and ending with a letter or digit';
-
-/** Why `slug` cannot be one, or null when it can. */
-export function slugFault(slug: string): string | null {
-  if (!slugPattern.test(slug)) return SLUG_RULE;
-  if (reservedSlugs.includes(slug)) return `${slug} is reserved`;
-  return null;
-}

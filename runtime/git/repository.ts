@@ -1,9 +1,10 @@
 // The bare repository of an app.
 
 import { execFile } from 'node:child_process';
-import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
+import { writeAtomic } from '../data-directory.ts';
 import { gitEnvironment } from './environment.ts';
 
 const execute = promisify(execFile);
@@ -56,7 +57,5 @@ export async function describeCommit(
  */
 export function writeHooks(directory: string): void {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
-  const beside = join(directory, 'post-receive.new');
-  writeFileSync(beside, '#!/bin/sh\ncat >&3 && echo >&3 && exec cat <&3\n', { mode: 0o700 });
-  renameSync(beside, join(directory, 'post-receive'));
+  writeAtomic(join(directory, 'post-receive'), '#!/bin/sh\ncat >&3 && echo >&3 && exec cat <&3\n', 0o700);
 }

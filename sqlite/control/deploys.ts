@@ -1,25 +1,11 @@
 // Rows of `deploys`: the host's, copied.
-import type { DeployStatus, DeployTrigger } from '../../handlers/host-types.ts';
+import type { DeployFact, DeployStatus } from '../../handlers/host-types.ts';
 import { readOfApp } from './apps.ts';
 import { type Page, pageOf } from './page.ts';
 import type { Reader } from './reads.ts';
 
 /** One deploy. `steps` is JSON. */
-export interface DeployRow {
-  id: string;
-  app_id: string;
-  sha: string;
-  ref: string;
-  message: string;
-  author: string;
-  trigger: DeployTrigger;
-  status: DeployStatus;
-  steps: string;
-  error: string | null;
-  created_at: string;
-  started_at: string | null;
-  finished_at: string | null;
-}
+export type DeployRow = Omit<DeployFact, 'steps'> & { steps: string };
 
 /**
  * Deploys of an app, newest first.
