@@ -5,6 +5,7 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Writable } from 'node:stream';
 import type { DeployFact, ObservedApp } from '../../handlers/host-types.ts';
+import { describeCommit } from '../git/repository.ts';
 import { log, reason } from '../log.ts';
 import { emptyNames, type StorageNames } from '../storage/names.ts';
 import { build } from './build.ts';
@@ -57,6 +58,16 @@ export class Deploy {
 
   get #ended(): boolean {
     return this.#fact.finished_at !== null;
+  }
+
+  /** Adds its commit's message and author to the row. Never rejects: a deploy goes on without them. */
+  async describe(): Promise<void> {
+    try {
+      const repository = this.#options.paths.repository(this.#fact.app_id);
+      this.#tell(await describeCommit(repository, this.#fact.sha));
+    } catch (error) {
+      log('warn', 'a commit could not be described', { deploy: this.#fact.id, error: reason(error) });
+    }
   }
 
   /** Says in its log why it does not begin yet. */

@@ -5,7 +5,6 @@ import type { DeployFact, DeployTrigger } from '../../handlers/host-types.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { Apps } from '../apps.ts';
 import type { Layout } from '../data-directory.ts';
-import { describeCommit } from '../git/repository.ts';
 import { log, reason } from '../log.ts';
 import { Refusal } from '../refusal.ts';
 import type { BuildInput } from './build.ts';
@@ -74,12 +73,14 @@ export class DeployQueue {
   }
 
   /**
-   * Records a deploy and runs it when its turn comes. Resolves once it is recorded.
+   * Records a deploy and runs it when its turn comes. Resolves once it is recorded with its commit's description.
    * @throws {Error} while the host is stopping
    */
   async request({ appId, sha, ref, trigger }: DeployRequest): Promise<Deploy> {
-    const { message, author } = await describeCommit(this.#options.paths.repository(appId), sha);
-    return this.#enqueue({ app_id: appId, sha, ref, message, author, trigger }, null);
+    // Before anything is awaited: the order of requests is the order of deploys.
+    const deploy = this.#enqueue({ app_id: appId, sha, ref, message: '', author: '', trigger }, null);
+    await this.#untilClosed(deploy.describe());
+    return deploy;
   }
 
   /**
@@ -161,10 +162,16 @@ export class DeployQueue {
         )
         .finally(() => {
           this.#running.delete(appId);
-          this.#ends.delete(end);
           this.#advance();
         });
-      this.#ends.add(end);
+      void this.#untilClosed(end);
     }
+  }
+
+  /** Has `close` wait for what writes to the store. */
+  async #untilClosed(work: Promise<void>): Promise<void> {
+    this.#ends.add(work);
+    await work;
+    this.#ends.delete(work);
   }
 }

@@ -1,0 +1,97 @@
+// The queue of deploys by itself: real stores, repositories and builds, without the rest of a host.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { cpSync } from 'node:fs';
+import { PassThrough } from 'node:stream';
+import { after, type TestContext, test } from 'node:test';
+import type { DeployFact } from '../../handlers/host-types.ts';
+import { Apps } from '../../runtime/apps.ts';
+import { closeBundler } from '../../runtime/builds/build.ts';
+import type { Deploy } from '../../runtime/builds/deploy.ts';
+import { DeployQueue } from '../../runtime/builds/queue.ts';
+import { claim, layout } from '../../runtime/data-directory.ts';
+import { MemoryGauge } from '../../runtime/fleets/memory.ts';
+import { Slots } from '../../runtime/fleets/slots.ts';
+import { DEPLOY_REF } from '../../runtime/git/repository.ts';
+import { openHostStore } from '../../sqlite/host/index.ts';
+import { workerd } from '../fleets/release.ts';
+import { temporaryDirectory } from '../temporary.ts';
+import { commit } from './projects.ts';
+
+const APP = 'a'.repeat(16);
+
+after(closeBundler);
+
+/** A queue with one app, whose repository has a commit of these files. */
+async function makeQueue(t: TestContext, files: Record<string, string>) {
+  const directory = temporaryDirectory(t);
+  const paths = layout(`${directory}/data`);
+  const release = claim(paths);
+  const store = openHostStore(paths.database);
+  const shared = { store, paths, onFacts: () => {} };
+  const apps = new Apps({
+    ...shared,
+    workerd,
+    baseDomain: 'localhost',
+    idleMs: 0,
+    slots: new Slots(4, 10_000),
+    memory: new MemoryGauge(0),
+  });
+  const { repository, sha } = commit(directory, files);
+  cpSync(repository, paths.repository(APP), { recursive: true });
+  await apps.apply({
+    id: APP,
+    slug: 'one',
+    generation: 1,
+    desired_state: 'running',
+    asleep: false,
+    hostnames: [],
+    limits: { clientRpm: null, appRpm: null },
+    env: {},
+  });
+  const limits = { stepTimeoutMs: 60_000, worktreeMb: 500, cacheMb: 512 };
+  const queue = new DeployQueue({ ...shared, apps, limits, buildUser: () => null });
+  t.after(async () => {
+    await queue.close();
+    await apps.close();
+    store.close();
+    release();
+  });
+  const push = () => queue.request({ appId: APP, sha, ref: DEPLOY_REF, trigger: 'push' });
+  return { store, queue, sha, push };
+}
+
+/** Waits for the end of a deploy and answers it. */
+async function ended(deploy: Deploy): Promise<Readonly<DeployFact>> {
+  const output = new PassThrough();
+  deploy.follow(output, async () => '');
+  output.resume();
+  await once(output, 'end', { signal: AbortSignal.timeout(30_000) });
+  return deploy.fact;
+}
+
+const WORKER = 'export default { fetch() { return new Response("ok") } }';
+
+test('pushes take their places in the order they come, before anything is read of them', async (t) => {
+  const { store, push, sha } = await makeQueue(t, { 'index.js': WORKER });
+  const asked = [push(), push(), push()];
+  const rows = store.deploys.newest(APP, 10).reverse();
+  assert.deepEqual(
+    rows.map(({ status }) => status),
+    ['building', 'superseded', 'queued'],
+  );
+  const deploys = await Promise.all(asked);
+  assert.deepEqual(
+    deploys.map(({ fact }) => fact.id),
+    rows.map(({ id }) => id),
+  );
+  const facts = await Promise.all(deploys.map(ended));
+  assert.deepEqual(
+    facts.map(({ status }) => status),
+    ['live', 'superseded', 'live'],
+  );
+  for (const { id } of facts) {
+    const { message, author, ...row } = store.deploys.find(APP, id)!;
+    assert.deepEqual([row.sha, message, author], [sha, 'A commit', 'Ada <ada@example.com>']);
+  }
+});
