@@ -2,11 +2,9 @@
 // against this list.
 import { resolve } from 'node:path';
 import { z } from 'zod';
+import { DATA_DIRECTORY_MAX } from './data-directory.ts';
 import { TrustedProxies } from './edge/client.ts';
 import { reason } from './log.ts';
-
-/** workerd's Unix socket paths may have 107 bytes; this leaves room for `/run/<app id>/<socket>`. */
-const DATA_DIRECTORY_MAX = 70;
 
 const integer = (min: number, max: number) =>
   z

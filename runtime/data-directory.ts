@@ -8,6 +8,7 @@ import {
   openSync,
   readdirSync,
   readFileSync,
+  realpathSync,
   renameSync,
   rmSync,
   writeSync,
@@ -15,8 +16,22 @@ import {
 import { dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 
-/** The directories and files of a data directory, as absolute paths. */
-export function layout(root: string) {
+/** workerd's Unix socket paths may have 107 bytes; this leaves room for `/run/<app id>/<socket>`. */
+export const DATA_DIRECTORY_MAX = 70;
+
+/**
+ * The directories and files of a data directory, which is made (mode 0700), as absolute paths without symbolic links:
+ * a build whose files lie elsewhere than its path says would seem to leave its project.
+ * @throws {Error} when the path without links is too long for sockets
+ */
+export function layout(directory: string) {
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  const root = realpathSync(directory);
+  if (Buffer.byteLength(root) > DATA_DIRECTORY_MAX) {
+    throw new Error(
+      `RUNNER_DATA_DIR: ${directory} is really ${root}, and may have at most ${DATA_DIRECTORY_MAX} bytes, because Unix sockets lie below it; name a shorter directory`,
+    );
+  }
   return {
     root,
     lock: join(root, 'host.lock'),
@@ -46,12 +61,11 @@ export type Layout = ReturnType<typeof layout>;
 const held = new Set<Database.Database>();
 
 /**
- * Makes the directory (mode 0700) and claims it for this process until the returned function is called or the
- * process ends. The claim is a SQLite lock, which the kernel lets go with its owner: no stale one can be left.
+ * Claims the directory for this process until the returned function is called or the process ends. The claim is a
+ * SQLite lock, which the kernel lets go with its owner: no stale one can be left.
  * @throws {Error} naming the owner when another host has it
  */
 export function claim(paths: Layout): () => void {
-  mkdirSync(paths.root, { recursive: true, mode: 0o700 });
   const lock = new Database(paths.lock, { timeout: 0 });
   try {
     lock.exec('BEGIN EXCLUSIVE');

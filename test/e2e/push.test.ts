@@ -1,7 +1,7 @@
 // What a new user does first: create an app, push to it, see it answer, push again.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Cellar } from './cellar.ts';
@@ -146,4 +146,17 @@ test('a single-page app is built, serves its page at any path, and its Worker an
   assert.match(pushed.stderr, /remote: ▸ build:/);
   assert.match((await cellar.get('spa', '/some/route')).text, /<script[^>]+src=/);
   assert.match((await cellar.get('spa', '/api/time')).headers.get('content-type')!, /json/);
+});
+
+test('a data directory behind a symbolic link builds and serves as any other', async () => {
+  await using linked = new Cellar();
+  const disk = join(linked.directory, 'disk');
+  mkdirSync(disk);
+  symlinkSync(disk, linked.data);
+  await linked.start();
+  await linked.create('linked');
+  const work = await linked.checkout('site');
+  const pushed = await linked.push(work, 'linked');
+  assert.match(pushed.stderr, /serves this push/);
+  assert.equal((await linked.get('linked')).status, 200);
 });

@@ -1,7 +1,15 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { claim, keptSecret, layout, openToBuilds } from '../../runtime/data-directory.ts';
@@ -51,4 +59,19 @@ test('builds may pass through their two directories, and nothing else is open to
   const mode = (path: string) => (statSync(path).mode & 0o777).toString(8);
   const { root, builds, caches, control, database } = paths;
   assert.deepEqual([root, builds, caches, control, database].map(mode), ['711', '711', '711', '700', '600']);
+});
+
+test('a directory behind a link is used by its real path, which must be short enough for sockets', (t) => {
+  const directory = temporaryDirectory(t);
+  mkdirSync(join(directory, 'disk'));
+  symlinkSync('disk', join(directory, 'link'));
+  assert.equal(layout(join(directory, 'link')).root, join(directory, 'disk'));
+  assert.equal(layout(join(directory, 'link', 'new', 'data')).root, join(directory, 'disk', 'new', 'data'));
+  const long = join(directory, 'x'.repeat(70));
+  mkdirSync(long);
+  symlinkSync(long, join(directory, 'long'));
+  assert.throws(
+    () => layout(join(directory, 'long')),
+    /RUNNER_DATA_DIR.*is really .*x{70}.*at most 70 bytes/,
+  );
 });
