@@ -156,7 +156,9 @@ test('a data directory behind a symbolic link builds and serves as any other', a
   await linked.start();
   await linked.create('linked');
   const work = await linked.checkout('site');
+  writeFileSync(join(work, 'package.json'), '{"scripts": {"build": "echo built"}}');
+  await linked.commit(work, 'with a script');
   const pushed = await linked.push(work, 'linked');
-  assert.match(pushed.stderr, /serves this push/);
+  assert.match(pushed.stderr, /remote: built[\s\S]*serves this push/);
   assert.equal((await linked.get('linked')).status, 200);
 });
