@@ -31,8 +31,25 @@ export const loadName = hasWrk
   : `an own load generator with ${CONNECTIONS} connections (wrk is not installed)`;
 
 /** Asks over 32 connections for `seconds`. @throws {Error} when an answer is no 200 */
-export function load(port: number, seconds: number, asked: Asked = { path: '/' }): Promise<Load> {
-  return hasWrk ? wrk(port, seconds, asked) : ownLoad(port, seconds, asked);
+export async function load(port: number, seconds: number, asked: Asked = { path: '/' }): Promise<Load> {
+  if (!hasWrk) return ownLoad(port, seconds, asked);
+  const output = await wrk(port, seconds, CONNECTIONS, asked);
+  if (/Non-2xx|Socket errors/.test(output)) throw new Error(`not every answer was a 200:\n${output}`);
+  return readLoad(output);
+}
+
+/** Asks for `/` over so many connections, and counts what went wrong. @throws {Error} without wrk */
+export async function crowd(
+  port: number,
+  seconds: number,
+  connections: number,
+): Promise<Load & { errors: number }> {
+  if (!hasWrk) throw new Error('many connections at once need wrk: `apt-get install wrk`');
+  const output = await wrk(port, seconds, connections, { path: '/' });
+  const counts = /Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)/.exec(output) ?? [];
+  const refused = Number(/Non-2xx or 3xx responses: (\d+)/.exec(output)?.[1] ?? 0);
+  const errors = counts.slice(1).reduce((sum, count) => sum + Number(count), refused);
+  return { ...readLoad(output), errors };
 }
 
 /** CPU time a process has used with all its threads, in ms. */
@@ -43,9 +60,11 @@ export function cpuMs(pid: number): number {
   return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
 }
 
-async function wrk(port: number, seconds: number, { path, headers = {}, body }: Asked): Promise<Load> {
+/** What wrk printed. */
+async function wrk(port: number, seconds: number, connections: number, asked: Asked): Promise<string> {
+  const { path, headers = {}, body } = asked;
   using scratch = mkdtempDisposableSync(join(tmpdir(), 'load-'));
-  const options = ['-t1', `-c${CONNECTIONS}`, `-d${seconds}s`, '--latency'];
+  const options = ['-t1', `-c${connections}`, `-d${seconds}s`, '--latency', '--timeout', '10s'];
   for (const [name, value] of Object.entries(headers)) options.push('-H', `${name}: ${value}`);
   if (body !== undefined) {
     const script = join(scratch.path, 'post.lua');
@@ -55,8 +74,10 @@ async function wrk(port: number, seconds: number, { path, headers = {}, body }: 
   const child = spawn('wrk', [...options, `http://127.0.0.1:${port}${path}`], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
-  const output = await text(child.stdout);
-  if (/Non-2xx|Socket errors/.test(output)) throw new Error(`not every answer was a 200:\n${output}`);
+  return await text(child.stdout);
+}
+
+function readLoad(output: string): Load {
   return {
     requests: Number(/(\d+) requests in/.exec(output)![1]),
     requestsPerSecond: Number(/Requests\/sec:\s+([\d.]+)/.exec(output)![1]),
