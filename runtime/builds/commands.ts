@@ -9,7 +9,7 @@ import { packageManager } from './install.ts';
 import { endProcesses } from './leftovers.ts';
 import { run } from './run.ts';
 import { asUser, handOver } from './sandbox.ts';
-import { checkOwner, checkSize } from './size.ts';
+import { checkOwner, checkSize, sizeLimits, watchSize } from './size.ts';
 
 /** Installs the packages of the project, if it names any. */
 export async function installStep(input: BuildInput, directories: BuildDirectories): Promise<void> {
@@ -58,16 +58,18 @@ async function runInProject(
   const { project } = directories;
   const environment = await buildEnvironment(directories, env);
   const path = [join(project, 'node_modules', '.bin'), environment.PATH].join(':');
+  const size = sizeLimits(scratch, directories.cache, limits);
   if (user) await handOver(Object.values(directories), user, limits.stepTimeoutMs);
   await run({
     ...command,
     arguments: [...(user ? asUser(user) : []), ...command.arguments],
     environment: { ...environment, PATH: path },
     endRest: () => endProcesses(user, scratch),
+    watch: (ended) => watchSize(size, ended),
     timeoutMs: limits.stepTimeoutMs,
     signal,
     onLine: (line) => log.line(line),
   });
-  await checkSize(project, limits.worktreeMb, signal);
+  await checkSize(size, signal);
   if (user) await checkOwner(project, user, signal);
 }

@@ -13,6 +13,7 @@ import { lineWriter } from './follower.ts';
 import { DeployLog } from './log.ts';
 import type { DeployQueueOptions } from './queue.ts';
 import { reuseRelease } from './releases.ts';
+import { requireDisk } from './size.ts';
 
 /** The kept log is written to the database at most so often. */
 const LOG_SAVE_MS = 100;
@@ -133,6 +134,7 @@ export class Deploy {
     const app = apps.get(app_id);
     if (!app) throw new Error('the app was deleted');
     mkdirSync(paths.build(id), { recursive: true, mode: 0o700 });
+    await requireDisk(paths.build(id), limits.worktreeMb);
     mkdirSync(dirname(paths.release(app_id, id)), { recursive: true, mode: 0o700 });
     const { storage } = await build({
       deployId: id,

@@ -29,6 +29,8 @@ export interface Command {
   environment: Record<string, string>;
   /** Ends what left the process group. Awaited when the command has ended. */
   endRest?: () => Promise<void>;
+  /** Looks at what the command does, until `ended`. Once it rejects, the command is ended and fails with that. */
+  watch?: (ended: AbortSignal) => Promise<void>;
   timeoutMs: number;
   signal: AbortSignal;
   onLine: (line: string) => void;
@@ -37,10 +39,11 @@ export interface Command {
 /**
  * Runs `command` to its end. Whatever it started in its process group is ended with it.
  * @throws {BuildFailure} when it cannot start, fails, or takes longer than `timeoutMs`
+ * @throws what `watch` rejects with
  * @throws the signal's reason once it is aborted
  */
 export async function run(command: Command): Promise<void> {
-  const { title, cwd, environment, endRest, timeoutMs, signal, onLine } = command;
+  const { title, cwd, environment, endRest, watch, timeoutMs, signal, onLine } = command;
   signal.throwIfAborted();
   const [program = '', ...rest] = command.arguments;
   const child = spawn(program, rest, {
@@ -62,6 +65,13 @@ export async function run(command: Command): Promise<void> {
     killGroup();
   }, timeoutMs);
   signal.addEventListener('abort', killGroup);
+  const ended = new AbortController();
+  let objection: unknown = null;
+  watch?.(ended.signal).catch((error: unknown) => {
+    if (ended.signal.aborted) return;
+    objection = error;
+    killGroup();
+  });
   const output = [readLines(child.stdout, onLine), readLines(child.stderr, onLine)];
   try {
     const [code, killedBy] = await new Promise<[number | null, string | null]>((resolve, reject) => {
@@ -70,6 +80,7 @@ export async function run(command: Command): Promise<void> {
       );
       child.on('exit', (...end) => resolve(end));
     });
+    ended.abort();
     killGroup();
     await endRest?.();
     const grace = setTimeout(() => {
@@ -79,12 +90,14 @@ export async function run(command: Command): Promise<void> {
     await Promise.all(output);
     clearTimeout(grace);
     signal.throwIfAborted();
+    if (objection !== null) throw objection;
     if (timedOut) throw new BuildFailure(`\`${title}\` took longer than ${timeoutMs / 1000} s and was ended`);
     if (code !== 0)
       throw new BuildFailure(
         `\`${title}\` failed ${code === null ? `by ${killedBy}` : `with exit code ${code}`}`,
       );
   } finally {
+    ended.abort();
     clearTimeout(timer);
     signal.removeEventListener('abort', killGroup);
   }

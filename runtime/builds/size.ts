@@ -1,28 +1,92 @@
-// What may be in a worktree: not more than its limit, and nothing that is not the build's own.
+// What a build may leave on the disk: not more than its limits, and nothing that is not the build's own.
 import { execFile } from 'node:child_process';
+import { statfs } from 'node:fs/promises';
 import { relative } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { BuildFailure } from '../../bundler/failure.ts';
-import { tooLarge } from './checkout.ts';
 import { openTree } from './remove.ts';
 import type { BuildUser } from './sandbox.ts';
 
 const execute = promisify(execFile);
 const TIMEOUT_MS = 60_000;
 
+/** Files and folders that a build may have; a commit may have a fifth of that. Empty ones take no bytes, but inodes. */
+const MAX_FILES = 500_000;
+/** MiB that builds leave free for apps and for Cellar itself. */
+const FREE_MB = 256;
+/** Pauses between two looks, in ms: at what is free, which costs nothing, and at each file. */
+const DISK_PAUSE_MS = 200;
+const SIZE_PAUSE_MS = 1000;
+/** A pause has at least so many times the length of the look before it. */
+const PAUSE_FACTOR = 10;
+
+/** What the files of a build may take. */
+export interface SizeLimits {
+  /** All that the build writes to. */
+  directories: { path: string; what: string; megabytes: number }[];
+  /** Files and folders of each. */
+  files: number;
+  /** MiB of the disk that must stay free. */
+  freeMb: number;
+}
+
 /**
- * Refuses a worktree that has grown past its limit.
- * @throws {BuildFailure} when the files below `directory` take more than `limitMb` MiB
+ * The limits of a build.
+ * @param scratch its own directory, @param cache what it takes over from the last one and leaves to the next
  */
-export async function checkSize(directory: string, limitMb: number, signal: AbortSignal): Promise<void> {
-  const measure = () => execute('du', ['-sk', directory], options(signal));
-  const { stdout } = await measure().catch(async () => {
-    signal.throwIfAborted();
-    await openTree(directory);
-    return measure();
-  });
-  const megabytes = Number.parseInt(stdout, 10) / 1024;
-  if (megabytes > limitMb) throw tooLarge(megabytes, limitMb);
+export function sizeLimits(
+  scratch: string,
+  cache: string,
+  { worktreeMb, cacheMb }: { worktreeMb: number; cacheMb: number },
+): SizeLimits {
+  const directories = [
+    { path: scratch, what: 'the build', megabytes: worktreeMb },
+    { path: cache, what: 'the cache of the build', megabytes: cacheMb + worktreeMb },
+  ];
+  return { directories, files: MAX_FILES, freeMb: FREE_MB };
+}
+
+/**
+ * Refuses to begin a build on a disk that it could fill.
+ * @param megabytes that the build may use
+ * @throws {BuildFailure}
+ */
+export async function requireDisk(directory: string, megabytes: number): Promise<void> {
+  const free = await freeMegabytes(directory);
+  if (free >= megabytes + FREE_MB) return;
+  throw new BuildFailure(
+    `${hasFree(free)}, and a build may need ${megabytes + FREE_MB}: make room, or lower RUNNER_BUILD_MAX_MB`,
+  );
+}
+
+/**
+ * Looks at a build while a command of it runs.
+ * @throws {BuildFailure} as soon as it is seen over a limit
+ * @throws the signal's reason once it is aborted
+ */
+export async function watchSize(limits: SizeLimits, signal: AbortSignal): Promise<void> {
+  const look = async () => requireWithin(limits, await measure(limits, signal));
+  const lookAtDisk = async () => {
+    const free = await freeMegabytes(limits.directories[0]!.path);
+    if (free < limits.freeMb)
+      throw new BuildFailure(`${hasFree(free)}, and ${limits.freeMb} MiB must stay free`);
+  };
+  const looks = [repeat(look, SIZE_PAUSE_MS, signal), repeat(lookAtDisk, DISK_PAUSE_MS, signal)];
+  await Promise.race(looks);
+}
+
+/**
+ * Refuses a build that has grown past its limits.
+ * @throws {BuildFailure}
+ */
+export async function checkSize(limits: SizeLimits, signal: AbortSignal): Promise<void> {
+  let usage = await measure(limits, signal);
+  if (!usage.complete) {
+    for (const { path } of limits.directories) await openTree(path);
+    usage = await measure(limits, signal);
+  }
+  requireWithin(limits, usage);
 }
 
 /**
@@ -37,6 +101,60 @@ export async function checkOwner(directory: string, { uid }: BuildUser, signal: 
   throw new BuildFailure(
     `${relative(directory, stdout.trimEnd())} is a link to a file that is not the build's own`,
   );
+}
+
+/** What each directory has, in their order. */
+interface Usage {
+  kilobytes: number[];
+  files: number[];
+  /** Nothing went away, or could not be read, meanwhile. */
+  complete: boolean;
+}
+
+async function measure({ directories }: SizeLimits, signal: AbortSignal): Promise<Usage> {
+  let complete = true;
+  const count = async (unit: string) => {
+    const words = ['-s', unit, '--', ...directories.map(({ path }) => path)];
+    const { stdout } = await execute('du', words, options(signal)).catch((error: { stdout?: string }) => {
+      signal.throwIfAborted();
+      complete = false;
+      return { stdout: error.stdout ?? '' };
+    });
+    return stdout.split('\n').map((line) => Number.parseInt(line, 10));
+  };
+  const [kilobytes, files] = await Promise.all([count('-k'), count('--inodes')]);
+  return { kilobytes, files, complete };
+}
+
+function requireWithin(limits: SizeLimits, { kilobytes, files }: Usage): void {
+  for (const [n, { what, megabytes }] of limits.directories.entries()) {
+    const taken = Math.ceil(kilobytes[n]! / 1024);
+    if (taken > megabytes)
+      throw new BuildFailure(`${what} has ${taken} MiB, more than the ${megabytes} MiB it may use`);
+    if (files[n]! > limits.files)
+      throw new BuildFailure(
+        `${what} has ${files[n]} files and folders, more than the ${limits.files} it may have`,
+      );
+  }
+}
+
+async function freeMegabytes(directory: string): Promise<number> {
+  const { bavail, bsize } = await statfs(directory);
+  return Math.floor((bavail * bsize) / 2 ** 20);
+}
+
+function hasFree(megabytes: number): string {
+  return `the disk of this machine has ${megabytes} MiB free`;
+}
+
+/** Calls `look` after each pause, until it throws or the signal is aborted. */
+async function repeat(look: () => Promise<void>, pauseMs: number, signal: AbortSignal): Promise<never> {
+  for (let tookMs = 0; ; ) {
+    await wait(Math.max(pauseMs, PAUSE_FACTOR * tookMs), undefined, { signal });
+    const began = performance.now();
+    await look();
+    tookMs = performance.now() - began;
+  }
 }
 
 function options(signal: AbortSignal) {

@@ -1,0 +1,99 @@
+// What a build may leave on the disk, looked at while it runs and when it has ended.
+import assert from 'node:assert/strict';
+import { mkdirSync, statfsSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { BuildFailure } from '../../bundler/failure.ts';
+import { run } from '../../runtime/builds/run.ts';
+import { checkSize, requireDisk, type SizeLimits, sizeLimits, watchSize } from '../../runtime/builds/size.ts';
+import { temporaryDirectory } from '../temporary.ts';
+
+const { signal } = new AbortController();
+
+/** Limits that nothing here comes near. */
+const wide = (path: string): SizeLimits => ({
+  directories: [{ path, what: 'the build', megabytes: 1000 }],
+  files: 100_000,
+  freeMb: 0,
+});
+
+/** Runs a script in `directory` as a step of a build does, held to `limits`. */
+function step(directory: string, script: string, limits: Partial<SizeLimits>): Promise<void> {
+  return run({
+    arguments: ['sh', '-c', script],
+    title: 'script',
+    cwd: directory,
+    environment: { PATH: '/usr/bin:/bin' },
+    timeoutMs: 60_000,
+    signal,
+    onLine: () => {},
+    watch: (ended) => watchSize({ ...wide(directory), ...limits }, ended),
+  });
+}
+
+test('a step that makes too many files is ended while it runs', async (t) => {
+  const directory = temporaryDirectory(t);
+  const script = 'i=0; while :; do mkdir d$i; (cd d$i; seq 1000 | xargs touch); i=$((i+1)); done';
+  await assert.rejects(step(directory, script, { files: 5000 }), (error: Error) => {
+    assert.ok(error instanceof BuildFailure);
+    const [, count = ''] = /^the build has (\d+) files and folders, more than the 5000 it may have$/.exec(
+      error.message,
+    )!;
+    assert.ok(Number(count) > 5000 && Number(count) < 200_000, count);
+    return true;
+  });
+});
+
+test('a step that writes too much is ended while it runs, whichever of its directories it writes to', async (t) => {
+  const [project, cache] = [temporaryDirectory(t), temporaryDirectory(t)];
+  const script = `while :; do head -c 1000000 /dev/zero >> ${cache}/large; sleep 0.02; done`;
+  const { directories } = sizeLimits(project, cache, { worktreeMb: 6, cacheMb: 4 });
+  await assert.rejects(
+    step(project, script, { directories }),
+    /^BuildFailure: the cache of the build has \d+ MiB, more than the 10 MiB it may use$/,
+  );
+});
+
+test('a step is ended when the disk runs full, whoever fills it', async (t) => {
+  const directory = temporaryDirectory(t);
+  const { bavail, bsize } = statfsSync(directory);
+  await assert.rejects(
+    step(directory, 'sleep 1000', { freeMb: Math.ceil((bavail * bsize) / 2 ** 20) + 1000 }),
+    /^BuildFailure: the disk of this machine has \d+ MiB free, and \d+ MiB must stay free$/,
+  );
+});
+
+test('files that come and go while they are counted do not disturb a step', async (t) => {
+  const directory = temporaryDirectory(t);
+  const script = 'for i in $(seq 15); do mkdir x; seq -f x/%g 200 | xargs touch; rm -r x; sleep 0.1; done';
+  await step(directory, script, {});
+});
+
+test('what a step has left is counted, files and bytes', async (t) => {
+  const directory = temporaryDirectory(t);
+  mkdirSync(join(directory, 'many'));
+  for (let n = 0; n < 100; n++) writeFileSync(join(directory, 'many', `${n}`), '');
+  const limits = { ...wide(directory), files: 102 };
+  await checkSize(limits, signal);
+  await assert.rejects(
+    checkSize({ ...limits, files: 101 }, signal),
+    /has 102 files and folders, more than the 101/,
+  );
+  writeFileSync(join(directory, 'large'), Buffer.alloc(4 * 2 ** 20, 1));
+  const directories = [{ path: directory, what: 'the build', megabytes: 3 }];
+  await assert.rejects(
+    checkSize({ ...wide(directory), directories }, signal),
+    /has 5 MiB, more than the 3 MiB/,
+  );
+});
+
+test('a deploy is refused when the disk has less free than its build may need', async (t) => {
+  const directory = temporaryDirectory(t);
+  const { bavail, bsize } = statfsSync(directory);
+  const free = Math.floor((bavail * bsize) / 2 ** 20);
+  await requireDisk(directory, 1);
+  await assert.rejects(
+    requireDisk(directory, free + 1000),
+    /^BuildFailure: the disk of this machine has \d+ MiB free, and a build may need \d+: make room, or lower RUNNER_BUILD_MAX_MB$/,
+  );
+});
