@@ -81,7 +81,7 @@ export const deploys = [
 export const git = [
   operation({
     name: 'git.remote',
-    summary: 'Says where to push to',
+    summary: 'Says where to push to, and how to clone and push',
     method: 'POST',
     path: '/v1/apps/:id/git-remote',
     input: z.strictObject({ id: reference }),
@@ -91,6 +91,9 @@ export const git = [
       url_with_key: z.string(),
       username: z.literal('git'),
       branch: z.literal('main'),
+      /** Commands to paste, with `<API_KEY>` in them. */
+      clone: z.string(),
+      push: z.string(),
     }),
     status: 200,
     errors: ['app_not_found'],

@@ -32,11 +32,14 @@ const stream: Service<'deploys.stream'> = (context, input, transport) =>
 
 const remote: Service<'git.remote'> = async (context, { id }) => {
   const url = gitUrl(await requireApp(context, id), context.env);
+  const withKey = url.replace('://', '://git:<API_KEY>@');
   return {
     url,
-    url_with_key: url.replace('://', '://git:<API_KEY>@'),
+    url_with_key: withKey,
     username: 'git',
     branch: 'main',
+    clone: `git clone "${withKey}"`,
+    push: `git push "${withKey}" HEAD:main`,
   };
 };
 

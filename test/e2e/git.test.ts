@@ -74,6 +74,19 @@ test('each role may do over git what it says, and no more', async () => {
   assert.equal((await git('ls-remote', cellar.remote('roles'))).stdout, '');
 });
 
+test('the commands that git-remote gives clone and push once the key is filled in', async () => {
+  const id = await cellar.create('pasted');
+  const { clone, push } = (await cellar.call('POST', `/v1/apps/${id}/git-remote`)).body;
+  const paste = (directory: string, command: string) =>
+    cellar.git(directory, '-c', `alias.paste=!${command.replace('<API_KEY>', cellar.key)}`, 'paste');
+  const cloned = await paste(cellar.directory, clone);
+  assert.match(cloned.stderr, /cloned an empty repository/);
+  const work = join(cellar.directory, 'pasted');
+  writeFileSync(join(work, 'index.html'), 'a page');
+  await cellar.commit(work, 'a page');
+  assert.match((await paste(work, push)).stderr, /serves this push/);
+});
+
 test('of many refs in one push, main deploys', async () => {
   const id = await cellar.create('many');
   const work = await cellar.checkout('hello');

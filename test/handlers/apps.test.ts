@@ -172,12 +172,14 @@ test('a deleted app is gone at once, and its slug is free when the host has conf
   await control.create('leaving');
 });
 
-test('git-remote says where to push, with and without a place for the key', async () => {
+test('git-remote says where to push and how, with a place for the key', async () => {
   const { id } = await control.create('remote');
   assert.deepEqual((await control.api('POST', `/v1/apps/${id}/git-remote`)).body, {
     url: 'http://git.localhost:8787/remote',
     url_with_key: 'http://git:<API_KEY>@git.localhost:8787/remote',
     username: 'git',
     branch: 'main',
+    clone: 'git clone "http://git:<API_KEY>@git.localhost:8787/remote"',
+    push: 'git push "http://git:<API_KEY>@git.localhost:8787/remote" HEAD:main',
   });
 });
