@@ -20,7 +20,7 @@ import type { Env } from './env.ts';
 import { HostClient, StaleGeneration } from './host.ts';
 import { Lock } from './lock.ts';
 import { Problem } from './problem.ts';
-import { Streams, type Subscription } from './streams.ts';
+import { type StreamFact, Streams, type Subscription } from './streams.ts';
 
 /** Exceptions lose their fields on the way out of an object, so refusals are returned. */
 export type Outcome<Value> = { ok: true; value: Value } | { ok: false; code: ErrorCode; detail: string };
@@ -115,7 +115,7 @@ export class AppObject extends DurableObject<Env> {
   }
 
   /** Tells those who listen what happened to deploys. Facts told before are left out. */
-  publishDeploys(outbox: string, facts: { seq: number; data: unknown }[]): void {
+  publishDeploys(outbox: string, facts: StreamFact[]): void {
     this.#streams.publishFacts(outbox, facts);
   }
 

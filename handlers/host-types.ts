@@ -66,9 +66,17 @@ export interface DeployFact {
   finished_at: string | null;
 }
 
+/** Lines that a deploy's log has got. */
+export interface LinesFact {
+  app_id: string;
+  deploy_id: string;
+  lines: string[];
+}
+
 /** A fact of the host, told through its outbox and applied once by `seq`. */
 export type HostEvent = { seq: number; at: string } & (
   | { type: 'deploy'; deploy: DeployFact }
+  | { type: 'lines'; lines: LinesFact }
   | { type: 'app'; app: ObservedApp }
 );
 

@@ -7,11 +7,12 @@ import { readJson } from './body.ts';
 import type { Context } from './context.ts';
 import { newId } from './contract/id.ts';
 import { grant } from './git.ts';
-import type { HostEvents } from './host-types.ts';
+import type { HostEvent, HostEvents } from './host-types.ts';
 import { Problem } from './problem.ts';
 import { reconcile } from './reconcile.ts';
 import { hashOf, sameSecret } from './secrets.ts';
-import { shownDeploy } from './services/deploys.ts';
+import { shownDeploy, shownLines } from './services/deploys.ts';
+import type { StreamFact } from './streams.ts';
 import { validate } from './validate.ts';
 
 /** A hundred deploy rows, their messages included. */
@@ -53,14 +54,19 @@ async function publishDeploys(
   apps: string[],
 ): Promise<void> {
   const publish = apps.map((id) => {
-    const facts = events.flatMap((event) =>
-      event.type === 'deploy' && event.deploy.app_id === id
-        ? [{ seq: event.seq, data: shownDeploy(event.deploy) }]
-        : [],
-    );
+    const facts = events.flatMap((event) => streamed(event, id) ?? []);
     return context.app(id).publishDeploys(outbox, facts);
   });
   await Promise.all(publish);
+}
+
+/** What those who follow an app's deploys get of an event; null when it is not about them. */
+function streamed(event: HostEvent, appId: string): StreamFact | null {
+  if (event.type === 'deploy' && event.deploy.app_id === appId)
+    return { seq: event.seq, event: null, data: shownDeploy(event.deploy) };
+  if (event.type === 'lines' && event.lines.app_id === appId)
+    return { seq: event.seq, event: 'log', data: shownLines(event.lines) };
+  return null;
 }
 
 /** Makes the first account, and stores its key, when they are not there yet. */

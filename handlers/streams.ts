@@ -20,6 +20,13 @@ export interface Subscription {
   rpcMethod: string | null;
 }
 
+/** A fact of a host's outbox, as an event of the stream of deploys. */
+export interface StreamFact {
+  seq: number;
+  event: 'log' | null;
+  data: unknown;
+}
+
 interface Listener {
   subscription: Subscription;
   controller: ReadableByteStreamController;
@@ -37,17 +44,18 @@ export class Streams {
     this.#store = new StreamStore(sql);
   }
 
-  publish(stream: StreamName, data: unknown): void {
-    const event = this.#store.append(stream, JSON.stringify(data));
+  /** @param name of the event; null: it has none, and browsers take it as a `message` */
+  publish(stream: StreamName, data: unknown, name: string | null = null): void {
+    const event = this.#store.append(stream, name, JSON.stringify(data));
     for (const listener of this.#listeners) {
       if (listener.subscription.stream === stream) this.#send(listener, format(event, listener.subscription));
     }
   }
 
   /** Publishes facts of a host's outbox, each once. */
-  publishFacts(outbox: string, facts: { seq: number; data: unknown }[]): void {
-    for (const { seq, data } of facts) {
-      if (this.#store.advance(outbox, seq) < seq) this.publish('deploys', data);
+  publishFacts(outbox: string, facts: StreamFact[]): void {
+    for (const { seq, event, data } of facts) {
+      if (this.#store.advance(outbox, seq) < seq) this.publish('deploys', data, event);
     }
   }
 
@@ -117,8 +125,8 @@ export class Streams {
   }
 }
 
-function format({ seq, data }: StreamEvent, { rpcMethod }: Subscription): string {
+function format({ seq, name, data }: StreamEvent, { rpcMethod }: Subscription): string {
   const sent =
     rpcMethod === null ? data : `{"jsonrpc":"2.0","method":${JSON.stringify(rpcMethod)},"params":${data}}`;
-  return `id: ${seq}\ndata: ${sent}\n\n`;
+  return `id: ${seq}\n${name === null ? '' : `event: ${name}\n`}data: ${sent}\n\n`;
 }

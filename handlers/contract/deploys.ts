@@ -28,6 +28,10 @@ export const Deploy = z.strictObject({
 });
 export type Deploy = z.output<typeof Deploy>;
 
+/** New lines of a deploy's log. As a server-sent event it is called `log`. */
+export const DeployLines = z.strictObject({ deploy_id: id, lines: z.array(z.string()) });
+export type DeployLines = z.output<typeof DeployLines>;
+
 export const deploys = [
   operation({
     name: 'deploys.list',
@@ -51,11 +55,12 @@ export const deploys = [
   }),
   operation({
     name: 'deploys.stream',
-    summary: 'Streams deploys: each as a whole, every time it changes',
+    summary:
+      'Streams deploys, each as a whole every time it changes, and the lines of their logs as they come',
     method: 'GET',
     path: '/v1/apps/:id/deploys/stream',
     input: z.strictObject({ id: reference, last_event_id: lastEventId }),
-    output: Deploy,
+    output: z.union([Deploy, DeployLines]),
     status: 200,
     kind: 'stream',
     errors: ['app_not_found', 'rate_limited'],

@@ -1,8 +1,8 @@
 // Deploys, and where to push to for one.
 import { type DeployRow, findDeploy, listDeploys } from '../../sqlite/control/deploys.ts';
-import type { Deploy } from '../contract/deploys.ts';
+import type { Deploy, DeployLines } from '../contract/deploys.ts';
 import { decodeCursor } from '../cursor.ts';
-import type { DeployFact } from '../host-types.ts';
+import type { DeployFact, LinesFact } from '../host-types.ts';
 import { Problem } from '../problem.ts';
 import { gitUrl, requireApp, wakeFirst } from './apps.ts';
 import { listAnswer, withoutCreation } from './paging.ts';
@@ -54,6 +54,11 @@ export const deployServices = {
 /** A deploy as the API shows it. */
 export function shownDeploy(fact: DeployFact): Deploy {
   return withoutCreation(fact);
+}
+
+/** New lines of a deploy's log as its stream shows them. */
+export function shownLines({ deploy_id, lines }: LinesFact): DeployLines {
+  return { deploy_id, lines };
 }
 
 function toDeploy(row: DeployRow): Deploy {

@@ -10,13 +10,16 @@ import { log, reason } from '../log.ts';
 import { emptyNames, type StorageNames } from '../storage/names.ts';
 import { build } from './build.ts';
 import { lineWriter } from './follower.ts';
+import { LineBatch } from './line-batch.ts';
 import { DeployLog } from './log.ts';
 import type { DeployQueueOptions } from './queue.ts';
 import { reuseRelease } from './releases.ts';
 import { requireDisk } from './size.ts';
 
-/** The kept log is written to the database at most so often. */
+/** The kept log is written to the database, and its new lines are told, at most so often. */
 const LOG_SAVE_MS = 100;
+/** While so many facts wait for the control plane, lines stay in their batch, which is bounded. */
+const FACTS_WAITING = 100;
 /** Characters of a failure that the deploy's row keeps; its log has all of it. */
 const ERROR_LENGTH = 4_000;
 /** Why a deploy failed that the end of the host cut. */
@@ -32,6 +35,8 @@ export class Deploy {
   readonly releaseOf: string | null;
   readonly #options: DeployQueueOptions;
   readonly #log: DeployLog;
+  /** Lines that the control plane has not been told. */
+  readonly #untold = new LineBatch();
   readonly #events = new EventEmitter<{ line: [string]; end: [] }>();
   readonly #abort = new AbortController();
   #fact: DeployFact;
@@ -45,6 +50,7 @@ export class Deploy {
     this.#log = new DeployLog({
       onLine: (line) => {
         this.#events.emit('line', line);
+        this.#untold.add(line);
         this.#saving ??= setTimeout(() => this.#saveLog(), LOG_SAVE_MS);
       },
       onSteps: (steps) => this.#tell({ steps }),
@@ -206,16 +212,30 @@ export class Deploy {
   /** Writes the deploy with a change, and answers it. It is so once the transaction around this call has committed. */
   #save(change: Partial<DeployFact>): DeployFact {
     const deploy = { ...this.#fact, ...change };
+    // Before the fact: whoever learns of the end has had every line.
+    this.#tellLines();
     this.#options.store.deploys.save(deploy);
     this.#options.store.outbox.add({ type: 'deploy', deploy });
     return deploy;
   }
 
+  #tellLines(): void {
+    const lines = this.#untold.take();
+    const { id, app_id } = this.#fact;
+    if (lines.length > 0)
+      this.#options.store.outbox.add({ type: 'lines', lines: { app_id, deploy_id: id, lines } });
+  }
+
   #saveLog(): void {
     if (this.#saving) clearTimeout(this.#saving);
     this.#saving = null;
+    const { store, onFacts } = this.#options;
     try {
-      this.#options.store.deploys.saveLog(this.#fact.id, this.#log.text);
+      store.transaction(() => {
+        store.deploys.saveLog(this.#fact.id, this.#log.text);
+        if (!store.outbox.hasMoreThan(FACTS_WAITING)) this.#tellLines();
+      });
+      onFacts();
     } catch (error) {
       // A full disk, say: the deploy will fail by itself, and the host must not.
       log('error', 'a deploy log could not be kept', { deploy: this.#fact.id, error: reason(error) });

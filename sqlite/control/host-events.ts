@@ -4,7 +4,7 @@ import { OBSERVE, observation } from './transitions.ts';
 
 /**
  * Applies facts in one transaction with the watermark of their outbox. What was applied before is left alone.
- * Facts about unknown apps are dropped: the app was deleted meanwhile.
+ * Facts about unknown apps are dropped: the app was deleted meanwhile. Lines of logs are not kept here.
  * @returns the highest `seq` that is applied now, and which of the deploys' apps there are
  */
 export async function applyHostEvents(
@@ -19,21 +19,30 @@ export async function applyHostEvents(
        RETURNING applied_seq`,
     )
     .bind(outbox, last);
-  const ids = events.flatMap((event) => (event.type === 'deploy' ? [event.deploy.app_id] : []));
+  const ids = events.flatMap((event) => {
+    if (event.type === 'app') return [];
+    return [event.type === 'deploy' ? event.deploy.app_id : event.lines.app_id];
+  });
   const existing = db
     .prepare('SELECT id FROM apps WHERE id IN (SELECT value FROM json_each(?)) AND deleted_at IS NULL')
     .bind(JSON.stringify(ids));
-  const [marked, apps] = (
-    await db.batch<{ applied_seq: number; id: string }>([
-      ...events.map((event) => statementOf(db, outbox, event)),
-      mark,
-      existing,
-    ])
-  ).slice(-2);
-  return { applied: marked!.results[0]!.applied_seq, apps: apps!.results.map(({ id }) => id) };
+  // Lines come often, and nothing here is written for them: the next fact's mark is theirs too.
+  const kept = events.filter((event) => event.type !== 'lines');
+  const marks = kept.length > 0 || events.length === 0 ? [mark] : [];
+  const results = await db.batch<{ applied_seq: number; id: string }>([
+    ...kept.map((event) => statementOf(db, outbox, event)),
+    ...marks,
+    existing,
+  ]);
+  const apps = results.pop()!.results.map(({ id }) => id);
+  return { applied: marks.length > 0 ? results.pop()!.results[0]!.applied_seq : last, apps };
 }
 
-function statementOf(db: D1Database, outbox: string, event: HostEvent): D1PreparedStatement {
+function statementOf(
+  db: D1Database,
+  outbox: string,
+  event: Exclude<HostEvent, { type: 'lines' }>,
+): D1PreparedStatement {
   if (event.type === 'deploy') return upsertDeploy(db, outbox, event.seq, event.deploy);
   return db
     .prepare(`${OBSERVE} AND observed_generation <= ?2 AND ${isNew('?7', '?8')}`)

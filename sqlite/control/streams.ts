@@ -6,6 +6,7 @@ export const KEPT_EVENTS = 1000;
 /** An event of a stream. `seq` counts from 1 within its stream; `data` is JSON. */
 export interface StreamEvent {
   seq: number;
+  name: string | null;
   data: string;
 }
 
@@ -27,26 +28,31 @@ export class StreamStore {
       ) STRICT, WITHOUT ROWID;
       CREATE TABLE IF NOT EXISTS outboxes (outbox TEXT PRIMARY KEY, applied_seq INTEGER NOT NULL) STRICT;
     `);
+    // It came later than the table.
+    const columns = sql.exec("SELECT name FROM pragma_table_info('stream_events')").toArray();
+    if (!columns.some(({ name }) => name === 'name'))
+      sql.exec('ALTER TABLE stream_events ADD COLUMN name TEXT');
   }
 
   /** Adds an event at the end of a stream and drops the ones that are too old. */
-  append(stream: string, data: string): StreamEvent {
+  append(stream: string, name: string | null, data: string): StreamEvent {
     const { seq } = this.#sql
       .exec<{ seq: number }>(
-        `INSERT INTO stream_events (stream, seq, data)
-         SELECT ?1, coalesce(max(seq), 0) + 1, ?2 FROM stream_events WHERE stream = ?1 RETURNING seq`,
+        `INSERT INTO stream_events (stream, seq, name, data)
+         SELECT ?1, coalesce(max(seq), 0) + 1, ?2, ?3 FROM stream_events WHERE stream = ?1 RETURNING seq`,
         stream,
+        name,
         data,
       )
       .one();
     this.#sql.exec('DELETE FROM stream_events WHERE stream = ? AND seq <= ?', stream, seq - KEPT_EVENTS);
-    return { seq, data };
+    return { seq, name, data };
   }
 
   after(stream: string, seq: number): Resumption {
     const events = this.#sql
-      .exec<{ seq: number; data: string }>(
-        'SELECT seq, data FROM stream_events WHERE stream = ? AND seq > ? ORDER BY seq',
+      .exec<{ seq: number; name: string | null; data: string }>(
+        'SELECT seq, name, data FROM stream_events WHERE stream = ? AND seq > ? ORDER BY seq',
         stream,
         seq,
       )

@@ -16,6 +16,7 @@ export function outboxQueries(database: Database) {
     'SELECT seq, at, event FROM outbox ORDER BY seq LIMIT ?',
   );
   const remove = database.prepare<[number]>('DELETE FROM outbox WHERE seq <= ?');
+  const nth = database.prepare<[number], object>('SELECT 1 FROM outbox LIMIT 1 OFFSET ?');
   const name = database.prepare<[], { value: string }>("SELECT value FROM meta WHERE name = 'outbox'");
 
   return {
@@ -35,6 +36,8 @@ export function outboxQueries(database: Database) {
       }
       return events;
     },
+    /** Whether more than `count` facts wait. */
+    hasMoreThan: (count: number): boolean => nth.get(count) !== undefined,
     /** Forgets the facts up to `seq`, which were applied. */
     remove: (seq: number): void => {
       remove.run(seq);

@@ -131,6 +131,52 @@ test('a deploy stream has each change that the host tells, once, though it is to
   reader.close();
 });
 
+const lines = (seq: number, app_id: string, ...text: string[]) => ({
+  seq,
+  at: '2026-01-01T00:00:00.000Z',
+  type: 'lines',
+  lines: { app_id, deploy_id: '0'.repeat(16), lines: text },
+});
+
+test('a deploy stream has the lines of logs as events of their own, resumes among them, and D1 writes nothing', async () => {
+  const { id } = await control.create('spoken');
+  const told = (events: object[]) => control.internal('/internal/host-events', { outbox: 'two', events });
+  const reader = await follow(id, 'deploys');
+  await told([fact(1, id, 'building'), lines(2, id, '▸ build: npm run build', 'compiling')]);
+  const mark = async () => {
+    const { results } = await (await control.database())
+      .prepare("SELECT applied_seq FROM outboxes WHERE outbox = 'two'")
+      .all();
+    return results[0].applied_seq;
+  };
+  const before = await mark();
+  assert.equal((await told([lines(3, id, 'done'), lines(4, 'f'.repeat(16), 'of no app')])).body.applied, 4);
+  assert.equal(await mark(), before);
+  await told([lines(3, id, 'done'), fact(5, id, 'live')]);
+  assert.equal(await mark(), 5);
+  const events = await reader.take(4);
+  assert.deepEqual(
+    events.map(({ id, event }) => [id, event]),
+    [
+      ['1', undefined],
+      ['2', 'log'],
+      ['3', 'log'],
+      ['4', undefined],
+    ],
+  );
+  assert.deepEqual(JSON.parse(events[1]!.data!), {
+    deploy_id: '0'.repeat(16),
+    lines: ['▸ build: npm run build', 'compiling'],
+  });
+  reader.close();
+  const resumed = await follow(id, 'deploys', { 'last-event-id': '2' });
+  assert.deepEqual(
+    (await resumed.take(2)).map(({ data }) => JSON.parse(data!).lines ?? JSON.parse(data!).status),
+    [['done'], 'live'],
+  );
+  resumed.close();
+});
+
 test('over RPC each event is a notification; in a batch a stream is an error', async () => {
   const { id } = await control.create('notifying');
   const call = { jsonrpc: '2.0', id: 1, method: 'events.stream', params: { id } };

@@ -1,0 +1,59 @@
+// Following a deploy while it runs: its log as far as it has come, and the stream of its app's deploys.
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { EventReader, type SentEvent } from '../handlers/events-source.ts';
+import { Cellar } from './cellar.ts';
+import { eventually } from './processes.ts';
+
+interface Shown {
+  id?: string;
+  status?: string;
+  finished_at?: string | null;
+  lines?: string[];
+}
+const shown = ({ data }: SentEvent) => JSON.parse(data!) as Shown;
+
+test('lines of a running deploy are in its log and in the stream as they come, which resumes among them', async () => {
+  await using cellar = await new Cellar().start();
+  const id = await cellar.create('followed');
+  const work = await cellar.checkout('hello');
+  const go = join(cellar.directory, 'go');
+  const build = `echo before; while [ ! -e ${go} ]; do sleep 0.02; done; seq 300; echo after`;
+  writeFileSync(join(work, 'package.json'), JSON.stringify({ scripts: { build } }));
+  await cellar.commit(work, 'slow');
+  const follow = (headers: Record<string, string> = {}) =>
+    EventReader.open(`${cellar.api}/v1/apps/${id}/deploys/stream`, {
+      headers: { authorization: `Bearer ${cellar.token}`, ...headers },
+    });
+  const received: SentEvent[] = [];
+  const readUntil = async (reader: EventReader, end: (event: Shown) => boolean) => {
+    do received.push(...(await reader.take(1)));
+    while (!end(shown(received.at(-1)!)));
+    reader.close();
+  };
+
+  const first = await follow();
+  const pushed = cellar.push(work, 'followed');
+  await readUntil(first, ({ lines }) => lines?.includes('before') === true);
+  const deployId = received.map(shown).find(({ status }) => status === 'building')!.id;
+  const log = async () => (await cellar.call('GET', `/v1/apps/${id}/deploys/${deployId}/log`)).body;
+  await eventually(async () => /^before$/m.test((await log()).log), 'the line is in the log');
+  assert.equal((await log()).status, 'building');
+  assert.doesNotMatch((await log()).log, /^after$/m);
+
+  writeFileSync(go, '');
+  await readUntil(
+    await follow({ 'last-event-id': received.at(-1)!.id! }),
+    ({ finished_at }) => finished_at != null,
+  );
+  assert.match((await pushed).stderr, /remote: before\s[\s\S]*remote: after\s/);
+  assert.deepEqual(
+    received.map(({ id }) => Number(id)),
+    received.map((_, n) => n + 1),
+  );
+  assert.ok(received.every((event) => event.event === (shown(event).lines ? 'log' : undefined)));
+  const lines = received.flatMap((event) => shown(event).lines ?? []);
+  assert.equal(lines.map((line) => `${line}\n`).join(''), (await log()).log);
+});
