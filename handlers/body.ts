@@ -1,10 +1,13 @@
-// Reading JSON bodies from strangers.
+// Reading bodies from strangers: as JSON, or only to be rid of them.
 import { Problem } from './problem.ts';
 
 /** Largest body when an operation states no other size, in bytes. */
 export const BODY_LIMIT_BYTES = 1024 * 1024;
 /** Deepest nesting taken. Deeper ones only come from those who want a parser to fail. */
 const DEPTH_LIMIT = 64;
+/** How much is read of a body that was refused by its head, and for how long. */
+const DISCARDED_BYTES = 512 * 1024 * 1024;
+const DISCARD_DEADLINE_MS = 60_000;
 
 /**
  * Reads a body as JSON.
@@ -22,6 +25,23 @@ export async function readText(request: Request, limitBytes = BODY_LIMIT_BYTES):
   if (bytes.length === 0) return '';
   requireJsonType(request.headers);
   return decode(bytes);
+}
+
+/**
+ * Reads what is left of a refused body, within bounds. Left unread, it would make workerd cut the connection, most often
+ * before the refusal has been read at its other end.
+ */
+export async function discard(body: ReadableStream<Uint8Array>): Promise<void> {
+  const end = Date.now() + DISCARD_DEADLINE_MS;
+  let left = DISCARDED_BYTES;
+  try {
+    for await (const chunk of body) {
+      left -= chunk.length;
+      if (left < 0 || Date.now() > end) return;
+    }
+  } catch {
+    // Whoever sent it has gone.
+  }
 }
 
 /** @throws {Problem} `body_too_large` as soon as it is known */

@@ -1,9 +1,11 @@
 // Git's smart HTTP protocol: who may do what, then the host's git. Packs pass through unread.
 import { findAccess, type Role } from '../sqlite/control/access.ts';
 import { findAppBySlug } from '../sqlite/control/apps.ts';
+import { discard } from './body.ts';
 import type { Context } from './context.ts';
-import { Problem } from './problem.ts';
-import { readCommands, requireCreateOrUpdate } from './receive-pack.ts';
+import { Problem, problemResponse } from './problem.ts';
+import { reportRefusal } from './push-report.ts';
+import { readPush, refusalsOf } from './receive-pack.ts';
 import { hashOf } from './secrets.ts';
 
 const PATH = /^\/v1\/git\/([^/]+)\/(info\/refs|git-upload-pack|git-receive-pack)$/;
@@ -19,6 +21,15 @@ export interface GitGrant {
 
 /** Answers `/v1/git/*`. */
 export async function git(request: Request, context: Context): Promise<Response> {
+  try {
+    return await serve(request, context);
+  } catch (error) {
+    if (error instanceof Problem && isReadByGit(request)) return textOf(error);
+    throw error;
+  }
+}
+
+async function serve(request: Request, context: Context): Promise<Response> {
   const url = new URL(request.url);
   const [, name, service] = PATH.exec(url.pathname) ?? [];
   const method = service === 'info/refs' ? 'GET' : 'POST';
@@ -27,11 +38,14 @@ export async function git(request: Request, context: Context): Promise<Response>
   }
   requireService(service, url);
   const slug = slugOf(name);
-  // Reading the refs, before a push too, is a reader's right; the push itself is not.
-  const need = service === 'git-receive-pack' ? 'push' : 'view';
+  // A push is refused where it begins: with the reading of the refs.
+  const need = [service, url.searchParams.get('service')].includes('git-receive-pack') ? 'push' : 'view';
   const { appId, role } = await authorize(request, context, slug, need);
-  const body = need === 'push' && role === 'push' ? await checkedBody(request) : request.body;
-  return context.host.git(request, { appId, service, search: url.search, slug, role, body });
+  const forward = (body: ReadableStream<Uint8Array> | null) =>
+    context.host.git(request, { appId, service, search: url.search, slug, role, body });
+  return service === 'git-receive-pack' && role === 'push'
+    ? checked(request, forward)
+    : forward(request.body);
 }
 
 /** The path that a request to the git host stands for: `/<slug>/…` is `/v1/git/<slug>/…`. */
@@ -60,11 +74,29 @@ export async function grant(
   return { user_id: access.account_id, appId: access.app_id, role: requireRole(access.role, need) };
 }
 
-/** The body of a push, when the role `push` covers what it asks for. Forced updates are left to git to tell. */
-async function checkedBody(request: Request): Promise<ReadableStream<Uint8Array> | null> {
-  const { commands, body } = await readCommands(request);
-  requireCreateOrUpdate(commands);
-  return body;
+/** Passes a push on when the role `push` covers what it asks for. Forced updates are left to git to tell. */
+async function checked(
+  request: Request,
+  forward: (body: ReadableStream<Uint8Array>) => Promise<Response>,
+): Promise<Response> {
+  const push = await readPush(request);
+  const refusals = refusalsOf(push);
+  if (refusals.size === 0) return forward(push.body);
+  await discard(push.body);
+  const report = reportRefusal(push, refusals);
+  if (report !== null) return report;
+  throw new Problem('forbidden', 'Deleting, and moving what is no branch, needs the role admin.');
+}
+
+/** Git shows its user why it was refused at the first request of an exchange, and only what is plain text. */
+function isReadByGit({ method, headers }: Request): boolean {
+  return method === 'GET' && (headers.get('user-agent') ?? '').startsWith('git/');
+}
+
+function textOf(problem: Problem): Response {
+  const { status, headers } = problemResponse(problem, gitChallenge(problem));
+  headers.set('content-type', 'text/plain; charset=utf-8');
+  return new Response(`${problem.message}\n`, { status, headers });
 }
 
 async function authorize(

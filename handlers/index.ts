@@ -2,6 +2,7 @@
 import { migrate } from '../sqlite/control/migrations.ts';
 import { api } from './api.ts';
 import { requireToken } from './auth.ts';
+import { discard } from './body.ts';
 import { type Context, createContext } from './context.ts';
 import { edge } from './edge.ts';
 import type { Env } from './env.ts';
@@ -13,10 +14,6 @@ import { asProblem, type Problem, problemResponse } from './problem.ts';
 import { rpc } from './rpc.ts';
 
 export { AppObject } from './app-object.ts';
-
-/** How much is read of a body that was refused by its head, and for how long. */
-const DISCARDED_BYTES = 512 * 1024 * 1024;
-const DISCARD_DEADLINE_MS = 60_000;
 
 /** Whether this isolate has seen the newest schema. */
 let migrated = false;
@@ -43,23 +40,6 @@ async function answer(received: Request, context: Context): Promise<Response> {
     const problem = asProblem(error, context.requestId);
     if (request.body && !request.bodyUsed) await discard(request.body);
     return problemResponse(problem, challenge(problem));
-  }
-}
-
-/**
- * Reads what is left of a refused body, within bounds. Left unread, it would make workerd cut the connection, most often
- * before the refusal has been read at its other end.
- */
-async function discard(body: ReadableStream<Uint8Array>): Promise<void> {
-  const end = Date.now() + DISCARD_DEADLINE_MS;
-  let left = DISCARDED_BYTES;
-  try {
-    for await (const chunk of body) {
-      left -= chunk.length;
-      if (left < 0 || Date.now() > end) return;
-    }
-  } catch {
-    // Whoever sent it has gone.
   }
 }
 

@@ -1,4 +1,5 @@
 // A push's command list, read from the beginning of its body. The pack behind it is passed on unread.
+import { discard } from './body.ts';
 import { Problem } from './problem.ts';
 
 /** Bytes of commands taken: some 30,000 refs. */
@@ -12,31 +13,40 @@ export interface RefCommand {
   ref: string;
 }
 
+/** What a push asks for. */
+export interface Push {
+  commands: RefCommand[];
+  /** What its client understands of the answer. */
+  capabilities: string[];
+}
+
 /**
  * Reads the commands of a `git-receive-pack` request.
  * @returns them, and the body as it came, whole, for whoever carries it out
  * @throws {Problem} `forbidden` for a body that cannot be understood: what is not known cannot be allowed
  */
-export async function readCommands(
-  request: Request,
-): Promise<{ commands: RefCommand[]; body: ReadableStream<Uint8Array> | null }> {
+export async function readPush(request: Request): Promise<Push & { body: ReadableStream<Uint8Array> }> {
   if (request.body === null) throw notUnderstood('it is empty');
   const source = new Prefix(request.body);
-  const commands = await parseCommands(decoded(source, request.headers.get('content-encoding')));
-  return { commands, body: await source.whole(request.headers.get('content-length')) };
+  const length = request.headers.get('content-length');
+  try {
+    const push = await parseCommands(decoded(source, request.headers.get('content-encoding')));
+    return { ...push, body: await source.whole(length) };
+  } catch (error) {
+    // So that the refusal is read at its other end.
+    await discard(await source.whole(length));
+    throw error;
+  }
 }
 
-/**
- * Refuses what only an admin may do and what the command list tells: git itself refuses forced updates of branches.
- * @throws {Problem} `forbidden`
- */
-export function requireCreateOrUpdate(commands: RefCommand[]): void {
-  for (const { before, after, ref } of commands) {
-    if (isNone(after)) throw new Problem('forbidden', `Deleting ${ref} needs the role admin.`);
-    if (!isNone(before) && !ref.startsWith('refs/heads/')) {
-      throw new Problem('forbidden', `Moving ${ref}, which is no branch, needs the role admin.`);
-    }
-  }
+/** Why the role `push` may not do what only the command list tells, by ref; git itself refuses forced updates of branches. */
+export function refusalsOf({ commands }: Push): Map<string, string> {
+  const refusals = commands.flatMap(({ before, after, ref }): [string, string][] => {
+    if (isNone(after)) return [[ref, 'deleting needs the role admin']];
+    const moves = !isNone(before) && !ref.startsWith('refs/heads/');
+    return moves ? [[ref, 'moving what is no branch needs the role admin']] : [];
+  });
+  return new Map(refusals);
 }
 
 function isNone(sha: string): boolean {
@@ -148,18 +158,20 @@ class ByteReader {
 }
 
 /** Reads pkt-lines up to the flush. `shallow` lines may come among the commands. */
-async function parseCommands(reader: ByteReader): Promise<RefCommand[]> {
+async function parseCommands(reader: ByteReader): Promise<Push> {
   const decoder = new TextDecoder('utf-8', { fatal: false, ignoreBOM: true });
   const commands: RefCommand[] = [];
+  const capabilities: string[] = [];
   for (;;) {
     const length = lengthOf(decoder.decode(await reader.take(LENGTH_BYTES)));
-    if (length === 0) return commands;
+    if (length === 0) return { commands, capabilities };
     const line = decoder.decode(await reader.take(length - LENGTH_BYTES));
     if (/^shallow [0-9a-f]{40}\n?$/.test(line)) continue;
     // Behind a NUL the client says what it can do.
-    const command = /^([0-9a-f]{40}) ([0-9a-f]{40}) ([^\0\n]+)(?:\n?$|\n?\0)/.exec(line);
+    const command = /^([0-9a-f]{40}) ([0-9a-f]{40}) ([^\0\n]+)(?:\n?$|\n?\0([\s\S]*))/.exec(line);
     if (command === null) throw notUnderstood('it has a line that is no command');
     commands.push({ before: command[1]!, after: command[2]!, ref: command[3]! });
+    capabilities.push(...(command[4]?.trim().split(' ') ?? []));
   }
 }
 

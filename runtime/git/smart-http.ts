@@ -88,9 +88,9 @@ export function serveGit(git: GitRequest, request: IncomingMessage, response: Se
 }
 
 /** Git's own settings: what it serves, and what it refuses the role. */
-function settingsFor({ role, service }: GitRequest): Record<string, string> {
+function settingsFor({ role }: GitRequest): Record<string, string> {
   return {
-    'http.receivepack': String(role !== 'view' || service === 'info/refs'),
+    'http.receivepack': String(role !== 'view'),
     'uploadpack.allowFilter': 'true',
     'core.bigFileThreshold': BIG_FILE,
     ...(role === 'admin'

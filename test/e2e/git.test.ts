@@ -50,6 +50,7 @@ test('each role may do over git what it says, and no more', async () => {
 
   const viewed = await push('view', 'HEAD:side');
   assert.notEqual(viewed.code, 0);
+  assert.match(viewed.stderr, /^remote: This needs the role push; the key has view\.$/m);
   assert.match(viewed.stderr, /403/);
   const created = await push('push', 'HEAD:side', 'v1');
   assert.equal(created.code, 0, created.stderr);
@@ -59,10 +60,17 @@ test('each role may do over git what it says, and no more', async () => {
   const listed = await git('ls-remote', cellar.remote('roles', keys.view));
   assert.equal(listed.stdout.trim().split('\n').length, 2);
 
-  const deleted = await push('push', ':side');
-  assert.match(deleted.stderr, /403/);
+  const deleted = await push('push', ':side', 'HEAD:other');
+  assert.notEqual(deleted.code, 0);
+  assert.match(deleted.stderr, /! \[remote rejected\] side \(deleting needs the role admin\)/);
+  assert.match(deleted.stderr, /! \[remote rejected\] HEAD -> other \(refused because of the others\)/);
   await git('tag', '--force', 'v1');
-  assert.match((await push('push', 'v1')).stderr, /403/);
+  const moved = await push('push', 'v1');
+  assert.notEqual(moved.code, 0);
+  assert.match(
+    moved.stderr,
+    /! \[remote rejected\] v1 -> v1 \(moving what is no branch needs the role admin\)/,
+  );
   await git('reset', '--quiet', '--hard', 'HEAD~1');
   await cellar.commit(work, 'elsewhere');
   assert.match((await push('push', 'HEAD:side')).stderr, /remote rejected.*non-fast-forward/);
@@ -72,6 +80,18 @@ test('each role may do over git what it says, and no more', async () => {
   const gone = await push('admin', ':side', ':v1');
   assert.equal(gone.code, 0, gone.stderr);
   assert.equal((await git('ls-remote', cellar.remote('roles'))).stdout, '');
+});
+
+test('git tells its user why a key or a slug is refused', async () => {
+  await cellar.create('asked');
+  const work = await emptyRepository();
+  const ask = async (slug: string, key: string) =>
+    (await cellar.git(work, 'ls-remote', cellar.remote(slug, key))).stderr;
+  assert.match(await ask('asked', 'wrong'), /^remote: The API key is wrong\.\nfatal: Authentication failed/m);
+  assert.match(
+    await ask('nowhere', cellar.key),
+    /^remote: There is no app nowhere\.\nfatal: repository .* not found/m,
+  );
 });
 
 test('the commands that git-remote gives clone and push once the key is filled in', async () => {
@@ -136,9 +156,12 @@ test(`a pack of ${PACK_MB} MB goes the whole way in a host that stays small`, as
   clearInterval(watch);
   const grown = Math.round((peak - before) / 1e6);
   assert.ok(grown < 50, `the host grew by ${grown} MB`);
-  const viewer = await member(id, 'large-viewer', 'view');
-  const refused = await cellar.git(work, 'push', cellar.remote('large', viewer), 'HEAD:refused');
-  assert.match(refused.stderr, /403/, 'the refusal of a large pack is heard');
+  const refused = await cellar.git(work, 'push', cellar.remote('large', key), 'HEAD:refused', ':side');
+  assert.match(refused.stderr, /remote rejected/, 'the refusal is heard');
+  writeFileSync(join(work, 'more.bin'), randomBytes(20_000_000));
+  await cellar.commit(work, 'more');
+  const refusedLarge = await cellar.git(work, 'push', cellar.remote('large', key), 'HEAD:refused', ':side');
+  assert.match(refusedLarge.stderr, /remote rejected/, 'the refusal of a large pack is heard');
   const clone = await cellar.git(work, 'clone', '--quiet', '--bare', cellar.remote('large', key), 'copy.git');
   assert.equal(clone.code, 0, clone.stderr);
 });

@@ -62,14 +62,15 @@ test('admin rewinds and deletes, main too', async (t) => {
   assert.deepEqual(await refsOf(app), {});
 });
 
-test('view fetches and cannot push', async (t) => {
+test('view fetches and cannot begin a push', async (t) => {
   const app = await remote(t);
-  const { git, as, url } = app;
+  const { git, as, url, seen } = app;
   const first = await commit(app, 'first');
   await git('push', url, 'HEAD:main');
   assert.match((await git('ls-remote', as('view'))).printed, /refs\/heads\/main/);
   const pushed = await git('push', as('view'), 'HEAD:other');
   assert.notEqual(pushed.code, 0);
   assert.match(pushed.printed, /403/);
+  assert.equal(seen.at(-1)!.path, 'info/refs', 'nothing was sent');
   assert.deepEqual(await refsOf(app), { 'refs/heads/main': first });
 });

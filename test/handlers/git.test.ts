@@ -63,9 +63,11 @@ test('with a right key an unknown slug is 404, then a missing role 403', async (
   assert.equal((await post('git-receive-pack', basic(keyOf('viewer')))).status, 403);
 });
 
-test('view may read refs and fetch, push may push, the owner is admin; the host is told the role', async () => {
+test('view may fetch and not begin a push, push may push, the owner is admin; the host is told the role', async () => {
   const viewer = basic(keyOf('viewer'));
-  assert.equal((await refs('repository', viewer, 'git-receive-pack')).status, 200);
+  assert.equal((await refs('repository', viewer)).status, 200);
+  assert.equal((await refs('repository', viewer, 'git-receive-pack')).status, 403);
+  assert.equal((await refs('repository', basic(keyOf('pusher')), 'git-receive-pack')).status, 200);
   assert.equal((await post('git-upload-pack', viewer)).status, 200);
   assert.equal((await post('git-receive-pack', basic(keyOf('pusher')))).status, 200);
   assert.equal((await post('git-receive-pack', basic(API_KEY))).status, 200);
@@ -90,6 +92,16 @@ test('what passes: query, body, protocol and coding; never the key', async () =>
   assert.deepEqual([second!.body, second!.headers['content-encoding']], ['0000', 'gzip']);
   assert.equal(second!.headers['content-type'], 'application/x-git-upload-pack-request');
   assert.doesNotMatch(JSON.stringify([first, second]), /Basic/);
+});
+
+test('a refusal is plain text for git, which shows it, and a problem for others', async () => {
+  const viewer = basic(keyOf('viewer'));
+  const shown = await refs('repository', { ...viewer, 'user-agent': 'git/2.39.5' }, 'git-receive-pack');
+  assert.equal(shown.headers.get('content-type'), 'text/plain; charset=utf-8');
+  assert.deepEqual([shown.status, shown.text], [403, 'This needs the role push; the key has view.\n']);
+  const asked = await refs('repository', { 'user-agent': 'git/2.39.5' });
+  assert.match(asked.headers.get('www-authenticate')!, /^Basic realm=/);
+  assert.equal((await refs('repository', viewer, 'git-receive-pack')).body.code, 'forbidden');
 });
 
 test('the git host serves /<slug>/…, with and without .git', async () => {
