@@ -87,10 +87,22 @@ export function serveGit(git: GitRequest, request: IncomingMessage, response: Se
   });
 }
 
-/** Git's own settings: what it serves, and what it refuses the role. */
+/** What git's check of objects finds in histories that old tools wrote. None of it does harm. */
+const TOLERATED = [
+  'zeroPaddedFilemode',
+  'badTimezone',
+  'badDateOverflow',
+  'missingSpaceBeforeDate',
+  'missingEmail',
+];
+
+/** Git's own settings: what it serves, what it refuses the role, and which objects it takes. */
 function settingsFor({ role }: GitRequest): Record<string, string> {
   return {
     'http.receivepack': String(role !== 'view'),
+    // No path like `..` or `.git` comes in, on whatever file system it would be one.
+    'receive.fsckObjects': 'true',
+    ...Object.fromEntries(TOLERATED.map((fault) => [`receive.fsck.${fault}`, 'ignore'])),
     'uploadpack.allowFilter': 'true',
     'core.bigFileThreshold': BIG_FILE,
     ...(role === 'admin'
