@@ -95,3 +95,22 @@ test('pushes take their places in the order they come, before anything is read o
     assert.deepEqual([row.sha, message, author], [sha, 'A commit', 'Ada <ada@example.com>']);
   }
 });
+
+test('a queue that is closed ends what builds and what waits as interrupted, and takes no more', async (t) => {
+  const files = { 'index.js': WORKER, 'package.json': '{"scripts": {"build": "echo begun; sleep 1000"}}' };
+  const { store, queue, push } = await makeQueue(t, files);
+  const building = await push();
+  const waiting = await push();
+  const output = new PassThrough();
+  building.follow(output, async () => '');
+  for await (const text of output) if (/^begun$/m.test(String(text))) break;
+  await queue.close();
+  for (const { fact } of [building, waiting]) {
+    const { status, error, finished_at } = store.deploys.find(APP, fact.id)!;
+    assert.equal(status, 'failed');
+    assert.match(error!, /^interrupted: the host was stopped/);
+    assert.ok(finished_at);
+  }
+  assert.deepEqual(store.deploys.unfinished(), []);
+  await assert.rejects(push(), /Cellar is stopping/);
+});

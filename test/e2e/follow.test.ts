@@ -1,6 +1,6 @@
 // Following a deploy while it runs: its log as far as it has come, and the stream of its app's deploys.
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { EventReader, type SentEvent } from '../handlers/events-source.ts';
@@ -15,7 +15,7 @@ interface Shown {
 }
 const shown = ({ data }: SentEvent) => JSON.parse(data!) as Shown;
 
-test('lines of a running deploy are in its log and in the stream as they come, which resumes among them', async () => {
+test('the pusher, the log and the stream have each line as it comes, and the stream resumes among them', async () => {
   await using cellar = await new Cellar().start();
   const id = await cellar.create('followed');
   const work = await cellar.checkout('hello');
@@ -35,20 +35,24 @@ test('lines of a running deploy are in its log and in the stream as they come, w
   };
 
   const first = await follow();
-  const pushed = cellar.push(work, 'followed');
+  const printed = join(cellar.directory, 'printed');
+  const push = `alias.watched=!git push "${cellar.remote('followed')}" HEAD:main 2> ${printed}`;
+  const pushed = cellar.git(work, '-c', push, 'watched');
   await readUntil(first, ({ lines }) => lines?.includes('before') === true);
   const deployId = received.map(shown).find(({ status }) => status === 'building')!.id;
   const log = async () => (await cellar.call('GET', `/v1/apps/${id}/deploys/${deployId}/log`)).body;
   await eventually(async () => /^before$/m.test((await log()).log), 'the line is in the log');
   assert.equal((await log()).status, 'building');
   assert.doesNotMatch((await log()).log, /^after$/m);
+  await eventually(() => /^remote: before/m.test(readFileSync(printed, 'utf8')), 'the pusher reads the line');
 
   writeFileSync(go, '');
   await readUntil(
     await follow({ 'last-event-id': received.at(-1)!.id! }),
     ({ finished_at }) => finished_at != null,
   );
-  assert.match((await pushed).stderr, /remote: before\s[\s\S]*remote: after\s/);
+  assert.equal((await pushed).code, 0);
+  assert.match(readFileSync(printed, 'utf8'), /^remote: before\s[\s\S]*^remote: after\s/m);
   assert.deepEqual(
     received.map(({ id }) => Number(id)),
     received.map((_, n) => n + 1),

@@ -131,6 +131,48 @@ test('of many refs in one push, main deploys', async () => {
   assert.equal((await cellar.get('many')).status, 200);
 });
 
+test('clones of every kind, pushes from them, and pushes at once go the whole way', async () => {
+  const id = await cellar.create('kinds');
+  const key = await member(id, 'kinds-pusher', 'push');
+  const remote = cellar.remote('kinds', key);
+  const work = await emptyRepository();
+  const git = (directory: string, ...words: string[]) => cellar.git(directory, ...words);
+  for (let n = 0; n < 40; n++) {
+    writeFileSync(join(work, 'file.txt'), `content ${n}\n`);
+    await cellar.commit(work, `commit ${n}`);
+  }
+  const branches = Array.from({ length: 40 }, (_, n) => `HEAD~${n}:refs/heads/branch-${n}`);
+  assert.equal((await git(work, 'push', remote, ...branches)).code, 0);
+  assert.equal((await git(work, 'push', remote, 'HEAD:refs/heads/known')).code, 0, 'without an object');
+  const clone = async (name: string, ...options: string[]) => {
+    const directory = join(cellar.directory, name);
+    const words = ['clone', '--quiet', '--branch=branch-0', ...options, remote, directory];
+    const { code, stderr } = await git(cellar.directory, ...words);
+    assert.equal(code, 0, stderr);
+    return directory;
+  };
+
+  // Forty wants are sent gzipped.
+  for (const version of ['0', '1', '2']) {
+    const copy = await clone(`version-${version}`, `--config=protocol.version=${version}`);
+    assert.equal((await git(copy, 'branch', '--remotes')).stdout.trim().split('\n').length, 41);
+  }
+  const shallow = await clone('shallow', '--depth=1');
+  await cellar.commit(shallow, 'from shallow');
+  const pushed = await git(shallow, 'push', remote, 'HEAD:branch-0');
+  assert.equal(pushed.code, 0, pushed.stderr);
+  assert.equal((await git(shallow, 'fetch', '--quiet', '--unshallow')).code, 0);
+  assert.equal((await git(shallow, 'rev-list', '--count', 'HEAD')).stdout.trim(), '41');
+  const partial = await clone('partial', '--no-checkout', '--filter=blob:none');
+  assert.match((await git(partial, 'show', 'HEAD~5:file.txt')).stdout, /content 35/);
+
+  const racers = await Promise.all(['one', 'two', 'three'].map((name) => clone(name)));
+  for (const racer of racers) await cellar.commit(racer, racer);
+  const results = await Promise.all(racers.map((racer) => git(racer, 'push', remote, 'HEAD:branch-0')));
+  assert.equal(results.filter(({ code }) => code === 0).length, 1);
+  for (const { code, stderr } of results) if (code !== 0) assert.match(stderr, /! \[(remote )?rejected\]/);
+});
+
 test(`a pack of ${PACK_MB} MB goes the whole way in a host that stays small`, async () => {
   const id = await cellar.create('large');
   const key = await member(id, 'large-pusher', 'push');
