@@ -92,7 +92,8 @@ function fetchedCommands(
 ): { install: string[]; build: string[] } {
   const isClassic = version.startsWith('1.');
   const source = name === 'yarn' && !isClassic ? '@yarnpkg/cli-dist' : name;
-  const call = ['npm', 'exec', '--yes', `--package=${source}@${version}`, '--', name];
+  // Not by `--package`: what the project's scripts call by npx would take that as meant for them.
+  const call = ['npm', 'exec', '--yes', '--', `${source}@${version}`];
   const build = [...call, 'run', 'build'];
   const frozen = lockFile === null ? '--no-frozen-lockfile' : '--frozen-lockfile';
   if (name === 'pnpm') {
