@@ -10,6 +10,7 @@ import { log, reason } from '../log.ts';
 import { emptyNames, type StorageNames } from '../storage/names.ts';
 import { build } from './build.ts';
 import { lineWriter } from './follower.ts';
+import { removeLitter } from './leftovers.ts';
 import { LineBatch } from './line-batch.ts';
 import { DeployLog } from './log.ts';
 import type { DeployQueueOptions } from './queue.ts';
@@ -142,7 +143,8 @@ export class Deploy {
     mkdirSync(paths.build(id), { recursive: true, mode: 0o700 });
     await requireDisk(paths.build(id), limits.worktreeMb);
     mkdirSync(dirname(paths.release(app_id, id)), { recursive: true, mode: 0o700 });
-    const { storage } = await build({
+    const user = buildUser(app_id);
+    const building = build({
       deployId: id,
       appId: app_id,
       sha,
@@ -151,13 +153,14 @@ export class Deploy {
       releaseDirectory: paths.release(app_id, id),
       cacheDirectory: paths.cache(app_id),
       env: app.wanted.env,
-      user: buildUser(app_id),
+      user,
       storage: { ...emptyNames(), ...store.apps.storageNames(app_id) },
       liveReleaseDirectory: app.liveDeployId === null ? null : paths.release(app_id, app.liveDeployId),
       limits,
       log: this.#log,
       signal: this.#abort.signal,
     });
+    const { storage } = await building.finally(() => user && removeLitter(user));
     return storage;
   }
 

@@ -1,13 +1,19 @@
-// Ends what the commands of builds left running: daemons in sessions of their own, and what a killed host left.
+// Ends what the commands of builds left running, daemons in sessions of their own and what a killed host left, and
+// removes what they left lying about.
 import { spawn } from 'node:child_process';
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { lstat, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { log } from '../log.ts';
+import { log, reason } from '../log.ts';
+import { removeTree } from './remove.ts';
 import { asUser, type BuildUser } from './sandbox.ts';
 
 /** Longest wait for killed processes to be gone, in ms. */
 const GONE_TIMEOUT_MS = 5_000;
 const GONE_POLL_MS = 5;
+/** Where every user of a machine may write. */
+const OPEN_DIRECTORIES = ['/tmp', '/var/tmp', '/dev/shm'];
 
 /**
  * Kills what builds of a host that was killed left. Call it at boot, before their directory is emptied.
@@ -35,6 +41,20 @@ export async function endProcesses(user: BuildUser | null, directory: string): P
       throw new Error(`processes of the build do not end: ${left.join(', ')}`);
     for (const pid of left) kill(pid);
     await sleep(GONE_POLL_MS);
+  }
+}
+
+/** Removes what a build left where everybody may write. None of its processes runs any more. Never rejects. */
+export async function removeLitter({ uid }: BuildUser): Promise<void> {
+  for (const directory of OPEN_DIRECTORIES) {
+    for (const name of await readdir(directory).catch(() => [])) {
+      const path = join(directory, name);
+      const owner = await lstat(path).catch(() => null);
+      if (owner?.uid !== uid) continue;
+      await removeTree(path).catch((error: unknown) =>
+        log('warn', 'what a build left could not be removed', { path, error: reason(error) }),
+      );
+    }
   }
 }
 

@@ -3,10 +3,12 @@ import assert from 'node:assert/strict';
 import {
   chmodSync,
   copyFileSync,
+  existsSync,
   linkSync,
   lstatSync,
   mkdirSync,
   readdirSync,
+  rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
@@ -144,6 +146,33 @@ test(
     );
   },
 );
+
+test('no file of a build outlives it, wherever everybody may write', options, async (t) => {
+  await cellar.create('littering');
+  const name = `cellar-litter-${process.pid}`;
+  const places = ['/tmp', '/var/tmp', '/dev/shm'].filter((place) => existsSync(place));
+  const kept = join('/tmp', `${name}-kept`);
+  writeFileSync(kept, '');
+  t.after(() => rmSync(kept));
+  const script = `
+    import { chmodSync, mkdirSync, symlinkSync } from 'node:fs';
+    for (const place of ${JSON.stringify(places)}) {
+      mkdirSync(place + '/${name}/below', { recursive: true });
+      chmodSync(place + '/${name}', 0);
+      symlinkSync('${kept}', place + '/${name}-link');
+      console.log('littered', place);
+    }
+  `;
+  const { lines, stderr } = await buildWith('littering', script);
+  for (const place of places) {
+    assert.ok(lines.includes(`littered ${place}`), stderr);
+    assert.deepEqual(
+      readdirSync(place).filter((entry) => entry.startsWith(name) && join(place, entry) !== kept),
+      [],
+    );
+  }
+  assert.ok(existsSync(kept));
+});
 
 test(
   "a file that is not the build's own fails the build: it may be a link to one it cannot read",
