@@ -55,6 +55,7 @@ function open(index: number): Fleet {
     lastRequestAt: null,
     slots,
     memory,
+    wake: () => Promise.reject(new Error('nobody wakes this app')),
     onLine: () => {},
     onState: (state) => {
       if (state === 'running') own.ready = now();

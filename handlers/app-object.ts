@@ -18,6 +18,8 @@ import {
 import { type ErrorCode, errorCodes } from './contract/errors.ts';
 import type { Env } from './env.ts';
 import { HostClient, StaleGeneration } from './host.ts';
+import { Life } from './life.ts';
+import type { LifeEvent } from './lifecycle.ts';
 import { Lock } from './lock.ts';
 import { Problem } from './problem.ts';
 import { type StreamFact, Streams, type Subscription } from './streams.ts';
@@ -34,17 +36,18 @@ export interface Changed {
 }
 
 /**
- * One app's transitions: each writes D1, with a raised generation, then sends the host the whole wanted state. The
- * lock is a courtesy; what keeps an older state from winning is the host's fence.
+ * One app's transitions: each writes D1 under the lock, with a raised generation, then sends the host the whole wanted
+ * state. What the host is carrying out holds up no other transition: its fence keeps an older state from winning.
  */
 export class AppObject extends DurableObject<Env> {
   readonly #lock = new Lock();
   readonly #host = new HostClient(this.env);
+  readonly #life = new Life({ db: this.env.DB, lock: this.#lock, send: (wanted) => this.#push(wanted) });
   #opened: Streams | null = null;
 
   /** Adds the app. Nothing of it is left when the host cannot be reached. */
   create(app: Parameters<typeof insertApp>[1]): Promise<Outcome<AppRow>> {
-    return this.#transition(async () => {
+    return this.#locked(async () => {
       const inserted = await insertApp(this.env.DB, app);
       if (typeof inserted === 'string') throw new Problem(inserted, insertionDetail(inserted, app));
       try {
@@ -63,23 +66,37 @@ export class AppObject extends DurableObject<Env> {
    * @returns the app, and the row that the change returned: null when there was nothing to change
    */
   change(id: string, change: Change, at: string): Promise<Outcome<Changed>> {
-    return this.#transition(async () => {
+    return outcomeOf(async () => {
       const statement = changeOf(this.env.DB, id, change, at);
-      const written = await transition(this.env.DB, id, statement).catch((error: unknown) => {
-        if (isUniqueViolation(error, 'apps.slug')) throw new Problem('slug_taken');
-        if (isUniqueViolation(error, 'domains.hostname')) throw new Problem('domain_taken');
-        throw error;
-      });
+      const written = await this.#lock.run(() => transition(this.env.DB, id, statement)).catch(taken);
       if (written === null) throw new Problem('app_not_found');
       const { changed } = written;
       return { row: changed === null ? written.row : await this.#push(written), changed };
     });
   }
 
+  /**
+   * Starts, stops, wakes or puts to sleep, as the table of `lifecycle.ts` says, and answers when the host has done it.
+   * @param at time of the event, ISO 8601
+   */
+  live(id: string, event: LifeEvent, at: string): Promise<Outcome<AppRow>> {
+    return outcomeOf(() => this.#life.handle(id, event, at));
+  }
+
+  /** Puts the app to sleep if nobody has used it since `before`, ISO 8601, and nobody does. */
+  sweep(id: string, before: string, at: string): Promise<Outcome<AppRow>> {
+    const isQuiet = async ({ woke_at, deployed_at }: AppRow) => {
+      const seen = await this.#host.app(id);
+      if (seen === null || seen.open_streams > 0) return false;
+      return [woke_at, deployed_at, seen.last_activity_at].every((time) => (time ?? '') < before);
+    };
+    return outcomeOf(() => this.#life.handle(id, 'sweep', at, isQuiet));
+  }
+
   /** Deletes the app. Its slug is free when the host has confirmed; if it does not now, reconcile asks again. */
   delete(id: string, at: string): Promise<Outcome<null>> {
-    return this.#transition(async () => {
-      const generation = await buryApp(this.env.DB, id, at);
+    return outcomeOf(async () => {
+      const generation = await this.#lock.run(() => buryApp(this.env.DB, id, at));
       if (generation === null) throw new Problem('app_not_found');
       await this.#bury(id, generation).catch((error: unknown) => {
         console.error(`app ${id} is deleted, and the host has not confirmed: ${(error as Error).message}`);
@@ -90,7 +107,7 @@ export class AppObject extends DurableObject<Env> {
 
   /** Makes the host agree with D1, whatever either has. For reconcile. */
   converge(id: string): Promise<Outcome<null>> {
-    return this.#transition(async () => {
+    return outcomeOf(async () => {
       const wanted = await readWanted(this.env.DB, id);
       if (wanted !== null) await this.#push(wanted);
       return null;
@@ -99,7 +116,7 @@ export class AppObject extends DurableObject<Env> {
 
   /** Has the host end an app that is a tombstone in D1. For reconcile. */
   confirmDeletion(id: string, generation: number): Promise<Outcome<null>> {
-    return this.#transition(async () => {
+    return outcomeOf(async () => {
       await this.#bury(id, generation);
       return null;
     });
@@ -128,23 +145,17 @@ export class AppObject extends DurableObject<Env> {
     }
   }
 
-  async #transition<Value>(run: () => Promise<Value>): Promise<Outcome<Value>> {
-    try {
-      return { ok: true, value: await this.#lock.run(run) };
-    } catch (error) {
-      return refusal(error);
-    }
+  #locked<Value>(run: () => Promise<Value>): Promise<Outcome<Value>> {
+    return outcomeOf(() => this.#lock.run(run));
   }
 
   /** Sends a wanted state, and writes what the host made of it. */
   async #push({ row, wanted }: Wanted): Promise<AppRow> {
-    let sent = wanted;
-    const observed = await this.#host.apply(wanted).catch(async (error: unknown) => {
+    const { app, as_of } = await this.#host.apply(wanted).catch(async (error: unknown) => {
       if (!(error instanceof StaleGeneration)) throw error;
-      sent = await this.#overtake(wanted.id);
-      return this.#host.apply(sent).catch(conflict);
+      return this.#host.apply(await this.#overtake(wanted.id)).catch(conflict);
     });
-    return (await observeApp(this.env.DB, observed)) ?? row;
+    return (await observeApp(this.env.DB, app, as_of)) ?? row;
   }
 
   /** The host has seen more than D1 has: raises the generation above that, and reads the state as it is now. */
@@ -177,6 +188,22 @@ export class AppObject extends DurableObject<Env> {
     this.#opened ??= new Streams(this.ctx.storage.sql);
     return this.#opened;
   }
+}
+
+/** What `run` came to: a `Problem` is an outcome. */
+async function outcomeOf<Value>(run: () => Promise<Value>): Promise<Outcome<Value>> {
+  try {
+    return { ok: true, value: await run() };
+  } catch (error) {
+    return refusal(error);
+  }
+}
+
+/** @throws {Problem} for what another app has already */
+function taken(error: unknown): never {
+  if (isUniqueViolation(error, 'apps.slug')) throw new Problem('slug_taken');
+  if (isUniqueViolation(error, 'domains.hostname')) throw new Problem('domain_taken');
+  throw error;
 }
 
 /** @throws what is no `Problem` */

@@ -15,9 +15,11 @@ export interface Context {
   at: string;
   /** The object of one app. */
   app: (id: string) => DurableObjectStub<AppObject>;
+  /** Lets work go on after the answer. */
+  waitUntil: (work: Promise<unknown>) => void;
 }
 
-export function createContext(env: Env, requestId: string): Context {
+export function createContext(env: Env, requestId: string, execution: ExecutionContext): Context {
   return {
     env,
     db: env.DB,
@@ -26,5 +28,6 @@ export function createContext(env: Env, requestId: string): Context {
     requestId,
     at: new Date().toISOString(),
     app: (id) => env.APP.getByName(id),
+    waitUntil: (work) => execution.waitUntil(work),
   };
 }

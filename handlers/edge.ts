@@ -1,23 +1,47 @@
 // What the edge asks, without a credential: not an API for clients.
-import { answersAt } from '../sqlite/control/access.ts';
+import { findAppAt } from '../sqlite/control/access.ts';
 import type { Context } from './context.ts';
 import { Problem } from './problem.ts';
 
 /** Answers `/v1/edge/*`. */
 export async function edge(request: Request, context: Context): Promise<Response> {
   const url = new URL(request.url);
-  if (request.method === 'GET' && url.pathname === '/v1/edge/tls-ask') return tlsAsk(url, context);
+  const route = `${request.method} ${url.pathname}`;
+  if (route === 'GET /v1/edge/tls-ask') return tlsAsk(url, context);
+  if (route === 'GET /v1/edge/wake') return wake(request, context);
   throw new Problem('route_not_found');
+}
+
+/**
+ * Wakes the app at `X-Forwarded-Host` if it sleeps. 200 when a request may go on to it, also to be told there that the
+ * app is stopped or has crashed; the problem `app_unavailable` when it does not start, and then it sleeps on.
+ */
+async function wake(request: Request, context: Context): Promise<Response> {
+  const host = hostnameOf(request.headers.get('x-forwarded-host') ?? '');
+  const id = await findAppAt(context.db, labelOf(host, context.env.BASE_DOMAIN), host);
+  if (id === null) throw new Problem('unknown_host');
+  const outcome = await context.app(id).live(id, 'wake', context.at);
+  if (!outcome.ok) throw new Problem(outcome.code, outcome.detail);
+  return Response.json({ status: outcome.value.status });
 }
 
 /** Whether a certificate may be asked for: 200 for names that something here answers to. */
 async function tlsAsk(url: URL, { env, db }: Context): Promise<Response> {
-  const domain = (url.searchParams.get('domain') ?? '').toLowerCase().replace(/\.$/, '');
+  const domain = hostnameOf(url.searchParams.get('domain') ?? '');
   const base = env.BASE_DOMAIN;
   const platform = [base, `api.${base}`, `git.${base}`];
-  const label = domain.endsWith(`.${base}`) ? domain.slice(0, -base.length - 1) : null;
-  if (platform.includes(domain) || (domain !== '' && (await answersAt(db, label, domain)))) {
+  if (platform.includes(domain) || (await findAppAt(db, labelOf(domain, base), domain)) !== null) {
     return new Response('ok\n', { headers: { 'content-type': 'text/plain' } });
   }
   throw new Problem('unknown_host');
+}
+
+/** A host as clients write it, without its port and final dot. */
+function hostnameOf(host: string): string {
+  return host.toLowerCase().replace(/:\d+$/, '').replace(/\.$/, '');
+}
+
+/** The slug that a hostname would name an app by; null for one outside the base domain. */
+function labelOf(hostname: string, base: string): string | null {
+  return hostname.endsWith(`.${base}`) ? hostname.slice(0, -base.length - 1) : null;
 }

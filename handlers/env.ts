@@ -20,6 +20,10 @@ export interface Env {
   SERVICE_EDGE_RPM: string;
   /** Requests per minute of a whole app where it says nothing else; 0 is off. */
   SERVICE_EDGE_APP_RPM: string;
+  /** Hours without use after which an app is put to sleep; 0 is never. */
+  RUNNER_SLEEP_AFTER_H: string;
+  /** Seconds that a wake may take. */
+  RUNNER_WAKE_TIMEOUT_S: string;
   /** Origin of an outside control UI; empty when there is none. */
   RUNNER_UI_URL: string;
 }

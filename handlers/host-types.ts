@@ -31,7 +31,13 @@ export interface ObservedApp {
   last_error: string | null;
 }
 
-/** An app in `GET /apps`: with what says whether it may be put to sleep. */
+/** When something was seen: after fact `seq` of the host's outbox. What D1 has from a later fact is newer. */
+export interface AsOf {
+  outbox: string;
+  seq: number;
+}
+
+/** An app in `GET /apps`, with what says whether it may be put to sleep. */
 export interface ListedApp extends ObservedApp {
   /** The last minute with a request, ISO 8601; null when there was none. Health probes do not count. */
   last_activity_at: string | null;

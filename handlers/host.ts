@@ -4,13 +4,13 @@ import type { Access, Role } from '../sqlite/control/access.ts';
 import type { ErrorCode } from './contract/errors.ts';
 import type { Result } from './contract/index.ts';
 import type { Env } from './env.ts';
-import type { DeployFact, ObservedApp, WantedApp } from './host-types.ts';
+import type { AsOf, DeployFact, ListedApp, ObservedApp, WantedApp } from './host-types.ts';
 import { Problem } from './problem.ts';
 import type { Part } from './range.ts';
 
 const CALL_DEADLINE_MS = 10_000;
-/** Reaching a wanted state may mean a drain and a start. */
-const APPLY_DEADLINE_MS = 50_000;
+/** Reaching a wanted state may mean a drain, or a start in its turn: so much more than the time of a wake. */
+const APPLY_SLACK_MS = 30_000;
 /** The host itself gives up on git's commands earlier; the contents of a file may take their time. */
 const SOURCE_DEADLINE_MS = 600_000;
 /** A whole push or clone. What stalls is ended much earlier by the host. */
@@ -23,9 +23,15 @@ export class StaleGeneration extends Error {}
 
 /** What the host has. */
 export interface HostInventory {
-  outbox: string;
+  as_of: AsOf;
   highest_generation: number;
-  items: ObservedApp[];
+  items: ListedApp[];
+}
+
+/** What became of a wanted state. */
+export interface Applied {
+  app: ObservedApp;
+  as_of: AsOf;
 }
 
 /** A file at a commit. */
@@ -49,16 +55,26 @@ export class HostClient {
     this.#env = env;
   }
 
+  get #applyDeadlineMs(): number {
+    return Number(this.#env.RUNNER_WAKE_TIMEOUT_S) * 1000 + APPLY_SLACK_MS;
+  }
+
   /**
    * Sends the whole wanted state of an app; answers when it is reached or has failed.
    * @throws {StaleGeneration}
    */
-  async apply(wanted: WantedApp): Promise<ObservedApp> {
+  async apply(wanted: WantedApp): Promise<Applied> {
     const response = await this.#call('PUT', `/apps/${wanted.id}`, {
       body: wanted,
-      deadlineMs: APPLY_DEADLINE_MS,
+      deadlineMs: this.#applyDeadlineMs,
     });
     return response.json();
+  }
+
+  /** One app as it is now; null when the host does not know it. */
+  async app(id: string): Promise<ListedApp | null> {
+    const response = await this.#call('GET', `/apps/${id}`, { missing: true });
+    return response.status === 404 ? null : response.json();
   }
 
   /**
@@ -66,7 +82,9 @@ export class HostClient {
    * @throws {StaleGeneration}
    */
   async delete(id: string, generation: number): Promise<void> {
-    await this.#call('DELETE', `/apps/${id}?generation=${generation}`, { deadlineMs: APPLY_DEADLINE_MS });
+    await this.#call('DELETE', `/apps/${id}?generation=${generation}`, {
+      deadlineMs: this.#applyDeadlineMs,
+    });
   }
 
   async inventory(): Promise<HostInventory> {

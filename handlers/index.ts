@@ -19,9 +19,9 @@ export { AppObject } from './app-object.ts';
 let migrated = false;
 
 export default {
-  async fetch(request: Request, env: Env): Promise<Response> {
+  async fetch(request: Request, env: Env, execution: ExecutionContext): Promise<Response> {
     const requestId = requestIdOf(request.headers);
-    const response = await answer(request, createContext(env, requestId));
+    const response = await answer(request, createContext(env, requestId, execution));
     const sent = new Response(response.body, response);
     sent.headers.set('x-request-id', requestId);
     return sent;

@@ -2,6 +2,7 @@
 import * as z from 'zod';
 import { ensureFirstAccount } from '../sqlite/control/accounts.ts';
 import { applyHostEvents } from '../sqlite/control/host-events.ts';
+import { sleepingOf } from '../sqlite/control/life.ts';
 import { requireToken } from './auth.ts';
 import { readJson } from './body.ts';
 import type { Context } from './context.ts';
@@ -13,6 +14,7 @@ import { reconcile } from './reconcile.ts';
 import { hashOf, sameSecret } from './secrets.ts';
 import { shownDeploy, shownLines } from './services/deploys.ts';
 import type { StreamFact } from './streams.ts';
+import { sweep } from './sweep.ts';
 import { validate } from './validate.ts';
 
 /** A hundred deploy rows, their messages included. */
@@ -36,6 +38,7 @@ export async function internal(request: Request, context: Context): Promise<Resp
   if (route === 'POST /internal/host-events') return hostEvents(request, context);
   if (route === 'POST /internal/boot') return boot(request, context);
   if (route === 'POST /internal/reconcile') return Response.json(await reconcile(context));
+  if (route === 'POST /internal/sweep') return Response.json(await sweep(request, context));
   throw new Problem('route_not_found');
 }
 
@@ -44,6 +47,8 @@ async function hostEvents(request: Request, context: Context): Promise<Response>
   const facts = (await readJson(request, BODY_LIMIT_BYTES)) as HostEvents;
   const { applied, apps } = await applyHostEvents(context.db, facts);
   await publishDeploys(context, facts, apps);
+  // Not awaited: other apps' facts wait for this answer.
+  context.waitUntil(wakeDeploying(context, facts, apps));
   return Response.json({ applied });
 }
 
@@ -67,6 +72,22 @@ function streamed(event: HostEvent, appId: string): StreamFact | null {
   if (event.type === 'lines' && event.lines.app_id === appId)
     return { seq: event.seq, event: 'log', data: shownLines(event.lines) };
   return null;
+}
+
+/** A deploy wakes its app, whoever asked for it. If that fails the deploy goes on, and the app sleeps until its next request. */
+async function wakeDeploying(context: Context, { events }: HostEvents, apps: string[]): Promise<void> {
+  const queued = events.flatMap((event) =>
+    event.type === 'deploy' && event.deploy.status === 'queued' ? [event.deploy.app_id] : [],
+  );
+  const asleep = await sleepingOf(
+    context.db,
+    [...new Set(queued)].filter((id) => apps.includes(id)),
+  );
+  const wake = async (id: string) => {
+    const outcome = await context.app(id).live(id, 'deploy', context.at);
+    if (!outcome.ok) console.error(`app ${id} was not woken for its deploy: ${outcome.detail}`);
+  };
+  await Promise.all(asleep.map((id) => wake(id)));
 }
 
 /** Makes the first account, and stores its key, when they are not there yet. */

@@ -33,7 +33,7 @@ export async function reconcile(context: Context): Promise<Reconciled> {
     );
     await acceptOlder(context.db, inventory.highest_generation, unknown);
   }
-  await observeApps(context.db, inventory.items);
+  await observeApps(context.db, inventory.items, inventory.as_of);
   const result = { pushed: 0, trashed: 0, refused: 0 };
   const work = [
     ...pushes(context, state, inventory, result),

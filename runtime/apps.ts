@@ -42,6 +42,8 @@ export interface AppsOptions {
   idleMs: number;
   slots: Slots;
   memory: MemoryGauge;
+  /** Has the control plane wake the app at a host name. Rejects when that fails. */
+  wake: (hostname: string) => Promise<void>;
   /** Called after a transaction that added facts to the outbox. */
   onFacts: () => void;
 }
@@ -116,6 +118,8 @@ export class Apps {
     // Before anything is awaited: what comes meanwhile must find it.
     store.apps.want(wanted);
     const app = this.#open(wanted);
+    // Not in its turn: a start that is no longer wanted would have to end by itself first.
+    if (wanted.desired_state === 'stopped') app.fleet.giveUpStarts();
     await this.#queue(app, async () => {
       // Deleted while it waited: its belongings have gone, and stay gone.
       if (this.#apps.get(wanted.id) !== app) return;
@@ -137,6 +141,7 @@ export class Apps {
     if (app) {
       this.#unroute(app);
       this.#apps.delete(id);
+      app.fleet.giveUpStarts();
       await this.#queue(app, () => app.fleet.close());
     }
     throwAway(paths.trash, id, {
@@ -148,22 +153,18 @@ export class Apps {
   }
 
   /** One app as the host sees it; undefined for one that it does not know. */
-  observe(id: string): ObservedApp | undefined {
+  observe(id: string): ListedApp | undefined {
     const app = this.#apps.get(id);
-    return app && observe(app);
+    return app && listed(app);
   }
 
   /** Every app as the host sees it. */
   observeAll(): ListedApp[] {
-    return [...this.#apps.values()].map((app) => {
-      const { lastRequestAt, openStreams } = app.fleet;
-      const at = lastRequestAt === null ? null : new Date(lastRequestAt).toISOString();
-      return { ...observe(app), last_activity_at: at, open_streams: openStreams };
-    });
+    return [...this.#apps.values()].map(listed);
   }
 
   /**
-   * Makes a release the live one. For an app that is wanted stopped it starts nothing.
+   * Makes a release the live one. For an app that is stopped, or sleeps, it starts nothing.
    * @param commit writes the pointer, in one transaction with what belongs to it; it gets the app as observed then
    * @throws {Error} with workerd's own reason when the release does not start; the one before serves on
    */
@@ -182,9 +183,12 @@ export class Apps {
         app.deployedAt = at;
       };
       const next = this.#release(id, deployId);
-      if (app.wanted.desired_state === 'running') return app.fleet.swap(next, { commit, log: steps.log });
-      await app.fleet.adopt(next, { commit, log: steps.log });
-      steps.log('the app is stopped: this release starts when the app does');
+      const { desired_state, asleep } = app.wanted;
+      const swap = { commit, log: steps.log };
+      if (desired_state === 'running' && !asleep) return app.fleet.swap(next, swap);
+      const resting = asleep ? 'asleep' : 'stopped';
+      await app.fleet.adopt(next, swap, resting);
+      steps.log(`the app is ${resting}: this release starts when the app does`);
     });
   }
 
@@ -224,6 +228,7 @@ export class Apps {
       lastRequestAt: this.#activity.get(id)?.lastRequestAt ?? null,
       slots,
       memory,
+      wake: () => this.#options.wake(this.#hosts(this.#apps.get(id)!.wanted)[0]!),
       onLine: (line) => log('info', `app: ${line}`, { app: this.#apps.get(id)?.wanted.slug }),
       onState: (state) => this.#changed(id, state),
       onRest: (rest) => {
@@ -300,6 +305,12 @@ export class Apps {
 function restingPhase(wanted: WantedApp): 'idle' | 'asleep' | 'stopped' {
   if (wanted.desired_state === 'stopped') return 'stopped';
   return wanted.asleep ? 'asleep' : 'idle';
+}
+
+function listed(app: App): ListedApp {
+  const { lastRequestAt, openStreams } = app.fleet;
+  const at = lastRequestAt === null ? null : new Date(lastRequestAt).toISOString();
+  return { ...observe(app), last_activity_at: at, open_streams: openStreams };
 }
 
 function observe(app: App): ObservedApp {

@@ -6,12 +6,14 @@ import { DATA_DIRECTORY_MAX } from './data-directory.ts';
 import { TrustedProxies } from './edge/client.ts';
 import { reason } from './log.ts';
 
-const integer = (min: number, max: number) =>
+const numberLike = (form: RegExp, message: string) => (min: number, max: number) =>
   z
     .string()
-    .regex(/^\d+$/, 'must be a whole number')
+    .regex(form, message)
     .transform(Number)
     .refine((n) => n >= min && n <= max, `must be from ${min} to ${max}`);
+const integer = numberLike(/^\d+$/, 'must be a whole number');
+const decimal = numberLike(/^\d+(\.\d+)?$/, 'must be a number such as 24 or 0.5');
 const port = integer(0, 65_535);
 const domain = z
   .string()
@@ -176,6 +178,16 @@ export const settings = {
     meaning:
       'Memory that the whole container may use, in MiB. Above it, apps that would have to start answer 503; those that run serve on. 0: 80 % of the container.',
     schema: integer(0, 16_777_216),
+  },
+  RUNNER_SLEEP_AFTER_H: {
+    default: '24',
+    meaning: 'Hours without a request after which an app is put to sleep; a fraction will do. 0: never.',
+    schema: decimal(0, 8_760),
+  },
+  RUNNER_SLEEP_SWEEP_S: {
+    default: '3600',
+    meaning: 'Apps to put to sleep are looked for so often, in seconds.',
+    schema: integer(1, 86_400),
   },
   RUNNER_WAKE_CONCURRENCY: {
     default: '4',

@@ -2,6 +2,8 @@
 import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { aborted } from 'node:util';
 import type { Miniflare, MiniflareOptions } from 'miniflare';
 import { bundleHandlers } from '../bundler/handlers.ts';
 import { writeAtomic } from './data-directory.ts';
@@ -15,6 +17,8 @@ const PROBE_DEADLINE_MS = 5_000;
 /** So many probes in a row without an answer: it hangs. */
 const PROBES_MISSED_LIMIT = 3;
 const CALL_DEADLINE_MS = 60_000;
+/** A control plane that died is back in a twentieth of a second. */
+const WAKE_RETRY_MS = 50;
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 
 /** What the handlers are given. */
@@ -51,7 +55,7 @@ export class Control implements Backend {
   #isUp = false;
   #probe: NodeJS.Timeout | null = null;
   #missed = 0;
-  #stopping = false;
+  readonly #ending = new AbortController();
 
   constructor(options: ControlOptions) {
     this.#options = options;
@@ -74,7 +78,7 @@ export class Control implements Backend {
   async start(boot: { api_key: string }): Promise<void> {
     // Importing Miniflare takes over half a second, so the apps are serving before anyone gets here.
     const [script, { Miniflare }] = await Promise.all([bundleHandlers(), import('miniflare')]);
-    if (this.#stopping) return;
+    if (this.#ending.signal.aborted) return;
     process.env.MINIFLARE_WORKERD_PATH = this.#writeRuntime();
     const signalListeners = SIGNALS.map((signal) => process.listeners(signal));
     const restore = this.#useOwnTemporaryDirectory();
@@ -106,13 +110,36 @@ export class Control implements Backend {
    * @returns the answer's JSON, undefined for an empty one
    * @throws {ControlError} when it refuses; {Error} when it does not answer in time
    */
-  async call(path: string, body: unknown): Promise<unknown> {
-    const response = await fetch(this.#origin + path, {
+  call(path: string, body: unknown): Promise<unknown> {
+    return this.#fetch(path, {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'x-cellar-secret': this.#options.secret },
       body: JSON.stringify(body),
       signal: AbortSignal.timeout(CALL_DEADLINE_MS),
     });
+  }
+
+  /**
+   * Has it wake the app at a host name, by the route that any proxy may ask. Asks again when it goes meanwhile.
+   * @throws {ControlError} when the app does not start; {Error} when there is no answer within `timeoutMs`
+   */
+  async wake(hostname: string, timeoutMs: number): Promise<void> {
+    const signal = AbortSignal.any([AbortSignal.timeout(timeoutMs), this.#ending.signal]);
+    for (;;) {
+      await Promise.race([this.#up.promise, aborted(signal, this)]);
+      signal.throwIfAborted();
+      try {
+        await this.#fetch('/v1/edge/wake', { headers: { 'x-forwarded-host': hostname }, signal });
+        return;
+      } catch (error) {
+        if (error instanceof ControlError || signal.aborted) throw error;
+        await sleep(WAKE_RETRY_MS, undefined, { signal });
+      }
+    }
+  }
+
+  async #fetch(path: string, init: RequestInit): Promise<unknown> {
+    const response = await fetch(this.#origin + path, init);
     const text = await response.text();
     if (!response.ok)
       throw new ControlError(response.status, `${path} answered ${response.status}: ${text.slice(0, 500)}`);
@@ -121,7 +148,7 @@ export class Control implements Backend {
 
   /** Ends it. Drain the gateway first. */
   async stop(): Promise<void> {
-    this.#stopping = true;
+    this.#ending.abort(new Error('the host is stopping'));
     if (this.#probe) clearInterval(this.#probe);
     this.#upstream?.destroy();
     await this.#miniflare?.dispose();
@@ -210,7 +237,7 @@ export class Control implements Backend {
       await response.arrayBuffer();
       this.#missed = 0;
     } catch (error) {
-      if (this.#stopping) return;
+      if (this.#ending.signal.aborted) return;
       this.#missed++;
       log('warn', 'the control plane did not answer', { missed: this.#missed, error: reason(error) });
       if (this.#missed % PROBES_MISSED_LIMIT === 0) this.#restart();

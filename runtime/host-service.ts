@@ -73,9 +73,7 @@ function routesOf({
         const wanted = (await readJson(request)) as WantedApp;
         if (wanted.id !== words[0]) throw new Refusal(400, 'invalid_input', 'id differs from the path');
         const reached = await apps.apply(wanted);
-        // So that no older fact, still on its way, is applied after this answer; nor this answer after a newer one.
-        await outbox.flushed(FLUSH_MS);
-        sendJson(response, apps.observe(wanted.id) ?? reached);
+        sendJson(response, { app: apps.observe(wanted.id) ?? reached, as_of: store.outbox.position() });
       },
     ],
     [
@@ -91,10 +89,19 @@ function routesOf({
       /^\/apps$/,
       ({ response }) =>
         sendJson(response, {
-          outbox: store.outbox.name(),
+          as_of: store.outbox.position(),
           highest_generation: store.apps.highestGeneration(),
           items: apps.observeAll(),
         }),
+    ],
+    [
+      'GET',
+      /^\/apps\/([0-9a-z]{16})$/,
+      ({ response, words }) => {
+        const app = apps.observe(words[0]!);
+        if (app === undefined) throw new Refusal(404, 'app_not_found', 'no such app');
+        sendJson(response, app);
+      },
     ],
     [
       'GET',

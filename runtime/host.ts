@@ -1,9 +1,8 @@
 // The host: puts the parts together, in the order that lets apps serve first, and takes them apart again.
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
-import type { Duplex } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { DeployFact, HostEvents } from '../handlers/host-types.ts';
+import type { HostEvents } from '../handlers/host-types.ts';
 import { type HostStore, openHostStore } from '../sqlite/host/index.ts';
 import { type Addresses, addresses } from './addresses.ts';
 import { Apps } from './apps.ts';
@@ -24,28 +23,20 @@ import { workerdPath } from './fleets/cell.ts';
 import { MemoryGauge } from './fleets/memory.ts';
 import { Slots } from './fleets/slots.ts';
 import { BranchChanges } from './git/branch-changes.ts';
-import { DEPLOY_REF, writeHooks } from './git/repository.ts';
-import type { RefUpdate } from './git/smart-http.ts';
+import { writeHooks } from './git/repository.ts';
 import { hostService } from './host-service.ts';
 import { log, reason } from './log.ts';
 import { Outbox } from './outbox.ts';
+import { pushes } from './pushes.ts';
+import { Rounds } from './rounds.ts';
 import { sites } from './sites.ts';
-import { emptyTrash } from './trash.ts';
 
 /** How long requests in flight may go on after a SIGTERM. */
 const DRAIN_MS = 10_000;
-/** How often apps are looked at: quiet ones hibernate, due work gets a process, memory is sampled. */
-const TICK_MS = 1_000;
 const CONTROL_RETRY_MIN_MS = 1_000;
 const CONTROL_RETRY_MAX_MS = 30_000;
 /** Caddy stays so long while the edge drains: until WebSockets are closed. */
 const CADDY_STAYS_MS = 1_500;
-const RECONCILE_EVERY_MS = 60_000;
-/** A push waits so long for its facts to reach the control plane. */
-const FLUSH_MS = 2_000;
-const NO_SHA = '0'.repeat(40);
-const NOT_MAIN = 'Only pushes to main deploy; nothing was deployed.\n';
-const MAIN_DELETED = 'main was deleted; what serves now goes on.\n';
 
 /** A running Cellar. */
 export class Host {
@@ -67,9 +58,7 @@ export class Host {
   readonly #token: string;
   #addresses: Addresses | null = null;
   readonly #memory: MemoryGauge;
-  #clock: NodeJS.Timeout | null = null;
-  #reconcile: NodeJS.Timeout | null = null;
-  #reconciling: Promise<void> = Promise.resolve();
+  readonly #rounds: Rounds;
   readonly #closing = new AbortController();
   #closed: Promise<void> | null = null;
 
@@ -104,6 +93,7 @@ export class Host {
       idleMs: config.RUNNER_FLEET_IDLE_EVICT_S * 1000 || Number.POSITIVE_INFINITY,
       slots: new Slots(config.RUNNER_WAKE_CONCURRENCY, wakeTimeoutMs),
       memory: this.#memory,
+      wake: (hostname) => this.#control.wake(hostname, wakeTimeoutMs),
       onFacts,
     });
     this.#queue = new DeployQueue({
@@ -140,8 +130,20 @@ export class Host {
         changes,
         outbox: this.#outbox,
         controlUi: { url: config.RUNNER_UI_URL, token: this.#token },
-        onPush: (appId, updates, output) => this.#push(appId, updates, output),
+        onPush: pushes({
+          apps: this.#apps,
+          queue: this.#queue,
+          outbox: this.#outbox,
+          urlOf: (slug) => this.#addresses!.app.replace('{slug}', slug),
+        }),
       }),
+    });
+    this.#rounds = new Rounds({
+      control: this.#control,
+      trash: this.paths.trash,
+      tick: () => this.#tick(),
+      listApps: () => this.#apps.observeAll(),
+      sweepEveryMs: config.RUNNER_SLEEP_AFTER_H === 0 ? null : config.RUNNER_SLEEP_SWEEP_S * 1000,
     });
     const resolve = sites({
       baseDomain: config.RUNNER_BASE_DOMAIN,
@@ -175,20 +177,14 @@ export class Host {
       ? await this.#startCaddy(this.#caddy, api)
       : await this.#edge.listen(RUNNER_EDGE_PORT, host);
     this.#addresses = addresses(this.config, { api, edge });
-    this.#clock = setInterval(() => this.#tick(), TICK_MS);
+    this.#rounds.startTicking();
     await this.#apps.resume();
     if (this.#closed) return this.#addresses;
     this.#missed.start();
     await this.#startControl();
     if (this.#closed) return this.#addresses;
     this.#outbox.open();
-    await this.#reconcileNow();
-    this.#reconcile = setInterval(() => {
-      void this.#reconcileNow();
-      emptyTrash(this.paths.trash).catch((error: unknown) =>
-        log('warn', 'trash stays', { error: reason(error) }),
-      );
-    }, RECONCILE_EVERY_MS);
+    await this.#rounds.start();
     return this.#addresses;
   }
 
@@ -251,8 +247,7 @@ export class Host {
   }
 
   async #close(): Promise<void> {
-    if (this.#clock) clearInterval(this.#clock);
-    if (this.#reconcile) clearInterval(this.#reconcile);
+    await this.#rounds.stop();
     await this.#missed.stop();
     await this.#queue.close();
     const drained = Promise.all([this.#edge.close(DRAIN_MS), this.#api.close(DRAIN_MS)]);
@@ -265,7 +260,6 @@ export class Host {
     await this.#accessLog.close();
     await this.#apps.close();
     closeBundler();
-    await this.#reconciling;
     await this.#outbox.stop();
     await this.#control.stop();
     this.#store.close();
@@ -297,6 +291,8 @@ export class Host {
       PUBLIC_APP_URL: app,
       BASE_DOMAIN: this.config.RUNNER_BASE_DOMAIN,
       RUNNER_MAX_APPS_PER_USER: String(this.config.RUNNER_MAX_APPS_PER_USER),
+      RUNNER_SLEEP_AFTER_H: String(this.config.RUNNER_SLEEP_AFTER_H),
+      RUNNER_WAKE_TIMEOUT_S: String(this.config.RUNNER_WAKE_TIMEOUT_S),
       RUNNER_UI_URL: this.config.RUNNER_UI_URL,
       SERVICE_EDGE_RPM: String(this.config.SERVICE_EDGE_RPM),
       SERVICE_EDGE_APP_RPM: String(this.config.SERVICE_EDGE_APP_RPM),
@@ -307,40 +303,9 @@ export class Host {
     return (await this.#control.call('/internal/host-events', events)) as { applied: number };
   }
 
-  #reconcileNow(): Promise<void> {
-    this.#reconciling = this.#control.call('/internal/reconcile', {}).then(
-      () => {},
-      (error: unknown) =>
-        log('warn', 'reconcile failed; it is tried again in a minute', { error: reason(error) }),
-    );
-    return this.#reconciling;
-  }
-
   #failing(): string[] {
     const failing = this.#control.answers ? [] : ['control plane'];
     if (this.#caddy && this.#caddy.problem !== null) failing.push('caddy');
     return failing;
-  }
-
-  #push(appId: string, updates: RefUpdate[], output: Duplex): void {
-    const update = updates.find(({ ref }) => ref === DEPLOY_REF);
-    if (!update || update.after === NO_SHA) {
-      output.end(update ? MAIN_DELETED : NOT_MAIN);
-      return;
-    }
-    const last = async ({ status }: DeployFact) => {
-      // So that whoever asks the API after the push sees what the push did.
-      await this.#outbox.flushed(FLUSH_MS);
-      const app = this.#apps.get(appId)?.wanted;
-      if (status !== 'live' || !app) return '';
-      const url = this.#addresses!.app.replace('{slug}', app.slug);
-      return app.desired_state === 'stopped'
-        ? '\nThis push is live once the app is started\n'
-        : `\n${url} serves this push\n`;
-    };
-    this.#queue
-      .request({ appId, sha: update.after, ref: update.ref, trigger: 'push' })
-      .then((deploy) => deploy.follow(output, last))
-      .catch((error: unknown) => output.end(`This push was not deployed: ${reason(error)}\n`));
   }
 }

@@ -2,6 +2,7 @@
 import type { Apps } from './apps.ts';
 import type { Backend } from './edge/backend.ts';
 import type { LocalAnswer, RequestHead, Target } from './edge/gateway.ts';
+import { headerValue } from './edge/head.ts';
 import type { SiteLimits } from './edge/limits.ts';
 import type { Fleet } from './fleets/fleet.ts';
 
@@ -42,16 +43,30 @@ export function sites({ baseDomain, control, apps, failing, limits }: SitesOptio
     },
   };
 
-  const api = ({ path }: RequestHead): Target => {
+  const isKnown = (host: string) => controlHosts.has(host) || apps.resolve(host) !== undefined;
+  const wake: Target = {
+    kind: 'respond',
+    respond: async ({ headers }) => {
+      const host = hostnameOf(headerValue(headers, 'x-forwarded-host') ?? '');
+      if (!isKnown(host)) return unknownHost(host);
+      const refusal = await apps.resolve(host)?.wake();
+      return refusal ? { refusal } : json(200, { status: 'ok' });
+    },
+  };
+
+  const api = ({ path, method }: RequestHead): Target => {
     if (path === '/health') return health;
     if (path === '/ready') return ready;
+    // Answered here for every app that does not sleep, so that those go on without the control plane.
+    if (path === '/v1/edge/wake' && method === 'GET') return wake;
     return toControl;
   };
   const edge = (head: RequestHead): Target => {
     const fleet = apps.resolve(head.host);
     if (fleet !== undefined) return toApp(head, fleet);
     const own = controlHosts.get(head.host);
-    return own ? { ...api(head), limits: own } : { ...unknownHost(head.host), limits: fallback };
+    if (own) return { ...api(head), limits: own };
+    return { kind: 'respond', respond: () => unknownHost(head.host), limits: fallback };
   };
   const toApp = ({ path }: RequestHead, fleet: Fleet): Target => {
     const own = apps.get(fleet.site)!.wanted.limits;
@@ -69,12 +84,14 @@ export function sites({ baseDomain, control, apps, failing, limits }: SitesOptio
   return { api, edge };
 }
 
-function unknownHost(host: string): Target {
+/** The host name that a proxy says was asked for: without its port, the first of several. */
+function hostnameOf(forwarded: string): string {
+  return forwarded.split(',')[0]!.trim().toLowerCase().replace(/:\d+$/, '');
+}
+
+function unknownHost(host: string): LocalAnswer {
   return {
-    kind: 'respond',
-    respond: () => ({
-      refusal: { status: 404, code: 'unknown_host', detail: `No app answers at ${host || 'this host'}.` },
-    }),
+    refusal: { status: 404, code: 'unknown_host', detail: `No app answers at ${host || 'this host'}.` },
   };
 }
 

@@ -90,7 +90,7 @@ export const apps = [
     input: z.strictObject({ id: reference, desired_state: desiredState }),
     output: App,
     status: 200,
-    errors: ['app_not_found', 'transition_conflict', 'host_unavailable'],
+    errors: ['app_not_found', 'transition_conflict', 'host_unavailable', 'app_unavailable'],
   }),
   operation({
     name: 'apps.rename',

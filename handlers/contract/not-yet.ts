@@ -1,7 +1,6 @@
 // Operations that are declared and not built yet: answered with 501. The only list of them.
 export const notYet = [
   'admin.snapshot',
-  'apps.sleep',
   'devices.list',
   'errors.get',
   'errors.list',

@@ -33,9 +33,12 @@ const getBySlug: Service<'apps.get_by_slug'> = async ({ reads, env }, { slug }) 
 };
 
 const update: Service<'apps.update'> = async (context, { id, desired_state }) => {
-  const { row } = await changeApp(context, id, { kind: 'desired_state', state: desired_state });
-  return toApp(row, context.env);
+  const event = desired_state === 'running' ? 'start' : 'stop';
+  return toApp(unwrap(await context.app(id).live(id, event, context.at)), context.env);
 };
+
+const sleep: Service<'apps.sleep'> = async (context, { id }) =>
+  toApp(unwrap(await context.app(id).live(id, 'sleep', context.at)), context.env);
 
 const rename: Service<'apps.rename'> = async (context, { id, slug }) => {
   const { row } = await changeApp(context, id, { kind: 'rename', slug });
@@ -52,6 +55,7 @@ export const appServices = {
   'apps.get_by_slug': getBySlug,
   'apps.update': update,
   'apps.rename': rename,
+  'apps.sleep': sleep,
   'apps.delete': remove,
 };
 
@@ -71,12 +75,11 @@ export async function changeApp(context: Context, id: string, change: Change): P
 }
 
 /**
- * Wakes an app that sleeps, before what is to happen to it.
+ * Wakes an app that sleeps, before it gets a new release.
  * @throws {Problem} `app_not_found`
  */
-export async function wakeFirst(context: Context, id: string): Promise<void> {
-  const { asleep_since } = await requireApp(context, id);
-  if (asleep_since !== null) await changeApp(context, id, { kind: 'desired_state', state: 'running' });
+export async function wakeForDeploy(context: Context, id: string): Promise<void> {
+  unwrap(await context.app(id).live(id, 'deploy', context.at));
 }
 
 /** What an app's object answered. @throws {Problem} its refusal */

@@ -4,7 +4,7 @@ import type { Deploy, DeployLines } from '../contract/deploys.ts';
 import { decodeCursor } from '../cursor.ts';
 import type { DeployFact, LinesFact } from '../host-types.ts';
 import { Problem } from '../problem.ts';
-import { gitUrl, requireApp, wakeFirst } from './apps.ts';
+import { gitUrl, requireApp, wakeForDeploy } from './apps.ts';
 import { listAnswer, withoutCreation } from './paging.ts';
 import { openStream } from './streams.ts';
 import type { Service } from './types.ts';
@@ -23,7 +23,7 @@ const log: Service<'deploys.log'> = async ({ reads, host }, { id, deploy_id }) =
 };
 
 const rollback: Service<'deploys.rollback'> = async (context, { id, deploy_id }) => {
-  await wakeFirst(context, id);
+  await wakeForDeploy(context, id);
   return shownDeploy(await context.host.rollback(id, deploy_id));
 };
 

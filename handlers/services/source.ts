@@ -5,7 +5,7 @@ import { decodeCursor, encodeCursor } from '../cursor.ts';
 import type { HostBlob } from '../host.ts';
 import { Problem } from '../problem.ts';
 import { type Part, partOf } from '../range.ts';
-import { requireApp, wakeFirst } from './apps.ts';
+import { requireApp, wakeForDeploy } from './apps.ts';
 import type { Service } from './types.ts';
 
 /** Bytes of a file that one RPC answer has when a range is asked for. */
@@ -102,7 +102,7 @@ const commit: Service<'source.commit'> = async (context, input) => {
     if (bytes) contents.push(bytes);
     return { path, mode, from, delete: file.delete ?? false, bytes: bytes?.length ?? null };
   });
-  await wakeFirst(context, id);
+  await wakeForDeploy(context, id);
   const author = { name: author_name ?? author_email.split('@')[0]!, email: author_email };
   return context.host.sourceCommit(id, { message, author, parent, files }, contents);
 };

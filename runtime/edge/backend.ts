@@ -1,4 +1,5 @@
 // What the gateway needs of whatever answers a site: an app's fleet or the control plane.
+import type { Refusal } from './answers.ts';
 import type { Upstream } from './upstream.ts';
 
 /** What to do with a request for a site, decided when its head has been read. */
@@ -7,8 +8,10 @@ export type Admission =
   | { kind: 'forward'; upstream: Upstream }
   /** Hold it (with back-pressure on its body) and ask again when `ready` settles. `ready` never rejects. */
   | { kind: 'hold'; ready: Promise<void> }
-  /** Answer it here. `code` is an error code of the contract; `retryAfterS` becomes `Retry-After`. */
-  | { kind: 'refuse'; status: number; code: string; detail: string; retryAfterS?: number };
+  | Refused;
+
+/** Answer it here. */
+export type Refused = Refusal & { kind: 'refuse' };
 
 /** A site's other side. `admit` is called once per request, synchronously, and again after each hold. */
 export interface Backend {

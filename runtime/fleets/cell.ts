@@ -26,7 +26,7 @@ export interface CellOptions {
   /** Gets each line the process writes: workerd's structured log as JSON, now and then plain text. */
   onLine: (line: string) => void;
   /** Longest wait for the sockets, in ms. */
-  startTimeoutMs?: number;
+  startTimeoutMs?: number | undefined;
   /** Gives up on starting and kills the process. */
   signal?: AbortSignal;
 }

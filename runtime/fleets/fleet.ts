@@ -1,7 +1,7 @@
 // One app's process through its life: started, restarted after a crash, replaced by a deploy, sent away when nobody
 // needs it, stopped. Operations run one after another, and at no time do two processes have the app's storage.
 import type { ProcessState } from '../../handlers/host-types.ts';
-import type { Admission, Backend } from '../edge/backend.ts';
+import type { Admission, Backend, Refused } from '../edge/backend.ts';
 import { Upstream } from '../edge/upstream.ts';
 import { reason } from '../log.ts';
 import { Activity } from './activity.ts';
@@ -11,9 +11,10 @@ import { nextDue, type Rest, RestRecord } from './due.ts';
 import { launch, migrateRelease, type Place, type ReleaseRef } from './launch.ts';
 import type { MemoryGauge } from './memory.ts';
 import { Operations } from './operations.ts';
-import { admission, end, overloaded, type Phase, processState, type Running } from './phase.ts';
+import { admission, end, failedWake, overloaded, type Phase, processState, type Running } from './phase.ts';
 import { NoTurn, type Slots } from './slots.ts';
 import { tryRelease } from './trial.ts';
+import { Wakes } from './wakes.ts';
 import { Watchdog } from './watchdog.ts';
 
 export type { Rest } from './due.ts';
@@ -29,6 +30,8 @@ export interface FleetOptions extends Place {
   slots: Slots;
   /** The host's memory, shared by all fleets. */
   memory: MemoryGauge;
+  /** Has the control plane wake the app. Rejects when it does not serve then. */
+  wake: () => Promise<void>;
   /** Called after each change of `state` or `lastError`. */
   onState: (state: ProcessState, lastError: string | null) => void;
   /** Called when the process has gone because nobody needs it, and with `null` before there is one again. */
@@ -57,6 +60,10 @@ export class Fleet implements Backend {
   readonly #backoff = new Backoff();
   readonly #activity: Activity;
   readonly #rest: RestRecord;
+  readonly #wakes = new Wakes(
+    () => this.#askToWake(),
+    (error) => this.#options.onLine(`the app was not woken: ${reason(error)}`),
+  );
   #phase: Phase = { name: 'none' };
   #live: ReleaseRef | null = null;
   #lastError: string | null = null;
@@ -110,8 +117,20 @@ export class Fleet implements Backend {
     else if (phase.name === 'idle' && this.#coming === null) {
       if (this.#options.memory.over) return overloaded();
       this.#wake();
-    }
+    } else if (this.#isAsleep()) return this.#admitAsleep();
     return admission(this.#phase, this.#coming);
+  }
+
+  /**
+   * Wakes a sleeping app for a proxy that holds its own requests. Anything else is left as it is.
+   * @returns why requests would be refused because it sleeps on; null when they may come
+   */
+  async wake(): Promise<Refused | null> {
+    if (!this.#isAsleep()) return null;
+    const asked = this.#admitAsleep();
+    if (asked.kind === 'hold') await asked.ready;
+    if (asked.kind === 'refuse') return asked;
+    return this.#isAsleep() ? failedWake(this.#wakes.retryAfterS) : null;
   }
 
   /**
@@ -171,17 +190,33 @@ export class Fleet implements Backend {
    * @param live the release a start would run, if the fleet was not told of it before
    */
   stop(live?: ReleaseRef): Promise<void> {
-    this.#giveUpStarts();
+    this.giveUpStarts();
     return this.#operations.run(() => this.#stop(live));
   }
 
-  /** As `stop`, but work that falls due still gets a process, for as long as it takes. */
+  /** Gives up on starts that were asked for before now. */
+  giveUpStarts(): void {
+    this.#unwanted.abort(new Error('the app was stopped'));
+    this.#unwanted = new AbortController();
+  }
+
+  /**
+   * Ends the process as `stop` does. Requests that come meanwhile are held, and they or the next one wake the app; work
+   * that falls due gets a process for as long as it takes.
+   */
   sleep(live?: ReleaseRef): Promise<void> {
-    if (!this.#isAsleep()) this.#giveUpStarts();
+    if (!this.#isAsleep()) this.giveUpStarts();
     return this.#operations.run(async () => {
       if (this.#isAsleep()) return;
-      await this.#stop(live);
-      if (this.#live !== null) this.#goIdle('asleep');
+      this.#cancelRestart();
+      this.#live ??= live ?? null;
+      const [phase, error] = [this.#phase, this.#lastError];
+      if (phase.name === 'running') {
+        this.#enter({ name: 'hibernating', gate: Promise.withResolvers() });
+        await end(phase, this.#options.onLine);
+      }
+      if (this.#live === null) this.#enter({ name: 'none' });
+      else this.#goIdle('asleep', error);
     });
   }
 
@@ -209,16 +244,22 @@ export class Fleet implements Backend {
 
   /**
    * Makes `next` the release that a later start runs, for an app that is not to run now: tried and migrated like any.
+   * @param resting what the app is then
    * @throws {Error} as `swap` does; then the release before stays
    */
-  adopt(next: ReleaseRef, steps: SwapSteps): Promise<void> {
+  adopt(next: ReleaseRef, steps: SwapSteps, resting: 'asleep' | 'stopped'): Promise<void> {
     return this.#operations.run(async () => {
       await tryRelease(this.#options.workerd, next.directory, this.#operations.closing);
-      await this.#stop();
-      await migrateRelease(this.#options, next, steps.log, this.#operations.closing);
-      steps.commit();
-      this.#live = next;
-      this.#enter({ name: 'stopped' });
+      if (resting === 'asleep') await this.#retire(steps.log);
+      else await this.#stop();
+      try {
+        await migrateRelease(this.#options, next, steps.log, this.#operations.closing);
+        steps.commit();
+        this.#live = next;
+      } finally {
+        if (resting === 'asleep') this.#goIdle('asleep');
+        else this.#enter({ name: this.#live === null ? 'none' : 'stopped' });
+      }
     });
   }
 
@@ -235,6 +276,18 @@ export class Fleet implements Backend {
   /** Stops it for good. What is under way is given up: a trial, a migration (which undoes itself), a start. */
   close(): Promise<void> {
     return this.#operations.close(() => this.#stop());
+  }
+
+  /** A request for a sleeping app. Due work may have a process already; then a wake needs none. */
+  #admitAsleep(): Admission {
+    if (this.#phase.name === 'asleep' && this.#options.memory.over) return overloaded();
+    const woken = this.#wakes.join();
+    return woken === null ? failedWake(this.#wakes.retryAfterS) : { kind: 'hold', ready: woken };
+  }
+
+  async #askToWake(): Promise<void> {
+    await this.#options.wake();
+    if (this.#isAsleep()) throw new Error('the control plane let it sleep on');
   }
 
   /** Starts a hibernated app, once for all who wait. Nobody who leaves cancels it for the others. */
@@ -309,11 +362,6 @@ export class Fleet implements Backend {
     return this.#phase.name === 'asleep' || (this.#phase.name === 'running' && this.#phase.asleep);
   }
 
-  #giveUpStarts(): void {
-    this.#unwanted.abort(new Error('the app was stopped'));
-    this.#unwanted = new AbortController();
-  }
-
   /** Holds requests and ends the process, if there is one. Whoever calls it starts another, or says why not. */
   async #retire(log: (line: string) => void): Promise<void> {
     this.#cancelRestart();
@@ -345,7 +393,8 @@ export class Fleet implements Backend {
     const { slots, onLine } = this.#options;
     const signal = AbortSignal.any([this.#operations.closing, wanted]);
     try {
-      this.#serve(await slots.run(() => this.#launch(this.#live!, onLine, signal), signal), how);
+      const cell = await slots.run((leftMs) => this.#launch(this.#live!, onLine, signal, leftMs), signal);
+      this.#serve(cell, how);
     } catch (error) {
       if (signal.aborted) this.#enter({ name: 'stopped' });
       else if (error instanceof NoTurn) this.#goIdle(how.asleep ? 'asleep' : 'idle', error.message);
@@ -355,9 +404,15 @@ export class Fleet implements Backend {
     }
   }
 
-  #launch(release: ReleaseRef, log: (line: string) => void, signal: AbortSignal): Promise<Cell> {
+  /** @param timeoutMs longest wait for its sockets */
+  #launch(
+    release: ReleaseRef,
+    log: (line: string) => void,
+    signal: AbortSignal,
+    timeoutMs?: number,
+  ): Promise<Cell> {
     this.#rest.end();
-    return launch(this.#options, release, log, signal);
+    return launch(this.#options, release, log, signal, timeoutMs);
   }
 
   #serve(cell: Cell, { forDueWork, asleep = false }: { forDueWork: boolean; asleep?: boolean }): void {
@@ -443,6 +498,7 @@ export class Fleet implements Backend {
     this.#phase = phase;
     this.#lastError = lastError;
     if ('gate' in before && phase !== before) before.gate.resolve();
+    if (phase.name === 'running' && !phase.asleep) this.#wakes.arrived();
     if (state !== this.state || error !== lastError) this.#options.onState(this.state, lastError);
   }
 }

@@ -24,12 +24,14 @@ export interface Place {
 /**
  * Brings the databases up to the release and starts its process. Nothing else may have the storage.
  * @param log gets what the migrations say
+ * @param startTimeoutMs longest wait for the process to listen
  */
 export async function launch(
   place: Place,
   release: ReleaseRef,
   log: (line: string) => void,
   signal: AbortSignal,
+  startTimeoutMs?: number,
 ): Promise<Cell> {
   const { workerd, directories, onLine } = place;
   await migrateRelease(place, release, log, signal);
@@ -42,6 +44,7 @@ export async function launch(
     ownsStorage: true,
     onLine,
     signal,
+    startTimeoutMs,
   });
 }
 

@@ -1,6 +1,6 @@
 // What a fleet does with requests at a time, as one small union.
 import type { ProcessState } from '../../handlers/host-types.ts';
-import type { Admission } from '../edge/backend.ts';
+import type { Admission, Refused } from '../edge/backend.ts';
 import type { Upstream } from '../edge/upstream.ts';
 import type { Cell } from './cell.ts';
 
@@ -52,7 +52,7 @@ export function processState(phase: Phase): ProcessState {
   }
 }
 
-/** What a request gets. `coming` settles with the start that has been asked for, if one has. */
+/** What a request gets of an app that does not sleep. `coming` settles with the start that has been asked for, if one has. */
 export function admission(phase: Phase, coming: Promise<void> | null): Admission {
   if (phase.name === 'running' && !phase.asleep) return { kind: 'forward', upstream: phase.upstream };
   if (phase.name === 'starting' || phase.name === 'hibernating') {
@@ -66,12 +66,16 @@ export function admission(phase: Phase, coming: Promise<void> | null): Admission
   if (phase.name === 'crashed') {
     return unavailable('The app has crashed.', Math.max(1, (phase.retryAt - Date.now()) / 1000));
   }
-  const asleep = phase.name === 'asleep' || phase.name === 'running';
-  return unavailable(asleep ? 'The app is asleep.' : 'The app is stopped.', STOPPED_RETRY_AFTER_S);
+  return unavailable('The app is stopped.', STOPPED_RETRY_AFTER_S);
+}
+
+/** What a request gets for an app that was not woken. */
+export function failedWake(retryAfterS: number): Refused {
+  return unavailable('The app sleeps and could not be started.', Math.max(1, retryAfterS));
 }
 
 /** What a request gets that would need a new process when there is no memory for one. */
-export function overloaded(): Admission {
+export function overloaded(): Refused {
   const detail = 'This host is short of memory and starts no more apps for now.';
   return unavailable(detail, OVERLOADED_RETRY_AFTER_S);
 }
@@ -83,6 +87,6 @@ export async function end({ cell, upstream }: Running, log: (line: string) => vo
   await cell.stop();
 }
 
-function unavailable(detail: string, retryAfterS: number): Admission {
+function unavailable(detail: string, retryAfterS: number): Refused {
   return { kind: 'refuse', status: 503, code: 'app_unavailable', detail, retryAfterS };
 }

@@ -14,7 +14,7 @@ export class Slots {
 
   /**
    * @param count starts at once
-   * @param timeoutMs longest wait for a turn
+   * @param timeoutMs time for all of a start: the wait for its turn, and what it takes then
    */
   constructor(count: number, timeoutMs: number) {
     this.#free = count;
@@ -22,13 +22,14 @@ export class Slots {
   }
 
   /**
-   * Runs `work` when its turn has come, first come first served.
+   * Runs `work` when its turn has come, first come first served. It gets what is left of the time, in ms.
    * @throws {NoTurn} when it does not come in time; the signal's reason when that aborts first
    */
-  async run<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
+  async run<T>(work: (leftMs: number) => Promise<T>, signal: AbortSignal): Promise<T> {
+    const end = performance.now() + this.#timeoutMs;
     await this.#enter(signal);
     try {
-      return await work();
+      return await work(Math.max(1, Math.round(end - performance.now())));
     } finally {
       this.#leave();
     }

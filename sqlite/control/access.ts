@@ -25,14 +25,18 @@ export async function findAccess(db: D1Database, keyHash: string, slug: string):
   return access!;
 }
 
-/** Whether an app answers at a hostname: by its slug (null when the hostname is no such) or a domain. */
-export async function answersAt(db: D1Database, slug: string | null, hostname: string): Promise<boolean> {
+/** The id of the app that answers at a hostname: by its slug (null when the hostname is no such) or a domain. */
+export async function findAppAt(
+  db: D1Database,
+  slug: string | null,
+  hostname: string,
+): Promise<string | null> {
   const found = await db
     .prepare(
-      `SELECT 1 FROM apps WHERE deleted_at IS NULL
+      `SELECT id FROM apps WHERE deleted_at IS NULL
          AND (slug = ?1 OR id = (SELECT app_id FROM domains WHERE hostname = ?2))`,
     )
     .bind(slug, hostname)
-    .first();
-  return found !== null;
+    .first<{ id: string }>();
+  return found?.id ?? null;
 }

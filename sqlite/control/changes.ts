@@ -1,9 +1,8 @@
-// The statements of each transition of an app. Each returns a row when it changed something.
+// The statements of what may be changed of an app, its life apart. Each returns a row when it changed something.
 import { LIVE_APP } from './apps.ts';
 
 /** What a transition changes besides the app's generation. */
 export type Change =
-  | { kind: 'desired_state'; state: 'running' | 'stopped' }
   | { kind: 'rename'; slug: string }
   | { kind: 'env_set'; name: string; value: string; limit: number }
   | { kind: 'env_delete'; name: string }
@@ -15,8 +14,6 @@ export type Change =
 /** @param at the time of the change, ISO 8601 */
 export function changeOf(db: D1Database, id: string, change: Change, at: string): D1PreparedStatement {
   switch (change.kind) {
-    case 'desired_state':
-      return setDesiredState(db, id, change.state, at);
     case 'rename':
       return db
         .prepare('UPDATE apps SET slug = ?2 WHERE id = ?1 AND deleted_at IS NULL RETURNING slug')
@@ -65,23 +62,4 @@ export function changeOf(db: D1Database, id: string, change: Change, at: string)
           change.appRpm ?? null,
         );
   }
-}
-
-/** Starts (waking a sleeping one) or stops. */
-function setDesiredState(
-  db: D1Database,
-  id: string,
-  state: 'running' | 'stopped',
-  at: string,
-): D1PreparedStatement {
-  const woke = `CASE WHEN asleep_since IS NOT NULL OR desired_state = 'stopped' THEN ?3 ELSE woke_at END`;
-  return db
-    .prepare(
-      `UPDATE apps SET
-         woke_at = CASE WHEN ?2 = 'running' THEN ${woke} ELSE woke_at END,
-         desired_state = ?2,
-         asleep_since = NULL
-       WHERE id = ?1 AND deleted_at IS NULL RETURNING id`,
-    )
-    .bind(id, state, at);
 }

@@ -1,6 +1,6 @@
 // Facts of the host, applied once each.
 import type { DeployFact, HostEvent, HostEvents } from '../../handlers/host-types.ts';
-import { OBSERVE, observation } from './transitions.ts';
+import { writeObserved } from './transitions.ts';
 
 /**
  * Applies facts in one transaction with the watermark of their outbox. What was applied before is left alone.
@@ -44,9 +44,7 @@ function statementOf(
   event: Exclude<HostEvent, { type: 'lines' }>,
 ): D1PreparedStatement {
   if (event.type === 'deploy') return upsertDeploy(db, outbox, event.seq, event.deploy);
-  return db
-    .prepare(`${OBSERVE} AND observed_generation <= ?2 AND ${isNew('?7', '?8')}`)
-    .bind(...observation(event.app), outbox, event.seq);
+  return writeObserved(db, event.app, { outbox, seq: event.seq });
 }
 
 function upsertDeploy(db: D1Database, outbox: string, seq: number, deploy: DeployFact): D1PreparedStatement {

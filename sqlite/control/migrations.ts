@@ -1,8 +1,12 @@
 // Brings the D1 database to the newest schema.
 import control from './migrations/0001_control.sql';
+import observedAsOf from './migrations/0002_observed_as_of.sql';
 
 /** In order, by file name as Wrangler records it. A statement ends with `;` at the end of a line. */
-const migrations: { name: string; sql: string }[] = [{ name: '0001_control.sql', sql: control }];
+const migrations: { name: string; sql: string }[] = [
+  { name: '0001_control.sql', sql: control },
+  { name: '0002_observed_as_of.sql', sql: observedAsOf },
+];
 
 /** Applies what is missing: each migration in one transaction with the row that records it. */
 export async function migrate(db: D1Database): Promise<void> {

@@ -1,6 +1,6 @@
 // What changes an app's wanted state. Each transition is one transaction that also raises the app's generation and
 // reads back the whole wanted state, to be sent to the host.
-import type { ObservedApp, WantedApp } from '../../handlers/host-types.ts';
+import type { AsOf, ObservedApp, WantedApp } from '../../handlers/host-types.ts';
 import { APP_COLUMNS, type AppRow, selectApp } from './apps.ts';
 import { raiseRevision } from './meta.ts';
 
@@ -118,30 +118,38 @@ export async function raiseTombstone(db: D1Database, id: string): Promise<number
 }
 
 /** Writes the host's facts about an app, unless newer ones are there, and reads the row back. */
-export async function observeApp(db: D1Database, observed: ObservedApp): Promise<AppRow | null> {
-  const [, read] = await db.batch<AppRow>([
-    db.prepare(`${OBSERVE} AND observed_generation <= ?2`).bind(...observation(observed)),
-    selectApp(db, observed.id),
-  ]);
+export async function observeApp(db: D1Database, observed: ObservedApp, asOf: AsOf): Promise<AppRow | null> {
+  const [, read] = await db.batch<AppRow>([writeObserved(db, observed, asOf), selectApp(db, observed.id)]);
   return read!.results[0] ?? null;
 }
 
 /** Writes the host's facts about many apps, where newer ones are not there and something differs. */
-export async function observeApps(db: D1Database, observed: ObservedApp[]): Promise<void> {
-  const update = db.prepare(
-    `${OBSERVE} AND observed_generation <= ?2
-       AND (observed_generation, process_state, live_deploy_id, deployed_at, last_error) IS NOT (?2, ?3, ?4, ?5, ?6)`,
-  );
-  if (observed.length > 0) await db.batch(observed.map((app) => update.bind(...observation(app))));
+export async function observeApps(db: D1Database, observed: ObservedApp[], asOf: AsOf): Promise<void> {
+  const differs =
+    '(observed_generation, process_state, live_deploy_id, deployed_at, last_error) IS NOT (?2, ?3, ?4, ?5, ?6)';
+  if (observed.length > 0) {
+    await db.batch(observed.map((app) => writeObserved(db, app, asOf, `AND ${differs}`)));
+  }
 }
 
-/** The beginning of an update with the host's facts, `observation` being its parameters. */
-export const OBSERVE = `UPDATE apps SET observed_generation = ?2, process_state = ?3, live_deploy_id = ?4,
-  deployed_at = ?5, last_error = ?6 WHERE id = ?1`;
-
-export function observation(observed: ObservedApp): (string | number | null)[] {
+/**
+ * The statement that writes the host's facts about an app, unless newer ones are there.
+ * @param condition more that has to hold; `?2` to `?6` are the facts, in the order of `ObservedApp`
+ */
+export function writeObserved(
+  db: D1Database,
+  observed: ObservedApp,
+  { outbox, seq }: AsOf,
+  condition = '',
+): D1PreparedStatement {
   const { id, generation, process_state, live_deploy_id, deployed_at, last_error } = observed;
-  return [id, generation, process_state, live_deploy_id, deployed_at, last_error];
+  return db
+    .prepare(
+      `UPDATE apps SET observed_generation = ?2, process_state = ?3, live_deploy_id = ?4, deployed_at = ?5,
+         last_error = ?6, observed_outbox = ?7, observed_seq = ?8
+       WHERE id = ?1 AND observed_generation <= ?2 AND (observed_outbox IS NOT ?7 OR observed_seq <= ?8) ${condition}`,
+    )
+    .bind(id, generation, process_state, live_deploy_id, deployed_at, last_error, outbox, seq);
 }
 
 /** Whether D1 refused a row because `column` (`table.column`) has the value already. */

@@ -1,6 +1,6 @@
 // Facts on their way to the control plane: kept until it has said that it applied them.
 import type { Database } from 'better-sqlite3';
-import type { HostEvent } from '../../handlers/host-types.ts';
+import type { AsOf, HostEvent } from '../../handlers/host-types.ts';
 
 /** A fact without its place in the outbox. */
 export type HostFact = HostEvent extends infer Event
@@ -16,10 +16,13 @@ export function outboxQueries(database: Database) {
     'SELECT seq, at, event FROM outbox ORDER BY seq LIMIT ?',
   );
   const remove = database.prepare<[number]>('DELETE FROM outbox WHERE seq <= ?');
+  const last = database.prepare<[], { seq: number }>("SELECT seq FROM sqlite_sequence WHERE name = 'outbox'");
   const nth = database.prepare<[number], object>('SELECT 1 FROM outbox LIMIT 1 OFFSET ?');
   const name = database.prepare<[], { value: string }>("SELECT value FROM meta WHERE name = 'outbox'");
 
   return {
+    /** Which outbox this is, and the newest fact that it ever had. */
+    position: (): AsOf => ({ outbox: name.get()!.value, seq: last.get()?.seq ?? 0 }),
     /** The name of this outbox: a new database has a new one, so its numbers cannot be mistaken for old ones. */
     name: (): string => name.get()!.value,
     add: (fact: HostFact): void => {

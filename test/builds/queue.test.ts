@@ -36,6 +36,7 @@ async function makeQueue(t: TestContext, files: Record<string, string>) {
     idleMs: 0,
     slots: new Slots(4, 10_000),
     memory: new MemoryGauge(0),
+    wake: () => Promise.reject(new Error('nobody wakes this app')),
   });
   const { repository, sha } = commit(directory, files);
   cpSync(repository, paths.repository(APP), { recursive: true });

@@ -76,6 +76,7 @@ export function harness(t: TestContext, options: Partial<FleetOptions> = {}): Ha
     lastRequestAt: null,
     slots: new Slots(4, 10_000),
     memory: new MemoryGauge(0),
+    wake: () => Promise.reject(new Error('nobody wakes this app')),
     onLine: (line) => {
       lines.push(line);
       changed();

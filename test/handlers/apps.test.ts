@@ -122,21 +122,6 @@ test('stopping and starting write a raised generation and reach the host; starti
   assert.equal(again.body.woke_at, started.body.woke_at);
 });
 
-test('starting a sleeping app wakes it, and stopping one clears the sleep marker', async () => {
-  const { id } = await control.create('sleepy');
-  const database = await control.database();
-  const at = '2026-01-01T00:00:00.000Z';
-  const sleep = () => database.prepare('UPDATE apps SET asleep_since = ? WHERE id = ?').bind(at, id).run();
-  await sleep();
-  assert.equal((await control.api('GET', `/v1/apps/${id}`)).body.status, 'sleeping');
-  const woken = (await control.api('PATCH', `/v1/apps/${id}`, { desired_state: 'running' })).body;
-  assert.deepEqual([woken.asleep_since, woken.status], [null, 'created']);
-  assert.ok(woken.woke_at);
-  await sleep();
-  const stopped = (await control.api('PATCH', `/v1/apps/${id}`, { desired_state: 'stopped' })).body;
-  assert.deepEqual([stopped.asleep_since, stopped.status], [null, 'stopped']);
-});
-
 test('an update of an unknown app, to an unknown state, or of an unknown field is refused', async () => {
   const { id } = await control.create('strict');
   assert.equal((await control.api('PATCH', '/v1/apps/nope', { desired_state: 'stopped' })).status, 404);

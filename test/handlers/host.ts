@@ -1,7 +1,7 @@
 // A small host for the control plane's tests: speaks the HOST binding, records what it was sent, and can be told to
 // fail. The real one is in the end-to-end tests.
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { ObservedApp, WantedApp } from '../../handlers/host-types.ts';
+import type { AsOf, ListedApp, ObservedApp, WantedApp } from '../../handlers/host-types.ts';
 
 export interface Sent {
   method: string;
@@ -16,6 +16,12 @@ export class TestHost {
   readonly wanted = new Map<string, WantedApp>();
   /** Facts that differ from what the host says by itself. */
   readonly facts = new Map<string, Partial<ObservedApp>>();
+  /** How apps are used, where that differs from not at all. */
+  readonly used = new Map<string, Partial<ListedApp>>();
+  /** The newest fact of its outbox. */
+  asOf: AsOf = { outbox: 'one', seq: 0 };
+  /** Wanted states are answered when this settles. */
+  held: Promise<void> = Promise.resolve();
   readonly logs = new Map<string, string>();
   /** Answers of the outside control UI: status and body. */
   controlUi: [number, unknown] = [404, {}];
@@ -36,9 +42,15 @@ export class TestHost {
     return this.sent.filter((call) => call.method === method && call.path === path);
   }
 
+  listed(id: string): ListedApp {
+    const unused = { last_activity_at: null, open_streams: 0 };
+    return { ...this.observed(id), ...unused, ...this.used.get(id) };
+  }
+
   observed(id: string): ObservedApp {
     const { generation, desired_state, asleep } = this.wanted.get(id)!;
-    const process_state = desired_state === 'stopped' || asleep ? 'stopped' : 'none';
+    const runs = this.facts.get(id)?.live_deploy_id ? 'running' : 'none';
+    const process_state = desired_state === 'stopped' || asleep ? 'stopped' : runs;
     return {
       id,
       generation,
@@ -68,23 +80,26 @@ export class TestHost {
     } else if (first === 'ui') send(...this.controlUi);
     else if (first === 'stats') send(200, { apps: this.wanted.size, rss_bytes: 1 });
     else if (id === undefined) {
-      const items = [...this.wanted.keys()].map((app) => this.observed(app));
-      send(200, { outbox: 'one', highest_generation: this.highestGeneration, items });
+      const items = [...this.wanted.keys()].map((app) => this.listed(app));
+      send(200, { as_of: this.asOf, highest_generation: this.highestGeneration, items });
     } else if (deployId !== undefined) {
       const log = this.logs.get(deployId);
       if (log === undefined) send(404, { code: 'deploy_not_found' });
       else response.writeHead(200, { 'content-type': 'text/plain' }).end(log);
     } else if (part !== undefined) send(404, { code: 'route_not_found' });
-    else this.#transition(request.method!, id, new URL(path, 'http://host'), body, send);
+    else if (request.method === 'GET') {
+      if (this.wanted.has(id)) send(200, this.listed(id));
+      else send(404, { code: 'app_not_found' });
+    } else await this.#transition(request.method!, id, new URL(path, 'http://host'), body, send);
   }
 
-  #transition(
+  async #transition(
     method: string,
     id: string,
     url: URL,
     body: string,
     send: (status: number, value: unknown) => void,
-  ): void {
+  ): Promise<void> {
     const wanted = method === 'PUT' ? (JSON.parse(body) as WantedApp) : null;
     const generation = wanted?.generation ?? Number(url.searchParams.get('generation'));
     if (generation < (this.wanted.get(id)?.generation ?? 0)) send(409, { code: 'stale_generation' });
@@ -93,7 +108,8 @@ export class TestHost {
       send(200, {});
     } else {
       this.wanted.set(id, wanted);
-      send(200, this.observed(id));
+      await this.held;
+      send(200, { app: this.observed(id), as_of: this.asOf });
     }
   }
 }

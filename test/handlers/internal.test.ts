@@ -163,9 +163,25 @@ test('facts about an app that is gone are dropped, and the others of their batch
 test('a fact of an older generation does not undo the answer to a newer one', async () => {
   const { id } = await control.create('fenced');
   const old = observed(id, { process_state: 'crashed', last_error: 'old' });
-  await control.api('PATCH', `/v1/apps/${id}`, { desired_state: 'running' });
+  await control.api('PATCH', `/v1/apps/${id}`, { desired_state: 'stopped' });
   await tell([told(1, { app: old })]);
   assert.equal((await control.api('GET', `/v1/apps/${id}`)).body.last_error, null);
+});
+
+test('what the host saw before a fact does not undo the fact, however late it is told', async () => {
+  const { id } = await control.create('overtaken');
+  const lastError = async () => (await control.api('GET', `/v1/apps/${id}`)).body.last_error;
+  control.host.asOf = { outbox: 'one', seq: 4 };
+  await tell([told(5, { app: observed(id, { process_state: 'crashed', last_error: 'new' }) })]);
+  await control.internal('/internal/reconcile', {});
+  assert.equal(await lastError(), 'new');
+  control.host.asOf = { outbox: 'one', seq: 5 };
+  await control.internal('/internal/reconcile', {});
+  assert.equal(await lastError(), null);
+  await tell([told(6, { app: observed(id, { last_error: 'newer' }) })]);
+  control.host.asOf = { outbox: 'two', seq: 1 };
+  await control.internal('/internal/reconcile', {});
+  assert.equal(await lastError(), null, 'a new outbox counts from the start');
 });
 
 test('reconcile sends what the host lacks, ends what D1 does not know, and takes over what the host has seen', async () => {

@@ -36,6 +36,7 @@ function open(root: string, idleMs = 0) {
     idleMs,
     slots: new Slots(4, 10_000),
     memory: new MemoryGauge(0),
+    wake: () => Promise.reject(new Error('nobody wakes this app')),
     onFacts: () => {},
   });
   const told = () =>

@@ -1,0 +1,177 @@
+// Sleep and wake as people see them, through the whole of a Cellar.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { Cellar } from './cellar.ts';
+import { eventually, type Process, processes } from './processes.ts';
+
+const cellar = new Cellar();
+before(() => cellar.start());
+after(() => cellar[Symbol.asyncDispose]());
+
+async function deploy(slug: string, sample: string, files: Record<string, string> = {}): Promise<string> {
+  const id = await cellar.create(slug);
+  await push(slug, sample, files);
+  return id;
+}
+
+async function push(slug: string, sample: string, files: Record<string, string> = {}): Promise<string> {
+  const work = await cellar.checkout(sample);
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(work, name), text);
+  await cellar.commit(work, 'changed');
+  const { code, stderr } = await cellar.push(work, slug, '--force');
+  assert.equal(code, 0, stderr);
+  assert.match(stderr, /serves this push/);
+  return stderr;
+}
+
+const cells = (id: string): Process[] =>
+  processes().filter(({ command }) => command.some((word) => word.includes(`/run/${id}/http.sock`)));
+const app = async (id: string) => (await cellar.call('GET', `/v1/apps/${id}`)).body;
+const sleep = (id: string) => cellar.call('POST', `/v1/apps/${id}/sleep`);
+/** Asks as a proxy does before it passes a request on. */
+const hop = async (host: string) => {
+  const response = await fetch(`${cellar.api}/v1/edge/wake`, {
+    headers: { 'x-forwarded-host': host },
+    signal: AbortSignal.timeout(30_000),
+  });
+  const body = (await response.json()) as { code?: string };
+  return { status: response.status, body };
+};
+
+const opened = (socket: EventTarget) => once(socket, 'open', { signal: AbortSignal.timeout(10_000) });
+
+const COUNTER = {
+  'wrangler.toml': `name = "counter"
+main = "index.js"
+compatibility_date = "2026-10-01"
+[[durable_objects.bindings]]
+name = "COUNTER"
+class_name = "Counter"
+[[migrations]]
+tag = "v1"
+new_sqlite_classes = ["Counter"]
+`,
+  'index.js': `import { DurableObject } from 'cloudflare:workers';
+export class Counter extends DurableObject {
+  async add(bytes) {
+    const n = ((await this.ctx.storage.get('n')) ?? 0) + 1;
+    await this.ctx.storage.put('n', n);
+    return n + ' ' + bytes;
+  }
+}
+export default {
+  async fetch(request, env) {
+    let bytes = 0;
+    for await (const chunk of request.body ?? []) bytes += chunk.length;
+    return new Response(await env.COUNTER.getByName('one').add(bytes));
+  },
+};`,
+};
+
+test('a sleeping app has no process and says so; its next request wakes it, with its data', async () => {
+  const id = await deploy('sleeper', 'hello', COUNTER);
+  assert.equal((await cellar.get('sleeper')).text, '1 0');
+  const { status, body } = await sleep(id);
+  assert.deepEqual([status, body.status, body.desired_state], [200, 'sleeping', 'running']);
+  assert.deepEqual(cells(id), []);
+  const health = await cellar.get('sleeper', '/.well-known/fleet/health');
+  assert.equal(JSON.parse(health.text).state, 'stopped');
+  assert.deepEqual(cells(id), [], 'asking for its health wakes nothing');
+  assert.equal((await cellar.get('sleeper')).text, '2 0');
+  const woken = await app(id);
+  assert.deepEqual([woken.status, woken.asleep_since], ['running', null]);
+  assert.ok(woken.woke_at > body.asleep_since);
+  assert.equal(cells(id).length, 1);
+});
+
+test('a thousand first requests share one wake, and a large upload waits for it whole', async () => {
+  const id = await deploy('crowded', 'hello', COUNTER);
+  await sleep(id);
+  const size = 20 * 1024 * 1024;
+  const upload = cellar.get('crowded', '/', { method: 'POST', body: Buffer.alloc(size, 'x') });
+  const answers = await Promise.all(Array.from({ length: 999 }, () => cellar.get('crowded')));
+  assert.ok(answers.every((answer) => answer.status === 200));
+  assert.ok((await upload).text.endsWith(` ${size}`));
+  const counts = new Set([...answers, await upload].map(({ text }) => Number(text.split(' ')[0])));
+  assert.equal(counts.size, 1_000, 'each was served once');
+  assert.equal(cells(id).length, 1);
+});
+
+test('an app whose wake fails answers 503 with Retry-After, sleeps on, and wakes when it can', async () => {
+  const id = await deploy('fragile', 'hello', COUNTER);
+  await sleep(id);
+  const at = join(cellar.data, 'releases', id, (await app(id)).live_deploy_id);
+  const [good, config] = [join(at, 'cell.capnp'), join(at, 'kept.capnp')];
+  renameSync(good, config);
+  writeFileSync(good, 'this is no config');
+  const failed = await cellar.get('fragile');
+  assert.equal(failed.status, 503);
+  assert.ok(Number(failed.headers.get('retry-after')) >= 1);
+  assert.equal(JSON.parse(failed.text).code, 'app_unavailable');
+  const left = await app(id);
+  assert.equal(left.status, 'sleeping');
+  assert.match(left.last_error, /cell\.capnp/);
+  const asked = await hop('fragile.localhost');
+  assert.equal(asked.status, 503);
+  renameSync(config, good);
+  await eventually(async () => (await cellar.get('fragile')).status === 200, 'it wakes after its back-off');
+  assert.equal((await app(id)).last_error, null);
+});
+
+test('the wake hop wakes by slug and by domain, and lets everything else pass or be unknown', async () => {
+  const id = await deploy('hopped', 'hello');
+  await cellar.call('POST', `/v1/apps/${id}/domains`, { hostname: 'hopped.example' });
+  for (const host of ['hopped.localhost', 'hopped.localhost:8787', 'HOPPED.example']) {
+    await sleep(id);
+    assert.equal((await hop(host)).status, 200, host);
+    assert.equal((await app(id)).status, 'running');
+    assert.equal((await hop(host)).status, 200, 'awake already');
+  }
+  for (const host of ['localhost', 'api.localhost', 'git.localhost'])
+    assert.equal((await hop(host)).status, 200);
+  assert.equal((await hop('nobody.example')).body.code, 'unknown_host');
+});
+
+test('a push to a sleeping app wakes it and is served', async () => {
+  const id = await deploy('pushed', 'hello');
+  await sleep(id);
+  await push('pushed', 'hello', COUNTER);
+  const { status, asleep_since, woke_at } = await app(id);
+  assert.deepEqual([status, asleep_since], ['running', null]);
+  assert.ok(woke_at);
+  assert.equal((await cellar.get('pushed')).text, '1 0');
+});
+
+test('a sleep of one app leaves the WebSockets of others open, and closes its own for a restart', async () => {
+  const [chat, other] = [await deploy('talking', 'chat'), await deploy('nearby', 'chat')];
+  const own = cellar.webSocket('talking', '/rooms/one/socket');
+  const others = cellar.webSocket('nearby', '/rooms/one/socket');
+  await Promise.all([opened(own), opened(others)]);
+  const closed = once(own, 'close', { signal: AbortSignal.timeout(20_000) });
+  assert.equal((await sleep(chat)).status, 200);
+  const [event] = (await closed) as [{ code: number }];
+  assert.equal(event.code, 1012);
+  assert.equal((await cellar.get('talking')).status, 200);
+  const message = once(others, 'message', { signal: AbortSignal.timeout(10_000) });
+  others.send(JSON.stringify({ name: 'a', text: 'still here' }));
+  await message;
+  others.close();
+  assert.equal(cells(other).length, 1);
+});
+
+test('the control plane dies in the middle of a wake, and the request is served', async () => {
+  const id = await deploy('unlucky', 'hello', COUNTER);
+  await sleep(id);
+  const control = processes().find(
+    ({ parent, command }) => parent === cellar.pid && command.includes('--binary'),
+  );
+  assert.ok(control);
+  const answer = cellar.get('unlucky');
+  process.kill(control.pid, 'SIGKILL');
+  assert.equal((await answer).status, 200);
+  await eventually(async () => (await app(id)).status === 'running', 'both planes agree');
+  assert.equal(cells(id).length, 1);
+});
