@@ -12,7 +12,7 @@ import { build } from './build.ts';
 import { lineWriter } from './follower.ts';
 import { removeLitter } from './leftovers.ts';
 import { LineBatch } from './line-batch.ts';
-import { DeployLog } from './log.ts';
+import { DeployLog, plainText } from './log.ts';
 import type { DeployQueueOptions } from './queue.ts';
 import { reuseRelease } from './releases.ts';
 import { requireDisk } from './size.ts';
@@ -193,7 +193,7 @@ export class Deploy {
     this.#saveLog();
     this.#tell({
       status,
-      error: error && shorten(error),
+      error: error && shorten(plainText(error)),
       steps: this.#log.steps,
       finished_at: new Date().toISOString(),
     });

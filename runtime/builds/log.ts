@@ -1,4 +1,5 @@
 // The log of one deploy: its lines as they come, a bounded tail to keep, and its steps as facts.
+import { stripVTControlCharacters } from 'node:util';
 import type { DeployStep } from '../../handlers/host-types.ts';
 
 /** Bytes of the log that are kept; older lines go first. */
@@ -36,9 +37,9 @@ export class DeployLog {
     return this.#steps;
   }
 
-  /** Adds a line. A text of several lines becomes several. */
+  /** Adds a line, as plain text. A text of several lines becomes several. */
   line(text: string): void {
-    for (const line of text.split('\n')) {
+    for (const line of plainText(text).split('\n')) {
       this.#keep(`${line}\n`);
       this.#options.onLine(line);
     }
@@ -92,6 +93,13 @@ export class DeployLog {
     this.#lines = this.#lines.slice(this.#first);
     this.#first = 0;
   }
+}
+
+/** A text as a log may hold it: no escape sequences, and no control characters but the ends of lines. */
+export function plainText(text: string): string {
+  return stripVTControlCharacters(text)
+    .replaceAll('\t', '  ')
+    .replace(/[^\P{Cc}\n]/gu, '');
 }
 
 /** The end of `text` that fits into `bytes` of UTF-8, cut between characters. */

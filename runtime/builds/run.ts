@@ -3,8 +3,8 @@ import { spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
 import { setTimeout as wait } from 'node:timers/promises';
-import { stripVTControlCharacters } from 'node:util';
 import { BuildFailure } from '../../bundler/failure.ts';
+import { plainText } from './log.ts';
 
 /** Characters of one line of output that are kept. */
 const LINE_LENGTH = 2000;
@@ -137,11 +137,8 @@ async function readLines(stream: Readable, onLine: (line: string) => void): Prom
   emit(rest + decoder.end());
 }
 
-/** A line as a log may hold it: no escape sequences, no control characters, not too long. */
+/** A line as a log may hold it, and not too long. */
 function cleanLine(text: string): string {
-  const line = stripVTControlCharacters(text)
-    .replaceAll('\t', '  ')
-    .replace(/\p{Cc}/gu, '')
-    .trimEnd();
+  const line = plainText(text).trimEnd();
   return line.length > LINE_LENGTH ? `${line.slice(0, LINE_LENGTH).toWellFormed()} … (cut)` : line;
 }

@@ -137,6 +137,31 @@ const projects: Project[] = [
     says: /deploy failed: nothing to deploy/,
   },
   {
+    what: 'a Worker that is no text',
+    make: (work) => write(work, { 'index.js': Buffer.from('\x1b[31m\x07\0\xff\xfe'.repeat(100), 'latin1') }),
+    // Its source is shown, and the terminal of whoever reads it does not obey.
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what must not be there
+    says: /^[^\x00-\x09\x0b-\x1f\x7f]*deploy failed: index\.js:1:\d+: Unexpected "\\x1b"[^\x00-\x09\x0b-\x1f\x7f]*$/,
+  },
+  {
+    what: 'a Worker that is a pointer of Git LFS',
+    make: (work) =>
+      write(work, {
+        '.gitattributes': '*.js filter=lfs\n',
+        'index.js': `version https://git-lfs.github.com/spec/v1\noid sha256:${'0'.repeat(64)}\nsize 1\n`,
+      }),
+    says: /left as pointers: LFS objects are not fetched[\s\S]*deploy failed: index\.js:1:9[\s\S]*git-lfs/,
+  },
+  {
+    what: 'a site with names that differ in case only',
+    make: (work) => {
+      site(work);
+      write(work, { 'Index.html': 'another', 'INDEX.HTML': 'a third' });
+    },
+    says: /static site: 3 files[\s\S]*serves this push/,
+    answers: /^a page$/,
+  },
+  {
     what: 'a Node server',
     make: (work) =>
       write(work, {

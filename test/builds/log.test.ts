@@ -21,6 +21,13 @@ test('every line is handed on at once, and kept with its end', () => {
   assert.equal(log.text, 'one\ntwo\nthree\n');
 });
 
+test('a line is plain text: nothing in it commands a terminal', () => {
+  const { log, lines } = collect();
+  log.line('\x1b[31mred\x1b[0m\x07 a\tb\0\r\n\x9b2Jnext');
+  assert.deepEqual(lines, ['red a  b', 'next']);
+  assert.equal(log.text, 'red a  b\nnext\n');
+});
+
 test('the kept text has at most 64 KiB and no half character', () => {
   const { log } = collect();
   for (const line of ['ä'.repeat(50_000), '€'.repeat(30_000), `x${'🦉'.repeat(20_000)}`]) {
