@@ -5,6 +5,7 @@ import { readJson } from './body.ts';
 import type { Context } from './context.ts';
 import { operations } from './contract/index.ts';
 import { type Operation, pathNames } from './contract/operation.ts';
+import { otherRoutes } from './contract/other-routes.ts';
 import { type Answered, idempotencyKey } from './idempotency.ts';
 import { invoke } from './invoke.ts';
 import { Problem } from './problem.ts';
@@ -129,7 +130,10 @@ export function eventStream(stream: ReadableStream<Uint8Array>): Response {
 /** Names the methods that the path does take, if any. */
 function routeDetail(request: Request): string {
   const { pathname } = new URL(request.url);
-  const methods = router.routes.filter(([, pattern]) => pattern.test(pathname)).map(([method]) => method);
+  const methods = [
+    ...router.routes.filter(([, pattern]) => pattern.test(pathname)).map(([method]) => method),
+    ...otherRoutes.filter(({ path }) => path === pathname).map(({ method }) => method),
+  ];
   const taken = methods.length > 0 ? ` This path takes ${[...new Set(methods)].join(', ')}.` : '';
   return `There is no route ${request.method} ${pathname}.${taken}`;
 }

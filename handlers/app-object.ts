@@ -222,6 +222,7 @@ function insertionDetail(
   app: { slug: string; owner: string | null; quota: number },
 ): string {
   if (refusal === 'slug_taken') return `The slug ${app.slug} is taken.`;
-  if (refusal === 'quota_exceeded') return `This account may own ${app.quota} apps, and it does.`;
+  if (refusal === 'quota_exceeded')
+    return `This account may own ${app.quota} apps (RUNNER_MAX_APPS_PER_USER), and it does.`;
   return app.owner === null ? 'There is no account yet.' : `There is no account ${app.owner}.`;
 }

@@ -7,7 +7,7 @@ type Issue = z.core.$ZodIssue;
 
 /** @throws {Problem} `invalid_input` with one entry per wrong, missing or unknown field */
 export function validate<Schema extends z.ZodObject>(schema: Schema, input: unknown): z.output<Schema> {
-  const result = schema.safeParse(input);
+  const result = schema.safeParse(input, { reportInput: true });
   if (result.success) return result.data;
   throw invalidInput(result.error.issues.flatMap(entriesOf));
 }
@@ -22,8 +22,24 @@ function entriesOf(issue: Issue): { path: string; message: string }[] {
   if (issue.code === 'unrecognized_keys') {
     return issue.keys.map((key) => ({ path: pathOf([...issue.path, key]), message: 'unknown field' }));
   }
-  const missing = issue.code === 'invalid_type' && issue.input === undefined;
-  return [{ path: pathOf(issue.path), message: missing ? 'is required' : lowerFirst(issue.message) }];
+  return [{ path: pathOf(issue.path), message: messageOf(issue) }];
+}
+
+/** What a value of another type should have been, by the schema's name for it. */
+const TYPES: Readonly<Record<string, string>> = {
+  string: 'a string',
+  number: 'a number',
+  int: 'a whole number',
+  boolean: 'true or false',
+  array: 'a list',
+  object: 'an object',
+  record: 'an object',
+};
+
+function messageOf(issue: Issue): string {
+  if (issue.input === undefined) return 'is required';
+  const type = issue.code === 'invalid_type' && TYPES[issue.expected];
+  return type ? `must be ${type}` : lowerFirst(issue.message);
 }
 
 function pathOf(path: PropertyKey[]): string {

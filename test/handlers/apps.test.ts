@@ -65,6 +65,13 @@ test('a slug that is ill-formed, reserved or missing is refused and named', asyn
   }
   const { body } = await control.api('POST', '/v1/apps', {});
   assert.deepEqual(body.errors, [{ path: 'slug', message: 'is required' }]);
+  const typed = (await control.api('POST', '/v1/apps', { slug: 7, owner: ['x'] })).body;
+  assert.deepEqual(typed.errors, [
+    { path: 'slug', message: 'must be a string' },
+    { path: 'owner', message: 'must be a string' },
+  ]);
+  const page = (await control.api('GET', '/v1/apps?limit=many')).body;
+  assert.deepEqual(page.errors, [{ path: 'limit', message: 'must be a number' }]);
   assert.equal((await control.api('POST', '/v1/apps', { slug: 'a'.repeat(40) })).status, 201);
   assert.equal((await control.api('POST', '/v1/apps', { slug: 'a1b' })).status, 201);
 });

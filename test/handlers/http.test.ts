@@ -22,6 +22,7 @@ test('a route without the token, or with a wrong one, answers 401 before anythin
       const { status, body, headers: sent } = await control.fetch('GET', path, { headers });
       assert.deepEqual([status, body.code], [401, 'unauthorized'], path);
       assert.match(sent.get('www-authenticate')!, /^Bearer/);
+      if (Object.keys(headers).length === 0) assert.match(body.detail, /`\.cellar\/token` by default/);
     }
     assert.equal((await control.fetch('POST', '/rpc', { headers })).status, 401);
   }
@@ -61,6 +62,11 @@ test('what is not routed answers 404 route_not_found as a problem, naming the me
   const method = await control.api('PUT', '/v1/apps');
   assert.equal(method.body.code, 'route_not_found');
   assert.match(method.body.detail, /takes GET, POST/);
+  assert.equal(
+    (await control.api('GET', '/rpc')).body.detail,
+    'There is no route GET /rpc. This path takes POST.',
+  );
+  assert.match((await control.api('POST', '/openapi.json')).body.detail, /takes GET\./);
 });
 
 test('a body that is no JSON, no UTF-8, no object or too deep is refused and says why', async () => {
