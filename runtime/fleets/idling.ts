@@ -1,0 +1,64 @@
+// A process that nobody asks for anything: it goes, and comes back for work that falls due.
+import type { MemoryGauge } from './memory.ts';
+import { end, type Running } from './phase.ts';
+import type { Supervisor } from './supervisor.ts';
+import { Watchdog } from './watchdog.ts';
+
+export class Idling {
+  readonly #process: Supervisor;
+  readonly #memory: MemoryGauge;
+  readonly #onLine: (line: string) => void;
+  readonly #watchdog = new Watchdog((cell) => {
+    this.#onLine('the process does not answer any more, as in an endless loop; it is ended');
+    cell.kill();
+  });
+
+  constructor(process: Supervisor, options: { memory: MemoryGauge; onLine: (line: string) => void }) {
+    this.#process = process;
+    this.#memory = options.memory;
+    this.#onLine = options.onLine;
+  }
+
+  /** To be called about once a second: sends a quiet process away, and gets one for work that falls due. */
+  look(): void {
+    const { phase, activity, operations } = this.#process;
+    const running = phase.name === 'running' ? phase : null;
+    const quiet = running !== null && activity.isQuiet(running.upstream);
+    if (operations.busy) return;
+    if (running !== null && running.upstream.active > 0) this.#watchdog.look(running.cell);
+    if (quiet) operations.run(() => this.#hibernate(running)).catch(() => {});
+    else if (this.#hasDueWork() && !this.#memory.over) this.#startDueWork();
+  }
+
+  #hasDueWork(): boolean {
+    const { phase, rest } = this.#process;
+    return (phase.name === 'idle' || phase.name === 'asleep') && rest.isDue();
+  }
+
+  /** Starts the process for due work. A sleeping app stays asleep for everybody else. */
+  #startDueWork(): void {
+    const { phase, wanted, operations } = this.#process;
+    const start = async () => {
+      if (this.#process.phase !== phase || this.#memory.over) return;
+      const asleep = phase.name === 'asleep';
+      if (!asleep) this.#process.enter({ name: 'starting', gate: Promise.withResolvers(), hibernated: true });
+      await this.#process.bringUp(wanted, { forDueWork: true, asleep });
+    };
+    operations.run(start).catch(() => {});
+  }
+
+  /** Ends the process of a quiet app, unless work is about to fall due, or under way. */
+  async #hibernate(phase: Running): Promise<void> {
+    const { activity } = this.#process;
+    if (this.#process.phase !== phase || !activity.isQuiet(phase.upstream)) return;
+    const dueAt = this.#process.nextDue();
+    if (dueAt !== null && dueAt <= Date.now() + activity.worthWaitingMs) {
+      activity.keep();
+      return;
+    }
+    const { asleep } = phase;
+    this.#process.enter(asleep ? { name: 'asleep' } : { name: 'hibernating', gate: Promise.withResolvers() });
+    await end(phase, this.#onLine);
+    this.#process.goIdle(asleep ? 'asleep' : 'idle');
+  }
+}

@@ -1,0 +1,245 @@
+// Keeps one app's process: brings the live release up, starts it again after a crash, ends it. One thing at a time:
+// the fleet's operations see to that.
+import type { ProcessState } from '../../handlers/host-types.ts';
+import { Upstream } from '../edge/upstream.ts';
+import { reason } from '../log.ts';
+import { Activity } from './activity.ts';
+import { Backoff, type Restart } from './backoff.ts';
+import type { Cell, CellExit } from './cell.ts';
+import { nextDue, type Rest, RestRecord } from './due.ts';
+import { launch, type Place, type ReleaseRef } from './launch.ts';
+import type { MemoryGauge } from './memory.ts';
+import { Operations } from './operations.ts';
+import { end, type Phase, processState } from './phase.ts';
+import { NoTurn, type Slots } from './slots.ts';
+
+export interface SupervisorOptions extends Place {
+  /** Quiet time after which the process goes, in ms; `Infinity` for never. */
+  idleMs: number;
+  /** The last minute with a request, in ms since 1970, as known from before. */
+  lastRequestAt: number | null;
+  /** Turns to start, shared by all fleets. A deploy does not wait for one: its app is down meanwhile. */
+  slots: Slots;
+  /** The host's memory, shared by all fleets. */
+  memory: MemoryGauge;
+  /** Called after each change of `state` or `lastError`. */
+  onState: (state: ProcessState, lastError: string | null) => void;
+  /** Called when the process has gone because nobody needs it, and with `null` before there is one again. */
+  onRest: (rest: Rest | null) => void;
+}
+
+/** What a process is started for. `asleep`: due work of an app that sleeps, and takes no requests. */
+export interface Purpose {
+  forDueWork: boolean;
+  asleep: boolean;
+}
+
+export const NO_MEMORY =
+  'the host is short of memory (RUNNER_FLEET_MAX_RSS_MB); the next request tries again';
+const FOR_REQUESTS: Purpose = { forDueWork: false, asleep: false };
+
+export class Supervisor {
+  readonly operations = new Operations();
+  readonly activity: Activity;
+  readonly rest: RestRecord;
+  /** The release to run. */
+  live: ReleaseRef | null = null;
+  readonly #options: SupervisorOptions;
+  /** Called when the app begins to serve requests. */
+  readonly #onServing: () => void;
+  readonly #backoff = new Backoff();
+  #phase: Phase = { name: 'none' };
+  #lastError: string | null = null;
+  #restart: NodeJS.Timeout | null = null;
+  /** Aborted when starts that were asked for before are no longer wanted. */
+  #unwanted = new AbortController();
+
+  constructor(options: SupervisorOptions, onServing: () => void) {
+    this.#options = options;
+    this.#onServing = onServing;
+    this.activity = new Activity(options.idleMs, options.lastRequestAt);
+    this.rest = new RestRecord(options.onRest);
+  }
+
+  get phase(): Phase {
+    return this.#phase;
+  }
+
+  get state(): ProcessState {
+    return processState(this.#phase);
+  }
+
+  /** Why it does not run, or did not start. `null` while it runs. */
+  get lastError(): string | null {
+    return this.#lastError;
+  }
+
+  /** Aborted when a start that is asked for now is no longer wanted. */
+  get wanted(): AbortSignal {
+    return this.#unwanted.signal;
+  }
+
+  /** Takes over the phase in which the host ended. */
+  resume(phase: Phase): void {
+    this.#phase = phase;
+  }
+
+  /** Gives up on starts that were asked for before now. */
+  giveUpStarts(): void {
+    this.#unwanted.abort(new Error('the app was stopped'));
+    this.#unwanted = new AbortController();
+  }
+
+  /** Begins a phase. Whoever waits for the one before goes on. */
+  enter(phase: Phase, lastError: string | null = null): void {
+    const [before, state, error] = [this.#phase, this.state, this.#lastError];
+    this.#phase = phase;
+    this.#lastError = lastError;
+    if ('gate' in before && phase !== before) before.gate.resolve();
+    if (phase.name === 'running' && !phase.asleep) this.#onServing();
+    if (state !== this.state || error !== lastError) this.#options.onState(this.state, lastError);
+  }
+
+  /** No process runs, and none is needed before a request, or the due time that the storage tells. */
+  goIdle(name: 'idle' | 'asleep', lastError: string | null = null): void {
+    this.rest.begin(this.nextDue());
+    this.enter({ name }, lastError);
+  }
+
+  /** When the app has work to do by itself, in ms since 1970; null for never, or when that cannot be read. */
+  nextDue(): number | null {
+    try {
+      return nextDue(this.live!.directory, this.#options.directories.data);
+    } catch (error) {
+      this.#options.onLine(`alarms could not be read and wait for the next request: ${reason(error)}`);
+      return null;
+    }
+  }
+
+  /** Holds requests and ends the process, if there is one. Whoever calls it starts another, or says why not. */
+  async retire(log: (line: string) => void): Promise<void> {
+    this.cancelRestart();
+    const phase = this.#phase;
+    if (phase.name !== 'starting') {
+      const hibernated = phase.name === 'idle';
+      this.enter({ name: 'starting', gate: Promise.withResolvers(), hibernated });
+    }
+    if (phase.name === 'running') await end(phase, log);
+  }
+
+  /** Ends the process: requests in flight get 10 s, then SIGTERM, then SIGKILL. */
+  async stop(live?: ReleaseRef): Promise<void> {
+    this.cancelRestart();
+    const phase = this.#phase;
+    this.live ??= live ?? null;
+    if (phase.name === 'running') {
+      this.enter({ name: 'draining' });
+      await end(phase, this.#options.onLine);
+    }
+    this.enter({ name: this.live === null ? 'none' : 'stopped' });
+  }
+
+  /** Starts the live release in its turn. @throws when it does not start; what comes then is arranged */
+  async bringUp(
+    wanted: AbortSignal,
+    purpose = FOR_REQUESTS,
+    failed = () => this.#backoff.failed(),
+  ): Promise<void> {
+    const { slots, onLine } = this.#options;
+    const signal = AbortSignal.any([this.operations.closing, wanted]);
+    try {
+      const cell = await slots.run((leftMs) => this.launch(this.live!, onLine, signal, leftMs), signal);
+      this.serve(cell, purpose);
+    } catch (error) {
+      if (signal.aborted) this.enter({ name: 'stopped' });
+      else if (error instanceof NoTurn) this.goIdle(purpose.asleep ? 'asleep' : 'idle', error.message);
+      else if (purpose.asleep) this.#postpone(failed(), reason(error));
+      else this.#crash(failed(), reason(error));
+      throw error;
+    }
+  }
+
+  /**
+   * Starts a process of `release`, which serves nobody yet. There must be none.
+   * @param timeoutMs longest wait for its sockets
+   */
+  launch(
+    release: ReleaseRef,
+    log: (line: string) => void,
+    signal: AbortSignal,
+    timeoutMs?: number,
+  ): Promise<Cell> {
+    this.rest.end();
+    return launch(this.#options, release, log, signal, timeoutMs);
+  }
+
+  /** Has a process that was launched serve. */
+  serve(cell: Cell, { forDueWork, asleep } = FOR_REQUESTS): void {
+    const upstream = new Upstream({ socketPath: cell.socketPath('http') });
+    this.activity.begin(forDueWork);
+    this.enter({ name: 'running', cell, upstream, asleep });
+    void cell.exited.then((exit) => this.#exited(cell, exit));
+  }
+
+  /** A start that somebody waited for failed: it is tried again, but not at once. */
+  failed(error: unknown): void {
+    this.#crash(this.#backoff.failed(), reason(error));
+  }
+
+  /** There is a new release, or somebody asks for a start: what failed before does not count. */
+  forgive(): void {
+    this.#backoff.reset();
+  }
+
+  /** A start after a crash that is yet to come will not come. */
+  cancelRestart(): void {
+    if (this.#restart !== null) clearTimeout(this.#restart);
+    this.#restart = null;
+  }
+
+  #exited(cell: Cell, exit: CellExit): void {
+    const phase = this.#phase;
+    // An end that was asked for is no crash: the phase has left the process before it is told to go.
+    if (phase.name !== 'running' || phase.cell !== cell) return;
+    phase.upstream.destroy();
+    const restart = this.#backoff.next(performance.now() - cell.startedAt);
+    if (phase.asleep) this.#postpone(restart, exit.reason);
+    else this.#crash(restart, exit.reason);
+  }
+
+  /** The due work of a sleeping app failed: it gets another process later. */
+  #postpone({ delayMs }: Restart, error: string): void {
+    this.#options.onLine(`due work is tried again in ${delayMs} ms or later: ${error}`);
+    this.goIdle('asleep', error);
+    this.rest.postpone(delayMs);
+  }
+
+  /** Holds or refuses requests, as `restart` says, and starts the live release again after its delay. */
+  #crash({ delayMs, loop }: Restart, error: string): void {
+    if (this.operations.closing.aborted) {
+      this.enter({ name: 'stopped' });
+      return;
+    }
+    this.#options.onLine(`restart in ${delayMs} ms: ${error}`);
+    const phase = this.#phase;
+    if (loop) this.enter({ name: 'crashed', retryAt: Date.now() + delayMs }, error);
+    else if (phase.name === 'starting') this.enter(phase, error);
+    else this.enter({ name: 'starting', gate: Promise.withResolvers(), hibernated: false }, error);
+    const wanted = this.#unwanted.signal;
+    this.#restart = setTimeout(() => {
+      const due = this.#restart;
+      // An operation that came meanwhile has cancelled this restart and says itself what runs.
+      this.operations
+        .run(async () => {
+          if (due === this.#restart) await this.#startAgain(wanted);
+        })
+        .catch(() => {});
+    }, delayMs);
+  }
+
+  async #startAgain(wanted: AbortSignal): Promise<void> {
+    this.#restart = null;
+    if (this.#options.memory.over) this.goIdle('idle', NO_MEMORY);
+    else await this.bringUp(wanted, FOR_REQUESTS, () => this.#backoff.next(0));
+  }
+}
