@@ -12,7 +12,7 @@ type Name = 'npm' | 'pnpm' | 'yarn' | 'bun';
 /** How a package manager installs exactly what its lock file says, and how it runs a script. */
 export interface PackageManager {
   name: Name;
-  /** Exact; `null`: the one installed on this machine. */
+  /** Exact; `null`: npm, as it is on this machine. */
   version: string | null;
   /** `null`: versions may differ with every build. */
   lockFile: string | null;
@@ -35,15 +35,16 @@ const LOCK_FILES: Record<string, Name> = {
 const PNPM_BY_FORMAT: Record<string, string> = { 5: '7.33.7', 6: '8.15.9', 9: '10.34.8' };
 const YARN_CLASSIC = '1.22.22';
 const YARN_MODERN = '4.18.1';
+const BUN = '1.4.5';
 /** Where a lock file says its format. */
 const LOCK_FILE_HEAD = 1000;
 
 /**
  * The package manager of the project in `directory`: the one that package.json's `packageManager` names, else the
- * lock file's, else npm. pnpm and Yarn come from the npm registry, in the version that the project names or its lock
- * file needs; npm and Bun are this machine's.
+ * lock file's, else npm. npm is this machine's; the others come from its registry, in the version that the project names
+ * or its lock file needs.
  * @param cache the app's
- * @throws {BuildFailure} when it is not installed on this machine, or has no such version
+ * @throws {BuildFailure} when it is npm and not installed, or none is known for the lock file
  */
 export function packageManager(directory: string, cache: string): PackageManager {
   const named = namedManager(readPackageJson(directory)?.packageManager ?? null);
@@ -52,12 +53,11 @@ export function packageManager(directory: string, cache: string): PackageManager
       (file) => (named === null || LOCK_FILES[file] === named.name) && existsSync(join(directory, file)),
     ) ?? null;
   const name = named?.name ?? (lockFile === null ? 'npm' : LOCK_FILES[lockFile]!);
-  if (name === 'npm' || name === 'bun') {
-    if (findProgram(name) === null) throw notInstalled(name, named ? '"packageManager"' : lockFile);
-    return { name, version: null, lockFile, ...localCommands(name, lockFile) };
+  if (name === 'npm') {
+    if (findProgram(name) === null) throw new BuildFailure('npm is not installed on this machine');
+    return { name, version: null, lockFile, install: npmInstall(lockFile), build: ['npm', 'run', 'build'] };
   }
-  const head = lockFile === null ? '' : readHead(directory, lockFile);
-  const version = named?.version ?? (name === 'pnpm' ? pnpmVersion(head) : yarnVersion(head));
+  const version = named?.version ?? neededVersion(name, directory, lockFile);
   return { name, version, lockFile, ...fetchedCommands(name, version, lockFile, cache) };
 }
 
@@ -73,19 +73,15 @@ function namedManager(text: string | null): { name: Name; version: string } | nu
   return { name: name as Name, version: version! };
 }
 
-function localCommands(name: 'npm' | 'bun', lockFile: string | null): { install: string[]; build: string[] } {
-  const build = [name, 'run', 'build'];
-  if (name === 'bun')
-    return { install: ['bun', 'install', ...(lockFile ? ['--frozen-lockfile'] : [])], build };
+function npmInstall(lockFile: string | null): string[] {
   // Development packages hold the build tools: NODE_ENV=production among the app's variables must not leave them out.
   const flags = ['--include=dev', '--no-audit', '--no-fund'];
   // What a lock file names never changes, so what the cache has of it is not asked for again.
-  const install = lockFile ? ['npm', 'ci', '--prefer-offline', ...flags] : ['npm', 'install', ...flags];
-  return { install, build };
+  return lockFile ? ['npm', 'ci', '--prefer-offline', ...flags] : ['npm', 'install', ...flags];
 }
 
 function fetchedCommands(
-  name: 'pnpm' | 'yarn',
+  name: Exclude<Name, 'npm'>,
   version: string,
   lockFile: string | null,
   cache: string,
@@ -96,6 +92,8 @@ function fetchedCommands(
   const call = ['npm', 'exec', '--yes', '--', `${source}@${version}`];
   const build = [...call, 'run', 'build'];
   const frozen = lockFile === null ? '--no-frozen-lockfile' : '--frozen-lockfile';
+  if (name === 'bun')
+    return { install: [...call, 'install', ...(lockFile ? ['--frozen-lockfile'] : [])], build };
   if (name === 'pnpm') {
     const store = `--store-dir=${cacheDirectories(cache).pnpm}`;
     return { install: [...call, 'install', frozen, '--prod=false', store], build };
@@ -105,6 +103,13 @@ function fetchedCommands(
     return { install: [...call, 'install', ...flags], build };
   }
   return { install: [...call, 'install', lockFile ? '--immutable' : '--no-immutable'], build };
+}
+
+/** The version that reads the lock file, or makes one. */
+function neededVersion(name: Exclude<Name, 'npm'>, directory: string, lockFile: string | null): string {
+  if (name === 'bun') return BUN;
+  const head = lockFile === null ? '' : readHead(directory, lockFile);
+  return name === 'pnpm' ? pnpmVersion(head) : yarnVersion(head);
 }
 
 function pnpmVersion(lockFileHead: string): string {
@@ -124,11 +129,4 @@ function readHead(directory: string, file: string): string {
   const path = join(directory, file);
   if (!isInside(directory, path)) throw new BuildFailure(`${file} is a link that leaves the project`);
   return readFileSync(path, 'utf8').slice(0, LOCK_FILE_HEAD);
-}
-
-function notInstalled(name: Name, source: string | null): BuildFailure {
-  const advice = name === 'npm' ? '' : ', or commit a package-lock.json instead';
-  return new BuildFailure(
-    `${source ?? 'package.json'} asks for ${name}, which is not installed on this machine: install it in /usr/local/bin${advice}`,
-  );
 }
