@@ -55,7 +55,6 @@ const parkIfItMay: Rule = ({ deployed, deploying }) => {
 const parkIfQuiet: Rule = ({ deployed, deploying, quiet }) =>
   deployed && !deploying && quiet ? park : go('awake');
 
-// prettier-ignore
 const table: Record<State, Record<LifeEvent, Rule>> = {
   awake: {
     start: go('awake', 'send'),

@@ -137,6 +137,22 @@ test('an alarm runs in time though its app hibernates, and the process goes agai
   assert.ok(ran[0]! >= at && ran[0]! - at < 2_000, `${ran[0]! - at} ms late`);
 });
 
+test('an alarm of a sleeping app runs in time, and the app reads as sleeping all the while', async () => {
+  const id = await deploy(cellar, 'asleep-clock', 'hello', CLOCK);
+  const read = async () => (await cellar.call('GET', `/v1/apps/${id}`)).body;
+  const at = Number((await cellar.get('asleep-clock', '/set?3000')).text);
+  const { body } = await cellar.call('POST', `/v1/apps/${id}/sleep`);
+  assert.deepEqual([body.status, cells(id)], ['sleeping', []]);
+  await eventually(() => cells(id).length === 1, 'a process comes for the alarm');
+  assert.equal((await read()).asleep_since, body.asleep_since);
+  await gone(id);
+  const left = await read();
+  assert.deepEqual([left.status, left.asleep_since], ['sleeping', body.asleep_since]);
+  const ran = JSON.parse((await cellar.get('asleep-clock', '/ran')).text) as number[];
+  assert.equal(ran.length, 1);
+  assert.ok(ran[0]! >= at && ran[0]! - at < 2_000, `${ran[0]! - at} ms late`);
+});
+
 test('short of memory, hibernated apps are refused with a time to come again, and running ones answer', async () => {
   await using host = new Cellar({ RUNNER_FLEET_IDLE_EVICT_S: '1', RUNNER_FLEET_MAX_RSS_MB: '1' });
   await host.start();
