@@ -149,7 +149,7 @@ export class Apps {
       data: paths.data(id),
       releases: paths.releases(id),
     });
-    for (const path of [paths.run(id), paths.cache(id)]) rmSync(path, { recursive: true, force: true });
+    rmSync(paths.run(id), { recursive: true, force: true });
   }
 
   /** One app as the host sees it; undefined for one that it does not know. */

@@ -81,6 +81,7 @@ function routesOf({
       /^\/apps\/([0-9a-z]{16})$/,
       async ({ response, words, query }) => {
         await apps.delete(words[0]!, Number(query.get('generation')));
+        await queue.forget(words[0]!);
         response.writeHead(204).end();
       },
     ],

@@ -1,7 +1,7 @@
 // One deploy: builds a commit, or takes an earlier release, makes that the live one, and keeps its row and its log
 // true meanwhile.
 import { EventEmitter } from 'node:events';
-import { mkdirSync, rmSync } from 'node:fs';
+import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Writable } from 'node:stream';
 import type { DeployFact, ObservedApp } from '../../handlers/host-types.ts';
@@ -15,6 +15,7 @@ import { LineBatch } from './line-batch.ts';
 import { DeployLog, plainText } from './log.ts';
 import type { DeployQueueOptions } from './queue.ts';
 import { reuseRelease } from './releases.ts';
+import { removeTree } from './remove.ts';
 import { requireDisk } from './size.ts';
 
 /** The kept log is written to the database, and its new lines are told, at most so often. */
@@ -89,10 +90,12 @@ export class Deploy {
     this.#end('superseded', null);
   }
 
-  /** Ends it because the host stops. A release that already serves stays live. */
-  interrupt(): void {
-    this.#abort.abort(new Error(INTERRUPTED));
-    if (this.#fact.status === 'queued') this.#end('failed', INTERRUPTED);
+  /** Ends it, whether it waits or builds. A release that already serves stays live. */
+  cancel(why: string): void {
+    this.#abort.abort(new Error(why));
+    if (this.#fact.status !== 'queued') return;
+    this.#log.line(`deploy failed: ${why}`);
+    this.#end('failed', why);
   }
 
   /** Builds and releases. Resolves when the row says how it ended; a failure of the project is no rejection. */
@@ -108,14 +111,14 @@ export class Deploy {
       await this.#log.step('start', detail, () => this.#release(storage));
       this.#end('live', null);
     } catch (error) {
-      const message = this.#abort.signal.aborted ? INTERRUPTED : reason(error);
+      const message = reason(this.#abort.signal.aborted ? this.#abort.signal.reason : error);
       this.#log.line(`deploy failed: ${message}`);
       const serving = apps.get(app_id)?.liveDeployId;
       if (serving && serving !== id) this.#log.line(`deploy ${serving} stays live`);
-      if (this.#fact.status !== 'live') rmSync(paths.release(app_id, id), { recursive: true, force: true });
+      if (this.#fact.status !== 'live') await remove(paths.release(app_id, id));
       this.#end(this.#fact.status === 'live' ? 'live' : 'failed', message);
     } finally {
-      rmSync(paths.build(id), { recursive: true, force: true });
+      await remove(paths.build(id));
     }
   }
 
@@ -244,6 +247,13 @@ export class Deploy {
       log('error', 'a deploy log could not be kept', { deploy: this.#fact.id, error: reason(error) });
     }
   }
+}
+
+/** Never rejects: the deploy's row must say how it ended. */
+async function remove(path: string): Promise<void> {
+  await removeTree(path).catch((error: unknown) =>
+    log('warn', 'what a deploy left could not be removed', { path, error: reason(error) }),
+  );
 }
 
 function shorten(error: string): string {

@@ -10,6 +10,7 @@ import { Refusal } from '../refusal.ts';
 import type { BuildInput } from './build.ts';
 import { Deploy, INTERRUPTED } from './deploy.ts';
 import { pruneReleases } from './releases.ts';
+import { removeTree } from './remove.ts';
 import type { BuildUser } from './sandbox.ts';
 
 /** Builds that run side by side. Each may keep a core busy. */
@@ -17,6 +18,8 @@ const CONCURRENCY = 2;
 
 /** Releases that are kept besides the one that serves. */
 const KEPT_RELEASES = 5;
+
+const DELETED = 'the app was deleted';
 
 /** What the queue needs of the rest of the host. */
 export interface DeployQueueOptions {
@@ -42,10 +45,11 @@ export interface DeployRequest {
 /** The queue of all apps. */
 export class DeployQueue {
   readonly #options: DeployQueueOptions;
-  readonly #running = new Map<string, Deploy>();
+  readonly #running = new Map<string, { deploy: Deploy; end: Promise<void> }>();
   /** The one deploy of each app that waits; a newer one takes its place. Oldest first. */
   readonly #waiting = new Map<string, Deploy>();
-  readonly #ends = new Set<Promise<void>>();
+  /** What still writes to the store. */
+  readonly #work = new Set<Promise<void>>();
   #closed = false;
 
   constructor(options: DeployQueueOptions) {
@@ -102,13 +106,25 @@ export class DeployQueue {
     return this.#enqueue({ app_id: appId, sha, ref, message, author, trigger: 'rollback' }, deployId);
   }
 
+  /** Ends the deploys of an app that was deleted, and removes what builds of it have kept. */
+  async forget(appId: string): Promise<void> {
+    this.#waiting.get(appId)?.cancel(DELETED);
+    this.#waiting.delete(appId);
+    const running = this.#running.get(appId);
+    running?.deploy.cancel(DELETED);
+    await running?.end;
+    const { cache, releases } = this.#options.paths;
+    // Its releases are in the trash by now; a build may have made their directory again.
+    await Promise.all([removeTree(cache(appId)), removeTree(releases(appId))]);
+  }
+
   /** Cuts what builds, and ends what waits: both are recorded as interrupted. Resolves when nothing runs. */
   async close(): Promise<void> {
     this.#closed = true;
-    for (const deploy of this.#waiting.values()) deploy.interrupt();
+    for (const deploy of this.#waiting.values()) deploy.cancel(INTERRUPTED);
     this.#waiting.clear();
-    for (const deploy of this.#running.values()) deploy.interrupt();
-    await Promise.all(this.#ends);
+    for (const { deploy } of this.#running.values()) deploy.cancel(INTERRUPTED);
+    await Promise.all(this.#work);
   }
 
   #enqueue(
@@ -133,7 +149,7 @@ export class DeployQueue {
     this.#advance();
     if (this.#waiting.has(fact.app_id)) {
       const before = this.#running.get(fact.app_id);
-      deploy.waits(before ? `behind deploy ${before.fact.id}` : 'behind the builds of other apps');
+      deploy.waits(before ? `behind deploy ${before.deploy.fact.id}` : 'behind the builds of other apps');
     }
     return deploy;
   }
@@ -153,7 +169,6 @@ export class DeployQueue {
       if (this.#running.size >= CONCURRENCY) return;
       if (this.#running.has(appId)) continue;
       this.#waiting.delete(appId);
-      this.#running.set(appId, deploy);
       const end = deploy
         .run()
         .then(() => this.#prune(appId))
@@ -164,14 +179,15 @@ export class DeployQueue {
           this.#running.delete(appId);
           this.#advance();
         });
+      this.#running.set(appId, { deploy, end });
       void this.#untilClosed(end);
     }
   }
 
   /** Has `close` wait for what writes to the store. */
   async #untilClosed(work: Promise<void>): Promise<void> {
-    this.#ends.add(work);
+    this.#work.add(work);
     await work;
-    this.#ends.delete(work);
+    this.#work.delete(work);
   }
 }

@@ -1,11 +1,11 @@
 // What a new user does first: create an app, push to it, see it answer, push again.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Cellar } from './cellar.ts';
-import { eventually } from './processes.ts';
+import { eventually, processes } from './processes.ts';
 
 const cellar = new Cellar();
 before(() => cellar.start());
@@ -146,6 +146,32 @@ test('a single-page app is built, serves its page at any path, and its Worker an
   assert.match(pushed.stderr, /remote: ▸ build:/);
   assert.match((await cellar.get('spa', '/some/route')).text, /<script[^>]+src=/);
   assert.match((await cellar.get('spa', '/api/time')).headers.get('content-type')!, /json/);
+});
+
+test('deleting an app ends its build, and leaves no process and no file of it', async () => {
+  const id = await cellar.create('leaving');
+  const work = await cellar.checkout('hello');
+  const build =
+    'mkdir -p $npm_config_cache && echo > $npm_config_cache/x && echo begun && exec sleep 7654.75';
+  writeFileSync(join(work, 'package.json'), JSON.stringify({ scripts: { build } }));
+  await cellar.commit(work, 'slow');
+  const first = cellar.push(work, 'leaving');
+  const deploys = async () => (await cellar.call('GET', `/v1/apps/${id}/deploys`)).body.items;
+  await eventually(async () => {
+    const [deploy] = await deploys();
+    const log = deploy && (await cellar.call('GET', `/v1/apps/${id}/deploys/${deploy.id}/log`));
+    return /^begun$/m.test(log?.body.log ?? '');
+  }, 'the build runs');
+  await cellar.commit(work, 'behind it');
+  const second = cellar.push(work, 'leaving');
+  await eventually(async () => (await deploys()).length === 2, 'the second push waits');
+
+  assert.equal((await cellar.call('DELETE', `/v1/apps/${id}`)).status, 204);
+  for (const { stderr } of await Promise.all([first, second]))
+    assert.match(stderr, /remote: deploy failed: the app was deleted/);
+  assert.ok(!processes().some(({ command }) => command.includes('7654.75')));
+  for (const place of ['caches', 'releases']) assert.ok(!existsSync(join(cellar.data, place, id)), place);
+  assert.deepEqual(readdirSync(join(cellar.data, 'builds')), []);
 });
 
 test('a data directory behind a symbolic link builds and serves as any other', async () => {
