@@ -144,7 +144,7 @@ export class Deploy {
     const app = apps.get(app_id);
     if (!app) throw new Error('the app was deleted');
     mkdirSync(paths.build(id), { recursive: true, mode: 0o700 });
-    await requireDisk(paths.build(id), limits.worktreeMb);
+    requireDisk(paths.build(id), limits.worktreeMb);
     mkdirSync(dirname(paths.release(app_id, id)), { recursive: true, mode: 0o700 });
     const user = buildUser(app_id);
     const building = build({

@@ -1,10 +1,10 @@
 // What a build may leave on the disk: not more than its limits, and nothing that is not the build's own.
 import { execFile } from 'node:child_process';
-import { statfs } from 'node:fs/promises';
 import { relative } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { BuildFailure } from '../../bundler/failure.ts';
+import { freeMegabytes, RESERVED_MB } from '../disk.ts';
 import { openTree } from './remove.ts';
 import type { BuildUser } from './sandbox.ts';
 
@@ -13,8 +13,6 @@ const TIMEOUT_MS = 60_000;
 
 /** Files and folders that a build may have; a commit may have a fifth of that. Empty ones take no bytes, but inodes. */
 const MAX_FILES = 500_000;
-/** MiB that builds leave free for apps and for Cellar itself. */
-const FREE_MB = 256;
 /** Pauses between two looks, in ms: at what is free, which costs nothing, and at each file. */
 const DISK_PAUSE_MS = 200;
 const SIZE_PAUSE_MS = 1000;
@@ -44,7 +42,7 @@ export function sizeLimits(
     { path: scratch, what: 'the build', megabytes: worktreeMb },
     { path: cache, what: 'the cache of the build', megabytes: cacheMb + worktreeMb },
   ];
-  return { directories, files: MAX_FILES, freeMb: FREE_MB };
+  return { directories, files: MAX_FILES, freeMb: RESERVED_MB };
 }
 
 /**
@@ -52,11 +50,11 @@ export function sizeLimits(
  * @param megabytes that the build may use
  * @throws {BuildFailure}
  */
-export async function requireDisk(directory: string, megabytes: number): Promise<void> {
-  const free = await freeMegabytes(directory);
-  if (free >= megabytes + FREE_MB) return;
+export function requireDisk(directory: string, megabytes: number): void {
+  const free = freeMegabytes(directory);
+  if (free >= megabytes + RESERVED_MB) return;
   throw new BuildFailure(
-    `${hasFree(free)}, and a build may need ${megabytes + FREE_MB}: make room, or lower RUNNER_BUILD_MAX_MB`,
+    `${hasFree(free)}, and a build may need ${megabytes + RESERVED_MB}: make room, or lower RUNNER_BUILD_MAX_MB`,
   );
 }
 
@@ -68,7 +66,7 @@ export async function requireDisk(directory: string, megabytes: number): Promise
 export async function watchSize(limits: SizeLimits, signal: AbortSignal): Promise<void> {
   const look = async () => requireWithin(limits, await measure(limits, signal));
   const lookAtDisk = async () => {
-    const free = await freeMegabytes(limits.directories[0]!.path);
+    const free = freeMegabytes(limits.directories[0]!.path);
     if (free < limits.freeMb)
       throw new BuildFailure(`${hasFree(free)}, and ${limits.freeMb} MiB must stay free`);
   };
@@ -136,11 +134,6 @@ function requireWithin(limits: SizeLimits, { kilobytes, files }: Usage): void {
         `${what} has ${files[n]} files and folders, more than the ${limits.files} it may have`,
       );
   }
-}
-
-async function freeMegabytes(directory: string): Promise<number> {
-  const { bavail, bsize } = await statfs(directory);
-  return Math.floor((bavail * bsize) / 2 ** 20);
 }
 
 function hasFree(megabytes: number): string {

@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex, Readable } from 'node:stream';
+import { freeMegabytes, RESERVED_MB } from '../disk.ts';
 import { log, reason } from '../log.ts';
 import { handedOn } from '../passing.ts';
 import { BIG_FILE, gitEnvironment } from './environment.ts';
@@ -97,12 +98,15 @@ const TOLERATED = [
 ];
 
 /** Git's own settings: what it serves, what it refuses the role, and which objects it takes. */
-function settingsFor({ role }: GitRequest): Record<string, string> {
+function settingsFor({ role, repository }: GitRequest): Record<string, string> {
+  const room = (freeMegabytes(repository) - RESERVED_MB) * 2 ** 20;
   return {
     'http.receivepack': String(role !== 'view'),
     // No path like `..` or `.git` comes in, on whatever file system it would be one.
     'receive.fsckObjects': 'true',
     ...Object.fromEntries(TOLERATED.map((fault) => [`receive.fsck.${fault}`, 'ignore'])),
+    // Not 0, which would be no limit.
+    'receive.maxInputSize': String(Math.max(1, room)),
     'uploadpack.allowFilter': 'true',
     'core.bigFileThreshold': BIG_FILE,
     ...(role === 'admin'

@@ -17,8 +17,11 @@ export interface Seen {
 }
 
 /** Serves an empty repository. `url` is an admin's; `as` gives another role's. */
-export async function remote(t: TestContext, onPush: GitRequest['onPush'] = (_, output) => output.end()) {
-  const directory = temporaryDirectory(t);
+export async function remote(
+  t: TestContext,
+  onPush: GitRequest['onPush'] = (_, output) => output.end(),
+  directory = temporaryDirectory(t),
+) {
   const repository = join(directory, 'app.git');
   const hooks = join(directory, 'hooks');
   const work = join(directory, 'work');

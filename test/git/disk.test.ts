@@ -1,0 +1,39 @@
+// A push to a disk with little room. It takes a disk of its own, which only root can mount.
+import assert from 'node:assert/strict';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmdirSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { RESERVED_MB } from '../../runtime/disk.ts';
+import { remote } from './remote.ts';
+
+test('a push leaves room on the disk: one that would not is refused by its size, and leaves nothing', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'cellar-disk-'));
+  t.after(() => rmdirSync(directory));
+  const size = `size=${RESERVED_MB + 30}m`;
+  const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', size, 'tmpfs', directory]);
+  if (mounted.status !== 0) return t.skip('no disk can be mounted here');
+  try {
+    const { git, url, work, repository } = await remote(t, undefined, directory);
+    const push = async (megabytes: number) => {
+      writeFileSync(join(work, `${megabytes}.bin`), randomBytes(megabytes * 2 ** 20));
+      await git('add', '.');
+      await git('commit', '--quiet', `--message=${megabytes} MiB`);
+      return git('push', url, 'HEAD:main');
+    };
+    const small = await push(2);
+    assert.equal(small.code, 0, small.printed);
+    const large = await push(9);
+    assert.notEqual(large.code, 0);
+    assert.match(large.printed, /remote: fatal: pack exceeds maximum allowed size/);
+    const listed = execFileSync('git', ['--git-dir', repository, 'count-objects', '--verbose'], {
+      encoding: 'utf8',
+    });
+    assert.match(listed, /^count: 3$/m);
+    assert.match(listed, /^garbage: 0$/m);
+  } finally {
+    execFileSync('umount', ['--lazy', directory]);
+  }
+});
