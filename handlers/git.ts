@@ -9,6 +9,9 @@ import { readPush, refusalsOf } from './receive-pack.ts';
 import { hashOf } from './secrets.ts';
 
 const PATH = /^\/v1\/git\/([^/]+)\/(info\/refs|git-upload-pack|git-receive-pack)$/;
+const LFS_PATH = /^\/v1\/git\/[^/]+\/info\/lfs\//;
+const NO_LFS =
+  'Git LFS objects are not kept here: `git push --no-verify` pushes without them, and a deploy has their pointers.';
 const CHALLENGE = 'Basic realm="git", charset="UTF-8"';
 const rank: Record<Role, number> = { view: 1, push: 2, admin: 3 };
 
@@ -31,6 +34,7 @@ export async function git(request: Request, context: Context): Promise<Response>
 
 async function serve(request: Request, context: Context): Promise<Response> {
   const url = new URL(request.url);
+  if (LFS_PATH.test(url.pathname)) return lfsRefusal();
   const [, name, service] = PATH.exec(url.pathname) ?? [];
   const method = service === 'info/refs' ? 'GET' : 'POST';
   if (name === undefined || service === undefined || request.method !== method) {
@@ -86,6 +90,12 @@ async function checked(
   const report = reportRefusal(push, refusals);
   if (report !== null) return report;
   throw new Problem('forbidden', 'Deleting, and moving what is no branch, needs the role admin.');
+}
+
+/** Git LFS asks before git pushes, and shows a message in its own format only. */
+function lfsRefusal(): Response {
+  const headers = { 'content-type': 'application/vnd.git-lfs+json' };
+  return new Response(JSON.stringify({ message: NO_LFS }), { status: 501, headers });
 }
 
 /** Git shows its user why it was refused at the first request of an exchange, and only what is plain text. */

@@ -129,6 +129,17 @@ test('the dumb protocol and other paths are not spoken', async () => {
   }
 });
 
+test('Git LFS is told, in its own format, that its objects are not kept here', async () => {
+  for (const path of ['objects/batch', 'locks/verify']) {
+    const { status, text, headers } = await control.fetch('POST', `/v1/git/repository.git/info/lfs/${path}`, {
+      headers: { 'content-type': 'application/vnd.git-lfs+json' },
+      body: '{}',
+    });
+    assert.deepEqual([status, headers.get('content-type')], [501, 'application/vnd.git-lfs+json']);
+    assert.match(JSON.parse(text).message, /not kept here: `git push --no-verify`/);
+  }
+});
+
 test('git-auth answers the user and role to whoever has the token', async () => {
   const ask = (question: object, headers: Record<string, string> = { authorization: `Bearer ${TOKEN}` }) =>
     control.fetch('POST', '/internal/git-auth', {
