@@ -2,7 +2,7 @@
 // of their own, because only workerd can make a `WebAssembly.Module` or an `ArrayBuffer` of them at load.
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { basename, join, matchesGlob, relative, sep } from 'node:path';
+import { basename, dirname, join, matchesGlob, relative, sep } from 'node:path';
 import type { Plugin } from 'esbuild';
 import { isInside, show } from './inside.ts';
 import type { Module } from './release.ts';
@@ -25,6 +25,7 @@ const MARK = 'cellar-module:';
  * @param root real path of the project
  * @param out directory of the modules; `prefix` is its path as a `Module` has it
  * @param modules gets each module written, once
+ * @param nodeEnabled from `hasNodeModules`
  */
 export function moduleFiles(
   root: string,
@@ -32,6 +33,7 @@ export function moduleFiles(
   out: string,
   prefix: string,
   modules: Module[],
+  nodeEnabled: boolean,
 ): Plugin {
   const all = [...rules, ...DEFAULT_RULES];
   const keep = (path: string, type: 'wasm' | 'data'): string => {
@@ -51,11 +53,15 @@ export function moduleFiles(
         path: `./${path.slice(MARK.length)}`,
         external: true,
       }));
-      onLoad({ filter: /.*/, namespace: 'file' }, ({ path }) => {
-        // What a package leaves out for browsers has a path, and no file: esbuild makes it an empty module.
-        if (!existsSync(path) && path.startsWith(root + sep)) return undefined;
+      onLoad({ filter: /.*/, namespace: 'file' }, ({ path: asked }) => {
+        const leftOut = !existsSync(asked) && asked.startsWith(root + sep);
+        // What a package leaves out for browsers has a path, and no file: esbuild makes it an empty module. But a
+        // package that sees Node's `process` calls what is in it, as iconv-lite does.
+        if (leftOut && !(nodeEnabled && existsSync(`${asked}.js`))) return undefined;
+        const path = leftOut ? `${asked}.js` : asked;
         if (!isInside(root, path))
           return { errors: [{ text: `${show(root, path)} lies outside the project` }] };
+        if (leftOut) return { contents: readFileSync(path), loader: 'js', resolveDir: dirname(path) };
         const type = all.find(({ globs }) =>
           globs.some((glob) => matchesGlob(relative(root, path), glob)),
         )?.type;

@@ -28,6 +28,7 @@ const RULE_TYPES = ['Text', 'Data', 'CompiledWasm', 'ESModule', 'CommonJS'];
 const NODE_ENV = '"production"';
 /** More say nothing new: one mistake may make thousands. */
 const ERRORS_TOLD = 20;
+const UNRESOLVED_PACKAGE = /^Could not resolve "((?:@[\w-][\w.-]*\/)?[\w-][\w.-]*)["/]/;
 
 /**
  * Bundles the Worker into `<out>/modules`.
@@ -74,7 +75,7 @@ export async function bundleWorker(
     logLevel: 'silent',
     plugins: [
       nodeModules(nodeEnabled, nodeUsed),
-      moduleFiles(root, source.rules, join(out, MODULES), MODULES, files),
+      moduleFiles(root, source.rules, join(out, MODULES), MODULES, files, nodeEnabled),
     ],
   }).catch((error: { errors?: Message[] }) => {
     if (!error.errors) throw error;
@@ -91,6 +92,11 @@ export async function bundleWorker(
   if (!exports.includes('default')) {
     throw new BuildFailure(
       `${show(root, main)} has no default export: a Worker is a module with \`export default { fetch(request) {…} }\``,
+    );
+  }
+  if (exports.length === 1 && isEmptyDefault(readFileSync(join(out, MODULES, name), 'utf8'))) {
+    throw new BuildFailure(
+      `${show(root, main)} exports no handler, so it would answer nothing: write \`export default { fetch(request) {…} }\``,
     );
   }
   const entry: Module = { name, type: 'esm', path: `${MODULES}/${name}` };
@@ -119,16 +125,29 @@ function startsServer(main: string, nodeUsed: Set<string>): boolean {
   return /\.listen\s*\(/.test(text) && !/\bfetch\b|cloudflare:node/.test(text);
 }
 
+/** Whether a bundle's default export is written as `{}`. */
+function isEmptyDefault(bundle: string): boolean {
+  const name = /export\s*\{\s*([\w$]+) as default\s*\}/.exec(bundle)?.[1]?.replaceAll('$', '\\$');
+  return name !== undefined && new RegExp(`(?:var|,)\\s*${name}\\s*=\\s*\\{\\s*\\}`).test(bundle);
+}
+
 function entryExports(metafile: Metafile): string[] {
   return Object.values(metafile.outputs).find((output) => output.entryPoint !== undefined)?.exports ?? [];
 }
 
 /** `file:line:column: text` and the line itself. Of a file outside the project only that it lies there. */
 function explain(root: string, { location, text, notes }: Message): string {
-  const more = notes.map((note) => `\n  ${note.text}`).join('');
+  const more = notes.map((note) => advice(text, note.text)).join('');
   if (!location) return text + more;
   const path = join(root, location.file);
   if (!isInside(root, path)) return `${show(root, path)} lies outside the project`;
   const where = `${show(root, path)}:${location.line}:${location.column + 1}`;
   return `${where}: ${text}\n  ${location.lineText.trim().slice(0, 200)}${more}`;
+}
+
+/** esbuild's own advice, unless it is for one who calls esbuild by hand. */
+function advice(text: string, note: string): string {
+  if (!note.includes(' as external to exclude it ')) return `\n  ${note}`;
+  const name = UNRESOLVED_PACKAGE.exec(text)?.[1];
+  return name ? `\n  If it is a package, add ${name} to the dependencies in package.json` : '';
 }

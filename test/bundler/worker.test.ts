@@ -141,6 +141,49 @@ test('an import that cannot be found is told with the file that wants it', async
   );
 });
 
+test('a package that is missing is told with the way to have it', async () => {
+  const missing = (from: string) =>
+    worktrees.bundle({ 'index.js': `import ${JSON.stringify(from)}; export default { fetch() {} }` });
+  const advice = (name: string) => new RegExp(`add ${name} to the dependencies in package\\.json$`);
+  await assert.rejects(missing('left-pad'), advice('left-pad'));
+  await assert.rejects(missing('@scope/name/part.js'), advice('@scope/name'));
+  for (const from of ['left-pad', '@/lib', './lib']) {
+    await assert.rejects(missing(from), (error: Error) => {
+      assert.doesNotMatch(error.message, /external/);
+      assert.equal(/package\.json/.test(error.message), from === 'left-pad', error.message);
+      return true;
+    });
+  }
+});
+
+test('a default export without a handler is refused', async () => {
+  const bundle = (source: string, minify = false) =>
+    worktrees.bundle(wranglerProject({ minify }, { 'index.js': source }));
+  for (const minify of [false, true]) {
+    for (const source of ['export default {}', 'const worker = {};\nexport { worker as default };']) {
+      await assert.rejects(bundle(source, minify), /^BuildFailure: index\.js exports no handler/);
+    }
+    await bundle('const empty = {}; export default { fetch: () => new Response(empty) }', minify);
+    await bundle('const worker = {}; worker.fetch = () => new Response(); export default worker', minify);
+    await bundle('export default {}; export class Room {}', minify);
+  }
+});
+
+test('what a package leaves out for browsers is there where Node is', async () => {
+  const files = {
+    'index.js': 'import "codec"; export default { fetch: () => new Response("ok") }',
+    'node_modules/codec/package.json':
+      '{"name": "codec", "main": "lib/index.js", "browser": {"./lib/streams": false, "./lib/native": false}}',
+    'node_modules/codec/lib/index.js':
+      'if (process.versions.node) { require("./streams")(exports); require("./native"); }',
+    'node_modules/codec/lib/streams.js': 'module.exports = (codec) => { codec.streams = "node streams"; }',
+  };
+  const current = await worktrees.bundle(files);
+  assert.match(current.read('modules/index.js'), /node streams/);
+  const old = await worktrees.bundle(wranglerProject({ compatibility_date: '2024-01-01' }, files));
+  assert.doesNotMatch(old.read('modules/index.js'), /node streams/);
+});
+
 test('a script that is no module, and a Worker in Python, are refused with the way out', async () => {
   const script = { 'index.js': 'addEventListener("fetch", (event) => event.respondWith(new Response()))' };
   await assert.rejects(worktrees.bundle(script), /^BuildFailure: index\.js has no default export/);
