@@ -15,7 +15,7 @@ const TOOLS =
  * Copies the assets in `from` to `to`.
  * @param root real path of the project
  * @param limitMb MiB that the copy may have; a file counts once for each path that leads to it
- * @returns how many files, and lines for the deploy's log about what was left out
+ * @returns how many files, how many of those are pages, and lines for the deploy's log about what was left out
  * @throws {BuildFailure} when a symbolic link leaves the project, or there is more than the limits allow
  */
 export function copyAssets(
@@ -23,7 +23,7 @@ export function copyAssets(
   from: string,
   to: string,
   limitMb: number,
-): { files: number; notes: string[] } {
+): { files: number; pages: number; notes: string[] } {
   const notes: string[] = [];
   const assets = listAssets(root, from, to, limitMb);
   for (const { real, target, kind } of assets) {
@@ -35,7 +35,9 @@ export function copyAssets(
   if (existsSync(join(root, 'functions')) && from !== join(root, 'functions')) {
     notes.push('functions/ is not run: Pages Functions are not supported, make a Worker of them');
   }
-  return { files: assets.filter(({ kind }) => kind === 'file').length, notes };
+  const files = assets.filter(({ kind }) => kind === 'file');
+  const pages = files.filter(({ target }) => /\.html?$/.test(target));
+  return { files: files.length, pages: pages.length, notes };
 }
 
 interface Asset {

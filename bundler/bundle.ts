@@ -1,5 +1,5 @@
 // A built worktree becomes a `Bundle`: its modules, assets and migrations in a directory, the rest as data.
-import { mkdirSync, realpathSync } from 'node:fs';
+import { mkdirSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
 import { copyAssets } from './assets.ts';
@@ -24,6 +24,8 @@ export interface Bundled {
 }
 
 const ASSETS = 'assets';
+/** The most that the page of a single-page app may have. */
+const PAGE_BYTES = 2 ** 20;
 
 const nothing: Bundle = {
   worker: null,
@@ -58,18 +60,25 @@ export async function bundleProject(
 }
 
 function bundleSite(root: string, directory: string, out: string, assetsMb: number): Bundled {
-  const { files, notes } = copyAssets(root, directory, join(out, ASSETS), assetsMb);
+  const { files, pages, notes } = copyAssets(root, directory, join(out, ASSETS), assetsMb);
+  const isSinglePage = pages === 1 && hasScript(join(directory, 'index.html'));
   const assets: Assets = {
     directory: ASSETS,
     binding: null,
-    notFoundHandling: '404-page',
+    notFoundHandling: isSinglePage ? 'single-page-application' : '404-page',
     htmlHandling: 'auto-trailing-slash',
     runWorkerFirst: false,
   };
+  const what = isSinglePage ? 'single-page app' : 'static site';
   return {
     bundle: { ...nothing, assets },
-    notes: [`static site: ${files} files in ${show(root, directory)}`, ...notes],
+    notes: [`${what}: ${files} files in ${show(root, directory)}`, ...notes],
   };
+}
+
+/** Whether a page is one that a script fills, and no large document. */
+function hasScript(path: string): boolean {
+  return statSync(path).size <= PAGE_BYTES && /<script\b[^>]*\bsrc=/i.test(readFileSync(path, 'utf8'));
 }
 
 async function bundlePlainWorker(root: string, main: string, out: string): Promise<Bundled> {
@@ -92,7 +101,7 @@ async function bundlePlainWorker(root: string, main: string, out: string): Promi
 
 async function bundleWranglerProject(
   root: string,
-  path: string,
+  path: string | null,
   out: string,
   environment: string | null,
   assetsMb: number,
@@ -103,14 +112,7 @@ async function bundleWranglerProject(
     redirectedConfig(root),
     environment,
   );
-  const compatibilityDate = config.compatibility_date ?? newestCompatibilityDate;
-  if (config.compatibility_date === undefined) {
-    notes.push(`${file}: no compatibility_date; taking ${compatibilityDate}, the newest, on every deploy`);
-  } else if (compatibilityDate > newestCompatibilityDate) {
-    throw new BuildFailure(
-      `${file}: compatibility_date ${compatibilityDate} is too new: this runner's workerd knows dates up to ${newestCompatibilityDate}`,
-    );
-  }
+  const compatibilityDate = supportedDate(file, config.compatibility_date, notes);
   let worker: Bundle['worker'] = null;
   let exports: string[] = [];
   if (config.main !== undefined) {
@@ -140,6 +142,23 @@ async function bundleWranglerProject(
     namespaces: config.kv_namespaces.map(({ binding, id }) => ({ binding, key: id || binding })),
   };
   return { bundle, notes };
+}
+
+/**
+ * The compatibility date to run with. Generators write the day they run, and workerd's newest date is some days older.
+ * @throws {BuildFailure} for a day that is still to come
+ */
+function supportedDate(file: string, asked: string | undefined, notes: string[]): string {
+  const newest = newestCompatibilityDate;
+  if (asked === undefined) {
+    notes.push(`${file}: no compatibility_date; taking ${newest}, the newest, on every deploy`);
+    return newest;
+  }
+  if (asked <= newest) return asked;
+  if (asked > new Date().toISOString().slice(0, 10))
+    throw new BuildFailure(`${file}: compatibility_date ${asked} is a day of the future`);
+  notes.push(`${file}: compatibility_date ${asked} is newer than workerd here: taking ${newest}`);
+  return newest;
 }
 
 function workerSource(

@@ -3,6 +3,7 @@ import { lstatSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { BuildFailure } from './failure.ts';
 import { isInside, show } from './inside.ts';
+import { redirectedConfig } from './redirect.ts';
 
 /** Where a static site's `index.html` may lie: what its tools write first, the sources themselves last. */
 const SITE_DIRECTORIES = ['dist', 'build', 'out', 'public', '.'];
@@ -11,8 +12,8 @@ const PACKAGE_JSON_BYTES = 2 * 2 ** 20;
 const ENTRY_FILES = ['index.ts', 'index.js'];
 
 export type Project =
-  /** `config` is the path of the Wrangler configuration. */
-  | { kind: 'wrangler'; config: string }
+  /** `config` is the path of the project's own Wrangler configuration; `null`: its build wrote the only one. */
+  | { kind: 'wrangler'; config: string | null }
   /** `directory` holds `index.html`. */
   | { kind: 'site'; directory: string }
   | { kind: 'worker'; main: string };
@@ -36,6 +37,7 @@ export function findProject(root: string): Project | null {
     if (!isInside(root, config)) throw leaves(root, config);
     return { kind: 'wrangler', config };
   }
+  if (redirectedConfig(root) !== null) return { kind: 'wrangler', config: null };
   const site = SITE_DIRECTORIES.find((name) => isFile(join(root, name, 'index.html')));
   if (site !== undefined) return { kind: 'site', directory: join(root, site) };
   const main = readPackageJson(root)?.main;

@@ -65,32 +65,33 @@ export interface ReadConfig {
 /**
  * Reads the configuration of a project, or the one that its build wrote in place of it.
  * @param root real path of the project
- * @param path of the project's own configuration
- * @param written path of the build's, or `null`
+ * @param path of the project's own configuration, or `null`
+ * @param written path of the build's, or `null`; one of them is there
  * @param environment the environment to deploy, or `null` for the top level; one the build wrote is for its own already
  * @throws {BuildFailure} with wrangler's diagnostics, or naming every key that is not supported
  */
 export async function readWranglerConfig(
   root: string,
-  path: string,
+  path: string | null,
   written: string | null,
   environment: string | null,
 ): Promise<ReadConfig> {
-  const { unstable_readConfig } = await import('wrangler');
-  const file = show(root, written ?? path);
-  const { value, warnings } = captureWarnings(() => {
-    try {
-      // wrangler looks for configurations from a script's directory upwards, and finds these first.
-      const read = written
-        ? unstable_readConfig({ script: path }, { useRedirectIfAvailable: true })
-        : unstable_readConfig({ config: path, ...(environment !== null && { env: environment }) });
-      return read as unknown as Record<string, unknown>;
-    } catch (error) {
-      throw new BuildFailure(explain(error as WranglerError, file));
-    }
-  });
+  const wrangler = await import('wrangler');
+  const read = (from: string, env: object) =>
+    captureWarnings(() => {
+      try {
+        return wrangler.unstable_readConfig({ config: from, ...env }) as unknown as Record<string, unknown>;
+      } catch (error) {
+        throw new BuildFailure(explain(error as WranglerError, show(root, from)));
+      }
+    });
+  const own = path === null ? null : read(path, environment === null ? {} : { env: environment });
+  const { value, warnings } = written === null ? own! : read(written, {});
+  const from = written ?? path!;
+  const file = show(root, from);
   const unexpected = warnings.filter((line) => line.startsWith('Unexpected fields'));
-  const { refused, ignored } = judge(environment === null ? value : { ...value, definedEnvironments: [] });
+  const config = environment === null ? value : { ...value, definedEnvironments: [] };
+  const { refused, ignored } = judge(config, own?.value ?? {});
   const problems = [...refused.map((key) => `"${key}" is not supported`), ...unexpected];
   if (problems.length > 0) throw new BuildFailure(`${file}: ${problems.join('; ')}`);
   const notes = [...ignored].map(([reason, keys]) => `${keys.join(', ')} ignored: ${reason}`);
@@ -98,7 +99,7 @@ export async function readWranglerConfig(
   return {
     config: value as unknown as WranglerConfig,
     file,
-    base: dirname(written ?? path),
+    base: dirname(from),
     notes: [...notes, ...warnings].map((line) => `${file}: ${line}`),
   };
 }
@@ -111,7 +112,7 @@ function explain(error: WranglerError, file: string): string {
   return `${file}: ${text.replace(/^Processing .* configuration:\s*/, '')}`;
 }
 
-/** Runs `read`, which writes its warnings to the console and in no other place. Returns each of them as a line. */
+/** Runs `read`, which writes its warnings to the console and in no other place. An example to copy is lines of one. */
 function captureWarnings<T>(read: () => T): { value: T; warnings: string[] } {
   const warnings: string[] = [];
   const { warn } = console;
@@ -119,6 +120,8 @@ function captureWarnings<T>(read: () => T): { value: T; warnings: string[] } {
     for (const line of stripVTControlCharacters(parts.join(' ')).split('\n')) {
       const item = /^\s*- (.*\S)/.exec(line)?.[1];
       if (item !== undefined) warnings.push(item);
+      else if (warnings.length > 0 && /^ {6}(?!```)/.test(line))
+        warnings.push(`${warnings.pop()}\n${line.slice(4)}`);
     }
   };
   try {
@@ -128,14 +131,21 @@ function captureWarnings<T>(read: () => T): { value: T; warnings: string[] } {
   }
 }
 
-/** Sorts the given keys by the tables. `ignored` maps a reason to its keys. */
-function judge(config: Record<string, unknown>): { refused: string[]; ignored: Map<string, string[]> } {
+/**
+ * Sorts the given keys by the tables. `ignored` maps a reason to its keys.
+ * @param own the project's own configuration, in which `config` may stand
+ */
+function judge(
+  config: Record<string, unknown>,
+  own: Record<string, unknown>,
+): { refused: string[]; ignored: Map<string, string[]> } {
   const refused: string[] = [];
   const ignored = new Map<string, string[]>();
   const consider = (key: string, treatment: Treatment | undefined) => {
-    if (treatment === false || treatment === undefined) refused.push(key);
-    else if (typeof treatment === 'object')
-      ignored.set(treatment.ignored, [...(ignored.get(treatment.ignored) ?? []), key]);
+    if (treatment === 'used' || treatment === 'quiet') return;
+    if (!treatment || ('leftOut' in treatment && isGiven(own[key]))) return refused.push(key);
+    const reason = 'leftOut' in treatment ? treatment.leftOut : treatment.ignored;
+    ignored.set(reason, [...(ignored.get(reason) ?? []), key]);
   };
   const { definedEnvironments, ...keys } = withoutDerived(config);
   for (const [key, value] of Object.entries(keys)) if (isGiven(value)) consider(key, topLevelKeys[key]);

@@ -4,10 +4,12 @@
 /**
  * `used`: read, and acted on.
  * `quiet`: for other tools than a deploy; nothing is said.
- * Text: does not apply here, for this reason; the deploy's log says so.
+ * `ignored`: does not apply here, for this reason; the deploy's log says so.
+ * `leftOut`: not run here, for this reason; the deploy fails, unless build tools have added it by themselves to the
+ * configuration they wrote: then it is left out, and the log says so.
  * `false`: names a binding or a feature that is not run here; the deploy fails.
  */
-export type Treatment = 'used' | 'quiet' | { ignored: string } | false;
+export type Treatment = 'used' | 'quiet' | { ignored: string } | { leftOut: string } | false;
 
 const noAccount = { ignored: 'there is no Cloudflare account here' };
 const noEdge = { ignored: 'apps run on this one machine' };
@@ -36,7 +38,7 @@ export const topLevelKeys: Record<string, Treatment> = {
   find_additional_modules: false,
   base_dir: false,
   preserve_file_names: false,
-  upload_source_maps: { ignored: 'source maps are not kept' },
+  upload_source_maps: 'quiet',
   python_modules: 'quiet',
 
   // Storage
@@ -88,7 +90,8 @@ export const topLevelKeys: Record<string, Treatment> = {
   dispatch_namespaces: false,
   flagship: false,
   hyperdrive: false,
-  images: false,
+  // Astro's adapter adds it to every project.
+  images: { leftOut: 'the build added it, and images are not transformed here' },
   k2: false,
   logfwdr: false,
   media: false,

@@ -124,3 +124,13 @@ test('a Wrangler project may have assets and no Worker', async () => {
   assert.equal(bundle.assets?.notFoundHandling, '404-page');
   assert.deepEqual(list(), ['assets/index.html']);
 });
+
+test('a site of one page that a script fills is a single-page app; any other has its 404 page', async () => {
+  const page = '<!doctype html><div id="app"></div><script type="module" src="/app.js"></script>';
+  const handling = async (files: Files) => (await worktrees.bundle(files)).bundle.assets?.notFoundHandling;
+  const app = { 'dist/index.html': page, 'dist/app.js': '' };
+  assert.equal(await handling(app), 'single-page-application');
+  assert.equal(await handling({ ...app, 'dist/404.html': 'Not here' }), '404-page');
+  assert.equal(await handling({ ...app, 'dist/about/index.html': page }), '404-page');
+  assert.equal(await handling({ 'index.html': '<h1>One page</h1>' }), '404-page');
+});

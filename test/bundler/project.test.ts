@@ -16,13 +16,20 @@ function find(...paths: string[]): string {
   const found = findProject(root);
   if (found === null) return 'nothing';
   const at = found.kind === 'wrangler' ? found.config : found.kind === 'site' ? found.directory : found.main;
-  return `${found.kind} ${at.slice(root.length + 1)}`.trim();
+  return `${found.kind} ${at === null ? 'of the build' : at.slice(root.length + 1)}`.trim();
 }
 
 test('a Wrangler configuration comes before everything else', () => {
   for (const name of ['wrangler.toml', 'wrangler.json', 'wrangler.jsonc']) {
     assert.equal(find(name, 'index.html', 'dist/index.html', 'index.js'), `wrangler ${name}`);
   }
+});
+
+test('what a build tool wrote is a Wrangler project too', () => {
+  const written = '.wrangler/deploy/config.json';
+  const files = { [written]: '{"configPath": "../../out/wrangler.json"}', 'out/wrangler.json': '{}' };
+  const root = worktrees.write({ ...files, 'out/index.html': '' });
+  assert.deepEqual(findProject(root), { kind: 'wrangler', config: null });
 });
 
 test('a site is looked for in the folders that builds write, and in the root last', () => {

@@ -174,7 +174,29 @@ test('a compatibility date that is missing is chosen and said, one of the future
   assert.ok(
     notes.some((note) => note.includes(`no compatibility_date; taking ${bundle.worker!.compatibilityDate}`)),
   );
-  await refuses({ compatibility_date: '2099-01-01' }, /compatibility_date 2099-01-01 is too new/);
+  await refuses({ compatibility_date: '2099-01-01' }, /compatibility_date 2099-01-01 is a day of the future/);
+});
+
+test('a compatibility date between that of workerd and today is taken back, and said', async (t) => {
+  const { compatibilityDate: newest } = createRequire(import.meta.url)('workerd');
+  const today = new Date().toISOString().slice(0, 10);
+  if (newest >= today) return t.skip('workerd is of today');
+  const { bundle, notes } = await worktrees.bundle(wranglerProject({ compatibility_date: today }));
+  assert.equal(bundle.worker!.compatibilityDate, newest);
+  assert.ok(
+    notes.includes(
+      `wrangler.jsonc: compatibility_date ${today} is newer than workerd here: taking ${newest}`,
+    ),
+  );
+});
+
+test('a warning of wrangler is shown whole, with its example', async () => {
+  const { notes } = await worktrees.bundle(
+    wranglerProject({ durable_objects: { bindings: [{ name: 'ROOM', class_name: 'Room' }] } }),
+  );
+  const warning = notes.find((note) => note.includes('durable_objects'));
+  assert.match(warning!, /Add the following configuration:\n +\{\n[\s\S]*"storage": "sqlite"[\s\S]*\}$/);
+  assert.doesNotMatch(warning!, /```/);
 });
 
 test('classes must be of this Worker, and exported', async () => {
@@ -248,6 +270,39 @@ test('the configuration that a build tool wrote is taken in place of the own one
     '.wrangler/deploy/config.json': '{"configPath": "../../../other/wrangler.json"}',
   };
   await assert.rejects(worktrees.bundle(outside), /^BuildFailure: .*lies outside the project/);
+});
+
+test('the configuration that a build tool wrote needs none beside it', async () => {
+  const { bundle, read } = await worktrees.bundle({
+    '.wrangler/deploy/config.json': '{"configPath": "../../.output/server/wrangler.json"}',
+    '.output/server/wrangler.json': JSON.stringify({
+      name: 'x',
+      main: 'index.mjs',
+      compatibility_date: '2026-10-01',
+      assets: { binding: 'ASSETS', directory: '../public' },
+    }),
+    '.output/server/index.mjs': 'export default { fetch() { return new Response("of the build") } }',
+    '.output/public/a.txt': 'asset',
+  });
+  assert.match(read(bundle.worker!.modules[0]!.path), /of the build/);
+  assert.equal(read('assets/a.txt'), 'asset');
+});
+
+test('what a build tool adds by itself and is not run here is left out, what the project asks for is refused', async () => {
+  const images = { images: { binding: 'IMAGES' } };
+  const built = {
+    '.wrangler/deploy/config.json': '{"configPath": "../../dist/wrangler.json"}',
+    'dist/wrangler.json': JSON.stringify({ name: 'x', main: '../index.js', ...images }),
+  };
+  const { notes } = await worktrees.bundle(wranglerProject({}, built));
+  assert.ok(
+    notes.includes(
+      'dist/wrangler.json: images ignored: the build added it, and images are not transformed here',
+    ),
+    notes.join('\n'),
+  );
+  await assert.rejects(worktrees.bundle(wranglerProject(images, built)), /"images" is not supported/);
+  await refuses(images, /"images" is not supported/);
 });
 
 test('the top level is deployed unless an environment is named', async () => {
