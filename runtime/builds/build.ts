@@ -3,7 +3,6 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Bundled } from '../../bundler/bundle.ts';
 import { Bundler } from '../../bundler/client.ts';
-import type { BuildCommand } from '../../bundler/plan.ts';
 import type { Release } from '../../bundler/release.ts';
 import { newId } from '../../handlers/contract/id.ts';
 import { log as logOfHost, reason } from '../log.ts';
@@ -67,9 +66,10 @@ export async function build(input: BuildInput): Promise<{ release: Release; stor
   bundler.warm();
   try {
     const directories = makeDirectories(scratch, input.cacheDirectory);
-    const command = await log.step('checkout', input.sha.slice(0, 12), () =>
-      checkoutStep(input, directories),
-    );
+    await log.step('checkout', input.sha.slice(0, 12), () => checkoutStep(input, directories));
+    const { project } = directories;
+    // A project that cannot be deployed fails before it is installed.
+    const command = await bundler.plan(project, wranglerEnvironment(input), input.limits.stepTimeoutMs);
     await installStep(input, directories);
     await buildStep(input, directories, command);
     void trim();
@@ -89,8 +89,7 @@ export function closeBundler(): void {
   bundler.close();
 }
 
-/** Checks the commit out and looks at it, so that a project that cannot be deployed fails before it is installed. */
-async function checkoutStep(input: BuildInput, { project }: BuildDirectories): Promise<BuildCommand | null> {
+async function checkoutStep(input: BuildInput, { project }: BuildDirectories): Promise<void> {
   const { repository, sha, scratch, limits, signal, log } = input;
   await checkout({
     repository,
@@ -102,7 +101,6 @@ async function checkoutStep(input: BuildInput, { project }: BuildDirectories): P
     signal,
     onLine: (line) => log.line(line),
   });
-  return bundler.plan(project, wranglerEnvironment(input), limits.stepTimeoutMs);
 }
 
 /** Keeps the cache within its limit. That it could not is no fault of the project. */

@@ -15,15 +15,16 @@ import { checkOwner, checkSize, sizeLimits, watchSize } from './size.ts';
 export async function installStep(input: BuildInput, directories: BuildDirectories): Promise<void> {
   const { log } = input;
   if (!readPackageJson(directories.project)?.hasDependencies) return log.skip('install', 'no dependencies');
-  const { name, version, lockFile, install } = packageManager(directories.project, directories.cache);
+  const { project, cache } = directories;
+  const { name, version, lockFile, unusedLockFiles, install } = packageManager(project, cache);
   const title = `${name} ${install.includes('ci') ? 'ci' : 'install'}`;
   const detail = `${title}, ${version ? `${version}, ` : ''}${lockFile ? `by ${lockFile}` : 'without a lock file'}`;
+  if (unusedLockFiles.length > 0)
+    log.line(
+      `${unusedLockFiles.join(', ')} not used beside ${lockFile}: remove what is old, or name one as "packageManager" in package.json`,
+    );
   await log.step('install', detail, () =>
-    runInProject(input, directories, {
-      arguments: install,
-      title,
-      cwd: directories.project,
-    }),
+    runInProject(input, directories, { arguments: install, title, cwd: project }),
   );
 }
 

@@ -16,6 +16,8 @@ export interface PackageManager {
   version: string | null;
   /** `null`: versions may differ with every build. */
   lockFile: string | null;
+  /** Other lock files, which nothing says are out of date. */
+  unusedLockFiles: string[];
   /** The words that install. */
   install: string[];
   /** The words that run the script `build`. */
@@ -48,17 +50,18 @@ const LOCK_FILE_HEAD = 1000;
  */
 export function packageManager(directory: string, cache: string): PackageManager {
   const named = namedManager(readPackageJson(directory)?.packageManager ?? null);
-  const lockFile =
-    Object.keys(LOCK_FILES).find(
-      (file) => (named === null || LOCK_FILES[file] === named.name) && existsSync(join(directory, file)),
-    ) ?? null;
+  const present = Object.keys(LOCK_FILES).filter((file) => existsSync(join(directory, file)));
+  const lockFile = present.find((file) => named === null || LOCK_FILES[file] === named.name) ?? null;
   const name = named?.name ?? (lockFile === null ? 'npm' : LOCK_FILES[lockFile]!);
+  const unusedLockFiles = named === null ? present.slice(1) : [];
   if (name === 'npm') {
     if (findProgram(name) === null) throw new BuildFailure('npm is not installed on this machine');
-    return { name, version: null, lockFile, install: npmInstall(lockFile), build: ['npm', 'run', 'build'] };
+    const build = ['npm', 'run', 'build'];
+    return { name, version: null, lockFile, unusedLockFiles, install: npmInstall(lockFile), build };
   }
   const version = named?.version ?? neededVersion(name, directory, lockFile);
-  return { name, version, lockFile, ...fetchedCommands(name, version, lockFile, cache) };
+  const commands = fetchedCommands(name, version, lockFile, cache);
+  return { name, version, lockFile, unusedLockFiles, ...commands };
 }
 
 /** Reads `pnpm@10.1.0+sha512.…`. */

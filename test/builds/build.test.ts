@@ -144,6 +144,16 @@ test('an unsupported key fails before anything is installed, and is named', asyn
   assert.ok(!lines.some((line) => line.startsWith('▸ install')));
 });
 
+test('a configuration that is at fault is no fault of the checkout', async () => {
+  const { log, lines, result } = await build({ 'wrangler.toml': 'name = ', 'index.js': WORKER });
+  await assert.rejects(result, /^BuildFailure: wrangler\.toml:1:7/);
+  assert.deepEqual(
+    log.steps.map(({ name, status }) => `${name} ${status}`),
+    ['checkout done'],
+  );
+  assert.ok(!lines.some((line) => line.includes('checkout failed')));
+});
+
 test('a build step that takes too long is ended and named', async () => {
   await assertFails(
     { 'index.js': WORKER, 'package.json': '{"scripts": {"build": "sleep 1000"}}' },

@@ -66,6 +66,14 @@ test('what a lock file fixes is installed as it says, with build tools whatever 
   ]);
 });
 
+test('lock files beside the one that is used are named, unless package.json says which counts', async () => {
+  const { unusedLockFiles } = choose({ 'yarn.lock': '', 'pnpm-lock.yaml': '', 'package-lock.json': '{}' });
+  assert.deepEqual(unusedLockFiles, ['pnpm-lock.yaml', 'yarn.lock']);
+  const named = JSON.stringify({ packageManager: 'yarn@1.22.22' });
+  const both = { 'yarn.lock': '', 'package-lock.json': '{}' };
+  assert.deepEqual(choose({ ...both, 'package.json': named }).unusedLockFiles, []);
+});
+
 const WORKER = "import { Hono } from 'hono';\nexport default new Hono();\n";
 const MANIFEST = {
   dependencies: { hono: '4.13.19' },
