@@ -1,12 +1,16 @@
 // What a build may leave on the disk, looked at while it runs and when it has ended.
 import assert from 'node:assert/strict';
-import { mkdirSync, statfsSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, statfsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 import { BuildFailure } from '../../bundler/failure.ts';
+import { closeBundler } from '../../runtime/builds/build.ts';
 import { run } from '../../runtime/builds/run.ts';
 import { checkSize, requireDisk, type SizeLimits, sizeLimits, watchSize } from '../../runtime/builds/size.ts';
 import { temporaryDirectory } from '../temporary.ts';
+import { buildCommit } from './projects.ts';
+
+after(closeBundler);
 
 const { signal } = new AbortController();
 
@@ -61,6 +65,15 @@ test('a step is ended when the disk runs full, whoever fills it', async (t) => {
     step(directory, 'sleep 1000', { freeMb: Math.ceil((bavail * bsize) / 2 ** 20) + 1000 }),
     /^BuildFailure: the disk of this machine has \d+ MiB free, and \d+ MiB must stay free$/,
   );
+});
+
+test('the build script of a project is held to the limits while it runs', async (t) => {
+  const build = 'while :; do head -c 1000000 /dev/zero >> big; sleep 0.05; done';
+  const files = { 'index.html': '', 'package.json': JSON.stringify({ scripts: { build } }) };
+  const limits = { stepTimeoutMs: 60_000, worktreeMb: 10, cacheMb: 10 };
+  const { result, input } = await buildCommit(temporaryDirectory(t), files, { limits });
+  await assert.rejects(result, /^BuildFailure: the build has \d+ MiB, more than the 10 MiB it may use$/);
+  assert.ok(!existsSync(input.scratch));
 });
 
 test('files that come and go while they are counted do not disturb a step', async (t) => {
