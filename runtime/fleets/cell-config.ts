@@ -1,5 +1,6 @@
 // A release as workerd's text config. Everything in it is relative to the release's directory, where workerd is
 // started; storage and sockets are named on its command line. So the file is written once and may be moved.
+import { readFileSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { isAbsolute, join, normalize } from 'node:path';
 import type { Assets, Module, Release } from '../../bundler/release.ts';
@@ -7,6 +8,10 @@ import { type CapnpValue, capnp, embed } from './capnp.ts';
 
 /** The config's name in a release's directory. */
 export const CELL_CONFIG = 'cell.capnp';
+
+/** The module that a Worker is entered by, beside its own. */
+const ENTRY = 'cellar-entry.js';
+const ENTRY_WORKER = readFileSync(new URL('./entry-worker.js', import.meta.url), 'utf8');
 
 type Fields = { [field: string]: CapnpValue };
 
@@ -18,7 +23,8 @@ const STATIC_SITE_DATE = '2026-01-01';
 const NODEJS_COMPAT_DEFAULT_DATE = '2026-08-04';
 
 /**
- * Writes `cell.capnp` into a release's directory. Sockets: `http` serves the app, `health` runs none of its code.
+ * Writes `cell.capnp` into a release's directory. Sockets: `http` serves the app; `health` runs none of its code, and
+ * answers with the number of pieces of `waitUntil` work under way where there is a Worker.
  * Disks, given at start: `do` (Durable Objects, D1, and KV's index), `kv` (KV's large values).
  * @throws {Error} naming the path when a module or the assets lie outside the directory
  */
@@ -34,9 +40,20 @@ export async function writeCellConfig(release: Release, directory: string): Prom
         http: { forwardedProtoHeader: 'X-Cellar-Proto' },
         service: release.assets === null ? 'app' : 'assets',
       },
-      { name: 'health', http: {}, service: 'health' },
+      {
+        name: 'health',
+        http: {},
+        service: release.worker === null ? 'health' : { name: 'app', entrypoint: 'CellarState' },
+      },
     ],
   };
+  if (release.worker !== null) {
+    const app = `./${release.worker.modules[0]!.name}`;
+    await writeFile(
+      join(directory, ENTRY),
+      ENTRY_WORKER.replaceAll("'cellar-app-entry'", JSON.stringify(app)),
+    );
+  }
   const text = `using Workerd = import "/workerd/workerd.capnp";\nconst config :Workerd.Config = ${capnp(config)};\n`;
   await writeFile(join(directory, CELL_CONFIG), text);
 }
@@ -55,7 +72,7 @@ async function services(release: Release, directory: string): Promise<CapnpValue
   const list: CapnpValue[] = [
     { name: 'do', disk: { writable: true } },
     { name: 'kv', disk: { writable: true } },
-    { name: 'health', disk: { path: '.' } },
+    ...(worker === null ? [{ name: 'health', disk: { path: '.' } }] : []),
     // workerd's own default, stated because the host's safety hangs on it: never a private or local address.
     { name: 'internet', network: { allow: ['public'], tlsOptions: { trustBrowserCas: true } } },
   ];
@@ -70,7 +87,7 @@ function appWorker(release: Release, worker: NonNullable<Release['worker']>): Fi
   const { compatibilityDate, compatibilityFlags } = worker;
   const redundant = compatibilityDate >= NODEJS_COMPAT_DEFAULT_DATE ? 'nodejs_compat' : null;
   return {
-    modules: worker.modules.map(moduleField),
+    modules: [{ name: ENTRY, esModule: embed(ENTRY) }, ...worker.modules.map(moduleField)],
     compatibilityDate,
     compatibilityFlags: compatibilityFlags.filter((flag) => flag !== redundant),
     bindings: [...varBindings(release), ...storageBindings(release), ...assetsBinding(release)],

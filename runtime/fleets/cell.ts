@@ -5,6 +5,7 @@ import { request } from 'node:http';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { CELL_CONFIG } from './cell-config.ts';
 import { LineReader, messageOf } from './lines.ts';
 import { evictOwner, recordOwner } from './storage-claim.ts';
@@ -100,6 +101,28 @@ export class Cell {
       });
       probe.once('error', () => resolve(false));
       probe.end();
+    });
+  }
+
+  /**
+   * Pieces of work that go on after their answers (`waitUntil`). 0 for a static site, and when there is no answer within
+   * `timeoutMs`.
+   */
+  workAfterAnswers(timeoutMs: number): Promise<number> {
+    return new Promise((resolve) => {
+      const options = {
+        socketPath: this.socketPath('health'),
+        agent: false,
+        signal: AbortSignal.timeout(timeoutMs),
+      };
+      const ask = request(options, (response) => {
+        text(response).then(
+          (count) => resolve(Number(count) || 0),
+          () => resolve(0),
+        );
+      });
+      ask.once('error', () => resolve(0));
+      ask.end();
     });
   }
 

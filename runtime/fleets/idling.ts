@@ -4,6 +4,9 @@ import { end, type Running } from './phase.ts';
 import type { Supervisor } from './supervisor.ts';
 import { Watchdog } from './watchdog.ts';
 
+/** A process that cannot say so soon what it does is not waited for. */
+const WORK_TIMEOUT_MS = 1_000;
+
 export class Idling {
   readonly #process: Supervisor;
   readonly #memory: MemoryGauge;
@@ -47,12 +50,15 @@ export class Idling {
     operations.run(start).catch(() => {});
   }
 
-  /** Ends the process of a quiet app, unless work is about to fall due, or under way. */
+  /** Ends the process of a quiet app, unless work is under way, or about to fall due. */
   async #hibernate(phase: Running): Promise<void> {
     const { activity } = this.#process;
     if (this.#process.phase !== phase || !activity.isQuiet(phase.upstream)) return;
+    const work = await phase.cell.workAfterAnswers(WORK_TIMEOUT_MS);
+    // A request may have come while it was asked.
+    if (this.#process.phase !== phase || !activity.isQuiet(phase.upstream)) return;
     const dueAt = this.#process.nextDue();
-    if (dueAt !== null && dueAt <= Date.now() + activity.worthWaitingMs) {
+    if (work > 0 || (dueAt !== null && dueAt <= Date.now() + activity.worthWaitingMs)) {
       activity.keep();
       return;
     }

@@ -71,7 +71,7 @@ test('requests that come while the process goes are held and served by the next 
   for (let round = 1; round <= 5; round++) {
     const { pid } = app.fleet;
     looks(app);
-    await Promise.resolve();
+    await app.until(() => app.fleet.state === 'idle');
     const held = Array.from({ length: 20 }, () => app.ask('/'));
     await app.until(() => app.fleet.state === 'running' && app.fleet.pid !== pid);
     assertGone(pid);
@@ -79,6 +79,49 @@ test('requests that come while the process goes are held and served by the next 
   }
   assert.equal((await app.ask('/')).text, '{"version":1,"count":101,"rows":101}');
 });
+
+/** Says when each way of working on after an answer has ended, and how a Worker may be written. */
+const LATER: Record<string, string> = {
+  'an object': `export default {
+    async fetch(request, env, ctx) {
+      ctx.waitUntil(scheduler.wait(600).then(() => console.log('worked on')));
+      return new Response('answered');
+    },
+  };`,
+  'an instance': `class App {
+    #text = 'answered';
+    async fetch(request, env, ctx) {
+      ctx.waitUntil(scheduler.wait(600).then(() => console.log('worked on')));
+      return new Response(this.#text);
+    }
+  }
+  export default new App();`,
+  'a class': `import { WorkerEntrypoint } from 'cloudflare:workers';
+  export default class extends WorkerEntrypoint {
+    async fetch() {
+      this.ctx.waitUntil(scheduler.wait(600).then(() => console.log('worked on')));
+      return new Response('answered');
+    }
+  }`,
+  'an object whose work fails': `export default {
+    async fetch(request, env, ctx) {
+      ctx.waitUntil(scheduler.wait(600).then(() => { console.log('worked on'); throw new Error('failed'); }));
+      return new Response('answered');
+    },
+  };`,
+};
+
+for (const [how, code] of Object.entries(LATER)) {
+  test(`work that goes on after an answer keeps the process: ${how}`, async (t) => {
+    const app = harness(t, { idleMs: 0 });
+    await app.fleet.start(await app.release(1, { code, migrations: {} }));
+    assert.equal((await app.ask('/')).text, 'answered');
+    const clock = setInterval(() => app.fleet.tick(), 20);
+    t.after(() => clearInterval(clock));
+    await app.rested();
+    assert.ok(app.lines.some((line) => line.includes('worked on')));
+  });
+}
 
 test('a thousand first requests share one start', async (t) => {
   const app = await started(t);

@@ -13,7 +13,12 @@ test('a release that loads passes its trial and leaves nothing behind', async (t
   await tryRelease(workerd, directory);
   if (before === undefined) delete process.env.TMPDIR;
   else process.env.TMPDIR = before;
-  assert.deepEqual(readdirSync(directory).sort(), ['app.js', 'cell.capnp', 'release.json']);
+  assert.deepEqual(readdirSync(directory).sort(), [
+    'app.js',
+    'cell.capnp',
+    'cellar-entry.js',
+    'release.json',
+  ]);
   assert.deepEqual(readdirSync(root), ['r']);
 });
 
