@@ -52,7 +52,7 @@ export async function bundleProject(
 ): Promise<Bundled> {
   const root = realpathSync(worktree);
   const project = findProject(root);
-  if (project === null) throw nothingDeployable();
+  if (project === null) throw nothingDeployable(root);
   mkdirSync(out, { recursive: true });
   if (project.kind === 'site') return bundleSite(root, project.directory, out, assetsMb);
   if (project.kind === 'worker') return bundlePlainWorker(root, project.main, out);

@@ -19,6 +19,6 @@ export async function planBuild(worktree: string, environment: string | null): P
     const { command, cwd } = (await readWranglerConfig(root, project.config, null, environment)).config.build;
     return command ? { command, cwd: cwd ?? '.' } : null;
   }
-  if (project === null && readPackageJson(root)?.scripts.build === undefined) throw nothingDeployable();
+  if (project === null && readPackageJson(root)?.scripts.build === undefined) throw nothingDeployable(root);
   return null;
 }

@@ -11,6 +11,10 @@ const CONFIG_FILES = ['wrangler.json', 'wrangler.jsonc', 'wrangler.toml'];
 const PACKAGE_JSON_BYTES = 2 * 2 ** 20;
 const ENTRY_FILES = ['index.ts', 'index.js'];
 
+/** What the author of a server for Node can do, after words that name it. */
+export const SERVER_ADVICE =
+  ", and a Worker has no port to listen on: export a handler, `export default { fetch(request) {…} }`, or keep the server and add `import { httpServerHandler } from 'cloudflare:node'; export default httpServerHandler({ port })` with the port it listens on";
+
 export type Project =
   /** `config` is the path of the project's own Wrangler configuration; `null`: its build wrote the only one. */
   | { kind: 'wrangler'; config: string | null }
@@ -49,15 +53,16 @@ export function findProject(root: string): Project | null {
 }
 
 /** The failure of a worktree in which `findProject` found nothing. */
-export function nothingDeployable(): BuildFailure {
-  return new BuildFailure(
-    `nothing to deploy: looked for ${CONFIG_FILES.join(', ')}; then index.html in ${SITE_DIRECTORIES.slice(
-      0,
-      -1,
-    )
-      .map((name) => `${name}/`)
-      .join(', ')} or the root; then a Worker in package.json's "main", ${ENTRY_FILES.join(' or ')}`,
-  );
+export function nothingDeployable(root: string): BuildFailure {
+  const folders = SITE_DIRECTORIES.slice(0, -1).map((name) => `${name}/`);
+  const places = [
+    CONFIG_FILES.join(', '),
+    `then index.html in ${folders.join(', ')} or the root`,
+    `then a Worker in package.json's "main", ${ENTRY_FILES.join(' or ')}`,
+  ];
+  const start = readPackageJson(root)?.scripts.start;
+  const server = start === undefined ? '' : `. "start" of package.json is not run${SERVER_ADVICE}`;
+  return new BuildFailure(`nothing to deploy: looked for ${places.join('; ')}${server}`);
 }
 
 /**

@@ -6,6 +6,7 @@ import { BuildFailure } from './failure.ts';
 import { isInside, show } from './inside.ts';
 import { moduleFiles, type Rule } from './modules.ts';
 import { hasNodeModules, nodeModules } from './node-modules.ts';
+import { SERVER_ADVICE } from './project.ts';
 import type { Module } from './release.ts';
 
 export interface WorkerSource {
@@ -84,11 +85,8 @@ export async function bundleWorker(
     throw new BuildFailure([...told, ...(rest > 0 ? [`… and ${rest} more errors`] : [])].join('\n'));
   });
   const exports = entryExports(result.metafile);
-  if (startsServer(main, nodeUsed)) {
-    throw new BuildFailure(
-      `${show(root, main)} is a Node server, and a Worker has no port to listen on: export a handler, \`export default { fetch(request) {…} }\`, or keep the server and add \`import { httpServerHandler } from 'cloudflare:node'; export default httpServerHandler({ port })\` with the port it listens on`,
-    );
-  }
+  if (isNodeServer(root, main, nodeUsed, result.metafile))
+    throw new BuildFailure(`${show(root, main)} is a Node server${SERVER_ADVICE}`);
   if (!exports.includes('default')) {
     throw new BuildFailure(
       `${show(root, main)} has no default export: a Worker is a module with \`export default { fetch(request) {…} }\``,
@@ -118,11 +116,15 @@ function nameSources(root: string, directory: string, name: string): void {
   writeFileSync(path, JSON.stringify(map));
 }
 
-/** Whether an entry is a server for Node: with Express or by itself it listens, and hands nothing to workerd. */
-function startsServer(main: string, nodeUsed: Set<string>): boolean {
+/**
+ * Whether an entry is a server for Node: with Express or by itself it listens, or is a CommonJS module that leaves that
+ * to another, and it hands nothing to workerd.
+ */
+function isNodeServer(root: string, main: string, nodeUsed: Set<string>, { inputs }: Metafile): boolean {
   if (!['node:http', 'node:https', 'node:http2', 'node:net'].some((name) => nodeUsed.has(name))) return false;
   const text = readFileSync(main, 'utf8');
-  return /\.listen\s*\(/.test(text) && !/\bfetch\b|cloudflare:node/.test(text);
+  const isCommonJs = inputs[show(root, main)]?.format === 'cjs';
+  return (isCommonJs || /\.listen\s*\(/.test(text)) && !/\bfetch\b|cloudflare:node/.test(text);
 }
 
 /** Whether a bundle's default export is written as `{}`. */

@@ -169,6 +169,23 @@ test('a default export without a handler is refused', async () => {
   }
 });
 
+test('a server for Node that leaves listening to another file is refused with the way out', async () => {
+  const manifest = { scripts: { start: 'node bin/www' } };
+  const files = {
+    'package.json': JSON.stringify(manifest),
+    'app.js': 'module.exports = require("http").createServer(() => {});',
+  };
+  const advice = /a Worker has no port to listen on: .*httpServerHandler/;
+  await assert.rejects(worktrees.bundle(files), /nothing to deploy: .*"start" of package\.json is not run/);
+  await assert.rejects(worktrees.bundle(files), advice);
+  const main = { ...files, 'package.json': JSON.stringify({ ...manifest, main: 'app.js' }) };
+  await assert.rejects(worktrees.bundle(main), /^BuildFailure: app\.js is a Node server/);
+  await assert.rejects(worktrees.bundle(main), advice);
+  await worktrees.bundle({
+    'index.js': 'require("http"); module.exports = { fetch: () => new Response("a Worker all the same") };',
+  });
+});
+
 test('what a package leaves out for browsers is there where Node is', async () => {
   const files = {
     'index.js': 'import "codec"; export default { fetch: () => new Response("ok") }',
