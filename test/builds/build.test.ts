@@ -154,6 +154,31 @@ test('a configuration that is at fault is no fault of the checkout', async () =>
   assert.ok(!lines.some((line) => line.includes('checkout failed')));
 });
 
+test('CLOUDFLARE_ENV chooses the environment, of wrangler.toml and for the build that writes another', async () => {
+  const config = ['top', 'staging'].map(
+    (name) => `${name === 'top' ? '' : `[env.${name}]`}\nvars = { AT = "${name}" }`,
+  );
+  const wrangler = `name = "x"\nmain = "index.js"\ncompatibility_date = "2026-10-01"\n${config.join('\n')}`;
+  const project = { 'wrangler.toml': wrangler, 'index.js': WORKER };
+  const write = `
+    import { mkdirSync, writeFileSync } from 'node:fs';
+    mkdirSync('.wrangler/deploy', { recursive: true });
+    mkdirSync('dist');
+    writeFileSync('.wrangler/deploy/config.json', '{"configPath": "../../dist/wrangler.json"}');
+    const vars = { AT: 'built for ' + process.env.CLOUDFLARE_ENV };
+    writeFileSync('dist/wrangler.json', JSON.stringify({ name: 'x-staging', main: '../index.js', vars }));`;
+  const built = {
+    ...project,
+    'package.json': '{"scripts": {"build": "node write.mjs"}}',
+    'write.mjs': write,
+  };
+  const at = async (files: Files, env: Record<string, string>) =>
+    (await (await build(files, { env })).result).release.vars.AT;
+  assert.equal(await at(project, {}), 'top');
+  assert.equal(await at(project, { CLOUDFLARE_ENV: 'staging' }), 'staging');
+  assert.equal(await at(built, { CLOUDFLARE_ENV: 'staging' }), 'built for staging');
+});
+
 test('a build step that takes too long is ended and named', async () => {
   await assertFails(
     { 'index.js': WORKER, 'package.json': '{"scripts": {"build": "sleep 1000"}}' },
