@@ -1,7 +1,7 @@
 // Sleep and wake as people see them, through the whole of a Cellar.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { renameSync, writeFileSync } from 'node:fs';
+import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Cellar } from './cellar.ts';
@@ -41,6 +41,9 @@ const hop = async (host: string) => {
   return { status: response.status, body };
 };
 
+/** The memory of a process that is in use, in MiB. */
+const residentMiB = (pid: number) =>
+  Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]) / 1024;
 const opened = (socket: EventTarget) => once(socket, 'open', { signal: AbortSignal.timeout(10_000) });
 
 const COUNTER = {
@@ -90,14 +93,24 @@ test('a sleeping app has no process and says so; its next request wakes it, with
 test('a thousand first requests share one wake, and a large upload waits for it whole', async () => {
   const id = await deploy('crowded', 'hello', COUNTER);
   await sleep(id);
-  const size = 20 * 1024 * 1024;
-  const upload = cellar.get('crowded', '/', { method: 'POST', body: Buffer.alloc(size, 'x') });
-  const answers = await Promise.all(Array.from({ length: 999 }, () => cellar.get('crowded')));
+  const before = residentMiB(cellar.pid);
+  const [size, piece] = [100 * 1024 * 1024, Buffer.alloc(64 * 1024, 'x')];
+  async function* body() {
+    for (let sent = 0; sent < size; sent += piece.length) yield piece;
+  }
+  const upload = cellar.get('crowded', '/', { method: 'POST', body: body(), duplex: 'half' });
+  const left = new AbortController();
+  const gone = cellar.get('crowded', '/', { signal: left.signal }).catch((error: Error) => error.name);
+  setTimeout(() => left.abort(), 20);
+  const answers = await Promise.all(Array.from({ length: 998 }, () => cellar.get('crowded')));
   assert.ok(answers.every((answer) => answer.status === 200));
   assert.ok((await upload).text.endsWith(` ${size}`));
   const counts = new Set([...answers, await upload].map(({ text }) => Number(text.split(' ')[0])));
-  assert.equal(counts.size, 1_000, 'each was served once');
+  assert.equal(counts.size, 999, 'each was served once');
+  assert.equal(await gone, 'AbortError', 'who leaves does not end the wake for the others');
   assert.equal(cells(id).length, 1);
+  const grown = residentMiB(cellar.pid) - before;
+  assert.ok(grown < 90, `the host grew by ${grown} MiB for an upload of 100 MiB and a thousand connections`);
 });
 
 test('an app whose wake fails answers 503 with Retry-After, sleeps on, and wakes when it can', async () => {
