@@ -9,7 +9,7 @@ import { Agent, fetch, type RequestInit, type Response, WebSocket } from 'undici
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 /** Names below `localhost` are this machine, as browsers and curl have it; not every resolver agrees. */
-const LOCALHOST = new Agent({
+export const LOCALHOST = new Agent({
   connect: { lookup: (_name, _options, found) => found(null, [{ address: '127.0.0.1', family: 4 }]) },
 });
 const START_DEADLINE_MS = 60_000;

@@ -1,0 +1,213 @@
+// The wake hop as other proxies take it: Caddy and nginx as `docs/proxies.md` sets them up, in front of a whole Cellar.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { fetch, type RequestInit, WebSocket } from 'undici';
+import { Cellar, LOCALHOST } from './cellar.ts';
+import { eventually, processes } from './processes.ts';
+import { EdgeWatch, type OtherProxy, startCaddy, startNginx } from './proxies.ts';
+
+const PROXIES = [
+  { name: 'caddy', start: startCaddy, skip: whyNot('caddy', 'version') },
+  { name: 'nginx', start: startNginx, skip: whyNot('nginx', '-v') },
+];
+const COUNTER = {
+  'wrangler.toml': `name = "counter"
+main = "index.js"
+compatibility_date = "2026-10-01"
+[[durable_objects.bindings]]
+name = "COUNTER"
+class_name = "Counter"
+[[migrations]]
+tag = "v1"
+new_sqlite_classes = ["Counter"]
+`,
+  'index.js': `import { DurableObject } from 'cloudflare:workers';
+export class Counter extends DurableObject {
+  async add() {
+    const n = ((await this.ctx.storage.get('n')) ?? 0) + 1;
+    await this.ctx.storage.put('n', n);
+    return n;
+  }
+}
+export default {
+  async fetch(request, env) {
+    let bytes = 0;
+    for await (const chunk of request.body ?? []) bytes += chunk.length;
+    return Response.json({ count: await env.COUNTER.getByName('one').add(), bytes });
+  },
+};`,
+};
+const BODY_BYTES = 5 * 1024 * 1024;
+
+const cellar = new Cellar({ RUNNER_TRUSTED_PROXIES: '127.0.0.1' });
+/** The id of the app that sleeps and wakes. */
+let counter: string;
+let count = 0;
+
+before(async () => {
+  await cellar.start();
+  counter = await deploy('counter', 'hello', COUNTER);
+  await deploy('chat', 'chat');
+});
+after(() => cellar[Symbol.asyncDispose]());
+
+for (const { name, start, skip } of PROXIES) {
+  describe(name, { skip }, () => {
+    let proxy: OtherProxy;
+    /** Tells of each request that reached the edge whether the app ran by then. */
+    let watch: EdgeWatch;
+    before(async () => {
+      watch = new EdgeWatch(cellar.edgePort, () => hasProcess());
+      const edgePort = await watch.listen();
+      const apiPort = Number(new URL(cellar.api).port);
+      proxy = await start({ apiPort, edgePort, directory: cellar.directory });
+    });
+    after(async () => {
+      await proxy?.[Symbol.asyncDispose]();
+      await watch[Symbol.asyncDispose]();
+    });
+
+    const get = async (slug: string, init: RequestInit = {}) => {
+      const response = await fetch(`http://${slug}.localhost:${proxy.port}/`, {
+        signal: AbortSignal.timeout(30_000),
+        ...init,
+        dispatcher: LOCALHOST,
+      });
+      return { status: response.status, headers: response.headers, text: await response.text() };
+    };
+    const served = async (init: RequestInit, bytes: number) => {
+      const { status, text } = await get('counter', init);
+      assert.equal(status, 200, text);
+      assert.deepEqual(JSON.parse(text), { count: ++count, bytes });
+    };
+
+    test('a first request waits at the proxy for the wake and is served, an upload whole', async () => {
+      const upload = { method: 'POST', body: Buffer.alloc(BODY_BYTES, 'x') };
+      for (const [init, bytes] of [[{}, 0] as const, [upload, BODY_BYTES] as const]) {
+        await sleep();
+        watch.seen.length = 0;
+        await served(init, bytes);
+        assert.deepEqual(watch.seen, [true], 'the app ran before the edge had the request');
+        assert.equal((await app()).status, 'running');
+      }
+    });
+
+    test('an awake app is served while the control plane hangs and dies', async () => {
+      await served({}, 0);
+      const control = processes().find(
+        ({ parent, command }) => parent === cellar.pid && command.includes('--binary'),
+      );
+      assert.ok(control);
+      process.kill(control.pid, 'SIGSTOP');
+      try {
+        await served({}, 0);
+        await served({ method: 'POST', body: 'abc' }, 3);
+      } finally {
+        process.kill(control.pid, 'SIGKILL');
+      }
+      await served({}, 0);
+      const path = `/v1/apps/${counter}`;
+      await eventually(async () => (await cellar.call('GET', path)).status === 200, 'it is back');
+    });
+
+    test('a host that nobody has is told so', async () => {
+      const { status, text } = await get('nobody');
+      assert.equal(status, 404);
+      assert.equal(JSON.parse(text).code, 'unknown_host');
+    });
+
+    test('a stopped app says that it is stopped', async () => {
+      await desire('stopped');
+      const { status, headers, text } = await get('counter');
+      assert.equal(status, 503);
+      assert.match(JSON.parse(text).detail, /stopped/);
+      assert.ok(Number(headers.get('retry-after')) >= 1);
+      await desire('running');
+      await served({}, 0);
+    });
+
+    test('a wake that fails is a 503 with Retry-After, for an upload too', async () => {
+      await sleep();
+      const config = join(cellar.data, 'releases', counter, (await app()).live_deploy_id, 'cell.capnp');
+      renameSync(config, `${config}.kept`);
+      writeFileSync(config, 'this is no config');
+      try {
+        for (const init of [{}, { method: 'POST', body: Buffer.alloc(BODY_BYTES) }]) {
+          const { status, headers, text } = await get('counter', init);
+          assert.equal(status, 503);
+          assert.equal(JSON.parse(text).code, 'app_unavailable');
+          assert.ok(Number(headers.get('retry-after')) >= 1);
+        }
+      } finally {
+        renameSync(`${config}.kept`, config);
+      }
+      await eventually(async () => (await get('counter')).status === 200, 'it wakes after its pause');
+      count++;
+    });
+
+    test("a WebSocket through it stays open over another app's sleep and wake", async () => {
+      const socket = new WebSocket(`ws://chat.localhost:${proxy.port}/rooms/one/socket`, {
+        dispatcher: LOCALHOST,
+      });
+      await heard(socket, 'open');
+      const closes: unknown[] = [];
+      socket.addEventListener('close', (event) => closes.push(event.code));
+      await sleep();
+      await served({}, 0);
+      const message = heard(socket, 'message');
+      socket.send(JSON.stringify({ name: 'a', text: 'still here' }));
+      assert.match(String((await message).data), /still here/);
+      assert.deepEqual(closes, []);
+      socket.close();
+      await heard(socket, 'close');
+    });
+  });
+}
+
+function whyNot(program: string, argument: string): string | false {
+  return spawnSync(program, [argument]).error
+    ? `${program} is not installed: apt-get install ${program}`
+    : false;
+}
+
+async function deploy(slug: string, sample: string, files: Record<string, string> = {}): Promise<string> {
+  const id = await cellar.create(slug);
+  const work = await cellar.checkout(sample);
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(work, name), text);
+  await cellar.commit(work, 'changed');
+  const { code, stderr } = await cellar.push(work, slug);
+  assert.equal(code, 0, stderr);
+  return id;
+}
+
+/** The counting app as the API has it. */
+async function app() {
+  return (await cellar.call('GET', `/v1/apps/${counter}`)).body;
+}
+
+async function sleep(): Promise<void> {
+  assert.equal((await cellar.call('POST', `/v1/apps/${counter}/sleep`)).body.status, 'sleeping');
+  assert.ok(!hasProcess());
+}
+
+async function desire(desired_state: string): Promise<void> {
+  assert.equal((await cellar.call('PATCH', `/v1/apps/${counter}`, { desired_state })).status, 200);
+}
+
+function hasProcess(): boolean {
+  return processes().some(({ command }) =>
+    command.some((word) => word.includes(`/run/${counter}/http.sock`)),
+  );
+}
+
+/** The first event of a kind; rejects with an error of the WebSocket, or after a while. */
+async function heard(socket: WebSocket, event: string): Promise<{ data: unknown }> {
+  const deadline = { signal: AbortSignal.timeout(15_000) };
+  const failed = once(socket, 'error', deadline).then(([error]) => Promise.reject(error.error ?? error));
+  const [first] = await Promise.race([once(socket, event, deadline), failed]);
+  return first;
+}
