@@ -14,6 +14,8 @@ export function gitEnvironment(config: Record<string, string> = {}): Record<stri
     GIT_CONFIG_NOSYSTEM: '1',
     GIT_CONFIG_GLOBAL: '/dev/null',
     GIT_TERMINAL_PROMPT: '0',
+    // A pushed ref could have it read other objects than those that are named.
+    GIT_NO_REPLACE_OBJECTS: '1',
     // The host may run under another user than the one who made the data directory.
     GIT_CONFIG_COUNT: String(Object.keys(config).length + 1),
     GIT_CONFIG_KEY_0: 'safe.directory',

@@ -90,7 +90,6 @@ export function startGit(repository: string, words: string[], environment: Recor
     env: {
       ...gitEnvironment(SETTINGS),
       GIT_LITERAL_PATHSPECS: '1',
-      GIT_NO_REPLACE_OBJECTS: '1',
       ...environment,
     },
     stdio: ['pipe', 'pipe', 'pipe'],

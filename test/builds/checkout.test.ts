@@ -20,6 +20,7 @@ function makeRepository(t: TestContext) {
   return {
     project,
     lines,
+    git,
     blob: () => git(['hash-object', '-w', '--stdin']),
     /** A tree with `count` entries that are all the same. */
     tree: (kind: '100644 blob' | '040000 tree' | '160000 commit', sha: string, count: number) => {
@@ -87,6 +88,17 @@ test('of very many submodules the log names a few and counts the others', async 
   assert.equal(repository.lines.length, 21);
   assert.match(repository.lines[0]!, /^entry-0 is a submodule, and left empty/);
   assert.equal(repository.lines.at(-1), 'the same is true of 480 more');
+});
+
+test('a commit is checked out as it is, whatever a pushed ref would have git put in its place', async (t) => {
+  const repository = makeRepository(t);
+  const file = repository.blob();
+  const [sha, other] = [1, 2].map((count) =>
+    repository.commit(repository.tree('100644 blob', file, count)),
+  ) as [string, string];
+  repository.git(['update-ref', `refs/replace/${sha}`, other]);
+  await repository.checkout(sha);
+  assert.deepEqual(readdirSync(repository.project), ['entry-0']);
 });
 
 test('a commit that is not there fails with what git says', async (t) => {
