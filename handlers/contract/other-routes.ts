@@ -43,7 +43,7 @@ export const otherRoutes: readonly OtherRoute[] = [
     name: 'git.refs',
     method: 'GET',
     path: '/v1/git/{slug}/info/refs',
-    summary: 'Advertises the refs; the role view suffices',
+    summary: 'Advertises the refs; the role view suffices, to begin a push the role push',
     auth: 'git',
     query: ['service'],
     answers: 'application/x-git-upload-pack-advertisement',

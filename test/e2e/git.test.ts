@@ -163,6 +163,10 @@ test('clones of every kind, pushes from them, and pushes at once go the whole wa
   assert.equal(pushed.code, 0, pushed.stderr);
   assert.equal((await git(shallow, 'fetch', '--quiet', '--unshallow')).code, 0);
   assert.equal((await git(shallow, 'rev-list', '--count', 'HEAD')).stdout.trim(), '41');
+  await cellar.create('unfounded');
+  const shallowest = await clone('shallowest', '--depth=1');
+  const refused = await git(shallowest, 'push', cellar.remote('unfounded'), 'HEAD:main');
+  assert.match(refused.stderr, /! \[remote rejected\] HEAD -> main \(shallow update not allowed\)/);
   const partial = await clone('partial', '--no-checkout', '--filter=blob:none');
   assert.match((await git(partial, 'show', 'HEAD~5:file.txt')).stdout, /content 35/);
 
