@@ -7,7 +7,7 @@ import { classMigrations, durableObjects } from './classes.ts';
 import { BuildFailure } from './failure.ts';
 import { insidePath, show } from './inside.ts';
 import { copyMigrations } from './migrations.ts';
-import { findProject, nothingDeployable } from './project.ts';
+import { findProject, isPartOfServer, nothingDeployable, SERVER_ADVICE } from './project.ts';
 import { redirectedConfig } from './redirect.ts';
 import type { Assets, Bundle } from './release.ts';
 import { bundleWorker, type WorkerSource } from './worker.ts';
@@ -60,6 +60,10 @@ export async function bundleProject(
 }
 
 function bundleSite(root: string, directory: string, out: string, assetsMb: number): Bundled {
+  if (isPartOfServer(root, directory))
+    throw new BuildFailure(
+      `"start" of package.json runs a Node server${SERVER_ADVICE}. To serve ${show(root, directory)} alone, name it as "assets.directory" in a wrangler.jsonc`,
+    );
   const { files, pages, notes } = copyAssets(root, directory, join(out, ASSETS), assetsMb);
   const isSinglePage = pages === 1 && hasScript(join(directory, 'index.html'));
   const assets: Assets = {

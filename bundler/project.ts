@@ -9,6 +9,8 @@ import { redirectedConfig } from './redirect.ts';
 const SITE_DIRECTORIES = ['dist', 'build', 'out', 'public', '.'];
 const CONFIG_FILES = ['wrangler.json', 'wrangler.jsonc', 'wrangler.toml'];
 const PACKAGE_JSON_BYTES = 2 * 2 ** 20;
+/** A command that runs a program of the project in Node, variables before it aside. */
+const NODE_COMMAND = /^(?:\w+=\S*\s+)*(?:node|nodemon|tsx|ts-node)\s/;
 const ENTRY_FILES = ['index.ts', 'index.js'];
 
 /** What the author of a server for Node can do, after words that name it. */
@@ -50,6 +52,12 @@ export function findProject(root: string): Project | null {
   if (entry === undefined) return null;
   if (!isInside(root, entry)) throw leaves(root, entry);
   return { kind: 'worker', main: entry };
+}
+
+/** Whether a site is only the pages of a Node server: they are not built, and the package starts with Node. */
+export function isPartOfServer(root: string, site: string): boolean {
+  const start = readPackageJson(root)?.scripts.start ?? '';
+  return ['public', '.'].includes(show(root, site)) && NODE_COMMAND.test(start);
 }
 
 /** The failure of a worktree in which `findProject` found nothing. */

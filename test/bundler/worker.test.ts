@@ -181,6 +181,10 @@ test('a server for Node that leaves listening to another file is refused with th
   const main = { ...files, 'package.json': JSON.stringify({ ...manifest, main: 'app.js' }) };
   await assert.rejects(worktrees.bundle(main), /^BuildFailure: app\.js is a Node server/);
   await assert.rejects(worktrees.bundle(main), advice);
+  const pages = { ...files, 'public/index.html': '<h1>Home</h1>' };
+  await assert.rejects(worktrees.bundle(pages), /^BuildFailure: "start" of package\.json runs a Node server/);
+  await worktrees.bundle({ ...pages, 'dist/index.html': 'built' });
+  await worktrees.bundle({ ...pages, 'package.json': '{"scripts": {"start": "gatsby develop"}}' });
   await worktrees.bundle({
     'index.js': 'require("http"); module.exports = { fetch: () => new Response("a Worker all the same") };',
   });
