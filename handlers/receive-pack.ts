@@ -29,14 +29,13 @@ export async function readPush(request: Request): Promise<Push & { body: Readabl
   if (request.body === null) throw notUnderstood('it is empty');
   const source = new Prefix(request.body);
   const length = request.headers.get('content-length');
-  try {
-    const push = await parseCommands(decoded(source, request.headers.get('content-encoding')));
-    return { ...push, body: await source.whole(length) };
-  } catch (error) {
+  const parsing = parseCommands(decoded(source, request.headers.get('content-encoding')));
+  const push = await parsing.catch(async (error: unknown) => {
     // So that the refusal is read at its other end.
     await discard(await source.whole(length));
     throw error;
-  }
+  });
+  return { ...push, body: await source.whole(length) };
 }
 
 /** Why the role `push` may not do what only the command list tells, by ref; git itself refuses forced updates of branches. */
@@ -74,7 +73,7 @@ class Prefix {
 
   /** Everything, from the first byte on. `next` cannot be called any more. */
   async whole(contentLength: string | null): Promise<ReadableStream<Uint8Array>> {
-    await this.#reading;
+    await this.#reading?.catch(() => {});
     this.#reader.releaseLock();
     const { readable, writable } =
       contentLength === null ? new IdentityTransformStream() : new FixedLengthStream(Number(contentLength));
