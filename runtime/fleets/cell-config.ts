@@ -97,6 +97,7 @@ function appWorker(release: Release, worker: NonNullable<Release['worker']>): Fi
       enableSql: sql,
     })),
     durableObjectStorage: { localDisk: 'do' },
+    cacheApiOutbound: { name: 'app', entrypoint: 'CellarCache' },
   };
 }
 

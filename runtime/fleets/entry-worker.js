@@ -31,6 +31,16 @@ export class CellarState extends WorkerEntrypoint {
   }
 }
 
+/** What `caches` asks: nothing is kept, so that nothing is found, which the Cache API allows at any time. */
+export class CellarCache extends WorkerEntrypoint {
+  async fetch({ method, body }) {
+    if (method === 'GET') return new Response(null, { status: 504, headers: { 'cf-cache-status': 'MISS' } });
+    if (method === 'PURGE') return new Response(null, { status: 404 });
+    await body?.pipeTo(new WritableStream());
+    return new Response(null, { status: 204 });
+  }
+}
+
 /** The app's handlers, whether an object's, an instance's or a `WorkerEntrypoint`'s. */
 function counted(main) {
   if (typeof main === 'function') {

@@ -153,6 +153,29 @@ test('a site without a Worker is served: pages, a page for 404, or one page for 
   assert.deepEqual(await site('spa', 'single-page-application'), [200, 'home', 200, 'home']);
 });
 
+test('the Cache API is there and keeps nothing, also for a Worker of years ago', async (t) => {
+  const root = temporaryDirectory(t);
+  const code = `export default {
+    async fetch() {
+      const cache = await caches.open('mine');
+      const found = [];
+      for (const each of [caches.default, cache]) {
+        const kept = new Response('x'.repeat(100_000), { headers: { 'cache-control': 'max-age=60' } });
+        await each.put('https://example.com/a', kept);
+        found.push(await each.match('https://example.com/a'), await each.delete('https://example.com/a'));
+      }
+      return Response.json(found.map(String));
+    }
+  }`;
+  for (const compatibilityDate of ['2021-11-02', '2026-10-01']) {
+    const worker = { ...entry('app.js'), compatibilityDate };
+    const { directory } = await makeRelease(`${root}/${compatibilityDate}`, code, { worker });
+    const cell = await start(t, `${root}/${compatibilityDate}-state`, directory);
+    const { text } = await call(cell.socketPath('http'), '/');
+    assert.deepEqual(JSON.parse(text), ['undefined', 'false', 'undefined', 'false']);
+  }
+});
+
 test('behind TLS the Worker sees an https URL, and the header that says so to apps', async (t) => {
   const root = temporaryDirectory(t);
   const code = `export default {
