@@ -9,13 +9,15 @@ import { MAX_ENTRIES } from './limits.ts';
 const PRIVATE = /^(\.git|\.dev\.vars(\..*)?|\.env(\..*)?|\.wrangler|\.DS_Store)$/;
 /** Not served when the project's root is the assets' directory: its tools' files, and hidden ones. */
 const TOOLS =
-  /^(\.(?!well-known$|assetsignore$).*|node_modules|wrangler\.(toml|jsonc?)|package(-lock)?\.json|npm-shrinkwrap\.json|pnpm-lock\.yaml|yarn\.lock|bun\.lockb?|tsconfig.*\.json|_worker\.js|functions)$/;
+  /^(\.(?!well-known$|assetsignore$).*|node_modules|wrangler\.(toml|jsonc?)|package(-lock)?\.json|npm-shrinkwrap\.json|pnpm-lock\.yaml|yarn\.lock|bun\.lockb?|tsconfig.*\.json|functions)$/;
+/** A Worker's code, where Cloudflare Pages looks for it. Never served. */
+const PAGES_WORKER = '_worker.js';
 
 /**
  * Copies the assets in `from` to `to`.
  * @param root real path of the project
  * @param limitMb MiB that the copy may have; a file counts once for each path that leads to it
- * @returns how many files, how many of those are pages, and lines for the deploy's log about what was left out
+ * @returns how many files, and how many of those are pages
  * @throws {BuildFailure} when a symbolic link leaves the project, or there is more than the limits allow
  */
 export function copyAssets(
@@ -23,21 +25,25 @@ export function copyAssets(
   from: string,
   to: string,
   limitMb: number,
-): { files: number; pages: number; notes: string[] } {
-  const notes: string[] = [];
+): { files: number; pages: number } {
   const assets = listAssets(root, from, to, limitMb);
   for (const { real, target, kind } of assets) {
     if (kind === 'folder') mkdirSync(target);
     else copyFileSync(real, target, constants.COPYFILE_FICLONE);
   }
-  if (existsSync(join(from, '_worker.js')))
-    notes.push('_worker.js is not run: name it as "main" in wrangler.jsonc');
-  if (existsSync(join(root, 'functions')) && from !== join(root, 'functions')) {
-    notes.push('functions/ is not run: Pages Functions are not supported, make a Worker of them');
-  }
   const files = assets.filter(({ kind }) => kind === 'file');
   const pages = files.filter(({ target }) => /\.html?$/.test(target));
-  return { files: files.length, pages: pages.length, notes };
+  return { files: files.length, pages: pages.length };
+}
+
+/** Lines for the deploy's log about what Cloudflare Pages would run beside the assets in `from`. */
+export function notRun(root: string, from: string): string[] {
+  const notes: string[] = [];
+  if (existsSync(join(from, PAGES_WORKER)))
+    notes.push(`${PAGES_WORKER} is not run: name it as "main" in wrangler.jsonc`);
+  if (existsSync(join(root, 'functions')) && from !== join(root, 'functions'))
+    notes.push('functions/ is not run: Pages Functions are not supported, make a Worker of them');
+  return notes;
 }
 
 interface Asset {
@@ -61,7 +67,8 @@ function listAssets(root: string, from: string, to: string, limitMb: number): As
     if (!stats.isDirectory()) return;
     assets.push({ real, target, kind: 'folder' });
     for (const name of readdirSync(real)) {
-      const hidden = PRIVATE.test(name) || (source === root && TOOLS.test(name));
+      const isWorker = source === from && name === PAGES_WORKER;
+      const hidden = PRIVATE.test(name) || isWorker || (source === root && TOOLS.test(name));
       if (!hidden) list(join(source, name), join(real, name), join(target, name), [...above, real]);
     }
   };

@@ -2,7 +2,7 @@
 import { mkdirSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
-import { copyAssets } from './assets.ts';
+import { copyAssets, notRun } from './assets.ts';
 import { classMigrations, durableObjects } from './classes.ts';
 import { BuildFailure } from './failure.ts';
 import { insidePath, show } from './inside.ts';
@@ -64,7 +64,7 @@ function bundleSite(root: string, directory: string, out: string, assetsMb: numb
     throw new BuildFailure(
       `"start" of package.json runs a Node server${SERVER_ADVICE}. To serve ${show(root, directory)} alone, name it as "assets.directory" in a wrangler.jsonc`,
     );
-  const { files, pages, notes } = copyAssets(root, directory, join(out, ASSETS), assetsMb);
+  const { files, pages } = copyAssets(root, directory, join(out, ASSETS), assetsMb);
   const isSinglePage = pages === 1 && hasScript(join(directory, 'index.html'));
   const assets: Assets = {
     directory: ASSETS,
@@ -76,7 +76,7 @@ function bundleSite(root: string, directory: string, out: string, assetsMb: numb
   const what = isSinglePage ? 'single-page app' : 'static site';
   return {
     bundle: { ...nothing, assets },
-    notes: [`${what}: ${files} files in ${show(root, directory)}`, ...notes],
+    notes: [`${what}: ${files} files in ${show(root, directory)}`, ...notRun(root, directory)],
   };
 }
 
@@ -204,7 +204,8 @@ function bundleAssets(
     throw new BuildFailure('assets.directory is missing: it names the folder of the files');
   const from = insidePath(root, base, directory, 'assets.directory');
   const copied = copyAssets(root, from, join(out, ASSETS), assetsMb);
-  notes.push(`assets: ${copied.files} files in ${show(root, from)}`, ...copied.notes);
+  notes.push(`assets: ${copied.files} files in ${show(root, from)}`);
+  if (config.main === undefined) notes.push(...notRun(root, from));
   return {
     directory: ASSETS,
     binding: binding ?? null,

@@ -134,3 +134,18 @@ test('a site of one page that a script fills is a single-page app; any other has
   assert.equal(await handling({ ...app, 'dist/about/index.html': page }), '404-page');
   assert.equal(await handling({ 'index.html': '<h1>One page</h1>' }), '404-page');
 });
+
+test("a Worker's code in a folder of assets is never one of them, and run where it is the main file", async () => {
+  const files = {
+    'out/a.txt': '',
+    'out/_worker.js': 'export default { fetch() {} }',
+    'out/sub/_worker.js': '',
+  };
+  const assets = { assets: { directory: 'out' } };
+  const alone = await worktrees.bundle(wranglerProject({ main: undefined, ...assets }, files));
+  assert.deepEqual(alone.list(), ['assets/a.txt', 'assets/sub/_worker.js']);
+  assert.ok(alone.notes.includes('_worker.js is not run: name it as "main" in wrangler.jsonc'));
+  const main = await worktrees.bundle(wranglerProject({ main: 'out/_worker.js', ...assets }, files));
+  assert.ok(main.list().includes('modules/_worker.js') && !main.list().includes('assets/_worker.js'));
+  assert.doesNotMatch(main.notes.join(), /is not run/);
+});
