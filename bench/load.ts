@@ -81,8 +81,8 @@ function readLoad(output: string): Load {
   return {
     requests: Number(/(\d+) requests in/.exec(output)![1]),
     requestsPerSecond: Number(/Requests\/sec:\s+([\d.]+)/.exec(output)![1]),
-    p50Ms: milliseconds(/50%\s+(\S+)/.exec(output)![1]!),
-    p99Ms: milliseconds(/99%\s+(\S+)/.exec(output)![1]!),
+    p50Ms: milliseconds(/^\s+50%\s+(\S+)/m.exec(output)![1]!),
+    p99Ms: milliseconds(/^\s+99%\s+(\S+)/m.exec(output)![1]!),
   };
 }
 

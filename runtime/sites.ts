@@ -1,8 +1,8 @@
 // Which site a request is for.
 import type { Apps } from './apps.ts';
 import type { Backend } from './edge/backend.ts';
+import { headerValue } from './edge/fields.ts';
 import type { LocalAnswer, RequestHead, Target } from './edge/gateway.ts';
-import { headerValue } from './edge/head.ts';
 import type { SiteLimits } from './edge/limits.ts';
 import type { Fleet } from './fleets/fleet.ts';
 

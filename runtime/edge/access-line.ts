@@ -1,5 +1,5 @@
 // One request as a line of the access log, in the field names of Caddy's, so that tools which read those read these.
-import { headerValue } from './head.ts';
+import { headerValue } from './fields.ts';
 import { cutAddress } from './networks.ts';
 import type { FinishedRequest } from './tally.ts';
 

@@ -39,9 +39,14 @@ export function refusalAnswer(refusal: Refusal, accept: string | undefined): Ans
 /** A refusal as bytes for a socket whose request could not be read. The connection ends after it. */
 export function rawRefusal(refusal: Refusal, requestId: string): string {
   const { status, headers, body } = refusalAnswer(refusal, undefined);
-  let head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Error'}\r\n`;
+  let head = statusLine(status);
   for (const [name, value] of Object.entries(headers)) head += `${name}: ${value}\r\n`;
   return `${head}x-request-id: ${requestId}\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`;
+}
+
+/** The first line of an answer, with its end. */
+export function statusLine(status: number): string {
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Error'}\r\n`;
 }
 
 /** Whether HTML is named in `Accept` with a higher weight than JSON. Wildcards prefer JSON. */

@@ -1,70 +1,283 @@
-// One client's connection, and the exchanges it carries.
-import type { IncomingMessage } from 'node:http';
+// One client's connection: takes requests off it, one at a time, and ends it so that the last answer arrives.
 import type { Socket } from 'node:net';
+import { handedOn } from '../passing.ts';
+import { rawRefusal } from './answers.ts';
+import { BodyReader } from './body.ts';
 import { plainAddress, type TrustedProxies } from './client.ts';
-import type { Exchange } from './forward.ts';
+import type { Exchange } from './exchange.ts';
+import { type RequestHead, readHead } from './head.ts';
 import type { Caller } from './headers.ts';
+import { randomHex } from './ids.ts';
+import {
+  HEAD_BYTES,
+  HEAD_TIMEOUT_MS,
+  HEAD_TOO_LARGE,
+  HEAD_TOO_SLOW,
+  NOT_HTTP,
+  type OwnRefusal,
+} from './refusals.ts';
 
+/** How long an idle connection is kept, in ms. Longer than the 2 minutes of Caddy, so that Caddy closes first. */
+const KEEP_ALIVE_MS = 125_000;
 /** How long a body may stand still, in either direction, before its client is given up, in ms. */
 const BODY_IDLE_MS = 120_000;
-/** How long the rest of an unwanted body is read and dropped after its answer, in ms. */
+/** How long what still arrives is read and dropped after the last answer, in ms. */
 const LINGER_MS = 2_000;
+/** Most bytes kept of what nobody takes yet: a held body, or requests behind the one that is answered. */
+const WAITING_BYTES = 64 * 1024;
+const NOTHING = Buffer.alloc(0);
+/** What no head has: a line end that is not CRLF, or a control character. */
+const NO_HEAD = /[^\t\r\n\x20-\x7e\x80-\xff]|\r[^\n]|(?<!\r)\n/;
+
+/** `head`: a request may come. `exchange`: one is answered. `closing`: nothing is taken. `tunnel`: not HTTP any more. */
+type Phase = 'head' | 'exchange' | 'closing' | 'tunnel';
+
+/** What a connection needs of the gateway. */
+export interface ConnectionOwner {
+  begin(connection: Connection, head: RequestHead): void;
+  /** It has closed, or has nothing more to say. */
+  closed(connection: Connection): void;
+}
 
 export class Connection implements Caller {
   readonly socket: Socket;
   readonly peer: string;
   readonly trusted: boolean;
-  /** In flight: one, or more when the client pipelines. */
-  readonly exchanges = new Set<Exchange>();
-  /** Set with the answer that ends the connection: what the client has sent behind that request is not taken. */
+  /** The one in flight. */
+  exchange: Exchange | null = null;
+  /** Set with the answer that ends the connection. */
   ending = false;
+  readonly #owner: ConnectionOwner;
   readonly #proxies: TrustedProxies;
+  #phase: Phase = 'head';
+  /** When something last moved that its client has to move, on the clock of `performance.now()`. */
+  #movedAt = performance.now();
+  /** Whether a request was answered before. */
+  #used = false;
+  /** What came and was not taken. */
+  #waiting: Buffer = NOTHING;
+  /** The body of the request in flight, until it has been read whole. */
+  #body: BodyReader | null = null;
+  /** Whether the body is wanted now, and not held. */
+  #takesBody = false;
+  /** Whether the process has no room for more of the body. */
+  #stopped = false;
+  #reading = true;
+  /** Whether all that was written has left, and no more will be. */
+  #finished = false;
 
   /** @param own whether it came by a unix socket of the host's own, on which only a proxy of ours calls */
-  constructor(socket: Socket, proxies: TrustedProxies, own: boolean) {
+  constructor(owner: ConnectionOwner, socket: Socket, proxies: TrustedProxies, own: boolean) {
+    this.#owner = owner;
     this.socket = socket;
     this.peer = own ? '127.0.0.1' : plainAddress(socket.remoteAddress ?? 'unknown');
     this.#proxies = proxies;
     this.trusted = own || proxies.has(this.peer);
+    socket.on('data', this.#onData);
+    socket.on('end', this.#onEnd);
+    socket.on('drain', this.#onDrain);
+    socket.on('finish', this.#onFinish);
+    socket.on('error', ignore);
+    socket.on('close', this.#onClose);
   }
 
   client(forwardedFor: string | undefined): string {
     return this.#proxies.client(forwardedFor, this.peer);
   }
 
-  /** From now on the connection is cut when no byte moves for a while: a body is under way. */
-  limitIdle(): void {
-    this.socket.setTimeout(BODY_IDLE_MS);
+  /** Whether there is more of the request's body than has been read. */
+  get uploading(): boolean {
+    return this.#body !== null;
   }
 
-  /** Whether what it carries stands still because a process does not read or answer, not because of the client. */
-  waitsForProcess(): boolean {
-    if (this.exchanges.size === 0) return false;
-    for (const exchange of this.exchanges) if (exchange.waitsForClient) return false;
-    return true;
+  /** Whether closing it loses nothing. */
+  get done(): boolean {
+    return this.exchange === null && (this.#phase !== 'closing' || this.#finished);
   }
 
-  allowIdle(): void {
-    this.socket.setTimeout(0);
+  /** Begins to hand the request's body to the exchange. */
+  takeBody(): void {
+    this.#takesBody = true;
+    this.#movedAt = performance.now();
+    const bytes = this.#waiting;
+    this.#waiting = NOTHING;
+    if (bytes.length > 0) this.#readBody(bytes);
+    this.#readOrNot();
+  }
+
+  /** There is room for more of the body. */
+  resumeBody(): void {
+    this.#stopped = false;
+    this.#movedAt = performance.now();
+    this.#readOrNot();
+  }
+
+  /** The client's time to move begins anew. */
+  moved(): void {
+    this.#movedAt = performance.now();
+  }
+
+  /** Gives the socket away. Returns what came of the other protocol. */
+  handOver(): Buffer {
+    this.#phase = 'tunnel';
+    this.socket.off('data', this.#onData);
+    this.socket.off('end', this.#onEnd);
+    this.socket.off('drain', this.#onDrain);
+    this.socket.resume();
+    return this.#waiting;
+  }
+
+  /** The exchange is over: the next request is taken, or the connection ends. */
+  exchanged(): void {
+    this.exchange = null;
+    this.#body = null;
+    this.#takesBody = false;
+    this.#stopped = false;
+    if (this.#phase !== 'exchange') return;
+    if (this.ending) {
+      this.close();
+      return;
+    }
+    this.#phase = 'head';
+    this.#used = true;
+    this.#movedAt = performance.now();
+    this.#readOrNot();
+    // Not at once: a client must not keep everybody waiting with a batch of requests that are answered here.
+    if (this.#waiting.length > 0) setImmediate(() => this.#readHead());
+  }
+
+  /** Answers what is no request, and ends the connection. */
+  refuse(refusal: OwnRefusal): void {
+    this.socket.write(rawRefusal(refusal, randomHex(16)));
+    this.close();
   }
 
   /**
-   * Makes the end of the connection a slow one, for a request that is still arriving when its answer is done: what
-   * arrives is dropped for a while, because closing with unread bytes resets the connection and may cost the client
-   * the answer.
+   * Ends the connection when what was written has left. What still arrives is dropped for a while, because closing with
+   * unread bytes resets the connection and may cost the client the answer.
    */
-  linger(request: IncomingMessage): void {
-    const { socket } = this;
-    socket.destroySoon = () => {
-      request.resume();
-      socket.end();
-      const timer = setTimeout(() => socket.destroy(), LINGER_MS);
-      socket.once('close', () => clearTimeout(timer));
-    };
+  close(): void {
+    this.#phase = 'closing';
+    this.#movedAt = performance.now();
+    this.#waiting = NOTHING;
+    this.#readOrNot();
+    this.socket.end();
   }
 
-  /** Tells every exchange that the client has left. */
-  closed(): void {
-    for (const exchange of [...this.exchanges]) exchange.gone();
+  /** Gives up a client that has been too slow at `now`, on the clock of `performance.now()`. */
+  check(now: number): void {
+    const idle = now - this.#movedAt;
+    if (this.#phase === 'head') this.#checkHead(idle);
+    else if (this.#phase === 'closing') {
+      if (idle > (this.#finished ? LINGER_MS : BODY_IDLE_MS)) this.socket.destroy();
+    } else if (this.#phase === 'exchange' && idle > BODY_IDLE_MS) {
+      const awaited = this.#body !== null && this.#takesBody && !this.#stopped;
+      if (awaited || this.exchange!.blocked) this.socket.destroy();
+    }
   }
+
+  #checkHead(idle: number): void {
+    if (this.#waiting.length > 0) {
+      if (idle > HEAD_TIMEOUT_MS) this.refuse(HEAD_TOO_SLOW);
+    } else if (idle > (this.#used ? KEEP_ALIVE_MS : HEAD_TIMEOUT_MS)) this.socket.destroySoon();
+  }
+
+  readonly #onData = (chunk: Buffer): void => {
+    if (this.#phase === 'closing') return;
+    if (this.#takesBody && this.#body !== null) {
+      this.#movedAt = performance.now();
+      this.#readBody(chunk);
+      handedOn(chunk.length);
+    } else if (this.#phase === 'head' && this.#waiting.length === 0) {
+      this.#movedAt = performance.now();
+      this.#waiting = chunk;
+      this.#readHead();
+    } else {
+      this.#waiting = this.#waiting.length === 0 ? chunk : Buffer.concat([this.#waiting, chunk]);
+      if (this.#phase === 'head') this.#readHead();
+    }
+    this.#readOrNot();
+  };
+
+  #readHead(): void {
+    if (this.#phase !== 'head') return;
+    let bytes = this.#waiting;
+    // Some clients send an empty line behind a body (RFC 9112, 2.2).
+    while (bytes.length >= 2 && bytes[0] === 13 && bytes[1] === 10) bytes = bytes.subarray(2);
+    this.#waiting = bytes;
+    const end = bytes.indexOf('\r\n\r\n');
+    if (end === -1 || end > HEAD_BYTES - 4) {
+      if (NO_HEAD.test(bytes.toString('latin1', 0, HEAD_BYTES))) this.refuse(NOT_HTTP);
+      else if (bytes.length > HEAD_BYTES) this.refuse(HEAD_TOO_LARGE);
+      return;
+    }
+    this.#waiting = end + 4 === bytes.length ? NOTHING : bytes.subarray(end + 4);
+    const head = readHead(bytes.toString('latin1', 0, end + 4));
+    if ('refusal' in head) {
+      this.refuse(head.refusal);
+      return;
+    }
+    this.#phase = 'exchange';
+    this.ending = head.minorVersion === 0 || head.options?.has('close') === true;
+    this.#body = head.hasBody ? new BodyReader(head.framing) : null;
+    this.#owner.begin(this, head);
+  }
+
+  #readBody(bytes: Buffer): void {
+    const exchange = this.exchange!;
+    const body = this.#body!;
+    const pieces: Buffer[] = [];
+    const taken = body.read(bytes, pieces);
+    if (taken === -1) {
+      exchange.broken();
+      return;
+    }
+    if (body.done) {
+      this.#body = null;
+      if (taken < bytes.length) this.#waiting = bytes.subarray(taken);
+    }
+    if (!exchange.sendBody(pieces, body.done)) this.#stopped = !body.done;
+  }
+
+  /** Reads on while there is a use or a place for what comes. A socket that is not read does not tell of its end. */
+  #readOrNot(): void {
+    const reads = this.#phase === 'closing' || (!this.#stopped && this.#waiting.length < WAITING_BYTES);
+    if (reads === this.#reading) return;
+    this.#reading = reads;
+    if (reads) this.socket.resume();
+    else this.socket.pause();
+  }
+
+  /** The client has ended its side. While it is owed an answer, that is taken for leaving, as other proxies do. */
+  readonly #onEnd = (): void => {
+    if (this.#phase === 'exchange') {
+      this.#phase = 'closing';
+      this.socket.destroy();
+      this.exchange!.gone();
+    } else if (this.#phase === 'head') {
+      this.close();
+      this.socket.destroySoon();
+    } else if (this.#finished) this.socket.destroy();
+    else this.socket.once('finish', this.socket.destroy);
+  };
+
+  readonly #onDrain = (): void => {
+    this.#movedAt = performance.now();
+    this.exchange?.drained();
+  };
+
+  readonly #onFinish = (): void => {
+    this.#finished = true;
+    this.#movedAt = performance.now();
+    this.#owner.closed(this);
+  };
+
+  readonly #onClose = (): void => {
+    this.#phase = 'closing';
+    this.exchange?.gone();
+    this.#owner.closed(this);
+  };
 }
+
+/** What an error means is told when the socket closes. */
+function ignore(): void {}

@@ -1,4 +1,5 @@
 // Which headers cross the gateway, and which it writes itself.
+import type { AnswerHead } from './answer-head.ts';
 import type { RequestHead } from './head.ts';
 import { isRequestId, isTraceparent, newTraceparent, randomHex } from './ids.ts';
 
@@ -20,6 +21,7 @@ const HOP_BY_HOP = new Set([
 /** Written by the gateway, whoever called. `Forwarded` is left out: no proxy in front of us is known to clean it. */
 const OWN = new Set([
   'host',
+  'content-length',
   'expect',
   'forwarded',
   'x-real-ip',
@@ -34,6 +36,9 @@ const OWN = new Set([
   'traceparent',
 ]);
 
+/** Their requests say how long they are even if there is nothing (RFC 9110, 8.6). */
+const EXPECT_A_BODY = new Set(['POST', 'PUT', 'PATCH']);
+
 /** Who called, as the headers say it. */
 export interface Caller {
   /** The peer's address. */
@@ -44,9 +49,11 @@ export interface Caller {
   client(forwardedFor: string | undefined): string;
 }
 
-/** What goes to the process: headers in turn for undici, and the id that goes back to the client too. */
+/** What goes to the process, and what it says of the request. */
 export interface ForwardedHeaders {
-  headers: string[];
+  /** Field lines, each with its end. How the body is framed is not among them. */
+  lines: string;
+  /** Goes back to the client too. */
   requestId: string;
   /** The trace that the request belongs to: 32 hexadecimal digits. */
   traceId: string;
@@ -65,48 +72,47 @@ interface Claims {
 
 /** The headers a process gets. `Host` is passed unchanged; what a client claims about itself is not. */
 export function forwardedHeaders(head: RequestHead, caller: Caller): ForwardedHeaders {
-  const headers = ['host', head.authority];
-  const claims = passOn(head.headers, caller.trusted, headers);
-  const client = caller.client(claims.forwardedFor);
+  const { authority } = head;
+  const claims: Claims = {};
+  const passed = passOn(head, caller.trusted, claims);
+  const { forwardedFor, forwardedHost, forwardedProto } = claims;
+  const client = caller.client(forwardedFor);
   // One id names the trace and the request unless the caller brought either.
   const id = randomHex(16);
   const requestId = claims.requestId ?? id;
   const traceparent = claims.traceparent ?? newTraceparent(id);
-  const proto = claims.forwardedProto === 'https' ? 'https' : 'http';
-  headers.push(
-    'x-forwarded-for',
-    claims.forwardedFor === undefined ? caller.peer : `${claims.forwardedFor}, ${caller.peer}`,
-    'x-forwarded-host',
-    claims.forwardedHost ?? head.authority,
-    'x-forwarded-proto',
-    proto,
+  const proto = forwardedProto === 'https' ? 'https' : 'http';
+  const lines =
+    `host: ${authority}\r\n${passed}` +
+    `x-forwarded-for: ${forwardedFor === undefined ? '' : `${forwardedFor}, `}${caller.peer}\r\n` +
+    `x-forwarded-host: ${forwardedHost ?? authority}\r\nx-forwarded-proto: ${proto}\r\n` +
     // For workerd, which takes it out and makes the Worker's URL of it.
-    'x-cellar-proto',
-    proto,
-    'x-real-ip',
-    client,
-    'cf-connecting-ip',
-    client,
-    'x-request-id',
-    requestId,
-    'traceparent',
-    traceparent,
-  );
-  return { headers, requestId, traceId: traceparent.slice(3, 35), client };
+    `x-cellar-proto: ${proto}\r\n` +
+    `x-real-ip: ${client}\r\ncf-connecting-ip: ${client}\r\n` +
+    `x-request-id: ${requestId}\r\ntraceparent: ${traceparent}\r\n`;
+  return { lines, requestId, traceId: traceparent.slice(3, 35), client };
 }
 
-/** Adds to `headers` what may cross of `received`, and returns what the gateway writes in its own words. */
-function passOn(received: string[], trusted: boolean, headers: string[]): Claims {
-  const listed = connectionTokens(received);
-  const claims: Claims = {};
-  for (let i = 0; i < received.length; i += 2) {
-    const name = received[i]!.toLowerCase();
-    const value = received[i + 1]!;
+/** The head of a request to a process. `lines` are those of `forwardedHeaders`. */
+export function requestHead({ method, target, framing, upgrade }: RequestHead, lines: string): string {
+  let text = `${method} ${target} HTTP/1.1\r\n${lines}`;
+  if (framing === 'chunked') text += 'transfer-encoding: chunked\r\n';
+  else if (framing !== 0 || EXPECT_A_BODY.has(method)) text += `content-length: ${framing}\r\n`;
+  if (upgrade !== null) text += `connection: upgrade\r\nupgrade: ${upgrade}\r\n`;
+  return `${text}\r\n`;
+}
+
+/** The lines that may cross. What the gateway writes in its own words is left out, and added to `claims`. */
+function passOn({ headers, options }: RequestHead, trusted: boolean, claims: Claims): string {
+  let lines = '';
+  for (let i = 0; i < headers.length; i += 2) {
+    const name = headers[i]!.toLowerCase();
+    const value = headers[i + 1]!;
     if (OWN.has(name)) addClaim(claims, name, value, trusted);
-    else if (HOP_BY_HOP.has(name) || listed?.has(name)) continue;
-    else if (trusted || !name.startsWith('x-forwarded-')) headers.push(received[i]!, value);
+    else if (HOP_BY_HOP.has(name) || options?.has(name)) continue;
+    else if (trusted || !name.startsWith('x-forwarded-')) lines += `${headers[i]}: ${value}\r\n`;
   }
-  return claims;
+  return lines;
 }
 
 function addClaim(claims: Claims, name: string, value: string, trusted: boolean): void {
@@ -123,52 +129,31 @@ function addClaim(claims: Claims, name: string, value: string, trusted: boolean)
   }
 }
 
-/** The headers a client gets of a process's answer. `raw` is undici's list: names and values in turn, as bytes. */
-export function answerHeaders(raw: Buffer[], status: number, requestId: string): string[] {
-  const headers: string[] = [];
-  const listed = rawConnectionTokens(raw);
+/** The lines a client gets of a process's answer, each with its end. How the body is framed is not among them. */
+export function answerLines({ headers, options }: AnswerHead, requestId: string): string {
+  let lines = '';
   let hasRequestId = false;
-  for (let i = 0; i < raw.length; i += 2) {
-    const received = raw[i]!.toString('latin1');
-    const name = received.toLowerCase();
-    if (HOP_BY_HOP.has(name) || listed?.has(name)) continue;
-    // A 204 has no length (RFC 9110, 8.6); clients have been seen to wait for the bytes.
-    if (status === 204 && name === 'content-length') continue;
+  let hasDate = false;
+  for (let i = 0; i < headers.length; i += 2) {
+    const name = headers[i]!.toLowerCase();
+    if (name === 'content-length' || HOP_BY_HOP.has(name) || options?.has(name)) continue;
     if (name === 'x-request-id') hasRequestId = true;
-    headers.push(received, raw[i + 1]!.toString('latin1'));
+    else if (name === 'date') hasDate = true;
+    lines += `${headers[i]}: ${headers[i + 1]}\r\n`;
   }
-  if (!hasRequestId) headers.push('x-request-id', requestId);
-  return headers;
+  if (!hasRequestId) lines += `x-request-id: ${requestId}\r\n`;
+  return hasDate ? lines : lines + dateLine();
 }
 
-/** The names `Connection` lists, or null when it lists none that would not be dropped anyway. */
-function connectionTokens(headers: string[]): Set<string> | null {
-  let tokens: Set<string> | null = null;
-  for (let i = 0; i < headers.length; i += 2) {
-    if (headers[i]!.length === 10 && headers[i]!.toLowerCase() === 'connection') {
-      tokens = addTokens(tokens, headers[i + 1]!);
-    }
-  }
-  return tokens;
-}
+let second = 0;
+let date = '';
 
-function rawConnectionTokens(headers: Buffer[]): Set<string> | null {
-  let tokens: Set<string> | null = null;
-  for (let i = 0; i < headers.length; i += 2) {
-    if (headers[i]!.length === 10 && headers[i]!.toString('latin1').toLowerCase() === 'connection') {
-      tokens = addTokens(tokens, headers[i + 1]!.toString('latin1'));
-    }
+/** The `Date` of an answer, made once a second. */
+export function dateLine(): string {
+  const now = Math.floor(Date.now() / 1000);
+  if (now !== second) {
+    second = now;
+    date = `date: ${new Date(now * 1000).toUTCString()}\r\n`;
   }
-  return tokens;
-}
-
-function addTokens(tokens: Set<string> | null, value: string): Set<string> | null {
-  let all = tokens;
-  for (const part of value.split(',')) {
-    const token = part.trim().toLowerCase();
-    if (token === '' || token === 'close' || HOP_BY_HOP.has(token)) continue;
-    all ??= new Set();
-    all.add(token);
-  }
-  return all;
+  return date;
 }

@@ -1,5 +1,5 @@
 // Requests that wait for their backend.
-import type { Exchange } from './forward.ts';
+import type { Exchange } from './exchange.ts';
 
 /** How waiting ended. `full`: it did not begin. */
 export type HoldOutcome = 'ready' | 'late' | 'gone' | 'full';

@@ -53,26 +53,31 @@ export const NO_CONNECT: OwnRefusal = {
   detail: 'CONNECT is not served here.',
 };
 
+export const TOO_MANY_CONNECTIONS: OwnRefusal = {
+  status: 503,
+  code: 'app_unavailable',
+  detail: 'Too many connections are open.',
+  retryAfterS: 5,
+};
+const BROKEN_OFF: OwnRefusal = {
+  status: 502,
+  code: 'bad_gateway',
+  detail: 'The app broke off the connection before it answered.',
+};
+const NOT_THERE: OwnRefusal = {
+  status: 503,
+  code: 'app_unavailable',
+  detail: 'The app takes no connections at the moment.',
+  retryAfterS: 1,
+};
+
 /** What a client over its limit is told. */
 export function tooManyRequests(retryAfterS: number): OwnRefusal {
   const detail = `Too many requests. Try again in ${retryAfterS} ${retryAfterS === 1 ? 'second' : 'seconds'}.`;
   return { status: 429, code: 'rate_limited', detail, retryAfterS };
 }
 
-const NOT_PASSABLE = new Set(['UND_ERR_INVALID_ARG', 'UND_ERR_NOT_SUPPORTED']);
-
 /** What a client is told when a process did not answer; `sent` says whether it may have seen the request. */
-export function failure(error: Error & { code?: string }, sent: boolean): OwnRefusal {
-  if (NOT_PASSABLE.has(error.code ?? '')) {
-    return { status: 400, code: 'bad_request', detail: `The request cannot be passed on: ${error.message}.` };
-  }
-  if (sent) {
-    return {
-      status: 502,
-      code: 'bad_gateway',
-      detail: 'The app broke off the connection before it answered.',
-    };
-  }
-  const detail = 'The app takes no connections at the moment.';
-  return { status: 503, code: 'app_unavailable', detail, retryAfterS: 1 };
+export function failure(sent: boolean): OwnRefusal {
+  return sent ? BROKEN_OFF : NOT_THERE;
 }

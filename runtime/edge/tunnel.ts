@@ -7,43 +7,6 @@ import type { TrackedTunnel } from './upstream.ts';
 const CLOSE_MS = 1_000;
 /** How long one direction may stay open after the other has ended, in ms. */
 const HALF_OPEN_MS = 30_000;
-/** Bytes a client may send before its upgrade is answered. It has no reason to send any. */
-const EARLY_BYTES = 64 * 1024;
-
-/** A client's socket between its request for an upgrade and the answer: read, so that its leaving is noticed. */
-export class WaitingSocket {
-  readonly socket: Socket;
-  #early: Buffer[];
-  #size: number;
-
-  constructor(socket: Socket, head: Buffer) {
-    this.socket = socket;
-    this.#early = [head];
-    this.#size = head.length;
-    socket.on('data', this.#onData);
-    socket.on('end', this.#onEnd);
-  }
-
-  /** Ends the waiting. Returns what the client has sent so far. */
-  take(): Buffer {
-    this.socket.off('data', this.#onData);
-    this.socket.off('end', this.#onEnd);
-    const early = Buffer.concat(this.#early);
-    this.#early = [];
-    return early;
-  }
-
-  readonly #onData = (chunk: Buffer): void => {
-    this.#early.push(chunk);
-    this.#size += chunk.length;
-    if (this.#size > EARLY_BYTES) this.socket.destroy();
-  };
-
-  readonly #onEnd = (): void => {
-    this.socket.destroy();
-  };
-}
-
 /** Carries bytes from the moment it is made. `onEnd` is called once, when both sockets have closed. */
 export class Tunnel implements TrackedTunnel {
   readonly #client: Socket;
@@ -62,14 +25,18 @@ export class Tunnel implements TrackedTunnel {
     this.#upstream = upstream;
     this.#frames = protocol === 'websocket' ? new FrameScanner() : null;
     this.#onEnd = onEnd;
-    client.on('data', (chunk: Buffer) => {
-      if (upstream.writable && !upstream.write(chunk)) client.pause();
-    });
-    upstream.on('data', (chunk: Buffer) => {
-      if (client.writable && !this.#relay(chunk)) upstream.pause();
-    });
+    client.on('data', (chunk: Buffer) => this.fromClient(chunk));
+    upstream.on('data', (chunk: Buffer) => this.fromProcess(chunk));
     this.#join(client, upstream);
     this.#join(upstream, client);
+  }
+
+  fromClient(chunk: Buffer): void {
+    if (this.#upstream.writable && !this.#upstream.write(chunk)) this.#client.pause();
+  }
+
+  fromProcess(chunk: Buffer): void {
+    if (this.#client.writable && !this.#relay(chunk)) this.#upstream.pause();
   }
 
   close(): void {
@@ -129,9 +96,7 @@ export class Tunnel implements TrackedTunnel {
   }
 }
 
-/** The answer to an upgrade, up to where the other protocol begins. `headers` are names and values in turn. */
-export function switchingHead(protocol: string, headers: string[]): string {
-  let head = `HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: ${protocol}\r\n`;
-  for (let i = 0; i < headers.length; i += 2) head += `${headers[i]}: ${headers[i + 1]}\r\n`;
-  return `${head}\r\n`;
+/** The answer to an upgrade, up to where the other protocol begins. `lines` are field lines, each with its end. */
+export function switchingHead(protocol: string, lines: string): string {
+  return `HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: ${protocol}\r\n${lines}\r\n`;
 }

@@ -1,9 +1,14 @@
-// One process that takes requests: its connection pool, and a count of what is in flight, so that a drain sees
-// every request.
-import { buildConnector, Pool } from 'undici';
+// One process that takes requests: its connections, and a count of what is in flight, so that a drain sees every
+// request.
+import { type AnswerReader, UpstreamConnection } from './upstream-connection.ts';
 
 /** Where a process listens: a unix socket, or an origin such as `http://127.0.0.1:8788`. */
 export type UpstreamAddress = { socketPath: string } | { origin: string };
+
+/** How long an idle connection is kept, in ms. workerd closes its own after 5 seconds. */
+const IDLE_MS = 3_000;
+/** How often idle connections are looked at, in ms. */
+const LOOK_MS = 1_000;
 
 /** An upgraded connection, as a drain sees it. */
 export interface TrackedTunnel {
@@ -13,26 +18,21 @@ export interface TrackedTunnel {
   destroy(): void;
 }
 
-/** Longest wait for a connection to the process, in ms. It is on this machine, so a slow one is a dead one. */
-const CONNECT_TIMEOUT_MS = 5_000;
-/** Largest response head taken from an app, in bytes. Above undici's 16 KB: apps set many cookies. */
-const RESPONSE_HEAD_BYTES = 64 * 1024;
-
 export class Upstream {
-  /** Has no timeout of its own once connected: an event stream may be silent for hours. */
-  readonly pool: Pool;
+  readonly #address: UpstreamAddress;
+  /** All of its connections but those of tunnels. */
+  readonly #connections = new Set<UpstreamConnection>();
+  /** Those that carry no request; the one used last is taken first. */
+  readonly #idle: UpstreamConnection[] = [];
+  #look: NodeJS.Timeout | null = null;
+  #destroyed = false;
   #active = 0;
   readonly #tunnels = new Set<TrackedTunnel>();
   #onIdle: (() => void) | null = null;
   #drained: Promise<{ cut: number }> | null = null;
 
   constructor(address: UpstreamAddress) {
-    this.pool = new Pool('origin' in address ? address.origin : 'http://localhost', {
-      connect: connector('socketPath' in address ? address.socketPath : null),
-      headersTimeout: 0,
-      bodyTimeout: 0,
-      maxHeaderSize: RESPONSE_HEAD_BYTES,
-    });
+    this.#address = address;
   }
 
   /** Requests in flight, those that became tunnels left out. */
@@ -75,10 +75,54 @@ export class Upstream {
     return this.#drained;
   }
 
+  /** A connection for one request. What becomes of it, a failed connect too, is told to `reader`. */
+  connect(reader: AnswerReader): UpstreamConnection {
+    const connection = (reader.upgrades ? undefined : this.#takeIdle()) ?? this.#open(!reader.upgrades);
+    connection.use(reader);
+    return connection;
+  }
+
+  /** Takes a connection back for another request. */
+  put(connection: UpstreamConnection): void {
+    connection.idleSince = performance.now();
+    this.#idle.push(connection);
+    this.#look ??= setInterval(() => this.#closeIdle(), LOOK_MS).unref();
+  }
+
+  /** Forgets a connection that has closed or has become a tunnel. */
+  remove(connection: UpstreamConnection): void {
+    this.#connections.delete(connection);
+    const at = this.#idle.indexOf(connection);
+    if (at !== -1) this.#idle.splice(at, 1);
+  }
+
   /** Cuts every request, tunnel and connection at once. */
   destroy(): void {
+    this.#destroyed = true;
     for (const tunnel of [...this.#tunnels]) tunnel.destroy();
-    this.pool.destroy().catch(() => {});
+    for (const { socket } of [...this.#connections]) socket.destroy();
+  }
+
+  #takeIdle(): UpstreamConnection | undefined {
+    for (;;) {
+      const connection = this.#idle.pop();
+      if (connection === undefined || !connection.socket.destroyed) return connection;
+    }
+  }
+
+  #open(reusesBuffer: boolean): UpstreamConnection {
+    const connection = new UpstreamConnection(this, this.#address, reusesBuffer);
+    this.#connections.add(connection);
+    if (this.#destroyed) connection.socket.destroy();
+    return connection;
+  }
+
+  #closeIdle(): void {
+    const before = performance.now() - IDLE_MS;
+    for (const { socket, idleSince } of this.#idle) if (idleSince < before) socket.destroy();
+    if (this.#idle.length > 0) return;
+    clearInterval(this.#look!);
+    this.#look = null;
   }
 
   async #drain(graceMs: number): Promise<{ cut: number }> {
@@ -100,31 +144,4 @@ export class Upstream {
   #settle(): void {
     if (this.#active === 0 && this.#tunnels.size === 0) this.#onIdle?.();
   }
-}
-
-/** Errors of connections that had already answered a request. */
-const reusedSocketErrors = new WeakSet<Error>();
-
-/** Whether an error may only mean that the process closed an idle connection just when it was used again. */
-export function isReusedSocketError(error: Error): boolean {
-  const { socket } = error as { socket?: { bytesRead?: number } };
-  return reusedSocketErrors.has(error) || (socket?.bytesRead ?? 0) > 0;
-}
-
-function connector(socketPath: string | null): buildConnector.connector {
-  const connect = buildConnector({
-    timeout: CONNECT_TIMEOUT_MS,
-    allowH2: false,
-    allowHalfOpen: true,
-    ...(socketPath === null ? {} : { socketPath }),
-  });
-  return (options, callback) =>
-    connect(options, (error, socket) => {
-      if (error !== null) return callback(error, null);
-      // undici names the socket only in errors of its own, not in those of the system such as ECONNRESET.
-      socket.prependListener('error', (cause) => {
-        if (socket.bytesRead > 0) reusedSocketErrors.add(cause);
-      });
-      callback(null, socket);
-    });
 }

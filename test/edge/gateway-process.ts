@@ -1,5 +1,7 @@
 // A gateway alone in a process, to be measured, with limits and access log as the host has them: sends every request
-// to the unix socket named by the first argument, logs to the file named by the second, and prints its port.
+// to the unix socket named by the first argument, logs to the file named by the second, and prints its port. On SIGUSR2
+// it collects garbage and prints what memory is left in use.
+import { runInNewContext } from 'node:vm';
 import { accessLine } from '../../runtime/edge/access-line.ts';
 import { AccessLog } from '../../runtime/edge/access-log.ts';
 import type { Backend } from '../../runtime/edge/backend.ts';
@@ -21,3 +23,8 @@ const gateway = new Gateway({
   onEnd: (request) => accessLog.write(accessLine(request, Date.now())),
 });
 console.log(await gateway.listen(0, '127.0.0.1'));
+process.on('SIGUSR2', () => {
+  // `gc` is there because the gateway asked for it.
+  runInNewContext('gc')();
+  console.log(JSON.stringify(process.memoryUsage()));
+});

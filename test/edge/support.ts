@@ -84,7 +84,7 @@ const app :Workerd.Worker = (
 /** The gateway in a process of its own, in front of a unix socket, with limits and access log. */
 export async function startGatewayProcess(
   socketPath: string,
-): Promise<{ port: number; pid: number } & AsyncDisposable> {
+): Promise<{ port: number; pid: number; memory: () => Promise<NodeJS.MemoryUsage> } & AsyncDisposable> {
   const script = join(import.meta.dirname, 'gateway-process.ts');
   const directory = temporary();
   const gateway = spawn(process.execPath, [script, socketPath, join(directory.path, 'access.ndjson')], {
@@ -95,6 +95,12 @@ export async function startGatewayProcess(
   return {
     port: Number(port),
     pid: gateway.pid!,
+    memory: async () => {
+      const printed = once(createInterface({ input: gateway.stdout! }), 'line');
+      gateway.kill('SIGUSR2');
+      const [line] = await within(printed, 'the memory of the gateway');
+      return JSON.parse(line) as NodeJS.MemoryUsage;
+    },
     [Symbol.asyncDispose]: async () => {
       await stop(gateway);
       directory[Symbol.dispose]();

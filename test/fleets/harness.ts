@@ -7,6 +7,7 @@ import type { ProcessState } from '../../handlers/host-types.ts';
 import { Fleet, type FleetOptions, type Rest } from '../../runtime/fleets/fleet.ts';
 import { MemoryGauge } from '../../runtime/fleets/memory.ts';
 import { Slots } from '../../runtime/fleets/slots.ts';
+import { askUpstream } from '../edge/ask.ts';
 import { temporaryDirectory } from '../temporary.ts';
 import { makeRelease, workerd } from './release.ts';
 
@@ -127,13 +128,7 @@ async function ask(fleet: Fleet, path: string): Promise<{ status: number; text: 
       await withDeadline(admission.ready, 'a request is held');
       continue;
     }
-    const ended = admission.upstream.begin();
-    try {
-      const { statusCode, body } = await admission.upstream.pool.request({ method: 'GET', path });
-      return { status: statusCode, text: await body.text() };
-    } finally {
-      ended();
-    }
+    return askUpstream(admission.upstream, path);
   }
 }
 

@@ -7,6 +7,7 @@ import { layout } from '../../runtime/data-directory.ts';
 import { MemoryGauge } from '../../runtime/fleets/memory.ts';
 import { Slots } from '../../runtime/fleets/slots.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
+import { askUpstream } from '../edge/ask.ts';
 import { makeRelease, workerd } from '../fleets/release.ts';
 import { temporaryDirectory } from '../temporary.ts';
 
@@ -61,11 +62,7 @@ async function ask(apps: Apps): Promise<number> {
       await admission.ready;
       continue;
     }
-    const ended = admission.upstream.begin();
-    const { statusCode, body } = await admission.upstream.pool.request({ method: 'GET', path: '/' });
-    await body.dump();
-    ended();
-    return statusCode;
+    return (await askUpstream(admission.upstream, '/')).status;
   }
 }
 

@@ -1,0 +1,92 @@
+// The chunked coding (RFC 9112, 7.1), read strictly: extensions and trailers are checked and dropped.
+import { readFields } from './fields.ts';
+
+/** Longest line that begins a chunk, its extensions included, in bytes. */
+const SIZE_LINE_BYTES = 256;
+/** Most bytes of trailers. */
+const TRAILER_BYTES = 8 * 1024;
+/** Most digits of a chunk's size: 2^48 bytes are more than any body has. */
+const SIZE_DIGITS = 12;
+
+/** No blank stands between the size and its extensions: it would be legal, is never sent, and Node refuses it too. */
+const SIZE_LINE = /^([0-9A-Fa-f]+)(?:;[\t\x20-\x7e\x80-\xff]*)?$/;
+const CR = 13;
+const LF = 10;
+
+type State = 'size' | 'data' | 'data end' | 'trailer' | 'done' | 'broken';
+
+/** Reads one body's chunks, split in any way. */
+export class ChunkReader {
+  #state: State = 'size';
+  /** The part of a line that has come, without its end. */
+  #line = '';
+  #trailers = '';
+  /** Bytes to come of the chunk's data. */
+  #left = 0;
+
+  /** Whether the last chunk and the trailers have been read. */
+  get done(): boolean {
+    return this.#state === 'done';
+  }
+
+  /**
+   * Takes the body's bytes from the front of `bytes` and adds the data among them to `pieces`.
+   * @returns how many bytes were the body's; -1 when they are no chunks, and nothing may be made of any more
+   */
+  read(bytes: Buffer, pieces: Buffer[]): number {
+    let at = 0;
+    while (at < bytes.length && this.#state !== 'done') {
+      if (this.#state === 'data') {
+        const end = Math.min(at + this.#left, bytes.length);
+        pieces.push(bytes.subarray(at, end));
+        this.#left -= end - at;
+        at = end;
+        if (this.#left === 0) this.#state = 'data end';
+      } else {
+        at = this.#readLine(bytes, at);
+        if (this.#state === 'broken') return -1;
+      }
+    }
+    return at;
+  }
+
+  /** Goes on to the end of a line or of the bytes. Returns where it stopped. */
+  #readLine(bytes: Buffer, from: number): number {
+    const end = bytes.indexOf(LF, from);
+    const part = bytes.toString('latin1', from, end === -1 ? bytes.length : end);
+    this.#line += part;
+    if (this.#line.length > (this.#state === 'trailer' ? TRAILER_BYTES : SIZE_LINE_BYTES))
+      this.#state = 'broken';
+    if (end === -1) return bytes.length;
+    const line = this.#line;
+    this.#line = '';
+    if (line.charCodeAt(line.length - 1) !== CR) this.#state = 'broken';
+    else this.#take(line.slice(0, -1));
+    return end + 1;
+  }
+
+  #take(line: string): void {
+    if (this.#state === 'size') this.#takeSize(line);
+    else if (this.#state === 'data end') this.#state = line === '' ? 'size' : 'broken';
+    else if (this.#state === 'trailer') this.#takeTrailer(line);
+  }
+
+  #takeSize(line: string): void {
+    const digits = SIZE_LINE.exec(line)?.[1];
+    if (digits === undefined || digits.length > SIZE_DIGITS) {
+      this.#state = 'broken';
+      return;
+    }
+    this.#left = Number.parseInt(digits, 16);
+    this.#state = this.#left === 0 ? 'trailer' : 'data';
+  }
+
+  #takeTrailer(line: string): void {
+    if (line !== '') {
+      this.#trailers += `${line}\r\n`;
+      if (this.#trailers.length > TRAILER_BYTES) this.#state = 'broken';
+      return;
+    }
+    this.#state = readFields(this.#trailers, 0, this.#trailers.length) === null ? 'broken' : 'done';
+  }
+}

@@ -1,0 +1,288 @@
+// One request on its way through the gateway: to a process and back, or to an answer of our own.
+import type { AnswerHead } from './answer-head.ts';
+import { type Answer, type Refusal, refusalAnswer, statusLine } from './answers.ts';
+import type { Backend } from './backend.ts';
+import type { Connection } from './connection.ts';
+import { headerValue } from './fields.ts';
+import type { RequestHead } from './head.ts';
+import { answerLines, dateLine, type ForwardedHeaders, forwardedHeaders, requestHead } from './headers.ts';
+import { Outgoing } from './outgoing.ts';
+import type { ProcessSocket } from './process-socket.ts';
+import { failure, NOT_HTTP } from './refusals.ts';
+import { type FinishedRequest, Tally } from './tally.ts';
+import { switchingHead, Tunnel } from './tunnel.ts';
+import type { Upstream } from './upstream.ts';
+import type { AnswerReader, Failure, UpstreamConnection } from './upstream-connection.ts';
+
+/** What an exchange needs of the gateway. */
+export interface ExchangeOwner {
+  /** Whether connections end with the answer they carry. */
+  readonly closing: boolean;
+  /** Asks the backend again. */
+  admit(exchange: Exchange): void;
+  /** The exchange is over; its connection may carry another. */
+  ended(exchange: Exchange): void;
+}
+
+const SAFE_METHODS = new Set(['GET', 'HEAD', 'OPTIONS']);
+
+/** A request and its answer. */
+export class Exchange implements AnswerReader, FinishedRequest {
+  readonly head: RequestHead;
+  readonly tally = new Tally();
+  site = '';
+  readonly connection: Connection;
+  /** Who is asked to admit it; null before it is routed. */
+  backend: Backend | null = null;
+  /** Called once when the client leaves while the request is held. */
+  onGone: (() => void) | null = null;
+  /** When it was first held, on the clock of `performance.now()`. */
+  heldSince: number | null = null;
+  readonly #owner: ExchangeOwner;
+  readonly #forwarded: ForwardedHeaders;
+  #upstream: Upstream | null = null;
+  #process: UpstreamConnection | null = null;
+  /** Ends the upstream's count of this request. */
+  #release: (() => void) | null = null;
+  /** To the process, while there is more to send. */
+  #request: Outgoing | null = null;
+  /** To the client; null while there is no answer. */
+  #response: Outgoing | null = null;
+  #tunnel: Tunnel | null = null;
+  #over = false;
+  #retried = false;
+  #continued = false;
+  /** Whether the client has yet to take what was written. */
+  #blocked = false;
+  /** Whether all of the answer was written. */
+  #answered = false;
+
+  constructor(owner: ExchangeOwner, connection: Connection, head: RequestHead) {
+    this.#owner = owner;
+    this.connection = connection;
+    this.head = head;
+    this.#forwarded = forwardedHeaders(head, connection);
+  }
+
+  get method(): string {
+    return this.head.method;
+  }
+
+  get upgrades(): boolean {
+    return this.head.upgrade !== null;
+  }
+
+  /** The address of whoever asks, which a trusted proxy may have told. */
+  get client(): string {
+    return this.#forwarded.client;
+  }
+
+  get peer(): string {
+    return this.connection.peer;
+  }
+
+  get protocol(): string {
+    return `HTTP/1.${this.head.minorVersion}`;
+  }
+
+  get requestId(): string {
+    return this.#forwarded.requestId;
+  }
+
+  get traceId(): string {
+    return this.#forwarded.traceId;
+  }
+
+  /** Whether nothing more may be done for it. */
+  get over(): boolean {
+    return this.#over;
+  }
+
+  /** Whether the client has yet to take what was written. */
+  get blocked(): boolean {
+    return this.#blocked;
+  }
+
+  get keepsBytes(): boolean {
+    return this.connection.socket.writableLength > 0;
+  }
+
+  /** Sends the request to a process, which calls what begins with `on`. */
+  forward(upstream: Upstream): void {
+    if (this.#over) return;
+    const { head, connection } = this;
+    this.#upstream = upstream;
+    this.#release = upstream.begin();
+    if (head.awaitsContinue && !this.#continued) connection.socket.write('HTTP/1.1 100 Continue\r\n\r\n');
+    this.#continued = true;
+    this.#process = upstream.connect(this);
+    const text = requestHead(head, this.#forwarded.lines);
+    this.#request = new Outgoing(this.#process.socket, text, head.framing === 'chunked');
+    if (head.hasBody) connection.takeBody();
+    // The head does not wait for a body that is yet to come.
+    if (this.#request !== null) this.sendBody([], !head.hasBody);
+  }
+
+  /** Sends on what came of the request's body. Returns whether there is room for more; if not, `onRoom` tells. */
+  sendBody(pieces: Buffer[], last: boolean): boolean {
+    for (const { length } of pieces) this.tally.received(length);
+    // The process is not interested any more.
+    if (this.#request === null) return true;
+    const room = this.#request.write(pieces, last);
+    if (last) {
+      this.#request = null;
+      this.#process!.sent();
+    }
+    return room;
+  }
+
+  /** The request's body is not what its framing says. */
+  broken(): void {
+    this.#request = null;
+    this.#process?.abandon();
+    this.#endUpstream();
+    if (this.#response?.begun) this.#cut();
+    else this.refuse(NOT_HTTP);
+  }
+
+  /** Answers here. */
+  answer({ status, headers, body }: Answer): void {
+    if (this.#over) return;
+    const bytes = Buffer.from(body);
+    let lines = `x-request-id: ${this.requestId}\r\n${dateLine()}`;
+    for (const [name, value] of Object.entries(headers)) lines += `${name}: ${value}\r\n`;
+    this.tally.status = status;
+    this.tally.headers = Object.entries(headers).flat();
+    this.#begin(`${statusLine(status)}${lines}content-length: ${bytes.length}\r\n`, false);
+    this.#send(this.head.method === 'HEAD' ? [] : [bytes], true);
+  }
+
+  /** Refuses here, as a page or a problem. */
+  refuse(refusal: Refusal): void {
+    this.answer(refusalAnswer(refusal, headerValue(this.head.headers, 'accept')));
+  }
+
+  /** The connection has closed, or must. */
+  gone(): void {
+    if (this.#over) return;
+    this.#process?.abandon();
+    this.#end();
+    this.onGone?.();
+  }
+
+  /** Ends a tunnel politely; a plain request is left to finish. */
+  closeTunnel(): void {
+    this.#tunnel?.close();
+  }
+
+  /** The client has taken what was written. */
+  drained(): void {
+    if (!this.#blocked) return;
+    this.#blocked = false;
+    if (this.#answered) this.#end();
+    else this.#process?.resume();
+  }
+
+  onRoom(): void {
+    if (this.#request !== null) this.connection.resumeBody();
+  }
+
+  onInformation(answer: AnswerHead): void {
+    // An HTTP/1.0 client would take it for the answer.
+    if (this.head.minorVersion === 0) return;
+    const head = `HTTP/1.1 ${answer.status} ${answer.reason}\r\n${answerLines(answer, this.requestId)}\r\n`;
+    if (!this.connection.socket.write(head, 'latin1')) this.#block();
+  }
+
+  onHead(answer: AnswerHead): void {
+    const { status, framing, length } = answer;
+    this.tally.status = status;
+    this.tally.headers = answer.headers;
+    const chunked = typeof framing === 'string' && this.head.minorVersion > 0;
+    let head = `HTTP/1.1 ${status} ${answer.reason}\r\n${answerLines(answer, this.requestId)}`;
+    if (chunked) head += 'transfer-encoding: chunked\r\n';
+    // A 204 has no length (RFC 9110, 8.6); clients have been seen to wait for the bytes.
+    else if (length !== null && status !== 204) head += `content-length: ${length}\r\n`;
+    this.#begin(head, chunked);
+  }
+
+  onBody(pieces: Buffer[], last: boolean): void {
+    if (last) this.#endUpstream();
+    this.#send(pieces, last);
+  }
+
+  onFailure({ sent, stale }: Failure): void {
+    this.#request = null;
+    this.#endUpstream();
+    if (this.#over) return;
+    if (this.#response?.begun) this.#cut();
+    else if (stale && !this.#retried && !this.head.hasBody && SAFE_METHODS.has(this.head.method)) {
+      this.#retried = true;
+      this.#owner.admit(this);
+    } else this.refuse(failure(sent));
+  }
+
+  onSwitch(answer: AnswerHead, upstream: ProcessSocket, first: Buffer): void {
+    const client = this.connection.socket;
+    const protocol = this.head.upgrade!;
+    const early = this.connection.handOver();
+    this.tally.countAll(client);
+    this.tally.status = answer.status;
+    this.tally.headers = answer.headers;
+    client.write(switchingHead(protocol, answerLines(answer, this.requestId)), 'latin1');
+    const tunnel = new Tunnel(client, upstream, protocol.toLowerCase(), () => {
+      untrack();
+      if (!this.#over) this.#end();
+    });
+    this.#tunnel = tunnel;
+    const untrack = this.#upstream!.track(tunnel);
+    this.#endUpstream();
+    if (first.length > 0) tunnel.fromProcess(first);
+    if (early.length > 0) tunnel.fromClient(early);
+  }
+
+  /** Begins the answer. `head` is without the empty line that ends it. */
+  #begin(head: string, chunked: boolean): void {
+    const { connection } = this;
+    // What is left of the request's body would be taken for the next request.
+    if (connection.uploading || this.upgrades || this.#owner.closing) connection.ending = true;
+    const end = connection.ending ? 'connection: close\r\n\r\n' : '\r\n';
+    this.#response = new Outgoing(connection.socket, head + end, chunked);
+  }
+
+  #send(pieces: Buffer[], last: boolean): void {
+    for (const { length } of pieces) this.tally.sent(length);
+    const room = this.#response!.write(pieces, last);
+    this.#answered = last;
+    if (!room) this.#block();
+    else if (last) this.#end();
+  }
+
+  /** Stops the process until the client has taken what was written. */
+  #block(): void {
+    this.#blocked = true;
+    this.#process?.pause();
+    this.connection.moved();
+  }
+
+  /** The answer broke off: the client must not take what it has for the whole. */
+  #cut(): void {
+    const { socket } = this.connection;
+    // Without chunks or a length, only a reset tells a broken answer from a whole one.
+    if (this.head.minorVersion === 0) socket.resetAndDestroy();
+    else socket.destroy();
+  }
+
+  #endUpstream(): void {
+    this.#process = null;
+    this.#release?.();
+    this.#release = null;
+  }
+
+  #end(): void {
+    this.#over = true;
+    this.#request = null;
+    this.#endUpstream();
+    this.#owner.ended(this);
+  }
+}

@@ -1,0 +1,100 @@
+// What becomes of a request whose head was read: its site, its limits, and who answers it.
+import { log, reason as messageOf } from '../log.ts';
+import type { LocalAnswer } from './answers.ts';
+import type { Backend } from './backend.ts';
+import type { Exchange } from './exchange.ts';
+import type { RequestHead } from './head.ts';
+import { Holds } from './hold.ts';
+import { Limiter, type SiteLimits } from './limits.ts';
+import { HELD_TOO_LONG, INTERNAL, TOO_MANY_HELD, tooManyRequests } from './refusals.ts';
+
+/** Where a request goes, and the limits it is under, if any. */
+export type Target = { limits?: SiteLimits } & (
+  | { kind: 'proxy'; backend: Backend }
+  | { kind: 'respond'; respond: (head: RequestHead) => LocalAnswer | Promise<LocalAnswer> }
+);
+
+/** Sees each exchange to whoever answers it. */
+export class Router {
+  readonly #resolve: (head: RequestHead) => Target;
+  readonly #holds: Holds;
+  readonly #limiter = new Limiter();
+
+  /**
+   * @param resolve called once per request, synchronously
+   * @param holdTimeoutMs how long a request may be held in all
+   */
+  constructor(resolve: (head: RequestHead) => Target, holdTimeoutMs: number) {
+    this.#resolve = resolve;
+    this.#holds = new Holds(holdTimeoutMs);
+  }
+
+  /** Decides, and has the exchange answered or passed on. */
+  route(exchange: Exchange): void {
+    const { head } = exchange;
+    try {
+      const target = this.#resolve(head);
+      const wait = this.#secondsToWait(target, exchange);
+      if (wait > 0) {
+        exchange.refuse(tooManyRequests(wait));
+        return;
+      }
+      if (target.kind === 'respond') {
+        void this.#respond(exchange, target.respond);
+        return;
+      }
+      exchange.backend = target.backend;
+    } catch (error) {
+      log('error', 'a request could not be routed', { host: head.host, reason: messageOf(error) });
+      exchange.refuse(INTERNAL);
+      return;
+    }
+    this.admit(exchange);
+  }
+
+  /** Asks the backend what to do with a request that was routed to it. */
+  admit(exchange: Exchange): void {
+    try {
+      const admission = exchange.backend!.admit();
+      if (admission.kind === 'forward') exchange.forward(admission.upstream);
+      else if (admission.kind === 'refuse') exchange.refuse(admission);
+      else void this.#hold(exchange, admission.ready);
+    } catch (error) {
+      log('error', 'a request could not be admitted', { host: exchange.head.host, reason: messageOf(error) });
+      exchange.refuse(INTERNAL);
+    }
+  }
+
+  /** Forgets visitors that have gone, for when nobody comes. */
+  sweep(now: number): void {
+    this.#limiter.sweep(now);
+  }
+
+  /** 0 unless a limit stops the request. */
+  #secondsToWait({ limits }: Target, exchange: Exchange): number {
+    if (limits === undefined) return 0;
+    exchange.site = limits.site;
+    return this.#limiter.admit(limits, exchange.client, performance.now());
+  }
+
+  async #respond(
+    exchange: Exchange,
+    respond: (head: RequestHead) => LocalAnswer | Promise<LocalAnswer>,
+  ): Promise<void> {
+    try {
+      const answer = await respond(exchange.head);
+      if ('refusal' in answer) exchange.refuse(answer.refusal);
+      else exchange.answer(answer);
+    } catch (error) {
+      log('error', 'a local answer failed', { host: exchange.head.host, reason: messageOf(error) });
+      exchange.refuse(INTERNAL);
+    }
+  }
+
+  async #hold(exchange: Exchange, ready: Promise<void>): Promise<void> {
+    const outcome = await this.#holds.wait(exchange, ready);
+    if (outcome === 'ready') this.admit(exchange);
+    else if (outcome === 'late') exchange.refuse(HELD_TOO_LONG);
+    else if (outcome === 'full') exchange.refuse(TOO_MANY_HELD);
+  }
+}

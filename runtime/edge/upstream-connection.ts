@@ -1,0 +1,239 @@
+// One connection to a process: a request after another, and the answers read strictly.
+import { handedOn } from '../passing.ts';
+import { type AnswerHead, readAnswerHead } from './answer-head.ts';
+import { BodyReader } from './body.ts';
+import { ProcessSocket } from './process-socket.ts';
+import type { UpstreamAddress } from './upstream.ts';
+
+/** Longest wait for a connection to the process, in ms. It is on this machine, so a slow one is a dead one. */
+const CONNECT_TIMEOUT_MS = 5_000;
+/** Largest head of an answer, in bytes. Apps set many cookies. */
+const HEAD_BYTES = 64 * 1024;
+/** Most bytes read at once. */
+const READ_BYTES = 64 * 1024;
+const NOTHING = Buffer.alloc(0);
+
+/** Why there is no whole answer. */
+export interface Failure {
+  /** Whether the process may have seen the request. */
+  sent: boolean;
+  /** Whether it may only mean that the process closed an idle connection just when it was used again. */
+  stale: boolean;
+}
+
+/** Whoever waits for an answer. */
+export interface AnswerReader {
+  method: string;
+  /** Whether another protocol was asked for. */
+  upgrades: boolean;
+  /** Whether bytes it was given are still to be written: then they must stay as they are. */
+  readonly keepsBytes: boolean;
+  /** An answer before the answer: 1xx. */
+  onInformation(head: AnswerHead): void;
+  /** The connection is another protocol's now; `early` are its first bytes. */
+  onSwitch(head: AnswerHead, socket: ProcessSocket, early: Buffer): void;
+  /** Is followed by the body at once, if only by none of it. */
+  onHead(head: AnswerHead): void;
+  onBody(pieces: Buffer[], last: boolean): void;
+  /** Instead of anything more. */
+  onFailure(failure: Failure): void;
+  /** There is room for more of the request. */
+  onRoom(): void;
+}
+
+/** Where a connection goes when it is free or has closed. */
+export interface ConnectionPool {
+  put(connection: UpstreamConnection): void;
+  remove(connection: UpstreamConnection): void;
+}
+
+export class UpstreamConnection {
+  readonly socket: ProcessSocket;
+  /** When it was last used, on the clock of `performance.now()`. */
+  idleSince = 0;
+  readonly #pool: ConnectionPool;
+  #reader: AnswerReader | null = null;
+  /** Whether the whole request was written. */
+  #sent = false;
+  #connected = false;
+  /** Whether it has carried a whole answer before. */
+  #reused = false;
+  /** Whether any byte of the answer has come. */
+  #answers = false;
+  /** The part of a head that has come. */
+  #early: Buffer = NOTHING;
+  #head: AnswerHead | null = null;
+  #body: BodyReader | null = null;
+  /** What is read into, again and again, unless its bytes have to wait for a slow client. */
+  #buffer: Buffer;
+
+  /** @param reusesBuffer not for what may become a tunnel, which may be silent for hours */
+  constructor(pool: ConnectionPool, address: UpstreamAddress, reusesBuffer: boolean) {
+    this.#pool = pool;
+    this.#buffer = reusesBuffer ? Buffer.allocUnsafeSlow(READ_BYTES) : NOTHING;
+    const onread = { buffer: () => this.#buffer, callback: (bytes: number) => this.#onRead(bytes) };
+    const socket = new ProcessSocket(
+      reusesBuffer ? { allowHalfOpen: true, onread } : { allowHalfOpen: true },
+    );
+    this.socket = socket;
+    if (!reusesBuffer) socket.on('data', this.#onData);
+    socket.on('connect', this.#onConnect);
+    socket.on('drain', this.#onDrain);
+    socket.on('end', this.#onEnd);
+    socket.on('error', ignore);
+    socket.on('close', this.#onClose);
+    socket.setTimeout(CONNECT_TIMEOUT_MS, () => socket.destroy());
+    if ('socketPath' in address) socket.connect(address.socketPath);
+    else {
+      const { hostname, port } = new URL(address.origin);
+      socket.setNoDelay();
+      socket.connect(Number(port), hostname);
+    }
+  }
+
+  /** Takes it for one request, which the caller writes to the socket. */
+  use(reader: AnswerReader): void {
+    this.#reader = reader;
+    this.#sent = false;
+    this.#answers = false;
+    this.#head = null;
+  }
+
+  /** The whole request was written. */
+  sent(): void {
+    this.#sent = true;
+  }
+
+  /** Nobody waits for the answer any more. */
+  abandon(): void {
+    this.#reader = null;
+    this.socket.destroy();
+  }
+
+  pause(): void {
+    this.socket.pause();
+  }
+
+  resume(): void {
+    this.socket.resume();
+  }
+
+  #onRead(count: number): boolean {
+    const reader = this.#reader;
+    this.#onData(this.#buffer.subarray(0, count));
+    if (reader?.keepsBytes) {
+      this.#buffer = Buffer.allocUnsafeSlow(READ_BYTES);
+      handedOn(READ_BYTES);
+    }
+    return true;
+  }
+
+  readonly #onData = (chunk: Buffer): void => {
+    let bytes = chunk;
+    for (;;) {
+      const reader = this.#reader;
+      // Nothing was asked for.
+      if (reader === null) {
+        this.socket.destroy();
+        return;
+      }
+      this.#answers = true;
+      if (this.#body !== null) {
+        this.#readBody(reader, bytes);
+        return;
+      }
+      const rest = this.#readHead(reader, bytes);
+      if (rest === null || this.#reader !== reader) return;
+      if (this.#body === null && rest.length === 0) return;
+      bytes = rest;
+    }
+  };
+
+  /** Returns the bytes behind the head; null when there is no whole one yet, or no more to be made of them here. */
+  #readHead(reader: AnswerReader, chunk: Buffer): Buffer | null {
+    const bytes = this.#early.length === 0 ? chunk : Buffer.concat([this.#early, chunk]);
+    const end = bytes.indexOf('\r\n\r\n');
+    if (end === -1 && bytes.length <= HEAD_BYTES) {
+      this.#early = Buffer.from(bytes);
+      return null;
+    }
+    this.#early = NOTHING;
+    const known = end !== -1 && end <= HEAD_BYTES;
+    const head = known ? readAnswerHead(bytes.toString('latin1', 0, end + 4), reader.method) : null;
+    if (head === null || (head.status === 101 && !reader.upgrades)) {
+      this.socket.destroy();
+      return null;
+    }
+    const rest = bytes.subarray(end + 4);
+    if (head.status === 101) {
+      this.#switch(reader, head, rest);
+      return null;
+    }
+    if (head.status < 200) {
+      reader.onInformation(head);
+      return rest;
+    }
+    this.#head = head;
+    this.#body = new BodyReader(head.framing);
+    reader.onHead(head);
+    return rest;
+  }
+
+  #readBody(reader: AnswerReader, bytes: Buffer): void {
+    const body = this.#body!;
+    const pieces: Buffer[] = [];
+    const taken = body.read(bytes, pieces);
+    if (taken === -1) this.socket.destroy();
+    else if (body.done) this.#finish(reader, pieces, taken === bytes.length);
+    else reader.onBody(pieces, false);
+  }
+
+  /** The answer is whole. @param alone whether nothing came behind it */
+  #finish(reader: AnswerReader, pieces: Buffer[], alone: boolean): void {
+    const reusable = this.#head!.keepsAlive && this.#sent && alone;
+    this.#reader = null;
+    this.#body = null;
+    this.#reused = true;
+    reader.onBody(pieces, true);
+    if (!reusable) this.socket.destroy();
+    // A slow client may have stopped it.
+    else if (this.socket.isPaused()) this.socket.resume();
+    if (reusable) this.#pool.put(this);
+  }
+
+  #switch(reader: AnswerReader, head: AnswerHead, early: Buffer): void {
+    const { socket } = this;
+    this.#reader = null;
+    this.#pool.remove(this);
+    socket.off('data', this.#onData);
+    socket.off('drain', this.#onDrain);
+    socket.off('end', this.#onEnd);
+    socket.off('close', this.#onClose);
+    reader.onSwitch(head, socket, early);
+  }
+
+  readonly #onConnect = (): void => {
+    this.#connected = true;
+    this.socket.setTimeout(0);
+  };
+
+  readonly #onDrain = (): void => {
+    this.#reader?.onRoom();
+  };
+
+  readonly #onEnd = (): void => {
+    const reader = this.#reader;
+    if (reader !== null && this.#head?.framing === 'close') this.#finish(reader, [], true);
+    this.socket.destroy();
+  };
+
+  readonly #onClose = (): void => {
+    this.#pool.remove(this);
+    const reader = this.#reader;
+    this.#reader = null;
+    reader?.onFailure({ sent: this.#connected, stale: this.#reused && !this.#answers });
+  };
+}
+
+/** What an error means is told when the socket closes. */
+function ignore(): void {}

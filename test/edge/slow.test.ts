@@ -1,0 +1,187 @@
+// Clients that take their time: each phase of a connection has its own, and a process has as much as it likes.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { test } from 'node:test';
+import type { Admission } from '../../runtime/edge/backend.ts';
+import { CONNECTIONS_MAX } from '../../runtime/edge/gateway.ts';
+import { call, RawClient, startGateway, startGatewayProcess, startRawUpstream, until } from './support.ts';
+
+const HEAD = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
+const OK = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok';
+const HOUR = 3_600;
+const CHUNK = Buffer.alloc(64 * 1024, 'x');
+
+type Parts = Awaited<ReturnType<typeof started>>;
+
+/** A gateway whose clock can be looked at ahead of time, before a process that answers when told. */
+async function started(resolve?: () => Admission) {
+  const waiting: Socket[] = [];
+  const upstream = await startRawUpstream((_head, socket) => waiting.push(socket));
+  const front = await startGateway(
+    upstream.socketPath,
+    resolve && { resolve: () => ({ kind: 'proxy', backend: { site: 'app', admit: resolve } }) },
+  );
+  return {
+    waiting,
+    upstream,
+    front,
+    /** Has the gateway look at its clients as if so many seconds had gone. */
+    after: (seconds: number) => front.gateway.sweep(performance.now() + seconds * 1000),
+    [Symbol.asyncDispose]: async () => {
+      await front[Symbol.asyncDispose]();
+      await upstream[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** Resolves when the gateway has taken what was sent so far: it answers others after it. */
+async function taken({ front, waiting }: Parts): Promise<void> {
+  const before = waiting.length;
+  const reply = call(front.port, '/other');
+  await until(() => waiting.length === before + 1, 'another request arrived');
+  waiting.at(-1)!.write(OK);
+  await reply;
+}
+
+test('a head that is not whole after 15 seconds is answered 408, however many bytes came of it', async () => {
+  await using parts = await started();
+  using client = new RawClient(parts.front.port);
+  client.send('GET / HTTP/1.1\r\nHo');
+  await taken(parts);
+  parts.after(10);
+  client.send('st: a\r\nX: ');
+  await taken(parts);
+  parts.after(14);
+  assert.equal(client.ended, false);
+  parts.after(16);
+  assert.match(await client.end(), /^HTTP\/1\.1 408 [\s\S]*"code":"request_timeout"/);
+});
+
+test('a connection without a request is closed after 15 seconds, one that was answered after two minutes', async () => {
+  await using parts = await started();
+  using fresh = new RawClient(parts.front.port);
+  using used = new RawClient(parts.front.port);
+  used.send(HEAD);
+  await until(() => parts.waiting.length === 1, 'the request arrived');
+  parts.waiting[0]!.write(OK);
+  await used.expect('\r\n\r\nok');
+  await taken(parts);
+  parts.after(16);
+  assert.equal(await fresh.end(), '');
+  parts.after(121);
+  assert.equal(used.ended, false);
+  parts.after(130);
+  await used.end();
+});
+
+test('an answer may take hours to begin and to go on', async () => {
+  await using parts = await started();
+  using client = new RawClient(parts.front.port);
+  client.send(HEAD);
+  await until(() => parts.waiting.length === 1, 'the request arrived');
+  parts.after(HOUR);
+  parts.waiting[0]!.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n');
+  await client.expect('one');
+  parts.after(2 * HOUR);
+  parts.waiting[0]!.write('3\r\ntwo\r\n0\r\n\r\n');
+  await client.expect('two');
+});
+
+test('a client whose upload stands still for two minutes is dropped, and its request with it', async () => {
+  await using parts = await started();
+  using client = new RawClient(parts.front.port);
+  client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf');
+  await until(() => parts.waiting.length === 1, 'the request arrived');
+  parts.after(119);
+  client.send('more');
+  await taken(parts);
+  parts.after(119);
+  assert.equal(client.ended, false);
+  parts.after(121);
+  await client.end();
+  await until(() => parts.front.upstream.active === 0, 'the request is cancelled');
+});
+
+test('an upload that waits for the process, or is held, is not the client’s fault', async () => {
+  await using parts = await started();
+  using client = new RawClient(parts.front.port);
+  client.send(`POST / HTTP/1.1\r\nHost: a\r\nContent-Length: ${CHUNK.length * 200}\r\n\r\n`);
+  await until(() => parts.waiting.length === 1, 'the request arrived');
+  parts.waiting[0]!.pause();
+  for (let i = 0; i < 200; i++) client.send(CHUNK);
+  await taken(parts);
+  let left = -1;
+  while (client.socket.writableLength !== left) {
+    left = client.socket.writableLength;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  assert.ok(left > 0);
+  parts.after(HOUR);
+  await taken(parts);
+  assert.equal(client.ended, false);
+
+  const gate = Promise.withResolvers<void>();
+  await using holding = await started(() => ({ kind: 'hold', ready: gate.promise }));
+  using held = new RawClient(holding.front.port);
+  held.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf');
+  await taken(parts);
+  holding.after(HOUR);
+  await taken(parts);
+  assert.equal(held.ended, false);
+});
+
+test('a client that takes nothing of its answer for two minutes is dropped', async () => {
+  await using parts = await started();
+  using client = new RawClient(parts.front.port);
+  client.socket.pause();
+  client.send(HEAD);
+  await until(() => parts.waiting.length === 1, 'the request arrived');
+  const [process] = parts.waiting;
+  process!.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n');
+  while (process!.write(`10000\r\n${CHUNK}\r\n`)) await new Promise((resolve) => setImmediate(resolve));
+  await taken(parts);
+  parts.after(119);
+  assert.equal(parts.front.upstream.active, 1);
+  parts.after(121);
+  await until(() => parts.front.upstream.active === 0, 'the request is cancelled');
+});
+
+test('a client that goes on sending behind its last answer is cut off after two seconds', async () => {
+  await using parts = await started();
+  using client = new RawClient(parts.front.port);
+  client.send('nonsense\r\n\r\n');
+  await client.end();
+  client.send('more nonsense');
+  await taken(parts);
+  assert.equal(client.socket.destroyed, false);
+  parts.after(3);
+  // A connection that is gone is noticed by the second that is sent to it.
+  while (!client.socket.destroyed) {
+    client.send('and more');
+    await taken(parts);
+  }
+});
+
+test('above the most connections one more is told so, and served when another has gone', async () => {
+  await using upstream = await startRawUpstream((_head, socket) => socket.write(OK));
+  await using gateway = await startGatewayProcess(upstream.socketPath);
+  const sockets: Socket[] = [];
+  for (let i = 0; i < CONNECTIONS_MAX; i++) {
+    const socket = connect(gateway.port, '127.0.0.1').on('error', () => {});
+    sockets.push(socket);
+    // The system queues only so many.
+    if (i % 400 === 0 || i === CONNECTIONS_MAX - 1) await once(socket, 'connect');
+  }
+  using refused = new RawClient(gateway.port);
+  refused.send(HEAD);
+  assert.match(
+    await refused.end(),
+    /^HTTP\/1\.1 503 [\s\S]*retry-after: 5\r\n[\s\S]*"code":"app_unavailable"/,
+  );
+  sockets[0]!.write(HEAD);
+  await once(sockets[0]!, 'data');
+  for (const socket of sockets) socket.destroy();
+  const served = async () => (await call(gateway.port, '/')).status === 200;
+  while (!(await served()));
+});

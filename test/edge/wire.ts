@@ -1,0 +1,60 @@
+// Answers as they stand on the wire, read for tests.
+
+export interface WireAnswer {
+  status: number;
+  /** Names in lower case; of several values of one name the last. */
+  headers: Map<string, string>;
+  body: string;
+  /** Whether the body came to the end that its framing says. One that ends with its connection never does. */
+  whole: boolean;
+}
+
+/** The answers among what a client has received, those before the answer (1xx) left out; the last may be cut off. */
+export function readAnswers(
+  received: string,
+  isHead: (answer: WireAnswer, index: number) => boolean,
+): WireAnswer[] {
+  const answers: WireAnswer[] = [];
+  let at = 0;
+  while (at < received.length) {
+    const end = received.indexOf('\r\n\r\n', at);
+    if (end === -1) break;
+    const [line = '', ...fields] = received.slice(at, end).split('\r\n');
+    const headers = new Map<string, string>();
+    for (const field of fields) {
+      const colon = field.indexOf(':');
+      headers.set(field.slice(0, colon).toLowerCase(), field.slice(colon + 1).trim());
+    }
+    const answer = { status: Number(line.split(' ')[1]), headers, body: '', whole: true };
+    at = end + 4;
+    if (answer.status < 200) continue;
+    answers.push(answer);
+    if (isHead(answer, answers.length - 1) || answer.status === 204 || answer.status === 304) continue;
+    at = readBody(received, at, answer);
+  }
+  return answers;
+}
+
+/** Returns where the body ends. */
+function readBody(received: string, from: number, answer: WireAnswer): number {
+  if (answer.headers.get('transfer-encoding') === 'chunked') return readChunks(received, from, answer);
+  const length = answer.headers.get('content-length');
+  const end = length === undefined ? received.length : from + Number(length);
+  answer.body = received.slice(from, end);
+  answer.whole = length !== undefined && answer.body.length === Number(length);
+  return end;
+}
+
+function readChunks(received: string, from: number, answer: WireAnswer): number {
+  let at = from;
+  for (;;) {
+    const lineEnd = received.indexOf('\r\n', at);
+    const size = Number.parseInt(received.slice(at, lineEnd), 16);
+    const end = lineEnd + 2 + size;
+    answer.body += received.slice(lineEnd + 2, end);
+    answer.whole = lineEnd !== -1 && received.startsWith('\r\n', end);
+    if (!answer.whole) return received.length;
+    at = end + 2;
+    if (size === 0) return at;
+  }
+}
