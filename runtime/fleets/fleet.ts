@@ -251,7 +251,9 @@ export class Fleet implements Backend {
     return woken === null ? failedWake(this.#wakes.retryAfterS) : { kind: 'hold', ready: woken };
   }
 
+  /** The process starts while the control plane is asked; it gets no request before that agrees, and goes if it does not. */
   async #askToWake(): Promise<void> {
+    if (this.#process.phase.name === 'asleep') this.#idling.start();
     await this.#options.wake();
     if (this.#isAsleep()) throw new Error('the control plane let it sleep on');
   }

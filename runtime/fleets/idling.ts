@@ -30,7 +30,7 @@ export class Idling {
     if (operations.busy) return;
     if (running !== null && running.upstream.active > 0) this.#watchdog.look(running.cell);
     if (quiet) operations.run(() => this.#hibernate(running)).catch(() => {});
-    else if (this.#hasDueWork() && !this.#memory.over) this.#startDueWork();
+    else if (this.#hasDueWork() && !this.#memory.over) this.start();
   }
 
   #hasDueWork(): boolean {
@@ -38,8 +38,8 @@ export class Idling {
     return (phase.name === 'idle' || phase.name === 'asleep') && rest.isDue();
   }
 
-  /** Starts the process for due work. A sleeping app stays asleep for everybody else. */
-  #startDueWork(): void {
+  /** Starts the process of an app without one for something else than requests. A sleeping app stays asleep for these. */
+  start(): void {
     const { phase, wanted, operations } = this.#process;
     const start = async () => {
       if (this.#process.phase !== phase || this.#memory.over) return;

@@ -30,6 +30,9 @@ async function push(slug: string, sample: string, files: Record<string, string> 
 const cells = (id: string): Process[] =>
   processes().filter(({ command }) => command.some((word) => word.includes(`/run/${id}/http.sock`)));
 const app = async (id: string) => (await cellar.call('GET', `/v1/apps/${id}`)).body;
+/** A request is served before the control plane has written that its app runs. */
+const runs = (id: string) =>
+  eventually(async () => (await app(id)).status === 'running', `${id} reads as running`);
 const sleep = (id: string) => cellar.call('POST', `/v1/apps/${id}/sleep`);
 /** Asks as a proxy does before it passes a request on. */
 const hop = async (host: string) => {
@@ -84,6 +87,7 @@ test('a sleeping app has no process and says so; its next request wakes it, with
   assert.equal(JSON.parse(health.text).state, 'stopped');
   assert.deepEqual(cells(id), [], 'asking for its health wakes nothing');
   assert.equal((await cellar.get('sleeper')).text, '2 0');
+  await runs(id);
   const woken = await app(id);
   assert.deepEqual([woken.status, woken.asleep_since], ['running', null]);
   assert.ok(woken.woke_at > body.asleep_since);
@@ -131,6 +135,7 @@ test('an app whose wake fails answers 503 with Retry-After, sleeps on, and wakes
   assert.equal(asked.status, 503);
   renameSync(config, good);
   await eventually(async () => (await cellar.get('fragile')).status === 200, 'it wakes after its back-off');
+  await runs(id);
   assert.equal((await app(id)).last_error, null);
 });
 
@@ -140,7 +145,7 @@ test('the wake hop wakes by slug and by domain, and lets everything else pass or
   for (const host of ['hopped.localhost', 'hopped.localhost:8787', 'HOPPED.example']) {
     await sleep(id);
     assert.equal((await hop(host)).status, 200, host);
-    assert.equal((await app(id)).status, 'running');
+    await runs(id);
     assert.equal((await hop(host)).status, 200, 'awake already');
   }
   for (const host of ['localhost', 'api.localhost', 'git.localhost'])
@@ -185,6 +190,6 @@ test('the control plane dies in the middle of a wake, and the request is served'
   const answer = cellar.get('unlucky');
   process.kill(control.pid, 'SIGKILL');
   assert.equal((await answer).status, 200);
-  await eventually(async () => (await app(id)).status === 'running', 'both planes agree');
+  await runs(id);
   assert.equal(cells(id).length, 1);
 });

@@ -4,6 +4,7 @@ import { type TestContext, test } from 'node:test';
 import type { FleetOptions } from '../../runtime/fleets/fleet.ts';
 import { MemoryGauge } from '../../runtime/fleets/memory.ts';
 import { Slots } from '../../runtime/fleets/slots.ts';
+import { eventually } from '../e2e/processes.ts';
 import { assertGone, type Harness, harness } from './harness.ts';
 
 /** A fleet whose process goes at the first look that finds it quiet, running version 1. */
@@ -134,6 +135,28 @@ test('a thousand first requests share one start', async (t) => {
     app.states.slice(before).map(([state]) => state),
     ['running'],
   );
+});
+
+test('a sleeping app’s process starts while the control plane is asked, and serves nobody unless that agrees', async (t) => {
+  let asked = Promise.withResolvers<void>();
+  const app = await started(t, { wake: () => asked.promise });
+  const release = { deployId: 'release-1', directory: `${app.root}/release-1` };
+  await app.fleet.sleep();
+  const refused = app.ask('/version');
+  await eventually(() => app.fleet.pid !== null, 'the process starts');
+  assert.equal(app.fleet.state, 'stopped');
+  asked.reject(new Error('it was stopped'));
+  assert.equal((await refused).status, 503);
+  const { pid } = app.fleet;
+  assert.equal((await app.ask('/version')).status, 503, 'not at once again');
+  asked = Promise.withResolvers();
+  await app.until(() => app.lines.some((line) => line.includes('it was stopped')));
+  looks(app);
+  await app.rested();
+  assertGone(pid);
+  assert.equal(app.fleet.state, 'stopped');
+  await app.fleet.start(release);
+  assert.equal((await app.ask('/version')).text, '1');
 });
 
 test('without a limit on idle time a process never goes', async (t) => {
