@@ -17,7 +17,7 @@ import {
 } from '../sqlite/control/transitions.ts';
 import { type ErrorCode, errorCodes } from './contract/errors.ts';
 import type { Env } from './env.ts';
-import { HostClient, StaleGeneration } from './host.ts';
+import { type Applied, HostClient, StaleGeneration } from './host.ts';
 import { Life } from './life.ts';
 import type { LifeEvent } from './lifecycle.ts';
 import { Lock } from './lock.ts';
@@ -26,6 +26,9 @@ import { type StreamFact, Streams, type Subscription } from './streams.ts';
 
 /** Exceptions lose their fields on the way out of an object, so refusals are returned. */
 export type Outcome<Value> = { ok: true; value: Value } | { ok: false; code: ErrorCode; detail: string };
+
+/** A state is sent again so often when later ones come first. As many as may wait for the lock could. */
+const OVERTAKES_LIMIT = 16;
 
 type SqlValue = string | number | null;
 
@@ -151,11 +154,18 @@ export class AppObject extends DurableObject<Env> {
 
   /** Sends a wanted state, and writes what the host made of it. */
   async #push({ row, wanted }: Wanted): Promise<AppRow> {
-    const { app, as_of } = await this.#host.apply(wanted).catch(async (error: unknown) => {
-      if (!(error instanceof StaleGeneration)) throw error;
-      return this.#host.apply(await this.#overtake(wanted.id)).catch(conflict);
-    });
+    const { app, as_of } = await this.#apply(wanted, OVERTAKES_LIMIT);
     return (await observeApp(this.env.DB, app, as_of)) ?? row;
+  }
+
+  async #apply(wanted: Wanted['wanted'], overtakes: number): Promise<Applied> {
+    try {
+      return await this.#host.apply(wanted);
+    } catch (error) {
+      if (!(error instanceof StaleGeneration)) throw error;
+      if (overtakes === 0) return conflict(error);
+      return this.#apply(await this.#overtake(wanted.id), overtakes - 1);
+    }
   }
 
   /** The host has seen more than D1 has: raises the generation above that, and reads the state as it is now. */

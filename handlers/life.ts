@@ -44,10 +44,13 @@ export class Life {
     at: string,
     isQuiet: (app: AppRow) => Promise<boolean> = async () => false,
   ): Promise<AppRow> {
+    const { lock } = this.#options;
+    const step = () => this.#step(id, event, at, isQuiet);
     for (;;) {
-      const step = await this.#options.lock.run(() => this.#step(id, event, at, isQuiet));
-      if ('answer' in step) return step.answer;
-      await step.end;
+      // The host asks for one wake at a time, for all the requests that it holds.
+      const next = await (event === 'wake' ? lock.runAnyway(step) : lock.run(step));
+      if ('answer' in next) return next.answer;
+      await next.end;
     }
   }
 
@@ -102,10 +105,16 @@ export class Life {
     const outcome = await sent.catch((error: unknown) => error);
     const app = outcome instanceof Error ? null : (outcome as AppRow);
     const reached = app !== null && (underway.state === 'parking' || app.status === 'running');
-    const settled = await this.#options.lock.run(async () => {
+    const settle = async () => {
       if (this.#underway !== underway) return null;
-      return this.#step(underway.before.id, reached ? 'reached' : 'failed', at, async () => false);
-    });
+      try {
+        return await this.#step(underway.before.id, reached ? 'reached' : 'failed', at, async () => false);
+      } finally {
+        // Also when D1 fails: what stayed under way for ever would be waited for, for ever.
+        if (this.#underway === underway) this.#underway = null;
+      }
+    };
+    const settled = await this.#options.lock.runAnyway(settle);
     if (settled !== null && 'answer' in settled) await settled.answer;
     if (app === null) throw outcome;
     if (!reached && settled !== null) {

@@ -101,7 +101,8 @@ const table: Record<State, Record<LifeEvent, Rule>> = {
     stop: go('stopped', 'send'),
     sleep: refuse('The app is stopped; only a running app can be put to sleep.'),
     sweep: go('stopped'),
-    wake: go('stopped'),
+    // The host asks for it only while it thinks that the app sleeps.
+    wake: go('stopped', 'send'),
     deploy: go('stopped'),
     reached: go('stopped'),
     failed: go('stopped'),

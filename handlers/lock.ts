@@ -14,6 +14,11 @@ export class Lock {
     if (this.#waiting > WAITING_LIMIT) {
       throw new Problem('transition_conflict', 'Too many transitions of this app wait already.');
     }
+    return this.runAnyway(task);
+  }
+
+  /** Runs a task however many wait: one that a held request, or what is under way, cannot do without. */
+  async runAnyway<Value>(task: () => Promise<Value>): Promise<Value> {
     this.#waiting++;
     const result = this.#last.then(task, task);
     this.#last = result.catch(() => {});
