@@ -46,6 +46,7 @@ export class Wakes {
   /** The app serves: who waits may go on, before all of the wake's work is done. */
   arrived(): void {
     this.#failures = 0;
+    this.#retryAt = 0;
     if (this.#pending !== null) this.#end(this.#pending);
   }
 
