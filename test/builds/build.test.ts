@@ -49,6 +49,7 @@ test('a one-file Worker becomes a release, and nothing of its build is left', as
   const { release } = await result;
   assert.deepEqual(files(input.releaseDirectory), [
     'cell.capnp',
+    'cellar-entry.js',
     'modules/index.js',
     'modules/index.js.map',
     'release.json',

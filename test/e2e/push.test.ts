@@ -70,7 +70,7 @@ test('a Worker that does not bundle, or throws when it loads, fails with file an
   assert.match(syntax.stderr, /deploy failed/);
   assert.equal((await cellar.get('broken')).text, 'good');
 
-  writeFileSync(entry, "\nthrow new Error('no cake');\nexport default {};\n");
+  writeFileSync(entry, "\nthrow new Error('no cake');\nexport default { fetch: () => new Response('') };\n");
   await cellar.commit(work, 'throws');
   const throws = await cellar.push(work, 'broken');
   assert.match(throws.stderr, /no cake at index\.js:2:7/);
