@@ -1,0 +1,226 @@
+// Deploys a fresh project of each framework to a real Cellar and asks what it serves: `npm run frameworks`, or
+// `npm run frameworks -- astro hono` for those whose name has one of the words in it. It needs the npm registry.
+import { execFile } from 'node:child_process';
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { get } from 'node:http';
+import { dirname, join } from 'node:path';
+import { text as readText } from 'node:stream/consumers';
+import { Cellar } from '../test/e2e/cellar.ts';
+import { type FrameworkProject, projects } from './framework-projects.ts';
+
+/** Of one command of a generator. */
+const COMMAND_TIMEOUT_MS = 5 * 60_000;
+const ANSWER_TIMEOUT_MS = 15_000;
+/** Lines of a failed command or push that are shown. */
+const EXPLANATION_LINES = 30;
+/** Makes a lock file without installing anything. */
+const LOCK: Record<FrameworkProject['manager'], string> = {
+  npm: 'npm install --package-lock-only --no-audit --no-fund && npm ci --dry-run --no-audit --no-fund',
+  pnpm: 'npm exec --yes -- pnpm@10 install --lockfile-only',
+  yarn: 'npm exec --yes -- @yarnpkg/cli-dist@4 install --mode=update-lockfile',
+  bun: 'npm exec --yes -- bun@1 install --lockfile-only',
+};
+
+interface Outcome {
+  name: string;
+  /** The generator's version, and how it came to the project. */
+  generated: string;
+  lockFile: string;
+  /** From `git push` to its end, when the app serves; in ms. */
+  pushMs: number;
+  /** `null`: everything answered as it should. */
+  fault: string | null;
+}
+
+const names = process.argv.slice(2).map((word) => word.toLowerCase());
+const chosen = projects.filter(
+  ({ name }) => names.length === 0 || names.some((word) => name.toLowerCase().includes(word)),
+);
+const outcomes: Outcome[] = [];
+const cellar = new Cellar({ RUNNER_MAX_APPS_PER_USER: '100' });
+try {
+  await cellar.start();
+  for (const [i, project] of chosen.entries()) {
+    console.log(`\n${project.name}`);
+    outcomes.push(await tryProject(project, `app-${i}`));
+  }
+} finally {
+  await cellar[Symbol.asyncDispose]();
+}
+printTable();
+process.exitCode = outcomes.length > 0 && outcomes.every(({ fault }) => fault === null) ? 0 : 1;
+
+/** Generates, pushes and asks one project. A failure is its outcome. */
+async function tryProject(project: FrameworkProject, slug: string): Promise<Outcome> {
+  const { name, generator, manager } = project;
+  const outcome: Outcome = { name, generated: generator, lockFile: manager, pushMs: 0, fault: null };
+  const parent = join(cellar.directory, slug);
+  const directory = join(parent, 'app');
+  mkdirSync(parent);
+  try {
+    Object.assign(outcome, await generate(project, parent));
+    await cellar.create(slug);
+    await cellar.git(directory, 'init', '--quiet', '--initial-branch=main');
+    await cellar.commit(directory, 'A new project');
+    const began = performance.now();
+    const { stderr } = await cellar.push(directory, slug);
+    outcome.pushMs = performance.now() - began;
+    if (!stderr.includes('serves this push')) throw new Error(`the push ended with\n${stderr}`);
+    for (const [line] of stderr.matchAll(
+      /^remote: (?!.*Progress)(▸|\S+: |static site: |single-page app: ).*\S/gm,
+    ))
+      console.log(`  ${line}`);
+    await check(project, slug);
+  } catch (error) {
+    outcome.fault = lastLines((error as Error).message);
+    console.log(`  ${outcome.fault.replaceAll('\n', '\n  ')}`);
+  } finally {
+    rmSync(parent, { recursive: true, force: true });
+  }
+  return outcome;
+}
+
+/** Makes the project in `<parent>/app`, with a lock file. Returns by what, and whose that is. */
+async function generate(
+  project: FrameworkProject,
+  parent: string,
+): Promise<Pick<Outcome, 'generated' | 'lockFile'>> {
+  const { generator, words, byHand, afterwards = [], files = {}, manager } = project;
+  const directory = join(parent, 'app');
+  const version = (await run(parent, `npm view ${generator} version`)).trim();
+  let how = `${generator} ${version}`;
+  try {
+    await run(parent, `npm exec --yes -- ${generator}@${version} ${words}`);
+    if (!existsSync(join(directory, 'package.json'))) throw new Error(`${generator} made no project`);
+  } catch (error) {
+    if (byHand === undefined || (await reachesGitHub())) throw error;
+    how += ' cannot reach GitHub: files by hand';
+    rmSync(directory, { recursive: true, force: true });
+    writeFiles(directory, byHand);
+    await run(directory, 'npm install --no-audit --no-fund');
+  }
+  for (const step of afterwards) await run(directory, step);
+  writeFiles(directory, files);
+  if (manager !== 'npm') {
+    for (const path of ['node_modules', 'package-lock.json'])
+      rmSync(join(directory, path), { recursive: true, force: true });
+  }
+  return { generated: how, lockFile: await lock(manager, directory) };
+}
+
+/** Makes a lock file, as the first install of its author does, and returns whose. */
+async function lock(manager: FrameworkProject['manager'], directory: string): Promise<string> {
+  try {
+    await run(directory, LOCK[manager]);
+    return manager;
+  } catch (error) {
+    // npm writes lock files that it refuses itself when the registry lacks a package for another system.
+    if (manager !== 'npm' || !(error as Error).message.includes('from lock file')) throw error;
+    rmSync(join(directory, 'package-lock.json'), { force: true });
+    return 'none: npm refuses its own';
+  }
+}
+
+/** Asks the deployed app everything that its project names. */
+async function check({ checks, assets }: FrameworkProject, slug: string): Promise<void> {
+  for (const { path, status = 200, text, byScript } of checks) {
+    const answer = byScript ? await cellar.get(slug, path) : await navigate(slug, path);
+    if (answer.status !== status || !text.test(answer.text))
+      throw new Error(
+        `${path} answered ${answer.status}, not ${status} with ${text}:\n${answer.text.slice(0, 500)}`,
+      );
+  }
+  if (!assets) return;
+  const { text } = await navigate(slug, '/');
+  const paths = [...text.matchAll(/(?:src|href)="\.?(\/[^"]+\.(?:js|css))"/g)].map(([, path]) => path!);
+  if (paths.length === 0)
+    throw new Error(`the page at / names no script or style sheet:\n${text.slice(0, 500)}`);
+  for (const path of paths) {
+    const { status, headers } = await cellar.get(slug, path);
+    if (status !== 200 || !/javascript|css/.test(headers.get('content-type') ?? ''))
+      throw new Error(`${path} answered ${status}, ${headers.get('content-type')}`);
+  }
+}
+
+/** Asks for a page as a browser does that goes to it. `fetch` may not say so, and assets are chosen by it. */
+function navigate(slug: string, path: string): Promise<{ status: number; text: string }> {
+  return new Promise((resolve, reject) => {
+    const request = get({
+      host: '127.0.0.1',
+      port: cellar.edgePort,
+      path,
+      headers: { host: `${slug}.localhost`, accept: 'text/html', 'sec-fetch-mode': 'navigate' },
+      signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS),
+    });
+    request.on('error', reject);
+    request.on('response', async (response) => {
+      try {
+        resolve({ status: response.statusCode!, text: await readText(response) });
+      } catch (error) {
+        reject(error);
+      }
+    });
+  });
+}
+
+async function reachesGitHub(): Promise<boolean> {
+  return fetch('https://api.github.com', { signal: AbortSignal.timeout(10_000) }).then(
+    (response) => response.ok,
+    () => false,
+  );
+}
+
+/** Runs a command line on Cellar's Node as in a terminal that nobody sits at, and returns what it prints. */
+function run(cwd: string, command: string): Promise<string> {
+  const own = Object.entries(process.env).filter(
+    // What `npm run` adds speaks of Cellar, and generators go by it.
+    ([name]) => !/^npm_(?!config_(registry|cafile|cache|userconfig)$)|^INIT_CWD$/.test(name),
+  );
+  const env = {
+    ...Object.fromEntries(own),
+    PATH: `${dirname(process.execPath)}:${process.env.PATH}`,
+    CI: 'true',
+    NO_COLOR: '1',
+    DO_NOT_TRACK: '1',
+    ASTRO_TELEMETRY_DISABLED: '1',
+    CREATE_CLOUDFLARE_TELEMETRY_DISABLED: '1',
+    WRANGLER_SEND_METRICS: 'false',
+  };
+  return new Promise((resolve, reject) => {
+    const child = execFile(
+      'sh',
+      ['-c', command],
+      { cwd, env, timeout: COMMAND_TIMEOUT_MS, maxBuffer: 64 * 2 ** 20 },
+      (error, stdout, stderr) => {
+        if (error) reject(new Error(`\`${command}\` failed:\n${stdout}${stderr}`));
+        else resolve(stdout);
+      },
+    );
+    child.stdin!.end();
+  });
+}
+
+function writeFiles(directory: string, files: Record<string, string>): void {
+  for (const [path, content] of Object.entries(files)) {
+    mkdirSync(dirname(join(directory, path)), { recursive: true });
+    writeFileSync(join(directory, path), content);
+  }
+}
+
+function lastLines(text: string): string {
+  return text.trim().split('\n').slice(-EXPLANATION_LINES).join('\n');
+}
+
+function printTable(): void {
+  const rows = outcomes.map(({ name, generated, lockFile, pushMs, fault }) => [
+    name,
+    generated,
+    lockFile,
+    fault === null ? 'serves' : 'FAILED',
+    pushMs === 0 ? '' : `${(pushMs / 1000).toFixed(1)} s`,
+  ]);
+  console.log(
+    '\n| Project | Generator | Lock file | Result | Push to live |\n| --- | --- | --- | --- | --- |',
+  );
+  for (const row of rows) console.log(`| ${row.join(' | ')} |`);
+}
