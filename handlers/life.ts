@@ -104,7 +104,8 @@ export class Life {
   async #end(underway: Underway, sent: Promise<AppRow>, at: string): Promise<AppRow> {
     const outcome = await sent.catch((error: unknown) => error);
     const app = outcome instanceof Error ? null : (outcome as AppRow);
-    const reached = app !== null && (underway.state === 'parking' || app.status === 'running');
+    // A deploy may be replacing the release that was woken: then it starts, and requests are held.
+    const reached = app !== null && (underway.state === 'parking' || app.status !== 'crashed');
     const settle = async () => {
       if (this.#underway !== underway) return null;
       try {

@@ -92,7 +92,7 @@ export class World {
   /** A call of the API that sets or asks for something. */
   call(event: string): void {
     const isolate = this.#isolate;
-    const call: Call = { event, outcome: null, troubled: this.#broken || isolate === null };
+    const call: Call = { event, outcome: null, troubled: isolate === null || this.#isTroubled };
     this.calls.push(call);
     if (isolate === null) {
       call.outcome = 'cut';
@@ -110,7 +110,8 @@ export class World {
   }
 
   request(): void {
-    this.requests.push({ request: this.#host.request(), troubled: this.#broken });
+    const troubled = this.#isTroubled;
+    this.requests.push({ request: this.#host.request(), troubled });
   }
 
   push(): void {
@@ -263,6 +264,14 @@ export class World {
   #reconcile({ db, env, object }: Isolate): Promise<{ refused: number }> {
     const host = new this.#code.HostClient(env);
     return this.#code.reconcile({ db, host, app: () => object });
+  }
+
+  /** Whether what begins now may fail: by itself, or with what is under way and it joins. */
+  get #isTroubled(): boolean {
+    const calls = this.calls.some(({ outcome, troubled }) => outcome === null && troubled);
+    return (
+      this.#broken || calls || this.requests.some((asked) => asked.request.answer === null && asked.troubled)
+    );
   }
 
   #trouble(): void {

@@ -111,6 +111,17 @@ const known: Program[] = [
     ],
     order: [7],
   },
+  // A deploy was replacing the release that had just been woken: the wake counted as failed, and the app slept again.
+  {
+    deployed: true,
+    steps: [
+      [0, call('sweep')],
+      [6, request],
+      [5, push],
+      [0, call('start')],
+    ],
+    order: [4, 3, 2, 0, 2],
+  },
 ];
 
 async function happen(world: World, event: Event): Promise<void> {
