@@ -110,12 +110,8 @@ async function bundleWranglerProject(
   environment: string | null,
   assetsMb: number,
 ): Promise<Bundled> {
-  const { config, file, base, notes } = await readWranglerConfig(
-    root,
-    path,
-    redirectedConfig(root),
-    environment,
-  );
+  const read = await readWranglerConfig(root, path, redirectedConfig(root), environment);
+  const { config, file, base, own, notes } = read;
   const compatibilityDate = supportedDate(file, config.compatibility_date, notes);
   let worker: Bundle['worker'] = null;
   let exports: string[] = [];
@@ -138,11 +134,13 @@ async function bundleWranglerProject(
     assets,
     durableObjects: durableObjects(file, config, exports),
     classMigrations: classMigrations(file, config),
-    databases: config.d1_databases.map((database, i) => ({
-      binding: database.binding,
-      key: database.database_id || database.database_name || database.binding,
-      migrations: copyMigrations(root, base, database, out, `migrations/${i}`),
-    })),
+    databases: config.d1_databases.map((database, i) => {
+      const { binding, database_id, database_name } = database;
+      // wrangler applies migrations by the project's own configuration, so not every build tool moves their paths.
+      const named = own?.d1_databases.find((each) => each.binding === binding);
+      const migrations = copyMigrations(root, named ? root : base, named ?? database, out, `migrations/${i}`);
+      return { binding, key: database_id || database_name || binding, migrations };
+    }),
     namespaces: config.kv_namespaces.map(({ binding, id }) => ({ binding, key: id || binding })),
   };
   return { bundle, notes };

@@ -58,6 +58,8 @@ export interface ReadConfig {
   file: string;
   /** Where its relative paths start. */
   base: string;
+  /** The project's own, if there is one and the build wrote another; it lies in the project's root. */
+  own: WranglerConfig | null;
   /** What the deploy's log should say about it. */
   notes: string[];
 }
@@ -100,6 +102,7 @@ export async function readWranglerConfig(
     config: value as unknown as WranglerConfig,
     file,
     base: dirname(from),
+    own: written === null ? null : ((own?.value ?? null) as WranglerConfig | null),
     notes: [...notes, ...warnings].map((line) => `${file}: ${line}`),
   };
 }

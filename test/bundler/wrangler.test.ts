@@ -288,6 +288,23 @@ test('the configuration that a build tool wrote needs none beside it', async () 
   assert.equal(read('assets/a.txt'), 'asset');
 });
 
+test("a database's migrations are where the project's own configuration says, whatever a build tool wrote", async () => {
+  const databases = { d1_databases: [{ binding: 'DB' }, { binding: 'OTHER', migrations_dir: 'sql' }] };
+  const written = { ...databases, name: 'x', main: '../index.js' };
+  const { bundle } = await worktrees.bundle(
+    wranglerProject(databases, {
+      '.wrangler/deploy/config.json': '{"configPath": "../../dist/wrangler.json"}',
+      'dist/wrangler.json': JSON.stringify(written),
+      'migrations/1_a.sql': '1',
+      'sql/1_b.sql': '2',
+    }),
+  );
+  assert.deepEqual(
+    bundle.databases.map(({ migrations }) => migrations.map(({ name }) => name)),
+    [['1_a.sql'], ['1_b.sql']],
+  );
+});
+
 test('what a build tool adds by itself and is not run here is left out, what the project asks for is refused', async () => {
   const images = { images: { binding: 'IMAGES' } };
   const built = {
