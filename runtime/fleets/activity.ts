@@ -38,6 +38,8 @@ export class Activity {
 
   /** A process runs from now on. One started for due work may go soon, unless a request comes. */
   begin(forDueWork: boolean): void {
+    // Those that came since the last look were for the process before.
+    this.#countRequests();
     this.#limitMs = forDueWork ? Math.min(this.#idleMs, DUE_WORK_QUIET_MS) : this.#idleMs;
     this.keep();
   }
@@ -49,14 +51,20 @@ export class Activity {
 
   /** Looks at what came since the last look. Whether it has been quiet for so long that the process may go. */
   isQuiet({ active, tunnels }: Upstream): boolean {
-    if (this.requests !== this.#seen) {
-      this.#seen = this.requests;
+    if (this.#countRequests()) {
       this.#limitMs = this.#idleMs;
-      this.#lastMinute = Math.floor(Date.now() / MINUTE_MS) * MINUTE_MS;
       this.keep();
     } else if (active + tunnels > 0) {
       this.keep();
     }
     return active + tunnels === 0 && performance.now() - this.#quietSince >= this.#limitMs;
+  }
+
+  /** Whether requests came since it was called last. */
+  #countRequests(): boolean {
+    if (this.requests === this.#seen) return false;
+    this.#seen = this.requests;
+    this.#lastMinute = Math.floor(Date.now() / MINUTE_MS) * MINUTE_MS;
+    return true;
   }
 }

@@ -26,8 +26,11 @@ export default {
   },
 };`;
 
-async function clock(t: TestContext): Promise<Harness & { live: { deployId: string; directory: string } }> {
-  const app = harness(t, { idleMs: 0 });
+async function clock(
+  t: TestContext,
+  idleMs = 0,
+): Promise<Harness & { live: { deployId: string; directory: string } }> {
+  const app = harness(t, { idleMs });
   const live = await makeRelease(`${app.root}/release-1`, CODE, {
     classes: [{ className: 'Clock', storageId: 'clock', sql: true }],
     durableObjects: [{ binding: 'CLOCK', className: 'Clock' }],
@@ -71,6 +74,15 @@ test('an alarm of a sleeping app runs, and the app stays asleep for everybody el
   await app.until(() => app.rests.length === 3);
   assert.equal(alarms(app, 'ends').length, 1);
   assert.deepEqual([app.fleet.state, app.states.length], ['stopped', changes]);
+});
+
+test('a request that came right before the sleep does not keep the process of its alarm', async (t) => {
+  const app = await clock(t, Number.POSITIVE_INFINITY);
+  await app.ask('/?100');
+  await app.fleet.sleep();
+  runClock(t, app);
+  await app.until(() => app.rests.length === 3);
+  assert.deepEqual([app.fleet.state, app.fleet.pid], ['stopped', null]);
 });
 
 test('a sleeping app that is woken during its alarm goes on in the same process', async (t) => {
