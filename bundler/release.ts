@@ -35,6 +35,26 @@ export interface DatabaseMigration {
   path: string;
 }
 
+/** The Worker as the consumer of a queue. What is left out is as Cloudflare has it. */
+export interface QueueConsumer {
+  queue: string;
+  maxBatchSize?: number;
+  /** In s, as `retryDelay`. */
+  maxBatchTimeout?: number;
+  maxRetries?: number;
+  retryDelay?: number;
+  maxConcurrency?: number;
+  deadLetterQueue?: string;
+}
+
+/** Cron triggers and queues: what calls the Worker besides requests. A queue keeps its messages under its name. */
+export interface Triggers {
+  /** Cron expressions, each once. */
+  crons: string[];
+  producers: { binding: string; queue: string }[];
+  consumers: QueueConsumer[];
+}
+
 /** A project, bundled. Everything it refers to by path lies in the directory it was bundled into. */
 export interface Bundle {
   /** `null` for a static site without a Worker. The first module is the entry. */
@@ -50,6 +70,8 @@ export interface Bundle {
   databases: { binding: string; key: string; migrations: DatabaseMigration[] }[];
   /** `key` is the namespace's stable name: `id`, else the binding. */
   namespaces: { binding: string; key: string }[];
+  /** Left out when there is none. */
+  triggers?: Triggers;
 }
 
 /** A bundle whose storage is resolved. Immutable once written; starting it reads nothing else. */
@@ -67,4 +89,5 @@ export interface Release {
   databases: { binding: string; storageId: string; migrations: DatabaseMigration[] }[];
   /** `storageId` is the namespace's name inside the KV service. */
   namespaces: { binding: string; storageId: string }[];
+  triggers?: Triggers;
 }

@@ -1,13 +1,9 @@
 // Cap'n Proto's text format, written from plain values, so that no string reaches a config unquoted.
 
 /** A value of a config. A string is quoted; what must stay bare (a name, a file's content) is an `Expression`. */
-export type CapnpValue =
-  | string
-  | number
-  | boolean
-  | Expression
-  | CapnpValue[]
-  | { [field: string]: CapnpValue };
+export type CapnpValue = string | number | boolean | Expression | CapnpValue[] | Fields;
+
+export type Fields = { [field: string]: CapnpValue };
 
 /** Text that is written as it is. Made only by the functions below. */
 export class Expression {

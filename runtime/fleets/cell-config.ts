@@ -3,20 +3,20 @@
 import { readFileSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
 import { isAbsolute, join, normalize } from 'node:path';
-import type { Assets, Module, Release } from '../../bundler/release.ts';
-import { type CapnpValue, capnp, embed } from './capnp.ts';
+import type { Assets, Module, Release, Triggers } from '../../bundler/release.ts';
+import { cronWorker, d1Worker, kvWorker, QUEUE_KEY, queueWorker } from './bundled-services.ts';
+import { type CapnpValue, capnp, embed, type Fields } from './capnp.ts';
+import { triedWorker } from './trial-entry.ts';
 
 /** The config's name in a release's directory. */
 export const CELL_CONFIG = 'cell.capnp';
+/** The name of the one that a release is tried with, if it has crons or queues. */
+export const TRIAL_CONFIG = 'trial.capnp';
 
 /** The module that a Worker is entered by, beside its own. */
 const ENTRY = 'cellar-entry.js';
 const ENTRY_WORKER = readFileSync(new URL('./entry-worker.js', import.meta.url), 'utf8');
 
-type Fields = { [field: string]: CapnpValue };
-
-/** For workerd's own D1 and KV services, which ask for RPC: 2024-04-03 or later. */
-const SERVICE_DATE = '2026-01-01';
 /** How assets behave for a site without a Worker, which states no compatibility date. */
 const STATIC_SITE_DATE = '2026-01-01';
 /** From then on workerd takes `nodejs_compat` for granted and warns when it is asked for. */
@@ -29,9 +29,22 @@ const NODEJS_COMPAT_DEFAULT_DATE = '2026-08-04';
  * @throws {Error} naming the path when a module or the assets lie outside the directory
  */
 export async function writeCellConfig(release: Release, directory: string): Promise<void> {
+  if (release.worker !== null) {
+    const app = `./${release.worker.modules[0]!.name}`;
+    await writeFile(
+      join(directory, ENTRY),
+      ENTRY_WORKER.replaceAll("'cellar-app-entry'", JSON.stringify(app)),
+    );
+  }
+  await writeConfig(join(directory, CELL_CONFIG), release, await services(release, directory));
+  if (release.triggers === undefined) return;
+  await writeConfig(join(directory, TRIAL_CONFIG), release, await services(release, directory, true));
+}
+
+async function writeConfig(path: string, release: Release, services: CapnpValue[]): Promise<void> {
   const config: Fields = {
     structuredLogging: true,
-    services: await services(release, directory),
+    services,
     sockets: [
       {
         name: 'http',
@@ -47,27 +60,26 @@ export async function writeCellConfig(release: Release, directory: string): Prom
       },
     ],
   };
-  if (release.worker !== null) {
-    const app = `./${release.worker.modules[0]!.name}`;
-    await writeFile(
-      join(directory, ENTRY),
-      ENTRY_WORKER.replaceAll("'cellar-app-entry'", JSON.stringify(app)),
-    );
-  }
   const text = `using Workerd = import "/workerd/workerd.capnp";\nconst config :Workerd.Config = ${capnp(config)};\n`;
-  await writeFile(join(directory, CELL_CONFIG), text);
+  await writeFile(path, text);
 }
 
 /**
  * Unique keys of the namespaces whose alarms are work of the app's own, and must run in time. KV's are not among
  * them: they only clear away what has expired, which can wait until the process runs for something else.
  */
-export function alarmKeys({ classes }: Release): string[] {
-  return classes.map(({ storageId }) => storageId);
+export function alarmKeys({ classes, triggers }: Release): string[] {
+  const keys = classes.map(({ storageId }) => storageId);
+  return triggers && usesQueues(triggers) ? [...keys, QUEUE_KEY] : keys;
 }
 
-async function services(release: Release, directory: string): Promise<CapnpValue[]> {
-  const { worker, assets, databases, namespaces } = release;
+function usesQueues({ producers, consumers }: Triggers): boolean {
+  return producers.length + consumers.length > 0;
+}
+
+/** @param isTrial whether the Worker is only to say which handlers it lacks; no cron calls it then */
+async function services(release: Release, directory: string, isTrial = false): Promise<CapnpValue[]> {
+  const { worker, assets, databases, namespaces, triggers } = release;
   if (worker === null && assets === null) throw new Error('a release needs a Worker or assets');
   const list: CapnpValue[] = [
     { name: 'do', disk: { writable: true } },
@@ -76,10 +88,19 @@ async function services(release: Release, directory: string): Promise<CapnpValue
     // workerd's own default, stated because the host's safety hangs on it: never a private or local address.
     { name: 'internet', network: { allow: ['public'], tlsOptions: { trustBrowserCas: true } } },
   ];
-  if (worker !== null) list.push({ name: 'app', worker: appWorker(release, worker) });
+  if (worker !== null) {
+    const app = appWorker(release, worker);
+    list.push({ name: 'app', worker: isTrial ? triedWorker(app, release) : app });
+  }
   if (assets !== null) list.push({ name: 'assets', assets: await assetsService(release, assets, directory) });
   if (databases.length > 0) list.push({ name: 'd1-service', worker: d1Worker() });
   if (namespaces.length > 0) list.push({ name: 'kv-service', worker: kvWorker() });
+  if (triggers && usesQueues(triggers)) {
+    list.push({ name: 'queue-service', worker: queueWorker(triggers.consumers, 'app') });
+  }
+  if (triggers && triggers.crons.length > 0) {
+    list.push({ name: 'cron-service', worker: cronWorker(triggers.crons, isTrial ? 'do' : 'app') });
+  }
   return list;
 }
 
@@ -120,7 +141,7 @@ function varBindings({ vars }: Release): CapnpValue[] {
   );
 }
 
-function storageBindings({ durableObjects, databases, namespaces }: Release): CapnpValue[] {
+function storageBindings({ durableObjects, databases, namespaces, triggers }: Release): CapnpValue[] {
   return [
     ...durableObjects.map(({ binding, className }) => ({ name: binding, durableObjectNamespace: className })),
     ...databases.map(({ binding, storageId }) => ({
@@ -138,6 +159,10 @@ function storageBindings({ durableObjects, databases, namespaces }: Release): Ca
     ...namespaces.map(({ binding, storageId }) => ({
       name: binding,
       kvNamespace: { name: 'kv-service', props: { json: JSON.stringify({ namespace: storageId }) } },
+    })),
+    ...(triggers?.producers ?? []).map(({ binding, queue }) => ({
+      name: binding,
+      queue: { name: 'queue-service', props: { json: JSON.stringify({ queue }) } },
     })),
   ];
 }
@@ -173,29 +198,6 @@ async function textIfThere(path: string): Promise<string | undefined> {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw error;
   }
-}
-
-/** workerd's bundled D1. Class name and unique key say where the databases lie: changing one starts them empty. */
-function d1Worker(): Fields {
-  return bundledWorker('d1.js', 'D1Database', [{ name: 'DATABASE', durableObjectNamespace: 'D1Database' }]);
-}
-
-/** workerd's bundled KV, with the same caution. */
-function kvWorker(): Fields {
-  return bundledWorker('kv.js', 'KVNamespace', [
-    { name: 'SHARD', durableObjectNamespace: 'KVNamespace' },
-    { name: 'BLOBS', service: 'kv' },
-  ]);
-}
-
-function bundledWorker(module: string, className: string, bindings: CapnpValue[]): Fields {
-  return {
-    modules: [{ name: module, bundled: `/workerd/${module}` }],
-    compatibilityDate: SERVICE_DATE,
-    bindings,
-    durableObjectNamespaces: [{ className, uniqueKey: className, enableSql: true }],
-    durableObjectStorage: { localDisk: 'do' },
-  };
 }
 
 function inside(path: string): string {

@@ -14,8 +14,10 @@ import { evictOwner, recordOwner } from './storage-claim.ts';
 export interface CellOptions {
   /** Path of the workerd program. */
   workerd: string;
-  /** Where `cell.capnp` lies; the process runs there. */
+  /** Where the config lies; the process runs there. */
   directory: string;
+  /** The config's name; `cell.capnp` if not given. */
+  config?: string;
   /** Paths of the config's writable disks, by name. Made if missing. */
   disks: Record<string, string>;
   /** Where its sockets go; made if missing, open to this user only. */
@@ -185,13 +187,14 @@ export async function startCell(options: CellOptions): Promise<Cell> {
   }
 }
 
-function spawnWorkerd({ workerd, directory, disks, runDirectory, sockets }: CellOptions): ChildProcess {
+function spawnWorkerd(options: CellOptions): ChildProcess {
+  const { workerd, directory, config = CELL_CONFIG, disks, runDirectory, sockets } = options;
   const command = [
     ...dieWithParent(),
     workerd,
     'serve',
-    CELL_CONFIG,
-    // Required by the assets service and the bundled D1 and KV.
+    config,
+    // Required by the assets service and the bundled ones.
     '--experimental',
     '--control-fd=3',
     ...Object.entries(disks).map(([name, path]) => `--directory-path=${name}=${path}`),

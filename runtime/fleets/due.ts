@@ -4,6 +4,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import type { Release } from '../../bundler/release.ts';
+import { CRON_KEY } from './bundled-services.ts';
 import { alarmKeys } from './cell-config.ts';
 
 /** What is known of an app whose process has gone. `dueAt`: when it has work to do, in ms since 1970. */
@@ -49,27 +50,44 @@ export class RestRecord {
 }
 
 /**
- * The earliest alarm of an app's Durable Objects, in ms since 1970; `null` when none is set. An alarm that is being
- * run counts until it has ended. May be asked while the process runs.
+ * When an app has work to do: its earliest alarm, batch of a queue or cron, in ms since 1970; `null` for never. What is
+ * being run counts until it has ended. May be asked while the process runs.
  * @param releaseDirectory of the release whose classes count: those that are gone could not run theirs
  * @throws {Error} when a file cannot be read
  */
 export function nextDue(releaseDirectory: string, dataDirectory: string): number | null {
   const release = JSON.parse(readFileSync(join(releaseDirectory, 'release.json'), 'utf8')) as Release;
-  const times = alarmKeys(release)
-    .map((key) => join(dataDirectory, 'do', key, 'metadata.sqlite'))
-    .filter((path) => existsSync(path))
-    .map(earliestAlarm)
-    .filter((time) => time !== null);
+  const metadata = (key: string) => join(dataDirectory, 'do', key, 'metadata.sqlite');
+  const times = [
+    ...alarmKeys(release).map((key) => earliestAlarm(metadata(key))),
+    ...nextCrons(release.triggers?.crons ?? [], metadata(CRON_KEY)),
+  ].filter((time) => time !== null);
   return times.length === 0 ? null : Math.min(...times);
 }
 
+/** workerd has the time as nanoseconds, too many for a double. */
+const TIME = 'scheduled_time / 1000000';
+
 function earliestAlarm(path: string): number | null {
+  const query = `SELECT min(${TIME}) AS time FROM _cf_ALARM`;
+  return readAlarms<{ time: number | null }>(path, query)[0]?.time ?? null;
+}
+
+/** When each cron is due: its schedule's alarm, or now if that was never set, which only a process can do. */
+function nextCrons(crons: string[], path: string): number[] {
+  if (crons.length === 0) return [];
+  const query = `SELECT actor_name AS cron, ${TIME} AS time FROM _cf_ALARM`;
+  const next = new Map(
+    readAlarms<{ cron: string; time: number }>(path, query).map(({ cron, time }) => [cron, time]),
+  );
+  return crons.map((cron) => next.get(cron) ?? Date.now());
+}
+
+function readAlarms<Row>(path: string, query: string): Row[] {
+  if (!existsSync(path)) return [];
   const database = new Database(path, { readonly: true });
   try {
-    // Nanoseconds, too many for a double.
-    const query = 'SELECT min(scheduled_time) / 1000000 AS time FROM _cf_ALARM';
-    return database.prepare<[], { time: number | null }>(query).get()!.time;
+    return database.prepare<[], Row>(query).all();
   } finally {
     database.close();
   }

@@ -1,42 +1,53 @@
 // A release tried in a process of its own, on storage that is thrown away.
+import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { reason } from '../log.ts';
 import { startCell } from './cell.ts';
+import { CELL_CONFIG, TRIAL_CONFIG } from './cell-config.ts';
 import { messageOf } from './lines.ts';
 import { toSourcePlaces } from './source-places.ts';
+import { MISSING_HANDLER } from './trial-entry.ts';
 
 /** workerd only warns of a class that the config names and the Worker does not export: its calls would all fail. */
 const MISSING_CLASS =
   /^A DurableObjectNamespace in the config referenced the class "(.*)", but no such Durable Object class is exported/;
+/** So it refuses a cron expression, and says where in its own code. */
+const BAD_CRON = /cron trigger ".*": .*?(?= at cron\.js:)/;
 
 /**
- * Starts a release on empty storage and ends it as soon as it has loaded. Runs beside the release that serves.
+ * Starts a release on empty storage and ends it as soon as it has loaded. Runs beside the release that serves. No cron
+ * calls it, and no queue has a message.
  * @param directory the release's
  * @throws {Error} with workerd's own message, file and line of the project in it, when it does not load
  */
 export async function tryRelease(workerd: string, directory: string, signal?: AbortSignal): Promise<void> {
   const scratch = await mkdtemp(join(tmpdir(), 'cellar-trial-'));
   const missing: string[] = [];
+  const handlers: string[] = [];
   try {
     const cell = await startCell({
       workerd,
       directory,
+      config: existsSync(join(directory, TRIAL_CONFIG)) ? TRIAL_CONFIG : CELL_CONFIG,
       disks: { do: join(scratch, 'do'), kv: join(scratch, 'kv') },
       runDirectory: scratch,
       sockets: ['http', 'health'],
       ownsStorage: false,
       onLine: (line) => {
-        const className = MISSING_CLASS.exec(messageOf(line))?.[1];
+        const message = messageOf(line);
+        const className = MISSING_CLASS.exec(message)?.[1];
         if (className !== undefined) missing.push(className);
+        if (message.startsWith(MISSING_HANDLER)) handlers.push(message);
       },
       ...(signal ? { signal } : {}),
     });
     cell.kill();
     await cell.exited;
   } catch (error) {
-    throw new Error(toSourcePlaces(directory, reason(error)), { cause: error });
+    const message = reason(error);
+    throw new Error(BAD_CRON.exec(message)?.[0] ?? toSourcePlaces(directory, message), { cause: error });
   } finally {
     await rm(scratch, { recursive: true, force: true });
   }
@@ -45,4 +56,5 @@ export async function tryRelease(workerd: string, directory: string, signal?: Ab
       `Durable Object class ${missing.join(', ')} is not exported by the Worker's entry module`,
     );
   }
+  if (handlers.length > 0) throw new Error(handlers.join('; '));
 }

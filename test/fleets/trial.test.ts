@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { tryRelease } from '../../runtime/fleets/trial.ts';
 import { temporaryDirectory } from '../temporary.ts';
@@ -56,4 +56,51 @@ test('a Durable Object class that the entry module does not export fails the tri
   const classes = [{ className: 'Room', storageId: 'room', sql: true }];
   const { directory } = await makeRelease(`${temporaryDirectory(t)}/r`, code, { classes });
   await assert.rejects(tryRelease(workerd, directory), /^Error: Durable Object class Room is not exported/);
+});
+
+const called = {
+  triggers: {
+    crons: ['* * * * *'],
+    producers: [{ binding: 'JOBS', queue: 'jobs' }],
+    consumers: [{ queue: 'jobs' }],
+  },
+};
+
+test('a Worker that crons or queues are to call needs the handlers for that, however it is written', async (t) => {
+  const root = temporaryDirectory(t);
+  const workerClass = (methods: string) =>
+    `import { WorkerEntrypoint } from 'cloudflare:workers'; export default class extends WorkerEntrypoint { ${methods} }`;
+  const good = [
+    'export default { scheduled() {}, queue() {} }',
+    'class App { scheduled() {} queue() {} } export default new App()',
+    workerClass('scheduled() {} queue() {}'),
+  ];
+  for (const [i, code] of good.entries())
+    await tryRelease(workerd, (await makeRelease(`${root}/good-${i}`, code, called)).directory);
+  const bad = ['export default { fetch() {} }', workerClass('fetch() {}')];
+  for (const [i, code] of bad.entries()) {
+    const { directory } = await makeRelease(`${root}/bad-${i}`, code, called);
+    await assert.rejects(tryRelease(workerd, directory), {
+      message:
+        "The Worker's default export has no handler scheduled(), which triggers.crons needs; The Worker's default export has no handler queue(), which queues.consumers needs",
+    });
+  }
+});
+
+test('a cron expression that workerd does not understand fails the trial by name', async (t) => {
+  const triggers = { ...called.triggers, crons: ['0 25 * * *'] };
+  const code = 'export default { scheduled() {}, queue() {} }';
+  const { directory } = await makeRelease(`${temporaryDirectory(t)}/r`, code, { triggers });
+  await assert.rejects(tryRelease(workerd, directory), {
+    message: 'cron trigger "0 25 * * *": hour field has 25 outside 0-23',
+  });
+});
+
+test('no cron calls a Worker on trial', async (t) => {
+  const code = 'export default { scheduled() {}, queue() {} }';
+  const { directory } = await makeRelease(`${temporaryDirectory(t)}/r`, code, called);
+  const target = (config: string) =>
+    /name = "\* \* \* \* \*", service = "(\w+)"/.exec(readFileSync(`${directory}/${config}`, 'utf8'))?.[1];
+  assert.equal(target('cell.capnp'), 'app');
+  assert.equal(target('trial.capnp'), 'do', 'a disk, which runs nothing');
 });

@@ -1,0 +1,137 @@
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import type { QueueConsumer } from '../../bundler/release.ts';
+import { nextDue } from '../../runtime/fleets/due.ts';
+import { type Harness, harness } from './harness.ts';
+import { makeRelease } from './release.ts';
+
+/**
+ * `/?body` sends a message. Each batch is a line: queue, bodies with their attempts, and when. `slow` takes 300 ms,
+ * `bad` throws.
+ */
+const CODE = `
+export default {
+  async fetch(request, env) {
+    await env.JOBS.send(new URL(request.url).search.slice(1));
+    return new Response(String(Date.now()));
+  },
+  async queue({ queue, messages }) {
+    const bodies = messages.map(({ body, attempts }) => body + '/' + attempts);
+    console.log('batch of ' + queue + ': ' + bodies.join(' ') + ' at ' + Date.now());
+    if (messages.some(({ body }) => body === 'slow')) await scheduler.wait(300);
+    if (queue === 'jobs' && messages.some(({ body }) => body === 'bad')) throw new Error('bad message');
+    console.log('end of ' + bodies.join(' '));
+  },
+};`;
+
+const BATCH_TIMEOUT_S = 1;
+
+interface Jobs extends Harness {
+  live: { deployId: string; directory: string };
+  /** Sends a message, and says when. */
+  send: (body: string) => Promise<number>;
+  /** Batches so far: `queue: body/attempt …`. */
+  batches: () => string[];
+}
+
+async function jobs(t: TestContext, settings: Partial<QueueConsumer> = {}): Promise<Jobs> {
+  const app = harness(t, { idleMs: 0 });
+  const live = await release(`${app.root}/release-1`, settings);
+  await app.fleet.start(live);
+  const batches = () => app.lines.flatMap((line) => /"batch of (.*) at \d+"/.exec(line)?.[1] ?? []);
+  return { ...app, live, batches, send: async (body) => Number((await app.ask(`/?${body}`)).text) };
+}
+
+function release(directory: string, settings: Partial<QueueConsumer> = {}) {
+  const consumer = { queue: 'jobs', maxBatchTimeout: BATCH_TIMEOUT_S, ...settings };
+  return makeRelease(directory, CODE, {
+    triggers: {
+      crons: [],
+      producers: [{ binding: 'JOBS', queue: 'jobs' }],
+      consumers: [consumer, { queue: 'dead', maxBatchTimeout: 0 }],
+    },
+  });
+}
+
+/** Looks at the fleet as the host's clock does, only oftener. */
+function runClock(t: TestContext, { fleet }: Harness): void {
+  const timer = setInterval(() => fleet.tick(), 20);
+  t.after(() => clearInterval(timer));
+}
+
+/** How long after its messages were due the first batch came, in ms. */
+function lateness({ lines }: Harness, sentAt: number): number {
+  const line = lines.find((entry) => entry.includes('batch of'))!;
+  return Number(/ at (\d+)/.exec(line)![1]) - sentAt - BATCH_TIMEOUT_S * 1000;
+}
+
+test('messages come in batches, in the order in which they were sent', async (t) => {
+  const app = await jobs(t, { maxBatchSize: 2 });
+  for (const body of ['a', 'b', 'c']) await app.send(body);
+  await app.until(() => app.batches().length === 2);
+  assert.deepEqual(app.batches(), ['jobs: a/1 b/1', 'jobs: c/1']);
+});
+
+test('a message that is sent just before the app hibernates is consumed in time', async (t) => {
+  const app = await jobs(t);
+  const sentAt = await app.send('slow');
+  app.fleet.tick();
+  app.fleet.tick();
+  await app.rested();
+  assert.ok(Math.abs(app.rests.at(-1)!.dueAt! - sentAt - BATCH_TIMEOUT_S * 1000) < 500);
+  runClock(t, app);
+  await app.until(() => app.rests.length === 3);
+  assert.deepEqual(app.batches(), ['jobs: slow/1']);
+  assert.ok(
+    app.lines.some((line) => line.includes('end of slow')),
+    'a batch under way keeps the process',
+  );
+  assert.ok(lateness(app, sentAt) < 2_000, `${lateness(app, sentAt)} ms late`);
+  assert.deepEqual([app.fleet.state, app.rests.at(-1)], ['idle', { dueAt: null }]);
+});
+
+test('a message that is sent just before the app falls asleep is consumed in time, and wakes nothing', async (t) => {
+  const app = await jobs(t);
+  const sentAt = await app.send('slow');
+  await app.fleet.sleep();
+  assert.equal(app.fleet.state, 'stopped');
+  const changes = app.states.length;
+  runClock(t, app);
+  await app.until(() => app.rests.at(-1)?.dueAt === null);
+  assert.deepEqual(app.batches(), ['jobs: slow/1']);
+  assert.ok(lateness(app, sentAt) < 2_000, `${lateness(app, sentAt)} ms late`);
+  assert.deepEqual([app.fleet.state, app.states.length], ['stopped', changes]);
+});
+
+test('a batch that throws comes again while the app sleeps, and then goes to the dead letters', async (t) => {
+  const app = await jobs(t, { maxRetries: 1, retryDelay: 1, deadLetterQueue: 'dead' });
+  await app.send('bad');
+  await app.fleet.sleep();
+  runClock(t, app);
+  await app.until(() => app.rests.at(-1)?.dueAt === null);
+  assert.deepEqual(app.batches(), ['jobs: bad/1', 'jobs: bad/2', 'dead: bad/1']);
+  assert.equal(app.fleet.state, 'stopped');
+});
+
+test('messages outlive kill -9, also one that was being consumed', async (t) => {
+  const app = await jobs(t, { maxBatchTimeout: 0 });
+  await app.send('slow');
+  await app.until(() => app.batches().length === 1);
+  process.kill(app.fleet.pid!, 'SIGKILL');
+  await app.until(() => app.lines.some((line) => line.includes('end of slow')));
+  assert.deepEqual(app.batches(), ['jobs: slow/1', 'jobs: slow/2']);
+});
+
+test('a deploy keeps the messages, and its consumer gets them', async (t) => {
+  const app = await jobs(t, { maxBatchTimeout: 5 });
+  await app.send('a');
+  const next = await release(`${app.root}/release-2`);
+  await app.fleet.swap(next, { commit: () => {}, log: () => {} });
+  await app.until(() => app.batches().length === 1);
+  assert.deepEqual(app.batches(), ['jobs: a/1']);
+});
+
+test('queues without a message are nothing due', async (t) => {
+  const app = await jobs(t);
+  assert.equal(nextDue(app.live.directory, `${app.root}/data`), null);
+});
