@@ -10,6 +10,7 @@ import { copyMigrations } from './migrations.ts';
 import { findProject, isPartOfServer, nothingDeployable, SERVER_ADVICE } from './project.ts';
 import { redirectedConfig } from './redirect.ts';
 import type { Assets, Bundle } from './release.ts';
+import { triggers } from './triggers.ts';
 import { bundleWorker, type WorkerSource } from './worker.ts';
 import { readWranglerConfig, type WranglerConfig } from './wrangler-config.ts';
 
@@ -127,6 +128,7 @@ async function bundleWranglerProject(
     );
   }
   const assets = bundleAssets(root, base, config, out, assetsMb, notes);
+  const called = triggers(file, config, notes);
   const bundle: Bundle = {
     worker,
     exports,
@@ -142,6 +144,7 @@ async function bundleWranglerProject(
       return { binding, key: database_id || database_name || binding, migrations };
     }),
     namespaces: config.kv_namespaces.map(({ binding, id }) => ({ binding, key: id || binding })),
+    ...(called && { triggers: called }),
   };
   return { bundle, notes };
 }

@@ -49,6 +49,19 @@ export interface WranglerConfig {
     migrations_pattern?: string;
   }[];
   kv_namespaces: { binding: string; id?: string }[];
+  triggers: { crons?: string[] };
+  queues: {
+    producers?: { binding: string; queue?: string }[];
+    consumers?: {
+      queue: string;
+      max_batch_size?: number;
+      max_batch_timeout?: number;
+      max_retries?: number;
+      dead_letter_queue?: string;
+      max_concurrency?: number;
+      retry_delay?: number;
+    }[];
+  };
 }
 
 /** A configuration that was read. */

@@ -48,7 +48,7 @@ export const topLevelKeys: Record<string, Treatment> = {
   d1_databases: 'used',
   kv_namespaces: 'used',
   r2_buckets: false,
-  queues: false,
+  queues: 'used',
   workflows: false,
   triggers: 'used',
 
@@ -131,7 +131,21 @@ export const nestedKeys: Record<string, Record<string, Treatment>> = {
     base_path: false,
   },
   build: { command: 'used', cwd: 'used', watch_dir: 'quiet' },
-  triggers: { crons: false, events: false },
+  triggers: { crons: 'used', events: false },
+  queues: { producers: 'used', consumers: 'used' },
+  // wrangler itself says of `delivery_delay` that it has no effect.
+  'queues.producers[]': { binding: 'used', queue: 'used', delivery_delay: 'quiet', remote: localOnly },
+  'queues.consumers[]': {
+    queue: 'used',
+    type: 'used',
+    max_batch_size: 'used',
+    max_batch_timeout: 'used',
+    max_retries: 'used',
+    dead_letter_queue: 'used',
+    max_concurrency: 'used',
+    visibility_timeout_ms: false,
+    retry_delay: 'used',
+  },
   durable_objects: { bindings: 'used', code_update_strategy: false },
   'durable_objects.bindings[]': { name: 'used', class_name: 'used', script_name: 'used', environment: false },
   'migrations[]': {

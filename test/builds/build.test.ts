@@ -137,10 +137,10 @@ test('nothing deployable fails before anything is installed, and says what was l
 
 test('an unsupported key fails before anything is installed, and is named', async () => {
   const config =
-    '{ "name": "x", "main": "index.js", "ai": { "binding": "AI" }, "triggers": { "crons": ["* * * * *"] } }';
+    '{ "name": "x", "main": "index.js", "ai": { "binding": "AI" }, "services": [{ "binding": "S", "service": "y" }] }';
   const lines = await assertFails(
     { 'wrangler.jsonc': config, 'index.js': WORKER },
-    /wrangler\.jsonc: "ai" is not supported; "triggers\.crons" is not supported/,
+    /wrangler\.jsonc: "services" is not supported; "ai" is not supported/,
   );
   assert.ok(!lines.some((line) => line.startsWith('▸ install')));
 });

@@ -25,6 +25,9 @@ test('the table of keys has every key that wrangler knows, and no other', () => 
   const properties: Record<string, object> = {
     assets: definitions.Assets.properties,
     triggers: RawConfig.properties.triggers.properties,
+    queues: RawConfig.properties.queues.properties,
+    'queues.producers[]': RawConfig.properties.queues.properties.producers.items.properties,
+    'queues.consumers[]': RawConfig.properties.queues.properties.consumers.items.properties,
     durable_objects: definitions.RawDurableObjectsConfig.properties,
     'migrations[]': definitions.DurableObjectMigration.properties,
     'd1_databases[]': RawConfig.properties.d1_databases.items.properties,
@@ -117,11 +120,11 @@ test('a feature that is not run here fails the deploy, and all of them are named
   await refuses(
     {
       r2_buckets: [{ binding: 'B', bucket_name: 'bucket' }],
-      queues: { producers: [{ binding: 'Q', queue: 'queue' }] },
-      triggers: { crons: ['* * * * *'] },
+      workflows: [{ binding: 'W', name: 'w', class_name: 'Room' }],
+      queues: { consumers: [{ queue: 'queue', visibility_timeout_ms: 1000 }] },
       services: [{ binding: 'S', service: 'other' }],
     },
-    /^wrangler\.jsonc: (?=.*"r2_buckets")(?=.*"queues")(?=.*"triggers\.crons")(?=.*"services")/,
+    /^wrangler\.jsonc: (?=.*"r2_buckets")(?=.*"workflows")(?=.*"queues\.consumers\.visibility_timeout_ms")(?=.*"services")/,
   );
   await refuses({ assets: { directory: '.', base_path: '/x' } }, /"assets\.base_path" is not supported/);
 });

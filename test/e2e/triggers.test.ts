@@ -1,0 +1,81 @@
+// Queues and cron triggers of a pushed project, through the whole of a Cellar.
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { Cellar } from './cellar.ts';
+import { eventually, processes } from './processes.ts';
+
+const cellar = new Cellar();
+before(() => cellar.start());
+after(() => cellar[Symbol.asyncDispose]());
+
+/** `/send?text` puts a message into the queue; everything else answers what was consumed: text and time, of each. */
+const CODE = `
+export default {
+  async fetch(request, env) {
+    const { pathname, search } = new URL(request.url);
+    if (pathname !== '/send') return Response.json((await env.KV.get('consumed', 'json')) ?? []);
+    await env.JOBS.send(search.slice(1));
+    return Response.json(Date.now());
+  },
+  async queue({ messages }, env) {
+    const before = (await env.KV.get('consumed', 'json')) ?? [];
+    const now = messages.map(({ body }) => [body, Date.now()]);
+    await env.KV.put('consumed', JSON.stringify([...before, ...now]));
+  },
+  async scheduled() {},
+};`;
+const CONFIG = (cron: string) => `
+name = "jobs"
+main = "index.js"
+compatibility_date = "2026-10-01"
+triggers = { crons = ["${cron}"] }
+[[kv_namespaces]]
+binding = "KV"
+[[queues.producers]]
+binding = "JOBS"
+queue = "jobs"
+[[queues.consumers]]
+queue = "jobs"
+max_batch_timeout = 3
+`;
+
+async function push(slug: string, config: string): Promise<string> {
+  const work = await cellar.checkout('hello');
+  writeFileSync(join(work, 'index.js'), CODE);
+  writeFileSync(join(work, 'wrangler.toml'), config);
+  await cellar.commit(work, 'jobs');
+  const { stderr } = await cellar.push(work, slug, '--force');
+  return stderr;
+}
+
+const cells = (id: string) =>
+  processes().filter(({ command }) => command.some((word) => word.includes(`/run/${id}/http.sock`)));
+
+test('a message is consumed in time though its app sleeps, and the app reads as sleeping all the while', async () => {
+  const id = await cellar.create('jobs');
+  const read = async () => (await cellar.call('GET', `/v1/apps/${id}`)).body;
+  assert.match(await push('jobs', CONFIG('0 0 1 1 *')), /serves this push/);
+  const sentAt = Number((await cellar.get('jobs', '/send?first')).text);
+  const { body } = await cellar.call('POST', `/v1/apps/${id}/sleep`);
+  assert.deepEqual([body.status, cells(id)], ['sleeping', []]);
+  await eventually(() => cells(id).length === 1, 'a process comes for the batch');
+  assert.equal((await read()).asleep_since, body.asleep_since);
+  await eventually(() => cells(id).length === 0, 'the process goes again');
+  const left = await read();
+  assert.deepEqual([left.status, left.asleep_since], ['sleeping', body.asleep_since]);
+  const consumed = JSON.parse((await cellar.get('jobs')).text) as [string, number][];
+  const [[text, at]] = consumed as [[string, number]];
+  const late = at - sentAt - 3_000;
+  assert.deepEqual([consumed.length, text], [1, 'first']);
+  assert.ok(late > -1_000 && late < 2_000, `${late} ms late`);
+});
+
+test('a cron expression that nobody understands fails the deploy, and what served before serves on', async () => {
+  await cellar.create('crons');
+  assert.match(await push('crons', CONFIG('0 0 1 1 *')), /serves this push/);
+  const refused = await push('crons', CONFIG('0 25 * * *'));
+  assert.match(refused, /deploy failed: cron trigger "0 25 \* \* \*": hour field has 25 outside 0-23/);
+  assert.equal((await cellar.get('crons')).text, '[]');
+});
