@@ -15,6 +15,8 @@ export class Idling {
     this.#onLine('the process does not answer any more, as in an endless loop; it is ended');
     cell.kill();
   });
+  /** The process that stayed when it was last to go, because of what it does without a request. */
+  #working: Running | null = null;
 
   constructor(process: Supervisor, options: { memory: MemoryGauge; onLine: (line: string) => void }) {
     this.#process = process;
@@ -28,7 +30,8 @@ export class Idling {
     const running = phase.name === 'running' ? phase : null;
     const quiet = running !== null && activity.isQuiet(running.upstream);
     if (operations.busy) return;
-    if (running !== null && running.upstream.active > 0) this.#watchdog.look(running.cell);
+    if (running !== null && (running.upstream.active > 0 || running === this.#working))
+      this.#watchdog.look(running.cell);
     if (quiet) operations.run(() => this.#hibernate(running)).catch(() => {});
     else if (this.#hasDueWork() && !this.#memory.over) this.start();
   }
@@ -60,8 +63,10 @@ export class Idling {
     const dueAt = this.#process.nextDue();
     if (work > 0 || (dueAt !== null && dueAt <= Date.now() + activity.worthWaitingMs)) {
       activity.keep();
+      this.#working = phase;
       return;
     }
+    this.#working = null;
     const { asleep } = phase;
     this.#process.enter(asleep ? { name: 'asleep' } : { name: 'hibernating', gate: Promise.withResolvers() });
     await end(phase, this.#onLine);

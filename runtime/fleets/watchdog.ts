@@ -25,7 +25,7 @@ export class Watchdog {
     this.#limits = limits;
   }
 
-  /** To be called about once a second while the process has requests in flight: without any, nobody waits for it. */
+  /** To be called about once a second while the process has requests in flight, or due work: else nobody waits for it. */
   look(cell: Cell): void {
     if (cell !== this.#cell) {
       this.#cell = cell;

@@ -55,7 +55,7 @@ export interface Harness {
   ) => Promise<{ deployId: string; directory: string }>;
   ask: (path: string) => Promise<{ status: number; text: string }>;
   /** Resolves when `condition` holds after some change of state, or a line. */
-  until: (condition: () => boolean) => Promise<void>;
+  until: (condition: () => boolean, deadlineMs?: number) => Promise<void>;
   /** Resolves when the process has gone because nobody needs it. */
   rested: () => Promise<void>;
 }
@@ -94,7 +94,7 @@ export function harness(t: TestContext, options: Partial<FleetOptions> = {}): Ha
   });
   t.after(() => fleet.close());
 
-  const until = (condition: () => boolean) => {
+  const until: Harness['until'] = (condition, deadlineMs) => {
     let check = () => {};
     const held = new Promise<void>((resolve) => {
       check = () => {
@@ -103,7 +103,7 @@ export function harness(t: TestContext, options: Partial<FleetOptions> = {}): Ha
     });
     watchers.add(check);
     check();
-    return withDeadline(held, 'a state is waited for').finally(() => watchers.delete(check));
+    return withDeadline(held, 'a state is waited for', deadlineMs).finally(() => watchers.delete(check));
   };
 
   const rested = () => until(() => fleet.pid === null && rests.at(-1)?.dueAt !== undefined);
@@ -132,10 +132,10 @@ async function ask(fleet: Fleet, path: string): Promise<{ status: number; text: 
   }
 }
 
-async function withDeadline(event: Promise<void>, what: string): Promise<void> {
+async function withDeadline(event: Promise<void>, what: string, deadlineMs = DEADLINE_MS): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<void>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`${what} for more than ${DEADLINE_MS / 1000} s`)), DEADLINE_MS);
+    timer = setTimeout(() => reject(new Error(`${what} for more than ${deadlineMs / 1000} s`)), deadlineMs);
   });
   await Promise.race([event, late]).finally(() => clearTimeout(timer));
 }

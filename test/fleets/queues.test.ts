@@ -7,7 +7,7 @@ import { makeRelease } from './release.ts';
 
 /**
  * `/?body` sends a message. Each batch is a line: queue, bodies with their attempts, and when. `slow` takes 300 ms,
- * `bad` throws.
+ * `bad` throws, `loop` takes for ever the first time.
  */
 const CODE = `
 export default {
@@ -19,6 +19,7 @@ export default {
     const bodies = messages.map(({ body, attempts }) => body + '/' + attempts);
     console.log('batch of ' + queue + ': ' + bodies.join(' ') + ' at ' + Date.now());
     if (messages.some(({ body }) => body === 'slow')) await scheduler.wait(300);
+    if (bodies.includes('loop/1')) for (;;);
     if (queue === 'jobs' && messages.some(({ body }) => body === 'bad')) throw new Error('bad message');
     console.log('end of ' + bodies.join(' '));
   },
@@ -34,8 +35,8 @@ interface Jobs extends Harness {
   batches: () => string[];
 }
 
-async function jobs(t: TestContext, settings: Partial<QueueConsumer> = {}): Promise<Jobs> {
-  const app = harness(t, { idleMs: 0 });
+async function jobs(t: TestContext, settings: Partial<QueueConsumer> = {}, idleMs = 0): Promise<Jobs> {
+  const app = harness(t, { idleMs });
   const live = await release(`${app.root}/release-1`, settings);
   await app.fleet.start(live);
   const batches = () => app.lines.flatMap((line) => /"batch of (.*) at \d+"/.exec(line)?.[1] ?? []);
@@ -134,4 +135,14 @@ test('a deploy keeps the messages, and its consumer gets them', async (t) => {
 test('queues without a message are nothing due', async (t) => {
   const app = await jobs(t);
   assert.equal(nextDue(app.live.directory, `${app.root}/data`), null);
+});
+
+test('a batch that never ends is cut though the app sleeps, and comes again', async (t) => {
+  const app = await jobs(t, {}, 1_000);
+  await app.send('loop');
+  await app.fleet.sleep();
+  runClock(t, app);
+  await app.until(() => app.batches().length === 2, 40_000);
+  assert.deepEqual(app.batches(), ['jobs: loop/1', 'jobs: loop/2']);
+  assert.equal(app.fleet.state, 'stopped');
 });
