@@ -61,7 +61,8 @@ export function serveGit(git: GitRequest, request: IncomingMessage, response: Se
   let idle = setTimeout(end, IDLE_MS);
   const alive = () => {
     clearTimeout(idle);
-    idle = setTimeout(end, IDLE_MS);
+    // What comes of the request when git has ended must not bring the timer back: its process id may be another's.
+    if (child.exitCode === null && child.signalCode === null) idle = setTimeout(end, IDLE_MS);
   };
   let received = false;
   request.on('data', (chunk: Buffer) => {
