@@ -5,8 +5,8 @@ import { type AnswerReader, UpstreamConnection } from './upstream-connection.ts'
 /** Where a process listens: a unix socket, or an origin such as `http://127.0.0.1:8788`. */
 export type UpstreamAddress = { socketPath: string } | { origin: string };
 
-/** How long an idle connection is kept, in ms. workerd closes its own after 5 seconds. */
-const IDLE_MS = 3_000;
+/** How long an idle connection is kept, in ms. workerd closes its own after 15 seconds. */
+const IDLE_MS = 5_000;
 /** How often idle connections are looked at, in ms. */
 const LOOK_MS = 1_000;
 

@@ -28,8 +28,6 @@ export default {
 };
 `;
 
-/** How long all answers may take, in ms. */
-const ANSWER_MS = 3_000;
 interface Subject {
   name: string;
   /** Where to send bytes. */
@@ -83,7 +81,7 @@ async function exchange(
     socket.write(piece);
     await new Promise((resolve) => setImmediate(resolve));
   }
-  await within(answered, `the end of the answers of ${name}`, ANSWER_MS).finally(() => socket.destroy());
+  await within(answered, `the end of the answers of ${name}`).finally(() => socket.destroy());
   const log = await call(app, '/', { headers: { host: 'log' } });
   return { answers: answersOf(received), read: (JSON.parse(log.body) as string[]).map(decodeURIComponent) };
 }

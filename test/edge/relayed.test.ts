@@ -71,7 +71,7 @@ async function ask(port: number, method: string): Promise<{ first: WireAnswer; s
     for (;;) {
       const answers = readAnswers(received, (_answer, index) => index === 0 && method === 'HEAD');
       if (ended || (answers.length >= count && answers[count - 1]!.whole)) return answers;
-      await within(new Promise<void>((resolve) => (changed = resolve)), 'more of the answer', 5_000);
+      await within(new Promise<void>((resolve) => (changed = resolve)), 'more of the answer');
     }
   };
   try {
