@@ -240,7 +240,7 @@ export class Apps {
   /** Tells the control plane, but of hibernating and waking only at the next tick: a request waits for the wake. */
   #changed(id: string, state: ProcessState): void {
     const told = this.#apps.get(id)?.toldState ?? null;
-    const wakes = told === 'idle' && state === 'running';
+    const wakes = (told === 'idle' || told === 'stopped') && state === 'running';
     if (!wakes && state !== 'idle') this.#tell(id);
   }
 

@@ -29,6 +29,7 @@ const wanted = (change: Partial<WantedApp>): WantedApp => ({
 function open(root: string, idleMs = 0) {
   const paths = layout(root);
   const store = openHostStore(paths.database);
+  const control = { wake: (): Promise<void> => Promise.reject(new Error('nobody wakes this app')) };
   const apps = new Apps({
     store,
     paths,
@@ -37,7 +38,7 @@ function open(root: string, idleMs = 0) {
     idleMs,
     slots: new Slots(4, 10_000),
     memory: new MemoryGauge(0),
-    wake: () => Promise.reject(new Error('nobody wakes this app')),
+    wake: () => control.wake(),
     onFacts: () => {},
   });
   const told = () =>
@@ -50,7 +51,7 @@ function open(root: string, idleMs = 0) {
     await apps.close();
     store.close();
   };
-  return { apps, store, paths, told, hibernated, close };
+  return { apps, store, paths, control, told, hibernated, close };
 }
 
 /** Asks the app as the gateway does. */
@@ -183,6 +184,20 @@ test('hibernating and waking are told to the control plane, by the clock and not
   await tickUntil(apps, () => told().at(-1) === 'idle');
   const before = told().length;
   await ask(apps);
+  assert.equal(told().length, before);
+  apps.tick();
+  assert.deepEqual(told().slice(before), ['running']);
+  await close();
+});
+
+test('a wake from sleep is told by the clock as well: the wanted state that wakes is answered with it', async (t) => {
+  const { apps, control, told, close } = await deployed(t);
+  control.wake = async () => {
+    await apps.apply(wanted({ generation: 3 }));
+  };
+  await apps.apply(wanted({ generation: 2, asleep: true }));
+  const before = told().length;
+  assert.equal(await ask(apps), 200);
   assert.equal(told().length, before);
   apps.tick();
   assert.deepEqual(told().slice(before), ['running']);
