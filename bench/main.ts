@@ -6,7 +6,7 @@ interface Bench {
   run?: () => Promise<void>;
 }
 
-const HELPERS = ['main.ts', 'load.ts', 'miniflare-app.ts', 'wake-host.ts'];
+const HELPERS = ['main.ts', 'load.ts', 'miniflare-app.ts', 'wake-host.ts', 'wake-marks.ts', 'wake-ways.ts'];
 const names = readdirSync(import.meta.dirname)
   .filter((file) => file.endsWith('.ts') && !HELPERS.includes(file))
   .map((file) => file.slice(0, -'.ts'.length))

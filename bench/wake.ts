@@ -1,216 +1,158 @@
-// What a caller waits for when an app has hibernated: request to first 200 through the gateway, beside `workerd serve`
-// of the same config by hand, both on storage that exists. In alternating rounds of one run; then many apps at once.
-import { type ChildProcess, fork, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdirSync, mkdtempDisposableSync, rmSync, symlinkSync } from 'node:fs';
-import { request } from 'node:http';
+// What a caller waits for when an app has no process: request to first 200 of one that hibernated (the host starts it)
+// and of one that sleeps (the control plane is asked), beside `workerd serve` of the same release by hand, all on storage
+// that exists. In alternating rounds of one run; then many apps at once.
+import { mkdtempDisposableSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { workerdPath } from '../runtime/fleets/cell.ts';
-import { CELL_CONFIG } from '../runtime/fleets/cell-config.ts';
-import { makeRelease } from '../test/fleets/release.ts';
-import type { Answer, Order, Steps } from './wake-host.ts';
+import type { Steps } from './wake-host.ts';
+import type { Marks } from './wake-marks.ts';
+import {
+  byHand,
+  type HibernatingHost,
+  hibernatingHost,
+  type SleepingHost,
+  sleepingHost,
+  type Way,
+} from './wake-ways.ts';
 
 const DEFAULT_WAKES = 60;
 const AT_ONCE = 20;
-/** Longest wait for a first 200, in ms. */
-const READY_MS = 60_000;
-const POLL_MS = 1;
+const AT_ONCE_ROUNDS = 3;
 const TARGETS = { p50: 1.3, p95: 1.5 };
-/** A guestbook: each page is a D1 query. */
-const APP = `
-export default { async fetch(request, env) {
-  await env.DB.exec('CREATE TABLE IF NOT EXISTS entries (id INTEGER PRIMARY KEY, text TEXT)');
-  const { results } = await env.DB.prepare('SELECT text FROM entries').all();
-  return Response.json({ title: env.TITLE, results });
-} }`;
 
-/** Prints both, their ratios and where a wake's time goes. `npm run bench -- wake 300` makes it 300 wakes. */
+/** Prints all three, their ratios and where a wake's time goes. `npm run bench -- wake 300` makes it 300 wakes. */
 export async function run(): Promise<void> {
   const wakes = Number(process.argv[3] ?? DEFAULT_WAKES);
   using scratch = mkdtempDisposableSync(join(tmpdir(), 'cellar-bench-'));
-  const root = scratch.path;
-  await makeRelease(join(root, 'release'), APP, {
-    vars: { TITLE: 'Guestbook' },
-    databases: [{ binding: 'DB', storageId: 'main', migrations: [] }],
-  });
-  await alternate(root, wakes);
-  await atOnce(root);
+  await using sleeping = await sleepingHost(AT_ONCE);
+  // Taken while the app sleeps, so that the files are whole.
+  const deployed = sleeping.deployed();
+  const hands = Array.from({ length: AT_ONCE }, (_, index) =>
+    byHand(deployed, join(scratch.path, `hand-${index}`)),
+  );
+  {
+    await using hibernating = await hibernatingHost(deployed, join(scratch.path, 'single'), 1);
+    await alternate(wakes, hands[0]!, hibernating, sleeping);
+  }
+  while (sleeping.apps.length < AT_ONCE) await sleeping.add();
+  await using hibernating = await hibernatingHost(deployed, join(scratch.path, 'many'), AT_ONCE);
+  await atOnce(hands, hibernating.apps, sleeping.apps);
 }
 
-/** Times as ms since 1970, with fractions. */
-interface Wake {
+/** A wake with its times as ms since 1970, with fractions. */
+interface Wake<At> {
   begun: number;
   ended: number;
-  at: Steps;
+  at: At;
 }
+type Step<At> = [name: string, ms: (wake: Wake<At>) => number];
 
-async function alternate(root: string, wakes: number): Promise<void> {
-  const directory = join(root, 'single');
-  await using host = await startHost(root, directory, 1);
-  const [woken, byHand, steps]: [number[], number[], Wake[]] = [[], [], []];
+async function alternate(
+  wakes: number,
+  hand: Way,
+  hibernating: HibernatingHost,
+  sleeping: SleepingHost,
+): Promise<void> {
+  const hands: number[] = [];
+  const hibernated: Wake<Steps>[] = [];
+  const slept: Wake<Marks>[] = [];
   for (let round = 0; round <= wakes; round++) {
-    const begun = now();
-    const ms = await timeOf(() => get({ port: host.port, host: '0' }));
-    const at = (await host.steps())[0]!;
-    await host.hibernate();
-    const hand = await startByHand(root, join(root, 'hand'));
-    // The first round only warms the machine's caches, and makes the database.
+    const handMs = await hand.wake();
+    await hand.rest();
+    const fromIdle = await measured(hibernating.apps[0]!, hibernating.steps);
+    const fromSleep = await measured(sleeping.apps[0]!, sleeping.marks);
+    // The first round only warms the machine's caches.
     if (round === 0) continue;
-    woken.push(ms);
-    steps.push({ begun, ended: begun + ms, at });
-    byHand.push(hand);
+    hands.push(handMs);
+    hibernated.push(fromIdle);
+    slept.push(fromSleep);
   }
-  console.log(`request to first 200 of a hibernated app with D1, ${wakes} alternating rounds`);
-  row('woken, through the gateway', woken);
-  row('workerd serve by hand', byHand);
-  for (const [name, share] of [
-    ['p50', 0.5],
-    ['p95', 0.95],
-  ] as const) {
-    const ratio = quantile(woken, share) / quantile(byHand, share);
-    const verdict = ratio <= TARGETS[name] ? 'met' : 'missed';
-    console.log(`ratio of the ${name}s ${ratio.toFixed(2)}   target ≤ ${TARGETS[name]}: ${verdict}`);
-  }
-  reportSteps(steps);
-}
-
-/** Means over the middle third, by their whole time: so the parts add up, and no outlier counts. */
-function reportSteps(all: Wake[]): void {
-  const parts: [string, (wake: Wake) => number][] = [
-    ['gateway reads and routes', ({ begun, at }) => at.asked - begun],
+  console.log(`the guestbook, with D1: request to first 200, ${wakes} alternating rounds`);
+  row('workerd serve by hand', hands);
+  row('hibernated, through the edge', hibernated.map(lasting), hands);
+  row('slept, through the edge', slept.map(lasting), hands);
+  reportSteps('a hibernated wake, step by step', hibernated, [
+    ['edge reads and routes', ({ begun, at }) => at.asked - begun],
     ['turn, and the note that it runs', ({ at }) => at.launched - at.asked],
     ['process starts and listens', ({ at }) => at.ready - at.launched],
     ['request to the app, and its answer', ({ ended, at }) => ended - at.ready],
-  ];
-  const sorted = [...all].sort((a, b) => a.ended - a.begun - (b.ended - b.begun));
-  const middle = sorted.slice(Math.floor(sorted.length / 3), Math.ceil((sorted.length * 2) / 3));
-  const mean = (of: (wake: Wake) => number) =>
-    middle.reduce((sum, wake) => sum + of(wake), 0) / middle.length;
-  const total = mean(({ begun, ended }) => ended - begun);
-  console.log('a wake, step by step');
-  for (const [name, of] of parts) {
-    const ms = mean(of);
+  ]);
+  reportSteps('a slept wake, step by step', slept, [
+    ['edge reads, routes, asks', ({ begun, at }) => at.asked - begun],
+    ['control plane decides, tells the host', ({ at }) => at.told - at.asked],
+    ['the rest of the process start', ({ at }) => at.forwarded - at.told],
+    ['request to the app, and its answer', ({ ended, at }) => ended - at.forwarded],
+  ]);
+  console.log(
+    `  the process is made ${middleMean(slept, ({ begun, at }) => at.spawned - begun).toFixed(1)} ms after the request`,
+  );
+}
+
+async function measured<At>(way: Way, at: () => Promise<At>): Promise<Wake<At>> {
+  const begun = performance.timeOrigin + performance.now();
+  const ms = await way.wake();
+  const wake = { begun, ended: begun + ms, at: await at() };
+  await way.rest();
+  return wake;
+}
+
+function lasting({ begun, ended }: { begun: number; ended: number }): number {
+  return ended - begun;
+}
+
+function reportSteps<At>(title: string, wakes: Wake<At>[], steps: Step<At>[]): void {
+  const total = middleMean(wakes, lasting);
+  console.log(title);
+  for (const [name, of] of steps) {
+    const ms = middleMean(wakes, of);
     const share = ((ms / total) * 100).toFixed(0);
-    console.log(`  ${name.padEnd(36)}${ms.toFixed(1).padStart(6)} ms ${share.padStart(4)} %`);
+    console.log(`  ${name.padEnd(38)}${ms.toFixed(1).padStart(6)} ms ${share.padStart(4)} %`);
   }
 }
 
-async function atOnce(root: string): Promise<void> {
-  const indexes = Array.from({ length: AT_ONCE }, (_, index) => index);
-  await using host = await startHost(root, join(root, 'many'), AT_ONCE);
-  const ask = () =>
-    Promise.all(indexes.map((index) => timeOf(() => get({ port: host.port, host: String(index) }))));
-  const hands = () => Promise.all(indexes.map((index) => startByHand(root, join(root, `hand-${index}`))));
-  await ask();
-  await host.hibernate();
-  await hands();
-  const woken = await ask();
-  const byHand = await hands();
-  console.log(`${AT_ONCE} apps at once`);
-  row('woken, four at a time', woken);
-  row('by hand, all at a time', byHand);
+/** The mean over the middle third of the wakes, by their whole time: so the steps add up, and no outlier counts. */
+function middleMean<At>(wakes: Wake<At>[], of: (wake: Wake<At>) => number): number {
+  const sorted = [...wakes].sort((a, b) => lasting(a) - lasting(b));
+  const middle = sorted.slice(Math.floor(sorted.length / 3), Math.ceil((sorted.length * 2) / 3));
+  return middle.reduce((sum, wake) => sum + of(wake), 0) / middle.length;
 }
 
-interface Host {
-  port: number;
-  steps: () => Promise<Steps[]>;
-  hibernate: () => Promise<void>;
-  [Symbol.asyncDispose]: () => Promise<void>;
-}
-
-async function startHost(root: string, directory: string, apps: number): Promise<Host> {
-  mkdirSync(directory);
-  // The release is named by the host's directory.
-
-  symlinkSync(join(root, 'release'), join(directory, 'release'));
-  const child = fork(join(import.meta.dirname, 'wake-host.ts'), [directory, String(apps)]);
-  const answered = async () => {
-    const [message] = (await once(child, 'message')) as [Answer];
-    return message;
-  };
-  const order = (what: Order) => {
-    const next = answered();
-    child.send(what);
-    return next;
-  };
-  const { port } = (await answered()) as { port: number };
-  return {
-    port,
-    steps: async () => ((await order('steps')) as { steps: Steps[] }).steps,
-    hibernate: async () => void (await order('hibernate')),
-    [Symbol.asyncDispose]: async () => {
-      const exited = once(child, 'exit');
-      child.disconnect();
-      await exited;
-    },
-  };
-}
-
-/** As in a shell: nobody tells when it is ready, so it is asked until it answers. */
-async function startByHand(root: string, directory: string): Promise<number> {
-  const socketPath = join(directory, 'http.sock');
-  const disks = ['do', 'kv'].map((name) => [name, join(directory, name)] as const);
-  for (const [, path] of disks) mkdirSync(path, { recursive: true });
-  for (const name of ['http', 'health']) rmSync(join(directory, `${name}.sock`), { force: true });
-  const args = [
-    'serve',
-    CELL_CONFIG,
-    '--experimental',
-    ...disks.map(([name, path]) => `--directory-path=${name}=${path}`),
-    ...['http', 'health'].map((name) => `--socket-addr=${name}=unix:${join(directory, `${name}.sock`)}`),
-  ];
-  const begun = performance.now();
-  const child = spawn(workerdPath(), args, { cwd: join(root, 'release'), env: {}, stdio: 'ignore' });
-  for (;;) {
-    const answered = await get({ socketPath }).then(
-      () => true,
-      () => false,
-    );
-    const elapsed = performance.now() - begun;
-    if (answered) {
-      await end(child);
-      return elapsed;
+/** Wakes all apps of a way together, in alternating rounds. */
+async function atOnce(...ways: [hands: Way[], hibernating: Way[], sleeping: Way[]]): Promise<void> {
+  const times: number[][] = ways.map(() => []);
+  const last: number[][] = ways.map(() => []);
+  for (let round = 0; round <= AT_ONCE_ROUNDS; round++) {
+    for (const [index, apps] of ways.entries()) {
+      const ms = await Promise.all(apps.map(({ wake }) => wake()));
+      await Promise.all(apps.map(({ rest }) => rest()));
+      if (round === 0) continue;
+      times[index]!.push(...ms);
+      last[index]!.push(Math.max(...ms));
     }
-    if (elapsed > READY_MS) throw new Error(`no answer within ${READY_MS / 1000} s`);
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+  }
+  console.log(`${AT_ONCE} apps at once, ${AT_ONCE_ROUNDS} rounds`);
+  for (const [index, name] of [
+    'by hand, all at a time',
+    'hibernated, four at a time',
+    'slept, four at a time',
+  ].entries()) {
+    row(name, times[index]!);
+    console.log(`${''.padEnd(30)}the last of a round after ${quantile(last[index]!, 0.5).toFixed(0)} ms`);
   }
 }
 
-async function end(child: ChildProcess): Promise<void> {
-  const exited = once(child, 'exit');
-  child.kill('SIGTERM');
-  await exited;
-}
-
-/** One request on a connection of its own. @throws {Error} when it is not answered with 200 */
-function get(to: { port: number; host: string } | { socketPath: string }): Promise<void> {
-  const address = 'port' in to ? { port: to.port, headers: { host: to.host } } : to;
-  return new Promise((resolve, reject) => {
-    const sent = request({ ...address, path: '/', agent: false, timeout: READY_MS }, (response) => {
-      response.resume();
-      response.once('end', () =>
-        response.statusCode === 200 ? resolve() : reject(new Error(`answered ${response.statusCode}`)),
-      );
-    });
-    sent.once('error', reject);
-    sent.end();
+/** @param hands the same by hand, to compare with */
+function row(name: string, times: number[], hands?: number[]): void {
+  const figures = (['p50', 'p95'] as const).map((which) => {
+    const share = which === 'p50' ? 0.5 : 0.95;
+    const ms = quantile(times, share);
+    const text = `${which} ${ms.toFixed(0).padStart(5)} ms`;
+    if (hands === undefined) return text;
+    const ratio = ms / quantile(hands, share);
+    const verdict = ratio <= TARGETS[which] ? 'met' : 'missed';
+    return `${text} = ${ratio.toFixed(2)} × by hand (≤ ${TARGETS[which]}: ${verdict})`;
   });
-}
-
-async function timeOf(work: () => Promise<void>): Promise<number> {
-  const begun = performance.now();
-  await work();
-  return performance.now() - begun;
-}
-
-function now(): number {
-  return performance.timeOrigin + performance.now();
-}
-
-function row(name: string, times: number[]): void {
-  const [p50, p95] = [quantile(times, 0.5), quantile(times, 0.95)].map((ms) => ms.toFixed(0).padStart(5));
-  console.log(`${name.padEnd(28)}p50 ${p50} ms   p95 ${p95} ms`);
+  console.log(name.padEnd(30) + figures.join('   '));
 }
 
 function quantile(values: number[], share: number): number {
