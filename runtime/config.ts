@@ -147,7 +147,8 @@ export const settings = {
   },
   RUNNER_BUILD_MAX_MB: {
     default: '2048',
-    meaning: 'A build whose worktree is larger, in MiB, is refused.',
+    meaning:
+      'The files of a build, its caches aside, may have so many MiB, and so much and 256 MiB more must be free on the disk; else it is ended.',
     schema: integer(1, 1_048_576),
   },
   RUNNER_BUILD_CACHE_MB: {
