@@ -143,7 +143,7 @@ export class Connection implements Caller {
     this.#movedAt = performance.now();
     this.#readOrNot();
     // Not at once: a client must not keep everybody waiting with a batch of requests that are answered here.
-    if (this.#waiting.length > 0) setImmediate(() => this.#readHead());
+    if (this.#waiting.length > 0) setImmediate(this.#onWaiting);
   }
 
   /** Answers what is no request, and ends the connection. */
@@ -199,8 +199,12 @@ export class Connection implements Caller {
     this.#readOrNot();
   };
 
+  readonly #onWaiting = (): void => {
+    if (this.#phase === 'head') this.#readHead();
+    this.#readOrNot();
+  };
+
   #readHead(): void {
-    if (this.#phase !== 'head') return;
     let bytes = this.#waiting;
     // Some clients send an empty line behind a body (RFC 9112, 2.2).
     while (bytes.length >= 2 && bytes[0] === 13 && bytes[1] === 10) bytes = bytes.subarray(2);

@@ -96,10 +96,11 @@ export async function startGatewayProcess(
     port: Number(port),
     pid: gateway.pid!,
     memory: async () => {
-      const printed = once(createInterface({ input: gateway.stdout! }), 'line');
+      // One short line, which comes in one piece.
+      const printed = once(gateway.stdout!, 'data');
       gateway.kill('SIGUSR2');
       const [line] = await within(printed, 'the memory of the gateway');
-      return JSON.parse(line) as NodeJS.MemoryUsage;
+      return JSON.parse(String(line)) as NodeJS.MemoryUsage;
     },
     [Symbol.asyncDispose]: async () => {
       await stop(gateway);
