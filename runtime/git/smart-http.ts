@@ -125,9 +125,9 @@ function cgi(git: GitRequest, request: IncomingMessage): Record<string, string> 
     REQUEST_METHOD: request.method ?? 'GET',
     REMOTE_USER: 'git',
   };
+  // Without CONTENT_LENGTH it reads to the end. With it, it spins for ever on a request that a killed host cut short.
   const named = {
     CONTENT_TYPE: request.headers['content-type'],
-    CONTENT_LENGTH: request.headers['content-length'],
     HTTP_CONTENT_ENCODING: request.headers['content-encoding'],
     GIT_PROTOCOL: request.headers['git-protocol'],
   };
