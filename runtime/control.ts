@@ -33,6 +33,8 @@ export interface ControlOptions {
   workerd: string;
   /** Serves the HOST binding. */
   host: (request: IncomingMessage, response: ServerResponse) => void;
+  /** Called when it has died and is back: what it was about to do is lost. */
+  onRestart: () => void;
 }
 
 /** An answer of the control plane that says no. */
@@ -49,6 +51,8 @@ export class Control implements Backend {
   readonly site = 'control';
   readonly #options: ControlOptions;
   #miniflare: Miniflare | null = null;
+  /** The handlers, bundled. */
+  #script = '';
   #origin = '';
   #upstream: Upstream | null = null;
   readonly #up = Promise.withResolvers<void>();
@@ -79,10 +83,11 @@ export class Control implements Backend {
     // Importing Miniflare takes over half a second, so the apps are serving before anyone gets here.
     const [script, { Miniflare }] = await Promise.all([bundleHandlers(), import('miniflare')]);
     if (this.#ending.signal.aborted) return;
+    this.#script = script;
     process.env.MINIFLARE_WORKERD_PATH = this.#writeRuntime();
     const signalListeners = SIGNALS.map((signal) => process.listeners(signal));
     const restore = this.#useOwnTemporaryDirectory();
-    this.#miniflare = new Miniflare(this.#miniflareOptions(script));
+    this.#miniflare = new Miniflare(this.#miniflareOptions());
     restore();
     // It would end the process on a signal; the host drains first.
     SIGNALS.forEach((signal, i) => {
@@ -154,7 +159,7 @@ export class Control implements Backend {
     await this.#miniflare?.dispose();
   }
 
-  #miniflareOptions(script: string): MiniflareOptions {
+  #miniflareOptions(): MiniflareOptions {
     return {
       host: '127.0.0.1',
       port: 0,
@@ -164,10 +169,7 @@ export class Control implements Backend {
       handleStructuredLogs: ({ level, message }) =>
         log(level === 'error' ? 'error' : 'info', `control: ${message}`),
       resourcePersistencePath: this.#options.directory,
-      unsafeHandleRuntimeRestart: () => {
-        log('warn', 'the process of the control plane ended and was started again');
-        return this.#connect();
-      },
+      unsafeHandleRuntimeRestart: () => this.#restarted(),
       workers: [
         {
           config: {
@@ -176,7 +178,7 @@ export class Control implements Backend {
             manifest: {
               mainModule: 'index.js',
               modulesRoot: '/',
-              modules: { 'index.js': { type: 'esm', contents: script } },
+              modules: { 'index.js': { type: 'esm', contents: this.#script } },
             },
             env: {
               DB: { type: 'd1', id: 'control' },
@@ -240,15 +242,30 @@ export class Control implements Backend {
       if (this.#ending.signal.aborted) return;
       this.#missed++;
       log('warn', 'the control plane did not answer', { missed: this.#missed, error: reason(error) });
-      if (this.#missed % PROBES_MISSED_LIMIT === 0) this.#restart();
+      const pid = runtimePid();
+      if (pid === null || this.#missed % PROBES_MISSED_LIMIT === 0) await this.#restart(pid);
     }
   }
 
-  /** Miniflare starts a new one when its workerd has died. */
-  #restart(): void {
-    const pid = runtimePid();
-    log('error', 'the control plane hangs; restarting it', { pid });
-    if (pid !== null) process.kill(pid, 'SIGKILL');
+  /** Miniflare starts a new one when its workerd has died, but gives up when that one dies while it starts. */
+  async #restart(pid: number | null): Promise<void> {
+    log('error', 'the control plane hangs, or has gone; restarting it', { pid });
+    if (pid !== null) {
+      process.kill(pid, 'SIGKILL');
+      return;
+    }
+    try {
+      await this.#miniflare!.setOptions(this.#miniflareOptions());
+      await this.#restarted();
+    } catch (error) {
+      log('error', 'the control plane does not start', { error: reason(error) });
+    }
+  }
+
+  async #restarted(): Promise<void> {
+    log('warn', 'the process of the control plane ended and was started again');
+    await this.#connect();
+    this.#options.onRestart();
   }
 }
 

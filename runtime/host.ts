@@ -120,6 +120,7 @@ export class Host {
       directory: this.paths.control,
       workerd,
       secret: this.#secret,
+      onRestart: () => void this.#rounds.reconcile(),
       variables: () => this.#controlVariables(),
       host: hostService({
         secret: this.#secret,

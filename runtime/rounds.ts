@@ -38,12 +38,19 @@ export class Rounds {
   /** Reconciles, and begins what needs the control plane. */
   async start(): Promise<void> {
     const { trash, sweepEveryMs } = this.#options;
-    await this.#reconcile();
+    await this.reconcile();
     this.#every(RECONCILE_EVERY_MS, () => {
-      void this.#reconcile();
+      void this.reconcile();
       emptyTrash(trash).catch((error: unknown) => log('warn', 'trash stays', { error: reason(error) }));
     });
     if (sweepEveryMs !== null) this.#every(sweepEveryMs, () => void this.#sweep());
+  }
+
+  /** Has the control plane make both planes agree. Resolves when it has, or when it could not. */
+  reconcile(): Promise<void> {
+    const done = this.#call('/internal/reconcile', {}, 'reconcile failed; it is tried again in a minute');
+    this.#reconciling = Promise.all([this.#reconciling, done]).then(() => {});
+    return done;
   }
 
   /** Ends them. Resolves when a reconcile under way has ended. */
@@ -54,15 +61,6 @@ export class Rounds {
 
   #every(ms: number, work: () => void): void {
     this.#timers.push(setInterval(work, ms));
-  }
-
-  #reconcile(): Promise<void> {
-    this.#reconciling = this.#call(
-      '/internal/reconcile',
-      {},
-      'reconcile failed; it is tried again in a minute',
-    );
-    return this.#reconciling;
   }
 
   #sweep(): Promise<void> {

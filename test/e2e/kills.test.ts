@@ -1,0 +1,74 @@
+// What is left when the control plane, or the host, is killed at a bad moment.
+import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { request } from 'node:http';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import Sqlite from 'better-sqlite3';
+import { Cellar } from './cellar.ts';
+import { descendants, eventually, type Process, processes } from './processes.ts';
+
+const cellar = new Cellar();
+before(() => cellar.start());
+after(() => cellar[Symbol.asyncDispose]());
+
+const controlPlane = () =>
+  processes().find(({ parent, command }) => parent === cellar.pid && command.includes('--binary'));
+
+test('a control plane that dies again while it starts comes back', async () => {
+  const first = controlPlane()!.pid;
+  process.kill(first, 'SIGKILL');
+  let second: Process | undefined;
+  while (second === undefined || second.pid === first) {
+    await new Promise(setImmediate);
+    second = controlPlane();
+  }
+  process.kill(second.pid, 'SIGKILL');
+  const answers = async () => (await cellar.call('GET', '/v1/apps').catch(() => null))?.status === 200;
+  await eventually(answers, 'it answers', 40_000);
+});
+
+test('what was written when the control plane died, and not sent, is brought about as soon as it is back', async () => {
+  const id = await cellar.create('written');
+  assert.equal((await cellar.push(await cellar.checkout('hello'), 'written')).code, 0);
+  const { pid } = controlPlane()!;
+  process.kill(pid, 'SIGSTOP');
+  const directory = join(cellar.data, 'control/d1');
+  const [file] = readdirSync(directory, { recursive: true, encoding: 'utf8' }).filter(
+    (name) => name.endsWith('.sqlite') && !name.endsWith('metadata.sqlite'),
+  );
+  const database = new Sqlite(join(directory, file!));
+  database.exec('UPDATE meta SET revision = revision + 1');
+  database
+    .prepare(
+      `UPDATE apps SET desired_state = 'stopped', asleep_since = NULL, generation = (SELECT revision FROM meta) WHERE id = ?`,
+    )
+    .run(id);
+  database.close();
+  process.kill(pid, 'SIGKILL');
+  await eventually(async () => (await cellar.get('written')).status === 503, 'the app is stopped');
+});
+
+test('a host that is killed in the middle of a push leaves no git behind', async () => {
+  await cellar.create('pushing');
+  const line = `${'0'.repeat(40)} ${'a'.repeat(40)} refs/heads/main\0report-status`;
+  const commands = `${(line.length + 4).toString(16).padStart(4, '0')}${line}0000`;
+  const remote = new URL(`${cellar.remote('pushing')}/git-receive-pack`);
+  const push = request({
+    ...{ host: '127.0.0.1', port: remote.port, path: remote.pathname, method: 'POST' },
+    auth: `${remote.username}:${remote.password}`,
+    headers: {
+      host: remote.host,
+      'content-type': 'application/x-git-receive-pack-request',
+      'content-length': String(commands.length + 1_000),
+    },
+  });
+  push.on('error', () => {});
+  push.write(`${commands}PACK`);
+  const gits = (among: Process[]) => among.filter(({ command }) => command[0]?.includes('git'));
+  await eventually(() => gits(descendants(cellar.pid)).length > 1, 'git takes the push');
+  const begun = new Set(gits(descendants(cellar.pid)).map(({ pid }) => pid));
+  await cellar.stop('SIGKILL');
+  await eventually(() => !gits(processes()).some(({ pid }) => begun.has(pid)), 'git ends');
+  await cellar.start();
+});
