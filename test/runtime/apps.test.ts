@@ -26,7 +26,7 @@ const wanted = (change: Partial<WantedApp>): WantedApp => ({
 });
 
 /** The apps of a data directory, as a host that starts finds them. */
-function open(root: string, idleMs = 0) {
+function open(t: TestContext, root: string, idleMs = 0) {
   const paths = layout(root);
   const store = openHostStore(paths.database);
   const control = { wake: (): Promise<void> => Promise.reject(new Error('nobody wakes this app')) };
@@ -47,10 +47,15 @@ function open(root: string, idleMs = 0) {
       .flatMap((event) => (event.type === 'app' ? [event.app.process_state] : []));
   /** Whether its process has gone, and what it has to do is written down. */
   const hibernated = () => store.activity.all().get(APP)?.resting === true;
-  const close = async () => {
-    await apps.close();
-    store.close();
+  let closed: Promise<void> | null = null;
+  const close = () => {
+    closed ??= apps.close().then(() => {
+      store.close();
+    });
+    return closed;
   };
+  // Also when the test fails: what is left running would keep its file from ending.
+  t.after(close);
   return { apps, store, paths, control, told, hibernated, close };
 }
 
@@ -93,7 +98,7 @@ const ALARM_STORAGE = {
 
 async function deployed(t: TestContext, code = HELLO, fields: Partial<Release> = {}) {
   const root = temporaryDirectory(t);
-  const host = open(root);
+  const host = open(t, root);
   await host.apps.apply(wanted({}));
   await makeRelease(host.paths.release(APP, DEPLOY), code, fields);
   await host.apps.release(APP, DEPLOY, {
@@ -107,7 +112,7 @@ test('an app that hibernated stays so over a restart, and answers its first requ
   const { apps, root, close, hibernated } = await deployed(t);
   await tickUntil(apps, hibernated);
   await close();
-  const next = open(root);
+  const next = open(t, root);
   await next.apps.resume();
   assert.deepEqual([next.apps.observeAll()[0]!.process_state, next.apps.get(APP)!.fleet.pid], ['idle', null]);
   assert.equal(await ask(next.apps), 200);
@@ -124,7 +129,7 @@ test('the alarm of an app that hibernates, or sleeps, is kept over a restart and
     else await tickUntil(apps, hibernated);
     await close();
 
-    const next = open(root);
+    const next = open(t, root);
     await next.apps.resume();
     const kept = next.store.activity.all().get(APP)!;
     assert.ok(kept.resting && kept.dueAt! <= setBefore + 1_000);
@@ -141,13 +146,13 @@ test('the alarm of an app that hibernates, or sleeps, is kept over a restart and
 test('an app that ran is started again after a restart, before that at its first request', async (t) => {
   const { root, close } = await deployed(t);
   await close();
-  const next = open(root);
+  const next = open(t, root);
   assert.equal(await ask(next.apps), 200, 'not 404: it was deployed');
   const { pid } = next.apps.get(APP)!.fleet;
   await next.apps.resume();
   assert.equal(next.apps.get(APP)!.fleet.pid, pid);
   await next.close();
-  const third = open(root);
+  const third = open(t, root);
   await third.apps.resume();
   assert.equal(third.apps.observeAll()[0]!.process_state, 'running');
   await third.close();
@@ -157,7 +162,7 @@ test('without hibernation a hibernated app is started at boot', async (t) => {
   const { apps, root, close, hibernated } = await deployed(t);
   await tickUntil(apps, hibernated);
   await close();
-  const next = open(root, Number.POSITIVE_INFINITY);
+  const next = open(t, root, Number.POSITIVE_INFINITY);
   await next.apps.resume();
   assert.equal(next.apps.observeAll()[0]!.process_state, 'running');
   await next.close();
@@ -217,7 +222,7 @@ test('the last minute with a request is known, outlives the host, and is not mov
   assert.match(at, /:00\.000Z$/);
   assert.ok(Date.parse(at) > before - 60_000 && Date.parse(at) <= Date.now());
   await close();
-  const next = open(root);
+  const next = open(t, root);
   assert.deepEqual(
     next.apps.observeAll().map(({ last_activity_at, open_streams }) => [last_activity_at, open_streams]),
     [[at, 0]],
