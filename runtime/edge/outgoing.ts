@@ -52,6 +52,7 @@ export class Outgoing {
       if (after !== '') socket.write(after, 'latin1');
       socket.uncork();
     }
-    return !socket.writableNeedDrain;
+    // Node calls for a drain after each large write, even if the system took all of it at once.
+    return socket.writableLength === 0 || !socket.writableNeedDrain;
   }
 }

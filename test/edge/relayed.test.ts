@@ -88,12 +88,10 @@ async function ask(port: number, method: string): Promise<{ first: WireAnswer; s
 const framed = fc.oneof(
   fc.constant({ fields: [] as string[], body: '' }),
   bodyText.map((body) => ({ fields: [], body })),
-  fc
-    .tuple(bodyText, mostly('=', '0=', '+=', '=, =', '= ', '', '1', '0', '99', '=x'))
-    .map(([body, value]) => ({
-      fields: [`Content-Length: ${value.replaceAll('=', String(body.length))}`],
-      body,
-    })),
+  fc.tuple(bodyText, mostly('=', '0=', '+=', '=, =', '', '1', '0', '99', '=x')).map(([body, value]) => ({
+    fields: [`Content-Length: ${value.replaceAll('=', String(body.length))}`],
+    body,
+  })),
   fc
     .tuple(
       chunks,
