@@ -1,7 +1,7 @@
 // A real Cellar for a test: the host as a process of its own, on free ports, in a temporary data directory.
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { EventEmitter, once } from 'node:events';
-import { chmodSync, cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { chmodSync, cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -153,6 +153,28 @@ export class Cellar {
     const { status, body } = await this.call('POST', '/v1/apps', { slug });
     if (status !== 201) throw new Error(`create answered ${status}: ${JSON.stringify(body)}`);
     return body.id;
+  }
+
+  /** One app as the API has it. */
+  // biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests assert
+  async app(id: string): Promise<any> {
+    return (await this.call('GET', `/v1/apps/${id}`)).body;
+  }
+
+  /** Creates an app, and deploys a sample with other `files` put into it. Answers its id. */
+  async deploy(slug: string, sample: string, files: Record<string, string> = {}): Promise<string> {
+    const id = await this.create(slug);
+    await this.deployAgain(slug, sample, files);
+    return id;
+  }
+
+  /** Deploys a sample to an app that there is, whatever it had before. */
+  async deployAgain(slug: string, sample: string, files: Record<string, string> = {}): Promise<void> {
+    const work = await this.checkout(sample);
+    for (const [name, text] of Object.entries(files)) writeFileSync(join(work, name), text);
+    await this.commit(work, 'changed');
+    const { stderr } = await this.push(work, slug, '--force');
+    if (!stderr.includes('serves this push')) throw new Error(`the push was not deployed:\n${stderr}`);
   }
 
   /** Asks an app for a path, by its host name at the edge. */

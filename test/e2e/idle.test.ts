@@ -1,11 +1,9 @@
 // What an app sees of hibernation through the real gateway: nothing, but for the first answer's time.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Cellar } from './cellar.ts';
-import { descendants, eventually, type Process, processes } from './processes.ts';
+import { cells, descendants, eventually } from './processes.ts';
 
 const IDLE_S = 1;
 const cellar = new Cellar({ RUNNER_FLEET_IDLE_EVICT_S: String(IDLE_S) });
@@ -54,28 +52,12 @@ tag = "v1"
 new_sqlite_classes = ["Clock"]
 `;
 
-/** Creates an app from a sample, or from code for a `Clock`, and pushes it. */
-async function deploy(host: Cellar, slug: string, sample: string, code?: string): Promise<string> {
-  const id = await host.create(slug);
-  const work = await host.checkout(sample);
-  if (code !== undefined) {
-    writeFileSync(join(work, 'index.js'), code);
-    writeFileSync(join(work, 'wrangler.toml'), CONFIG);
-    await host.commit(work, 'code');
-  }
-  const { code: exit, stderr } = await host.push(work, slug);
-  assert.equal(exit, 0, stderr);
-  assert.match(stderr, /serves this push/);
-  return id;
-}
-
-/** The processes of an app. */
-const cells = (id: string): Process[] =>
-  processes().filter(({ command }) => command.some((word) => word.includes(`/run/${id}/http.sock`)));
+/** A sample's files that make a `Clock` of it. */
+const clock = { 'index.js': CLOCK, 'wrangler.toml': CONFIG };
 const gone = (id: string) => eventually(() => cells(id).length === 0, `the process of ${id} goes`);
 
 test('an idle app’s process goes, it still reads as running, and it answers without the control plane', async () => {
-  const id = await deploy(cellar, 'quiet', 'hello');
+  const id = await cellar.deploy('quiet', 'hello');
   assert.equal((await cellar.get('quiet')).status, 200);
   await gone(id);
   assert.equal((await cellar.call('GET', `/v1/apps/${id}`)).body.status, 'running');
@@ -94,7 +76,7 @@ test('an idle app’s process goes, it still reads as running, and it answers wi
 });
 
 test('an open WebSocket keeps its app’s process while another app’s goes', async () => {
-  const [chat, quiet] = await Promise.all([deploy(cellar, 'chat', 'chat'), deploy(cellar, 'other', 'hello')]);
+  const [chat, quiet] = await Promise.all([cellar.deploy('chat', 'chat'), cellar.deploy('other', 'hello')]);
   const socket = cellar.webSocket('chat', '/rooms/lobby/socket');
   await once(socket, 'open', { signal: AbortSignal.timeout(10_000) });
   for (let round = 0; round < 2; round++) {
@@ -107,7 +89,7 @@ test('an open WebSocket keeps its app’s process while another app’s goes', a
 });
 
 test('requests at any moment of hibernating and waking are answered, and every write counts', async () => {
-  const id = await deploy(cellar, 'count', 'hello', CLOCK);
+  const id = await cellar.deploy('count', 'hello', clock);
   const counts: number[] = [];
   for (let round = 0; round < 4; round++) {
     const [last] = cells(id);
@@ -127,7 +109,7 @@ test('requests at any moment of hibernating and waking are answered, and every w
 });
 
 test('an alarm runs in time though its app hibernates, and the process goes again', async () => {
-  const id = await deploy(cellar, 'clock', 'hello', CLOCK);
+  const id = await cellar.deploy('clock', 'hello', clock);
   const at = Number((await cellar.get('clock', '/set?5000')).text);
   await gone(id);
   await eventually(() => cells(id).length === 1, 'a process for the alarm');
@@ -138,7 +120,7 @@ test('an alarm runs in time though its app hibernates, and the process goes agai
 });
 
 test('an alarm of a sleeping app runs in time, and the app reads as sleeping all the while', async () => {
-  const id = await deploy(cellar, 'asleep-clock', 'hello', CLOCK);
+  const id = await cellar.deploy('asleep-clock', 'hello', clock);
   const read = async () => (await cellar.call('GET', `/v1/apps/${id}`)).body;
   const at = Number((await cellar.get('asleep-clock', '/set?3000')).text);
   const { body } = await cellar.call('POST', `/v1/apps/${id}/sleep`);
@@ -156,7 +138,7 @@ test('an alarm of a sleeping app runs in time, and the app reads as sleeping all
 test('short of memory, hibernated apps are refused with a time to come again, and running ones answer', async () => {
   await using host = new Cellar({ RUNNER_FLEET_IDLE_EVICT_S: '1', RUNNER_FLEET_MAX_RSS_MB: '1' });
   await host.start();
-  const id = await deploy(host, 'full', 'hello');
+  const id = await host.deploy('full', 'hello');
   assert.equal((await host.get('full')).status, 200);
   await gone(id);
   const refused = await host.get('full');

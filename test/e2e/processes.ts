@@ -44,6 +44,13 @@ export function descendants(pid: number): Process[] {
   return found;
 }
 
+/** The processes of an app. */
+export function cells(appId: string): Process[] {
+  return processes().filter(({ command }) =>
+    command.some((word) => word.includes(`/run/${appId}/http.sock`)),
+  );
+}
+
 /** Resolves once `condition` holds, asked every 20 ms; rejects after `deadlineMs`. */
 export async function eventually(
   condition: () => boolean | Promise<boolean>,

@@ -5,34 +5,15 @@ import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Cellar } from './cellar.ts';
-import { eventually, type Process, processes } from './processes.ts';
+import { cells, eventually, processes } from './processes.ts';
 
 const cellar = new Cellar();
 before(() => cellar.start());
 after(() => cellar[Symbol.asyncDispose]());
 
-async function deploy(slug: string, sample: string, files: Record<string, string> = {}): Promise<string> {
-  const id = await cellar.create(slug);
-  await push(slug, sample, files);
-  return id;
-}
-
-async function push(slug: string, sample: string, files: Record<string, string> = {}): Promise<string> {
-  const work = await cellar.checkout(sample);
-  for (const [name, text] of Object.entries(files)) writeFileSync(join(work, name), text);
-  await cellar.commit(work, 'changed');
-  const { code, stderr } = await cellar.push(work, slug, '--force');
-  assert.equal(code, 0, stderr);
-  assert.match(stderr, /serves this push/);
-  return stderr;
-}
-
-const cells = (id: string): Process[] =>
-  processes().filter(({ command }) => command.some((word) => word.includes(`/run/${id}/http.sock`)));
-const app = async (id: string) => (await cellar.call('GET', `/v1/apps/${id}`)).body;
 /** A request is served before the control plane has written that its app runs. */
 const runs = (id: string) =>
-  eventually(async () => (await app(id)).status === 'running', `${id} reads as running`);
+  eventually(async () => (await cellar.app(id)).status === 'running', `${id} reads as running`);
 const sleep = (id: string) => cellar.call('POST', `/v1/apps/${id}/sleep`);
 /** Asks as a proxy does before it passes a request on. */
 const hop = async (host: string) => {
@@ -78,7 +59,7 @@ export default {
 };
 
 test('a sleeping app has no process and says so; its next request wakes it, with its data', async () => {
-  const id = await deploy('sleeper', 'hello', COUNTER);
+  const id = await cellar.deploy('sleeper', 'hello', COUNTER);
   assert.equal((await cellar.get('sleeper')).text, '1 0');
   const { status, body } = await sleep(id);
   assert.deepEqual([status, body.status, body.desired_state], [200, 'sleeping', 'running']);
@@ -88,14 +69,14 @@ test('a sleeping app has no process and says so; its next request wakes it, with
   assert.deepEqual(cells(id), [], 'asking for its health wakes nothing');
   assert.equal((await cellar.get('sleeper')).text, '2 0');
   await runs(id);
-  const woken = await app(id);
+  const woken = await cellar.app(id);
   assert.deepEqual([woken.status, woken.asleep_since], ['running', null]);
   assert.ok(woken.woke_at > body.asleep_since);
   assert.equal(cells(id).length, 1);
 });
 
 test('a thousand first requests share one wake, and a large upload waits for it whole', async () => {
-  const id = await deploy('crowded', 'hello', COUNTER);
+  const id = await cellar.deploy('crowded', 'hello', COUNTER);
   await sleep(id);
   const before = residentMiB(cellar.pid);
   const [size, piece] = [100 * 1024 * 1024, Buffer.alloc(64 * 1024, 'x')];
@@ -118,9 +99,9 @@ test('a thousand first requests share one wake, and a large upload waits for it 
 });
 
 test('an app whose wake fails answers 503 with Retry-After, sleeps on, and wakes when it can', async () => {
-  const id = await deploy('fragile', 'hello', COUNTER);
+  const id = await cellar.deploy('fragile', 'hello', COUNTER);
   await sleep(id);
-  const at = join(cellar.data, 'releases', id, (await app(id)).live_deploy_id);
+  const at = join(cellar.data, 'releases', id, (await cellar.app(id)).live_deploy_id);
   const [good, config] = [join(at, 'cell.capnp'), join(at, 'kept.capnp')];
   renameSync(good, config);
   writeFileSync(good, 'this is no config');
@@ -128,7 +109,7 @@ test('an app whose wake fails answers 503 with Retry-After, sleeps on, and wakes
   assert.equal(failed.status, 503);
   assert.ok(Number(failed.headers.get('retry-after')) >= 1);
   assert.equal(JSON.parse(failed.text).code, 'app_unavailable');
-  const left = await app(id);
+  const left = await cellar.app(id);
   assert.equal(left.status, 'sleeping');
   assert.match(left.last_error, /cell\.capnp/);
   const asked = await hop('fragile.localhost');
@@ -136,11 +117,11 @@ test('an app whose wake fails answers 503 with Retry-After, sleeps on, and wakes
   renameSync(config, good);
   await eventually(async () => (await cellar.get('fragile')).status === 200, 'it wakes after its back-off');
   await runs(id);
-  assert.equal((await app(id)).last_error, null);
+  assert.equal((await cellar.app(id)).last_error, null);
 });
 
 test('the wake hop wakes by slug and by domain, and lets everything else pass or be unknown', async () => {
-  const id = await deploy('hopped', 'hello');
+  const id = await cellar.deploy('hopped', 'hello');
   await cellar.call('POST', `/v1/apps/${id}/domains`, { hostname: 'hopped.example' });
   for (const host of ['hopped.localhost', 'hopped.localhost:8787', 'HOPPED.example']) {
     await sleep(id);
@@ -154,17 +135,17 @@ test('the wake hop wakes by slug and by domain, and lets everything else pass or
 });
 
 test('a push to a sleeping app wakes it and is served', async () => {
-  const id = await deploy('pushed', 'hello');
+  const id = await cellar.deploy('pushed', 'hello');
   await sleep(id);
-  await push('pushed', 'hello', COUNTER);
-  const { status, asleep_since, woke_at } = await app(id);
+  await cellar.deployAgain('pushed', 'hello', COUNTER);
+  const { status, asleep_since, woke_at } = await cellar.app(id);
   assert.deepEqual([status, asleep_since], ['running', null]);
   assert.ok(woke_at);
   assert.equal((await cellar.get('pushed')).text, '1 0');
 });
 
 test('a sleep of one app leaves the WebSockets of others open, and closes its own for a restart', async () => {
-  const [chat, other] = [await deploy('talking', 'chat'), await deploy('nearby', 'chat')];
+  const [chat, other] = [await cellar.deploy('talking', 'chat'), await cellar.deploy('nearby', 'chat')];
   const own = cellar.webSocket('talking', '/rooms/one/socket');
   const others = cellar.webSocket('nearby', '/rooms/one/socket');
   await Promise.all([opened(own), opened(others)]);
@@ -181,7 +162,7 @@ test('a sleep of one app leaves the WebSockets of others open, and closes its ow
 });
 
 test('the control plane dies in the middle of a wake, and the request is served', async () => {
-  const id = await deploy('unlucky', 'hello', COUNTER);
+  const id = await cellar.deploy('unlucky', 'hello', COUNTER);
   await sleep(id);
   const control = processes().find(
     ({ parent, command }) => parent === cellar.pid && command.includes('--binary'),

@@ -9,24 +9,18 @@ const cellar = new Cellar({ RUNNER_SLEEP_AFTER_H: '0.0003', RUNNER_SLEEP_SWEEP_S
 before(() => cellar.start());
 after(() => cellar[Symbol.asyncDispose]());
 
-async function deploy(slug: string, sample: string): Promise<string> {
-  const id = await cellar.create(slug);
-  const { code, stderr } = await cellar.push(await cellar.checkout(sample), slug);
-  assert.equal(code, 0, stderr);
-  return id;
-}
-const status = async (id: string) => (await cellar.call('GET', `/v1/apps/${id}`)).body.status;
+const status = async (id: string) => (await cellar.app(id)).status;
 
 test('the sweep puts to sleep what nobody uses; an open WebSocket, a stop and no release keep an app from it', async () => {
-  const talking = await deploy('talking', 'chat');
+  const talking = await cellar.deploy('talking', 'chat');
   const socket = cellar.webSocket('talking', '/rooms/one/socket');
   await once(socket, 'open', { signal: AbortSignal.timeout(10_000) });
-  const stopped = await deploy('stopped', 'hello');
+  const stopped = await cellar.deploy('stopped', 'hello');
   await cellar.call('PATCH', `/v1/apps/${stopped}`, { desired_state: 'stopped' });
   const empty = await cellar.create('empty');
-  const unused = await deploy('unused', 'hello');
+  const unused = await cellar.deploy('unused', 'hello');
   await eventually(async () => (await status(unused)) === 'sleeping', 'the unused app sleeps');
-  const later = await deploy('later', 'hello');
+  const later = await cellar.deploy('later', 'hello');
   await eventually(async () => (await status(later)) === 'sleeping', 'a later one sleeps too');
   assert.deepEqual(
     [await status(talking), await status(stopped), await status(empty)],

@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Cellar } from './cellar.ts';
-import { eventually, processes } from './processes.ts';
+import { cells, eventually } from './processes.ts';
 
 const cellar = new Cellar();
 before(() => cellar.start());
@@ -49,9 +49,6 @@ async function push(slug: string, config: string): Promise<string> {
   const { stderr } = await cellar.push(work, slug, '--force');
   return stderr;
 }
-
-const cells = (id: string) =>
-  processes().filter(({ command }) => command.some((word) => word.includes(`/run/${id}/http.sock`)));
 
 test('a message is consumed in time though its app sleeps, and the app reads as sleeping all the while', async () => {
   const id = await cellar.create('jobs');

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { fetch, type RequestInit, WebSocket } from 'undici';
 import { Cellar, LOCALHOST } from './cellar.ts';
-import { eventually, processes } from './processes.ts';
+import { cells, eventually, processes } from './processes.ts';
 import { EdgeWatch, type OtherProxy, startCaddy, startNginx } from './proxies.ts';
 
 const PROXIES = [
@@ -50,8 +50,8 @@ let count = 0;
 
 before(async () => {
   await cellar.start();
-  counter = await deploy('counter', 'hello', COUNTER);
-  await deploy('chat', 'chat');
+  counter = await cellar.deploy('counter', 'hello', COUNTER);
+  await cellar.deploy('chat', 'chat');
 });
 after(() => cellar[Symbol.asyncDispose]());
 
@@ -174,19 +174,9 @@ function whyNot(program: string, argument: string): string | false {
     : false;
 }
 
-async function deploy(slug: string, sample: string, files: Record<string, string> = {}): Promise<string> {
-  const id = await cellar.create(slug);
-  const work = await cellar.checkout(sample);
-  for (const [name, text] of Object.entries(files)) writeFileSync(join(work, name), text);
-  await cellar.commit(work, 'changed');
-  const { code, stderr } = await cellar.push(work, slug);
-  assert.equal(code, 0, stderr);
-  return id;
-}
-
 /** The counting app as the API has it. */
 async function app() {
-  return (await cellar.call('GET', `/v1/apps/${counter}`)).body;
+  return cellar.app(counter);
 }
 
 async function sleep(): Promise<void> {
@@ -199,9 +189,7 @@ async function desire(desired_state: string): Promise<void> {
 }
 
 function hasProcess(): boolean {
-  return processes().some(({ command }) =>
-    command.some((word) => word.includes(`/run/${counter}/http.sock`)),
-  );
+  return cells(counter).length > 0;
 }
 
 /** The first event of a kind; rejects with an error of the WebSocket, or after a while. */
