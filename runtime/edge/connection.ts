@@ -187,7 +187,6 @@ export class Connection implements Caller {
     if (this.#takesBody && this.#body !== null) {
       this.#movedAt = performance.now();
       this.#readBody(chunk);
-      handedOn(chunk.length);
     } else if (this.#phase === 'head' && this.#waiting.length === 0) {
       this.#movedAt = performance.now();
       this.#waiting = chunk;
@@ -241,6 +240,7 @@ export class Connection implements Caller {
       if (taken < bytes.length) this.#waiting = bytes.subarray(taken);
     }
     if (!exchange.sendBody(pieces, body.done)) this.#stopped = !body.done;
+    handedOn(taken);
   }
 
   /** Reads on while there is a use or a place for what comes. A socket that is not read does not tell of its end. */
