@@ -39,7 +39,9 @@ function fields(one: string, other: string): string {
 }
 
 function text(value: string): string {
-  return JSON.stringify(value.length > TEXT_MAX ? value.slice(0, TEXT_MAX) : value);
+  const kept = JSON.stringify(value.length > TEXT_MAX ? value.slice(0, TEXT_MAX) : value);
+  // A terminal obeys some of these, and some readers take one for a line's end.
+  return kept.replace(/[\x80-\x9f]/g, (control) => `\\u00${control.charCodeAt(0).toString(16)}`);
 }
 
 function withoutQuery(url: string | undefined): string | undefined {

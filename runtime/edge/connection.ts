@@ -21,6 +21,8 @@ import {
 const KEEP_ALIVE_MS = 125_000;
 /** How long a body may stand still, in either direction, before its client is given up, in ms. */
 const BODY_IDLE_MS = 120_000;
+/** How long a process may leave a body that it has begun to take, in ms. */
+const STOPPED_BODY_MS = 900_000;
 /** How long what still arrives is read and dropped after the last answer, in ms. */
 const LINGER_MS = 2_000;
 /** Most bytes kept of what nobody takes yet: a held body, or requests behind the one that is answered. */
@@ -172,14 +174,17 @@ export class Connection implements Caller {
       if (idle > (this.#finished ? LINGER_MS : BODY_IDLE_MS)) this.socket.destroy();
     } else if (this.#phase === 'exchange' && idle > BODY_IDLE_MS) {
       const awaited = this.#body !== null && this.#takesBody && !this.#stopped;
-      if (awaited || this.exchange!.blocked) this.socket.destroy();
+      // Only a socket that is read tells that its client has left. Nobody has use for so much behind an unanswered request.
+      const crowded = this.#body === null && !this.#reading;
+      const forgotten = this.#stopped && idle > STOPPED_BODY_MS;
+      if (awaited || crowded || forgotten || this.exchange!.blocked) this.socket.destroy();
     }
   }
 
   #checkHead(idle: number): void {
     if (this.#waiting.length > 0) {
       if (idle > HEAD_TIMEOUT_MS) this.refuse(HEAD_TOO_SLOW);
-    } else if (idle > (this.#used ? KEEP_ALIVE_MS : HEAD_TIMEOUT_MS)) this.socket.destroySoon();
+    } else if (idle > (this.#used ? KEEP_ALIVE_MS : HEAD_TIMEOUT_MS)) this.socket.destroy();
   }
 
   readonly #onData = (chunk: Buffer): void => {

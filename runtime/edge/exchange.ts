@@ -207,7 +207,14 @@ export class Exchange implements AnswerReader, FinishedRequest {
   }
 
   onBody(pieces: Buffer[], last: boolean): void {
-    if (last) this.#endUpstream();
+    if (last) {
+      this.#endUpstream();
+      // What is left of the request goes nowhere now, and its client may have to send it before it reads.
+      if (this.#request !== null) {
+        this.#request = null;
+        this.connection.resumeBody();
+      }
+    }
     this.#send(pieces, last);
   }
 
@@ -224,7 +231,7 @@ export class Exchange implements AnswerReader, FinishedRequest {
 
   onSwitch(answer: AnswerHead, upstream: ProcessSocket, first: Buffer): void {
     const client = this.connection.socket;
-    const protocol = this.head.upgrade!;
+    const protocol = headerValue(answer.headers, 'upgrade') ?? this.head.upgrade!;
     const early = this.connection.handOver();
     this.tally.countAll(client);
     this.tally.status = answer.status;
@@ -236,6 +243,7 @@ export class Exchange implements AnswerReader, FinishedRequest {
     });
     this.#tunnel = tunnel;
     const untrack = this.#upstream!.track(tunnel);
+    if (this.#owner.closing) tunnel.close();
     this.#endUpstream();
     if (first.length > 0) tunnel.fromProcess(first);
     if (early.length > 0) tunnel.fromClient(early);
@@ -268,8 +276,8 @@ export class Exchange implements AnswerReader, FinishedRequest {
   /** The answer broke off: the client must not take what it has for the whole. */
   #cut(): void {
     const { socket } = this.connection;
-    // Without chunks or a length, only a reset tells a broken answer from a whole one.
-    if (this.head.minorVersion === 0) socket.resetAndDestroy();
+    // Without chunks or a length, only a reset tells a broken answer from a whole one. A unix socket has none.
+    if (this.head.minorVersion === 0 && socket.remoteAddress !== undefined) socket.resetAndDestroy();
     else socket.destroy();
   }
 

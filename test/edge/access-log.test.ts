@@ -22,7 +22,11 @@ async function logged(answer: string) {
   const lines: Line[] = [];
   const upstream = await startRawUpstream((_head, socket) => socket.write(answer));
   const gateway = await startGateway(upstream.socketPath, {
-    onEnd: (request) => lines.push(JSON.parse(accessLine(request, 1_764_000_000_123)) as Line),
+    onEnd: (request) => {
+      const text = accessLine(request, 1_764_000_000_123);
+      assert.match(text, /^\P{Cc}*\n$/u, 'nothing that a terminal obeys');
+      lines.push(JSON.parse(text) as Line);
+    },
   });
   return {
     port: gateway.port,
@@ -43,7 +47,7 @@ test('a line says what Caddy’s would, without addresses, queries and headers t
     method: 'POST',
     headers: {
       host: 'Shop.example:80',
-      'user-agent': 'a "quoted" agent',
+      'user-agent': 'a "quoted" agent \x9b31m',
       referer: 'https://from.example/page?secret=1#there',
       cookie: 'secret',
       authorization: 'secret',
@@ -65,7 +69,7 @@ test('a line says what Caddy’s would, without addresses, queries and headers t
       method: 'POST',
       host: 'shop.example',
       uri: '/path/"quoted"',
-      headers: { 'User-Agent': ['a "quoted" agent'], Referer: ['https://from.example/page'] },
+      headers: { 'User-Agent': ['a "quoted" agent \xc2\x9b31m'], Referer: ['https://from.example/page'] },
     },
     bytes_read: 12,
     user_id: '',

@@ -117,9 +117,12 @@ test('an upload that waits for the process, or is held, is not the client’s fa
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
   assert.ok(left > 0);
-  parts.after(HOUR);
+  parts.after(HOUR / 5);
   await taken(parts);
   assert.equal(client.ended, false);
+  // Its client may have left: nothing tells while it is not read.
+  parts.after(HOUR / 3);
+  await until(() => parts.front.upstream.active === 0, 'the request is given up');
 
   const gate = Promise.withResolvers<void>();
   await using holding = await started(() => ({ kind: 'hold', ready: gate.promise }));
