@@ -85,7 +85,7 @@ export class AppLife {
     });
     for (const answer of answers) allowed(answer, program);
     await eventually(() => this.#agree(), 'both planes agree with the process', 40_000);
-    await this.#answers();
+    await this.#answers(program.some(({ what }) => what === 'kill app'));
   }
 
   async #do(step: Action): Promise<Answer> {
@@ -98,7 +98,7 @@ export class AppLife {
       case 'push':
         return this.#push();
       case 'kill app':
-        for (const pid of this.#cells()) kill(pid);
+        await this.#killCells();
         return done(step.what);
       case 'kill control plane':
         for (const pid of this.#controlPlanes()) kill(pid);
@@ -200,8 +200,10 @@ export class AppLife {
   }
 
   /** The app answers, or says honestly why not, and then does once it is started; no write has gone. */
-  async #answers(): Promise<void> {
+  async #answers(killed: boolean): Promise<void> {
     let answer = await this.#request(0);
+    // It found a killed process before the host did, and was told so.
+    if (answer.status === 502 && killed) answer = await this.#request(0);
     if (answer.status !== 200) {
       const status = await this.#status();
       assert.ok(
@@ -233,6 +235,12 @@ export class AppLife {
     return processes()
       .filter(({ command }) => command.some((word) => word.includes(socket)))
       .map(({ pid }) => pid);
+  }
+
+  async #killCells(): Promise<void> {
+    const pids = this.#cells();
+    for (const pid of pids) kill(pid);
+    await eventually(() => !this.#cells().some((pid) => pids.includes(pid)), 'the killed process is gone');
   }
 
   #controlPlanes(): number[] {
