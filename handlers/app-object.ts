@@ -50,7 +50,7 @@ export class AppObject extends DurableObject<Env> {
 
   /** Adds the app. Nothing of it is left when the host cannot be reached. */
   create(app: Parameters<typeof insertApp>[1]): Promise<Outcome<AppRow>> {
-    return this.#locked(async () => {
+    const add = async () => {
       const inserted = await insertApp(this.env.DB, app);
       if (typeof inserted === 'string') throw new Problem(inserted, insertionDetail(inserted, app));
       try {
@@ -61,7 +61,8 @@ export class AppObject extends DurableObject<Env> {
         await this.#host.delete(app.id, inserted.wanted.generation).catch(() => {});
         throw error;
       }
-    });
+    };
+    return outcomeOf(() => this.#lock.run(add));
   }
 
   /**
@@ -146,10 +147,6 @@ export class AppObject extends DurableObject<Env> {
     } catch (error) {
       return refusal(error);
     }
-  }
-
-  #locked<Value>(run: () => Promise<Value>): Promise<Outcome<Value>> {
-    return outcomeOf(() => this.#lock.run(run));
   }
 
   /** Sends a wanted state, and writes what the host made of it. */

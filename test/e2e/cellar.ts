@@ -14,6 +14,18 @@ export const LOCALHOST = new Agent({
 });
 const START_DEADLINE_MS = 60_000;
 
+/** The `wrangler.toml` of a Worker in `index.js` with a Durable Object `Counter`. */
+export const COUNTER_CONFIG = `name = "counter"
+main = "index.js"
+compatibility_date = "2026-10-01"
+[[durable_objects.bindings]]
+name = "COUNTER"
+class_name = "Counter"
+[[migrations]]
+tag = "v1"
+new_sqlite_classes = ["Counter"]
+`;
+
 /** What a finished command printed. */
 export interface Printed {
   code: number;

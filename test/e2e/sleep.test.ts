@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { Cellar } from './cellar.ts';
+import { Cellar, COUNTER_CONFIG } from './cellar.ts';
 import { cells, eventually, processes } from './processes.ts';
 
 const cellar = new Cellar();
@@ -31,16 +31,7 @@ const residentMiB = (pid: number) =>
 const opened = (socket: EventTarget) => once(socket, 'open', { signal: AbortSignal.timeout(10_000) });
 
 const COUNTER = {
-  'wrangler.toml': `name = "counter"
-main = "index.js"
-compatibility_date = "2026-10-01"
-[[durable_objects.bindings]]
-name = "COUNTER"
-class_name = "Counter"
-[[migrations]]
-tag = "v1"
-new_sqlite_classes = ["Counter"]
-`,
+  'wrangler.toml': COUNTER_CONFIG,
   'index.js': `import { DurableObject } from 'cloudflare:workers';
 export class Counter extends DurableObject {
   async add(bytes) {

@@ -6,7 +6,7 @@ import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { fetch, type RequestInit, WebSocket } from 'undici';
-import { Cellar, LOCALHOST } from './cellar.ts';
+import { Cellar, COUNTER_CONFIG, LOCALHOST } from './cellar.ts';
 import { cells, eventually, processes } from './processes.ts';
 import { EdgeWatch, type OtherProxy, startCaddy, startNginx } from './proxies.ts';
 
@@ -15,16 +15,7 @@ const PROXIES = [
   { name: 'nginx', start: startNginx, skip: whyNot('nginx', '-v') },
 ];
 const COUNTER = {
-  'wrangler.toml': `name = "counter"
-main = "index.js"
-compatibility_date = "2026-10-01"
-[[durable_objects.bindings]]
-name = "COUNTER"
-class_name = "Counter"
-[[migrations]]
-tag = "v1"
-new_sqlite_classes = ["Counter"]
-`,
+  'wrangler.toml': COUNTER_CONFIG,
   'index.js': `import { DurableObject } from 'cloudflare:workers';
 export class Counter extends DurableObject {
   async add() {
