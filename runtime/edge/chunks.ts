@@ -8,8 +8,9 @@ const TRAILER_BYTES = 8 * 1024;
 /** Most digits of a chunk's size: 2^48 bytes are more than any body has. */
 const SIZE_DIGITS = 12;
 
-/** No blank stands between the size and its extensions: it would be legal, is never sent, and Node refuses it too. */
-const SIZE_LINE = /^([0-9A-Fa-f]+)(?:;[\t\x20-\x7e\x80-\xff]*)?$/;
+/** Blanks around the names of extensions would be legal, are never sent, and Node refuses them too. */
+const SIZE_LINE =
+  /^([0-9A-Fa-f]+)(?:;[!#$%&'*+\-.^`|~\w]+(?:=(?:[!#$%&'*+\-.^`|~\w]+|"(?:[\t !#-[\]-~\x80-\xff]|\\[\t -~\x80-\xff])*"))?)*$/;
 const CR = 13;
 const LF = 10;
 

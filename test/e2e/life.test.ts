@@ -1,13 +1,10 @@
-// An app's life on a real Cellar: requests, sleeps, wakes, stops, pushes and kills at once, in random programs. A longer
-// run: `CELLAR_LIFE_RUNS=500 node --test test/e2e/life.test.ts`, with `CELLAR_LIFE_SEED` for other programs.
+// An app's life on a real Cellar: requests, sleeps, wakes, stops, pushes and kills at once, in random programs.
 import { after, before, test } from 'node:test';
 import * as fc from 'fast-check';
+import { randomCases } from '../random.ts';
 import { Cellar } from './cellar.ts';
 import { AppLife } from './life-model.ts';
 import { programs } from './life-programs.ts';
-
-const seed = Number(process.env.CELLAR_LIFE_SEED ?? 20_260_101);
-const numRuns = Number(process.env.CELLAR_LIFE_RUNS ?? 30);
 
 // A sweep each second, for which a second is quiet: it comes at any time of a program.
 const cellar = new Cellar({
@@ -28,5 +25,5 @@ test('whatever happens to an app at once, it answers or says why not, and no wri
     });
   });
   // Time is part of what is tested: the same program may come to something else, so none is made shorter.
-  await fc.assert(property, { seed, numRuns, endOnFailure: true });
+  await fc.assert(property, { ...randomCases(30), endOnFailure: true });
 });

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { after, before, test } from 'node:test';
 import fc from 'fast-check';
+import { randomCases } from '../random.ts';
 import { call, startGateway, startWorkerd, until, within } from './support.ts';
 
-const RUNS = Number(process.env.EDGE_FUZZ_RUNS ?? 40);
 const APP = `
 export default {
   async fetch(request) {
@@ -110,5 +110,5 @@ test('clients that leave at any moment leave nothing behind', async () => {
     const reply = await call(gateway.port, '/echo', { method: 'POST', body: 'still here' });
     assert.deepEqual([reply.status, reply.body], [200, 'still here']);
   });
-  await fc.assert(property, { numRuns: RUNS });
+  await fc.assert(property, randomCases(40));
 });

@@ -1,17 +1,16 @@
 // The same bytes for the gateway, for a gateway of other parts, and for workerd without any: whatever the gateway takes
-// for a request has to be that request for all of them. A longer run: `EDGE_FUZZ_RUNS=20000 node scripts/test.ts
-// test/edge/differential.test.ts`.
+// for a request has to be that request for all of them.
 import assert from 'node:assert/strict';
 import { connect, type NetConnectOpts, type Socket } from 'node:net';
 import { after, before, test } from 'node:test';
 import fc from 'fast-check';
 import { startOracle } from '../oracle/gateway.ts';
+import { randomCases } from '../random.ts';
 import { PADDING, stream } from './messages.ts';
 import { call, startGateway, startWorkerd, within } from './support.ts';
 import { readAnswers, type WireAnswer } from './wire.ts';
 
-const RUNS = Number(process.env.EDGE_FUZZ_RUNS ?? 500);
-const SEED = process.env.EDGE_FUZZ_SEED;
+const CASES = randomCases(500);
 
 /** Says what it saw of each request it has read whole, and how many those were. */
 const APP = `
@@ -130,6 +129,6 @@ test('whatever the gateway takes for a request is that request for workerd and f
     taken += read.length;
     alike += both;
   });
-  await fc.assert(property, { numRuns: RUNS, ...(SEED === undefined ? {} : { seed: Number(SEED) }) });
-  assert.ok(alike > RUNS / 2, `workerd was compared on ${alike} of ${taken} requests only`);
+  await fc.assert(property, CASES);
+  assert.ok(alike > CASES.numRuns / 2, `workerd was compared on ${alike} of ${taken} requests only`);
 });

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { FrameScanner, restartFrame } from '../../runtime/edge/frames.ts';
+import { randomCases } from '../random.ts';
 
 /** A frame of `length` payload bytes that look like headers, so that a scanner that loses its place is found out. */
 function frame(opcode: number, length: number, masked: boolean): Buffer {
@@ -48,6 +49,7 @@ test('however the bytes are cut, every end of a frame is found and nothing else 
       assert.equal(straight.scan(bytes, false), bytes.length);
       assert.equal(straight.atBoundary, true);
     }),
+    randomCases(),
   );
 });
 

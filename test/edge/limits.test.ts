@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { Limiter } from '../../runtime/edge/limits.ts';
 import { Window } from '../../runtime/edge/window.ts';
+import { randomCases } from '../random.ts';
 
 const app = (clientRpm: number, appRpm = 0) => ({ site: 'app', clientRpm, appRpm });
 
@@ -160,7 +161,7 @@ test('admits exactly what a list of all admissions would, for any requests of an
         }
       },
     ),
-    { numRuns: 200 },
+    randomCases(200),
   );
 });
 
@@ -178,7 +179,7 @@ test('the seconds it names are enough, and one less is not', () => {
         assert.equal(limiter.admit(app(rpm), '192.0.2.1', at), 0);
       }
     }),
-    { numRuns: 200 },
+    randomCases(200),
   );
 });
 
@@ -203,7 +204,7 @@ test('a window of more times than it can keep never counts fewer than there were
         }
       },
     ),
-    { numRuns: 30 },
+    randomCases(30),
   );
 });
 

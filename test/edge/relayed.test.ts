@@ -6,12 +6,12 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import fc from 'fast-check';
 import { startOracle } from '../oracle/gateway.ts';
+import { randomCases } from '../random.ts';
 import { bodyText, chunks, eol, mostly, oneOf } from './messages.ts';
 import { startGateway, temporary, within } from './support.ts';
 import { readAnswers, type WireAnswer } from './wire.ts';
 
-const RUNS = Number(process.env.EDGE_FUZZ_RUNS ?? 500);
-const SEED = process.env.EDGE_FUZZ_SEED;
+const CASES = randomCases(500);
 /** When a process that has said everything ends its connection, in ms: after whatever could be answered was. */
 const END_MS = 20;
 
@@ -165,6 +165,6 @@ test('a client gets what the process said, or is told that it failed; never the 
     const { first } = gateway;
     assert.deepEqual([first.status, first.body, first.whole], [status, body, whole], told);
   });
-  await fc.assert(property, { numRuns: RUNS, ...(SEED === undefined ? {} : { seed: Number(SEED) }) });
-  assert.ok(relayed > RUNS / 4, `only ${relayed} answers were relayed`);
+  await fc.assert(property, CASES);
+  assert.ok(relayed > CASES.numRuns / 4, `only ${relayed} answers were relayed`);
 });

@@ -83,7 +83,7 @@ const served: [section: string, what: string, bytes: string, asked: string[]][] 
     ['POST / a'],
   ],
   ['7.1', 'a chunk that looks like the last', chunked('5\r\n0\r\n\r\n\r\n0\r\n\r\n'), ['POST / 0\r\n\r\n']],
-  ['7.1.1', 'chunk extensions', chunked('1;a\r\nx\r\n1;b="c; d"\r\ny\r\n0;e=f\r\n\r\n'), ['POST / xy']],
+  ['7.1.1', 'chunk extensions', chunked('1;a\r\nx\r\n1;b="c; \\"d";e\r\ny\r\n0;e=f\r\n\r\n'), ['POST / xy']],
   ['7.1.2', 'trailers', chunked('1\r\nx\r\n0\r\nA: 1\r\nContent-Length: 9\r\n\r\n'), ['POST / x']],
   [
     '9.3.2',
@@ -214,6 +214,9 @@ const refused: [section: string, what: string, bytes: string, status: number][] 
   ['7.1', 'a bare line feed behind a chunk', chunked('1\r\nx\n0\r\n\r\n'), 400],
   ['7.1', 'a bare line feed behind the last chunk', chunked('0\n\r\n'), 400],
   ['7.1.1', 'a line feed in a chunk extension', chunked('1;a\nb\r\nx\r\n0\r\n\r\n'), 400],
+  ['7.1.1', 'a blank behind a chunk extension', chunked('1;a \r\nx\r\n0\r\n\r\n'), 400],
+  ['7.1.1', 'a chunk extension without a name', chunked('1;\r\nx\r\n0\r\n\r\n'), 400],
+  ['7.1.1', 'a chunk extension that quotes without an end', chunked('1;a="b\r\nx\r\n0\r\n\r\n'), 400],
   ['7.1.1', 'an endless chunk extension', chunked(`1;${'a'.repeat(300)}\r\nx\r\n0\r\n\r\n`), 400],
   ['7.1.2', 'a trailer without a colon', chunked('0\r\nX\r\n\r\n'), 400],
   ['7.1.2', 'trailers that are too large', chunked(`0\r\nX: ${'x'.repeat(9_000)}\r\n\r\n`), 400],

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { LineReader, messageOf } from '../../runtime/fleets/lines.ts';
+import { randomCases } from '../random.ts';
 
 function read(bytes: Buffer, cuts: number[]): string[] {
   const lines: string[] = [];
@@ -21,6 +22,7 @@ test('lines come out whole however their bytes were cut into chunks', () => {
     fc.property(fc.array(line, { minLength: 1 }), fc.array(fc.nat()), (lines, cuts) => {
       assert.deepEqual(read(Buffer.from(lines.join('\n')), cuts), lines);
     }),
+    randomCases(),
   );
 });
 

@@ -3,6 +3,7 @@ import { test } from 'node:test';
 import Database from 'better-sqlite3';
 import fc from 'fast-check';
 import { splitStatements } from '../../runtime/fleets/sql-statements.ts';
+import { randomCases } from '../random.ts';
 
 test('a file is split where SQLite ends a statement, and each one knows its line', () => {
   const file = `-- a; comment
@@ -51,6 +52,7 @@ test('SQLite takes each piece of a file as exactly one statement', () => {
       );
       for (const piece of pieces) database.prepare(piece);
     }),
+    randomCases(),
   );
 });
 

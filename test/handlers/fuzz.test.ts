@@ -1,6 +1,5 @@
 // Every operation through both transports, with inputs made from the contract's schemas: what fits is never refused as
 // ill-formed, junk is always refused clearly and changes nothing, and both transports answer the same.
-// `FUZZ_SEED` and `FUZZ_RUNS` look further than the suite does.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import * as fc from 'fast-check';
@@ -8,11 +7,11 @@ import { type ErrorCode, errorCodes, type ProblemBody } from '../../handlers/con
 import { operations } from '../../handlers/contract/index.ts';
 import { notYet } from '../../handlers/contract/not-yet.ts';
 import { type Operation, pathNames } from '../../handlers/contract/operation.ts';
+import { randomCases } from '../random.ts';
 import { fittingInput, type Input, inputSchema, junkInput, junkTexts } from './arbitraries.ts';
 import { TestControl, TOKEN } from './control.ts';
 
-const seed = Number(process.env.FUZZ_SEED ?? 20_260_101);
-const numRuns = Number(process.env.FUZZ_RUNS ?? 7);
+const cases = randomCases(7);
 /** Longest wait for an answer, in ms. */
 const DEADLINE_MS = 5_000;
 /** Refusals that any operation may answer with. */
@@ -65,7 +64,7 @@ for (const [kind, inputs] of [
         assert.ok(inputs === junkInput || hasOwnRules(operation) || !illFormed, JSON.stringify(refused));
       });
       await fc
-        .assert(property, { seed: seed + n, numRuns, endOnFailure: true })
+        .assert(property, { ...cases, seed: cases.seed + n, endOnFailure: true })
         .catch(describeFailure(operation));
     }
   });
@@ -77,7 +76,7 @@ test('an id that is none is an unknown one, whatever it is', { timeout: 120_000 
   for (const operation of deletingLast.filter(({ kind }) => kind !== 'stream')) {
     const names = new Set(['id', 'account', 'owner', ...pathNames(operation.path ?? '')]);
     const [input] = fc.sample(fittingInput(operation, { ...known, id: fc.constant('nope') }), {
-      seed,
+      ...cases,
       numRuns: 1,
     });
     for (const name of Object.keys(inputSchema(operation).properties ?? {}).filter((field) =>
@@ -113,7 +112,7 @@ test('what is written reads back as it was answered', { timeout: 120_000 }, asyn
       const { problem, output } = await overRpc(operation, input);
       if (problem === null) assert.deepEqual(await read(output as Input), output);
     });
-    await fc.assert(property, { seed, numRuns, endOnFailure: true }).catch(describeFailure(operation));
+    await fc.assert(property, { ...cases, endOnFailure: true }).catch(describeFailure(operation));
   }
 });
 

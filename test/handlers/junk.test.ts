@@ -4,11 +4,10 @@ import { after, before, test } from 'node:test';
 import * as fc from 'fast-check';
 import { operations } from '../../handlers/contract/index.ts';
 import type { Operation } from '../../handlers/contract/operation.ts';
+import { randomCases } from '../random.ts';
 import { junkTexts } from './arbitraries.ts';
 import { type Answer, TestControl, TOKEN } from './control.ts';
 
-const seed = Number(process.env.FUZZ_SEED ?? 20_260_101);
-const numRuns = Number(process.env.FUZZ_RUNS ?? 200);
 const declared: readonly Operation[] = operations;
 
 let control: TestControl;
@@ -100,7 +99,7 @@ test('whatever JSON is sent to JSON-RPC, each part is answered with one result o
       assert.ok(!answer.error || (answer.error.data.status !== 500 && answer.error.message), text);
     }
   });
-  await fc.assert(property, { seed, numRuns, endOnFailure: true });
+  await fc.assert(property, { ...randomCases(200), endOnFailure: true });
 });
 
 test('whatever path, method and headers are sent, the answer is no fault of ours', async () => {
@@ -120,7 +119,7 @@ test('whatever path, method and headers are sent, the answer is no fault of ours
     const { status, text } = await control.api(verb, where + search, undefined, headers);
     assert.ok(status < 500 || /"(not_implemented|host_unavailable)"/.test(text) || verb === 'HEAD', text);
   });
-  await fc.assert(property, { seed, numRuns, endOnFailure: true });
+  await fc.assert(property, { ...randomCases(200), endOnFailure: true });
 });
 
 function sendBytes(method: string, path: string, body: string | Uint8Array, type: string): Promise<Answer> {

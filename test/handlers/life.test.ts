@@ -1,14 +1,12 @@
 // The control plane that carries out an app's life, and a host, in random interleavings of everything that may happen to
-// them. `LIFE_SEED` and `LIFE_RUNS` look further than the suite does.
+// them.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import * as fc from 'fast-check';
+import { randomCases } from '../random.ts';
 import { type ControlCode, loadControl, MemoryD1 } from './control-in-process.ts';
 import { settled } from './life-pool.ts';
 import { World } from './life-world.ts';
-
-const seed = Number(process.env.LIFE_SEED ?? 20_260_101);
-const numRuns = Number(process.env.LIFE_RUNS ?? 2_000);
 
 let code: ControlCode;
 const database = new MemoryD1();
@@ -229,8 +227,7 @@ async function works(world: World): Promise<void> {
 test('whatever comes in whatever order, everybody is answered and both planes agree', async (t) => {
   t.mock.method(console, 'error', () => {});
   await fc.assert(fc.asyncProperty(programs, run), {
-    seed,
-    numRuns,
+    ...randomCases(2_000),
     examples: known.map((program) => [program]),
   });
 });
