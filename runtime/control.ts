@@ -16,6 +16,8 @@ const PROBE_EVERY_MS = 5_000;
 const PROBE_DEADLINE_MS = 5_000;
 /** So many probes in a row without an answer: it hangs. */
 const PROBES_MISSED_LIMIT = 3;
+/** Miniflare has started a new process before that, or has given up. */
+const RESTART_GRACE_MS = 1_000;
 const CALL_DEADLINE_MS = 60_000;
 /** A control plane that died is back in a twentieth of a second. */
 const WAKE_RETRY_MS = 50;
@@ -243,17 +245,19 @@ export class Control implements Backend {
       this.#missed++;
       log('warn', 'the control plane did not answer', { missed: this.#missed, error: reason(error) });
       const pid = runtimePid();
-      if (pid === null || this.#missed % PROBES_MISSED_LIMIT === 0) await this.#restart(pid);
+      if (pid === null) await this.#startAgain();
+      else if (this.#missed % PROBES_MISSED_LIMIT === 0) {
+        log('error', 'the control plane hangs; restarting it', { pid });
+        process.kill(pid, 'SIGKILL');
+      }
     }
   }
 
   /** Miniflare starts a new one when its workerd has died, but gives up when that one dies while it starts. */
-  async #restart(pid: number | null): Promise<void> {
-    log('error', 'the control plane hangs, or has gone; restarting it', { pid });
-    if (pid !== null) {
-      process.kill(pid, 'SIGKILL');
-      return;
-    }
+  async #startAgain(): Promise<void> {
+    await sleep(RESTART_GRACE_MS);
+    if (this.#ending.signal.aborted || runtimePid() !== null) return;
+    log('error', 'the control plane has gone; starting it again');
     try {
       await this.#miniflare!.setOptions(this.#miniflareOptions());
       await this.#restarted();

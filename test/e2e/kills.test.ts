@@ -14,6 +14,7 @@ after(() => cellar[Symbol.asyncDispose]());
 
 const controlPlane = () =>
   processes().find(({ parent, command }) => parent === cellar.pid && command.includes('--binary'));
+const answers = async () => (await cellar.call('GET', '/v1/apps').catch(() => null))?.status === 200;
 
 test('a control plane that dies again while it starts comes back', async () => {
   const first = controlPlane()!.pid;
@@ -24,8 +25,18 @@ test('a control plane that dies again while it starts comes back', async () => {
     second = controlPlane();
   }
   process.kill(second.pid, 'SIGKILL');
-  const answers = async () => (await cellar.call('GET', '/v1/apps').catch(() => null))?.status === 200;
   await eventually(answers, 'it answers', 40_000);
+});
+
+test('a control plane that dies while it is probed is started once', async () => {
+  process.kill(controlPlane()!.pid, 'SIGSTOP');
+  const from = cellar.output.length;
+  const printed = (text: string) => cellar.output.includes(text, from);
+  // The next probe is under way from then on.
+  await eventually(() => printed('did not answer'), 'a probe is missed');
+  process.kill(controlPlane()!.pid, 'SIGKILL');
+  await eventually(answers, 'it answers');
+  assert.ok(!printed('has gone'), cellar.output.slice(from));
 });
 
 test('what was written when the control plane died, and not sent, is brought about as soon as it is back', async () => {

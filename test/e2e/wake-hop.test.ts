@@ -171,12 +171,14 @@ async function app() {
 }
 
 async function sleep(): Promise<void> {
-  assert.equal((await cellar.call('POST', `/v1/apps/${counter}/sleep`)).body.status, 'sleeping');
+  const { body } = await cellar.call('POST', `/v1/apps/${counter}/sleep`);
+  assert.equal(body.status, 'sleeping', body.detail);
   assert.ok(!hasProcess());
 }
 
 async function desire(desired_state: string): Promise<void> {
-  assert.equal((await cellar.call('PATCH', `/v1/apps/${counter}`, { desired_state })).status, 200);
+  const { status, body } = await cellar.call('PATCH', `/v1/apps/${counter}`, { desired_state });
+  assert.equal(status, 200, body.detail);
 }
 
 function hasProcess(): boolean {
