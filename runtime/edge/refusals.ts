@@ -18,7 +18,7 @@ export const INTERNAL: OwnRefusal = {
 export const HELD_TOO_LONG: OwnRefusal = {
   status: 503,
   code: 'app_unavailable',
-  detail: 'The app was not ready in time.',
+  detail: 'What answers here was not ready in time.',
   retryAfterS: 5,
 };
 export const TOO_MANY_HELD: OwnRefusal = {
@@ -62,12 +62,12 @@ export const TOO_MANY_CONNECTIONS: OwnRefusal = {
 const BROKEN_OFF: OwnRefusal = {
   status: 502,
   code: 'bad_gateway',
-  detail: 'The app broke off the connection before it answered.',
+  detail: 'The connection was broken off inside before there was an answer.',
 };
 const NOT_THERE: OwnRefusal = {
   status: 503,
   code: 'app_unavailable',
-  detail: 'The app takes no connections at the moment.',
+  detail: 'Nothing takes connections here at the moment.',
   retryAfterS: 1,
 };
 
