@@ -41,8 +41,12 @@ interface Subject {
 
 type Result = Load & { cpuUs: number };
 
-/** Prints requests/s, latency and CPU per request of gateway and Caddy for each mix, and the ratios. */
+/**
+ * Prints requests/s, latency and CPU per request of gateway and Caddy for each mix, and the ratios. With a part of a
+ * mix's name as argument, only of such mixes: `npm run bench -- edge POST`.
+ */
 export async function run(): Promise<void> {
+  const [, , , wanted = ''] = process.argv;
   const version = spawnSync('caddy', ['version'], { encoding: 'utf8' });
   if (version.error) {
     throw new Error('this bench compares with Caddy: install it with `apt-get install caddy` (and `wrk`)');
@@ -56,7 +60,7 @@ export async function run(): Promise<void> {
   ];
   console.log(`workerd on a unix socket, ${loadName}, medians of ${ROUNDS} rounds of ${SECONDS} s`);
   console.log(`${''.padEnd(24)}requests/s    p50 ms    p99 ms  CPU µs/request`);
-  for (const { name, asked, target } of MIXES) {
+  for (const { name, asked, target } of MIXES.filter(({ name }) => name.includes(wanted))) {
     for (const { port } of subjects) await load(port, SECONDS, asked);
     const results = subjects.map((): Result[] => []);
     for (let round = 0; round < ROUNDS; round++) {
