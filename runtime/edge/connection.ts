@@ -1,6 +1,5 @@
 // One client's connection: takes requests off it, one at a time, and ends it so that the last answer arrives.
 import type { Socket } from 'node:net';
-import { handedOn } from '../passing.ts';
 import { rawRefusal } from './answers.ts';
 import { BodyReader } from './body.ts';
 import { plainAddress, type TrustedProxies } from './client.ts';
@@ -8,6 +7,7 @@ import type { Exchange } from './exchange.ts';
 import { type RequestHead, readHead } from './head.ts';
 import type { Caller } from './headers.ts';
 import { randomHex } from './ids.ts';
+import { ownCopy, readAccepted, reading } from './reading.ts';
 import {
   HEAD_BYTES,
   HEAD_TIMEOUT_MS,
@@ -69,13 +69,16 @@ export class Connection implements Caller {
   #finished = false;
 
   /** @param own whether it came by a unix socket of the host's own, on which only a proxy of ours calls */
-  constructor(owner: ConnectionOwner, socket: Socket, proxies: TrustedProxies, own: boolean) {
+  constructor(owner: ConnectionOwner, accepted: Socket, proxies: TrustedProxies, own: boolean) {
     this.#owner = owner;
+    const socket = readAccepted(
+      accepted,
+      reading((bytes) => this.#onRead(bytes)),
+    );
     this.socket = socket;
     this.peer = own ? '127.0.0.1' : plainAddress(socket.remoteAddress ?? 'unknown');
     this.#proxies = proxies;
     this.trusted = own || proxies.has(this.peer);
-    socket.on('data', this.#onData);
     socket.on('end', this.#onEnd);
     socket.on('drain', this.#onDrain);
     socket.on('finish', this.#onFinish);
@@ -119,14 +122,13 @@ export class Connection implements Caller {
     this.#movedAt = performance.now();
   }
 
-  /** Gives the socket away. Returns what came of the other protocol. */
+  /** Gives the socket away, which emits what comes from now on. Returns what came of the other protocol. */
   handOver(): Buffer {
     this.#phase = 'tunnel';
-    this.socket.off('data', this.#onData);
     this.socket.off('end', this.#onEnd);
     this.socket.off('drain', this.#onDrain);
     this.socket.resume();
-    return this.#waiting;
+    return ownCopy(this.#waiting);
   }
 
   /** The exchange is over: the next request is taken, or the connection ends. */
@@ -187,8 +189,16 @@ export class Connection implements Caller {
     } else if (idle > (this.#used ? KEEP_ALIVE_MS : HEAD_TIMEOUT_MS)) this.socket.destroy();
   }
 
-  readonly #onData = (chunk: Buffer): void => {
-    if (this.#phase === 'closing') return;
+  #onRead(bytes: Buffer): boolean {
+    if (this.#phase === 'tunnel') return this.socket.push(ownCopy(bytes));
+    if (this.#phase === 'closing') return true;
+    this.#take(bytes);
+    this.#waiting = ownCopy(this.#waiting);
+    this.#readOrNot();
+    return true;
+  }
+
+  #take(chunk: Buffer): void {
     if (this.#takesBody && this.#body !== null) {
       this.#movedAt = performance.now();
       this.#readBody(chunk);
@@ -200,8 +210,7 @@ export class Connection implements Caller {
       this.#waiting = this.#waiting.length === 0 ? chunk : Buffer.concat([this.#waiting, chunk]);
       if (this.#phase === 'head') this.#readHead();
     }
-    this.#readOrNot();
-  };
+  }
 
   readonly #onWaiting = (): void => {
     if (this.#phase === 'head') this.#readHead();
@@ -245,7 +254,6 @@ export class Connection implements Caller {
       if (taken < bytes.length) this.#waiting = bytes.subarray(taken);
     }
     if (!exchange.sendBody(pieces, body.done)) this.#stopped = !body.done;
-    handedOn(taken);
   }
 
   /** Reads on while there is a use or a place for what comes. A socket that is not read does not tell of its end. */

@@ -103,10 +103,6 @@ export class Exchange implements AnswerReader, FinishedRequest {
     return this.#blocked;
   }
 
-  get keepsBytes(): boolean {
-    return this.connection.socket.writableLength > 0;
-  }
-
   /** Sends the request to a process, which calls what begins with `on`. */
   forward(upstream: Upstream): void {
     if (this.#over) return;

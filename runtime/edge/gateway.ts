@@ -109,6 +109,7 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
 
   #listen(own: boolean, where: ListenOptions): Promise<Server> {
     const options = {
+      pauseOnConnect: true,
       allowHalfOpen: true,
       noDelay: true,
       keepAlive: true,

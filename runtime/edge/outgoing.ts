@@ -1,8 +1,13 @@
 // A message on its way out through a socket.
 import type { Socket } from 'node:net';
+import { handedOn } from '../passing.ts';
 
-/** Up to this size, in bytes, a body leaves as one string with its head: one copy is cheaper than a list of parts. */
+/** Up to this size, in bytes, a body leaves as one string with its head. */
 const SMALL_BYTES = 4 * 1024;
+/** Room for what one read gives, with a head. A slow client keeps so much. */
+const GATHERED_BYTES = 96 * 1024;
+/** What more than a small body is copied to, with its head. The system mostly takes all of it at once. */
+let gathered = Buffer.allocUnsafeSlow(GATHERED_BYTES);
 
 /** Writes a message with few calls: its head leaves with the first bytes of its body. */
 export class Outgoing {
@@ -23,7 +28,10 @@ export class Outgoing {
     return this.#head === '';
   }
 
-  /** Writes what there is, and the body's end if this was the last of it. Returns whether there is room for more. */
+  /**
+   * Writes what there is, and the body's end if this was the last of it. The pieces are the caller's again afterwards.
+   * Returns whether there is room for more.
+   */
   write(pieces: Buffer[], last: boolean): boolean {
     const socket = this.#socket;
     let bytes = 0;
@@ -43,16 +51,22 @@ export class Outgoing {
       for (const piece of pieces) text += piece.toString('latin1');
       text += after;
       if (text !== '') socket.write(text, 'latin1');
-    } else if (pieces.length === 1 && before === '' && after === '') {
-      socket.write(pieces[0]!);
-    } else {
-      socket.cork();
-      if (before !== '') socket.write(before, 'latin1');
-      for (const piece of pieces) socket.write(piece);
-      if (after !== '') socket.write(after, 'latin1');
-      socket.uncork();
-    }
+    } else this.#writeGathered(before, pieces, after, before.length + bytes + after.length);
     // Node calls for a drain after each large write, even if the system took all of it at once.
     return socket.writableLength === 0 || !socket.writableNeedDrain;
+  }
+
+  #writeGathered(before: string, pieces: Buffer[], after: string, length: number): void {
+    const socket = this.#socket;
+    const isShared = length <= GATHERED_BYTES && socket.writableLength === 0;
+    const bytes = isShared ? gathered.subarray(0, length) : Buffer.allocUnsafeSlow(length);
+    let at = bytes.write(before, 'latin1');
+    for (const piece of pieces) at += piece.copy(bytes, at);
+    bytes.write(after, at, 'latin1');
+    socket.write(bytes);
+    if (socket.writableLength === 0) return;
+    // They must stay as they are until they have left.
+    handedOn(bytes.buffer.byteLength);
+    if (isShared) gathered = Buffer.allocUnsafeSlow(GATHERED_BYTES);
   }
 }

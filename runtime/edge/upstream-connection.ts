@@ -1,16 +1,14 @@
 // One connection to a process: a request after another, and the answers read strictly.
-import { handedOn } from '../passing.ts';
 import { type AnswerHead, readAnswerHead } from './answer-head.ts';
 import { BodyReader } from './body.ts';
 import { ProcessSocket } from './process-socket.ts';
+import { ownCopy } from './reading.ts';
 import type { UpstreamAddress } from './upstream.ts';
 
 /** Longest wait for a connection to the process, in ms. It is on this machine, so a slow one is a dead one. */
 const CONNECT_TIMEOUT_MS = 5_000;
 /** Largest head of an answer, in bytes. Apps set many cookies. */
 const HEAD_BYTES = 64 * 1024;
-/** Most bytes read at once. */
-const READ_BYTES = 64 * 1024;
 const NOTHING = Buffer.alloc(0);
 
 /** Why there is no whole answer. */
@@ -26,14 +24,13 @@ export interface AnswerReader {
   method: string;
   /** Whether another protocol was asked for. */
   upgrades: boolean;
-  /** Whether bytes it was given are still to be written: then they must stay as they are. */
-  readonly keepsBytes: boolean;
   /** An answer before the answer: 1xx. */
   onInformation(head: AnswerHead): void;
-  /** The connection is another protocol's now; `early` are its first bytes. */
+  /** The connection is another protocol's now, whose bytes the socket emits; `early` are the first. */
   onSwitch(head: AnswerHead, socket: ProcessSocket, early: Buffer): void;
   /** Is followed by the body at once, if only by none of it. */
   onHead(head: AnswerHead): void;
+  /** The pieces are the reader's until it returns. */
   onBody(pieces: Buffer[], last: boolean): void;
   /** Instead of anything more. */
   onFailure(failure: Failure): void;
@@ -64,19 +61,12 @@ export class UpstreamConnection {
   #early: Buffer = NOTHING;
   #head: AnswerHead | null = null;
   #body: BodyReader | null = null;
-  /** What is read into, again and again, unless its bytes have to wait for a slow client. */
-  #buffer: Buffer;
+  #switched = false;
 
-  /** @param reusesBuffer not for what may become a tunnel, which may be silent for hours */
-  constructor(pool: ConnectionPool, address: UpstreamAddress, reusesBuffer: boolean) {
+  constructor(pool: ConnectionPool, address: UpstreamAddress) {
     this.#pool = pool;
-    this.#buffer = reusesBuffer ? Buffer.allocUnsafeSlow(READ_BYTES) : NOTHING;
-    const onread = { buffer: () => this.#buffer, callback: (bytes: number) => this.#onRead(bytes) };
-    const socket = new ProcessSocket(
-      reusesBuffer ? { allowHalfOpen: true, onread } : { allowHalfOpen: true },
-    );
+    const socket = new ProcessSocket((bytes) => this.#onRead(bytes));
     this.socket = socket;
-    if (!reusesBuffer) socket.on('data', this.#onData);
     socket.on('connect', this.#onConnect);
     socket.on('drain', this.#onDrain);
     socket.on('end', this.#onEnd);
@@ -118,17 +108,13 @@ export class UpstreamConnection {
     this.socket.resume();
   }
 
-  #onRead(count: number): boolean {
-    const reader = this.#reader;
-    this.#onData(this.#buffer.subarray(0, count));
-    if (reader?.keepsBytes) {
-      this.#buffer = Buffer.allocUnsafeSlow(READ_BYTES);
-      handedOn(READ_BYTES);
-    }
+  #onRead(bytes: Buffer): boolean {
+    if (this.#switched) return this.socket.push(ownCopy(bytes));
+    this.#readAnswers(bytes);
     return true;
   }
 
-  readonly #onData = (chunk: Buffer): void => {
+  #readAnswers(chunk: Buffer): void {
     let bytes = chunk;
     for (;;) {
       const reader = this.#reader;
@@ -147,14 +133,14 @@ export class UpstreamConnection {
       if (this.#body === null && rest.length === 0) return;
       bytes = rest;
     }
-  };
+  }
 
   /** Returns the bytes behind the head; null when there is no whole one yet, or no more to be made of them here. */
   #readHead(reader: AnswerReader, chunk: Buffer): Buffer | null {
     const bytes = this.#early.length === 0 ? chunk : Buffer.concat([this.#early, chunk]);
     const end = bytes.indexOf('\r\n\r\n');
     if (end === -1 && bytes.length <= HEAD_BYTES) {
-      this.#early = Buffer.from(bytes);
+      this.#early = ownCopy(bytes);
       return null;
     }
     this.#early = NOTHING;
@@ -204,12 +190,12 @@ export class UpstreamConnection {
   #switch(reader: AnswerReader, head: AnswerHead, early: Buffer): void {
     const { socket } = this;
     this.#reader = null;
+    this.#switched = true;
     this.#pool.remove(this);
-    socket.off('data', this.#onData);
     socket.off('drain', this.#onDrain);
     socket.off('end', this.#onEnd);
     socket.off('close', this.#onClose);
-    reader.onSwitch(head, socket, early);
+    reader.onSwitch(head, socket, ownCopy(early));
   }
 
   readonly #onConnect = (): void => {

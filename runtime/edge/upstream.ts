@@ -77,7 +77,7 @@ export class Upstream {
 
   /** A connection for one request. What becomes of it, a failed connect too, is told to `reader`. */
   connect(reader: AnswerReader): UpstreamConnection {
-    const connection = (reader.upgrades ? undefined : this.#takeIdle()) ?? this.#open(!reader.upgrades);
+    const connection = (reader.upgrades ? undefined : this.#takeIdle()) ?? this.#open();
     connection.use(reader);
     return connection;
   }
@@ -110,8 +110,8 @@ export class Upstream {
     }
   }
 
-  #open(reusesBuffer: boolean): UpstreamConnection {
-    const connection = new UpstreamConnection(this, this.#address, reusesBuffer);
+  #open(): UpstreamConnection {
+    const connection = new UpstreamConnection(this, this.#address);
     this.#connections.add(connection);
     if (this.#destroyed) connection.socket.destroy();
     return connection;

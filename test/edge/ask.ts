@@ -10,7 +10,6 @@ export function askUpstream(upstream: Upstream, path: string): Promise<{ status:
   const connection = upstream.connect({
     method: 'GET',
     upgrades: false,
-    keepsBytes: false,
     onInformation: () => {},
     onSwitch: () => {},
     onRoom: () => {},

@@ -1,0 +1,37 @@
+// All sockets are read into one buffer. Node makes one of 64 KB for each read of an accepted socket otherwise, and
+// collecting those took more time than anything else that the gateway does with an upload.
+import { type OnReadOpts, Socket } from 'node:net';
+
+/** Most bytes read at once: a body of 64 KB comes in one read with its head. */
+const READ_BYTES = 80 * 1024;
+const buffer = Buffer.allocUnsafeSlow(READ_BYTES);
+
+/**
+ * How a socket is to be read: an option of node:net's `Socket`.
+ * @param onRead is called with what came, which stays as it is until `onRead` returns: whoever keeps some of it takes
+ * `ownCopy`. Returns whether to read on; if not, `socket.resume()` does
+ */
+export function reading(onRead: (bytes: Buffer) => boolean): OnReadOpts {
+  return { buffer, callback: (count) => onRead(buffer.subarray(0, count)) };
+}
+
+/** Bytes that stay as they are: a copy if they lie where all sockets are read into. */
+export function ownCopy(bytes: Buffer): Buffer {
+  return bytes.buffer === buffer.buffer ? Buffer.from(bytes) : bytes;
+}
+
+/**
+ * An accepted socket as one that is read so. Give the server `pauseOnConnect`, and use the first socket no more.
+ *
+ * Node lets only sockets that it connects say how they are read, so that this takes the handle, which it does not
+ * document, out of one and makes another of it, as its own `net.Server` does.
+ */
+export function readAccepted(accepted: Socket, onread: OnReadOpts): Socket {
+  const owner = accepted as unknown as { _handle: unknown };
+  const handle = owner._handle;
+  owner._handle = null;
+  // The server counts it as gone.
+  accepted.destroy();
+  const options = { handle, allowHalfOpen: true, onread };
+  return new Socket(options as ConstructorParameters<typeof Socket>[0]);
+}
