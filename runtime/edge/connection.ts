@@ -4,7 +4,7 @@ import { rawRefusal } from './answers.ts';
 import { BodyReader } from './body.ts';
 import { plainAddress, type TrustedProxies } from './client.ts';
 import type { Exchange } from './exchange.ts';
-import { type RequestHead, readHead } from './head.ts';
+import { type RequestHead, readHead, withoutEmptyLines } from './head.ts';
 import type { Caller } from './headers.ts';
 import { randomHex } from './ids.ts';
 import { ownCopy, readAccepted, reading } from './reading.ts';
@@ -172,6 +172,7 @@ export class Connection implements Caller {
   check(now: number): void {
     const idle = now - this.#movedAt;
     if (this.#phase === 'head') this.#checkHead(idle);
+    else if (this.#phase === 'tunnel') this.exchange?.checkTunnel(now);
     else if (this.#phase === 'closing') {
       if (idle > (this.#finished ? LINGER_MS : BODY_IDLE_MS)) this.socket.destroy();
     } else if (this.#phase === 'exchange' && idle > BODY_IDLE_MS) {
@@ -203,8 +204,9 @@ export class Connection implements Caller {
       this.#movedAt = performance.now();
       this.#readBody(chunk);
     } else if (this.#phase === 'head' && this.#waiting.length === 0) {
+      this.#waiting = withoutEmptyLines(chunk);
+      if (this.#waiting.length === 0) return;
       this.#movedAt = performance.now();
-      this.#waiting = chunk;
       this.#readHead();
     } else {
       this.#waiting = this.#waiting.length === 0 ? chunk : Buffer.concat([this.#waiting, chunk]);
@@ -218,9 +220,7 @@ export class Connection implements Caller {
   };
 
   #readHead(): void {
-    let bytes = this.#waiting;
-    // Some clients send an empty line behind a body (RFC 9112, 2.2).
-    while (bytes.length >= 2 && bytes[0] === 13 && bytes[1] === 10) bytes = bytes.subarray(2);
+    const bytes = withoutEmptyLines(this.#waiting);
     this.#waiting = bytes;
     const end = bytes.indexOf('\r\n\r\n');
     if (end === -1 || end > HEAD_BYTES - 4) {

@@ -166,6 +166,11 @@ export class Exchange implements AnswerReader, FinishedRequest {
     this.onGone?.();
   }
 
+  /** Gives up a tunnel that has stood still too long at `now`, on the clock of `performance.now()`. */
+  checkTunnel(now: number): void {
+    this.#tunnel?.check(now);
+  }
+
   /** Ends a tunnel politely; a plain request is left to finish. */
   closeTunnel(): void {
     this.#tunnel?.close();

@@ -4,9 +4,9 @@ import { type AddressInfo, createServer, type ListenOptions, type Server, type S
 import { log } from '../log.ts';
 import { TrustedProxies } from './client.ts';
 import { Connection, type ConnectionOwner } from './connection.ts';
+import { Connections } from './connections.ts';
 import { Exchange, type ExchangeOwner } from './exchange.ts';
 import type { RequestHead } from './head.ts';
-import { TOO_MANY_CONNECTIONS } from './refusals.ts';
 import { Router, type Target } from './router.ts';
 import type { FinishedRequest } from './tally.ts';
 
@@ -25,8 +25,6 @@ export interface GatewayOptions {
   onEnd?: (request: FinishedRequest) => void;
 }
 
-/** Most connections at once. More are told so; a tenth more at once, and the rest are dropped. */
-export const CONNECTIONS_MAX = 8_192;
 /** How often slow clients are looked for, and visitors that have gone forgotten, in ms. */
 const SWEEP_MS = 1_000;
 /** When a silent connection is probed, in ms, so that clients that vanished do not hold streams open. */
@@ -40,7 +38,7 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   readonly #onEnd: ((request: FinishedRequest) => void) | undefined;
   readonly #sweep: NodeJS.Timeout;
   readonly #servers: Server[] = [];
-  readonly #connections = new Set<Connection>();
+  readonly #connections = new Connections();
   #closed: Promise<{ cut: number }> | null = null;
   #onIdle: (() => void) | null = null;
 
@@ -130,13 +128,7 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   }
 
   #connected(socket: Socket, own: boolean): void {
-    if (this.#connections.size >= CONNECTIONS_MAX * 1.1) {
-      socket.destroy();
-      return;
-    }
-    const connection = new Connection(this, socket, this.#proxies, own);
-    this.#connections.add(connection);
-    if (this.#connections.size > CONNECTIONS_MAX) connection.refuse(TOO_MANY_CONNECTIONS);
+    this.#connections.add(new Connection(this, socket, this.#proxies, own));
   }
 
   async #close(graceMs: number): Promise<{ cut: number }> {

@@ -45,6 +45,13 @@ const KNOWN_METHODS = new Set(METHODS);
 /** A host name, an IPv4 address or a bracketed IPv6 address, with or without a port. */
 const AUTHORITY = /^(?:([A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?)\.?|(\[[0-9A-Fa-f:.]+\]))(?::\d{1,5})?$/;
 
+/** Bytes without the empty lines before a head, which some clients send behind a body (RFC 9112, 2.2). */
+export function withoutEmptyLines(bytes: Buffer): Buffer {
+  let at = 0;
+  while (bytes[at] === 13 && bytes[at + 1] === 10) at += 2;
+  return at === 0 ? bytes : bytes.subarray(at);
+}
+
 /** Reads a head, which ends with its empty line. */
 export function readHead(text: string): RequestHead | Refused {
   const lineEnd = text.indexOf('\r\n');

@@ -7,6 +7,9 @@ import type { TrackedTunnel } from './upstream.ts';
 const CLOSE_MS = 1_000;
 /** How long one direction may stay open after the other has ended, in ms. */
 const HALF_OPEN_MS = 30_000;
+/** How long one side may take nothing of what waits for it, in ms: whoever sent it is not read, and may have left. */
+const BLOCKED_MS = 900_000;
+
 /** Carries bytes from the moment it is made. `onEnd` is called once, when both sockets have closed. */
 export class Tunnel implements TrackedTunnel {
   readonly #client: Socket;
@@ -19,6 +22,8 @@ export class Tunnel implements TrackedTunnel {
   /** Whether the client has been sent a close frame from here. Nothing may follow it. */
   #injected = false;
   #deadline: NodeJS.Timeout | null = null;
+  /** Since when either side has had to wait for the other, on the clock of `performance.now()`. */
+  #blockedSince: number | null = null;
 
   constructor(client: Socket, upstream: Socket, protocol: string, onEnd: () => void) {
     this.#client = client;
@@ -32,11 +37,16 @@ export class Tunnel implements TrackedTunnel {
   }
 
   fromClient(chunk: Buffer): void {
-    if (this.#upstream.writable && !this.#upstream.write(chunk)) this.#client.pause();
+    if (this.#upstream.writable && !this.#upstream.write(chunk)) this.#block(this.#client);
   }
 
   fromProcess(chunk: Buffer): void {
-    if (this.#client.writable && !this.#relay(chunk)) this.#upstream.pause();
+    if (this.#client.writable && !this.#relay(chunk)) this.#block(this.#upstream);
+  }
+
+  /** Gives up what has been blocked too long at `now`, on the clock of `performance.now()`. */
+  check(now: number): void {
+    if (this.#blockedSince !== null && now - this.#blockedSince > BLOCKED_MS) this.destroy();
   }
 
   close(): void {
@@ -58,7 +68,10 @@ export class Tunnel implements TrackedTunnel {
 
   /** Passes on the end, the trouble and the new room of `one` to `other`. */
   #join(one: Socket, other: Socket): void {
-    one.on('drain', () => other.resume());
+    one.on('drain', () => {
+      this.#blockedSince = null;
+      other.resume();
+    });
     one.on('end', () => {
       other.end();
       if (!this.#closing) this.#destroyWithin(HALF_OPEN_MS);
@@ -70,6 +83,11 @@ export class Tunnel implements TrackedTunnel {
       if (this.#deadline !== null) clearTimeout(this.#deadline);
       this.#onEnd();
     });
+  }
+
+  #block(sender: Socket): void {
+    this.#blockedSince ??= performance.now();
+    sender.pause();
   }
 
   /** Writes what the process sent to the client. Returns whether there is room for more. */

@@ -4,8 +4,16 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { test } from 'node:test';
 import type { Admission } from '../../runtime/edge/backend.ts';
-import { CONNECTIONS_MAX } from '../../runtime/edge/gateway.ts';
-import { call, RawClient, startGateway, startGatewayProcess, startRawUpstream, until } from './support.ts';
+import { CONNECTIONS_MAX } from '../../runtime/edge/connections.ts';
+import {
+  call,
+  RawClient,
+  startGateway,
+  startGatewayProcess,
+  startRawUpstream,
+  until,
+  within,
+} from './support.ts';
 
 const HEAD = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
 const OK = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok';
@@ -56,6 +64,18 @@ test('a head that is not whole after 15 seconds is answered 408, however many by
   assert.equal(client.ended, false);
   parts.after(16);
   assert.match(await client.end(), /^HTTP\/1\.1 408 [\s\S]*"code":"request_timeout"/);
+});
+
+test('empty lines are no beginning of a request', async () => {
+  await using parts = await started();
+  using client = new RawClient(parts.front.port);
+  await taken(parts);
+  const before = performance.now();
+  await until(() => performance.now() > before + 20, 'a moment has gone');
+  client.send('\r\n');
+  await taken(parts);
+  parts.front.gateway.sweep(before + 15_010);
+  await client.end();
 });
 
 test('a connection without a request is closed after 15 seconds, one that was answered after two minutes', async () => {
@@ -166,7 +186,7 @@ test('a client that goes on sending behind its last answer is cut off after two 
   }
 });
 
-test('above the most connections one more is told so, and served when another has gone', async () => {
+test('above the most connections one more is told so; another visitor is served at the cost of who has most', async () => {
   await using upstream = await startRawUpstream((_head, socket) => socket.write(OK));
   await using gateway = await startGatewayProcess(upstream.socketPath);
   const sockets: Socket[] = [];
@@ -185,8 +205,19 @@ test('above the most connections one more is told so, and served when another ha
     await refused.end(),
     /^HTTP\/1\.1 503 [\s\S]*retry-after: 5\r\n[\s\S]*"code":"app_unavailable"/,
   );
-  sockets[0]!.write(HEAD);
-  await once(sockets[0]!, 'data');
+  const others = [];
+  for (const [i, localAddress] of ['127.0.0.2', '127.0.0.3', '127.0.0.2'].entries()) {
+    const lost = once(sockets[i]!, 'close');
+    const other = connect({ port: gateway.port, host: '127.0.0.1', localAddress });
+    others.push(other);
+    other.write(HEAD);
+    const [answer] = (await within(once(other, 'data'), 'the answer')) as [Buffer];
+    assert.match(answer.toString(), /^HTTP\/1\.1 200 /);
+    await within(lost, 'the loss of an idle connection');
+  }
+  sockets.at(-1)!.write(HEAD);
+  await once(sockets.at(-1)!, 'data');
+  for (const other of others) other.destroy();
   for (const socket of sockets) socket.destroy();
   const served = async () => (await call(gateway.port, '/')).status === 200;
   while (!(await served()));

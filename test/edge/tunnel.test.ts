@@ -208,3 +208,36 @@ test('an upgrade behind a refused request is not taken, one behind another reque
   second.send(`GET / HTTP/1.1\r\nHost: a\r\n\r\n${UPGRADE}`);
   await until(() => second.received.split('\r\n\r\nok').length === 3, 'both are answered');
 });
+
+test('a tunnel one of whose sides takes nothing for fifteen minutes is given up; a silent one is not', async () => {
+  const ends: Socket[] = [];
+  await using upstream = await startRawUpstream((_head, socket) => {
+    socket.removeAllListeners('data');
+    socket.pause();
+    socket.write(SWITCHING);
+    ends.push(socket);
+  });
+  await using front = await startGateway(upstream.socketPath);
+  using silent = new RawClient(front.port);
+  using sending = new RawClient(front.port);
+  for (const client of [silent, sending]) {
+    client.send(UPGRADE);
+    await client.expect('101 Switching Protocols');
+  }
+  const later = (minutes: number) => front.gateway.sweep(performance.now() + minutes * 60_000);
+  for (let i = 0; i < 400; i++) sending.send(Buffer.alloc(64 * 1024));
+  let left = -1;
+  while (sending.socket.writableLength !== left) {
+    left = sending.socket.writableLength;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  assert.ok(left > 0);
+  later(14);
+  assert.equal(front.upstream.tunnels, 2);
+  later(16);
+  await sending.end();
+  await until(() => front.upstream.tunnels === 1, 'only the silent tunnel is left');
+  later(600);
+  assert.equal(silent.ended, false);
+  assert.equal(front.upstream.tunnels, 1);
+});

@@ -1,0 +1,88 @@
+// The open connections, and whose they are: when there is no room, whoever has most gives one up for a newcomer.
+import { log } from '../log.ts';
+import type { Connection } from './connection.ts';
+import { cutAddress, visitorOf } from './networks.ts';
+import { TOO_MANY_CONNECTIONS } from './refusals.ts';
+
+/** Most connections at once. A tenth more are told so, and the rest are dropped. */
+export const CONNECTIONS_MAX = 8_192;
+/** Time between two lines about too many connections, in ms. */
+const TOLD_EVERY_MS = 60_000;
+
+/** All connections of one visitor, the oldest first. */
+type Own = Set<Connection>;
+
+export class Connections implements Iterable<Connection> {
+  readonly #all = new Set<Connection>();
+  /** Without those of trusted proxies, which come for many. */
+  readonly #visitors = new Map<number | string, Own>();
+  /** Of the visitor that had most when any visitor's grew last. */
+  #most: Own = new Set();
+  #toldAt = -TOLD_EVERY_MS;
+
+  get size(): number {
+    return this.#all.size;
+  }
+
+  [Symbol.iterator](): Iterator<Connection> {
+    return this.#all[Symbol.iterator]();
+  }
+
+  /** Takes it, which may cost another visitor a connection; or refuses it, for which it may stay a little longer. */
+  add(connection: Connection): void {
+    const own = this.#ownOf(connection);
+    const isFull = this.#all.size >= CONNECTIONS_MAX;
+    const fits = !isFull || this.#makeRoom(own?.size ?? 0);
+    this.#all.add(connection);
+    own?.add(connection);
+    if (own !== null && own.size > this.#most.size) this.#most = own;
+    if (isFull) this.#tell(connection);
+    if (fits) return;
+    if (this.#all.size > CONNECTIONS_MAX * 1.1) connection.socket.destroy();
+    else connection.refuse(TOO_MANY_CONNECTIONS);
+  }
+
+  delete(connection: Connection): void {
+    if (!this.#all.delete(connection) || connection.trusted) return;
+    const visitor = visitorOf(connection.peer);
+    const own = this.#visitors.get(visitor);
+    own?.delete(connection);
+    if (own?.size === 0) this.#visitors.delete(visitor);
+  }
+
+  #ownOf({ trusted, peer }: Connection): Own | null {
+    if (trusted) return null;
+    const visitor = visitorOf(peer);
+    const known = this.#visitors.get(visitor);
+    if (known !== undefined) return known;
+    const own: Own = new Set();
+    this.#visitors.set(visitor, own);
+    return own;
+  }
+
+  /** Ends a connection of whoever has most, one without a request if there is any. Not for who has as many. */
+  #makeRoom(newcomerHas: number): boolean {
+    if (this.#most.size <= newcomerHas + 1) return false;
+    let given = this.#most.values().next().value!;
+    for (const connection of this.#most) {
+      if (connection.exchange !== null) continue;
+      given = connection;
+      break;
+    }
+    given.socket.destroy();
+    this.delete(given);
+    return true;
+  }
+
+  #tell({ peer }: Connection): void {
+    const now = performance.now();
+    if (now - this.#toldAt < TOLD_EVERY_MS) return;
+    this.#toldAt = now;
+    const [greediest] = this.#most;
+    log('warn', 'all connections are taken', {
+      connections: this.#all.size,
+      most: this.#most.size,
+      of: cutAddress(greediest?.peer ?? peer),
+    });
+  }
+}
