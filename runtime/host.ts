@@ -10,18 +10,18 @@ import { closeBundler } from './builds/build.ts';
 import { endLeftovers } from './builds/leftovers.ts';
 import { MissedDeploys } from './builds/missed.ts';
 import { DeployQueue } from './builds/queue.ts';
-import { type BuildUser, whyNoBuildUsers } from './builds/sandbox.ts';
+import { buildUsers } from './builds/sandbox.ts';
 import { type Config, isLocal } from './config.ts';
 import { Control } from './control.ts';
-import { claim, keptSecret, type Layout, layout, openToBuilds } from './data-directory.ts';
+import { claim, keptSecret, type Layout, layout } from './data-directory.ts';
 import { accessLine } from './edge/access-line.ts';
 import { AccessLog } from './edge/access-log.ts';
-import { Caddy, findCaddy, freePort } from './edge/caddy.ts';
-import { caddyConfig, gatewaySocket, rootCertificate } from './edge/caddy-config.ts';
+import { Caddy, findCaddy } from './edge/caddy.ts';
 import { Gateway } from './edge/gateway.ts';
 import { workerdPath } from './fleets/cell.ts';
 import { MemoryGauge } from './fleets/memory.ts';
 import { Slots } from './fleets/slots.ts';
+import { startInFront } from './front.ts';
 import { BranchChanges } from './git/branch-changes.ts';
 import { writeHooks } from './git/repository.ts';
 import { hostService } from './host-service.ts';
@@ -78,7 +78,7 @@ export class Host {
     endLeftovers(this.paths.builds, this.#store.buildUsers.all());
     rmSync(this.paths.builds, { recursive: true, force: true });
     mkdirSync(this.paths.builds, { mode: 0o700 });
-    const buildUser = this.#buildUsers();
+    const buildUser = buildUsers(this.paths, this.#store.buildUsers);
 
     this.#outbox = new Outbox(this.#store.outbox, (events) => this.#deliver(events));
     const onFacts = () => this.#outbox.notify();
@@ -175,7 +175,12 @@ export class Host {
     const api = await this.#api.listen(RUNNER_PORT, '127.0.0.1');
     const host = isLocal(RUNNER_BASE_DOMAIN) ? '127.0.0.1' : '::';
     const edge = this.#caddy
-      ? await this.#startCaddy(this.#caddy, api)
+      ? await startInFront(this.#caddy, {
+          config: this.config,
+          directory: this.paths.caddy,
+          edge: this.#edge,
+          api,
+        })
       : await this.#edge.listen(RUNNER_EDGE_PORT, host);
     this.#addresses = addresses(this.config, { api, edge });
     this.#rounds.startTicking();
@@ -187,36 +192,6 @@ export class Host {
     this.#outbox.open();
     await this.#rounds.start();
     return this.#addresses;
-  }
-
-  /** Puts Caddy in front of the edge. Resolves with its HTTPS port. */
-  async #startCaddy(caddy: Caddy, apiPort: number): Promise<number> {
-    const { RUNNER_EDGE_PORT, RUNNER_EDGE_HTTP_PORT, RUNNER_BASE_DOMAIN, RUNNER_TRUSTED_PROXIES } =
-      this.config;
-    const directory = this.paths.caddy;
-    const internalAuthority = isLocal(RUNNER_BASE_DOMAIN);
-    const host = internalAuthority ? '127.0.0.1' : '';
-    const port = RUNNER_EDGE_PORT || (await freePort(host));
-    mkdirSync(directory, { recursive: true, mode: 0o700 });
-    await this.#edge.listenUnix(gatewaySocket(directory));
-    await caddy.start(
-      caddyConfig({
-        directory,
-        host,
-        port,
-        httpPort: RUNNER_EDGE_HTTP_PORT,
-        ask: `http://127.0.0.1:${apiPort}/v1/edge/tls-ask`,
-        internalAuthority,
-        trustedProxies: RUNNER_TRUSTED_PROXIES,
-      }),
-    );
-    if (internalAuthority) {
-      const certificate = rootCertificate(directory);
-      log('info', "certificates come from an authority of Caddy's own, for clients to trust", {
-        certificate,
-      });
-    }
-    return port;
   }
 
   /** Drains and ends everything. Calling it again waits for the same end. */
@@ -265,22 +240,6 @@ export class Host {
     await this.#control.stop();
     this.#store.close();
     this.#release();
-  }
-
-  /** Each app's user for its builds, where this machine lets them have one. */
-  #buildUsers(): (appId: string) => BuildUser | null {
-    if (process.getuid?.() === 0) openToBuilds(this.paths);
-    const why = whyNoBuildUsers(this.paths.builds);
-    if (why === null) {
-      return (appId) => {
-        const uid = this.#store.buildUsers.uid(appId);
-        return { uid, gid: uid };
-      };
-    }
-    log('warn', "builds run as the host's own user and may read its data: deploy only code you trust", {
-      why,
-    });
-    return () => null;
   }
 
   #controlVariables(): Record<string, string> {

@@ -4,6 +4,9 @@ import { execFile, spawnSync } from 'node:child_process';
 import { existsSync, statSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { BUILD_UIDS } from '../../sqlite/host/build-users.ts';
+import type { HostStore } from '../../sqlite/host/index.ts';
+import { type Layout, openToBuilds } from '../data-directory.ts';
+import { log } from '../log.ts';
 import { findProgram } from './environment.ts';
 
 /** The user of an app's builds. Nobody else is in its group. */
@@ -26,6 +29,26 @@ const PROBE =
 export function asUser({ uid, gid }: BuildUser): string[] {
   const user = ['--reuid', String(uid), '--regid', String(gid), '--clear-groups'];
   return [setpriv() ?? 'setpriv', ...user, '--no-new-privs', '--pdeathsig', 'KILL', '--'];
+}
+
+/**
+ * Says which user an app's builds run as; `null`, for which the log has a warning, where this machine has none for them.
+ * @param uids the users that apps were given
+ */
+export function buildUsers(
+  paths: Layout,
+  uids: HostStore['buildUsers'],
+): (appId: string) => BuildUser | null {
+  if (process.getuid?.() === 0) openToBuilds(paths);
+  const why = whyNoBuildUsers(paths.builds);
+  if (why === null) {
+    return (appId) => {
+      const uid = uids.uid(appId);
+      return { uid, gid: uid };
+    };
+  }
+  log('warn', "builds run as the host's own user and may read its data: deploy only code you trust", { why });
+  return () => null;
 }
 
 /**

@@ -3,13 +3,12 @@
 import type { ProcessState } from '../../handlers/host-types.ts';
 import type { Admission, Backend, Refused } from '../edge/backend.ts';
 import { reason } from '../log.ts';
-import type { Cell } from './cell.ts';
 import type { Rest } from './due.ts';
 import { Idling } from './idling.ts';
-import { migrateRelease, type ReleaseRef } from './launch.ts';
+import type { ReleaseRef } from './launch.ts';
 import { admission, end, failedWake, overloaded, type Phase, type Running } from './phase.ts';
 import { NO_MEMORY, Supervisor, type SupervisorOptions } from './supervisor.ts';
-import { tryRelease } from './trial.ts';
+import { adopt, type SwapSteps, swap } from './swap.ts';
 import { Wakes } from './wakes.ts';
 
 export type { Rest } from './due.ts';
@@ -19,13 +18,6 @@ export interface FleetOptions extends SupervisorOptions {
   appId: string;
   /** Has the control plane wake the app. Rejects when it does not serve then. */
   wake: () => Promise<void>;
-}
-
-/** What a deploy does with a replaced release. */
-export interface SwapSteps {
-  /** Makes the new release the live one for good. Called once it runs, before it gets requests; may throw. */
-  commit: () => void;
-  log: (line: string) => void;
 }
 
 type Resting = 'none' | 'idle' | 'asleep' | 'stopped';
@@ -196,21 +188,7 @@ export class Fleet implements Backend {
    * @throws {Error} with workerd's or SQLite's own message. Then all is as before: the release before serves again
    */
   swap(next: ReleaseRef, steps: SwapSteps): Promise<void> {
-    return this.#process.operations.run(async () => {
-      await tryRelease(this.#options.workerd, next.directory, this.#process.operations.closing);
-      const before = this.#process.phase;
-      await this.#process.retire(steps.log);
-      try {
-        const cell = await this.#process.launch(next, steps.log, this.#process.operations.closing);
-        await commitOrStop(cell, steps.commit);
-        this.#process.live = next;
-        this.#process.forgive();
-        this.#process.serve(cell);
-      } catch (error) {
-        await this.#restore(before, steps.log);
-        throw error;
-      }
-    });
+    return this.#process.operations.run(() => swap(this.#process, this.#options, next, steps));
   }
 
   /**
@@ -219,19 +197,7 @@ export class Fleet implements Backend {
    * @throws {Error} as `swap` does; then the release before stays
    */
   adopt(next: ReleaseRef, steps: SwapSteps, resting: 'asleep' | 'stopped'): Promise<void> {
-    return this.#process.operations.run(async () => {
-      await tryRelease(this.#options.workerd, next.directory, this.#process.operations.closing);
-      if (resting === 'asleep') await this.#process.retire(steps.log);
-      else await this.#process.stop();
-      try {
-        await migrateRelease(this.#options, next, steps.log, this.#process.operations.closing);
-        steps.commit();
-        this.#process.live = next;
-      } finally {
-        if (resting === 'asleep') this.#process.goIdle('asleep');
-        else this.#process.enter({ name: this.#process.live === null ? 'none' : 'stopped' });
-      }
-    });
+    return this.#process.operations.run(() => adopt(this.#process, this.#options, next, steps, resting));
   }
 
   /** To be called about once a second: sends a quiet process away, and gets one for work that falls due. */
@@ -284,35 +250,5 @@ export class Fleet implements Backend {
       this.#process.phase.name === 'asleep' ||
       (this.#process.phase.name === 'running' && this.#process.phase.asleep)
     );
-  }
-
-  /** After a failed swap: what served before serves again, and what did not run stays so. */
-  async #restore(before: Phase, log: (line: string) => void): Promise<void> {
-    const { name } = before;
-    const { live } = this.#process;
-    if (live === null || name === 'none' || name === 'stopped' || this.#process.operations.closing.aborted) {
-      this.#process.enter({ name: live === null ? 'none' : 'stopped' });
-      return;
-    }
-    if (name === 'idle' || name === 'asleep') {
-      this.#process.goIdle(name);
-      return;
-    }
-    try {
-      this.#process.serve(await this.#process.launch(live, log, this.#process.operations.closing));
-      log('the release before serves again');
-    } catch (error) {
-      log(`the release before does not start either: ${reason(error)}`);
-      this.#process.failed(error);
-    }
-  }
-}
-
-async function commitOrStop(cell: Cell, commit: () => void): Promise<void> {
-  try {
-    commit();
-  } catch (error) {
-    await cell.stop();
-    throw error;
   }
 }

@@ -1,0 +1,91 @@
+// The deploy swap: one release in the place of another. At no time do two processes have the app's storage, requests are
+// held meanwhile, and after a failure all is as it was.
+import { reason } from '../log.ts';
+import type { Cell } from './cell.ts';
+import { migrateRelease, type ReleaseRef } from './launch.ts';
+import type { Phase } from './phase.ts';
+import type { Supervisor, SupervisorOptions } from './supervisor.ts';
+import { tryRelease } from './trial.ts';
+
+/** What a deploy does with a replaced release. */
+export interface SwapSteps {
+  /** Makes the new release the live one for good. Called once it runs, before it gets requests; may throw. */
+  commit: () => void;
+  log: (line: string) => void;
+}
+
+/** One of the operations of a fleet; `Fleet.swap` says what it does. */
+export async function swap(
+  supervisor: Supervisor,
+  { workerd }: SupervisorOptions,
+  next: ReleaseRef,
+  steps: SwapSteps,
+): Promise<void> {
+  const { closing } = supervisor.operations;
+  await tryRelease(workerd, next.directory, closing);
+  const before = supervisor.phase;
+  await supervisor.retire(steps.log);
+  try {
+    const cell = await supervisor.launch(next, steps.log, closing);
+    await commitOrStop(cell, steps.commit);
+    supervisor.live = next;
+    supervisor.forgive();
+    supervisor.serve(cell);
+  } catch (error) {
+    await restore(supervisor, before, steps.log);
+    throw error;
+  }
+}
+
+/** One of the operations of a fleet; `Fleet.adopt` says what it does. */
+export async function adopt(
+  supervisor: Supervisor,
+  options: SupervisorOptions,
+  next: ReleaseRef,
+  steps: SwapSteps,
+  resting: 'asleep' | 'stopped',
+): Promise<void> {
+  const { closing } = supervisor.operations;
+  await tryRelease(options.workerd, next.directory, closing);
+  if (resting === 'asleep') await supervisor.retire(steps.log);
+  else await supervisor.stop();
+  try {
+    await migrateRelease(options, next, steps.log, closing);
+    steps.commit();
+    supervisor.live = next;
+  } finally {
+    if (resting === 'asleep') supervisor.goIdle('asleep');
+    else supervisor.enter({ name: supervisor.live === null ? 'none' : 'stopped' });
+  }
+}
+
+async function commitOrStop(cell: Cell, commit: () => void): Promise<void> {
+  try {
+    commit();
+  } catch (error) {
+    await cell.stop();
+    throw error;
+  }
+}
+
+/** What served before serves again, and what did not run stays so. */
+async function restore(supervisor: Supervisor, before: Phase, log: (line: string) => void): Promise<void> {
+  const { name } = before;
+  const { live } = supervisor;
+  const { closing } = supervisor.operations;
+  if (live === null || name === 'none' || name === 'stopped' || closing.aborted) {
+    supervisor.enter({ name: live === null ? 'none' : 'stopped' });
+    return;
+  }
+  if (name === 'idle' || name === 'asleep') {
+    supervisor.goIdle(name);
+    return;
+  }
+  try {
+    supervisor.serve(await supervisor.launch(live, log, closing));
+    log('the release before serves again');
+  } catch (error) {
+    log(`the release before does not start either: ${reason(error)}`);
+    supervisor.failed(error);
+  }
+}
