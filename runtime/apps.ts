@@ -1,20 +1,18 @@
 // Every app on this host: what is wanted of it, its fleet, and the hosts it answers at.
 import { rmSync } from 'node:fs';
 import type { ListedApp, ObservedApp, ProcessState, WantedApp } from '../handlers/host-types.ts';
-import type { ActivityRow } from '../sqlite/host/activity.ts';
 import type { HostStore } from '../sqlite/host/index.ts';
 import type { Layout } from './data-directory.ts';
 import { Fleet, type ReleaseRef } from './fleets/fleet.ts';
 import type { MemoryGauge } from './fleets/memory.ts';
 import type { Slots } from './fleets/slots.ts';
 import { createRepository } from './git/repository.ts';
+import { KeptActivity } from './kept-activity.ts';
 import { log, reason } from './log.ts';
 import { throwAway } from './trash.ts';
 
 /** Starts at boot that are asked for side by side; what requests ask for meanwhile waits behind no more than these. */
 const BOOT_CONCURRENCY = 4;
-/** How often the last activity is written down. */
-const KEEP_ACTIVITY_MS = 60_000;
 
 /** A wanted state older than one that the host has already seen. */
 export class StaleGeneration extends Error {}
@@ -26,8 +24,6 @@ interface App {
   deployedAt: string | null;
   /** The state that the control plane was told last. */
   toldState: ProcessState | null;
-  /** The last request as written down. */
-  keptRequestAt: number | null;
   /** Serializes what is done to the app: each wanted state after the one before. */
   work: Promise<unknown>;
 }
@@ -53,19 +49,18 @@ export class Apps {
   readonly #options: AppsOptions;
   readonly #apps = new Map<string, App>();
   readonly #byHost = new Map<string, App>();
-  readonly #activity: Map<string, ActivityRow>;
-  #activityKeptAt = performance.now();
+  readonly #activity: KeptActivity;
 
   /** Takes over the apps as they were when the host ended. Each answers from now on, those that ran at their first request. */
   constructor(options: AppsOptions) {
     this.#options = options;
-    this.#activity = options.store.activity.all();
+    this.#activity = new KeptActivity(options.store);
     for (const row of options.store.apps.all()) {
       const app = this.#open(row.wanted);
       app.deployedAt = row.deployedAt;
       app.liveDeployId = row.liveDeployId;
       if (row.liveDeployId === null) continue;
-      const kept = this.#activity.get(row.wanted.id);
+      const kept = this.#activity.atBoot(row.wanted.id);
       const live = this.#release(row.wanted.id, row.liveDeployId);
       app.fleet.restore(restingPhase(row.wanted), live, kept?.resting ? { dueAt: kept.dueAt } : null);
     }
@@ -76,7 +71,7 @@ export class Apps {
     const hibernates = Number.isFinite(this.#options.idleMs);
     const waiting = [...this.#apps.values()].filter(
       ({ wanted, fleet }) =>
-        fleet.state === 'idle' && !(hibernates && this.#activity.get(wanted.id)?.resting === true),
+        fleet.state === 'idle' && !(hibernates && this.#activity.atBoot(wanted.id)?.resting === true),
     );
     const worker = async () => {
       for (let app = waiting.shift(); app; app = waiting.shift())
@@ -91,7 +86,7 @@ export class Apps {
       app.fleet.tick();
       if (app.toldState !== app.fleet.state) this.#tell(id);
     }
-    if (performance.now() - this.#activityKeptAt >= KEEP_ACTIVITY_MS) this.#keepActivity();
+    this.#activity.tick(this.#apps.values());
   }
 
   /** The fleet that answers at a host name (lower case, without port). */
@@ -137,7 +132,7 @@ export class Apps {
     }
     const app = this.#apps.get(id);
     store.apps.delete(id, generation, new Date().toISOString());
-    store.activity.delete(id);
+    this.#activity.delete(id);
     if (app) {
       this.#unroute(app);
       this.#apps.delete(id);
@@ -195,7 +190,7 @@ export class Apps {
   /** Ends every fleet: drain, then stop. */
   async close(): Promise<void> {
     await Promise.all([...this.#apps.values()].map((app) => app.fleet.close()));
-    this.#keepActivity();
+    this.#activity.keep(this.#apps.values());
   }
 
   #open(wanted: WantedApp): App {
@@ -208,7 +203,6 @@ export class Apps {
         liveDeployId: null,
         deployedAt: null,
         toldState: null,
-        keptRequestAt: this.#activity.get(wanted.id)?.lastRequestAt ?? null,
         work: Promise.resolve(),
       };
       this.#apps.set(wanted.id, app);
@@ -225,7 +219,7 @@ export class Apps {
       directories: { run: paths.run(id), data: paths.data(id) },
       workerd,
       idleMs,
-      lastRequestAt: this.#activity.get(id)?.lastRequestAt ?? null,
+      lastRequestAt: this.#activity.atBoot(id)?.lastRequestAt ?? null,
       slots,
       memory,
       wake: () => this.#options.wake(this.#hosts(this.#apps.get(id)!.wanted)[0]!),
@@ -250,20 +244,6 @@ export class Apps {
     app.toldState = app.fleet.state;
     this.#options.store.outbox.add({ type: 'app', app: observe(app) });
     this.#options.onFacts();
-  }
-
-  /** Writes down when each app was last used, where that has changed. */
-  #keepActivity(): void {
-    const { store } = this.#options;
-    this.#activityKeptAt = performance.now();
-    store.transaction(() => {
-      for (const [id, app] of this.#apps) {
-        const { lastRequestAt } = app.fleet;
-        if (lastRequestAt === null || lastRequestAt === app.keptRequestAt) continue;
-        store.activity.setLastRequest(id, lastRequestAt);
-        app.keptRequestAt = lastRequestAt;
-      }
-    });
   }
 
   #hosts(wanted: WantedApp): string[] {
