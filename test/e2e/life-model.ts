@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Cellar } from './cellar.ts';
+import { type Cellar, COUNTER_CONFIG } from './cellar.ts';
 import { type Action, type Call, KILLS, type Program } from './life-programs.ts';
 import { eventually, processes } from './processes.ts';
 
@@ -25,17 +25,6 @@ export default {
     return Response.json({ n });
   },
 };`;
-const CONFIG = `
-name = "life"
-main = "index.js"
-compatibility_date = "2026-10-01"
-[[durable_objects.bindings]]
-name = "COUNTER"
-class_name = "Counter"
-[[migrations]]
-tag = "v1"
-new_sqlite_classes = ["Counter"]
-`;
 
 /** Nobody waits longer for an answer. */
 const ANSWER_MS = 60_000;
@@ -65,7 +54,7 @@ export class AppLife {
     this.#host = this.#cellar.pid;
     this.#id = await this.#cellar.create(this.#slug);
     this.#work = await this.#cellar.checkout('hello');
-    writeFileSync(join(this.#work, 'wrangler.toml'), CONFIG);
+    writeFileSync(join(this.#work, 'wrangler.toml'), COUNTER_CONFIG);
     writeFileSync(join(this.#work, 'index.js'), CODE);
     assert.equal((await this.#push()).status, 200);
   }

@@ -4,7 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { Cellar } from './cellar.ts';
+import { Cellar, COUNTER_CONFIG } from './cellar.ts';
 import { descendants, eventually, processes } from './processes.ts';
 
 const WORKER = `
@@ -36,27 +36,10 @@ export default {
   },
 };
 `;
-const CONFIG = `
-name = "counter"
-main = "index.js"
-compatibility_date = "2026-10-01"
-[[durable_objects.bindings]]
-name = "COUNTER"
-class_name = "Counter"
-[[migrations]]
-tag = "v1"
-new_sqlite_classes = ["Counter"]
-`;
 
 async function withCounter(): Promise<{ cellar: Cellar; id: string }> {
   const cellar = await new Cellar().start();
-  const id = await cellar.create('counter');
-  const work = await cellar.checkout('hello');
-  writeFileSync(join(work, 'index.js'), WORKER);
-  writeFileSync(join(work, 'wrangler.toml'), CONFIG);
-  await cellar.commit(work, 'counter');
-  const { code, stderr } = await cellar.push(work, 'counter');
-  assert.equal(code, 0, stderr);
+  const id = await cellar.deploy('counter', 'hello', { 'index.js': WORKER, 'wrangler.toml': COUNTER_CONFIG });
   return { cellar, id };
 }
 

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { Cellar } from './cellar.ts';
+import { Cellar, COUNTER_CONFIG } from './cellar.ts';
 import { watchStorage } from './storage-watch.ts';
 
 const DEPLOYS = 20;
@@ -36,17 +36,7 @@ export default {
   },
 };
 `;
-const CONFIG = `
-name = "counter"
-main = "index.js"
-compatibility_date = "2026-10-01"
-[[durable_objects.bindings]]
-name = "COUNTER"
-class_name = "Counter"
-[[migrations]]
-tag = "v1"
-new_sqlite_classes = ["Counter"]
-[[d1_databases]]
+const CONFIG = `${COUNTER_CONFIG}[[d1_databases]]
 binding = "DB"
 database_name = "requests"
 `;
