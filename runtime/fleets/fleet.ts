@@ -32,6 +32,8 @@ export class Fleet implements Backend {
     () => this.#askToWake(),
     (error) => this.#options.onLine(`the app was not woken: ${reason(error)}`),
   );
+  /** What the start failed with that a wake makes while the control plane is asked; null inside when it did not fail. */
+  #ahead: Promise<unknown> | null = null;
   /** Settles when the start that was asked for last has ended, also one that still waits for its turn. */
   #coming: Promise<void> | null = null;
 
@@ -123,15 +125,22 @@ export class Fleet implements Backend {
    * @throws {Error} with the reason when it does not start
    */
   start(release: ReleaseRef): Promise<void> {
-    const wanted = this.#process.wanted;
+    const [wanted, ahead] = [this.#process.wanted, this.#ahead];
     const started = this.#process.operations.run(async () => {
+      // It came before this operation, so it has ended.
+      const failure = await ahead;
       const phase = this.#process.phase;
       if (phase.name === 'running' && this.#process.live?.deployId === release.deployId) {
         if (phase.asleep) this.#awaken(phase);
         return;
       }
+      const tried = phase.name === 'asleep' && this.#process.live?.deployId === release.deployId;
       this.#process.live = release;
       this.#process.forgive();
+      if (failure !== null && tried) {
+        this.#process.failed(failure);
+        throw failure;
+      }
       if (phase.name !== 'running' && this.#options.memory.over) {
         this.#process.cancelRestart();
         this.#process.goIdle('idle', NO_MEMORY);
@@ -219,9 +228,21 @@ export class Fleet implements Backend {
 
   /** The process starts while the control plane is asked; it gets no request before that agrees, and goes if it does not. */
   async #askToWake(): Promise<void> {
-    if (this.#process.phase.name === 'asleep') this.#idling.start();
-    await this.#options.wake();
+    if (this.#process.phase.name === 'asleep') this.#startAhead();
+    try {
+      await this.#options.wake();
+    } finally {
+      this.#ahead = null;
+    }
     if (this.#isAsleep()) throw new Error('the control plane let it sleep on');
+  }
+
+  /** A start that fails is not made again for the same wake: its time is used up, or its release does not load. */
+  #startAhead(): void {
+    this.#ahead = this.#idling.start().then(
+      () => null,
+      (error: unknown) => error,
+    );
   }
 
   /** Starts a hibernated app, once for all who wait. Nobody who leaves cancels it for the others. */

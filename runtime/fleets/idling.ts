@@ -33,7 +33,7 @@ export class Idling {
     if (running !== null && (running.upstream.active > 0 || running === this.#working))
       this.#watchdog.look(running.cell);
     if (quiet) operations.run(() => this.#hibernate(running)).catch(() => {});
-    else if (this.#hasDueWork() && !this.#memory.over) this.start();
+    else if (this.#hasDueWork() && !this.#memory.over) this.start().catch(() => {});
   }
 
   #hasDueWork(): boolean {
@@ -41,8 +41,11 @@ export class Idling {
     return (phase.name === 'idle' || phase.name === 'asleep') && rest.isDue();
   }
 
-  /** Starts the process of an app without one for something else than requests. A sleeping app stays asleep for these. */
-  start(): void {
+  /**
+   * Starts the process of an app without one for something else than requests. A sleeping app stays asleep for these.
+   * @throws when it does not start; what comes then is arranged
+   */
+  start(): Promise<void> {
     const { phase, wanted, operations } = this.#process;
     const start = async () => {
       if (this.#process.phase !== phase || this.#memory.over) return;
@@ -50,7 +53,7 @@ export class Idling {
       if (!asleep) this.#process.enter({ name: 'starting', gate: Promise.withResolvers(), hibernated: true });
       await this.#process.bringUp(wanted, { forDueWork: true, asleep });
     };
-    operations.run(start).catch(() => {});
+    return operations.run(start);
   }
 
   /** Ends the process of a quiet app, unless work is under way, or about to fall due. */

@@ -183,7 +183,8 @@ export class Supervisor {
 
   /** A start that somebody waited for failed: it is tried again, but not at once. */
   failed(error: unknown): void {
-    this.#crash(this.#backoff.failed(), reason(error));
+    if (error instanceof NoTurn) this.goIdle('idle', error.message);
+    else this.#crash(this.#backoff.failed(), reason(error));
   }
 
   /** There is a new release, or somebody asks for a start: what failed before does not count. */

@@ -227,6 +227,27 @@ test('a release that no longer starts fails its wake at once, and is refused unt
   assert.ok(admission.kind === 'refuse' && admission.retryAfterS! >= 1);
 });
 
+test('a wake tries a release that does not start once, whether that or the control plane’s word comes first', async (t) => {
+  for (const processFirst of [true, false]) {
+    const failed = Promise.withResolvers<void>();
+    const app = harness(t, {
+      wake: async () => {
+        if (processFirst) await failed.promise;
+        await app.fleet.start(broken);
+      },
+    });
+    const code = 'console.log("begins"); throw new Error("no"); export default {}';
+    const broken = await app.release(1, { code, migrations: {} });
+    app.fleet.restore('asleep', broken, { dueAt: null });
+    const refused = app.ask('/');
+    await app.until(() => app.lines.some((line) => line.includes('is tried again')));
+    failed.resolve();
+    assert.equal((await refused).status, 503);
+    assert.match(app.fleet.lastError!, /no/);
+    assert.equal(app.lines.filter((line) => line.includes('begins')).length, 1);
+  }
+});
+
 test('short of memory, what would have to start is refused, and what runs serves on', async (t) => {
   const memory = new MemoryGauge(1);
   assert.equal(memory.over, true, 'this process alone has more than 1 MiB');
