@@ -36,10 +36,27 @@ const TYPES: Readonly<Record<string, string>> = {
   record: 'an object',
 };
 
+/** What a limit counts, by the schema's name for what it limits. A number has no unit. */
+const UNITS: Readonly<Record<string, string>> = { string: 'characters', array: 'entries' };
+
 function messageOf(issue: Issue): string {
   if (issue.input === undefined) return 'is required';
-  const type = issue.code === 'invalid_type' && TYPES[issue.expected];
-  return type ? `must be ${type}` : lowerFirst(issue.message);
+  if (issue.code === 'invalid_type') {
+    const type = TYPES[issue.expected];
+    if (type) return `must be ${type}`;
+  } else if (issue.code === 'too_small') {
+    return limitOf('at least', issue.minimum, UNITS[issue.origin]);
+  } else if (issue.code === 'too_big') {
+    return limitOf('at most', issue.maximum, UNITS[issue.origin]);
+  } else if (issue.code === 'invalid_value') {
+    return `must be ${issue.values.map(String).join(' or ')}`;
+  }
+  return lowerFirst(issue.message);
+}
+
+function limitOf(bound: string, limit: number | bigint, unit: string | undefined): string {
+  if (unit === undefined) return `must be ${bound} ${limit}`;
+  return limit === 1 && bound === 'at least' ? 'must not be empty' : `must have ${bound} ${limit} ${unit}`;
 }
 
 function pathOf(path: PropertyKey[]): string {

@@ -91,15 +91,15 @@ function changeFiles(before: Map<string, File>, changes: FileChange[]): Map<stri
 
 function requireRegular(path: string, file: File | undefined): void {
   if (file === undefined) throw new Refusal(404, 'path_not_found', `main has no file ${path}`);
-  if (file.sha === null) throw invalid(`${path} is named twice`);
-  if (!REGULAR.includes(file.mode)) throw invalid(`${path} is no regular file`);
+  if (file.sha === null) throw invalid(`more than one change is to ${path}`);
+  if (!REGULAR.includes(file.mode)) throw invalid(`no regular file: ${path}`);
 }
 
 function requireNoFileAsDirectory(files: Map<string, File>): void {
   for (const path of files.keys()) {
     for (let slash = path.indexOf('/'); slash >= 0; slash = path.indexOf('/', slash + 1)) {
       const directory = path.slice(0, slash);
-      if (files.has(directory)) throw invalid(`${directory} is a file, and ${path} would lie in it`);
+      if (files.has(directory)) throw invalid(`there is a file ${directory}, and ${path} would lie in it`);
     }
   }
 }

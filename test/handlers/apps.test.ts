@@ -44,6 +44,24 @@ test('a created app has every field of the contract, and the host was sent its w
   assert.deepEqual(await control.call('apps.get_by_slug', { slug: 'first' }), body);
 });
 
+test('a value out of its bounds or choices is told what it may be', async () => {
+  const { body: app } = await control.api('POST', '/v1/apps', { slug: 'bounded' });
+  const told = async (method: string, path: string, input?: unknown) =>
+    (await control.api(method, path, input)).body.errors.map(
+      (error: { path: string; message: string }) => `${error.path} ${error.message}`,
+    );
+  const at = `/v1/apps/${app.id}`;
+  assert.deepEqual(await told('PATCH', at, { desired_state: 'paused' }), [
+    'desired_state must be running or stopped',
+  ]);
+  assert.deepEqual(await told('GET', '/v1/apps?limit=0'), ['limit must be at least 1']);
+  assert.deepEqual(await told('GET', '/v1/apps?limit=201'), ['limit must be at most 200']);
+  const [files, message] = [[], 'a'.repeat(100_000)];
+  const commit = await told('POST', `${at}/source/commit`, { message, author_email: 'a@example.com', files });
+  assert.match(commit[0], /^message must have at most \d+ characters$/);
+  assert.equal(commit[1], 'files must not be empty');
+});
+
 test('a slug that is ill-formed, reserved or missing is refused and named', async () => {
   for (const slug of [
     'ab',
