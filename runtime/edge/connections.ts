@@ -16,8 +16,8 @@ export class Connections implements Iterable<Connection> {
   readonly #all = new Set<Connection>();
   /** Without those of trusted proxies, which come for many. */
   readonly #visitors = new Map<number | string, Own>();
-  /** Of the visitor that had most when any visitor's grew last. */
-  #most: Own = new Set();
+  /** Visitors with one connection, with two, and so on to those with most. */
+  readonly #ranks: Set<Own>[] = [];
   #toldAt = -TOLD_EVERY_MS;
 
   get size(): number {
@@ -34,8 +34,10 @@ export class Connections implements Iterable<Connection> {
     const isFull = this.#all.size >= CONNECTIONS_MAX;
     const fits = !isFull || this.#makeRoom(own?.size ?? 0);
     this.#all.add(connection);
-    own?.add(connection);
-    if (own !== null && own.size > this.#most.size) this.#most = own;
+    if (own !== null) {
+      own.add(connection);
+      this.#rank(own, own.size - 1);
+    }
     if (isFull) this.#tell(connection);
     if (fits) return;
     if (this.#all.size > CONNECTIONS_MAX * 1.1) connection.socket.destroy();
@@ -45,9 +47,10 @@ export class Connections implements Iterable<Connection> {
   delete(connection: Connection): void {
     if (!this.#all.delete(connection) || connection.trusted) return;
     const visitor = visitorOf(connection.peer);
-    const own = this.#visitors.get(visitor);
-    own?.delete(connection);
-    if (own?.size === 0) this.#visitors.delete(visitor);
+    const own = this.#visitors.get(visitor)!;
+    own.delete(connection);
+    this.#rank(own, own.size + 1);
+    if (own.size === 0) this.#visitors.delete(visitor);
   }
 
   #ownOf({ trusted, peer }: Connection): Own | null {
@@ -60,11 +63,25 @@ export class Connections implements Iterable<Connection> {
     return own;
   }
 
+  /** Moves a visitor that has one connection more or less than `before` to its rank. */
+  #rank(own: Own, before: number): void {
+    this.#ranks[before - 1]?.delete(own);
+    if (own.size > this.#ranks.length) this.#ranks.push(new Set());
+    this.#ranks[own.size - 1]?.add(own);
+    if (this.#ranks.at(-1)!.size === 0) this.#ranks.pop();
+  }
+
+  /** The connections of whoever has most; none when all are of trusted proxies. */
+  #most(): Own {
+    return this.#ranks.at(-1)?.values().next().value ?? new Set();
+  }
+
   /** Ends a connection of whoever has most, one without a request if there is any. Not for who has as many. */
   #makeRoom(newcomerHas: number): boolean {
-    if (this.#most.size <= newcomerHas + 1) return false;
-    let given = this.#most.values().next().value!;
-    for (const connection of this.#most) {
+    const most = this.#most();
+    if (most.size <= newcomerHas + 1) return false;
+    let given = most.values().next().value!;
+    for (const connection of most) {
       if (connection.exchange !== null) continue;
       given = connection;
       break;
@@ -78,10 +95,11 @@ export class Connections implements Iterable<Connection> {
     const now = performance.now();
     if (now - this.#toldAt < TOLD_EVERY_MS) return;
     this.#toldAt = now;
-    const [greediest] = this.#most;
+    const most = this.#most();
+    const [greediest] = most;
     log('warn', 'all connections are taken', {
       connections: this.#all.size,
-      most: this.#most.size,
+      most: most.size,
       of: cutAddress(greediest?.peer ?? peer),
     });
   }

@@ -186,19 +186,26 @@ test('a client that goes on sending behind its last answer is cut off after two 
   }
 });
 
+/** So many connections, which the gateway has taken in this order and answered, so that none is closed too soon. */
+async function openMany(port: number, count: number, localAddress?: string): Promise<Socket[]> {
+  const sockets: Socket[] = [];
+  while (sockets.length < count) {
+    // The system queues only so many.
+    const some = Array.from({ length: Math.min(400, count - sockets.length) }, () => {
+      const socket = connect({ port, host: '127.0.0.1', localAddress }).on('error', () => {});
+      socket.write(HEAD);
+      return socket;
+    });
+    await Promise.all(some.map((socket) => once(socket, 'data')));
+    sockets.push(...some);
+  }
+  return sockets;
+}
+
 test('above the most connections one more is told so; another visitor is served at the cost of who has most', async () => {
   await using upstream = await startRawUpstream((_head, socket) => socket.write(OK));
   await using gateway = await startGatewayProcess(upstream.socketPath);
-  const sockets: Socket[] = [];
-  for (let i = 0; i < CONNECTIONS_MAX; i++) {
-    const socket = connect(gateway.port, '127.0.0.1').on('error', () => {});
-    sockets.push(socket);
-    // The system queues only so many; one that is answered was taken, and all before it.
-    if (i % 400 === 0 || i === CONNECTIONS_MAX - 1) {
-      socket.write(HEAD);
-      await once(socket, 'data');
-    }
-  }
+  const sockets = await openMany(gateway.port, CONNECTIONS_MAX);
   using refused = new RawClient(gateway.port);
   refused.send(HEAD);
   assert.match(
@@ -221,4 +228,20 @@ test('above the most connections one more is told so; another visitor is served 
   for (const socket of sockets) socket.destroy();
   const served = async () => (await call(gateway.port, '/')).status === 200;
   while (!(await served()));
+});
+
+test('newcomers cost those who have most in turn, also who has opened none for long', async () => {
+  await using upstream = await startRawUpstream((_head, socket) => socket.write(OK));
+  await using gateway = await startGatewayProcess(upstream.socketPath);
+  const half = CONNECTIONS_MAX / 2;
+  const first = await openMany(gateway.port, half - 2, '127.0.0.2');
+  const last = await openMany(gateway.port, half + 2, '127.0.0.3');
+  const lost = (sockets: Socket[]) => sockets.filter(({ destroyed }) => destroyed).length;
+  const newcomers: Socket[] = [];
+  for (let i = 0; i < 10; i++) {
+    newcomers.push(...(await openMany(gateway.port, 1, `127.0.1.${i + 1}`)));
+    await until(() => lost(first) + lost(last) > i, 'the loss of an idle connection');
+  }
+  assert.deepEqual([lost(first), lost(last)], [3, 7]);
+  for (const socket of [...first, ...last, ...newcomers]) socket.destroy();
 });
