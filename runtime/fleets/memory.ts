@@ -2,10 +2,13 @@
 import { readFileSync } from 'node:fs';
 import { totalmem } from 'node:os';
 import { join } from 'node:path';
+import { log } from '../log.ts';
 
 const MB = 1024 * 1024;
 /** Share of the container that may be used when no limit is set. */
 const DEFAULT_SHARE = 0.8;
+/** Between two lines about it in the log, in ms: what is in use may go to and fro about the limit. */
+const TELL_EVERY_MS = 60_000;
 
 /** Memory of the container: what it has, what is in use and cannot be taken back at once. In bytes. */
 export interface Memory {
@@ -17,6 +20,7 @@ export interface Memory {
 export class MemoryGauge {
   readonly #limitMb: number;
   #over = false;
+  #toldAt = Number.NEGATIVE_INFINITY;
 
   /** @param limitMb in MiB; 0 for 80 % of the container */
   constructor(limitMb: number) {
@@ -31,9 +35,21 @@ export class MemoryGauge {
 
   /** Reads the memory in use: the container's, or the host's own where that is more. To be called about once a second. */
   sample(): void {
-    const { total, used } = readMemory();
+    const { total, used: inUse } = readMemory();
     const limit = this.#limitMb === 0 ? total * DEFAULT_SHARE : this.#limitMb * MB;
-    this.#over = Math.max(used, process.memoryUsage.rss()) > limit;
+    const used = Math.max(inUse, process.memoryUsage.rss());
+    this.#over = used > limit;
+    if (this.#over && performance.now() - this.#toldAt >= TELL_EVERY_MS) {
+      this.#toldAt = performance.now();
+      log(
+        'warn',
+        'more memory is in use than RUNNER_FLEET_MAX_RSS_MB allows: apps that must start answer 503',
+        {
+          used_mb: Math.round(used / MB),
+          limit_mb: Math.round(limit / MB),
+        },
+      );
+    }
   }
 }
 

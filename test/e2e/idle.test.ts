@@ -145,4 +145,5 @@ test('short of memory, hibernated apps are refused with a time to come again, an
   assert.equal(refused.status, 503);
   assert.ok(Number(refused.headers.get('retry-after')) > 0);
   assert.equal(JSON.parse(refused.text).code, 'app_unavailable');
+  assert.match(host.output, /RUNNER_FLEET_MAX_RSS_MB.* used_mb=\d+ limit_mb=1$/m, 'the operator is told');
 });
