@@ -53,9 +53,9 @@ export async function rpc(request: Request, context: Context): Promise<Response>
   const key = idempotencyKey(request.headers);
   if (!Array.isArray(message)) return answerAlone(message, context, key);
   if (message.length === 0)
-    return send(failed(null, INVALID_REQUEST, invalid('a batch needs at least one call')));
+    return send(failed(null, INVALID_REQUEST, invalid('must have at least one call')));
   if (message.length > BATCH_LIMIT) {
-    return send(failed(null, INVALID_REQUEST, invalid(`a batch may have ${BATCH_LIMIT} calls`)));
+    return send(failed(null, INVALID_REQUEST, invalid(`must have at most ${BATCH_LIMIT} calls`)));
   }
   const answers = await Promise.all(
     message.map((call, n) => answerBatched(call, context, key && `${key}#${n}`)),
