@@ -73,9 +73,12 @@ export class Cell {
   readonly exited: Promise<CellExit>;
   readonly #child: ChildProcess;
   readonly #runDirectory: string;
+  #killedFor: string | null = null;
 
   constructor(child: ChildProcess, exited: Promise<CellExit>, runDirectory: string) {
-    this.exited = exited;
+    this.exited = exited.then((exit) =>
+      this.#killedFor === null ? exit : { ...exit, reason: `${this.#killedFor}: ${exit.reason}` },
+    );
     this.#child = child;
     this.#runDirectory = runDirectory;
   }
@@ -139,8 +142,9 @@ export class Cell {
     }
   }
 
-  /** Ends it at once. */
-  kill(): void {
+  /** Ends it at once. The reason of its exit begins with `why`, where its last lines could not tell. */
+  kill(why: string | null = null): void {
+    this.#killedFor ??= why;
     signalGroup(this.#child, 'SIGKILL');
   }
 }

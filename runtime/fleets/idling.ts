@@ -11,10 +11,9 @@ export class Idling {
   readonly #process: Supervisor;
   readonly #memory: MemoryGauge;
   readonly #onLine: (line: string) => void;
-  readonly #watchdog = new Watchdog((cell) => {
-    this.#onLine('the process does not answer any more, as in an endless loop; it is ended');
-    cell.kill();
-  });
+  readonly #watchdog = new Watchdog((cell) =>
+    cell.kill('the process did not answer any more, as in an endless loop'),
+  );
   /** The process that stayed when it was last to go, because of what it does without a request. */
   #working: Running | null = null;
 

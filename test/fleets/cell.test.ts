@@ -133,9 +133,9 @@ test('the lines that explain an end are the last ones, structured or not', async
   const lines: string[] = [];
   const cell = await startRelease(root, directory, (line) => lines.push(line));
   await call(cell.socketPath('http'), '/');
-  cell.kill();
+  cell.kill('it hung');
   const { reason } = await cell.exited;
-  assert.equal(reason, "workerd was ended by SIGKILL; its last lines:\none two\n{ a: 'é😀' }");
+  assert.equal(reason, "it hung: workerd was ended by SIGKILL; its last lines:\none two\n{ a: 'é😀' }");
   assert.deepEqual(
     lines.map((line) => JSON.parse(line).level),
     ['log', 'error'],
