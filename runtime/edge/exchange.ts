@@ -235,6 +235,7 @@ export class Exchange implements AnswerReader, FinishedRequest {
     const protocol = headerValue(answer.headers, 'upgrade') ?? this.head.upgrade!;
     const early = this.connection.handOver();
     this.tally.countAll(client);
+    this.tally.received(early.length);
     this.tally.status = answer.status;
     this.tally.headers = answer.headers;
     client.write(switchingHead(protocol, answerLines(answer, this.requestId)), 'latin1');
