@@ -15,6 +15,8 @@ const CASES = randomCases(500);
 /** When a process that has said everything ends its connection, in ms: after whatever could be answered was. */
 const END_MS = 20;
 
+/** A blank behind a length is none of it (RFC 9110, 5.5), but undici finds such an answer too short. */
+const BLANK_BEHIND_LENGTH = /\r\ncontent-length: 0 \r\n/i;
 const next = 'HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nnext';
 /** What a client has whose connection was just closed. */
 const NONE: WireAnswer = { status: 0, headers: new Map(), body: '', whole: false };
@@ -160,6 +162,7 @@ test('a client gets what the process said, or is told that it failed; never the 
     }
     assert.notEqual(gateway.first, NONE, `no answer: ${told}`);
     if (gateway.first.status === 502 || !gateway.first.whole) return;
+    if (oracle.first === NONE && BLANK_BEHIND_LENGTH.test(Buffer.concat(pieces).toString('latin1'))) return;
     relayed++;
     const { status, body, whole } = oracle.first;
     const { first } = gateway;
