@@ -268,6 +268,7 @@ export class Control implements Backend {
 
   async #restarted(): Promise<void> {
     log('warn', 'the process of the control plane ended and was started again');
+    this.#missed = 0;
     await this.#connect();
     this.#options.onRestart();
   }

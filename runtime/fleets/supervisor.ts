@@ -210,7 +210,7 @@ export class Supervisor {
 
   /** The due work of a sleeping app failed: it gets another process later. */
   #postpone({ delayMs }: Restart, error: string): void {
-    this.#options.onLine(`due work is tried again in ${delayMs} ms or later: ${error}`);
+    this.#options.onLine(`the app sleeps on; what is due is tried again in ${delayMs} ms or later: ${error}`);
     this.goIdle('asleep', error);
     this.rest.postpone(delayMs);
   }
