@@ -1,5 +1,7 @@
-// What the gateway says by itself: problem details for programs, a small page for people.
+// What the gateway says by itself: problem details for programs, a small page for people, a line for git.
 import { STATUS_CODES } from 'node:http';
+import { headerValue } from './fields.ts';
+import { dateLine } from './headers.ts';
 
 /** Why a request is answered here. `code` is an error code of the contract; `retryAfterS` becomes `Retry-After`. */
 export interface Refusal {
@@ -20,26 +22,38 @@ export interface Answer {
 /** What a site that is served by the host itself may say: an answer, or a refusal in the form the caller prefers. */
 export type LocalAnswer = Answer | { refusal: Refusal };
 
-/** A refusal as `application/problem+json` (RFC 9457), or as a page when the `Accept` value prefers HTML. */
-export function refusalAnswer(refusal: Refusal, accept: string | undefined): Answer {
+/**
+ * A refusal in the form that its caller can show: `application/problem+json` (RFC 9457), a page when `Accept` prefers
+ * HTML, plain text for git, which shows its user nothing else.
+ * @param request the request's headers: names and values in turn
+ */
+export function refusalAnswer(refusal: Refusal, request: readonly string[]): Answer {
   const { status, code, detail, retryAfterS } = refusal;
-  const title = STATUS_CODES[status] ?? 'Error';
-  const html = prefersHtml(accept);
-  const headers: Record<string, string> = {
-    'content-type': html ? 'text/html; charset=utf-8' : 'application/problem+json',
-    'cache-control': 'no-store',
-  };
+  const headers: Record<string, string> = { 'cache-control': 'no-store' };
   if (retryAfterS !== undefined) headers['retry-after'] = String(Math.max(1, Math.ceil(retryAfterS)));
-  const body = html
-    ? page(status, title, detail, code)
-    : `${JSON.stringify({ type: 'about:blank', title, status, detail, code })}\n`;
-  return { status, headers, body };
+  const title = STATUS_CODES[status] ?? 'Error';
+  if (headerValue(request, 'user-agent')?.startsWith('git/')) {
+    headers['content-type'] = 'text/plain; charset=utf-8';
+    return { status, headers, body: `${detail}\n` };
+  }
+  if (prefersHtml(headerValue(request, 'accept'))) {
+    headers['content-type'] = 'text/html; charset=utf-8';
+    headers['content-security-policy'] = "default-src 'none'; style-src 'unsafe-inline'";
+    headers['x-content-type-options'] = 'nosniff';
+    return { status, headers, body: page(status, title, detail, code) };
+  }
+  headers['content-type'] = 'application/problem+json';
+  return {
+    status,
+    headers,
+    body: `${JSON.stringify({ type: 'about:blank', title, status, detail, code })}\n`,
+  };
 }
 
 /** A refusal as bytes for a socket whose request could not be read. The connection ends after it. */
 export function rawRefusal(refusal: Refusal, requestId: string): string {
-  const { status, headers, body } = refusalAnswer(refusal, undefined);
-  let head = statusLine(status);
+  const { status, headers, body } = refusalAnswer(refusal, []);
+  let head = statusLine(status) + dateLine();
   for (const [name, value] of Object.entries(headers)) head += `${name}: ${value}\r\n`;
   return `${head}x-request-id: ${requestId}\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`;
 }

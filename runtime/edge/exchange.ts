@@ -155,7 +155,7 @@ export class Exchange implements AnswerReader, FinishedRequest {
 
   /** Refuses here, as a page or a problem. */
   refuse(refusal: Refusal): void {
-    this.answer(refusalAnswer(refusal, headerValue(this.head.headers, 'accept')));
+    this.answer(refusalAnswer(refusal, this.head.headers));
   }
 
   /** The connection has closed, or must. */

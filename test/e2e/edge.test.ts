@@ -49,6 +49,19 @@ test('each visitor has a limit of its own on each site, and the loopback API has
   for (let i = 0; i < 30; i++) assert.equal((await cellar.call('GET', '/health')).status, 200);
 });
 
+test('git tells its user that a limit is reached, and for how long', async () => {
+  await ask('git', '192.0.2.9', 20, '/hello/info/refs?service=git-upload-pack');
+  const visitor = ['-c', 'http.extraHeader=X-Forwarded-For: 192.0.2.9'];
+  const { code, stderr } = await cellar.git(
+    cellar.directory,
+    ...visitor,
+    'ls-remote',
+    cellar.remote('hello'),
+  );
+  assert.equal(code, 128);
+  assert.match(stderr, /^remote: Too many requests\. Try again in \d+ seconds?\./m);
+});
+
 test("an app's own limits count at once, and null goes back to the default", async () => {
   const defaults = { clientRpm: 60, appRpm: 0 };
   assert.deepEqual(await rpc('limits.get', { id: app }), { clientRpm: null, appRpm: null, defaults });

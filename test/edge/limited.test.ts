@@ -48,6 +48,11 @@ test('over the limit a client gets 429, a problem or a page, with the seconds to
   const page = await call(gateway.port, '/', { headers: { host: 'a', accept: 'text/html' } });
   assert.equal(page.status, 429);
   assert.match(page.body, /Try again in 10 seconds/);
+  assert.match(page.headers['content-security-policy'] as string, /^default-src 'none'/);
+  const git = await call(gateway.port, '/', { headers: { host: 'a', 'user-agent': 'git/2.39.5' } });
+  assert.equal(git.status, 429);
+  assert.match(git.headers['content-type'] as string, /^text\/plain/);
+  assert.equal(git.body, 'Too many requests. Try again in 10 seconds.\n');
   assert.equal(upstream.requests.length, before);
   assert.equal((await call(gateway.port, '/', { headers: { host: 'b' } })).status, 200);
 });
