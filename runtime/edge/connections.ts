@@ -76,13 +76,13 @@ export class Connections implements Iterable<Connection> {
     return this.#ranks.at(-1)?.values().next().value ?? new Set();
   }
 
-  /** Ends a connection of whoever has most, one without a request if there is any. Not for who has as many. */
+  /** Ends a connection of whoever has most, one that owes no answer if there is any. Not for who has as many. */
   #makeRoom(newcomerHas: number): boolean {
     const most = this.#most();
     if (most.size <= newcomerHas + 1) return false;
     let given = most.values().next().value!;
     for (const connection of most) {
-      if (connection.exchange !== null) continue;
+      if (connection.exchange !== null || connection.socket.writableLength > 0) continue;
       given = connection;
       break;
     }

@@ -235,7 +235,7 @@ test('newcomers cost those who have most in turn, also who has opened none for l
   await using gateway = await startGatewayProcess(upstream.socketPath);
   const half = CONNECTIONS_MAX / 2;
   const first = await openMany(gateway.port, half - 2, '127.0.0.2');
-  const last = await openMany(gateway.port, half + 2, '127.0.0.3');
+  const last = await openMany(gateway.port, half + 2);
   const lost = (sockets: Socket[]) => sockets.filter(({ destroyed }) => destroyed).length;
   const newcomers: Socket[] = [];
   for (let i = 0; i < 10; i++) {
@@ -244,4 +244,46 @@ test('newcomers cost those who have most in turn, also who has opened none for l
   }
   assert.deepEqual([lost(first), lost(last)], [3, 7]);
   for (const socket of [...first, ...last, ...newcomers]) socket.destroy();
+});
+
+test('a newcomer does not cost an answer that its client has yet to take', async () => {
+  // Less than a socket takes without asking to wait: the gateway is done with a request whose answer waits there.
+  const body = 'x'.repeat(60_000);
+  await using upstream = await startRawUpstream((head, socket) =>
+    socket.write(
+      head.startsWith('GET /large ')
+        ? `HTTP/1.1 200 OK\r\ncontent-length: ${body.length}\r\n\r\n${body}`
+        : OK,
+    ),
+  );
+  await using gateway = await startGatewayProcess(upstream.socketPath);
+  /** A client that asks so often, and reads nothing. Resolves when nothing moves any more. */
+  const ask = async (times: number) => {
+    const client = new RawClient(gateway.port);
+    client.socket.pause();
+    client.send(HEAD.replace('/', '/large').repeat(times));
+    for (let seen = -1; seen !== upstream.requests.length; ) {
+      seen = upstream.requests.length;
+      await new Promise((resolve) => setTimeout(resolve, 200));
+    }
+    return client;
+  };
+  using probe = await ask(1_000);
+  const taken = upstream.requests.length;
+  probe.socket.destroy();
+  const clients = [];
+  for (const times of [taken - 2, taken - 1, taken]) clients.push({ times, client: await ask(times) });
+  const idle = await openMany(gateway.port, CONNECTIONS_MAX - clients.length);
+  const newcomers: Socket[] = [];
+  for (let i = 0; i < clients.length; i++) {
+    newcomers.push(...(await openMany(gateway.port, 1, `127.0.1.${i + 1}`)));
+  }
+  for (const { times, client } of clients) {
+    client.socket.resume();
+    const whole = () => client.received.split(body).length - 1;
+    await until(() => client.ended || whole() === times, 'all answers');
+    assert.equal(whole(), times);
+    client.socket.destroy();
+  }
+  for (const socket of [...idle, ...newcomers]) socket.destroy();
 });
