@@ -13,7 +13,7 @@ const numberLike = (form: RegExp, message: string) => (min: number, max: number)
     .transform(Number)
     .refine((n) => n >= min && n <= max, `must be from ${min} to ${max}`);
 const integer = numberLike(/^\d+$/, 'must be a whole number');
-const decimal = numberLike(/^\d+(\.\d+)?$/, 'must be a number such as 24 or 0.5');
+const decimal = numberLike(/^\d+(\.\d+)?$/, 'must be a number such as 24 or 0.5, not below 0');
 const port = integer(0, 65_535);
 const domain = z
   .string()
@@ -220,13 +220,31 @@ export function readConfig(environment: Record<string, string | undefined>): Con
     if (result.success) config[name] = result.data;
     else problems.push(`${name} ${result.error.issues[0]!.message}`);
   }
-  if (!isLocal(String(config.RUNNER_BASE_DOMAIN)) && config.RUNNER_TOKEN === '') {
+  problems.push(...contradictions(config as Partial<Config>));
+  if (problems.length > 0) throw new ConfigError(problems.join('\n'));
+  return config as Config;
+}
+
+/** What is wrong with settings that are right by themselves. Those that are not are undefined. */
+function contradictions(config: Partial<Config>): string[] {
+  const problems: string[] = [];
+  const { RUNNER_BASE_DOMAIN, RUNNER_TOKEN, RUNNER_EDGE, RUNNER_EDGE_HTTP_PORT } = config;
+  if (!isLocal(String(RUNNER_BASE_DOMAIN)) && RUNNER_TOKEN === '') {
     problems.push(
       'RUNNER_TOKEN must be set when RUNNER_BASE_DOMAIN is not localhost; `openssl rand -hex 32` makes one',
     );
   }
-  if (problems.length > 0) throw new ConfigError(problems.join('\n'));
-  return config as Config;
+  if (RUNNER_EDGE === 'embedded' && RUNNER_EDGE_HTTP_PORT) {
+    problems.push(
+      'RUNNER_EDGE_HTTP_PORT needs RUNNER_EDGE=caddy; the embedded edge has one port, RUNNER_EDGE_PORT',
+    );
+  }
+  const ports = ['RUNNER_PORT', 'RUNNER_EDGE_PORT', 'RUNNER_EDGE_HTTP_PORT'] as const;
+  for (const [i, name] of ports.entries()) {
+    const other = ports.slice(0, i).find((earlier) => config[earlier] === config[name]);
+    if (config[name] && other) problems.push(`${name} is the port of ${other} too; give each its own`);
+  }
+  return problems;
 }
 
 /** Names that look like settings and are none: misspelt, or of another version. */

@@ -71,6 +71,16 @@ test('off localhost a token must be set', () => {
   assert.deepEqual(refused({ RUNNER_BASE_DOMAIN: 'apps.localhost' }), []);
 });
 
+test('settings that contradict each other are refused', () => {
+  assert.match(refused({ RUNNER_PORT: '8787' }).join(), /^RUNNER_EDGE_PORT is the port of RUNNER_PORT too/);
+  assert.deepEqual(refused({ RUNNER_PORT: '0', RUNNER_EDGE_PORT: '0' }), []);
+  assert.match(
+    refused({ RUNNER_EDGE_HTTP_PORT: '80' }).join(),
+    /^RUNNER_EDGE_HTTP_PORT needs RUNNER_EDGE=caddy/,
+  );
+  assert.deepEqual(refused({ RUNNER_EDGE: 'caddy', RUNNER_EDGE_HTTP_PORT: '80' }), []);
+});
+
 test('names that look like settings and are none are told', () => {
   assert.deepEqual(unknownSettings({ RUNNER_PROT: '1', RUNNER_PORT: '1', PATH: '/bin' }), ['RUNNER_PROT']);
 });
