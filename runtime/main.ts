@@ -1,5 +1,6 @@
 // `npm start`: reads the settings, starts the host, and stops it on a signal.
-import { ConfigError, readConfig, unknownSettings } from './config.ts';
+import { ConfigError, isLocal, readConfig, unknownSettings } from './config.ts';
+import { rootCertificate } from './edge/caddy-config.ts';
 import { Host } from './host.ts';
 import { log, reason } from './log.ts';
 
@@ -35,6 +36,10 @@ async function main(): Promise<void> {
   example.username = 'git';
   example.password = 'KEY';
   const token = config.RUNNER_TOKEN ? '$RUNNER_TOKEN' : `$(cat ${host.paths.token})`;
+  const authority =
+    config.RUNNER_EDGE === 'caddy' && isLocal(config.RUNNER_BASE_DOMAIN)
+      ? rootCertificate(host.paths.caddy)
+      : null;
   log('info', 'ready', { api, git, app });
   process.stdout.write(
     [
@@ -44,6 +49,7 @@ async function main(): Promise<void> {
       `  git      ${git}/<slug>   (user git, password: ${host.paths.apiKey})`,
       '',
       '  In the folder of an app, committed to git:',
+      ...(authority === null ? [] : [`    export GIT_SSL_CAINFO=${authority} CURL_CA_BUNDLE=${authority}`]),
       `    curl -X POST ${api}/v1/apps -H "authorization: Bearer ${token}" \\`,
       `      -H 'content-type: application/json' -d '{"slug": "hello"}'`,
       `    git push "${example.href.replace('KEY', `$(cat ${host.paths.apiKey})`)}hello" HEAD:main`,
