@@ -128,7 +128,9 @@ export class Connection implements Caller {
     this.socket.off('end', this.#onEnd);
     this.socket.off('drain', this.#onDrain);
     this.socket.resume();
-    return ownCopy(this.#waiting);
+    const early = ownCopy(this.#waiting);
+    this.#waiting = NOTHING;
+    return early;
   }
 
   /** The exchange is over: the next request is taken, or the connection ends. */

@@ -4,7 +4,7 @@ import type { Exchange } from './exchange.ts';
 /** How waiting ended. `full`: it did not begin. */
 export type HoldOutcome = 'ready' | 'late' | 'gone' | 'full';
 
-/** Most requests held at once. Each may keep 64 KB of its body in memory. */
+/** Most requests held at once. Each may keep 144 KB of its body in memory. */
 const HELD_MAX = 1_000;
 
 /** The held requests, bounded in number and time. Their bodies wait too: nobody reads them. */

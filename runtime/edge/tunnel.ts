@@ -22,8 +22,8 @@ export class Tunnel implements TrackedTunnel {
   /** Whether the client has been sent a close frame from here. Nothing may follow it. */
   #injected = false;
   #deadline: NodeJS.Timeout | null = null;
-  /** Since when either side has had to wait for the other, on the clock of `performance.now()`. */
-  #blockedSince: number | null = null;
+  /** Since when each side has had to wait for the other, on the clock of `performance.now()`. */
+  readonly #blockedSince = new Map<Socket, number>();
 
   constructor(client: Socket, upstream: Socket, protocol: string, onEnd: () => void) {
     this.#client = client;
@@ -46,7 +46,7 @@ export class Tunnel implements TrackedTunnel {
 
   /** Gives up what has been blocked too long at `now`, on the clock of `performance.now()`. */
   check(now: number): void {
-    if (this.#blockedSince !== null && now - this.#blockedSince > BLOCKED_MS) this.destroy();
+    for (const since of this.#blockedSince.values()) if (now - since > BLOCKED_MS) this.destroy();
   }
 
   close(): void {
@@ -69,7 +69,7 @@ export class Tunnel implements TrackedTunnel {
   /** Passes on the end, the trouble and the new room of `one` to `other`. */
   #join(one: Socket, other: Socket): void {
     one.on('drain', () => {
-      this.#blockedSince = null;
+      this.#blockedSince.delete(other);
       other.resume();
     });
     one.on('end', () => {
@@ -86,7 +86,7 @@ export class Tunnel implements TrackedTunnel {
   }
 
   #block(sender: Socket): void {
-    this.#blockedSince ??= performance.now();
+    if (!this.#blockedSince.has(sender)) this.#blockedSince.set(sender, performance.now());
     sender.pause();
   }
 

@@ -33,6 +33,18 @@ before(async () => {
 });
 after(() => cell[Symbol.asyncDispose]());
 
+/** More than the system's buffers hold. */
+const BIG = 16 * 1024 * 1024;
+
+/** Resolves when nothing more of what was written leaves. */
+async function stuck(socket: Socket): Promise<void> {
+  for (let left = -1; socket.writableLength !== left; ) {
+    left = socket.writableLength;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  assert.ok(socket.writableLength > 0);
+}
+
 async function open(port: number): Promise<WebSocket> {
   const socket = new WebSocket(`ws://127.0.0.1:${port}/ws`, ['chat']);
   socket.binaryType = 'arraybuffer';
@@ -226,12 +238,13 @@ test('a tunnel one of whose sides takes nothing for fifteen minutes is given up;
   }
   const later = (minutes: number) => front.gateway.sweep(performance.now() + minutes * 60_000);
   for (let i = 0; i < 400; i++) sending.send(Buffer.alloc(64 * 1024));
-  let left = -1;
-  while (sending.socket.writableLength !== left) {
-    left = sending.socket.writableLength;
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  assert.ok(left > 0);
+  await stuck(sending.socket);
+  // The other way has been stuck too, and is not any more, which is no help.
+  sending.socket.pause();
+  ends[1]!.write(Buffer.alloc(BIG, 'y'));
+  await stuck(ends[1]!);
+  sending.socket.resume();
+  await until(() => sending.received.length > BIG, 'what the process sent');
   later(14);
   assert.equal(front.upstream.tunnels, 2);
   later(16);
