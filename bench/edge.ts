@@ -1,6 +1,7 @@
 // What the gateway costs beside Caddy's reverse proxy, one thread each: small and large answers and an upload of one
 // workerd on a unix socket, in alternating rounds of one run, so that the ratios hold on a machine that others use too.
-// Both write an access log; the gateway has its rate limits as well. At the end many connections at once.
+// Both write an access log; the gateway has its rate limits and the count of requests as well. At the end many
+// connections at once.
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';

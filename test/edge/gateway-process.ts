@@ -1,19 +1,27 @@
-// A gateway alone in a process, to be measured, with limits and access log as the host has them: sends every request
-// to the unix socket named by the first argument, logs to the file named by the second, and prints its port. On SIGUSR2
-// it collects garbage and prints what memory is left in use.
+// A gateway alone in a process, to be measured, with limits, access log and the count of requests as the host has them:
+// sends every request to the unix socket named by the first argument, logs to the file named by the second, and prints
+// its port. On SIGUSR2 it collects garbage and prints what memory is left in use.
 import { runInNewContext } from 'node:vm';
 import { accessLine } from '../../runtime/edge/access-line.ts';
 import { AccessLog } from '../../runtime/edge/access-log.ts';
 import type { Backend } from '../../runtime/edge/backend.ts';
 import { Gateway } from '../../runtime/edge/gateway.ts';
 import { Upstream } from '../../runtime/edge/upstream.ts';
+import { Activity } from '../../runtime/fleets/activity.ts';
 
 const [socketPath, logPath] = process.argv.slice(2);
 if (socketPath === undefined || logPath === undefined) {
   throw new Error('usage: gateway-process.ts <unix socket> <access log>');
 }
 const upstream = new Upstream({ socketPath });
-const backend: Backend = { site: 'app', admit: () => ({ kind: 'forward', upstream }) };
+const activity = new Activity(Number.POSITIVE_INFINITY, null);
+const backend: Backend = {
+  site: 'app',
+  admit: () => {
+    activity.requests++;
+    return { kind: 'forward', upstream };
+  },
+};
 // One client makes all the load: its limit is counted, and never reached.
 const limits = { site: 'app', clientRpm: 10_000_000, appRpm: 10_000_000 };
 const accessLog = new AccessLog(logPath);
