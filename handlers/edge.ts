@@ -1,5 +1,5 @@
 // What the edge asks, without a credential: not an API for clients.
-import { findAppAt } from '../sqlite/control/access.ts';
+import { findAppAt, mayHaveCertificate } from '../sqlite/control/access.ts';
 import type { Context } from './context.ts';
 import { Problem } from './problem.ts';
 
@@ -25,12 +25,12 @@ async function wake(request: Request, context: Context): Promise<Response> {
   return Response.json({ status: outcome.value.status });
 }
 
-/** Whether a certificate may be asked for: 200 for names that something here answers to. */
+/** Whether a certificate may be asked for: 200 for Cellar's own names, apps that run or sleep, and attached domains. */
 async function tlsAsk(url: URL, { env, db }: Context): Promise<Response> {
   const domain = hostnameOf(url.searchParams.get('domain') ?? '');
   const base = env.BASE_DOMAIN;
   const platform = [base, `api.${base}`, `git.${base}`];
-  if (platform.includes(domain) || (await findAppAt(db, labelOf(domain, base), domain)) !== null) {
+  if (platform.includes(domain) || (await mayHaveCertificate(db, labelOf(domain, base), domain))) {
     return new Response('ok\n', { headers: { 'content-type': 'text/plain' } });
   }
   throw new Problem('unknown_host');

@@ -25,6 +25,23 @@ export async function findAccess(db: D1Database, keyHash: string, slug: string):
   return access!;
 }
 
+/** Whether a hostname is that of an app that is to run and has a release, asleep or not, or is a domain of any app. */
+export async function mayHaveCertificate(
+  db: D1Database,
+  slug: string | null,
+  hostname: string,
+): Promise<boolean> {
+  const found = await db
+    .prepare(
+      `SELECT 1 FROM apps WHERE deleted_at IS NULL
+         AND (slug = ?1 AND desired_state = 'running' AND live_deploy_id IS NOT NULL
+           OR id = (SELECT app_id FROM domains WHERE hostname = ?2))`,
+    )
+    .bind(slug, hostname)
+    .first();
+  return found !== null;
+}
+
 /** The id of the app that answers at a hostname: by its slug (null when the hostname is no such) or a domain. */
 export async function findAppAt(
   db: D1Database,

@@ -187,24 +187,26 @@ test('the base domain shows people a small page and gives programs the API', asy
   assert.equal((await control.fetch('GET', '/')).status, 401);
 });
 
-test('tls-ask answers 200 for the names that something here answers to, 404 for others', async () => {
+test('tls-ask answers 200 for own names, apps that run or sleep, and attached domains; 404 for others', async () => {
   const { id } = await control.create('certified');
   const database = await control.database();
   await database.prepare("INSERT INTO domains VALUES ('shop.example', ?, '')").bind(id).run();
   const ask = async (domain: string) =>
     (await control.fetch('GET', `/v1/edge/tls-ask?domain=${domain}`)).status;
-  for (const domain of [
-    'localhost',
-    'api.localhost',
-    'git.localhost',
-    'certified.localhost',
-    'shop.example',
-    'SHOP.example.',
-  ]) {
+  for (const domain of ['localhost', 'api.localhost', 'git.localhost', 'shop.example', 'SHOP.example.']) {
     assert.equal(await ask(domain), 200, domain);
   }
   for (const domain of ['', 'nope.localhost', 'a.certified.localhost', 'example', 'www.shop.example']) {
     assert.equal(await ask(domain), 404, domain);
   }
+  const set = (columns: string) => database.prepare(`UPDATE apps SET ${columns} WHERE id = ?`).bind(id).run();
+  assert.equal(await ask('certified.localhost'), 404, 'never deployed');
+  await set("live_deploy_id = '1'");
+  assert.equal(await ask('certified.localhost'), 200, 'live');
+  await set("asleep_since = '2026-01-01T00:00:00.000Z'");
+  assert.equal(await ask('certified.localhost'), 200, 'asleep');
+  await set("asleep_since = NULL, desired_state = 'stopped'");
+  assert.equal(await ask('certified.localhost'), 404, 'stopped');
+  assert.equal(await ask('shop.example'), 200, 'a domain of a stopped app');
   assert.equal((await control.fetch('GET', '/v1/edge/nothing')).status, 404);
 });
