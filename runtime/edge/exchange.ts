@@ -153,7 +153,7 @@ export class Exchange implements AnswerReader, FinishedRequest {
     this.#send(this.head.method === 'HEAD' ? [] : [bytes], true);
   }
 
-  /** Refuses here, as a page or a problem. */
+  /** Refuses here, in the form that the client can show. */
   refuse(refusal: Refusal): void {
     this.answer(refusalAnswer(refusal, this.head.headers));
   }

@@ -26,6 +26,17 @@ tag = "v1"
 new_sqlite_classes = ["Counter"]
 `;
 
+/** The first lines of such a Worker: each `add` counts one. */
+export const COUNTER_CLASS = `import { DurableObject } from 'cloudflare:workers';
+export class Counter extends DurableObject {
+  async add() {
+    const n = ((await this.ctx.storage.get('n')) ?? 0) + 1;
+    await this.ctx.storage.put('n', n);
+    return n;
+  }
+}
+`;
+
 /** What a finished command printed. */
 export interface Printed {
   code: number;

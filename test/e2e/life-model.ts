@@ -4,21 +4,12 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Cellar, COUNTER_CONFIG } from './cellar.ts';
+import { type Cellar, COUNTER_CLASS, COUNTER_CONFIG } from './cellar.ts';
 import { type Action, type Call, KILLS, type Program } from './life-programs.ts';
 import { eventually, processes } from './processes.ts';
 
 /** Counts each request in a Durable Object before it answers, and takes its time if it is asked to. */
-const CODE = `
-import { DurableObject } from 'cloudflare:workers';
-export class Counter extends DurableObject {
-  async add() {
-    const n = ((await this.ctx.storage.get('n')) ?? 0) + 1;
-    await this.ctx.storage.put('n', n);
-    return n;
-  }
-}
-export default {
+const CODE = `${COUNTER_CLASS}export default {
   async fetch(request, env) {
     const n = await env.COUNTER.getByName('one').add();
     await scheduler.wait(Number(new URL(request.url).searchParams.get('ms')));

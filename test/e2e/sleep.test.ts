@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { Cellar, COUNTER_CONFIG } from './cellar.ts';
+import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from './cellar.ts';
 import { cells, eventually, processes } from './processes.ts';
 
 const cellar = new Cellar();
@@ -32,19 +32,11 @@ const opened = (socket: EventTarget) => once(socket, 'open', { signal: AbortSign
 
 const COUNTER = {
   'wrangler.toml': COUNTER_CONFIG,
-  'index.js': `import { DurableObject } from 'cloudflare:workers';
-export class Counter extends DurableObject {
-  async add(bytes) {
-    const n = ((await this.ctx.storage.get('n')) ?? 0) + 1;
-    await this.ctx.storage.put('n', n);
-    return n + ' ' + bytes;
-  }
-}
-export default {
+  'index.js': `${COUNTER_CLASS}export default {
   async fetch(request, env) {
     let bytes = 0;
     for await (const chunk of request.body ?? []) bytes += chunk.length;
-    return new Response(await env.COUNTER.getByName('one').add(bytes));
+    return new Response((await env.COUNTER.getByName('one').add()) + ' ' + bytes);
   },
 };`,
 };

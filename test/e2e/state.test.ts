@@ -4,19 +4,10 @@ import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { Cellar, COUNTER_CONFIG } from './cellar.ts';
+import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from './cellar.ts';
 import { descendants, eventually, processes } from './processes.ts';
 
-const WORKER = `
-import { DurableObject } from 'cloudflare:workers';
-export class Counter extends DurableObject {
-  async next() {
-    const n = ((await this.ctx.storage.get('n')) ?? 0) + 1;
-    await this.ctx.storage.put('n', n);
-    return n;
-  }
-}
-export default {
+const WORKER = `${COUNTER_CLASS}export default {
   async fetch(request, env) {
     const { pathname } = new URL(request.url);
     if (pathname === '/slow') {
@@ -32,7 +23,7 @@ export default {
       run();
       return new Response(readable);
     }
-    return new Response(String(await env.COUNTER.getByName('one').next()));
+    return new Response(String(await env.COUNTER.getByName('one').add()));
   },
 };
 `;

@@ -6,7 +6,7 @@ import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { fetch, type RequestInit, WebSocket } from 'undici';
-import { Cellar, COUNTER_CONFIG, LOCALHOST } from './cellar.ts';
+import { Cellar, COUNTER_CLASS, COUNTER_CONFIG, LOCALHOST } from './cellar.ts';
 import { cells, eventually, processes } from './processes.ts';
 import { EdgeWatch, type OtherProxy, startCaddy, startNginx } from './proxies.ts';
 
@@ -16,15 +16,7 @@ const PROXIES = [
 ];
 const COUNTER = {
   'wrangler.toml': COUNTER_CONFIG,
-  'index.js': `import { DurableObject } from 'cloudflare:workers';
-export class Counter extends DurableObject {
-  async add() {
-    const n = ((await this.ctx.storage.get('n')) ?? 0) + 1;
-    await this.ctx.storage.put('n', n);
-    return n;
-  }
-}
-export default {
+  'index.js': `${COUNTER_CLASS}export default {
   async fetch(request, env) {
     let bytes = 0;
     for await (const chunk of request.body ?? []) bytes += chunk.length;

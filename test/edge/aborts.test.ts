@@ -1,10 +1,10 @@
 // Clients that leave at any moment: nothing of their requests stays, and nobody else is disturbed.
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import fc from 'fast-check';
 import { randomCases } from '../random.ts';
-import { call, startGateway, startWorkerd, until, within } from './support.ts';
+import { call, servedForAll, until, within } from './support.ts';
 
 const APP = `
 export default {
@@ -24,16 +24,7 @@ export default {
 };
 `;
 
-let cell: Awaited<ReturnType<typeof startWorkerd>>;
-let gateway: Awaited<ReturnType<typeof startGateway>>;
-before(async () => {
-  cell = await startWorkerd(APP);
-  gateway = await startGateway(cell.socketPath);
-});
-after(async () => {
-  await gateway[Symbol.asyncDispose]();
-  await cell[Symbol.asyncDispose]();
-});
+const shared = servedForAll(APP);
 
 const UPLOAD = `Content-Length: 200000\r\n\r\n${'x'.repeat(200_000)}`;
 const CHUNKS = `Transfer-Encoding: chunked\r\n\r\n${`1000\r\n${'x'.repeat(4_096)}\r\n`.repeat(50)}0\r\n\r\n`;
@@ -73,7 +64,7 @@ const client: fc.Arbitrary<Client> = fc.record({
 });
 
 async function leave({ request, sent, taken, turns, way }: Client): Promise<void> {
-  const socket = connect({ port: gateway.port, host: '127.0.0.1', allowHalfOpen: true });
+  const socket = connect({ port: shared.gateway.port, host: '127.0.0.1', allowHalfOpen: true });
   const closed = new Promise<void>((resolve) => socket.on('close', () => resolve()));
   let received = 0;
   const enough = new Promise<void>((resolve) => {
@@ -105,9 +96,9 @@ async function leave({ request, sent, taken, turns, way }: Client): Promise<void
 test('clients that leave at any moment leave nothing behind', async () => {
   const property = fc.asyncProperty(fc.array(client, { minLength: 1, maxLength: 20 }), async (clients) => {
     await Promise.all(clients.map(leave));
-    const { upstream } = gateway;
+    const { upstream } = shared.gateway;
     await until(() => upstream.active === 0 && upstream.tunnels === 0, 'no request is left');
-    const reply = await call(gateway.port, '/echo', { method: 'POST', body: 'still here' });
+    const reply = await call(shared.gateway.port, '/echo', { method: 'POST', body: 'still here' });
     assert.deepEqual([reply.status, reply.body], [200, 'still here']);
   });
   await fc.assert(property, randomCases(40));

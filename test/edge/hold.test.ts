@@ -4,7 +4,7 @@ import { after, before, test } from 'node:test';
 import type { Admission } from '../../runtime/edge/backend.ts';
 import type { GatewayOptions, Target } from '../../runtime/edge/gateway.ts';
 import type { Upstream } from '../../runtime/edge/upstream.ts';
-import { call, RawClient, startGateway, startRawUpstream, startWorkerd, until } from './support.ts';
+import { call, RawClient, startGateway, startRawUpstream, startWorkerd, still, until } from './support.ts';
 
 let cell: Awaited<ReturnType<typeof startWorkerd>>;
 before(async () => {
@@ -81,11 +81,7 @@ test('a held upload stops at a bounded amount', async () => {
   client.socket.on('drain', fill);
   fill();
   await until(() => held.asked === 1, 'it is held');
-  let seen = -1;
-  while (sent !== seen) {
-    seen = sent;
-    await new Promise((resolve) => setTimeout(resolve, 100));
-  }
+  await still(() => sent);
   assert.ok(sent < 16 * 1024 * 1024, `the gateway took ${sent} bytes`);
 });
 

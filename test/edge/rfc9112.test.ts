@@ -1,7 +1,7 @@
 // HTTP/1.1 as RFC 9112 has it, case by case: what an app is given, or which status refuses the bytes.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { RawClient, startGateway, startWorkerd } from './support.ts';
+import { test } from 'node:test';
+import { RawClient, servedForAll } from './support.ts';
 import { readAnswers } from './wire.ts';
 
 /** Says what it was asked. */
@@ -17,20 +17,11 @@ export default {
 /** Behind every case: answered if the connection serves on, and the end of it if not. */
 const LAST = 'GET /last HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n';
 
-let cell: Awaited<ReturnType<typeof startWorkerd>>;
-let gateway: Awaited<ReturnType<typeof startGateway>>;
-before(async () => {
-  cell = await startWorkerd(APP);
-  gateway = await startGateway(cell.socketPath);
-});
-after(async () => {
-  await gateway[Symbol.asyncDispose]();
-  await cell[Symbol.asyncDispose]();
-});
+const shared = servedForAll(APP);
 
 /** What the app was asked, or the status of a refusal, answer by answer. */
 async function outcome(bytes: string): Promise<(string | number)[]> {
-  using client = new RawClient(gateway.port);
+  using client = new RawClient(shared.gateway.port);
   client.send(bytes + LAST);
   const received = await client.end();
   const answers = readAnswers(received, ({ headers }) => headers.get('x-said')?.startsWith('HEAD') === true);
@@ -232,7 +223,7 @@ for (const [section, what, bytes, status] of refused) {
 test('every case is the same a byte at a time', async () => {
   for (const [, what, bytes, asked] of served) {
     if (bytes.length > 1_000) continue;
-    using client = new RawClient(gateway.port);
+    using client = new RawClient(shared.gateway.port);
     client.socket.setNoDelay();
     for (const byte of bytes + LAST) {
       client.send(byte);

@@ -11,6 +11,7 @@ import {
   startGateway,
   startGatewayProcess,
   startRawUpstream,
+  still,
   until,
   within,
 } from './support.ts';
@@ -131,12 +132,7 @@ test('an upload that waits for the process, or is held, is not the client’s fa
   parts.waiting[0]!.pause();
   for (let i = 0; i < 200; i++) client.send(CHUNK);
   await taken(parts);
-  let left = -1;
-  while (client.socket.writableLength !== left) {
-    left = client.socket.writableLength;
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  assert.ok(left > 0);
+  assert.ok((await still(() => client.socket.writableLength)) > 0);
   parts.after(HOUR / 5);
   await taken(parts);
   assert.equal(client.ended, false);
@@ -262,10 +258,7 @@ test('a newcomer does not cost an answer that its client has yet to take', async
     const client = new RawClient(gateway.port);
     client.socket.pause();
     client.send(HEAD.replace('/', '/large').repeat(times));
-    for (let seen = -1; seen !== upstream.requests.length; ) {
-      seen = upstream.requests.length;
-      await new Promise((resolve) => setTimeout(resolve, 200));
-    }
+    await still(() => upstream.requests.length);
     return client;
   };
   using probe = await ask(1_000);

@@ -4,14 +4,15 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { type IncomingMessage, request } from 'node:http';
 import type { Socket } from 'node:net';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import {
   call,
   RawClient,
+  servedForAll,
   startGateway,
   startGatewayProcess,
   startRawUpstream,
-  startWorkerd,
+  still,
   until,
   within,
 } from './support.ts';
@@ -56,16 +57,7 @@ export default {
 };
 `;
 
-let cell: Awaited<ReturnType<typeof startWorkerd>>;
-let gateway: Awaited<ReturnType<typeof startGateway>>;
-before(async () => {
-  cell = await startWorkerd(APP);
-  gateway = await startGateway(cell.socketPath);
-});
-after(async () => {
-  await gateway[Symbol.asyncDispose]();
-  await cell[Symbol.asyncDispose]();
-});
+const shared = servedForAll(APP);
 
 /** Peak resident memory of a process so far, in bytes. */
 function peakMemory(pid: number): number {
@@ -79,7 +71,7 @@ async function answerTo(port: number, method: string, path: string): Promise<Inc
 }
 
 test('200 MB go up and down with less than 60 MB of memory', { timeout: 60_000 }, async () => {
-  await using process = await startGatewayProcess(cell.socketPath);
+  await using process = await startGatewayProcess(shared.cell.socketPath);
   await call(process.port, '/echo', { method: 'POST', body: 'warm' });
   const before = peakMemory(process.pid);
 
@@ -118,17 +110,13 @@ test('a client that reads slowly stops the process, and what it was sent is not 
   await using front = await startGateway(upstream.socketPath);
   const response = await answerTo(front.port, 'GET', '/');
   // Long enough without a byte moving: the buffers of the sockets and of the gateway are full.
-  let seen = -1;
-  while (written !== seen) {
-    seen = written;
-    await new Promise((resolve) => setTimeout(resolve, 100));
-  }
+  await still(() => written);
   assert.ok(written < 16 * 1024 * 1024, `the process got rid of ${written} bytes`);
   response.destroy();
 });
 
 test('an event arrives before its stream ends', async () => {
-  const response = await answerTo(gateway.port, 'GET', '/events');
+  const response = await answerTo(shared.gateway.port, 'GET', '/events');
   const [first] = await within(once(response, 'data'), 'the first event');
   assert.equal(String(first), 'data: one\n\n');
   assert.equal(response.complete, false);

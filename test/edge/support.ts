@@ -9,11 +9,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
+import { after, before } from 'node:test';
 import type { Backend } from '../../runtime/edge/backend.ts';
 import { Gateway, type GatewayOptions } from '../../runtime/edge/gateway.ts';
 import { Upstream } from '../../runtime/edge/upstream.ts';
 
 const DEADLINE_MS = 10_000;
+/** What has not changed for so long has come to rest, in ms. */
+const STILL_MS = 300;
+/** Longest wait for that. */
+const STILL_DEADLINE_MS = 30_000;
 const WORKERD = createRequire(import.meta.url)('workerd').default as string;
 
 /** A temporary directory, removed when the caller's scope ends. */
@@ -38,6 +43,34 @@ export async function until(condition: () => boolean, what: string): Promise<voi
     if (performance.now() > deadline) throw new Error(`not so within ${DEADLINE_MS} ms: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 2));
   }
+}
+
+/** Resolves with a count that changes no more, as when every buffer on the way is full. */
+export async function still(count: () => number): Promise<number> {
+  const deadline = performance.now() + STILL_DEADLINE_MS;
+  for (let seen = -1; seen !== count(); ) {
+    if (performance.now() > deadline) throw new Error(`something still moves after ${STILL_DEADLINE_MS} ms`);
+    seen = count();
+    await new Promise((resolve) => setTimeout(resolve, STILL_MS));
+  }
+  return count();
+}
+
+/** A cell with a gateway before it for all tests of a file, there once the first one begins. */
+export function servedForAll(module: string): {
+  cell: Awaited<ReturnType<typeof startWorkerd>>;
+  gateway: Awaited<ReturnType<typeof startGateway>>;
+} {
+  const parts = {} as ReturnType<typeof servedForAll>;
+  before(async () => {
+    parts.cell = await startWorkerd(module);
+    parts.gateway = await startGateway(parts.cell.socketPath);
+  });
+  after(async () => {
+    await parts.gateway[Symbol.asyncDispose]();
+    await parts.cell[Symbol.asyncDispose]();
+  });
+  return parts;
 }
 
 /** workerd serving one module on a unix socket, and on a TCP port for clients that know no unix sockets. */

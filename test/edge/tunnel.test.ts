@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { after, before, test } from 'node:test';
 import type { Admission } from '../../runtime/edge/backend.ts';
-import { RawClient, startGateway, startRawUpstream, startWorkerd, until, within } from './support.ts';
+import { RawClient, startGateway, startRawUpstream, startWorkerd, still, until, within } from './support.ts';
 
 const APP = `
 let closes = [];
@@ -38,11 +38,7 @@ const BIG = 16 * 1024 * 1024;
 
 /** Resolves when nothing more of what was written leaves. */
 async function stuck(socket: Socket): Promise<void> {
-  for (let left = -1; socket.writableLength !== left; ) {
-    left = socket.writableLength;
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  assert.ok(socket.writableLength > 0);
+  assert.ok((await still(() => socket.writableLength)) > 0);
 }
 
 async function open(port: number): Promise<WebSocket> {

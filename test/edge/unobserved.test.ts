@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { RawClient, startGateway, startRawUpstream, temporary, until, within } from './support.ts';
+import { RawClient, startGateway, startRawUpstream, still, temporary, until, within } from './support.ts';
 
 const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
 /** Less than what a socket of Node takes without asking to wait, and two are more. */
@@ -21,18 +21,7 @@ test('the rest of an upload may come when its answer is whole, but not yet taken
     return client;
   };
   /** How many requests get through to the process while nobody reads the answers. */
-  const standstill = async (): Promise<number> => {
-    let seen = -1;
-    let since = performance.now();
-    await until(() => {
-      if (upstream.requests.length !== seen) {
-        seen = upstream.requests.length;
-        since = performance.now();
-      }
-      return performance.now() - since > 300;
-    }, 'nothing moves any more');
-    return seen;
-  };
+  const standstill = () => still(() => upstream.requests.length);
   using probe = await send(1_000);
   const taken = await standstill();
   probe.socket.destroy();
@@ -103,15 +92,7 @@ test('a client that never takes the end of its last answer is dropped, and leave
     client.socket.pause();
     return client.send(GET.repeat(50 + i));
   });
-  let seen = -1;
-  let since = performance.now();
-  await until(() => {
-    if (upstream.requests.length !== seen) {
-      seen = upstream.requests.length;
-      since = performance.now();
-    }
-    return performance.now() - since > 300;
-  }, 'nothing moves any more');
+  await still(() => upstream.requests.length);
   const warnings: string[] = [];
   const warned = ({ name }: Error): number => warnings.push(name);
   process.on('warning', warned);

@@ -13,13 +13,20 @@ import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { Backend } from '../../runtime/edge/backend.ts';
-import { call, RawClient, startGateway, startRawUpstream, temporary, until, within } from './support.ts';
+import {
+  call,
+  RawClient,
+  startGateway,
+  startRawUpstream,
+  still,
+  temporary,
+  until,
+  within,
+} from './support.ts';
 
 const CLIENTS = 8;
 /** More than the system's buffers hold. */
 const BODY_BYTES = 8 * 1024 * 1024;
-/** Nothing has moved for so long, in ms: every buffer is full. */
-const STILL_MS = 150;
 const DEADLINE_MS = 30_000;
 
 const digest = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex');
@@ -33,21 +40,17 @@ const bodies = Array.from({ length: CLIENTS }, () => {
   );
 });
 
-/** Resolves when a count has stood still for a while. */
-async function still(count: () => number): Promise<void> {
-  for (let seen = -1; seen !== count(); ) {
-    seen = count();
-    await new Promise((resolve) => setTimeout(resolve, STILL_MS));
-  }
-}
-
-test('bodies that wait on the way up and down arrive as they were sent', { timeout: 60_000 }, async () => {
+test('bodies that wait on the way up and down arrive as they were sent', { timeout: 60_000 }, async (t) => {
   using directory = temporary();
   const socketPath = join(directory.path, 'process.sock');
   const begun: [IncomingMessage, ServerResponse][] = [];
   const server = createServer((message, response) => begun.push([message.pause(), response]));
   server.listen(socketPath);
   await once(server, 'listening');
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
   // Every other one is held at first, with what has come of its body.
   const { promise: ready, resolve: release } = Promise.withResolvers<void>();
   let asked = 0;
@@ -94,8 +97,6 @@ test('bodies that wait on the way up and down arrive as they were sent', { timeo
     DEADLINE_MS,
   );
   assert.deepEqual(back.map(digest), sent);
-  server.closeAllConnections();
-  server.close();
 });
 
 test('the first part of a head is kept while other answers come', async () => {
