@@ -8,22 +8,34 @@ export interface Process {
   command: string[];
 }
 
+/** Bits of a process's flags, as in `include/linux/sched.h`: it ends, or is a thread of the kernel. */
+const WITHOUT_COMMAND = 0x4 | 0x200000;
+
 /** Every process that can be read. */
 export function processes(): Process[] {
   const found: Process[] = [];
   for (const name of readdirSync('/proc')) {
     if (!/^\d+$/.test(name)) continue;
     try {
-      const stat = readFileSync(`/proc/${name}/stat`, 'utf8');
-      const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-      if (fields[0] === 'Z') continue;
-      const command = readFileSync(`/proc/${name}/cmdline`, 'utf8').split('\0').slice(0, -1);
-      found.push({ pid: Number(name), parent: Number(fields[1]), command });
+      const process = read(Number(name));
+      if (process !== null) found.push(process);
     } catch {
       // It has gone since.
     }
   }
   return found;
+}
+
+/** A process, or null if it has ended or is the kernel's. @throws when it has gone */
+function read(pid: number): Process | null {
+  while (true) {
+    const command = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').slice(0, -1);
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    if (fields[0] === 'Z' || Number(fields[6]) & WITHOUT_COMMAND) return null;
+    // One that is just becoming another program, as cells are made, has no command for a moment.
+    if (command.length > 0) return { pid, parent: Number(fields[1]), command };
+  }
 }
 
 /** Every process below `pid`, at any depth. */
