@@ -113,6 +113,7 @@ async function writeReleases(root: string): Promise<{ app: string; hello: string
 function startApp(scratch: string, directory: string): Promise<Cell> {
   return startCell({
     workerd: workerdPath(),
+    user: null,
     directory,
     disks: { do: join(scratch, 'do'), kv: join(scratch, 'kv') },
     runDirectory: scratch,

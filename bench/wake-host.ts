@@ -51,6 +51,7 @@ function open(index: number): Fleet {
     appId: id,
     directories: { run: join(root, id), data: join(root, `${id}-data`) },
     workerd: workerdPath(),
+    user: null,
     idleMs: 0,
     lastRequestAt: null,
     slots,

@@ -10,6 +10,7 @@ import { createRepository } from './git/repository.ts';
 import { KeptActivity } from './kept-activity.ts';
 import { log, reason } from './log.ts';
 import { throwAway } from './trash.ts';
+import type { AppUsers } from './users.ts';
 
 /** Starts at boot that are asked for side by side; what requests ask for meanwhile waits behind no more than these. */
 const BOOT_CONCURRENCY = 4;
@@ -33,6 +34,8 @@ export interface AppsOptions {
   store: HostStore;
   paths: Layout;
   workerd: string;
+  /** The users that an app's builds and process run as. */
+  users: (appId: string) => AppUsers;
   baseDomain: string;
   /** Quiet time after which an app hibernates, in ms; `Infinity` for never. */
   idleMs: number;
@@ -213,11 +216,12 @@ export class Apps {
   }
 
   #fleet({ id }: WantedApp): Fleet {
-    const { paths, workerd, store, idleMs, slots, memory } = this.#options;
+    const { paths, workerd, users, store, idleMs, slots, memory } = this.#options;
     return new Fleet({
       appId: id,
       directories: { run: paths.run(id), data: paths.data(id) },
       workerd,
+      user: users(id).cell,
       idleMs,
       lastRequestAt: this.#activity.atBoot(id)?.lastRequestAt ?? null,
       slots,

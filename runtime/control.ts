@@ -9,8 +9,8 @@ import { bundleHandlers } from '../bundler/handlers.ts';
 import { writeAtomic } from './data-directory.ts';
 import type { Admission, Backend } from './edge/backend.ts';
 import { Upstream } from './edge/upstream.ts';
-import { dieWithParent } from './fleets/cell.ts';
 import { log, reason } from './log.ts';
+import { dieWithParent } from './users.ts';
 
 const PROBE_EVERY_MS = 5_000;
 const PROBE_DEADLINE_MS = 5_000;

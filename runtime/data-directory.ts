@@ -16,8 +16,8 @@ import {
 import { dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 
-/** workerd's Unix socket paths may have 107 bytes; this leaves room for `/run/<app id>/<socket>`. */
-export const DATA_DIRECTORY_MAX = 70;
+/** Unix socket paths may have 103 bytes on every system; this leaves room for `/run/<app id>/new/<socket>`. */
+export const DATA_DIRECTORY_MAX = 65;
 
 /**
  * The directories and files of a data directory, which is made (mode 0700), as absolute paths without symbolic links:
@@ -92,11 +92,11 @@ function ownerOf(paths: Layout): string {
 }
 
 /**
- * Lets other users pass through to what lies in `builds` and `caches`, which are made, and closes everything else.
- * Builds run as users of their own there.
+ * Lets other users pass through to what apps' builds and processes need, which is made, and closes everything else.
+ * What lies in there is closed to all but its app's users.
  */
-export function openToBuilds(paths: Layout): void {
-  const open = [paths.builds, paths.caches];
+export function openToUsers(paths: Layout): void {
+  const open = ['builds', 'caches', 'data', 'releases', 'run'].map((name) => join(paths.root, name));
   for (const path of open) mkdirSync(path, { recursive: true });
   for (const entry of readdirSync(paths.root, { withFileTypes: true })) {
     const path = join(paths.root, entry.name);

@@ -10,7 +10,6 @@ import { closeBundler } from './builds/build.ts';
 import { endLeftovers } from './builds/leftovers.ts';
 import { MissedDeploys } from './builds/missed.ts';
 import { DeployQueue } from './builds/queue.ts';
-import { buildUsers } from './builds/sandbox.ts';
 import { type Config, isLocal } from './config.ts';
 import { Control } from './control.ts';
 import { claim, keptSecret, type Layout, layout } from './data-directory.ts';
@@ -30,6 +29,7 @@ import { Outbox } from './outbox.ts';
 import { pushes } from './pushes.ts';
 import { Rounds } from './rounds.ts';
 import { sites } from './sites.ts';
+import { appUsers } from './users.ts';
 
 /** How long requests in flight may go on after a SIGTERM. */
 const DRAIN_MS = 10_000;
@@ -78,17 +78,18 @@ export class Host {
     endLeftovers(this.paths.builds, this.#store.buildUsers.all());
     rmSync(this.paths.builds, { recursive: true, force: true });
     mkdirSync(this.paths.builds, { mode: 0o700 });
-    const buildUser = buildUsers(this.paths, this.#store.buildUsers);
 
     this.#outbox = new Outbox(this.#store.outbox, (events) => this.#deliver(events));
     const onFacts = () => this.#outbox.notify();
     const workerd = workerdPath();
+    const users = appUsers(this.paths, this.#store.buildUsers, workerd);
     const wakeTimeoutMs = config.RUNNER_WAKE_TIMEOUT_S * 1000;
     this.#memory = new MemoryGauge(config.RUNNER_FLEET_MAX_RSS_MB);
     this.#apps = new Apps({
       store: this.#store,
       paths: this.paths,
       workerd,
+      users,
       baseDomain: config.RUNNER_BASE_DOMAIN,
       idleMs: config.RUNNER_FLEET_IDLE_EVICT_S * 1000 || Number.POSITIVE_INFINITY,
       slots: new Slots(config.RUNNER_WAKE_CONCURRENCY, wakeTimeoutMs),
@@ -105,7 +106,7 @@ export class Host {
         worktreeMb: config.RUNNER_BUILD_MAX_MB,
         cacheMb: config.RUNNER_BUILD_CACHE_MB,
       },
-      buildUser,
+      users,
       onFacts,
     });
     const changes = new BranchChanges();

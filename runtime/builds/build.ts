@@ -7,6 +7,7 @@ import type { Release } from '../../bundler/release.ts';
 import { newId } from '../../handlers/contract/id.ts';
 import { log as logOfHost, reason } from '../log.ts';
 import { resolveNames, type StorageNames } from '../storage/names.ts';
+import type { User } from '../users.ts';
 import { trimCache } from './cache.ts';
 import { checkout } from './checkout.ts';
 import { buildStep, installStep } from './commands.ts';
@@ -14,7 +15,6 @@ import { type BuildDirectories, makeDirectories } from './environment.ts';
 import type { DeployLog } from './log.ts';
 import { placeRelease } from './release.ts';
 import { removeTree } from './remove.ts';
-import type { BuildUser } from './sandbox.ts';
 
 export { BuildFailure } from '../../bundler/failure.ts';
 
@@ -33,7 +33,7 @@ export interface BuildInput {
   /** The app's variables, for install and build. */
   env: Record<string, string>;
   /** Who runs install and build; `null`: the host's own user. */
-  user: BuildUser | null;
+  user: User | null;
   storage: StorageNames;
   /** The release that serves now. */
   liveReleaseDirectory: string | null;

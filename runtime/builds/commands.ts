@@ -3,12 +3,12 @@ import { join, resolve } from 'node:path';
 import { insidePath } from '../../bundler/inside.ts';
 import type { BuildCommand } from '../../bundler/plan.ts';
 import { readPackageJson } from '../../bundler/project.ts';
+import { asUser, handOver } from '../users.ts';
 import type { BuildInput } from './build.ts';
 import { type BuildDirectories, buildEnvironment } from './environment.ts';
 import { packageManager } from './install.ts';
 import { endProcesses } from './leftovers.ts';
 import { run } from './run.ts';
-import { asUser, handOver } from './sandbox.ts';
 import { checkOwner, checkSize, sizeLimits, watchSize } from './size.ts';
 
 /** Installs the packages of the project, if it names any. */

@@ -139,14 +139,14 @@ export class Deploy {
   }
 
   async #build(): Promise<StorageNames> {
-    const { store, paths, apps, limits, buildUser } = this.#options;
+    const { store, paths, apps, limits, users } = this.#options;
     const { id, app_id, sha } = this.#fact;
     const app = apps.get(app_id);
     if (!app) throw new Error('the app was deleted');
     mkdirSync(paths.build(id), { recursive: true, mode: 0o700 });
     requireDisk(paths.build(id), limits.worktreeMb);
     mkdirSync(dirname(paths.release(app_id, id)), { recursive: true, mode: 0o700 });
-    const user = buildUser(app_id);
+    const user = users(app_id).build;
     const building = build({
       deployId: id,
       appId: app_id,

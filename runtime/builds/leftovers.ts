@@ -6,8 +6,8 @@ import { lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { log, reason } from '../log.ts';
+import { asUser, type User } from '../users.ts';
 import { removeTree } from './remove.ts';
-import { asUser, type BuildUser } from './sandbox.ts';
 
 /** Longest wait for killed processes to be gone, in ms. */
 const GONE_TIMEOUT_MS = 5_000;
@@ -31,7 +31,7 @@ export function endLeftovers(builds: string, uids: number[]): void {
  * @param directory of the build; without a user of its own, its processes are known by it
  * @throws {Error} when one does not go
  */
-export async function endProcesses(user: BuildUser | null, directory: string): Promise<void> {
+export async function endProcesses(user: User | null, directory: string): Promise<void> {
   // All at one moment: whatever forks faster than a list of processes is read does not get away.
   if (user !== null) await killAll(user);
   const uids = new Set(user === null ? [] : [user.uid]);
@@ -45,7 +45,7 @@ export async function endProcesses(user: BuildUser | null, directory: string): P
 }
 
 /** Removes what a build left where everybody may write. None of its processes runs any more. Never rejects. */
-export async function removeLitter({ uid }: BuildUser): Promise<void> {
+export async function removeLitter({ uid }: User): Promise<void> {
   for (const directory of OPEN_DIRECTORIES) {
     for (const name of await readdir(directory).catch(() => [])) {
       const path = join(directory, name);
@@ -59,7 +59,7 @@ export async function removeLitter({ uid }: BuildUser): Promise<void> {
 }
 
 /** Sends SIGKILL to all processes of a user. */
-function killAll(user: BuildUser): Promise<void> {
+function killAll(user: User): Promise<void> {
   const [file, ...words] = asUser(user);
   return new Promise((resolve, reject) => {
     spawn(file!, [...words, 'sh', '-c', 'kill -KILL -1'], {

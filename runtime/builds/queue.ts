@@ -7,11 +7,11 @@ import type { Apps } from '../apps.ts';
 import type { Layout } from '../data-directory.ts';
 import { log, reason } from '../log.ts';
 import { Refusal } from '../refusal.ts';
+import type { AppUsers } from '../users.ts';
 import type { BuildInput } from './build.ts';
 import { Deploy, INTERRUPTED } from './deploy.ts';
 import { pruneReleases } from './releases.ts';
 import { removeTree } from './remove.ts';
-import type { BuildUser } from './sandbox.ts';
 
 /** Builds that run side by side. Each may keep a core busy. */
 const CONCURRENCY = 2;
@@ -27,8 +27,8 @@ export interface DeployQueueOptions {
   paths: Layout;
   apps: Apps;
   limits: BuildInput['limits'];
-  /** The user that runs the builds of an app; `null`: the host's own. */
-  buildUser: (appId: string) => BuildUser | null;
+  /** The users that an app's builds and process run as. */
+  users: (appId: string) => AppUsers;
   /** Called after a transaction that added facts to the outbox. */
   onFacts: () => void;
 }

@@ -5,8 +5,8 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { BuildFailure } from '../../bundler/failure.ts';
 import { freeMegabytes, RESERVED_MB } from '../disk.ts';
+import type { User } from '../users.ts';
 import { openTree } from './remove.ts';
-import type { BuildUser } from './sandbox.ts';
 
 const execute = promisify(execFile);
 const TIMEOUT_MS = 60_000;
@@ -92,7 +92,7 @@ export async function checkSize(limits: SizeLimits, signal: AbortSignal): Promis
  * read; the bundler, which runs as the host, could.
  * @throws {BuildFailure} naming the first such file
  */
-export async function checkOwner(directory: string, { uid }: BuildUser, signal: AbortSignal): Promise<void> {
+export async function checkOwner(directory: string, { uid }: User, signal: AbortSignal): Promise<void> {
   const search = [directory, '!', '-uid', String(uid), '-print', '-quit'];
   const { stdout } = await execute('find', search, options(signal));
   if (stdout === '') return;

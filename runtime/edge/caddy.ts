@@ -7,9 +7,9 @@ import { delimiter, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Backoff } from '../fleets/backoff.ts';
-import { dieWithParent } from '../fleets/cell.ts';
 import { LineReader } from '../fleets/lines.ts';
 import { log, reason } from '../log.ts';
+import { dieWithParent } from '../users.ts';
 import { ADMIN_HOST, adminSocket, bootConfig } from './caddy-config.ts';
 
 /** Longest wait for the admin API after a start, and for an answer of it, in ms. */

@@ -1,11 +1,12 @@
 // One workerd process: started, watched, stopped.
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
-import { mkdirSync, rmSync } from 'node:fs';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { lstatSync, renameSync, rmSync } from 'node:fs';
 import { request } from 'node:http';
 import { createRequire } from 'node:module';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
+import { asUser, dieWithParent, handOver, letRead, makeOwn, makePassage, type User } from '../users.ts';
 import { CELL_CONFIG } from './cell-config.ts';
 import { LineReader, messageOf } from './lines.ts';
 import { evictOwner, recordOwner } from './storage-claim.ts';
@@ -14,13 +15,15 @@ import { evictOwner, recordOwner } from './storage-claim.ts';
 export interface CellOptions {
   /** Path of the workerd program. */
   workerd: string;
+  /** Who runs it; `null`: the host's own user. */
+  user: User | null;
   /** Where the config lies; the process runs there. */
   directory: string;
   /** The config's name; `cell.capnp` if not given. */
   config?: string;
-  /** Paths of the config's writable disks, by name. Made if missing. */
+  /** Paths of the config's writable disks, by name. Made if missing, and the user's. */
   disks: Record<string, string>;
-  /** Where its sockets go; made if missing, open to this user only. */
+  /** Where its sockets go; made if missing, open to the host only. */
   runDirectory: string;
   /** Names of the config's sockets. Socket `http` listens at `<runDirectory>/http.sock`. */
   sockets: string[];
@@ -46,6 +49,8 @@ const START_TIMEOUT_MS = 30_000;
 const STOP_GRACE_MS = 2_000;
 /** Longest path of a unix socket that every system takes, in bytes. */
 const SOCKET_PATH_BYTES = 103;
+/** Longest time to give the storage of an app from before it had a user of its own to that user, in ms. */
+const HAND_OVER_TIMEOUT_MS = 60_000;
 /** Lines kept of a process's output. A load error may be followed by warnings. */
 const KEPT_LINES = 20;
 /** How many of them explain an end, and how much of each. */
@@ -57,9 +62,14 @@ export function workerdPath(): string {
   return createRequire(import.meta.url)('workerd').default;
 }
 
-/** Where a cell's socket lies. */
+/** Where the host finds a cell's socket. */
 function socketPath(runDirectory: string, socket: string): string {
-  const path = join(runDirectory, `${socket}.sock`);
+  return join(runDirectory, `${socket}.sock`);
+}
+
+/** Where the cell makes it. Nothing is opened there: what lies in it is the cell's to change. */
+function newSocketPath(runDirectory: string, socket: string): string {
+  const path = socketPath(join(runDirectory, 'new'), socket);
   if (Buffer.byteLength(path) <= SOCKET_PATH_BYTES) return path;
   throw new Error(
     `${path} is too long for a socket (${SOCKET_PATH_BYTES} bytes): choose a data directory with a shorter path`,
@@ -154,14 +164,13 @@ export class Cell {
  * @throws {Error} whose message is workerd's own, on one line, when it does not load
  */
 export async function startCell(options: CellOptions): Promise<Cell> {
-  const { runDirectory, signal, startTimeoutMs = START_TIMEOUT_MS } = options;
+  const { runDirectory, sockets, signal, startTimeoutMs = START_TIMEOUT_MS } = options;
   signal?.throwIfAborted();
   // 1. A free place: nobody else on the storage, no socket file of a process that was killed.
-  mkdirSync(runDirectory, { recursive: true, mode: 0o700 });
+  makePassage(runDirectory, options.user);
   const ownerFile = options.ownsStorage ? join(runDirectory, 'cell.pid') : null;
   if (ownerFile !== null) await evictOwner(ownerFile);
-  for (const disk of Object.values(options.disks)) mkdirSync(disk, { recursive: true, mode: 0o700 });
-  for (const socket of options.sockets) rmSync(socketPath(runDirectory, socket), { force: true });
+  await makePlace(options);
   // 2. The process, and word of it for whoever comes after a crash of this host.
   const child = spawnWorkerd(options);
   const output = new RecentLines(options.onLine);
@@ -174,10 +183,11 @@ export async function startCell(options: CellOptions): Promise<Cell> {
   const giveUp = AbortSignal.any(signal ? [deadline, signal, stop.signal] : [deadline, stop.signal]);
   try {
     await Promise.race([
-      listening(child.stdio[3] as Readable, new Set(options.sockets)),
+      listening(child.stdio[3] as Readable, new Set(sockets)),
       exited.then(({ reason }) => Promise.reject(new Error(reason))),
       aborted(giveUp),
     ]);
+    for (const socket of sockets) takeSocket(runDirectory, socket);
     return new Cell(child, exited, runDirectory);
   } catch (error) {
     signalGroup(child, 'SIGKILL');
@@ -191,10 +201,32 @@ export async function startCell(options: CellOptions): Promise<Cell> {
   }
 }
 
+/** What the process may read and write, and nobody else but the host. */
+async function makePlace({ directory, disks, runDirectory, sockets, user }: CellOptions): Promise<void> {
+  const own = [dirname(newSocketPath(runDirectory, '')), ...Object.values(disks)];
+  for (const path of own) makeOwn(path, user);
+  for (const socket of sockets) {
+    for (const path of [newSocketPath, socketPath]) rmSync(path(runDirectory, socket), { force: true });
+  }
+  if (user === null) return;
+  await handOver(own, user, HAND_OVER_TIMEOUT_MS);
+  await letRead(directory, user);
+}
+
+/**
+ * Takes a socket out of the cell's reach: what it puts in its place leads the host nowhere.
+ * @throws {Error} when it is none
+ */
+function takeSocket(runDirectory: string, socket: string): void {
+  const path = socketPath(runDirectory, socket);
+  renameSync(newSocketPath(runDirectory, socket), path);
+  if (!lstatSync(path).isSocket()) throw new Error(`workerd made something else than a socket: ${path}`);
+}
+
 function spawnWorkerd(options: CellOptions): ChildProcess {
-  const { workerd, directory, config = CELL_CONFIG, disks, runDirectory, sockets } = options;
+  const { workerd, user, directory, config = CELL_CONFIG, disks, runDirectory, sockets } = options;
   const command = [
-    ...dieWithParent(),
+    ...(user === null ? dieWithParent() : asUser(user)),
     workerd,
     'serve',
     config,
@@ -202,7 +234,7 @@ function spawnWorkerd(options: CellOptions): ChildProcess {
     '--experimental',
     '--control-fd=3',
     ...Object.entries(disks).map(([name, path]) => `--directory-path=${name}=${path}`),
-    ...sockets.map((name) => `--socket-addr=${name}=unix:${socketPath(runDirectory, name)}`),
+    ...sockets.map((name) => `--socket-addr=${name}=unix:${newSocketPath(runDirectory, name)}`),
   ];
   return spawn(command[0]!, command.slice(1), {
     cwd: directory,
@@ -210,21 +242,6 @@ function spawnWorkerd(options: CellOptions): ChildProcess {
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
   });
-}
-
-let setpriv: string[] | undefined;
-
-/** The words before a command that make the kernel end it with this process, where `setpriv` can do that. */
-export function dieWithParent(): string[] {
-  if (setpriv === undefined) {
-    const words = ['setpriv', '--pdeathsig', 'KILL', '--no-new-privs', '--'];
-    const found = ['/usr/bin', '/bin', '/usr/local/bin'].map((path) => [
-      join(path, words[0]!),
-      ...words.slice(1),
-    ]);
-    setpriv = found.find(([file, ...rest]) => spawnSync(file!, [...rest, '/bin/true']).status === 0) ?? [];
-  }
-  return setpriv;
 }
 
 /** Resolves when each of `sockets` has been reported on the control pipe. */

@@ -1,6 +1,6 @@
 // When an app without a process has work to do. workerd keeps alarms on disk, and fires one that is overdue as soon
 // as it runs again.
-import { existsSync, readFileSync } from 'node:fs';
+import { lstatSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import type { Release } from '../../bundler/release.ts';
@@ -84,7 +84,8 @@ function nextCrons(crons: string[], path: string): number[] {
 }
 
 function readAlarms<Row>(path: string, query: string): Row[] {
-  if (!existsSync(path)) return [];
+  // The app's process may have put anything there: a pipe would be waited for without an end.
+  if (!lstatSync(path, { throwIfNoEntry: false })?.isFile()) return [];
   const database = new Database(path, { readonly: true });
   try {
     return database.prepare<[], Row>(query).all();

@@ -2,6 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Release } from '../../bundler/release.ts';
+import type { User } from '../users.ts';
 import { type Cell, startCell } from './cell.ts';
 import { migrate } from './migrate.ts';
 
@@ -15,6 +16,8 @@ export interface ReleaseRef {
 export interface Place {
   /** Path of the workerd program. */
   workerd: string;
+  /** Who runs it; `null`: the host's own user. */
+  user: User | null;
   /** `run`: sockets and the pid file. `data`: the app's storage. */
   directories: { run: string; data: string };
   /** Gets each line of the process. */
@@ -33,10 +36,11 @@ export async function launch(
   signal: AbortSignal,
   startTimeoutMs?: number,
 ): Promise<Cell> {
-  const { workerd, directories, onLine } = place;
+  const { workerd, user, directories, onLine } = place;
   await migrateRelease(place, release, log, signal);
   return startCell({
     workerd,
+    user,
     directory: release.directory,
     disks: { do: join(directories.data, 'do'), kv: join(directories.data, 'kv') },
     runDirectory: directories.run,
@@ -50,7 +54,7 @@ export async function launch(
 
 /** Brings the databases up to the release. */
 export async function migrateRelease(
-  { workerd, directories }: Place,
+  { workerd, user, directories }: Place,
   { directory }: ReleaseRef,
   log: (line: string) => void,
   signal: AbortSignal,
@@ -58,6 +62,7 @@ export async function migrateRelease(
   const release = JSON.parse(await readFile(join(directory, 'release.json'), 'utf8')) as Release;
   await migrate({
     workerd,
+    user,
     release,
     directory,
     dataDirectory: directories.data,

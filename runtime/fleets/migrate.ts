@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { Client } from 'undici';
 import type { DatabaseMigration, Release } from '../../bundler/release.ts';
 import { writeAtomic } from '../data-directory.ts';
+import type { User } from '../users.ts';
 import { capnp } from './capnp.ts';
 import { type Cell, startCell } from './cell.ts';
 import { CELL_CONFIG } from './cell-config.ts';
@@ -14,6 +15,8 @@ import { splitStatements } from './sql-statements.ts';
 /** What to migrate, and where. */
 export interface MigrateOptions {
   workerd: string;
+  /** Who runs it; `null`: the host's own user. */
+  user: User | null;
   release: Release;
   /** The release's directory. */
   directory: string;
@@ -94,6 +97,7 @@ async function startMigrationCell(options: MigrateOptions, signal: AbortSignal):
   try {
     return await startCell({
       workerd: options.workerd,
+      user: options.user,
       directory,
       disks: { do: join(options.dataDirectory, 'do') },
       runDirectory: options.runDirectory,

@@ -17,12 +17,12 @@ export interface SwapSteps {
 /** One of the operations of a fleet; `Fleet.swap` says what it does. */
 export async function swap(
   supervisor: Supervisor,
-  { workerd }: SupervisorOptions,
+  options: SupervisorOptions,
   next: ReleaseRef,
   steps: SwapSteps,
 ): Promise<void> {
   const { closing } = supervisor.operations;
-  await tryRelease(workerd, next.directory, closing);
+  await tryRelease(options, next.directory, closing);
   const before = supervisor.phase;
   await supervisor.retire(steps.log);
   try {
@@ -46,7 +46,7 @@ export async function adopt(
   resting: 'asleep' | 'stopped',
 ): Promise<void> {
   const { closing } = supervisor.operations;
-  await tryRelease(options.workerd, next.directory, closing);
+  await tryRelease(options, next.directory, closing);
   if (resting === 'asleep') await supervisor.retire(steps.log);
   else await supervisor.stop();
   try {

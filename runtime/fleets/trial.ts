@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { reason } from '../log.ts';
 import { startCell } from './cell.ts';
 import { CELL_CONFIG, TRIAL_CONFIG } from './cell-config.ts';
+import type { Place } from './launch.ts';
 import { messageOf } from './lines.ts';
 import { toSourcePlaces } from './source-places.ts';
 import { MISSING_HANDLER } from './trial-entry.ts';
@@ -22,13 +23,18 @@ const BAD_CRON = /cron trigger ".*": .*?(?= at cron\.js:)/;
  * @param directory the release's
  * @throws {Error} with workerd's own message, file and line of the project in it, when it does not load
  */
-export async function tryRelease(workerd: string, directory: string, signal?: AbortSignal): Promise<void> {
+export async function tryRelease(
+  { workerd, user }: Pick<Place, 'workerd' | 'user'>,
+  directory: string,
+  signal?: AbortSignal,
+): Promise<void> {
   const scratch = await mkdtemp(join(tmpdir(), 'cellar-trial-'));
   const missing: string[] = [];
   const handlers: string[] = [];
   try {
     const cell = await startCell({
       workerd,
+      user,
       directory,
       config: existsSync(join(directory, TRIAL_CONFIG)) ? TRIAL_CONFIG : CELL_CONFIG,
       disks: { do: join(scratch, 'do'), kv: join(scratch, 'kv') },

@@ -1,4 +1,4 @@
-// Rows of the host's `build_users` table: which user each app's builds run as.
+// Rows of the host's `build_users` table: which user each app's builds run as. Its process has the same number plus `count`.
 import { randomInt } from 'node:crypto';
 import type { Database } from 'better-sqlite3';
 

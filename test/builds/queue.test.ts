@@ -28,7 +28,7 @@ async function makeQueue(t: TestContext, files: Record<string, string>) {
   const paths = layout(`${directory}/data`);
   const release = claim(paths);
   const store = openHostStore(paths.database);
-  const shared = { store, paths, onFacts: () => {} };
+  const shared = { store, paths, users: () => ({ build: null, cell: null }), onFacts: () => {} };
   const apps = new Apps({
     ...shared,
     workerd,
@@ -51,7 +51,7 @@ async function makeQueue(t: TestContext, files: Record<string, string>) {
     env: {},
   });
   const limits = { stepTimeoutMs: 60_000, worktreeMb: 500, cacheMb: 512 };
-  const queue = new DeployQueue({ ...shared, apps, limits, buildUser: () => null });
+  const queue = new DeployQueue({ ...shared, apps, limits });
   t.after(async () => {
     await queue.close();
     await apps.close();

@@ -16,13 +16,13 @@ import {
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { BuildFailure } from '../../bundler/failure.ts';
-import { handOver, whyNoBuildUsers } from '../../runtime/builds/sandbox.ts';
 import { checkOwner } from '../../runtime/builds/size.ts';
+import { handOver, whyNoUsers } from '../../runtime/users.ts';
 import { Cellar } from '../e2e/cellar.ts';
 import { processes } from '../e2e/processes.ts';
 import { temporaryDirectory } from '../temporary.ts';
 
-const why = whyNoBuildUsers('/');
+const why = whyNoUsers('/');
 const options = why === null ? {} : { skip: `builds have no users of their own here: ${why}` };
 
 let cellar: Cellar;
@@ -206,7 +206,10 @@ test('a host whose Node is closed to others builds as its own user, and says why
   copyFileSync(process.execPath, node);
   chmodSync(node, 0o755);
   await using closed = await new Cellar({}, node).start();
-  assert.match(closed.output, new RegExp(`warn +builds run as the host's own user.*cannot reach ${node}`));
+  assert.match(
+    closed.output,
+    new RegExp(`warn +builds and apps run as the host's own user.*cannot reach ${node}`),
+  );
   await closed.create('plain');
   const work = await closed.checkout('hello');
   writeFileSync(join(work, 'package.json'), '{"scripts": {"build": "echo I am $(id -u)"}}');

@@ -211,7 +211,7 @@ export class AppLife {
   }
 
   #cells(): number[] {
-    const socket = `/run/${this.#id}/http.sock`;
+    const socket = `/run/${this.#id}/new/http.sock`;
     return processes()
       .filter(({ command }) => command.some((word) => word.includes(socket)))
       .map(({ pid }) => pid);

@@ -59,7 +59,7 @@ export function descendants(pid: number): Process[] {
 /** The processes of an app. */
 export function cells(appId: string): Process[] {
   return processes().filter(({ command }) =>
-    command.some((word) => word.includes(`/run/${appId}/http.sock`)),
+    command.some((word) => word.includes(`/run/${appId}/new/http.sock`)),
   );
 }
 

@@ -5,7 +5,7 @@ import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { freePort } from '../../runtime/edge/caddy.ts';
-import { dieWithParent } from '../../runtime/fleets/cell.ts';
+import { dieWithParent } from '../../runtime/users.ts';
 import { eventually } from './processes.ts';
 
 const RECIPES = readFileSync(new URL('../../docs/proxies.md', import.meta.url), 'utf8');

@@ -46,6 +46,7 @@ test('a program that is not there is an error, not a crash of the host', async (
   const root = temporaryDirectory(t);
   const { directory } = await makeRelease(`${root}/r`, HELLO);
   const options = {
+    user: null,
     directory,
     disks: {},
     runDirectory: `${root}/run`,
@@ -61,6 +62,7 @@ test('a start that takes too long, or is given up, ends its process', async (t) 
   const { directory } = await makeRelease(`${root}/r`, 'for (;;); export default {}');
   const options = {
     workerd,
+    user: null,
     directory,
     disks: { do: `${root}/do`, kv: `${root}/kv` },
     runDirectory: `${root}/run`,
@@ -74,6 +76,31 @@ test('a start that takes too long, or is given up, ends its process', async (t) 
   const start = startCell({ ...options, signal: stop.signal });
   setImmediate(() => stop.abort(new Error('given up')));
   await assert.rejects(start, /^Error: given up$/);
+  await gone(Number.parseInt(readFileSync(`${root}/run/cell.pid`, 'utf8'), 10));
+});
+
+test('what a process puts in the place of its socket leads nowhere', async (t) => {
+  const root = temporaryDirectory(t);
+  const { directory } = await makeRelease(`${root}/r`, HELLO);
+  writeFileSync(
+    `${root}/workerd`,
+    `#!/bin/sh
+    ln -s /somewhere/else.sock ${root}/run/new/http.sock
+    echo '{"event": "listen", "socket": "http"}' >&3
+    exec /bin/sleep 60`,
+    { mode: 0o755 },
+  );
+  const start = startCell({
+    workerd: `${root}/workerd`,
+    user: null,
+    directory,
+    disks: {},
+    runDirectory: `${root}/run`,
+    sockets: ['http'],
+    ownsStorage: true,
+    onLine: () => {},
+  });
+  await assert.rejects(start, /^Error: workerd made something else than a socket/);
   await gone(Number.parseInt(readFileSync(`${root}/run/cell.pid`, 'utf8'), 10));
 });
 

@@ -1,4 +1,7 @@
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, rmSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { nextDue } from '../../runtime/fleets/due.ts';
 import { assertGone, type Harness, harness } from './harness.ts';
@@ -140,4 +143,14 @@ test('no alarm, and no Durable Object yet, is nothing due', async (t) => {
   const app = await clock(t);
   assert.equal(nextDue(app.live.directory, `${app.root}/data`), null);
   assert.equal(nextDue(app.live.directory, `${app.root}/nowhere`), null);
+});
+
+test('a pipe in the place of the alarms is nothing due, and the host does not wait for it', async (t) => {
+  const app = await clock(t);
+  await app.fleet.stop();
+  const metadata = `${app.root}/data/do/clock/metadata.sqlite`;
+  mkdirSync(dirname(metadata), { recursive: true });
+  rmSync(metadata, { force: true });
+  execFileSync('mkfifo', [metadata]);
+  assert.equal(nextDue(app.live.directory, `${app.root}/data`), null);
 });

@@ -73,6 +73,7 @@ export function harness(t: TestContext, options: Partial<FleetOptions> = {}): Ha
     appId: 'app1',
     directories: { run: `${root}/run`, data: `${root}/data` },
     workerd,
+    user: null,
     idleMs: Number.POSITIVE_INFINITY,
     lastRequestAt: null,
     slots: new Slots(4, 10_000),

@@ -26,7 +26,14 @@ function app(t: TestContext) {
   const apply = async (files: Record<string, string>, signal?: AbortSignal) => {
     const { release: made, directory } = await release(files);
     const dataDirectory = join(root, 'data');
-    const options = { workerd, release: made, directory, dataDirectory, runDirectory: `${root}/run` };
+    const options = {
+      workerd,
+      user: null,
+      release: made,
+      directory,
+      dataDirectory,
+      runDirectory: `${root}/run`,
+    };
     await migrate({ ...options, log: (line) => log.push(line), ...(signal ? { signal } : {}) });
   };
   const query = async (sql: string) => {

@@ -53,6 +53,7 @@ export function entry(path: string): NonNullable<Release['worker']> {
 export function startRelease(root: string, directory: string, onLine: (line: string) => void = () => {}) {
   return startCell({
     workerd,
+    user: null,
     directory,
     disks: { do: join(root, 'data/do'), kv: join(root, 'data/kv') },
     runDirectory: join(root, 'run'),

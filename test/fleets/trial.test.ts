@@ -10,7 +10,7 @@ test('a release that loads passes its trial and leaves nothing behind', async (t
   const { directory } = await makeRelease(`${root}/r`, `export default { fetch: () => new Response('') }`);
   const before = process.env.TMPDIR;
   process.env.TMPDIR = root;
-  await tryRelease(workerd, directory);
+  await tryRelease({ workerd, user: null }, directory);
   if (before === undefined) delete process.env.TMPDIR;
   else process.env.TMPDIR = before;
   assert.deepEqual(readdirSync(directory).sort(), [
@@ -44,7 +44,7 @@ const broken: Record<string, [code: string, message: string]> = {
 for (const [what, [code, message]] of Object.entries(broken)) {
   test(`${what} fails the trial with workerd's own words`, async (t) => {
     const { directory } = await makeRelease(`${temporaryDirectory(t)}/r`, code);
-    await assert.rejects(tryRelease(workerd, directory), (error: Error) => {
+    await assert.rejects(tryRelease({ workerd, user: null }, directory), (error: Error) => {
       assert.equal(error.message, message);
       return true;
     });
@@ -55,7 +55,10 @@ test('a Durable Object class that the entry module does not export fails the tri
   const code = `export default { fetch: () => new Response('') }`;
   const classes = [{ className: 'Room', storageId: 'room', sql: true }];
   const { directory } = await makeRelease(`${temporaryDirectory(t)}/r`, code, { classes });
-  await assert.rejects(tryRelease(workerd, directory), /^Error: Durable Object class Room is not exported/);
+  await assert.rejects(
+    tryRelease({ workerd, user: null }, directory),
+    /^Error: Durable Object class Room is not exported/,
+  );
 });
 
 const called = {
@@ -76,11 +79,14 @@ test('a Worker that crons or queues are to call needs the handlers for that, how
     workerClass('scheduled() {} queue() {}'),
   ];
   for (const [i, code] of good.entries())
-    await tryRelease(workerd, (await makeRelease(`${root}/good-${i}`, code, called)).directory);
+    await tryRelease(
+      { workerd, user: null },
+      (await makeRelease(`${root}/good-${i}`, code, called)).directory,
+    );
   const bad = ['export default { fetch() {} }', workerClass('fetch() {}')];
   for (const [i, code] of bad.entries()) {
     const { directory } = await makeRelease(`${root}/bad-${i}`, code, called);
-    await assert.rejects(tryRelease(workerd, directory), {
+    await assert.rejects(tryRelease({ workerd, user: null }, directory), {
       message:
         "The Worker's default export has no handler scheduled(), which triggers.crons needs; The Worker's default export has no handler queue(), which queues.consumers needs",
     });
@@ -91,7 +97,7 @@ test('a cron expression that workerd does not understand fails the trial by name
   const triggers = { ...called.triggers, crons: ['0 25 * * *'] };
   const code = 'export default { scheduled() {}, queue() {} }';
   const { directory } = await makeRelease(`${temporaryDirectory(t)}/r`, code, { triggers });
-  await assert.rejects(tryRelease(workerd, directory), {
+  await assert.rejects(tryRelease({ workerd, user: null }, directory), {
     message: 'cron trigger "0 25 * * *": hour field has 25 outside 0-23',
   });
 });

@@ -16,6 +16,7 @@ test('a process in an endless loop is found; one that answers is left alone', as
   const { directory } = await makeRelease(`${root}/release`, CODE);
   const cell = await startCell({
     workerd,
+    user: null,
     directory,
     disks: { do: `${root}/do`, kv: `${root}/kv` },
     runDirectory: `${root}/run`,

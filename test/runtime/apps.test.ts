@@ -34,6 +34,7 @@ function open(t: TestContext, root: string, idleMs = 0) {
     store,
     paths,
     workerd,
+    users: () => ({ build: null, cell: null }),
     baseDomain: 'localhost',
     idleMs,
     slots: new Slots(4, 10_000),

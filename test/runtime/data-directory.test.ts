@@ -10,9 +10,9 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { test } from 'node:test';
-import { claim, keptSecret, layout, openToBuilds } from '../../runtime/data-directory.ts';
+import { claim, keptSecret, layout, openToUsers } from '../../runtime/data-directory.ts';
 import { temporaryDirectory } from '../temporary.ts';
 
 test('a second host is refused with the name of the first, and may start when that has gone', (t) => {
@@ -50,15 +50,17 @@ test('a secret is made once, kept, and readable by its owner only', (t) => {
   assert.equal(statSync(path).mode & 0o777, 0o600);
 });
 
-test('builds may pass through their two directories, and nothing else is open to them', (t) => {
+test('apps’ users may pass through to what is theirs, and nothing else is open to them', (t) => {
   const paths = layout(temporaryDirectory(t));
   mkdirSync(paths.control);
   writeFileSync(paths.database, '');
   for (const path of [paths.control, paths.database]) chmodSync(path, 0o755);
-  openToBuilds(paths);
+  openToUsers(paths);
   const mode = (path: string) => (statSync(path).mode & 0o777).toString(8);
   const { root, builds, caches, control, database } = paths;
-  assert.deepEqual([root, builds, caches, control, database].map(mode), ['711', '711', '711', '700', '600']);
+  const app = [paths.data('a'), paths.releases('a'), paths.run('a')].map((path) => dirname(path));
+  assert.deepEqual(new Set([root, builds, caches, ...app].map(mode)), new Set(['711']));
+  assert.deepEqual([control, database].map(mode), ['700', '600']);
 });
 
 test('a directory behind a link is used by its real path, which must be short enough for sockets', (t) => {
@@ -72,6 +74,6 @@ test('a directory behind a link is used by its real path, which must be short en
   symlinkSync(long, join(directory, 'long'));
   assert.throws(
     () => layout(join(directory, 'long')),
-    /RUNNER_DATA_DIR.*is really .*x{70}.*at most 70 bytes/,
+    /RUNNER_DATA_DIR.*is really .*x{70}.*at most 65 bytes/,
   );
 });

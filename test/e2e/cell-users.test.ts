@@ -1,0 +1,120 @@
+// Apps' processes under users of their own, on a real host: it needs root to start them.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { chownSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { asUser, type User, whyNoUsers } from '../../runtime/users.ts';
+import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from './cellar.ts';
+import { cells } from './processes.ts';
+
+const why = whyNoUsers('/');
+const options = why === null ? {} : { skip: `apps have no users of their own here: ${why}` };
+
+const COUNTER = {
+  'index.js': `${COUNTER_CLASS}
+    export default {
+      fetch: async (_, { COUNTER }) => new Response(String(await COUNTER.getByName('one').add())),
+    };`,
+  'wrangler.toml': COUNTER_CONFIG,
+  'package.json': '{"scripts": {"build": "true"}}',
+};
+
+const cellar = new Cellar();
+before(async () => {
+  if (why === null) await cellar.start();
+});
+after(() => cellar[Symbol.asyncDispose]());
+
+/** The user of an app's one process, as the kernel has it. */
+function userOf(appId: string): User & { status: string } {
+  const [cell, ...others] = cells(appId);
+  assert.ok(cell && others.length === 0);
+  const status = readFileSync(`/proc/${cell.pid}/status`, 'utf8');
+  const id = (kind: string) => {
+    const ids = new Set(new RegExp(`^${kind}:\t(.*)$`, 'm').exec(status)![1]!.split('\t'));
+    assert.equal(ids.size, 1, `${kind}: real, effective and saved`);
+    return Number([...ids][0]);
+  };
+  return { uid: id('Uid'), gid: id('Gid'), status };
+}
+
+/** What `user` may do with each path: letters of `r`, `w`, `x`, by path. */
+function rights(user: User, paths: string[]): Record<string, string> {
+  const ask = 'for p; do r=; for a in r w x; do [ -$a "$p" ] && r=$r$a; done; echo "$p=$r"; done';
+  const [file, ...words] = asUser(user);
+  const { stdout } = spawnSync(file!, [...words, 'sh', '-c', ask, 'sh', ...paths], {
+    cwd: '/',
+    encoding: 'utf8',
+  });
+  return Object.fromEntries(
+    stdout
+      .trim()
+      .split('\n')
+      .map((line) => line.split('=')),
+  );
+}
+
+test(
+  "an app's process has a user of its own, and reaches its release and storage alone",
+  options,
+  async () => {
+    const [id, other] = await Promise.all(
+      ['mine', 'other'].map((slug) => cellar.deploy(slug, 'hello', COUNTER)),
+    );
+    assert.equal((await cellar.get('mine')).text, '1');
+    assert.equal((await cellar.get('other')).text, '1');
+    const [user, foreign] = [userOf(id!), userOf(other!)];
+    const build = statSync(join(cellar.data, 'caches', id!)).uid;
+    assert.equal(new Set([user.uid, foreign.uid, build, process.getuid!()]).size, 4);
+    assert.ok(user.uid > 16_000_000 && user.gid === user.uid, `${user.uid} ${user.gid}`);
+    assert.match(user.status, /^Groups:\s*$/m);
+    assert.match(user.status, /^CapEff:\t0+$/m);
+    assert.match(user.status, /^NoNewPrivs:\t1$/m);
+
+    const inside = (...parts: string[]) => join(cellar.data, ...parts);
+    const belongings = (app: string) => {
+      const release = inside('releases', app, readdirSync(inside('releases', app))[0]!);
+      const storage = readdirSync(inside('data', app, 'do')).map((name) => inside('data', app, 'do', name));
+      return {
+        passages: ['run', 'data', 'releases'].map((kind) => inside(kind, app)),
+        read: [join(release, 'cell.capnp'), join(release, 'release.json')],
+        write: [inside('run', app, 'new'), inside('data', app, 'kv'), ...storage],
+        host: [inside('run', app, 'cell.pid')],
+      };
+    };
+    const own = belongings(id!);
+    const mine = rights(user, Object.values(own).flat());
+    for (const path of own.passages) assert.equal(mine[path], 'x', path);
+    for (const path of own.read) assert.equal(mine[path], 'r', path);
+    for (const path of own.write) assert.equal(mine[path], 'rwx', path);
+    for (const path of own.host) assert.equal(mine[path], '', path);
+
+    const theirs = [...Object.values(belongings(other!)).flat(), inside('run', other!, 'http.sock')];
+    for (const [path, right] of Object.entries(rights(user, theirs))) assert.equal(right, '', path);
+    const passed = ['builds', 'caches', 'data', 'releases', 'run'];
+    for (const name of readdirSync(cellar.data)) {
+      const path = inside(name);
+      assert.equal(rights(user, [path])[path], passed.includes(name) ? 'x' : '', name);
+    }
+  },
+);
+
+test(
+  "storage and releases from before apps had users become the app's own at its start",
+  options,
+  async () => {
+    const id = await cellar.deploy('older', 'hello', COUNTER);
+    assert.equal((await cellar.get('older')).text, '1');
+    await cellar.stop();
+    for (const kind of ['run', 'data', 'releases']) {
+      const directory = join(cellar.data, kind, id);
+      for (const path of ['', ...readdirSync(directory, { recursive: true, encoding: 'utf8' })]) {
+        chownSync(join(directory, path), 0, 0);
+      }
+    }
+    await cellar.start();
+    assert.equal((await cellar.get('older')).text, '2');
+    assert.notEqual(userOf(id).uid, 0);
+  },
+);
