@@ -210,6 +210,8 @@ export class Apps {
       };
       this.#apps.set(wanted.id, app);
     }
+    if (app.wanted.asleep !== wanted.asleep && wanted.desired_state === 'running')
+      log('info', wanted.asleep ? 'app goes to sleep' : 'app wakes', { app: wanted.slug });
     app.wanted = wanted;
     for (const host of this.#hosts(wanted)) this.#byHost.set(host, app);
     return app;

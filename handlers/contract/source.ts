@@ -168,7 +168,11 @@ export const source = [
     input: z.strictObject({
       id: reference,
       message: text(10_000),
-      author_email: z.email().max(254),
+      // As browsers and git take them: `root@localhost` is one.
+      author_email: z
+        .email({ pattern: z.regexes.html5Email })
+        .max(254)
+        .regex(/^[^@]*[\p{L}\d]/u, 'must have a letter or digit before the @'),
       author_name: text(200)
         .regex(/[^\s.,:;<>"\\']/, 'must have a letter or digit')
         .optional(),

@@ -69,6 +69,7 @@ export async function build(input: BuildInput): Promise<{ release: Release; stor
     await log.step('checkout', input.sha.slice(0, 12), () => checkoutStep(input, directories));
     const { project } = directories;
     // A project that cannot be deployed fails before it is installed.
+    log.line("reading the project's configuration");
     const command = await bundler.plan(project, wranglerEnvironment(input), input.limits.stepTimeoutMs);
     await installStep(input, directories);
     await buildStep(input, directories, command);

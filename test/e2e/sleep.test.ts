@@ -56,6 +56,7 @@ test('a sleeping app has no process and says so; its next request wakes it, with
   assert.deepEqual([woken.status, woken.asleep_since], ['running', null]);
   assert.ok(woken.woke_at > body.asleep_since);
   assert.equal(cells(id).length, 1);
+  assert.match(cellar.output, /app goes to sleep app=sleeper\n[\s\S]*app wakes app=sleeper\n/);
 });
 
 test('a thousand first requests share one wake, and a large upload waits for it whole', async () => {

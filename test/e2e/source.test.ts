@@ -276,7 +276,9 @@ test('a commit adds, changes, renames and deletes, moves main and deploys', asyn
 
 test('the first commit of an app may come through the API, and a git push goes on from it', async () => {
   const id = await cellar.create('born');
-  const first = await commit(id, [{ path: 'index.js', content: worker('born') }]);
+  const first = await commit(id, [{ path: 'index.js', content: worker('born') }], {
+    author_email: 'root@localhost',
+  });
   assert.equal((await ended(id, first.body.deploy_id)).status, 'live');
   assert.equal((await cellar.get('born')).text, 'born');
   const { stdout } = await cellar.git(cellar.directory, 'ls-remote', cellar.remote('born'), 'main');
@@ -356,7 +358,13 @@ test('paths that leave the repository, name .git or clash, and changes of what i
     const answer = await commit(id, files);
     assert.deepEqual([answer.status, answer.body.code], [status, code], JSON.stringify(files));
   }
-  assert.equal((await commit(id, [{ path: 'a', content: '' }], { author_email: 'nobody' })).status, 400);
+  for (const author_email of ['nobody', '.@host', 'a b@host']) {
+    assert.equal(
+      (await commit(id, [{ path: 'a', content: '' }], { author_email })).status,
+      400,
+      author_email,
+    );
+  }
   assert.equal((await commit('0123456789abcdef', [{ path: 'a', content: '' }])).status, 404);
   const { stdout } = await cellar.git(work, 'ls-remote', cellar.remote('guarded'), 'main');
   assert.equal(stdout.slice(0, 40), sha, 'main has not moved');
