@@ -1,14 +1,15 @@
 // One workerd process: started, watched, stopped.
 import { type ChildProcess, spawn } from 'node:child_process';
-import { lstatSync, renameSync, rmSync } from 'node:fs';
 import { request } from 'node:http';
 import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
-import { asUser, dieWithParent, handOver, letRead, makeOwn, makePassage, type User } from '../users.ts';
+import { asUser, dieWithParent, type User } from '../users.ts';
 import { CELL_CONFIG } from './cell-config.ts';
-import { LineReader, messageOf } from './lines.ts';
+import { makeCellDirectories, newSocketPath, socketPath, takeSocket } from './cell-directories.ts';
+import { LastLines } from './last-lines.ts';
+import { LineReader } from './lines.ts';
 import { evictOwner, recordOwner } from './storage-claim.ts';
 
 /** How to start a cell. */
@@ -47,33 +48,10 @@ export interface CellExit {
 const START_TIMEOUT_MS = 30_000;
 /** Time an idle process gets after SIGTERM, in ms. It takes 4–18; one in an endless loop never ends by itself. */
 const STOP_GRACE_MS = 2_000;
-/** Longest path of a unix socket that every system takes, in bytes. */
-const SOCKET_PATH_BYTES = 103;
-/** Longest time to give the storage of an app from before it had a user of its own to that user, in ms. */
-const HAND_OVER_TIMEOUT_MS = 60_000;
-/** Lines kept of a process's output. A load error may be followed by warnings. */
-const KEPT_LINES = 20;
-/** How many of them explain an end, and how much of each. */
-const EXPLAINING_LINES = 5;
-const EXPLAINING_LENGTH = 500;
 
 /** The pinned workerd program itself, not the script that wraps it. */
 export function workerdPath(): string {
   return createRequire(import.meta.url)('workerd').default;
-}
-
-/** Where the host finds a cell's socket. */
-function socketPath(runDirectory: string, socket: string): string {
-  return join(runDirectory, `${socket}.sock`);
-}
-
-/** Where the cell makes it. Nothing is opened there: what lies in it is the cell's to change. */
-function newSocketPath(runDirectory: string, socket: string): string {
-  const path = socketPath(join(runDirectory, 'new'), socket);
-  if (Buffer.byteLength(path) <= SOCKET_PATH_BYTES) return path;
-  throw new Error(
-    `${path} is too long for a socket (${SOCKET_PATH_BYTES} bytes): choose a data directory with a shorter path`,
-  );
 }
 
 export class Cell {
@@ -167,13 +145,12 @@ export async function startCell(options: CellOptions): Promise<Cell> {
   const { runDirectory, sockets, signal, startTimeoutMs = START_TIMEOUT_MS } = options;
   signal?.throwIfAborted();
   // 1. A free place: nobody else on the storage, no socket file of a process that was killed.
-  makePassage(runDirectory, options.user);
   const ownerFile = options.ownsStorage ? join(runDirectory, 'cell.pid') : null;
   if (ownerFile !== null) await evictOwner(ownerFile);
-  await makePlace(options);
+  await makeCellDirectories(options);
   // 2. The process, and word of it for whoever comes after a crash of this host.
   const child = spawnWorkerd(options);
-  const output = new RecentLines(options.onLine);
+  const output = new LastLines(options.onLine);
   const exited = watchExit(child, output);
   if (child.pid === undefined) throw new Error((await exited).reason);
   if (ownerFile !== null) recordOwner(ownerFile, child.pid);
@@ -199,28 +176,6 @@ export async function startCell(options: CellOptions): Promise<Cell> {
   } finally {
     stop.abort();
   }
-}
-
-/** What the process may read and write, and nobody else but the host. */
-async function makePlace({ directory, disks, runDirectory, sockets, user }: CellOptions): Promise<void> {
-  const own = [dirname(newSocketPath(runDirectory, '')), ...Object.values(disks)];
-  for (const path of own) makeOwn(path, user);
-  for (const socket of sockets) {
-    for (const path of [newSocketPath, socketPath]) rmSync(path(runDirectory, socket), { force: true });
-  }
-  if (user === null) return;
-  await handOver(own, user, HAND_OVER_TIMEOUT_MS);
-  await letRead(directory, user);
-}
-
-/**
- * Takes a socket out of the cell's reach: what it puts in its place leads the host nowhere.
- * @throws {Error} when it is none
- */
-function takeSocket(runDirectory: string, socket: string): void {
-  const path = socketPath(runDirectory, socket);
-  renameSync(newSocketPath(runDirectory, socket), path);
-  if (!lstatSync(path).isSocket()) throw new Error(`workerd made something else than a socket: ${path}`);
 }
 
 function spawnWorkerd(options: CellOptions): ChildProcess {
@@ -272,46 +227,13 @@ function parse(line: string): { event?: unknown; socket?: unknown } {
   }
 }
 
-function watchExit(child: ChildProcess, output: RecentLines): Promise<CellExit> {
+function watchExit(child: ChildProcess, output: LastLines): Promise<CellExit> {
   output.read(child.stdout!);
   output.read(child.stderr!);
   return new Promise((resolve) => {
     child.once('error', (error) => resolve({ code: null, signal: null, reason: error.message }));
     child.once('close', (code, signal) => resolve({ code, signal, reason: output.explain(code, signal) }));
   });
-}
-
-/** The last lines of a process, to say why it ended. */
-class RecentLines {
-  readonly #onLine: (line: string) => void;
-  readonly #lines: string[] = [];
-
-  constructor(onLine: (line: string) => void) {
-    this.#onLine = onLine;
-  }
-
-  read(stream: Readable): void {
-    const reader = new LineReader((line) => {
-      this.#lines.push(line);
-      if (this.#lines.length > KEPT_LINES) this.#lines.shift();
-      this.#onLine(line);
-    });
-    stream.on('data', (chunk) => reader.write(chunk)).on('end', () => reader.end());
-  }
-
-  /** A load error in workerd's words; else how it ended, and its last lines. */
-  explain(code: number | null, signal: NodeJS.Signals | null): string {
-    const messages = this.#lines.map(messageOf).map(oneLine);
-    const loadError = messages.findLast((message) => message.startsWith('service app: Uncaught'));
-    if (code === 1 && loadError !== undefined) return loadError;
-    const how = signal === null ? `workerd exited with code ${code}` : `workerd was ended by ${signal}`;
-    const last = messages.slice(-EXPLAINING_LINES).map((message) => message.slice(0, EXPLAINING_LENGTH));
-    return last.length === 0 ? how : `${how}; its last lines:\n${last.join('\n')}`;
-  }
-}
-
-function oneLine(text: string): string {
-  return text.replace(/\s*\n\s*/g, ' ').trim();
 }
 
 function signalGroup(child: ChildProcess, signal: NodeJS.Signals): void {

@@ -1,0 +1,41 @@
+// The last lines of a process, which say why it ended.
+import type { Readable } from 'node:stream';
+import { LineReader, messageOf } from './lines.ts';
+
+/** Lines kept of a process's output. A load error may be followed by warnings. */
+const KEPT_LINES = 20;
+/** How many of them explain an end, and how much of each. */
+const EXPLAINING_LINES = 5;
+const EXPLAINING_LENGTH = 500;
+
+export class LastLines {
+  readonly #onLine: (line: string) => void;
+  readonly #lines: string[] = [];
+
+  constructor(onLine: (line: string) => void) {
+    this.#onLine = onLine;
+  }
+
+  read(stream: Readable): void {
+    const reader = new LineReader((line) => {
+      this.#lines.push(line);
+      if (this.#lines.length > KEPT_LINES) this.#lines.shift();
+      this.#onLine(line);
+    });
+    stream.on('data', (chunk) => reader.write(chunk)).on('end', () => reader.end());
+  }
+
+  /** A load error in workerd's words; else how it ended, and its last lines. */
+  explain(code: number | null, signal: NodeJS.Signals | null): string {
+    const messages = this.#lines.map(messageOf).map(oneLine);
+    const loadError = messages.findLast((message) => message.startsWith('service app: Uncaught'));
+    if (code === 1 && loadError !== undefined) return loadError;
+    const how = signal === null ? `workerd exited with code ${code}` : `workerd was ended by ${signal}`;
+    const last = messages.slice(-EXPLAINING_LINES).map((message) => message.slice(0, EXPLAINING_LENGTH));
+    return last.length === 0 ? how : `${how}; its last lines:\n${last.join('\n')}`;
+  }
+}
+
+function oneLine(text: string): string {
+  return text.replace(/\s*\n\s*/g, ' ').trim();
+}
