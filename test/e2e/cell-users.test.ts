@@ -4,11 +4,12 @@ import { spawnSync } from 'node:child_process';
 import { chownSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { workerdPath } from '../../runtime/fleets/cell.ts';
 import { asUser, type User, whyNoUsers } from '../../runtime/users.ts';
 import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from './cellar.ts';
 import { cells } from './processes.ts';
 
-const why = whyNoUsers('/');
+const why = whyNoUsers('/', [workerdPath()]);
 const options = why === null ? {} : { skip: `apps have no users of their own here: ${why}` };
 
 const COUNTER = {
