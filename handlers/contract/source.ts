@@ -25,6 +25,9 @@ const ref = z
   .max(255)
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
   .regex(/^(?!-)[^\u0000-\u0020\u007f:?*[\\{]+$/, 'must name a branch, a tag or a commit');
+/** As browsers take them, so `root@localhost` too, but for what git takes off at the beginning: `.` and `'`. */
+const EMAIL =
+  /^[\w+-][\w.!#$%&'*+/=?^`{|}~-]*@[a-zA-Z\d](?:[a-zA-Z\d-]{0,61}[a-zA-Z\d])?(?:\.[a-zA-Z\d](?:[a-zA-Z\d-]{0,61}[a-zA-Z\d])?)*$/;
 const sha = z.string().regex(/^[0-9a-f]{40}$/);
 
 const change = z
@@ -169,10 +172,7 @@ export const source = [
       id: reference,
       message: text(10_000),
       // As browsers and git take them: `root@localhost` is one.
-      author_email: z
-        .email({ pattern: z.regexes.html5Email })
-        .max(254)
-        .regex(/^[^@]*[\p{L}\d]/u, 'must have a letter or digit before the @'),
+      author_email: z.email({ pattern: EMAIL }).max(254),
       author_name: text(200)
         .regex(/[^\s.,:;<>"\\']/, 'must have a letter or digit')
         .optional(),

@@ -285,6 +285,8 @@ test('the first commit of an app may come through the API, and a git push goes o
   assert.equal(stdout.slice(0, 40), first.body.sha);
   const clone = join(cellar.directory, 'born');
   await cellar.git(cellar.directory, 'clone', '--quiet', cellar.remote('born'), clone);
+  const { stdout: author } = await cellar.git(clone, 'log', '-1', '--format=%an %ae');
+  assert.equal(author, 'root root@localhost\n');
   writeFileSync(join(clone, 'index.js'), worker('pushed'));
   await cellar.commit(clone, 'pushed');
   assert.equal((await cellar.push(clone, 'born')).code, 0);
@@ -358,7 +360,7 @@ test('paths that leave the repository, name .git or clash, and changes of what i
     const answer = await commit(id, files);
     assert.deepEqual([answer.status, answer.body.code], [status, code], JSON.stringify(files));
   }
-  for (const author_email of ['nobody', '.@host', 'a b@host']) {
+  for (const author_email of ['nobody', 'a b@host', '<a@host', '.a@host']) {
     assert.equal(
       (await commit(id, [{ path: 'a', content: '' }], { author_email })).status,
       400,
