@@ -1,11 +1,14 @@
 // When an app without a process has work to do. workerd keeps alarms on disk, and fires one that is overdue as soon
 // as it runs again.
-import { lstatSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import Database from 'better-sqlite3';
 import type { Release } from '../../bundler/release.ts';
+import { type Alarm, earliestAlarm, firstAlarms } from './alarms.ts';
 import { CRON_KEY } from './bundled-services.ts';
 import { alarmKeys } from './cell-config.ts';
+
+/** Schedules that are looked at: those of the release, and of releases before it. */
+const MAX_CRONS = 1_000;
 
 /** What is known of an app whose process has gone. `dueAt`: when it has work to do, in ms since 1970. */
 export interface Rest {
@@ -58,38 +61,17 @@ export class RestRecord {
 export function nextDue(releaseDirectory: string, dataDirectory: string): number | null {
   const release = JSON.parse(readFileSync(join(releaseDirectory, 'release.json'), 'utf8')) as Release;
   const metadata = (key: string) => join(dataDirectory, 'do', key, 'metadata.sqlite');
+  const copy = join(dataDirectory, 'alarms.sqlite');
   const times = [
-    ...alarmKeys(release).map((key) => earliestAlarm(metadata(key))),
-    ...nextCrons(release.triggers?.crons ?? [], metadata(CRON_KEY)),
+    ...alarmKeys(release).map((key) => earliestAlarm(metadata(key), copy)),
+    ...nextCrons(release.triggers?.crons ?? [], (limit) => firstAlarms(metadata(CRON_KEY), copy, limit)),
   ].filter((time) => time !== null);
   return times.length === 0 ? null : Math.min(...times);
 }
 
-/** workerd has the time as nanoseconds, too many for a double. */
-const TIME = 'scheduled_time / 1000000';
-
-function earliestAlarm(path: string): number | null {
-  const query = `SELECT min(${TIME}) AS time FROM _cf_ALARM`;
-  return readAlarms<{ time: number | null }>(path, query)[0]?.time ?? null;
-}
-
 /** When each cron is due: its schedule's alarm, or now if that was never set, which only a process can do. */
-function nextCrons(crons: string[], path: string): number[] {
+function nextCrons(crons: string[], alarms: (limit: number) => Alarm[]): number[] {
   if (crons.length === 0) return [];
-  const query = `SELECT actor_name AS cron, ${TIME} AS time FROM _cf_ALARM`;
-  const next = new Map(
-    readAlarms<{ cron: string; time: number }>(path, query).map(({ cron, time }) => [cron, time]),
-  );
+  const next = new Map(alarms(MAX_CRONS).map(({ name, time }) => [name, time]));
   return crons.map((cron) => next.get(cron) ?? Date.now());
-}
-
-function readAlarms<Row>(path: string, query: string): Row[] {
-  // The app's process may have put anything there: a pipe would be waited for without an end.
-  if (!lstatSync(path, { throwIfNoEntry: false })?.isFile()) return [];
-  const database = new Database(path, { readonly: true });
-  try {
-    return database.prepare<[], Row>(query).all();
-  } finally {
-    database.close();
-  }
 }

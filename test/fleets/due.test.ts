@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, rmSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import Database from 'better-sqlite3';
 import { nextDue } from '../../runtime/fleets/due.ts';
 import { assertGone, type Harness, harness } from './harness.ts';
 import { makeRelease } from './release.ts';
@@ -145,12 +146,38 @@ test('no alarm, and no Durable Object yet, is nothing due', async (t) => {
   assert.equal(nextDue(app.live.directory, `${app.root}/nowhere`), null);
 });
 
-test('a pipe in the place of the alarms is nothing due, and the host does not wait for it', async (t) => {
-  const app = await clock(t);
-  await app.fleet.stop();
-  const metadata = `${app.root}/data/do/clock/metadata.sqlite`;
-  mkdirSync(dirname(metadata), { recursive: true });
-  rmSync(metadata, { force: true });
-  execFileSync('mkfifo', [metadata]);
-  assert.equal(nextDue(app.live.directory, `${app.root}/data`), null);
-});
+for (const [what, put] of Object.entries({
+  'a pipe': (path) => execFileSync('mkfifo', [path]),
+  'a link': (path) => symlinkSync('/dev/zero', path),
+  'a file that is no database': (path) => writeFileSync(path, 'nothing'),
+  'a view without an end': (path) => {
+    const rows = 'WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x FROM c';
+    writeDatabase(
+      path,
+      `CREATE VIEW _cf_ALARM AS SELECT x AS scheduled_time, '' AS actor_name FROM (${rows})`,
+    );
+  },
+  'a column that computes': (path) =>
+    writeDatabase(path, 'CREATE TABLE _cf_ALARM(actor_name, scheduled_time AS (1))'),
+  'a database whose journal is a pipe': (path) => {
+    writeDatabase(path, 'PRAGMA journal_mode = DELETE; CREATE TABLE _cf_ALARM(scheduled_time, actor_name)');
+    execFileSync('mkfifo', [`${path}-wal`]);
+  },
+} satisfies Record<string, (path: string) => void>)) {
+  test(`${what} in the place of the alarms is refused at once, and nothing is left of it`, async (t) => {
+    const app = await clock(t);
+    await app.fleet.stop();
+    const metadata = `${app.root}/data/do/clock/metadata.sqlite`;
+    mkdirSync(dirname(metadata), { recursive: true });
+    rmSync(metadata, { force: true });
+    put(metadata);
+    assert.throws(() => nextDue(app.live.directory, `${app.root}/data`));
+    assert.deepEqual(readdirSync(`${app.root}/data`).sort(), ['do', 'kv']);
+  });
+}
+
+function writeDatabase(path: string, sql: string): void {
+  const database = new Database(path);
+  database.exec(sql);
+  database.close();
+}
