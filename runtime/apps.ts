@@ -10,7 +10,7 @@ import { createRepository } from './git/repository.ts';
 import { KeptActivity } from './kept-activity.ts';
 import { log, reason } from './log.ts';
 import { throwAway } from './trash.ts';
-import type { AppUsers } from './users.ts';
+import { type AppUsers, endAll } from './users.ts';
 
 /** Starts at boot that are asked for side by side; what requests ask for meanwhile waits behind no more than these. */
 const BOOT_CONCURRENCY = 4;
@@ -142,6 +142,9 @@ export class Apps {
       app.fleet.giveUpStarts();
       await this.#queue(app, () => app.fleet.close());
     }
+    const { cell } = this.#options.users(id);
+    // Whatever still ran could lead the host astray that removes its files.
+    if (cell !== null) await endAll(cell);
     throwAway(paths.trash, id, {
       'repository.git': paths.repository(id),
       data: paths.data(id),

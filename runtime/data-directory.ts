@@ -91,12 +91,17 @@ function ownerOf(paths: Layout): string {
   }
 }
 
+/** The directories in which each app has one that its users need. */
+export function directoriesOfUsers(paths: Layout): string[] {
+  return ['builds', 'caches', 'data', 'releases', 'run'].map((name) => join(paths.root, name));
+}
+
 /**
  * Lets other users pass through to what apps' builds and processes need, which is made, and closes everything else.
  * What lies in there is closed to all but its app's users.
  */
 export function openToUsers(paths: Layout): void {
-  const open = ['builds', 'caches', 'data', 'releases', 'run'].map((name) => join(paths.root, name));
+  const open = directoriesOfUsers(paths);
   for (const path of open) mkdirSync(path, { recursive: true });
   for (const entry of readdirSync(paths.root, { withFileTypes: true })) {
     const path = join(paths.root, entry.name);

@@ -1,5 +1,6 @@
 // One call of the handlers to the host: its parts, and how bodies are read and answered.
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { readAtMost } from './read-at-most.ts';
 import { Refusal } from './refusal.ts';
 
 const JSON_LIMIT_BYTES = 4 * 1024 * 1024;
@@ -17,14 +18,9 @@ export type Route = [method: string, path: RegExp, answer: (call: Call) => unkno
 
 /** @throws {Refusal} 413 over `limitBytes` */
 export async function readBody(request: IncomingMessage, limitBytes: number): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size > limitBytes) throw new Refusal(413, 'body_too_large', `a body may have ${limitBytes} bytes`);
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks);
+  const body = await readAtMost(request, limitBytes);
+  if (body === null) throw new Refusal(413, 'body_too_large', `a body may have ${limitBytes} bytes`);
+  return body;
 }
 
 export async function readJson(request: IncomingMessage): Promise<unknown> {

@@ -1,6 +1,7 @@
 // The host: puts the parts together, in the order that lets apps serve first, and takes them apart again.
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { HostEvents } from '../handlers/host-types.ts';
 import { type HostStore, openHostStore } from '../sqlite/host/index.ts';
@@ -20,6 +21,7 @@ import { Gateway } from './edge/gateway.ts';
 import { workerdPath } from './fleets/cell.ts';
 import { MemoryGauge } from './fleets/memory.ts';
 import { Slots } from './fleets/slots.ts';
+import { removeTrials } from './fleets/trial.ts';
 import { startInFront } from './front.ts';
 import { BranchChanges } from './git/branch-changes.ts';
 import { writeHooks } from './git/repository.ts';
@@ -29,7 +31,7 @@ import { Outbox } from './outbox.ts';
 import { pushes } from './pushes.ts';
 import { Rounds } from './rounds.ts';
 import { sites } from './sites.ts';
-import { appUsers } from './users.ts';
+import { allUids, appUsers } from './users.ts';
 
 /** How long requests in flight may go on after a SIGTERM. */
 const DRAIN_MS = 10_000;
@@ -75,9 +77,10 @@ export class Host {
     keptSecret(this.paths.apiKey, 'cellar_');
     writeHooks(this.paths.hooks);
     this.#store = openHostStore(this.paths.database);
-    endLeftovers(this.paths.builds, this.#store.buildUsers.all());
+    endLeftovers(this.paths.builds, allUids(this.#store.buildUsers));
     rmSync(this.paths.builds, { recursive: true, force: true });
     mkdirSync(this.paths.builds, { mode: 0o700 });
+    removeTrials(dirname(this.paths.run('app')));
 
     this.#outbox = new Outbox(this.#store.outbox, (events) => this.#deliver(events));
     const onFacts = () => this.#outbox.notify();

@@ -1,15 +1,12 @@
 // The users of the machine that apps get when the host is root: one for an app's builds and one for its process, so that
 // neither may read anything of Cellar's or of other apps, nor touch the other.
 import { execFile, spawnSync } from 'node:child_process';
-import { chmodSync, chownSync, existsSync, mkdirSync, statSync } from 'node:fs';
-import { readdir } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
-import { setImmediate } from 'node:timers/promises';
+import { existsSync, readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
 import { BUILD_UIDS } from '../sqlite/host/build-users.ts';
 import type { HostStore } from '../sqlite/host/index.ts';
 import { findProgram } from './builds/environment.ts';
-import { type Layout, openToUsers } from './data-directory.ts';
+import { directoriesOfUsers, type Layout, openToUsers } from './data-directory.ts';
 import { log } from './log.ts';
 
 /** A user of the machine. Nobody else is in its group. */
@@ -30,13 +27,20 @@ const SETPRIV = ['/usr/bin/setpriv', '/bin/setpriv', '/usr/local/bin/setpriv'];
 /** Without a way to more rights, and not longer than this process. */
 const BOUND = ['--no-new-privs', '--pdeathsig', 'KILL', '--'];
 const PROBE_TIMEOUT_MS = 10_000;
-/** Ends with the path it cannot enter or run. */
+/** Longest run of a command as an app's user, in ms. */
+const RUN_TIMEOUT_MS = 60_000;
+/** Prints the first of its paths that it cannot enter, or run. */
 const PROBE =
-  'cd "$1" 2>/dev/null || { echo "$1"; exit 1; }; for p; do [ -x "$p" ] || { echo "$p"; exit 1; }; done';
-/** Files whose rights are changed before others get their turn. */
-const ENTRIES_AT_ONCE = 256;
-/** Rights to pass through a directory: its owner's and its group's, not to see what is in it. */
-const PASSED_BY_GROUP = 0o710;
+  'for p; do if [ -d "$p" ]; then cd "$p"; else [ -x "$p" ]; fi 2>/dev/null || { echo "$p"; exit 1; }; done';
+/** What root has to be able to do with users, by number: see capabilities(7). */
+const CAPABILITIES = {
+  CAP_CHOWN: 0,
+  CAP_DAC_OVERRIDE: 1,
+  CAP_FOWNER: 3,
+  CAP_KILL: 5,
+  CAP_SETGID: 6,
+  CAP_SETUID: 7,
+};
 
 /**
  * The words before a command that make it run as `user`: without other groups, without a way to more rights, and
@@ -45,6 +49,21 @@ const PASSED_BY_GROUP = 0o710;
 export function asUser({ uid, gid }: User): string[] {
   const user = ['--reuid', String(uid), '--regid', String(gid), '--clear-groups'];
   return [setpriv() ?? 'setpriv', ...user, ...BOUND];
+}
+
+/** Ends every process of a user, in whatever session it is: all at one moment, so that none can fork away. */
+export async function endAll(user: User): Promise<void> {
+  await runAs(user, ['sh', '-c', 'kill -KILL -1; true']);
+}
+
+/** Runs a command of the system's as `user`. @throws when it fails, or takes longer than a minute */
+export async function runAs(user: User, command: string[]): Promise<void> {
+  await run([...asUser(user), ...command], RUN_TIMEOUT_MS);
+}
+
+/** Runs a command of the system's. @throws when it fails, or takes longer */
+export async function run([file, ...words]: string[], timeoutMs: number): Promise<void> {
+  await execute(file!, words, { cwd: '/', env: CLEAN, timeout: timeoutMs });
 }
 
 let dying: string[] | undefined;
@@ -69,30 +88,36 @@ export function appUsers(
   workerd: string,
 ): (appId: string) => AppUsers {
   if (process.getuid?.() === 0) openToUsers(paths);
-  const why = whyNoUsers(paths.builds, [workerd]);
+  const why = whyNoUsers([...directoriesOfUsers(paths), workerd]);
   if (why === null) {
     return (appId) => {
       const uid = uids.uid(appId);
-      return { build: own(uid), cell: own(uid + BUILD_UIDS.count) };
+      return { build: sameGroup(uid), cell: cellUser(uid) };
     };
   }
-  const what = "builds and apps run as the host's own user, and builds may read its data";
+  const what = "builds and apps run as the host's own user, builds without any sandbox, apps in workerd's";
   log('warn', `${what}: deploy only code you trust`, { why });
   return () => ({ build: null, cell: null });
 }
 
+/** Every user that an app was given so far. */
+export function allUids(uids: HostStore['buildUsers']): number[] {
+  return uids.all().flatMap((uid) => [uid, cellUser(uid).uid]);
+}
+
 /**
  * Why apps cannot have users of their own on this machine, for the operator; `null` when they can.
- * @param directory that they must reach
- * @param more programs that they must be able to run, beside Node and npm
+ * @param paths directories that they must be able to enter, and programs to run, beside Node and npm
  */
-export function whyNoUsers(directory: string, more: string[] = []): string | null {
+export function whyNoUsers(paths: string[]): string | null {
   if (process.getuid?.() !== 0) return 'only root can run them as others';
   if (setpriv() === null) return `there is no ${SETPRIV[0]}; install util-linux`;
-  const programs = [process.execPath, findProgram('npm'), ...more].filter((path) => path !== null);
-  const last = own(BUILD_UIDS.first + 2 * BUILD_UIDS.count - 1);
+  const lacking = lackingCapability();
+  if (lacking !== undefined) return `this root lacks ${lacking}`;
+  const all = [...paths, process.execPath, findProgram('npm')].filter((path) => path !== null);
+  const last = sameGroup(BUILD_UIDS.first + 2 * BUILD_UIDS.count - 1);
   const [file, ...words] = asUser(last);
-  const probe = spawnSync(file!, [...words, 'sh', '-c', PROBE, 'sh', directory, ...programs], {
+  const probe = spawnSync(file!, [...words, 'sh', '-c', PROBE, 'sh', ...all], {
     cwd: '/',
     env: CLEAN,
     encoding: 'utf8',
@@ -104,54 +129,18 @@ export function whyNoUsers(directory: string, more: string[] = []): string | nul
   return `setpriv failed: ${probe.error?.message ?? probe.stderr.trim()}`;
 }
 
-/** Gives directories, with all that is in them, to a user. Those that are the user's already are left as they are. */
-export async function handOver(directories: string[], { uid, gid }: User, timeoutMs: number): Promise<void> {
-  const foreign = directories.filter((path) => statSync(path).uid !== uid);
-  if (foreign.length === 0) return;
-  // Of a symbolic link, the link itself.
-  await execute('chown', ['-R', '-h', '-P', `${uid}:${gid}`, '--', ...foreign], {
-    env: CLEAN,
-    timeout: timeoutMs,
-  });
+function lackingCapability(): string | undefined {
+  const status = readFileSync('/proc/self/status', 'latin1');
+  const effective = BigInt(`0x${/^CapEff:\t([0-9a-f]+)$/m.exec(status)![1]}`);
+  return Object.entries(CAPABILITIES).find(([, number]) => ((effective >> BigInt(number)) & 1n) === 0n)?.[0];
 }
 
-/** Makes a directory of the host's, if it is missing, through which `user` may pass as well, and nobody else. */
-export function makePassage(directory: string, user: User | null): void {
-  mkdirSync(directory, { recursive: true, mode: 0o700 });
-  if (user === null) return;
-  const { uid, gid, mode } = statSync(directory);
-  if (gid === user.gid && (mode & 0o777) === PASSED_BY_GROUP) return;
-  chownSync(directory, uid, user.gid);
-  chmodSync(directory, PASSED_BY_GROUP);
+/** Who runs the process of an app whose builds run as `uid`. */
+function cellUser(uid: number): User {
+  return sameGroup(uid + BUILD_UIDS.count);
 }
 
-/** Makes a directory of `user`'s own, if it is missing, in one of the host's. */
-export function makeOwn(directory: string, user: User | null): void {
-  makePassage(dirname(directory), user);
-  const made = mkdirSync(directory, { recursive: true, mode: 0o700 });
-  if (made !== undefined && user !== null) chownSync(directory, user.uid, user.gid);
-}
-
-/** Lets `user` read a directory of the host's with all that is in it. Nothing is done where it may already. */
-export async function letRead(directory: string, user: User): Promise<void> {
-  makePassage(dirname(directory), user);
-  if (statSync(directory).gid === user.gid) return;
-  const entries = await readdir(directory, { recursive: true, withFileTypes: true });
-  for (const [index, entry] of entries.entries()) {
-    const mode = entry.isDirectory() ? 0o750 : 0o640;
-    if (entry.isDirectory() || entry.isFile()) open(join(entry.parentPath, entry.name), mode, user);
-    if (index % ENTRIES_AT_ONCE === 0) await setImmediate();
-  }
-  // Last of all: cut short, it is done again.
-  open(directory, 0o750, user);
-}
-
-function open(path: string, mode: number, { gid }: User): void {
-  chmodSync(path, mode);
-  chownSync(path, statSync(path).uid, gid);
-}
-
-function own(uid: number): User {
+function sameGroup(uid: number): User {
   return { uid, gid: uid };
 }
 

@@ -1,12 +1,11 @@
 // Ends what the commands of builds left running, daemons in sessions of their own and what a killed host left, and
 // removes what they left lying about.
-import { spawn } from 'node:child_process';
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { log, reason } from '../log.ts';
-import { asUser, type User } from '../users.ts';
+import { endAll, type User } from '../users.ts';
 import { removeTree } from './remove.ts';
 
 /** Longest wait for killed processes to be gone, in ms. */
@@ -16,13 +15,13 @@ const GONE_POLL_MS = 5;
 const OPEN_DIRECTORIES = ['/tmp', '/var/tmp', '/dev/shm'];
 
 /**
- * Kills what builds of a host that was killed left. Call it at boot, before their directory is emptied.
+ * Kills what builds and apps of a host that was killed left. Call it at boot, before anything of theirs is removed.
  * @param builds the directory of all builds
- * @param uids the users of builds
+ * @param uids the users of builds and apps
  */
 export function endLeftovers(builds: string, uids: number[]): void {
   for (const pid of findProcesses(builds, new Set(uids))) {
-    if (kill(pid)) log('warn', 'ended a process that a build left behind', { pid });
+    if (kill(pid)) log('warn', 'ended a process that a build or an app left behind', { pid });
   }
 }
 
@@ -33,7 +32,7 @@ export function endLeftovers(builds: string, uids: number[]): void {
  */
 export async function endProcesses(user: User | null, directory: string): Promise<void> {
   // All at one moment: whatever forks faster than a list of processes is read does not get away.
-  if (user !== null) await killAll(user);
+  if (user !== null) await endAll(user);
   const uids = new Set(user === null ? [] : [user.uid]);
   const deadline = performance.now() + GONE_TIMEOUT_MS;
   for (let left = findProcesses(directory, uids); left.length > 0; left = findProcesses(directory, uids)) {
@@ -56,20 +55,6 @@ export async function removeLitter({ uid }: User): Promise<void> {
       );
     }
   }
-}
-
-/** Sends SIGKILL to all processes of a user. */
-function killAll(user: User): Promise<void> {
-  const [file, ...words] = asUser(user);
-  return new Promise((resolve, reject) => {
-    spawn(file!, [...words, 'sh', '-c', 'kill -KILL -1'], {
-      cwd: '/',
-      env: { PATH: '/usr/bin:/bin' },
-      stdio: 'ignore',
-    })
-      .once('error', reject)
-      .once('exit', () => resolve());
-  });
 }
 
 /** Processes of `uids`, and those that work below `directory` or have their home there. */

@@ -1,7 +1,7 @@
 // A cell's directories, and its sockets, which the host takes out of its reach.
 import { lstatSync, renameSync, rmSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { handOver, letRead, makeOwn } from '../users.ts';
+import { join } from 'node:path';
+import { handOver, letRead, makeOwn } from '../rights.ts';
 import type { CellOptions } from './cell.ts';
 
 /** Longest path of a unix socket that every system takes, in bytes. */
@@ -14,13 +14,25 @@ export function socketPath(runDirectory: string, socket: string): string {
   return join(runDirectory, `${socket}.sock`);
 }
 
+function newDirectory(runDirectory: string): string {
+  return join(runDirectory, 'new');
+}
+
 /** Where the cell makes it. Nothing is opened there: what lies in it is the cell's to change. */
 export function newSocketPath(runDirectory: string, socket: string): string {
-  const path = socketPath(join(runDirectory, 'new'), socket);
+  const path = socketPath(newDirectory(runDirectory), socket);
   if (Buffer.byteLength(path) <= SOCKET_PATH_BYTES) return path;
   throw new Error(
     `${path} is too long for a socket (${SOCKET_PATH_BYTES} bytes): choose a data directory with a shorter path`,
   );
+}
+
+/** The directories that are a cell's to change. */
+export function ownDirectories({
+  disks,
+  runDirectory,
+}: Pick<CellOptions, 'disks' | 'runDirectory'>): string[] {
+  return [newDirectory(runDirectory), ...Object.values(disks)];
 }
 
 /** What the process may read and write, and nobody else but the host. */
@@ -31,10 +43,12 @@ export async function makeCellDirectories({
   sockets,
   user,
 }: CellOptions): Promise<void> {
-  const own = [dirname(newSocketPath(runDirectory, '')), ...Object.values(disks)];
+  const own = ownDirectories({ disks, runDirectory });
   for (const path of own) makeOwn(path, user);
   for (const socket of sockets) {
-    for (const path of [newSocketPath, socketPath]) rmSync(path(runDirectory, socket), { force: true });
+    // The process before may have put a directory there.
+    for (const path of [newSocketPath, socketPath])
+      rmSync(path(runDirectory, socket), { recursive: true, force: true });
   }
   if (user === null) return;
   await handOver(own, user, HAND_OVER_TIMEOUT_MS);
@@ -43,10 +57,12 @@ export async function makeCellDirectories({
 
 /**
  * Takes a socket out of the cell's reach: what it puts in its place leads the host nowhere.
- * @throws {Error} when it is none
+ * @throws {Error} when it is none, or somebody else's
  */
-export function takeSocket(runDirectory: string, socket: string): void {
+export function takeSocket({ runDirectory, user }: CellOptions, socket: string): void {
   const path = socketPath(runDirectory, socket);
   renameSync(newSocketPath(runDirectory, socket), path);
-  if (!lstatSync(path).isSocket()) throw new Error(`workerd made something else than a socket: ${path}`);
+  const stat = lstatSync(path);
+  if (!stat.isSocket() || (user !== null && stat.uid !== user.uid))
+    throw new Error(`workerd made something else than a socket: ${path}`);
 }

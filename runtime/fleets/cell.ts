@@ -4,7 +4,7 @@ import { request } from 'node:http';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
-import { text } from 'node:stream/consumers';
+import { readAtMost } from '../read-at-most.ts';
 import { asUser, dieWithParent, type User } from '../users.ts';
 import { CELL_CONFIG } from './cell-config.ts';
 import { makeCellDirectories, newSocketPath, socketPath, takeSocket } from './cell-directories.ts';
@@ -45,6 +45,8 @@ export interface CellExit {
   reason: string;
 }
 
+/** Longest answer to how much work there is. */
+const COUNT_BYTES = 32;
 const START_TIMEOUT_MS = 30_000;
 /** Time an idle process gets after SIGTERM, in ms. It takes 4–18; one in an endless loop never ends by itself. */
 const STOP_GRACE_MS = 2_000;
@@ -109,7 +111,7 @@ export class Cell {
         signal: AbortSignal.timeout(timeoutMs),
       };
       const ask = request(options, (response) => {
-        text(response).then(
+        readAtMost(response, COUNT_BYTES).then(
           (count) => resolve(Number(count) || 0),
           () => resolve(0),
         );
@@ -164,7 +166,7 @@ export async function startCell(options: CellOptions): Promise<Cell> {
       exited.then(({ reason }) => Promise.reject(new Error(reason))),
       aborted(giveUp),
     ]);
-    for (const socket of sockets) takeSocket(runDirectory, socket);
+    for (const socket of sockets) takeSocket(options, socket);
     return new Cell(child, exited, runDirectory);
   } catch (error) {
     signalGroup(child, 'SIGKILL');

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { Client } from 'undici';
 import type { DatabaseMigration, Release } from '../../bundler/release.ts';
 import { writeAtomic } from '../data-directory.ts';
+import { readAtMost } from '../read-at-most.ts';
 import type { User } from '../users.ts';
 import { capnp } from './capnp.ts';
 import { type Cell, startCell } from './cell.ts';
@@ -29,6 +30,8 @@ export interface MigrateOptions {
 
 /** Longest run for all databases, in ms, process start and every file included. */
 const MIGRATE_TIMEOUT_MS = 60_000;
+/** Longest answer: names of files, or one message of SQLite's. */
+const ANSWER_BYTES = 1024 * 1024;
 const SOCKET = 'migrate';
 const WORKER = readFileSync(new URL('./migration-worker.js', import.meta.url), 'utf8');
 
@@ -82,9 +85,9 @@ async function ask(
   { path, body, signal }: { path: string; body: string; signal: AbortSignal },
 ): Promise<Answer> {
   const answered = client.request({ method: 'POST', path, body, signal }).then(async (response) => {
-    const text = await response.body.text();
-    if (response.statusCode !== 200) throw new Error(`migrations failed: ${text}`);
-    return JSON.parse(text) as Answer;
+    const text = await readAtMost(response.body, ANSWER_BYTES);
+    if (response.statusCode !== 200 || text === null) throw new Error(`migrations failed: ${text}`);
+    return JSON.parse(text.toString('utf8')) as Answer;
   });
   const ended = cell.exited.then(({ reason }) => Promise.reject(new Error(`migrations failed: ${reason}`)));
   return Promise.race([answered, ended]);

@@ -3,6 +3,7 @@
 import type { ProcessState } from '../../handlers/host-types.ts';
 import { Upstream } from '../edge/upstream.ts';
 import { reason } from '../log.ts';
+import { endAll } from '../users.ts';
 import { Activity } from './activity.ts';
 import { Backoff, type Restart } from './backoff.ts';
 import type { Cell, CellExit } from './cell.ts';
@@ -135,6 +136,9 @@ export class Supervisor {
     if (phase.name === 'running') {
       this.enter({ name: 'draining' });
       await end(phase, this.#options.onLine);
+      // Also what has got out of its sandbox, and out of its process group. A host that stops leaves that to the next.
+      const { user } = this.#options;
+      if (user !== null && !this.operations.closing.aborted) await endAll(user);
     }
     this.enter({ name: this.live === null ? 'none' : 'stopped' });
   }

@@ -1,15 +1,20 @@
 // A release tried in a process of its own, on storage that is thrown away.
-import { existsSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { reason } from '../log.ts';
+import { dirname, join } from 'node:path';
+import { log, reason } from '../log.ts';
+import { removeOwn } from '../rights.ts';
+import type { User } from '../users.ts';
 import { startCell } from './cell.ts';
 import { CELL_CONFIG, TRIAL_CONFIG } from './cell-config.ts';
+import { ownDirectories } from './cell-directories.ts';
 import type { Place } from './launch.ts';
 import { messageOf } from './lines.ts';
 import { toSourcePlaces } from './source-places.ts';
 import { MISSING_HANDLER } from './trial-entry.ts';
+
+/** Names of the directories of trials, beside those of apps' sockets. What a killed host left of them goes at boot. */
+const TRIAL_PREFIX = 'trial-';
 
 /** workerd only warns of a class that the config names and the Worker does not export: its calls would all fail. */
 const MISSING_CLASS =
@@ -24,11 +29,14 @@ const BAD_CRON = /cron trigger ".*": .*?(?= at cron\.js:)/;
  * @throws {Error} with workerd's own message, file and line of the project in it, when it does not load
  */
 export async function tryRelease(
-  { workerd, user }: Pick<Place, 'workerd' | 'user'>,
+  { workerd, user, directories }: Omit<Place, 'onLine'>,
   directory: string,
   signal?: AbortSignal,
 ): Promise<void> {
-  const scratch = await mkdtemp(join(tmpdir(), 'cellar-trial-'));
+  const runs = dirname(directories.run);
+  mkdirSync(runs, { recursive: true, mode: 0o700 });
+  const scratch = await mkdtemp(join(runs, TRIAL_PREFIX));
+  const place = { runDirectory: scratch, disks: { do: join(scratch, 'do'), kv: join(scratch, 'kv') } };
   const missing: string[] = [];
   const handlers: string[] = [];
   try {
@@ -37,8 +45,7 @@ export async function tryRelease(
       user,
       directory,
       config: existsSync(join(directory, TRIAL_CONFIG)) ? TRIAL_CONFIG : CELL_CONFIG,
-      disks: { do: join(scratch, 'do'), kv: join(scratch, 'kv') },
-      runDirectory: scratch,
+      ...place,
       sockets: ['http', 'health'],
       ownsStorage: false,
       onLine: (line) => {
@@ -55,7 +62,7 @@ export async function tryRelease(
     const message = reason(error);
     throw new Error(BAD_CRON.exec(message)?.[0] ?? toSourcePlaces(directory, message), { cause: error });
   } finally {
-    await rm(scratch, { recursive: true, force: true });
+    await removeScratch(scratch, ownDirectories(place), user);
   }
   if (missing.length > 0) {
     throw new Error(
@@ -63,4 +70,21 @@ export async function tryRelease(
     );
   }
   if (handlers.length > 0) throw new Error(handlers.join('; '));
+}
+
+/** Removes what trials of a host that was killed left. None of their processes runs any more. */
+export function removeTrials(runs: string): void {
+  const names = existsSync(runs) ? readdirSync(runs) : [];
+  for (const name of names.filter((name) => name.startsWith(TRIAL_PREFIX)))
+    rmSync(join(runs, name), { recursive: true, force: true });
+}
+
+/** Never rejects: whether the release loads has been found out. */
+async function removeScratch(scratch: string, own: string[], user: User | null): Promise<void> {
+  try {
+    await removeOwn(own, user);
+    await rm(scratch, { recursive: true, force: true });
+  } catch (error) {
+    log('warn', 'what a trial left could not be removed', { path: scratch, error: reason(error) });
+  }
 }

@@ -18,12 +18,13 @@ import { after, before, test } from 'node:test';
 import { BuildFailure } from '../../bundler/failure.ts';
 import { checkOwner } from '../../runtime/builds/size.ts';
 import { workerdPath } from '../../runtime/fleets/cell.ts';
-import { handOver, whyNoUsers } from '../../runtime/users.ts';
+import { handOver } from '../../runtime/rights.ts';
+import { whyNoUsers } from '../../runtime/users.ts';
 import { Cellar } from '../e2e/cellar.ts';
 import { processes } from '../e2e/processes.ts';
 import { temporaryDirectory } from '../temporary.ts';
 
-const why = whyNoUsers('/', [workerdPath()]);
+const why = whyNoUsers([workerdPath()]);
 const options = why === null ? {} : { skip: `builds have no users of their own here: ${why}` };
 
 let cellar: Cellar;

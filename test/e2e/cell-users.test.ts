@@ -1,6 +1,7 @@
 // Apps' processes under users of their own, on a real host: it needs root to start them.
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { chownSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -9,7 +10,7 @@ import { asUser, type User, whyNoUsers } from '../../runtime/users.ts';
 import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from './cellar.ts';
 import { cells } from './processes.ts';
 
-const why = whyNoUsers('/', [workerdPath()]);
+const why = whyNoUsers([workerdPath()]);
 const options = why === null ? {} : { skip: `apps have no users of their own here: ${why}` };
 
 const COUNTER = {
@@ -117,5 +118,29 @@ test(
     await cellar.start();
     assert.equal((await cellar.get('older')).text, '2');
     assert.notEqual(userOf(id).uid, 0);
+  },
+);
+
+test(
+  'what an app’s user still runs ends when the app is stopped or deleted, and when the host starts',
+  options,
+  async () => {
+    const id = await cellar.deploy('stray', 'hello', COUNTER);
+    assert.equal((await cellar.get('stray')).text, '1');
+    const [file, ...words] = asUser(userOf(id));
+    /** Runs `act` while such a process runs, and resolves when that has ended. */
+    const outlived = async (act: () => Promise<unknown>) => {
+      const stray = spawn(file!, [...words, 'sleep', '600'], { detached: true, cwd: '/', stdio: 'ignore' });
+      const exit = once(stray, 'exit', { signal: AbortSignal.timeout(20_000) });
+      await once(stray, 'spawn');
+      await act();
+      assert.deepEqual(await exit, [null, 'SIGKILL']);
+    };
+    await outlived(() => cellar.call('PATCH', `/v1/apps/${id}`, { desired_state: 'stopped' }));
+    await outlived(async () => {
+      await cellar.stop('SIGKILL');
+      await cellar.start();
+    });
+    await outlived(() => cellar.call('DELETE', `/v1/apps/${id}`));
   },
 );

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { startCell } from '../../runtime/fleets/cell.ts';
 import { temporaryDirectory } from '../temporary.ts';
@@ -30,6 +30,18 @@ test('a cell listens where it says, stops when told, and starts again over its s
   assert.equal((await call(second.socketPath('http'), '/')).text, 'hello');
   assert.equal((await second.stop()).code, 0);
   second.kill();
+});
+
+test('what a process leaves in the place of its sockets stands in nobody’s way', async (t) => {
+  const root = temporaryDirectory(t);
+  const { directory } = await makeRelease(`${root}/r`, HELLO);
+  mkdirSync(`${root}/run/new/http.sock/deep`, { recursive: true });
+  mkdirSync(`${root}/run/health.sock`);
+  const cell = await startRelease(root, directory);
+  t.after(() => cell.stop());
+  assert.equal((await call(cell.socketPath('http'), '/')).text, 'hello');
+  assert.deepEqual(readdirSync(`${root}/run`).sort(), ['cell.pid', 'health.sock', 'http.sock', 'new']);
+  assert.deepEqual(readdirSync(`${root}/run/new`), [], 'the process does not reach them any more');
 });
 
 test('a cell gets none of the host’s environment and no privileges it could raise', async (t) => {

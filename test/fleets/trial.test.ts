@@ -1,25 +1,78 @@
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { test } from 'node:test';
-import { tryRelease } from '../../runtime/fleets/trial.ts';
+import { removeTrials, tryRelease } from '../../runtime/fleets/trial.ts';
+import { whyNoUsers } from '../../runtime/users.ts';
 import { temporaryDirectory } from '../temporary.ts';
 import { makeRelease, workerd } from './release.ts';
+
+const why = whyNoUsers([workerd]);
+const options = why === null ? {} : { skip: `apps have no users of their own here: ${why}` };
+
+/** The trial of a release, its scratch beside it. */
+function tried(directory: string): Promise<void> {
+  const root = dirname(directory);
+  const directories = { run: `${root}/run/app`, data: `${root}/data` };
+  return tryRelease({ workerd, user: null, directories }, directory);
+}
 
 test('a release that loads passes its trial and leaves nothing behind', async (t) => {
   const root = temporaryDirectory(t);
   const { directory } = await makeRelease(`${root}/r`, `export default { fetch: () => new Response('') }`);
-  const before = process.env.TMPDIR;
-  process.env.TMPDIR = root;
-  await tryRelease({ workerd, user: null }, directory);
-  if (before === undefined) delete process.env.TMPDIR;
-  else process.env.TMPDIR = before;
+  await tried(directory);
   assert.deepEqual(readdirSync(directory).sort(), [
     'app.js',
     'cell.capnp',
     'cellar-entry.js',
     'release.json',
   ]);
-  assert.deepEqual(readdirSync(root), ['r']);
+  assert.deepEqual(
+    readdirSync(root, { recursive: true })
+      .filter((path) => !String(path).startsWith('r/'))
+      .sort(),
+    ['r', 'run'],
+  );
+});
+
+test(
+  'a trial under a user of its own removes what that user left, and follows no link of its',
+  options,
+  async (t) => {
+    const root = temporaryDirectory(t);
+    chmodSync(root, 0o711);
+    const { directory } = await makeRelease(`${root}/r`, `export default { fetch: () => new Response('') }`);
+    mkdirSync(`${root}/run`);
+    chmodSync(`${root}/run`, 0o711);
+    mkdirSync(`${root}/others`, { mode: 0o777 });
+    chmodSync(`${root}/others`, 0o777);
+    writeFileSync(`${root}/others/file`, '');
+    writeFileSync(
+      `${root}/workerd`,
+      `#!/bin/sh
+    for word; do case $word in --directory-path=do=*) disk=\${word#*=*=};; esac; done
+    mkdir -p "$disk/deep/er" && echo > "$disk/deep/er/file" && ln -s ${root}/others "$disk/link"
+    exec ${workerd} "$@"`,
+      { mode: 0o755 },
+    );
+    const user = { uid: 32_000_001, gid: 32_000_001 };
+    const place = {
+      workerd: `${root}/workerd`,
+      user,
+      directories: { run: `${root}/run/app`, data: `${root}/data` },
+    };
+    await tryRelease(place, directory);
+    assert.deepEqual(readdirSync(`${root}/run`), []);
+    assert.deepEqual(readdirSync(`${root}/others`), ['file']);
+  },
+);
+
+test('what trials of a host that was killed left goes, and nothing else', (t) => {
+  const root = temporaryDirectory(t);
+  for (const path of ['trial-abcdef/do', 'app']) mkdirSync(`${root}/${path}`, { recursive: true });
+  removeTrials(root);
+  assert.deepEqual(readdirSync(root), ['app']);
+  removeTrials(`${root}/nowhere`);
 });
 
 const broken: Record<string, [code: string, message: string]> = {
@@ -44,7 +97,7 @@ const broken: Record<string, [code: string, message: string]> = {
 for (const [what, [code, message]] of Object.entries(broken)) {
   test(`${what} fails the trial with workerd's own words`, async (t) => {
     const { directory } = await makeRelease(`${temporaryDirectory(t)}/r`, code);
-    await assert.rejects(tryRelease({ workerd, user: null }, directory), (error: Error) => {
+    await assert.rejects(tried(directory), (error: Error) => {
       assert.equal(error.message, message);
       return true;
     });
@@ -55,10 +108,7 @@ test('a Durable Object class that the entry module does not export fails the tri
   const code = `export default { fetch: () => new Response('') }`;
   const classes = [{ className: 'Room', storageId: 'room', sql: true }];
   const { directory } = await makeRelease(`${temporaryDirectory(t)}/r`, code, { classes });
-  await assert.rejects(
-    tryRelease({ workerd, user: null }, directory),
-    /^Error: Durable Object class Room is not exported/,
-  );
+  await assert.rejects(tried(directory), /^Error: Durable Object class Room is not exported/);
 });
 
 const called = {
@@ -79,14 +129,11 @@ test('a Worker that crons or queues are to call needs the handlers for that, how
     workerClass('scheduled() {} queue() {}'),
   ];
   for (const [i, code] of good.entries())
-    await tryRelease(
-      { workerd, user: null },
-      (await makeRelease(`${root}/good-${i}`, code, called)).directory,
-    );
+    await tried((await makeRelease(`${root}/good-${i}`, code, called)).directory);
   const bad = ['export default { fetch() {} }', workerClass('fetch() {}')];
   for (const [i, code] of bad.entries()) {
     const { directory } = await makeRelease(`${root}/bad-${i}`, code, called);
-    await assert.rejects(tryRelease({ workerd, user: null }, directory), {
+    await assert.rejects(tried(directory), {
       message:
         "The Worker's default export has no handler scheduled(), which triggers.crons needs; The Worker's default export has no handler queue(), which queues.consumers needs",
     });
@@ -97,7 +144,7 @@ test('a cron expression that workerd does not understand fails the trial by name
   const triggers = { ...called.triggers, crons: ['0 25 * * *'] };
   const code = 'export default { scheduled() {}, queue() {} }';
   const { directory } = await makeRelease(`${temporaryDirectory(t)}/r`, code, { triggers });
-  await assert.rejects(tryRelease({ workerd, user: null }, directory), {
+  await assert.rejects(tried(directory), {
     message: 'cron trigger "0 25 * * *": hour field has 25 outside 0-23',
   });
 });

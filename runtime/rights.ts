@@ -1,0 +1,71 @@
+// Which user may do what with the files of a data directory.
+import { chmodSync, chownSync, existsSync, mkdirSync, rmdirSync, statSync } from 'node:fs';
+import { readdir, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
+import { run, runAs, type User } from './users.ts';
+
+/** Files whose rights are changed before others get their turn. */
+const ENTRIES_AT_ONCE = 256;
+/** Rights to pass through a directory: its owner's and its group's, not to see what is in it. */
+const PASSED_BY_GROUP = 0o710;
+
+/** Gives directories, with all that is in them, to a user. Those that are the user's already are left as they are. */
+export async function handOver(directories: string[], { uid, gid }: User, timeoutMs: number): Promise<void> {
+  const foreign = directories.filter((path) => statSync(path).uid !== uid);
+  if (foreign.length === 0) return;
+  // Of a symbolic link, the link itself.
+  await run(['chown', '-R', '-h', '-P', `${uid}:${gid}`, '--', ...foreign], timeoutMs);
+}
+
+/** Makes a directory of the host's, if it is missing, through which `user` may pass as well, and nobody else. */
+export function makePassage(directory: string, user: User | null): void {
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  if (user === null) return;
+  const { uid, gid, mode } = statSync(directory);
+  if (gid === user.gid && (mode & 0o777) === PASSED_BY_GROUP) return;
+  chownSync(directory, uid, user.gid);
+  chmodSync(directory, PASSED_BY_GROUP);
+}
+
+/** Makes a directory of `user`'s own, if it is missing, in one of the host's. */
+export function makeOwn(directory: string, user: User | null): void {
+  makePassage(dirname(directory), user);
+  const isNew = mkdirSync(directory, { recursive: true, mode: 0o700 }) !== undefined;
+  if (isNew && user !== null) chownSync(directory, user.uid, user.gid);
+  // What is written as root meanwhile has to be handed over when users are back: `handOver` looks at this directory alone.
+  else if (user === null && process.getuid?.() === 0) chownSync(directory, 0, 0);
+}
+
+/** Lets `user` read a directory of the host's with all that is in it. Nothing is done where it may already. */
+export async function letRead(directory: string, user: User): Promise<void> {
+  makePassage(dirname(directory), user);
+  if (statSync(directory).gid === user.gid) return;
+  const entries = await readdir(directory, { recursive: true, withFileTypes: true });
+  for (const [index, entry] of entries.entries()) {
+    const mode = entry.isDirectory() ? 0o750 : 0o640;
+    if (entry.isDirectory() || entry.isFile()) grant(join(entry.parentPath, entry.name), mode, user);
+    if (index % ENTRIES_AT_ONCE === 0) await setImmediate();
+  }
+  // Last of all: cut short, it is done again.
+  grant(directory, 0o750, user);
+}
+
+/**
+ * Removes directories of `user`'s own. As that user, for the owner could swap what is in them for links meanwhile.
+ * @throws {Error} when something is left
+ */
+export async function removeOwn(directories: string[], user: User | null): Promise<void> {
+  const there = directories.filter((path) => existsSync(path));
+  if (user !== null && there.length > 0)
+    await runAs(user, ['find', '-P', ...there, '-mindepth', '1', '-delete']);
+  for (const path of there) {
+    if (user === null) await rm(path, { recursive: true, force: true });
+    else rmdirSync(path);
+  }
+}
+
+function grant(path: string, mode: number, { gid }: User): void {
+  chmodSync(path, mode);
+  chownSync(path, statSync(path).uid, gid);
+}
