@@ -17,20 +17,16 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { BuildFailure } from '../../bundler/failure.ts';
 import { checkOwner } from '../../runtime/builds/size.ts';
-import { workerdPath } from '../../runtime/fleets/cell.ts';
 import { handOver } from '../../runtime/rights.ts';
-import { whyNoUsers } from '../../runtime/users.ts';
 import { Cellar } from '../e2e/cellar.ts';
 import { processes } from '../e2e/processes.ts';
 import { temporaryDirectory } from '../temporary.ts';
-
-const why = whyNoUsers([workerdPath()]);
-const options = why === null ? {} : { skip: `builds have no users of their own here: ${why}` };
+import { NEEDS_USERS } from '../users.ts';
 
 let cellar: Cellar;
 let builds = 0;
 before(async () => {
-  if (why === null) cellar = await new Cellar().start();
+  if (NEEDS_USERS.skip === undefined) cellar = await new Cellar().start();
 });
 after(() => cellar?.[Symbol.asyncDispose]());
 
@@ -69,7 +65,7 @@ console.log(readFileSync('/proc/self/status', 'utf8').match(/NoNewPrivs:\\t1/)[0
 
 test(
   "a build runs as a user of its own, and can read nothing of Cellar's or of other apps",
-  options,
+  NEEDS_USERS,
   async () => {
     const other = await cellar.create('other');
     const packages = {
@@ -108,7 +104,7 @@ test(
   },
 );
 
-test('the same app has the same user in each build, and finds what it cached', options, async () => {
+test('the same app has the same user in each build, and finds what it cached', NEEDS_USERS, async () => {
   await cellar.create('cached');
   const script = `
     import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
@@ -128,7 +124,7 @@ test('the same app has the same user in each build, and finds what it cached', o
 
 test(
   'no process of a build outlives its step, whatever session or directory it went to',
-  options,
+  NEEDS_USERS,
   async () => {
     await cellar.create('daemon');
     const script = `
@@ -149,7 +145,7 @@ test(
   },
 );
 
-test('no file of a build outlives it, wherever everybody may write', options, async (t) => {
+test('no file of a build outlives it, wherever everybody may write', NEEDS_USERS, async (t) => {
   await cellar.create('littering');
   const name = `cellar-litter-${process.pid}`;
   const places = ['/tmp', '/var/tmp', '/dev/shm'].filter((place) => existsSync(place));
@@ -178,7 +174,7 @@ test('no file of a build outlives it, wherever everybody may write', options, as
 
 test(
   "a file that is not the build's own fails the build: it may be a link to one it cannot read",
-  options,
+  NEEDS_USERS,
   async (t) => {
     const directory = temporaryDirectory(t);
     const user = { uid: 200_001, gid: 200_001 };
@@ -200,7 +196,7 @@ test(
   },
 );
 
-test('a host whose Node is closed to others builds as its own user, and says why', options, async (t) => {
+test('a host whose Node is closed to others builds as its own user, and says why', NEEDS_USERS, async (t) => {
   const directory = temporaryDirectory(t);
   chmodSync(directory, 0o700);
   mkdirSync(join(directory, 'bin'));

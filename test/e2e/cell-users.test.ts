@@ -5,13 +5,10 @@ import { once } from 'node:events';
 import { chownSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { workerdPath } from '../../runtime/fleets/cell.ts';
-import { asUser, type User, whyNoUsers } from '../../runtime/users.ts';
+import { asUser, type User } from '../../runtime/users.ts';
+import { NEEDS_USERS } from '../users.ts';
 import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from './cellar.ts';
 import { cells } from './processes.ts';
-
-const why = whyNoUsers([workerdPath()]);
-const options = why === null ? {} : { skip: `apps have no users of their own here: ${why}` };
 
 const COUNTER = {
   'index.js': `${COUNTER_CLASS}
@@ -24,7 +21,7 @@ const COUNTER = {
 
 const cellar = new Cellar();
 before(async () => {
-  if (why === null) await cellar.start();
+  if (NEEDS_USERS.skip === undefined) await cellar.start();
 });
 after(() => cellar[Symbol.asyncDispose]());
 
@@ -59,7 +56,7 @@ function rights(user: User, paths: string[]): Record<string, string> {
 
 test(
   "an app's process has a user of its own, and reaches its release and storage alone",
-  options,
+  NEEDS_USERS,
   async () => {
     const [id, other] = await Promise.all(
       ['mine', 'other'].map((slug) => cellar.deploy(slug, 'hello', COUNTER)),
@@ -104,7 +101,7 @@ test(
 
 test(
   "storage and releases from before apps had users become the app's own at its start",
-  options,
+  NEEDS_USERS,
   async () => {
     const id = await cellar.deploy('older', 'hello', COUNTER);
     assert.equal((await cellar.get('older')).text, '1');
@@ -123,7 +120,7 @@ test(
 
 test(
   'what an app’s user still runs ends when the app is stopped or deleted, and when the host starts',
-  options,
+  NEEDS_USERS,
   async () => {
     const id = await cellar.deploy('stray', 'hello', COUNTER);
     assert.equal((await cellar.get('stray')).text, '1');

@@ -3,12 +3,9 @@ import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from '
 import { dirname } from 'node:path';
 import { test } from 'node:test';
 import { removeTrials, tryRelease } from '../../runtime/fleets/trial.ts';
-import { whyNoUsers } from '../../runtime/users.ts';
 import { temporaryDirectory } from '../temporary.ts';
+import { NEEDS_USERS } from '../users.ts';
 import { makeRelease, workerd } from './release.ts';
-
-const why = whyNoUsers([workerd]);
-const options = why === null ? {} : { skip: `apps have no users of their own here: ${why}` };
 
 /** The trial of a release, its scratch beside it. */
 function tried(directory: string): Promise<void> {
@@ -37,7 +34,7 @@ test('a release that loads passes its trial and leaves nothing behind', async (t
 
 test(
   'a trial under a user of its own removes what that user left, and follows no link of its',
-  options,
+  NEEDS_USERS,
   async (t) => {
     const root = temporaryDirectory(t);
     chmodSync(root, 0o711);
