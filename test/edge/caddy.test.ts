@@ -93,6 +93,8 @@ test('a stop ends the process', { skip }, async () => {
 });
 
 test('the real config of either authority is one that Caddy takes', { skip }, () => {
+  // It makes directories there.
+  using home = temporary();
   for (const internalAuthority of [true, false]) {
     for (const httpPort of [0, 80]) {
       const config = caddyConfig({
@@ -107,7 +109,7 @@ test('the real config of either authority is one that Caddy takes', { skip }, ()
       const { status, stderr } = spawnSync('caddy', ['validate', '--config', '-'], {
         input: JSON.stringify(config),
         encoding: 'utf8',
-        env: { HOME: '/nonexistent', PATH: '/usr/bin:/bin' },
+        env: { HOME: home.path, PATH: '/usr/bin:/bin' },
       });
       assert.equal(status, 0, stderr);
     }
