@@ -1,5 +1,5 @@
 // Which user may do what with the files of a data directory.
-import { chmodSync, chownSync, existsSync, mkdirSync, rmdirSync, statSync } from 'node:fs';
+import { chmodSync, chownSync, mkdirSync, rmdirSync, statSync } from 'node:fs';
 import { readdir, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
@@ -56,12 +56,23 @@ export async function letRead(directory: string, user: User): Promise<void> {
  * @throws {Error} when something is left
  */
 export async function removeOwn(directories: string[], user: User | null): Promise<void> {
-  const there = directories.filter((path) => existsSync(path));
-  if (user !== null && there.length > 0)
-    await runAs(user, ['find', '-P', ...there, '-mindepth', '1', '-delete']);
-  for (const path of there) {
-    if (user === null) await rm(path, { recursive: true, force: true });
-    else rmdirSync(path);
+  const full = directories.filter((path) => !removeEmpty(path));
+  if (user === null) for (const path of full) await rm(path, { recursive: true });
+  else if (full.length > 0) {
+    await runAs(user, ['find', '-P', ...full, '-mindepth', '1', '-delete']);
+    for (const path of full) rmdirSync(path);
+  }
+}
+
+/** @returns whether it is gone */
+function removeEmpty(directory: string): boolean {
+  try {
+    rmdirSync(directory);
+    return true;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code !== 'ENOTEMPTY' && code !== 'ENOENT') throw error;
+    return code === 'ENOENT';
   }
 }
 
