@@ -1,5 +1,4 @@
 // Every app on this host: what is wanted of it, its fleet, and the hosts it answers at.
-import { rmSync } from 'node:fs';
 import type { ListedApp, ObservedApp, ProcessState, WantedApp } from '../handlers/host-types.ts';
 import type { HostStore } from '../sqlite/host/index.ts';
 import type { Layout } from './data-directory.ts';
@@ -8,9 +7,10 @@ import type { MemoryGauge } from './fleets/memory.ts';
 import type { Slots } from './fleets/slots.ts';
 import { createRepository } from './git/repository.ts';
 import { KeptActivity } from './kept-activity.ts';
+import { endProcessesOf } from './leftovers.ts';
 import { log, reason } from './log.ts';
 import { throwAway } from './trash.ts';
-import { type AppUsers, endAll } from './users.ts';
+import type { AppUsers } from './users.ts';
 
 /** Starts at boot that are asked for side by side; what requests ask for meanwhile waits behind no more than these. */
 const BOOT_CONCURRENCY = 4;
@@ -141,16 +141,16 @@ export class Apps {
       this.#apps.delete(id);
       app.fleet.giveUpStarts();
       await this.#queue(app, () => app.fleet.close());
+      const { cell } = this.#options.users(id);
+      // Whatever still ran could lead the host astray that removes its files.
+      if (cell !== null) await endProcessesOf(cell);
     }
-    const { cell } = this.#options.users(id);
-    // Whatever still ran could lead the host astray that removes its files.
-    if (cell !== null) await endAll(cell);
     throwAway(paths.trash, id, {
       'repository.git': paths.repository(id),
       data: paths.data(id),
       releases: paths.releases(id),
+      run: paths.run(id),
     });
-    rmSync(paths.run(id), { recursive: true, force: true });
   }
 
   /** One app as the host sees it; undefined for one that it does not know. */

@@ -45,6 +45,7 @@ export function layout(directory: string) {
     releases: (appId: string) => join(root, 'releases', appId),
     release: (appId: string, deployId: string) => join(root, 'releases', appId, deployId),
     data: (appId: string) => join(root, 'data', appId),
+    runs: join(root, 'run'),
     run: (appId: string) => join(root, 'run', appId),
     caches: join(root, 'caches'),
     cache: (appId: string) => join(root, 'caches', appId),

@@ -1,14 +1,12 @@
 // The host: puts the parts together, in the order that lets apps serve first, and takes them apart again.
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
-import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { HostEvents } from '../handlers/host-types.ts';
 import { type HostStore, openHostStore } from '../sqlite/host/index.ts';
 import { type Addresses, addresses } from './addresses.ts';
 import { Apps } from './apps.ts';
 import { closeBundler } from './builds/build.ts';
-import { endLeftovers } from './builds/leftovers.ts';
 import { MissedDeploys } from './builds/missed.ts';
 import { DeployQueue } from './builds/queue.ts';
 import { type Config, isLocal } from './config.ts';
@@ -21,11 +19,12 @@ import { Gateway } from './edge/gateway.ts';
 import { workerdPath } from './fleets/cell.ts';
 import { MemoryGauge } from './fleets/memory.ts';
 import { Slots } from './fleets/slots.ts';
-import { removeTrials } from './fleets/trial.ts';
+import { throwTrialsAway } from './fleets/trial.ts';
 import { startInFront } from './front.ts';
 import { BranchChanges } from './git/branch-changes.ts';
 import { writeHooks } from './git/repository.ts';
 import { hostService } from './host-service.ts';
+import { endLeftovers } from './leftovers.ts';
 import { log, reason } from './log.ts';
 import { Outbox } from './outbox.ts';
 import { pushes } from './pushes.ts';
@@ -80,7 +79,7 @@ export class Host {
     endLeftovers(this.paths.builds, allUids(this.#store.buildUsers));
     rmSync(this.paths.builds, { recursive: true, force: true });
     mkdirSync(this.paths.builds, { mode: 0o700 });
-    removeTrials(dirname(this.paths.run('app')));
+    throwTrialsAway(this.paths);
 
     this.#outbox = new Outbox(this.#store.outbox, (events) => this.#deliver(events));
     const onFacts = () => this.#outbox.notify();

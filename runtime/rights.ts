@@ -1,12 +1,15 @@
 // Which user may do what with the files of a data directory.
-import { chmodSync, chownSync, mkdirSync, rmdirSync, statSync } from 'node:fs';
+import { chmodSync, chownSync, mkdirSync, renameSync, rmdirSync, statSync } from 'node:fs';
 import { readdir, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
+import { log, reason } from './log.ts';
 import { run, runAs, type User } from './users.ts';
 
 /** Files whose rights are changed before others get their turn. */
 const ENTRIES_AT_ONCE = 256;
+/** Longest removal of what a user left, in ms. */
+const REMOVE_TIMEOUT_MS = 60_000;
 /** Rights to pass through a directory: its owner's and its group's, not to see what is in it. */
 const PASSED_BY_GROUP = 0o710;
 
@@ -37,6 +40,18 @@ export function makeOwn(directory: string, user: User | null): void {
   else if (user === null && process.getuid?.() === 0) chownSync(directory, 0, 0);
 }
 
+/** Makes a directory of `user`'s own anew. What is in it goes in the background. */
+export function renewOwn(directory: string, user: User | null): void {
+  if (!removeEmpty(directory)) {
+    const aside = `${directory}-${Date.now()}`;
+    renameSync(directory, aside);
+    removeOwn([aside], user).catch((error: unknown) =>
+      log('warn', 'what an app left could not be removed', { path: aside, error: reason(error) }),
+    );
+  }
+  makeOwn(directory, user);
+}
+
 /** Lets `user` read a directory of the host's with all that is in it. Nothing is done where it may already. */
 export async function letRead(directory: string, user: User): Promise<void> {
   makePassage(dirname(directory), user);
@@ -59,12 +74,12 @@ export async function removeOwn(directories: string[], user: User | null): Promi
   const full = directories.filter((path) => !removeEmpty(path));
   if (user === null) for (const path of full) await rm(path, { recursive: true });
   else if (full.length > 0) {
-    await runAs(user, ['find', '-P', ...full, '-mindepth', '1', '-delete']);
+    await runAs(user, ['find', '-P', ...full, '-mindepth', '1', '-delete'], REMOVE_TIMEOUT_MS);
     for (const path of full) rmdirSync(path);
   }
 }
 
-/** @returns whether it is gone */
+/** @returns whether it is not there any more */
 function removeEmpty(directory: string): boolean {
   try {
     rmdirSync(directory);

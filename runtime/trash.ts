@@ -2,6 +2,7 @@
 import { mkdirSync, readdirSync, renameSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
+import { log, reason } from './log.ts';
 
 const KEPT_MS = 7 * 24 * 60 * 60_000;
 
@@ -21,11 +22,14 @@ export function throwAway(trash: string, appId: string, belongings: Record<strin
   }
 }
 
-/** Removes what was thrown away more than seven days before `now`. */
+/** Removes what was thrown away more than seven days before `now`. What cannot be removed is logged. */
 export async function emptyTrash(trash: string, now = Date.now()): Promise<void> {
   mkdirSync(trash, { recursive: true, mode: 0o700 });
   for (const name of readdirSync(trash)) {
     const thrownAt = Number(name.split('-').at(-1));
-    if (now - thrownAt > KEPT_MS) await rm(join(trash, name), { recursive: true, force: true });
+    if (now - thrownAt <= KEPT_MS) continue;
+    await rm(join(trash, name), { recursive: true, force: true }).catch((error: unknown) =>
+      log('warn', 'trash stays', { name, error: reason(error) }),
+    );
   }
 }

@@ -27,8 +27,6 @@ const SETPRIV = ['/usr/bin/setpriv', '/bin/setpriv', '/usr/local/bin/setpriv'];
 /** Without a way to more rights, and not longer than this process. */
 const BOUND = ['--no-new-privs', '--pdeathsig', 'KILL', '--'];
 const PROBE_TIMEOUT_MS = 10_000;
-/** Longest run of a command as an app's user, in ms. */
-const RUN_TIMEOUT_MS = 60_000;
 /** Prints the first of its paths that it cannot enter, or run. */
 const PROBE =
   'for p; do if [ -d "$p" ]; then cd "$p"; else [ -x "$p" ]; fi 2>/dev/null || { echo "$p"; exit 1; }; done';
@@ -51,19 +49,15 @@ export function asUser({ uid, gid }: User): string[] {
   return [setpriv() ?? 'setpriv', ...user, ...BOUND];
 }
 
-/** Ends every process of a user, in whatever session it is: all at one moment, so that none can fork away. */
-export async function endAll(user: User): Promise<void> {
-  await runAs(user, ['sh', '-c', 'kill -KILL -1; true']);
-}
-
-/** Runs a command of the system's as `user`. @throws when it fails, or takes longer than a minute */
-export async function runAs(user: User, command: string[]): Promise<void> {
-  await run([...asUser(user), ...command], RUN_TIMEOUT_MS);
+/** Runs a command of the system's as `user`. @throws when it fails, or takes longer */
+export async function runAs(user: User, command: string[], timeoutMs: number): Promise<void> {
+  await run([...asUser(user), ...command], timeoutMs);
 }
 
 /** Runs a command of the system's. @throws when it fails, or takes longer */
 export async function run([file, ...words]: string[], timeoutMs: number): Promise<void> {
-  await execute(file!, words, { cwd: '/', env: CLEAN, timeout: timeoutMs });
+  // What is stopped does not take SIGTERM.
+  await execute(file!, words, { cwd: '/', env: CLEAN, timeout: timeoutMs, killSignal: 'SIGKILL' });
 }
 
 let dying: string[] | undefined;

@@ -1,5 +1,6 @@
-// The alarms that workerd keeps on disk. What lies there may be an attacker's work who got out of the sandbox: it is never
-// opened in its place, and no query over it takes without an end.
+// The alarms that workerd keeps on disk. What lies there may be the work of an attacker who got out of the sandbox: it is
+// never opened in its place, and no query over workerd's table takes without an end. (Reading the schema of a database made
+// for it may.)
 import { closeSync, constants, fstatSync, openSync, readSync, rmSync, writeFileSync } from 'node:fs';
 import Database from 'better-sqlite3';
 
@@ -39,6 +40,11 @@ export function firstAlarms(path: string, copy: string, limit: number): Alarm[] 
 
 function query<Row>(path: string, copy: string, sql: string): Row[] {
   const files = ['', '-wal'];
+  const clean = () => {
+    for (const suffix of [...files, '-shm']) rmSync(copy + suffix, { force: true });
+  };
+  // What a host that was killed left.
+  clean();
   try {
     const [exists] = files.map((suffix) => copyFile(path + suffix, copy + suffix));
     if (!exists) return [];
@@ -50,7 +56,7 @@ function query<Row>(path: string, copy: string, sql: string): Row[] {
       database.close();
     }
   } finally {
-    for (const suffix of [...files, '-shm']) rmSync(copy + suffix, { force: true });
+    clean();
   }
 }
 
@@ -65,7 +71,8 @@ function copyFile(from: string, to: string): boolean {
   }
   try {
     const stat = fstatSync(file);
-    if (!stat.isFile() || stat.size > MAX_BYTES) throw new Error(`${from} is no file of workerd's`);
+    if (!stat.isFile()) throw new Error(`${from} is no file`);
+    if (stat.size > MAX_BYTES) throw new Error(`${from} has more than ${MAX_BYTES} bytes`);
     const bytes = Buffer.allocUnsafe(stat.size);
     writeFileSync(to, bytes.subarray(0, readSync(file, bytes, 0, bytes.length, 0)), { mode: 0o600 });
     return true;

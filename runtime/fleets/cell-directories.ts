@@ -1,7 +1,7 @@
 // A cell's directories, and its sockets, which the host takes out of its reach.
 import { lstatSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { handOver, letRead, makeOwn } from '../rights.ts';
+import { handOver, letRead, makeOwn, renewOwn } from '../rights.ts';
 import type { CellOptions } from './cell.ts';
 
 /** Longest path of a unix socket that every system takes, in bytes. */
@@ -43,15 +43,11 @@ export async function makeCellDirectories({
   sockets,
   user,
 }: CellOptions): Promise<void> {
-  const own = ownDirectories({ disks, runDirectory });
-  for (const path of own) makeOwn(path, user);
-  for (const socket of sockets) {
-    // The process before may have put a directory there.
-    for (const path of [newSocketPath, socketPath])
-      rmSync(path(runDirectory, socket), { recursive: true, force: true });
-  }
+  renewOwn(newDirectory(runDirectory), user);
+  for (const path of Object.values(disks)) makeOwn(path, user);
+  for (const socket of sockets) rmSync(socketPath(runDirectory, socket), { force: true });
   if (user === null) return;
-  await handOver(own, user, HAND_OVER_TIMEOUT_MS);
+  await handOver(Object.values(disks), user, HAND_OVER_TIMEOUT_MS);
   await letRead(directory, user);
 }
 
@@ -60,9 +56,10 @@ export async function makeCellDirectories({
  * @throws {Error} when it is none, or somebody else's
  */
 export function takeSocket({ runDirectory, user }: CellOptions, socket: string): void {
-  const path = socketPath(runDirectory, socket);
-  renameSync(newSocketPath(runDirectory, socket), path);
+  const [made, path] = [newSocketPath(runDirectory, socket), socketPath(runDirectory, socket)];
+  renameSync(made, path);
   const stat = lstatSync(path);
-  if (!stat.isSocket() || (user !== null && stat.uid !== user.uid))
-    throw new Error(`workerd made something else than a socket: ${path}`);
+  if (stat.isSocket() && (user === null || stat.uid === user.uid)) return;
+  renameSync(path, made);
+  throw new Error(`workerd made something else than a socket: ${made}`);
 }

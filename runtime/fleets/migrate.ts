@@ -86,7 +86,8 @@ async function ask(
 ): Promise<Answer> {
   const answered = client.request({ method: 'POST', path, body, signal }).then(async (response) => {
     const text = await readAtMost(response.body, ANSWER_BYTES);
-    if (response.statusCode !== 200 || text === null) throw new Error(`migrations failed: ${text}`);
+    if (text === null) throw new Error(`migrations failed with more than ${ANSWER_BYTES} bytes to say`);
+    if (response.statusCode !== 200) throw new Error(`migrations failed: ${text}`);
     return JSON.parse(text.toString('utf8')) as Answer;
   });
   const ended = cell.exited.then(({ reason }) => Promise.reject(new Error(`migrations failed: ${reason}`)));

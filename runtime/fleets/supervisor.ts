@@ -2,8 +2,8 @@
 // the fleet's operations see to that.
 import type { ProcessState } from '../../handlers/host-types.ts';
 import { Upstream } from '../edge/upstream.ts';
+import { endProcessesOf } from '../leftovers.ts';
 import { reason } from '../log.ts';
-import { endAll } from '../users.ts';
 import { Activity } from './activity.ts';
 import { Backoff, type Restart } from './backoff.ts';
 import type { Cell, CellExit } from './cell.ts';
@@ -107,13 +107,13 @@ export class Supervisor {
     this.enter({ name }, lastError);
   }
 
-  /** When the app has work to do by itself, in ms since 1970; null for never, or when that cannot be read. */
+  /** When the app has work to do by itself, in ms since 1970; null for never, and now when that cannot be read. */
   nextDue(): number | null {
     try {
       return nextDue(this.live!.directory, this.#options.directories.data);
     } catch (error) {
-      this.#options.onLine(`alarms could not be read and wait for the next request: ${reason(error)}`);
-      return null;
+      this.#options.onLine(`alarms could not be read, so the process stays for them: ${reason(error)}`);
+      return Date.now();
     }
   }
 
@@ -136,10 +136,10 @@ export class Supervisor {
     if (phase.name === 'running') {
       this.enter({ name: 'draining' });
       await end(phase, this.#options.onLine);
-      // Also what has got out of its sandbox, and out of its process group. A host that stops leaves that to the next.
-      const { user } = this.#options;
-      if (user !== null && !this.operations.closing.aborted) await endAll(user);
     }
+    // Also what has got out of its sandbox, and out of its process group. A host that stops leaves that to the next.
+    const { user } = this.#options;
+    if (user !== null && !this.operations.closing.aborted) await endProcessesOf(user);
     this.enter({ name: this.live === null ? 'none' : 'stopped' });
   }
 

@@ -1,9 +1,11 @@
 // A release tried in a process of its own, on storage that is thrown away.
-import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import type { Layout } from '../data-directory.ts';
 import { log, reason } from '../log.ts';
 import { removeOwn } from '../rights.ts';
+import { throwAway } from '../trash.ts';
 import type { User } from '../users.ts';
 import { startCell } from './cell.ts';
 import { CELL_CONFIG, TRIAL_CONFIG } from './cell-config.ts';
@@ -29,7 +31,7 @@ const BAD_CRON = /cron trigger ".*": .*?(?= at cron\.js:)/;
  * @throws {Error} with workerd's own message, file and line of the project in it, when it does not load
  */
 export async function tryRelease(
-  { workerd, user, directories }: Omit<Place, 'onLine'>,
+  { workerd, user, directories }: Pick<Place, 'workerd' | 'user'> & { directories: { run: string } },
   directory: string,
   signal?: AbortSignal,
 ): Promise<void> {
@@ -72,11 +74,11 @@ export async function tryRelease(
   if (handlers.length > 0) throw new Error(handlers.join('; '));
 }
 
-/** Removes what trials of a host that was killed left. None of their processes runs any more. */
-export function removeTrials(runs: string): void {
+/** Throws away what trials of a host that was killed left. None of their processes runs any more. */
+export function throwTrialsAway({ runs, trash }: Pick<Layout, 'runs' | 'trash'>): void {
   const names = existsSync(runs) ? readdirSync(runs) : [];
   for (const name of names.filter((name) => name.startsWith(TRIAL_PREFIX)))
-    rmSync(join(runs, name), { recursive: true, force: true });
+    throwAway(trash, name, { scratch: join(runs, name) });
 }
 
 /** Never rejects: whether the release loads has been found out. */

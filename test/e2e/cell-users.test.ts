@@ -133,7 +133,11 @@ test(
       await act();
       assert.deepEqual(await exit, [null, 'SIGKILL']);
     };
-    await outlived(() => cellar.call('PATCH', `/v1/apps/${id}`, { desired_state: 'stopped' }));
+    const want = (desired_state: string) => cellar.call('PATCH', `/v1/apps/${id}`, { desired_state });
+    await outlived(() => want('stopped'));
+    await want('running');
+    assert.equal((await cellar.call('POST', `/v1/apps/${id}/sleep`)).body.status, 'sleeping');
+    await outlived(() => want('stopped'));
     await outlived(async () => {
       await cellar.stop('SIGKILL');
       await cellar.start();

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import Database from 'better-sqlite3';
@@ -146,6 +146,17 @@ test('no alarm, and no Durable Object yet, is nothing due', async (t) => {
   assert.equal(nextDue(app.live.directory, `${app.root}/nowhere`), null);
 });
 
+test('while alarms cannot be read the process stays for them, and goes when they can', async (t) => {
+  const app = await clock(t);
+  const inTheWay = `${app.root}/data/alarms.sqlite`;
+  mkdirSync(inTheWay);
+  runClock(t, app);
+  await app.until(() => alarms(app, 'alarms could not be read').length > 1);
+  assert.equal(app.fleet.state, 'running');
+  rmdirSync(inTheWay);
+  await app.rested();
+});
+
 for (const [what, put] of Object.entries({
   'a pipe': (path) => execFileSync('mkfifo', [path]),
   'a link': (path) => symlinkSync('/dev/zero', path),
@@ -159,7 +170,7 @@ for (const [what, put] of Object.entries({
   },
   'a column that computes': (path) =>
     writeDatabase(path, 'CREATE TABLE _cf_ALARM(actor_name, scheduled_time AS (1))'),
-  'a database whose journal is a pipe': (path) => {
+  'a database whose log is a pipe': (path) => {
     writeDatabase(path, 'PRAGMA journal_mode = DELETE; CREATE TABLE _cf_ALARM(scheduled_time, actor_name)');
     execFileSync('mkfifo', [`${path}-wal`]);
   },

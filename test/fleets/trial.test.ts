@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { test } from 'node:test';
-import { removeTrials, tryRelease } from '../../runtime/fleets/trial.ts';
+import { throwTrialsAway, tryRelease } from '../../runtime/fleets/trial.ts';
 import { temporaryDirectory } from '../temporary.ts';
 import { NEEDS_USERS } from '../users.ts';
 import { makeRelease, workerd } from './release.ts';
@@ -66,10 +66,12 @@ test(
 
 test('what trials of a host that was killed left goes, and nothing else', (t) => {
   const root = temporaryDirectory(t);
-  for (const path of ['trial-abcdef/do', 'app']) mkdirSync(`${root}/${path}`, { recursive: true });
-  removeTrials(root);
-  assert.deepEqual(readdirSync(root), ['app']);
-  removeTrials(`${root}/nowhere`);
+  const [runs, trash] = [`${root}/run`, `${root}/trash`];
+  throwTrialsAway({ runs, trash });
+  for (const path of ['trial-abcdef/do', 'app']) mkdirSync(`${runs}/${path}`, { recursive: true });
+  throwTrialsAway({ runs, trash });
+  assert.deepEqual(readdirSync(runs), ['app']);
+  assert.match(readdirSync(trash).join(), /^trial-abcdef-\d+$/);
 });
 
 const broken: Record<string, [code: string, message: string]> = {

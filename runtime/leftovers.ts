@@ -1,16 +1,18 @@
-// Ends what the commands of builds left running, daemons in sessions of their own and what a killed host left, and
-// removes what they left lying about.
+// Ends what builds and apps left running, daemons in sessions of their own and what a killed host left, and removes what
+// builds left lying about.
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { log, reason } from '../log.ts';
-import { endAll, type User } from '../users.ts';
-import { removeTree } from './remove.ts';
+import { removeTree } from './builds/remove.ts';
+import { log, reason } from './log.ts';
+import { runAs, type User } from './users.ts';
 
 /** Longest wait for killed processes to be gone, in ms. */
 const GONE_TIMEOUT_MS = 5_000;
 const GONE_POLL_MS = 5;
+/** Longest run of the command that kills, in ms. */
+const KILL_TIMEOUT_MS = 2_000;
 /** Where every user of a machine may write. */
 const OPEN_DIRECTORIES = ['/tmp', '/var/tmp', '/dev/shm'];
 
@@ -31,13 +33,24 @@ export function endLeftovers(builds: string, uids: number[]): void {
  * @throws {Error} when one does not go
  */
 export async function endProcesses(user: User | null, directory: string): Promise<void> {
-  // All at one moment: whatever forks faster than a list of processes is read does not get away.
-  if (user !== null) await endAll(user);
+  await endThose(user, directory);
+}
+
+/** Ends every process of an app's user, and waits until they are gone; 5 s at most, then the log says what is left. */
+export async function endProcessesOf(user: User): Promise<void> {
+  await endThose(user, null).catch((error: unknown) =>
+    log('warn', "an app's user still runs something", { uid: user.uid, error: reason(error) }),
+  );
+}
+
+async function endThose(user: User | null, directory: string | null): Promise<void> {
   const uids = new Set(user === null ? [] : [user.uid]);
+  // All at one moment: whatever forks faster than a list of processes is read does not get away. As that user, who may
+  // prevent it.
+  if (user !== null) await runAs(user, ['sh', '-c', 'kill -KILL -1; true'], KILL_TIMEOUT_MS).catch(() => {});
   const deadline = performance.now() + GONE_TIMEOUT_MS;
   for (let left = findProcesses(directory, uids); left.length > 0; left = findProcesses(directory, uids)) {
-    if (performance.now() > deadline)
-      throw new Error(`processes of the build do not end: ${left.join(', ')}`);
+    if (performance.now() > deadline) throw new Error(`these processes do not end: ${left.join(', ')}`);
     for (const pid of left) kill(pid);
     await sleep(GONE_POLL_MS);
   }
@@ -58,14 +71,14 @@ export async function removeLitter({ uid }: User): Promise<void> {
 }
 
 /** Processes of `uids`, and those that work below `directory` or have their home there. */
-function findProcesses(directory: string, uids: Set<number>): number[] {
+function findProcesses(directory: string | null, uids: Set<number>): number[] {
   return readdirSync('/proc').flatMap((name) => {
     if (!/^\d+$/.test(name)) return [];
     try {
       const status = readFileSync(`/proc/${name}/status`, 'latin1');
       if (/^State:\t[ZX]/m.test(status)) return [];
       const uid = Number(/^Uid:\t(\d+)/m.exec(status)![1]);
-      return uids.has(uid) || isBelow(directory, name) ? [Number(name)] : [];
+      return uids.has(uid) || (directory !== null && isBelow(directory, name)) ? [Number(name)] : [];
     } catch {
       // It has gone, or belongs to somebody else.
       return [];
