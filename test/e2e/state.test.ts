@@ -153,6 +153,7 @@ test('deleting an app ends its process, frees its slug and moves its data to the
     'data',
     'releases',
     'repository.git',
+    'run',
   ]);
   await cellar.create('counter');
 });
