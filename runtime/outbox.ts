@@ -16,7 +16,10 @@ const RETRY_MAX_MS = 5_000;
 export class Outbox {
   readonly #queries: OutboxQueries;
   readonly #send: (events: HostEvents) => Promise<{ applied: number }>;
-  #running: Promise<void> | null = null;
+  /** Whether facts that are added now are looked for without a word. */
+  #delivering = false;
+  /** Settles when the last delivery has ended. */
+  #delivered: Promise<void> = Promise.resolve();
   #stopped = false;
   #open = false;
   #retry: { timer: NodeJS.Timeout; now: () => void } | null = null;
@@ -36,20 +39,17 @@ export class Outbox {
   /** Delivers what is waiting. Cheap; call it after each transaction that added a fact. */
   notify(): void {
     if (!this.#open || this.#stopped) return;
-    this.#running ??= this.#deliver().finally(() => {
-      this.#running = null;
-    });
+    if (!this.#delivering) this.#delivered = this.#deliver();
   }
 
   /** Resolves when everything written so far was applied, or after `deadlineMs`. */
   async flushed(deadlineMs: number): Promise<void> {
     this.notify();
-    if (this.#running === null) return;
     let timer: NodeJS.Timeout | undefined;
     const deadline = new Promise<void>((resolve) => {
       timer = setTimeout(resolve, deadlineMs);
     });
-    await Promise.race([this.#running, deadline]);
+    await Promise.race([this.#delivered, deadline]);
     clearTimeout(timer);
   }
 
@@ -57,31 +57,38 @@ export class Outbox {
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#retry?.now();
-    await this.#running;
+    await this.#delivered;
   }
 
   async #deliver(): Promise<void> {
-    let delay = RETRY_MIN_MS;
-    let batch = BATCH;
-    while (!this.#stopped) {
-      const events = this.#queries.next(batch, BATCH_BYTES);
-      if (events.length === 0) return;
-      try {
-        const { applied } = await this.#send({ outbox: this.#queries.name(), events });
-        this.#queries.remove(applied);
-        delay = RETRY_MIN_MS;
-        batch = BATCH;
-      } catch (error) {
-        if (isRefusal(error)) {
-          // One fact that is refused must not keep those of all apps behind it.
-          if (events.length === 1) this.#drop(events[0]!, error);
-          batch = 1;
-          continue;
+    this.#delivering = true;
+    try {
+      let delay = RETRY_MIN_MS;
+      let batch = BATCH;
+      while (!this.#stopped) {
+        const events = this.#queries.next(batch, BATCH_BYTES);
+        if (events.length === 0) return;
+        try {
+          const { applied } = await this.#send({ outbox: this.#queries.name(), events });
+          this.#queries.remove(applied);
+          delay = RETRY_MIN_MS;
+          batch = BATCH;
+        } catch (error) {
+          if (isRefusal(error)) {
+            // One fact that is refused must not keep those of all apps behind it.
+            if (events.length === 1) this.#drop(events[0]!, error);
+            batch = 1;
+            continue;
+          }
+          if (delay >= RETRY_MAX_MS)
+            log('warn', 'facts wait for the control plane', { error: reason(error) });
+          await this.#pause(delay);
+          delay = Math.min(delay * 2, RETRY_MAX_MS);
         }
-        if (delay >= RETRY_MAX_MS) log('warn', 'facts wait for the control plane', { error: reason(error) });
-        await this.#pause(delay);
-        delay = Math.min(delay * 2, RETRY_MAX_MS);
       }
+    } finally {
+      // In the same step as the last look: what is added after it is looked for again.
+      this.#delivering = false;
     }
   }
 

@@ -37,6 +37,32 @@ test('facts are delivered in order, again after a failure, and then forgotten', 
   assert.deepEqual(store.outbox.next(1, 1_000_000), []);
 });
 
+test('a fact that is added at any moment of a delivery’s end is delivered', async (t) => {
+  const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
+  t.after(() => store.close());
+  const received: string[] = [];
+  let sent = Promise.withResolvers<void>();
+  const outbox = new Outbox(store.outbox, async ({ events }: HostEvents) => {
+    for (const event of events) if (event.type === 'app') received.push(event.app.id);
+    await sent.promise;
+    return { applied: events.at(-1)!.seq };
+  });
+  const add = (id: string) => {
+    store.outbox.add({ type: 'app', app: app(id) });
+    outbox.notify();
+  };
+  outbox.open();
+  for (let steps = 0; steps < 20; steps++) {
+    sent = Promise.withResolvers<void>();
+    add(`first ${steps}`);
+    sent.resolve();
+    for (let step = 0; step < steps; step++) await null;
+    add(`second ${steps}`);
+    await outbox.flushed(5_000);
+    assert.deepEqual(received.splice(0), [`first ${steps}`, `second ${steps}`]);
+  }
+});
+
 test('stopping ends a wait between attempts and keeps what was not applied', async (t) => {
   const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
   t.after(() => store.close());
