@@ -28,22 +28,11 @@ export function endLeftovers(builds: string, uids: number[]): void {
 }
 
 /**
- * Ends every process that a build's command left, and waits until they are gone.
- * @param directory of the build; without a user of its own, its processes are known by it
+ * Ends every process of a user, and those that a build's directory tells, and waits until they are gone.
+ * @param directory of the build: without a user of its own, its processes are known by it. `null` for what is no build
  * @throws {Error} when one does not go
  */
-export async function endProcesses(user: User | null, directory: string): Promise<void> {
-  await endThose(user, directory);
-}
-
-/** Ends every process of an app's user, and waits until they are gone; 5 s at most, then the log says what is left. */
-export async function endProcessesOf(user: User): Promise<void> {
-  await endThose(user, null).catch((error: unknown) =>
-    log('warn', "an app's user still runs something", { uid: user.uid, error: reason(error) }),
-  );
-}
-
-async function endThose(user: User | null, directory: string | null): Promise<void> {
+export async function endProcesses(user: User | null, directory: string | null): Promise<void> {
   const uids = new Set(user === null ? [] : [user.uid]);
   // All at one moment: whatever forks faster than a list of processes is read does not get away. As that user, who may
   // prevent it.
@@ -54,6 +43,13 @@ async function endThose(user: User | null, directory: string | null): Promise<vo
     for (const pid of left) kill(pid);
     await sleep(GONE_POLL_MS);
   }
+}
+
+/** Ends every process of an app's user, and waits until they are gone; 5 s at most, then the log says what is left. */
+export async function endProcessesOf(user: User): Promise<void> {
+  await endProcesses(user, null).catch((error: unknown) =>
+    log('warn', "an app's user still runs something", { uid: user.uid, error: reason(error) }),
+  );
 }
 
 /** Removes what a build left where everybody may write. None of its processes runs any more. Never rejects. */

@@ -10,6 +10,8 @@ import { run, runAs, type User } from './users.ts';
 const ENTRIES_AT_ONCE = 256;
 /** Longest removal of what a user left, in ms. */
 const REMOVE_TIMEOUT_MS = 60_000;
+/** For chown: the owner stays. */
+const SAME = -1;
 /** Rights to pass through a directory: its owner's and its group's, not to see what is in it. */
 const PASSED_BY_GROUP = 0o710;
 
@@ -25,9 +27,9 @@ export async function handOver(directories: string[], { uid, gid }: User, timeou
 export function makePassage(directory: string, user: User | null): void {
   mkdirSync(directory, { recursive: true, mode: 0o700 });
   if (user === null) return;
-  const { uid, gid, mode } = statSync(directory);
+  const { gid, mode } = statSync(directory);
   if (gid === user.gid && (mode & 0o777) === PASSED_BY_GROUP) return;
-  chownSync(directory, uid, user.gid);
+  chownSync(directory, SAME, user.gid);
   chmodSync(directory, PASSED_BY_GROUP);
 }
 
@@ -93,5 +95,5 @@ function removeEmpty(directory: string): boolean {
 
 function grant(path: string, mode: number, { gid }: User): void {
   chmodSync(path, mode);
-  chownSync(path, statSync(path).uid, gid);
+  chownSync(path, SAME, gid);
 }

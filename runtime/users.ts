@@ -24,7 +24,7 @@ export interface AppUsers {
 const execute = promisify(execFile);
 const CLEAN = { PATH: '/usr/bin:/bin' };
 const SETPRIV = ['/usr/bin/setpriv', '/bin/setpriv', '/usr/local/bin/setpriv'];
-/** Without a way to more rights, and not longer than this process. */
+/** Words of setpriv's: without a way to more rights, and not longer than this process. */
 const BOUND = ['--no-new-privs', '--pdeathsig', 'KILL', '--'];
 const PROBE_TIMEOUT_MS = 10_000;
 /** Prints the first of its paths that it cannot enter, or run. */
@@ -40,10 +40,7 @@ const CAPABILITIES = {
   CAP_SETUID: 7,
 };
 
-/**
- * The words before a command that make it run as `user`: without other groups, without a way to more rights, and
- * not longer than this process.
- */
+/** The words before a command that make it run as `user`: without other groups, and bound like all that is an app's. */
 export function asUser({ uid, gid }: User): string[] {
   const user = ['--reuid', String(uid), '--regid', String(gid), '--clear-groups'];
   return [setpriv() ?? 'setpriv', ...user, ...BOUND];

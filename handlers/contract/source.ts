@@ -171,7 +171,6 @@ export const source = [
     input: z.strictObject({
       id: reference,
       message: text(10_000),
-      // As browsers and git take them: `root@localhost` is one.
       author_email: z.email({ pattern: EMAIL }).max(254),
       author_name: text(200)
         .regex(/[^\s.,:;<>"\\']/, 'must have a letter or digit')

@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Release } from '../../bundler/release.ts';
-import { type Alarm, earliestAlarm, firstAlarms } from './alarms.ts';
+import { earliestAlarm, firstAlarms } from './alarms.ts';
 import { CRON_KEY } from './bundled-services.ts';
 import { alarmKeys } from './cell-config.ts';
 
@@ -64,14 +64,14 @@ export function nextDue(releaseDirectory: string, dataDirectory: string): number
   const copy = join(dataDirectory, 'alarms.sqlite');
   const times = [
     ...alarmKeys(release).map((key) => earliestAlarm(metadata(key), copy)),
-    ...nextCrons(release.triggers?.crons ?? [], (limit) => firstAlarms(metadata(CRON_KEY), copy, limit)),
+    ...nextCrons(release.triggers?.crons ?? [], metadata(CRON_KEY), copy),
   ].filter((time) => time !== null);
   return times.length === 0 ? null : Math.min(...times);
 }
 
 /** When each cron is due: its schedule's alarm, or now if that was never set, which only a process can do. */
-function nextCrons(crons: string[], alarms: (limit: number) => Alarm[]): number[] {
+function nextCrons(crons: string[], path: string, copy: string): number[] {
   if (crons.length === 0) return [];
-  const next = new Map(alarms(MAX_CRONS).map(({ name, time }) => [name, time]));
+  const next = new Map(firstAlarms(path, copy, MAX_CRONS).map(({ name, time }) => [name, time]));
   return crons.map((cron) => next.get(cron) ?? Date.now());
 }
