@@ -2,7 +2,7 @@
 // at their direct sockets, in alternating rounds of one run. And what a batch saves, and what ten thousand apps cost.
 import { readFileSync } from 'node:fs';
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from 'miniflare';
-import { TestControl, TOKEN } from '../test/handlers/control.ts';
+import { TestControl, TOKEN } from '../test/support/handlers/control.ts';
 import { type Asked, type Load, load, loadName } from './load.ts';
 
 const ROUNDS = 5;

@@ -7,8 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { type Cell, startCell, workerdPath } from '../runtime/fleets/cell.ts';
-import { CELL_CONFIG } from '../runtime/fleets/cell-config.ts';
-import { call, makeRelease } from '../test/fleets/release.ts';
+import { CELL_CONFIG } from '../runtime/fleets/config/cell-config.ts';
+import { call, makeRelease } from '../test/support/fleets/release.ts';
 import { startMiniflare } from './miniflare-app.ts';
 
 const ROUNDS = 9;

@@ -5,7 +5,7 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
-import { startGatewayProcess, startWorkerd, temporary } from '../test/edge/support.ts';
+import { startGatewayProcess, startWorkerd, temporary } from '../test/support/edge/peers.ts';
 import { type Asked, cpuMs, crowd, type Load, load, loadName } from './load.ts';
 
 const ROUNDS = 5;

@@ -1,7 +1,7 @@
 // What a rate limit decision takes, and what a tracked visitor takes of memory.
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { Limiter } from '../runtime/edge/limits.ts';
+import { Limiter } from '../runtime/edge/limits/limits.ts';
 
 const DECISIONS = 1_000_000;
 const VISITORS = 10_000;

@@ -5,7 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { Agent, request } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { startGatewayProcess, startWorkerd } from '../test/edge/support.ts';
+import { startGatewayProcess, startWorkerd } from '../test/support/edge/peers.ts';
 
 const MINUTES = 30;
 const MINUTE_MS = 60_000;

@@ -6,8 +6,8 @@ import { cpSync, mkdirSync, rmSync, symlinkSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { workerdPath } from '../runtime/fleets/cell.ts';
-import { CELL_CONFIG } from '../runtime/fleets/cell-config.ts';
-import { Cellar } from '../test/e2e/cellar.ts';
+import { CELL_CONFIG } from '../runtime/fleets/config/cell-config.ts';
+import { Cellar } from '../test/support/e2e/cellar.ts';
 import type { Answer, Order, Steps } from './wake-host.ts';
 import type { Marks } from './wake-marks.ts';
 

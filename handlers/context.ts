@@ -1,8 +1,8 @@
 // What an operation's implementation works with.
 import { JoinedReads, type Reader } from '../sqlite/control/reads.ts';
-import type { AppObject } from './app-object.ts';
-import type { Env } from './env.ts';
-import { HostClient } from './host.ts';
+import type { AppObject } from './app/app-object.ts';
+import type { Env } from './bindings.ts';
+import { HostClient } from './host/host-client.ts';
 
 export interface Context {
   env: Env;

@@ -1,19 +1,19 @@
 // The control plane's entry: which handler answers a request.
 import { migrate } from '../sqlite/control/migrations.ts';
-import { api } from './api.ts';
 import { requireToken } from './auth.ts';
-import { discard } from './body.ts';
+import { page } from './base-page.ts';
+import type { Env } from './bindings.ts';
 import { type Context, createContext } from './context.ts';
 import { edge } from './edge.ts';
-import type { Env } from './env.ts';
-import { git, gitChallenge, gitHostPath } from './git.ts';
-import { internal } from './internal.ts';
-import { openapi } from './openapi.ts';
-import { page } from './page.ts';
+import { git, gitChallenge, gitHostPath } from './git/smart-http.ts';
+import { internal } from './host/internal.ts';
 import { asProblem, type Problem, problemResponse } from './problem.ts';
-import { rpc } from './rpc.ts';
+import { discard } from './transports/body.ts';
+import { openapi } from './transports/openapi.ts';
+import { api } from './transports/rest.ts';
+import { rpc } from './transports/rpc.ts';
 
-export { AppObject } from './app-object.ts';
+export { AppObject } from './app/app-object.ts';
 
 /** Whether this isolate has seen the newest schema. */
 let migrated = false;

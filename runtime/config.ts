@@ -2,9 +2,9 @@
 // against this list.
 import { resolve } from 'node:path';
 import { z } from 'zod';
-import { DATA_DIRECTORY_MAX } from './data-directory.ts';
 import { TrustedProxies } from './edge/client.ts';
 import { reason } from './log.ts';
+import { DATA_DIRECTORY_MAX } from './machine/data-directory.ts';
 
 const numberLike = (form: RegExp, message: string) => (min: number, max: number) =>
   z

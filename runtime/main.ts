@@ -1,6 +1,6 @@
 // `npm start`: reads the settings, starts the host, and stops it on a signal.
 import { ConfigError, isLocal, readConfig, unknownSettings } from './config.ts';
-import { rootCertificate } from './edge/caddy-config.ts';
+import { rootCertificate } from './edge/caddy/config.ts';
 import { Host } from './host.ts';
 import { log, reason } from './log.ts';
 

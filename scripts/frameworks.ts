@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { get } from 'node:http';
 import { dirname, join } from 'node:path';
 import { text as readText } from 'node:stream/consumers';
-import { Cellar } from '../test/e2e/cellar.ts';
+import { Cellar } from '../test/support/e2e/cellar.ts';
 import { type FrameworkProject, projects } from './framework-projects.ts';
 
 /** Of one command of a generator. */

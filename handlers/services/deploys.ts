@@ -1,10 +1,10 @@
 // Deploys, and where to push to for one.
 import { type DeployRow, findDeploy, listDeploys } from '../../sqlite/control/deploys.ts';
 import type { Deploy, DeployLines } from '../contract/deploys.ts';
-import { decodeCursor } from '../cursor.ts';
-import type { DeployFact, LinesFact } from '../host-types.ts';
+import type { DeployFact, LinesFact } from '../contract/host-calls.ts';
 import { Problem } from '../problem.ts';
 import { gitUrl, requireApp, wakeForDeploy } from './apps.ts';
+import { decodeCursor } from './cursor.ts';
 import { listAnswer, withoutCreation } from './paging.ts';
 import { openStream } from './streams.ts';
 import type { Service } from './types.ts';

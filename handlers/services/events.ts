@@ -4,9 +4,9 @@ import { type InsightRow, listInsights, setInsight } from '../../sqlite/control/
 import { findUser, mergeUser, type UserRow } from '../../sqlite/control/users.ts';
 import type { Event } from '../contract/events.ts';
 import { newId } from '../contract/id.ts';
-import { decodeCursor } from '../cursor.ts';
 import { Problem } from '../problem.ts';
 import { unwrap } from './apps.ts';
+import { decodeCursor } from './cursor.ts';
 import { listAnswer, pageAfter, withoutCreation } from './paging.ts';
 import { openStream } from './streams.ts';
 import { Replaced, type Service } from './types.ts';

@@ -1,7 +1,7 @@
 // Lists: from the input's page to the answer's.
 import type { Page } from '../../sqlite/control/page.ts';
-import { decodeCursor, encodeCursor } from '../cursor.ts';
 import { Problem } from '../problem.ts';
+import { decodeCursor, encodeCursor } from './cursor.ts';
 
 /** The place to begin at of a list that is ordered by one text. */
 export function pageAfter({ limit, cursor }: { limit: number; cursor?: string | undefined }): {

@@ -1,11 +1,11 @@
 // The repository, read and changed without git.
 import type { Context } from '../context.ts';
 import { BLOB_BYTES } from '../contract/source.ts';
-import { decodeCursor, encodeCursor } from '../cursor.ts';
-import type { HostBlob } from '../host.ts';
+import type { HostBlob } from '../host/host-client.ts';
 import { Problem } from '../problem.ts';
 import { type Part, partOf } from '../range.ts';
 import { requireApp, wakeForDeploy } from './apps.ts';
+import { decodeCursor, encodeCursor } from './cursor.ts';
 import type { Service } from './types.ts';
 
 /** Bytes of a file that one RPC answer has when a range is asked for. */

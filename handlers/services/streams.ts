@@ -1,6 +1,7 @@
 // Opening a live stream.
+
+import type { StreamName } from '../app/streams.ts';
 import type { Context } from '../context.ts';
-import type { StreamName } from '../streams.ts';
 import { requireApp, unwrap } from './apps.ts';
 import type { Transport } from './types.ts';
 

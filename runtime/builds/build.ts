@@ -6,15 +6,15 @@ import { Bundler } from '../../bundler/client.ts';
 import type { Release } from '../../bundler/release.ts';
 import { newId } from '../../handlers/contract/id.ts';
 import { log as logOfHost, reason } from '../log.ts';
+import { removeTree } from '../machine/remove.ts';
+import type { User } from '../machine/users.ts';
 import { resolveNames, type StorageNames } from '../storage/names.ts';
-import type { User } from '../users.ts';
 import { trimCache } from './cache.ts';
 import { checkout } from './checkout.ts';
 import { buildStep, installStep } from './commands.ts';
+import type { DeployLog } from './deploy-log.ts';
 import { type BuildDirectories, makeDirectories } from './environment.ts';
-import type { DeployLog } from './log.ts';
 import { placeRelease } from './release.ts';
-import { removeTree } from './remove.ts';
 
 export { BuildFailure } from '../../bundler/failure.ts';
 

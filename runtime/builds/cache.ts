@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { removeTree } from './remove.ts';
+import { removeTree } from '../machine/remove.ts';
 
 const execute = promisify(execFile);
 const TIMEOUT_MS = 60_000;

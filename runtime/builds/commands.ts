@@ -3,12 +3,12 @@ import { join, resolve } from 'node:path';
 import { insidePath } from '../../bundler/inside.ts';
 import type { BuildCommand } from '../../bundler/plan.ts';
 import { readPackageJson } from '../../bundler/project.ts';
-import { endProcesses } from '../leftovers.ts';
-import { handOver } from '../rights.ts';
-import { asUser } from '../users.ts';
+import { endProcesses } from '../machine/leftovers.ts';
+import { handOver } from '../machine/rights.ts';
+import { asUser } from '../machine/users.ts';
 import type { BuildInput } from './build.ts';
 import { type BuildDirectories, buildEnvironment } from './environment.ts';
-import { packageManager } from './install.ts';
+import { packageManager } from './package-manager.ts';
 import { run } from './run.ts';
 import { checkOwner, checkSize, sizeLimits, watchSize } from './size.ts';
 

@@ -4,18 +4,18 @@ import { EventEmitter } from 'node:events';
 import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Writable } from 'node:stream';
-import type { DeployFact, ObservedApp } from '../../handlers/host-types.ts';
+import type { DeployFact, ObservedApp } from '../../handlers/contract/host-calls.ts';
 import { describeCommit } from '../git/repository.ts';
-import { removeLitter } from '../leftovers.ts';
 import { log, reason } from '../log.ts';
+import { removeLitter } from '../machine/leftovers.ts';
+import { removeTree } from '../machine/remove.ts';
 import { emptyNames, type StorageNames } from '../storage/names.ts';
 import { build } from './build.ts';
+import { DeployLog, plainText } from './deploy-log.ts';
 import { lineWriter } from './follower.ts';
 import { LineBatch } from './line-batch.ts';
-import { DeployLog, plainText } from './log.ts';
 import type { DeployQueueOptions } from './queue.ts';
 import { reuseRelease } from './releases.ts';
-import { removeTree } from './remove.ts';
 import { requireDisk } from './size.ts';
 
 /** The kept log is written to the database, and its new lines are told, at most so often. */

@@ -1,17 +1,17 @@
 // Deploys: one at a time for each app, the newest push next, and one row for each, whatever happens to it.
 import { existsSync } from 'node:fs';
+import type { DeployFact, DeployTrigger } from '../../handlers/contract/host-calls.ts';
 import { newId } from '../../handlers/contract/id.ts';
-import type { DeployFact, DeployTrigger } from '../../handlers/host-types.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
-import type { Apps } from '../apps.ts';
-import type { Layout } from '../data-directory.ts';
+import type { Apps } from '../apps/apps.ts';
+import { Refusal } from '../control/refusal.ts';
 import { log, reason } from '../log.ts';
-import { Refusal } from '../refusal.ts';
-import type { AppUsers } from '../users.ts';
+import type { Layout } from '../machine/data-directory.ts';
+import { removeTree } from '../machine/remove.ts';
+import type { AppUsers } from '../machine/users.ts';
 import type { BuildInput } from './build.ts';
 import { Deploy, INTERRUPTED } from './deploy.ts';
 import { pruneReleases } from './releases.ts';
-import { removeTree } from './remove.ts';
 
 /** Builds that run side by side. Each may keep a core busy. */
 const CONCURRENCY = 2;

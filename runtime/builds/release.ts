@@ -3,7 +3,7 @@ import type { FileHandle } from 'node:fs/promises';
 import { open, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Release } from '../../bundler/release.ts';
-import { writeCellConfig } from '../fleets/cell-config.ts';
+import { writeCellConfig } from '../fleets/config/cell-config.ts';
 
 /** Files that are brought to disk side by side. */
 const CONCURRENCY = 16;

@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
 import { setTimeout as wait } from 'node:timers/promises';
 import { BuildFailure } from '../../bundler/failure.ts';
-import { plainText } from './log.ts';
+import { plainText } from './deploy-log.ts';
 
 /** Characters of one line of output that are kept. */
 const LINE_LENGTH = 2000;

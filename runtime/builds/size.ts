@@ -4,9 +4,9 @@ import { relative } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { BuildFailure } from '../../bundler/failure.ts';
-import { freeMegabytes, RESERVED_MB } from '../disk.ts';
-import type { User } from '../users.ts';
-import { openTree } from './remove.ts';
+import { freeMegabytes, RESERVED_MB } from '../machine/disk.ts';
+import { openTree } from '../machine/remove.ts';
+import type { User } from '../machine/users.ts';
 
 const execute = promisify(execFile);
 const TIMEOUT_MS = 60_000;

@@ -1,6 +1,6 @@
 // One request as a line of the access log, in the field names of Caddy's, so that tools which read those read these.
-import { headerValue } from './fields.ts';
-import { cutAddress } from './networks.ts';
+import { headerValue } from './http/fields.ts';
+import { cutAddress } from './limits/networks.ts';
 import type { FinishedRequest } from './tally.ts';
 
 /** Longest text taken over from a request, in characters: a line stays a line. */

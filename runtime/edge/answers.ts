@@ -1,7 +1,7 @@
 // What the gateway says by itself: problem details for programs, a small page for people, a line for git.
 import { STATUS_CODES } from 'node:http';
-import { headerValue } from './fields.ts';
-import { dateLine } from './headers.ts';
+import { headerValue } from './http/fields.ts';
+import { dateLine } from './http/headers.ts';
 
 /** Why a request is answered here. `code` is an error code of the contract; `retryAfterS` becomes `Retry-After`. */
 export interface Refusal {

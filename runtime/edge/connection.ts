@@ -1,13 +1,13 @@
 // One client's connection: takes requests off it, one at a time, and ends it so that the last answer arrives.
 import type { Socket } from 'node:net';
 import { rawRefusal } from './answers.ts';
-import { BodyReader } from './body.ts';
 import { plainAddress, type TrustedProxies } from './client.ts';
 import type { Exchange } from './exchange.ts';
-import { type RequestHead, readHead, withoutEmptyLines } from './head.ts';
-import type { Caller } from './headers.ts';
-import { randomHex } from './ids.ts';
-import { ownCopy, readAccepted, reading } from './reading.ts';
+import { BodyReader } from './http/body.ts';
+import { type RequestHead, readHead, withoutEmptyLines } from './http/head.ts';
+import type { Caller } from './http/headers.ts';
+import { randomHex } from './http/ids.ts';
+import { ownCopy, readAccepted, reading } from './http/reading.ts';
 import {
   HEAD_BYTES,
   HEAD_TIMEOUT_MS,

@@ -1,7 +1,7 @@
 // The open connections, and whose they are: when there is no room, whoever has most gives one up for a newcomer.
 import { log } from '../log.ts';
 import type { Connection } from './connection.ts';
-import { cutAddress, visitorOf } from './networks.ts';
+import { cutAddress, visitorOf } from './limits/networks.ts';
 import { TOO_MANY_CONNECTIONS } from './refusals.ts';
 
 /** Most connections at once. A tenth more are told so, and the rest are dropped. */

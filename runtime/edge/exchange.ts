@@ -1,12 +1,19 @@
 // One request on its way through the gateway: to a process and back, or to an answer of our own.
-import type { AnswerHead } from './answer-head.ts';
+
 import { type Answer, type Refusal, refusalAnswer, statusLine } from './answers.ts';
 import type { Backend } from './backend.ts';
 import type { Connection } from './connection.ts';
-import { headerValue } from './fields.ts';
-import type { RequestHead } from './head.ts';
-import { answerLines, dateLine, type ForwardedHeaders, forwardedHeaders, requestHead } from './headers.ts';
-import { Outgoing } from './outgoing.ts';
+import type { AnswerHead } from './http/answer-head.ts';
+import { headerValue } from './http/fields.ts';
+import type { RequestHead } from './http/head.ts';
+import {
+  answerLines,
+  dateLine,
+  type ForwardedHeaders,
+  forwardedHeaders,
+  requestHead,
+} from './http/headers.ts';
+import { Outgoing } from './http/outgoing.ts';
 import type { ProcessSocket } from './process-socket.ts';
 import { failure, NOT_HTTP } from './refusals.ts';
 import { type FinishedRequest, Tally } from './tally.ts';

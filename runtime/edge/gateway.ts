@@ -6,12 +6,12 @@ import { TrustedProxies } from './client.ts';
 import { Connection, type ConnectionOwner } from './connection.ts';
 import { Connections } from './connections.ts';
 import { Exchange, type ExchangeOwner } from './exchange.ts';
-import type { RequestHead } from './head.ts';
+import type { RequestHead } from './http/head.ts';
 import { Router, type Target } from './router.ts';
 import type { FinishedRequest } from './tally.ts';
 
 export type { LocalAnswer, Refusal } from './answers.ts';
-export type { RequestHead } from './head.ts';
+export type { RequestHead } from './http/head.ts';
 export type { Target } from './router.ts';
 
 export interface GatewayOptions {

@@ -1,6 +1,6 @@
 // A socket to a process, which may answer and close while it is still being written to.
 import { Socket } from 'node:net';
-import { reading } from './reading.ts';
+import { reading } from './http/reading.ts';
 
 /** Takes a failed write for a lost one: the answer that the process sent before it closed can still be read. */
 export class ProcessSocket extends Socket {

@@ -3,9 +3,9 @@ import { log, reason as messageOf } from '../log.ts';
 import type { LocalAnswer } from './answers.ts';
 import type { Backend } from './backend.ts';
 import type { Exchange } from './exchange.ts';
-import type { RequestHead } from './head.ts';
 import { Holds } from './hold.ts';
-import { Limiter, type SiteLimits } from './limits.ts';
+import type { RequestHead } from './http/head.ts';
+import { Limiter, type SiteLimits } from './limits/limits.ts';
 import { HELD_TOO_LONG, INTERNAL, TOO_MANY_HELD, tooManyRequests } from './refusals.ts';
 
 /** Where a request goes, and the limits it is under, if any. */

@@ -1,6 +1,6 @@
 // What is counted of a request while it goes through.
 import type { Socket } from 'node:net';
-import type { RequestHead } from './head.ts';
+import type { RequestHead } from './http/head.ts';
 
 /** The client left before an answer began; nginx's number for it. */
 const CLIENT_LEFT = 499;

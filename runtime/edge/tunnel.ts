@@ -1,6 +1,6 @@
 // An upgraded connection: bytes both ways between two sockets, and a polite end when the process has to go.
 import type { Socket } from 'node:net';
-import { FrameScanner, restartFrame } from './frames.ts';
+import { FrameScanner, restartFrame } from './http/frames.ts';
 import type { TrackedTunnel } from './upstream.ts';
 
 /** How long a client may take to answer a close frame, in ms. */

@@ -1,8 +1,8 @@
 // One connection to a process: a request after another, and the answers read strictly.
-import { type AnswerHead, readAnswerHead } from './answer-head.ts';
-import { BodyReader } from './body.ts';
+import { type AnswerHead, readAnswerHead } from './http/answer-head.ts';
+import { BodyReader } from './http/body.ts';
+import { ownCopy } from './http/reading.ts';
 import { ProcessSocket } from './process-socket.ts';
-import { ownCopy } from './reading.ts';
 import type { UpstreamAddress } from './upstream.ts';
 
 /** Longest wait for a connection to the process, in ms. It is on this machine, so a slow one is a dead one. */

@@ -1,7 +1,7 @@
 // A cell's directories, and its sockets, which the host takes out of its reach.
 import { lstatSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { handOver, letRead, makeOwn, renewOwn } from '../rights.ts';
+import { handOver, letRead, makeOwn, renewOwn } from '../machine/rights.ts';
 import type { CellOptions } from './cell.ts';
 
 /** Longest path of a unix socket that every system takes, in bytes. */

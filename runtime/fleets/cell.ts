@@ -4,12 +4,12 @@ import { request } from 'node:http';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
-import { readAtMost } from '../read-at-most.ts';
-import { asUser, dieWithParent, type User } from '../users.ts';
-import { CELL_CONFIG } from './cell-config.ts';
+import { LineReader } from '../machine/lines.ts';
+import { readAtMost } from '../machine/read-at-most.ts';
+import { asUser, dieWithParent, type User } from '../machine/users.ts';
 import { makeCellDirectories, newSocketPath, socketPath, takeSocket } from './cell-directories.ts';
+import { CELL_CONFIG } from './config/cell-config.ts';
 import { LastLines } from './last-lines.ts';
-import { LineReader } from './lines.ts';
 import { evictOwner, recordOwner } from './storage-claim.ts';
 
 /** How to start a cell. */

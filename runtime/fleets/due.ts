@@ -4,8 +4,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Release } from '../../bundler/release.ts';
 import { earliestAlarm, firstAlarms } from './alarms.ts';
-import { CRON_KEY } from './bundled-services.ts';
-import { alarmKeys } from './cell-config.ts';
+import { CRON_KEY } from './config/bundled-services.ts';
+import { alarmKeys } from './config/cell-config.ts';
 
 /** Schedules that are looked at: those of the release, and of releases before it. */
 const MAX_CRONS = 1_000;

@@ -1,6 +1,6 @@
 // One app's process through its life: started, restarted after a crash, replaced by a deploy, sent away when nobody
 // needs it, stopped. Operations run one after another, and at no time do two processes have the app's storage.
-import type { ProcessState } from '../../handlers/host-types.ts';
+import type { ProcessState } from '../../handlers/contract/host-calls.ts';
 import type { Admission, Backend, Refused } from '../edge/backend.ts';
 import { reason } from '../log.ts';
 import type { Rest } from './due.ts';

@@ -1,6 +1,6 @@
 // The last lines of a process, which say why it ended.
 import type { Readable } from 'node:stream';
-import { LineReader, messageOf } from './lines.ts';
+import { LineReader, messageOf } from '../machine/lines.ts';
 
 /** Lines kept of a process's output. A load error may be followed by warnings. */
 const KEPT_LINES = 20;

@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Release } from '../../bundler/release.ts';
-import type { User } from '../users.ts';
+import type { User } from '../machine/users.ts';
 import { type Cell, startCell } from './cell.ts';
 import { migrate } from './migrate.ts';
 

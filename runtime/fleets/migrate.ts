@@ -5,12 +5,12 @@ import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Client } from 'undici';
 import type { DatabaseMigration, Release } from '../../bundler/release.ts';
-import { writeAtomic } from '../data-directory.ts';
-import { readAtMost } from '../read-at-most.ts';
-import type { User } from '../users.ts';
-import { capnp } from './capnp.ts';
+import { writeAtomic } from '../machine/data-directory.ts';
+import { readAtMost } from '../machine/read-at-most.ts';
+import type { User } from '../machine/users.ts';
 import { type Cell, startCell } from './cell.ts';
-import { CELL_CONFIG } from './cell-config.ts';
+import { capnp } from './config/capnp.ts';
+import { CELL_CONFIG } from './config/cell-config.ts';
 import { splitStatements } from './sql-statements.ts';
 
 /** What to migrate, and where. */

@@ -1,5 +1,5 @@
 // What a fleet does with requests at a time, as one small union.
-import type { ProcessState } from '../../handlers/host-types.ts';
+import type { ProcessState } from '../../handlers/contract/host-calls.ts';
 import type { Admission, Refused } from '../edge/backend.ts';
 import type { Upstream } from '../edge/upstream.ts';
 import type { Cell } from './cell.ts';

@@ -1,11 +1,11 @@
 // Keeps one app's process: brings the live release up, starts it again after a crash, ends it. One thing at a time:
 // the fleet's operations see to that.
-import type { ProcessState } from '../../handlers/host-types.ts';
+import type { ProcessState } from '../../handlers/contract/host-calls.ts';
 import { Upstream } from '../edge/upstream.ts';
-import { endProcessesOf } from '../leftovers.ts';
 import { reason } from '../log.ts';
+import { Backoff, type Restart } from '../machine/backoff.ts';
+import { endProcessesOf } from '../machine/leftovers.ts';
 import { Activity } from './activity.ts';
-import { Backoff, type Restart } from './backoff.ts';
 import type { Cell, CellExit } from './cell.ts';
 import { nextDue, type Rest, RestRecord } from './due.ts';
 import { launch, type Place, type ReleaseRef } from './launch.ts';

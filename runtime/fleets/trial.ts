@@ -2,18 +2,18 @@
 import { existsSync, mkdirSync, readdirSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import type { Layout } from '../data-directory.ts';
 import { log, reason } from '../log.ts';
-import { removeOwn } from '../rights.ts';
-import { throwAway } from '../trash.ts';
-import type { User } from '../users.ts';
+import type { Layout } from '../machine/data-directory.ts';
+import { messageOf } from '../machine/lines.ts';
+import { removeOwn } from '../machine/rights.ts';
+import { throwAway } from '../machine/trash.ts';
+import type { User } from '../machine/users.ts';
 import { startCell } from './cell.ts';
-import { CELL_CONFIG, TRIAL_CONFIG } from './cell-config.ts';
 import { ownDirectories } from './cell-directories.ts';
+import { CELL_CONFIG, TRIAL_CONFIG } from './config/cell-config.ts';
+import { MISSING_HANDLER } from './config/trial-entry.ts';
 import type { Place } from './launch.ts';
-import { messageOf } from './lines.ts';
 import { toSourcePlaces } from './source-places.ts';
-import { MISSING_HANDLER } from './trial-entry.ts';
 
 /** Names of the directories of trials, beside those of apps' sockets. What a killed host left of them goes at boot. */
 const TRIAL_PREFIX = 'trial-';

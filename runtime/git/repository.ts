@@ -4,7 +4,7 @@ import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { writeAtomic } from '../data-directory.ts';
+import { writeAtomic } from '../machine/data-directory.ts';
 import { gitEnvironment } from './environment.ts';
 
 const execute = promisify(execFile);

@@ -2,9 +2,9 @@
 import { spawn } from 'node:child_process';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex, Readable } from 'node:stream';
-import { freeMegabytes, RESERVED_MB } from '../disk.ts';
 import { log, reason } from '../log.ts';
-import { handedOn } from '../passing.ts';
+import { handedOn } from '../machine/collect-garbage.ts';
+import { freeMegabytes, RESERVED_MB } from '../machine/disk.ts';
 import { BIG_FILE, gitEnvironment } from './environment.ts';
 
 /** No byte in either direction for this long ends the exchange. A quiet build step may take up to its own limit. */

@@ -1,5 +1,5 @@
 // Reads a repository: commits, trees, files, and what differs between two commits.
-import { Refusal } from '../refusal.ts';
+import { Refusal } from '../control/refusal.ts';
 import { GitError, runGit } from './git.ts';
 import { DEPLOY_REF } from './repository.ts';
 

@@ -1,5 +1,5 @@
 // Rows of `apps`: reading them.
-import type { ProcessState } from '../../handlers/host-types.ts';
+import type { ProcessState } from '../../handlers/contract/host-calls.ts';
 import { type Page, pageOf } from './page.ts';
 import type { Reader } from './reads.ts';
 

@@ -1,5 +1,5 @@
 // Rows of `deploys`: the host's, copied.
-import type { DeployFact, DeployStatus } from '../../handlers/host-types.ts';
+import type { DeployFact, DeployStatus } from '../../handlers/contract/host-calls.ts';
 import { readOfApp } from './apps.ts';
 import { type Page, pageOf } from './page.ts';
 import type { Reader } from './reads.ts';

@@ -1,5 +1,5 @@
 // Facts of the host, applied once each.
-import type { DeployFact, HostEvent, HostEvents } from '../../handlers/host-types.ts';
+import type { DeployFact, HostEvent, HostEvents } from '../../handlers/contract/host-calls.ts';
 import { writeObserved } from './transitions.ts';
 
 /**

@@ -1,5 +1,5 @@
 // What an app's life reads and writes of its row.
-import type { Effect } from '../../handlers/lifecycle.ts';
+import type { Effect } from '../../handlers/app/life-table.ts';
 import { APP_COLUMNS, type AppRow } from './apps.ts';
 
 /** An effect that is written down. */

@@ -1,6 +1,6 @@
 // What changes an app's wanted state. Each transition is one transaction that also raises the app's generation and
 // reads back the whole wanted state, to be sent to the host.
-import type { AsOf, ObservedApp, WantedApp } from '../../handlers/host-types.ts';
+import type { AsOf, ObservedApp, WantedApp } from '../../handlers/contract/host-calls.ts';
 import { APP_COLUMNS, type AppRow, selectApp } from './apps.ts';
 import { raiseRevision } from './meta.ts';
 

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { Cellar } from '../e2e/cellar.ts';
-import { processes } from '../e2e/processes.ts';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { processes } from '../support/e2e/processes.ts';
 
 const cellar = new Cellar({ RUNNER_MAX_APPS_PER_USER: '100' });
 before(() => cellar.start());

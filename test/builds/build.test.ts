@@ -7,7 +7,7 @@ import { BuildFailure } from '../../bundler/failure.ts';
 import type { Release } from '../../bundler/release.ts';
 import type { BuildInput } from '../../runtime/builds/build.ts';
 import { closeBundler } from '../../runtime/builds/build.ts';
-import { buildCommit, exampleApp, type Files, makeDirectory } from './projects.ts';
+import { buildCommit, exampleApp, type Files, makeDirectory } from '../support/builds/projects.ts';
 
 const directory = makeDirectory();
 after(() => {

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { closeBundler } from '../../runtime/builds/build.ts';
 import { trimCache } from '../../runtime/builds/cache.ts';
-import { temporaryDirectory } from '../temporary.ts';
-import { buildCommit } from './projects.ts';
+import { buildCommit } from '../support/builds/projects.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
 
 after(closeBundler);
 

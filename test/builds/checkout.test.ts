@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { BuildFailure } from '../../bundler/failure.ts';
 import { type Checkout, checkout } from '../../runtime/builds/checkout.ts';
-import { temporaryDirectory } from '../temporary.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
 
 /** An empty repository, and what checks a commit of it out. */
 function makeRepository(t: TestContext) {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
 import { lineWriter } from '../../runtime/builds/follower.ts';
-import { temporaryDirectory } from '../temporary.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
 
 /** The two ends of a connection. */
 async function socketPair(t: TestContext): Promise<[Socket, Socket]> {

@@ -4,19 +4,19 @@ import { once } from 'node:events';
 import { cpSync } from 'node:fs';
 import { PassThrough } from 'node:stream';
 import { after, type TestContext, test } from 'node:test';
-import type { DeployFact } from '../../handlers/host-types.ts';
-import { Apps } from '../../runtime/apps.ts';
+import type { DeployFact } from '../../handlers/contract/host-calls.ts';
+import { Apps } from '../../runtime/apps/apps.ts';
 import { closeBundler } from '../../runtime/builds/build.ts';
 import type { Deploy } from '../../runtime/builds/deploy.ts';
 import { DeployQueue } from '../../runtime/builds/queue.ts';
-import { claim, layout } from '../../runtime/data-directory.ts';
 import { MemoryGauge } from '../../runtime/fleets/memory.ts';
 import { Slots } from '../../runtime/fleets/slots.ts';
 import { DEPLOY_REF } from '../../runtime/git/repository.ts';
+import { claim, layout } from '../../runtime/machine/data-directory.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
-import { workerd } from '../fleets/release.ts';
-import { temporaryDirectory } from '../temporary.ts';
-import { commit } from './projects.ts';
+import { commit } from '../support/builds/projects.ts';
+import { workerd } from '../support/fleets/release.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
 
 const APP = 'a'.repeat(16);
 

@@ -6,7 +6,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { BuildFailure } from '../../bundler/failure.ts';
-import { DeployLog } from '../../runtime/builds/log.ts';
+import { DeployLog } from '../../runtime/builds/deploy-log.ts';
 import { type Command, run } from '../../runtime/builds/run.ts';
 
 function shell(script: string, more: Partial<Command> = {}) {

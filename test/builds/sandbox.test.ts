@@ -17,11 +17,11 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { BuildFailure } from '../../bundler/failure.ts';
 import { checkOwner } from '../../runtime/builds/size.ts';
-import { handOver } from '../../runtime/rights.ts';
-import { Cellar } from '../e2e/cellar.ts';
-import { processes } from '../e2e/processes.ts';
-import { temporaryDirectory } from '../temporary.ts';
-import { NEEDS_USERS } from '../users.ts';
+import { handOver } from '../../runtime/machine/rights.ts';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { processes } from '../support/e2e/processes.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
+import { NEEDS_USERS } from '../support/users.ts';
 
 let cellar: Cellar;
 let builds = 0;

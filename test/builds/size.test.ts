@@ -7,8 +7,8 @@ import { BuildFailure } from '../../bundler/failure.ts';
 import { closeBundler } from '../../runtime/builds/build.ts';
 import { run } from '../../runtime/builds/run.ts';
 import { checkSize, requireDisk, type SizeLimits, sizeLimits, watchSize } from '../../runtime/builds/size.ts';
-import { temporaryDirectory } from '../temporary.ts';
-import { buildCommit } from './projects.ts';
+import { buildCommit } from '../support/builds/projects.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
 
 after(closeBundler);
 

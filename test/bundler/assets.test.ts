@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import type { Files } from '../builds/projects.ts';
-import { makeWorktrees, wranglerProject } from './worktree.ts';
+import type { Files } from '../support/builds/projects.ts';
+import { makeWorktrees, wranglerProject } from '../support/bundler/worktree.ts';
 
 const worktrees = makeWorktrees();
 after(worktrees.remove);

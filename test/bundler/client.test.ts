@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { Bundler } from '../../bundler/client.ts';
 import { BuildFailure } from '../../bundler/failure.ts';
-import { makeWorktrees, wranglerProject } from './worktree.ts';
+import { makeWorktrees, wranglerProject } from '../support/bundler/worktree.ts';
 
 const worktrees = makeWorktrees();
 const bundlers: Bundler[] = [];

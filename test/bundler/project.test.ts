@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { findProject, readPackageJson } from '../../bundler/project.ts';
-import type { Files } from '../builds/projects.ts';
-import { makeWorktrees } from './worktree.ts';
+import type { Files } from '../support/builds/projects.ts';
+import { makeWorktrees } from '../support/bundler/worktree.ts';
 
 const worktrees = makeWorktrees();
 after(worktrees.remove);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { makeWorktrees, wranglerProject } from './worktree.ts';
+import { makeWorktrees, wranglerProject } from '../support/bundler/worktree.ts';
 
 const worktrees = makeWorktrees();
 after(worktrees.remove);

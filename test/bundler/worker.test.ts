@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
-import { makeWorktrees, wranglerProject } from './worktree.ts';
+import { makeWorktrees, wranglerProject } from '../support/bundler/worktree.ts';
 
 const worktrees = makeWorktrees();
 after(worktrees.remove);

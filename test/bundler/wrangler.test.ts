@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { after, test } from 'node:test';
 import { nestedKeys, topLevelKeys } from '../../bundler/wrangler-keys.ts';
-import { makeWorktrees, wranglerProject } from './worktree.ts';
+import { makeWorktrees, wranglerProject } from '../support/bundler/worktree.ts';
 
 const worktrees = makeWorktrees();
 after(worktrees.remove);

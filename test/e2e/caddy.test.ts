@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { connect } from 'node:tls';
 import { Agent, fetch, WebSocket } from 'undici';
-import { Cellar } from './cellar.ts';
-import { descendants, eventually } from './processes.ts';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { descendants, eventually } from '../support/e2e/processes.ts';
 
 const skip = spawnSync('caddy', ['version']).error ? 'Caddy is not installed: apt-get install caddy' : false;
 const ECHO = `

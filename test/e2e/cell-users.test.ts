@@ -5,10 +5,10 @@ import { once } from 'node:events';
 import { chownSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { asUser, type User } from '../../runtime/users.ts';
-import { NEEDS_USERS } from '../users.ts';
-import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from './cellar.ts';
-import { cells } from './processes.ts';
+import { asUser, type User } from '../../runtime/machine/users.ts';
+import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
+import { cells } from '../support/e2e/processes.ts';
+import { NEEDS_USERS } from '../support/users.ts';
 
 const COUNTER = {
   'index.js': `${COUNTER_CLASS}

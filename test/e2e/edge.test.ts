@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { Cellar } from './cellar.ts';
+import { Cellar } from '../support/e2e/cellar.ts';
 
 const cellar = new Cellar({
   SERVICE_EDGE_RPM: '60',

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { EventReader, type SentEvent } from '../handlers/events-source.ts';
-import { Cellar } from './cellar.ts';
-import { eventually } from './processes.ts';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { eventually } from '../support/e2e/processes.ts';
+import { EventReader, type SentEvent } from '../support/handlers/events-source.ts';
 
 interface Shown {
   id?: string;

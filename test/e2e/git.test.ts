@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { Cellar } from './cellar.ts';
+import { Cellar } from '../support/e2e/cellar.ts';
 
 // The tests push more than a person does.
 const cellar = new Cellar({ SERVICE_EDGE_GIT_RPM: '0' });

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, before, test } from 'node:test';
-import { Cellar } from './cellar.ts';
-import { cells, descendants, eventually } from './processes.ts';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { cells, descendants, eventually } from '../support/e2e/processes.ts';
 
 const IDLE_S = 1;
 const cellar = new Cellar({ RUNNER_FLEET_IDLE_EVICT_S: String(IDLE_S) });

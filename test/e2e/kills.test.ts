@@ -5,8 +5,8 @@ import { request } from 'node:http';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import Sqlite from 'better-sqlite3';
-import { Cellar } from './cellar.ts';
-import { descendants, eventually, type Process, processes } from './processes.ts';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { descendants, eventually, type Process, processes } from '../support/e2e/processes.ts';
 
 const cellar = new Cellar();
 before(() => cellar.start());

@@ -1,10 +1,10 @@
 // An app's life on a real Cellar: requests, sleeps, wakes, stops, pushes and kills at once, in random programs.
 import { after, before, test } from 'node:test';
 import * as fc from 'fast-check';
-import { randomCases } from '../random.ts';
-import { Cellar } from './cellar.ts';
-import { AppLife } from './life-model.ts';
-import { programs } from './life-programs.ts';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { AppLife } from '../support/e2e/life-model.ts';
+import { programs } from '../support/e2e/life-programs.ts';
+import { randomCases } from '../support/random.ts';
 
 // A sweep each second, for which a second is quiet: it comes at any time of a program.
 const cellar = new Cellar({

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { test } from 'node:test';
-import { processes } from './processes.ts';
+import { processes } from '../support/e2e/processes.ts';
 
 test('a process that becomes another program is seen all the while', async () => {
   const mark = `mark-${process.pid}`;

@@ -4,8 +4,8 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { Cellar } from './cellar.ts';
-import { eventually, processes } from './processes.ts';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { eventually, processes } from '../support/e2e/processes.ts';
 
 const cellar = new Cellar();
 before(() => cellar.start());

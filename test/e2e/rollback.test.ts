@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { Cellar } from './cellar.ts';
-import { eventually } from './processes.ts';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { eventually } from '../support/e2e/processes.ts';
 
 // The tests push more than a person does.
 const cellar = new Cellar({ SERVICE_EDGE_GIT_RPM: '0' });

@@ -4,8 +4,8 @@ import { once } from 'node:events';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from './cellar.ts';
-import { cells, eventually, processes } from './processes.ts';
+import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
+import { cells, eventually, processes } from '../support/e2e/processes.ts';
 
 const cellar = new Cellar();
 before(() => cellar.start());

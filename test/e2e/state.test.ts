@@ -4,8 +4,8 @@ import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from './cellar.ts';
-import { descendants, eventually, processes } from './processes.ts';
+import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
+import { descendants, eventually, processes } from '../support/e2e/processes.ts';
 
 const WORKER = `${COUNTER_CLASS}export default {
   async fetch(request, env) {

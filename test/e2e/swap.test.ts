@@ -4,8 +4,8 @@ import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { Cellar, COUNTER_CONFIG } from './cellar.ts';
-import { watchStorage } from './storage-watch.ts';
+import { Cellar, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
+import { watchStorage } from '../support/e2e/storage-watch.ts';
 
 const DEPLOYS = 20;
 const CLIENTS = 4;

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, before, test } from 'node:test';
-import { Cellar } from './cellar.ts';
-import { eventually } from './processes.ts';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { eventually } from '../support/e2e/processes.ts';
 
 const cellar = new Cellar({ RUNNER_SLEEP_AFTER_H: '0.0003', RUNNER_SLEEP_SWEEP_S: '1' });
 before(() => cellar.start());

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { Cellar } from './cellar.ts';
-import { cells, eventually } from './processes.ts';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { cells, eventually } from '../support/e2e/processes.ts';
 
 const cellar = new Cellar();
 before(() => cellar.start());

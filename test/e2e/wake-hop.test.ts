@@ -6,9 +6,9 @@ import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { fetch, type RequestInit, WebSocket } from 'undici';
-import { Cellar, COUNTER_CLASS, COUNTER_CONFIG, LOCALHOST } from './cellar.ts';
-import { cells, eventually, processes } from './processes.ts';
-import { EdgeWatch, type OtherProxy, startCaddy, startNginx } from './proxies.ts';
+import { Cellar, COUNTER_CLASS, COUNTER_CONFIG, LOCALHOST } from '../support/e2e/cellar.ts';
+import { cells, eventually, processes } from '../support/e2e/processes.ts';
+import { EdgeWatch, type OtherProxy, startCaddy, startNginx } from '../support/e2e/proxies.ts';
 
 const PROXIES = [
   { name: 'caddy', start: startCaddy, skip: whyNot('caddy', 'version') },

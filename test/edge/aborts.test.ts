@@ -3,8 +3,8 @@ import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { randomCases } from '../random.ts';
-import { call, servedForAll, until, within } from './support.ts';
+import { call, servedForAll, until, within } from '../support/edge/peers.ts';
+import { randomCases } from '../support/random.ts';
 
 const APP = `
 export default {

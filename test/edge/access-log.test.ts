@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { accessLine } from '../../runtime/edge/access-line.ts';
 import { AccessLog } from '../../runtime/edge/access-log.ts';
-import { call, RawClient, startGateway, startRawUpstream, temporary, until } from './support.ts';
+import { call, RawClient, startGateway, startRawUpstream, temporary, until } from '../support/edge/peers.ts';
 
 const LIMITS = { fileBytes: 1_000_000, files: 5, waiting: 1_000_000 };
 

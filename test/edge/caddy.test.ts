@@ -4,9 +4,9 @@ import { existsSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { Caddy, findCaddy, freePort } from '../../runtime/edge/caddy.ts';
-import { bootConfig, caddyConfig, gatewaySocket } from '../../runtime/edge/caddy-config.ts';
-import { call, startGateway, startRawUpstream, temporary, until } from './support.ts';
+import { Caddy, findCaddy, freePort } from '../../runtime/edge/caddy/caddy.ts';
+import { bootConfig, caddyConfig, gatewaySocket } from '../../runtime/edge/caddy/config.ts';
+import { call, startGateway, startRawUpstream, temporary, until } from '../support/edge/peers.ts';
 
 const skip = spawnSync('caddy', ['version']).error ? 'Caddy is not installed: apt-get install caddy' : false;
 

@@ -4,11 +4,11 @@ import assert from 'node:assert/strict';
 import { connect, type NetConnectOpts, type Socket } from 'node:net';
 import { after, before, test } from 'node:test';
 import fc from 'fast-check';
-import { startOracle } from '../oracle/gateway.ts';
-import { randomCases } from '../random.ts';
-import { PADDING, stream } from './messages.ts';
-import { call, startGateway, startWorkerd, within } from './support.ts';
-import { readAnswers, type WireAnswer } from './wire.ts';
+import { PADDING, stream } from '../support/edge/messages.ts';
+import { call, startGateway, startWorkerd, within } from '../support/edge/peers.ts';
+import { readAnswers, type WireAnswer } from '../support/edge/wire.ts';
+import { startOracle } from '../support/oracle/gateway.ts';
+import { randomCases } from '../support/random.ts';
 
 const CASES = randomCases(500);
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { FrameScanner, restartFrame } from '../../runtime/edge/frames.ts';
-import { randomCases } from '../random.ts';
+import { FrameScanner, restartFrame } from '../../runtime/edge/http/frames.ts';
+import { randomCases } from '../support/random.ts';
 
 /** A frame of `length` payload bytes that look like headers, so that a scanner that loses its place is found out. */
 function frame(opcode: number, length: number, masked: boolean): Buffer {

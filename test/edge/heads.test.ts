@@ -1,7 +1,7 @@
 // What crosses the gateway in a head, and what must not.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { call, RawClient, startGateway, startRawUpstream } from './support.ts';
+import { call, RawClient, startGateway, startRawUpstream } from '../support/edge/peers.ts';
 
 const OK = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok';
 let upstream: Awaited<ReturnType<typeof startRawUpstream>>;

@@ -4,7 +4,15 @@ import { after, before, test } from 'node:test';
 import type { Admission } from '../../runtime/edge/backend.ts';
 import type { GatewayOptions, Target } from '../../runtime/edge/gateway.ts';
 import type { Upstream } from '../../runtime/edge/upstream.ts';
-import { call, RawClient, startGateway, startRawUpstream, startWorkerd, still, until } from './support.ts';
+import {
+  call,
+  RawClient,
+  startGateway,
+  startRawUpstream,
+  startWorkerd,
+  still,
+  until,
+} from '../support/edge/peers.ts';
 
 let cell: Awaited<ReturnType<typeof startWorkerd>>;
 before(async () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Target } from '../../runtime/edge/gateway.ts';
-import { call, RawClient, startGateway, startRawUpstream } from './support.ts';
+import { call, RawClient, startGateway, startRawUpstream } from '../support/edge/peers.ts';
 
 let upstream: Awaited<ReturnType<typeof startRawUpstream>>;
 before(async () => {

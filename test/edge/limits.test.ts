@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { Limiter } from '../../runtime/edge/limits.ts';
-import { Window } from '../../runtime/edge/window.ts';
-import { randomCases } from '../random.ts';
+import { Limiter } from '../../runtime/edge/limits/limits.ts';
+import { Window } from '../../runtime/edge/limits/window.ts';
+import { randomCases } from '../support/random.ts';
 
 const app = (clientRpm: number, appRpm = 0) => ({ site: 'app', clientRpm, appRpm });
 

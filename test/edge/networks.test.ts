@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { cutAddress, visitorOf } from '../../runtime/edge/networks.ts';
+import { cutAddress, visitorOf } from '../../runtime/edge/limits/networks.ts';
 
 test('an IPv4 address is a visitor, however it is written', () => {
   assert.equal(visitorOf('192.0.2.1'), 0xc0000201);

@@ -5,11 +5,11 @@ import { createServer, connect as open, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import fc from 'fast-check';
-import { startOracle } from '../oracle/gateway.ts';
-import { randomCases } from '../random.ts';
-import { bodyText, chunks, eol, mostly, oneOf } from './messages.ts';
-import { startGateway, temporary, within } from './support.ts';
-import { readAnswers, type WireAnswer } from './wire.ts';
+import { bodyText, chunks, eol, mostly, oneOf } from '../support/edge/messages.ts';
+import { startGateway, temporary, within } from '../support/edge/peers.ts';
+import { readAnswers, type WireAnswer } from '../support/edge/wire.ts';
+import { startOracle } from '../support/oracle/gateway.ts';
+import { randomCases } from '../support/random.ts';
 
 const CASES = randomCases(500);
 /** When a process that has said everything ends its connection, in ms: after whatever could be answered was. */

@@ -1,8 +1,8 @@
 // HTTP/1.1 as RFC 9112 has it, case by case: what an app is given, or which status refuses the bytes.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { RawClient, servedForAll } from './support.ts';
-import { readAnswers } from './wire.ts';
+import { RawClient, servedForAll } from '../support/edge/peers.ts';
+import { readAnswers } from '../support/edge/wire.ts';
 
 /** Says what it was asked. */
 const APP = `

@@ -14,7 +14,7 @@ import {
   still,
   until,
   within,
-} from './support.ts';
+} from '../support/edge/peers.ts';
 
 const HEAD = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
 const OK = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok';

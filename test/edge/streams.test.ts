@@ -15,7 +15,7 @@ import {
   still,
   until,
   within,
-} from './support.ts';
+} from '../support/edge/peers.ts';
 
 const BIG = 200 * 1024 * 1024;
 const CHUNK = Buffer.alloc(64 * 1024, 'x');

@@ -4,7 +4,15 @@ import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { after, before, test } from 'node:test';
 import type { Admission } from '../../runtime/edge/backend.ts';
-import { RawClient, startGateway, startRawUpstream, startWorkerd, still, until, within } from './support.ts';
+import {
+  RawClient,
+  startGateway,
+  startRawUpstream,
+  startWorkerd,
+  still,
+  until,
+  within,
+} from '../support/edge/peers.ts';
 
 const APP = `
 let closes = [];

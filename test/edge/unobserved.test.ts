@@ -3,7 +3,15 @@ import assert from 'node:assert/strict';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { RawClient, startGateway, startRawUpstream, still, temporary, until, within } from './support.ts';
+import {
+  RawClient,
+  startGateway,
+  startRawUpstream,
+  still,
+  temporary,
+  until,
+  within,
+} from '../support/edge/peers.ts';
 
 const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
 /** Less than what a socket of Node takes without asking to wait, and two are more. */

@@ -1,7 +1,7 @@
 // Uploads: waited for, answered early, broken and left.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { RawClient, startGateway, startRawUpstream, startWorkerd, until } from './support.ts';
+import { RawClient, startGateway, startRawUpstream, startWorkerd, until } from '../support/edge/peers.ts';
 
 const BIG = 200 * 1024 * 1024;
 const CHUNK = Buffer.alloc(64 * 1024, 'x');

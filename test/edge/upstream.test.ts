@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import type { Socket } from 'node:net';
 import { test } from 'node:test';
-import { call, startGateway, startRawUpstream, until } from './support.ts';
+import { call, startGateway, startRawUpstream, until } from '../support/edge/peers.ts';
 
 const OK = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok';
 

@@ -22,7 +22,7 @@ import {
   temporary,
   until,
   within,
-} from './support.ts';
+} from '../support/edge/peers.ts';
 
 const CLIENTS = 8;
 /** More than the system's buffers hold. */

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { temporaryDirectory } from '../temporary.ts';
-import { call, makeRelease, startRelease } from './release.ts';
+import { call, makeRelease, startRelease } from '../support/fleets/release.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
 
 test('workerd reads back every string exactly as it was, whatever is in it', async (t) => {
   const root = temporaryDirectory(t);

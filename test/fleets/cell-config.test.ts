@@ -5,8 +5,8 @@ import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import type { Release } from '../../bundler/release.ts';
 import type { Cell } from '../../runtime/fleets/cell.ts';
-import { temporaryDirectory } from '../temporary.ts';
-import { call, entry, makeRelease, startRelease } from './release.ts';
+import { call, entry, makeRelease, startRelease } from '../support/fleets/release.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
 
 const FULL = `
 import { DurableObject } from 'cloudflare:workers';

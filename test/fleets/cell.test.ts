@@ -4,8 +4,8 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { startCell } from '../../runtime/fleets/cell.ts';
-import { temporaryDirectory } from '../temporary.ts';
-import { call, makeRelease, startRelease, workerd } from './release.ts';
+import { call, makeRelease, startRelease, workerd } from '../support/fleets/release.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
 
 const HELLO = `export default { fetch: () => new Response('hello') }`;
 
@@ -144,7 +144,7 @@ test('a pid that belongs to somebody else by now is left alone', async (t) => {
 test('a host that is killed leaves no cell behind', async (t) => {
   const root = temporaryDirectory(t);
   const { directory } = await makeRelease(`${root}/r`, HELLO);
-  const helpers = new URL('./release.ts', import.meta.url).href;
+  const helpers = new URL('../support/fleets/release.ts', import.meta.url).href;
   const script = `
     const { startRelease } = await import(${JSON.stringify(helpers)});
     console.log((await startRelease(${JSON.stringify(root)}, ${JSON.stringify(directory)})).pid);

@@ -3,8 +3,8 @@ import { type TestContext, test } from 'node:test';
 import { serialize } from 'node:v8';
 import Database from 'better-sqlite3';
 import { nextDue } from '../../runtime/fleets/due.ts';
-import { type Harness, harness } from './harness.ts';
-import { makeRelease } from './release.ts';
+import { type Harness, harness } from '../support/fleets/harness.ts';
+import { makeRelease } from '../support/fleets/release.ts';
 
 const MINUTE_MS = 60_000;
 const EVERY_MINUTE = '* * * * *';

@@ -5,8 +5,8 @@ import { dirname } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import Database from 'better-sqlite3';
 import { nextDue } from '../../runtime/fleets/due.ts';
-import { assertGone, type Harness, harness } from './harness.ts';
-import { makeRelease } from './release.ts';
+import { assertGone, type Harness, harness } from '../support/fleets/harness.ts';
+import { makeRelease } from '../support/fleets/release.ts';
 
 /** `/set?<ms>` sets an alarm so far ahead and answers its time. An alarm takes 300 ms. */
 const CODE = `

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { assertGone, harness } from './harness.ts';
+import { assertGone, harness } from '../support/fleets/harness.ts';
 
 test('an app that was never deployed is 404, a stopped one 503, and neither has a process', async (t) => {
   const { fleet, release } = harness(t);

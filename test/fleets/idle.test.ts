@@ -4,8 +4,8 @@ import { type TestContext, test } from 'node:test';
 import type { FleetOptions } from '../../runtime/fleets/fleet.ts';
 import { MemoryGauge } from '../../runtime/fleets/memory.ts';
 import { Slots } from '../../runtime/fleets/slots.ts';
-import { eventually } from '../e2e/processes.ts';
-import { assertGone, type Harness, harness } from './harness.ts';
+import { eventually } from '../support/e2e/processes.ts';
+import { assertGone, type Harness, harness } from '../support/fleets/harness.ts';
 
 /** A fleet whose process goes at the first look that finds it quiet, running version 1. */
 async function started(t: TestContext, options: Partial<FleetOptions> = {}): Promise<Harness> {

@@ -4,7 +4,7 @@ import { totalmem } from 'node:os';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { MemoryGauge, readMemory } from '../../runtime/fleets/memory.ts';
-import { temporaryDirectory } from '../temporary.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
 
 const MB = 1024 * 1024;
 

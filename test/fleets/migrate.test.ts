@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { DatabaseMigration } from '../../bundler/release.ts';
 import { migrate } from '../../runtime/fleets/migrate.ts';
-import { temporaryDirectory } from '../temporary.ts';
-import { call, makeRelease, startRelease, workerd } from './release.ts';
+import { call, makeRelease, startRelease, workerd } from '../support/fleets/release.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
 
 const QUERY = `export default { async fetch(request, env) {
   try { return Response.json((await env.DB.prepare(await request.text()).all()).results); }

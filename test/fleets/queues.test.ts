@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import type { QueueConsumer } from '../../bundler/release.ts';
 import { nextDue } from '../../runtime/fleets/due.ts';
-import { type Harness, harness } from './harness.ts';
-import { makeRelease } from './release.ts';
+import { type Harness, harness } from '../support/fleets/harness.ts';
+import { makeRelease } from '../support/fleets/release.ts';
 
 /**
  * `/?body` sends a message. Each batch is a line: queue, bodies with their attempts, and when. `slow` takes 300 ms,

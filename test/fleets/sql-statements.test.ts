@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import Database from 'better-sqlite3';
 import fc from 'fast-check';
 import { splitStatements } from '../../runtime/fleets/sql-statements.ts';
-import { randomCases } from '../random.ts';
+import { randomCases } from '../support/random.ts';
 
 test('a file is split where SQLite ends a statement, and each one knows its line', () => {
   const file = `-- a; comment

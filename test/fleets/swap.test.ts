@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync } from 'node:fs';
 import { test } from 'node:test';
-import { assertGone, type Harness, harness } from './harness.ts';
+import { assertGone, type Harness, harness } from '../support/fleets/harness.ts';
 
 /** Swaps and tells what was logged and whether it was committed. */
 async function swap(

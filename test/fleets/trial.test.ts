@@ -3,9 +3,9 @@ import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from '
 import { dirname } from 'node:path';
 import { test } from 'node:test';
 import { throwTrialsAway, tryRelease } from '../../runtime/fleets/trial.ts';
-import { temporaryDirectory } from '../temporary.ts';
-import { NEEDS_USERS } from '../users.ts';
-import { makeRelease, workerd } from './release.ts';
+import { makeRelease, workerd } from '../support/fleets/release.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
+import { NEEDS_USERS } from '../support/users.ts';
 
 /** The trial of a release, its scratch beside it. */
 function tried(directory: string): Promise<void> {

@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import type { Cell } from '../../runtime/fleets/cell.ts';
 import { startCell } from '../../runtime/fleets/cell.ts';
 import { Watchdog } from '../../runtime/fleets/watchdog.ts';
-import { temporaryDirectory } from '../temporary.ts';
-import { call, makeRelease, workerd } from './release.ts';
+import { call, makeRelease, workerd } from '../support/fleets/release.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
 
 const CODE = `export default { fetch(request) {
   if (new URL(request.url).pathname === '/loop') for (;;);

@@ -6,8 +6,8 @@ import { mkdtempSync, rmdirSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { RESERVED_MB } from '../../runtime/disk.ts';
-import { remote } from './remote.ts';
+import { RESERVED_MB } from '../../runtime/machine/disk.ts';
+import { remote } from '../support/git/remote.ts';
 
 test('a push leaves room on the disk: one that would not is refused by its size, and leaves nothing', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'cellar-disk-'));

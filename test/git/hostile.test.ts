@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { gitIn, remote } from './remote.ts';
+import { gitIn, remote } from '../support/git/remote.ts';
 
 type Entry = [mode: string, name: string, kind: 'file' | 'folder'];
 

@@ -5,7 +5,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { RefUpdate } from '../../runtime/git/smart-http.ts';
-import { gitIn, remote } from './remote.ts';
+import { gitIn, remote } from '../support/git/remote.ts';
 
 type Git = ReturnType<typeof gitIn>;
 

@@ -1,7 +1,7 @@
 // What git itself allows each role, with stock git as the client.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { gitIn, remote } from './remote.ts';
+import { gitIn, remote } from '../support/git/remote.ts';
 
 type Remote = Awaited<ReturnType<typeof remote>>;
 

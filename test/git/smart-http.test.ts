@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { createRepository, describeCommit } from '../../runtime/git/repository.ts';
-import { remote } from './remote.ts';
+import { remote } from '../support/git/remote.ts';
 
 test('a push hands its updates to the host and shows what the host writes', async (t) => {
   const pushes: unknown[] = [];

@@ -1,7 +1,7 @@
 // Apps over REST: create, read, list, start and stop, delete.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { TestControl } from './control.ts';
+import { TestControl } from '../support/handlers/control.ts';
 
 let control: TestControl;
 before(async () => {

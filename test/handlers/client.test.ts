@@ -1,11 +1,11 @@
 // The typed client. It checks every answer against the contract, so these calls check the answers too.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { CellarClient, Refused } from '../../handlers/client.ts';
+import { CellarClient, Refused } from '../../client/index.ts';
 import { type OperationName, operations } from '../../handlers/contract/index.ts';
 import { notYet } from '../../handlers/contract/not-yet.ts';
 import type { Operation } from '../../handlers/contract/operation.ts';
-import { TestControl, TOKEN } from './control.ts';
+import { TestControl, TOKEN } from '../support/handlers/control.ts';
 
 const isNotYet = (name: string) => (notYet as readonly string[]).includes(name);
 

@@ -1,7 +1,7 @@
 // Many callers at once: quotas, slugs, and lists that change while they are read.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { TestControl } from './control.ts';
+import { TestControl } from '../support/handlers/control.ts';
 
 let control: TestControl;
 before(async () => {

@@ -1,7 +1,7 @@
 // Product events, users and insights.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { TestControl } from './control.ts';
+import { TestControl } from '../support/handlers/control.ts';
 
 let control: TestControl;
 let id: string;

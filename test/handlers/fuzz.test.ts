@@ -7,9 +7,15 @@ import { type ErrorCode, errorCodes, type ProblemBody } from '../../handlers/con
 import { operations } from '../../handlers/contract/index.ts';
 import { notYet } from '../../handlers/contract/not-yet.ts';
 import { type Operation, pathNames } from '../../handlers/contract/operation.ts';
-import { randomCases } from '../random.ts';
-import { fittingInput, type Input, inputSchema, junkInput, junkTexts } from './arbitraries.ts';
-import { TestControl, TOKEN } from './control.ts';
+import {
+  fittingInput,
+  type Input,
+  inputSchema,
+  junkInput,
+  junkTexts,
+} from '../support/handlers/arbitraries.ts';
+import { TestControl, TOKEN } from '../support/handlers/control.ts';
+import { randomCases } from '../support/random.ts';
 
 const cases = randomCases(7);
 /** Longest wait for an answer, in ms. */

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { after, before, test } from 'node:test';
-import { API_KEY, TestControl, TOKEN } from './control.ts';
+import { API_KEY, TestControl, TOKEN } from '../support/handlers/control.ts';
 
 let control: TestControl;
 let id: string;

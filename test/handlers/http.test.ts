@@ -1,7 +1,7 @@
 // What holds for every route: credentials, request ids, bodies, problems.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { TestControl, TOKEN } from './control.ts';
+import { TestControl, TOKEN } from '../support/handlers/control.ts';
 
 let control: TestControl;
 before(async () => {

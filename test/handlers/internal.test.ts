@@ -1,8 +1,8 @@
 // What the host tells the control plane, and how the two come to agree.
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, test } from 'node:test';
-import type { DeployFact, HostEvent, ObservedApp } from '../../handlers/host-types.ts';
-import { API_KEY, TestControl, TOKEN } from './control.ts';
+import type { DeployFact, HostEvent, ObservedApp } from '../../handlers/contract/host-calls.ts';
+import { API_KEY, TestControl, TOKEN } from '../support/handlers/control.ts';
 
 let control: TestControl;
 beforeEach(async () => {

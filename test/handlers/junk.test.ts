@@ -4,9 +4,9 @@ import { after, before, test } from 'node:test';
 import * as fc from 'fast-check';
 import { operations } from '../../handlers/contract/index.ts';
 import type { Operation } from '../../handlers/contract/operation.ts';
-import { randomCases } from '../random.ts';
-import { junkTexts } from './arbitraries.ts';
-import { type Answer, TestControl, TOKEN } from './control.ts';
+import { junkTexts } from '../support/handlers/arbitraries.ts';
+import { type Answer, TestControl, TOKEN } from '../support/handlers/control.ts';
+import { randomCases } from '../support/random.ts';
 
 const declared: readonly Operation[] = operations;
 

@@ -8,7 +8,7 @@ import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { operations } from '../../handlers/contract/index.ts';
 import { otherRoutes } from '../../handlers/contract/other-routes.ts';
-import { TestControl, TOKEN } from './control.ts';
+import { TestControl, TOKEN } from '../support/handlers/control.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 

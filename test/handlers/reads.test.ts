@@ -1,7 +1,7 @@
 // Reads of one batch, which go to the database together.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { TestControl } from './control.ts';
+import { TestControl } from '../support/handlers/control.ts';
 
 let control: TestControl;
 let id: string;

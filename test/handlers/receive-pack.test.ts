@@ -5,7 +5,7 @@ import { Readable } from 'node:stream';
 import { after, before, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { request } from 'undici';
-import { API_KEY, TestControl } from './control.ts';
+import { API_KEY, TestControl } from '../support/handlers/control.ts';
 
 const NONE = '0'.repeat(40);
 const OLD = 'a'.repeat(40);

@@ -1,7 +1,7 @@
 // JSON-RPC 2.0: the examples of jsonrpc.org with this API's methods, and what it adds.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { TestControl } from './control.ts';
+import { TestControl } from '../support/handlers/control.ts';
 
 let control: TestControl;
 let id: string;

@@ -1,7 +1,7 @@
 // What is set on an app: variables, domains, limits, its slug. Each reaches the host as part of the whole state.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { TestControl } from './control.ts';
+import { TestControl } from '../support/handlers/control.ts';
 
 let control: TestControl;
 before(async () => {

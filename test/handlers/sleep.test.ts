@@ -1,7 +1,7 @@
 // Sleep and wake as the control plane decides them, with a host that can be held up.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { TestControl } from './control.ts';
+import { TestControl } from '../support/handlers/control.ts';
 
 const LIVE = '1'.padStart(16, '0');
 const LONG_AGO = '2026-01-01T00:00:00.000Z';

@@ -1,8 +1,8 @@
 // Live streams: order, resumption, both transports, ends.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { TestControl, TOKEN } from './control.ts';
-import { EventReader } from './events-source.ts';
+import { TestControl, TOKEN } from '../support/handlers/control.ts';
+import { EventReader } from '../support/handlers/events-source.ts';
 
 let control: TestControl;
 before(async () => {

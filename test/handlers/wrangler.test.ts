@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { bundleHandlers } from '../../bundler/handlers.ts';
-import { temporaryDirectory } from '../temporary.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
 
 test('wrangler accepts the project, with all its bindings', (t) => {
   const directory = temporaryDirectory(t);
@@ -33,7 +33,7 @@ test('the bundle imports nothing that Node would have to provide', async () => {
 test('every variable of the project is one that the Worker reads', () => {
   const declared = readFileSync('wrangler.toml', 'utf8').split('[vars]')[1]!;
   const names = [...declared.matchAll(/^([A-Z_]+) =/gm)].map((match) => match[1]);
-  const env = readFileSync('handlers/env.ts', 'utf8');
+  const env = readFileSync('handlers/bindings.ts', 'utf8');
   const texts = [...env.matchAll(/^ {2}([A-Z_]+): string;/gm)].map((match) => match[1]);
   assert.deepEqual(names.sort(), texts.sort());
 });

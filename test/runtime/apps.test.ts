@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import type { Release } from '../../bundler/release.ts';
-import type { WantedApp } from '../../handlers/host-types.ts';
-import { Apps } from '../../runtime/apps.ts';
-import { layout } from '../../runtime/data-directory.ts';
+import type { WantedApp } from '../../handlers/contract/host-calls.ts';
+import { Apps } from '../../runtime/apps/apps.ts';
 import { MemoryGauge } from '../../runtime/fleets/memory.ts';
 import { Slots } from '../../runtime/fleets/slots.ts';
+import { layout } from '../../runtime/machine/data-directory.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
-import { askUpstream } from '../edge/ask.ts';
-import { makeRelease, workerd } from '../fleets/release.ts';
-import { temporaryDirectory } from '../temporary.ts';
+import { askUpstream } from '../support/edge/ask.ts';
+import { makeRelease, workerd } from '../support/fleets/release.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
 
 const APP = 'a'.repeat(16);
 const DEPLOY = 'd'.repeat(16);

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { BUILD_UIDS } from '../../../sqlite/host/build-users.ts';
 import { openHostStore } from '../../../sqlite/host/index.ts';
-import { temporaryDirectory } from '../../temporary.ts';
+import { temporaryDirectory } from '../../support/temporary.ts';
 
 test('each app has a user id of its own, the same one after the database was opened again', (t) => {
   const path = join(temporaryDirectory(t), 'host.sqlite');

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import Database from 'better-sqlite3';
-import type { DeployFact, WantedApp } from '../../../handlers/host-types.ts';
+import type { DeployFact, WantedApp } from '../../../handlers/contract/host-calls.ts';
 import { openHostStore } from '../../../sqlite/host/index.ts';
-import { temporaryDirectory } from '../../temporary.ts';
+import { temporaryDirectory } from '../../support/temporary.ts';
 
 const wanted = (id: string, generation: number): WantedApp => ({
   id,

@@ -1,0 +1,235 @@
+// The Durable Object of one app: its transitions, one at a time, and its live streams.
+import { DurableObject } from 'cloudflare:workers';
+import type { AppRow } from '../../sqlite/control/apps.ts';
+import { type Change, changeOf } from '../../sqlite/control/changes.ts';
+import { type EventRow, insertEvent } from '../../sqlite/control/events.ts';
+import { liftRevision } from '../../sqlite/control/meta.ts';
+import {
+  buryApp,
+  insertApp,
+  isUniqueViolation,
+  observeApp,
+  raiseTombstone,
+  readWanted,
+  removeApp,
+  transition,
+  type Wanted,
+} from '../../sqlite/control/transitions.ts';
+import type { Env } from '../bindings.ts';
+import { type ErrorCode, errorCodes } from '../contract/errors.ts';
+import { type Applied, HostClient, StaleGeneration } from '../host/host-client.ts';
+import { Problem } from '../problem.ts';
+import { Life } from './life-runner.ts';
+import type { LifeEvent } from './life-table.ts';
+import { Lock } from './lock.ts';
+import { type StreamFact, Streams, type Subscription } from './streams.ts';
+
+/** Exceptions lose their fields on the way out of an object, so refusals are returned. */
+export type Outcome<Value> = { ok: true; value: Value } | { ok: false; code: ErrorCode; detail: string };
+
+/** A state is sent again so often when later ones come first. As many as may wait for the lock could. */
+const OVERTAKES_LIMIT = 16;
+
+type SqlValue = string | number | null;
+
+/** A changed app. */
+export interface Changed {
+  row: AppRow;
+  changed: Record<string, SqlValue> | null;
+}
+
+/**
+ * One app's transitions: each writes D1 under the lock, with a raised generation, then sends the host the whole wanted
+ * state. What the host is carrying out holds up no other transition: its fence keeps an older state from winning.
+ */
+export class AppObject extends DurableObject<Env> {
+  readonly #lock = new Lock();
+  readonly #host = new HostClient(this.env);
+  readonly #life = new Life({ db: this.env.DB, lock: this.#lock, send: (wanted) => this.#push(wanted) });
+  #opened: Streams | null = null;
+
+  /** Adds the app. Nothing of it is left when the host cannot be reached. */
+  create(app: Parameters<typeof insertApp>[1]): Promise<Outcome<AppRow>> {
+    const add = async () => {
+      const inserted = await insertApp(this.env.DB, app);
+      if (typeof inserted === 'string') throw new Problem(inserted, insertionDetail(inserted, app));
+      try {
+        return await this.#push(inserted);
+      } catch (error) {
+        await removeApp(this.env.DB, app.id);
+        // The host may have taken it and been too slow to say so; if this fails too, reconcile ends it.
+        await this.#host.delete(app.id, inserted.wanted.generation).catch(() => {});
+        throw error;
+      }
+    };
+    return outcomeOf(() => this.#lock.run(add));
+  }
+
+  /**
+   * Changes what is wanted of the app. When the host cannot be reached the change stays: reconcile brings it about.
+   * @returns the app, and the row that the change returned: null when there was nothing to change
+   */
+  change(id: string, change: Change, at: string): Promise<Outcome<Changed>> {
+    return outcomeOf(async () => {
+      const statement = changeOf(this.env.DB, id, change, at);
+      const written = await this.#lock.run(() => transition(this.env.DB, id, statement)).catch(taken);
+      if (written === null) throw new Problem('app_not_found');
+      const { changed } = written;
+      return { row: changed === null ? written.row : await this.#push(written), changed };
+    });
+  }
+
+  /**
+   * Starts, stops, wakes or puts to sleep, as the table of `lifecycle.ts` says, and answers when the host has done it.
+   * @param at time of the event, ISO 8601
+   */
+  live(id: string, event: LifeEvent, at: string): Promise<Outcome<AppRow>> {
+    return outcomeOf(() => this.#life.handle(id, event, at));
+  }
+
+  /** Puts the app to sleep if nobody has used it since `before`, ISO 8601, and nobody does. */
+  sweep(id: string, before: string, at: string): Promise<Outcome<AppRow>> {
+    const isQuiet = async ({ woke_at, deployed_at }: AppRow) => {
+      const seen = await this.#host.app(id);
+      if (seen === null || seen.open_streams > 0) return false;
+      return [woke_at, deployed_at, seen.last_activity_at].every((time) => (time ?? '') < before);
+    };
+    return outcomeOf(() => this.#life.handle(id, 'sweep', at, isQuiet));
+  }
+
+  /** Deletes the app. Its slug is free when the host has confirmed; if it does not now, reconcile asks again. */
+  delete(id: string, at: string): Promise<Outcome<null>> {
+    return outcomeOf(async () => {
+      const generation = await this.#lock.run(() => buryApp(this.env.DB, id, at));
+      if (generation === null) throw new Problem('app_not_found');
+      await this.#bury(id, generation).catch((error: unknown) => {
+        console.error(`app ${id} is deleted, and the host has not confirmed: ${(error as Error).message}`);
+      });
+      return null;
+    });
+  }
+
+  /** Makes the host agree with D1, whatever either has. For reconcile. */
+  converge(id: string): Promise<Outcome<null>> {
+    return outcomeOf(async () => {
+      const wanted = await readWanted(this.env.DB, id);
+      if (wanted !== null) await this.#push(wanted);
+      return null;
+    });
+  }
+
+  /** Has the host end an app that is a tombstone in D1. For reconcile. */
+  confirmDeletion(id: string, generation: number): Promise<Outcome<null>> {
+    return outcomeOf(async () => {
+      await this.#bury(id, generation);
+      return null;
+    });
+  }
+
+  /** Logs a product event and tells it to those who listen. */
+  async logEvent(row: EventRow, shown: unknown): Promise<Outcome<null>> {
+    if (!(await insertEvent(this.env.DB, row))) {
+      return { ok: false, code: 'app_not_found', detail: errorCodes.app_not_found.meaning };
+    }
+    this.#streams.publish('events', shown);
+    return { ok: true, value: null };
+  }
+
+  /** Tells those who listen what happened to deploys. Facts told before are left out. */
+  publishDeploys(outbox: string, facts: StreamFact[]): void {
+    this.#streams.publishFacts(outbox, facts);
+  }
+
+  /** Follows a stream of the app. */
+  subscribe(subscription: Subscription): Outcome<ReadableStream<Uint8Array>> {
+    try {
+      return { ok: true, value: this.#streams.open(subscription) };
+    } catch (error) {
+      return refusal(error);
+    }
+  }
+
+  /** Sends a wanted state, and writes what the host made of it. */
+  async #push({ row, wanted }: Wanted): Promise<AppRow> {
+    const { app, as_of } = await this.#apply(wanted, OVERTAKES_LIMIT);
+    return (await observeApp(this.env.DB, app, as_of)) ?? row;
+  }
+
+  async #apply(wanted: Wanted['wanted'], overtakes: number): Promise<Applied> {
+    try {
+      return await this.#host.apply(wanted);
+    } catch (error) {
+      if (!(error instanceof StaleGeneration)) throw error;
+      if (overtakes === 0) return conflict(error);
+      return this.#apply(await this.#overtake(wanted.id), overtakes - 1);
+    }
+  }
+
+  /** The host has seen more than D1 has: raises the generation above that, and reads the state as it is now. */
+  async #overtake(id: string): Promise<Wanted['wanted']> {
+    const { highest_generation } = await this.#host.inventory();
+    await liftRevision(this.env.DB, highest_generation);
+    const written = await transition(this.env.DB, id);
+    if (written === null) throw new Problem('app_not_found');
+    return written.wanted;
+  }
+
+  async #bury(id: string, generation: number): Promise<void> {
+    try {
+      await this.#host.delete(id, generation);
+    } catch (error) {
+      if (!(error instanceof StaleGeneration)) throw error;
+      const { highest_generation } = await this.#host.inventory();
+      await liftRevision(this.env.DB, highest_generation);
+      const raised = await raiseTombstone(this.env.DB, id);
+      if (raised !== null) await this.#host.delete(id, raised).catch(conflict);
+    }
+    await removeApp(this.env.DB, id);
+    this.#opened?.close();
+    this.#opened = null;
+    await this.ctx.storage.deleteAll();
+  }
+
+  /** Made when first needed: asking for an app that does not exist leaves no database behind. */
+  get #streams(): Streams {
+    this.#opened ??= new Streams(this.ctx.storage.sql);
+    return this.#opened;
+  }
+}
+
+/** What `run` came to: a `Problem` is an outcome. */
+async function outcomeOf<Value>(run: () => Promise<Value>): Promise<Outcome<Value>> {
+  try {
+    return { ok: true, value: await run() };
+  } catch (error) {
+    return refusal(error);
+  }
+}
+
+/** @throws {Problem} for what another app has already */
+function taken(error: unknown): never {
+  if (isUniqueViolation(error, 'apps.slug')) throw new Problem('slug_taken');
+  if (isUniqueViolation(error, 'domains.hostname')) throw new Problem('domain_taken');
+  throw error;
+}
+
+/** @throws what is no `Problem` */
+function refusal(error: unknown): { ok: false; code: ErrorCode; detail: string } {
+  if (error instanceof Problem) return { ok: false, code: error.code, detail: error.message };
+  throw error;
+}
+
+function conflict(error: unknown): never {
+  if (error instanceof StaleGeneration) throw new Problem('transition_conflict');
+  throw error;
+}
+
+function insertionDetail(
+  refusal: ErrorCode,
+  app: { slug: string; owner: string | null; quota: number },
+): string {
+  if (refusal === 'slug_taken') return `The slug ${app.slug} is taken.`;
+  if (refusal === 'quota_exceeded')
+    return `This account may own ${app.quota} apps (RUNNER_MAX_APPS_PER_USER), and it does.`;
+  return app.owner === null ? 'There is no account yet.' : `There is no account ${app.owner}.`;
+}

@@ -1,0 +1,135 @@
+// Carries out what the table of an app's life decides: writes D1 under a lock, and waits for the host outside it.
+import type { AppRow } from '../../sqlite/control/apps.ts';
+import { type Mark, markApp, readLife } from '../../sqlite/control/life.ts';
+import { readWanted, transition, type Wanted } from '../../sqlite/control/transitions.ts';
+import { Problem } from '../problem.ts';
+import { decide, type Effect, type LifeEvent, type State } from './life-table.ts';
+import type { Lock } from './lock.ts';
+
+/** A transition that the host is carrying out. */
+interface Underway {
+  state: 'parking' | 'waking';
+  /** The app as it was before. */
+  before: AppRow;
+  done: Promise<AppRow>;
+}
+
+/** What a life needs of its app's object. */
+export interface LifeOptions {
+  db: D1Database;
+  lock: Lock;
+  /** Sends the host a wanted state; resolves with the app as the host then has it. */
+  send: (wanted: Wanted) => Promise<AppRow>;
+}
+
+/** One app's transitions between running, asleep and stopped. */
+export class Life {
+  readonly #options: LifeOptions;
+  #underway: Underway | null = null;
+
+  constructor(options: LifeOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Lets an event happen, and resolves with the app when the host has carried out what came of it.
+   * @param at time of the event, ISO 8601
+   * @param isQuiet for a `sweep`: whether nobody uses the app
+   * @throws {Problem} `app_not_found`; `transition_conflict` where the event cannot be; `app_unavailable` when a wake fails;
+   * `host_unavailable`, and then reconcile brings about what was written
+   */
+  async handle(
+    id: string,
+    event: LifeEvent,
+    at: string,
+    isQuiet: (app: AppRow) => Promise<boolean> = async () => false,
+  ): Promise<AppRow> {
+    const { lock } = this.#options;
+    const step = () => this.#step(id, event, at, isQuiet);
+    for (;;) {
+      // The host asks for one wake at a time, for all the requests that it holds.
+      const next = await (event === 'wake' ? lock.runAnyway(step) : lock.run(step));
+      if ('answer' in next) return next.answer;
+      await next.end;
+    }
+  }
+
+  /** The promises are wrapped: the lock is not held until they settle. */
+  async #step(
+    id: string,
+    event: LifeEvent,
+    at: string,
+    isQuiet: (app: AppRow) => Promise<boolean>,
+  ): Promise<{ answer: Promise<AppRow> | AppRow } | { end: Promise<unknown> }> {
+    const life = await readLife(this.#options.db, id);
+    if (life === null) throw new Problem('app_not_found');
+    const { app, deploying } = life;
+    const underway = this.#underway;
+    const decision = decide(stateOf(app, underway), event, {
+      deployed: app.live_deploy_id !== null,
+      deploying,
+      quiet: event === 'sweep' && (await isQuiet(app)),
+    });
+    if (decision === 'join') return { answer: underway!.done };
+    if (decision === 'wait') return { end: underway!.done.catch(() => {}) };
+    if ('refuse' in decision) throw new Problem('transition_conflict', decision.refuse);
+    const { to, effects } = decision;
+    if (to !== underway?.state) this.#underway = null;
+    if (effects.length === 0) return { answer: app };
+    const written = await this.#write(app, effects, at, underway?.before ?? app);
+    const sent = this.#options.send(written);
+    return { answer: to === 'parking' || to === 'waking' ? this.#begin(to, app, sent, at) : sent };
+  }
+
+  async #write(app: AppRow, effects: readonly Effect[], at: string, before: AppRow): Promise<Wanted> {
+    const { db } = this.#options;
+    const mark = effects.find((effect): effect is Mark => effect !== 'send');
+    const written =
+      mark === undefined
+        ? await readWanted(db, app.id)
+        : await transition(db, app.id, markApp(db, mark, app.id, at, before));
+    if (written === null) throw new Problem('app_not_found');
+    return written;
+  }
+
+  #begin(state: Underway['state'], before: AppRow, sent: Promise<AppRow>, at: string): Promise<AppRow> {
+    const underway: Underway = { state, before, done: sent };
+    this.#underway = underway;
+    underway.done = this.#end(underway, sent, at);
+    underway.done.catch(() => {});
+    return underway.done;
+  }
+
+  /** Waits for the host, and for what comes of a failed wake. Something else may have come meanwhile: then that holds. */
+  async #end(underway: Underway, sent: Promise<AppRow>, at: string): Promise<AppRow> {
+    const outcome = await sent.catch((error: unknown) => error);
+    const app = outcome instanceof Error ? null : (outcome as AppRow);
+    // A deploy may be replacing the release that was woken: then it starts, and requests are held.
+    const reached = app !== null && (underway.state === 'parking' || app.status !== 'crashed');
+    const settle = async () => {
+      if (this.#underway !== underway) return null;
+      try {
+        return await this.#step(underway.before.id, reached ? 'reached' : 'failed', at, async () => false);
+      } finally {
+        // Also when D1 fails: what stayed under way for ever would be waited for, for ever.
+        if (this.#underway === underway) this.#underway = null;
+      }
+    };
+    const settled = await this.#options.lock.runAnyway(settle);
+    if (settled !== null && 'answer' in settled) await settled.answer;
+    if (app === null) throw outcome;
+    if (!reached && settled !== null) {
+      throw new Problem(
+        'app_unavailable',
+        `The app did not start: ${app.last_error ?? 'the host says no more'}`,
+      );
+    }
+    return app;
+  }
+}
+
+function stateOf(app: AppRow, underway: Underway | null): State {
+  if (app.desired_state === 'stopped') return 'stopped';
+  if (underway !== null) return underway.state;
+  return app.asleep_since === null ? 'awake' : 'asleep';
+}

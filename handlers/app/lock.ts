@@ -1,0 +1,31 @@
+// One thing at a time.
+import { Problem } from '../problem.ts';
+
+/** Transitions of one app that may wait for the one under way. */
+const WAITING_LIMIT = 16;
+
+/** Runs tasks one after another, in the order they came. */
+export class Lock {
+  #last: Promise<unknown> = Promise.resolve();
+  #waiting = 0;
+
+  /** @throws {Problem} `transition_conflict` when too many wait already */
+  async run<Value>(task: () => Promise<Value>): Promise<Value> {
+    if (this.#waiting > WAITING_LIMIT) {
+      throw new Problem('transition_conflict', 'Too many transitions of this app wait already.');
+    }
+    return this.runAnyway(task);
+  }
+
+  /** Runs a task however many wait: one that a held request, or what is under way, cannot do without. */
+  async runAnyway<Value>(task: () => Promise<Value>): Promise<Value> {
+    this.#waiting++;
+    const result = this.#last.then(task, task);
+    this.#last = result.catch(() => {});
+    try {
+      return await result;
+    } finally {
+      this.#waiting--;
+    }
+  }
+}

@@ -1,0 +1,132 @@
+// Live streams of one app as server-sent events: who listens, what they are sent.
+import { type StreamEvent, StreamStore } from '../../sqlite/control/streams.ts';
+import { Problem } from '../problem.ts';
+
+/** A comment is sent this often, so that proxies keep the connection and those who left are noticed. */
+const HEARTBEAT_MS = 15_000;
+/** Bytes waiting for a listener before it is let go. It comes back with its last event id and misses nothing. */
+const BACKLOG_BYTES = 256 * 1024;
+/** Listeners of one app. */
+const LISTENER_LIMIT = 1000;
+
+export type StreamName = 'deploys' | 'events';
+
+/** What a listener asks for. */
+export interface Subscription {
+  stream: StreamName;
+  /** The last event it has seen; undefined: only what comes from now on. */
+  lastEventId: number | undefined;
+  /** Over RPC each event is a notification of this method. */
+  rpcMethod: string | null;
+}
+
+/** A fact of a host's outbox, as an event of the stream of deploys. */
+export interface StreamFact {
+  seq: number;
+  event: 'log' | null;
+  data: unknown;
+}
+
+interface Listener {
+  subscription: Subscription;
+  controller: ReadableByteStreamController;
+}
+
+const encoder = new TextEncoder();
+
+/** The streams of one app. Events are kept and sent in one step, so a listener sees each exactly once. */
+export class Streams {
+  readonly #store: StreamStore;
+  readonly #listeners = new Set<Listener>();
+  #heartbeat: ReturnType<typeof setInterval> | null = null;
+
+  constructor(sql: SqlStorage) {
+    this.#store = new StreamStore(sql);
+  }
+
+  /** @param name of the event; null: it has none, and browsers take it as a `message` */
+  publish(stream: StreamName, data: unknown, name: string | null = null): void {
+    const event = this.#store.append(stream, name, JSON.stringify(data));
+    for (const listener of this.#listeners) {
+      if (listener.subscription.stream === stream) this.#send(listener, format(event, listener.subscription));
+    }
+  }
+
+  /** Publishes facts of a host's outbox, each once. */
+  publishFacts(outbox: string, facts: StreamFact[]): void {
+    for (const { seq, event, data } of facts) {
+      if (this.#store.advance(outbox, seq) < seq) this.publish('deploys', data, event);
+    }
+  }
+
+  /** @throws {Problem} `rate_limited` when too many listen */
+  open(subscription: Subscription): ReadableStream<Uint8Array> {
+    if (this.#listeners.size >= LISTENER_LIMIT) {
+      throw new Problem('rate_limited', `${LISTENER_LIMIT} listeners follow this app already.`);
+    }
+    let listener: Listener;
+    const stream = new ReadableStream(
+      {
+        type: 'bytes',
+        start: (controller) => {
+          listener = { subscription, controller };
+          this.#listeners.add(listener);
+          this.#send(listener, this.#opening(subscription));
+        },
+        cancel: () => this.#remove(listener),
+      },
+      { highWaterMark: BACKLOG_BYTES },
+    );
+    this.#heartbeat ??= setInterval(() => this.#beat(), HEARTBEAT_MS);
+    return stream;
+  }
+
+  /** Ends every stream: the app is gone. */
+  close(): void {
+    for (const listener of this.#listeners) this.#end(listener);
+  }
+
+  #opening(subscription: Subscription): string {
+    const { stream, lastEventId } = subscription;
+    if (lastEventId === undefined) return ': connected\n\n';
+    const { events, gap } = this.#store.after(stream, lastEventId);
+    const reset = gap ? 'event: reset\ndata: {"reason":"events were dropped; read the list again"}\n\n' : '';
+    return `: connected\n\n${reset}${events.map((event) => format(event, subscription)).join('')}`;
+  }
+
+  #beat(): void {
+    for (const listener of this.#listeners) this.#send(listener, ': still here\n\n');
+  }
+
+  #send(listener: Listener, text: string): void {
+    try {
+      listener.controller.enqueue(encoder.encode(text));
+      if ((listener.controller.desiredSize ?? 0) < 0) this.#end(listener);
+    } catch {
+      // It was cancelled, and its stream had not said so yet.
+      this.#remove(listener);
+    }
+  }
+
+  #end(listener: Listener): void {
+    this.#remove(listener);
+    try {
+      listener.controller.close();
+    } catch {
+      // It has ended already.
+    }
+  }
+
+  #remove(listener: Listener): void {
+    this.#listeners.delete(listener);
+    if (this.#listeners.size > 0 || this.#heartbeat === null) return;
+    clearInterval(this.#heartbeat);
+    this.#heartbeat = null;
+  }
+}
+
+function format({ seq, name, data }: StreamEvent, { rpcMethod }: Subscription): string {
+  const sent =
+    rpcMethod === null ? data : `{"jsonrpc":"2.0","method":${JSON.stringify(rpcMethod)},"params":${data}}`;
+  return `id: ${seq}\n${name === null ? '' : `event: ${name}\n`}data: ${sent}\n\n`;
+}

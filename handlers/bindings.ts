@@ -1,0 +1,29 @@
+// What the control plane is given.
+import type { AppObject } from './app/app-object.ts';
+
+/** Bindings. Every text is set by the host. */
+export interface Env {
+  DB: D1Database;
+  APP: DurableObjectNamespace<AppObject>;
+  BUCKET: R2Bucket;
+  HOST: Fetcher;
+  RUNNER_TOKEN: string;
+  /** Proves the host to this Worker and this Worker to the host; new at each start. */
+  HOST_SECRET: string;
+  PUBLIC_API_URL: string;
+  PUBLIC_GIT_URL: string;
+  /** With `{slug}` where an app's slug belongs. */
+  PUBLIC_APP_URL: string;
+  BASE_DOMAIN: string;
+  RUNNER_MAX_APPS_PER_USER: string;
+  /** Requests per minute and visitor where an app says nothing else. */
+  SERVICE_EDGE_RPM: string;
+  /** Requests per minute of a whole app where it says nothing else; 0 is off. */
+  SERVICE_EDGE_APP_RPM: string;
+  /** Hours without use after which an app is put to sleep; 0 is never. */
+  RUNNER_SLEEP_AFTER_H: string;
+  /** Seconds that a wake may take. */
+  RUNNER_WAKE_TIMEOUT_S: string;
+  /** Origin of an outside control UI; empty when there is none. */
+  RUNNER_UI_URL: string;
+}

@@ -1,0 +1,196 @@
+// A push's command list, read from the beginning of its body. The pack behind it is passed on unread.
+
+import { Problem } from '../problem.ts';
+import { discard } from '../transports/body.ts';
+
+/** Bytes of commands taken: some 30,000 refs. */
+const COMMANDS_LIMIT_BYTES = 4 * 1024 * 1024;
+const LENGTH_BYTES = 4;
+
+/** One ref that a push wants changed. An all-zero sha stands for "none". */
+export interface RefCommand {
+  before: string;
+  after: string;
+  ref: string;
+}
+
+/** What a push asks for. */
+export interface Push {
+  commands: RefCommand[];
+  /** What its client understands of the answer. */
+  capabilities: string[];
+}
+
+/**
+ * Reads the commands of a `git-receive-pack` request.
+ * @returns them, and the body as it came, whole, for whoever carries it out
+ * @throws {Problem} `forbidden` for a body that cannot be understood: what is not known cannot be allowed
+ */
+export async function readPush(request: Request): Promise<Push & { body: ReadableStream<Uint8Array> }> {
+  if (request.body === null) throw notUnderstood('it is empty');
+  const source = new Prefix(request.body);
+  const length = request.headers.get('content-length');
+  const parsing = parseCommands(decoded(source, request.headers.get('content-encoding')));
+  const push = await parsing.catch(async (error: unknown) => {
+    // So that the refusal is read at its other end.
+    await discard(await source.whole(length));
+    throw error;
+  });
+  return { ...push, body: await source.whole(length) };
+}
+
+/** Why the role `push` may not do what only the command list tells, by ref; git itself refuses forced updates of branches. */
+export function refusalsOf({ commands }: Push): Map<string, string> {
+  const refusals = commands.flatMap(({ before, after, ref }): [string, string][] => {
+    if (isNone(after)) return [[ref, 'deleting needs the role admin']];
+    const moves = !isNone(before) && !ref.startsWith('refs/heads/');
+    return moves ? [[ref, 'moving what is no branch needs the role admin']] : [];
+  });
+  return new Map(refusals);
+}
+
+function isNone(sha: string): boolean {
+  return /^0+$/.test(sha);
+}
+
+/** The beginning of a body, kept while it is read, so that the whole can still be passed on. */
+class Prefix {
+  readonly #body: ReadableStream<Uint8Array>;
+  readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
+  readonly #kept: Uint8Array[] = [];
+  #bytes = 0;
+  #reading: Promise<Uint8Array | null> | null = null;
+
+  constructor(body: ReadableStream<Uint8Array>) {
+    this.#body = body;
+    this.#reader = body.getReader();
+  }
+
+  /** The next bytes, or null at the end. */
+  next(): Promise<Uint8Array | null> {
+    this.#reading = this.#read();
+    return this.#reading;
+  }
+
+  /** Everything, from the first byte on. `next` cannot be called any more. */
+  async whole(contentLength: string | null): Promise<ReadableStream<Uint8Array>> {
+    await this.#reading?.catch(() => {});
+    this.#reader.releaseLock();
+    const { readable, writable } =
+      contentLength === null ? new IdentityTransformStream() : new FixedLengthStream(Number(contentLength));
+    // Whoever reads `readable` learns of a failure; nobody waits for this.
+    this.#pour(writable).catch(() => {});
+    return readable;
+  }
+
+  async #read(): Promise<Uint8Array | null> {
+    const { value } = await this.#reader.read();
+    if (value === undefined) return null;
+    this.#bytes += value.length;
+    if (this.#bytes > 2 * COMMANDS_LIMIT_BYTES) throw notUnderstood('it has too many commands');
+    this.#kept.push(value);
+    return value;
+  }
+
+  async #pour(writable: WritableStream<Uint8Array>): Promise<void> {
+    const writer = writable.getWriter();
+    for (const chunk of this.#kept) await writer.write(chunk);
+    writer.releaseLock();
+    await this.#body.pipeTo(writable);
+  }
+}
+
+/** The bytes of a body without its content coding. */
+function decoded(source: Prefix, coding: string | null): ByteReader {
+  if (coding === null || coding === 'identity') return new ByteReader(() => source.next());
+  if (coding !== 'gzip' && coding !== 'x-gzip') throw notUnderstood(`its content coding is ${coding}`);
+  return new ByteReader(decompressed(source));
+}
+
+/**
+ * Decompresses by hand: a pipe would go on reading the body when the commands are known. One chunk more than needed
+ * may be read, and the prefix keeps that too.
+ */
+function decompressed(source: Prefix): () => Promise<Uint8Array | null> {
+  const { readable, writable } = new DecompressionStream('gzip');
+  const writer = writable.getWriter();
+  const reader = readable.getReader();
+  return async () => {
+    let output: Uint8Array | null | undefined;
+    const reading = reader.read().then(({ value = null }) => {
+      output = value;
+    });
+    while (output === undefined) {
+      const chunk = await source.next();
+      await Promise.race([reading, chunk === null ? writer.close() : writer.write(chunk)]);
+      if (chunk === null) await reading;
+    }
+    return output;
+  };
+}
+
+/** Reads exact numbers of bytes from chunks, up to the limit of a command list. */
+class ByteReader {
+  readonly #next: () => Promise<Uint8Array | null>;
+  #buffer: Uint8Array = new Uint8Array(0);
+  #bytes = 0;
+
+  constructor(next: () => Promise<Uint8Array | null>) {
+    this.#next = next;
+  }
+
+  async take(length: number): Promise<Uint8Array> {
+    this.#bytes += length;
+    if (this.#bytes > COMMANDS_LIMIT_BYTES) throw notUnderstood('it has too many commands');
+    const parts = [this.#buffer];
+    for (let have = this.#buffer.length; have < length; ) {
+      const chunk = await this.#next().catch((error: unknown) => {
+        throw error instanceof Problem ? error : notUnderstood('it cannot be read');
+      });
+      if (chunk === null) throw notUnderstood('it ends too early');
+      parts.push(chunk);
+      have += chunk.length;
+    }
+    const joined = parts.length === 1 ? this.#buffer : join(parts);
+    this.#buffer = joined.subarray(length);
+    return joined.subarray(0, length);
+  }
+}
+
+/** Reads pkt-lines up to the flush. `shallow` lines may come among the commands. */
+async function parseCommands(reader: ByteReader): Promise<Push> {
+  const decoder = new TextDecoder('utf-8', { fatal: false, ignoreBOM: true });
+  const commands: RefCommand[] = [];
+  const capabilities: string[] = [];
+  for (;;) {
+    const length = lengthOf(decoder.decode(await reader.take(LENGTH_BYTES)));
+    if (length === 0) return { commands, capabilities };
+    const line = decoder.decode(await reader.take(length - LENGTH_BYTES));
+    if (/^shallow [0-9a-f]{40}\n?$/.test(line)) continue;
+    // Behind a NUL the client says what it can do.
+    const command = /^([0-9a-f]{40}) ([0-9a-f]{40}) ([^\0\n]+)(?:\n?$|\n?\0([\s\S]*))/.exec(line);
+    if (command === null) throw notUnderstood('it has a line that is no command');
+    commands.push({ before: command[1]!, after: command[2]!, ref: command[3]! });
+    capabilities.push(...(command[4]?.trim().split(' ') ?? []));
+  }
+}
+
+function lengthOf(digits: string): number {
+  const length = /^[0-9a-f]{4}$/i.test(digits) ? Number.parseInt(digits, 16) : -1;
+  if (length !== 0 && length <= LENGTH_BYTES) throw notUnderstood('it has a line without a length');
+  return length;
+}
+
+function join(parts: Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const whole = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}
+
+function notUnderstood(why: string): Problem {
+  return new Problem('forbidden', `This push cannot be checked, and it needs checking: ${why}.`);
+}

@@ -1,0 +1,174 @@
+// Git's smart HTTP protocol: who may do what, then the host's git. Packs pass through unread.
+import { findAccess, type Role } from '../../sqlite/control/access.ts';
+import { findAppBySlug } from '../../sqlite/control/apps.ts';
+import type { Context } from '../context.ts';
+import { Problem, problemResponse } from '../problem.ts';
+import { hashOf } from '../secrets.ts';
+import { discard } from '../transports/body.ts';
+import { reportRefusal } from './push-report.ts';
+import { readPush, refusalsOf } from './receive-pack.ts';
+
+const PATH = /^\/v1\/git\/([^/]+)\/(info\/refs|git-upload-pack|git-receive-pack)$/;
+const LFS_PATH = /^\/v1\/git\/[^/]+\/info\/lfs\//;
+const NO_LFS =
+  'Git LFS objects are not kept here: `git push --no-verify` pushes without them, and a deploy has their pointers.';
+const CHALLENGE = 'Basic realm="git", charset="UTF-8"';
+const rank: Record<Role, number> = { view: 1, push: 2, admin: 3 };
+
+/** What an outside control UI or this control plane says about a key. */
+export interface GitGrant {
+  /** An account's id. */
+  user_id: string;
+  role: Role;
+}
+
+/** Answers `/v1/git/*`. */
+export async function git(request: Request, context: Context): Promise<Response> {
+  try {
+    return await serve(request, context);
+  } catch (error) {
+    if (error instanceof Problem && isReadByGit(request)) return textOf(error);
+    throw error;
+  }
+}
+
+async function serve(request: Request, context: Context): Promise<Response> {
+  const url = new URL(request.url);
+  if (LFS_PATH.test(url.pathname)) return lfsRefusal();
+  const [, name, service] = PATH.exec(url.pathname) ?? [];
+  const method = service === 'info/refs' ? 'GET' : 'POST';
+  if (name === undefined || service === undefined || request.method !== method) {
+    throw new Problem('route_not_found', 'This host speaks git over smart HTTP, at /<slug>.');
+  }
+  requireService(service, url);
+  const slug = slugOf(name);
+  // A push is refused where it begins: with the reading of the refs.
+  const need = [service, url.searchParams.get('service')].includes('git-receive-pack') ? 'push' : 'view';
+  const { appId, role } = await authorize(request, context, slug, need);
+  const forward = (body: ReadableStream<Uint8Array> | null) =>
+    context.host.git(request, { appId, service, search: url.search, slug, role, body });
+  return service === 'git-receive-pack' && role === 'push'
+    ? checked(request, forward)
+    : forward(request.body);
+}
+
+/** The path that a request to the git host stands for: `/<slug>/…` is `/v1/git/<slug>/…`. */
+export function gitHostPath(pathname: string): string {
+  return pathname.startsWith('/v1/git/') ? pathname : `/v1/git${pathname}`;
+}
+
+/** The challenge that makes git ask for a password. */
+export function gitChallenge(problem: Problem): Record<string, string> {
+  return problem.code === 'unauthorized' ? { 'www-authenticate': CHALLENGE } : {};
+}
+
+/**
+ * What a key may do on a slug, from the accounts of this control plane.
+ * @throws {Problem} `unauthorized`, then `app_not_found`, then `forbidden`
+ */
+export async function grant(
+  db: D1Database,
+  slug: string,
+  key: string,
+  need: Role,
+): Promise<GitGrant & { appId: string }> {
+  const access = await findAccess(db, await hashOf(key), slug);
+  if (access.account_id === null) throw new Problem('unauthorized', 'The API key is wrong.');
+  if (access.app_id === null) throw new Problem('app_not_found', `There is no app ${slug}.`);
+  return { user_id: access.account_id, appId: access.app_id, role: requireRole(access.role, need) };
+}
+
+/** Passes a push on when the role `push` covers what it asks for. Forced updates are left to git to tell. */
+async function checked(
+  request: Request,
+  forward: (body: ReadableStream<Uint8Array>) => Promise<Response>,
+): Promise<Response> {
+  const push = await readPush(request);
+  const refusals = refusalsOf(push);
+  if (refusals.size === 0) return forward(push.body);
+  await discard(push.body);
+  const report = reportRefusal(push, refusals);
+  if (report !== null) return report;
+  throw new Problem('forbidden', 'Deleting, and moving what is no branch, needs the role admin.');
+}
+
+/** Git LFS asks before git pushes, and shows a message in its own format only. */
+function lfsRefusal(): Response {
+  const headers = { 'content-type': 'application/vnd.git-lfs+json' };
+  return new Response(JSON.stringify({ message: NO_LFS }), { status: 501, headers });
+}
+
+/** Git shows its user why it was refused at the first request of an exchange, and only what is plain text. */
+function isReadByGit({ method, headers }: Request): boolean {
+  return method === 'GET' && (headers.get('user-agent') ?? '').startsWith('git/');
+}
+
+function textOf(problem: Problem): Response {
+  const { status, headers } = problemResponse(problem, gitChallenge(problem));
+  headers.set('content-type', 'text/plain; charset=utf-8');
+  return new Response(`${problem.message}\n`, { status, headers });
+}
+
+async function authorize(
+  request: Request,
+  context: Context,
+  slug: string,
+  need: Role,
+): Promise<{ appId: string; role: Role }> {
+  const key = passwordOf(request.headers);
+  if (context.env.RUNNER_UI_URL === '') return grant(context.db, slug, key, need);
+  const role = await askControlUi(context, slug, key, need);
+  const app = await findAppBySlug(context.db, slug);
+  if (app === null) throw new Problem('app_not_found', `There is no app ${slug}.`);
+  return { appId: app.id, role };
+}
+
+async function askControlUi(context: Context, slug: string, key: string, need: Role): Promise<Role> {
+  const response = await context.host.askControlUi({ slug, key, need });
+  if (response.status === 401) throw new Problem('unauthorized', 'The API key is wrong.');
+  if (response.status === 404) throw new Problem('app_not_found', `There is no app ${slug}.`);
+  if (response.status === 403) throw new Problem('forbidden');
+  if (!response.ok) throw new Problem('host_unavailable', 'The control UI did not say who this is.');
+  const { role } = (await response.json()) as { role?: unknown };
+  return requireRole(role, need);
+}
+
+/** An answer without a role is a refusal. */
+function requireRole(role: unknown, need: Role): Role {
+  if (role !== 'view' && role !== 'push' && role !== 'admin') {
+    throw new Problem('forbidden', 'This key has no role on the app.');
+  }
+  if (rank[role] < rank[need])
+    throw new Problem('forbidden', `This needs the role ${need}; the key has ${role}.`);
+  return role;
+}
+
+function requireService(service: string, url: URL): void {
+  if (service !== 'info/refs') return;
+  const asked = url.searchParams.get('service');
+  if (asked !== 'git-upload-pack' && asked !== 'git-receive-pack') {
+    throw new Problem('forbidden', 'Only the smart HTTP protocol is spoken here; use git 1.6.6 or newer.');
+  }
+}
+
+/** @throws {Problem} `unauthorized` */
+function passwordOf(headers: Headers): string {
+  const basic = /^Basic +([\w+/=-]+) *$/i.exec(headers.get('authorization') ?? '');
+  const [, user, password] = /^([^:]*):(.*)$/s.exec(basic ? decodeBase64(basic[1]!) : '') ?? [];
+  if (user !== 'git' || !password) {
+    throw new Problem('unauthorized', 'Sign in as user `git` with a profile API key as the password.');
+  }
+  return password;
+}
+
+function decodeBase64(text: string): string {
+  try {
+    return atob(text);
+  } catch {
+    return '';
+  }
+}
+
+function slugOf(name: string): string {
+  return name.replace(/\.git$/, '').toLowerCase();
+}

@@ -1,0 +1,252 @@
+// The HOST capability as a typed client. Every call carries the secret and has a deadline.
+
+import type { Access, Role } from '../../sqlite/control/access.ts';
+import type { Env } from '../bindings.ts';
+import type { ErrorCode } from '../contract/errors.ts';
+import type { AsOf, DeployFact, ListedApp, ObservedApp, WantedApp } from '../contract/host-calls.ts';
+import type { Result } from '../contract/index.ts';
+import { Problem } from '../problem.ts';
+import type { Part } from '../range.ts';
+
+const CALL_DEADLINE_MS = 10_000;
+/** Reaching a wanted state may mean a drain, or a start in its turn: so much more than the time of a wake. */
+const APPLY_SLACK_MS = 30_000;
+/** The host itself gives up on git's commands earlier; the contents of a file may take their time. */
+const SOURCE_DEADLINE_MS = 600_000;
+/** A whole push or clone. What stalls is ended much earlier by the host. */
+const GIT_DEADLINE_MS = 3_600_000;
+/** Longest text taken from the host, in characters. */
+const LOG_LIMIT = 8 * 1024 * 1024;
+
+/** The host refused a state because it knows a newer one. */
+export class StaleGeneration extends Error {}
+
+/** What the host has. */
+export interface HostInventory {
+  as_of: AsOf;
+  highest_generation: number;
+  items: ListedApp[];
+}
+
+/** What became of a wanted state. */
+export interface Applied {
+  app: ObservedApp;
+  as_of: AsOf;
+}
+
+/** A file at a commit. */
+export type HostBlob = Result<'source.tree'>['items'][number] & { size: number; commit: string };
+
+/** A commit's description: the contents follow it. `bytes` is how long each is, null for none. */
+interface CommitHead {
+  message: string;
+  author: { name: string; email: string };
+  parent: string | null;
+  files: { path: string; bytes: number | null; mode: string | null; delete: boolean; from: string | null }[];
+}
+
+type Query = Record<string, string | number | boolean | undefined>;
+
+/** Talks to the host. Methods throw a `Problem` `host_unavailable` when it cannot be reached in time. */
+export class HostClient {
+  readonly #env: Env;
+
+  constructor(env: Env) {
+    this.#env = env;
+  }
+
+  get #applyDeadlineMs(): number {
+    return Number(this.#env.RUNNER_WAKE_TIMEOUT_S) * 1000 + APPLY_SLACK_MS;
+  }
+
+  /**
+   * Sends the whole wanted state of an app; answers when it is reached or has failed.
+   * @throws {StaleGeneration}
+   */
+  async apply(wanted: WantedApp): Promise<Applied> {
+    const response = await this.#call('PUT', `/apps/${wanted.id}`, {
+      body: wanted,
+      deadlineMs: this.#applyDeadlineMs,
+    });
+    return response.json();
+  }
+
+  /** One app as it is now; null when the host does not know it. */
+  async app(id: string): Promise<ListedApp | null> {
+    const response = await this.#call('GET', `/apps/${id}`, { missing: true });
+    return response.status === 404 ? null : response.json();
+  }
+
+  /**
+   * Ends an app and moves its data to the trash.
+   * @throws {StaleGeneration}
+   */
+  async delete(id: string, generation: number): Promise<void> {
+    await this.#call('DELETE', `/apps/${id}?generation=${generation}`, {
+      deadlineMs: this.#applyDeadlineMs,
+    });
+  }
+
+  async inventory(): Promise<HostInventory> {
+    return (await this.#call('GET', '/apps')).json();
+  }
+
+  /** The log of a deploy so far; null when the host has none. */
+  async deployLog(appId: string, deployId: string): Promise<string | null> {
+    const response = await this.#call('GET', `/apps/${appId}/deploys/${deployId}/log`, { missing: true });
+    return response.status === 404 ? null : (await response.text()).slice(0, LOG_LIMIT);
+  }
+
+  /**
+   * Starts the release of an earlier deploy again, as a new deploy.
+   * @throws {Problem} `deploy_not_found`, `release_unavailable`
+   */
+  async rollback(appId: string, deployId: string): Promise<DeployFact> {
+    const refusals = ['deploy_not_found', 'release_unavailable'] as const;
+    const body = { deploy_id: deployId };
+    return (await this.#call('POST', `/apps/${appId}/rollback`, { body, refusals })).json();
+  }
+
+  /** Entries of a directory; `sha` is the commit, null before the first push. */
+  async sourceTree(
+    appId: string,
+    query: Query,
+  ): Promise<{ sha: string | null; items: Result<'source.tree'>['items']; more: boolean }> {
+    return (await this.#source(appId, 'tree', query)).json();
+  }
+
+  /** What is known of a file without its contents. */
+  async sourceEntry(appId: string, query: Query): Promise<HostBlob> {
+    return (await this.#source(appId, 'entry', query)).json();
+  }
+
+  /** A part of a file's contents, as a body to read or pass on. `x-cellar-binary` says `true` when it is no text. */
+  async sourceBytes(appId: string, sha: string, part: Part): Promise<Response> {
+    return this.#source(appId, `blob/${sha}`, { ...part });
+  }
+
+  async sourceDiff(appId: string, query: Query): Promise<Result<'source.diff'>> {
+    return (await this.#source(appId, 'diff', query)).json();
+  }
+
+  /** @param contents of the files that have `bytes`, in their order */
+  async sourceCommit(
+    appId: string,
+    head: CommitHead,
+    contents: Uint8Array[],
+  ): Promise<Result<'source.commit'>> {
+    const bytes = new Blob([`${JSON.stringify(head)}\n`, ...contents]);
+    const refusals = ['commit_conflict', 'path_not_found', 'invalid_input'] as const;
+    const options = { bytes, refusals, deadlineMs: SOURCE_DEADLINE_MS };
+    return (await this.#call('POST', `/apps/${appId}/source/commit`, options)).json();
+  }
+
+  async #source(appId: string, what: string, query: Query): Promise<Response> {
+    const given = Object.entries(query).filter(([, value]) => value !== undefined);
+    const search = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
+    const refusals = ['ref_not_found', 'path_not_found'] as const;
+    const options = { refusals, deadlineMs: SOURCE_DEADLINE_MS };
+    return this.#call('GET', `/apps/${appId}/source/${what}?${search}`, options);
+  }
+
+  /** The host's own figures. */
+  async stats(): Promise<Record<string, unknown>> {
+    return (await this.#call('GET', '/stats')).json();
+  }
+
+  /** Asks the outside control UI, through the host, what a key may do: its status and body as they came. */
+  async askControlUi(question: { slug: string; key: string; need: Role }): Promise<Response> {
+    return this.#send('POST', '/ui/git-auth', JSON.stringify(question), CALL_DEADLINE_MS, {
+      'content-type': 'application/json',
+    });
+  }
+
+  /** Passes a git request on, with `body`; neither that nor the answer's is read here. */
+  async git(
+    request: Request,
+    to: {
+      appId: string;
+      service: string;
+      search: string;
+      slug: string;
+      role: NonNullable<Access['role']>;
+      body: ReadableStream<Uint8Array> | null;
+    },
+  ): Promise<Response> {
+    const headers: Record<string, string> = { 'x-cellar-role': to.role, 'x-cellar-slug': to.slug };
+    for (const name of ['content-type', 'content-encoding', 'git-protocol', 'accept']) {
+      const value = request.headers.get(name);
+      if (value !== null) headers[name] = value;
+    }
+    const path = `/git/${to.appId}/${to.service}${to.search}`;
+    return this.#send(request.method, path, to.body, GIT_DEADLINE_MS, headers);
+  }
+
+  async #call(
+    method: string,
+    path: string,
+    options: {
+      body?: unknown;
+      /** In place of `body`. */
+      bytes?: Blob;
+      deadlineMs?: number;
+      missing?: boolean;
+      /** Codes with which the host may refuse, and its words are the caller's. */
+      refusals?: readonly ErrorCode[];
+    } = {},
+  ): Promise<Response> {
+    const body = options.body === undefined ? (options.bytes ?? null) : JSON.stringify(options.body);
+    const response = await this.#send(method, path, body, options.deadlineMs ?? CALL_DEADLINE_MS, {
+      'content-type': 'application/json',
+    });
+    if (response.ok || (options.missing && response.status === 404)) return response;
+    const text = (await response.text()).slice(0, 1000);
+    const refusal = options.refusals?.find((code) => code === codeOf(text));
+    if (refusal) throw new Problem(refusal, detailOf(text));
+    if (response.status === 409 && codeOf(text) === 'stale_generation') throw new StaleGeneration(text);
+    console.error(`the host answered ${method} ${path} with ${response.status}: ${text}`);
+    throw new Problem(
+      'host_unavailable',
+      `The host could not carry this out (it answered ${response.status}).`,
+    );
+  }
+
+  async #send(
+    method: string,
+    path: string,
+    body: BodyInit | null,
+    deadlineMs: number,
+    headers: Record<string, string>,
+  ): Promise<Response> {
+    try {
+      return await this.#env.HOST.fetch(`http://host${path}`, {
+        method,
+        body,
+        headers: { ...headers, authorization: `Bearer ${this.#env.HOST_SECRET}` },
+        signal: AbortSignal.timeout(deadlineMs),
+        redirect: 'manual',
+      });
+    } catch (error) {
+      console.error(`the host did not answer ${method} ${path}: ${(error as Error).message}`);
+      throw new Problem('host_unavailable');
+    }
+  }
+}
+
+function codeOf(text: string): unknown {
+  return problemOf(text).code;
+}
+
+/** The host's words, as a sentence. */
+function detailOf(text: string): string {
+  const detail = String(problemOf(text).detail);
+  return `${detail.charAt(0).toUpperCase()}${detail.slice(1)}.`;
+}
+
+function problemOf(text: string): { code?: unknown; detail?: unknown } {
+  try {
+    return JSON.parse(text) as { code?: unknown; detail?: unknown };
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,106 @@
+// What the host tells and asks. Unknown to everyone without the secret.
+import * as z from 'zod';
+import { ensureFirstAccount } from '../../sqlite/control/accounts.ts';
+import { applyHostEvents } from '../../sqlite/control/host-events.ts';
+import { sleepingOf } from '../../sqlite/control/life.ts';
+import type { StreamFact } from '../app/streams.ts';
+import { requireToken } from '../auth.ts';
+import type { Context } from '../context.ts';
+import type { HostEvent, HostEvents } from '../contract/host-calls.ts';
+import { newId } from '../contract/id.ts';
+import { grant } from '../git/smart-http.ts';
+import { Problem } from '../problem.ts';
+import { hashOf, sameSecret } from '../secrets.ts';
+import { shownDeploy, shownLines } from '../services/deploys.ts';
+import { readJson } from '../transports/body.ts';
+import { validate } from '../transports/validate.ts';
+import { reconcile } from './reconcile.ts';
+import { sweep } from './sweep.ts';
+
+/** A hundred deploy rows, their messages included. */
+const BODY_LIMIT_BYTES = 16 * 1024 * 1024;
+
+const bootInput = z.strictObject({ api_key: z.string().min(16) });
+const gitAuthInput = z.strictObject({
+  slug: z.string(),
+  key: z.string(),
+  need: z.enum(['view', 'push']),
+});
+
+/** Answers `/internal/*`. */
+export async function internal(request: Request, context: Context): Promise<Response> {
+  const { pathname } = new URL(request.url);
+  const route = `${request.method} ${pathname}`;
+  // The one route that an outside control UI has too: it has the token, as there.
+  if (route === 'POST /internal/git-auth') return gitAuth(request, context);
+  const secret = request.headers.get('x-cellar-secret') ?? '';
+  if (!(await sameSecret(secret, context.env.HOST_SECRET))) throw new Problem('route_not_found');
+  if (route === 'POST /internal/host-events') return hostEvents(request, context);
+  if (route === 'POST /internal/boot') return boot(request, context);
+  if (route === 'POST /internal/reconcile') return Response.json(await reconcile(context));
+  if (route === 'POST /internal/sweep') return Response.json(await sweep(request, context));
+  throw new Problem('route_not_found');
+}
+
+async function hostEvents(request: Request, context: Context): Promise<Response> {
+  // Written by the host of the same release: its types are the check.
+  const facts = (await readJson(request, BODY_LIMIT_BYTES)) as HostEvents;
+  const { applied, apps } = await applyHostEvents(context.db, facts);
+  await publishDeploys(context, facts, apps);
+  // Not awaited: other apps' facts wait for this answer.
+  context.waitUntil(wakeDeploying(context, facts, apps));
+  return Response.json({ applied });
+}
+
+/** If this fails the host tells all of it again: D1 leaves out what it has, and so does each stream. */
+async function publishDeploys(
+  context: Context,
+  { outbox, events }: HostEvents,
+  apps: string[],
+): Promise<void> {
+  const publish = apps.map((id) => {
+    const facts = events.flatMap((event) => streamed(event, id) ?? []);
+    return context.app(id).publishDeploys(outbox, facts);
+  });
+  await Promise.all(publish);
+}
+
+/** What those who follow an app's deploys get of an event; null when it is not about them. */
+function streamed(event: HostEvent, appId: string): StreamFact | null {
+  if (event.type === 'deploy' && event.deploy.app_id === appId)
+    return { seq: event.seq, event: null, data: shownDeploy(event.deploy) };
+  if (event.type === 'lines' && event.lines.app_id === appId)
+    return { seq: event.seq, event: 'log', data: shownLines(event.lines) };
+  return null;
+}
+
+/** A deploy wakes its app, whoever asked for it. If that fails the deploy goes on, and the app sleeps until its next request. */
+async function wakeDeploying(context: Context, { events }: HostEvents, apps: string[]): Promise<void> {
+  const queued = events.flatMap((event) =>
+    event.type === 'deploy' && event.deploy.status === 'queued' ? [event.deploy.app_id] : [],
+  );
+  const asleep = await sleepingOf(
+    context.db,
+    [...new Set(queued)].filter((id) => apps.includes(id)),
+  );
+  const wake = async (id: string) => {
+    const outcome = await context.app(id).live(id, 'deploy', context.at);
+    if (!outcome.ok) console.error(`app ${id} was not woken for its deploy: ${outcome.detail}`);
+  };
+  await Promise.all(asleep.map((id) => wake(id)));
+}
+
+/** Makes the first account, and stores its key, when they are not there yet. */
+async function boot(request: Request, { db, at }: Context): Promise<Response> {
+  const { api_key } = validate(bootInput, await readJson(request));
+  const key = { id: newId(), name: 'first start', hash: await hashOf(api_key) };
+  await ensureFirstAccount(db, { id: newId(), name: 'owner', at }, key);
+  return new Response(null, { status: 204 });
+}
+
+async function gitAuth(request: Request, { env, db }: Context): Promise<Response> {
+  await requireToken(request, env);
+  const { slug, key, need } = validate(gitAuthInput, await readJson(request));
+  const { user_id, role } = await grant(db, slug, key, need);
+  return Response.json({ user_id, role });
+}

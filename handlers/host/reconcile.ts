@@ -1,0 +1,81 @@
+// Making the host agree with D1, at the start of either and every minute.
+import { acceptOlder, type ControlState, readControlState } from '../../sqlite/control/reconcile.ts';
+import { observeApps } from '../../sqlite/control/transitions.ts';
+import type { Context } from '../context.ts';
+import { Problem } from '../problem.ts';
+import type { HostInventory } from './host-client.ts';
+
+/** Apps made right side by side. */
+const CONCURRENCY = 4;
+/** No new app is begun after this long; the rest waits for the next run. */
+const BUDGET_MS = 40_000;
+
+/** What a run did: counts of apps. `refused` ones are tried again next time. */
+export interface Reconciled {
+  pushed: number;
+  trashed: number;
+  refused: number;
+}
+
+/**
+ * Compares by (app, generation) and makes right what differs. The host is read first: what it had then and D1 does
+ * not know now was deleted. An empty or older D1 deletes nothing, and what an older one did not know stays spared.
+ */
+export async function reconcile(context: Context): Promise<Reconciled> {
+  const inventory = await context.host.inventory();
+  const state = await readControlState(context.db);
+  const known = new Set(state.apps.map(({ id }) => id));
+  const unknown = inventory.items.filter(({ id }) => !known.has(id)).map(({ id }) => id);
+  const older = inventory.highest_generation > state.revision;
+  if (older) {
+    console.error(
+      `the database is older than the host (revision ${state.revision}, host ${inventory.highest_generation}): nothing is deleted`,
+    );
+    await acceptOlder(context.db, inventory.highest_generation, unknown);
+  }
+  await observeApps(context.db, inventory.items, inventory.as_of);
+  const result = { pushed: 0, trashed: 0, refused: 0 };
+  const work = [
+    ...pushes(context, state, inventory, result),
+    ...(older || known.size === 0 ? [] : removals(context, state, unknown, result)),
+  ];
+  await runAll(work, result);
+  return result;
+}
+
+type Work = () => Promise<void>;
+
+function pushes(context: Context, state: ControlState, { items }: HostInventory, result: Reconciled): Work[] {
+  const seen = new Map(items.map(({ id, generation }) => [id, generation]));
+  return state.apps
+    .filter(({ id, generation, deleted }) => deleted || seen.get(id) !== generation)
+    .map(({ id, generation, deleted }) => async () => {
+      const object = context.app(id);
+      const outcome = await (deleted ? object.confirmDeletion(id, generation) : object.converge(id));
+      if (!outcome.ok) throw new Problem(outcome.code, `app ${id}: ${outcome.detail}`);
+      result[deleted ? 'trashed' : 'pushed']++;
+    });
+}
+
+/** Apps that the host has and D1 does not: their deletion, or their failed creation, was not confirmed. */
+function removals(context: Context, state: ControlState, unknown: string[], result: Reconciled): Work[] {
+  return unknown
+    .filter((id) => !state.spared.has(id))
+    .map((id) => async () => {
+      await context.host.delete(id, state.revision);
+      result.trashed++;
+    });
+}
+
+async function runAll(work: Work[], result: Reconciled): Promise<void> {
+  const end = Date.now() + BUDGET_MS;
+  const next = async () => {
+    for (let task = work.shift(); task && Date.now() < end; task = work.shift()) {
+      await task().catch((error: unknown) => {
+        result.refused++;
+        console.error(`reconcile: ${(error as Error).message}`);
+      });
+    }
+  };
+  await Promise.all(Array.from({ length: CONCURRENCY }, next));
+}

@@ -1,0 +1,34 @@
+// Putting the apps to sleep that nobody uses.
+import { sleepCandidates } from '../../sqlite/control/life.ts';
+import type { Context } from '../context.ts';
+import type { ListedApp } from '../contract/host-calls.ts';
+import { readJson } from '../transports/body.ts';
+
+const HOUR_MS = 3_600_000;
+/** What the host says of ten thousand apps and more. */
+const BODY_LIMIT_BYTES = 64 * 1024 * 1024;
+
+/**
+ * Puts to sleep what was neither woken, deployed nor called within the window, and has nothing open. The host's list
+ * finds them; each is looked at again when its turn comes.
+ * @returns the number of apps that were put to sleep
+ */
+export async function sweep(request: Request, context: Context): Promise<{ parked: number }> {
+  const hours = Number(context.env.RUNNER_SLEEP_AFTER_H);
+  const before = new Date(Date.parse(context.at) - hours * HOUR_MS).toISOString();
+  // Written by the host of the same release: its types are the check.
+  const { items } = (await readJson(request, BODY_LIMIT_BYTES)) as { items: ListedApp[] };
+  const quiet = new Set(
+    items
+      .filter((app) => app.open_streams === 0 && (app.last_activity_at ?? '') < before)
+      .map(({ id }) => id),
+  );
+  let parked = 0;
+  for (const id of await sleepCandidates(context.db, before)) {
+    if (!quiet.has(id)) continue;
+    const outcome = await context.app(id).sweep(id, before, new Date().toISOString());
+    if (!outcome.ok) console.error(`app ${id} was not put to sleep: ${outcome.detail}`);
+    else if (outcome.value.asleep_since !== null) parked++;
+  }
+  return { parked };
+}

@@ -1,0 +1,178 @@
+// Reading bodies from strangers: as JSON, or only to be rid of them.
+import { Problem } from '../problem.ts';
+
+/** Largest body when an operation states no other size, in bytes. */
+export const BODY_LIMIT_BYTES = 1024 * 1024;
+/** Deepest nesting taken. Deeper ones only come from those who want a parser to fail. */
+const DEPTH_LIMIT = 64;
+/** How much is read of a body that was refused by its head, and for how long. */
+const DISCARDED_BYTES = 512 * 1024 * 1024;
+const DISCARD_DEADLINE_MS = 60_000;
+
+/**
+ * Reads a body as JSON.
+ * @returns undefined for an empty body
+ * @throws {Problem} 413 over `limitBytes`, 415 for another type, 400 when it is not JSON in UTF-8
+ */
+export async function readJson(request: Request, limitBytes = BODY_LIMIT_BYTES): Promise<unknown> {
+  const text = await readText(request, limitBytes);
+  return text === '' ? undefined : parseJson(text);
+}
+
+/** Reads a body that says it is JSON, unparsed. Throws as `readJson` does. */
+export async function readText(request: Request, limitBytes = BODY_LIMIT_BYTES): Promise<string> {
+  const bytes = await readBytes(request, limitBytes);
+  if (bytes.length === 0) return '';
+  requireJsonType(request.headers);
+  return decode(bytes);
+}
+
+/**
+ * Reads what is left of a refused body, within bounds. Left unread, it would make workerd cut the connection, most often
+ * before the refusal has been read at its other end.
+ */
+export async function discard(body: ReadableStream<Uint8Array>): Promise<void> {
+  const end = Date.now() + DISCARD_DEADLINE_MS;
+  let left = DISCARDED_BYTES;
+  try {
+    for await (const chunk of body) {
+      left -= chunk.length;
+      if (left < 0 || Date.now() > end) return;
+    }
+  } catch {
+    // Whoever sent it has gone.
+  }
+}
+
+/** @throws {Problem} `body_too_large` as soon as it is known */
+async function readBytes(request: Request, limitBytes: number): Promise<Uint8Array> {
+  const tooLarge = () => new Problem('body_too_large', `A body may have ${limitBytes} bytes here.`);
+  if (Number(request.headers.get('content-length') ?? 0) > limitBytes) throw tooLarge();
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of request.body ?? []) {
+    size += chunk.length;
+    if (size > limitBytes) throw tooLarge();
+    chunks.push(chunk);
+  }
+  const whole = new Uint8Array(size);
+  let at = 0;
+  for (const chunk of chunks) {
+    whole.set(chunk, at);
+    at += chunk.length;
+  }
+  return whole;
+}
+
+function requireJsonType(headers: Headers): void {
+  const encoding = headers.get('content-encoding');
+  if (encoding !== null && encoding !== 'identity') {
+    throw new Problem('unsupported_media_type', `Bodies are taken as they are, not in ${encoding}.`);
+  }
+  const type = headers.get('content-type') ?? '';
+  const [, subtype, parameters = ''] = /^\s*application\/([\w.+-]+)\s*(;.*)?$/i.exec(type) ?? [];
+  const charset = /charset\s*=\s*"?([\w-]+)/i.exec(parameters)?.[1] ?? 'utf-8';
+  if (
+    subtype === undefined ||
+    !/^(json|json-rpc|[\w.-]+\+json)$/i.test(subtype) ||
+    !/^utf-?8$/i.test(charset)
+  ) {
+    throw new Problem('unsupported_media_type', 'Bodies are taken as application/json in UTF-8.');
+  }
+}
+
+function decode(bytes: Uint8Array): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: false }).decode(bytes);
+  } catch {
+    throw new Problem('malformed_json', 'The body is not valid UTF-8.');
+  }
+}
+
+/**
+ * Parses JSON of which every reader makes the same (RFC 7493): no name twice in an object, no text that is not Unicode.
+ * @throws {Problem} `malformed_json`, saying what or where
+ */
+export function parseJson(text: string): unknown {
+  const deep = depthExceededAt(text);
+  if (deep >= 0) {
+    throw new Problem('malformed_json', `Nested deeper than ${DEPTH_LIMIT} levels at position ${deep}.`);
+  }
+  const value = parse(text);
+  const fault =
+    faultOfNames(text) ?? (hasLoneSurrogate(text, value) ? 'A text has half of a character.' : null);
+  if (fault !== null) throw new Problem('malformed_json', fault);
+  return value;
+}
+
+/** Whether a text has one half of a surrogate pair: UTF-8 has no bytes for it, so only an escape can write it. */
+function hasLoneSurrogate(text: string, value: unknown): boolean {
+  return /\\u[dD][89a-fA-F]/.test(text) && /(?<!\\)(\\\\)*\\ud[89a-f]/.test(JSON.stringify(value));
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new Problem('malformed_json', `The body is not JSON: ${(error as Error).message}`);
+  }
+}
+
+/** The position of the bracket that is one too deep, or -1. Brackets in strings do not count. */
+function depthExceededAt(text: string): number {
+  let depth = 0;
+  for (let at = 0; at < text.length; at++) {
+    const character = text[at];
+    if (character === '"') at = endOfString(text, at);
+    else if (character === '{' || character === '[') {
+      if (++depth > DEPTH_LIMIT) return at;
+    } else if (character === '}' || character === ']') depth--;
+  }
+  return -1;
+}
+
+/** What is wrong with the names in a valid JSON text, or null: one twice in an object, or one that readers drop. */
+function faultOfNames(text: string): string | null {
+  const open: Set<unknown>[] = [];
+  for (let at = 0; at < text.length; at++) {
+    const character = text[at];
+    if (character === '{') open.push(new Set());
+    else if (character === '}') open.pop();
+    else if (character === '"') {
+      const end = endOfString(text, at);
+      if (beginsValue(text, end + 1)) {
+        const written = text.slice(at, end + 1);
+        const fault = faultOfName(written, open.at(-1)!);
+        if (fault !== null) return fault;
+      }
+      at = end;
+    }
+  }
+  return null;
+}
+
+function faultOfName(written: string, names: Set<unknown>): string | null {
+  const name: unknown = JSON.parse(written);
+  if (name === '__proto__') return 'An object has the name "__proto__", which is not taken.';
+  const shown = written.length > 100 ? `${written.slice(0, 100)}…` : written;
+  if (names.has(name)) return `An object has the name ${shown} twice.`;
+  names.add(name);
+  return null;
+}
+
+/** Whether a colon comes next: what stands before it is a name. */
+function beginsValue(text: string, from: number): boolean {
+  let at = from;
+  while (text[at] === ' ' || text[at] === '\n' || text[at] === '\r' || text[at] === '\t') at++;
+  return text[at] === ':';
+}
+
+/** The position of the quote that ends the string begun at `start`; the text's length when none does. */
+function endOfString(text: string, start: number): number {
+  for (let at = text.indexOf('"', start + 1); at !== -1; at = text.indexOf('"', at + 1)) {
+    let backslashes = 0;
+    while (text[at - 1 - backslashes] === '\\') backslashes++;
+    if (backslashes % 2 === 0) return at;
+  }
+  return text.length;
+}

@@ -1,0 +1,39 @@
+// Running an operation, whichever transport asked for it.
+import type { Context } from '../context.ts';
+import type { Operation } from '../contract/operation.ts';
+import { Problem } from '../problem.ts';
+import { services } from '../services/index.ts';
+import { Replaced, type Transport } from '../services/types.ts';
+import { type Answered, once } from './idempotency.ts';
+import { validate } from './validate.ts';
+
+type Run = (context: Context, input: unknown, transport: Transport) => Promise<unknown>;
+
+const implementations: Partial<Record<string, Run>> = services as unknown as Record<string, Run>;
+
+/**
+ * Checks the input and runs the operation.
+ * @param from.key makes a changing operation run once, however often it comes
+ * @returns what the operation's `output` describes, of a stream its bytes, and the REST status
+ * @throws {Problem} with one of the operation's codes, or of those that every operation has
+ */
+export async function invoke(
+  operation: Operation,
+  context: Context,
+  input: unknown,
+  from: { transport: Transport; key: string | null },
+): Promise<Answered> {
+  const checked = validate(operation.input, input);
+  const implementation = implementations[operation.name];
+  if (implementation === undefined) {
+    throw new Problem('not_implemented', `${operation.name} is declared and not there yet.`);
+  }
+  const run = async (): Promise<Answered> => {
+    const output = await implementation(context, checked, from.transport);
+    return output instanceof Replaced
+      ? { status: 200, output: output.output }
+      : { status: operation.status, output };
+  };
+  if (from.key === null || operation.method === 'GET') return run();
+  return once(context, operation, from.key, checked, run);
+}

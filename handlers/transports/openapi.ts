@@ -1,0 +1,205 @@
+// OpenAPI 3.1, built from the contract.
+import * as z from 'zod';
+import { type ErrorCode, errorCodes } from '../contract/errors.ts';
+import { operations } from '../contract/index.ts';
+import { notYet } from '../contract/not-yet.ts';
+import { type Operation, pathNames } from '../contract/operation.ts';
+import { type OtherRoute, otherRoutes } from '../contract/other-routes.ts';
+
+type Json = Record<string, unknown>;
+
+/** Codes that every operation may answer with. */
+const COMMON: readonly ErrorCode[] = ['invalid_input', 'unauthorized', 'internal_error'];
+/** And besides, every one that takes a body. */
+const WITH_BODY: readonly ErrorCode[] = [
+  'malformed_json',
+  'body_too_large',
+  'unsupported_media_type',
+  'idempotency_in_progress',
+  'idempotency_mismatch',
+];
+
+const declared: readonly Operation[] = operations;
+
+/** The document. @param url the API's public address */
+export function openapi(url: string): Json {
+  const paths: Record<string, Json> = {};
+  const add = (path: string, method: string, described: Json) => {
+    paths[path] = { ...paths[path], [method.toLowerCase()]: described };
+  };
+  for (const operation of declared) {
+    if (operation.path !== null) add(openapiPath(operation.path), operation.method, describe(operation));
+  }
+  for (const route of otherRoutes) add(route.path, route.method, describeOther(route));
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Cellar',
+      version: '1',
+      license: { name: 'MIT', identifier: 'MIT' },
+      description:
+        'Runs Workers apps. Every operation is also a JSON-RPC 2.0 method at POST /rpc, named by its operationId; ' +
+        '`x-rpc-methods` has those that are RPC only.',
+    },
+    servers: [{ url }],
+    security: [{ token: [] }],
+    paths,
+    components: {
+      securitySchemes: {
+        token: { type: 'http', scheme: 'bearer', description: 'RUNNER_TOKEN' },
+        git: { type: 'http', scheme: 'basic', description: 'User `git`, a profile API key as the password' },
+      },
+      parameters: {
+        IdempotencyKey: {
+          name: 'Idempotency-Key',
+          in: 'header',
+          required: false,
+          description: 'The same key and input get the first answer, kept for a day',
+          schema: { type: 'string', minLength: 1, maxLength: 200 },
+        },
+      },
+      schemas: { Problem: problemSchema() },
+    },
+    'x-rpc-methods': Object.fromEntries(
+      declared
+        .filter(({ path }) => path === null)
+        .map((operation) => [operation.name, describeRpc(operation)]),
+    ),
+  };
+}
+
+function describe(operation: Operation): Json {
+  const { name, summary, method, path } = operation;
+  const schema = toSchema(operation.input, 'input') as {
+    properties: Record<string, Json>;
+    required?: string[];
+  };
+  const inPath = pathNames(path!);
+  const rest = Object.keys(schema.properties).filter((field) => !inPath.includes(field));
+  const inQuery = method === 'GET' || method === 'DELETE' ? rest : [];
+  const required = new Set(schema.required);
+  const restName = (field: string) =>
+    Object.entries(operation.queryNames ?? {}).find(([, input]) => input === field)?.[0] ?? field;
+  const parameter = (place: string, field: string) => ({
+    name: place === 'query' ? restName(field) : field,
+    in: place,
+    required: place === 'path' || required.has(field),
+    schema: schema.properties[field],
+  });
+  return {
+    operationId: name,
+    summary,
+    tags: [name.split('.')[0]],
+    parameters: [
+      ...inPath.map((field) => parameter('path', field)),
+      ...inQuery.map((field) => parameter('query', field)),
+      ...(method === 'GET' ? [] : [{ $ref: '#/components/parameters/IdempotencyKey' }]),
+    ],
+    ...(method === 'GET' || method === 'DELETE' ? {} : { requestBody: bodyOf(schema, rest, required) }),
+    responses: { ...successes(operation), ...failures(operation) },
+    ...((notYet as readonly string[]).includes(name) && { 'x-not-yet': true }),
+  };
+}
+
+function bodyOf(schema: { properties: Record<string, Json> }, fields: string[], required: Set<string>): Json {
+  const properties = Object.fromEntries(fields.map((field) => [field, schema.properties[field]]));
+  const needed = fields.filter((field) => required.has(field));
+  return {
+    required: needed.length > 0,
+    content: {
+      'application/json': {
+        schema: { type: 'object', properties, required: needed, additionalProperties: false },
+      },
+    },
+  };
+}
+
+function successes({ status, output, kind, replaces }: Operation): Json {
+  if (status === 204) return { 204: { description: 'Done' } };
+  const schema = toSchema(output, 'output');
+  const content =
+    kind === 'stream'
+      ? {
+          'text/event-stream': {
+            schema: { type: 'string', description: 'Events whose data is JSON' },
+            'x-event': schema,
+          },
+        }
+      : kind === 'bytes'
+        ? { 'application/octet-stream': {} }
+        : { 'application/json': { schema } };
+  const made = { [status]: { description: status === 202 ? 'Begun' : 'Done', content } };
+  return replaces ? { ...made, 200: { description: 'Done: it was there before', content } } : made;
+}
+
+function failures(operation: Operation): Json {
+  const later: ErrorCode[] = (notYet as readonly string[]).includes(operation.name)
+    ? ['not_implemented']
+    : [];
+  const takesBody = operation.method === 'POST' || operation.method === 'PATCH';
+  const codes = [...COMMON, ...(takesBody ? WITH_BODY : []), ...operation.errors, ...later];
+  return problems(codes);
+}
+
+/** The refusals with these codes, by status. */
+function problems(codes: readonly ErrorCode[]): Json {
+  const byStatus = Map.groupBy(codes, (code) => errorCodes[code].status);
+  return Object.fromEntries(
+    [...byStatus].map(([status, these]) => [
+      status,
+      {
+        description: these.map((code) => `\`${code}\`: ${errorCodes[code].meaning}`).join('\n\n'),
+        content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
+      },
+    ]),
+  );
+}
+
+function describeOther(route: OtherRoute): Json {
+  const { name, path, summary, auth, query = [], takes, answers, errors } = route;
+  const text = { type: 'string' };
+  const names = [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1]);
+  return {
+    operationId: name,
+    summary,
+    tags: ['other'],
+    security: auth === 'none' ? [] : [{ [auth]: [] }],
+    parameters: [
+      ...names.map((field) => ({ name: field, in: 'path', required: true, schema: text })),
+      ...query.map((field) => ({ name: field, in: 'query', required: true, schema: text })),
+    ],
+    ...(takes && { requestBody: { content: { [takes]: {} } } }),
+    responses: { 200: { description: 'Done', content: { [answers]: {} } }, ...problems(errors) },
+  };
+}
+
+function describeRpc({ summary, input, output }: Operation): Json {
+  return { summary, params: toSchema(input, 'input'), result: toSchema(output, 'output') };
+}
+
+function problemSchema(): Json {
+  const text = { type: 'string' };
+  const entry = { type: 'object', properties: { path: text, message: text }, required: ['path', 'message'] };
+  return {
+    type: 'object',
+    description: 'RFC 9457',
+    properties: {
+      type: text,
+      title: text,
+      status: { type: 'integer' },
+      detail: text,
+      code: { enum: Object.keys(errorCodes) },
+      errors: { type: 'array', items: entry },
+    },
+    required: ['type', 'title', 'status', 'detail', 'code'],
+  };
+}
+
+function toSchema(schema: z.ZodType, io: 'input' | 'output'): Json {
+  const { $schema: _, ...described } = z.toJSONSchema(schema, { io });
+  return described;
+}
+
+function openapiPath(path: string): string {
+  return path.replace(/:(\w+)\+?/g, '{$1}');
+}

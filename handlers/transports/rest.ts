@@ -1,0 +1,139 @@
+// REST, built from the contract.
+import { type IRequest, Router } from 'itty-router';
+import * as z from 'zod';
+import type { Context } from '../context.ts';
+import { operations } from '../contract/index.ts';
+import { type Operation, pathNames } from '../contract/operation.ts';
+import { otherRoutes } from '../contract/other-routes.ts';
+import { Problem } from '../problem.ts';
+import { readJson } from './body.ts';
+import { type Answered, idempotencyKey } from './idempotency.ts';
+import { invoke } from './invoke.ts';
+import { invalidInput } from './validate.ts';
+
+type Arguments = [request: Request, context: Context];
+type Input = Record<string, unknown>;
+
+const router = Router<IRequest, Arguments>();
+const declared: readonly Operation[] = operations;
+for (const operation of declared) {
+  if (operation.path === null) continue;
+  const method = operation.method.toLowerCase() as 'get' | 'post' | 'patch' | 'delete';
+  router[method](operation.path, async ({ params }, request, context) => {
+    const input = { ...(await inputOf(operation, request)), ...decodeParams(params) };
+    const key = idempotencyKey(request.headers);
+    const answered = await invoke(operation, context, input, { transport: 'rest', key });
+    return unlessKnown(answer(answered), request);
+  });
+}
+
+/** Answers a REST request. A `HEAD` is answered as its `GET`, without the body. */
+export async function api(request: Request, context: Context): Promise<Response> {
+  const method = request.method === 'HEAD' ? 'GET' : request.method;
+  const response: Response | undefined = await router.fetch({ method, url: request.url }, request, context);
+  if (response === undefined) throw new Problem('route_not_found', routeDetail(request));
+  if (request.method !== 'HEAD') return response;
+  await response.body?.cancel();
+  return new Response(null, response);
+}
+
+async function inputOf(operation: Operation, request: Request): Promise<Input> {
+  const names = pathNames(operation.path!);
+  const reads = operation.method === 'GET' || operation.method === 'DELETE';
+  const input = reads ? queryInput(operation, request) : await bodyInput(operation, request);
+  const doubled = names.filter((name) => Object.hasOwn(input, name));
+  if (doubled.length > 0) {
+    throw invalidInput(doubled.map((path) => ({ path, message: 'is named by the path, not here' })));
+  }
+  return input;
+}
+
+async function bodyInput(operation: Operation, request: Request): Promise<Input> {
+  const [unexpected] = new URL(request.url).searchParams.keys();
+  if (unexpected !== undefined) {
+    throw invalidInput([
+      { path: unexpected, message: 'unknown field: this route takes its input as a JSON body' },
+    ]);
+  }
+  const body = await readJson(request, operation.bodyLimit);
+  if (body === undefined) return {};
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
+    throw invalidInput([{ path: '', message: 'must be a JSON object' }]);
+  }
+  return body as Input;
+}
+
+function queryInput(operation: Operation, request: Request): Input {
+  const input: Input = Object.create(null);
+  for (const [name, text] of new URL(request.url).searchParams) {
+    const field = operation.queryNames?.[name] ?? name;
+    if (field in input) throw invalidInput([{ path: name, message: 'is given twice' }]);
+    input[field] = coerce(operation.input.shape[field], text);
+  }
+  const last = request.headers.get('last-event-id');
+  if (operation.kind === 'stream' && last) input.last_event_id = last;
+  const range = request.headers.get('range');
+  if (operation.kind === 'bytes' && range && !request.headers.has('if-range')) input.range = range;
+  return { ...input };
+}
+
+/** A query has only texts: where the schema wants a number or a truth value, makes one of what looks like it. */
+function coerce(schema: z.core.$ZodType | undefined, text: string): unknown {
+  let inner = schema;
+  while (inner instanceof z.ZodOptional || inner instanceof z.ZodDefault || inner instanceof z.ZodNullable) {
+    inner = inner.def.innerType;
+  }
+  if (inner instanceof z.ZodNumber && /^-?\d{1,15}(\.\d{1,9})?$/.test(text)) return Number(text);
+  if (inner instanceof z.ZodBoolean && (text === 'true' || text === 'false')) return text === 'true';
+  return text;
+}
+
+function decodeParams(params: Record<string, string | undefined>): Input {
+  const entries = Object.entries(params).map(([name, text = '']) => {
+    try {
+      return [name, decodeURIComponent(text)];
+    } catch {
+      throw invalidInput([{ path: name, message: 'has a broken percent escape' }]);
+    }
+  });
+  return Object.fromEntries(entries);
+}
+
+function answer({ status, output }: Answered): Response {
+  if (output instanceof Response) return output;
+  if (output instanceof ReadableStream) return eventStream(output);
+  if (status === 204) return new Response(null, { status });
+  return Response.json(output, { status, headers: { 'cache-control': 'no-store' } });
+}
+
+/** Answers 304 to a client that has the same already. */
+async function unlessKnown(response: Response, request: Request): Promise<Response> {
+  const tag = response.headers.get('etag');
+  const known = request.headers
+    .get('if-none-match')
+    ?.split(',')
+    .map((entry) => entry.trim().replace(/^W\//, ''));
+  if (tag === null || !known || !(known.includes(tag) || known.includes('*'))) return response;
+  await response.body?.cancel();
+  const headers = new Headers(response.headers);
+  for (const name of ['content-length', 'content-range']) headers.delete(name);
+  return new Response(null, { status: 304, headers });
+}
+
+/** Answers with server-sent events. */
+export function eventStream(stream: ReadableStream<Uint8Array>): Response {
+  return new Response(stream, {
+    headers: { 'content-type': 'text/event-stream', 'cache-control': 'no-store', 'x-accel-buffering': 'no' },
+  });
+}
+
+/** Names the methods that the path does take, if any. */
+function routeDetail(request: Request): string {
+  const { pathname } = new URL(request.url);
+  const methods = [
+    ...router.routes.filter(([, pattern]) => pattern.test(pathname)).map(([method]) => method),
+    ...otherRoutes.filter(({ path }) => path === pathname).map(({ method }) => method),
+  ];
+  const taken = methods.length > 0 ? ` This path takes ${[...new Set(methods)].join(', ')}.` : '';
+  return `There is no route ${request.method} ${pathname}.${taken}`;
+}

@@ -1,0 +1,158 @@
+// JSON-RPC 2.0, built from the contract.
+
+import type { Context } from '../context.ts';
+import type { ProblemBody } from '../contract/errors.ts';
+import { operationsByName } from '../contract/index.ts';
+import { asProblem, Problem } from '../problem.ts';
+import { parseJson, readText } from './body.ts';
+import { idempotencyKey } from './idempotency.ts';
+import { invoke } from './invoke.ts';
+import { eventStream } from './rest.ts';
+import { invalidInput } from './validate.ts';
+
+/** Calls in one batch. */
+const BATCH_LIMIT = 100;
+
+const PARSE_ERROR = -32700;
+const INVALID_REQUEST = -32600;
+const METHOD_NOT_FOUND = -32601;
+const INVALID_PARAMS = -32602;
+const INTERNAL_ERROR = -32603;
+/** Of the range left to implementations: the operation was understood and refused. `data.code` says why. */
+const REFUSED = -32000;
+
+const messages: Record<number, string> = {
+  [PARSE_ERROR]: 'Parse error',
+  [INVALID_REQUEST]: 'Invalid Request',
+  [METHOD_NOT_FOUND]: 'Method not found',
+  [INVALID_PARAMS]: 'Invalid params',
+  [INTERNAL_ERROR]: 'Internal error',
+};
+
+type Id = string | number | null;
+interface Call {
+  id: Id | undefined;
+  method: string;
+  params: unknown;
+}
+interface Failure {
+  code: number;
+  message: string;
+  data: ProblemBody;
+}
+type Answer = { jsonrpc: '2.0'; id: Id } & ({ result: unknown } | { error: Failure });
+
+/** Answers `POST /rpc`: a call, a notification, or a batch of both. */
+export async function rpc(request: Request, context: Context): Promise<Response> {
+  let message: unknown;
+  try {
+    message = parseJson(await readText(request));
+  } catch (error) {
+    if (!(error instanceof Problem && error.code === 'malformed_json')) throw error;
+    return send(failed(null, PARSE_ERROR, error));
+  }
+  const key = idempotencyKey(request.headers);
+  if (!Array.isArray(message)) return answerAlone(message, context, key);
+  if (message.length === 0)
+    return send(failed(null, INVALID_REQUEST, invalid('must have at least one call')));
+  if (message.length > BATCH_LIMIT) {
+    return send(failed(null, INVALID_REQUEST, invalid(`must have at most ${BATCH_LIMIT} calls`)));
+  }
+  const answers = await Promise.all(
+    message.map((call, n) => answerBatched(call, context, key && `${key}#${n}`)),
+  );
+  return send(answers.filter((answer) => answer !== undefined));
+}
+
+async function answerAlone(message: unknown, context: Context, key: string | null): Promise<Response> {
+  const answer = await answerOne(message, context, key);
+  const streamed = answer !== undefined && 'result' in answer ? answer.result : null;
+  return streamed instanceof ReadableStream ? eventStream(streamed) : send(answer);
+}
+
+/** A call of a batch. @returns undefined for a notification */
+async function answerBatched(
+  message: unknown,
+  context: Context,
+  key: string | null,
+): Promise<Answer | undefined> {
+  const call = readCall(message);
+  if ('method' in call && isStream(call.method)) {
+    if (call.id === undefined) return undefined;
+    return failed(call.id, INVALID_REQUEST, invalid(`has ${call.method}, a stream, in a batch`));
+  }
+  return answerOne(message, context, key);
+}
+
+/** @returns undefined for a notification */
+async function answerOne(
+  message: unknown,
+  context: Context,
+  key: string | null,
+): Promise<Answer | undefined> {
+  const call = readCall(message);
+  if (!('method' in call)) return call;
+  if (call.id === undefined && isStream(call.method)) return undefined;
+  const answer = await run(call, context, key);
+  return call.id === undefined ? undefined : answer;
+}
+
+function isStream(method: string): boolean {
+  return operationsByName.get(method)?.kind === 'stream';
+}
+
+async function run(
+  { id = null, method, params }: Call,
+  context: Context,
+  key: string | null,
+): Promise<Answer> {
+  const operation = operationsByName.get(method);
+  if (operation === undefined) {
+    return failed(id, METHOD_NOT_FOUND, new Problem('route_not_found', `There is no method ${method}.`));
+  }
+  if (Array.isArray(params))
+    return failed(id, INVALID_PARAMS, invalid('takes its params by name, as an object'));
+  try {
+    const { output } = await invoke(operation, context, params, { transport: 'rpc', key });
+    return { jsonrpc: '2.0', id, result: output };
+  } catch (error) {
+    const problem = asProblem(error, context.requestId);
+    return failed(id, codeOf(problem), problem);
+  }
+}
+
+function codeOf(problem: Problem): number {
+  if (problem.code === 'invalid_input') return INVALID_PARAMS;
+  return problem.code === 'internal_error' ? INTERNAL_ERROR : REFUSED;
+}
+
+/** The call, or the answer to what is none. */
+function readCall(message: unknown): Call | Answer {
+  const refuse = (reason: string, id: Id = null) => failed(id, INVALID_REQUEST, invalid(reason));
+  if (typeof message !== 'object' || message === null || Array.isArray(message))
+    return refuse('must be an object');
+  const { jsonrpc, method, params = {}, id } = message as Record<string, unknown>;
+  if (id !== undefined && id !== null && typeof id !== 'string' && typeof id !== 'number') {
+    return refuse('has an id that is neither a string nor a number');
+  }
+  if (jsonrpc !== '2.0') return refuse('needs `"jsonrpc": "2.0"`', id);
+  if (typeof method !== 'string') return refuse('needs a method', id);
+  if (typeof params !== 'object' || params === null) return refuse('has params that are no object', id);
+  return { id, method, params };
+}
+
+function invalid(message: string): Problem {
+  return invalidInput([{ path: '', message }]);
+}
+
+function failed(id: Id, code: number, problem: Problem): Answer {
+  const error = { code, message: messages[code] ?? problem.message, data: problem.body() };
+  return { jsonrpc: '2.0', id, error };
+}
+
+function send(answer: Answer | Answer[] | undefined): Response {
+  if (answer === undefined || (Array.isArray(answer) && answer.length === 0)) {
+    return new Response(null, { status: 204 });
+  }
+  return Response.json(answer, { headers: { 'cache-control': 'no-store' } });
+}

@@ -1,0 +1,314 @@
+// Every app on this host: what is wanted of it, its fleet, and the hosts it answers at.
+import type { ListedApp, ObservedApp, ProcessState, WantedApp } from '../../handlers/contract/host-calls.ts';
+import type { HostStore } from '../../sqlite/host/index.ts';
+import { Fleet, type ReleaseRef } from '../fleets/fleet.ts';
+import type { MemoryGauge } from '../fleets/memory.ts';
+import type { Slots } from '../fleets/slots.ts';
+import { createRepository } from '../git/repository.ts';
+import { log, reason } from '../log.ts';
+import type { Layout } from '../machine/data-directory.ts';
+import { endProcessesOf } from '../machine/leftovers.ts';
+import { throwAway } from '../machine/trash.ts';
+import type { AppUsers } from '../machine/users.ts';
+import { KeptActivity } from './kept-activity.ts';
+
+/** Starts at boot that are asked for side by side; what requests ask for meanwhile waits behind no more than these. */
+const BOOT_CONCURRENCY = 4;
+
+/** A wanted state older than one that the host has already seen. */
+export class StaleGeneration extends Error {}
+
+interface App {
+  wanted: WantedApp;
+  fleet: Fleet;
+  liveDeployId: string | null;
+  deployedAt: string | null;
+  /** The state that the control plane was told last. */
+  toldState: ProcessState | null;
+  /** Serializes what is done to the app: each wanted state after the one before. */
+  work: Promise<unknown>;
+}
+
+/** What `Apps` needs of the rest of the host. */
+export interface AppsOptions {
+  store: HostStore;
+  paths: Layout;
+  workerd: string;
+  /** The users that an app's builds and process run as. */
+  users: (appId: string) => AppUsers;
+  baseDomain: string;
+  /** Quiet time after which an app hibernates, in ms; `Infinity` for never. */
+  idleMs: number;
+  slots: Slots;
+  memory: MemoryGauge;
+  /** Has the control plane wake the app at a host name. Rejects when that fails. */
+  wake: (hostname: string) => Promise<void>;
+  /** Called after a transaction that added facts to the outbox. */
+  onFacts: () => void;
+}
+
+/** The apps of this host. */
+export class Apps {
+  readonly #options: AppsOptions;
+  readonly #apps = new Map<string, App>();
+  readonly #byHost = new Map<string, App>();
+  readonly #activity: KeptActivity;
+
+  /** Takes over the apps as they were when the host ended. Each answers from now on, those that ran at their first request. */
+  constructor(options: AppsOptions) {
+    this.#options = options;
+    this.#activity = new KeptActivity(options.store);
+    for (const row of options.store.apps.all()) {
+      const app = this.#open(row.wanted);
+      app.deployedAt = row.deployedAt;
+      app.liveDeployId = row.liveDeployId;
+      if (row.liveDeployId === null) continue;
+      const kept = this.#activity.atBoot(row.wanted.id);
+      const live = this.#release(row.wanted.id, row.liveDeployId);
+      app.fleet.restore(restingPhase(row.wanted), live, kept?.resting ? { dueAt: kept.dueAt } : null);
+    }
+  }
+
+  /** Starts every app that ran when the host ended. Resolves when all were tried. */
+  async resume(): Promise<void> {
+    const hibernates = Number.isFinite(this.#options.idleMs);
+    const waiting = [...this.#apps.values()].filter(
+      ({ wanted, fleet }) =>
+        fleet.state === 'idle' && !(hibernates && this.#activity.atBoot(wanted.id)?.resting === true),
+    );
+    const worker = async () => {
+      for (let app = waiting.shift(); app; app = waiting.shift())
+        await this.#queue(app, () => this.#start(app));
+    };
+    await Promise.all(Array.from({ length: BOOT_CONCURRENCY }, worker));
+  }
+
+  /** To be called about once a second: hibernates quiet apps, gets a process for due work, tells and keeps what changed. */
+  tick(): void {
+    for (const [id, app] of this.#apps) {
+      app.fleet.tick();
+      if (app.toldState !== app.fleet.state) this.#tell(id);
+    }
+    this.#activity.tick(this.#apps.values());
+  }
+
+  /** The fleet that answers at a host name (lower case, without port). */
+  resolve(host: string): Fleet | undefined {
+    return this.#byHost.get(host)?.fleet;
+  }
+
+  get(id: string): Readonly<App> | undefined {
+    return this.#apps.get(id);
+  }
+
+  /**
+   * Takes over the whole wanted state of an app and brings it about. The same one again changes nothing.
+   * @returns what was reached; an app that could not start says so in `last_error`
+   * @throws {StaleGeneration} when a newer state is known, or the app was deleted
+   */
+  async apply(wanted: WantedApp): Promise<ObservedApp> {
+    const { store, paths } = this.#options;
+    if (wanted.generation < store.apps.generation(wanted.id) || store.apps.isDeleted(wanted.id)) {
+      throw new StaleGeneration(
+        `generation ${wanted.generation} of app ${wanted.id} is older than what this host knows`,
+      );
+    }
+    // Before anything is awaited: what comes meanwhile must find it.
+    store.apps.want(wanted);
+    const app = this.#open(wanted);
+    // Not in its turn: a start that is no longer wanted would have to end by itself first.
+    if (wanted.desired_state === 'stopped') app.fleet.giveUpStarts();
+    await this.#queue(app, async () => {
+      // Deleted while it waited: its belongings have gone, and stay gone.
+      if (this.#apps.get(wanted.id) !== app) return;
+      await createRepository(paths.repository(wanted.id));
+      await this.#reach(app);
+    });
+    return observe(app);
+  }
+
+  /** Stops an app and moves all it has to the trash. Also for an app that was never seen. */
+  async delete(id: string, generation: number): Promise<void> {
+    const { store, paths } = this.#options;
+    if (generation < store.apps.generation(id)) {
+      throw new StaleGeneration(`generation ${generation} of app ${id} is older than what this host knows`);
+    }
+    const app = this.#apps.get(id);
+    store.apps.delete(id, generation, new Date().toISOString());
+    this.#activity.delete(id);
+    if (app) {
+      this.#unroute(app);
+      this.#apps.delete(id);
+      app.fleet.giveUpStarts();
+      await this.#queue(app, () => app.fleet.close());
+      const { cell } = this.#options.users(id);
+      // Whatever still ran could lead the host astray that removes its files.
+      if (cell !== null) await endProcessesOf(cell);
+    }
+    throwAway(paths.trash, id, {
+      'repository.git': paths.repository(id),
+      data: paths.data(id),
+      releases: paths.releases(id),
+      run: paths.run(id),
+    });
+  }
+
+  /** One app as the host sees it; undefined for one that it does not know. */
+  observe(id: string): ListedApp | undefined {
+    const app = this.#apps.get(id);
+    return app && listed(app);
+  }
+
+  /** Every app as the host sees it. */
+  observeAll(): ListedApp[] {
+    return [...this.#apps.values()].map(listed);
+  }
+
+  /**
+   * Makes a release the live one. For an app that is stopped, or sleeps, it starts nothing.
+   * @param commit writes the pointer, in one transaction with what belongs to it; it gets the app as observed then
+   * @throws {Error} with workerd's own reason when the release does not start; the one before serves on
+   */
+  async release(
+    id: string,
+    deployId: string,
+    steps: { commit: (at: string, observed: ObservedApp) => void; log: (line: string) => void },
+  ): Promise<void> {
+    const app = this.#apps.get(id);
+    if (!app) throw new Error('the app was deleted');
+    await this.#queue(app, async () => {
+      const commit = () => {
+        const at = new Date().toISOString();
+        steps.commit(at, { ...observe(app), live_deploy_id: deployId, deployed_at: at });
+        app.liveDeployId = deployId;
+        app.deployedAt = at;
+      };
+      const next = this.#release(id, deployId);
+      const { desired_state, asleep } = app.wanted;
+      const swap = { commit, log: steps.log };
+      if (desired_state === 'running' && !asleep) return app.fleet.swap(next, swap);
+      const resting = asleep ? 'asleep' : 'stopped';
+      await app.fleet.adopt(next, swap, resting);
+      steps.log(`the app is ${resting}: this release starts when the app does`);
+    });
+  }
+
+  /** Ends every fleet: drain, then stop. */
+  async close(): Promise<void> {
+    await Promise.all([...this.#apps.values()].map((app) => app.fleet.close()));
+    this.#activity.keep(this.#apps.values());
+  }
+
+  #open(wanted: WantedApp): App {
+    let app = this.#apps.get(wanted.id);
+    if (app) this.#unroute(app);
+    else {
+      app = {
+        wanted,
+        fleet: this.#fleet(wanted),
+        liveDeployId: null,
+        deployedAt: null,
+        toldState: null,
+        work: Promise.resolve(),
+      };
+      this.#apps.set(wanted.id, app);
+    }
+    if (app.wanted.asleep !== wanted.asleep && wanted.desired_state === 'running')
+      log('info', wanted.asleep ? 'app goes to sleep' : 'app wakes', { app: wanted.slug });
+    app.wanted = wanted;
+    for (const host of this.#hosts(wanted)) this.#byHost.set(host, app);
+    return app;
+  }
+
+  #fleet({ id }: WantedApp): Fleet {
+    const { paths, workerd, users, store, idleMs, slots, memory } = this.#options;
+    return new Fleet({
+      appId: id,
+      directories: { run: paths.run(id), data: paths.data(id) },
+      workerd,
+      user: users(id).cell,
+      idleMs,
+      lastRequestAt: this.#activity.atBoot(id)?.lastRequestAt ?? null,
+      slots,
+      memory,
+      wake: () => this.#options.wake(this.#hosts(this.#apps.get(id)!.wanted)[0]!),
+      onLine: (line) => log('info', `app: ${line}`, { app: this.#apps.get(id)?.wanted.slug }),
+      onState: (state) => this.#changed(id, state),
+      onRest: (rest) => {
+        if (this.#apps.has(id)) store.activity.setRest(id, rest);
+      },
+    });
+  }
+
+  /** Tells the control plane, but of hibernating and waking only at the next tick: a request waits for the wake. */
+  #changed(id: string, state: ProcessState): void {
+    const told = this.#apps.get(id)?.toldState ?? null;
+    const wakes = (told === 'idle' || told === 'stopped') && state === 'running';
+    if (!wakes && state !== 'idle') this.#tell(id);
+  }
+
+  #tell(id: string): void {
+    const app = this.#apps.get(id);
+    if (!app) return;
+    app.toldState = app.fleet.state;
+    this.#options.store.outbox.add({ type: 'app', app: observe(app) });
+    this.#options.onFacts();
+  }
+
+  #hosts(wanted: WantedApp): string[] {
+    return [`${wanted.slug}.${this.#options.baseDomain}`, ...wanted.hostnames];
+  }
+
+  #unroute(app: App): void {
+    for (const host of this.#hosts(app.wanted)) if (this.#byHost.get(host) === app) this.#byHost.delete(host);
+  }
+
+  #queue<T>(app: App, work: () => Promise<T>): Promise<T> {
+    const result = app.work.then(work, work);
+    app.work = result.catch(() => {});
+    return result;
+  }
+
+  async #reach(app: App): Promise<void> {
+    const { wanted, fleet, liveDeployId } = app;
+    const live = liveDeployId === null ? undefined : this.#release(wanted.id, liveDeployId);
+    if (wanted.desired_state === 'stopped') return fleet.stop(live);
+    if (wanted.asleep) return fleet.sleep(live);
+    // A hibernated app is as it should be: the next request starts it.
+    if (fleet.state === 'idle' && fleet.liveDeployId === liveDeployId) return;
+    await this.#start(app);
+  }
+
+  async #start({ wanted, fleet, liveDeployId }: App): Promise<void> {
+    if (liveDeployId === null) return;
+    await fleet.start(this.#release(wanted.id, liveDeployId)).catch((error: unknown) => {
+      log('warn', 'app does not start', { app: wanted.slug, deploy: liveDeployId, error: reason(error) });
+    });
+  }
+
+  #release(id: string, deployId: string): ReleaseRef {
+    return { deployId, directory: this.#options.paths.release(id, deployId) };
+  }
+}
+
+function restingPhase(wanted: WantedApp): 'idle' | 'asleep' | 'stopped' {
+  if (wanted.desired_state === 'stopped') return 'stopped';
+  return wanted.asleep ? 'asleep' : 'idle';
+}
+
+function listed(app: App): ListedApp {
+  const { lastRequestAt, openStreams } = app.fleet;
+  const at = lastRequestAt === null ? null : new Date(lastRequestAt).toISOString();
+  return { ...observe(app), last_activity_at: at, open_streams: openStreams };
+}
+
+function observe(app: App): ObservedApp {
+  return {
+    id: app.wanted.id,
+    generation: app.wanted.generation,
+    process_state: app.fleet.state,
+    live_deploy_id: app.liveDeployId,
+    deployed_at: app.deployedAt,
+    last_error: app.fleet.lastError,
+  };
+}

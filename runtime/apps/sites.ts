@@ -1,0 +1,108 @@
+// Which site a request is for.
+
+import type { Backend } from '../edge/backend.ts';
+import type { LocalAnswer, RequestHead, Target } from '../edge/gateway.ts';
+import { headerValue } from '../edge/http/fields.ts';
+import type { SiteLimits } from '../edge/limits/limits.ts';
+import type { Fleet } from '../fleets/fleet.ts';
+import type { Apps } from './apps.ts';
+
+/** What answers. */
+export interface SitesOptions {
+  baseDomain: string;
+  control: Backend;
+  apps: Apps;
+  /** The parts that do not serve now, by name. */
+  failing: () => string[];
+  /** Requests per minute at the edge; 0 is off. An app's own limits come before these. */
+  limits: { clientRpm: number; gitRpm: number; appRpm: number };
+}
+
+const FLEET_HEALTH = '/.well-known/fleet/health';
+
+/** The routing decisions of both listeners: `api`, where every host is the control plane's, and `edge`. */
+export function sites({ baseDomain, control, apps, failing, limits }: SitesOptions): {
+  api: (head: RequestHead) => Target;
+  edge: (head: RequestHead) => Target;
+} {
+  const { clientRpm } = limits;
+  const controlHosts = new Map<string, SiteLimits>([
+    [baseDomain, { site: 'control', clientRpm, appRpm: 0 }],
+    [`api.${baseDomain}`, { site: 'api', clientRpm, appRpm: 0 }],
+    [`git.${baseDomain}`, { site: 'git', clientRpm: limits.gitRpm, appRpm: 0 }],
+  ]);
+  const fallback: SiteLimits = { site: 'fallback', clientRpm, appRpm: 0 };
+  const toControl: Target = { kind: 'proxy', backend: control };
+  const health: Target = { kind: 'respond', respond: () => json(200, { status: 'ok' }) };
+  const ready: Target = {
+    kind: 'respond',
+    respond: () => {
+      const names = failing();
+      return names.length === 0
+        ? json(200, { status: 'ready' })
+        : json(503, { status: 'failing', failing: names }, { 'retry-after': '1' });
+    },
+  };
+
+  const isKnown = (host: string) => controlHosts.has(host) || apps.resolve(host) !== undefined;
+  const wake: Target = {
+    kind: 'respond',
+    respond: async ({ headers }) => {
+      const host = hostnameOf(headerValue(headers, 'x-forwarded-host') ?? '');
+      if (!isKnown(host)) return unknownHost(host);
+      const refusal = await apps.resolve(host)?.wake();
+      return refusal ? { refusal } : json(200, { status: 'ok' });
+    },
+  };
+
+  const api = ({ path, method }: RequestHead): Target => {
+    if (path === '/health') return health;
+    if (path === '/ready') return ready;
+    // Answered here for every app that does not sleep, so that those go on without the control plane.
+    if (path === '/v1/edge/wake' && method === 'GET') return wake;
+    return toControl;
+  };
+  const edge = (head: RequestHead): Target => {
+    const fleet = apps.resolve(head.host);
+    if (fleet !== undefined) return toApp(head, fleet);
+    const own = controlHosts.get(head.host);
+    if (own) return { ...api(head), limits: own };
+    return { kind: 'respond', respond: () => unknownHost(head.host), limits: fallback };
+  };
+  const toApp = ({ path }: RequestHead, fleet: Fleet): Target => {
+    const own = apps.get(fleet.site)!.wanted.limits;
+    const site = { site: fleet.site, clientRpm: own.clientRpm ?? clientRpm };
+    if (path !== FLEET_HEALTH) {
+      return {
+        kind: 'proxy',
+        backend: fleet,
+        limits: { ...site, appRpm: own.appRpm ?? limits.appRpm },
+      };
+    }
+    // It takes nothing of what the app may have in all.
+    return { kind: 'respond', respond: () => fleetHealth(fleet), limits: { ...site, appRpm: 0 } };
+  };
+  return { api, edge };
+}
+
+/** The host name that a proxy says was asked for: without its port, the first of several. */
+function hostnameOf(forwarded: string): string {
+  return forwarded.split(',')[0]!.trim().toLowerCase().replace(/:\d+$/, '');
+}
+
+function unknownHost(host: string): LocalAnswer {
+  return {
+    refusal: { status: 404, code: 'unknown_host', detail: `No app answers at ${host || 'this host'}.` },
+  };
+}
+
+/** Health is the process's own sign: asking neither wakes the app nor counts as activity. */
+async function fleetHealth(fleet: Fleet): Promise<LocalAnswer> {
+  return (await fleet.healthy())
+    ? json(200, { status: 'ok', state: fleet.state })
+    : json(503, { status: 'failing', state: fleet.state }, { 'retry-after': '1' });
+}
+
+function json(status: number, body: unknown, headers: Record<string, string> = {}): LocalAnswer {
+  return { status, headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify(body) };
+}

@@ -1,0 +1,112 @@
+// The log of one deploy: its lines as they come, a bounded tail to keep, and its steps as facts.
+import { stripVTControlCharacters } from 'node:util';
+import type { DeployStep } from '../../handlers/contract/host-calls.ts';
+
+/** Bytes of the log that are kept; older lines go first. */
+const KEPT_BYTES = 64 * 1024;
+const CUT = '… (earlier lines are not kept)\n';
+
+export interface DeployLogOptions {
+  /** Called with each line, without its end. */
+  onLine: (line: string) => void;
+  /** Called with all steps after each change of one. */
+  onSteps: (steps: DeployStep[]) => void;
+}
+
+/** The log of one deploy. */
+export class DeployLog {
+  readonly #options: DeployLogOptions;
+  #lines: string[] = [];
+  /** Lines before this index are not kept. */
+  #first = 0;
+  #bytes = 0;
+  #cut = false;
+  #steps: DeployStep[] = [];
+
+  constructor(options: DeployLogOptions) {
+    this.#options = options;
+  }
+
+  /** The kept lines, each with its end: whole characters, at most 64 KiB. */
+  get text(): string {
+    return (this.#cut ? CUT : '') + this.#lines.slice(this.#first).join('');
+  }
+
+  /** The steps so far, in the order begun. */
+  get steps(): DeployStep[] {
+    return this.#steps;
+  }
+
+  /** Adds a line, as plain text. A text of several lines becomes several. */
+  line(text: string): void {
+    for (const line of plainText(text).split('\n')) {
+      this.#keep(`${line}\n`);
+      this.#options.onLine(line);
+    }
+  }
+
+  /** Runs a step: says what it does, and how long it took. Its rejection is passed on. */
+  async step<T>(name: DeployStep['name'], detail: string, run: () => Promise<T>): Promise<T> {
+    this.line(`▸ ${name}: ${detail}`);
+    const index = this.#steps.length;
+    const started = performance.now();
+    const record = (status: DeployStep['status']): string => {
+      const duration_ms = Math.round(performance.now() - started);
+      this.#setStep(index, { name, status, duration_ms: status === 'running' ? null : duration_ms });
+      return duration_ms < 1000 ? `${duration_ms} ms` : `${(duration_ms / 1000).toFixed(1)} s`;
+    };
+    record('running');
+    try {
+      const result = await run();
+      this.line(`  ${name} took ${record('done')}`);
+      return result;
+    } catch (error) {
+      this.line(`  ${name} failed after ${record('failed')}`);
+      throw error;
+    }
+  }
+
+  /** Records that a step has nothing to do. */
+  skip(name: DeployStep['name'], why: string): void {
+    this.line(`▸ ${name}: skipped, ${why}`);
+    this.#setStep(this.#steps.length, { name, status: 'skipped', duration_ms: null });
+  }
+
+  #setStep(index: number, step: DeployStep): void {
+    this.#steps = [...this.#steps.slice(0, index), step, ...this.#steps.slice(index + 1)];
+    this.#options.onSteps(this.#steps);
+  }
+
+  #keep(line: string): void {
+    const room = KEPT_BYTES - Buffer.byteLength(CUT);
+    const kept = lastCharacters(line, room);
+    if (kept !== line) this.#cut = true;
+    this.#lines.push(kept);
+    this.#bytes += Buffer.byteLength(kept);
+    while (this.#bytes > room) {
+      this.#bytes -= Buffer.byteLength(this.#lines[this.#first]!);
+      this.#first++;
+      this.#cut = true;
+    }
+    // Not one by one: each removal moves all lines that stay.
+    if (this.#first <= this.#lines.length / 2) return;
+    this.#lines = this.#lines.slice(this.#first);
+    this.#first = 0;
+  }
+}
+
+/** A text as a log may hold it: no escape sequences, and no control characters but the ends of lines. */
+export function plainText(text: string): string {
+  return stripVTControlCharacters(text)
+    .replaceAll('\t', '  ')
+    .replace(/[^\P{Cc}\n]/gu, '');
+}
+
+/** The end of `text` that fits into `bytes` of UTF-8, cut between characters. */
+function lastCharacters(text: string, bytes: number): string {
+  const encoded = Buffer.from(text);
+  if (encoded.length <= bytes) return text;
+  let start = encoded.length - bytes;
+  while ((encoded[start]! & 0xc0) === 0x80) start++;
+  return encoded.toString('utf8', start);
+}

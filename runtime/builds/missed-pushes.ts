@@ -1,0 +1,72 @@
+// Pushes that were taken and never came to a deploy: the host ended between the two.
+import type { DeployFact } from '../../handlers/contract/host-calls.ts';
+import type { HostStore } from '../../sqlite/host/index.ts';
+import type { BranchChanges } from '../git/branch-changes.ts';
+import { DEPLOY_REF } from '../git/repository.ts';
+import { resolveCommit } from '../git/source.ts';
+import { log, reason } from '../log.ts';
+import type { Layout } from '../machine/data-directory.ts';
+import { isInterrupted } from './deploy.ts';
+import type { DeployQueue } from './queue.ts';
+
+/** What finding them needs of the rest of the host. */
+export interface MissedDeploysOptions {
+  store: HostStore;
+  paths: Layout;
+  queue: DeployQueue;
+  changes: BranchChanges;
+  /** Time between two looks, in ms. */
+  everyMs: number;
+}
+
+/** Deploys main of every app where it is not what was deployed, or tried, last. */
+export class MissedDeploys {
+  readonly #options: MissedDeploysOptions;
+  #timer: NodeJS.Timeout | null = null;
+  #looking: Promise<void> = Promise.resolve();
+  #stopped = false;
+
+  constructor(options: MissedDeploysOptions) {
+    this.#options = options;
+  }
+
+  /** Looks now, and from time to time. */
+  start(): void {
+    this.#look();
+    this.#timer = setInterval(() => this.#look(), this.#options.everyMs);
+  }
+
+  /** Resolves when it looks no more. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    if (this.#timer) clearInterval(this.#timer);
+    await this.#looking;
+  }
+
+  #look(): void {
+    this.#looking = this.#looking.then(async () => {
+      for (const { wanted } of this.#options.store.apps.all()) {
+        if (this.#stopped) return;
+        await this.#lookAt(wanted.id).catch((error: unknown) => {
+          log('warn', 'could not look for a missed deploy', { app: wanted.id, error: reason(error) });
+        });
+      }
+    });
+  }
+
+  async #lookAt(appId: string): Promise<void> {
+    const { store, paths, queue, changes } = this.#options;
+    const tip = await resolveCommit(paths.repository(appId), DEPLOY_REF);
+    // Asked after the branch was read: a change that ended in between has its deploy by now. Rollbacks do not count:
+    // they move no branch.
+    if (tip === null || changes.has(appId) || wasTried(tip, store.deploys.newest(appId, 2))) return;
+    log('info', 'a push was missed and is deployed now', { app: appId, sha: tip });
+    await queue.request({ appId, sha: tip, ref: DEPLOY_REF, trigger: 'push' });
+  }
+}
+
+/** Whether a commit had its deploy. One that the end of the host cut is tried once more: the cause may be the build itself. */
+function wasTried(sha: string, [newest, before]: DeployFact[]): boolean {
+  if (newest?.sha !== sha) return false;
+  return !isInterrupted(newest) || (before?.sha === sha && isInterrupted(before));
+}

@@ -1,0 +1,32 @@
+// One call of the handlers to the host: its parts, and how bodies are read and answered.
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { readAtMost } from '../machine/read-at-most.ts';
+import { Refusal } from './refusal.ts';
+
+const JSON_LIMIT_BYTES = 4 * 1024 * 1024;
+
+export interface Call {
+  request: IncomingMessage;
+  response: ServerResponse;
+  /** What the route's pattern caught, in order. */
+  words: string[];
+  query: URLSearchParams;
+}
+
+/** A route and what answers it. What is thrown becomes the answer: a `Refusal` as it says, all else a 500. */
+export type Route = [method: string, path: RegExp, answer: (call: Call) => unknown];
+
+/** @throws {Refusal} 413 over `limitBytes` */
+export async function readBody(request: IncomingMessage, limitBytes: number): Promise<Buffer> {
+  const body = await readAtMost(request, limitBytes);
+  if (body === null) throw new Refusal(413, 'body_too_large', `a body may have ${limitBytes} bytes`);
+  return body;
+}
+
+export async function readJson(request: IncomingMessage): Promise<unknown> {
+  return JSON.parse((await readBody(request, JSON_LIMIT_BYTES)).toString('utf8'));
+}
+
+export function sendJson(response: ServerResponse, value: unknown, status = 200): void {
+  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value));
+}

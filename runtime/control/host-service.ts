@@ -1,0 +1,190 @@
+// What the handlers may ask of the host: the HOST binding's other side. It carries out; it decides nothing.
+import { createHash, timingSafeEqual } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
+import type { WantedApp } from '../../handlers/contract/host-calls.ts';
+import type { HostStore } from '../../sqlite/host/index.ts';
+import { type Apps, StaleGeneration } from '../apps/apps.ts';
+import type { DeployQueue } from '../builds/queue.ts';
+import type { BranchChanges } from '../git/branch-changes.ts';
+import { type RefUpdate, serveGit } from '../git/smart-http.ts';
+import { log, reason } from '../log.ts';
+import type { Layout } from '../machine/data-directory.ts';
+import { type Call, type Route, readJson, sendJson } from './host-call.ts';
+import type { Outbox } from './outbox.ts';
+import { Refusal } from './refusal.ts';
+import { sourceRoutes } from './source-routes.ts';
+
+const FLUSH_MS = 1_000;
+const CONTROL_UI_DEADLINE_MS = 8_000;
+
+/** What the service needs of the rest of the host. */
+export interface HostServiceOptions {
+  secret: string;
+  store: HostStore;
+  paths: Layout;
+  apps: Apps;
+  queue: DeployQueue;
+  /** Gets to know of pushes and commits under way. */
+  changes: BranchChanges;
+  outbox: Outbox;
+  /** The outside control UI that is asked who may use git, if one is set. */
+  controlUi: { url: string; token: string };
+  /** Deploys what was pushed and writes the log to `output`, then ends it. */
+  onPush: (appId: string, updates: RefUpdate[], output: Duplex) => void;
+}
+
+/** Makes the HOST binding's Node handler. Every request must carry the secret: the port is open to all of this machine. */
+export function hostService(
+  options: HostServiceOptions,
+): (request: IncomingMessage, response: ServerResponse) => void {
+  const routes = [...routesOf(options), ...sourceRoutes(options)];
+  const expected = digest(`Bearer ${options.secret}`);
+
+  return (request, response) => {
+    const [path = '', search = ''] = (request.url ?? '').split('?', 2);
+    const found = routes.find(([method, pattern]) => method === request.method && pattern.test(path));
+    const authorized = timingSafeEqual(digest(request.headers.authorization ?? ''), expected);
+    const answer = async () => {
+      if (!authorized) throw new Refusal(401, 'unauthorized', 'the HOST secret is missing or wrong');
+      if (!found) throw new Refusal(404, 'route_not_found', `no ${request.method} ${path}`);
+      const words = path.match(found[1])!.slice(1);
+      return found[2]({ request, response, words, query: new URLSearchParams(search) });
+    };
+    answer().catch((error: unknown) => refuse(response, error));
+  };
+}
+
+function routesOf({
+  store,
+  paths,
+  apps,
+  queue,
+  changes,
+  outbox,
+  controlUi,
+  onPush,
+}: HostServiceOptions): Route[] {
+  return [
+    [
+      'PUT',
+      /^\/apps\/([0-9a-z]{16})$/,
+      async ({ request, response, words }) => {
+        const wanted = (await readJson(request)) as WantedApp;
+        if (wanted.id !== words[0]) throw new Refusal(400, 'invalid_input', 'id differs from the path');
+        const reached = await apps.apply(wanted);
+        sendJson(response, { app: apps.observe(wanted.id) ?? reached, as_of: store.outbox.position() });
+      },
+    ],
+    [
+      'DELETE',
+      /^\/apps\/([0-9a-z]{16})$/,
+      async ({ response, words, query }) => {
+        await apps.delete(words[0]!, Number(query.get('generation')));
+        await queue.forget(words[0]!);
+        response.writeHead(204).end();
+      },
+    ],
+    [
+      'GET',
+      /^\/apps$/,
+      ({ response }) =>
+        sendJson(response, {
+          as_of: store.outbox.position(),
+          highest_generation: store.apps.highestGeneration(),
+          items: apps.observeAll(),
+        }),
+    ],
+    [
+      'GET',
+      /^\/apps\/([0-9a-z]{16})$/,
+      ({ response, words }) => {
+        const app = apps.observe(words[0]!);
+        if (app === undefined) throw new Refusal(404, 'app_not_found', 'no such app');
+        sendJson(response, app);
+      },
+    ],
+    [
+      'GET',
+      /^\/apps\/([0-9a-z]{16})\/deploys\/([0-9a-z]{16})\/log$/,
+      ({ response, words }) => {
+        const text = store.deploys.log(words[0]!, words[1]!);
+        if (text === undefined) throw new Refusal(404, 'deploy_not_found', 'no such deploy');
+        response.writeHead(200, { 'content-type': 'text/plain; charset=utf-8' }).end(text);
+      },
+    ],
+    [
+      'POST',
+      /^\/apps\/([0-9a-z]{16})\/rollback$/,
+      async ({ request, response, words }) => {
+        const { deploy_id } = (await readJson(request)) as { deploy_id: string };
+        const { fact } = queue.rollback(words[0]!, deploy_id);
+        // So that a list that is asked for now has it.
+        await outbox.flushed(FLUSH_MS);
+        sendJson(response, fact, 202);
+      },
+    ],
+    [
+      'GET',
+      /^\/stats$/,
+      ({ response }) =>
+        sendJson(response, { apps: apps.observeAll().length, rss_bytes: process.memoryUsage.rss() }),
+    ],
+    [
+      'POST',
+      /^\/ui\/git-auth$/,
+      async ({ request, response }) => {
+        const question = await readJson(request);
+        const answer = await fetch(new URL('/internal/git-auth', controlUi.url), {
+          method: 'POST',
+          headers: { authorization: `Bearer ${controlUi.token}`, 'content-type': 'application/json' },
+          body: JSON.stringify(question),
+          redirect: 'error',
+          signal: AbortSignal.timeout(CONTROL_UI_DEADLINE_MS),
+        });
+        response.writeHead(answer.status, { 'content-type': 'application/json' }).end(await answer.text());
+      },
+    ],
+    ['GET', /^\/git\/([0-9a-z]{16})\/(info\/refs)$/, git],
+    ['POST', /^\/git\/([0-9a-z]{16})\/(git-upload-pack|git-receive-pack)$/, git],
+  ];
+
+  function git({ request, response, words, query }: Call): void {
+    const [appId, service] = words as [string, string];
+    if (!apps.get(appId)) throw new Refusal(404, 'app_not_found', 'no such app');
+    const repository = paths.repository(appId);
+    const role = request.headers['x-cellar-role'];
+    if (role !== 'view' && role !== 'push' && role !== 'admin') {
+      throw new Refusal(400, 'invalid_input', 'x-cellar-role is missing or unknown');
+    }
+    const push = (updates: RefUpdate[], output: Duplex) => onPush(appId, updates, output);
+    const served = serveGit(
+      { repository, hooks: paths.hooks, service, role, query: query.toString(), onPush: push },
+      request,
+      response,
+    );
+    if (service === 'git-receive-pack') void changes.during(appId, served);
+  }
+}
+
+function refuse(response: ServerResponse, error: unknown): void {
+  const refusal =
+    error instanceof Refusal
+      ? error
+      : error instanceof StaleGeneration
+        ? new Refusal(409, 'stale_generation', error.message)
+        : new Refusal(500, 'internal_error', reason(error));
+  if (refusal.status >= 500) log('error', 'a host call failed', { error: refusal.message });
+  if (response.headersSent) {
+    response.destroy();
+    return;
+  }
+  const { status, code, message } = refusal;
+  response
+    .writeHead(status, { 'content-type': 'application/problem+json' })
+    .end(JSON.stringify({ type: 'about:blank', title: code, status, code, detail: message }));
+}
+
+function digest(text: string): Buffer {
+  return createHash('sha256').update(text).digest();
+}

@@ -1,0 +1,78 @@
+// What the host does again and again while it runs.
+
+import { log, reason } from '../log.ts';
+import { emptyTrash } from '../machine/trash.ts';
+import type { Control } from './control-plane.ts';
+
+/** How often apps are looked at: quiet ones hibernate, due work gets a process, memory is sampled. */
+const TICK_MS = 1_000;
+const RECONCILE_EVERY_MS = 60_000;
+
+/** What the rounds need of the rest of the host. */
+export interface RoundsOptions {
+  control: Control;
+  /** Directory of what was deleted. */
+  trash: string;
+  /** Looks at the apps and the memory. */
+  tick: () => void;
+  /** Every app, with its last activity and open streams, for the sweep. */
+  listApps: () => unknown[];
+  /** Time between sweeps, in ms; null when apps are never put to sleep. */
+  sweepEveryMs: number | null;
+}
+
+/** The host's timers. None waits for the one before: each round has its own deadline. */
+export class Rounds {
+  readonly #options: RoundsOptions;
+  readonly #timers: NodeJS.Timeout[] = [];
+  #reconciling: Promise<void> = Promise.resolve();
+
+  constructor(options: RoundsOptions) {
+    this.#options = options;
+  }
+
+  /** Begins what needs no control plane. */
+  startTicking(): void {
+    this.#every(TICK_MS, this.#options.tick);
+  }
+
+  /** Reconciles, and begins what needs the control plane. */
+  async start(): Promise<void> {
+    const { trash, sweepEveryMs } = this.#options;
+    await this.reconcile();
+    this.#every(RECONCILE_EVERY_MS, () => {
+      void this.reconcile();
+      emptyTrash(trash).catch((error: unknown) => log('warn', 'trash stays', { error: reason(error) }));
+    });
+    if (sweepEveryMs !== null) this.#every(sweepEveryMs, () => void this.#sweep());
+  }
+
+  /** Has the control plane make both planes agree. Resolves when it has, or when it could not. */
+  reconcile(): Promise<void> {
+    const done = this.#call('/internal/reconcile', {}, 'reconcile failed; it is tried again in a minute');
+    this.#reconciling = Promise.all([this.#reconciling, done]).then(() => {});
+    return done;
+  }
+
+  /** Ends them. Resolves when a reconcile under way has ended. */
+  async stop(): Promise<void> {
+    for (const timer of this.#timers) clearInterval(timer);
+    await this.#reconciling;
+  }
+
+  #every(ms: number, work: () => void): void {
+    this.#timers.push(setInterval(work, ms));
+  }
+
+  #sweep(): Promise<void> {
+    return this.#call('/internal/sweep', { items: this.#options.listApps() }, 'the sweep failed');
+  }
+
+  async #call(path: string, body: unknown, failure: string): Promise<void> {
+    try {
+      await this.#options.control.call(path, body);
+    } catch (error) {
+      log('warn', failure, { error: reason(error) });
+    }
+  }
+}

@@ -1,0 +1,72 @@
+// A message on its way out through a socket.
+import type { Socket } from 'node:net';
+import { handedOn } from '../../machine/collect-garbage.ts';
+
+/** Up to this size, in bytes, a body leaves as one string with its head. */
+const SMALL_BYTES = 4 * 1024;
+/** Room for what one read gives, with a head. A slow client keeps so much. */
+const GATHERED_BYTES = 96 * 1024;
+/** What more than a small body is copied to, with its head. The system mostly takes all of it at once. */
+let gathered = Buffer.allocUnsafeSlow(GATHERED_BYTES);
+
+/** Writes a message with few calls: its head leaves with the first bytes of its body. */
+export class Outgoing {
+  readonly #socket: Socket;
+  readonly #chunked: boolean;
+  /** Empty once it was written. */
+  #head: string;
+
+  /** @param head with the empty line that ends it @param chunked whether the body is to be sent in chunks */
+  constructor(socket: Socket, head: string, chunked: boolean) {
+    this.#socket = socket;
+    this.#head = head;
+    this.#chunked = chunked;
+  }
+
+  /** Whether anything of it was written. */
+  get begun(): boolean {
+    return this.#head === '';
+  }
+
+  /**
+   * Writes what there is, and the body's end if this was the last of it. The pieces are the caller's again afterwards.
+   * Returns whether there is room for more.
+   */
+  write(pieces: Buffer[], last: boolean): boolean {
+    const socket = this.#socket;
+    let bytes = 0;
+    for (const piece of pieces) bytes += piece.length;
+    let before = this.#head;
+    this.#head = '';
+    let after = '';
+    if (this.#chunked) {
+      if (bytes > 0) {
+        before += `${bytes.toString(16)}\r\n`;
+        after = '\r\n';
+      }
+      if (last) after += '0\r\n\r\n';
+    }
+    if (bytes <= SMALL_BYTES) {
+      let text = before;
+      for (const piece of pieces) text += piece.toString('latin1');
+      text += after;
+      if (text !== '') socket.write(text, 'latin1');
+    } else this.#writeGathered(before, pieces, after, before.length + bytes + after.length);
+    // Node calls for a drain after each large write, even if the system took all of it at once.
+    return socket.writableLength === 0 || !socket.writableNeedDrain;
+  }
+
+  #writeGathered(before: string, pieces: Buffer[], after: string, length: number): void {
+    const socket = this.#socket;
+    const isShared = length <= GATHERED_BYTES && socket.writableLength === 0;
+    const bytes = isShared ? gathered.subarray(0, length) : Buffer.allocUnsafeSlow(length);
+    let at = bytes.write(before, 'latin1');
+    for (const piece of pieces) at += piece.copy(bytes, at);
+    bytes.write(after, at, 'latin1');
+    socket.write(bytes);
+    if (socket.writableLength === 0) return;
+    // They must stay as they are until they have left.
+    handedOn(bytes.buffer.byteLength);
+    if (isShared) gathered = Buffer.allocUnsafeSlow(GATHERED_BYTES);
+  }
+}

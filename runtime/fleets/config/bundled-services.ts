@@ -1,0 +1,69 @@
+// The services that workerd brings along: databases, namespaces, queues, crons. Class names and unique keys say where
+// their data lies: changing one starts them empty.
+import type { QueueConsumer } from '../../../bundler/release.ts';
+import type { CapnpValue, Fields } from './capnp.ts';
+
+/** They ask for RPC: 2024-04-03 or later. */
+const SERVICE_DATE = '2026-01-01';
+/** Lets them call a Worker's `queue()` and `scheduled()`. */
+const CALLS_HANDLERS = 'service_binding_extra_handlers';
+
+/** Unique key of the queues. The alarm of one is for its next batch, retry or dead letter. */
+export const QUEUE_KEY = 'QueueShard';
+/** Unique key of the crons. The alarm of each, under its expression, is for when it runs next. */
+export const CRON_KEY = 'Schedule';
+
+/** Each database is an object of its own. */
+export function d1Worker(): Fields {
+  return bundledWorker('d1.js', 'D1Database', [{ name: 'DATABASE', durableObjectNamespace: 'D1Database' }]);
+}
+
+/** Disk `kv` has the large values. */
+export function kvWorker(): Fields {
+  return bundledWorker('kv.js', 'KVNamespace', [
+    { name: 'SHARD', durableObjectNamespace: 'KVNamespace' },
+    { name: 'BLOBS', service: 'kv' },
+  ]);
+}
+
+/** @param target the service that consumes */
+export function queueWorker(consumers: QueueConsumer[], target: string): Fields {
+  const settings = consumers.map(({ queue, ...limits }) => [queue, { consumer: 'CONSUMER', ...limits }]);
+  const bindings = [
+    { name: 'SHARD', durableObjectNamespace: QUEUE_KEY },
+    { name: 'CONSUMER', service: target },
+    { name: 'CONSUMERS', json: JSON.stringify(Object.fromEntries(settings)) },
+  ];
+  return bundledWorker('queues.js', QUEUE_KEY, bindings, [CALLS_HANDLERS]);
+}
+
+/**
+ * Every expression has a schedule of its own, named like it: none waits for the run of another, and one that was
+ * changed is a new one. A schedule's name is that of a binding too.
+ * @param target the service that is called
+ */
+export function cronWorker(crons: string[], target: string): Fields {
+  const schedules = Object.fromEntries(crons.map((cron) => [cron, [cron]]));
+  const bindings = [
+    { name: 'SCHEDULE', durableObjectNamespace: CRON_KEY },
+    { name: 'CRONS', json: JSON.stringify(schedules) },
+    ...crons.map((cron) => ({ name: cron, service: target })),
+  ];
+  return bundledWorker('cron.js', CRON_KEY, bindings, [CALLS_HANDLERS]);
+}
+
+function bundledWorker(
+  module: string,
+  className: string,
+  bindings: CapnpValue[],
+  compatibilityFlags: string[] = [],
+): Fields {
+  return {
+    modules: [{ name: module, bundled: `/workerd/${module}` }],
+    compatibilityDate: SERVICE_DATE,
+    ...(compatibilityFlags.length > 0 && { compatibilityFlags }),
+    bindings,
+    durableObjectNamespaces: [{ className, uniqueKey: className, enableSql: true }],
+    durableObjectStorage: { localDisk: 'do' },
+  };
+}

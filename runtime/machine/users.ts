@@ -1,0 +1,140 @@
+// The users of the machine that apps get when the host is root: one for an app's builds and one for its process, so that
+// neither may read anything of Cellar's or of other apps, nor touch the other.
+import { execFile, spawnSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { promisify } from 'node:util';
+import { BUILD_UIDS } from '../../sqlite/host/build-users.ts';
+import type { HostStore } from '../../sqlite/host/index.ts';
+import { findProgram } from '../builds/environment.ts';
+import { log } from '../log.ts';
+import { directoriesOfUsers, type Layout, openToUsers } from './data-directory.ts';
+
+/** A user of the machine. Nobody else is in its group. */
+export interface User {
+  uid: number;
+  gid: number;
+}
+
+/** Who runs what is an app's; `null`: the host's own user. */
+export interface AppUsers {
+  build: User | null;
+  cell: User | null;
+}
+
+const execute = promisify(execFile);
+const CLEAN = { PATH: '/usr/bin:/bin' };
+const SETPRIV = ['/usr/bin/setpriv', '/bin/setpriv', '/usr/local/bin/setpriv'];
+/** Words of setpriv's: without a way to more rights, and not longer than this process. */
+const BOUND = ['--no-new-privs', '--pdeathsig', 'KILL', '--'];
+const PROBE_TIMEOUT_MS = 10_000;
+/** Prints the first of its paths that it cannot enter, or run. */
+const PROBE =
+  'for p; do if [ -d "$p" ]; then cd "$p"; else [ -x "$p" ]; fi 2>/dev/null || { echo "$p"; exit 1; }; done';
+/** What root has to be able to do with users, by number: see capabilities(7). */
+const CAPABILITIES = {
+  CAP_CHOWN: 0,
+  CAP_DAC_OVERRIDE: 1,
+  CAP_FOWNER: 3,
+  CAP_KILL: 5,
+  CAP_SETGID: 6,
+  CAP_SETUID: 7,
+};
+
+/** The words before a command that make it run as `user`: without other groups, and bound like all that is an app's. */
+export function asUser({ uid, gid }: User): string[] {
+  const user = ['--reuid', String(uid), '--regid', String(gid), '--clear-groups'];
+  return [setpriv() ?? 'setpriv', ...user, ...BOUND];
+}
+
+/** Runs a command of the system's as `user`. @throws when it fails, or takes longer */
+export async function runAs(user: User, command: string[], timeoutMs: number): Promise<void> {
+  await run([...asUser(user), ...command], timeoutMs);
+}
+
+/** Runs a command of the system's. @throws when it fails, or takes longer */
+export async function run([file, ...words]: string[], timeoutMs: number): Promise<void> {
+  // What is stopped does not take SIGTERM.
+  await execute(file!, words, { cwd: '/', env: CLEAN, timeout: timeoutMs, killSignal: 'SIGKILL' });
+}
+
+let dying: string[] | undefined;
+
+/** The words before a command that make the kernel end it with this process, where `setpriv` can do that. */
+export function dieWithParent(): string[] {
+  if (dying === undefined) {
+    const words = [setpriv() ?? 'setpriv', ...BOUND];
+    dying = spawnSync(words[0]!, [...words.slice(1), '/bin/true']).status === 0 ? words : [];
+  }
+  return dying;
+}
+
+/**
+ * Says which users an app's builds and process run as. Where this machine has none for them, the log has a warning.
+ * @param uids the users that apps were given
+ * @param workerd path of the program that the processes run
+ */
+export function appUsers(
+  paths: Layout,
+  uids: HostStore['buildUsers'],
+  workerd: string,
+): (appId: string) => AppUsers {
+  if (process.getuid?.() === 0) openToUsers(paths);
+  const why = whyNoUsers([...directoriesOfUsers(paths), workerd]);
+  if (why === null) {
+    return (appId) => {
+      const uid = uids.uid(appId);
+      return { build: sameGroup(uid), cell: cellUser(uid) };
+    };
+  }
+  const what = "builds and apps run as the host's own user, builds without any sandbox, apps in workerd's";
+  log('warn', `${what}: deploy only code you trust`, { why });
+  return () => ({ build: null, cell: null });
+}
+
+/** Every user that an app was given so far. */
+export function allUids(uids: HostStore['buildUsers']): number[] {
+  return uids.all().flatMap((uid) => [uid, cellUser(uid).uid]);
+}
+
+/**
+ * Why apps cannot have users of their own on this machine, for the operator; `null` when they can.
+ * @param paths directories that they must be able to enter, and programs to run, beside Node and npm
+ */
+export function whyNoUsers(paths: string[]): string | null {
+  if (process.getuid?.() !== 0) return 'only root can run them as others';
+  if (setpriv() === null) return `there is no ${SETPRIV[0]}; install util-linux`;
+  const lacking = lackingCapability();
+  if (lacking !== undefined) return `this root lacks ${lacking}`;
+  const all = [...paths, process.execPath, findProgram('npm')].filter((path) => path !== null);
+  const last = sameGroup(BUILD_UIDS.first + 2 * BUILD_UIDS.count - 1);
+  const [file, ...words] = asUser(last);
+  const probe = spawnSync(file!, [...words, 'sh', '-c', PROBE, 'sh', ...all], {
+    cwd: '/',
+    env: CLEAN,
+    encoding: 'utf8',
+    timeout: PROBE_TIMEOUT_MS,
+  });
+  if (probe.status === 0) return null;
+  const path = probe.stdout?.trim();
+  if (path) return `other users cannot reach ${path}: some directory above it is closed to them`;
+  return `setpriv failed: ${probe.error?.message ?? probe.stderr.trim()}`;
+}
+
+function lackingCapability(): string | undefined {
+  const status = readFileSync('/proc/self/status', 'latin1');
+  const effective = BigInt(`0x${/^CapEff:\t([0-9a-f]+)$/m.exec(status)![1]}`);
+  return Object.entries(CAPABILITIES).find(([, number]) => ((effective >> BigInt(number)) & 1n) === 0n)?.[0];
+}
+
+/** Who runs the process of an app whose builds run as `uid`. */
+function cellUser(uid: number): User {
+  return sameGroup(uid + BUILD_UIDS.count);
+}
+
+function sameGroup(uid: number): User {
+  return { uid, gid: uid };
+}
+
+function setpriv(): string | null {
+  return SETPRIV.find((path) => existsSync(path)) ?? null;
+}

@@ -1,0 +1,78 @@
+// Projects for tests: files in a real git repository, and builds of them.
+import { execFileSync } from 'node:child_process';
+import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { newId } from '../../../handlers/contract/id.ts';
+import { type BuildInput, build } from '../../../runtime/builds/build.ts';
+import { DeployLog } from '../../../runtime/builds/deploy-log.ts';
+import { emptyNames } from '../../../runtime/storage/names.ts';
+
+/** A file's text, or where a symbolic link points. */
+export type Files = Record<string, string | { link: string }>;
+
+/** Writes files below `directory`. */
+export function writeFiles(directory: string, files: Files): void {
+  for (const [path, content] of Object.entries(files)) {
+    const full = join(directory, path);
+    mkdirSync(dirname(full), { recursive: true });
+    if (typeof content === 'string') writeFileSync(full, content);
+    else symlinkSync(content.link, full);
+  }
+}
+
+/** A directory of its own for a test file; removed by `remove`. */
+export function makeDirectory(): { path: string; remove: () => void } {
+  const path = mkdtempSync(join(tmpdir(), 'cellar-build-'));
+  return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
+}
+
+/** The path of one of the example apps. */
+export function exampleApp(name: string): string {
+  return join(import.meta.dirname, '../../apps', name);
+}
+
+/** Commits files, or a copy of a directory, to a new repository. */
+export function commit(directory: string, content: Files | string): { repository: string; sha: string } {
+  const work = mkdtempSync(join(directory, 'work-'));
+  const git = (...rest: string[]) => execFileSync('git', ['-C', work, ...rest], { encoding: 'utf8' }).trim();
+  git('init', '--quiet', '--initial-branch=main');
+  if (typeof content === 'string') {
+    cpSync(content, work, { recursive: true, filter: (path) => !/\/(node_modules|dist)$/.test(path) });
+  } else {
+    writeFiles(work, content);
+  }
+  git('add', '--all', '--force');
+  const identity = ['-c', 'user.name=Ada', '-c', 'user.email=ada@example.com'];
+  git(...identity, 'commit', '--quiet', '--allow-empty', '--message', 'A commit');
+  return { repository: join(work, '.git'), sha: git('rev-parse', 'HEAD') };
+}
+
+/** Builds a commit as the host does. `log` has the lines of the deploy's log. */
+export async function buildCommit(
+  directory: string,
+  content: Files | string,
+  more: Partial<BuildInput> = {},
+) {
+  const lines: string[] = [];
+  const deployId = newId();
+  const log = new DeployLog({ onLine: (line) => lines.push(line), onSteps: () => {} });
+  const input: BuildInput = {
+    deployId,
+    appId: 'app',
+    ...commit(directory, content),
+    scratch: join(directory, `scratch-${deployId}`),
+    releaseDirectory: join(directory, `release-${deployId}`),
+    cacheDirectory: join(directory, 'cache'),
+    env: {},
+    user: null,
+    storage: emptyNames(),
+    liveReleaseDirectory: null,
+    limits: { stepTimeoutMs: 120_000, worktreeMb: 500, cacheMb: 512 },
+    log,
+    signal: new AbortController().signal,
+    ...more,
+  };
+  const result = build(input);
+  return { input, lines, log, result };
+}

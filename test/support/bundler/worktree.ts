@@ -1,0 +1,57 @@
+// Worktrees for tests of the bundler, bundled in this process.
+import { mkdtempSync, readdirSync, readFileSync, realpathSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Bundled, bundleProject } from '../../../bundler/bundle.ts';
+import { type Files, makeDirectory, writeFiles } from '../builds/projects.ts';
+
+/** Worktrees in a directory of their own. */
+export function makeWorktrees() {
+  const directory = makeDirectory();
+  const root = realpathSync(directory.path);
+  return {
+    root,
+    remove: directory.remove,
+    /** Writes files to a new worktree. */
+    write(files: Files): string {
+      const worktree = mkdtempSync(join(root, 'worktree-'));
+      writeFiles(worktree, files);
+      return worktree;
+    },
+    /** Bundles files. `read` gives the text of a file of the bundle; `list` all its paths. */
+    async bundle(
+      files: Files,
+      environment: string | null = null,
+      assetsMb = 500,
+    ): Promise<Bundled & { read: (path: string) => string; list: () => string[] }> {
+      const worktree = this.write(files);
+      const out = join(mkdtempSync(join(root, 'out-')), 'bundle');
+      const bundled = await bundleProject(worktree, out, environment, assetsMb);
+      return {
+        ...bundled,
+        read: (path) => readFileSync(join(out, path), 'utf8'),
+        list: () => listFiles(out),
+      };
+    },
+  };
+}
+
+function listFiles(path: string): string[] {
+  return readdirSync(path, { recursive: true, withFileTypes: true })
+    .filter((entry) => !entry.isDirectory())
+    .map((entry) => join(entry.parentPath, entry.name).slice(path.length + 1))
+    .sort();
+}
+
+/** A Wrangler project whose Worker is `index.js`. */
+export function wranglerProject(config: Record<string, unknown>, files: Files = {}): Files {
+  return {
+    'index.js': 'export default { fetch() {} }; export class Room {}; export class Other {}',
+    'wrangler.jsonc': JSON.stringify({
+      name: 'x',
+      main: 'index.js',
+      compatibility_date: '2026-10-01',
+      ...config,
+    }),
+    ...files,
+  };
+}

@@ -1,0 +1,273 @@
+// A real Cellar for a test: the host as a process of its own, on free ports, in a temporary data directory.
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { EventEmitter, once } from 'node:events';
+import { chmodSync, cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { Agent, fetch, type RequestInit, type Response, WebSocket } from 'undici';
+
+const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
+/** Names below `localhost` are this machine, as browsers and curl have it; not every resolver agrees. */
+export const LOCALHOST = new Agent({
+  connect: { lookup: (_name, _options, found) => found(null, [{ address: '127.0.0.1', family: 4 }]) },
+});
+const START_DEADLINE_MS = 60_000;
+
+/** The `wrangler.toml` of a Worker in `index.js` with a Durable Object `Counter`. */
+export const COUNTER_CONFIG = `name = "counter"
+main = "index.js"
+compatibility_date = "2026-10-01"
+[[durable_objects.bindings]]
+name = "COUNTER"
+class_name = "Counter"
+[[migrations]]
+tag = "v1"
+new_sqlite_classes = ["Counter"]
+`;
+
+/** The first lines of such a Worker: each `add` counts one. */
+export const COUNTER_CLASS = `import { DurableObject } from 'cloudflare:workers';
+export class Counter extends DurableObject {
+  async add() {
+    const n = ((await this.ctx.storage.get('n')) ?? 0) + 1;
+    await this.ctx.storage.put('n', n);
+    return n;
+  }
+}
+`;
+
+/** What a finished command printed. */
+export interface Printed {
+  code: number;
+  stdout: string;
+  stderr: string;
+}
+
+export class Cellar {
+  readonly directory: string;
+  readonly #settings: Record<string, string>;
+  readonly #node: string;
+  #child: ChildProcess | null = null;
+  #output = '';
+  readonly #printed = new EventEmitter();
+  api = '';
+  edgePort = 0;
+
+  /** @param node the program that runs the host */
+  constructor(settings: Record<string, string> = {}, node = join(ROOT, 'node_modules/.bin/node')) {
+    this.#node = node;
+    this.directory = mkdtempSync(join(tmpdir(), 'cellar-e2e-'));
+    // As a data directory usually lies: other users can come to its door.
+    chmodSync(this.directory, 0o711);
+    this.#settings = settings;
+  }
+
+  get data(): string {
+    return join(this.directory, 'data');
+  }
+  get token(): string {
+    return readFileSync(join(this.data, 'token'), 'utf8').trim();
+  }
+  get key(): string {
+    return readFileSync(join(this.data, 'api-key'), 'utf8').trim();
+  }
+  get pid(): number {
+    return this.#child!.pid!;
+  }
+  /** Everything the host has printed in all its runs. */
+  get output(): string {
+    return this.#output;
+  }
+
+  /** Starts the host and waits until it serves. The ports of the first start are kept for later ones. */
+  async start(): Promise<this> {
+    const child = spawn(this.#node, ['runtime/main.ts'], {
+      cwd: ROOT,
+      env: {
+        ...Object.fromEntries(
+          Object.entries(process.env).filter(([name]) => !/^(RUNNER|SERVICE)_/.test(name)),
+        ),
+        RUNNER_DATA_DIR: this.data,
+        RUNNER_PORT: this.api === '' ? '0' : new URL(this.api).port,
+        RUNNER_EDGE_PORT: String(this.edgePort),
+        // Tests ask faster than people do. `edge.test.ts` sets limits of its own.
+        SERVICE_EDGE_RPM: '0',
+        SERVICE_EDGE_GIT_RPM: '0',
+        ...this.#settings,
+      },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    this.#child = child;
+    const from = this.#output.length;
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.on('data', (chunk: Buffer) => {
+        this.#output += chunk.toString('utf8');
+        this.#printed.emit('line');
+      });
+    }
+    child.on('exit', () => this.#printed.emit('line'));
+    const ready = await this.waitFor(
+      / ready api=(\S+) git=\S+ app="?https?:\/\/\{slug\}\.[a-z.]+:(\d+)/,
+      from,
+    );
+    this.api = ready[1]!;
+    this.edgePort = Number(ready[2]);
+    return this;
+  }
+
+  /** Resolves with the match once the host has printed it, looking from `from` on; rejects when the host ends first. */
+  async waitFor(pattern: RegExp, from = 0): Promise<RegExpMatchArray> {
+    const child = this.#child!;
+    const deadline = AbortSignal.timeout(START_DEADLINE_MS);
+    for (;;) {
+      const printed = this.#output.slice(from);
+      const match = printed.match(pattern);
+      if (match) return match;
+      if (child.exitCode !== null || child.signalCode !== null) {
+        throw new Error(
+          `the host ended (${child.signalCode ?? child.exitCode}) before ${pattern}:\n${printed}`,
+        );
+      }
+      await once(this.#printed, 'line', { signal: deadline }).catch(() => {
+        throw new Error(`no ${pattern} within ${START_DEADLINE_MS} ms:\n${printed}`);
+      });
+    }
+  }
+
+  /** Sends a signal and waits for the end. */
+  stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<{ code: number | null; signal: string | null }> {
+    const child = this.#child!;
+    this.#child = null;
+    if (child.exitCode !== null || child.signalCode !== null) {
+      return Promise.resolve({ code: child.exitCode, signal: child.signalCode });
+    }
+    return new Promise((resolve) => {
+      child.on('exit', (code, ended) => resolve({ code, signal: ended }));
+      child.kill(signal);
+    });
+  }
+
+  /** Ends the host if it runs and removes everything. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#child) await this.stop();
+    rmSync(this.directory, { recursive: true, force: true });
+  }
+
+  /** Calls the REST API with the runner token. */
+  // biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests assert
+  async call(method: string, path: string, body?: unknown): Promise<{ status: number; body: any }> {
+    const response = await fetch(this.api + path, {
+      method,
+      headers: {
+        authorization: `Bearer ${this.token}`,
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      signal: AbortSignal.timeout(30_000),
+    });
+    const text = await response.text();
+    const json = response.headers.get('content-type')?.includes('json') && text !== '';
+    return { status: response.status, body: json ? JSON.parse(text) : text };
+  }
+
+  /** Creates an app and answers its id. */
+  async create(slug: string): Promise<string> {
+    const { status, body } = await this.call('POST', '/v1/apps', { slug });
+    if (status !== 201) throw new Error(`create answered ${status}: ${JSON.stringify(body)}`);
+    return body.id;
+  }
+
+  /** One app as the API has it. */
+  // biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests assert
+  async app(id: string): Promise<any> {
+    return (await this.call('GET', `/v1/apps/${id}`)).body;
+  }
+
+  /** Creates an app, and deploys a sample with other `files` put into it. Answers its id. */
+  async deploy(slug: string, sample: string, files: Record<string, string> = {}): Promise<string> {
+    const id = await this.create(slug);
+    await this.deployAgain(slug, sample, files);
+    return id;
+  }
+
+  /** Deploys a sample to an app that there is, whatever it had before. */
+  async deployAgain(slug: string, sample: string, files: Record<string, string> = {}): Promise<void> {
+    const work = await this.checkout(sample);
+    for (const [name, text] of Object.entries(files)) writeFileSync(join(work, name), text);
+    await this.commit(work, 'changed');
+    const { stderr } = await this.push(work, slug, '--force');
+    if (!stderr.includes('serves this push')) throw new Error(`the push was not deployed:\n${stderr}`);
+  }
+
+  /** Asks an app for a path, by its host name at the edge. */
+  async get(
+    slug: string,
+    path = '/',
+    init: RequestInit = {},
+  ): Promise<{ status: number; text: string; headers: Response['headers'] }> {
+    const response = await this.open(slug, path, init);
+    return { status: response.status, text: await response.text(), headers: response.headers };
+  }
+
+  /** Like `get`, with the body still to be read. */
+  open(slug: string, path = '/', init: RequestInit = {}): Promise<Response> {
+    const url = `http://${slug}.localhost:${this.edgePort}${path}`;
+    return fetch(url, { signal: AbortSignal.timeout(15_000), ...init, dispatcher: LOCALHOST });
+  }
+
+  /** Opens a WebSocket to an app. */
+  webSocket(slug: string, path: string): WebSocket {
+    return new WebSocket(`ws://${slug}.localhost:${this.edgePort}${path}`, { dispatcher: LOCALHOST });
+  }
+
+  /** The remote of an app, with the first account's key. */
+  remote(slug: string, key = this.key): string {
+    return `http://git:${key}@git.localhost:${this.edgePort}/${slug}`;
+  }
+
+  /** Copies a sample app into a git repository of its own, with one commit. */
+  async checkout(app: string): Promise<string> {
+    const directory = mkdtempSync(join(this.directory, `${app}-`));
+    cpSync(join(ROOT, 'test/apps', app), directory, { recursive: true });
+    await this.git(directory, 'init', '--quiet', '--initial-branch=main');
+    await this.commit(directory, 'first');
+    return directory;
+  }
+
+  /** Commits everything in a working copy. */
+  async commit(directory: string, message: string): Promise<void> {
+    await this.git(directory, 'add', '--all');
+    await this.git(directory, 'commit', '--quiet', '--allow-empty', `--message=${message}`);
+  }
+
+  /** Pushes HEAD to main. The answer's `stderr` is what the pusher reads. */
+  push(directory: string, slug: string, ...options: string[]): Promise<Printed> {
+    return this.git(directory, 'push', ...options, this.remote(slug), 'HEAD:main');
+  }
+
+  /** Runs stock git as a user would, whatever it answers. */
+  git(directory: string, ...words: string[]): Promise<Printed> {
+    return new Promise((resolve) => {
+      execFile(
+        'git',
+        words,
+        {
+          cwd: directory,
+          timeout: 180_000,
+          maxBuffer: 64 * 1024 * 1024,
+          env: {
+            PATH: process.env.PATH ?? '',
+            HOME: this.directory,
+            GIT_TERMINAL_PROMPT: '0',
+            GIT_AUTHOR_NAME: 'Ada',
+            GIT_AUTHOR_EMAIL: 'ada@example.com',
+            GIT_COMMITTER_NAME: 'Ada',
+            GIT_COMMITTER_EMAIL: 'ada@example.com',
+          },
+        },
+        (error, stdout, stderr) => resolve({ code: error ? Number(error.code ?? 1) : 0, stdout, stderr }),
+      );
+    });
+  }
+}

@@ -1,0 +1,147 @@
+// A fleet with its state in a temporary directory, and requests through it as the gateway makes them.
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import type { TestContext } from 'node:test';
+import type { Release } from '../../../bundler/release.ts';
+import type { ProcessState } from '../../../handlers/contract/host-calls.ts';
+import { Fleet, type FleetOptions, type Rest } from '../../../runtime/fleets/fleet.ts';
+import { MemoryGauge } from '../../../runtime/fleets/memory.ts';
+import { Slots } from '../../../runtime/fleets/slots.ts';
+import { askUpstream } from '../edge/ask.ts';
+import { temporaryDirectory } from '../temporary.ts';
+import { makeRelease, workerd } from './release.ts';
+
+/** Longest wait for an event, in ms. */
+const DEADLINE_MS = 10_000;
+
+/** Counts in a Durable Object and in D1, and tells its version; `/loop` and `/slow` misbehave. */
+export const COUNTING = (version: number) => `
+import { DurableObject } from 'cloudflare:workers';
+export class Counter extends DurableObject {
+  async add() {
+    const n = ((await this.ctx.storage.get('n')) ?? 0) + 1;
+    await this.ctx.storage.put('n', n);
+    return n;
+  }
+}
+export default {
+  async fetch(request, env) {
+    const { pathname } = new URL(request.url);
+    if (pathname === '/version') return new Response('${version}');
+    if (pathname === '/loop') for (;;);
+    if (pathname === '/slow') await scheduler.wait(400);
+    await env.DB.prepare('INSERT INTO hits VALUES (${version})').run();
+    const rows = await env.DB.prepare('SELECT count(*) AS n FROM hits').first('n');
+    return Response.json({ version: ${version}, count: await env.COUNTER.getByName('one').add(), rows });
+  },
+};`;
+
+const STORAGE: Partial<Release> = {
+  classes: [{ className: 'Counter', storageId: 'counter', sql: true }],
+  durableObjects: [{ binding: 'COUNTER', className: 'Counter' }],
+};
+
+export interface Harness {
+  fleet: Fleet;
+  root: string;
+  states: [ProcessState, string | null][];
+  lines: string[];
+  /** What was told to be kept while there is no process. */
+  rests: (Rest | null)[];
+  /** A release of `COUNTING`, or of other code, with its D1 migrations. */
+  release: (
+    version: number,
+    options?: { code?: string; migrations?: Record<string, string> },
+  ) => Promise<{ deployId: string; directory: string }>;
+  ask: (path: string) => Promise<{ status: number; text: string }>;
+  /** Resolves when `condition` holds after some change of state, or a line. */
+  until: (condition: () => boolean, deadlineMs?: number) => Promise<void>;
+  /** Resolves when the process has gone because nobody needs it. */
+  rested: () => Promise<void>;
+}
+
+export function harness(t: TestContext, options: Partial<FleetOptions> = {}): Harness {
+  const root = temporaryDirectory(t);
+  const states: [ProcessState, string | null][] = [];
+  const lines: string[] = [];
+  const rests: (Rest | null)[] = [];
+  const watchers = new Set<() => void>();
+  const changed = () => {
+    for (const watcher of watchers) watcher();
+  };
+  const fleet = new Fleet({
+    appId: 'app1',
+    directories: { run: `${root}/run`, data: `${root}/data` },
+    workerd,
+    user: null,
+    idleMs: Number.POSITIVE_INFINITY,
+    lastRequestAt: null,
+    slots: new Slots(4, 10_000),
+    memory: new MemoryGauge(0),
+    wake: () => Promise.reject(new Error('nobody wakes this app')),
+    onLine: (line) => {
+      lines.push(line);
+      changed();
+    },
+    onRest: (rest) => {
+      rests.push(rest);
+      changed();
+    },
+    onState: (state, lastError) => {
+      states.push([state, lastError]);
+      changed();
+    },
+    ...options,
+  });
+  t.after(() => fleet.close());
+
+  const until: Harness['until'] = (condition, deadlineMs) => {
+    let check = () => {};
+    const held = new Promise<void>((resolve) => {
+      check = () => {
+        if (condition()) resolve();
+      };
+    });
+    watchers.add(check);
+    check();
+    return withDeadline(held, 'a state is waited for', deadlineMs).finally(() => watchers.delete(check));
+  };
+
+  const rested = () => until(() => fleet.pid === null && rests.at(-1)?.dueAt !== undefined);
+
+  const release: Harness['release'] = (version, { code = COUNTING(version), migrations } = {}) => {
+    const files = migrations ?? { '1.sql': 'CREATE TABLE hits(version)' };
+    const list = Object.keys(files).map((name) => ({ name, path: `sql/${name}` }));
+    const databases = [{ binding: 'DB', storageId: 'main', migrations: list }];
+    const fields = code.includes('class Counter') ? { ...STORAGE, databases } : { databases };
+    const placed = Object.fromEntries(Object.entries(files).map(([name, sql]) => [`sql/${name}`, sql]));
+    return makeRelease(`${root}/release-${version}`, code, fields, placed);
+  };
+  return { fleet, root, states, lines, rests, release, ask: (path) => ask(fleet, path), until, rested };
+}
+
+/** As the gateway does: holds while told so, claims what it is given, reads the answer to its end. */
+async function ask(fleet: Fleet, path: string): Promise<{ status: number; text: string }> {
+  for (;;) {
+    const admission = fleet.admit();
+    if (admission.kind === 'refuse') return { status: admission.status, text: admission.detail };
+    if (admission.kind === 'hold') {
+      await withDeadline(admission.ready, 'a request is held');
+      continue;
+    }
+    return askUpstream(admission.upstream, path);
+  }
+}
+
+async function withDeadline(event: Promise<void>, what: string, deadlineMs = DEADLINE_MS): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<void>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`${what} for more than ${deadlineMs / 1000} s`)), deadlineMs);
+  });
+  await Promise.race([event, late]).finally(() => clearTimeout(timer));
+}
+
+/** Fails when a process `pid` is left. */
+export function assertGone(pid: number | null): void {
+  assert.ok(pid !== null && !existsSync(`/proc/${pid}/exe`), `process ${pid} lives on`);
+}

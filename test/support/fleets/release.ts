@@ -1,0 +1,86 @@
+// Releases made by hand, and ways to call the process that runs one.
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { request } from 'node:http';
+import { dirname, join } from 'node:path';
+import type { Release } from '../../../bundler/release.ts';
+import { startCell, workerdPath } from '../../../runtime/fleets/cell.ts';
+import { writeCellConfig } from '../../../runtime/fleets/config/cell-config.ts';
+
+export const workerd = workerdPath();
+
+/** Writes a release with one ES module and any other files; `fields` say what else it has. */
+export async function makeRelease(
+  directory: string,
+  code: string | null,
+  fields: Partial<Release> = {},
+  files: Record<string, string | Buffer> = {},
+): Promise<{ deployId: string; directory: string; release: Release }> {
+  const release: Release = {
+    format: 1,
+    deployId: directory.split('/').at(-1)!,
+    sha: '0'.repeat(40),
+    worker: code === null ? null : entry('app.js'),
+    vars: {},
+    assets: null,
+    classes: [],
+    durableObjects: [],
+    databases: [],
+    namespaces: [],
+    ...fields,
+  };
+  const all = {
+    ...files,
+    ...(code === null ? {} : { 'app.js': code }),
+    'release.json': JSON.stringify(release),
+  };
+  for (const [path, content] of Object.entries(all)) {
+    mkdirSync(dirname(join(directory, path)), { recursive: true });
+    writeFileSync(join(directory, path), content);
+  }
+  await writeCellConfig(release, directory);
+  return { deployId: release.deployId, directory, release };
+}
+
+export function entry(path: string): NonNullable<Release['worker']> {
+  return {
+    modules: [{ name: path, type: 'esm', path }],
+    compatibilityDate: '2026-10-01',
+    compatibilityFlags: [],
+  };
+}
+
+/** Starts a release as a fleet does, with its state below `root`. */
+export function startRelease(root: string, directory: string, onLine: (line: string) => void = () => {}) {
+  return startCell({
+    workerd,
+    user: null,
+    directory,
+    disks: { do: join(root, 'data/do'), kv: join(root, 'data/kv') },
+    runDirectory: join(root, 'run'),
+    sockets: ['http', 'health'],
+    ownsStorage: true,
+    onLine,
+  });
+}
+
+/** One request over a unix socket. */
+export function call(
+  socketPath: string,
+  path: string,
+  options: { method?: string; body?: string; headers?: Record<string, string> } = {},
+): Promise<{ status: number; text: string; headers: NodeJS.Dict<string | string[]> }> {
+  return new Promise((resolve, reject) => {
+    const { method = 'GET', headers = {} } = options;
+    const sent = request({ socketPath, path, method, headers, agent: false }, (response) => {
+      const chunks: Buffer[] = [];
+      response.on('data', (chunk) => chunks.push(chunk));
+      response.on('error', reject);
+      response.on('end', () => {
+        const text = Buffer.concat(chunks).toString();
+        resolve({ status: response.statusCode!, text, headers: response.headers });
+      });
+    });
+    sent.on('error', reject);
+    sent.end(options.body);
+  });
+}

@@ -1,0 +1,57 @@
+// A repository behind smart HTTP, a working copy, and stock git between them.
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer, type IncomingHttpHeaders } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { createRepository, writeHooks } from '../../../runtime/git/repository.ts';
+import { type GitRequest, type Role, serveGit } from '../../../runtime/git/smart-http.ts';
+import { temporaryDirectory } from '../temporary.ts';
+
+/** The heads of the requests that git sent. */
+export interface Seen {
+  method: string;
+  path: string;
+  headers: IncomingHttpHeaders;
+}
+
+/** Serves an empty repository. `url` is an admin's; `as` gives another role's. */
+export async function remote(
+  t: TestContext,
+  onPush: GitRequest['onPush'] = (_, output) => output.end(),
+  directory = temporaryDirectory(t),
+) {
+  const repository = join(directory, 'app.git');
+  const hooks = join(directory, 'hooks');
+  const work = join(directory, 'work');
+  const seen: Seen[] = [];
+  await createRepository(repository);
+  writeHooks(hooks);
+  const server = createServer((request, response) => {
+    const [path = '', query = ''] = request.url!.split('?');
+    const [, role, ...service] = path.split('/');
+    seen.push({ method: request.method!, path: service.join('/'), headers: request.headers });
+    const git = { repository, hooks, service: service.join('/'), role: role as Role, query, onPush };
+    serveGit(git, request, response);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  const as = (role: Role) => `http://127.0.0.1:${(server.address() as AddressInfo).port}/${role}`;
+  execFileSync('git', ['init', '--quiet', '--initial-branch=main', work]);
+  return { url: as('admin'), as, repository, directory, work, seen, git: gitIn(work) };
+}
+
+/** Runs stock git in a directory, whatever it answers. `printed` is both of its outputs. */
+export function gitIn(cwd: string) {
+  return async (...words: string[]): Promise<{ code: number; printed: string }> => {
+    const identity = { GIT_AUTHOR_NAME: 'Ada', GIT_AUTHOR_EMAIL: 'ada@example.com' };
+    const committer = { GIT_COMMITTER_NAME: 'Ada', GIT_COMMITTER_EMAIL: 'ada@example.com' };
+    const child = spawn('git', words, { cwd, env: { ...process.env, ...identity, ...committer } });
+    let printed = '';
+    for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (printed += chunk));
+    const [code] = await once(child, 'close');
+    return { code: code as number, printed };
+  };
+}

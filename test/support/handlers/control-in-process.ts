@@ -1,0 +1,131 @@
+// The control plane's own code inside the test's process, on SQLite in memory: each of its waits is one that a test can
+// hold up, lose or end with its isolate, so that thousands of interleavings take seconds.
+import { fileURLToPath } from 'node:url';
+import Sqlite from 'better-sqlite3';
+import { build } from 'esbuild';
+import type { ErrorCode } from '../../../handlers/contract/errors.ts';
+import type { HostEvents } from '../../../handlers/contract/host-calls.ts';
+
+const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
+const ENTRY = `
+  export { AppObject } from './handlers/app-object.ts';
+  export { HostClient } from './handlers/host.ts';
+  export { reconcile } from './handlers/reconcile.ts';
+  export { ensureFirstAccount } from './sqlite/control/accounts.ts';
+  export { applyHostEvents } from './sqlite/control/host-events.ts';
+  export { sleepingOf } from './sqlite/control/life.ts';
+  export { migrate } from './sqlite/control/migrations.ts';
+`;
+
+/** What an app's object answers. */
+export type Outcome<Value> = { ok: true; value: Value } | { ok: false; code: ErrorCode; detail: string };
+
+/** A row of `apps`, as much of it as an app's life is about. */
+export interface LifeRow {
+  id: string;
+  desired_state: 'running' | 'stopped';
+  asleep_since: string | null;
+  woke_at: string | null;
+  generation: number;
+  process_state: string;
+  live_deploy_id: string | null;
+}
+
+/** The object of one app. */
+export interface ControlObject {
+  create(app: object): Promise<Outcome<LifeRow>>;
+  live(id: string, event: string, at: string): Promise<Outcome<LifeRow>>;
+  sweep(id: string, before: string, at: string): Promise<Outcome<LifeRow>>;
+}
+
+/** The parts of the control plane that a life needs. */
+export interface ControlCode {
+  AppObject: new (state: object, env: object) => ControlObject;
+  HostClient: new (env: object) => object;
+  reconcile(context: object): Promise<{ refused: number }>;
+  ensureFirstAccount(db: object, account: object, key: object): Promise<void>;
+  applyHostEvents(db: object, events: HostEvents): Promise<{ applied: number }>;
+  sleepingOf(db: object, ids: string[]): Promise<string[]>;
+  migrate(db: object): Promise<void>;
+}
+
+/** Bundles the control plane's code as the host does, and loads it here. */
+export async function loadControl(): Promise<ControlCode> {
+  const { outputFiles } = await build({
+    stdin: { contents: ENTRY, resolveDir: ROOT },
+    bundle: true,
+    write: false,
+    format: 'esm',
+    platform: 'node',
+    target: 'es2024',
+    loader: { '.sql': 'text' },
+    logLevel: 'silent',
+    plugins: [
+      {
+        name: 'cloudflare:workers',
+        setup: ({ onResolve, onLoad }) => {
+          onResolve({ filter: /^cloudflare:workers$/ }, ({ path }) => ({ path, namespace: 'workerd' }));
+          onLoad({ filter: /./, namespace: 'workerd' }, () => ({ contents: DURABLE_OBJECT }));
+        },
+      },
+    ],
+  });
+  return import(`data:text/javascript;base64,${Buffer.from(outputFiles[0]!.contents).toString('base64')}`);
+}
+
+const DURABLE_OBJECT = `export class DurableObject {
+  constructor(ctx, env) {
+    this.ctx = ctx;
+    this.env = env;
+  }
+}`;
+
+/** Runs a piece of work when its turn comes. */
+export type Gate = <Value>(work: () => Value) => Promise<Value>;
+
+interface Statement {
+  sql: string;
+  values: unknown[];
+}
+
+/** A database of the control plane, with the part of D1's interface that its code uses. */
+export class MemoryD1 {
+  readonly #database = new Sqlite(':memory:');
+  readonly #statements = new Map<string, { statement: Sqlite.Statement; numbered: boolean }>();
+
+  /** The database as one isolate has it. @param gate says when each round trip is made */
+  through(gate: Gate): object {
+    const statement = ({ sql, values }: Statement) => ({
+      sql,
+      values,
+      bind: (...bound: unknown[]) => statement({ sql, values: bound }),
+      first: () => gate(() => this.all({ sql, values })[0] ?? null),
+      all: () => gate(() => ({ results: this.all({ sql, values }) })),
+      run: () => gate(() => ({ results: this.all({ sql, values }) })),
+    });
+    const transact = this.#database.transaction((statements: Statement[]) =>
+      statements.map((one) => ({ results: this.all(one) })),
+    );
+    const batch = (statements: Statement[]) => gate(() => transact(statements));
+    return { prepare: (sql: string) => statement({ sql, values: [] }), batch };
+  }
+
+  /** Runs one statement and answers its rows. */
+  all({ sql, values }: Statement): unknown[] {
+    let prepared = this.#statements.get(sql);
+    if (prepared === undefined) {
+      prepared = { statement: this.#database.prepare(sql), numbered: /\?\d/.test(sql) };
+      this.#statements.set(sql, prepared);
+    }
+    const { statement, numbered } = prepared;
+    // Numbered parameters have names for this library.
+    const bound = numbered ? [Object.fromEntries(values.map((value, n) => [n + 1, value]))] : values;
+    if (statement.reader) return statement.all(...bound);
+    statement.run(...bound);
+    return [];
+  }
+
+  close(): void {
+    this.#database.close();
+  }
+}

@@ -1,0 +1,164 @@
+// The bundled control plane in Miniflare, with a host that records, for one test file.
+import assert from 'node:assert/strict';
+import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from 'miniflare';
+import { request } from 'undici';
+import { bundleHandlers } from '../../../bundler/handlers.ts';
+import { TestHost } from './host.ts';
+
+export const TOKEN = 'test-token-0123456789';
+export const SECRET = 'test-secret-0123456789';
+export const API_KEY = 'cellar_0123456789abcdefghjkmnpqrstvwxyz';
+
+const variables = {
+  RUNNER_TOKEN: TOKEN,
+  HOST_SECRET: SECRET,
+  PUBLIC_API_URL: 'http://127.0.0.1:8080',
+  PUBLIC_GIT_URL: 'http://git.localhost:8787',
+  PUBLIC_APP_URL: 'http://{slug}.localhost:8787',
+  BASE_DOMAIN: 'localhost',
+  RUNNER_MAX_APPS_PER_USER: '10',
+  SERVICE_EDGE_RPM: '1800',
+  SERVICE_EDGE_APP_RPM: '0',
+  RUNNER_SLEEP_AFTER_H: '24',
+  RUNNER_WAKE_TIMEOUT_S: '120',
+  RUNNER_UI_URL: '',
+};
+
+// biome-ignore lint/suspicious/noExplicitAny: bodies are what the tests look at
+type Json = any;
+
+export interface Answer {
+  status: number;
+  headers: Headers;
+  text: string;
+  body: Json;
+}
+
+/** A running control plane. */
+export class TestControl {
+  readonly host = new TestHost();
+  readonly #miniflare: Miniflare;
+  readonly url: string;
+
+  private constructor(miniflare: Miniflare, url: string) {
+    this.#miniflare = miniflare;
+    this.url = url;
+  }
+
+  /** Starts one with empty storage. `changed` are variables that differ from the usual ones. */
+  static async start(changed: Partial<typeof variables> = {}, boot = true): Promise<TestControl> {
+    let host: TestHost | undefined;
+    const miniflare = new Miniflare(
+      convertV4MiniflareOptions({
+        host: '127.0.0.1',
+        port: 0,
+        cf: false,
+        telemetry: { enabled: false },
+        log: new Log(LogLevel.NONE),
+        handleStructuredLogs: ({ message }) => process.env.SHOW_LOGS && console.log(message),
+        modules: [{ type: 'ESModule', path: 'index.js', contents: await bundleHandlers() }],
+        compatibilityDate: '2026-10-01',
+        d1Databases: ['DB'],
+        r2Buckets: ['BUCKET'],
+        durableObjects: { APP: { className: 'AppObject', useSQLite: true } },
+        serviceBindings: { HOST: { node: (request, response) => host!.handle(request, response) } },
+        bindings: { ...variables, ...changed },
+        unsafeDirectSockets: [{ host: '127.0.0.1', port: 0 }],
+      }),
+    );
+    await miniflare.ready;
+    const control = new TestControl(miniflare, (await miniflare.unsafeGetDirectURL()).origin);
+    host = control.host;
+    if (boot) assert.equal((await control.internal('/internal/boot', { api_key: API_KEY })).status, 204);
+    return control;
+  }
+
+  /** The database behind it. */
+  database(): Promise<Json> {
+    return this.#miniflare.getD1Database('DB');
+  }
+
+  async stop(): Promise<void> {
+    await this.#miniflare.dispose();
+  }
+
+  /** Any request, with no header but those given. */
+  async fetch(method: string, path: string, init: RequestInit = {}): Promise<Answer> {
+    const signal = AbortSignal.timeout(10_000);
+    const response = await fetch(this.url + path, { method, redirect: 'manual', signal, ...init });
+    const text = await response.text();
+    const json = /json/.test(response.headers.get('content-type') ?? '') && text !== '';
+    return {
+      status: response.status,
+      headers: response.headers,
+      text,
+      body: json ? JSON.parse(text) : undefined,
+    };
+  }
+
+  /** A GET or POST to another host name than the one connected to. */
+  async at(
+    hostname: string,
+    path: string,
+    headers: Record<string, string> = {},
+    body?: string,
+  ): Promise<Omit<Answer, 'headers'> & { headers: Record<string, unknown> }> {
+    const {
+      statusCode,
+      headers: sent,
+      body: stream,
+    } = await request(this.url + path, {
+      method: body === undefined ? 'GET' : 'POST',
+      headers: { ...headers, host: `${hostname}:8787` },
+      body: body ?? null,
+    });
+    const text = await stream.text();
+    const json = /json/.test(String(sent['content-type'])) && text !== '';
+    return { status: statusCode, headers: sent, text, body: json ? JSON.parse(text) : undefined };
+  }
+
+  /** A call of the API with the token; `body` goes as JSON. */
+  api(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer> {
+    return this.fetch(method, path, {
+      headers: {
+        authorization: `Bearer ${TOKEN}`,
+        ...(body !== undefined && { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+    });
+  }
+
+  /** A JSON-RPC message as it is: an object, a batch, or a text that is none. */
+  rpc(message: unknown, headers: Record<string, string> = {}): Promise<Answer> {
+    return this.api('POST', '/rpc', message, headers);
+  }
+
+  /** The result of one RPC call. */
+  async call(method: string, params: object): Promise<Json> {
+    const { body } = await this.rpc({ jsonrpc: '2.0', id: 1, method, params });
+    assert.equal(body.error, undefined, JSON.stringify(body.error));
+    return body.result;
+  }
+
+  /** The problem that one RPC call is refused with. */
+  async refusal(method: string, params: object): Promise<Json> {
+    const { body } = await this.rpc({ jsonrpc: '2.0', id: 1, method, params });
+    return body.error.data;
+  }
+
+  /** A call of the host's. */
+  internal(path: string, body: unknown, secret = SECRET): Promise<Answer> {
+    return this.fetch('POST', path, {
+      headers: { 'content-type': 'application/json', 'x-cellar-secret': secret },
+      body: JSON.stringify(body),
+    });
+  }
+
+  /** Creates an app and answers it. */
+  async create(slug: string): Promise<Json> {
+    const { status, text, body } = await this.api('POST', '/v1/apps', { slug });
+    assert.equal(status, 201, text);
+    return body;
+  }
+}

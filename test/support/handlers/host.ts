@@ -1,0 +1,115 @@
+// A small host for the control plane's tests: speaks the HOST binding, records what it was sent, and can be told to
+// fail. The real one is in the end-to-end tests.
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { AsOf, ListedApp, ObservedApp, WantedApp } from '../../../handlers/contract/host-calls.ts';
+
+export interface Sent {
+  method: string;
+  path: string;
+  headers: IncomingMessage['headers'];
+  body: string;
+}
+
+/** Keeps the newest wanted state of each app, refuses older ones. */
+export class TestHost {
+  readonly sent: Sent[] = [];
+  readonly wanted = new Map<string, WantedApp>();
+  /** Facts that differ from what the host says by itself. */
+  readonly facts = new Map<string, Partial<ObservedApp>>();
+  /** How apps are used, where that differs from not at all. */
+  readonly used = new Map<string, Partial<ListedApp>>();
+  /** The newest fact of its outbox. */
+  asOf: AsOf = { outbox: 'one', seq: 0 };
+  /** Wanted states are answered when this settles. */
+  held: Promise<void> = Promise.resolve();
+  readonly logs = new Map<string, string>();
+  /** Answers of the outside control UI: status and body. */
+  controlUi: [number, unknown] = [404, {}];
+  /** While set, every call is answered with this status. */
+  failing: number | null = null;
+
+  readonly handle = (request: IncomingMessage, response: ServerResponse): void => {
+    void this.#answer(request, response);
+  };
+
+  /** The newest generation that was ever sent. */
+  get highestGeneration(): number {
+    return Math.max(0, ...[...this.wanted.values()].map(({ generation }) => generation));
+  }
+
+  /** What was sent to a path, newest last. */
+  calls(method: string, path: string): Sent[] {
+    return this.sent.filter((call) => call.method === method && call.path === path);
+  }
+
+  listed(id: string): ListedApp {
+    const unused = { last_activity_at: null, open_streams: 0 };
+    return { ...this.observed(id), ...unused, ...this.used.get(id) };
+  }
+
+  observed(id: string): ObservedApp {
+    const { generation, desired_state, asleep } = this.wanted.get(id)!;
+    const runs = this.facts.get(id)?.live_deploy_id ? 'running' : 'none';
+    const process_state = desired_state === 'stopped' || asleep ? 'stopped' : runs;
+    return {
+      id,
+      generation,
+      process_state,
+      live_deploy_id: null,
+      deployed_at: null,
+      last_error: null,
+      ...this.facts.get(id),
+    };
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk);
+    const body = Buffer.concat(chunks).toString('utf8');
+    const path = request.url ?? '';
+    this.sent.push({ method: request.method!, path, headers: request.headers, body });
+    if (this.failing !== null) {
+      response.writeHead(this.failing).end();
+      return;
+    }
+    const [, first, id, part, deployId] = path.split('?')[0]!.split('/');
+    const send = (status: number, value: unknown) =>
+      response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value));
+    if (first === 'git') {
+      response.writeHead(200, { 'content-type': 'application/x-git' }).end(`git ${path} ${body}`);
+    } else if (first === 'ui') send(...this.controlUi);
+    else if (first === 'stats') send(200, { apps: this.wanted.size, rss_bytes: 1 });
+    else if (id === undefined) {
+      const items = [...this.wanted.keys()].map((app) => this.listed(app));
+      send(200, { as_of: this.asOf, highest_generation: this.highestGeneration, items });
+    } else if (deployId !== undefined) {
+      const log = this.logs.get(deployId);
+      if (log === undefined) send(404, { code: 'deploy_not_found' });
+      else response.writeHead(200, { 'content-type': 'text/plain' }).end(log);
+    } else if (part !== undefined) send(404, { code: 'route_not_found' });
+    else if (request.method === 'GET') {
+      if (this.wanted.has(id)) send(200, this.listed(id));
+      else send(404, { code: 'app_not_found' });
+    } else await this.#transition(request.method!, id, new URL(path, 'http://host'), body, send);
+  }
+
+  async #transition(
+    method: string,
+    id: string,
+    url: URL,
+    body: string,
+    send: (status: number, value: unknown) => void,
+  ): Promise<void> {
+    const wanted = method === 'PUT' ? (JSON.parse(body) as WantedApp) : null;
+    const generation = wanted?.generation ?? Number(url.searchParams.get('generation'));
+    if (generation < (this.wanted.get(id)?.generation ?? 0)) send(409, { code: 'stale_generation' });
+    else if (wanted === null) {
+      this.wanted.delete(id);
+      send(200, {});
+    } else {
+      this.wanted.set(id, wanted);
+      await this.held;
+      send(200, { app: this.observed(id), as_of: this.asOf });
+    }
+  }
+}

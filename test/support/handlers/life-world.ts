@@ -1,0 +1,290 @@
+// A small world for an app's life: the control plane's real code and a host, in which every message, every round trip to
+// the database and every step of the host is taken, lost or cut in whatever order a test says.
+import type { HostEvent } from '../../../handlers/contract/host-calls.ts';
+import type { ControlCode, ControlObject, LifeRow, MemoryD1, Outcome } from './control-in-process.ts';
+import { type AppRequest, type HostDatabase, LifeHost } from './life-host.ts';
+import { type Owner, Pool, settled } from './life-pool.ts';
+
+/** One start of the control plane. */
+interface Isolate {
+  owner: Owner;
+  db: object;
+  env: object;
+  object: ControlObject;
+  died: PromiseWithResolvers<null>;
+}
+
+/** A call of the API. `cut`: the control plane ended under it. */
+export interface Call {
+  event: string;
+  outcome: Outcome<LifeRow> | 'cut' | Error | null;
+  /** Whether anything went wrong while it was under way. */
+  troubled: boolean;
+}
+
+export interface Asked {
+  request: AppRequest;
+  troubled: boolean;
+}
+
+/** No program comes near so many. */
+const STEPS_LIMIT = 5_000;
+const EPOCH = Date.parse('2026-01-01T00:00:00.000Z');
+
+export class World {
+  readonly #code: ControlCode;
+  readonly #database: MemoryD1;
+  readonly #pool = new Pool();
+  readonly id: string;
+  readonly calls: Call[] = [];
+  readonly requests: Asked[] = [];
+  #clock = 0;
+  #deploys = 0;
+  #isolate: Isolate | null = null;
+  #up = Promise.withResolvers<void>();
+  #host: LifeHost;
+  #delivering = false;
+  #broken = false;
+
+  /** @param id the app's, not used before in this database */
+  constructor(code: ControlCode, database: MemoryD1, id: string) {
+    this.#code = code;
+    this.#database = database;
+    this.id = id;
+    const empty = { wanted: null, live: null, deployedAt: null, outbox: [], seq: 0, deploy: null };
+    this.#host = this.#boot({ name: `${id}-outbox`, ...empty });
+    this.#startControl();
+  }
+
+  get host(): LifeHost {
+    return this.#host;
+  }
+
+  /** The app as the control plane has written it down. */
+  get row(): LifeRow {
+    return this.#database.all({ sql: 'SELECT * FROM apps WHERE id = ?1', values: [this.id] })[0] as LifeRow;
+  }
+
+  /** Steps that wait. */
+  get waiting(): number {
+    return this.#pool.size;
+  }
+
+  take(choice: number): Promise<void> {
+    return this.#pool.take(choice);
+  }
+
+  /** Creates the app, and deploys it if it is to have a release. */
+  async create(deployed: boolean): Promise<void> {
+    const app = { id: this.id, slug: this.id, owner: null, quota: Number.MAX_SAFE_INTEGER, at: this.#now() };
+    void this.#isolate!.object.create(app);
+    await settled();
+    await this.drain(() => 0);
+    if (deployed) this.push();
+    await this.drain(() => 0);
+  }
+
+  /** Removes what it has in the database. */
+  remove(): void {
+    this.#database.all({ sql: 'DELETE FROM apps WHERE id = ?1', values: [this.id] });
+  }
+
+  /** A call of the API that sets or asks for something. */
+  call(event: string): void {
+    const isolate = this.#isolate;
+    const call: Call = { event, outcome: null, troubled: isolate === null || this.#isTroubled };
+    this.calls.push(call);
+    if (isolate === null) {
+      call.outcome = 'cut';
+      return;
+    }
+    const at = this.#now();
+    const made =
+      event === 'sweep' ? isolate.object.sweep(this.id, at, at) : isolate.object.live(this.id, event, at);
+    Promise.race([made, isolate.died.promise])
+      .catch((error: unknown) => error as Error)
+      .then((outcome) => {
+        call.outcome = outcome ?? 'cut';
+        if (event === 'deploy' && outcome !== null && 'ok' in outcome && outcome.ok) this.push();
+      });
+  }
+
+  request(): void {
+    const troubled = this.#isTroubled;
+    this.requests.push({ request: this.#host.request(), troubled });
+  }
+
+  push(): void {
+    this.#broken = false;
+    this.#host.deploy(`${this.id}-${++this.#deploys}`);
+  }
+
+  /** From now on the release does not start. */
+  break(): void {
+    this.#trouble();
+    this.#broken = true;
+  }
+
+  mend(): void {
+    this.#broken = false;
+  }
+
+  async lose(choice: number): Promise<void> {
+    if (this.#pool.losable === 0) return;
+    this.#trouble();
+    await this.#pool.lose(choice);
+  }
+
+  crashApp(): void {
+    this.#trouble();
+    this.#host.crash();
+  }
+
+  /** The control plane's process is killed, and another one comes. */
+  crashControl(): void {
+    this.#trouble();
+    if (this.#isolate === null) return;
+    this.#pool.end(this.#isolate.owner);
+    this.#isolate.died.resolve(null);
+    this.#isolate = null;
+    this.#up = Promise.withResolvers();
+    void this.#pool.add(this.#host.owner, () => this.#startControl());
+  }
+
+  /** The host is killed, the control plane with it, and both come back. */
+  crashHost(): void {
+    this.crashControl();
+    this.#host.end();
+    this.#delivering = false;
+    this.#host = this.#boot(this.#host.database);
+    void this.#pool.add(this.#host.owner, () => {
+      this.#startControl();
+      void this.#reconcile(this.#isolate!).catch(() => {});
+    });
+  }
+
+  /** Takes steps until none waits. */
+  async drain(choose: () => number): Promise<void> {
+    for (let taken = 0; this.#pool.size > 0; taken++) {
+      if (taken === STEPS_LIMIT) throw new Error('it goes on for ever');
+      await this.#pool.take(choose());
+    }
+  }
+
+  /** What happens each minute: both planes are compared and made to agree. */
+  async reconcile(choose: () => number): Promise<void> {
+    const isolate = this.#isolate!;
+    const done = this.#reconcile(isolate);
+    await settled();
+    await this.drain(choose);
+    const { refused } = await done;
+    if (refused > 0) throw new Error('reconcile was refused, and nothing was in its way');
+  }
+
+  #boot(database: HostDatabase): LifeHost {
+    return new LifeHost(
+      {
+        pool: this.#pool,
+        now: () => this.#now(),
+        broken: () => this.#broken,
+        wake: () => this.#wake(),
+        onFacts: () => void this.#deliver(),
+      },
+      database,
+    );
+  }
+
+  #startControl(): void {
+    if (this.#isolate !== null) return;
+    const owner: Owner = { alive: true };
+    const db = this.#database.through((work) => this.#pool.add(owner, work, true));
+    const env = {
+      DB: db,
+      HOST: { fetch: (url: string, init: HostCall) => this.#callHost(owner, url, init) },
+      HOST_SECRET: 'secret',
+      RUNNER_WAKE_TIMEOUT_S: '120',
+    };
+    const object = new this.#code.AppObject({}, env);
+    this.#isolate = { owner, db, env, object, died: Promise.withResolvers() };
+    this.#up.resolve();
+    void this.#deliver();
+  }
+
+  /** The way to the host and the way back: either may be the one on which a call is lost. */
+  async #callHost(owner: Owner, url: string, { method, body }: HostCall): Promise<object> {
+    const { pathname } = new URL(url);
+    const [status, answer] = await this.#pool.add(
+      owner,
+      () => this.#host.answer(method, pathname, body ?? undefined),
+      true,
+    );
+    await this.#pool.add(owner, () => {}, true);
+    const text = JSON.stringify(answer);
+    return { status, ok: status < 300, json: async () => JSON.parse(text), text: async () => text };
+  }
+
+  /** As the host asks for a wake: again when the control plane ends meanwhile. */
+  async #wake(): Promise<void> {
+    const host = this.#host;
+    for (;;) {
+      await this.#up.promise;
+      const isolate = this.#isolate;
+      if (host !== this.#host) return;
+      if (isolate === null) continue;
+      const woken = isolate.object.live(this.id, 'wake', this.#now());
+      const outcome = await Promise.race([woken, isolate.died.promise]);
+      if (outcome?.ok) return;
+      if (outcome !== null) throw new Error(outcome.detail);
+    }
+  }
+
+  /** Carries the host's facts to the control plane, each batch until it was applied. */
+  async #deliver(): Promise<void> {
+    if (this.#delivering) return;
+    this.#delivering = true;
+    const host = this.#host;
+    while (host.database.outbox.length > 0 && host === this.#host && this.#isolate !== null) {
+      const isolate = this.#isolate;
+      const events = [...host.database.outbox];
+      const applied = this.#code.applyHostEvents(isolate.db, { outbox: host.database.name, events });
+      const done = await Promise.race([applied.catch(() => null), isolate.died.promise]);
+      if (done === null) continue;
+      host.database.outbox = host.database.outbox.filter(({ seq }) => seq > done.applied);
+      void this.#wakeDeploying(isolate, events).catch(() => {});
+    }
+    if (host === this.#host) this.#delivering = false;
+  }
+
+  async #wakeDeploying({ db, object }: Isolate, events: HostEvent[]): Promise<void> {
+    if (!events.some((event) => event.type === 'deploy' && event.deploy.status === 'queued')) return;
+    if ((await this.#code.sleepingOf(db, [this.id])).length === 0) return;
+    await object.live(this.id, 'deploy', this.#now());
+  }
+
+  #reconcile({ db, env, object }: Isolate): Promise<{ refused: number }> {
+    const host = new this.#code.HostClient(env);
+    return this.#code.reconcile({ db, host, app: () => object });
+  }
+
+  /** Whether what begins now may fail: by itself, or with what is under way and it joins. */
+  get #isTroubled(): boolean {
+    const calls = this.calls.some(({ outcome, troubled }) => outcome === null && troubled);
+    return (
+      this.#broken || calls || this.requests.some((asked) => asked.request.answer === null && asked.troubled)
+    );
+  }
+
+  #trouble(): void {
+    for (const call of this.calls) if (call.outcome === null) call.troubled = true;
+    for (const asked of this.requests) if (asked.request.answer === null) asked.troubled = true;
+  }
+
+  #now(): string {
+    return new Date(EPOCH + ++this.#clock * 1000).toISOString();
+  }
+}
+
+interface HostCall {
+  method: string;
+  body: string | null;
+}
