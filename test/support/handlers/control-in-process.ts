@@ -8,9 +8,9 @@ import type { HostEvents } from '../../../handlers/contract/host-calls.ts';
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 const ENTRY = `
-  export { AppObject } from './handlers/app-object.ts';
-  export { HostClient } from './handlers/host.ts';
-  export { reconcile } from './handlers/reconcile.ts';
+  export { AppObject } from './handlers/app/app-object.ts';
+  export { HostClient } from './handlers/host/host-client.ts';
+  export { reconcile } from './handlers/host/reconcile.ts';
   export { ensureFirstAccount } from './sqlite/control/accounts.ts';
   export { applyHostEvents } from './sqlite/control/host-events.ts';
   export { sleepingOf } from './sqlite/control/life.ts';
