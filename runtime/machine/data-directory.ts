@@ -1,5 +1,5 @@
 // The data directory: its layout, its lock, and the secrets kept in it.
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import {
   chmodSync,
   closeSync,
@@ -11,6 +11,7 @@ import {
   realpathSync,
   renameSync,
   rmSync,
+  statSync,
   writeSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -32,8 +33,11 @@ export function layout(directory: string) {
       `RUNNER_DATA_DIR: ${directory} is really ${root}, and may have at most ${DATA_DIRECTORY_MAX} bytes, because Unix sockets lie below it; name a shorter directory`,
     );
   }
+  const { dev, ino } = statSync(root);
   return {
     root,
+    /** Names what this Cellar has outside the directory, such as control groups. No other one on this machine has the same. */
+    machineName: `cellar-${createHash('sha256').update(`${dev}:${ino}:${root}`).digest('hex').slice(0, 12)}`,
     lock: join(root, 'host.lock'),
     pid: join(root, 'host.pid'),
     token: join(root, 'token'),

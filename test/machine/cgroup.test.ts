@@ -1,0 +1,136 @@
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { type ControlGroup, ControlGroups, openControlGroups } from '../../runtime/machine/cgroup.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
+
+const NAME = `cellar-test-${process.pid}`;
+const opened = openControlGroups(NAME);
+const groups = opened instanceof ControlGroups ? opened : null;
+groups?.close();
+const why = groups === null ? `no control groups here: ${opened}` : null;
+const NEEDS_MEMORY = groups?.limits.memory
+  ? {}
+  : { skip: why ?? 'the memory of groups cannot be limited here' };
+const NEEDS_TASKS = groups?.limits.tasks
+  ? {}
+  : { skip: why ?? 'the processes of groups cannot be limited here' };
+
+/** A group for one test. */
+async function makeGroup(
+  t: TestContext,
+  limits: Parameters<ControlGroups['create']>[1],
+): Promise<ControlGroup> {
+  const all = openControlGroups(NAME) as ControlGroups;
+  const group = await all.create(`test-${t.name.length}`, limits);
+  t.after(async () => {
+    await group.remove();
+    all.close();
+  });
+  return group;
+}
+
+/** Runs a program of Node's in `group`. */
+function runIn(group: ControlGroup, script: string) {
+  const [file, ...words] = [...group.enter, process.execPath, '-e', script];
+  return spawnSync(file!, words, { encoding: 'utf8', env: {}, timeout: 60_000 });
+}
+
+test('a group that uses up its memory loses its process, and says so', NEEDS_MEMORY, async (t) => {
+  const group = await makeGroup(t, { memoryMb: 128, tasks: null });
+  const small = runIn(group, 'console.log(Buffer.alloc(2 ** 20, 1).length)');
+  assert.equal(small.stdout.trim(), String(2 ** 20), small.stderr);
+  assert.equal((await group.state()).memoryKills, 0);
+  const large = runIn(group, 'const all = []; for (;;) all.push(Buffer.alloc(2 ** 20, 1));');
+  assert.equal(large.signal, 'SIGKILL', large.stderr);
+  assert.ok((await group.state()).memoryKills >= 1);
+});
+
+test('a group has no more processes than its limit, and counts the refused', NEEDS_TASKS, async (t) => {
+  const group = await makeGroup(t, { memoryMb: null, tasks: 40 });
+  const script = `
+    const { spawn } = require('node:child_process');
+    let running = 0;
+    for (let i = 0; i < 60; i++) {
+      const child = spawn('/bin/sleep', ['20']);
+      child.on('error', () => {});
+      if (child.pid) running++;
+    }
+    console.log(running);
+    process.kill(0, 'SIGKILL');`;
+  const [file, ...words] = [...group.enter, process.execPath, '-e', script];
+  const child = spawn(file!, words, { detached: true, env: {} });
+  let printed = '';
+  child.stdout.on('data', (chunk) => (printed += chunk));
+  await once(child, 'close');
+  assert.ok(Number(printed) > 0 && Number(printed) < 40, printed);
+  assert.ok((await group.state()).tasksRefused > 0);
+});
+
+test(
+  'a process that runs already can be put into a group, and its memory is counted',
+  NEEDS_MEMORY,
+  async (t) => {
+    const group = await makeGroup(t, { memoryMb: 256, tasks: null });
+    const script = `process.stdin.once('data', () => { global.all = Buffer.alloc(64 * 2 ** 20, 1); console.log('filled'); });`;
+    const child = spawn(process.execPath, ['-e', script], { env: {} });
+    const ended = once(child, 'exit');
+    await group.add(child.pid!);
+    child.stdin.write('\n');
+    await once(child.stdout, 'data');
+    const { memoryBytes } = await group.state();
+    assert.ok(memoryBytes > 64 * 2 ** 20 && memoryBytes < 256 * 2 ** 20, String(memoryBytes));
+    child.kill('SIGKILL');
+    await ended;
+  },
+);
+
+test('what a host left of its groups goes at the next start', NEEDS_MEMORY, async () => {
+  const before = openControlGroups(NAME) as ControlGroups;
+  const group = await before.create('left', { memoryMb: 64, tasks: null });
+  const directories = group.enter.slice(4);
+  for (const directory of directories) assert.ok(existsSync(directory));
+  const next = openControlGroups(NAME) as ControlGroups;
+  for (const directory of directories) assert.ok(!existsSync(directory), directory);
+  next.close();
+});
+
+/** A tree like `/`, with a group of version 2 that holds `members`. Its files are plain ones: the kernel's checks are missing. */
+function tree(t: TestContext, members: number[]): { root: string; own: string } {
+  const root = temporaryDirectory(t);
+  const own = join(root, 'sys/fs/cgroup/unit');
+  mkdirSync(join(root, 'proc/self'), { recursive: true });
+  mkdirSync(own, { recursive: true });
+  writeFileSync(join(root, 'proc/self/cgroup'), '0::/unit\n');
+  writeFileSync(join(own, 'cgroup.controllers'), 'cpu memory pids\n');
+  writeFileSync(join(own, 'cgroup.subtree_control'), '');
+  writeFileSync(join(own, 'cgroup.procs'), `${members.join('\n')}\n`);
+  return { root, own };
+}
+
+test('version 2: limits are written to one directory for all, and read from there', async (t) => {
+  const { root, own } = tree(t, []);
+  const all = openControlGroups('cellar-x', root) as ControlGroups;
+  assert.deepEqual(all.limits, { memory: true, tasks: true });
+  assert.equal(readFileSync(join(own, 'cgroup.subtree_control'), 'utf8'), '+pids');
+  const group = await all.create('one', { memoryMb: 2, tasks: 5 });
+  const directory = join(own, 'cellar-x', 'one');
+  const written = (name: string) => readFileSync(join(directory, name), 'utf8');
+  assert.equal(written('memory.max'), String(2 * 2 ** 20));
+  assert.equal(written('pids.max'), '5');
+  assert.deepEqual(group.enter.slice(4), [directory]);
+  writeFileSync(join(directory, 'memory.current'), '5000\n');
+  writeFileSync(join(directory, 'memory.stat'), 'anon 1\ninactive_file 1000\n');
+  writeFileSync(join(directory, 'memory.events'), 'oom 4\noom_kill 3\n');
+  writeFileSync(join(directory, 'pids.events'), 'max 2\n');
+  assert.deepEqual(await group.state(), { memoryBytes: 4000, memoryKills: 3, tasksRefused: 2 });
+  await group.limit({ memoryMb: null, tasks: null });
+  assert.deepEqual([written('memory.max'), written('pids.max')], ['max', 'max']);
+});
+
+test('without a control group it says why', (t) => {
+  assert.match(String(openControlGroups('cellar-x', temporaryDirectory(t))), /memory: .*no control group/);
+});
