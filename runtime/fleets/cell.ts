@@ -5,6 +5,7 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { LineReader } from '../machine/lines.ts';
+import { endBeforeHost } from '../machine/out-of-memory.ts';
 import { readAtMost } from '../machine/read-at-most.ts';
 import { asUser, dieWithParent, type User } from '../machine/users.ts';
 import { makeCellDirectories, newSocketPath, socketPath, takeSocket } from './cell-directories.ts';
@@ -193,12 +194,14 @@ function spawnWorkerd(options: CellOptions): ChildProcess {
     ...Object.entries(disks).map(([name, path]) => `--directory-path=${name}=${path}`),
     ...sockets.map((name) => `--socket-addr=${name}=unix:${newSocketPath(runDirectory, name)}`),
   ];
-  return spawn(command[0]!, command.slice(1), {
+  const child = spawn(command[0]!, command.slice(1), {
     cwd: directory,
     env: {},
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
   });
+  if (child.pid !== undefined) endBeforeHost(child.pid);
+  return child;
 }
 
 /** Resolves when each of `sockets` has been reported on the control pipe. */

@@ -180,3 +180,17 @@ test('the lines that explain an end are the last ones, structured or not', async
     ['log', 'error'],
   );
 });
+
+const hasScores = existsSync('/proc/self/oom_score_adj');
+test(
+  'on a machine without memory a cell is ended before the host',
+  hasScores ? {} : { skip: 'this system has no oom_score_adj' },
+  async (t) => {
+    const root = temporaryDirectory(t);
+    const { directory } = await makeRelease(`${root}/r`, HELLO);
+    const cell = await startRelease(root, directory);
+    t.after(() => cell.stop());
+    const score = (pid: number) => Number(readFileSync(`/proc/${pid}/oom_score_adj`, 'utf8'));
+    assert.ok(score(cell.pid) > score(process.pid), `${score(cell.pid)} ${score(process.pid)}`);
+  },
+);

@@ -6,6 +6,7 @@ import { isAbsolute, join, normalize } from 'node:path';
 import type { Assets, Module, Release, Triggers } from '../../../bundler/release.ts';
 import { cronWorker, d1Worker, kvWorker, QUEUE_KEY, queueWorker } from './bundled-services.ts';
 import { type CapnpValue, capnp, embed, type Fields } from './capnp.ts';
+import { internetService } from './network.ts';
 import { triedWorker } from './trial-entry.ts';
 
 /** The config's name in a release's directory. */
@@ -85,8 +86,7 @@ async function services(release: Release, directory: string, isTrial = false): P
     { name: 'do', disk: { writable: true } },
     { name: 'kv', disk: { writable: true } },
     ...(worker === null ? [{ name: 'health', disk: { path: '.' } }] : []),
-    // workerd's own default, stated because the host's safety hangs on it: never a private or local address.
-    { name: 'internet', network: { allow: ['public'], tlsOptions: { trustBrowserCas: true } } },
+    internetService(),
   ];
   if (worker !== null) {
     const app = appWorker(release, worker);

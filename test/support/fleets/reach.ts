@@ -1,0 +1,43 @@
+// Says which addresses of this machine a Worker reaches, and which this process does. Arguments: a directory for the
+// release, then addresses. Prints `{worker: [...], process: [...]}`. Run it where the addresses may be taken:
+// `unshare --net`, with the word `take` before them.
+import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { call, makeRelease, startRelease } from './release.ts';
+
+const CODE = `export default { async fetch(request) {
+  const to = new URL(request.url).searchParams.get('to');
+  try { return new Response(await (await fetch(to, { signal: AbortSignal.timeout(5000) })).text()); }
+  catch (error) { return new Response('refused'); }
+} }`;
+
+const [directory, ...words] = process.argv.slice(2);
+const take = words[0] === 'take';
+const addresses = take ? words.slice(1) : words;
+if (take) {
+  execFileSync('ip', ['link', 'set', 'lo', 'up']);
+  // One in IPv4's mapped form is taken as IPv4.
+  for (const address of addresses.filter((each) => !each.startsWith('::ffff:'))) {
+    const length = address.includes(':') ? 128 : 32;
+    execFileSync('ip', ['address', 'replace', `${address}/${length}`, 'dev', 'lo']);
+  }
+}
+const server = createServer((_, response) => response.end('reached'));
+server.listen(0, '::');
+await once(server, 'listening');
+const { port } = server.address() as AddressInfo;
+const release = await makeRelease(`${directory}/release`, CODE);
+const cell = await startRelease(directory!, release.directory);
+const found = { worker: [] as string[], process: [] as string[] };
+for (const address of addresses) {
+  const url = `http://${address.includes(':') ? `[${address}]` : address}:${port}/`;
+  const answer = await call(cell.socketPath('http'), `/?to=${encodeURIComponent(url)}`);
+  if (answer.text === 'reached') found.worker.push(address);
+  const own = await fetch(url, { signal: AbortSignal.timeout(5000) }).catch(() => null);
+  if (own?.status === 200) found.process.push(address);
+}
+await cell.stop();
+console.log(JSON.stringify(found));
+process.exit(0);
