@@ -1,14 +1,16 @@
 // What the API costs beside a bare Worker that does the same point read of D1 and nothing else: both in Miniflare, asked
 // at their direct sockets, in alternating rounds of one run. And what a batch saves, and what ten thousand apps cost.
-import { readFileSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from 'miniflare';
 import { TestControl, TOKEN } from '../test/support/handlers/control.ts';
+import { effort } from './effort.ts';
 import { type Asked, type Load, load, loadName } from './load.ts';
 
-const ROUNDS = 5;
-const SECONDS = 2;
+const ROUNDS = effort(5, 1);
+const SECONDS = effort(2, 1);
 const BATCH = 20;
-const APPS = 10_000;
+const APPS = effort(10_000, 100);
 /** The API's calls per second against the bare Worker's. */
 const GET_TARGET = 0.7;
 /** Calls per second in batches against single ones. */
@@ -16,7 +18,7 @@ const BATCH_TARGET = 5;
 /** The median time of a page of ten among `APPS` apps, against that among ten. */
 const LIST_TARGET = 1.5;
 
-const SCHEMA = new URL('../sqlite/control/migrations/0001_control.sql', import.meta.url);
+const MIGRATIONS = join(import.meta.dirname, '../sqlite/control/migrations');
 const authorization = `Bearer ${TOKEN}`;
 
 interface Subject {
@@ -178,7 +180,10 @@ async function startBare({ app, account }: Started): Promise<Pick<Started, 'port
   );
   await miniflare.ready;
   const database = await miniflare.getD1Database('DB');
-  const schema = readFileSync(SCHEMA, 'utf8').replace(/^--.*$/gm, '');
+  const schema = globSync('*.sql', { cwd: MIGRATIONS })
+    .sort()
+    .map((file) => readFileSync(join(MIGRATIONS, file), 'utf8').replace(/^--.*$/gm, ''))
+    .join('\n');
   const statements = schema.split(/;\s*$/m).filter((statement) => statement.trim() !== '');
   const insert = (table: string, row: Row) =>
     database

@@ -9,9 +9,10 @@ import { fileURLToPath } from 'node:url';
 import { type Cell, startCell, workerdPath } from '../runtime/fleets/cell.ts';
 import { CELL_CONFIG } from '../runtime/fleets/config/cell-config.ts';
 import { call, makeRelease } from '../test/support/fleets/release.ts';
+import { effort } from './effort.ts';
 import { startMiniflare } from './miniflare-app.ts';
 
-const ROUNDS = 9;
+const ROUNDS = effort(9, 1);
 /** Longest wait for a first 200, in ms. */
 const READY_MS = 20_000;
 const DATE = '2026-10-01';

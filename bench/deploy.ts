@@ -9,11 +9,12 @@ import { join } from 'node:path';
 import type { DeployStep } from '../handlers/contract/host-calls.ts';
 import { Cellar } from '../test/support/e2e/cellar.ts';
 import { descendants, eventually } from '../test/support/e2e/processes.ts';
+import { effort } from './effort.ts';
 
-const ROUNDS = 15;
-const COLD_ROUNDS = 5;
-const GUESTBOOK_ROUNDS = 5;
-const LOADED_ROUNDS = 10;
+const ROUNDS = effort(15, 1);
+const COLD_ROUNDS = effort(5, 1);
+const GUESTBOOK_ROUNDS = effort(5, 1);
+const LOADED_ROUNDS = effort(10, 1);
 const CLIENTS = 4;
 /** Push-to-live of a one-file Worker, against a bare push. */
 const TARGET = 5;

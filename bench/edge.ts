@@ -6,12 +6,13 @@ import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 import { startGatewayProcess, startWorkerd, temporary } from '../test/support/edge/peers.ts';
+import { effort, words } from './effort.ts';
 import { type Asked, cpuMs, crowd, type Load, load, loadName } from './load.ts';
 
-const ROUNDS = 5;
-const SECONDS = 2;
-const CROWD = 2_000;
-const CROWD_SECONDS = 5;
+const ROUNDS = effort(5, 1);
+const SECONDS = effort(2, 1);
+const CROWD = effort(2_000, 100);
+const CROWD_SECONDS = effort(5, 1);
 /** Longest wait for Caddy to listen, in ms. */
 const START_MS = 10_000;
 const APP = `
@@ -47,7 +48,7 @@ type Result = Load & { cpuUs: number };
  * mix's name as argument, only of such mixes: `npm run bench -- edge POST`.
  */
 export async function run(): Promise<void> {
-  const [, , , wanted = ''] = process.argv;
+  const [wanted = ''] = words;
   const version = spawnSync('caddy', ['version'], { encoding: 'utf8' });
   if (version.error) {
     throw new Error('this bench compares with Caddy: install it with `apt-get install caddy` (and `wrk`)');

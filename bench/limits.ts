@@ -2,8 +2,9 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { Limiter } from '../runtime/edge/limits/limits.ts';
+import { effort } from './effort.ts';
 
-const DECISIONS = 1_000_000;
+const DECISIONS = effort(1_000_000, 10_000);
 const VISITORS = 10_000;
 /** What a visitor at the default limit is admitted in a window: the most there is to keep of one. */
 const ADMITTED = 300;

@@ -6,9 +6,10 @@ import { Agent, request } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startGatewayProcess, startWorkerd } from '../test/support/edge/peers.ts';
+import { effort, words } from './effort.ts';
 
-const MINUTES = 30;
-const MINUTE_MS = 60_000;
+const MINUTES = effort(30, 1);
+const MINUTE_MS = effort(60_000, 2_000);
 /** What the last quarter of the time may take, against the second; the first is for warming up. */
 const FLAT = 1.1;
 
@@ -55,7 +56,7 @@ const random = (most: number): number => Math.floor(Math.random() * most);
 
 /** Prints the gateway's memory and connections each minute, and at the end whether they stayed the same. */
 export async function run(): Promise<void> {
-  const minutes = process.argv[3] ?? MINUTES;
+  const minutes = words[0] ?? MINUTES;
   const end = performance.now() + Number(minutes) * MINUTE_MS;
   await using cell = await startWorkerd(APP);
   await using gateway = await startGatewayProcess(cell.socketPath);

@@ -4,6 +4,7 @@
 import { mkdtempDisposableSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { effort, words } from './effort.ts';
 import type { Steps } from './wake-host.ts';
 import type { Marks } from './wake-marks.ts';
 import {
@@ -15,14 +16,14 @@ import {
   type Way,
 } from './wake-ways.ts';
 
-const DEFAULT_WAKES = 60;
-const AT_ONCE = 20;
-const AT_ONCE_ROUNDS = 3;
+const DEFAULT_WAKES = effort(60, 2);
+const AT_ONCE = effort(20, 3);
+const AT_ONCE_ROUNDS = effort(3, 1);
 const TARGETS = { p50: 1.3, p95: 1.5 };
 
 /** Prints all three, their ratios and where a wake's time goes. `npm run bench -- wake 300` makes it 300 wakes. */
 export async function run(): Promise<void> {
-  const wakes = Number(process.argv[3] ?? DEFAULT_WAKES);
+  const wakes = Number(words[0] ?? DEFAULT_WAKES);
   using scratch = mkdtempDisposableSync(join(tmpdir(), 'cellar-bench-'));
   await using sleeping = await sleepingHost(AT_ONCE);
   // Taken while the app sleeps, so that the files are whole.

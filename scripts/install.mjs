@@ -1,28 +1,46 @@
-// Installs the packages when the lock file changed since the last install, so that `npm start` and
-// `npm test` work on a fresh clone. Plain JavaScript for the system's own Node: the pinned one comes with the packages.
+// Installs the packages when the lock file changed since the last install, so that `npm start` and `npm test` work on a
+// fresh clone. Plain JavaScript for the system's own Node: the pinned one comes with the packages.
+//
+//     node scripts/install.mjs           what running needs
+//     node scripts/install.mjs --dev     what checks, tests and benchmarks need besides
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
+/** The packages that have an install script to run: each takes its program out of the package for this platform. */
+const WITH_PROGRAMS = ['node', 'esbuild', 'workerd'];
+const DEADLINE_MS = 10 * 60_000;
+
 const root = fileURLToPath(new URL('..', import.meta.url));
 const stamp = `${root}node_modules/.cellar-installed`;
-const wanted = createHash('sha256')
+const isDev = process.argv.includes('--dev');
+const hash = createHash('sha256')
   .update(readFileSync(`${root}package-lock.json`))
   .digest('hex');
 const installed = existsSync(stamp) ? readFileSync(stamp, 'utf8') : '';
+const complete = `${hash} dev`;
 
-if (installed !== wanted) {
+if (installed !== complete && (isDev || installed !== hash)) {
   console.log('cellar: installing packages (about 30 seconds, once per change of package-lock.json)');
-  const { status, error } = spawnSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], {
-    cwd: root,
-    stdio: 'inherit',
-    timeout: 10 * 60_000,
-  });
-  if (status !== 0) {
-    console.error(`cellar: npm ci failed${error ? `: ${error.message}` : ''}; see above`);
-    process.exit(1);
-  }
-  writeFileSync(`${stamp}.new`, wanted);
+  // npm would compile better-sqlite3, which brings its binaries along: that needs Python, a compiler and Node's headers.
+  npm('ci', '--ignore-scripts', ...(isDev ? [] : ['--omit=dev']));
+  npm('rebuild', '--ignore-scripts=false', ...WITH_PROGRAMS);
+  writeFileSync(`${stamp}.new`, isDev ? complete : hash);
   renameSync(`${stamp}.new`, stamp);
+}
+
+function npm(...words) {
+  const { status, error } = spawnSync(
+    'npm',
+    [...words, '--no-audit', '--no-fund', '--loglevel=error', '--no-update-notifier'],
+    {
+      cwd: root,
+      stdio: ['ignore', 'inherit', 'inherit'],
+      timeout: DEADLINE_MS,
+    },
+  );
+  if (status === 0) return;
+  console.error(`cellar: npm ${words[0]} failed${error ? `: ${error.message}` : ''}; see above`);
+  process.exit(1);
 }

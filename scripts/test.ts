@@ -1,7 +1,10 @@
-// Runs the tests and ends with the line `N passed, N failed`. Arguments name test files; none means all.
+// Runs the tests, names the skipped ones, and ends with the line `N passed, N failed, N skipped`. Arguments name test
+// files; none means all.
 import { globSync } from 'node:fs';
 import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
+
+const TEST_DEADLINE_MS = 240_000;
 
 const named = process.argv.slice(2);
 const files = named.length > 0 ? named : globSync('test/**/*.test.ts', { exclude: ['test/apps/**'] }).sort();
@@ -10,15 +13,23 @@ if (files.length === 0) {
   process.exit(1);
 }
 
-const counts = { passed: 0, failed: 0 };
-const tests = run({ files, concurrency: 2, timeout: 240_000 });
+const counts = { passed: 0, failed: 0, skipped: 0 };
+const skipped: string[] = [];
+const tests = run({ files, concurrency: 2, timeout: TEST_DEADLINE_MS });
+tests.on('test:pass', ({ name, skip }) => {
+  if (skip) skipped.push(typeof skip === 'string' ? `${name} (${skip})` : name);
+});
 tests.on('test:summary', (summary) => {
   if (summary.file !== undefined) return;
   counts.passed = summary.counts.passed;
-  counts.failed = summary.counts.tests - summary.counts.passed - summary.counts.skipped - summary.counts.todo;
+  counts.skipped = summary.counts.skipped + summary.counts.todo;
+  counts.failed = summary.counts.tests - counts.passed - counts.skipped;
 });
 tests.compose(new spec()).pipe(process.stdout);
 tests.on('end', () => {
   process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
 });
-process.on('exit', () => console.log(`\n${counts.passed} passed, ${counts.failed} failed`));
+process.on('exit', () => {
+  for (const name of skipped) console.log(`skipped: ${name}`);
+  console.log(`\n${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`);
+});
