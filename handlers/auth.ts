@@ -1,5 +1,5 @@
 // The bearer token of the API.
-import type { Env } from './bindings.ts';
+import type { Env } from './env.ts';
 import { Problem } from './problem.ts';
 import { sameSecret } from './secrets.ts';
 

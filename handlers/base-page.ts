@@ -1,5 +1,5 @@
 // The page at the base domain, while there is no control UI.
-import type { Env } from './bindings.ts';
+import type { Env } from './env.ts';
 
 /** Says what this is, and where its doors are. */
 export function page(env: Env, status: 200 | 404): Response {

@@ -1,10 +1,8 @@
-// What the control plane is given.
-import type { AppObject } from './app/app-object.ts';
+// What the control plane is given, but for the objects of its apps: those are given it too.
 
 /** Bindings. Every text is set by the host. */
-export interface Env {
+export interface Bindings {
   DB: D1Database;
-  APP: DurableObjectNamespace<AppObject>;
   BUCKET: R2Bucket;
   HOST: Fetcher;
   RUNNER_TOKEN: string;

@@ -1,7 +1,7 @@
 // What an operation's implementation works with.
 import { JoinedReads, type Reader } from '../sqlite/control/reads.ts';
 import type { AppObject } from './app/app-object.ts';
-import type { Env } from './bindings.ts';
+import type { Env } from './env.ts';
 import { HostClient } from './host/host-client.ts';
 
 export interface Context {

@@ -2,9 +2,9 @@
 import { migrate } from '../sqlite/control/migrations.ts';
 import { requireToken } from './auth.ts';
 import { page } from './base-page.ts';
-import type { Env } from './bindings.ts';
 import { type Context, createContext } from './context.ts';
 import { edge } from './edge.ts';
+import type { Env } from './env.ts';
 import { git, gitChallenge, gitHostPath } from './git/smart-http.ts';
 import { internal } from './host/internal.ts';
 import { asProblem, type Problem, problemResponse } from './problem.ts';

@@ -15,7 +15,7 @@ import {
   transition,
   type Wanted,
 } from '../../sqlite/control/transitions.ts';
-import type { Env } from '../bindings.ts';
+import type { Bindings } from '../bindings.ts';
 import { type ErrorCode, errorCodes } from '../contract/errors.ts';
 import { type Applied, HostClient, StaleGeneration } from '../host/host-client.ts';
 import { Problem } from '../problem.ts';
@@ -42,7 +42,7 @@ export interface Changed {
  * One app's transitions: each writes D1 under the lock, with a raised generation, then sends the host the whole wanted
  * state. What the host is carrying out holds up no other transition: its fence keeps an older state from winning.
  */
-export class AppObject extends DurableObject<Env> {
+export class AppObject extends DurableObject<Bindings> {
   readonly #lock = new Lock();
   readonly #host = new HostClient(this.env);
   readonly #life = new Life({ db: this.env.DB, lock: this.#lock, send: (wanted) => this.#push(wanted) });

@@ -1,4 +1,5 @@
 // The life of an app as one table: what each event makes of each state, and what has to be done for it.
+import type { Mark } from '../contract/life.ts';
 
 /** `parking` and `waking` last while the host carries them out; only the app's object knows that they do. */
 export type State = 'awake' | 'parking' | 'asleep' | 'waking' | 'stopped';
@@ -20,18 +21,8 @@ export interface Facts {
   quiet: boolean;
 }
 
-/**
- * What to do, in this order. The marks are writes to the app's row: `mark_asleep` sets `asleep_since`; `mark_awake` clears
- * it and sets `woke_at`; `mark_running` is that and sets what is desired; `mark_stopped` clears it and sets what is desired;
- * `mark_asleep_again` puts both times back as they were. `send` sends the host the whole wanted state.
- */
-export type Effect =
-  | 'mark_asleep'
-  | 'mark_awake'
-  | 'mark_asleep_again'
-  | 'mark_running'
-  | 'mark_stopped'
-  | 'send';
+/** What to do, in this order: marks are written to the app's row, `send` sends the host the whole wanted state. */
+export type Effect = Mark | 'send';
 
 /**
  * `to` and its effects. `join`: what is under way is what was asked for, and its end is the answer. `wait`: ask again when

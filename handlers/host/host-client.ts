@@ -1,7 +1,7 @@
 // The HOST capability as a typed client. Every call carries the secret and has a deadline.
 
 import type { Access, Role } from '../../sqlite/control/access.ts';
-import type { Env } from '../bindings.ts';
+import type { Bindings } from '../bindings.ts';
 import type { ErrorCode } from '../contract/errors.ts';
 import type { AsOf, DeployFact, ListedApp, ObservedApp, WantedApp } from '../contract/host-calls.ts';
 import type { Result } from '../contract/index.ts';
@@ -49,9 +49,9 @@ type Query = Record<string, string | number | boolean | undefined>;
 
 /** Talks to the host. Methods throw a `Problem` `host_unavailable` when it cannot be reached in time. */
 export class HostClient {
-  readonly #env: Env;
+  readonly #env: Bindings;
 
-  constructor(env: Env) {
+  constructor(env: Bindings) {
     this.#env = env;
   }
 

@@ -2,10 +2,10 @@
 import { type AppRow, findApp, findAppBySlug, listApps } from '../../sqlite/control/apps.ts';
 import type { Change } from '../../sqlite/control/changes.ts';
 import type { Changed, Outcome } from '../app/app-object.ts';
-import type { Env } from '../bindings.ts';
 import type { Context } from '../context.ts';
 import type { App } from '../contract/apps.ts';
 import { newId } from '../contract/id.ts';
+import type { Env } from '../env.ts';
 import { Problem } from '../problem.ts';
 import { decodeCursor } from './cursor.ts';
 import { listAnswer } from './paging.ts';

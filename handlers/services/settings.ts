@@ -3,9 +3,9 @@
 import type { AppRow } from '../../sqlite/control/apps.ts';
 import type { DomainRow, EnvRow } from '../../sqlite/control/settings.ts';
 import { listDomains, listEnv } from '../../sqlite/control/settings.ts';
-import type { Env } from '../bindings.ts';
 import { DOMAIN_LIMIT, normalHostname } from '../contract/domains.ts';
 import { ENV_LIMIT } from '../contract/env.ts';
+import type { Env } from '../env.ts';
 import { Problem } from '../problem.ts';
 import { invalidInput } from '../transports/validate.ts';
 import { changeApp, requireApp } from './apps.ts';

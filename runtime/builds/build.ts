@@ -7,47 +7,15 @@ import type { Release } from '../../bundler/release.ts';
 import { newId } from '../../handlers/contract/id.ts';
 import { log as logOfHost, reason } from '../log.ts';
 import { removeTree } from '../machine/remove.ts';
-import type { User } from '../machine/users.ts';
 import { resolveNames, type StorageNames } from '../storage/names.ts';
+import type { BuildInput } from './build-input.ts';
 import { trimCache } from './cache.ts';
 import { checkout } from './checkout.ts';
 import { buildStep, installStep } from './commands.ts';
-import type { DeployLog } from './deploy-log.ts';
 import { type BuildDirectories, makeDirectories } from './environment.ts';
 import { placeRelease } from './release.ts';
 
 export { BuildFailure } from '../../bundler/failure.ts';
-
-export interface BuildInput {
-  deployId: string;
-  appId: string;
-  sha: string;
-  /** Path of the bare repository. */
-  repository: string;
-  /** A directory of this build alone: the worktree and the home of its commands. What lies in it goes afterwards. */
-  scratch: string;
-  /** Where the release is to lie. Its parent exists. */
-  releaseDirectory: string;
-  /** Kept between the builds of the app: its package manager's cache. */
-  cacheDirectory: string;
-  /** The app's variables, for install and build. */
-  env: Record<string, string>;
-  /** Who runs install and build; `null`: the host's own user. */
-  user: User | null;
-  storage: StorageNames;
-  /** The release that serves now. */
-  liveReleaseDirectory: string | null;
-  limits: {
-    /** For each step. */
-    stepTimeoutMs: number;
-    /** MiB of the worktree, after each step, and of the release's assets. */
-    worktreeMb: number;
-    /** MiB of the cache, after the build. */
-    cacheMb: number;
-  };
-  log: DeployLog;
-  signal: AbortSignal;
-}
 
 const bundler = new Bundler();
 

@@ -6,7 +6,7 @@ import { readPackageJson } from '../../bundler/project.ts';
 import { endProcesses } from '../machine/leftovers.ts';
 import { handOver } from '../machine/rights.ts';
 import { asUser } from '../machine/users.ts';
-import type { BuildInput } from './build.ts';
+import type { BuildInput } from './build-input.ts';
 import { type BuildDirectories, buildEnvironment } from './environment.ts';
 import { packageManager } from './package-manager.ts';
 import { run } from './run.ts';

@@ -5,16 +5,20 @@ import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Writable } from 'node:stream';
 import type { DeployFact, ObservedApp } from '../../handlers/contract/host-calls.ts';
+import type { HostStore } from '../../sqlite/host/index.ts';
+import type { Apps } from '../apps/apps.ts';
 import { describeCommit } from '../git/repository.ts';
 import { log, reason } from '../log.ts';
+import type { Layout } from '../machine/data-directory.ts';
 import { removeLitter } from '../machine/leftovers.ts';
 import { removeTree } from '../machine/remove.ts';
+import type { AppUsers } from '../machine/users.ts';
 import { emptyNames, type StorageNames } from '../storage/names.ts';
 import { build } from './build.ts';
+import type { BuildInput } from './build-input.ts';
 import { DeployLog, plainText } from './deploy-log.ts';
 import { lineWriter } from './follower.ts';
 import { LineBatch } from './line-batch.ts';
-import type { DeployQueueOptions } from './queue.ts';
 import { reuseRelease } from './releases.ts';
 import { requireDisk } from './size.ts';
 
@@ -32,10 +36,22 @@ export function isInterrupted({ status, error }: DeployFact): boolean {
   return status === 'failed' && error === INTERRUPTED;
 }
 
+/** What a deploy, and the queue of them, need of the rest of the host. */
+export interface DeployOptions {
+  store: HostStore;
+  paths: Layout;
+  apps: Apps;
+  limits: BuildInput['limits'];
+  /** The users that an app's builds and process run as. */
+  users: (appId: string) => AppUsers;
+  /** Called after a transaction that added facts to the outbox. */
+  onFacts: () => void;
+}
+
 export class Deploy {
   /** The earlier deploy whose release is started again; `null` for a build. */
   readonly releaseOf: string | null;
-  readonly #options: DeployQueueOptions;
+  readonly #options: DeployOptions;
   readonly #log: DeployLog;
   /** Lines that the control plane has not been told. */
   readonly #untold = new LineBatch();
@@ -44,7 +60,7 @@ export class Deploy {
   #fact: DeployFact;
   #saving: NodeJS.Timeout | null = null;
 
-  constructor(options: DeployQueueOptions, fact: DeployFact, releaseOf: string | null) {
+  constructor(options: DeployOptions, fact: DeployFact, releaseOf: string | null) {
     this.#options = options;
     this.#fact = fact;
     this.releaseOf = releaseOf;

@@ -2,15 +2,10 @@
 import { existsSync } from 'node:fs';
 import type { DeployFact, DeployTrigger } from '../../handlers/contract/host-calls.ts';
 import { newId } from '../../handlers/contract/id.ts';
-import type { HostStore } from '../../sqlite/host/index.ts';
-import type { Apps } from '../apps/apps.ts';
 import { Refusal } from '../control/refusal.ts';
 import { log, reason } from '../log.ts';
-import type { Layout } from '../machine/data-directory.ts';
 import { removeTree } from '../machine/remove.ts';
-import type { AppUsers } from '../machine/users.ts';
-import type { BuildInput } from './build.ts';
-import { Deploy, INTERRUPTED } from './deploy.ts';
+import { Deploy, type DeployOptions, INTERRUPTED } from './deploy.ts';
 import { pruneReleases } from './releases.ts';
 
 /** Builds that run side by side. Each may keep a core busy. */
@@ -20,18 +15,6 @@ const CONCURRENCY = 2;
 const KEPT_RELEASES = 5;
 
 const DELETED = 'the app was deleted';
-
-/** What the queue needs of the rest of the host. */
-export interface DeployQueueOptions {
-  store: HostStore;
-  paths: Layout;
-  apps: Apps;
-  limits: BuildInput['limits'];
-  /** The users that an app's builds and process run as. */
-  users: (appId: string) => AppUsers;
-  /** Called after a transaction that added facts to the outbox. */
-  onFacts: () => void;
-}
 
 /** What is to be deployed. */
 export interface DeployRequest {
@@ -44,7 +27,7 @@ export interface DeployRequest {
 
 /** The queue of all apps. */
 export class DeployQueue {
-  readonly #options: DeployQueueOptions;
+  readonly #options: DeployOptions;
   readonly #running = new Map<string, { deploy: Deploy; end: Promise<void> }>();
   /** The one deploy of each app that waits; a newer one takes its place. Oldest first. */
   readonly #waiting = new Map<string, Deploy>();
@@ -52,7 +35,7 @@ export class DeployQueue {
   readonly #work = new Set<Promise<void>>();
   #closed = false;
 
-  constructor(options: DeployQueueOptions) {
+  constructor(options: DeployOptions) {
     this.#options = options;
   }
 

@@ -2,7 +2,21 @@
 import { lstatSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { handOver, letRead, makeOwn, renewOwn } from '../machine/rights.ts';
-import type { CellOptions } from './cell.ts';
+import type { User } from '../machine/users.ts';
+
+/** Where a cell runs, and as whom. */
+export interface CellPlace {
+  /** Who runs it; `null`: the host's own user. */
+  user: User | null;
+  /** Where the config lies; the process runs there. */
+  directory: string;
+  /** Paths of the config's writable disks, by name. Made if missing, and the user's. */
+  disks: Record<string, string>;
+  /** Where its sockets go; made if missing, open to the host only. */
+  runDirectory: string;
+  /** Names of the config's sockets. Socket `http` listens at `<runDirectory>/http.sock`. */
+  sockets: string[];
+}
 
 /** Longest path of a unix socket that every system takes, in bytes. */
 const SOCKET_PATH_BYTES = 103;
@@ -28,10 +42,7 @@ export function newSocketPath(runDirectory: string, socket: string): string {
 }
 
 /** The directories that are a cell's to change. */
-export function ownDirectories({
-  disks,
-  runDirectory,
-}: Pick<CellOptions, 'disks' | 'runDirectory'>): string[] {
+export function ownDirectories({ disks, runDirectory }: Pick<CellPlace, 'disks' | 'runDirectory'>): string[] {
   return [newDirectory(runDirectory), ...Object.values(disks)];
 }
 
@@ -42,7 +53,7 @@ export async function makeCellDirectories({
   runDirectory,
   sockets,
   user,
-}: CellOptions): Promise<void> {
+}: CellPlace): Promise<void> {
   renewOwn(newDirectory(runDirectory), user);
   for (const path of Object.values(disks)) makeOwn(path, user);
   for (const socket of sockets) rmSync(socketPath(runDirectory, socket), { force: true });
@@ -55,7 +66,7 @@ export async function makeCellDirectories({
  * Takes a socket out of the cell's reach: what it puts in its place leads the host nowhere.
  * @throws {Error} when it is none, or somebody else's
  */
-export function takeSocket({ runDirectory, user }: CellOptions, socket: string): void {
+export function takeSocket({ runDirectory, user }: CellPlace, socket: string): void {
   const [made, path] = [newSocketPath(runDirectory, socket), socketPath(runDirectory, socket)];
   renameSync(made, path);
   const stat = lstatSync(path);

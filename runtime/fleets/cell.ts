@@ -7,28 +7,24 @@ import type { Readable } from 'node:stream';
 import { LineReader } from '../machine/lines.ts';
 import { endBeforeHost } from '../machine/out-of-memory.ts';
 import { readAtMost } from '../machine/read-at-most.ts';
-import { asUser, dieWithParent, type User } from '../machine/users.ts';
-import { makeCellDirectories, newSocketPath, socketPath, takeSocket } from './cell-directories.ts';
+import { asUser, dieWithParent } from '../machine/users.ts';
+import {
+  type CellPlace,
+  makeCellDirectories,
+  newSocketPath,
+  socketPath,
+  takeSocket,
+} from './cell-directories.ts';
 import { CELL_CONFIG } from './config/cell-config.ts';
 import { LastLines } from './last-lines.ts';
 import { evictOwner, recordOwner } from './storage-claim.ts';
 
 /** How to start a cell. */
-export interface CellOptions {
+export interface CellOptions extends CellPlace {
   /** Path of the workerd program. */
   workerd: string;
-  /** Who runs it; `null`: the host's own user. */
-  user: User | null;
-  /** Where the config lies; the process runs there. */
-  directory: string;
   /** The config's name; `cell.capnp` if not given. */
   config?: string;
-  /** Paths of the config's writable disks, by name. Made if missing, and the user's. */
-  disks: Record<string, string>;
-  /** Where its sockets go; made if missing, open to the host only. */
-  runDirectory: string;
-  /** Names of the config's sockets. Socket `http` listens at `<runDirectory>/http.sock`. */
-  sockets: string[];
   /** Whether the disks are an app's storage: then no older process may have them. */
   ownsStorage: boolean;
   /** Gets each line the process writes: workerd's structured log as JSON, now and then plain text. */

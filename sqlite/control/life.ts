@@ -1,9 +1,6 @@
 // What an app's life reads and writes of its row.
-import type { Effect } from '../../handlers/app/life-table.ts';
+import type { Mark } from '../../handlers/contract/life.ts';
 import { APP_COLUMNS, type AppRow } from './apps.ts';
-
-/** An effect that is written down. */
-export type Mark = Exclude<Effect, 'send'>;
 
 /** @returns the app, and whether a deploy of it is queued or being built; null for an unknown app */
 export async function readLife(

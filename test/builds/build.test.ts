@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { BuildFailure } from '../../bundler/failure.ts';
 import type { Release } from '../../bundler/release.ts';
-import type { BuildInput } from '../../runtime/builds/build.ts';
 import { closeBundler } from '../../runtime/builds/build.ts';
+import type { BuildInput } from '../../runtime/builds/build-input.ts';
 import { buildCommit, exampleApp, type Files, makeDirectory } from '../support/builds/projects.ts';
 
 const directory = makeDirectory();

@@ -93,12 +93,13 @@ test('a stop ends the process', { skip }, async () => {
 });
 
 test('the real config of either authority is one that Caddy takes', { skip }, () => {
-  // It makes directories there.
+  // Caddy makes directories in both.
   using home = temporary();
+  using state = temporary();
   for (const internalAuthority of [true, false]) {
     for (const httpPort of [0, 80]) {
       const config = caddyConfig({
-        directory: '/tmp/x',
+        directory: state.path,
         host: '',
         port: 443,
         httpPort,

@@ -4,7 +4,8 @@ import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } fr
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { newId } from '../../../handlers/contract/id.ts';
-import { type BuildInput, build } from '../../../runtime/builds/build.ts';
+import { build } from '../../../runtime/builds/build.ts';
+import type { BuildInput } from '../../../runtime/builds/build-input.ts';
 import { DeployLog } from '../../../runtime/builds/deploy-log.ts';
 import { emptyNames } from '../../../runtime/storage/names.ts';
 

@@ -1,0 +1,35 @@
+// What a build is made from, and within which limits.
+import type { User } from '../machine/users.ts';
+import type { StorageNames } from '../storage/names.ts';
+import type { DeployLog } from './deploy-log.ts';
+
+export interface BuildInput {
+  deployId: string;
+  appId: string;
+  sha: string;
+  /** Path of the bare repository. */
+  repository: string;
+  /** A directory of this build alone: the worktree and the home of its commands. What lies in it goes afterwards. */
+  scratch: string;
+  /** Where the release is to lie. Its parent exists. */
+  releaseDirectory: string;
+  /** Kept between the builds of the app: its package manager's cache. */
+  cacheDirectory: string;
+  /** The app's variables, for install and build. */
+  env: Record<string, string>;
+  /** Who runs install and build; `null`: the host's own user. */
+  user: User | null;
+  storage: StorageNames;
+  /** The release that serves now. */
+  liveReleaseDirectory: string | null;
+  limits: {
+    /** For each step. */
+    stepTimeoutMs: number;
+    /** MiB of the worktree, after each step, and of the release's assets. */
+    worktreeMb: number;
+    /** MiB of the cache, after the build. */
+    cacheMb: number;
+  };
+  log: DeployLog;
+  signal: AbortSignal;
+}

@@ -1,0 +1,83 @@
+// Who may import whom. The tree stays easy to tell apart only while its arrows point one way.
+import assert from 'node:assert/strict';
+import { globSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { test } from 'node:test';
+
+const TREES = ['bundler', 'client', 'handlers', 'runtime', 'sqlite'];
+
+interface Import {
+  from: string;
+  /** A path of this repository, or the name of a package. */
+  to: string;
+  isType: boolean;
+}
+
+const files = globSync(TREES.map((tree) => `${tree}/**/*.{ts,js}`)).sort();
+const imports = files.flatMap(importsOf);
+
+function importsOf(from: string): Import[] {
+  const source = readFileSync(from, 'utf8');
+  const statements = source.matchAll(/^(?:import|export)\s+(type\s)?[^'";]*?from\s+'([^']+)'/gm);
+  const bare = source.matchAll(/\bimport\(?\s*()'([^']+)'/g);
+  return [...statements, ...bare].map(([statement, type, name]) => ({
+    from,
+    to: name!.startsWith('.') ? join(dirname(from), name!) : name!,
+    isType: type !== undefined || onlyTypes(statement),
+  }));
+}
+
+/** Whether each name in the braces says `type` by itself. */
+function onlyTypes(statement: string): boolean {
+  const names =
+    /\{([^}]*)\}/
+      .exec(statement)?.[1]
+      ?.split(',')
+      .filter((name) => name.trim() !== '') ?? [];
+  return names.length > 0 && names.every((name) => name.trim().startsWith('type '));
+}
+
+/** Fails with every import of a file below `from` that the rule does not allow. */
+function rule(text: string, from: string, allows: (found: Import) => boolean): void {
+  test(text, () => {
+    const own = imports.filter((found) => found.from.startsWith(from));
+    assert.ok(own.length > 0, `nothing below ${from} imports anything: has it moved?`);
+    const broken = own.filter((found) => !allows(found)).map((found) => `${found.from} → ${found.to}`);
+    assert.deepEqual(broken, []);
+  });
+}
+
+const isOurs = ({ to }: Import) => TREES.some((tree) => to.startsWith(`${tree}/`));
+const isContract = ({ to }: Import) => to.startsWith('handlers/contract/');
+
+rule(
+  'the contract imports zod and itself',
+  'handlers/contract/',
+  (found) => found.to === 'zod' || isContract(found),
+);
+rule(
+  'the handlers know nothing of the host',
+  'handlers/',
+  ({ to }) => !to.startsWith('runtime/') && !to.startsWith('bundler/'),
+);
+rule(
+  'sqlite takes only types of the contract',
+  'sqlite/',
+  (found) => !isOurs(found) || found.to.startsWith('sqlite/') || (isContract(found) && found.isType),
+);
+rule(
+  'the bundler takes only types of the contract',
+  'bundler/',
+  (found) => !isOurs(found) || found.to.startsWith('bundler/') || (isContract(found) && found.isType),
+);
+rule(
+  'the client knows only the contract',
+  'client/',
+  (found) => !isOurs(found) || found.to.startsWith('client/') || isContract(found),
+);
+rule(
+  'of the handlers the host knows only the contract',
+  'runtime/',
+  (found) => !found.to.startsWith('handlers/') || isContract(found),
+);
+rule('the edge knows no fleets', 'runtime/edge/', ({ to }) => !to.startsWith('runtime/fleets/'));
