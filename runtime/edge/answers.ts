@@ -2,15 +2,7 @@
 import { STATUS_CODES } from 'node:http';
 import { headerValue } from './http/fields.ts';
 import { dateLine } from './http/headers.ts';
-
-/** Why a request is answered here. `code` is an error code of the contract; `retryAfterS` becomes `Retry-After`. */
-export interface Refusal {
-  status: number;
-  code: string;
-  /** One sentence for whoever called. Never a secret, never a path of the host. */
-  detail: string;
-  retryAfterS?: number;
-}
+import type { Refusal } from './refusals.ts';
 
 /** A whole answer. `content-length` and `x-request-id` are added when it is sent. */
 export interface Answer {

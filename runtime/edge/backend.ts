@@ -1,5 +1,5 @@
 // What the gateway needs of whatever answers a site: an app's fleet or the control plane.
-import type { Refusal } from './answers.ts';
+import type { Refusal } from './refusals.ts';
 import type { Upstream } from './upstream.ts';
 
 /** What to do with a request for a site, decided when its head has been read. */

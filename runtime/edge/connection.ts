@@ -2,7 +2,7 @@
 import type { Socket } from 'node:net';
 import { rawRefusal } from './answers.ts';
 import { plainAddress, type TrustedProxies } from './client.ts';
-import type { Exchange } from './exchange.ts';
+import { Backlog } from './http/backlog.ts';
 import { BodyReader } from './http/body.ts';
 import { type RequestHead, readHead, withoutEmptyLines } from './http/head.ts';
 import type { Caller } from './http/headers.ts';
@@ -27,12 +27,29 @@ const STOPPED_BODY_MS = 900_000;
 const LINGER_MS = 2_000;
 /** Most bytes kept of what nobody takes yet: a held body, or requests behind the one that is answered. */
 const WAITING_BYTES = 64 * 1024;
-const NOTHING = Buffer.alloc(0);
-/** What no head has: a line end that is not CRLF, or a control character. */
-const NO_HEAD = /[^\t\r\n\x20-\x7e\x80-\xff]|\r[^\n]|(?<!\r)\n/;
 
 /** `head`: a request may come. `exchange`: one is answered. `closing`: nothing is taken. `tunnel`: not HTTP any more. */
 type Phase = 'head' | 'exchange' | 'closing' | 'tunnel';
+
+/** A request that a connection carries, and its answer, as the connection sees them. */
+export interface CarriedRequest {
+  /** Whether the client has yet to take what was written. */
+  readonly blocked: boolean;
+  /** Sends on what came of the request's body. Returns whether there is room for more; if not, `resumeBody` tells. */
+  sendBody(pieces: Buffer[], last: boolean): boolean;
+  /** More came that nobody takes yet: the connection's `keptBytes` has changed. */
+  kept(): void;
+  /** The request's body is not what its framing says. */
+  broken(): void;
+  /** The client has taken what was written. */
+  drained(): void;
+  /** The connection has closed, or must. */
+  gone(): void;
+  /** Gives up a tunnel that has stood still too long at `now`, on the clock of `performance.now()`. */
+  checkTunnel(now: number): void;
+  /** Ends a tunnel politely; a plain request is left to finish. */
+  closeTunnel(): void;
+}
 
 /** What a connection needs of the gateway. */
 export interface ConnectionOwner {
@@ -46,7 +63,7 @@ export class Connection implements Caller {
   readonly peer: string;
   readonly trusted: boolean;
   /** The one in flight. */
-  exchange: Exchange | null = null;
+  exchange: CarriedRequest | null = null;
   /** Set with the answer that ends the connection. */
   ending = false;
   readonly #owner: ConnectionOwner;
@@ -57,7 +74,7 @@ export class Connection implements Caller {
   /** Whether a request was answered before. */
   #used = false;
   /** What came and was not taken. */
-  #waiting: Buffer = NOTHING;
+  readonly #waiting = new Backlog();
   /** The body of the request in flight, until it has been read whole. */
   #body: BodyReader | null = null;
   /** Whether the body is wanted now, and not held. */
@@ -90,6 +107,11 @@ export class Connection implements Caller {
     return this.#proxies.client(forwardedFor, this.peer);
   }
 
+  /** Bytes in memory that nobody has taken yet. */
+  get keptBytes(): number {
+    return this.#waiting.length;
+  }
+
   /** Whether there is more of the request's body than has been read. */
   get uploading(): boolean {
     return this.#body !== null;
@@ -104,9 +126,7 @@ export class Connection implements Caller {
   takeBody(): void {
     this.#takesBody = true;
     this.#movedAt = performance.now();
-    const bytes = this.#waiting;
-    this.#waiting = NOTHING;
-    if (bytes.length > 0) this.#readBody(bytes);
+    if (this.#waiting.length > 0) this.#readBody(this.#waiting.take());
     this.#readOrNot();
   }
 
@@ -128,9 +148,7 @@ export class Connection implements Caller {
     this.socket.off('end', this.#onEnd);
     this.socket.off('drain', this.#onDrain);
     this.socket.resume();
-    const early = ownCopy(this.#waiting);
-    this.#waiting = NOTHING;
-    return early;
+    return ownCopy(this.#waiting.take());
   }
 
   /** The exchange is over: the next request is taken, or the connection ends. */
@@ -165,7 +183,7 @@ export class Connection implements Caller {
   close(): void {
     this.#phase = 'closing';
     this.#movedAt = performance.now();
-    this.#waiting = NOTHING;
+    this.#waiting.take();
     this.#readOrNot();
     this.socket.end();
   }
@@ -196,7 +214,7 @@ export class Connection implements Caller {
     if (this.#phase === 'tunnel') return this.socket.push(ownCopy(bytes));
     if (this.#phase === 'closing') return true;
     this.#take(bytes);
-    this.#waiting = ownCopy(this.#waiting);
+    this.#waiting.keep();
     this.#readOrNot();
     return true;
   }
@@ -205,14 +223,15 @@ export class Connection implements Caller {
     if (this.#takesBody && this.#body !== null) {
       this.#movedAt = performance.now();
       this.#readBody(chunk);
-    } else if (this.#phase === 'head' && this.#waiting.length === 0) {
-      this.#waiting = withoutEmptyLines(chunk);
+    } else if (this.#phase === 'head') {
+      const begins = this.#waiting.length === 0;
+      this.#waiting.add(begins ? withoutEmptyLines(chunk) : chunk);
       if (this.#waiting.length === 0) return;
-      this.#movedAt = performance.now();
+      if (begins) this.#movedAt = performance.now();
       this.#readHead();
     } else {
-      this.#waiting = this.#waiting.length === 0 ? chunk : Buffer.concat([this.#waiting, chunk]);
-      if (this.#phase === 'head') this.#readHead();
+      this.#waiting.add(chunk);
+      this.exchange?.kept();
     }
   }
 
@@ -222,16 +241,19 @@ export class Connection implements Caller {
   };
 
   #readHead(): void {
-    const bytes = withoutEmptyLines(this.#waiting);
-    this.#waiting = bytes;
-    const end = bytes.indexOf('\r\n\r\n');
-    if (end === -1 || end > HEAD_BYTES - 4) {
-      if (NO_HEAD.test(bytes.toString('latin1', 0, HEAD_BYTES))) this.refuse(NOT_HTTP);
-      else if (bytes.length > HEAD_BYTES) this.refuse(HEAD_TOO_LARGE);
+    const waiting = this.#waiting;
+    const { bytes } = waiting;
+    const empty = bytes.length - withoutEmptyLines(bytes).length;
+    if (empty > 0) waiting.drop(empty);
+    const length = waiting.headLength();
+    if (length === -1 || length > HEAD_BYTES) {
+      if (!waiting.mayBeHead(HEAD_BYTES)) this.refuse(NOT_HTTP);
+      else if (waiting.length > HEAD_BYTES) this.refuse(HEAD_TOO_LARGE);
       return;
     }
-    this.#waiting = end + 4 === bytes.length ? NOTHING : bytes.subarray(end + 4);
-    const head = readHead(bytes.toString('latin1', 0, end + 4));
+    const text = waiting.bytes.toString('latin1', 0, length);
+    waiting.drop(length);
+    const head = readHead(text);
     if ('refusal' in head) {
       this.refuse(head.refusal);
       return;
@@ -253,7 +275,7 @@ export class Connection implements Caller {
     }
     if (body.done) {
       this.#body = null;
-      if (taken < bytes.length) this.#waiting = bytes.subarray(taken);
+      if (taken < bytes.length) this.#waiting.put(bytes.subarray(taken));
     }
     if (!exchange.sendBody(pieces, body.done)) this.#stopped = !body.done;
   }

@@ -1,6 +1,6 @@
 // One request on its way through the gateway: to a process and back, or to an answer of our own.
 
-import { type Answer, type Refusal, refusalAnswer, statusLine } from './answers.ts';
+import { type Answer, refusalAnswer, statusLine } from './answers.ts';
 import type { Backend } from './backend.ts';
 import type { Connection } from './connection.ts';
 import type { AnswerHead } from './http/answer-head.ts';
@@ -15,7 +15,7 @@ import {
 } from './http/headers.ts';
 import { Outgoing } from './http/outgoing.ts';
 import type { ProcessSocket } from './process-socket.ts';
-import { failure, NOT_HTTP } from './refusals.ts';
+import { failure, NOT_HTTP, type Refusal } from './refusals.ts';
 import { type FinishedRequest, Tally } from './tally.ts';
 import { switchingHead, Tunnel } from './tunnel.ts';
 import type { Upstream } from './upstream.ts';
@@ -43,6 +43,8 @@ export class Exchange implements AnswerReader, FinishedRequest {
   backend: Backend | null = null;
   /** Called once when the client leaves while the request is held. */
   onGone: (() => void) | null = null;
+  /** Called while the request is held when `keptBytes` has changed. */
+  onKept: (() => void) | null = null;
   /** When it was first held, on the clock of `performance.now()`. */
   heldSince: number | null = null;
   readonly #owner: ExchangeOwner;
@@ -137,6 +139,15 @@ export class Exchange implements AnswerReader, FinishedRequest {
       this.#process!.sent();
     }
     return room;
+  }
+
+  /** Bytes in memory while nobody takes the request: its head, and what came behind it. */
+  get keptBytes(): number {
+    return this.head.bytes + this.connection.keptBytes;
+  }
+
+  kept(): void {
+    this.onKept?.();
   }
 
   /** The request's body is not what its framing says. */

@@ -10,8 +10,9 @@ import type { RequestHead } from './http/head.ts';
 import { Router, type Target } from './router.ts';
 import type { FinishedRequest } from './tally.ts';
 
-export type { LocalAnswer, Refusal } from './answers.ts';
+export type { LocalAnswer } from './answers.ts';
 export type { RequestHead } from './http/head.ts';
+export type { Refusal } from './refusals.ts';
 export type { Target } from './router.ts';
 
 export interface GatewayOptions {

@@ -1,57 +1,157 @@
-// Requests that wait for their backend.
-import type { Exchange } from './exchange.ts';
+// Requests that wait for their backend. They are bounded for each site as well as in all, and whoever has most gives way
+// when there is no room: what waits for one app never keeps another app's requests from waiting.
 
-/** How waiting ended. `full`: it did not begin. */
+/** How waiting ended. `full`: there was no room for it, or none any more. */
 export type HoldOutcome = 'ready' | 'late' | 'gone' | 'full';
 
-/** Most requests held at once. Each may keep 144 KB of its body in memory. */
-const HELD_MAX = 1_000;
+/** A request, as far as its waiting goes. */
+export interface HeldRequest {
+  /** Whoever it waits for; `site` is whose share of the room it takes. */
+  backend: { readonly site: string } | null;
+  /** When it was first held, on the clock of `performance.now()`. */
+  heldSince: number | null;
+  /** Bytes in memory while nobody takes the request: its head, and what came behind it. */
+  readonly keptBytes: number;
+  /** Called when `keptBytes` has changed. */
+  onKept: (() => void) | null;
+  /** Called once when its client leaves. */
+  onGone: (() => void) | null;
+}
 
-/** The held requests, bounded in number and time. Their bodies wait too: nobody reads them. */
+/** How much may wait. */
+export interface HoldLimits {
+  /** Requests. */
+  requests: number;
+  /** Bytes of heads, and of bodies that have come. */
+  bytes: number;
+}
+
+const MIB = 1024 * 1024;
+const SITE_MAX: HoldLimits = { requests: 1_000, bytes: 32 * MIB };
+const ALL_MAX: HoldLimits = { requests: 4_000, bytes: 128 * MIB };
+/** Requests that go on in one turn of the event loop. Each may cost a connection to the process. */
+const RELEASED_AT_ONCE = 64;
+
+/** What waits for one site. */
+interface Site {
+  /** The one that has waited longest comes first. */
+  requests: Set<Held>;
+  bytes: number;
+}
+
+interface Held {
+  site: Site;
+  bytes: number;
+  settle: (outcome: HoldOutcome) => void;
+}
+
+/** The held requests, bounded in number, bytes and time. Their bodies wait too: nobody reads them. */
 export class Holds {
   readonly #timeoutMs: number;
+  readonly #siteMax: HoldLimits;
+  readonly #allMax: HoldLimits;
   /** By what they wait for: one reaction per promise, so that a client that left leaves nothing behind. */
-  readonly #waiting = new Map<Promise<void>, Set<(outcome: HoldOutcome) => void>>();
-  #count = 0;
+  readonly #waiting = new Map<Promise<void>, Set<Held>>();
+  readonly #sites = new Map<string, Site>();
+  #requests = 0;
+  #bytes = 0;
 
-  /** @param timeoutMs how long one request may be held in all */
-  constructor(timeoutMs: number) {
+  /**
+   * @param timeoutMs how long one request may be held in all
+   * @param siteMax for each site @param allMax for all of them
+   */
+  constructor(timeoutMs: number, siteMax = SITE_MAX, allMax = ALL_MAX) {
     this.#timeoutMs = timeoutMs;
+    this.#siteMax = siteMax;
+    this.#allMax = allMax;
   }
 
   /** Waits for `ready`, which never rejects; for the rest of the request's time; or for its client to leave. */
-  wait(exchange: Exchange, ready: Promise<void>): Promise<HoldOutcome> {
-    if (this.#count >= HELD_MAX) return Promise.resolve('full');
-    exchange.heldSince ??= performance.now();
-    const left = exchange.heldSince + this.#timeoutMs - performance.now();
+  wait(request: HeldRequest, ready: Promise<void>): Promise<HoldOutcome> {
+    const name = request.backend!.site;
+    const site = this.#sites.get(name) ?? { requests: new Set(), bytes: 0 };
+    if (!this.#makeRoomFor(site)) return Promise.resolve('full');
+    this.#sites.set(name, site);
+    request.heldSince ??= performance.now();
+    const left = request.heldSince + this.#timeoutMs - performance.now();
     const waiters = this.#waitersOf(ready);
-    this.#count++;
     return new Promise((resolve) => {
       const settle = (outcome: HoldOutcome): void => {
-        if (!waiters.delete(settle)) return;
+        if (!waiters.delete(held)) return;
         clearTimeout(timer);
-        exchange.onGone = null;
-        this.#count--;
+        request.onGone = null;
+        request.onKept = null;
+        this.#remove(held, name);
         resolve(outcome);
       };
+      const held: Held = { site, bytes: 0, settle };
       const timer = setTimeout(settle, left, 'late');
-      exchange.onGone = () => settle('gone');
-      waiters.add(settle);
+      request.onGone = () => settle('gone');
+      request.onKept = () => this.#count(held, request.keptBytes);
+      waiters.add(held);
+      site.requests.add(held);
+      this.#requests++;
+      this.#count(held, request.keptBytes);
     });
   }
 
-  #waitersOf(ready: Promise<void>): Set<(outcome: HoldOutcome) => void> {
+  #remove(held: Held, name: string): void {
+    const { site, bytes } = held;
+    site.requests.delete(held);
+    site.bytes -= bytes;
+    this.#bytes -= bytes;
+    this.#requests--;
+    if (site.requests.size === 0) this.#sites.delete(name);
+  }
+
+  /** Whether one more may wait for `site`, for which another site may have to give one up. */
+  #makeRoomFor(site: Site): boolean {
+    if (site.requests.size >= this.#siteMax.requests) return false;
+    if (this.#requests < this.#allMax.requests) return true;
+    const most = largest(this.#sites.values(), (other) => other.requests.size);
+    if (most.requests.size <= site.requests.size + 1) return false;
+    const [longest] = most.requests;
+    longest!.settle('full');
+    return true;
+  }
+
+  /** Takes note of the bytes that a request keeps; may end its wait, or that of others. */
+  #count(held: Held, bytes: number): void {
+    const more = bytes - held.bytes;
+    held.bytes = bytes;
+    held.site.bytes += more;
+    this.#bytes += more;
+    if (held.site.bytes > this.#siteMax.bytes) held.settle('full');
+    while (this.#bytes > this.#allMax.bytes) {
+      const most = largest(this.#sites.values(), (site) => site.bytes);
+      largest(most.requests, (request) => request.bytes).settle('full');
+    }
+  }
+
+  #waitersOf(ready: Promise<void>): Set<Held> {
     const known = this.#waiting.get(ready);
     if (known !== undefined) return known;
-    const waiters = new Set<(outcome: HoldOutcome) => void>();
+    const waiters = new Set<Held>();
     this.#waiting.set(ready, waiters);
     ready.then(() => {
       // Not in the microtask: a backend that says `hold` with a settled promise must not stop the event loop.
       setImmediate(() => {
         this.#waiting.delete(ready);
-        for (const settle of [...waiters]) settle('ready');
+        release([...waiters], 0);
       });
     });
     return waiters;
   }
+}
+
+/** Lets requests go on, not all at once: others are served in between. */
+function release(waiters: Held[], from: number): void {
+  const to = from + RELEASED_AT_ONCE;
+  for (const { settle } of waiters.slice(from, to)) settle('ready');
+  if (to < waiters.length) setImmediate(release, waiters, to);
+}
+
+/** The first of those whose size is largest. Of at least one. */
+function largest<T>(all: Iterable<T>, size: (one: T) => number): T {
+  return [...all].reduce((most, one) => (size(one) > size(most) ? one : most));
 }

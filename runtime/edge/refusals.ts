@@ -1,6 +1,14 @@
 // What the gateway refuses by itself, and in which words.
 import type { ErrorCode } from '../../handlers/contract/errors.ts';
-import type { Refusal } from './answers.ts';
+
+/** Why a request is answered here. `code` is an error code of the contract; `retryAfterS` becomes `Retry-After`. */
+export interface Refusal {
+  status: number;
+  code: string;
+  /** One sentence for whoever called. Never a secret, never a path of the host. */
+  detail: string;
+  retryAfterS?: number;
+}
 
 /** A refusal whose code is sure to be one of the contract. */
 export type OwnRefusal = Refusal & { code: ErrorCode };

@@ -1,15 +1,17 @@
 // One connection to a process: a request after another, and the answers read strictly.
 import { type AnswerHead, readAnswerHead } from './http/answer-head.ts';
+import { Backlog } from './http/backlog.ts';
 import { BodyReader } from './http/body.ts';
 import { ownCopy } from './http/reading.ts';
 import { ProcessSocket } from './process-socket.ts';
-import type { UpstreamAddress } from './upstream.ts';
 
 /** Longest wait for a connection to the process, in ms. It is on this machine, so a slow one is a dead one. */
 const CONNECT_TIMEOUT_MS = 5_000;
 /** Largest head of an answer, in bytes. Apps set many cookies. */
 const HEAD_BYTES = 64 * 1024;
-const NOTHING = Buffer.alloc(0);
+
+/** Where a process listens: a unix socket, or an origin such as `http://127.0.0.1:8788`. */
+export type UpstreamAddress = { socketPath: string } | { origin: string };
 
 /** Why there is no whole answer. */
 export interface Failure {
@@ -58,7 +60,7 @@ export class UpstreamConnection {
   /** Whether any byte of the answer has come. */
   #answers = false;
   /** The part of a head that has come. */
-  #early: Buffer = NOTHING;
+  readonly #early = new Backlog();
   #head: AnswerHead | null = null;
   #body: BodyReader | null = null;
   #switched = false;
@@ -137,20 +139,20 @@ export class UpstreamConnection {
 
   /** Returns the bytes behind the head; null when there is no whole one yet, or no more to be made of them here. */
   #readHead(reader: AnswerReader, chunk: Buffer): Buffer | null {
-    const bytes = this.#early.length === 0 ? chunk : Buffer.concat([this.#early, chunk]);
-    const end = bytes.indexOf('\r\n\r\n');
-    if (end === -1 && bytes.length <= HEAD_BYTES) {
-      this.#early = ownCopy(bytes);
+    this.#early.add(chunk);
+    const length = this.#early.headLength();
+    if (length === -1 && this.#early.length <= HEAD_BYTES) {
+      this.#early.keep();
       return null;
     }
-    this.#early = NOTHING;
-    const known = end !== -1 && end <= HEAD_BYTES;
-    const head = known ? readAnswerHead(bytes.toString('latin1', 0, end + 4), reader.method) : null;
+    const bytes = this.#early.take();
+    const known = length !== -1 && length <= HEAD_BYTES;
+    const head = known ? readAnswerHead(bytes.toString('latin1', 0, length), reader.method) : null;
     if (head === null || (head.status === 101 && !reader.upgrades)) {
       this.socket.destroy();
       return null;
     }
-    const rest = bytes.subarray(end + 4);
+    const rest = bytes.subarray(length);
     if (head.status === 101) {
       this.#switch(reader, head, rest);
       return null;

@@ -1,9 +1,6 @@
 // One process that takes requests: its connections, and a count of what is in flight, so that a drain sees every
 // request.
-import { type AnswerReader, UpstreamConnection } from './upstream-connection.ts';
-
-/** Where a process listens: a unix socket, or an origin such as `http://127.0.0.1:8788`. */
-export type UpstreamAddress = { socketPath: string } | { origin: string };
+import { type AnswerReader, type UpstreamAddress, UpstreamConnection } from './upstream-connection.ts';
 
 /** How long an idle connection is kept, in ms. workerd closes its own after 15 seconds. */
 const IDLE_MS = 5_000;

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Admission } from '../../runtime/edge/backend.ts';
 import type { GatewayOptions, Target } from '../../runtime/edge/gateway.ts';
+import { type HeldRequest, Holds } from '../../runtime/edge/hold.ts';
 import type { Upstream } from '../../runtime/edge/upstream.ts';
 import {
   call,
@@ -29,11 +30,12 @@ class Held {
   #gate = Promise.withResolvers<void>();
   #upstream: () => Upstream;
 
-  constructor(upstream: () => Upstream) {
+  constructor(upstream: () => Upstream, site = 'app') {
     this.#upstream = upstream;
+    this.target = { kind: 'proxy', backend: { site, admit: () => this.#admit() } };
   }
 
-  readonly target: Target = { kind: 'proxy', backend: { site: 'app', admit: () => this.#admit() } };
+  readonly target: Target;
 
   release(): void {
     this.open = true;
@@ -145,6 +147,59 @@ test('a request beyond the most that are held is refused at once, until a held c
   held.release();
   assert.equal((await next).status, 200);
   for (const client of clients) client[Symbol.dispose]();
+});
+
+test('a thousand requests held for one app do not keep another app from starting and serving', async () => {
+  let upstream: Upstream | undefined;
+  const stuck = new Held(() => upstream!, 'stuck');
+  const starting = new Held(() => upstream!, 'starting');
+  await using front = await startGateway(cell.socketPath, {
+    resolve: ({ host }) => (host === 'stuck' ? stuck : starting).target,
+  });
+  upstream = front.upstream;
+  const request = 'GET / HTTP/1.1\r\nHost: stuck\r\n\r\n';
+  const clients = Array.from({ length: 1_000 }, () => new RawClient(front.port).send(request));
+  await until(() => stuck.asked === 1_000, 'a thousand are held for the stuck app');
+  const reply = call(front.port, '/', { headers: { host: 'starting' } });
+  await until(() => starting.asked === 1, 'the other app is asked for');
+  starting.release();
+  assert.equal((await reply).body, 'got ');
+  for (const client of clients) client[Symbol.dispose]();
+});
+
+/** A request for a site that keeps so many bytes. */
+function heldRequest(site: string, keptBytes = 0): HeldRequest & { keptBytes: number } {
+  return { backend: { site }, heldSince: null, keptBytes, onKept: null, onGone: null };
+}
+
+test('when all places are taken, the app with most held requests gives one up for another app, and only then', async () => {
+  const holds = new Holds(10_000, { requests: 3, bytes: 100 }, { requests: 4, bytes: 100 });
+  const { promise: ready, resolve } = Promise.withResolvers<void>();
+  const most = [1, 2, 3].map(() => holds.wait(heldRequest('most'), ready));
+  assert.equal(await holds.wait(heldRequest('most'), ready), 'full');
+  const other = [holds.wait(heldRequest('other'), ready), holds.wait(heldRequest('other'), ready)];
+  assert.equal(await most[0], 'full');
+  assert.equal(await holds.wait(heldRequest('other'), ready), 'full');
+  const third = holds.wait(heldRequest('third'), ready);
+  resolve();
+  const ended = await Promise.all([...most, ...other, third]);
+  assert.deepEqual(ended.toSorted(), ['full', 'full', 'ready', 'ready', 'ready', 'ready']);
+  assert.equal(ended[5], 'ready');
+});
+
+test('bytes that wait are bounded for each app and in all, also while they come', async () => {
+  const holds = new Holds(10_000, { requests: 10, bytes: 100 }, { requests: 10, bytes: 150 });
+  const { promise: ready, resolve } = Promise.withResolvers<void>();
+  const growing = heldRequest('large', 40);
+  const ended = [holds.wait(growing, ready), holds.wait(heldRequest('large', 40), ready)];
+  growing.keptBytes = 61;
+  growing.onKept!();
+  assert.equal(await ended[0], 'full');
+  ended.push(holds.wait(heldRequest('large', 60), ready), holds.wait(heldRequest('small', 40), ready));
+  const last = holds.wait(heldRequest('other', 20), ready);
+  assert.equal(await ended[2], 'full');
+  resolve();
+  assert.deepEqual(await Promise.all([...ended, last]), ['full', 'ready', 'full', 'ready', 'ready']);
 });
 
 test('a backend that refuses is answered for: a problem for programs, a page for people, Retry-After for both', async () => {

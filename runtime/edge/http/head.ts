@@ -17,6 +17,8 @@ export interface RequestHead {
   headers: string[];
   /** The `Host` value as received. */
   authority: string;
+  /** Length of the whole head, in bytes. */
+  bytes: number;
   /** Of HTTP/1.x. */
   minorVersion: number;
   framing: Framing;
@@ -84,6 +86,7 @@ export function readHead(text: string): RequestHead | Refused {
     target,
     headers,
     authority: authority!,
+    bytes: text.length,
     minorVersion,
     framing,
     hasBody: framing !== 0,
