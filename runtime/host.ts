@@ -31,6 +31,7 @@ import { log, reason } from './log.ts';
 import { claim, keptSecret, type Layout, layout } from './machine/data-directory.ts';
 import { endLeftovers } from './machine/leftovers.ts';
 import { allUids, appUsers } from './machine/users.ts';
+import { threads } from './machine/worker.ts';
 
 /** How long requests in flight may go on after a SIGTERM. */
 const DRAIN_MS = 10_000;
@@ -239,6 +240,7 @@ export class Host {
     await this.#accessLog.close();
     await this.#apps.close();
     closeBundler();
+    threads.close();
     await this.#outbox.stop();
     await this.#control.stop();
     this.#store.close();

@@ -3,7 +3,7 @@ import { basename } from 'node:path';
 import { BuildFailure } from '../../bundler/failure.ts';
 import { MAX_ENTRIES } from '../../bundler/limits.ts';
 import { gitEnvironment } from '../git/environment.ts';
-import { GitError } from '../git/git.ts';
+import { ChildError } from '../machine/child.ts';
 import { gitRecords, type Listing } from './git-records.ts';
 import { run } from './run.ts';
 
@@ -104,7 +104,7 @@ async function lfsAttributes(sha: string, listing: Listing): Promise<Paths> {
     for await (const record of gitRecords(words, listing)) add(paths, record.slice(sha.length + 1));
   } catch (error) {
     // git's way to say that there are none.
-    if (!(error instanceof GitError && error.exitCode === 1)) throw error;
+    if (!(error instanceof ChildError && error.exitCode === 1)) throw error;
   }
   return paths;
 }

@@ -1,12 +1,11 @@
 // Reads what git lists, record by record: a small push can make a listing that fits into no memory.
-import { spawn } from 'node:child_process';
 import { BuildFailure } from '../../bundler/failure.ts';
-import { GitError } from '../git/git.ts';
+import { ChildError, startChild } from '../machine/child.ts';
 
 /** Characters of a record; Linux has no longer path than 4096 bytes. */
 const RECORD_LENGTH = 16 * 1024;
 /** Characters of its error output that explain a failure. */
-const EXPLANATION = 2000;
+const EXPLANATION = 2_000;
 
 export interface Listing {
   repository: string;
@@ -18,30 +17,38 @@ export interface Listing {
 
 /**
  * The records that `git <words>` prints, each ended by a zero byte (`-z`). git is ended when the caller takes no more.
- * @throws {GitError} when git fails
+ * @throws {ChildError} when git fails
  * @throws {BuildFailure} when it takes longer than `timeoutMs`, or a record is too long
  * @throws the signal's reason once it is aborted
  */
 export async function* gitRecords(words: string[], listing: Listing): AsyncGenerator<string> {
   const { repository, environment, timeoutMs, signal } = listing;
   const title = `git ${words[0]}`;
-  const child = spawn('git', ['--git-dir', repository, ...words], {
-    env: environment,
-    signal,
-    timeout: timeoutMs,
-    killSignal: 'SIGKILL',
-    stdio: ['ignore', 'pipe', 'pipe'],
+  signal.throwIfAborted();
+  const child = await startChild(['git', '--git-dir', repository, ...words], {
+    title,
+    environment,
+    stdin: 'ignore',
   });
-  const ended = new Promise<number | null>((resolve, reject) => {
-    child.on('error', reject);
-    child.on('close', resolve);
-  });
-  // Awaited below, unless the caller stops before.
-  ended.catch(() => {});
+  let timedOut = false;
+  const stop = () => {
+    child.end();
+    child.stdout.destroy();
+  };
+  const deadline = setTimeout(() => {
+    timedOut = true;
+    stop();
+  }, timeoutMs);
+  signal.addEventListener('abort', stop);
+  if (signal.aborted) stop();
   let errors = '';
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     errors = (errors + text).slice(0, EXPLANATION);
   });
+  const requireTime = () => {
+    signal.throwIfAborted();
+    if (timedOut) throw new BuildFailure(`\`${title}\` took longer than ${timeoutMs / 1000} s and was ended`);
+  };
   try {
     let rest = '';
     for await (const chunk of child.stdout.setEncoding('utf8') as AsyncIterable<string>) {
@@ -51,15 +58,15 @@ export async function* gitRecords(words: string[], listing: Listing): AsyncGener
         throw new BuildFailure(`a path in the commit is too long: ${rest.slice(0, 100)}…`);
       yield* records;
     }
-    const code = await ended.catch((error: unknown) => {
-      signal.throwIfAborted();
-      throw error;
-    });
-    signal.throwIfAborted();
-    if (child.killed)
-      throw new BuildFailure(`\`${title}\` took longer than ${timeoutMs / 1000} s and was ended`);
-    if (code !== 0) throw new GitError(`${title} failed: ${errors.trim() || `exit code ${code}`}`, code);
+    const { code } = await child.closed;
+    requireTime();
+    if (code !== 0) throw new ChildError(`${title} failed: ${errors.trim() || `exit code ${code}`}`, code);
+  } catch (error) {
+    requireTime();
+    throw error;
   } finally {
-    child.kill('SIGKILL');
+    clearTimeout(deadline);
+    signal.removeEventListener('abort', stop);
+    child.end();
   }
 }

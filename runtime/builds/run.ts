@@ -1,9 +1,9 @@
 // Runs one command of a build: in its own process group, with a deadline, its output cleaned and cut into lines.
-import { spawn } from 'node:child_process';
 import type { Readable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
 import { setTimeout as wait } from 'node:timers/promises';
 import { BuildFailure } from '../../bundler/failure.ts';
+import { type ChildError, startChild } from '../machine/child.ts';
 import { plainText } from './deploy-log.ts';
 
 /** Characters of one line of output that are kept. */
@@ -45,26 +45,19 @@ export interface Command {
 export async function run(command: Command): Promise<void> {
   const { title, cwd, environment, endRest, watch, timeoutMs, signal, onLine } = command;
   signal.throwIfAborted();
-  const [program = '', ...rest] = command.arguments;
-  const child = spawn(program, rest, {
-    cwd,
-    env: environment,
-    detached: true,
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  const killGroup = () => {
-    try {
-      if (child.pid !== undefined) process.kill(-child.pid, 'SIGKILL');
-    } catch {
-      // The whole group has ended.
-    }
-  };
+  const child = await startChild(command.arguments, { title, cwd, environment, stdin: 'ignore' }).catch(
+    (error: ChildError) => {
+      throw new BuildFailure(error.message);
+    },
+  );
   let timedOut = false;
   const timer = setTimeout(() => {
     timedOut = true;
-    killGroup();
+    child.end();
   }, timeoutMs);
+  const killGroup = () => child.end();
   signal.addEventListener('abort', killGroup);
+  if (signal.aborted) killGroup();
   const ended = new AbortController();
   let objection: unknown = null;
   watch?.(ended.signal).catch((error: unknown) => {
@@ -74,12 +67,7 @@ export async function run(command: Command): Promise<void> {
   });
   const output = [readLines(child.stdout, onLine), readLines(child.stderr, onLine)];
   try {
-    const [code, killedBy] = await new Promise<[number | null, string | null]>((resolve, reject) => {
-      child.on('error', (error) =>
-        reject(new BuildFailure(`\`${title}\` could not start: ${error.message}`)),
-      );
-      child.on('exit', (...end) => resolve(end));
-    });
+    const { code, killedBy } = await child.exited;
     ended.abort();
     killGroup();
     await endRest?.();

@@ -1,14 +1,12 @@
 // What a build may leave on the disk: not more than its limits, and nothing that is not the build's own.
-import { execFile } from 'node:child_process';
 import { relative } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import { promisify } from 'node:util';
 import { BuildFailure } from '../../bundler/failure.ts';
+import { ChildError, runChild } from '../machine/child.ts';
 import { freeMegabytes, RESERVED_MB } from '../machine/disk.ts';
 import { openTree } from '../machine/remove.ts';
 import type { User } from '../machine/users.ts';
 
-const execute = promisify(execFile);
 const TIMEOUT_MS = 60_000;
 
 /** Files and folders that a build may have; a commit may have a fifth of that. Empty ones take no bytes, but inodes. */
@@ -94,10 +92,10 @@ export async function checkSize(limits: SizeLimits, signal: AbortSignal): Promis
  */
 export async function checkOwner(directory: string, { uid }: User, signal: AbortSignal): Promise<void> {
   const search = [directory, '!', '-uid', String(uid), '-print', '-quit'];
-  const { stdout } = await execute('find', search, options(signal));
-  if (stdout === '') return;
+  const { output } = await runChild(['find', ...search], { timeoutMs: TIMEOUT_MS, signal });
+  if (output.length === 0) return;
   throw new BuildFailure(
-    `${relative(directory, stdout.trimEnd())} is a link to a file that is not the build's own`,
+    `${relative(directory, output.toString('utf8').trimEnd())} is a link to a file that is not the build's own`,
   );
 }
 
@@ -112,13 +110,16 @@ interface Usage {
 async function measure({ directories }: SizeLimits, signal: AbortSignal): Promise<Usage> {
   let complete = true;
   const count = async (unit: string) => {
-    const words = ['-s', unit, '--', ...directories.map(({ path }) => path)];
-    const { stdout } = await execute('du', words, options(signal)).catch((error: { stdout?: string }) => {
-      signal.throwIfAborted();
-      complete = false;
-      return { stdout: error.stdout ?? '' };
-    });
-    return stdout.split('\n').map((line) => Number.parseInt(line, 10));
+    const words = ['du', '-s', unit, '--', ...directories.map(({ path }) => path)];
+    const output = await runChild(words, { timeoutMs: TIMEOUT_MS, signal }).then(
+      (result) => result.output.toString('utf8'),
+      (error: unknown) => {
+        if (!(error instanceof ChildError)) throw error;
+        complete = false;
+        return error.output;
+      },
+    );
+    return output.split('\n').map((line) => Number.parseInt(line, 10));
   };
   const [kilobytes, files] = await Promise.all([count('-k'), count('--inodes')]);
   return { kilobytes, files, complete };
@@ -148,8 +149,4 @@ async function repeat(look: () => Promise<void>, pauseMs: number, signal: AbortS
     await look();
     tookMs = performance.now() - began;
   }
-}
-
-function options(signal: AbortSignal) {
-  return { env: { PATH: process.env.PATH ?? '/usr/bin:/bin' }, signal, timeout: TIMEOUT_MS };
 }

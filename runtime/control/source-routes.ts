@@ -70,24 +70,23 @@ async function entry(options: SourceOptions, { response, words, query }: Call): 
 }
 
 /** Streams a part of a file. The head tells whether it is text. */
-function blob(options: SourceOptions, { response, words, query }: Call): void {
-  const child = startGit(repositoryOf(options, words), ['cat-file', 'blob', words[1]!]);
-  child.stdin.end();
-  const end = () => child.kill('SIGKILL');
+async function blob(options: SourceOptions, { response, words, query }: Call): Promise<void> {
+  const child = await startGit(repositoryOf(options, words), ['cat-file', 'blob', words[1]!]);
+  const end = () => child.end();
   const deadline = setTimeout(end, BLOB_DEADLINE_MS);
   response.on('close', end);
-  child.on('close', () => clearTimeout(deadline));
-  child.on('error', () => response.destroy());
+  if (response.destroyed) end();
   let errors = '';
   child.stderr.on('data', (chunk: Buffer) => {
     errors = (errors + chunk.toString('utf8')).slice(0, 1000);
   });
   sendPart(child.stdout, response, Number(query.get('offset') ?? 0), Number(query.get('length')));
-  child.on('close', (code) => {
-    if (code === 0 || response.writableEnded) return;
-    log('error', 'git cat-file failed', { error: errors.trim() });
-    response.destroy();
-  });
+  const { code } = await child.closed;
+  clearTimeout(deadline);
+  response.off('close', end);
+  if (code === 0 || response.writableEnded) return;
+  log('error', 'git cat-file failed', { error: errors.trim() });
+  response.destroy();
 }
 
 function sendPart(

@@ -2,7 +2,8 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Refusal } from '../control/refusal.ts';
-import { GitError, runGit } from './git.ts';
+import { ChildError } from '../machine/child.ts';
+import { runGit } from './git.ts';
 import { DEPLOY_REF } from './repository.ts';
 import { parseEntries, resolveCommit } from './source.ts';
 
@@ -52,7 +53,7 @@ export async function commitFiles(repository: string, scratch: string, commit: C
     const sha = await writeCommit(repository, tree, tip, commit);
     await runGit(repository, ['update-ref', DEPLOY_REF, sha, tip ?? NO_SHA]).catch(async (error: unknown) => {
       const now = await resolveCommit(repository, DEPLOY_REF);
-      throw error instanceof GitError && now !== tip ? conflict(now) : error;
+      throw error instanceof ChildError && now !== tip ? conflict(now) : error;
     });
     return sha;
   } finally {

@@ -1,13 +1,14 @@
 // The bare repository of an app.
 
-import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { promisify } from 'node:util';
+import { runChild } from '../machine/child.ts';
 import { writeAtomic } from '../machine/data-directory.ts';
 import { gitEnvironment } from './environment.ts';
 
-const execute = promisify(execFile);
+const DEADLINE_MS = 30_000;
+/** Bytes of a commit's description that are read. */
+const DESCRIPTION_BYTES = 16 * 1024;
 
 /** The branch whose pushes deploy. */
 export const DEPLOY_REF = 'refs/heads/main';
@@ -21,9 +22,10 @@ export async function createRepository(path: string): Promise<void> {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
   const beside = `${path}.new`;
   rmSync(beside, { recursive: true, force: true });
-  await execute('git', ['init', '--quiet', '--bare', '--initial-branch=main', '--template=', beside], {
-    env: gitEnvironment(),
-    timeout: 30_000,
+  await runChild(['git', 'init', '--quiet', '--bare', '--initial-branch=main', '--template=', beside], {
+    title: 'git init',
+    environment: gitEnvironment(),
+    timeoutMs: DEADLINE_MS,
   });
   renameSync(beside, path);
 }
@@ -33,21 +35,16 @@ export async function describeCommit(
   repository: string,
   sha: string,
 ): Promise<{ message: string; author: string }> {
-  const { stdout } = await execute(
-    'git',
-    [
-      '--git-dir',
-      repository,
-      'show',
-      '--no-patch',
-      '--no-show-signature',
-      '--format=%an <%ae>%n%s',
-      sha,
-      '--',
-    ],
-    { env: gitEnvironment(), timeout: 30_000, maxBuffer: 4 * 1024 * 1024 },
-  );
-  const [author = '', message = ''] = stdout.split('\n');
+  const words = ['show', '--no-patch', '--no-show-signature', '--format=%an <%ae>%n%s', sha, '--'];
+  const { output } = await runChild(['git', '--git-dir', repository, ...words], {
+    title: 'git show',
+    environment: gitEnvironment(),
+    timeoutMs: DEADLINE_MS,
+    // A message may be as large as a push.
+    limitBytes: DESCRIPTION_BYTES,
+    longer: 'cut',
+  });
+  const [author = '', message = ''] = output.toString('utf8').split('\n');
   return { author: author.slice(0, 300), message: message.slice(0, 300) };
 }
 

@@ -1,8 +1,8 @@
 // Git's smart HTTP protocol, by git's own CGI program. Packs pass through as streams.
-import { spawn } from 'node:child_process';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex, Readable } from 'node:stream';
 import { log, reason } from '../log.ts';
+import { type Child, startChild } from '../machine/child.ts';
 import { handedOn } from '../machine/collect-garbage.ts';
 import { freeMegabytes, RESERVED_MB } from '../machine/disk.ts';
 import { BIG_FILE, gitEnvironment } from './environment.ts';
@@ -35,34 +35,38 @@ export interface RefUpdate {
 }
 
 /** Answers one git request by running `git http-backend` on it. Resolves when that has ended, for better or worse. */
-export function serveGit(git: GitRequest, request: IncomingMessage, response: ServerResponse): Promise<void> {
-  const child = spawn('git', ['http-backend'], {
-    env: {
-      ...gitEnvironment({ ...settingsFor(git), 'core.hooksPath': git.hooks }),
-      ...cgi(git, request),
-    },
-    stdio: ['pipe', 'pipe', 'pipe', 'pipe'],
-    detached: true,
-  });
-  const end = () => {
-    try {
-      process.kill(-child.pid!, 'SIGTERM');
-    } catch {
-      // It has gone already.
-    }
-  };
+export async function serveGit(
+  git: GitRequest,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
   const fail = (error: Error) => {
     log('error', 'git failed', { repository: git.repository, service: git.service, error: error.message });
     if (!response.headersSent) response.writeHead(500).end();
     else response.destroy();
   };
-  child.on('error', fail);
-
+  let child: Child;
+  try {
+    child = await startChild(['git', 'http-backend'], {
+      title: 'git http-backend',
+      environment: {
+        ...gitEnvironment({ ...settingsFor(git), 'core.hooksPath': git.hooks }),
+        ...cgi(git, request),
+      },
+      channel: true,
+    });
+  } catch (error) {
+    return fail(error as Error);
+  }
+  let hasEnded = false;
+  const end = () => {
+    if (!hasEnded) child.end('SIGTERM');
+  };
   let idle = setTimeout(end, IDLE_MS);
   const alive = () => {
     clearTimeout(idle);
     // What comes of the request when git has ended must not bring the timer back: its process id may be another's.
-    if (child.exitCode === null && child.signalCode === null) idle = setTimeout(end, IDLE_MS);
+    if (!hasEnded) idle = setTimeout(end, IDLE_MS);
   };
   let received = false;
   request.on('data', (chunk: Buffer) => {
@@ -74,7 +78,7 @@ export function serveGit(git: GitRequest, request: IncomingMessage, response: Se
   });
   // Before the whole request came there is nothing to keep; after it, a push goes on without its pusher.
   response.on('close', () => (received ? child.stdout.resume() : end()));
-  child.on('close', () => clearTimeout(idle));
+  if (response.destroyed) end();
 
   request.pipe(child.stdin);
   // git may answer before it has read everything.
@@ -82,11 +86,11 @@ export function serveGit(git: GitRequest, request: IncomingMessage, response: Se
   collectErrors(child.stderr, git);
   child.stdout.on('data', alive);
   relayAnswer(child.stdout, response, fail);
-  awaitPush(child.stdio[3] as Duplex, git.onPush);
-  return new Promise((resolve) => {
-    child.on('close', () => resolve());
-    child.on('error', () => resolve());
-  });
+  awaitPush(child.channel, git.onPush);
+  await child.exited;
+  hasEnded = true;
+  await child.closed;
+  clearTimeout(idle);
 }
 
 /** What git's check of objects finds in histories that old tools wrote. None of it does harm. */

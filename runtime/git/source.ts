@@ -1,6 +1,7 @@
 // Reads a repository: commits, trees, files, and what differs between two commits.
 import { Refusal } from '../control/refusal.ts';
-import { GitError, runGit } from './git.ts';
+import { ChildError } from '../machine/child.ts';
+import { runGit } from './git.ts';
 import { DEPLOY_REF } from './repository.ts';
 
 /** The tree without anything in it; every git knows it. */
@@ -49,7 +50,7 @@ export async function resolveCommit(repository: string, ref: string): Promise<st
     const words = ['rev-parse', '--verify', '--quiet', '--end-of-options', `${ref}^{commit}`];
     return (await runGit(repository, words, { limitBytes: 1000 })).output.toString('utf8').trim();
   } catch (error) {
-    if (error instanceof GitError && error.exitCode !== null) return null;
+    if (error instanceof ChildError && error.exitCode !== null) return null;
     throw error;
   }
 }

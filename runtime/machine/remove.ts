@@ -1,25 +1,25 @@
-// Builds may close directories to everybody, and so to a host that is not root.
-import { execFile } from 'node:child_process';
-import { rm } from 'node:fs/promises';
-import { promisify } from 'node:util';
+// Removes directories by programs of their own: how many files lie in one is up to a build, and so is closing a directory
+// to everybody, and so to a host that is not root.
+import { runChild } from './child.ts';
 
-const execute = promisify(execFile);
-const TIMEOUT_MS = 60_000;
+const TIMEOUT_MS = 5 * 60_000;
+/** A process that was just ended may write its last file. */
+const ATTEMPTS = 3;
 
 /** Removes a directory with all that is in it, if it is there. */
 export async function removeTree(path: string): Promise<void> {
-  // A process that was just ended may write its last file.
-  const options = { recursive: true, force: true, maxRetries: 5 };
-  try {
-    await rm(path, options);
-  } catch {
-    await openTree(path);
-    await rm(path, options);
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await runChild(['rm', '-rf', '--', path], { timeoutMs: TIMEOUT_MS });
+      return;
+    } catch (error) {
+      if (attempt === ATTEMPTS) throw error;
+      await openTree(path).catch(() => {});
+    }
   }
 }
 
 /** Gives the owner back the right to read and change everything below a directory. */
 export async function openTree(path: string): Promise<void> {
-  const options = { env: { PATH: '/usr/bin:/bin' }, timeout: TIMEOUT_MS };
-  await execute('chmod', ['-R', 'u+rwX', '--', path], options);
+  await runChild(['chmod', '-R', 'u+rwX', '--', path], { timeoutMs: TIMEOUT_MS });
 }

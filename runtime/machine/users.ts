@@ -1,12 +1,12 @@
 // The users of the machine that apps get when the host is root: one for an app's builds and one for its process, so that
 // neither may read anything of Cellar's or of other apps, nor touch the other.
-import { execFile, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
-import { promisify } from 'node:util';
 import { BUILD_UIDS } from '../../sqlite/host/build-users.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import { findProgram } from '../builds/environment.ts';
 import { log } from '../log.ts';
+import { runChild } from './child.ts';
 import { directoriesOfUsers, type Layout, openToUsers } from './data-directory.ts';
 
 /** A user of the machine. Nobody else is in its group. */
@@ -21,7 +21,6 @@ export interface AppUsers {
   cell: User | null;
 }
 
-const execute = promisify(execFile);
 const CLEAN = { PATH: '/usr/bin:/bin' };
 const SETPRIV = ['/usr/bin/setpriv', '/bin/setpriv', '/usr/local/bin/setpriv'];
 /** Words of setpriv's: without a way to more rights, and not longer than this process. */
@@ -52,9 +51,8 @@ export async function runAs(user: User, command: string[], timeoutMs: number): P
 }
 
 /** Runs a command of the system's. @throws when it fails, or takes longer */
-export async function run([file, ...words]: string[], timeoutMs: number): Promise<void> {
-  // What is stopped does not take SIGTERM.
-  await execute(file!, words, { cwd: '/', env: CLEAN, timeout: timeoutMs, killSignal: 'SIGKILL' });
+export async function run(command: string[], timeoutMs: number): Promise<void> {
+  await runChild(command, { environment: CLEAN, timeoutMs });
 }
 
 let dying: string[] | undefined;

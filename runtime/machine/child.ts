@@ -1,0 +1,171 @@
+// The one way to start a child process: an argument list, a whole environment, a process group of its own, and an error
+// that is always caught. A child that the system refuses, for lack of file descriptors say, must not end the host.
+import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import type { Duplex, Readable, Writable } from 'node:stream';
+
+/** Characters of its error output that explain a failure. */
+const EXPLANATION = 2_000;
+const OUTPUT_LIMIT_BYTES = 16 * 2 ** 20;
+
+/** A child that failed: it could not start, took too long, printed too much, or ended with another code than 0. */
+export class ChildError extends Error {
+  /** `null` when it did not end by itself. */
+  readonly exitCode: number | null;
+  /** What it had printed, as far as it was taken. */
+  readonly output: string;
+  constructor(message: string, exitCode: number | null = null, output = '') {
+    super(message);
+    this.exitCode = exitCode;
+    this.output = output;
+  }
+}
+
+export interface ChildOptions {
+  /** Names the child in failures. Default: its program. */
+  title?: string;
+  /** Default: `/`, where no app can leave a configuration. */
+  cwd?: string;
+  /** The whole environment. Default: a search path and nothing else. */
+  environment?: Record<string, string>;
+  /** Default `pipe`. */
+  stdin?: 'pipe' | 'ignore';
+  /** Whether it has a channel to the host as its descriptor 3. */
+  channel?: boolean;
+}
+
+/** A child that runs. */
+export interface Child {
+  pid: number;
+  stdin: Writable;
+  stdout: Readable;
+  stderr: Readable;
+  /** Its descriptor 3, if that was asked for. */
+  channel: Duplex;
+  /** Resolves when the process has ended; some of its output may not be read yet. */
+  exited: Promise<ChildEnd>;
+  /** Resolves when the process has ended and its output is closed. */
+  closed: Promise<ChildEnd>;
+  /** Sends a signal to its whole process group. Default `SIGKILL`. */
+  end: (signal?: NodeJS.Signals) => void;
+}
+
+export interface ChildEnd {
+  code: number | null;
+  killedBy: NodeJS.Signals | null;
+}
+
+/**
+ * Starts `words` and resolves when it runs.
+ * @throws {ChildError} when it cannot start
+ */
+export async function startChild(words: string[], options: ChildOptions = {}): Promise<Child> {
+  const { title = words[0]!, cwd = '/', environment = cleanEnvironment() } = options;
+  const refused = (error: unknown) =>
+    new ChildError(`\`${title}\` could not start: ${(error as Error).message}`);
+  let child: ChildProcessByStdio<Writable, Readable, Readable>;
+  try {
+    child = spawn(words[0]!, words.slice(1), {
+      cwd,
+      env: environment,
+      detached: true,
+      stdio: [options.stdin ?? 'pipe', 'pipe', 'pipe', ...(options.channel ? (['pipe'] as const) : [])],
+    }) as ChildProcessByStdio<Writable, Readable, Readable>;
+  } catch (error) {
+    throw refused(error);
+  }
+  const exited = new Promise<ChildEnd>((resolve) => {
+    child.on('exit', (code, killedBy) => resolve({ code, killedBy }));
+  });
+  const closed = new Promise<ChildEnd>((resolve) => {
+    child.on('close', (code, killedBy) => resolve({ code, killedBy }));
+  });
+  await new Promise<void>((resolve, reject) => {
+    child.on('spawn', resolve);
+    // It stays for the child's whole life.
+    child.on('error', (error) => reject(refused(error)));
+  });
+  const pid = child.pid!;
+  const end = (signal: NodeJS.Signals = 'SIGKILL') => {
+    try {
+      process.kill(-pid, signal);
+    } catch {
+      // The whole group has ended.
+    }
+  };
+  const { stdin, stdout, stderr } = child;
+  // A child may end before it has read everything.
+  stdin?.on('error', () => {});
+  return { pid, stdin, stdout, stderr, channel: child.stdio[3] as Duplex, exited, closed, end };
+}
+
+export interface RunOptions extends ChildOptions {
+  /** What it reads. Default: nothing. */
+  input?: string | Uint8Array;
+  /** It is ended after this time. */
+  timeoutMs: number;
+  /** Bytes of output that are taken. Default 16 MiB. */
+  limitBytes?: number;
+  /** What a longer output means: a failure, or that its beginning is taken. Default `fail`. */
+  longer?: 'fail' | 'cut';
+  signal?: AbortSignal;
+}
+
+export interface ChildResult {
+  output: Buffer;
+  /** The output was longer than what is here. */
+  cut: boolean;
+  /** The beginning of what it said on standard error, trimmed. */
+  errors: string;
+}
+
+/**
+ * Runs `words` to its end, and ends what it left in its process group.
+ * @throws {ChildError} unless it ends with code 0, in time, having printed no more than may be
+ * @throws the signal's reason once it is aborted
+ */
+export async function runChild(words: string[], options: RunOptions): Promise<ChildResult> {
+  const { title = words[0]!, timeoutMs, limitBytes = OUTPUT_LIMIT_BYTES, signal } = options;
+  signal?.throwIfAborted();
+  const child = await startChild(words, options);
+  const chunks: Buffer[] = [];
+  let size = 0;
+  let errors = '';
+  let failure: string | null = null;
+  const stop = () => {
+    child.end();
+    // A process that left the group may hold them open for ever.
+    child.stdout.destroy();
+    child.stderr.destroy();
+  };
+  const deadline = setTimeout(() => {
+    failure = `took longer than ${timeoutMs / 1000} s`;
+    stop();
+  }, timeoutMs);
+  signal?.addEventListener('abort', stop);
+  if (signal?.aborted) stop();
+  child.stdout.on('data', (chunk: Buffer) => {
+    size += chunk.length;
+    chunks.push(chunk);
+    if (size > limitBytes) stop();
+  });
+  child.stderr.on('data', (chunk: Buffer) => {
+    if (errors.length < EXPLANATION) errors += chunk.toString('utf8');
+  });
+  child.stdin?.end(options.input ?? '');
+  const { code } = await child.closed;
+  clearTimeout(deadline);
+  signal?.removeEventListener('abort', stop);
+  child.end();
+  signal?.throwIfAborted();
+  const output = Buffer.concat(chunks).subarray(0, limitBytes);
+  const cut = size > limitBytes;
+  if (cut && options.longer !== 'cut') failure ??= `printed more than ${limitBytes} bytes`;
+  errors = errors.slice(0, EXPLANATION).trim();
+  if (code !== 0 && !cut) failure ??= `failed: ${errors || `exit code ${code}`}`;
+  if (failure !== null) throw new ChildError(`${title} ${failure}`, code, output.toString('utf8'));
+  return { output, cut, errors };
+}
+
+function cleanEnvironment(): Record<string, string> {
+  return { PATH: process.env.PATH ?? '/usr/local/bin:/usr/bin:/bin', LC_ALL: 'C.UTF-8' };
+}

@@ -1,0 +1,37 @@
+// What runs in a thread of `WorkerThreads`: takes one job after another.
+import { parentPort } from 'node:worker_threads';
+
+export interface Job {
+  id: number;
+  /** The address of the module that has the function. */
+  module: string;
+  name: string;
+  values: unknown[];
+}
+
+/** An error on its way to another thread, where its class would be lost. */
+export interface JobFailure {
+  className: string;
+  message: string;
+  stack: string;
+  fields: Record<string, unknown>;
+}
+
+export type JobReply = { id: number; result: unknown } | { id: number; failure: JobFailure };
+
+async function answer({ id, module, name, values }: Job): Promise<JobReply> {
+  try {
+    const { [name]: job } = (await import(module)) as Record<string, (...values: unknown[]) => unknown>;
+    return { id, result: await job!(...values) };
+  } catch (thrown) {
+    const error = thrown instanceof Error ? thrown : new Error(String(thrown));
+    const { message, stack = '' } = error;
+    // Only what can be copied.
+    const fields = Object.fromEntries(
+      Object.entries(error).filter(([, value]) => value === null || typeof value !== 'object'),
+    );
+    return { id, failure: { className: error.constructor.name, message, stack, fields } };
+  }
+}
+
+parentPort!.on('message', async (job: Job) => parentPort!.postMessage(await answer(job)));

@@ -1,0 +1,181 @@
+// Threads for what must not run on the gateway's: parsing and walking whatever has a size that a tenant chose. Each job
+// has a deadline and a memory limit; the thread of a job that passes one is ended, and the next job gets a new thread.
+import { Worker } from 'node:worker_threads';
+import type { Job, JobFailure, JobReply } from './worker-thread.ts';
+
+/** MiB of JavaScript objects that a job may have. Buffers do not count: a job bounds what it reads. */
+const MEMORY_MB = 256;
+/** An unused thread goes after so long, in ms. */
+const IDLE_MS = 30_000;
+/** Jobs that wait. */
+const WAITING = 1_000;
+
+// biome-ignore lint/suspicious/noExplicitAny: any function can be a job
+type AnyFunction = (...values: any[]) => unknown;
+
+export interface JobOptions {
+  /** It fails after this time; the time that it waits for its turn does not count. */
+  deadlineMs: number;
+  /** Jobs with the same key run one after another, so that no app has all threads. Such as an app's id. */
+  key?: string;
+  /** Classes of errors that the job throws for its caller. All others arrive as plain errors. */
+  errors?: (abstract new (
+    ...values: never[]
+  ) => Error)[];
+  /** Buffers that are moved to the thread rather than copied. */
+  transfer?: ArrayBuffer[];
+}
+
+interface Pending {
+  job: Omit<Job, 'id'>;
+  options: JobOptions;
+  resolve: (result: unknown) => void;
+  reject: (error: Error) => void;
+}
+
+/** A few threads that take any job. */
+export class WorkerThreads {
+  readonly #most: number;
+  readonly #idle: Thread[] = [];
+  readonly #busy = new Map<Thread, Pending>();
+  readonly #waiting: Pending[] = [];
+
+  /** @param most threads at a time */
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  /**
+   * Calls a function that `module` exports, in a thread. What goes in and comes out is copied.
+   * @throws what the function throws; {Error} when it takes longer than its deadline or more memory than it may, and
+   * when too many jobs wait
+   */
+  run<F extends AnyFunction>(
+    module: URL,
+    name: string,
+    values: Parameters<F>,
+    options: JobOptions,
+  ): Promise<Awaited<ReturnType<F>>> {
+    if (this.#waiting.length >= WAITING) return Promise.reject(new Error('too much is to be done at once'));
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    this.#waiting.push({ job: { module: module.href, name, values }, options, resolve, reject });
+    this.#advance();
+    return promise as Promise<Awaited<ReturnType<F>>>;
+  }
+
+  /** Ends all threads, and with them what they work on. */
+  close(): void {
+    const ended = new Error('the host is stopping');
+    for (const { reject } of this.#waiting.splice(0)) reject(ended);
+    for (const thread of this.#idle.splice(0)) thread.end(ended);
+    for (const thread of this.#busy.keys()) thread.end(ended);
+  }
+
+  #advance(): void {
+    while (this.#busy.size < this.#most) {
+      const running = new Set([...this.#busy.values()].map(({ options }) => options.key));
+      const at = this.#waiting.findIndex(({ options: { key } }) => key === undefined || !running.has(key));
+      if (at === -1) return;
+      this.#begin(this.#waiting.splice(at, 1)[0]!);
+    }
+  }
+
+  #begin(pending: Pending): void {
+    const thread = this.#idle.pop() ?? new Thread((idle) => this.#idle.splice(this.#idle.indexOf(idle), 1));
+    this.#busy.set(thread, pending);
+    thread
+      .run(pending.job, pending.options)
+      .then(pending.resolve, pending.reject)
+      .finally(() => {
+        this.#busy.delete(thread);
+        if (!thread.ended) {
+          this.#idle.push(thread);
+          thread.rest();
+        }
+        this.#advance();
+      });
+  }
+}
+
+/** The threads that all of the host shares: one slow job does not hold up the next. */
+export const threads = new WorkerThreads(2);
+
+/** A thread, and the one job that it works on. */
+class Thread {
+  readonly #worker: Worker;
+  readonly #onIdleEnd: (thread: Thread) => void;
+  #fail: (error: Error) => void = () => {};
+  #reply: (reply: JobReply) => void = () => {};
+  #lastId = 0;
+  #ended = false;
+  #idle: NodeJS.Timeout | undefined;
+
+  constructor(onIdleEnd: (thread: Thread) => void) {
+    this.#onIdleEnd = onIdleEnd;
+    this.#worker = new Worker(new URL('./worker-thread.ts', import.meta.url), {
+      // Nothing of the host's environment or arguments.
+      env: { PATH: process.env.PATH ?? '' },
+      argv: [],
+      execArgv: [],
+      resourceLimits: { maxOldGenerationSizeMb: MEMORY_MB },
+    });
+    this.#worker.on('message', (reply: JobReply) => this.#reply(reply));
+    this.#worker.on('error', (error: Error) => this.end(new Error(`a thread ended: ${error.message}`)));
+    this.#worker.on('exit', () => this.end(new Error('a thread ended')));
+  }
+
+  get ended(): boolean {
+    return this.#ended;
+  }
+
+  async run(job: Omit<Job, 'id'>, { deadlineMs, errors = [], transfer = [] }: JobOptions): Promise<unknown> {
+    clearTimeout(this.#idle);
+    this.#worker.ref();
+    const id = ++this.#lastId;
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    this.#fail = reject;
+    this.#reply = (reply) => {
+      if (reply.id !== id) return;
+      if ('failure' in reply) reject(revive(reply.failure, errors));
+      else resolve(reply.result);
+    };
+    const deadline = setTimeout(
+      () => this.end(new Error(`${job.name} took longer than ${deadlineMs / 1000} s and was ended`)),
+      deadlineMs,
+    );
+    try {
+      this.#worker.postMessage({ ...job, id } satisfies Job, transfer);
+      return await promise;
+    } finally {
+      clearTimeout(deadline);
+      this.#worker.unref();
+    }
+  }
+
+  /** Waits for the next job, not for ever. */
+  rest(): void {
+    this.#idle = setTimeout(() => {
+      this.#onIdleEnd(this);
+      this.end(new Error('nobody needed the thread'));
+    }, IDLE_MS).unref();
+  }
+
+  /** Ends the thread, and its job with `error`. */
+  end(error: Error): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    clearTimeout(this.#idle);
+    this.#fail(error);
+    void this.#worker.terminate();
+  }
+}
+
+function revive(
+  { className, message, stack, fields }: JobFailure,
+  classes: JobOptions['errors'] = [],
+): Error {
+  const known = classes.find(({ name }) => name === className);
+  const error = new Error(message);
+  if (known) Object.setPrototypeOf(error, known.prototype);
+  return Object.assign(error, fields, { stack });
+}

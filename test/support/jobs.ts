@@ -1,0 +1,23 @@
+// Jobs for threads, good and bad.
+import { threadId } from 'node:worker_threads';
+import { ChildError } from '../../runtime/machine/child.ts';
+
+export const whichThread = (): number => threadId;
+export const add = (a: number, b: number): number => a + b;
+
+export function fail(message: string, exitCode: number): never {
+  throw new ChildError(message, exitCode);
+}
+
+export function spin(): never {
+  for (;;);
+}
+
+export function hoard(): never {
+  const all: object[] = [];
+  for (;;) all.push(new Array(10_000).fill(all));
+}
+
+export function waitFor(signal: Int32Array): void {
+  Atomics.wait(signal, 0, 0, 20_000);
+}
