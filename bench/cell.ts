@@ -115,6 +115,7 @@ function startApp(scratch: string, directory: string): Promise<Cell> {
   return startCell({
     workerd: workerdPath(),
     user: null,
+    memoryMb: 512,
     directory,
     disks: { do: join(scratch, 'do'), kv: join(scratch, 'kv') },
     runDirectory: scratch,

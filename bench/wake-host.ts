@@ -29,7 +29,7 @@ const [root, count] = process.argv.slice(2) as [string, string];
 const now = () => performance.timeOrigin + performance.now();
 const store = openHostStore(join(root, 'host.sqlite'));
 const slots = new Slots(CONCURRENCY, WAKE_TIMEOUT_MS);
-const memory = new MemoryGauge(0);
+const memory = new MemoryGauge(0, 512);
 const steps: Steps[] = [];
 const fleets = Array.from({ length: Number(count) }, (_, index) => open(index));
 
@@ -52,6 +52,7 @@ function open(index: number): Fleet {
     directories: { run: join(root, id), data: join(root, `${id}-data`) },
     workerd: workerdPath(),
     user: null,
+    memoryMb: 512,
     idleMs: 0,
     lastRequestAt: null,
     slots,

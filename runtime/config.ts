@@ -174,10 +174,16 @@ export const settings = {
       'An app hibernates after so many seconds without an open request or WebSocket: its process goes, and the next request starts it. 0: never.',
     schema: integer(0, 31_536_000),
   },
+  RUNNER_CELL_MAX_MB: {
+    default: '512',
+    meaning:
+      'Memory that the process of one app may use, in MiB. Above it, the process is restarted, and `last_error` says so.',
+    schema: integer(64, 1_048_576),
+  },
   RUNNER_FLEET_MAX_RSS_MB: {
     default: '0',
     meaning:
-      'Memory that the whole container may use, in MiB. Above it, apps that would have to start answer 503; those that run serve on. 0: 80 % of the container.',
+      'Memory that the whole container may use, in MiB. Above it, apps that use more than their share (and 64 MiB) hibernate when others must start, and answer 503 until there is room; where that would not make room, all that must start answer 503. 0: 80 % of the container.',
     schema: integer(0, 16_777_216),
   },
   RUNNER_SLEEP_AFTER_H: {

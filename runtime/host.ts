@@ -87,7 +87,7 @@ export class Host {
     const workerd = workerdPath();
     const users = appUsers(this.paths, this.#store.buildUsers, workerd);
     const wakeTimeoutMs = config.RUNNER_WAKE_TIMEOUT_S * 1000;
-    this.#memory = new MemoryGauge(config.RUNNER_FLEET_MAX_RSS_MB);
+    this.#memory = new MemoryGauge(config.RUNNER_FLEET_MAX_RSS_MB, config.RUNNER_CELL_MAX_MB);
     this.#apps = new Apps({
       store: this.#store,
       paths: this.paths,
@@ -95,6 +95,7 @@ export class Host {
       users,
       baseDomain: config.RUNNER_BASE_DOMAIN,
       idleMs: config.RUNNER_FLEET_IDLE_EVICT_S * 1000 || Number.POSITIVE_INFINITY,
+      memoryMb: config.RUNNER_CELL_MAX_MB,
       slots: new Slots(config.RUNNER_WAKE_CONCURRENCY, wakeTimeoutMs),
       memory: this.#memory,
       wake: (hostname) => this.#control.wake(hostname, wakeTimeoutMs),
@@ -222,7 +223,7 @@ export class Host {
   }
 
   #tick(): void {
-    this.#memory.sample();
+    void this.#memory.sample();
     this.#apps.tick();
   }
 

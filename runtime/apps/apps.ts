@@ -39,6 +39,8 @@ export interface AppsOptions {
   baseDomain: string;
   /** Quiet time after which an app hibernates, in ms; `Infinity` for never. */
   idleMs: number;
+  /** Memory that one app's process may use, in MiB. */
+  memoryMb: number;
   slots: Slots;
   memory: MemoryGauge;
   /** Has the control plane wake the app at a host name. Rejects when that fails. */
@@ -221,13 +223,14 @@ export class Apps {
   }
 
   #fleet({ id }: WantedApp): Fleet {
-    const { paths, workerd, users, store, idleMs, slots, memory } = this.#options;
+    const { paths, workerd, users, store, idleMs, memoryMb, slots, memory } = this.#options;
     return new Fleet({
       appId: id,
       directories: { run: paths.run(id), data: paths.data(id) },
       workerd,
       user: users(id).cell,
       idleMs,
+      memoryMb,
       lastRequestAt: this.#activity.atBoot(id)?.lastRequestAt ?? null,
       slots,
       memory,

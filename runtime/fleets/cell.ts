@@ -1,11 +1,15 @@
 // One workerd process: started, watched, stopped.
 import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { request } from 'node:http';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
+import { assertRoomForChild } from '../machine/descriptors.ts';
 import { LineReader } from '../machine/lines.ts';
 import { endBeforeHost } from '../machine/out-of-memory.ts';
+import type { Usage } from '../machine/proc.ts';
+import { withDataLimit } from '../machine/process-limits.ts';
 import { readAtMost } from '../machine/read-at-most.ts';
 import { asUser, dieWithParent } from '../machine/users.ts';
 import {
@@ -17,6 +21,7 @@ import {
 } from './cell-directories.ts';
 import { CELL_CONFIG } from './config/cell-config.ts';
 import { LastLines } from './last-lines.ts';
+import { NoTurn } from './slots.ts';
 import { evictOwner, recordOwner } from './storage-claim.ts';
 
 /** How to start a cell. */
@@ -25,6 +30,8 @@ export interface CellOptions extends CellPlace {
   workerd: string;
   /** The config's name; `cell.capnp` if not given. */
   config?: string;
+  /** Memory that the process may use (`RUNNER_CELL_MAX_MB`), in MiB. */
+  memoryMb: number;
   /** Whether the disks are an app's storage: then no older process may have them. */
   ownsStorage: boolean;
   /** Gets each line the process writes: workerd's structured log as JSON, now and then plain text. */
@@ -45,6 +52,11 @@ export interface CellExit {
 /** Longest answer to how much work there is. */
 const COUNT_BYTES = 32;
 const START_TIMEOUT_MS = 30_000;
+/** Memory that workerd reserves and never writes to, and then some, in MiB: a full cell reserves 560. */
+const RESERVED_MB = 704;
+const MB = 1024 * 1024;
+/** What the system says when open files, processes or memory have run out. */
+const NO_ROOM = ['EMFILE', 'ENFILE', 'EAGAIN', 'ENOMEM'];
 /** Time an idle process gets after SIGTERM, in ms. It takes 4–18; one in an endless loop never ends by itself. */
 const STOP_GRACE_MS = 2_000;
 
@@ -58,6 +70,8 @@ export class Cell {
   readonly startedAt = performance.now();
   /** Settles when the process has gone and its output has been read. Never rejects. */
   readonly exited: Promise<CellExit>;
+  /** What the process had used when that was last read; null before. */
+  usage: Usage | null = null;
   readonly #child: ChildProcess;
   readonly #runDirectory: string;
   #killedFor: string | null = null;
@@ -138,9 +152,23 @@ export class Cell {
 
 /**
  * Starts a process and waits until it listens on every socket.
+ * @throws {NoTurn} when the host has no room for another process
  * @throws {Error} whose message is workerd's own, on one line, when it does not load
  */
 export async function startCell(options: CellOptions): Promise<Cell> {
+  try {
+    return await start(options);
+  } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException;
+    if (!NO_ROOM.includes(code)) throw error;
+    throw new NoTurn(
+      `the host has no room for another process (${code}): raise its limits of open files and of processes`,
+      { cause: error },
+    );
+  }
+}
+
+async function start(options: CellOptions): Promise<Cell> {
   const { runDirectory, sockets, signal, startTimeoutMs = START_TIMEOUT_MS } = options;
   signal?.throwIfAborted();
   // 1. A free place: nobody else on the storage, no socket file of a process that was killed.
@@ -149,15 +177,15 @@ export async function startCell(options: CellOptions): Promise<Cell> {
   await makeCellDirectories(options);
   // 2. The process, and word of it for whoever comes after a crash of this host.
   const child = spawnWorkerd(options);
-  const output = new LastLines(options.onLine);
+  if (child.pid === undefined) throw (await once(child, 'error'))[0];
+  const output = new LastLines(options.onLine, options.memoryMb);
   const exited = watchExit(child, output);
-  if (child.pid === undefined) throw new Error((await exited).reason);
-  if (ownerFile !== null) recordOwner(ownerFile, child.pid);
   // 3. Ready, against exit, deadline and abort.
   const stop = new AbortController();
   const deadline = AbortSignal.timeout(startTimeoutMs);
   const giveUp = AbortSignal.any(signal ? [deadline, signal, stop.signal] : [deadline, stop.signal]);
   try {
+    if (ownerFile !== null) recordOwner(ownerFile, child.pid);
     await Promise.race([
       listening(child.stdio[3] as Readable, new Set(sockets)),
       exited.then(({ reason }) => Promise.reject(new Error(reason))),
@@ -181,6 +209,7 @@ function spawnWorkerd(options: CellOptions): ChildProcess {
   const { workerd, user, directory, config = CELL_CONFIG, disks, runDirectory, sockets } = options;
   const command = [
     ...(user === null ? dieWithParent() : asUser(user)),
+    ...withDataLimit((options.memoryMb + RESERVED_MB) * MB),
     workerd,
     'serve',
     config,
@@ -190,6 +219,7 @@ function spawnWorkerd(options: CellOptions): ChildProcess {
     ...Object.entries(disks).map(([name, path]) => `--directory-path=${name}=${path}`),
     ...sockets.map((name) => `--socket-addr=${name}=unix:${newSocketPath(runDirectory, name)}`),
   ];
+  assertRoomForChild();
   const child = spawn(command[0]!, command.slice(1), {
     cwd: directory,
     env: {},

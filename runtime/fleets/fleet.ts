@@ -40,7 +40,7 @@ export class Fleet implements Backend {
   constructor(options: FleetOptions) {
     this.#options = options;
     this.#process = new Supervisor(options, () => this.#wakes.arrived());
-    this.#idling = new Idling(this.#process, options);
+    this.#idling = new Idling(this.#process);
   }
 
   get site(): string {
@@ -81,7 +81,7 @@ export class Fleet implements Backend {
     const phase = this.#process.phase;
     if (phase.name === 'running' && !phase.asleep) this.#process.activity.requests++;
     else if (phase.name === 'idle' && this.#coming === null) {
-      if (this.#options.memory.over) return overloaded();
+      if (!this.#process.hasMemory()) return overloaded();
       this.#wake();
     } else if (this.#isAsleep()) return this.#admitAsleep();
     return admission(this.#process.phase, this.#coming);
@@ -141,7 +141,7 @@ export class Fleet implements Backend {
         this.#process.failed(failure);
         throw failure;
       }
-      if (phase.name !== 'running' && this.#options.memory.over) {
+      if (phase.name !== 'running' && !this.#process.hasMemory()) {
         this.#process.cancelRestart();
         this.#process.goIdle('idle', NO_MEMORY);
         throw new Error(NO_MEMORY);
@@ -221,7 +221,7 @@ export class Fleet implements Backend {
 
   /** A request for a sleeping app. Due work may have a process already; then a wake needs none. */
   #admitAsleep(): Admission {
-    if (this.#process.phase.name === 'asleep' && this.#options.memory.over) return overloaded();
+    if (this.#process.phase.name === 'asleep' && !this.#process.hasMemory()) return overloaded();
     const woken = this.#wakes.join();
     return woken === null ? failedWake(this.#wakes.retryAfterS) : { kind: 'hold', ready: woken };
   }

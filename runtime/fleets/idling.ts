@@ -1,6 +1,5 @@
 // A process that nobody asks for anything: it goes, and comes back for work that falls due.
-import type { MemoryGauge } from './memory.ts';
-import { end, type Running } from './phase.ts';
+import type { Running } from './phase.ts';
 import type { Supervisor } from './supervisor.ts';
 import { Watchdog } from './watchdog.ts';
 
@@ -9,18 +8,14 @@ const WORK_TIMEOUT_MS = 1_000;
 
 export class Idling {
   readonly #process: Supervisor;
-  readonly #memory: MemoryGauge;
-  readonly #onLine: (line: string) => void;
   readonly #watchdog = new Watchdog((cell) =>
     cell.kill('the process did not answer any more, as in an endless loop'),
   );
   /** The process that stayed when it was last to go, because of what it does without a request. */
   #working: Running | null = null;
 
-  constructor(process: Supervisor, options: { memory: MemoryGauge; onLine: (line: string) => void }) {
+  constructor(process: Supervisor) {
     this.#process = process;
-    this.#memory = options.memory;
-    this.#onLine = options.onLine;
   }
 
   /** To be called about once a second: sends a quiet process away, and gets one for work that falls due. */
@@ -32,7 +27,7 @@ export class Idling {
     if (running !== null && (running.upstream.active > 0 || running === this.#working))
       this.#watchdog.look(running.cell);
     if (quiet) operations.run(() => this.#hibernate(running)).catch(() => {});
-    else if (this.#hasDueWork() && !this.#memory.over) this.start().catch(() => {});
+    else if (this.#hasDueWork() && this.#process.hasMemory()) this.start().catch(() => {});
   }
 
   #hasDueWork(): boolean {
@@ -47,7 +42,7 @@ export class Idling {
   start(): Promise<void> {
     const { phase, wanted, operations } = this.#process;
     const start = async () => {
-      if (this.#process.phase !== phase || this.#memory.over) return;
+      if (this.#process.phase !== phase || !this.#process.hasMemory()) return;
       const asleep = phase.name === 'asleep';
       if (!asleep) this.#process.enter({ name: 'starting', gate: Promise.withResolvers(), hibernated: true });
       await this.#process.bringUp(wanted, { forDueWork: true, asleep });
@@ -69,9 +64,6 @@ export class Idling {
       return;
     }
     this.#working = null;
-    const { asleep } = phase;
-    this.#process.enter(asleep ? { name: 'asleep' } : { name: 'hibernating', gate: Promise.withResolvers() });
-    await end(phase, this.#onLine);
-    this.#process.goIdle(asleep ? 'asleep' : 'idle');
+    await this.#process.hibernate(phase);
   }
 }

@@ -7,12 +7,17 @@ const KEPT_LINES = 20;
 /** How many of them explain an end, and how much of each. */
 const EXPLAINING_LINES = 5;
 const EXPLAINING_LENGTH = 500;
+/** How V8 says that it has no memory left. */
+const OUT_OF_MEMORY = /(JavaScript heap|process) out of memory/;
 
 export class LastLines {
   readonly #onLine: (line: string) => void;
+  readonly #memoryMb: number;
   readonly #lines: string[] = [];
 
-  constructor(onLine: (line: string) => void) {
+  /** @param memoryMb what the process may use, for whoever reads that it ran out of it */
+  constructor(onLine: (line: string) => void, memoryMb: number) {
+    this.#memoryMb = memoryMb;
     this.#onLine = onLine;
   }
 
@@ -30,6 +35,8 @@ export class LastLines {
     const messages = this.#lines.map(messageOf).map(oneLine);
     const loadError = messages.findLast((message) => message.startsWith('service app: Uncaught'));
     if (code === 1 && loadError !== undefined) return loadError;
+    if (code !== 0 && messages.some((message) => OUT_OF_MEMORY.test(message)))
+      return `the app needed more memory than RUNNER_CELL_MAX_MB (${this.#memoryMb}) allows`;
     const how = signal === null ? `workerd exited with code ${code}` : `workerd was ended by ${signal}`;
     const last = messages.slice(-EXPLAINING_LINES).map((message) => message.slice(0, EXPLAINING_LENGTH));
     return last.length === 0 ? how : `${how}; its last lines:\n${last.join('\n')}`;

@@ -18,6 +18,8 @@ export interface Place {
   workerd: string;
   /** Who runs it; `null`: the host's own user. */
   user: User | null;
+  /** Memory that a process may use (`RUNNER_CELL_MAX_MB`), in MiB. */
+  memoryMb: number;
   /** `run`: sockets and the pid file. `data`: the app's storage. */
   directories: { run: string; data: string };
   /** Gets each line of the process. */
@@ -36,11 +38,12 @@ export async function launch(
   signal: AbortSignal,
   startTimeoutMs?: number,
 ): Promise<Cell> {
-  const { workerd, user, directories, onLine } = place;
+  const { workerd, user, memoryMb, directories, onLine } = place;
   await migrateRelease(place, release, log, signal);
   return startCell({
     workerd,
     user,
+    memoryMb,
     directory: release.directory,
     disks: { do: join(directories.data, 'do'), kv: join(directories.data, 'kv') },
     runDirectory: directories.run,
@@ -54,7 +57,7 @@ export async function launch(
 
 /** Brings the databases up to the release. */
 export async function migrateRelease(
-  { workerd, user, directories }: Place,
+  { workerd, user, memoryMb, directories }: Place,
   { directory }: ReleaseRef,
   log: (line: string) => void,
   signal: AbortSignal,
@@ -63,6 +66,7 @@ export async function migrateRelease(
   await migrate({
     workerd,
     user,
+    memoryMb,
     release,
     directory,
     dataDirectory: directories.data,

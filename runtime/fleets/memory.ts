@@ -1,112 +1,141 @@
-// Whether there is memory for one more process. All processes share one container, so the limit is the container's.
-import { readFileSync } from 'node:fs';
-import { totalmem } from 'node:os';
-import { join } from 'node:path';
-import { log } from '../log.ts';
+// Whether there is memory for one more process, and which processes have too much of it.
+import { log, reason } from '../log.ts';
+import { type Memory, readMemory } from '../machine/memory.ts';
+import { askProcesses } from '../machine/processes.ts';
+import type { Cell } from './cell.ts';
 
 const MB = 1024 * 1024;
 /** Share of the container that may be used when no limit is set. */
 const DEFAULT_SHARE = 0.8;
+/** An app that uses no more than this, in bytes, is never too hungry. */
+const MODEST_BYTES = 64 * MB;
 /** Between two lines about it in the log, in ms: what is in use may go to and fro about the limit. */
 const TELL_EVERY_MS = 60_000;
 
-/** Memory of the container: what it has, what is in use and cannot be taken back at once. In bytes. */
-export interface Memory {
-  source: 'cgroup v2' | 'cgroup v1' | 'machine';
-  total: number;
-  used: number;
+/** An app, as far as its memory goes. */
+export interface Eater {
+  /** Private memory of its process at the last sample, or of the process before; in bytes. */
+  footprint: number;
+  /** Sends its process away, for `why`: others need the memory. */
+  giveWay: (why: string) => void;
 }
 
 export class MemoryGauge {
+  readonly #root: string;
   readonly #limitMb: number;
-  #over = false;
+  readonly #cellMb: number;
+  readonly #cells = new Map<Cell, Eater>();
+  #used = 0;
+  #limit = 0;
+  #sampling = false;
   #toldAt = Number.NEGATIVE_INFINITY;
 
-  /** @param limitMb in MiB; 0 for 80 % of the container */
-  constructor(limitMb: number) {
+  /**
+   * @param limitMb what the container may use, in MiB; 0 for 80 % of it
+   * @param cellMb what one app's process may use, in MiB
+   * @param root where `proc` and `sys` lie, for the container's memory
+   */
+  constructor(limitMb: number, cellMb: number, root = '/') {
+    this.#root = root;
     this.#limitMb = limitMb;
-    this.sample();
+    this.#cellMb = cellMb;
+    this.#take(readMemory(root));
   }
 
-  /** Whether the last sample was over the limit. */
+  /** Whether the container uses more than it may. */
   get over(): boolean {
-    return this.#over;
+    return this.#used > this.#limit;
   }
 
-  /** Reads the memory in use: the container's, or the host's own where that is more. To be called about once a second. */
-  sample(): void {
-    const { total, used: inUse } = readMemory();
-    const limit = this.#limitMb === 0 ? total * DEFAULT_SHARE : this.#limitMb * MB;
-    const used = Math.max(inUse, process.memoryUsage.rss());
-    this.#over = used > limit;
-    if (this.#over && performance.now() - this.#toldAt >= TELL_EVERY_MS) {
-      this.#toldAt = performance.now();
-      log(
-        'warn',
-        'more memory is in use than RUNNER_FLEET_MAX_RSS_MB allows: apps that must start answer 503',
-        {
-          used_mb: Math.round(used / MB),
-          limit_mb: Math.round(limit / MB),
-        },
+  /** Looks after the memory of an app's process until it ends. */
+  watch(cell: Cell, eater: Eater): void {
+    this.#cells.set(cell, eater);
+    void cell.exited.then(() => this.#cells.delete(cell));
+  }
+
+  /**
+   * Whether an app may start a process. Where memory is short, apps that use more than their share of it make room for
+   * those that do not, and get no other process meanwhile.
+   */
+  admits(eater: Eater): boolean {
+    if (!this.over) return true;
+    const leaving = this.#whoLeavesFor(eater);
+    if (leaving === null) return false;
+    for (const { footprint, giveWay } of leaving) {
+      giveWay(
+        `the host is short of memory (RUNNER_FLEET_MAX_RSS_MB), and the app, which used ${mb(footprint)} MiB, makes room for others`,
       );
     }
+    return true;
+  }
+
+  /**
+   * Reads what is in use, and ends each process that has more than it may. To be called about once a second.
+   * @returns when that is done; at once while the sample before goes on. Never rejects
+   */
+  async sample(): Promise<void> {
+    if (this.#sampling) return;
+    this.#sampling = true;
+    try {
+      const cells = [...this.#cells.keys()];
+      const { memory, processes } = await askProcesses(
+        'usage',
+        this.#root,
+        cells.map(({ pid }) => pid),
+      );
+      this.#take(memory);
+      for (const [index, cell] of cells.entries()) this.#weigh(cell, processes[index] ?? null);
+    } catch (error) {
+      log('warn', 'the memory in use could not be read', { error: reason(error) });
+    } finally {
+      this.#sampling = false;
+    }
+  }
+
+  /** The hungriest apps that must leave so that this one has room; null when it has no claim to it, or that is not enough. */
+  #whoLeavesFor({ footprint }: Eater): Eater[] | null {
+    const running = [...this.#cells.values()];
+    const inCells = running.reduce((sum, other) => sum + other.footprint, 0);
+    const share = Math.max(MODEST_BYTES, (this.#limit - this.#used + inCells) / (running.length + 1));
+    if (footprint > share) return null;
+    const hungry = running.filter((other) => other.footprint > share);
+    hungry.sort((a, b) => b.footprint - a.footprint);
+    const leaving: Eater[] = [];
+    let missing = this.#used + MODEST_BYTES - this.#limit;
+    while (missing > 0) {
+      const next = hungry.shift();
+      if (next === undefined) return null;
+      leaving.push(next);
+      missing -= next.footprint;
+    }
+    return leaving;
+  }
+
+  #weigh(cell: Cell, usage: Cell['usage']): void {
+    const eater = this.#cells.get(cell);
+    if (eater === undefined || usage === null) return;
+    cell.usage = usage;
+    eater.footprint = usage.privateBytes;
+    if (usage.privateBytes <= this.#cellMb * MB) return;
+    cell.kill(
+      `the app used ${mb(usage.privateBytes)} MiB of memory, more than RUNNER_CELL_MAX_MB (${this.#cellMb}) allows`,
+    );
+  }
+
+  /** The container's memory, or the host's own where that is more. */
+  #take({ total, used }: Memory): void {
+    this.#limit = this.#limitMb === 0 ? total * DEFAULT_SHARE : this.#limitMb * MB;
+    this.#used = Math.max(used, process.memoryUsage.rss());
+    if (!this.over || performance.now() - this.#toldAt < TELL_EVERY_MS) return;
+    this.#toldAt = performance.now();
+    log(
+      'warn',
+      'more memory is in use than RUNNER_FLEET_MAX_RSS_MB allows: apps that must start answer 503, unless hungrier ones make room',
+      { used_mb: mb(this.#used), limit_mb: mb(this.#limit) },
+    );
   }
 }
 
-/**
- * The memory of this process's cgroup: v2, else v1. Without one, of the whole machine. A cgroup without a limit has
- * all that the machine has.
- * @param root where `proc` and `sys` lie
- */
-export function readMemory(root = '/'): Memory {
-  const groups = (text(root, 'proc/self/cgroup') ?? '').split('\n');
-  return cgroup2(root, groups) ?? cgroup1(root, groups) ?? machine(root);
-}
-
-function cgroup2(root: string, groups: string[]): Memory | null {
-  const path = groups.find((line) => line.startsWith('0::'))?.slice('0::'.length) ?? '/';
-  // A container sees its own cgroup as the root, yet may be told the path that it has outside.
-  for (const directory of [join('sys/fs/cgroup', path), 'sys/fs/cgroup']) {
-    const current = text(root, join(directory, 'memory.current'));
-    if (current === null) continue;
-    const total = limited(text(root, join(directory, 'memory.max')));
-    const inactive = field(text(root, join(directory, 'memory.stat')), 'inactive_file ');
-    return { source: 'cgroup v2', total, used: Number(current) - inactive };
-  }
-  return null;
-}
-
-function cgroup1(root: string, groups: string[]): Memory | null {
-  const path = groups.map((line) => /^\d+:(?:.*,)?memory(?:,.*)?:(.*)$/.exec(line)?.[1]).find(Boolean) ?? '/';
-  for (const directory of [join('sys/fs/cgroup/memory', path), 'sys/fs/cgroup/memory']) {
-    const usage = text(root, join(directory, 'memory.usage_in_bytes'));
-    if (usage === null) continue;
-    const total = limited(text(root, join(directory, 'memory.limit_in_bytes')));
-    const inactive = field(text(root, join(directory, 'memory.stat')), 'total_inactive_file ');
-    return { source: 'cgroup v1', total, used: Number(usage) - inactive };
-  }
-  return null;
-}
-
-function machine(root: string): Memory {
-  const available = field(text(root, 'proc/meminfo'), 'MemAvailable:') * 1024;
-  return { source: 'machine', total: totalmem(), used: totalmem() - available };
-}
-
-/** A limit in bytes. `max` in v2, a number above all memory in v1: none of its own. */
-function limited(limit: string | null): number {
-  return Math.min(Number(limit) || Number.POSITIVE_INFINITY, totalmem());
-}
-
-function field(lines: string | null, name: string): number {
-  const line = lines?.split('\n').find((candidate) => candidate.startsWith(name));
-  return Number.parseInt(line?.slice(name.length) ?? '', 10) || 0;
-}
-
-function text(root: string, path: string): string | null {
-  try {
-    return readFileSync(join(root, path), 'utf8').trim();
-  } catch {
-    return null;
-  }
+function mb(bytes: number): number {
+  return Math.round(bytes / MB);
 }

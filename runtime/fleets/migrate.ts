@@ -18,6 +18,8 @@ export interface MigrateOptions {
   workerd: string;
   /** Who runs it; `null`: the host's own user. */
   user: User | null;
+  /** Memory that the process may use, in MiB. */
+  memoryMb: number;
   release: Release;
   /** The release's directory. */
   directory: string;
@@ -102,6 +104,7 @@ async function startMigrationCell(options: MigrateOptions, signal: AbortSignal):
     return await startCell({
       workerd: options.workerd,
       user: options.user,
+      memoryMb: options.memoryMb,
       directory,
       disks: { do: join(options.dataDirectory, 'do') },
       runDirectory: options.runDirectory,

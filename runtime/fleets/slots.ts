@@ -1,6 +1,6 @@
 // Who may start a process now. Starts use all the processor they get: a hundred at once would all be slow.
 
-/** A start whose turn did not come in time. */
+/** A start that the host could not make, through no fault of the app. */
 export class NoTurn extends Error {}
 
 interface Waiter {

@@ -9,9 +9,9 @@ import { Activity } from './activity.ts';
 import type { Cell, CellExit } from './cell.ts';
 import { nextDue, type Rest, RestRecord } from './due.ts';
 import { launch, type Place, type ReleaseRef } from './launch.ts';
-import type { MemoryGauge } from './memory.ts';
+import type { Eater, MemoryGauge } from './memory.ts';
 import { Operations } from './operations.ts';
-import { end, type Phase, processState } from './phase.ts';
+import { end, type Phase, processState, type Running } from './phase.ts';
 import { NoTurn, type Slots } from './slots.ts';
 
 export interface SupervisorOptions extends Place {
@@ -48,6 +48,9 @@ export class Supervisor {
   readonly #options: SupervisorOptions;
   /** Called when the app begins to serve requests. */
   readonly #onServing: () => void;
+  /** The app as the memory's gauge sees it. */
+  readonly #eater: Eater = { footprint: 0, giveWay: (why) => this.#giveWay(why) };
+  #givesWay = false;
   readonly #backoff = new Backoff();
   #phase: Phase = { name: 'none' };
   #lastError: string | null = null;
@@ -80,6 +83,11 @@ export class Supervisor {
     return this.#unwanted.signal;
   }
 
+  /** Whether the host has memory for a process of this app. Hungrier apps may have to make room. */
+  hasMemory(): boolean {
+    return this.#options.memory.admits(this.#eater);
+  }
+
   /** Takes over the phase in which the host ended. */
   resume(phase: Phase): void {
     this.#phase = phase;
@@ -105,6 +113,14 @@ export class Supervisor {
   goIdle(name: 'idle' | 'asleep', lastError: string | null = null): void {
     this.rest.begin(this.nextDue());
     this.enter({ name }, lastError);
+  }
+
+  /** Ends a process that nobody needs, or that others need the memory of. Requests that come meanwhile start another. */
+  async hibernate(phase: Running, lastError: string | null = null): Promise<void> {
+    const { asleep } = phase;
+    this.enter(asleep ? { name: 'asleep' } : { name: 'hibernating', gate: Promise.withResolvers() });
+    await end(phase, this.#options.onLine);
+    this.goIdle(asleep ? 'asleep' : 'idle', lastError);
   }
 
   /** When the app has work to do by itself, in ms since 1970; null for never, and now when that cannot be read. */
@@ -180,6 +196,7 @@ export class Supervisor {
   /** Has a process that was launched serve. */
   serve(cell: Cell, { forDueWork, asleep } = FOR_REQUESTS): void {
     const upstream = new Upstream({ socketPath: cell.socketPath('http') });
+    this.#options.memory.watch(cell, this.#eater);
     this.activity.begin(forDueWork);
     this.enter({ name: 'running', cell, upstream, asleep });
     void cell.exited.then((exit) => this.#exited(cell, exit));
@@ -200,6 +217,19 @@ export class Supervisor {
   cancelRestart(): void {
     if (this.#restart !== null) clearTimeout(this.#restart);
     this.#restart = null;
+  }
+
+  #giveWay(why: string): void {
+    if (this.#givesWay) return;
+    this.#givesWay = true;
+    const leave = async () => {
+      this.#givesWay = false;
+      const phase = this.#phase;
+      if (phase.name !== 'running') return;
+      this.#options.onLine(why);
+      await this.hibernate(phase, why);
+    };
+    this.operations.run(leave).catch(() => {});
   }
 
   #exited(cell: Cell, exit: CellExit): void {
@@ -244,7 +274,7 @@ export class Supervisor {
 
   async #startAgain(wanted: AbortSignal): Promise<void> {
     this.#restart = null;
-    if (this.#options.memory.over) this.goIdle('idle', NO_MEMORY);
+    if (!this.hasMemory()) this.goIdle('idle', NO_MEMORY);
     else await this.bringUp(wanted, FOR_REQUESTS, () => this.#backoff.next(0));
   }
 }

@@ -31,7 +31,12 @@ const BAD_CRON = /cron trigger ".*": .*?(?= at cron\.js:)/;
  * @throws {Error} with workerd's own message, file and line of the project in it, when it does not load
  */
 export async function tryRelease(
-  { workerd, user, directories }: Pick<Place, 'workerd' | 'user'> & { directories: { run: string } },
+  {
+    workerd,
+    user,
+    memoryMb,
+    directories,
+  }: Pick<Place, 'workerd' | 'user' | 'memoryMb'> & { directories: { run: string } },
   directory: string,
   signal?: AbortSignal,
 ): Promise<void> {
@@ -45,6 +50,7 @@ export async function tryRelease(
     const cell = await startCell({
       workerd,
       user,
+      memoryMb,
       directory,
       config: existsSync(join(directory, TRIAL_CONFIG)) ? TRIAL_CONFIG : CELL_CONFIG,
       ...place,

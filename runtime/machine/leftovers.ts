@@ -1,10 +1,11 @@
 // Ends what builds and apps left running, daemons in sessions of their own and what a killed host left, and removes what
 // builds left lying about.
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { log, reason } from '../log.ts';
+import { findProcesses } from './proc.ts';
+import { askProcesses } from './processes.ts';
 import { removeTree } from './remove.ts';
 import { runAs, type User } from './users.ts';
 
@@ -22,7 +23,7 @@ const OPEN_DIRECTORIES = ['/tmp', '/var/tmp', '/dev/shm'];
  * @param uids the users of builds and apps
  */
 export function endLeftovers(builds: string, uids: number[]): void {
-  for (const pid of findProcesses(builds, new Set(uids))) {
+  for (const pid of findProcesses(builds, uids)) {
     if (kill(pid)) log('warn', 'ended a process that a build or an app left behind', { pid });
   }
 }
@@ -33,12 +34,13 @@ export function endLeftovers(builds: string, uids: number[]): void {
  * @throws {Error} when one does not go
  */
 export async function endProcesses(user: User | null, directory: string | null): Promise<void> {
-  const uids = new Set(user === null ? [] : [user.uid]);
+  const uids = user === null ? [] : [user.uid];
+  const find = () => askProcesses('find', directory, uids);
   // All at one moment: whatever forks faster than a list of processes is read does not get away. As that user, who may
   // prevent it.
   if (user !== null) await runAs(user, ['sh', '-c', 'kill -KILL -1; true'], KILL_TIMEOUT_MS).catch(() => {});
   const deadline = performance.now() + GONE_TIMEOUT_MS;
-  for (let left = findProcesses(directory, uids); left.length > 0; left = findProcesses(directory, uids)) {
+  for (let left = await find(); left.length > 0; left = await find()) {
     if (performance.now() > deadline) throw new Error(`these processes do not end: ${left.join(', ')}`);
     for (const pid of left) kill(pid);
     await sleep(GONE_POLL_MS);
@@ -64,28 +66,6 @@ export async function removeLitter({ uid }: User): Promise<void> {
       );
     }
   }
-}
-
-/** Processes of `uids`, and those that work below `directory` or have their home there. */
-function findProcesses(directory: string | null, uids: Set<number>): number[] {
-  return readdirSync('/proc').flatMap((name) => {
-    if (!/^\d+$/.test(name)) return [];
-    try {
-      const status = readFileSync(`/proc/${name}/status`, 'latin1');
-      if (/^State:\t[ZX]/m.test(status)) return [];
-      const uid = Number(/^Uid:\t(\d+)/m.exec(status)![1]);
-      return uids.has(uid) || (directory !== null && isBelow(directory, name)) ? [Number(name)] : [];
-    } catch {
-      // It has gone, or belongs to somebody else.
-      return [];
-    }
-  });
-}
-
-function isBelow(directory: string, pid: string): boolean {
-  const cwd = readlinkSync(`/proc/${pid}/cwd`);
-  if (cwd === directory || cwd.startsWith(`${directory}/`)) return true;
-  return `\0${readFileSync(`/proc/${pid}/environ`, 'latin1')}`.includes(`\0HOME=${directory}/`);
 }
 
 function kill(pid: number): boolean {

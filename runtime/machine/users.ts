@@ -61,7 +61,10 @@ let dying: string[] | undefined;
 export function dieWithParent(): string[] {
   if (dying === undefined) {
     const words = [setpriv() ?? 'setpriv', ...BOUND];
-    dying = spawnSync(words[0]!, [...words.slice(1), '/bin/true']).status === 0 ? words : [];
+    const { status, error } = spawnSync(words[0]!, [...words.slice(1), '/bin/true']);
+    // What fails for want of descriptors or processes may work later.
+    if (error !== undefined && (error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    dying = status === 0 ? words : [];
   }
   return dying;
 }

@@ -35,7 +35,8 @@ async function makeQueue(t: TestContext, files: Record<string, string>) {
     baseDomain: 'localhost',
     idleMs: 0,
     slots: new Slots(4, 10_000),
-    memory: new MemoryGauge(0),
+    memoryMb: 512,
+    memory: new MemoryGauge(0, 512),
     wake: () => Promise.reject(new Error('nobody wakes this app')),
   });
   const { repository, sha } = commit(directory, files);

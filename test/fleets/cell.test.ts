@@ -59,6 +59,7 @@ test('a program that is not there is an error, not a crash of the host', async (
   const { directory } = await makeRelease(`${root}/r`, HELLO);
   const options = {
     user: null,
+    memoryMb: 512,
     directory,
     disks: {},
     runDirectory: `${root}/run`,
@@ -75,6 +76,7 @@ test('a start that takes too long, or is given up, ends its process', async (t) 
   const options = {
     workerd,
     user: null,
+    memoryMb: 512,
     directory,
     disks: { do: `${root}/do`, kv: `${root}/kv` },
     runDirectory: `${root}/run`,
@@ -105,6 +107,7 @@ test('what a process puts in the place of its socket leads nowhere', async (t) =
   const start = startCell({
     workerd: `${root}/workerd`,
     user: null,
+    memoryMb: 512,
     directory,
     disks: {},
     runDirectory: `${root}/run`,
@@ -194,3 +197,35 @@ test(
     assert.ok(score(cell.pid) > score(process.pid), `${score(cell.pid)} ${score(process.pid)}`);
   },
 );
+
+test('a host without a free file descriptor refuses a start, lives, and starts it later', async (t) => {
+  const root = temporaryDirectory(t);
+  const { directory } = await makeRelease(`${root}/r`, HELLO);
+  const helpers = new URL('../support/fleets/release.ts', import.meta.url).href;
+  const script = `
+    const { openSync, closeSync } = await import('node:fs');
+    const { startRelease } = await import(${JSON.stringify(helpers)});
+    const start = () => startRelease(${JSON.stringify(root)}, ${JSON.stringify(directory)});
+    const taken = [];
+    try { for (;;) taken.push(openSync('/dev/null')); } catch {}
+    for (let free = 0; ; free++) {
+      const started = await start().then((cell) => cell, (error) => error.constructor.name + ': ' + error.message);
+      console.log(typeof started === 'string' ? started : 'started');
+      if (typeof started !== 'string') { await started.stop(); break; }
+      closeSync(taken.pop());
+    }`;
+  const host = spawn(
+    'sh',
+    ['-c', 'ulimit -n 100; exec "$0" "$@"', process.execPath, '--input-type=module', '-e', script],
+    { stdio: ['ignore', 'pipe', 'inherit'] },
+  );
+  const output: Buffer[] = [];
+  host.stdout.on('data', (chunk) => output.push(chunk));
+  const [code] = await once(host, 'close');
+  const lines = Buffer.concat(output).toString().trim().split('\n');
+  assert.equal(lines.pop(), 'started');
+  assert.ok(lines.length > 3, 'several numbers of free descriptors are too few');
+  for (const line of lines)
+    assert.match(line, /^NoTurn: the host has no room for another process \(EMFILE\)/);
+  assert.equal(code, 0);
+});

@@ -249,7 +249,7 @@ test('a wake tries a release that does not start once, whether that or the contr
 });
 
 test('short of memory, what would have to start is refused, and what runs serves on', async (t) => {
-  const memory = new MemoryGauge(1);
+  const memory = new MemoryGauge(1, 512);
   assert.equal(memory.over, true, 'this process alone has more than 1 MiB');
   const app = harness(t, { idleMs: 0, memory });
   await app.fleet.swap(await app.release(1), { commit: () => {}, log: () => {} });

@@ -3,7 +3,8 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { totalmem } from 'node:os';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { MemoryGauge, readMemory } from '../../runtime/fleets/memory.ts';
+import { MemoryGauge } from '../../runtime/fleets/memory.ts';
+import { readMemory } from '../../runtime/machine/memory.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const MB = 1024 * 1024;
@@ -65,7 +66,7 @@ test('without a cgroup it is the machine’s memory that counts', (t) => {
 test('this machine can be read, and the limit is what was set, or most of what there is', () => {
   const { total, used } = readMemory();
   assert.ok(total > 0 && used > 0 && used <= total, `${used} of ${total}`);
-  assert.equal(new MemoryGauge(1).over, true);
-  assert.equal(new MemoryGauge(2 ** 40).over, false);
-  assert.equal(new MemoryGauge(0).over, used > total * 0.8);
+  assert.equal(new MemoryGauge(1, 512).over, true);
+  assert.equal(new MemoryGauge(2 ** 40, 512).over, false);
+  assert.equal(new MemoryGauge(0, 512).over, used > total * 0.8);
 });

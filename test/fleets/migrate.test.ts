@@ -29,6 +29,7 @@ function app(t: TestContext) {
     const options = {
       workerd,
       user: null,
+      memoryMb: 512,
       release: made,
       directory,
       dataDirectory,

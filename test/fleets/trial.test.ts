@@ -11,7 +11,7 @@ import { NEEDS_USERS } from '../support/users.ts';
 function tried(directory: string): Promise<void> {
   const root = dirname(directory);
   const directories = { run: `${root}/run/app`, data: `${root}/data` };
-  return tryRelease({ workerd, user: null, directories }, directory);
+  return tryRelease({ workerd, user: null, memoryMb: 512, directories }, directory);
 }
 
 test('a release that loads passes its trial and leaves nothing behind', async (t) => {
@@ -56,6 +56,7 @@ test(
     const place = {
       workerd: `${root}/workerd`,
       user,
+      memoryMb: 512,
       directories: { run: `${root}/run/app`, data: `${root}/data` },
     };
     await tryRelease(place, directory);

@@ -17,6 +17,7 @@ test('a process in an endless loop is found; one that answers is left alone', as
   const cell = await startCell({
     workerd,
     user: null,
+    memoryMb: 512,
     directory,
     disks: { do: `${root}/do`, kv: `${root}/kv` },
     runDirectory: `${root}/run`,

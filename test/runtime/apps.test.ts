@@ -38,7 +38,8 @@ function open(t: TestContext, root: string, idleMs = 0) {
     baseDomain: 'localhost',
     idleMs,
     slots: new Slots(4, 10_000),
-    memory: new MemoryGauge(0),
+    memoryMb: 512,
+    memory: new MemoryGauge(0, 512),
     wake: () => control.wake(),
     onFacts: () => {},
   });

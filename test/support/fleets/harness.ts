@@ -77,7 +77,8 @@ export function harness(t: TestContext, options: Partial<FleetOptions> = {}): Ha
     idleMs: Number.POSITIVE_INFINITY,
     lastRequestAt: null,
     slots: new Slots(4, 10_000),
-    memory: new MemoryGauge(0),
+    memoryMb: 512,
+    memory: new MemoryGauge(0, 512),
     wake: () => Promise.reject(new Error('nobody wakes this app')),
     onLine: (line) => {
       lines.push(line);

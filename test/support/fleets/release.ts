@@ -54,6 +54,7 @@ export function startRelease(root: string, directory: string, onLine: (line: str
   return startCell({
     workerd,
     user: null,
+    memoryMb: 512,
     directory,
     disks: { do: join(root, 'data/do'), kv: join(root, 'data/kv') },
     runDirectory: join(root, 'run'),

@@ -1,0 +1,69 @@
+// How much memory there is, and how much of it is in use. All processes share one container, so the container counts.
+import { readFileSync } from 'node:fs';
+import { totalmem } from 'node:os';
+import { join } from 'node:path';
+
+/** Memory of the container: what it has, what is in use and cannot be taken back at once. In bytes. */
+export interface Memory {
+  source: 'cgroup v2' | 'cgroup v1' | 'machine';
+  total: number;
+  used: number;
+}
+
+/**
+ * The memory of this process's cgroup: v2, else v1. Without one, of the whole machine. A cgroup without a limit has
+ * all that the machine has.
+ * @param root where `proc` and `sys` lie
+ */
+export function readMemory(root = '/'): Memory {
+  const groups = (text(root, 'proc/self/cgroup') ?? '').split('\n');
+  return cgroup2(root, groups) ?? cgroup1(root, groups) ?? machine(root);
+}
+
+function cgroup2(root: string, groups: string[]): Memory | null {
+  const path = groups.find((line) => line.startsWith('0::'))?.slice('0::'.length) ?? '/';
+  // A container sees its own cgroup as the root, yet may be told the path that it has outside.
+  for (const directory of [join('sys/fs/cgroup', path), 'sys/fs/cgroup']) {
+    const current = text(root, join(directory, 'memory.current'));
+    if (current === null) continue;
+    const total = limited(text(root, join(directory, 'memory.max')));
+    const inactive = field(text(root, join(directory, 'memory.stat')), 'inactive_file ');
+    return { source: 'cgroup v2', total, used: Number(current) - inactive };
+  }
+  return null;
+}
+
+function cgroup1(root: string, groups: string[]): Memory | null {
+  const path = groups.map((line) => /^\d+:(?:.*,)?memory(?:,.*)?:(.*)$/.exec(line)?.[1]).find(Boolean) ?? '/';
+  for (const directory of [join('sys/fs/cgroup/memory', path), 'sys/fs/cgroup/memory']) {
+    const usage = text(root, join(directory, 'memory.usage_in_bytes'));
+    if (usage === null) continue;
+    const total = limited(text(root, join(directory, 'memory.limit_in_bytes')));
+    const inactive = field(text(root, join(directory, 'memory.stat')), 'total_inactive_file ');
+    return { source: 'cgroup v1', total, used: Number(usage) - inactive };
+  }
+  return null;
+}
+
+function machine(root: string): Memory {
+  const available = field(text(root, 'proc/meminfo'), 'MemAvailable:') * 1024;
+  return { source: 'machine', total: totalmem(), used: totalmem() - available };
+}
+
+/** A limit in bytes. `max` in v2, a number above all memory in v1: none of its own. */
+function limited(limit: string | null): number {
+  return Math.min(Number(limit) || Number.POSITIVE_INFINITY, totalmem());
+}
+
+function field(lines: string | null, name: string): number {
+  const line = lines?.split('\n').find((candidate) => candidate.startsWith(name));
+  return Number.parseInt(line?.slice(name.length) ?? '', 10) || 0;
+}
+
+function text(root: string, path: string): string | null {
+  try {
+    return readFileSync(join(root, path), 'utf8').trim();
+  } catch {
+    return null;
+  }
+}

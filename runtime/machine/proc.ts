@@ -1,0 +1,53 @@
+// What the kernel tells of processes. It takes as long as there are processes: on the gateway's thread at boot only.
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+
+/** What a process has used. `cpuMs`: since its start. `privateBytes`: memory of its own, in swap too. */
+export interface Usage {
+  cpuMs: number;
+  privateBytes: number;
+}
+
+/** Of a clock tick, in which the kernel states CPU time, in ms. */
+const TICK_MS = 10;
+
+/** What a process has used; null when it has gone. */
+export function usage(pid: number): Usage | null {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    // The name, in parentheses, may hold anything.
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    const status = readFileSync(`/proc/${pid}/status`, 'latin1');
+    return {
+      cpuMs: (Number(fields[11]) + Number(fields[12])) * TICK_MS,
+      privateBytes: kilobytes(status, 'RssAnon') + kilobytes(status, 'VmSwap'),
+    };
+  } catch {
+    return null;
+  }
+}
+
+function kilobytes(status: string, name: string): number {
+  return Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1] ?? 0) * 1024;
+}
+
+/** Processes of `uids`, and those that work below `directory` or have their home there. */
+export function findProcesses(directory: string | null, uids: number[]): number[] {
+  return readdirSync('/proc').flatMap((name) => {
+    if (!/^\d+$/.test(name)) return [];
+    try {
+      const status = readFileSync(`/proc/${name}/status`, 'latin1');
+      if (/^State:\t[ZX]/m.test(status)) return [];
+      const uid = Number(/^Uid:\t(\d+)/m.exec(status)![1]);
+      return uids.includes(uid) || (directory !== null && isBelow(directory, name)) ? [Number(name)] : [];
+    } catch {
+      // It has gone, or belongs to somebody else.
+      return [];
+    }
+  });
+}
+
+function isBelow(directory: string, pid: string): boolean {
+  const cwd = readlinkSync(`/proc/${pid}/cwd`);
+  if (cwd === directory || cwd.startsWith(`${directory}/`)) return true;
+  return `\0${readFileSync(`/proc/${pid}/environ`, 'latin1')}`.includes(`\0HOME=${directory}/`);
+}
