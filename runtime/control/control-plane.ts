@@ -1,16 +1,19 @@
 // The control plane: the handlers in workerd under Miniflare, probed, and restarted when they hang.
-import { mkdirSync, readFileSync, rmSync } from 'node:fs';
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import diagnosticsChannel from 'node:diagnostics_channel';
+import { mkdirSync, rmSync } from 'node:fs';
+import type { RequestListener } from 'node:http';
+import type { Server } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { aborted } from 'node:util';
 import type { Miniflare, MiniflareOptions } from 'miniflare';
+import { Agent, request } from 'undici';
 import { bundleHandlers } from '../../bundler/handlers.ts';
 import type { Admission, Backend } from '../edge/backend.ts';
 import { Upstream } from '../edge/upstream.ts';
 import { log, reason } from '../log.ts';
-import { writeAtomic } from '../machine/data-directory.ts';
-import { dieWithParent } from '../machine/users.ts';
+import { HostServer } from './host-server.ts';
+import { controlSocket, runtimePid, writeRuntimeProgram } from './runtime-program.ts';
 
 const PROBE_EVERY_MS = 5_000;
 const PROBE_DEADLINE_MS = 5_000;
@@ -22,10 +25,12 @@ const CALL_DEADLINE_MS = 60_000;
 /** A control plane that died is back in a twentieth of a second. */
 const WAKE_RETRY_MS = 50;
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
+/** Connections that Miniflare's own server takes. Its workerd needs it for little more than the log. */
+const MINIFLARE_CONNECTIONS = 32;
 
 /** What the handlers are given. */
 export interface ControlOptions {
-  /** Directory of its D1 database, Durable Objects and bucket. */
+  /** Directory of its D1 database, Durable Objects, bucket and sockets. Nobody but the host may enter it. */
   directory: string;
   /** Text bindings, by name; asked at the start, when the ports are known. */
   variables: () => Record<string, string>;
@@ -34,9 +39,17 @@ export interface ControlOptions {
   /** Path of the workerd program. */
   workerd: string;
   /** Serves the HOST binding. */
-  host: (request: IncomingMessage, response: ServerResponse) => void;
+  host: RequestListener;
   /** Called when it has died and is back: what it was about to do is lost. */
   onRestart: () => void;
+}
+
+/** A request of the host's own. */
+interface Asked {
+  method?: 'GET' | 'POST';
+  headers?: Record<string, string>;
+  body?: string;
+  signal: AbortSignal;
 }
 
 /** An answer of the control plane that says no. */
@@ -55,8 +68,10 @@ export class Control implements Backend {
   #miniflare: Miniflare | null = null;
   /** The handlers, bundled. */
   #script = '';
-  #origin = '';
-  #upstream: Upstream | null = null;
+  readonly #host: HostServer;
+  readonly #upstream: Upstream;
+  /** What the host's own calls go through. */
+  readonly #agent: Agent;
   readonly #up = Promise.withResolvers<void>();
   #isUp = false;
   #probe: NodeJS.Timeout | null = null;
@@ -65,6 +80,11 @@ export class Control implements Backend {
 
   constructor(options: ControlOptions) {
     this.#options = options;
+    const socketPath = controlSocket(options.directory);
+    this.#host = new HostServer(options.directory, options.host);
+    this.#upstream = new Upstream({ socketPath });
+    // Calls have their own deadlines.
+    this.#agent = new Agent({ connect: { socketPath }, headersTimeout: 0, bodyTimeout: 0 });
   }
 
   /** Whether it answered when it was last asked. */
@@ -73,7 +93,7 @@ export class Control implements Backend {
   }
 
   admit(): Admission {
-    if (this.#upstream !== null && this.#isUp) return { kind: 'forward', upstream: this.#upstream };
+    if (this.#isUp) return { kind: 'forward', upstream: this.#upstream };
     return { kind: 'hold', ready: this.#up.promise };
   }
 
@@ -86,9 +106,12 @@ export class Control implements Backend {
     const [script, { Miniflare }] = await Promise.all([bundleHandlers(), import('miniflare')]);
     if (this.#ending.signal.aborted) return;
     this.#script = script;
-    process.env.MINIFLARE_WORKERD_PATH = this.#writeRuntime();
+    const { directory, workerd } = this.#options;
+    process.env.MINIFLARE_WORKERD_PATH = writeRuntimeProgram(directory, workerd);
+    await this.#host.listen();
     const signalListeners = SIGNALS.map((signal) => process.listeners(signal));
     const restore = this.#useOwnTemporaryDirectory();
+    const unbind = boundServers();
     this.#miniflare = new Miniflare(this.#miniflareOptions());
     restore();
     // It would end the process on a signal; the host drains first.
@@ -99,13 +122,14 @@ export class Control implements Backend {
     });
     try {
       await this.#miniflare.ready;
-      await this.#connect();
       await this.call('/internal/boot', boot);
     } catch (error) {
       const failed = this.#miniflare;
       this.#miniflare = null;
       await failed.dispose().catch(() => {});
       throw error;
+    } finally {
+      unbind();
     }
     this.#isUp = true;
     this.#up.resolve();
@@ -118,7 +142,7 @@ export class Control implements Backend {
    * @throws {ControlError} when it refuses; {Error} when it does not answer in time
    */
   call(path: string, body: unknown): Promise<unknown> {
-    return this.#fetch(path, {
+    return this.#ask(path, {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'x-cellar-secret': this.#options.secret },
       body: JSON.stringify(body),
@@ -136,7 +160,7 @@ export class Control implements Backend {
       await Promise.race([this.#up.promise, aborted(signal, this)]);
       signal.throwIfAborted();
       try {
-        await this.#fetch('/v1/edge/wake', { headers: { 'x-forwarded-host': hostname }, signal });
+        await this.#ask('/v1/edge/wake', { headers: { 'x-forwarded-host': hostname }, signal });
         return;
       } catch (error) {
         if (error instanceof ControlError || signal.aborted) throw error;
@@ -145,20 +169,27 @@ export class Control implements Backend {
     }
   }
 
-  async #fetch(path: string, init: RequestInit): Promise<unknown> {
-    const response = await fetch(this.#origin + path, init);
-    const text = await response.text();
-    if (!response.ok)
-      throw new ControlError(response.status, `${path} answered ${response.status}: ${text.slice(0, 500)}`);
+  async #ask(path: string, options: Asked): Promise<unknown> {
+    const { statusCode, text } = await this.#answer(path, options);
+    if (statusCode < 200 || statusCode > 299)
+      throw new ControlError(statusCode, `${path} answered ${statusCode}: ${text.slice(0, 500)}`);
     return text === '' ? undefined : JSON.parse(text);
+  }
+
+  async #answer(path: string, options: Asked): Promise<{ statusCode: number; text: string }> {
+    const url = `http://control${path}`;
+    const { statusCode, body } = await request(url, { ...options, dispatcher: this.#agent });
+    return { statusCode, text: await body.text() };
   }
 
   /** Ends it. Drain the gateway first. */
   async stop(): Promise<void> {
     this.#ending.abort(new Error('the host is stopping'));
     if (this.#probe) clearInterval(this.#probe);
-    this.#upstream?.destroy();
+    this.#upstream.destroy();
     await this.#miniflare?.dispose();
+    this.#host.close();
+    await this.#agent.destroy();
   }
 
   #miniflareOptions(): MiniflareOptions {
@@ -167,6 +198,8 @@ export class Control implements Backend {
       port: 0,
       cf: false,
       telemetry: { enabled: false },
+      // It would open a port by which every user of the machine can call every service and object.
+      enableDevRegistry: false,
       logRequests: false,
       handleStructuredLogs: ({ level, message }) =>
         log(level === 'error' ? 'error' : 'info', `control: ${message}`),
@@ -186,25 +219,17 @@ export class Control implements Backend {
               DB: { type: 'd1', id: 'control' },
               BUCKET: { type: 'r2', name: 'control' },
               APP: { type: 'durable-object', worker: 'control', exportName: 'AppObject' },
-              HOST: { type: 'node-handler', handler: this.#options.host },
+              HOST: { type: 'external', address: `unix:${this.#host.path}`, http: {} },
               HOST_SECRET: { type: 'text', value: this.#options.secret },
               ...textBindings(this.#options.variables()),
             },
             exports: { AppObject: { type: 'durable-object', storage: 'sqlite' } },
           },
-          // Miniflare's own entry costs two thirds of the throughput.
+          // Miniflare's own entry costs two thirds of the throughput. The address is replaced: see `writeRuntimeProgram`.
           dev: { rootPath: '/', unsafeDirectSockets: [{ host: '127.0.0.1', port: 0 }] },
         },
       ],
     };
-  }
-
-  async #connect(): Promise<void> {
-    const url = await this.#miniflare?.unsafeGetDirectURL();
-    if (url === undefined || url.origin === this.#origin) return;
-    this.#origin = url.origin;
-    this.#upstream?.destroy();
-    this.#upstream = new Upstream({ origin: url.origin });
   }
 
   /** Has Miniflare keep its temporary files where the next start removes what a killed host left. */
@@ -220,25 +245,9 @@ export class Control implements Backend {
     };
   }
 
-  /** Writes the program that Miniflare runs: workerd, ended by the kernel when the host ends however it does. */
-  #writeRuntime(): string {
-    const { directory, workerd } = this.#options;
-    const ending = dieWithParent();
-    // In a session of its own, so that Ctrl-C in the host's terminal is the host's to handle.
-    const session = ending.length > 0 ? ['/usr/bin/setsid'] : [];
-    const words = [...session, ...ending, workerd].map((word) => `'${word.replaceAll("'", "'\\''")}'`);
-    const path = join(directory, 'workerd');
-    mkdirSync(directory, { recursive: true, mode: 0o700 });
-    writeAtomic(path, `#!/bin/sh\nexec ${words.join(' ')} "$@"\n`, 0o700);
-    return path;
-  }
-
   async #check(): Promise<void> {
     try {
-      const response = await fetch(`${this.#origin}/internal/probe`, {
-        signal: AbortSignal.timeout(PROBE_DEADLINE_MS),
-      });
-      await response.arrayBuffer();
+      await this.#answer('/internal/probe', { signal: AbortSignal.timeout(PROBE_DEADLINE_MS) });
       this.#missed = 0;
     } catch (error) {
       if (this.#ending.signal.aborted) return;
@@ -260,16 +269,15 @@ export class Control implements Backend {
     log('error', 'the control plane has gone; starting it again');
     try {
       await this.#miniflare!.setOptions(this.#miniflareOptions());
-      await this.#restarted();
+      this.#restarted();
     } catch (error) {
       log('error', 'the control plane does not start', { error: reason(error) });
     }
   }
 
-  async #restarted(): Promise<void> {
+  #restarted(): void {
     log('warn', 'the process of the control plane ended and was started again');
     this.#missed = 0;
-    await this.#connect();
     this.#options.onRestart();
   }
 }
@@ -280,18 +288,15 @@ function textBindings(variables: Record<string, string>): Record<string, { type:
   );
 }
 
-/** The pid of Miniflare's workerd, which it does not tell: of this process's children, the one fed a binary config on stdin. */
-export function runtimePid(): number | null {
-  const children = readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, 'utf8')
-    .trim()
-    .split(' ');
-  for (const child of children) {
-    try {
-      const words = readFileSync(`/proc/${child}/cmdline`, 'utf8').split('\0');
-      if (words[0]!.endsWith('workerd') && words.includes('--binary')) return Number(child);
-    } catch {
-      // It has gone since.
-    }
-  }
-  return null;
+/**
+ * Bounds the TCP server that Miniflare starts in this process. It answers nobody without its secret, but every user of
+ * the machine could fill this process with connections to it. Call what is returned when it listens.
+ */
+function boundServers(): () => void {
+  const channel = 'tracing:net.server.listen:asyncStart';
+  const bound = (message: unknown) => {
+    (message as { server: Server }).server.maxConnections = MINIFLARE_CONNECTIONS;
+  };
+  diagnosticsChannel.subscribe(channel, bound);
+  return () => diagnosticsChannel.unsubscribe(channel, bound);
 }

@@ -63,6 +63,7 @@ test('what a client claims about itself is replaced by what is known', async () 
   assert.equal(got.get('x-forwarded-for'), '127.0.0.1');
   assert.equal(got.get('x-forwarded-proto'), 'http');
   assert.equal(got.get('x-cellar-proto'), 'http');
+  assert.equal(got.get('x-cellar-cf'), '{}');
   assert.equal(got.get('x-forwarded-host'), 'shop.example');
   assert.equal(got.get('cf-connecting-ip'), '127.0.0.1');
   assert.equal(got.get('x-real-ip'), '127.0.0.1');

@@ -32,6 +32,7 @@ const OWN = new Set([
   'x-forwarded-host',
   'x-forwarded-proto',
   'x-cellar-proto',
+  'x-cellar-cf',
   'x-request-id',
   'traceparent',
 ]);
@@ -86,8 +87,8 @@ export function forwardedHeaders(head: RequestHead, caller: Caller): ForwardedHe
     `host: ${authority}\r\n${passed}` +
     `x-forwarded-for: ${forwardedFor === undefined ? '' : `${forwardedFor}, `}${caller.peer}\r\n` +
     `x-forwarded-host: ${forwardedHost ?? authority}\r\nx-forwarded-proto: ${proto}\r\n` +
-    // For workerd, which takes it out and makes the Worker's URL of it.
-    `x-cellar-proto: ${proto}\r\n` +
+    // For workerd, which takes both out: it makes the Worker's URL of the first, `request.cf` of the second.
+    `x-cellar-proto: ${proto}\r\nx-cellar-cf: {}\r\n` +
     `x-real-ip: ${client}\r\ncf-connecting-ip: ${client}\r\n` +
     `x-request-id: ${requestId}\r\ntraceparent: ${traceparent}\r\n`;
   return { lines, requestId, traceId: traceparent.slice(3, 35), client };

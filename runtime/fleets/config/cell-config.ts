@@ -50,8 +50,9 @@ async function writeConfig(path: string, release: Release, services: CapnpValue[
       {
         name: 'http',
         // Written by the gateway: behind TLS the Worker sees an https URL. workerd takes the header out, so it
-        // is not X-Forwarded-Proto, which apps read too.
-        http: { forwardedProtoHeader: 'X-Cellar-Proto' },
+        // is not X-Forwarded-Proto, which apps read too. Without the second one workerd would make `request.cf` of
+        // who is at the other end of the socket: this process's pid and user.
+        http: { forwardedProtoHeader: 'X-Cellar-Proto', cfBlobHeader: 'X-Cellar-Cf' },
         service: release.assets === null ? 'app' : 'assets',
       },
       {

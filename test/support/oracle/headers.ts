@@ -29,6 +29,7 @@ const OWN = new Set([
   'x-forwarded-host',
   'x-forwarded-proto',
   'x-cellar-proto',
+  'x-cellar-cf',
   'x-request-id',
   'traceparent',
 ]);

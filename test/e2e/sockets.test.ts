@@ -1,0 +1,160 @@
+// What a running Cellar listens on, and what that gives to others on the machine: the users of apps and of builds.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { basename, dirname, join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { asUser, type User } from '../../runtime/machine/users.ts';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { cells, descendants } from '../support/e2e/processes.ts';
+import { type Listening, listeningSockets } from '../support/e2e/sockets.ts';
+import { NEEDS_USERS } from '../support/users.ts';
+
+/** Tells what a Worker is told of whoever asks. */
+const CF_WORKER = 'export default { fetch: ({ cf }) => Response.json(cf ?? null) };';
+/** With a build, so that there is a user for it. */
+const FILES = { 'index.js': CF_WORKER, 'package.json': '{"scripts": {"build": "true"}}' };
+
+const home = mkdtempSync(join(tmpdir(), 'cellar-home-'));
+const cellar = new Cellar({ HOME: home, XDG_CONFIG_HOME: join(home, '.config') });
+let id = '';
+let other = '';
+
+before(async () => {
+  await cellar.start();
+  id = await cellar.deploy('mine', 'hello', FILES);
+  other = await cellar.deploy('other', 'hello', FILES);
+  for (const slug of ['mine', 'other']) assert.equal((await cellar.get(slug)).status, 200);
+});
+after(async () => {
+  await cellar[Symbol.asyncDispose]();
+  rmSync(home, { recursive: true, force: true });
+});
+
+const isPath = ({ at }: Listening): boolean => 'path' in at;
+const pathOf = ({ at }: Listening): string => ('path' in at ? at.path : '');
+const portOf = ({ at }: Listening): number => ('port' in at ? at.port : 0);
+
+function sockets(): Listening[] {
+  return listeningSockets([cellar.pid, ...descendants(cellar.pid).map(({ pid }) => pid)]);
+}
+
+test('Cellar listens on its two public ports, a port of Miniflare’s and unix sockets in its data directory', () => {
+  const ports = sockets().filter((socket) => !isPath(socket));
+  const known = [Number(new URL(cellar.api).port), cellar.edgePort];
+  assert.deepEqual(
+    ports
+      .map(portOf)
+      .filter((port) => known.includes(port))
+      .toSorted(),
+    known.toSorted(),
+  );
+  const others = ports.filter((socket) => !known.includes(portOf(socket)));
+  assert.equal(others.length, 1, `only Miniflare's own: ${JSON.stringify(others)}`);
+  assert.deepEqual(others[0]!.pids, [cellar.pid]);
+  assert.equal((others[0]!.at as { host: string }).host, '127.0.0.1');
+
+  const paths = sockets().filter(isPath);
+  assert.deepEqual(paths.map(pathOf).toSorted(), [
+    join(cellar.data, 'control/entry.sock'),
+    join(cellar.data, 'control/host.sock'),
+    join(cellar.data, 'control/http.sock'),
+    ...[id, other]
+      .toSorted()
+      .flatMap((app) => ['health', 'http'].map((name) => join(cellar.data, 'run', app, `new/${name}.sock`))),
+  ]);
+});
+
+test('Miniflare’s port answers nobody without its secret, and takes few connections', async () => {
+  const miniflare = sockets().find(({ pids, at }) => {
+    return (
+      'port' in at && pids[0] === cellar.pid && !`${cellar.api} :${cellar.edgePort}`.includes(`:${at.port}`)
+    );
+  })!;
+  const origin = `http://127.0.0.1:${portOf(miniflare)}`;
+  for (const path of ['/', '/core/dev-registry', '/core/do-storage/x', '/cdn-cgi/local/r2/s3/control/x']) {
+    for (const headers of [{}, { 'mf-custom-node-service': '0/#HOST' }] as Record<string, string>[]) {
+      const response = await fetch(origin + path, { headers });
+      assert.equal(response.status, 403, path);
+      assert.equal(await response.text(), 'Forbidden');
+    }
+  }
+  const many = Array.from({ length: 100 }, () => open(portOf(miniflare)));
+  const answers = await Promise.all(many);
+  const refused = answers.filter(({ refused }) => refused).length;
+  for (const { close } of answers) close();
+  assert.ok(refused >= 60, `${refused} of 100 connections were refused`);
+});
+
+test("an app's Worker is told nothing of the host's process", async () => {
+  assert.equal((await cellar.get('mine')).text, '{}');
+  assert.equal((await cellar.get('mine', '/', { headers: { 'x-cellar-cf': '{"a":1}' } })).text, '{}');
+});
+
+test('nothing is written to the home of whoever starts Cellar', () => {
+  assert.deepEqual(
+    readdirSync(home).filter((name) => name !== '.npm'),
+    [],
+  );
+});
+
+test(
+  'the users of apps and builds reach no unix socket, and no more than strangers at a port',
+  NEEDS_USERS,
+  () => {
+    const build = statSync(join(cellar.data, 'caches', id)).uid;
+    const status = readFileSync(`/proc/${cells(id)[0]!.pid}/status`, 'latin1');
+    const cell = Number(/^Uid:\t(\d+)/m.exec(status)![1]);
+    assert.equal(new Set([build, cell, process.getuid!()]).size, 3);
+    for (const uid of [build, cell]) {
+      for (const socket of sockets()) {
+        if (isPath(socket)) {
+          // An app's process may talk to itself.
+          if (uid === cell && pathOf(socket).includes(`/run/${id}/`)) continue;
+          // A cell's sockets are moved to the directory above when it listens.
+          const moved = join(dirname(dirname(pathOf(socket))), basename(pathOf(socket)));
+          for (const path of [pathOf(socket), moved]) {
+            assert.match(askAs({ uid, gid: uid }, { path }, '/'), /^(EACCES|ENOENT)$/, path);
+          }
+        } else {
+          for (const path of ['/v1/apps', '/internal/reconcile', '/cdn-cgi/local/r2/s3/control/x']) {
+            const answer = askAs({ uid, gid: uid }, { port: portOf(socket) }, path);
+            assert.match(answer, /^HTTP\/1\.1 40[134] /, `${portOf(socket)} ${path}`);
+          }
+        }
+      }
+    }
+  },
+);
+
+/** Connects; resolves once it is known whether the server keeps the connection. */
+function open(port: number): Promise<{ refused: boolean; close: () => void }> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1');
+    const close = () => socket.destroy();
+    socket.on('error', () => {});
+    socket.on('close', () => resolve({ refused: true, close }));
+    // Refused ones are closed at once; one that is kept gets an answer to a request that is none.
+    socket.on('data', () => resolve({ refused: false, close }));
+    socket.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n');
+  });
+}
+
+/** What a user gets for a request at a socket: the answer's head and the beginning of its body, or the error's code. */
+function askAs(user: User, at: { path: string } | { port: number }, path: string): string {
+  const script = `
+    const socket = require('node:net').connect(${JSON.stringify('path' in at ? at : { ...at, host: '127.0.0.1' })});
+    socket.setTimeout(5000, () => { console.log('TIMEOUT'); process.exit(); });
+    socket.on('error', ({ code }) => { console.log(code); process.exit(); });
+    socket.on('data', (bytes) => { console.log(String(bytes)); process.exit(); });
+    socket.write('GET ${path} HTTP/1.1\\r\\nhost: localhost\\r\\n\\r\\n');`;
+  const [file, ...words] = asUser(user);
+  const { stdout, stderr } = spawnSync(file!, [...words, process.execPath, '-e', script], {
+    cwd: '/',
+    encoding: 'utf8',
+    timeout: 30_000,
+  });
+  return stdout.trim() || stderr;
+}
