@@ -9,6 +9,7 @@ import { Apps } from './apps/apps.ts';
 import { sites } from './apps/sites.ts';
 import { closeBundler } from './builds/build.ts';
 import { MissedDeploys } from './builds/missed-pushes.ts';
+import { registryEndpoints } from './builds/network-settings.ts';
 import { pushes } from './builds/pushes.ts';
 import { DeployQueue } from './builds/queue.ts';
 import { type Config, isLocal } from './config.ts';
@@ -30,7 +31,8 @@ import { writeHooks } from './git/repository.ts';
 import { log, reason } from './log.ts';
 import { claim, keptSecret, type Layout, layout } from './machine/data-directory.ts';
 import { endLeftovers } from './machine/leftovers.ts';
-import { allUids, appUsers } from './machine/users.ts';
+import { type AppUsers, allUids, appUsers } from './machine/users.ts';
+import { Walls } from './machine/walls.ts';
 import { threads } from './machine/worker.ts';
 
 /** How long requests in flight may go on after a SIGTERM. */
@@ -46,6 +48,8 @@ export class Host {
   readonly paths: Layout;
   readonly #release: () => void;
   readonly #store: HostStore;
+  readonly #users: (appId: string) => AppUsers;
+  readonly #walls: Walls;
   readonly #apps: Apps;
   readonly #queue: DeployQueue;
   readonly #missed: MissedDeploys;
@@ -85,14 +89,15 @@ export class Host {
     this.#outbox = new Outbox(this.#store.outbox, (events) => this.#deliver(events));
     const onFacts = () => this.#outbox.notify();
     const workerd = workerdPath();
-    const users = appUsers(this.paths, this.#store.buildUsers, workerd);
+    this.#users = appUsers(this.paths, this.#store.buildUsers, workerd);
+    this.#walls = new Walls(this.paths.machineName);
     const wakeTimeoutMs = config.RUNNER_WAKE_TIMEOUT_S * 1000;
     this.#memory = new MemoryGauge(config.RUNNER_FLEET_MAX_RSS_MB, config.RUNNER_CELL_MAX_MB);
     this.#apps = new Apps({
       store: this.#store,
       paths: this.paths,
       workerd,
-      users,
+      users: this.#users,
       baseDomain: config.RUNNER_BASE_DOMAIN,
       idleMs: config.RUNNER_FLEET_IDLE_EVICT_S * 1000 || Number.POSITIVE_INFINITY,
       memoryMb: config.RUNNER_CELL_MAX_MB,
@@ -110,7 +115,8 @@ export class Host {
         worktreeMb: config.RUNNER_BUILD_MAX_MB,
         cacheMb: config.RUNNER_BUILD_CACHE_MB,
       },
-      users,
+      users: this.#users,
+      walls: this.#walls,
       onFacts,
     });
     const changes = new BranchChanges();
@@ -189,6 +195,8 @@ export class Host {
       : await this.#edge.listen(RUNNER_EDGE_PORT, host);
     this.#addresses = addresses(this.config, { api, edge });
     this.#rounds.startTicking();
+    const users = this.#store.apps.all().map(({ wanted }) => this.#users(wanted.id));
+    await this.#walls.open(users, registryEndpoints);
     await this.#apps.resume();
     if (this.#closed) return this.#addresses;
     this.#missed.start();
@@ -240,6 +248,7 @@ export class Host {
     await drained;
     await this.#accessLog.close();
     await this.#apps.close();
+    await this.#walls.close();
     closeBundler();
     threads.close();
     await this.#outbox.stop();

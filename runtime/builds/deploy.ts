@@ -13,6 +13,7 @@ import type { Layout } from '../machine/data-directory.ts';
 import { removeLitter } from '../machine/leftovers.ts';
 import { removeTree } from '../machine/remove.ts';
 import type { AppUsers } from '../machine/users.ts';
+import type { Walls } from '../machine/walls.ts';
 import { emptyNames, type StorageNames } from '../storage/names.ts';
 import { build } from './build.ts';
 import type { BuildInput } from './build-input.ts';
@@ -44,6 +45,7 @@ export interface DeployOptions {
   limits: BuildInput['limits'];
   /** The users that an app's builds and process run as. */
   users: (appId: string) => AppUsers;
+  walls: Walls;
   /** Called after a transaction that added facts to the outbox. */
   onFacts: () => void;
 }
@@ -116,10 +118,11 @@ export class Deploy {
 
   /** Builds and releases. Resolves when the row says how it ended; a failure of the project is no rejection. */
   async run(): Promise<void> {
-    const { paths, apps } = this.#options;
+    const { paths, apps, users, walls } = this.#options;
     const { id, app_id } = this.#fact;
     this.#tell({ status: 'building', started_at: new Date().toISOString() });
     try {
+      await walls.cover(users(app_id));
       const storage = this.releaseOf === null ? await this.#build() : await this.#reuse(this.releaseOf);
       this.#abort.signal.throwIfAborted();
       const before = apps.get(app_id)?.liveDeployId ?? null;

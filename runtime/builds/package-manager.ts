@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { BuildFailure } from '../../bundler/failure.ts';
 import { isInside } from '../../bundler/inside.ts';
 import { readPackageJson } from '../../bundler/project.ts';
+import { findProgram } from '../machine/programs.ts';
 import { cacheDirectories } from './cache.ts';
-import { findProgram } from './environment.ts';
 
 type Name = 'npm' | 'pnpm' | 'yarn' | 'bun';
 

@@ -1,9 +1,9 @@
 // Rules of the kernel's packet filter (nftables) for the users that builds and apps run as: none of them reaches this
 // machine's own services, its networks or a provider's metadata. The rules are a table of this Cellar's own.
-import { spawn } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { isIPv4, isIPv6 } from 'node:net';
 import { log, reason } from '../log.ts';
+import { runChild } from './child.ts';
 import { PRIVATE_V4, PRIVATE_V6 } from './private-networks.ts';
 import type { AppUsers } from './users.ts';
 
@@ -211,27 +211,8 @@ function nameServers(): Endpoint[] {
 }
 
 /** Runs commands of nft's, all of them or none. @throws {Error} with what it says */
-function nft(commands: string): Promise<void> {
+async function nft(commands: string): Promise<void> {
   const program = NFT.find((path) => existsSync(path));
-  if (program === undefined) return Promise.reject(new Error('there is no nft; install nftables'));
-  return new Promise((resolve, reject) => {
-    const child = spawn(program, ['-f', '-'], {
-      cwd: '/',
-      env: {},
-      stdio: ['pipe', 'ignore', 'pipe'],
-      timeout: TIMEOUT_MS,
-      killSignal: 'SIGKILL',
-    });
-    let said = '';
-    child.stderr.on('data', (chunk) => {
-      said = `${said}${chunk}`.slice(0, 1000);
-    });
-    child.on('error', reject);
-    child.stdin.on('error', () => {});
-    child.on('close', (code) => {
-      if (code === 0) resolve();
-      else reject(new Error(`nft failed: ${said.trim().split('\n')[0] || code}`));
-    });
-    child.stdin.end(commands);
-  });
+  if (program === undefined) throw new Error('there is no nft; install nftables');
+  await runChild([program, '-f', '-'], { title: 'nft', input: commands, timeoutMs: TIMEOUT_MS });
 }

@@ -4,10 +4,10 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { BUILD_UIDS } from '../../sqlite/host/build-users.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
-import { findProgram } from '../builds/environment.ts';
 import { log } from '../log.ts';
 import { runChild } from './child.ts';
 import { directoriesOfUsers, type Layout, openToUsers } from './data-directory.ts';
+import { findProgram } from './programs.ts';
 
 /** A user of the machine. Nobody else is in its group. */
 export interface User {

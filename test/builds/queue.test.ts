@@ -13,6 +13,7 @@ import { MemoryGauge } from '../../runtime/fleets/memory.ts';
 import { Slots } from '../../runtime/fleets/slots.ts';
 import { DEPLOY_REF } from '../../runtime/git/repository.ts';
 import { claim, layout } from '../../runtime/machine/data-directory.ts';
+import { Walls } from '../../runtime/machine/walls.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
 import { commit } from '../support/builds/projects.ts';
 import { workerd } from '../support/fleets/release.ts';
@@ -52,7 +53,7 @@ async function makeQueue(t: TestContext, files: Record<string, string>) {
     env: {},
   });
   const limits = { stepTimeoutMs: 60_000, worktreeMb: 500, cacheMb: 512 };
-  const queue = new DeployQueue({ ...shared, apps, limits });
+  const queue = new DeployQueue({ ...shared, apps, limits, walls: new Walls('cellar-unused') });
   t.after(async () => {
     await queue.close();
     await apps.close();

@@ -8,20 +8,15 @@ import { type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
 import { Firewall, openFirewall } from '../../runtime/machine/firewall.ts';
 import { type AppUsers, asUser, type User } from '../../runtime/machine/users.ts';
-import { NEEDS_USERS } from '../support/users.ts';
+import { NEEDS_RULES, RULES } from '../support/rules.ts';
 
-const NAME = `cellar-test-${process.pid}`;
-const TABLE = NAME.replaceAll('-', '_');
+const TABLE = RULES.replaceAll('-', '_');
 const users = (n: number): AppUsers => ({
   build: { uid: 100_000 + n, gid: 100_000 + n },
   cell: { uid: 110_000 + n, gid: 110_000 + n },
 });
-const tried = NEEDS_USERS.skip ?? (await openFirewall(NAME, []));
-if (tried instanceof Firewall) await tried.close();
-const NEEDS_RULES = tried instanceof Firewall ? {} : { skip: `no rules can be set here: ${tried}` };
-
 async function open(t: TestContext, all: AppUsers[]): Promise<Firewall> {
-  const firewall = await openFirewall(NAME, all);
+  const firewall = await openFirewall(RULES, all);
   assert.ok(firewall instanceof Firewall, String(firewall));
   t.after(() => firewall.close());
   return firewall;
@@ -147,9 +142,9 @@ test('an app that comes later is covered too', NEEDS_RULES, async (t) => {
 
 test('rules that a killed host left are replaced, and taken away at the end', NEEDS_RULES, async () => {
   const tables = () => execFileSync('nft', ['list', 'tables'], { encoding: 'utf8' });
-  const left = await openFirewall(NAME, [users(1)]);
+  const left = await openFirewall(RULES, [users(1)]);
   assert.ok(left instanceof Firewall);
-  const firewall = await openFirewall(NAME, [users(2)]);
+  const firewall = await openFirewall(RULES, [users(2)]);
   assert.ok(firewall instanceof Firewall);
   const rules = execFileSync('nft', ['list', 'table', 'inet', TABLE], { encoding: 'utf8' });
   assert.ok(rules.includes('100002') && !rules.includes('100001'));

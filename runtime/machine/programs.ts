@@ -1,0 +1,26 @@
+// Where the programs that builds use lie on this machine.
+import { accessSync, constants } from 'node:fs';
+import { delimiter, dirname, join } from 'node:path';
+
+const SYSTEM_PATHS = ['/usr/local/bin', '/usr/bin', '/bin'];
+
+/** Where a program that builds may use lies, or `null`. */
+export function findProgram(name: string, directories = searchPath()): string | null {
+  return directories.map((directory) => join(directory, name)).find(isExecutable) ?? null;
+}
+
+/** The Node that runs the host, the system's programs, and npm wherever this machine has it. */
+export function searchPath(): string[] {
+  const own = (process.env.PATH ?? '').split(delimiter).filter((path) => path.startsWith('/'));
+  const npm = findProgram('npm', [...SYSTEM_PATHS, ...own]);
+  return [...new Set([dirname(process.execPath), ...SYSTEM_PATHS, ...(npm ? [dirname(npm)] : [])])];
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
