@@ -1,5 +1,9 @@
 // The host's own log: one line per fact on standard output, for people and for `grep`.
 
+/** Bytes of the log that wait for whoever reads it; lines beyond them are dropped and counted. */
+const WAITING_BYTES = 1024 * 1024;
+let dropped = 0;
+
 type Fields = Record<string, string | number | boolean | null | undefined>;
 
 /** Writes one line: time, level, message, then `key=value` fields; undefined fields are left out. Never pass a secret. */
@@ -10,7 +14,18 @@ export function log(level: 'info' | 'warn' | 'error', message: string, fields: F
     const text = String(value);
     line += ` ${key}=${/^[\w.:/@-]*$/.test(text) ? text : JSON.stringify(text)}`;
   }
-  process.stdout.write(`${line}\n`);
+  write(`${line}\n`);
+}
+
+function write(line: string): void {
+  if (process.stdout.writableLength > WAITING_BYTES) {
+    dropped++;
+    return;
+  }
+  const missing = dropped;
+  dropped = 0;
+  if (missing > 0) log('warn', 'lines of this log were dropped, because nobody read it', { lines: missing });
+  process.stdout.write(line);
 }
 
 /** The message of anything that was thrown. */

@@ -19,8 +19,8 @@ import {
   socketPath,
   takeSocket,
 } from './cell-directories.ts';
+import { CellOutput } from './cell-output.ts';
 import { CELL_CONFIG } from './config/cell-config.ts';
-import { LastLines } from './last-lines.ts';
 import { NoTurn } from './slots.ts';
 import { evictOwner, recordOwner } from './storage-claim.ts';
 
@@ -178,7 +178,7 @@ async function start(options: CellOptions): Promise<Cell> {
   // 2. The process, and word of it for whoever comes after a crash of this host.
   const child = spawnWorkerd(options);
   if (child.pid === undefined) throw (await once(child, 'error'))[0];
-  const output = new LastLines(options.onLine, options.memoryMb);
+  const output = new CellOutput(options.onLine, options.memoryMb);
   const exited = watchExit(child, output);
   // 3. Ready, against exit, deadline and abort.
   const stop = new AbortController();
@@ -258,7 +258,7 @@ function parse(line: string): { event?: unknown; socket?: unknown } {
   }
 }
 
-function watchExit(child: ChildProcess, output: LastLines): Promise<CellExit> {
+function watchExit(child: ChildProcess, output: CellOutput): Promise<CellExit> {
   output.read(child.stdout!);
   output.read(child.stderr!);
   return new Promise((resolve) => {

@@ -9,20 +9,38 @@ export class LineReader {
   #parts: Buffer[] = [];
   #bytes = 0;
   #cut = false;
+  #skipping = false;
 
   constructor(onLine: (line: string) => void) {
     this.#onLine = onLine;
   }
 
-  /** Takes bytes as they come; a character may be split between two calls. */
-  write(chunk: Buffer): void {
+  /**
+   * Takes bytes as they come; a character may be split between two calls.
+   * @param most lines to pass on; what comes after them is left
+   * @returns how many lines were passed on, and how many bytes were taken
+   */
+  write(chunk: Buffer, most = Number.POSITIVE_INFINITY): { lines: number; bytes: number } {
     let from = 0;
+    let lines = 0;
     for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, from)) {
+      if (lines >= most) return { lines, bytes: from };
       this.#keep(chunk.subarray(from, end));
-      this.#emit();
+      if (this.#skipping) this.#skipping = false;
+      else this.#emit();
+      lines++;
       from = end + 1;
     }
     this.#keep(chunk.subarray(from));
+    return { lines, bytes: chunk.length };
+  }
+
+  /** Some bytes will not be written: what has begun is no whole line, and what comes next is the end of another. */
+  skip(): void {
+    this.#parts = [];
+    this.#bytes = 0;
+    this.#cut = false;
+    this.#skipping = true;
   }
 
   /** Passes on a last line that had no end. */
@@ -31,6 +49,7 @@ export class LineReader {
   }
 
   #keep(bytes: Buffer): void {
+    if (this.#skipping) return;
     const kept = bytes.subarray(0, LINE_BYTES - this.#bytes);
     if (kept.length < bytes.length) this.#cut = true;
     if (kept.length === 0) return;

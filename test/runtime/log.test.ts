@@ -1,0 +1,31 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { test } from 'node:test';
+
+test('a log that nobody reads takes bounded memory, and says later what is missing', async () => {
+  const module = new URL('../../runtime/log.ts', import.meta.url).href;
+  const script = `
+    const { log } = await import(${JSON.stringify(module)});
+    const line = 'x'.repeat(1_000);
+    for (let i = 0; i < 20_000; i++) {
+      log('info', line);
+      if (i % 100 === 0) await new Promise(setImmediate);
+    }
+    process.stderr.write(String(process.stdout.writableLength));
+    process.stdout.once('drain', () => log('info', 'read again'));`;
+  const writer = spawn(process.execPath, ['--input-type=module', '-e', script], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const [waiting] = await once(writer.stderr, 'data');
+  assert.ok(Number(waiting) < 1.1 * 2 ** 20, `${waiting} bytes wait`);
+  let [read, missing, last] = [0, 0, ''];
+  for await (const line of createInterface({ input: writer.stdout })) {
+    read++;
+    missing += Number(/dropped, because nobody read it lines=(\d+)$/.exec(line)?.[1] ?? 0);
+    last = line;
+  }
+  assert.match(last, /read again$/);
+  assert.equal(read - 2 + missing, 20_000);
+});
