@@ -22,6 +22,7 @@ const titles: Record<number, string> = {
   502: 'Bad Gateway',
   503: 'Service Unavailable',
   505: 'HTTP Version Not Supported',
+  507: 'Insufficient Storage',
 };
 
 /** Seconds that a caller is asked to wait after a 503. */

@@ -6,6 +6,14 @@ let dropped = 0;
 
 type Fields = Record<string, string | number | boolean | null | undefined>;
 
+/** Lines of `logRarely` with the same message are at least so long apart, in ms. */
+const RARELY_MS = 60_000;
+const saidAt = new Map<string, number>();
+
+// A full disk or a reader that has gone costs lines, never the host.
+process.stdout.on('error', () => {});
+process.stderr.on('error', () => {});
+
 /** Writes one line: time, level, message, then `key=value` fields; undefined fields are left out. Never pass a secret. */
 export function log(level: 'info' | 'warn' | 'error', message: string, fields: Fields = {}): void {
   let line = `${new Date().toISOString()} ${level.padEnd(5)} ${message}`;
@@ -26,6 +34,14 @@ function write(line: string): void {
   dropped = 0;
   if (missing > 0) log('warn', 'lines of this log were dropped, because nobody read it', { lines: missing });
   process.stdout.write(line);
+}
+
+/** Writes a line as `log` does, unless one with the same message was written within the last minute. */
+export function logRarely(level: 'info' | 'warn' | 'error', message: string, fields?: Fields): void {
+  const now = performance.now();
+  if (now - (saidAt.get(message) ?? Number.NEGATIVE_INFINITY) < RARELY_MS) return;
+  saidAt.set(message, now);
+  log(level, message, fields);
 }
 
 /** The message of anything that was thrown. */

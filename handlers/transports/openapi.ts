@@ -137,7 +137,8 @@ function failures(operation: Operation): Json {
     ? ['not_implemented']
     : [];
   const takesBody = operation.method === 'POST' || operation.method === 'PATCH';
-  const codes = [...COMMON, ...(takesBody ? WITH_BODY : []), ...operation.errors, ...later];
+  const writes: ErrorCode[] = operation.method === 'GET' ? [] : ['insufficient_storage'];
+  const codes = [...COMMON, ...(takesBody ? WITH_BODY : []), ...operation.errors, ...writes, ...later];
   return problems(codes);
 }
 

@@ -5,7 +5,7 @@ import { Fleet, type ReleaseRef } from '../fleets/fleet.ts';
 import type { MemoryGauge } from '../fleets/memory.ts';
 import type { Slots } from '../fleets/slots.ts';
 import { createRepository } from '../git/repository.ts';
-import { log, reason } from '../log.ts';
+import { log, logRarely, reason } from '../log.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import { endProcessesOf } from '../machine/leftovers.ts';
 import { throwAway } from '../machine/trash.ts';
@@ -25,6 +25,8 @@ interface App {
   deployedAt: string | null;
   /** The state that the control plane was told last. */
   toldState: ProcessState | null;
+  /** What it should be told could not be written, and is tried again at the next tick. */
+  untold: boolean;
   /** Serializes what is done to the app: each wanted state after the one before. */
   work: Promise<unknown>;
 }
@@ -88,8 +90,15 @@ export class Apps {
   /** To be called about once a second: hibernates quiet apps, gets a process for due work, tells and keeps what changed. */
   tick(): void {
     for (const [id, app] of this.#apps) {
-      app.fleet.tick();
-      if (app.toldState !== app.fleet.state) this.#tell(id);
+      try {
+        app.fleet.tick();
+      } catch (error) {
+        logRarely('error', 'an app could not be looked at; the next tick tries again', {
+          app: app.wanted.slug,
+          error: reason(error),
+        });
+      }
+      if (app.untold || app.toldState !== app.fleet.state) this.#tell(id);
     }
     this.#activity.tick(this.#apps.values());
   }
@@ -211,6 +220,7 @@ export class Apps {
         liveDeployId: null,
         deployedAt: null,
         toldState: null,
+        untold: false,
         work: Promise.resolve(),
       };
       this.#apps.set(wanted.id, app);
@@ -223,7 +233,7 @@ export class Apps {
   }
 
   #fleet({ id }: WantedApp): Fleet {
-    const { paths, workerd, users, store, idleMs, memoryMb, slots, memory } = this.#options;
+    const { paths, workerd, users, idleMs, memoryMb, slots, memory } = this.#options;
     return new Fleet({
       appId: id,
       directories: { run: paths.run(id), data: paths.data(id) },
@@ -238,7 +248,7 @@ export class Apps {
       onLine: (line) => log('info', `app: ${line}`, { app: this.#apps.get(id)?.wanted.slug }),
       onState: (state) => this.#changed(id, state),
       onRest: (rest) => {
-        if (this.#apps.has(id)) store.activity.setRest(id, rest);
+        if (this.#apps.has(id)) this.#activity.setRest(id, rest);
       },
     });
   }
@@ -250,11 +260,22 @@ export class Apps {
     if (!wakes && state !== 'idle') this.#tell(id);
   }
 
+  /** Writes the app's state for the control plane. Never throws: whoever changes a state has no use for a full disk. */
   #tell(id: string): void {
     const app = this.#apps.get(id);
     if (!app) return;
     app.toldState = app.fleet.state;
-    this.#options.store.outbox.add({ type: 'app', app: observe(app) });
+    app.untold = true;
+    try {
+      this.#options.store.outbox.add({ type: 'app', app: observe(app) });
+    } catch (error) {
+      logRarely('error', 'the state of an app could not be written; it is tried again', {
+        app: app.wanted.slug,
+        error: reason(error),
+      });
+      return;
+    }
+    app.untold = false;
     this.#options.onFacts();
   }
 

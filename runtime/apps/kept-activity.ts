@@ -1,9 +1,15 @@
 // When apps were last used, written down each minute, and how they rested when the host ended.
 import type { ActivityRow } from '../../sqlite/host/activity.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
+import { logRarely, reason } from '../log.ts';
 
 /** How often it is written down. */
 const KEEP_MS = 60_000;
+
+const NOT_WRITTEN = "apps' activity could not be written; it is tried again";
+
+/** How an app rests: when it has work to do, in ms since 1970; null while it has a process. */
+type Rest = { dueAt: number | null } | null;
 
 /** An app that is used. */
 interface Used {
@@ -17,6 +23,8 @@ export class KeptActivity {
   readonly #atBoot: Map<string, ActivityRow>;
   /** The last request of each app as written down. */
   readonly #kept = new Map<string, number>();
+  /** How apps rest that could not be written. */
+  readonly #unwritten = new Map<string, Rest>();
   #keptAt = performance.now();
 
   constructor(store: HostStore) {
@@ -34,23 +42,46 @@ export class KeptActivity {
   delete(id: string): void {
     this.#store.activity.delete(id);
     this.#kept.delete(id);
+    this.#unwritten.delete(id);
+  }
+
+  /** Writes down how an app rests. Never throws: what cannot be written is tried again at each tick. */
+  setRest(id: string, rest: Rest): void {
+    this.#unwritten.set(id, rest);
+    this.#writeRests();
   }
 
   /** Writes down what has changed, if it is time to. */
   tick(apps: Iterable<Used>): void {
+    this.#writeRests();
     if (performance.now() - this.#keptAt >= KEEP_MS) this.keep(apps);
   }
 
-  /** Writes down what has changed. */
+  /** Writes down what has changed. Never throws: what cannot be written is tried again a minute later. */
   keep(apps: Iterable<Used>): void {
     this.#keptAt = performance.now();
-    this.#store.transaction(() => {
-      for (const { wanted, fleet } of apps) {
-        const { lastRequestAt } = fleet;
-        if (lastRequestAt === null || lastRequestAt === this.#kept.get(wanted.id)) continue;
-        this.#store.activity.setLastRequest(wanted.id, lastRequestAt);
-        this.#kept.set(wanted.id, lastRequestAt);
+    const changed = [...apps].flatMap(({ wanted: { id }, fleet: { lastRequestAt } }) =>
+      lastRequestAt === null || lastRequestAt === this.#kept.get(id) ? [] : [{ id, lastRequestAt }],
+    );
+    try {
+      this.#store.transaction(() => {
+        for (const { id, lastRequestAt } of changed) this.#store.activity.setLastRequest(id, lastRequestAt);
+      });
+    } catch (error) {
+      logRarely('error', NOT_WRITTEN, { error: reason(error) });
+      return;
+    }
+    for (const { id, lastRequestAt } of changed) this.#kept.set(id, lastRequestAt);
+  }
+
+  #writeRests(): void {
+    try {
+      for (const [id, rest] of this.#unwritten) {
+        this.#store.activity.setRest(id, rest);
+        this.#unwritten.delete(id);
       }
-    });
+    } catch (error) {
+      logRarely('error', NOT_WRITTEN, { error: reason(error) });
+    }
   }
 }

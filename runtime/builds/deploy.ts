@@ -8,7 +8,7 @@ import type { DeployFact, ObservedApp } from '../../handlers/contract/host-calls
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { Apps } from '../apps/apps.ts';
 import { describeCommit } from '../git/repository.ts';
-import { log, reason } from '../log.ts';
+import { log, logRarely, reason } from '../log.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import { removeLitter } from '../machine/leftovers.ts';
 import { removeTree } from '../machine/remove.ts';
@@ -25,6 +25,8 @@ import { requireDisk } from './size.ts';
 
 /** The kept log is written to the database, and its new lines are told, at most so often. */
 const LOG_SAVE_MS = 100;
+/** What could not be written, because the disk is full, say, is tried again after so long. */
+const RETRY_MS = 1_000;
 /** While so many facts wait for the control plane, lines stay in their batch, which is bounded. */
 const FACTS_WAITING = 100;
 /** Characters of a failure that the deploy's row keeps; its log has all of it. */
@@ -61,7 +63,9 @@ export class Deploy {
   readonly #abort = new AbortController();
   #fact: DeployFact;
   #saving: NodeJS.Timeout | null = null;
+  #telling: NodeJS.Timeout | null = null;
 
+  /** @throws when it cannot be recorded: then there is no such deploy */
   constructor(options: DeployOptions, fact: DeployFact, releaseOf: string | null) {
     this.#options = options;
     this.#fact = fact;
@@ -75,7 +79,8 @@ export class Deploy {
       },
       onSteps: (steps) => this.#tell({ steps }),
     });
-    this.#tell({});
+    options.store.transaction(() => this.#save());
+    options.onFacts();
   }
 
   /** The deploy as recorded. */
@@ -202,11 +207,18 @@ export class Deploy {
     await apps.release(app_id, id, {
       log: (line) => this.#log.line(line),
       commit: (at: string, app: ObservedApp) => {
-        this.#fact = store.transaction(() => {
-          store.apps.setLive(app_id, id, at, storage);
-          store.outbox.add({ type: 'app', app });
-          return this.#save({ status: 'live' });
-        });
+        const before = this.#fact;
+        this.#fact = { ...before, status: 'live' };
+        try {
+          store.transaction(() => {
+            store.apps.setLive(app_id, id, at, storage);
+            store.outbox.add({ type: 'app', app });
+            this.#save();
+          });
+        } catch (error) {
+          this.#fact = before;
+          throw error;
+        }
       },
     });
   }
@@ -228,20 +240,29 @@ export class Deploy {
     });
   }
 
-  /** Records a change and tells the control plane. */
+  /** Changes the deploy, records that and tells the control plane. What cannot be written now is written later. */
   #tell(change: Partial<DeployFact>): void {
-    this.#fact = this.#options.store.transaction(() => this.#save(change));
-    this.#options.onFacts();
+    this.#fact = { ...this.#fact, ...change };
+    if (this.#telling) clearTimeout(this.#telling);
+    this.#telling = null;
+    try {
+      this.#options.store.transaction(() => this.#save());
+      this.#options.onFacts();
+    } catch (error) {
+      logRarely('error', 'a deploy could not be recorded; it is tried again', {
+        deploy: this.#fact.id,
+        error: reason(error),
+      });
+      this.#telling = setTimeout(() => this.#tell({}), RETRY_MS).unref();
+    }
   }
 
-  /** Writes the deploy with a change, and answers it. It is so once the transaction around this call has committed. */
-  #save(change: Partial<DeployFact>): DeployFact {
-    const deploy = { ...this.#fact, ...change };
+  /** Writes the deploy, in the transaction around this call. */
+  #save(): void {
     // Before the fact: whoever learns of the end has had every line.
     this.#tellLines();
-    this.#options.store.deploys.save(deploy);
-    this.#options.store.outbox.add({ type: 'deploy', deploy });
-    return deploy;
+    this.#options.store.deploys.save(this.#fact);
+    this.#options.store.outbox.add({ type: 'deploy', deploy: this.#fact });
   }
 
   #tellLines(): void {
@@ -262,8 +283,11 @@ export class Deploy {
       });
       onFacts();
     } catch (error) {
-      // A full disk, say: the deploy will fail by itself, and the host must not.
-      log('error', 'a deploy log could not be kept', { deploy: this.#fact.id, error: reason(error) });
+      logRarely('error', 'the log of a deploy could not be written; it is tried again', {
+        deploy: this.#fact.id,
+        error: reason(error),
+      });
+      this.#saving = setTimeout(() => this.#saveLog(), RETRY_MS).unref();
     }
   }
 }

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import type { DeployFact, DeployTrigger } from '../../handlers/contract/host-calls.ts';
 import { newId } from '../../handlers/contract/id.ts';
 import { Refusal } from '../control/refusal.ts';
-import { log, reason } from '../log.ts';
+import { log, logRarely, reason } from '../log.ts';
 import { removeTree } from '../machine/remove.ts';
 import { Deploy, type DeployOptions, INTERRUPTED } from './deploy.ts';
 import { pruneReleases } from './releases.ts';
@@ -13,6 +13,9 @@ const CONCURRENCY = 2;
 
 /** Releases that are kept besides the one that serves. */
 const KEPT_RELEASES = 5;
+
+/** What could not be written is tried again after so long. */
+const RETRY_MS = 1_000;
 
 const DELETED = 'the app was deleted';
 
@@ -41,22 +44,16 @@ export class DeployQueue {
 
   /** Marks what a host that ended left unfinished as failed. Call it once, before the first request. */
   interruptUnfinished(): void {
-    const { store, onFacts } = this.#options;
     const at = new Date().toISOString();
-    for (const fact of store.deploys.unfinished()) {
-      store.transaction(() => {
-        const deploy: DeployFact = {
-          ...fact,
-          status: 'failed',
-          steps: fact.steps.map((step) => (step.status === 'running' ? { ...step, status: 'failed' } : step)),
-          error: INTERRUPTED,
-          finished_at: at,
-        };
-        store.deploys.save(deploy);
-        store.outbox.add({ type: 'deploy', deploy });
-      });
-    }
-    onFacts();
+    this.#interrupt(
+      this.#options.store.deploys.unfinished().map((fact) => ({
+        ...fact,
+        status: 'failed',
+        steps: fact.steps.map((step) => (step.status === 'running' ? { ...step, status: 'failed' } : step)),
+        error: INTERRUPTED,
+        finished_at: at,
+      })),
+    );
   }
 
   /**
@@ -108,6 +105,25 @@ export class DeployQueue {
     this.#waiting.clear();
     for (const { deploy } of this.#running.values()) deploy.cancel(INTERRUPTED);
     await Promise.all(this.#work);
+  }
+
+  /** Records deploys that were interrupted. A full disk does not keep the host from starting: it is tried again. */
+  #interrupt(deploys: DeployFact[]): void {
+    const { store, onFacts } = this.#options;
+    try {
+      store.transaction(() => {
+        for (const deploy of deploys) {
+          store.deploys.save(deploy);
+          store.outbox.add({ type: 'deploy', deploy });
+        }
+      });
+      onFacts();
+    } catch (error) {
+      logRarely('error', 'interrupted deploys could not be recorded; it is tried again', {
+        error: reason(error),
+      });
+      setTimeout(() => this.#interrupt(deploys), RETRY_MS).unref();
+    }
   }
 
   #enqueue(

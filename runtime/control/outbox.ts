@@ -66,9 +66,10 @@ export class Outbox {
       let delay = RETRY_MIN_MS;
       let batch = BATCH;
       while (!this.#stopped) {
-        const events = this.#queries.next(batch, BATCH_BYTES);
-        if (events.length === 0) return;
+        let events: HostEvent[] = [];
         try {
+          events = this.#queries.next(batch, BATCH_BYTES);
+          if (events.length === 0) return;
           const { applied } = await this.#send({ outbox: this.#queries.name(), events });
           this.#queries.remove(applied);
           delay = RETRY_MIN_MS;

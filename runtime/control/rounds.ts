@@ -1,6 +1,6 @@
 // What the host does again and again while it runs.
 
-import { log, reason } from '../log.ts';
+import { log, logRarely, reason } from '../log.ts';
 import { emptyTrash } from '../machine/trash.ts';
 import type { Control } from './control-plane.ts';
 
@@ -60,8 +60,16 @@ export class Rounds {
     await this.#reconciling;
   }
 
+  /** One round that fails, because the disk is full, say, must not end the host: the next one tries again. */
   #every(ms: number, work: () => void): void {
-    this.#timers.push(setInterval(work, ms));
+    const round = () => {
+      try {
+        work();
+      } catch (error) {
+        logRarely('error', 'a round of the host failed; the next one tries again', { error: reason(error) });
+      }
+    };
+    this.#timers.push(setInterval(round, ms));
   }
 
   #sweep(): Promise<void> {

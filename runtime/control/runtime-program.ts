@@ -1,7 +1,7 @@
 // The program that Miniflare runs as its workerd: the real one, listening where only the host can reach it.
-import { mkdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { writeAtomic } from '../machine/data-directory.ts';
+import { writeUnlessSame } from '../machine/data-directory.ts';
 import { dieWithParent } from '../machine/users.ts';
 
 /** What Miniflare calls its sockets: its own entry, and the direct way to the first Worker. */
@@ -29,14 +29,13 @@ export function writeRuntimeProgram(directory: string, workerd: string): string 
   const command = [...session, ...ending, workerd];
   const addresses = Object.entries(sockets).map(([name, path]) => `--socket-addr=${name}=unix:${path}`);
   const path = join(directory, 'workerd');
-  mkdirSync(directory, { recursive: true, mode: 0o700 });
   const script = [
     '#!/bin/sh',
     // What a process that was killed left would be in the way.
     `rm -f ${quoted(Object.values(sockets))}`,
     `exec ${quoted(command)} "$@" ${quoted(addresses)}`,
   ];
-  writeAtomic(path, `${script.join('\n')}\n`, 0o700);
+  writeUnlessSame(path, `${script.join('\n')}\n`, 0o700);
   return path;
 }
 

@@ -49,8 +49,7 @@ export class AccessLog {
     await this.#writing;
     this.#flush();
     await this.#writing;
-    await this.#file?.close();
-    this.#file = null;
+    await this.#letGo();
   }
 
   #flush(): void {
@@ -82,7 +81,7 @@ export class AccessLog {
         log('error', 'the access log cannot be written; its lines are dropped', { error: reason(error) });
       }
       this.#failing = true;
-      await this.#letGo();
+      await this.#letGo(this.#bytes);
     }
   }
 
@@ -104,9 +103,11 @@ export class AccessLog {
     }
   }
 
-  async #letGo(): Promise<void> {
+  /** @param bytes what the file had before a write that failed: a part of a line must not stay */
+  async #letGo(bytes: number | null = null): Promise<void> {
     const file = this.#file;
     this.#file = null;
+    if (bytes !== null) await file?.truncate(bytes).catch(() => {});
     await file?.close().catch(() => {});
   }
 }

@@ -5,13 +5,15 @@ import { request } from 'node:http';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
+import { logRarely, reason } from '../log.ts';
 import { assertRoomForChild } from '../machine/descriptors.ts';
+import { isDiskFull } from '../machine/disk.ts';
 import { LineReader } from '../machine/lines.ts';
 import { endBeforeHost } from '../machine/out-of-memory.ts';
 import type { Usage } from '../machine/proc.ts';
 import { withDataLimit } from '../machine/process-limits.ts';
 import { readAtMost } from '../machine/read-at-most.ts';
-import { asUser, dieWithParent } from '../machine/users.ts';
+import { asUser, dieWithParent, type User } from '../machine/users.ts';
 import {
   type CellPlace,
   makeCellDirectories,
@@ -185,7 +187,7 @@ async function start(options: CellOptions): Promise<Cell> {
   const deadline = AbortSignal.timeout(startTimeoutMs);
   const giveUp = AbortSignal.any(signal ? [deadline, signal, stop.signal] : [deadline, stop.signal]);
   try {
-    if (ownerFile !== null) recordOwner(ownerFile, child.pid);
+    if (ownerFile !== null) record(ownerFile, child.pid, options.user);
     await Promise.race([
       listening(child.stdio[3] as Readable, new Set(sockets)),
       exited.then(({ reason }) => Promise.reject(new Error(reason))),
@@ -202,6 +204,19 @@ async function start(options: CellOptions): Promise<Cell> {
     );
   } finally {
     stop.abort();
+  }
+}
+
+/**
+ * Writes down whose the storage is. Where the kernel ends the process with this one the file is a second safety only, and
+ * a full disk does not keep an app from starting.
+ */
+function record(file: string, pid: number, user: User | null): void {
+  try {
+    recordOwner(file, pid);
+  } catch (error) {
+    if (!isDiskFull(error) || (user === null && dieWithParent().length === 0)) throw error;
+    logRarely('warn', 'the process of an app could not be written down', { file, error: reason(error) });
   }
 }
 

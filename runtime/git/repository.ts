@@ -3,7 +3,7 @@
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { runChild } from '../machine/child.ts';
-import { writeAtomic } from '../machine/data-directory.ts';
+import { writeUnlessSame } from '../machine/data-directory.ts';
 import { gitEnvironment } from './environment.ts';
 
 const DEADLINE_MS = 30_000;
@@ -53,6 +53,5 @@ export async function describeCommit(
  * which the host opened for this push alone, and prints what comes back: that is how a pusher sees the deploy.
  */
 export function writeHooks(directory: string): void {
-  mkdirSync(directory, { recursive: true, mode: 0o700 });
-  writeAtomic(join(directory, 'post-receive'), '#!/bin/sh\ncat >&3 && echo >&3 && exec cat <&3\n', 0o700);
+  writeUnlessSame(join(directory, 'post-receive'), '#!/bin/sh\ncat >&3 && echo >&3 && exec cat <&3\n', 0o700);
 }

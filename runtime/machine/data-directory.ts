@@ -16,6 +16,7 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
+import { log, reason } from '../log.ts';
 
 /** Unix socket paths may have 103 bytes on every system; this leaves room for `/run/<app id>/new/<socket>`. */
 export const DATA_DIRECTORY_MAX = 65;
@@ -73,6 +74,8 @@ const held = new Set<Database.Database>();
 export function claim(paths: Layout): () => void {
   const lock = new Database(paths.lock, { timeout: 0 });
   try {
+    // No journal in a file: claiming must need no room on the disk.
+    lock.pragma('journal_mode = MEMORY');
     lock.exec('BEGIN EXCLUSIVE');
   } catch (error) {
     lock.close();
@@ -80,7 +83,12 @@ export function claim(paths: Layout): () => void {
     throw new Error(`${paths.root} belongs to another host, process ${ownerOf(paths)}; stop it first`);
   }
   held.add(lock);
-  writeAtomic(paths.pid, `${process.pid}\n`);
+  try {
+    writeAtomic(paths.pid, `${process.pid}\n`);
+  } catch (error) {
+    // It tells people whose the directory is; the claim is the lock.
+    log('warn', 'the process id of the host could not be written', { error: reason(error) });
+  }
   return () => {
     rmSync(paths.pid, { force: true });
     held.delete(lock);
@@ -127,6 +135,17 @@ export function keptSecret(path: string, prefix = ''): string {
   const made = prefix + randomBytes(32).toString('base64url');
   writeAtomic(path, `${made}\n`);
   return made;
+}
+
+/** Writes a file unless it has that content: what is there already needs no room on the disk. Makes its directory. */
+export function writeUnlessSame(path: string, content: string, mode: number): void {
+  try {
+    if (readFileSync(path, 'utf8') === content && (statSync(path).mode & 0o777) === mode) return;
+  } catch {
+    // It is not there, or not to be read: it is written anew.
+  }
+  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  writeAtomic(path, content, mode);
 }
 
 /** Writes a file whole or not at all, also through a power cut. */

@@ -50,11 +50,13 @@ const MIGRATIONS = [
 ];
 
 /**
- * Opens the host's database and brings its schema up to date. Every commit is on the disk when it returns.
+ * Opens the host's database and brings its schema up to date. Every commit is on the disk when it returns. Opening and
+ * reading it needs no room on the disk: this process alone has it, so SQLite needs no file for shared memory.
  * @throws {Error} when the file was written by a newer Cellar
  */
 export function openHostDatabase(path: string): Database.Database {
   const database = new Database(path);
+  database.pragma('locking_mode = EXCLUSIVE');
   database.pragma('journal_mode = WAL');
   database.pragma('synchronous = FULL');
   database.pragma('foreign_keys = ON');
@@ -65,6 +67,7 @@ export function openHostDatabase(path: string): Database.Database {
       `${path} was written by a newer Cellar (schema ${version}, this one knows ${MIGRATIONS.length})`,
     );
   }
+  if (version === MIGRATIONS.length) return database;
   database.transaction(() => {
     for (const migration of MIGRATIONS.slice(version)) database.exec(migration);
     database.pragma(`user_version = ${MIGRATIONS.length}`);

@@ -1,0 +1,44 @@
+// A disk without a byte left: the host lives, boots, serves, and goes on by itself when there is room.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { cells, eventually } from '../support/e2e/processes.ts';
+import { DISK_KINDS, SmallDisk } from '../support/small-disk.ts';
+
+for (const kind of DISK_KINDS) {
+  test(`on a full disk (${kind}) the host lives through its rounds, stops, boots and serves`, async (t) => {
+    const cellar = new Cellar({ RUNNER_BUILD_MAX_MB: '16', RUNNER_FLEET_IDLE_EVICT_S: '1' });
+    await using _ = cellar;
+    using disk = SmallDisk.mount(cellar.data, 400, kind);
+    if (disk === null) return t.skip(SmallDisk.why);
+    await cellar.start();
+    const id = await cellar.deploy('hello', 'hello');
+    const answers = async () => (await cellar.get('hello')).status === 200;
+    disk.fill();
+
+    // It hibernates, wakes, and is used: the host has much to write down, and cannot.
+    for (let round = 0; round < 2; round++) {
+      await eventually(() => cells(id).length === 0, 'the app hibernates');
+      assert.ok(await answers());
+      assert.equal((await cellar.call('GET', `/v1/apps/${id}`)).body.status, 'running');
+      disk.fill();
+    }
+
+    for (const signal of ['SIGKILL', 'SIGTERM'] as const) {
+      await cellar.stop(signal);
+      disk.fill();
+      const from = cellar.output.length;
+      const started = cellar.start();
+      started.catch(() => {});
+      await cellar.waitFor(/ info {2}starting /, from);
+      await eventually(() => answers().catch(() => false), `the app answers after ${signal}`);
+      disk.clear();
+      await started;
+      assert.ok(await answers());
+      assert.equal((await cellar.call('PATCH', `/v1/apps/${id}`, { desired_state: 'running' })).status, 200);
+      disk.fill();
+    }
+    disk.clear();
+    await cellar.deployAgain('hello', 'site');
+  });
+}
