@@ -71,8 +71,8 @@ test('lines around what was dropped are whole ones', async () => {
   stream.write(Buffer.from('short\n'.repeat(10_000)));
   stream.end('end of a dropped line\nlast\n');
   await new Promise((resolve) => stream.once('end', resolve));
-  const others = new Set(lines).difference(new Set(['short', 'last']));
-  assert.equal(others.size, 1);
-  assert.match([...others][0]!, /^\d+ KiB of output were dropped/);
+  const others = lines.filter((line) => line !== 'short' && line !== 'last');
+  assert.equal(others.length, 1);
+  assert.match(others[0]!, /^\d+ KiB of output were dropped/);
   assert.match(output.explain(1, null), /short\nshort\nend of a dropped line\nlast$/);
 });
