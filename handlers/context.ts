@@ -1,10 +1,12 @@
 // What an operation's implementation works with.
 import { JoinedReads, type Reader } from '../sqlite/control/reads.ts';
+import type { Actor } from './access.ts';
 import type { AppObject } from './app/app-object.ts';
 import type { Env } from './env.ts';
 import { HostClient } from './host/host-client.ts';
 
-export interface Context {
+/** What a request has before it is known who sent it. */
+export interface RequestContext {
   env: Env;
   db: D1Database;
   /** The database for reads that may be joined with others of this request. */
@@ -19,7 +21,12 @@ export interface Context {
   waitUntil: (work: Promise<unknown>) => void;
 }
 
-export function createContext(env: Env, requestId: string, execution: ExecutionContext): Context {
+export interface Context extends RequestContext {
+  /** Who calls. */
+  actor: Actor;
+}
+
+export function createContext(env: Env, requestId: string, execution: ExecutionContext): RequestContext {
   return {
     env,
     db: env.DB,

@@ -1,10 +1,10 @@
 // What the edge asks, without a credential: not an API for clients.
 import { findAppAt, mayHaveCertificate } from '../sqlite/control/access.ts';
-import type { Context } from './context.ts';
+import type { RequestContext } from './context.ts';
 import { Problem } from './problem.ts';
 
 /** Answers `/v1/edge/*`. */
-export async function edge(request: Request, context: Context): Promise<Response> {
+export async function edge(request: Request, context: RequestContext): Promise<Response> {
   const url = new URL(request.url);
   const route = `${request.method} ${url.pathname}`;
   if (route === 'GET /v1/edge/tls-ask') return tlsAsk(url, context);
@@ -16,7 +16,7 @@ export async function edge(request: Request, context: Context): Promise<Response
  * Wakes the app at `X-Forwarded-Host` if it sleeps. 200 when a request may go on to it, also to be told there that the
  * app is stopped or has crashed; the problem `app_unavailable` when it does not start, and then it sleeps on.
  */
-async function wake(request: Request, context: Context): Promise<Response> {
+async function wake(request: Request, context: RequestContext): Promise<Response> {
   const host = hostnameOf(request.headers.get('x-forwarded-host') ?? '');
   const id = await findAppAt(context.db, labelOf(host, context.env.BASE_DOMAIN), host);
   if (id === null) throw new Problem('unknown_host');
@@ -26,7 +26,7 @@ async function wake(request: Request, context: Context): Promise<Response> {
 }
 
 /** Whether a certificate may be asked for: 200 for Cellar's own names, apps that run or sleep, and attached domains. */
-async function tlsAsk(url: URL, { env, db }: Context): Promise<Response> {
+async function tlsAsk(url: URL, { env, db }: RequestContext): Promise<Response> {
   const domain = hostnameOf(url.searchParams.get('domain') ?? '');
   const base = env.BASE_DOMAIN;
   const platform = [base, `api.${base}`, `git.${base}`];

@@ -1,8 +1,8 @@
 // The control plane's entry: which handler answers a request.
 import { migrate } from '../sqlite/control/migrations.ts';
-import { requireToken } from './auth.ts';
+import { authenticate } from './access.ts';
 import { page } from './base-page.ts';
-import { type Context, createContext } from './context.ts';
+import { createContext, type RequestContext } from './context.ts';
 import { edge } from './edge.ts';
 import type { Env } from './env.ts';
 import { git, gitChallenge, gitHostPath } from './git/smart-http.ts';
@@ -28,7 +28,7 @@ export default {
   },
 } satisfies ExportedHandler<Env>;
 
-async function answer(received: Request, context: Context): Promise<Response> {
+async function answer(received: Request, context: RequestContext): Promise<Response> {
   const url = new URL(received.url);
   const onGitHost = url.hostname === `git.${context.env.BASE_DOMAIN}`;
   if (onGitHost) url.pathname = gitHostPath(url.pathname);
@@ -43,7 +43,7 @@ async function answer(received: Request, context: Context): Promise<Response> {
   }
 }
 
-async function route(request: Request, url: URL, context: Context): Promise<Response> {
+async function route(request: Request, url: URL, context: RequestContext): Promise<Response> {
   const { pathname } = url;
   if (isForPeople(request, url, context.env)) return page(context.env, pathname === '/' ? 200 : 404);
   if (!migrated) {
@@ -53,12 +53,12 @@ async function route(request: Request, url: URL, context: Context): Promise<Resp
   if (pathname.startsWith('/v1/git/')) return git(request, context);
   if (pathname.startsWith('/v1/edge/')) return edge(request, context);
   if (pathname.startsWith('/internal/')) return internal(request, context);
-  await requireToken(request, context.env);
-  if (pathname === '/rpc' && request.method === 'POST') return rpc(request, context);
+  const acting = { ...context, actor: await authenticate(request, context.env) };
+  if (pathname === '/rpc' && request.method === 'POST') return rpc(request, acting);
   if (pathname === '/openapi.json' && request.method === 'GET') {
     return Response.json(openapi(context.env.PUBLIC_API_URL));
   }
-  return api(request, context);
+  return api(request, acting);
 }
 
 /** At the base domain a browser gets a page. Programs get the API there too: on this machine it is `localhost`. */

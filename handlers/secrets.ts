@@ -15,10 +15,17 @@ export async function hashOf(text: string): Promise<string> {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
+const KEY_PREFIX = 'cellar_';
+
+/** Whether a text could be an API key, and is worth looking up. */
+export function isApiKey(text: string): boolean {
+  return text.startsWith(KEY_PREFIX);
+}
+
 /** A new API key: 160 random bits. */
 export function newApiKey(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(32));
-  return `cellar_${Array.from(bytes, (byte) => DIGITS[byte % 32]).join('')}`;
+  return `${KEY_PREFIX}${Array.from(bytes, (byte) => DIGITS[byte % 32]).join('')}`;
 }
 
 function digest(text: string): Promise<ArrayBuffer> {

@@ -10,6 +10,7 @@ export const admin = [
     summary: 'Counts what is here',
     method: 'GET',
     path: '/v1/admin/stats',
+    needs: 'runner',
     input: z.strictObject({}),
     output: z.strictObject({
       apps: z.strictObject({ total: z.int(), by_status: z.partialRecord(appStatus, z.int()) }),
@@ -27,6 +28,7 @@ export const admin = [
     summary: 'Writes a snapshot of the state to the bucket',
     method: 'POST',
     path: '/v1/admin/snapshot',
+    needs: 'runner',
     input: z.strictObject({}),
     output: z.strictObject({ key: z.string(), bytes: z.int(), created_at: time }),
     status: 201,

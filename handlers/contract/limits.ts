@@ -20,6 +20,7 @@ export const limits = [
     summary: "Reads an app's edge limits",
     method: 'GET',
     path: null,
+    needs: 'view',
     input: z.strictObject({ id: reference }),
     output: Limits,
     status: 200,
@@ -30,6 +31,7 @@ export const limits = [
     summary: "Sets an app's edge limits; one left out stays as it is",
     method: 'POST',
     path: null,
+    needs: 'admin',
     input: z.strictObject({
       id: reference,
       clientRpm: perMinute.nullable().optional(),

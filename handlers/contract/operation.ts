@@ -2,6 +2,12 @@
 import type * as z from 'zod';
 import type { ErrorCode } from './errors.ts';
 
+/**
+ * Who may carry an operation out: whoever has at least this role on the app that `id` or `slug` names; the runner token
+ * alone; or any account, for what is its own.
+ */
+export type Needs = 'view' | 'push' | 'admin' | 'runner' | 'account';
+
 /** One operation. REST, RPC, OpenAPI and the typed client are all made from it. */
 export interface Operation {
   /** Its RPC method. */
@@ -12,6 +18,7 @@ export interface Operation {
   method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
   /** `:name` catches one segment, `:name+` the rest. `null`: RPC only. */
   path: string | null;
+  needs: Needs;
   /** All of the input, the path's names too. Strict: an unknown field is refused. */
   input: z.ZodObject;
   /** Of a stream, the data of one event. */

@@ -71,6 +71,7 @@ export const source = [
     summary: 'Lists the files of a directory, at the tip of main or elsewhere',
     method: 'GET',
     path: '/v1/apps/:id/tree',
+    needs: 'view',
     input: z.strictObject({
       id: reference,
       ref: ref.optional(),
@@ -104,6 +105,7 @@ export const source = [
     summary: "Reads a file's contents; beyond 256 KiB, in ranges",
     method: 'GET',
     path: '/v1/apps/:id/blob/:path+',
+    needs: 'view',
     input: z.strictObject({
       id: reference,
       path,
@@ -141,6 +143,7 @@ export const source = [
     summary: 'Shows what main has that the live deploy has not, or what differs between two commits',
     method: 'GET',
     path: '/v1/apps/:id/diff',
+    needs: 'view',
     input: z.strictObject({ id: reference, from: ref.optional(), to: ref.optional() }),
     output: z.strictObject({
       /** Null where there is nothing to compare with: nothing is live, or main is not there. */
@@ -168,6 +171,7 @@ export const source = [
     summary: 'Commits files to main and deploys them; wakes a sleeping app first',
     method: 'POST',
     path: '/v1/apps/:id/source/commit',
+    needs: 'push',
     input: z.strictObject({
       id: reference,
       message: text(10_000),

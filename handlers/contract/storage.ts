@@ -20,6 +20,7 @@ export const storage = [
     summary: "Lists an app's databases, object classes, namespaces and buckets",
     method: 'GET',
     path: '/v1/apps/:id/storage',
+    needs: 'push',
     input: z.strictObject({ id: reference }),
     output: z.strictObject({
       databases: z.array(z.strictObject({ id: z.string(), binding: z.string(), bytes: z.int() })),
@@ -34,6 +35,7 @@ export const storage = [
     summary: 'Queries a database, or pages through one of its tables',
     method: 'GET',
     path: '/v1/apps/:id/storage/d1/:database_id',
+    needs: 'push',
     input: z.strictObject({
       id: reference,
       database_id: reference,
@@ -56,6 +58,7 @@ export const storage = [
     summary: 'Runs one statement that writes, or several in one transaction',
     method: 'POST',
     path: '/v1/apps/:id/storage/d1/:database_id/write',
+    needs: 'push',
     input: z.strictObject({
       id: reference,
       database_id: reference,
@@ -72,6 +75,7 @@ export const storage = [
     summary: 'Lists the objects of a class, or reads what one of them keeps',
     method: 'GET',
     path: '/v1/apps/:id/storage/do/:class_name',
+    needs: 'push',
     input: z.strictObject({
       id: reference,
       class_name: reference,
@@ -89,6 +93,7 @@ export const storage = [
     summary: "Lists a bucket's keys",
     method: 'GET',
     path: '/v1/apps/:id/storage/r2/:bucket',
+    needs: 'push',
     input: z.strictObject({
       id: reference,
       bucket: reference,
@@ -104,6 +109,7 @@ export const storage = [
     summary: 'Reads one object with its metadata',
     method: 'GET',
     path: '/v1/apps/:id/storage/r2/:bucket/object',
+    needs: 'push',
     input: z.strictObject({ id: reference, bucket: reference, key: objectKey }),
     output: z.strictObject({
       key: z.string(),
@@ -122,6 +128,7 @@ export const storage = [
     summary: 'Deletes one object',
     method: 'DELETE',
     path: '/v1/apps/:id/storage/r2/:bucket/object',
+    needs: 'push',
     input: z.strictObject({ id: reference, bucket: reference, key: objectKey }),
     output: nothing,
     status: 204,
@@ -132,6 +139,7 @@ export const storage = [
     summary: "Reads one object's bytes",
     method: 'GET',
     path: '/v1/apps/:id/storage/r2/:bucket/raw',
+    needs: 'push',
     input: z.strictObject({ id: reference, bucket: reference, key: objectKey }),
     output: z.strictObject({ content_base64: z.string() }),
     status: 200,

@@ -1,7 +1,8 @@
 // Git's smart HTTP protocol: who may do what, then the host's git. Packs pass through unread.
 import { findAccess, type Role } from '../../sqlite/control/access.ts';
 import { findAppBySlug } from '../../sqlite/control/apps.ts';
-import type { Context } from '../context.ts';
+import { requireRole } from '../access.ts';
+import type { RequestContext } from '../context.ts';
 import { Problem, problemResponse } from '../problem.ts';
 import { hashOf } from '../secrets.ts';
 import { discard } from '../transports/body.ts';
@@ -13,7 +14,6 @@ const LFS_PATH = /^\/v1\/git\/[^/]+\/info\/lfs\//;
 const NO_LFS =
   'Git LFS objects are not kept here: `git push --no-verify` pushes without them, and a deploy has their pointers.';
 const CHALLENGE = 'Basic realm="git", charset="UTF-8"';
-const rank: Record<Role, number> = { view: 1, push: 2, admin: 3 };
 
 /** What an outside control UI or this control plane says about a key. */
 export interface GitGrant {
@@ -23,7 +23,7 @@ export interface GitGrant {
 }
 
 /** Answers `/v1/git/*`. */
-export async function git(request: Request, context: Context): Promise<Response> {
+export async function git(request: Request, context: RequestContext): Promise<Response> {
   try {
     return await serve(request, context);
   } catch (error) {
@@ -32,7 +32,7 @@ export async function git(request: Request, context: Context): Promise<Response>
   }
 }
 
-async function serve(request: Request, context: Context): Promise<Response> {
+async function serve(request: Request, context: RequestContext): Promise<Response> {
   const url = new URL(request.url);
   if (LFS_PATH.test(url.pathname)) return lfsRefusal();
   const [, name, service] = PATH.exec(url.pathname) ?? [];
@@ -111,7 +111,7 @@ function textOf(problem: Problem): Response {
 
 async function authorize(
   request: Request,
-  context: Context,
+  context: RequestContext,
   slug: string,
   need: Role,
 ): Promise<{ appId: string; role: Role }> {
@@ -123,24 +123,15 @@ async function authorize(
   return { appId: app.id, role };
 }
 
-async function askControlUi(context: Context, slug: string, key: string, need: Role): Promise<Role> {
+async function askControlUi(context: RequestContext, slug: string, key: string, need: Role): Promise<Role> {
   const response = await context.host.askControlUi({ slug, key, need });
   if (response.status === 401) throw new Problem('unauthorized', 'The API key is wrong.');
   if (response.status === 404) throw new Problem('app_not_found', `There is no app ${slug}.`);
   if (response.status === 403) throw new Problem('forbidden');
   if (!response.ok) throw new Problem('host_unavailable', 'The control UI did not say who this is.');
   const { role } = (await response.json()) as { role?: unknown };
+  // An answer without a role is a refusal.
   return requireRole(role, need);
-}
-
-/** An answer without a role is a refusal. */
-function requireRole(role: unknown, need: Role): Role {
-  if (role !== 'view' && role !== 'push' && role !== 'admin') {
-    throw new Problem('forbidden', 'This key has no role on the app.');
-  }
-  if (rank[role] < rank[need])
-    throw new Problem('forbidden', `This needs the role ${need}; the key has ${role}.`);
-  return role;
 }
 
 function requireService(service: string, url: URL): void {

@@ -3,9 +3,9 @@ import * as z from 'zod';
 import { ensureFirstAccount } from '../../sqlite/control/accounts.ts';
 import { applyHostEvents } from '../../sqlite/control/host-events.ts';
 import { sleepingOf } from '../../sqlite/control/life.ts';
+import { authenticate } from '../access.ts';
 import type { StreamFact } from '../app/streams.ts';
-import { requireToken } from '../auth.ts';
-import type { Context } from '../context.ts';
+import type { RequestContext } from '../context.ts';
 import type { HostEvent, HostEvents } from '../contract/host-calls.ts';
 import { newId } from '../contract/id.ts';
 import { grant } from '../git/smart-http.ts';
@@ -28,7 +28,7 @@ const gitAuthInput = z.strictObject({
 });
 
 /** Answers `/internal/*`. */
-export async function internal(request: Request, context: Context): Promise<Response> {
+export async function internal(request: Request, context: RequestContext): Promise<Response> {
   const { pathname } = new URL(request.url);
   const route = `${request.method} ${pathname}`;
   // The one route that an outside control UI has too: it has the token, as there.
@@ -42,7 +42,7 @@ export async function internal(request: Request, context: Context): Promise<Resp
   throw new Problem('route_not_found');
 }
 
-async function hostEvents(request: Request, context: Context): Promise<Response> {
+async function hostEvents(request: Request, context: RequestContext): Promise<Response> {
   // Written by the host of the same release: its types are the check.
   const facts = (await readJson(request, BODY_LIMIT_BYTES)) as HostEvents;
   const { applied, apps } = await applyHostEvents(context.db, facts);
@@ -54,7 +54,7 @@ async function hostEvents(request: Request, context: Context): Promise<Response>
 
 /** If this fails the host tells all of it again: D1 leaves out what it has, and so does each stream. */
 async function publishDeploys(
-  context: Context,
+  context: RequestContext,
   { outbox, events }: HostEvents,
   apps: string[],
 ): Promise<void> {
@@ -75,7 +75,7 @@ function streamed(event: HostEvent, appId: string): StreamFact | null {
 }
 
 /** A deploy wakes its app, whoever asked for it. If that fails the deploy goes on, and the app sleeps until its next request. */
-async function wakeDeploying(context: Context, { events }: HostEvents, apps: string[]): Promise<void> {
+async function wakeDeploying(context: RequestContext, { events }: HostEvents, apps: string[]): Promise<void> {
   const queued = events.flatMap((event) =>
     event.type === 'deploy' && event.deploy.status === 'queued' ? [event.deploy.app_id] : [],
   );
@@ -91,15 +91,16 @@ async function wakeDeploying(context: Context, { events }: HostEvents, apps: str
 }
 
 /** Makes the first account, and stores its key, when they are not there yet. */
-async function boot(request: Request, { db, at }: Context): Promise<Response> {
+async function boot(request: Request, { db, at }: RequestContext): Promise<Response> {
   const { api_key } = validate(bootInput, await readJson(request));
   const key = { id: newId(), name: 'first start', hash: await hashOf(api_key) };
   await ensureFirstAccount(db, { id: newId(), name: 'owner', at }, key);
   return new Response(null, { status: 204 });
 }
 
-async function gitAuth(request: Request, { env, db }: Context): Promise<Response> {
-  await requireToken(request, env);
+async function gitAuth(request: Request, { env, db }: RequestContext): Promise<Response> {
+  const actor = await authenticate(request, env);
+  if (actor.kind !== 'runner') throw new Problem('unauthorized', 'This route needs the runner token.');
   const { slug, key, need } = validate(gitAuthInput, await readJson(request));
   const { user_id, role } = await grant(db, slug, key, need);
   return Response.json({ user_id, role });

@@ -1,7 +1,7 @@
 // Making the host agree with D1, at the start of either and every minute.
 import { acceptOlder, type ControlState, readControlState } from '../../sqlite/control/reconcile.ts';
 import { observeApps } from '../../sqlite/control/transitions.ts';
-import type { Context } from '../context.ts';
+import type { RequestContext } from '../context.ts';
 import { Problem } from '../problem.ts';
 import type { HostInventory } from './host-client.ts';
 
@@ -21,7 +21,7 @@ export interface Reconciled {
  * Compares by (app, generation) and makes right what differs. The host is read first: what it had then and D1 does
  * not know now was deleted. An empty or older D1 deletes nothing, and what an older one did not know stays spared.
  */
-export async function reconcile(context: Context): Promise<Reconciled> {
+export async function reconcile(context: RequestContext): Promise<Reconciled> {
   const inventory = await context.host.inventory();
   const state = await readControlState(context.db);
   const known = new Set(state.apps.map(({ id }) => id));
@@ -45,7 +45,12 @@ export async function reconcile(context: Context): Promise<Reconciled> {
 
 type Work = () => Promise<void>;
 
-function pushes(context: Context, state: ControlState, { items }: HostInventory, result: Reconciled): Work[] {
+function pushes(
+  context: RequestContext,
+  state: ControlState,
+  { items }: HostInventory,
+  result: Reconciled,
+): Work[] {
   const seen = new Map(items.map(({ id, generation }) => [id, generation]));
   return state.apps
     .filter(({ id, generation, deleted }) => deleted || seen.get(id) !== generation)
@@ -58,7 +63,12 @@ function pushes(context: Context, state: ControlState, { items }: HostInventory,
 }
 
 /** Apps that the host has and D1 does not: their deletion, or their failed creation, was not confirmed. */
-function removals(context: Context, state: ControlState, unknown: string[], result: Reconciled): Work[] {
+function removals(
+  context: RequestContext,
+  state: ControlState,
+  unknown: string[],
+  result: Reconciled,
+): Work[] {
   return unknown
     .filter((id) => !state.spared.has(id))
     .map((id) => async () => {

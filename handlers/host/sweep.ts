@@ -1,6 +1,6 @@
 // Putting the apps to sleep that nobody uses.
 import { sleepCandidates } from '../../sqlite/control/life.ts';
-import type { Context } from '../context.ts';
+import type { RequestContext } from '../context.ts';
 import type { ListedApp } from '../contract/host-calls.ts';
 import { readJson } from '../transports/body.ts';
 
@@ -13,7 +13,7 @@ const BODY_LIMIT_BYTES = 64 * 1024 * 1024;
  * finds them; each is looked at again when its turn comes.
  * @returns the number of apps that were put to sleep
  */
-export async function sweep(request: Request, context: Context): Promise<{ parked: number }> {
+export async function sweep(request: Request, context: RequestContext): Promise<{ parked: number }> {
   const hours = Number(context.env.RUNNER_SLEEP_AFTER_H);
   const before = new Date(Date.parse(context.at) - hours * HOUR_MS).toISOString();
   // Written by the host of the same release: its types are the check.

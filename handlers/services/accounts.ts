@@ -14,6 +14,7 @@ import {
   listCollaborators,
   setCollaborator,
 } from '../../sqlite/control/collaborators.ts';
+import { accountOf, requireOwn } from '../access.ts';
 import { newId } from '../contract/id.ts';
 import { Problem } from '../problem.ts';
 import { hashOf, newApiKey } from '../secrets.ts';
@@ -35,21 +36,23 @@ const accountsDelete: Service<'accounts.delete'> = async ({ db }, { id }) => {
   return null;
 };
 
-const keysCreate: Service<'keys.create'> = async ({ db, at }, { account, name }) => {
+const keysCreate: Service<'keys.create'> = async ({ db, at, actor }, { account, name }) => {
+  requireOwn(actor, account);
   const key = newApiKey();
   const row = { id: newId(), account_id: account, name, created_at: at };
   if (!(await insertKey(db, row, await hashOf(key)))) throw new Problem('account_not_found');
   return { ...toKey(row), key };
 };
 
-const keysList: Service<'keys.list'> = async ({ reads }, { account, ...page }) => {
+const keysList: Service<'keys.list'> = async ({ reads, actor }, { account, ...page }) => {
+  requireOwn(actor, account);
   const keys = await listKeys(reads, account, pageAfter(page));
   if (keys === null) throw new Problem('account_not_found');
   return listAnswer(keys, toKey);
 };
 
-const keysRevoke: Service<'keys.revoke'> = async ({ db }, { id }) => {
-  if (!(await deleteKey(db, id))) throw new Problem('key_not_found');
+const keysRevoke: Service<'keys.revoke'> = async ({ db, actor }, { id }) => {
+  if (!(await deleteKey(db, id, accountOf(actor)))) throw new Problem('key_not_found');
   return null;
 };
 

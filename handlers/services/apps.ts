@@ -1,6 +1,7 @@
 // Apps.
 import { type AppRow, findApp, findAppBySlug, listApps } from '../../sqlite/control/apps.ts';
 import type { Change } from '../../sqlite/control/changes.ts';
+import { accountOf, requireOwn } from '../access.ts';
 import type { Changed, Outcome } from '../app/app-object.ts';
 import type { Context } from '../context.ts';
 import type { App } from '../contract/apps.ts';
@@ -11,16 +12,23 @@ import { decodeCursor } from './cursor.ts';
 import { listAnswer } from './paging.ts';
 import type { Service } from './types.ts';
 
-const list: Service<'apps.list'> = async ({ reads, env }, { owner, limit, cursor }) => {
+const list: Service<'apps.list'> = async ({ reads, env, actor }, { owner, limit, cursor }) => {
   const [before = null] = decodeCursor(cursor, 1) ?? [];
-  const page = await listApps(reads, { owner: owner ?? null, before, limit });
+  const page = await listApps(reads, { owner: owner ?? null, seenBy: accountOf(actor), before, limit });
   return listAnswer(page, (row) => toApp(row, env));
 };
 
 const create: Service<'apps.create'> = async (context, { slug, owner }) => {
   const id = newId();
+  if (owner !== undefined) requireOwn(context.actor, owner);
   const quota = Number(context.env.RUNNER_MAX_APPS_PER_USER);
-  const row = await context.app(id).create({ id, slug, owner: owner ?? null, quota, at: context.at });
+  const row = await context.app(id).create({
+    id,
+    slug,
+    owner: owner ?? accountOf(context.actor),
+    quota,
+    at: context.at,
+  });
   return toApp(unwrap(row), context.env);
 };
 

@@ -1,4 +1,5 @@
 // Running an operation, whichever transport asked for it.
+import { authorize } from '../access.ts';
 import type { Context } from '../context.ts';
 import type { Operation } from '../contract/operation.ts';
 import { Problem } from '../problem.ts';
@@ -24,6 +25,7 @@ export async function invoke(
   from: { transport: Transport; key: string | null },
 ): Promise<Answered> {
   const checked = validate(operation.input, input);
+  await authorize(context, operation, checked);
   const implementation = implementations[operation.name];
   if (implementation === undefined) {
     throw new Problem('not_implemented', `${operation.name} is declared and not there yet.`);

@@ -9,7 +9,7 @@ import { type OtherRoute, otherRoutes } from '../contract/other-routes.ts';
 type Json = Record<string, unknown>;
 
 /** Codes that every operation may answer with. */
-const COMMON: readonly ErrorCode[] = ['invalid_input', 'unauthorized', 'internal_error'];
+const COMMON: readonly ErrorCode[] = ['invalid_input', 'unauthorized', 'forbidden', 'internal_error'];
 /** And besides, every one that takes a body. */
 const WITH_BODY: readonly ErrorCode[] = [
   'malformed_json',
@@ -46,7 +46,11 @@ export function openapi(url: string): Json {
     paths,
     components: {
       securitySchemes: {
-        token: { type: 'http', scheme: 'bearer', description: 'RUNNER_TOKEN' },
+        token: {
+          type: 'http',
+          scheme: 'bearer',
+          description: 'RUNNER_TOKEN, or an API key with the rights of its account',
+        },
         git: { type: 'http', scheme: 'basic', description: 'User `git`, a profile API key as the password' },
       },
       parameters: {
@@ -69,7 +73,7 @@ export function openapi(url: string): Json {
 }
 
 function describe(operation: Operation): Json {
-  const { name, summary, method, path } = operation;
+  const { name, summary, method, path, needs } = operation;
   const schema = toSchema(operation.input, 'input') as {
     properties: Record<string, Json>;
     required?: string[];
@@ -90,6 +94,7 @@ function describe(operation: Operation): Json {
     operationId: name,
     summary,
     tags: [name.split('.')[0]],
+    'x-needs': needs,
     parameters: [
       ...inPath.map((field) => parameter('path', field)),
       ...inQuery.map((field) => parameter('query', field)),
@@ -139,7 +144,7 @@ function failures(operation: Operation): Json {
   const takesBody = operation.method === 'POST' || operation.method === 'PATCH';
   const writes: ErrorCode[] = operation.method === 'GET' ? [] : ['insufficient_storage'];
   const codes = [...COMMON, ...(takesBody ? WITH_BODY : []), ...operation.errors, ...writes, ...later];
-  return problems(codes);
+  return problems([...new Set(codes)]);
 }
 
 /** The refusals with these codes, by status. */
@@ -174,8 +179,8 @@ function describeOther(route: OtherRoute): Json {
   };
 }
 
-function describeRpc({ summary, input, output }: Operation): Json {
-  return { summary, params: toSchema(input, 'input'), result: toSchema(output, 'output') };
+function describeRpc({ summary, needs, input, output }: Operation): Json {
+  return { summary, 'x-needs': needs, params: toSchema(input, 'input'), result: toSchema(output, 'output') };
 }
 
 function problemSchema(): Json {

@@ -1,4 +1,5 @@
-// Who may do what over git, and which names this Cellar answers to.
+// Who may do what, and which names this Cellar answers to.
+import type { Reader } from './reads.ts';
 
 export type Role = 'view' | 'push' | 'admin';
 
@@ -23,6 +24,33 @@ export async function findAccess(db: D1Database, keyHash: string, slug: string):
     .bind(keyHash, slug)
     .first<Access>();
   return access!;
+}
+
+/**
+ * The account of an API key; null for an unknown key.
+ * @param keyHash SHA-256 of the key, hexadecimal
+ */
+export async function keyAccount(db: D1Database, keyHash: string): Promise<string | null> {
+  const statement = db.prepare('SELECT account_id FROM keys WHERE hash = ?').bind(keyHash);
+  return (await statement.first<{ account_id: string }>())?.account_id ?? null;
+}
+
+/** What an account may do on an app; null for an unknown app, role null for an account without one. */
+export async function appAccess(
+  db: Reader,
+  accountId: string,
+  app: { id: string } | { slug: string },
+): Promise<{ role: Role | null } | null> {
+  const [column, value] = 'id' in app ? ['id', app.id] : ['slug', app.slug];
+  const statement = db
+    .prepare(
+      `SELECT CASE WHEN apps.owner_id = ?1 THEN 'admin' ELSE collaborators.role END AS role
+       FROM apps LEFT JOIN collaborators ON app_id = apps.id AND account_id = ?1
+       WHERE apps.${column} = ?2 AND apps.deleted_at IS NULL`,
+    )
+    .bind(accountId, value);
+  const [found] = await db.batch<{ role: Role | null }>([statement]);
+  return found!.results[0] ?? null;
 }
 
 /** Whether a hostname is that of an app that is to run and has a release, asleep or not, or is a domain of any app. */

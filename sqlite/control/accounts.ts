@@ -118,7 +118,13 @@ export async function listKeys(
   return account!.results.length === 0 ? null : pageOf(keys!.results, limit, ({ id }) => [id]);
 }
 
-/** @returns false for an unknown key */
-export async function deleteKey(db: D1Database, id: string): Promise<boolean> {
-  return (await db.prepare('DELETE FROM keys WHERE id = ? RETURNING id').bind(id).first()) !== null;
+/**
+ * @param accountId the account that must have the key; null for any
+ * @returns false for an unknown key
+ */
+export async function deleteKey(db: D1Database, id: string, accountId: string | null): Promise<boolean> {
+  const statement = db.prepare(
+    'DELETE FROM keys WHERE id = ?1 AND (?2 IS NULL OR account_id = ?2) RETURNING id',
+  );
+  return (await statement.bind(id, accountId).first()) !== null;
 }

@@ -1,0 +1,92 @@
+// Who calls, and what they may do: decided here for every operation, once.
+import { appAccess, keyAccount, type Role } from '../sqlite/control/access.ts';
+import type { Context } from './context.ts';
+import type { Operation } from './contract/operation.ts';
+import type { Env } from './env.ts';
+import { Problem } from './problem.ts';
+import { hashOf, isApiKey, sameSecret } from './secrets.ts';
+
+/** Who calls: the runner's own token, which may do everything, or an account, by one of its API keys. */
+export type Actor = { kind: 'runner' } | { kind: 'account'; id: string };
+
+/** Where the token may be when there is no `Authorization: Bearer`, in this order. */
+const FALLBACK_HEADERS = ['x-runner-token', 'x-host-token', 'x-agent-token'] as const;
+
+/** Said only where whoever asks sits at the machine, and true of every machine: it tells nothing of this one. */
+const TOKEN_PLACE =
+  ' If nobody has set it, it is in the file `token` of the data directory, `.cellar/token` by default.';
+
+const rank: Record<Role, number> = { view: 1, push: 2, admin: 3 };
+
+/** @throws {Problem} `unauthorized` */
+export async function authenticate(request: Request, env: Env): Promise<Actor> {
+  const token = presentedToken(request.headers);
+  if (token === null) {
+    const where = isLocal(env.BASE_DOMAIN) ? TOKEN_PLACE : '';
+    throw new Problem(
+      'unauthorized',
+      `This route needs \`Authorization: Bearer\` with the runner token or an API key.${where}`,
+    );
+  }
+  if (env.RUNNER_TOKEN !== '' && (await sameSecret(token, env.RUNNER_TOKEN))) return { kind: 'runner' };
+  const account = isApiKey(token) ? await keyAccount(env.DB, await hashOf(token)) : null;
+  if (account === null) throw new Problem('unauthorized', 'The bearer token is wrong.');
+  return { kind: 'account', id: account };
+}
+
+/**
+ * Lets an operation pass that the caller may carry out.
+ * @param input the operation's, checked
+ * @throws {Problem} `app_not_found` for an app that does not exist, then `forbidden`
+ */
+export async function authorize(context: Context, { needs }: Operation, input: object): Promise<void> {
+  const { actor, reads } = context;
+  if (actor.kind === 'runner' || needs === 'account') return;
+  if (needs === 'runner')
+    throw new Problem('forbidden', 'This needs the runner token; an API key may not do it.');
+  const { id = null, slug = null } = input as { id?: string; slug?: string };
+  const access = await appAccess(reads, actor.id, id === null ? { slug: slug! } : { id });
+  if (access === null) throw new Problem('app_not_found');
+  requireRole(access.role, needs);
+}
+
+/**
+ * @param role as found or as told, unchecked
+ * @throws {Problem} `forbidden` when it is no role, or less than what is needed
+ */
+export function requireRole(role: unknown, need: Role): Role {
+  if (role !== 'view' && role !== 'push' && role !== 'admin') {
+    throw new Problem('forbidden', 'This key has no role on the app.');
+  }
+  if (rank[role] < rank[need])
+    throw new Problem('forbidden', `This needs the role ${need}; the key has ${role}.`);
+  return role;
+}
+
+/**
+ * Whose records an operation on an account may touch.
+ * @throws {Problem} `forbidden` when an account asks for those of another
+ */
+export function requireOwn(actor: Actor, account: string): void {
+  if (actor.kind === 'account' && actor.id !== account)
+    throw new Problem('forbidden', 'An API key works for its own account; another needs the runner token.');
+}
+
+/** The caller's account; null for the runner token. */
+export function accountOf(actor: Actor): string | null {
+  return actor.kind === 'account' ? actor.id : null;
+}
+
+function isLocal(baseDomain: string): boolean {
+  return baseDomain === 'localhost' || baseDomain.endsWith('.localhost');
+}
+
+function presentedToken(headers: Headers): string | null {
+  const bearer = /^Bearer +(\S+) *$/i.exec(headers.get('authorization') ?? '');
+  if (bearer) return bearer[1]!;
+  for (const name of FALLBACK_HEADERS) {
+    const value = headers.get(name);
+    if (value) return value;
+  }
+  return null;
+}
