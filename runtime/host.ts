@@ -274,13 +274,14 @@ export class Host {
     };
   }
 
-  async #deliver(events: HostEvents): Promise<{ applied: number }> {
-    return (await this.#control.call('/internal/host-events', events)) as { applied: number };
+  #deliver(events: HostEvents): Promise<unknown> {
+    return this.#control.call('/internal/host-events', events);
   }
 
   #failing(): string[] {
     const failing = this.#control.answers ? [] : ['control plane'];
     if (this.#caddy && this.#caddy.problem !== null) failing.push('caddy');
+    if (this.#outbox.refused.length > 0) failing.push('outbox');
     return failing;
   }
 }

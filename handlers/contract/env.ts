@@ -2,6 +2,8 @@
 import * as z from 'zod';
 import { listOf, nothing, page, reference, time } from './fields.ts';
 import { operation } from './operation.ts';
+import { ENV_VALUE_BYTES } from './sizes.ts';
+import { byteLength } from './text.ts';
 
 /** Names that belong to the platform. `*` stands for any ending. */
 export const reservedEnvNames: readonly string[] = [
@@ -43,10 +45,13 @@ const name = z
   .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'must have letters, digits and underscores, and not begin with a digit')
   .refine((value) => !isReservedEnvName(value), { error: 'is reserved for the platform' });
 
-/** Processes cannot be given more than 128 KiB in one variable; NUL ends one. */
+/** NUL would end it in a process's environment. */
 const value = z
   .string()
-  .max(16_384)
+  .max(ENV_VALUE_BYTES)
+  .refine((value) => byteLength(value) <= ENV_VALUE_BYTES, {
+    error: `must have at most ${ENV_VALUE_BYTES} bytes in UTF-8`,
+  })
   .regex(/^[^\0]*$/, 'must not have a NUL character');
 
 export const EnvVariable = z.strictObject({ name: z.string(), value: z.string(), updated_at: time });

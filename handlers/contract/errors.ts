@@ -68,7 +68,7 @@ const systemErrors = {
 export const errorCodes = { ...callerErrors, ...systemErrors } as const;
 export type ErrorCode = keyof typeof errorCodes;
 
-/** A problem as it is sent (RFC 9457). `errors` is there when the input was wrong. */
+/** A problem as it is sent (RFC 9457). `errors` names the fields that stood against it. */
 export interface ProblemBody {
   type: 'about:blank';
   title: string;

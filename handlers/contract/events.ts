@@ -2,12 +2,17 @@
 import * as z from 'zod';
 import { id, listOf, page, reference, text, time } from './fields.ts';
 import { operation } from './operation.ts';
+import { PROPERTIES_BYTES, TAGS_BYTES } from './sizes.ts';
+import { byteLength } from './text.ts';
 
 const key = text(100);
 const scalar = z.union([z.string().max(2000), z.number(), z.boolean()]);
 const tags = z
   .record(key, scalar)
-  .refine((value) => Object.keys(value).length <= 50, { error: 'must have at most 50 entries' });
+  .refine((value) => Object.keys(value).length <= 50, { error: 'must have at most 50 entries' })
+  .refine((value) => byteLength(JSON.stringify(value)) <= TAGS_BYTES, {
+    error: `must have at most ${TAGS_BYTES} bytes as JSON`,
+  });
 /** Any offset is taken; UTC with milliseconds is kept, which has four digits for the year. */
 const at = z.iso
   .datetime({ offset: true })
@@ -101,7 +106,10 @@ export const events = [
 
 const properties = z
   .record(key, scalar.nullable())
-  .refine((value) => Object.keys(value).length <= 100, { error: 'must have at most 100 entries' });
+  .refine((value) => Object.keys(value).length <= 100, { error: 'must have at most 100 entries' })
+  .refine((value) => byteLength(JSON.stringify(value)) <= PROPERTIES_BYTES, {
+    error: `must have at most ${PROPERTIES_BYTES} bytes as JSON`,
+  });
 
 export const User = z.strictObject({
   user_id: z.string(),

@@ -1,5 +1,6 @@
 // Schemas that several resources share.
 import * as z from 'zod';
+import { CURSOR_LENGTH } from './sizes.ts';
 
 /** An id in a request. An ill-formed one is an unknown one: 404, not 400. */
 export const reference = z.string().min(1).max(200);
@@ -11,7 +12,7 @@ export const time = z.iso.datetime({ precision: 3 });
 /** The input of every list, besides its filters. */
 export const page = {
   limit: z.int().min(1).max(200).default(50),
-  cursor: z.string().min(1).max(400).optional(),
+  cursor: z.string().min(1).max(CURSOR_LENGTH).optional(),
 };
 
 /** The answer of every list. `next_cursor` is null on the last page. */

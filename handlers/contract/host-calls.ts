@@ -72,6 +72,12 @@ export interface DeployFact {
   finished_at: string | null;
 }
 
+/** What the host says of deploys that it is asked for. One that it does not know is not among them. */
+export interface DeployFacts {
+  as_of: AsOf;
+  items: DeployFact[];
+}
+
 /** Lines that a deploy's log has got. */
 export interface LinesFact {
   app_id: string;
@@ -79,7 +85,7 @@ export interface LinesFact {
   lines: string[];
 }
 
-/** A fact of the host, told through its outbox and applied once by `seq`. */
+/** A fact of the host, told through its outbox: in order for each app, and applied once by `seq`. */
 export type HostEvent = { seq: number; at: string } & (
   | { type: 'deploy'; deploy: DeployFact }
   | { type: 'lines'; lines: LinesFact }

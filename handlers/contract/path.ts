@@ -1,4 +1,5 @@
 // What a file that is committed through the API may be called.
+import { byteLength } from './text.ts';
 
 const PATH_BYTES = 1024;
 const NAME_BYTES = 255;
@@ -12,11 +13,11 @@ export function pathFault(path: string): string | null {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
   if (/[\u0000-\u001f\u007f\\]/.test(path)) return 'must not have control characters or backslashes';
   if (path.startsWith('/')) return 'must be relative to the root of the repository';
-  if (bytes(path) > PATH_BYTES) return `must have at most ${PATH_BYTES} bytes`;
+  if (byteLength(path) > PATH_BYTES) return `must have at most ${PATH_BYTES} bytes`;
   for (const name of path.split('/')) {
     if (name === '') return 'must not have an empty part';
     if (name === '.' || name === '..') return 'must not have a part . or ..';
-    if (bytes(name) > NAME_BYTES) return `must have at most ${NAME_BYTES} bytes in each part`;
+    if (byteLength(name) > NAME_BYTES) return `must have at most ${NAME_BYTES} bytes in each part`;
     if (isGitDirectory(name)) return 'must not lie in .git, or in what a file system takes for it';
   }
   return null;
@@ -30,8 +31,4 @@ function isGitDirectory(name: string): boolean {
     .split(':')[0]!
     .replace(/[. ]+$/, '');
   return plain === '.git' || plain === 'git~1';
-}
-
-function bytes(text: string): number {
-  return new TextEncoder().encode(text).length;
 }

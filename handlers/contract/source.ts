@@ -3,6 +3,7 @@ import * as z from 'zod';
 import { id, page, reference, text } from './fields.ts';
 import { operation } from './operation.ts';
 import { pathFault } from './path.ts';
+import { COMMIT_BODY_BYTES } from './sizes.ts';
 
 /** Bytes of a file that are answered when no range is asked for. */
 export const BLOB_BYTES = 256 * 1024;
@@ -186,6 +187,6 @@ export const source = [
     output: z.strictObject({ sha, deploy_id: id }),
     status: 202,
     errors: ['app_not_found', 'path_not_found', 'commit_conflict', 'transition_conflict', 'host_unavailable'],
-    bodyLimit: 25 * 1024 * 1024,
+    bodyLimit: COMMIT_BODY_BYTES,
   }),
 ] as const;

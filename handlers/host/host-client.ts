@@ -3,8 +3,16 @@
 import type { Access, Role } from '../../sqlite/control/access.ts';
 import type { Bindings } from '../bindings.ts';
 import type { ErrorCode } from '../contract/errors.ts';
-import type { AsOf, DeployFact, ListedApp, ObservedApp, WantedApp } from '../contract/host-calls.ts';
+import type {
+  AsOf,
+  DeployFact,
+  DeployFacts,
+  ListedApp,
+  ObservedApp,
+  WantedApp,
+} from '../contract/host-calls.ts';
 import type { Result } from '../contract/index.ts';
+import { cutText } from '../contract/text.ts';
 import { Problem } from '../problem.ts';
 import type { Part } from '../range.ts';
 
@@ -91,10 +99,15 @@ export class HostClient {
     return (await this.#call('GET', '/apps')).json();
   }
 
+  /** The deploys of these that the host knows, as it has them. */
+  async deploys(asked: { app_id: string; id: string }[]): Promise<DeployFacts> {
+    return (await this.#call('POST', '/deploys', { body: asked })).json();
+  }
+
   /** The log of a deploy so far; null when the host has none. */
   async deployLog(appId: string, deployId: string): Promise<string | null> {
     const response = await this.#call('GET', `/apps/${appId}/deploys/${deployId}/log`, { missing: true });
-    return response.status === 404 ? null : (await response.text()).slice(0, LOG_LIMIT);
+    return response.status === 404 ? null : cutText(await response.text(), LOG_LIMIT);
   }
 
   /**

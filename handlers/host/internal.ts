@@ -8,17 +8,15 @@ import type { StreamFact } from '../app/streams.ts';
 import type { RequestContext } from '../context.ts';
 import type { HostEvent, HostEvents } from '../contract/host-calls.ts';
 import { newId } from '../contract/id.ts';
+import { HOST_EVENTS_BYTES } from '../contract/sizes.ts';
 import { grant } from '../git/smart-http.ts';
 import { Problem } from '../problem.ts';
 import { hashOf, sameSecret } from '../secrets.ts';
 import { shownDeploy, shownLines } from '../services/deploys.ts';
-import { readJson } from '../transports/body.ts';
+import { readHostJson, readJson } from '../transports/body.ts';
 import { validate } from '../transports/validate.ts';
 import { reconcile } from './reconcile.ts';
 import { sweep } from './sweep.ts';
-
-/** A hundred deploy rows, their messages included. */
-const BODY_LIMIT_BYTES = 16 * 1024 * 1024;
 
 const bootInput = z.strictObject({ api_key: z.string().min(16) });
 const gitAuthInput = z.strictObject({
@@ -43,13 +41,12 @@ export async function internal(request: Request, context: RequestContext): Promi
 }
 
 async function hostEvents(request: Request, context: RequestContext): Promise<Response> {
-  // Written by the host of the same release: its types are the check.
-  const facts = (await readJson(request, BODY_LIMIT_BYTES)) as HostEvents;
-  const { applied, apps } = await applyHostEvents(context.db, facts);
+  const facts = (await readHostJson(request, HOST_EVENTS_BYTES)) as HostEvents;
+  const apps = await applyHostEvents(context.db, facts);
   await publishDeploys(context, facts, apps);
   // Not awaited: other apps' facts wait for this answer.
   context.waitUntil(wakeDeploying(context, facts, apps));
-  return Response.json({ applied });
+  return new Response(null, { status: 204 });
 }
 
 /** If this fails the host tells all of it again: D1 leaves out what it has, and so does each stream. */

@@ -1,4 +1,5 @@
 // Making the host agree with D1, at the start of either and every minute.
+import { doubtfulDeploys, mendDeployRows } from '../../sqlite/control/deploys.ts';
 import { acceptOlder, type ControlState, readControlState } from '../../sqlite/control/reconcile.ts';
 import { observeApps } from '../../sqlite/control/transitions.ts';
 import type { RequestContext } from '../context.ts';
@@ -7,6 +8,8 @@ import type { HostInventory } from './host-client.ts';
 
 /** Apps made right side by side. */
 const CONCURRENCY = 4;
+/** Deploys that one run asks the host for; the rest is asked for next time. */
+const DEPLOYS_LIMIT = 200;
 /** No new app is begun after this long; the rest waits for the next run. */
 const BUDGET_MS = 40_000;
 
@@ -34,6 +37,7 @@ export async function reconcile(context: RequestContext): Promise<Reconciled> {
     await acceptOlder(context.db, inventory.highest_generation, unknown);
   }
   await observeApps(context.db, inventory.items, inventory.as_of);
+  await mendDeploys(context);
   const result = { pushed: 0, trashed: 0, refused: 0 };
   const work = [
     ...pushes(context, state, inventory, result),
@@ -41,6 +45,16 @@ export async function reconcile(context: RequestContext): Promise<Reconciled> {
   ];
   await runAll(work, result);
   return result;
+}
+
+/** Asks the host for the deploys whose rows cannot be right for long, and writes what it says. */
+async function mendDeploys({ db, host, at }: RequestContext): Promise<void> {
+  const doubtful = await doubtfulDeploys(db, DEPLOYS_LIMIT);
+  if (doubtful.length === 0) return;
+  const { as_of, items } = await host.deploys(doubtful);
+  const known = new Set(items.map(({ id }) => id));
+  const lost = doubtful.filter(({ id }) => !known.has(id)).map(({ id }) => id);
+  await mendDeployRows(db, items, lost, as_of, at);
 }
 
 type Work = () => Promise<void>;

@@ -2,7 +2,7 @@
 import { sleepCandidates } from '../../sqlite/control/life.ts';
 import type { RequestContext } from '../context.ts';
 import type { ListedApp } from '../contract/host-calls.ts';
-import { readJson } from '../transports/body.ts';
+import { readHostJson } from '../transports/body.ts';
 
 const HOUR_MS = 3_600_000;
 /** What the host says of ten thousand apps and more. */
@@ -16,8 +16,7 @@ const BODY_LIMIT_BYTES = 64 * 1024 * 1024;
 export async function sweep(request: Request, context: RequestContext): Promise<{ parked: number }> {
   const hours = Number(context.env.RUNNER_SLEEP_AFTER_H);
   const before = new Date(Date.parse(context.at) - hours * HOUR_MS).toISOString();
-  // Written by the host of the same release: its types are the check.
-  const { items } = (await readJson(request, BODY_LIMIT_BYTES)) as { items: ListedApp[] };
+  const { items } = (await readHostJson(request, BODY_LIMIT_BYTES)) as { items: ListedApp[] };
   const quiet = new Set(
     items
       .filter((app) => app.open_streams === 0 && (app.last_activity_at ?? '') < before)

@@ -28,7 +28,7 @@ const accountsCreate: Service<'accounts.create'> = async ({ db, at }, { name, em
 };
 
 const accountsList: Service<'accounts.list'> = async ({ reads }, page) =>
-  listAnswer(await listAccounts(reads, pageAfter(page)), (row) => row);
+  listAnswer('accounts.list', await listAccounts(reads, pageAfter('accounts.list', page)), (row) => row);
 
 const accountsDelete: Service<'accounts.delete'> = async ({ db }, { id }) => {
   const result = await deleteAccount(db, id);
@@ -46,9 +46,10 @@ const keysCreate: Service<'keys.create'> = async ({ db, at, actor }, { account, 
 
 const keysList: Service<'keys.list'> = async ({ reads, actor }, { account, ...page }) => {
   requireOwn(actor, account);
-  const keys = await listKeys(reads, account, pageAfter(page));
+  const name = `keys.list ${account}`;
+  const keys = await listKeys(reads, account, pageAfter(name, page));
   if (keys === null) throw new Problem('account_not_found');
-  return listAnswer(keys, toKey);
+  return listAnswer(name, keys, toKey);
 };
 
 const keysRevoke: Service<'keys.revoke'> = async ({ db, actor }, { id }) => {
@@ -56,8 +57,10 @@ const keysRevoke: Service<'keys.revoke'> = async ({ db, actor }, { id }) => {
   return null;
 };
 
-const collaboratorsList: Service<'collaborators.list'> = async ({ reads }, { id, ...page }) =>
-  listAnswer(await listCollaborators(reads, id, pageAfter(page)), toCollaborator);
+const collaboratorsList: Service<'collaborators.list'> = async ({ reads }, { id, ...page }) => {
+  const name = `collaborators.list ${id}`;
+  return listAnswer(name, await listCollaborators(reads, id, pageAfter(name, page)), toCollaborator);
+};
 
 const collaboratorsSet: Service<'collaborators.set'> = async ({ db, at }, { id, account, role }) => {
   const row = await setCollaborator(db, { app_id: id, account_id: account, role, created_at: at });

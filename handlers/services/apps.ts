@@ -13,9 +13,9 @@ import { listAnswer } from './paging.ts';
 import type { Service } from './types.ts';
 
 const list: Service<'apps.list'> = async ({ reads, env, actor }, { owner, limit, cursor }) => {
-  const [before = null] = decodeCursor(cursor, 1) ?? [];
+  const [before = null] = decodeCursor('apps.list', cursor, 1) ?? [];
   const page = await listApps(reads, { owner: owner ?? null, seenBy: accountOf(actor), before, limit });
-  return listAnswer(page, (row) => toApp(row, env));
+  return listAnswer('apps.list', page, (row) => toApp(row, env));
 };
 
 const create: Service<'apps.create'> = async (context, { slug, owner }) => {

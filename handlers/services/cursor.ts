@@ -1,9 +1,10 @@
-// The cursors of lists: opaque to callers.
+// The cursors of lists: opaque to callers, and good for the list that gave them out.
 import { invalidInput } from '../transports/validate.ts';
 
-export function encodeCursor(place: string[] | null): string | null {
+/** @param list names the list: its operation, and whose list it is */
+export function encodeCursor(list: string, place: string[] | null): string | null {
   if (place === null) return null;
-  const bytes = new TextEncoder().encode(JSON.stringify(place));
+  const bytes = new TextEncoder().encode(JSON.stringify([list, ...place]));
   return btoa(String.fromCharCode(...bytes))
     .replaceAll('+', '-')
     .replaceAll('/', '_')
@@ -11,19 +12,20 @@ export function encodeCursor(place: string[] | null): string | null {
 }
 
 /**
+ * @param list as given to `encodeCursor`
  * @param parts how many texts the list's place has
- * @throws {Problem} `invalid_input` for one that no list gave out
+ * @throws {Problem} `invalid_input` for one that another list gave out, or none
  */
-export function decodeCursor(cursor: string | undefined, parts: number): string[] | null {
+export function decodeCursor(list: string, cursor: string | undefined, parts: number): string[] | null {
   if (cursor === undefined) return null;
   try {
     const bytes = Uint8Array.from(atob(cursor.replaceAll('-', '+').replaceAll('_', '/')), (c) =>
       c.charCodeAt(0),
     );
-    const place: unknown = JSON.parse(
+    const [of, ...place] = JSON.parse(
       new TextDecoder('utf-8', { fatal: true, ignoreBOM: false }).decode(bytes),
-    );
-    if (Array.isArray(place) && place.length === parts && place.every((part) => typeof part === 'string')) {
+    ) as unknown[];
+    if (of === list && place.length === parts && place.every((part) => typeof part === 'string')) {
       return place;
     }
   } catch {

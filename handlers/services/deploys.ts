@@ -10,8 +10,9 @@ import { openStream } from './streams.ts';
 import type { Service } from './types.ts';
 
 const list: Service<'deploys.list'> = async ({ reads }, { id, status, limit, cursor }) => {
-  const before = decodeCursor(cursor, 2) as [string, string] | null;
-  return listAnswer(await listDeploys(reads, id, { status: status ?? null, before, limit }), toDeploy);
+  const name = `deploys.list ${id}`;
+  const before = decodeCursor(name, cursor, 2) as [string, string] | null;
+  return listAnswer(name, await listDeploys(reads, id, { status: status ?? null, before, limit }), toDeploy);
 };
 
 const log: Service<'deploys.log'> = async ({ reads, host }, { id, deploy_id }) => {

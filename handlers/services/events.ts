@@ -4,6 +4,7 @@ import { type InsightRow, listInsights, setInsight } from '../../sqlite/control/
 import { findUser, mergeUser, type UserRow } from '../../sqlite/control/users.ts';
 import type { Event } from '../contract/events.ts';
 import { newId } from '../contract/id.ts';
+import { PROPERTIES_BYTES } from '../contract/sizes.ts';
 import { Problem } from '../problem.ts';
 import { unwrap } from './apps.ts';
 import { decodeCursor } from './cursor.ts';
@@ -12,9 +13,10 @@ import { openStream } from './streams.ts';
 import { Replaced, type Service } from './types.ts';
 
 const list: Service<'events.list'> = async ({ reads }, { id, channel, event, user_id, limit, cursor }) => {
-  const before = decodeCursor(cursor, 2) as [string, string] | null;
+  const name = `events.list ${id}`;
+  const before = decodeCursor(name, cursor, 2) as [string, string] | null;
   const filter = { channel: channel ?? null, event: event ?? null, user: user_id ?? null, before, limit };
-  return listAnswer(await listEvents(reads, id, filter), toEvent);
+  return listAnswer(name, await listEvents(reads, id, filter), toEvent);
 };
 
 const log: Service<'events.log'> = async (context, { id, tags, ...event }) => {
@@ -38,15 +40,27 @@ const log: Service<'events.log'> = async (context, { id, tags, ...event }) => {
 const stream: Service<'events.stream'> = (context, input, transport) =>
   openStream(context, input, 'events', transport);
 
-const channels: Service<'events.channels'> = async ({ reads }, { id, ...page }) =>
-  listAnswer(await listChannels(reads, id, pageAfter(page)), (row) => row);
+const channels: Service<'events.channels'> = async ({ reads }, { id, ...page }) => {
+  const name = `events.channels ${id}`;
+  return listAnswer(name, await listChannels(reads, id, pageAfter(name, page)), (row) => row);
+};
 
 const identify: Service<'users.identify'> = async ({ db, at }, { id, user_id, properties }) => {
-  const row = await mergeUser(db, id, { user_id, properties: JSON.stringify(properties), at });
+  const row = await mergeUser(
+    db,
+    id,
+    { user_id, properties: JSON.stringify(properties), at },
+    PROPERTIES_BYTES,
+  );
   if (row === null) throw new Problem('app_not_found');
-  if (row === undefined) throw new Problem('quota_exceeded', 'This user would have too many properties.');
+  if (row === undefined) throw propertiesRefusal();
   return row.created_at === row.updated_at ? toUser(row) : new Replaced(toUser(row));
 };
+
+function propertiesRefusal(): Problem {
+  const message = `would take this user's properties over ${PROPERTIES_BYTES} bytes; remove some by setting them to null`;
+  return new Problem('quota_exceeded', `properties: ${message}.`, [{ path: 'properties', message }]);
+}
 
 const props: Service<'users.props'> = async ({ reads }, { id, user_id }) => {
   const row = await findUser(reads, id, user_id);
@@ -55,8 +69,10 @@ const props: Service<'users.props'> = async ({ reads }, { id, user_id }) => {
   return toUser(row);
 };
 
-const insightsList: Service<'insights.list'> = async ({ reads }, { id, ...page }) =>
-  listAnswer(await listInsights(reads, id, pageAfter(page)), withoutCreation<InsightRow>);
+const insightsList: Service<'insights.list'> = async ({ reads }, { id, ...page }) => {
+  const name = `insights.list ${id}`;
+  return listAnswer(name, await listInsights(reads, id, pageAfter(name, page)), withoutCreation<InsightRow>);
+};
 
 const insightsSet: Service<'insights.set'> = async ({ db, at }, { id, title, value, icon }) => {
   const change = typeof value === 'object' ? { value: value.$inc, add: true } : { value, add: false };

@@ -3,24 +3,29 @@ import type { Page } from '../../sqlite/control/page.ts';
 import { Problem } from '../problem.ts';
 import { decodeCursor, encodeCursor } from './cursor.ts';
 
-/** The place to begin at of a list that is ordered by one text. */
-export function pageAfter({ limit, cursor }: { limit: number; cursor?: string | undefined }): {
-  after: string;
-  limit: number;
-} {
-  return { after: decodeCursor(cursor, 1)?.[0] ?? '', limit };
+/**
+ * The place to begin at of a list that is ordered by one text.
+ * @param list as given to `listAnswer`
+ */
+export function pageAfter(
+  list: string,
+  { limit, cursor }: { limit: number; cursor?: string | undefined },
+): { after: string; limit: number } {
+  return { after: decodeCursor(list, cursor, 1)?.[0] ?? '', limit };
 }
 
 /**
  * The answer of a list.
+ * @param list names the list: its operation, and whose list it is
  * @throws {Problem} `app_not_found` when there is no page, for want of an app
  */
 export function listAnswer<Row, Item>(
+  list: string,
   page: Page<Row> | null,
   show: (row: Row) => Item,
 ): { items: Item[]; next_cursor: string | null } {
   if (page === null) throw new Problem('app_not_found');
-  return { items: page.rows.map(show), next_cursor: encodeCursor(page.next) };
+  return { items: page.rows.map(show), next_cursor: encodeCursor(list, page.next) };
 }
 
 /** Leaves out when a row was made, for records that only tell when they last changed. */

@@ -2,9 +2,11 @@
 
 import type { AppRow } from '../../sqlite/control/apps.ts';
 import type { DomainRow, EnvRow } from '../../sqlite/control/settings.ts';
-import { listDomains, listEnv } from '../../sqlite/control/settings.ts';
+import { countOtherEnv, listDomains, listEnv } from '../../sqlite/control/settings.ts';
+import type { Context } from '../context.ts';
 import { DOMAIN_LIMIT, normalHostname } from '../contract/domains.ts';
 import { ENV_LIMIT } from '../contract/env.ts';
+import { ENV_BYTES } from '../contract/sizes.ts';
 import type { Env } from '../env.ts';
 import { Problem } from '../problem.ts';
 import { invalidInput } from '../transports/validate.ts';
@@ -12,16 +14,32 @@ import { changeApp, requireApp } from './apps.ts';
 import { listAnswer, pageAfter, withoutCreation } from './paging.ts';
 import { Replaced, type Service } from './types.ts';
 
-const envList: Service<'env.list'> = async ({ reads }, { id, ...page }) =>
-  listAnswer(await listEnv(reads, id, pageAfter(page)), (row) => row);
+const envList: Service<'env.list'> = async ({ reads }, { id, ...page }) => {
+  const name = `env.list ${id}`;
+  return listAnswer(name, await listEnv(reads, id, pageAfter(name, page)), (row) => row);
+};
 
 const envSet: Service<'env.set'> = async (context, { id, name, value }) => {
-  const { changed } = await changeApp(context, id, { kind: 'env_set', name, value, limit: ENV_LIMIT });
-  if (changed === null) throw new Problem('quota_exceeded', `An app may have ${ENV_LIMIT} variables.`);
+  const change = { kind: 'env_set', name, value, limit: ENV_LIMIT, bytes: ENV_BYTES } as const;
+  const { changed, row: app } = await changeApp(context, id, change);
+  if (changed === null) throw await envRefusal(context, app.id, name);
   const row = changed as unknown as EnvRow & { created_at: string };
   const shown = withoutCreation(row);
   return row.created_at === row.updated_at ? shown : new Replaced(shown);
 };
+
+/** Why a variable was not set: there are too many, or all of them together are too large. */
+async function envRefusal({ db }: Context, id: string, name: string): Promise<Problem> {
+  const others = await countOtherEnv(db, id, name);
+  const [path, message] =
+    others >= ENV_LIMIT
+      ? ['name', `would be one more than the ${ENV_LIMIT} variables an app may have; delete one first`]
+      : [
+          'value',
+          `would take the app's variables, names and values together, over ${ENV_BYTES} bytes; shorten it or delete others`,
+        ];
+  return new Problem('quota_exceeded', `${path}: ${message}.`, [{ path, message }]);
+}
 
 const envDelete: Service<'env.delete'> = async (context, { id, name }) => {
   const { changed } = await changeApp(context, id, { kind: 'env_delete', name });
@@ -29,8 +47,10 @@ const envDelete: Service<'env.delete'> = async (context, { id, name }) => {
   return null;
 };
 
-const domainsList: Service<'domains.list'> = async ({ reads }, { id, ...page }) =>
-  listAnswer(await listDomains(reads, id, pageAfter(page)), (row) => row);
+const domainsList: Service<'domains.list'> = async ({ reads }, { id, ...page }) => {
+  const name = `domains.list ${id}`;
+  return listAnswer(name, await listDomains(reads, id, pageAfter(name, page)), (row) => row);
+};
 
 const domainsAdd: Service<'domains.add'> = async (context, { id, hostname }) => {
   const base = context.env.BASE_DOMAIN;

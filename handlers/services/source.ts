@@ -24,11 +24,12 @@ const IMAGES: Record<string, string> = {
 const tree: Service<'source.tree'> = async (context, { id, ref, path, recursive, limit, cursor }) => {
   await requireApp(context, id);
   // A list goes on in the commit that it began in.
-  const [sha = null, from = '0'] = decodeCursor(cursor, 2) ?? [];
+  const name = `source.tree ${id}`;
+  const [sha = null, from = '0'] = decodeCursor(name, cursor, 2) ?? [];
   const offset = Number(from);
   const listed = await context.host.sourceTree(id, { ref: sha ?? ref, path, recursive, offset, limit });
   const next = listed.more ? [listed.sha!, String(offset + limit)] : null;
-  return { sha: listed.sha, items: listed.items, next_cursor: encodeCursor(next) };
+  return { sha: listed.sha, items: listed.items, next_cursor: encodeCursor(name, next) };
 };
 
 const blob: Service<'source.blob'> = async (context, { id, path, ref, range }, transport) => {

@@ -1,8 +1,8 @@
 // Reading bodies from strangers: as JSON, or only to be rid of them.
+import { BODY_BYTES } from '../contract/sizes.ts';
+import { cutText } from '../contract/text.ts';
 import { Problem } from '../problem.ts';
 
-/** Largest body when an operation states no other size, in bytes. */
-export const BODY_LIMIT_BYTES = 1024 * 1024;
 /** Deepest nesting taken. Deeper ones only come from those who want a parser to fail. */
 const DEPTH_LIMIT = 64;
 /** How much is read of a body that was refused by its head, and for how long. */
@@ -14,13 +14,27 @@ const DISCARD_DEADLINE_MS = 60_000;
  * @returns undefined for an empty body
  * @throws {Problem} 413 over `limitBytes`, 415 for another type, 400 when it is not JSON in UTF-8
  */
-export async function readJson(request: Request, limitBytes = BODY_LIMIT_BYTES): Promise<unknown> {
+export async function readJson(request: Request, limitBytes = BODY_BYTES): Promise<unknown> {
   const text = await readText(request, limitBytes);
   return text === '' ? undefined : parseJson(text);
 }
 
+/**
+ * Reads a JSON body that the host wrote. Its types are the check: nothing in it is refused, and a text that has half a
+ * character is made valid.
+ */
+export async function readHostJson(request: Request, limitBytes: number): Promise<unknown> {
+  const text = await readText(request, limitBytes);
+  const value: unknown = parse(text);
+  return hasLoneSurrogate(text, value) ? JSON.parse(text, wellFormed) : value;
+}
+
+function wellFormed(_name: string, value: unknown): unknown {
+  return typeof value === 'string' ? value.toWellFormed() : value;
+}
+
 /** Reads a body that says it is JSON, unparsed. Throws as `readJson` does. */
-export async function readText(request: Request, limitBytes = BODY_LIMIT_BYTES): Promise<string> {
+export async function readText(request: Request, limitBytes = BODY_BYTES): Promise<string> {
   const bytes = await readBytes(request, limitBytes);
   if (bytes.length === 0) return '';
   requireJsonType(request.headers);
@@ -154,7 +168,7 @@ function faultOfNames(text: string): string | null {
 function faultOfName(written: string, names: Set<unknown>): string | null {
   const name: unknown = JSON.parse(written);
   if (name === '__proto__') return 'An object has the name "__proto__", which is not taken.';
-  const shown = written.length > 100 ? `${written.slice(0, 100)}…` : written;
+  const shown = cutText(written, 100, '…');
   if (names.has(name)) return `An object has the name ${shown} twice.`;
   names.add(name);
   return null;

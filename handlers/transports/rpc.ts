@@ -2,7 +2,10 @@
 
 import type { Context } from '../context.ts';
 import type { ProblemBody } from '../contract/errors.ts';
-import { operationsByName } from '../contract/index.ts';
+import { operations, operationsByName } from '../contract/index.ts';
+import type { Operation } from '../contract/operation.ts';
+import { BODY_BYTES, RPC_ENVELOPE_BYTES } from '../contract/sizes.ts';
+import { byteLength } from '../contract/text.ts';
 import { asProblem, Problem } from '../problem.ts';
 import { parseJson, readText } from './body.ts';
 import { idempotencyKey } from './idempotency.ts';
@@ -10,6 +13,10 @@ import { invoke } from './invoke.ts';
 import { eventStream } from './rest.ts';
 import { invalidInput } from './validate.ts';
 
+/** Largest message, alone or a batch: that of the operation with the largest body. */
+const BODY_LIMIT_BYTES =
+  Math.max(...operations.map((operation: Operation) => operation.bodyLimit ?? BODY_BYTES)) +
+  RPC_ENVELOPE_BYTES;
 /** Calls in one batch. */
 const BATCH_LIMIT = 100;
 
@@ -35,6 +42,11 @@ interface Call {
   method: string;
   params: unknown;
 }
+/** Who sent a message, and whether it is so large that each call in it has to be measured. */
+interface Sender {
+  context: Context;
+  isLarge: boolean;
+}
 interface Failure {
   code: number;
   message: string;
@@ -45,27 +57,31 @@ type Answer = { jsonrpc: '2.0'; id: Id } & ({ result: unknown } | { error: Failu
 /** Answers `POST /rpc`: a call, a notification, or a batch of both. */
 export async function rpc(request: Request, context: Context): Promise<Response> {
   let message: unknown;
+  let isLarge: boolean;
   try {
-    message = parseJson(await readText(request));
+    const text = await readText(request, BODY_LIMIT_BYTES);
+    isLarge = byteLength(text) > BODY_BYTES;
+    message = parseJson(text);
   } catch (error) {
     if (!(error instanceof Problem && error.code === 'malformed_json')) throw error;
     return send(failed(null, PARSE_ERROR, error));
   }
   const key = idempotencyKey(request.headers);
-  if (!Array.isArray(message)) return answerAlone(message, context, key);
+  const from = { context, isLarge };
+  if (!Array.isArray(message)) return answerAlone(message, from, key);
   if (message.length === 0)
     return send(failed(null, INVALID_REQUEST, invalid('must have at least one call')));
   if (message.length > BATCH_LIMIT) {
     return send(failed(null, INVALID_REQUEST, invalid(`must have at most ${BATCH_LIMIT} calls`)));
   }
   const answers = await Promise.all(
-    message.map((call, n) => answerBatched(call, context, key && `${key}#${n}`)),
+    message.map((call, n) => answerBatched(call, from, key && `${key} ${n}`)),
   );
   return send(answers.filter((answer) => answer !== undefined));
 }
 
-async function answerAlone(message: unknown, context: Context, key: string | null): Promise<Response> {
-  const answer = await answerOne(message, context, key);
+async function answerAlone(message: unknown, from: Sender, key: string | null): Promise<Response> {
+  const answer = await answerOne(message, from, key);
   const streamed = answer !== undefined && 'result' in answer ? answer.result : null;
   return streamed instanceof ReadableStream ? eventStream(streamed) : send(answer);
 }
@@ -73,7 +89,7 @@ async function answerAlone(message: unknown, context: Context, key: string | nul
 /** A call of a batch. @returns undefined for a notification */
 async function answerBatched(
   message: unknown,
-  context: Context,
+  from: Sender,
   key: string | null,
 ): Promise<Answer | undefined> {
   const call = readCall(message);
@@ -81,19 +97,15 @@ async function answerBatched(
     if (call.id === undefined) return undefined;
     return failed(call.id, INVALID_REQUEST, invalid(`has ${call.method}, a stream, in a batch`));
   }
-  return answerOne(message, context, key);
+  return answerOne(message, from, key);
 }
 
 /** @returns undefined for a notification */
-async function answerOne(
-  message: unknown,
-  context: Context,
-  key: string | null,
-): Promise<Answer | undefined> {
+async function answerOne(message: unknown, from: Sender, key: string | null): Promise<Answer | undefined> {
   const call = readCall(message);
   if (!('method' in call)) return call;
   if (call.id === undefined && isStream(call.method)) return undefined;
-  const answer = await run(call, context, key);
+  const answer = await run(call, from, key);
   return call.id === undefined ? undefined : answer;
 }
 
@@ -103,7 +115,7 @@ function isStream(method: string): boolean {
 
 async function run(
   { id = null, method, params }: Call,
-  context: Context,
+  { context, isLarge }: Sender,
   key: string | null,
 ): Promise<Answer> {
   const operation = operationsByName.get(method);
@@ -112,6 +124,11 @@ async function run(
   }
   if (Array.isArray(params))
     return failed(id, INVALID_PARAMS, invalid('takes its params by name, as an object'));
+  const limit = operation.bodyLimit ?? BODY_BYTES;
+  if (isLarge && byteLength(JSON.stringify(params)) > limit + RPC_ENVELOPE_BYTES) {
+    const problem = new Problem('body_too_large', `${method} takes at most ${limit} bytes of params.`);
+    return failed(id, REFUSED, problem);
+  }
   try {
     const { output } = await invoke(operation, context, params, { transport: 'rpc', key });
     return { jsonrpc: '2.0', id, result: output };

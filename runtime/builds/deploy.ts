@@ -5,6 +5,7 @@ import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Writable } from 'node:stream';
 import type { DeployFact, ObservedApp } from '../../handlers/contract/host-calls.ts';
+import { cutText } from '../../handlers/contract/text.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { Apps } from '../apps/apps.ts';
 import { describeCommit } from '../git/repository.ts';
@@ -227,7 +228,7 @@ export class Deploy {
     this.#saveLog();
     this.#tell({
       status,
-      error: error && shorten(plainText(error)),
+      error: error && cutText(plainText(error), ERROR_LENGTH, ' …'),
       steps: this.#log.steps,
       finished_at: new Date().toISOString(),
     });
@@ -297,8 +298,4 @@ async function remove(path: string): Promise<void> {
   await removeTree(path).catch((error: unknown) =>
     log('warn', 'what a deploy left could not be removed', { path, error: reason(error) }),
   );
-}
-
-function shorten(error: string): string {
-  return error.length <= ERROR_LENGTH ? error : `${error.slice(0, ERROR_LENGTH).toWellFormed()} …`;
 }

@@ -1,5 +1,6 @@
 // Reads what git lists, record by record: a small push can make a listing that fits into no memory.
 import { BuildFailure } from '../../bundler/failure.ts';
+import { cutText } from '../../handlers/contract/text.ts';
 import { ChildError, startChild } from '../machine/child.ts';
 
 /** Characters of a record; Linux has no longer path than 4096 bytes. */
@@ -55,7 +56,7 @@ export async function* gitRecords(words: string[], listing: Listing): AsyncGener
       const records = (rest + chunk).split('\0');
       rest = records.pop()!;
       if (rest.length > RECORD_LENGTH)
-        throw new BuildFailure(`a path in the commit is too long: ${rest.slice(0, 100)}…`);
+        throw new BuildFailure(`a path in the commit is too long: ${cutText(rest, 100)}…`);
       yield* records;
     }
     const { code } = await child.closed;

@@ -3,6 +3,7 @@ import type { Readable } from 'node:stream';
 import { StringDecoder } from 'node:string_decoder';
 import { setTimeout as wait } from 'node:timers/promises';
 import { BuildFailure } from '../../bundler/failure.ts';
+import { cutText } from '../../handlers/contract/text.ts';
 import { type ChildError, startChild } from '../machine/child.ts';
 import { plainText } from './deploy-log.ts';
 
@@ -128,5 +129,5 @@ async function readLines(stream: Readable, onLine: (line: string) => void): Prom
 /** A line as a log may hold it, and not too long. */
 function cleanLine(text: string): string {
   const line = plainText(text).trimEnd();
-  return line.length > LINE_LENGTH ? `${line.slice(0, LINE_LENGTH).toWellFormed()} … (cut)` : line;
+  return cutText(line, LINE_LENGTH, ' … (cut)');
 }

@@ -1,9 +1,8 @@
 // One call of the handlers to the host: its parts, and how bodies are read and answered.
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { HOST_CALL_BYTES } from '../../handlers/contract/sizes.ts';
 import { readAtMost } from '../machine/read-at-most.ts';
 import { Refusal } from './refusal.ts';
-
-const JSON_LIMIT_BYTES = 4 * 1024 * 1024;
 
 export interface Call {
   request: IncomingMessage;
@@ -23,8 +22,9 @@ export async function readBody(request: IncomingMessage, limitBytes: number): Pr
   return body;
 }
 
-export async function readJson(request: IncomingMessage): Promise<unknown> {
-  return JSON.parse((await readBody(request, JSON_LIMIT_BYTES)).toString('utf8'));
+/** @throws {Refusal} 413 over `limitBytes` */
+export async function readJson(request: IncomingMessage, limitBytes = HOST_CALL_BYTES): Promise<unknown> {
+  return JSON.parse((await readBody(request, limitBytes)).toString('utf8'));
 }
 
 export function sendJson(response: ServerResponse, value: unknown, status = 200): void {

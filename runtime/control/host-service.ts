@@ -2,7 +2,8 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { WantedApp } from '../../handlers/contract/host-calls.ts';
+import type { DeployFacts, WantedApp } from '../../handlers/contract/host-calls.ts';
+import { WANTED_BYTES } from '../../handlers/contract/sizes.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import { type Apps, StaleGeneration } from '../apps/apps.ts';
 import type { DeployQueue } from '../builds/queue.ts';
@@ -70,7 +71,7 @@ function routesOf({
       'PUT',
       /^\/apps\/([0-9a-z]{16})$/,
       async ({ request, response, words }) => {
-        const wanted = (await readJson(request)) as WantedApp;
+        const wanted = (await readJson(request, WANTED_BYTES)) as WantedApp;
         if (wanted.id !== words[0]) throw new Refusal(400, 'invalid_input', 'id differs from the path');
         const reached = await apps.apply(wanted);
         sendJson(response, { app: apps.observe(wanted.id) ?? reached, as_of: store.outbox.position() });
@@ -111,6 +112,15 @@ function routesOf({
         const text = store.deploys.log(words[0]!, words[1]!);
         if (text === undefined) throw new Refusal(404, 'deploy_not_found', 'no such deploy');
         response.writeHead(200, { 'content-type': 'text/plain; charset=utf-8' }).end(text);
+      },
+    ],
+    [
+      'POST',
+      /^\/deploys$/,
+      async ({ request, response }) => {
+        const asked = (await readJson(request)) as { app_id: string; id: string }[];
+        const items = asked.flatMap(({ app_id, id }) => store.deploys.find(app_id, id) ?? []);
+        sendJson(response, { as_of: store.outbox.position(), items } satisfies DeployFacts);
       },
     ],
     [

@@ -1,13 +1,14 @@
-// Carries the host's facts to the control plane, in order, until each was applied.
+// Carries the host's facts to the control plane until each was applied, in order for each app.
 
 import type { HostEvent, HostEvents } from '../../handlers/contract/host-calls.ts';
-import type { OutboxQueries } from '../../sqlite/host/outbox.ts';
+import { FACTS_BYTES, FACTS_LIMIT } from '../../handlers/contract/sizes.ts';
+import { appOf, type OutboxQueries } from '../../sqlite/host/outbox.ts';
 import { log, reason } from '../log.ts';
 
-const BATCH = 100;
-const BATCH_BYTES = 4 * 1024 * 1024;
 const RETRY_MIN_MS = 100;
 const RETRY_MAX_MS = 5_000;
+/** Statuses that are not about the facts: the control plane has too much to do. */
+const BUSY = [408, 429, 503];
 
 /**
  * The courier between the outbox table and the control plane. Facts are written to the table in the transaction
@@ -15,7 +16,8 @@ const RETRY_MAX_MS = 5_000;
  */
 export class Outbox {
   readonly #queries: OutboxQueries;
-  readonly #send: (events: HostEvents) => Promise<{ applied: number }>;
+  readonly #send: (events: HostEvents) => Promise<unknown>;
+  readonly #retryMs: number;
   /** Whether facts that are added now are looked for without a word. */
   #delivering = false;
   /** Settles when the last delivery has ended. */
@@ -23,11 +25,29 @@ export class Outbox {
   #stopped = false;
   #open = false;
   #retry: { timer: NodeJS.Timeout; now: () => void } | null = null;
+  /** Apps whose oldest fact was refused. */
+  readonly #refused = new Set<string>();
+  /** Those of them whose facts are left out until the next try. */
+  readonly #waiting = new Set<string>();
+  #nextTry: NodeJS.Timeout | null = null;
 
-  /** @param send delivers a batch and answers the highest number applied; rejects when it could not be delivered */
-  constructor(queries: OutboxQueries, send: (events: HostEvents) => Promise<{ applied: number }>) {
+  /**
+   * @param send delivers a batch; rejects when it could not, with a `status` when the control plane refused it
+   * @param retryMs time after which the facts of apps with a refused one are tried again
+   */
+  constructor(
+    queries: OutboxQueries,
+    send: (events: HostEvents) => Promise<unknown>,
+    retryMs = RETRY_MAX_MS,
+  ) {
     this.#queries = queries;
     this.#send = send;
+    this.#retryMs = retryMs;
+  }
+
+  /** Apps whose facts wait because the control plane refuses the oldest of them. */
+  get refused(): readonly string[] {
+    return [...this.#refused];
   }
 
   /** Begins delivery: the control plane is up. */
@@ -42,7 +62,7 @@ export class Outbox {
     if (!this.#delivering) this.#delivered = this.#deliver();
   }
 
-  /** Resolves when everything written so far was applied, or after `deadlineMs`. */
+  /** Resolves when everything written so far was applied or refused, or after `deadlineMs`. */
   async flushed(deadlineMs: number): Promise<void> {
     this.notify();
     let timer: NodeJS.Timeout | undefined;
@@ -58,27 +78,29 @@ export class Outbox {
     this.#stopped = true;
     this.#retry?.now();
     await this.#delivered;
+    if (this.#nextTry) clearTimeout(this.#nextTry);
   }
 
   async #deliver(): Promise<void> {
     this.#delivering = true;
     try {
       let delay = RETRY_MIN_MS;
-      let batch = BATCH;
+      let limit = FACTS_LIMIT;
       while (!this.#stopped) {
         let events: HostEvent[] = [];
         try {
-          events = this.#queries.next(batch, BATCH_BYTES);
+          events = this.#queries.next(limit, FACTS_BYTES, [...this.#waiting]);
           if (events.length === 0) return;
-          const { applied } = await this.#send({ outbox: this.#queries.name(), events });
-          this.#queries.remove(applied);
+          await this.#send({ outbox: this.#queries.name(), events });
+          this.#queries.remove(events);
+          for (const event of events) this.#refused.delete(appOf(event));
           delay = RETRY_MIN_MS;
-          batch = BATCH;
+          limit = Math.min(FACTS_LIMIT, 2 * limit);
         } catch (error) {
           if (isRefusal(error)) {
-            // One fact that is refused must not keep those of all apps behind it.
-            if (events.length === 1) this.#drop(events[0]!, error);
-            batch = 1;
+            // Smaller batches find the fact that is refused: it must not keep those of other apps behind it.
+            if (events.length === 1) this.#leaveOut(events[0]!, error);
+            else limit = Math.floor(events.length / 2);
             continue;
           }
           if (delay >= RETRY_MAX_MS)
@@ -93,9 +115,24 @@ export class Outbox {
     }
   }
 
-  #drop(event: HostEvent, error: unknown): void {
-    log('error', 'the control plane refuses a fact; it is dropped', { seq: event.seq, error: reason(error) });
-    this.#queries.remove(event.seq);
+  /** A later fact of the app may not come before this one, so all of them wait. */
+  #leaveOut(event: HostEvent, error: unknown): void {
+    const app = appOf(event);
+    if (!this.#refused.has(app)) {
+      log('error', 'the control plane refuses a fact; it and later ones of its app wait', {
+        app,
+        seq: event.seq,
+        type: event.type,
+        error: reason(error),
+      });
+    }
+    this.#refused.add(app);
+    this.#waiting.add(app);
+    this.#nextTry ??= setTimeout(() => {
+      this.#nextTry = null;
+      this.#waiting.clear();
+      this.notify();
+    }, this.#retryMs);
   }
 
   async #pause(ms: number): Promise<void> {
@@ -107,8 +144,8 @@ export class Outbox {
   }
 }
 
-/** Whether trying again would end the same: the control plane read the facts and will not take them. */
+/** Whether the control plane read the facts and did not take them. */
 function isRefusal(error: unknown): boolean {
   const { status } = error as { status?: number };
-  return status === 400 || status === 413 || status === 422;
+  return status !== undefined && !BUSY.includes(status);
 }

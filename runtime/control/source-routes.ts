@@ -1,5 +1,6 @@
 // The host's routes to an app's source: read it, compare it, commit to it.
 import type { ServerResponse } from 'node:http';
+import { HOST_COMMIT_BYTES } from '../../handlers/contract/sizes.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { Apps } from '../apps/apps.ts';
 import type { DeployQueue } from '../builds/queue.ts';
@@ -14,8 +15,6 @@ import { type Call, type Route, readBody, sendJson } from './host-call.ts';
 import type { Outbox } from './outbox.ts';
 import { Refusal } from './refusal.ts';
 
-/** A commit's files and what describes them. */
-const COMMIT_LIMIT_BYTES = 32 * 1024 * 1024;
 const BLOB_DEADLINE_MS = 10 * 60_000;
 /** Git's own measure: a file with a NUL this near to its beginning is no text. */
 const SNIFFED_BYTES = 8_000;
@@ -146,7 +145,7 @@ async function commit(options: SourceOptions, { request, response, words }: Call
   const { paths, queue, changes, outbox } = options;
   const appId = words[0]!;
   const repository = repositoryOf(options, words);
-  const wanted = readCommit(await readBody(request, COMMIT_LIMIT_BYTES));
+  const wanted = readCommit(await readBody(request, HOST_COMMIT_BYTES));
   const change = async () => {
     const sha = await commitFiles(repository, paths.builds, wanted);
     return queue.request({ appId, sha, ref: DEPLOY_REF, trigger: 'commit' });

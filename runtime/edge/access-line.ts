@@ -1,4 +1,5 @@
 // One request as a line of the access log, in the field names of Caddy's, so that tools which read those read these.
+import { cutText } from '../../handlers/contract/text.ts';
 import { headerValue } from './http/fields.ts';
 import { cutAddress } from './limits/networks.ts';
 import type { FinishedRequest } from './tally.ts';
@@ -39,7 +40,7 @@ function fields(one: string, other: string): string {
 }
 
 function text(value: string): string {
-  const kept = JSON.stringify(value.length > TEXT_MAX ? value.slice(0, TEXT_MAX) : value);
+  const kept = JSON.stringify(cutText(value, TEXT_MAX));
   // A terminal obeys some of these, and some readers take one for a line's end.
   return kept.replace(/[\x80-\x9f]/g, (control) => `\\u00${control.charCodeAt(0).toString(16)}`);
 }

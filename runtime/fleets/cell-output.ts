@@ -1,5 +1,6 @@
 // What a process prints: its app's log, within bounds, and the last of it, which says why it ended.
 import type { Readable } from 'node:stream';
+import { cutText } from '../../handlers/contract/text.ts';
 import { LineReader, messageOf } from '../machine/lines.ts';
 
 /** Bytes of output that are read as lines in a second, and lines. What an app did not use it may use at once later. */
@@ -18,6 +19,8 @@ const KEPT_LINES = 20;
 /** How many of them explain an end, and how much of each. */
 const EXPLAINING_LINES = 5;
 const EXPLAINING_LENGTH = 500;
+/** Characters kept of a load error, which says all by itself. */
+const LOAD_ERROR_LENGTH = 4_000;
 /** How V8 says that it has no memory left. */
 const OUT_OF_MEMORY = /(JavaScript heap|process) out of memory/;
 
@@ -61,11 +64,11 @@ export class CellOutput {
   explain(code: number | null, signal: NodeJS.Signals | null): string {
     const messages = this.#lastLines().map(messageOf).map(oneLine);
     const loadError = messages.findLast((message) => message.startsWith('service app: Uncaught'));
-    if (code === 1 && loadError !== undefined) return loadError;
+    if (code === 1 && loadError !== undefined) return cutText(loadError, LOAD_ERROR_LENGTH, ' …');
     if (code !== 0 && messages.some((message) => OUT_OF_MEMORY.test(message)))
       return `the app needed more memory than RUNNER_CELL_MAX_MB (${this.#memoryMb}) allows`;
     const how = signal === null ? `workerd exited with code ${code}` : `workerd was ended by ${signal}`;
-    const last = messages.slice(-EXPLAINING_LINES).map((message) => message.slice(0, EXPLAINING_LENGTH));
+    const last = messages.slice(-EXPLAINING_LINES).map((message) => cutText(message, EXPLAINING_LENGTH));
     return last.length === 0 ? how : `${how}; its last lines:\n${last.join('\n')}`;
   }
 

@@ -2,6 +2,7 @@
 
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { cutText } from '../../handlers/contract/text.ts';
 import { runChild } from '../machine/child.ts';
 import { writeUnlessSame } from '../machine/data-directory.ts';
 import { gitEnvironment } from './environment.ts';
@@ -30,6 +31,9 @@ export async function createRepository(path: string): Promise<void> {
   renameSync(beside, path);
 }
 
+/** Characters of a commit's author and subject that a deploy shows. */
+const SHOWN_LENGTH = 300;
+
 /** One commit's author and subject line, as a deploy shows them. */
 export async function describeCommit(
   repository: string,
@@ -45,7 +49,7 @@ export async function describeCommit(
     longer: 'cut',
   });
   const [author = '', message = ''] = output.toString('utf8').split('\n');
-  return { author: author.slice(0, 300), message: message.slice(0, 300) };
+  return { author: cutText(author, SHOWN_LENGTH), message: cutText(message, SHOWN_LENGTH) };
 }
 
 /**

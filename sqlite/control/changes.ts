@@ -4,12 +4,16 @@ import { LIVE_APP } from './apps.ts';
 /** What a transition changes besides the app's generation. */
 export type Change =
   | { kind: 'rename'; slug: string }
-  | { kind: 'env_set'; name: string; value: string; limit: number }
+  /** `limit` variables, and `bytes` of all names and values, are the most an app may have */
+  | { kind: 'env_set'; name: string; value: string; limit: number; bytes: number }
   | { kind: 'env_delete'; name: string }
   | { kind: 'domain_add'; hostname: string; limit: number }
   | { kind: 'domain_remove'; hostname: string }
   /** undefined leaves a limit as it is */
   | { kind: 'limits'; clientRpm: number | null | undefined; appRpm: number | null | undefined };
+
+/** Bytes of one variable. */
+const BYTES = 'length(CAST(name AS BLOB)) + length(CAST(value AS BLOB))';
 
 /** @param at the time of the change, ISO 8601 */
 export function changeOf(db: D1Database, id: string, change: Change, at: string): D1PreparedStatement {
@@ -24,12 +28,13 @@ export function changeOf(db: D1Database, id: string, change: Change, at: string)
           `INSERT INTO env (app_id, name, value, created_at, updated_at)
            SELECT ?1, ?2, ?3, ?4, ?4
            WHERE ${LIVE_APP}
-             AND (EXISTS (SELECT 1 FROM env WHERE app_id = ?1 AND name = ?2)
-               OR (SELECT count(*) FROM env WHERE app_id = ?1) < ?5)
+             AND (SELECT count(*) FROM env WHERE app_id = ?1 AND name <> ?2) < ?5
+             AND (SELECT coalesce(sum(${BYTES}), 0) FROM env WHERE app_id = ?1 AND name <> ?2)
+               + length(CAST(?2 AS BLOB)) + length(CAST(?3 AS BLOB)) <= ?6
            ON CONFLICT (app_id, name) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at
            RETURNING name, value, created_at, updated_at`,
         )
-        .bind(id, change.name, change.value, at, change.limit);
+        .bind(id, change.name, change.value, at, change.limit, change.bytes);
     case 'env_delete':
       return db
         .prepare('DELETE FROM env WHERE app_id = ?1 AND name = ?2 RETURNING name')

@@ -1,11 +1,14 @@
 // Rows of `deploys`: the host's, copied.
-import type { DeployFact, DeployStatus } from '../../handlers/contract/host-calls.ts';
+import type { AsOf, DeployFact, DeployStatus } from '../../handlers/contract/host-calls.ts';
 import { readOfApp } from './apps.ts';
 import { type Page, pageOf } from './page.ts';
 import type { Reader } from './reads.ts';
 
 /** One deploy. `steps` is JSON. */
 export type DeployRow = Omit<DeployFact, 'steps'> & { steps: string };
+
+const COLUMNS =
+  'id, app_id, sha, ref, message, author, trigger, status, steps, error, created_at, started_at, finished_at';
 
 /**
  * Deploys of an app, newest first.
@@ -20,7 +23,7 @@ export async function listDeploys(
   const [at, id] = filter.before ?? [null, null];
   const statement = db
     .prepare(
-      `SELECT * FROM deploys
+      `SELECT ${COLUMNS} FROM deploys
        WHERE app_id = ?1 AND (?2 IS NULL OR status = ?2) AND (?3 IS NULL OR (created_at, id) < (?3, ?4))
        ORDER BY created_at DESC, id DESC LIMIT ?5`,
     )
@@ -35,7 +38,80 @@ export async function findDeploy(
   appId: string,
   deployId: string,
 ): Promise<DeployRow | null | undefined> {
-  const statement = db.prepare('SELECT * FROM deploys WHERE id = ? AND app_id = ?').bind(deployId, appId);
+  const statement = db
+    .prepare(`SELECT ${COLUMNS} FROM deploys WHERE id = ? AND app_id = ?`)
+    .bind(deployId, appId);
   const rows = await readOfApp<DeployRow>(db, appId, statement);
   return rows === null ? null : rows[0];
+}
+
+/** The statement that writes a deploy as the host has it, unless what is there was seen later. */
+export function writeDeploy(db: D1Database, deploy: DeployFact, { outbox, seq }: AsOf): D1PreparedStatement {
+  return db
+    .prepare(
+      `INSERT INTO deploys (id, app_id, sha, ref, message, author, trigger, status, steps, error, created_at,
+         started_at, finished_at, observed_outbox, observed_seq)
+       SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15
+       WHERE EXISTS (SELECT 1 FROM apps WHERE id = ?2)
+       ON CONFLICT (id) DO UPDATE SET status = excluded.status, steps = excluded.steps, error = excluded.error,
+         message = excluded.message, author = excluded.author, sha = excluded.sha,
+         started_at = excluded.started_at, finished_at = excluded.finished_at,
+         observed_outbox = excluded.observed_outbox, observed_seq = excluded.observed_seq
+         WHERE observed_outbox IS NOT excluded.observed_outbox OR observed_seq <= excluded.observed_seq`,
+    )
+    .bind(
+      deploy.id,
+      deploy.app_id,
+      deploy.sha,
+      deploy.ref,
+      deploy.message,
+      deploy.author,
+      deploy.trigger,
+      deploy.status,
+      JSON.stringify(deploy.steps),
+      deploy.error,
+      deploy.created_at,
+      deploy.started_at,
+      deploy.finished_at,
+      outbox,
+      seq,
+    );
+}
+
+/** Deploys that are unfinished here, and those that serve and are not here as live. */
+export async function doubtfulDeploys(
+  db: D1Database,
+  limit: number,
+): Promise<{ app_id: string; id: string }[]> {
+  const { results } = await db
+    .prepare(
+      `SELECT app_id, id FROM deploys WHERE status IN ('queued', 'building')
+       UNION ALL
+       SELECT id, live_deploy_id FROM apps WHERE live_deploy_id IS NOT NULL AND deleted_at IS NULL
+         AND NOT EXISTS (SELECT 1 FROM deploys WHERE id = live_deploy_id AND status = 'live')
+       LIMIT ?`,
+    )
+    .bind(limit)
+    .all<{ app_id: string; id: string }>();
+  return results;
+}
+
+/**
+ * Writes deploys as the host has them, and ends those that it has lost.
+ * @param lost ids of deploys that the host does not know
+ */
+export async function mendDeployRows(
+  db: D1Database,
+  known: DeployFact[],
+  lost: string[],
+  asOf: AsOf,
+  at: string,
+): Promise<void> {
+  const end = db.prepare(
+    `UPDATE deploys SET status = 'failed', error = 'the host has no record of this deploy', finished_at = ?2
+     WHERE id = ?1 AND status IN ('queued', 'building') AND (observed_outbox IS NOT ?3 OR observed_seq <= ?4)`,
+  );
+  const ends = lost.map((id) => end.bind(id, at, asOf.outbox, asOf.seq));
+  const writes = [...known.map((deploy) => writeDeploy(db, deploy, asOf)), ...ends];
+  if (writes.length > 0) await db.batch(writes);
 }

@@ -28,6 +28,15 @@ export async function listEnv(
   return rows && pageOf(rows, limit, ({ name }) => [name]);
 }
 
+/** How many variables an app has besides the one of this name. */
+export async function countOtherEnv(db: D1Database, appId: string, name: string): Promise<number> {
+  const counted = await db
+    .prepare('SELECT count(*) AS count FROM env WHERE app_id = ? AND name <> ?')
+    .bind(appId, name)
+    .first<{ count: number }>();
+  return counted!.count;
+}
+
 /** @returns null for an unknown app */
 export async function listDomains(
   db: Reader,

@@ -2,9 +2,6 @@
 import { LIVE_APP, readOfApp } from './apps.ts';
 import type { Reader } from './reads.ts';
 
-/** Largest properties of one user, in characters of JSON. */
-const PROPERTIES_LIMIT = 65_536;
-
 /** One user. `properties` is JSON. */
 export interface UserRow {
   user_id: string;
@@ -15,12 +12,14 @@ export interface UserRow {
 
 /**
  * Merges properties into those of a user (RFC 7396: null removes).
+ * @param limit the most bytes of JSON that one user's properties may have
  * @returns null for an unknown app, undefined when the properties would grow too large
  */
 export async function mergeUser(
   db: D1Database,
   appId: string,
   user: { user_id: string; properties: string; at: string },
+  limit: number,
 ): Promise<UserRow | null | undefined> {
   const statement = db
     .prepare(
@@ -28,10 +27,10 @@ export async function mergeUser(
        SELECT ?1, ?2, json_patch('{}', ?3), ?4, ?4 WHERE ${LIVE_APP}
        ON CONFLICT (app_id, user_id) DO UPDATE SET
          properties = json_patch(properties, ?3), updated_at = excluded.updated_at
-         WHERE length(json_patch(properties, ?3)) <= ?5
+         WHERE length(CAST(json_patch(properties, ?3) AS BLOB)) <= ?5
        RETURNING user_id, properties, created_at, updated_at`,
     )
-    .bind(appId, user.user_id, user.properties, user.at, PROPERTIES_LIMIT);
+    .bind(appId, user.user_id, user.properties, user.at, limit);
   const rows = await readOfApp<UserRow>(db, appId, statement);
   return rows === null ? null : rows[0];
 }

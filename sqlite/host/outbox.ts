@@ -9,13 +9,24 @@ export type HostFact = HostEvent extends infer Event
     : never
   : never;
 
+/** The app that a fact is about. */
+export function appOf(event: HostEvent): string {
+  if (event.type === 'app') return event.app.id;
+  return event.type === 'deploy' ? event.deploy.app_id : event.lines.app_id;
+}
+
+/** The same of a row. */
+const APP = "coalesce(event ->> '$.app.id', event ->> '$.deploy.app_id', event ->> '$.lines.app_id')";
+
 /** Typed queries over the `outbox` table. */
 export function outboxQueries(database: Database) {
   const add = database.prepare<[string, string]>('INSERT INTO outbox (at, event) VALUES (?, ?)');
-  const next = database.prepare<[number], { seq: number; at: string; event: string }>(
-    'SELECT seq, at, event FROM outbox ORDER BY seq LIMIT ?',
+  const next = database.prepare<[string, number], { seq: number; at: string; event: string }>(
+    `SELECT seq, at, event FROM outbox WHERE ${APP} NOT IN (SELECT value FROM json_each(?)) ORDER BY seq LIMIT ?`,
   );
-  const remove = database.prepare<[number]>('DELETE FROM outbox WHERE seq <= ?');
+  const remove = database.prepare<[string]>(
+    'DELETE FROM outbox WHERE seq IN (SELECT value FROM json_each(?))',
+  );
   const last = database.prepare<[], { seq: number }>("SELECT seq FROM sqlite_sequence WHERE name = 'outbox'");
   const nth = database.prepare<[number], object>('SELECT 1 FROM outbox LIMIT 1 OFFSET ?');
   const name = database.prepare<[], { value: string }>("SELECT value FROM meta WHERE name = 'outbox'");
@@ -28,11 +39,11 @@ export function outboxQueries(database: Database) {
     add: (fact: HostFact): void => {
       add.run(new Date().toISOString(), JSON.stringify(fact));
     },
-    /** The oldest facts: at most `limit`, and after the first no more than `bytes` of them. */
-    next: (limit: number, bytes: number): HostEvent[] => {
+    /** The oldest facts, those of `without` left out: at most `limit`, and after the first no more than `bytes` of them. */
+    next: (limit: number, bytes: number, without: string[] = []): HostEvent[] => {
       const events: HostEvent[] = [];
       let size = 0;
-      for (const { seq, at, event } of next.iterate(limit)) {
+      for (const { seq, at, event } of next.iterate(JSON.stringify(without), limit)) {
         size += Buffer.byteLength(event);
         if (events.length > 0 && size > bytes) break;
         events.push({ seq, at, ...(JSON.parse(event) as HostFact) } as HostEvent);
@@ -41,9 +52,9 @@ export function outboxQueries(database: Database) {
     },
     /** Whether more than `count` facts wait. */
     hasMoreThan: (count: number): boolean => nth.get(count) !== undefined,
-    /** Forgets the facts up to `seq`, which were applied. */
-    remove: (seq: number): void => {
-      remove.run(seq);
+    /** Forgets facts that were applied. */
+    remove: (events: readonly { seq: number }[]): void => {
+      remove.run(JSON.stringify(events.map(({ seq }) => seq)));
     },
   };
 }

@@ -23,7 +23,6 @@ test('facts are delivered in order, again after a failure, and then forgotten', 
   const outbox = new Outbox(store.outbox, async ({ events }: HostEvents) => {
     if (failures-- > 0) throw new Error('not yet');
     for (const event of events) if (event.type === 'app') received.push(event.app.id);
-    return { applied: events.at(-1)!.seq };
   });
   for (let i = 0; i < 150; i++) store.outbox.add({ type: 'app', app: app(String(i)) });
   outbox.notify();
@@ -45,7 +44,6 @@ test('a fact that is added at any moment of a delivery’s end is delivered', as
   const outbox = new Outbox(store.outbox, async ({ events }: HostEvents) => {
     for (const event of events) if (event.type === 'app') received.push(event.app.id);
     await sent.promise;
-    return { applied: events.at(-1)!.seq };
   });
   const add = (id: string) => {
     store.outbox.add({ type: 'app', app: app(id) });
@@ -73,20 +71,64 @@ test('stopping ends a wait between attempts and keeps what was not applied', asy
   assert.equal(store.outbox.next(1, 1_000_000).length, 1);
 });
 
-test('a fact that is refused is dropped, and those behind it are delivered', async (t) => {
+test('a refused fact waits with those of its app, the others are delivered, and it is tried again', async (t) => {
   const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
   t.after(() => store.close());
-  const received: string[] = [];
-  const outbox = new Outbox(store.outbox, async ({ events }: HostEvents) => {
-    const ids = events.map((event) => (event.type === 'app' ? event.app.id : ''));
-    if (ids.includes('bad')) throw Object.assign(new Error('too large'), { status: 413 });
-    received.push(...ids);
-    return { applied: events.at(-1)!.seq };
-  });
-  for (const id of ['a', 'bad', 'b', 'c']) store.outbox.add({ type: 'app', app: app(id) });
+  const received: [string, number][] = [];
+  const mended = Promise.withResolvers<void>();
+  let status: number | null = 500;
+  const outbox = new Outbox(
+    store.outbox,
+    async ({ events }: HostEvents) => {
+      const facts = events.flatMap((event) => (event.type === 'app' ? [event.app] : []));
+      if (status !== null && facts.some(({ id, generation }) => id === 'bad' && generation === 1))
+        throw Object.assign(new Error('no'), { status });
+      received.push(...facts.map(({ id, generation }): [string, number] => [id, generation]));
+      if (facts.some(({ id, generation }) => id === 'bad' && generation === 2)) mended.resolve();
+    },
+    10,
+  );
+  t.after(() => outbox.stop());
+  const add = (id: string, generation: number) =>
+    store.outbox.add({ type: 'app', app: { ...app(id), generation } });
+  for (const [id, generation] of [
+    ['a', 1],
+    ['bad', 1],
+    ['b', 1],
+    ['bad', 2],
+    ['c', 1],
+  ] as const)
+    add(id, generation);
   outbox.open();
   await outbox.flushed(5_000);
-  assert.deepEqual(received, ['a', 'b', 'c']);
+  assert.deepEqual(received, [
+    ['a', 1],
+    ['b', 1],
+    ['c', 1],
+  ]);
+  assert.deepEqual(outbox.refused, ['bad']);
+  assert.equal(store.outbox.next(10, 1_000_000).length, 2, 'they are kept');
+  status = null;
+  await mended.promise;
+  await outbox.flushed(5_000);
+  assert.deepEqual(received.slice(3), [
+    ['bad', 1],
+    ['bad', 2],
+  ]);
+  assert.deepEqual(outbox.refused, []);
+});
+
+test('a control plane that is busy refuses no fact', async (t) => {
+  const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
+  t.after(() => store.close());
+  let failures = 3;
+  const outbox = new Outbox(store.outbox, async () => {
+    if (failures-- > 0) throw Object.assign(new Error('busy'), { status: 503 });
+  });
+  store.outbox.add({ type: 'app', app: app('a') });
+  outbox.open();
+  await outbox.flushed(5_000);
+  assert.deepEqual([store.outbox.next(1, 1), outbox.refused], [[], []]);
 });
 
 test('a batch ends before it grows too large, and holds one fact at least', (t) => {

@@ -90,7 +90,7 @@ test('the outbox never uses a number twice', (t) => {
   t.after(() => store.close());
   store.outbox.add({ type: 'deploy', deploy: deploy('d', 'queued') });
   const [first] = store.outbox.next(10, 1_000_000);
-  store.outbox.remove(first!.seq);
+  store.outbox.remove([first!]);
   assert.deepEqual(store.outbox.next(10, 1_000_000), []);
   store.outbox.add({ type: 'deploy', deploy: deploy('d', 'live') });
   assert.equal(store.outbox.next(10, 1_000_000)[0]!.seq, first!.seq + 1);

@@ -44,7 +44,7 @@ export interface ControlCode {
   HostClient: new (env: object) => object;
   reconcile(context: object): Promise<{ refused: number }>;
   ensureFirstAccount(db: object, account: object, key: object): Promise<void>;
-  applyHostEvents(db: object, events: HostEvents): Promise<{ applied: number }>;
+  applyHostEvents(db: object, events: HostEvents): Promise<string[]>;
   sleepingOf(db: object, ids: string[]): Promise<string[]>;
   migrate(db: object): Promise<void>;
 }

@@ -1,7 +1,14 @@
 // A small host for the control plane's tests: speaks the HOST binding, records what it was sent, and can be told to
 // fail. The real one is in the end-to-end tests.
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { AsOf, ListedApp, ObservedApp, WantedApp } from '../../../handlers/contract/host-calls.ts';
+import type {
+  AsOf,
+  DeployFact,
+  ListedApp,
+  ObservedApp,
+  WantedApp,
+} from '../../../handlers/contract/host-calls.ts';
+import { HOST_CALL_BYTES, HOST_COMMIT_BYTES, WANTED_BYTES } from '../../../handlers/contract/sizes.ts';
 
 export interface Sent {
   method: string;
@@ -22,6 +29,8 @@ export class TestHost {
   asOf: AsOf = { outbox: 'one', seq: 0 };
   /** Wanted states are answered when this settles. */
   held: Promise<void> = Promise.resolve();
+  /** Deploys that it knows, by id. */
+  readonly deploys = new Map<string, DeployFact>();
   readonly logs = new Map<string, string>();
   /** Answers of the outside control UI: status and body. */
   controlUi: [number, unknown] = [404, {}];
@@ -67,9 +76,18 @@ export class TestHost {
     for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk);
     const body = Buffer.concat(chunks).toString('utf8');
     const path = request.url ?? '';
+    const limit = path.includes('/source/')
+      ? HOST_COMMIT_BYTES
+      : request.method === 'PUT'
+        ? WANTED_BYTES
+        : HOST_CALL_BYTES;
     this.sent.push({ method: request.method!, path, headers: request.headers, body });
     if (this.failing !== null) {
       response.writeHead(this.failing).end();
+      return;
+    }
+    if (Buffer.byteLength(body) > limit) {
+      response.writeHead(413).end();
       return;
     }
     const [, first, id, part, deployId] = path.split('?')[0]!.split('/');
@@ -78,7 +96,10 @@ export class TestHost {
     if (first === 'git') {
       response.writeHead(200, { 'content-type': 'application/x-git' }).end(`git ${path} ${body}`);
     } else if (first === 'ui') send(...this.controlUi);
-    else if (first === 'stats') send(200, { apps: this.wanted.size, rss_bytes: 1 });
+    else if (first === 'deploys') {
+      const asked = JSON.parse(body) as { id: string }[];
+      send(200, { as_of: this.asOf, items: asked.flatMap(({ id }) => this.deploys.get(id) ?? []) });
+    } else if (first === 'stats') send(200, { apps: this.wanted.size, rss_bytes: 1 });
     else if (id === undefined) {
       const items = [...this.wanted.keys()].map((app) => this.listed(app));
       send(200, { as_of: this.asOf, highest_generation: this.highestGeneration, items });

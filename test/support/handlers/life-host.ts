@@ -30,7 +30,9 @@ export interface HostDatabase {
   deployedAt: string | null;
   outbox: HostEvent[];
   seq: number;
+  /** The one that is under way. */
   deploy: DeployFact | null;
+  deploys: DeployFact[];
 }
 
 /** What the host needs of the world around it. */
@@ -86,11 +88,17 @@ export class LifeHost {
       return [200, { as_of: this.asOf, highest_generation: wanted?.generation ?? 0, items }];
     }
     if (method === 'GET') return [200, this.observe()];
+    if (path === '/deploys') return [200, { as_of: this.asOf, items: this.#known(body!) }];
     const sent = JSON.parse(body!) as WantedApp;
     if (sent.generation < (wanted?.generation ?? 0)) return [409, { code: 'stale_generation' }];
     this.database.wanted = sent;
     await this.#queue(() => this.#reach());
     return [200, { app: this.observe(), as_of: this.asOf }];
+  }
+
+  #known(body: string): DeployFact[] {
+    const asked = (JSON.parse(body) as { id: string }[]).map(({ id }) => id);
+    return this.database.deploys.filter(({ id }) => asked.includes(id));
   }
 
   observe(): ListedApp {
@@ -233,6 +241,7 @@ export class LifeHost {
 
   #tellDeploy(deploy: DeployFact): void {
     this.database.deploy = deploy.status === 'live' || deploy.status === 'failed' ? null : deploy;
+    this.database.deploys = [...this.database.deploys.filter(({ id }) => id !== deploy.id), deploy];
     this.#tell({ type: 'deploy', deploy });
   }
 

@@ -51,7 +51,15 @@ export class World {
     this.#code = code;
     this.#database = database;
     this.id = id;
-    const empty = { wanted: null, live: null, deployedAt: null, outbox: [], seq: 0, deploy: null };
+    const empty = {
+      wanted: null,
+      live: null,
+      deployedAt: null,
+      outbox: [],
+      seq: 0,
+      deploy: null,
+      deploys: [],
+    };
     this.#host = this.#boot({ name: `${id}-outbox`, ...empty });
     this.#startControl();
   }
@@ -249,7 +257,7 @@ export class World {
       const applied = this.#code.applyHostEvents(isolate.db, { outbox: host.database.name, events });
       const done = await Promise.race([applied.catch(() => null), isolate.died.promise]);
       if (done === null) continue;
-      host.database.outbox = host.database.outbox.filter(({ seq }) => seq > done.applied);
+      host.database.outbox = host.database.outbox.filter((event) => !events.includes(event));
       void this.#wakeDeploying(isolate, events).catch(() => {});
     }
     if (host === this.#host) this.#delivering = false;
@@ -263,7 +271,7 @@ export class World {
 
   #reconcile({ db, env, object }: Isolate): Promise<{ refused: number }> {
     const host = new this.#code.HostClient(env);
-    return this.#code.reconcile({ db, host, app: () => object });
+    return this.#code.reconcile({ db, host, app: () => object, at: this.#now() });
   }
 
   /** Whether what begins now may fail: by itself, or with what is under way and it joins. */

@@ -1,0 +1,35 @@
+// How large things may be, for both planes: what the contract takes at its door, every layer behind it takes too. Bytes
+// are those of UTF-8.
+
+/** A request's body, where an operation states no other size. */
+export const BODY_BYTES = 1024 * 1024;
+/** The body of a commit through the API. */
+export const COMMIT_BODY_BYTES = 25 * 1024 * 1024;
+/** What a call over JSON-RPC has around its params: `jsonrpc`, `id`, `method`, and the names that REST has in the path. */
+export const RPC_ENVELOPE_BYTES = 4096;
+/** A commit on its way to the host: its contents and up to 1,000 paths with what is to be done there. */
+export const HOST_COMMIT_BYTES = 32 * 1024 * 1024;
+
+/** One variable's value. */
+export const ENV_VALUE_BYTES = 16 * 1024;
+/** All variables of an app, names and values. A process takes 2 MiB at most, arguments included. */
+export const ENV_BYTES = 256 * 1024;
+/** An app's whole wanted state as JSON, also with variables that were set before all of them together had a limit. */
+export const WANTED_BYTES = 16 * 1024 * 1024;
+/** Any other call of the control plane to the host. */
+export const HOST_CALL_BYTES = 4 * 1024 * 1024;
+
+/** A batch of the host's facts: none is begun behind so many bytes. */
+export const FACTS_BYTES = 4 * 1024 * 1024;
+/** Facts of one batch. */
+export const FACTS_LIMIT = 100;
+/** A delivery of facts as it is taken: a batch, and one fact that is larger than a batch. */
+export const HOST_EVENTS_BYTES = 16 * 1024 * 1024;
+
+/** All that is known of one user, as JSON. */
+export const PROPERTIES_BYTES = 64 * 1024;
+/** The tags of one event, as JSON. */
+export const TAGS_BYTES = 16 * 1024;
+
+/** Longest cursor, in characters: the place in a list may be a title of 200 characters in any script. */
+export const CURSOR_LENGTH = 1536;

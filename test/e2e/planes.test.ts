@@ -1,0 +1,58 @@
+// Where both planes meet: what one of them makes is taken by the other, however large or odd it is.
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { ENV_BYTES, ENV_VALUE_BYTES } from '../../handlers/contract/sizes.ts';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { eventually } from '../support/e2e/processes.ts';
+
+const cellar = new Cellar();
+before(() => cellar.start());
+after(() => cellar[Symbol.asyncDispose]());
+
+const deploys = async (id: string) => (await cellar.call('GET', `/v1/apps/${id}/deploys`)).body.items;
+const ready = async () => (await cellar.call('GET', '/ready')).body;
+
+test('a subject and a crash that end in the middle of a character are told whole', async () => {
+  const id = await cellar.create('emoji');
+  const work = await cellar.checkout('hello');
+  const subject = `${'a'.repeat(299)}😀 and more`;
+  await cellar.commit(work, subject);
+  await cellar.push(work, 'emoji');
+  const live = async () => (await deploys(id))[0]?.status === 'live';
+  await eventually(live, 'the deploy reads live');
+  assert.equal((await deploys(id))[0].message, 'a'.repeat(299));
+  writeFileSync(
+    join(work, 'index.js'),
+    `export default { fetch() { return new Response('ok') } };
+     throw new Error('${'x'.repeat(450)}${'😀'.repeat(40)}');`,
+  );
+  await cellar.commit(work, 'throws');
+  await cellar.push(work, 'emoji');
+  const failed = async () => (await deploys(id))[0].status === 'failed';
+  await eventually(failed, 'the second deploy reads failed');
+  assert.ok((await deploys(id))[0].error.isWellFormed());
+  assert.deepEqual(await ready(), { status: 'ready' });
+});
+
+test('an app with all the variables it may have is stopped, started, put to sleep and renamed', async () => {
+  const id = await cellar.deploy('laden', 'hello');
+  const value = '\u0001'.repeat(ENV_VALUE_BYTES - 3);
+  for (let n = 0; n < ENV_BYTES / ENV_VALUE_BYTES; n++) {
+    const set = await cellar.call('POST', `/v1/apps/${id}/env`, { name: `V${n}`.padEnd(3, '_'), value });
+    assert.equal(set.status, 201, JSON.stringify(set.body));
+  }
+  const over = await cellar.call('POST', `/v1/apps/${id}/env`, { name: 'ONE_MORE', value: '' });
+  assert.equal(over.body.code, 'quota_exceeded');
+  for (const [method, path, body] of [
+    ['PATCH', '', { desired_state: 'stopped' }],
+    ['PATCH', '', { desired_state: 'running' }],
+    ['POST', '/sleep', undefined],
+    ['POST', '/rename', { slug: 'laden-2' }],
+  ] as const) {
+    const { status, body: answer } = await cellar.call(method, `/v1/apps/${id}${path}`, body);
+    assert.equal(status, 200, JSON.stringify(answer));
+  }
+  assert.equal((await cellar.get('laden-2')).status, 200);
+});
