@@ -6,9 +6,8 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type Cell, startCell, workerdPath } from '../runtime/fleets/cell.ts';
-import { CELL_CONFIG } from '../runtime/fleets/config/cell-config.ts';
-import { call, makeRelease } from '../test/support/fleets/release.ts';
+import { type CellOptions, startCell, workerdPath } from '../runtime/fleets/cell.ts';
+import { call, cellOptions, makeRelease } from '../test/support/fleets/release.ts';
 import { effort } from './effort.ts';
 import { startMiniflare } from './miniflare-app.ts';
 
@@ -55,12 +54,12 @@ export async function run(): Promise<void> {
       { name: 'Cellar cell', start: (scratch) => cell(scratch, app) },
       { name: 'workerd by hand', start: (scratch) => byHand(scratch, app, '/entries') },
       { name: 'bare workerd', start: (scratch) => byHand(scratch, hello, '/') },
-      { name: 'Miniflare', start: (scratch) => miniflareProcess(scratch, app) },
-      { name: 'Miniflare, warm', start: (scratch) => miniflareWarm(scratch, app) },
+      { name: 'Miniflare', start: (scratch) => miniflareProcess(scratch, app.directory) },
+      { name: 'Miniflare, warm', start: (scratch) => miniflareWarm(scratch, app.directory) },
     ];
     const results = subjects.map((): Start[] => []);
     // Another app beside, as on any host: alone, a process would count the whole program file as its own.
-    const neighbour = await startApp(join(root, 'neighbour'), app);
+    const neighbour = await startCell(inScratch(app, join(root, 'neighbour')));
     await firstAnswer(neighbour.socketPath('http'), '/entries', performance.now());
     for (let round = 0; round <= ROUNDS; round++) {
       for (const [index, subject] of subjects.entries()) {
@@ -77,7 +76,9 @@ export async function run(): Promise<void> {
   }
 }
 
-async function writeReleases(root: string): Promise<{ app: string; hello: string }> {
+type Started = Pick<CellOptions, 'directory' | 'config'>;
+
+async function writeReleases(root: string): Promise<{ app: CellOptions; hello: Started }> {
   const app = join(root, 'app');
   await makeRelease(
     app,
@@ -101,33 +102,30 @@ async function writeReleases(root: string): Promise<{ app: string; hello: string
   const hello = join(root, 'hello');
   mkdirSync(hello);
   writeFileSync(join(hello, 'app.js'), HELLO);
+  const config = join(hello, 'cell.capnp');
   writeFileSync(
-    join(hello, CELL_CONFIG),
+    config,
     `using Workerd = import "/workerd/workerd.capnp";
     const config :Workerd.Config = (
       services = [(name = "app", worker = (modules = [(name = "app.js", esModule = embed "app.js")], compatibilityDate = "${DATE}"))],
       sockets = [(name = "http", http = (), service = "app")]);`,
   );
-  return { app, hello };
+  // As at any launch but the first of a release, the files are there.
+  return { app: await cellOptions(root, app), hello: { directory: hello, config } };
 }
 
-function startApp(scratch: string, directory: string): Promise<Cell> {
-  return startCell({
-    workerd: workerdPath(),
-    user: null,
-    memoryMb: 512,
-    directory,
+/** How a cell is started with its state in `scratch`. */
+function inScratch(options: CellOptions, scratch: string): CellOptions {
+  return {
+    ...options,
     disks: { do: join(scratch, 'do'), kv: join(scratch, 'kv') },
     runDirectory: scratch,
-    sockets: ['http', 'health'],
-    ownsStorage: true,
-    onLine: () => {},
-  });
+  };
 }
 
-async function cell(scratch: string, directory: string): Promise<Start> {
+async function cell(scratch: string, options: CellOptions): Promise<Start> {
   const begun = performance.now();
-  const started = await startApp(scratch, directory);
+  const started = await startCell(inScratch(options, scratch));
   const readyMs = await firstAnswer(started.socketPath('http'), '/entries', begun);
   const privateMb = privateMemory(started.pid);
   await started.stop();
@@ -135,7 +133,7 @@ async function cell(scratch: string, directory: string): Promise<Start> {
 }
 
 /** As `workerd serve` in a shell: nobody tells when it is ready, so it is asked until it answers. */
-async function byHand(scratch: string, directory: string, path: string): Promise<Start> {
+async function byHand(scratch: string, { directory, config }: Started, path: string): Promise<Start> {
   const socket = join(scratch, 'http.sock');
   const full = path !== '/';
   const disks = full ? ['do', 'kv'].map((name) => join(scratch, name)) : [];
@@ -144,7 +142,7 @@ async function byHand(scratch: string, directory: string, path: string): Promise
     ? ['-d', `do=${disks[0]}`, '-d', `kv=${disks[1]}`, '-s', `health=unix:${join(scratch, 'health.sock')}`]
     : [];
   const begun = performance.now();
-  const args = ['serve', CELL_CONFIG, '--experimental', '-s', `http=unix:${socket}`, ...more];
+  const args = ['serve', config, '--experimental', '-s', `http=unix:${socket}`, ...more];
   const child = spawn(workerdPath(), args, { cwd: directory, env: {}, stdio: 'ignore' });
   const readyMs = await firstAnswer(socket, path, begun);
   const privateMb = privateMemory(child.pid!);

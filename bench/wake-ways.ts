@@ -2,11 +2,10 @@
 // and one that sleeps. Each way has its own copy of the storage.
 import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, mkdirSync, rmSync, symlinkSync } from 'node:fs';
+import { cpSync, mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { workerdPath } from '../runtime/fleets/cell.ts';
-import { CELL_CONFIG } from '../runtime/fleets/config/cell-config.ts';
 import { Cellar } from '../test/support/e2e/cellar.ts';
 import type { Answer, Order, Steps } from './wake-host.ts';
 import type { Marks } from './wake-marks.ts';
@@ -24,17 +23,18 @@ export interface Way {
   rest: () => Promise<void>;
 }
 
-/** What is started: a release and storage to copy. */
+/** What is started: a release with its config, and storage to copy. */
 export interface Deployed {
   release: string;
   data: string;
+  config: string;
 }
 
 /** As in a shell: nobody tells when it is ready, so it is asked until it answers. */
-export function byHand({ release, data }: Deployed, directory: string): Way {
+export function byHand({ release, data, config }: Deployed, directory: string): Way {
   cpSync(data, directory, { recursive: true });
   const socketPath = join(directory, 'http.sock');
-  const args = ['serve', CELL_CONFIG, '--experimental'];
+  const args = ['serve', config, '--experimental'];
   for (const disk of ['do', 'kv']) args.push(`--directory-path=${disk}=${join(directory, disk)}`);
   for (const name of ['http', 'health'])
     args.push(`--socket-addr=${name}=unix:${join(directory, `${name}.sock`)}`);
@@ -157,10 +157,15 @@ export async function sleepingHost(mostApps: number): Promise<SleepingHost> {
     apps,
     add,
     marks: async () => JSON.parse((await cellar.waitFor(MARKS, printed))[1]!) as Marks,
-    deployed: () => ({
-      release: join(cellar.data, 'releases', first.id, first.deployId),
-      data: join(cellar.data, 'data', first.id),
-    }),
+    deployed: () => {
+      const run = join(cellar.data, 'run', first.id);
+      const files = readdirSync(run).find((name) => name.startsWith(`cell-${first.deployId}`))!;
+      return {
+        release: join(cellar.data, 'releases', first.id, first.deployId),
+        data: join(cellar.data, 'data', first.id),
+        config: join(run, files, 'cell.capnp'),
+      };
+    },
     [Symbol.asyncDispose]: () => cellar[Symbol.asyncDispose](),
   };
 }

@@ -1,9 +1,10 @@
 // Copies a project's static assets. What `_headers`, `_redirects` and `.assetsignore` say is workerd's to apply.
-import { constants, copyFileSync, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs';
+import { constants, copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { BuildFailure } from './failure.ts';
 import { realInside, show } from './inside.ts';
-import { MAX_ENTRIES } from './limits.ts';
+import { MAX_ENTRIES, MAX_RULES_BYTES } from './limits.ts';
+import type { AssetRules } from './release.ts';
 
 /** Never served, wherever they lie: secrets of local development, and a repository's insides. */
 const PRIVATE = /^(\.git|\.dev\.vars(\..*)?|\.env(\..*)?|\.wrangler|\.DS_Store)$/;
@@ -34,6 +35,24 @@ export function copyAssets(
   const files = assets.filter(({ kind }) => kind === 'file');
   const pages = files.filter(({ target }) => /\.html?$/.test(target));
   return { files: files.length, pages: pages.length };
+}
+
+const RULE_FILES = { headers: '_headers', redirects: '_redirects', ignore: '.assetsignore' } as const;
+
+/**
+ * Reads what the assets in `directory` say about themselves.
+ * @throws {BuildFailure} for a file that is too long to be about files
+ */
+export function assetRules(directory: string): AssetRules {
+  const rules: AssetRules = {};
+  for (const [rule, name] of Object.entries(RULE_FILES)) {
+    const stats = statSync(join(directory, name), { throwIfNoEntry: false });
+    if (!stats?.isFile()) continue;
+    if (stats.size > MAX_RULES_BYTES)
+      throw new BuildFailure(`assets: ${name} has more than ${MAX_RULES_BYTES / 2 ** 20} MiB`);
+    rules[rule as keyof AssetRules] = readFileSync(join(directory, name), 'utf8');
+  }
+  return rules;
 }
 
 /** Lines for the deploy's log about what Cloudflare Pages would run beside the assets in `from`. */

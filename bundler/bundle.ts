@@ -2,7 +2,7 @@
 import { mkdirSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
-import { copyAssets, notRun } from './assets.ts';
+import { assetRules, copyAssets, notRun } from './assets.ts';
 import { classMigrations, durableObjects } from './classes.ts';
 import { BuildFailure } from './failure.ts';
 import { insidePath, show } from './inside.ts';
@@ -73,6 +73,7 @@ function bundleSite(root: string, directory: string, out: string, assetsMb: numb
     notFoundHandling: isSinglePage ? 'single-page-application' : '404-page',
     htmlHandling: 'auto-trailing-slash',
     runWorkerFirst: false,
+    rules: assetRules(join(out, ASSETS)),
   };
   const what = isSinglePage ? 'single-page app' : 'static site';
   return {
@@ -213,5 +214,6 @@ function bundleAssets(
     notFoundHandling: not_found_handling ?? 'none',
     htmlHandling: html_handling ?? 'auto-trailing-slash',
     runWorkerFirst: run_worker_first ?? false,
+    rules: assetRules(join(out, ASSETS)),
   };
 }

@@ -1,5 +1,8 @@
 // What a build leaves behind, as data: `Bundle` names things as the project does, `Release` adds where each
-// thing's storage lies. `release.json` in a release's directory is a `Release`.
+// thing's storage lies.
+
+/** The name of a `Release` in its directory. */
+export const RELEASE_FILE = 'release.json';
 
 /** A module of a Worker. `path` is relative to the release's directory; `name` is what `import` resolves to. */
 export interface Module {
@@ -17,7 +20,12 @@ export interface Assets {
   htmlHandling: 'auto-trailing-slash' | 'force-trailing-slash' | 'drop-trailing-slash' | 'none';
   /** `true`: the Worker answers first, always. A list: path patterns for which it does (`!` excludes). */
   runWorkerFirst: boolean | string[];
+  /** Left out by builds of before, whose rules lie in the directory alone. */
+  rules?: AssetRules;
 }
+
+/** The text of `_headers`, `_redirects` and `.assetsignore`, as far as they are there. workerd applies it. */
+export type AssetRules = Partial<Record<'headers' | 'redirects' | 'ignore', string>>;
 
 /** One step of a Wrangler `migrations` list, in the project's own words. */
 export interface ClassMigration {
@@ -80,6 +88,8 @@ export interface Release {
   deployId: string;
   sha: string;
   worker: Bundle['worker'];
+  /** The names that the entry module exports. Left out by builds of before. */
+  exports?: string[];
   vars: Record<string, unknown>;
   assets: Assets | null;
   /** Every Durable Object class that keeps storage. `storageId` is workerd's `uniqueKey`. */

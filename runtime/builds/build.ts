@@ -107,8 +107,8 @@ async function releaseStep(
   bundled: string,
 ): Promise<{ release: Release; storage: StorageNames }> {
   const { names, ...stored } = resolveNames(storage, bundle, readRelease(liveReleaseDirectory), newId);
-  const { worker, vars, assets, triggers } = bundle;
-  const own = { worker, vars, assets, ...(triggers && { triggers }) };
+  const { worker, exports, vars, assets, triggers } = bundle;
+  const own = { worker, exports, vars, assets, ...(triggers && { triggers }) };
   const release: Release = { format: 1, deployId, sha, ...own, ...stored };
   await placeRelease(release, bundled, releaseDirectory);
   return { release, storage: names };

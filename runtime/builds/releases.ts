@@ -2,8 +2,8 @@
 import { existsSync } from 'node:fs';
 import { link, mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Release } from '../../bundler/release.ts';
-import { publishRelease, RELEASE_FILE, writeReleaseFile } from './release.ts';
+import { RELEASE_FILE, type Release } from '../../bundler/release.ts';
+import { placeRelease } from './release.ts';
 
 /**
  * Makes an earlier release the release of another deploy: the same files, which no release ever changes, under a
@@ -19,8 +19,7 @@ export async function reuseRelease(earlier: string, directory: string, deployId:
     await linkFiles(earlier, beside);
     // A file of its own: the linked one is the earlier release's.
     await rm(join(beside, RELEASE_FILE));
-    await writeReleaseFile({ ...release, deployId }, beside);
-    await publishRelease(beside, directory);
+    await placeRelease({ ...release, deployId }, beside, directory);
   } catch (error) {
     await rm(beside, { recursive: true, force: true });
     throw error;

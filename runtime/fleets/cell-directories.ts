@@ -1,6 +1,6 @@
 // A cell's directories, and its sockets, which the host takes out of its reach.
 import { lstatSync, renameSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { handOver, letRead, makeOwn, renewOwn } from '../machine/rights.ts';
 import type { User } from '../machine/users.ts';
 
@@ -8,8 +8,10 @@ import type { User } from '../machine/users.ts';
 export interface CellPlace {
   /** Who runs it; `null`: the host's own user. */
   user: User | null;
-  /** Where the config lies; the process runs there. */
+  /** Where the process runs. */
   directory: string;
+  /** Path of the config, in a directory of which the process may read everything. */
+  config: string;
   /** Paths of the config's writable disks, by name. Made if missing, and the user's. */
   disks: Record<string, string>;
   /** Where its sockets go; made if missing, open to the host only. */
@@ -49,6 +51,7 @@ export function ownDirectories({ disks, runDirectory }: Pick<CellPlace, 'disks' 
 /** What the process may read and write, and nobody else but the host. */
 export async function makeCellDirectories({
   directory,
+  config,
   disks,
   runDirectory,
   sockets,
@@ -59,7 +62,7 @@ export async function makeCellDirectories({
   for (const socket of sockets) rmSync(socketPath(runDirectory, socket), { force: true });
   if (user === null) return;
   await handOver(Object.values(disks), user, HAND_OVER_TIMEOUT_MS);
-  await letRead(directory, user);
+  for (const path of new Set([directory, dirname(config)])) await letRead(path, user);
 }
 
 /**

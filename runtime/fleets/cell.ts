@@ -22,7 +22,6 @@ import {
   takeSocket,
 } from './cell-directories.ts';
 import { CellOutput } from './cell-output.ts';
-import { CELL_CONFIG } from './config/cell-config.ts';
 import { NoTurn } from './slots.ts';
 import { evictOwner, recordOwner } from './storage-claim.ts';
 
@@ -30,8 +29,6 @@ import { evictOwner, recordOwner } from './storage-claim.ts';
 export interface CellOptions extends CellPlace {
   /** Path of the workerd program. */
   workerd: string;
-  /** The config's name; `cell.capnp` if not given. */
-  config?: string;
   /** Memory that the process may use (`RUNNER_CELL_MAX_MB`), in MiB. */
   memoryMb: number;
   /** Whether the disks are an app's storage: then no older process may have them. */
@@ -221,7 +218,7 @@ function record(file: string, pid: number, user: User | null): void {
 }
 
 function spawnWorkerd(options: CellOptions): ChildProcess {
-  const { workerd, user, directory, config = CELL_CONFIG, disks, runDirectory, sockets } = options;
+  const { workerd, user, directory, config, disks, runDirectory, sockets } = options;
   const command = [
     ...(user === null ? dieWithParent() : asUser(user)),
     ...withDataLimit((options.memoryMb + RESERVED_MB) * MB),

@@ -197,7 +197,7 @@ export class Fleet implements Backend {
    * @throws {Error} with workerd's or SQLite's own message. Then all is as before: the release before serves again
    */
   swap(next: ReleaseRef, steps: SwapSteps): Promise<void> {
-    return this.#process.operations.run(() => swap(this.#process, this.#options, next, steps));
+    return this.#process.operations.run(() => swap(this.#process, next, steps));
   }
 
   /**
@@ -206,7 +206,7 @@ export class Fleet implements Backend {
    * @throws {Error} as `swap` does; then the release before stays
    */
   adopt(next: ReleaseRef, steps: SwapSteps, resting: 'asleep' | 'stopped'): Promise<void> {
-    return this.#process.operations.run(() => adopt(this.#process, this.#options, next, steps, resting));
+    return this.#process.operations.run(() => adopt(this.#process, next, steps, resting));
   }
 
   /** To be called about once a second: sends a quiet process away, and gets one for work that falls due. */

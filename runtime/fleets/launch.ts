@@ -1,10 +1,10 @@
 // A release brought up on an app's storage: databases migrated, process started.
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Release } from '../../bundler/release.ts';
 import type { User } from '../machine/users.ts';
 import { type Cell, startCell } from './cell.ts';
+import { CellFilesCache } from './cell-files.ts';
 import { migrate } from './migrate.ts';
+import { tryRelease } from './trial.ts';
 
 /** A release on disk. */
 export interface ReleaseRef {
@@ -20,58 +20,76 @@ export interface Place {
   user: User | null;
   /** Memory that a process may use (`RUNNER_CELL_MAX_MB`), in MiB. */
   memoryMb: number;
-  /** `run`: sockets and the pid file. `data`: the app's storage. */
+  /** `run`: sockets, the pid file and the files of launches. `data`: the app's storage. */
   directories: { run: string; data: string };
   /** Gets each line of the process. */
   onLine: (line: string) => void;
 }
 
-/**
- * Brings the databases up to the release and starts its process. Nothing else may have the storage.
- * @param log gets what the migrations say
- * @param startTimeoutMs longest wait for the process to listen
- */
-export async function launch(
-  place: Place,
-  release: ReleaseRef,
-  log: (line: string) => void,
-  signal: AbortSignal,
-  startTimeoutMs?: number,
-): Promise<Cell> {
-  const { workerd, user, memoryMb, directories, onLine } = place;
-  await migrateRelease(place, release, log, signal);
-  return startCell({
-    workerd,
-    user,
-    memoryMb,
-    directory: release.directory,
-    disks: { do: join(directories.data, 'do'), kv: join(directories.data, 'kv') },
-    runDirectory: directories.run,
-    sockets: ['http', 'health'],
-    ownsStorage: true,
-    onLine,
-    signal,
-    startTimeoutMs,
-  });
-}
+/** Starts the processes of one app. */
+export class Launcher {
+  readonly #place: Place;
+  readonly #files: CellFilesCache;
+  /** The config of the release that the databases were last found up to date with. */
+  #migrated: string | null = null;
 
-/** Brings the databases up to the release. */
-export async function migrateRelease(
-  { workerd, user, memoryMb, directories }: Place,
-  { directory }: ReleaseRef,
-  log: (line: string) => void,
-  signal: AbortSignal,
-): Promise<void> {
-  const release = JSON.parse(await readFile(join(directory, 'release.json'), 'utf8')) as Release;
-  await migrate({
-    workerd,
-    user,
-    memoryMb,
-    release,
-    directory,
-    dataDirectory: directories.data,
-    runDirectory: directories.run,
-    log,
-    signal,
-  });
+  constructor(place: Place) {
+    this.#place = place;
+    this.#files = new CellFilesCache(place.directories.run);
+  }
+
+  /**
+   * Brings the databases up to the release and starts its process. Nothing else may have the storage.
+   * @param log gets what the migrations say
+   * @param startTimeoutMs longest wait for the process to listen
+   */
+  async launch(
+    release: ReleaseRef,
+    log: (line: string) => void,
+    signal: AbortSignal,
+    startTimeoutMs?: number,
+  ): Promise<Cell> {
+    const { workerd, user, memoryMb, directories, onLine } = this.#place;
+    await this.migrate(release, log, signal);
+    const { config } = await this.#files.of(release.directory);
+    return startCell({
+      workerd,
+      user,
+      memoryMb,
+      directory: release.directory,
+      config,
+      disks: { do: join(directories.data, 'do'), kv: join(directories.data, 'kv') },
+      runDirectory: directories.run,
+      sockets: ['http', 'health'],
+      ownsStorage: true,
+      onLine,
+      signal,
+      startTimeoutMs,
+    });
+  }
+
+  /** Brings the databases up to the release. Nothing is asked when that was done before. */
+  async migrate({ directory }: ReleaseRef, log: (line: string) => void, signal: AbortSignal): Promise<void> {
+    const { workerd, user, memoryMb, directories } = this.#place;
+    const { config, databases } = await this.#files.of(directory);
+    if (config === this.#migrated) return;
+    await migrate({
+      workerd,
+      user,
+      memoryMb,
+      databases,
+      directory,
+      dataDirectory: directories.data,
+      runDirectory: directories.run,
+      log,
+      signal,
+    });
+    this.#migrated = config;
+  }
+
+  /** Starts a release on storage of its own, beside the one that serves, as `tryRelease` says. */
+  async try({ directory }: ReleaseRef, signal: AbortSignal): Promise<void> {
+    const { trialConfig } = await this.#files.of(directory);
+    await tryRelease(this.#place, { directory, config: trialConfig }, signal);
+  }
 }

@@ -10,7 +10,6 @@ import { readAtMost } from '../machine/read-at-most.ts';
 import type { User } from '../machine/users.ts';
 import { type Cell, startCell } from './cell.ts';
 import { capnp } from './config/capnp.ts';
-import { CELL_CONFIG } from './config/cell-config.ts';
 import { splitStatements } from './sql-statements.ts';
 
 /** What to migrate, and where. */
@@ -20,7 +19,7 @@ export interface MigrateOptions {
   user: User | null;
   /** Memory that the process may use, in MiB. */
   memoryMb: number;
-  release: Release;
+  databases: Release['databases'];
   /** The release's directory. */
   directory: string;
   /** The app's data: `do` holds its databases, `migrations.json` what is known to be applied. */
@@ -46,7 +45,7 @@ type Answer = { applied: string[] } | { failed: { at: string; message: string } 
  */
 export async function migrate(options: MigrateOptions): Promise<void> {
   const known = readKnown(options.dataDirectory);
-  const pending = options.release.databases
+  const pending = options.databases
     .map(({ binding, storageId, migrations }) => {
       const done = new Set(known[storageId]);
       return { binding, storageId, migrations: migrations.filter(({ name }) => !done.has(name)) };
@@ -99,13 +98,15 @@ async function ask(
 async function startMigrationCell(options: MigrateOptions, signal: AbortSignal): Promise<Cell> {
   const directory = join(options.runDirectory, 'migrate');
   await mkdir(directory, { recursive: true, mode: 0o700 });
-  await writeFile(join(directory, CELL_CONFIG), migrationConfig());
+  const config = join(directory, 'migrate.capnp');
+  await writeFile(config, migrationConfig());
   try {
     return await startCell({
       workerd: options.workerd,
       user: options.user,
       memoryMb: options.memoryMb,
       directory,
+      config,
       disks: { do: join(options.dataDirectory, 'do') },
       runDirectory: options.runDirectory,
       sockets: [SOCKET],

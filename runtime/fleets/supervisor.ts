@@ -8,7 +8,7 @@ import { endProcessesOf } from '../machine/leftovers.ts';
 import { Activity } from './activity.ts';
 import type { Cell, CellExit } from './cell.ts';
 import { nextDue, type Rest, RestRecord } from './due.ts';
-import { launch, type Place, type ReleaseRef } from './launch.ts';
+import { Launcher, type Place, type ReleaseRef } from './launch.ts';
 import type { Eater, MemoryGauge } from './memory.ts';
 import { Operations } from './operations.ts';
 import { end, type Phase, processState, type Running } from './phase.ts';
@@ -43,6 +43,7 @@ export class Supervisor {
   readonly operations = new Operations();
   readonly activity: Activity;
   readonly rest: RestRecord;
+  readonly launcher: Launcher;
   /** The release to run. */
   live: ReleaseRef | null = null;
   readonly #options: SupervisorOptions;
@@ -63,6 +64,7 @@ export class Supervisor {
     this.#onServing = onServing;
     this.activity = new Activity(options.idleMs, options.lastRequestAt);
     this.rest = new RestRecord(options.onRest);
+    this.launcher = new Launcher(options);
   }
 
   get phase(): Phase {
@@ -190,7 +192,7 @@ export class Supervisor {
     timeoutMs?: number,
   ): Promise<Cell> {
     this.rest.end();
-    return launch(this.#options, release, log, signal, timeoutMs);
+    return this.launcher.launch(release, log, signal, timeoutMs);
   }
 
   /** Has a process that was launched serve. */

@@ -2,10 +2,9 @@
 // held meanwhile, and after a failure all is as it was.
 import { reason } from '../log.ts';
 import type { Cell } from './cell.ts';
-import { migrateRelease, type ReleaseRef } from './launch.ts';
+import type { ReleaseRef } from './launch.ts';
 import type { Phase } from './phase.ts';
-import type { Supervisor, SupervisorOptions } from './supervisor.ts';
-import { tryRelease } from './trial.ts';
+import type { Supervisor } from './supervisor.ts';
 
 /** What a deploy does with a replaced release. */
 export interface SwapSteps {
@@ -15,14 +14,9 @@ export interface SwapSteps {
 }
 
 /** One of the operations of a fleet; `Fleet.swap` says what it does. */
-export async function swap(
-  supervisor: Supervisor,
-  options: SupervisorOptions,
-  next: ReleaseRef,
-  steps: SwapSteps,
-): Promise<void> {
+export async function swap(supervisor: Supervisor, next: ReleaseRef, steps: SwapSteps): Promise<void> {
   const { closing } = supervisor.operations;
-  await tryRelease(options, next.directory, closing);
+  await supervisor.launcher.try(next, closing);
   const before = supervisor.phase;
   await supervisor.retire(steps.log);
   try {
@@ -40,17 +34,16 @@ export async function swap(
 /** One of the operations of a fleet; `Fleet.adopt` says what it does. */
 export async function adopt(
   supervisor: Supervisor,
-  options: SupervisorOptions,
   next: ReleaseRef,
   steps: SwapSteps,
   resting: 'asleep' | 'stopped',
 ): Promise<void> {
   const { closing } = supervisor.operations;
-  await tryRelease(options, next.directory, closing);
+  await supervisor.launcher.try(next, closing);
   if (resting === 'asleep') await supervisor.retire(steps.log);
   else await supervisor.stop();
   try {
-    await migrateRelease(options, next, steps.log, closing);
+    await supervisor.launcher.migrate(next, steps.log, closing);
     steps.commit();
     supervisor.live = next;
   } finally {

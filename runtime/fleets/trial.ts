@@ -8,11 +8,9 @@ import { messageOf } from '../machine/lines.ts';
 import { removeOwn } from '../machine/rights.ts';
 import { throwAway } from '../machine/trash.ts';
 import type { User } from '../machine/users.ts';
-import { startCell } from './cell.ts';
+import { type CellOptions, startCell } from './cell.ts';
 import { ownDirectories } from './cell-directories.ts';
-import { CELL_CONFIG, TRIAL_CONFIG } from './config/cell-config.ts';
 import { MISSING_HANDLER } from './config/trial-entry.ts';
-import type { Place } from './launch.ts';
 import { toSourcePlaces } from './source-places.ts';
 
 /** Names of the directories of trials, beside those of apps' sockets. What a killed host left of them goes at boot. */
@@ -27,7 +25,7 @@ const BAD_CRON = /cron trigger ".*": .*?(?= at cron\.js:)/;
 /**
  * Starts a release on empty storage and ends it as soon as it has loaded. Runs beside the release that serves. No cron
  * calls it, and no queue has a message.
- * @param directory the release's
+ * @param release its directory, and the config to try it with
  * @throws {Error} with workerd's own message, file and line of the project in it, when it does not load
  */
 export async function tryRelease(
@@ -36,8 +34,8 @@ export async function tryRelease(
     user,
     memoryMb,
     directories,
-  }: Pick<Place, 'workerd' | 'user' | 'memoryMb'> & { directories: { run: string } },
-  directory: string,
+  }: Pick<CellOptions, 'workerd' | 'user' | 'memoryMb'> & { directories: { run: string } },
+  { directory, config }: { directory: string; config: string },
   signal?: AbortSignal,
 ): Promise<void> {
   const runs = dirname(directories.run);
@@ -52,7 +50,7 @@ export async function tryRelease(
       user,
       memoryMb,
       directory,
-      config: existsSync(join(directory, TRIAL_CONFIG)) ? TRIAL_CONFIG : CELL_CONFIG,
+      config,
       ...place,
       sockets: ['http', 'health'],
       ownsStorage: false,

@@ -48,8 +48,6 @@ test('a one-file Worker becomes a release, and nothing of its build is left', as
   const { input, lines, log, result } = await build(exampleApp('hello'));
   const { release } = await result;
   assert.deepEqual(files(input.releaseDirectory), [
-    'cell.capnp',
-    'cellar-entry.js',
     'modules/index.js',
     'modules/index.js.map',
     'release.json',
@@ -57,6 +55,7 @@ test('a one-file Worker becomes a release, and nothing of its build is left', as
   const written = JSON.parse(readFileSync(join(input.releaseDirectory, 'release.json'), 'utf8')) as Release;
   assert.deepEqual(written, JSON.parse(JSON.stringify(release)));
   assert.equal(written.sha, input.sha);
+  assert.deepEqual(written.exports, ['default']);
   assert.deepEqual(
     log.steps.map(({ name, status }) => `${name} ${status}`),
     ['checkout done', 'install skipped', 'build skipped', 'bundle done', 'release done'],
@@ -88,6 +87,7 @@ test('a page built by Vite is released with the Worker of its API', async () => 
     notFoundHandling: 'single-page-application',
     htmlHandling: 'auto-trailing-slash',
     runWorkerFirst: ['/api/*'],
+    rules: {},
   });
   const assets = files(join(input.releaseDirectory, 'assets'));
   assert.ok(

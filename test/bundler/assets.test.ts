@@ -10,7 +10,7 @@ after(worktrees.remove);
 const index = { 'index.html': '<h1>Site</h1>' };
 
 test("a site in the project's root is served without its tools' files", async () => {
-  const { list, notes } = await worktrees.bundle({
+  const { bundle, list, notes } = await worktrees.bundle({
     ...index,
     _headers: '/*\n  x-a: b',
     _redirects: '/a /b',
@@ -35,6 +35,11 @@ test("a site in the project's root is served without its tools' files", async ()
     'assets/index.html',
     'assets/sub/page.html',
   ]);
+  assert.deepEqual(bundle.assets?.rules, {
+    headers: '/*\n  x-a: b',
+    redirects: '/a /b',
+    ignore: 'drafts',
+  });
   assert.deepEqual(notes, [
     'static site: 6 files in .',
     '_worker.js is not run: name it as "main" in wrangler.jsonc',
@@ -148,4 +153,11 @@ test("a Worker's code in a folder of assets is never one of them, and run where 
   const main = await worktrees.bundle(wranglerProject({ main: 'out/_worker.js', ...assets }, files));
   assert.ok(main.list().includes('modules/_worker.js') && !main.list().includes('assets/_worker.js'));
   assert.doesNotMatch(main.notes.join(), /is not run/);
+});
+
+test('rules for the assets that are too long fail by name, before they are read', async () => {
+  await assert.rejects(
+    worktrees.bundle({ ...index, _headers: '/*\n  x-a: b\n'.repeat(400_000) }),
+    /^BuildFailure: assets: _headers has more than 4 MiB$/,
+  );
 });

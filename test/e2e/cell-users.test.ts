@@ -74,10 +74,12 @@ test(
     const inside = (...parts: string[]) => join(cellar.data, ...parts);
     const belongings = (app: string) => {
       const release = inside('releases', app, readdirSync(inside('releases', app))[0]!);
+      const files = readdirSync(inside('run', app)).find((name) => name.startsWith('cell-'))!;
+      const config = inside('run', app, files, 'cell.capnp');
       const storage = readdirSync(inside('data', app, 'do')).map((name) => inside('data', app, 'do', name));
       return {
         passages: ['run', 'data', 'releases'].map((kind) => inside(kind, app)),
-        read: [join(release, 'cell.capnp'), join(release, 'release.json')],
+        read: [config, join(release, 'release.json')],
         write: [inside('run', app, 'new'), inside('data', app, 'kv'), ...storage],
         host: [inside('run', app, 'cell.pid')],
       };

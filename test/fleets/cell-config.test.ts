@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import type { Release } from '../../bundler/release.ts';
 import type { Cell } from '../../runtime/fleets/cell.ts';
-import { call, entry, makeRelease, startRelease } from '../support/fleets/release.ts';
+import { call, cellOptions, entry, makeRelease, startRelease } from '../support/fleets/release.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const FULL = `
@@ -240,9 +240,7 @@ test('a path that leaves the release is refused by name', async (t) => {
   const root = temporaryDirectory(t);
   for (const path of ['../app.js', '/etc/passwd', 'a/../../b.js']) {
     const worker = { ...entry('app.js'), modules: [{ name: 'x', type: 'text' as const, path }] };
-    await assert.rejects(
-      makeRelease(`${root}/r`, '', { worker }),
-      new RegExp(`^Error: ${path} lies outside`),
-    );
+    const { directory } = await makeRelease(`${root}/r`, '', { worker });
+    await assert.rejects(cellOptions(root, directory), new RegExp(`^Error: ${path} lies outside`));
   }
 });

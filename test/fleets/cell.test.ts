@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { startCell } from '../../runtime/fleets/cell.ts';
-import { call, makeRelease, startRelease, workerd } from '../support/fleets/release.ts';
+import { call, cellOptions, makeRelease, startRelease } from '../support/fleets/release.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const HELLO = `export default { fetch: () => new Response('hello') }`;
@@ -39,7 +39,7 @@ test('what a process leaves in the place of its sockets stands in nobody’s way
   const cell = await startRelease(root, directory);
   t.after(() => cell.stop());
   assert.equal((await call(cell.socketPath('http'), '/')).text, 'hello');
-  const names = readdirSync(`${root}/run`).filter((name) => !name.startsWith('new-'));
+  const names = readdirSync(`${root}/run`).filter((name) => !/^(new|cell)-/.test(name));
   assert.deepEqual(names.sort(), ['cell.pid', 'health.sock', 'http.sock', 'new']);
   assert.deepEqual(readdirSync(`${root}/run/new`), [], 'the process does not reach them any more');
 });
@@ -57,33 +57,14 @@ test('a cell gets none of the host’s environment and no privileges it could ra
 test('a program that is not there is an error, not a crash of the host', async (t) => {
   const root = temporaryDirectory(t);
   const { directory } = await makeRelease(`${root}/r`, HELLO);
-  const options = {
-    user: null,
-    memoryMb: 512,
-    directory,
-    disks: {},
-    runDirectory: `${root}/run`,
-    sockets: ['http'],
-    ownsStorage: false,
-  };
-  const start = startCell({ ...options, workerd: '/nowhere/workerd', onLine: () => {} });
+  const start = startCell({ ...(await cellOptions(root, directory)), workerd: '/nowhere/workerd' });
   await assert.rejects(start, /workerd|nowhere/);
 });
 
 test('a start that takes too long, or is given up, ends its process', async (t) => {
   const root = temporaryDirectory(t);
   const { directory } = await makeRelease(`${root}/r`, 'for (;;); export default {}');
-  const options = {
-    workerd,
-    user: null,
-    memoryMb: 512,
-    directory,
-    disks: { do: `${root}/do`, kv: `${root}/kv` },
-    runDirectory: `${root}/run`,
-    sockets: ['http', 'health'],
-    ownsStorage: true,
-    onLine: () => {},
-  };
+  const options = await cellOptions(root, directory);
   await assert.rejects(startCell({ ...options, startTimeoutMs: 300 }), /^Error: not ready after 0\.3 s/);
   await gone(Number.parseInt(readFileSync(`${root}/run/cell.pid`, 'utf8'), 10));
   const stop = new AbortController();
@@ -104,17 +85,8 @@ test('what a process puts in the place of its socket leads nowhere', async (t) =
     exec /bin/sleep 60`,
     { mode: 0o755 },
   );
-  const start = startCell({
-    workerd: `${root}/workerd`,
-    user: null,
-    memoryMb: 512,
-    directory,
-    disks: {},
-    runDirectory: `${root}/run`,
-    sockets: ['http'],
-    ownsStorage: true,
-    onLine: () => {},
-  });
+  const options = await cellOptions(root, directory);
+  const start = startCell({ ...options, workerd: `${root}/workerd`, sockets: ['http'] });
   await assert.rejects(start, /^Error: workerd made something else than a socket/);
   await gone(Number.parseInt(readFileSync(`${root}/run/cell.pid`, 'utf8'), 10));
 });

@@ -30,7 +30,7 @@ function app(t: TestContext) {
       workerd,
       user: null,
       memoryMb: 512,
-      release: made,
+      databases: made.databases,
       directory,
       dataDirectory,
       runDirectory: `${root}/run`,

@@ -2,34 +2,27 @@ import assert from 'node:assert/strict';
 import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { test } from 'node:test';
+import { CellFilesCache } from '../../runtime/fleets/cell-files.ts';
 import { throwTrialsAway, tryRelease } from '../../runtime/fleets/trial.ts';
 import { makeRelease, workerd } from '../support/fleets/release.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 import { NEEDS_USERS } from '../support/users.ts';
 
 /** The trial of a release, its scratch beside it. */
-function tried(directory: string): Promise<void> {
+async function tried(directory: string): Promise<void> {
   const root = dirname(directory);
   const directories = { run: `${root}/run/app`, data: `${root}/data` };
-  return tryRelease({ workerd, user: null, memoryMb: 512, directories }, directory);
+  const { trialConfig } = await new CellFilesCache(directories.run).of(directory);
+  return tryRelease({ workerd, user: null, memoryMb: 512, directories }, { directory, config: trialConfig });
 }
 
 test('a release that loads passes its trial and leaves nothing behind', async (t) => {
   const root = temporaryDirectory(t);
   const { directory } = await makeRelease(`${root}/r`, `export default { fetch: () => new Response('') }`);
   await tried(directory);
-  assert.deepEqual(readdirSync(directory).sort(), [
-    'app.js',
-    'cell.capnp',
-    'cellar-entry.js',
-    'release.json',
-  ]);
-  assert.deepEqual(
-    readdirSync(root, { recursive: true })
-      .filter((path) => !String(path).startsWith('r/'))
-      .sort(),
-    ['r', 'run'],
-  );
+  assert.deepEqual(readdirSync(directory).sort(), ['app.js', 'release.json']);
+  assert.deepEqual(readdirSync(root).sort(), ['r', 'run']);
+  assert.deepEqual(readdirSync(`${root}/run`), ['app']);
 });
 
 test(
@@ -59,8 +52,9 @@ test(
       memoryMb: 512,
       directories: { run: `${root}/run/app`, data: `${root}/data` },
     };
-    await tryRelease(place, directory);
-    assert.deepEqual(readdirSync(`${root}/run`), []);
+    const { trialConfig } = await new CellFilesCache(place.directories.run).of(directory);
+    await tryRelease(place, { directory, config: trialConfig });
+    assert.deepEqual(readdirSync(`${root}/run`), ['app']);
     assert.deepEqual(readdirSync(`${root}/others`), ['file']);
   },
 );
@@ -151,9 +145,11 @@ test('a cron expression that workerd does not understand fails the trial by name
 
 test('no cron calls a Worker on trial', async (t) => {
   const code = 'export default { scheduled() {}, queue() {} }';
-  const { directory } = await makeRelease(`${temporaryDirectory(t)}/r`, code, called);
-  const target = (config: string) =>
-    /name = "\* \* \* \* \*", service = "(\w+)"/.exec(readFileSync(`${directory}/${config}`, 'utf8'))?.[1];
-  assert.equal(target('cell.capnp'), 'app');
-  assert.equal(target('trial.capnp'), 'do', 'a disk, which runs nothing');
+  const root = temporaryDirectory(t);
+  const { directory } = await makeRelease(`${root}/r`, code, called);
+  const { config, trialConfig } = await new CellFilesCache(`${root}/run`).of(directory);
+  const target = (path: string) =>
+    /name = "\* \* \* \* \*", service = "(\w+)"/.exec(readFileSync(path, 'utf8'))?.[1];
+  assert.equal(target(config), 'app');
+  assert.equal(target(trialConfig), 'do', 'a disk, which runs nothing');
 });

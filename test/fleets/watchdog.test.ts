@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Cell } from '../../runtime/fleets/cell.ts';
-import { startCell } from '../../runtime/fleets/cell.ts';
 import { Watchdog } from '../../runtime/fleets/watchdog.ts';
-import { call, makeRelease, workerd } from '../support/fleets/release.ts';
+import { call, makeRelease, startRelease } from '../support/fleets/release.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const CODE = `export default { fetch(request) {
@@ -14,17 +13,7 @@ const CODE = `export default { fetch(request) {
 test('a process in an endless loop is found; one that answers is left alone', async (t) => {
   const root = temporaryDirectory(t);
   const { directory } = await makeRelease(`${root}/release`, CODE);
-  const cell = await startCell({
-    workerd,
-    user: null,
-    memoryMb: 512,
-    directory,
-    disks: { do: `${root}/do`, kv: `${root}/kv` },
-    runDirectory: `${root}/run`,
-    sockets: ['http', 'health'],
-    ownsStorage: false,
-    onLine: () => {},
-  });
+  const cell = await startRelease(root, directory);
   t.after(() => cell.kill());
   const stuck: Cell[] = [];
   const watchdog = new Watchdog((found) => stuck.push(found), { looks: 1, answerMs: 200, missed: 3 });

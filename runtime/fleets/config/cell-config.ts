@@ -1,51 +1,37 @@
-// A release as workerd's text config. Everything in it is relative to the release's directory, where workerd is
-// started; storage and sockets are named on its command line. So the file is written once and may be moved.
-import { readFileSync } from 'node:fs';
-import { readFile, writeFile } from 'node:fs/promises';
+// A release as workerd's text config. It is written at launch, so that a release of long ago gets what this Cellar can do.
 import { isAbsolute, join, normalize } from 'node:path';
-import type { Assets, Module, Release, Triggers } from '../../../bundler/release.ts';
+import type { AssetRules, Assets, Module, Release, Triggers } from '../../../bundler/release.ts';
 import { cronWorker, d1Worker, kvWorker, QUEUE_KEY, queueWorker } from './bundled-services.ts';
 import { type CapnpValue, capnp, embed, type Fields } from './capnp.ts';
+import { ENTRY } from './entry.ts';
 import { internetService } from './network.ts';
 import { triedWorker } from './trial-entry.ts';
-
-/** The config's name in a release's directory. */
-export const CELL_CONFIG = 'cell.capnp';
-/** The name of the one that a release is tried with, if it has crons or queues. */
-export const TRIAL_CONFIG = 'trial.capnp';
-
-/** The module that a Worker is entered by, beside its own. */
-const ENTRY = 'cellar-entry.js';
-const ENTRY_WORKER = readFileSync(new URL('./entry-worker.js', import.meta.url), 'utf8');
 
 /** How assets behave for a site without a Worker, which states no compatibility date. */
 const STATIC_SITE_DATE = '2026-01-01';
 /** From then on workerd takes `nodejs_compat` for granted and warns when it is asked for. */
 const NODEJS_COMPAT_DEFAULT_DATE = '2026-08-04';
 
-/**
- * Writes `cell.capnp` into a release's directory. Sockets: `http` serves the app; `health` runs none of its code, and
- * answers with the number of pieces of `waitUntil` work under way where there is a Worker.
- * Disks, given at start: `do` (Durable Objects, D1, and KV's index), `kv` (KV's large values).
- * @throws {Error} naming the path when a module or the assets lie outside the directory
- */
-export async function writeCellConfig(release: Release, directory: string): Promise<void> {
-  if (release.worker !== null) {
-    const app = `./${release.worker.modules[0]!.name}`;
-    await writeFile(
-      join(directory, ENTRY),
-      ENTRY_WORKER.replaceAll("'cellar-app-entry'", JSON.stringify(app)),
-    );
-  }
-  await writeConfig(join(directory, CELL_CONFIG), release, await services(release, directory));
-  if (release.triggers === undefined) return;
-  await writeConfig(join(directory, TRIAL_CONFIG), release, await services(release, directory, true));
+/** What a config says besides the release. */
+export interface ConfigOptions {
+  /** The path that leads from the config's directory, where the entry lies too, to the release's. */
+  toRelease: string;
+  /** What the assets' own files say about them. */
+  rules: AssetRules;
+  /** Whether the Worker is only to say which handlers it lacks; no cron calls it then. */
+  isTrial: boolean;
 }
 
-async function writeConfig(path: string, release: Release, services: CapnpValue[]): Promise<void> {
+/**
+ * The text of a release's config. workerd is to run in the release's directory. Sockets: `http` serves the app; `health`
+ * runs none of its code, and answers with the number of pieces of `waitUntil` work under way where there is a Worker.
+ * Disks, given at start: `do` (Durable Objects, D1, and KV's index), `kv` (KV's large values).
+ * @throws {Error} naming the path when a module or the assets lie outside the release's directory
+ */
+export function cellConfig(release: Release, options: ConfigOptions): string {
   const config: Fields = {
     structuredLogging: true,
-    services,
+    services: services(release, options),
     sockets: [
       {
         name: 'http',
@@ -62,8 +48,7 @@ async function writeConfig(path: string, release: Release, services: CapnpValue[
       },
     ],
   };
-  const text = `using Workerd = import "/workerd/workerd.capnp";\nconst config :Workerd.Config = ${capnp(config)};\n`;
-  await writeFile(path, text);
+  return `using Workerd = import "/workerd/workerd.capnp";\nconst config :Workerd.Config = ${capnp(config)};\n`;
 }
 
 /**
@@ -79,8 +64,8 @@ function usesQueues({ producers, consumers }: Triggers): boolean {
   return producers.length + consumers.length > 0;
 }
 
-/** @param isTrial whether the Worker is only to say which handlers it lacks; no cron calls it then */
-async function services(release: Release, directory: string, isTrial = false): Promise<CapnpValue[]> {
+function services(release: Release, options: ConfigOptions): CapnpValue[] {
+  const { isTrial } = options;
   const { worker, assets, databases, namespaces, triggers } = release;
   if (worker === null && assets === null) throw new Error('a release needs a Worker or assets');
   const list: CapnpValue[] = [
@@ -90,10 +75,10 @@ async function services(release: Release, directory: string, isTrial = false): P
     internetService(),
   ];
   if (worker !== null) {
-    const app = appWorker(release, worker);
+    const app = appWorker(release, worker, options);
     list.push({ name: 'app', worker: isTrial ? triedWorker(app, release) : app });
   }
-  if (assets !== null) list.push({ name: 'assets', assets: await assetsService(release, assets, directory) });
+  if (assets !== null) list.push({ name: 'assets', assets: assetsService(release, assets, options) });
   if (databases.length > 0) list.push({ name: 'd1-service', worker: d1Worker() });
   if (namespaces.length > 0) list.push({ name: 'kv-service', worker: kvWorker() });
   if (triggers && usesQueues(triggers)) {
@@ -105,11 +90,18 @@ async function services(release: Release, directory: string, isTrial = false): P
   return list;
 }
 
-function appWorker(release: Release, worker: NonNullable<Release['worker']>): Fields {
+function appWorker(
+  release: Release,
+  worker: NonNullable<Release['worker']>,
+  { toRelease }: ConfigOptions,
+): Fields {
   const { compatibilityDate, compatibilityFlags } = worker;
   const redundant = compatibilityDate >= NODEJS_COMPAT_DEFAULT_DATE ? 'nodejs_compat' : null;
   return {
-    modules: [{ name: ENTRY, esModule: embed(ENTRY) }, ...worker.modules.map(moduleField)],
+    modules: [
+      { name: ENTRY, esModule: embed(ENTRY) },
+      ...worker.modules.map((each) => moduleField(each, toRelease)),
+    ],
     compatibilityDate,
     compatibilityFlags: compatibilityFlags.filter((flag) => flag !== redundant),
     bindings: [...varBindings(release), ...storageBindings(release), ...assetsBinding(release)],
@@ -132,8 +124,8 @@ const MODULE_FIELDS = {
   json: 'json',
 } as const satisfies Record<Module['type'], string>;
 
-function moduleField({ name, type, path }: Module): Fields {
-  return { name, [MODULE_FIELDS[type]]: embed(inside(path)) };
+function moduleField({ name, type, path }: Module, toRelease: string): Fields {
+  return { name, [MODULE_FIELDS[type]]: embed(join(toRelease, inside(path))) };
 }
 
 function varBindings({ vars }: Release): CapnpValue[] {
@@ -173,32 +165,19 @@ function assetsBinding({ assets }: Release): CapnpValue[] {
   return [{ name: assets.binding, service: { name: 'assets', entrypoint: 'AssetWorker' } }];
 }
 
-/** Unset fields of the service's JSON are left out; `_headers` and its like are given to it as text. */
-async function assetsService(release: Release, assets: Assets, directory: string): Promise<Fields> {
-  const path = inside(assets.directory);
-  const ownText = (name: string) => textIfThere(join(directory, path, name));
+/** Unset fields of the service's JSON are left out. The paths in it are relative to where workerd runs. */
+function assetsService(release: Release, assets: Assets, { rules }: ConfigOptions): Fields {
   const config = {
     html_handling: assets.htmlHandling,
     not_found_handling: assets.notFoundHandling,
     run_worker_first: assets.runWorkerFirst,
-    headers: await ownText('_headers'),
-    redirects: await ownText('_redirects'),
-    ignore: await ownText('.assetsignore'),
+    ...rules,
   };
   return {
-    path,
+    path: inside(assets.directory),
     config: JSON.stringify(config),
     ...(release.worker === null ? { compatibilityDate: STATIC_SITE_DATE } : { userWorker: 'app' }),
   };
-}
-
-async function textIfThere(path: string): Promise<string | undefined> {
-  try {
-    return await readFile(path, 'utf8');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw error;
-  }
 }
 
 function inside(path: string): string {

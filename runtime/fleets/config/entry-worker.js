@@ -1,4 +1,5 @@
-// The entry of every Worker: the app's own, with a count of the work that goes on after its answers.
+// The entry of every Worker. All ways into the app's code pass `wrap`: the default export, and each class and object that
+// the release names. It counts the work that goes on after answers.
 import { WorkerEntrypoint } from 'cloudflare:workers';
 import * as app from 'cellar-app-entry';
 
@@ -7,12 +8,14 @@ export * from 'cellar-app-entry';
 /** Workers end such work after so long. */
 const LIMIT_MS = 30_000;
 const pending = new Set();
-let counting = false;
+/** The prototypes of contexts whose `waitUntil` counts: one for requests, one for objects. */
+const counting = new Set();
 
-/** Counts what `waitUntil` is given from now on. All contexts have it from one prototype, which only a context tells. */
+/** Counts what `waitUntil` is given from now on. All contexts of a kind have it from one prototype, which only a context tells. */
 function count(context) {
-  counting = true;
   const shared = Object.getPrototypeOf(context);
+  if (counting.has(shared)) return;
+  counting.add(shared);
   const { waitUntil } = shared;
   shared.waitUntil = function (promise) {
     const work = { since: Date.now() };
@@ -41,26 +44,34 @@ export class CellarCache extends WorkerEntrypoint {
   }
 }
 
-/** The app's handlers, whether an object's, an instance's or a `WorkerEntrypoint`'s. */
-function counted(main) {
-  if (typeof main === 'function') {
-    return class extends main {
-      constructor(context, env) {
-        if (!counting) count(context);
-        super(context, env);
-      }
-    };
-  }
-  return new Proxy(main ?? {}, {
-    get(target, name) {
-      const handler = target[name];
+/** An export of the app as workerd is to have it: a class, an object of handlers, or what is neither. */
+function wrap(main) {
+  if (typeof main === 'function') return wrapClass(main);
+  return typeof main === 'object' && main !== null ? wrapHandlers(main) : main;
+}
+
+/** Its instances are the class's own in every way: their `constructor`, their prototype, what is private to them. */
+function wrapClass(main) {
+  return new Proxy(main, {
+    construct(target, [context, ...others]) {
+      count(context);
+      return Reflect.construct(target, [context, ...others]);
+    },
+  });
+}
+
+/** An object's handlers, an instance's too. The target is another object, for one that is frozen must be shown as it is. */
+function wrapHandlers(main) {
+  return new Proxy(Object.create(main), {
+    get(_, name) {
+      const handler = main[name];
       if (typeof handler !== 'function') return handler;
       return (event, env, context) => {
-        if (!counting) count(context);
-        return handler.call(target, event, env, context);
+        count(context);
+        return handler.call(main, event, env, context);
       };
     },
   });
 }
 
-export default counted(app.default);
+export default wrap(app.default ?? {});

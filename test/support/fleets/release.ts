@@ -3,8 +3,8 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { dirname, join } from 'node:path';
 import type { Release } from '../../../bundler/release.ts';
-import { startCell, workerdPath } from '../../../runtime/fleets/cell.ts';
-import { writeCellConfig } from '../../../runtime/fleets/config/cell-config.ts';
+import { type Cell, type CellOptions, startCell, workerdPath } from '../../../runtime/fleets/cell.ts';
+import { CellFilesCache } from '../../../runtime/fleets/cell-files.ts';
 
 export const workerd = workerdPath();
 
@@ -37,7 +37,6 @@ export async function makeRelease(
     mkdirSync(dirname(join(directory, path)), { recursive: true });
     writeFileSync(join(directory, path), content);
   }
-  await writeCellConfig(release, directory);
   return { deployId: release.deployId, directory, release };
 }
 
@@ -49,19 +48,30 @@ export function entry(path: string): NonNullable<Release['worker']> {
   };
 }
 
-/** Starts a release as a fleet does, with its state below `root`. */
-export function startRelease(root: string, directory: string, onLine: (line: string) => void = () => {}) {
-  return startCell({
+/** How a fleet starts the release in `directory`, with its state below `root`. */
+export async function cellOptions(root: string, directory: string): Promise<CellOptions> {
+  const { config } = await new CellFilesCache(join(root, 'run')).of(directory);
+  return {
     workerd,
     user: null,
     memoryMb: 512,
     directory,
+    config,
     disks: { do: join(root, 'data/do'), kv: join(root, 'data/kv') },
     runDirectory: join(root, 'run'),
     sockets: ['http', 'health'],
     ownsStorage: true,
-    onLine,
-  });
+    onLine: () => {},
+  };
+}
+
+/** Starts a release as a fleet does, with its state below `root`. */
+export async function startRelease(
+  root: string,
+  directory: string,
+  onLine: (line: string) => void = () => {},
+): Promise<Cell> {
+  return startCell({ ...(await cellOptions(root, directory)), onLine });
 }
 
 /** One request over a unix socket. */

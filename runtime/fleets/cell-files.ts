@@ -1,0 +1,98 @@
+// The files that workerd is started with: its config and the Worker's entry. They are written at launch, from the release's
+// description, and kept for the next launch. So a release of long ago gets what this Cellar can do.
+import { createHash } from 'node:crypto';
+import { existsSync, statSync } from 'node:fs';
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { basename, join, relative } from 'node:path';
+import { assetRules } from '../../bundler/assets.ts';
+import { RELEASE_FILE, type Release } from '../../bundler/release.ts';
+import { publish } from '../machine/publish.ts';
+import { cellConfig } from './config/cell-config.ts';
+import { ENTRY, ENTRY_WORKER, entryModule } from './config/entry.ts';
+import { internetService } from './config/network.ts';
+
+/** To be raised with every change of what is written, but for the entry's text and the network's rules, which are hashed. */
+const FORMAT = 1;
+
+const CONFIG = 'cell.capnp';
+const TRIAL_CONFIG = 'trial.capnp';
+const LAUNCH = 'launch.json';
+/** How the directories of these files begin, beside an app's sockets. */
+const PREFIX = 'cell-';
+
+/** What a launch needs of a release. */
+export interface CellFiles {
+  /** Paths of the config that serves, and of the one that the release is tried with. */
+  config: string;
+  trialConfig: string;
+  databases: Release['databases'];
+}
+
+/** The files of one app's releases, of those that it launched last. */
+export class CellFilesCache {
+  readonly #directory: string;
+  #last: CellFiles | null = null;
+
+  /** @param directory where they lie: the app's own, and only the host's to change */
+  constructor(directory: string) {
+    this.#directory = directory;
+  }
+
+  /**
+   * The files of the release in a directory. Nothing is read or written when they were asked for just before.
+   * @throws {Error} when the release's description is missing, or names a path outside of it
+   */
+  async of(release: string): Promise<CellFiles> {
+    const directory = join(this.#directory, this.#nameFor(release));
+    const config = join(directory, CONFIG);
+    const exists = existsSync(config);
+    if (exists && this.#last?.config === config) return this.#last;
+    if (!exists) await this.#write(release, directory);
+    const launch = JSON.parse(await readFile(join(directory, LAUNCH), 'utf8')) as Launch;
+    const { hasTrial, databases } = launch;
+    this.#last = { config, trialConfig: hasTrial ? join(directory, TRIAL_CONFIG) : config, databases };
+    return this.#last;
+  }
+
+  /** Names all that the files depend on. A release that was made anew at the same path has another description. */
+  #nameFor(release: string): string {
+    const { mtimeMs, size } = statSync(join(release, RELEASE_FILE));
+    const place = relative(this.#directory, release);
+    const inputs = [FORMAT, ENTRY_WORKER, internetService(), place, mtimeMs, size];
+    const hash = createHash('sha256').update(JSON.stringify(inputs)).digest('hex').slice(0, 16);
+    return `${PREFIX}${basename(release)}-${hash}`;
+  }
+
+  async #write(path: string, directory: string): Promise<void> {
+    const release = JSON.parse(await readFile(join(path, RELEASE_FILE), 'utf8')) as Release;
+    const beside = `${directory}.new`;
+    await rm(beside, { recursive: true, force: true });
+    await mkdir(beside, { recursive: true, mode: 0o700 });
+    const write = (name: string, text: string) => writeFile(join(beside, name), text, { mode: 0o600 });
+    const { worker, exports, assets, databases } = release;
+    // A build of before left them in the directory alone.
+    const rules = assets === null ? {} : (assets.rules ?? assetRules(join(path, assets.directory)));
+    const toRelease = relative(directory, path);
+    const hasTrial = release.triggers !== undefined;
+    await write(CONFIG, cellConfig(release, { toRelease, rules, isTrial: false }));
+    if (hasTrial) await write(TRIAL_CONFIG, cellConfig(release, { toRelease, rules, isTrial: true }));
+    if (worker !== null) await write(ENTRY, entryModule(worker, exports));
+    await write(LAUNCH, JSON.stringify({ hasTrial, databases } satisfies Launch));
+    await publish(beside, directory);
+    await this.#removeOthers(directory);
+  }
+
+  /** Keeps the release before, which serves again when this one does not start. A process has read its files long since. */
+  async #removeOthers(directory: string): Promise<void> {
+    const kept = [directory, this.#last && join(this.#last.config, '..')];
+    for (const name of await readdir(this.#directory)) {
+      const path = join(this.#directory, name);
+      if (name.startsWith(PREFIX) && !kept.includes(path)) await rm(path, { recursive: true, force: true });
+    }
+  }
+}
+
+/** Kept with the files. */
+interface Launch extends Pick<CellFiles, 'databases'> {
+  hasTrial: boolean;
+}
