@@ -10,6 +10,7 @@ import { publish } from '../machine/publish.ts';
 import { cellConfig } from './config/cell-config.ts';
 import { ENTRY, ENTRY_WORKER, entryModule } from './config/entry.ts';
 import { internetService } from './config/network.ts';
+import { inRoom } from './room.ts';
 
 /** To be raised with every change of what is written, but for the entry's text and the network's rules, which are hashed. */
 const FORMAT = 1;
@@ -40,9 +41,14 @@ export class CellFilesCache {
 
   /**
    * The files of the release in a directory. Nothing is read or written when they were asked for just before.
+   * @throws {NoTurn} when the host has no room for another process
    * @throws {Error} when the release's description is missing, or names a path outside of it
    */
-  async of(release: string): Promise<CellFiles> {
+  of(release: string): Promise<CellFiles> {
+    return inRoom(() => this.#find(release));
+  }
+
+  async #find(release: string): Promise<CellFiles> {
     const directory = join(this.#directory, this.#nameFor(release));
     const config = join(directory, CONFIG);
     const exists = existsSync(config);

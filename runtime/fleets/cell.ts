@@ -22,7 +22,7 @@ import {
   takeSocket,
 } from './cell-directories.ts';
 import { CellOutput } from './cell-output.ts';
-import { NoTurn } from './slots.ts';
+import { inRoom } from './room.ts';
 import { evictOwner, recordOwner } from './storage-claim.ts';
 
 /** How to start a cell. */
@@ -54,8 +54,6 @@ const START_TIMEOUT_MS = 30_000;
 /** Memory that workerd reserves and never writes to, and then some, in MiB: a full cell reserves 560. */
 const RESERVED_MB = 704;
 const MB = 1024 * 1024;
-/** What the system says when open files, processes or memory have run out. */
-const NO_ROOM = ['EMFILE', 'ENFILE', 'EAGAIN', 'ENOMEM'];
 /** Time an idle process gets after SIGTERM, in ms. It takes 4–18; one in an endless loop never ends by itself. */
 const STOP_GRACE_MS = 2_000;
 
@@ -154,17 +152,8 @@ export class Cell {
  * @throws {NoTurn} when the host has no room for another process
  * @throws {Error} whose message is workerd's own, on one line, when it does not load
  */
-export async function startCell(options: CellOptions): Promise<Cell> {
-  try {
-    return await start(options);
-  } catch (error) {
-    const { code = '' } = error as NodeJS.ErrnoException;
-    if (!NO_ROOM.includes(code)) throw error;
-    throw new NoTurn(
-      `the host has no room for another process (${code}): raise its limits of open files and of processes`,
-      { cause: error },
-    );
-  }
+export function startCell(options: CellOptions): Promise<Cell> {
+  return inRoom(() => start(options));
 }
 
 async function start(options: CellOptions): Promise<Cell> {

@@ -1,0 +1,24 @@
+// What a host does that has no room for another process.
+import { assertRoomForChild } from '../machine/descriptors.ts';
+import { NoTurn } from './slots.ts';
+
+/** What the system says when the host may have no more files, processes or memory for one. */
+const NO_ROOM = ['EMFILE', 'ENFILE', 'EAGAIN', 'ENOMEM'];
+
+/**
+ * Runs a step of a start.
+ * @throws {NoTurn} when the host has no room for another process: it is no fault of the app
+ */
+export async function inRoom<T>(step: () => Promise<T>): Promise<T> {
+  try {
+    assertRoomForChild();
+    return await step();
+  } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException;
+    if (!NO_ROOM.includes(code)) throw error;
+    throw new NoTurn(
+      `the host has no room for another process (${code}): raise its limits of open files and of processes`,
+      { cause: error },
+    );
+  }
+}
