@@ -5,6 +5,7 @@ import { request } from 'node:http';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
+import { setInterval } from 'node:timers/promises';
 import { logRarely, reason } from '../log.ts';
 import { assertRoomForChild } from '../machine/descriptors.ts';
 import { isDiskFull } from '../machine/disk.ts';
@@ -12,6 +13,7 @@ import { LineReader } from '../machine/lines.ts';
 import { endBeforeHost } from '../machine/out-of-memory.ts';
 import type { Usage } from '../machine/proc.ts';
 import { withDataLimit } from '../machine/process-limits.ts';
+import { readUsage } from '../machine/processes.ts';
 import { readAtMost } from '../machine/read-at-most.ts';
 import { asUser, dieWithParent, type User } from '../machine/users.ts';
 import {
@@ -51,6 +53,10 @@ export interface CellExit {
 /** Longest answer to how much work there is. */
 const COUNT_BYTES = 32;
 const START_TIMEOUT_MS = 30_000;
+/** Processor time that a start may use, in ms. The largest use one or two seconds. */
+const START_CPU_MS = 10_000;
+/** How often a start that takes long is looked at, in ms. */
+const EXCESS_EVERY_MS = 1_000;
 /** Memory that workerd reserves and never writes to, and then some, in MiB: a full cell reserves 560. */
 const RESERVED_MB = 704;
 const MB = 1024 * 1024;
@@ -178,6 +184,7 @@ async function start(options: CellOptions): Promise<Cell> {
       listening(child.stdio[3] as Readable, new Set(sockets)),
       exited.then(({ reason }) => Promise.reject(new Error(reason))),
       aborted(giveUp),
+      excess(child.pid, options.memoryMb, stop.signal),
     ]);
     for (const socket of sockets) takeSocket(options, socket);
     return new Cell(child, exited, runDirectory);
@@ -241,6 +248,24 @@ function listening(control: Readable, sockets: Set<string>): Promise<void> {
     });
     control.on('data', (chunk) => lines.write(chunk));
   });
+}
+
+/** Rejects when a process that starts uses more than any start needs. */
+async function excess(pid: number, memoryMb: number, ended: AbortSignal): Promise<never> {
+  for await (const _ of setInterval(EXCESS_EVERY_MS, null, { signal: ended })) {
+    const usage = await readUsage('/', [pid]).then(
+      ({ processes }) => processes[0],
+      () => null,
+    );
+    if (!usage) continue;
+    if (usage.cpuMs > START_CPU_MS)
+      throw new Error(
+        `not ready after ${START_CPU_MS / 1000} s of processor time: does a module loop at its top level?`,
+      );
+    if (usage.privateBytes > memoryMb * MB)
+      throw new Error(`needs more memory to start than RUNNER_CELL_MAX_MB (${memoryMb}) allows`);
+  }
+  throw ended.reason;
 }
 
 function aborted(signal: AbortSignal): Promise<never> {

@@ -24,8 +24,10 @@ export class Idling {
     const running = phase.name === 'running' ? phase : null;
     const quiet = running !== null && activity.isQuiet(running.upstream);
     if (operations.busy) return;
-    if (running !== null && (running.upstream.active > 0 || running === this.#working))
-      this.#watchdog.look(running.cell);
+    if (running !== null) {
+      const { active, tunnels } = running.upstream;
+      this.#watchdog.look(running.cell, active + tunnels > 0 || running === this.#working);
+    }
     if (quiet) operations.run(() => this.#hibernate(running)).catch(() => {});
     else if (this.#hasDueWork() && this.#process.hasMemory()) this.start().catch(() => {});
   }

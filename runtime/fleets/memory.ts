@@ -1,7 +1,7 @@
 // Whether there is memory for one more process, and which processes have too much of it.
 import { log, reason } from '../log.ts';
 import { type Memory, readMemory } from '../machine/memory.ts';
-import { askProcesses } from '../machine/processes.ts';
+import { readUsage } from '../machine/processes.ts';
 import type { Cell } from './cell.ts';
 
 const MB = 1024 * 1024;
@@ -78,8 +78,7 @@ export class MemoryGauge {
     this.#sampling = true;
     try {
       const cells = [...this.#cells.keys()];
-      const { memory, processes } = await askProcesses(
-        'usage',
+      const { memory, processes } = await readUsage(
         this.#root,
         cells.map(({ pid }) => pid),
       );

@@ -170,7 +170,8 @@ export class Supervisor {
     const { slots, onLine } = this.#options;
     const signal = AbortSignal.any([this.operations.closing, wanted]);
     try {
-      const cell = await slots.run((leftMs) => this.launch(this.live!, onLine, signal, leftMs), signal);
+      const start = (leftMs: number) => this.launch(this.live!, onLine, signal, leftMs);
+      const cell = await slots.run(this, start, signal);
       this.serve(cell, purpose);
     } catch (error) {
       if (signal.aborted) this.enter({ name: 'stopped' });

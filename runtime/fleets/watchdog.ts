@@ -2,42 +2,88 @@
 // code of the app too, and takes no SIGTERM.
 import type { Cell } from './cell.ts';
 
-/** Looks between two questions, about a second apart. */
-const LOOKS_BETWEEN = 5;
-const ANSWER_MS = 2_000;
-/** Questions in a row without an answer: 30 s, which is the CPU time that a Worker has elsewhere. */
-const MISSED_LIMIT = 6;
+/** Between two questions to a process that uses the processor, and to one that is only in use; in ms. */
+const ASK_BUSY_MS = 1_000;
+const ASK_EVERY_MS = 5_000;
+/** CPU time between two samples, about a second apart, from which on a process counts as busy; in ms. */
+const BUSY_CPU_MS = 50;
+
+/** When a question without an answer shows that the process is stuck, in ms. */
+interface Limits {
+  /** It has used so much CPU time since it was asked: on a busy machine, one that has to wait for its turn has not. */
+  cpuMs: number;
+  /** And so much time has gone by: its other threads use CPU time too. */
+  afterMs: number;
+  /** Or so much time has gone by, whatever it used: it waits for what never comes. */
+  silentMs: number;
+}
+
+const LIMITS: Limits = { cpuMs: 5_000, afterMs: 8_000, silentMs: 60_000 };
+
+interface Question {
+  at: number;
+  /** What the process had used by then; null until that is known. */
+  cpuMs: number | null;
+}
 
 export class Watchdog {
   readonly #onStuck: (cell: Cell) => void;
-  readonly #limits: { looks: number; answerMs: number; missed: number };
+  readonly #limits: Limits;
   #cell: Cell | null = null;
-  #looks = 0;
-  #missed = 0;
-  #asking = false;
+  #question: Question | null = null;
+  #askedAt = Number.NEGATIVE_INFINITY;
+  #seen: Cell['usage'] = null;
+  #busy = false;
 
   /** @param onStuck called once for a process that does not answer any more */
-  constructor(
-    onStuck: (cell: Cell) => void,
-    limits = { looks: LOOKS_BETWEEN, answerMs: ANSWER_MS, missed: MISSED_LIMIT },
-  ) {
+  constructor(onStuck: (cell: Cell) => void, limits = LIMITS) {
     this.#onStuck = onStuck;
     this.#limits = limits;
   }
 
-  /** To be called about once a second while the process has requests in flight, or due work: else nobody waits for it. */
-  look(cell: Cell): void {
+  /**
+   * To be called about once a second while there is a process.
+   * @param inUse whether somebody waits for it: requests in flight, WebSockets, due work
+   */
+  look(cell: Cell, inUse: boolean): void {
     if (cell !== this.#cell) {
       this.#cell = cell;
-      this.#missed = 0;
+      this.#question = null;
+      this.#seen = null;
+      this.#busy = false;
     }
-    if (this.#asking || ++this.#looks % this.#limits.looks !== 0) return;
-    this.#asking = true;
-    void cell.answers('health', this.#limits.answerMs).then((answered) => {
-      this.#asking = false;
-      if (cell !== this.#cell) return;
-      this.#missed = answered ? 0 : this.#missed + 1;
-      if (this.#missed === this.#limits.missed) this.#onStuck(cell);
+    if (cell.usage !== this.#seen) {
+      this.#busy = cell.usage!.cpuMs - (this.#seen?.cpuMs ?? 0) >= BUSY_CPU_MS;
+      this.#seen = cell.usage;
+    }
+    if (this.#question !== null) {
+      this.#judge(cell, this.#question);
+      return;
+    }
+    const sinceAsked = performance.now() - this.#askedAt;
+    if (sinceAsked >= (this.#busy ? ASK_BUSY_MS : inUse ? ASK_EVERY_MS : Number.POSITIVE_INFINITY))
+      this.#ask(cell);
+  }
+
+  #ask(cell: Cell): void {
+    const question = { at: performance.now(), cpuMs: cell.usage?.cpuMs ?? null };
+    this.#askedAt = question.at;
+    this.#question = question;
+    // Answered or refused, it is asked again.
+    void cell.answers('health', 2 * this.#limits.silentMs).then(() => {
+      if (this.#question === question) this.#question = null;
     });
+  }
+
+  #judge(cell: Cell, question: Question): void {
+    const { cpuMs, afterMs, silentMs } = this.#limits;
+    const waited = performance.now() - question.at;
+    const usedBy = cell.usage?.cpuMs ?? null;
+    question.cpuMs ??= usedBy;
+    const burnt = usedBy === null ? 0 : usedBy - question.cpuMs!;
+    if (!(waited >= afterMs && burnt >= cpuMs) && waited < silentMs) return;
+    // Asked no more: it is about to end.
+    question.at = Number.POSITIVE_INFINITY;
+    this.#onStuck(cell);
   }
 }

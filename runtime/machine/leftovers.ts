@@ -4,8 +4,8 @@ import { lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { log, reason } from '../log.ts';
-import { findProcesses } from './proc.ts';
-import { askProcesses } from './processes.ts';
+import { findProcesses as findProcessesNow } from './proc.ts';
+import { findProcesses } from './processes.ts';
 import { removeTree } from './remove.ts';
 import { runAs, type User } from './users.ts';
 
@@ -23,7 +23,7 @@ const OPEN_DIRECTORIES = ['/tmp', '/var/tmp', '/dev/shm'];
  * @param uids the users of builds and apps
  */
 export function endLeftovers(builds: string, uids: number[]): void {
-  for (const pid of findProcesses(builds, uids)) {
+  for (const pid of findProcessesNow(builds, uids)) {
     if (kill(pid)) log('warn', 'ended a process that a build or an app left behind', { pid });
   }
 }
@@ -35,7 +35,7 @@ export function endLeftovers(builds: string, uids: number[]): void {
  */
 export async function endProcesses(user: User | null, directory: string | null): Promise<void> {
   const uids = user === null ? [] : [user.uid];
-  const find = () => askProcesses('find', directory, uids);
+  const find = () => findProcesses(directory, uids);
   // All at one moment: whatever forks faster than a list of processes is read does not get away. As that user, who may
   // prevent it.
   if (user !== null) await runAs(user, ['sh', '-c', 'kill -KILL -1; true'], KILL_TIMEOUT_MS).catch(() => {});

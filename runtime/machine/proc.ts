@@ -1,5 +1,6 @@
 // What the kernel tells of processes. It takes as long as there are processes: on the gateway's thread at boot only.
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { type Memory, readMemory } from './memory.ts';
 
 /** What a process has used. `cpuMs`: since its start. `privateBytes`: memory of its own, in swap too. */
 export interface Usage {
@@ -7,11 +8,18 @@ export interface Usage {
   privateBytes: number;
 }
 
+/**
+ * The container's memory, its files below `root`, and what each process has used, in their order; null for one that
+ * has gone.
+ */
+export function readUsage(root: string, pids: number[]): { memory: Memory; processes: (Usage | null)[] } {
+  return { memory: readMemory(root), processes: pids.map(usage) };
+}
+
 /** Of a clock tick, in which the kernel states CPU time, in ms. */
 const TICK_MS = 10;
 
-/** What a process has used; null when it has gone. */
-export function usage(pid: number): Usage | null {
+function usage(pid: number): Usage | null {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
     // The name, in parentheses, may hold anything.

@@ -276,3 +276,17 @@ test('starts wait for their turn', async (t) => {
   assert.deepEqual(await Promise.all(answers), [200, 200, 200]);
   assert.deepEqual(up, [0, 1, 2]);
 });
+
+test('apps that hang at start do not hold up the others', async (t) => {
+  const slots = new Slots(1, 10_000, 100);
+  const hanging = Array.from({ length: 3 }, () => harness(t, { slots }));
+  const good = harness(t, { slots });
+  const code = 'await new Promise(() => {}); export default {}';
+  for (const app of hanging)
+    app.fleet.restore('idle', await app.release(1, { code, migrations: {} }), { dueAt: null });
+  good.fleet.restore('idle', await good.release(1, { migrations: {} }), { dueAt: null });
+  const held = hanging.map((app) => app.ask('/'));
+  assert.deepEqual(await good.ask('/version'), { status: 200, text: '1' });
+  for (const { fleet } of hanging) await fleet.stop();
+  assert.deepEqual(new Set((await Promise.all(held)).map(({ status }) => status)), new Set([503]));
+});

@@ -55,8 +55,8 @@ function release(directory: string, settings: Partial<QueueConsumer> = {}) {
 }
 
 /** Looks at the fleet as the host's clock does, only oftener. */
-function runClock(t: TestContext, { fleet }: Harness): void {
-  const timer = setInterval(() => fleet.tick(), 20);
+function runClock(t: TestContext, { tick }: Harness): void {
+  const timer = setInterval(tick, 20);
   t.after(() => clearInterval(timer));
 }
 

@@ -5,12 +5,16 @@ import { NoTurn, Slots } from '../../runtime/fleets/slots.ts';
 /** Work that notes when it begins, and ends when told. */
 function jobs(slots: Slots) {
   const begun: string[] = [];
-  const run = (name: string, signal = new AbortController().signal) => {
+  const run = (name: string, signal = new AbortController().signal, who: object = {}) => {
     const gate = Promise.withResolvers<void>();
-    const done = slots.run(() => {
-      begun.push(name);
-      return gate.promise;
-    }, signal);
+    const done = slots.run(
+      who,
+      () => {
+        begun.push(name);
+        return gate.promise;
+      },
+      signal,
+    );
     done.catch(() => {});
     return { done, end: gate.resolve, fail: gate.reject };
   };
@@ -64,4 +68,47 @@ test('one whose turn does not come in time fails, and its place is nobody’s', 
   await settled();
   assert.deepEqual(begun, ['first', 'next']);
   next.end();
+});
+
+test('starts that hang leave their turns to others, so many at a time', async () => {
+  const { begun, run } = jobs(new Slots(1, 10_000, 20));
+  const hanging = Array.from({ length: 5 }, (_, i) => run(`hangs ${i}`));
+  const good = run('good');
+  while (begun.length < 5) await new Promise((resolve) => setTimeout(resolve, 5));
+  await new Promise((resolve) => setTimeout(resolve, 60));
+  assert.ok(!begun.includes('good'), 'four go on, the fifth keeps the only turn');
+  hanging[4]!.end();
+  await settled();
+  assert.ok(begun.includes('good'));
+  for (const job of [...hanging, good]) {
+    job.end();
+    await job.done;
+  }
+});
+
+test('whoever started badly comes after those that start well', async () => {
+  const { begun, run } = jobs(new Slots(1, 10_000, 20));
+  const [bad, slow] = [{}, {}];
+  const failing = run('bad', undefined, bad);
+  failing.fail(new Error('no'));
+  await assert.rejects(failing.done);
+  const long = run('slow', undefined, slow);
+  const after = run('after');
+  while (!begun.includes('after')) await new Promise((resolve) => setTimeout(resolve, 5));
+  long.end();
+  await long.done;
+  const again = [run('bad again', undefined, bad), run('slow again', undefined, slow), run('good')];
+  after.end();
+  for (const job of [again[2]!, again[0]!, again[1]!]) {
+    await settled();
+    job.end();
+    await job.done;
+  }
+  assert.deepEqual(begun.slice(-3), ['good', 'bad again', 'slow again']);
+  const well = [run('holds'), run('x', undefined, bad), run('y')];
+  for (const job of well) {
+    job.end();
+    await job.done;
+  }
+  assert.deepEqual(begun.slice(-3), ['holds', 'x', 'y'], 'a start that went well makes up for it');
 });

@@ -43,6 +43,8 @@ const STORAGE: Partial<Release> = {
 
 export interface Harness {
   fleet: Fleet;
+  /** Looks at the fleet, and what its process uses, as the host's clock does. */
+  tick: () => void;
   root: string;
   states: [ProcessState, string | null][];
   lines: string[];
@@ -69,6 +71,7 @@ export function harness(t: TestContext, options: Partial<FleetOptions> = {}): Ha
   const changed = () => {
     for (const watcher of watchers) watcher();
   };
+  const { memory = new MemoryGauge(0, 512) } = options;
   const fleet = new Fleet({
     appId: 'app1',
     directories: { run: `${root}/run`, data: `${root}/data` },
@@ -78,7 +81,7 @@ export function harness(t: TestContext, options: Partial<FleetOptions> = {}): Ha
     lastRequestAt: null,
     slots: new Slots(4, 10_000),
     memoryMb: 512,
-    memory: new MemoryGauge(0, 512),
+    memory,
     wake: () => Promise.reject(new Error('nobody wakes this app')),
     onLine: (line) => {
       lines.push(line);
@@ -118,7 +121,11 @@ export function harness(t: TestContext, options: Partial<FleetOptions> = {}): Ha
     const placed = Object.fromEntries(Object.entries(files).map(([name, sql]) => [`sql/${name}`, sql]));
     return makeRelease(`${root}/release-${version}`, code, fields, placed);
   };
-  return { fleet, root, states, lines, rests, release, ask: (path) => ask(fleet, path), until, rested };
+  const tick = () => {
+    void memory.sample();
+    fleet.tick();
+  };
+  return { fleet, tick, root, states, lines, rests, release, ask: (path) => ask(fleet, path), until, rested };
 }
 
 /** As the gateway does: holds while told so, claims what it is given, reads the answer to its end. */
