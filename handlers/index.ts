@@ -7,8 +7,9 @@ import { edge } from './edge.ts';
 import type { Env } from './env.ts';
 import { git, gitChallenge, gitHostPath } from './git/smart-http.ts';
 import { internal } from './host/internal.ts';
-import { asProblem, type Problem, problemResponse } from './problem.ts';
+import { type Problem, problemResponse } from './problem.ts';
 import { discard } from './transports/body.ts';
+import { failure } from './transports/failure.ts';
 import { openapi } from './transports/openapi.ts';
 import { api } from './transports/rest.ts';
 import { rpc } from './transports/rpc.ts';
@@ -37,7 +38,7 @@ async function answer(received: Request, context: RequestContext): Promise<Respo
   try {
     return await route(request, url, context);
   } catch (error) {
-    const problem = asProblem(error, context.requestId);
+    const problem = await failure(error, context);
     if (request.body && !request.bodyUsed) await discard(request.body);
     return problemResponse(problem, challenge(problem));
   }

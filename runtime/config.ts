@@ -145,10 +145,16 @@ export const settings = {
     meaning: 'Apps that one account may own.',
     schema: integer(0, 1_000_000),
   },
+  RUNNER_DISK_FLOOR_MB: {
+    default: '1024',
+    meaning:
+      'MiB that must stay free on the disk of the data directory. With less, deploys and uploads are refused with 507, and what can be done without is removed.',
+    schema: integer(1, 1_048_576),
+  },
   RUNNER_BUILD_MAX_MB: {
     default: '2048',
     meaning:
-      'The files of a build, its caches aside, may have so many MiB, and so much and 256 MiB more must be free on the disk; else it is ended.',
+      'The files of a build, its caches aside, may have so many MiB, and so much and `RUNNER_DISK_FLOOR_MB` more must be free on the disk; else it is ended.',
     schema: integer(1, 1_048_576),
   },
   RUNNER_BUILD_CACHE_MB: {

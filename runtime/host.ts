@@ -8,6 +8,7 @@ import { type Addresses, addresses } from './addresses.ts';
 import { Apps } from './apps/apps.ts';
 import { sites } from './apps/sites.ts';
 import { closeBundler } from './builds/build.ts';
+import { dropCachesUntil } from './builds/cache.ts';
 import { MissedDeploys } from './builds/missed-pushes.ts';
 import { registryEndpoints } from './builds/network-settings.ts';
 import { pushes } from './builds/pushes.ts';
@@ -30,7 +31,9 @@ import { BranchChanges } from './git/branch-changes.ts';
 import { writeHooks } from './git/repository.ts';
 import { log, reason } from './log.ts';
 import { claim, keptSecret, type Layout, layout } from './machine/data-directory.ts';
+import { DiskWatch } from './machine/disk-watch.ts';
 import { endLeftovers } from './machine/leftovers.ts';
+import { emptyTrashUntil } from './machine/trash.ts';
 import { type AppUsers, allUids, appUsers } from './machine/users.ts';
 import { Walls } from './machine/walls.ts';
 import { threads } from './machine/worker.ts';
@@ -39,6 +42,8 @@ import { threads } from './machine/worker.ts';
 const DRAIN_MS = 10_000;
 const CONTROL_RETRY_MIN_MS = 1_000;
 const CONTROL_RETRY_MAX_MS = 30_000;
+/** Room on the disk that the control plane needs to start, in MiB. */
+const CONTROL_MB = 4;
 /** Caddy stays so long while the edge drains: until WebSockets are closed. */
 const CADDY_STAYS_MS = 1_500;
 
@@ -63,6 +68,7 @@ export class Host {
   readonly #secret = randomBytes(32).toString('base64url');
   readonly #token: string;
   #addresses: Addresses | null = null;
+  readonly #disk: DiskWatch;
   readonly #memory: MemoryGauge;
   readonly #rounds: Rounds;
   readonly #closing = new AbortController();
@@ -77,6 +83,12 @@ export class Host {
     this.paths = layout(config.RUNNER_DATA_DIR);
     this.#caddy = config.RUNNER_EDGE === 'caddy' ? new Caddy(findCaddy(), this.paths.caddy) : null;
     this.#release = claim(this.paths);
+    // Before anything is written.
+    this.#disk = new DiskWatch({
+      directory: this.paths.root,
+      ballast: this.paths.ballast,
+      floorMb: config.RUNNER_DISK_FLOOR_MB,
+    });
     this.#token = config.RUNNER_TOKEN || keptSecret(this.paths.token);
     keptSecret(this.paths.apiKey, 'cellar_');
     writeHooks(this.paths.hooks);
@@ -114,6 +126,7 @@ export class Host {
         stepTimeoutMs: config.RUNNER_BUILD_TIMEOUT_S * 1000,
         worktreeMb: config.RUNNER_BUILD_MAX_MB,
         cacheMb: config.RUNNER_BUILD_CACHE_MB,
+        floorMb: config.RUNNER_DISK_FLOOR_MB,
       },
       users: this.#users,
       walls: this.#walls,
@@ -125,6 +138,7 @@ export class Host {
       paths: this.paths,
       queue: this.#queue,
       changes,
+      paused: () => this.#disk.short,
       everyMs: config.RUNNER_FLEET_DEPLOY_POLL_S * 1000,
     });
     this.#control = new Control({
@@ -137,6 +151,7 @@ export class Host {
         secret: this.#secret,
         store: this.#store,
         paths: this.paths,
+        disk: this.#disk,
         apps: this.#apps,
         queue: this.#queue,
         changes,
@@ -195,6 +210,7 @@ export class Host {
       : await this.#edge.listen(RUNNER_EDGE_PORT, host);
     this.#addresses = addresses(this.config, { api, edge });
     this.#rounds.startTicking();
+    this.#disk.start({ makeRoom: (enough) => this.#makeRoom(enough), onLook: () => {} });
     const users = this.#store.apps.all().map(({ wanted }) => this.#users(wanted.id));
     await this.#walls.open(users, registryEndpoints);
     await this.#apps.resume();
@@ -217,6 +233,9 @@ export class Host {
   /** Apps serve without the control plane, so a failure to start it is tried again, and shows in `/ready`. */
   async #startControl(): Promise<void> {
     for (let delay = CONTROL_RETRY_MIN_MS; !this.#closed; delay = Math.min(2 * delay, CONTROL_RETRY_MAX_MS)) {
+      // On a full disk its process would die as soon as it starts, again and again.
+      await this.#disk.room(CONTROL_MB, this.#closing.signal);
+      if (this.#closed) return;
       try {
         return await this.#control.start({ api_key: keptSecret(this.paths.apiKey) });
       } catch (error) {
@@ -230,6 +249,12 @@ export class Host {
     }
   }
 
+  /** Trash goes first, the oldest first of all, then what builds have kept. */
+  async #makeRoom(enough: () => Promise<boolean>): Promise<void> {
+    await emptyTrashUntil(enough, this.paths.trash);
+    await dropCachesUntil(enough, this.paths.caches, (appId) => this.#queue.isRunning(appId));
+  }
+
   #tick(): void {
     void this.#memory.sample();
     this.#apps.tick();
@@ -237,6 +262,7 @@ export class Host {
 
   async #close(): Promise<void> {
     await this.#rounds.stop();
+    await this.#disk.stop();
     await this.#missed.stop();
     await this.#queue.close();
     const drained = Promise.all([this.#edge.close(DRAIN_MS), this.#api.close(DRAIN_MS)]);
@@ -280,6 +306,7 @@ export class Host {
 
   #failing(): string[] {
     const failing = this.#control.answers ? [] : ['control plane'];
+    if (this.#disk.short) failing.push('disk');
     if (this.#caddy && this.#caddy.problem !== null) failing.push('caddy');
     if (this.#outbox.refused.length > 0) failing.push('outbox');
     return failing;

@@ -2,7 +2,7 @@
 
 import type { Access, Role } from '../../sqlite/control/access.ts';
 import type { Bindings } from '../bindings.ts';
-import type { ErrorCode } from '../contract/errors.ts';
+import { type ErrorCode, errorCodes } from '../contract/errors.ts';
 import type {
   AsOf,
   DeployFact,
@@ -16,6 +16,8 @@ import { cutText } from '../contract/text.ts';
 import { Problem } from '../problem.ts';
 import type { Part } from '../range.ts';
 
+/** With this code the host refuses whatever takes room while its disk is short of it. */
+const NO_ROOM: ErrorCode = 'insufficient_storage';
 const CALL_DEADLINE_MS = 10_000;
 /** Reaching a wanted state may mean a drain, or a start in its turn: so much more than the time of a wake. */
 const APPLY_SLACK_MS = 30_000;
@@ -162,6 +164,13 @@ export class HostClient {
     return this.#call('GET', `/apps/${appId}/source/${what}?${search}`, options);
   }
 
+  /** Why the host could not write something just now: its disk is full; null when it is not. */
+  async diskFull(): Promise<string | null> {
+    const response = await this.#call('GET', '/disk');
+    const { full } = (await response.json()) as { full: string | null };
+    return full && sentence(full);
+  }
+
   /** The host's own figures. */
   async stats(): Promise<Record<string, unknown>> {
     return (await this.#call('GET', '/stats')).json();
@@ -192,7 +201,10 @@ export class HostClient {
       if (value !== null) headers[name] = value;
     }
     const path = `/git/${to.appId}/${to.service}${to.search}`;
-    return this.#send(request.method, path, to.body, GIT_DEADLINE_MS, headers);
+    const response = await this.#send(request.method, path, to.body, GIT_DEADLINE_MS, headers);
+    if (response.status === errorCodes[NO_ROOM].status)
+      throw new Problem(NO_ROOM, detailOf(await response.text()));
+    return response;
   }
 
   async #call(
@@ -214,7 +226,7 @@ export class HostClient {
     });
     if (response.ok || (options.missing && response.status === 404)) return response;
     const text = (await response.text()).slice(0, 1000);
-    const refusal = options.refusals?.find((code) => code === codeOf(text));
+    const refusal = [NO_ROOM, ...(options.refusals ?? [])].find((code) => code === codeOf(text));
     if (refusal) throw new Problem(refusal, detailOf(text));
     if (response.status === 409 && codeOf(text) === 'stale_generation') throw new StaleGeneration(text);
     console.error(`the host answered ${method} ${path} with ${response.status}: ${text}`);
@@ -252,8 +264,11 @@ function codeOf(text: string): unknown {
 
 /** The host's words, as a sentence. */
 function detailOf(text: string): string {
-  const detail = String(problemOf(text).detail);
-  return `${detail.charAt(0).toUpperCase()}${detail.slice(1)}.`;
+  return sentence(String(problemOf(text).detail));
+}
+
+function sentence(words: string): string {
+  return `${words.charAt(0).toUpperCase()}${words.slice(1)}.`;
 }
 
 function problemOf(text: string): { code?: unknown; detail?: unknown } {

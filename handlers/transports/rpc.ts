@@ -6,8 +6,9 @@ import { operations, operationsByName } from '../contract/index.ts';
 import type { Operation } from '../contract/operation.ts';
 import { BODY_BYTES, RPC_ENVELOPE_BYTES } from '../contract/sizes.ts';
 import { byteLength } from '../contract/text.ts';
-import { asProblem, Problem } from '../problem.ts';
+import { Problem } from '../problem.ts';
 import { parseJson, readText } from './body.ts';
+import { failure } from './failure.ts';
 import { idempotencyKey } from './idempotency.ts';
 import { invoke } from './invoke.ts';
 import { eventStream } from './rest.ts';
@@ -133,7 +134,7 @@ async function run(
     const { output } = await invoke(operation, context, params, { transport: 'rpc', key });
     return { jsonrpc: '2.0', id, result: output };
   } catch (error) {
-    const problem = asProblem(error, context.requestId);
+    const problem = await failure(error, context);
     return failed(id, codeOf(problem), problem);
   }
 }

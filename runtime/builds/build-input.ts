@@ -29,6 +29,8 @@ export interface BuildInput {
     worktreeMb: number;
     /** MiB of the cache, after the build. */
     cacheMb: number;
+    /** MiB of the disk that must stay free. */
+    floorMb: number;
   };
   log: DeployLog;
   signal: AbortSignal;

@@ -1,8 +1,10 @@
 // What an app's builds keep for the next one: their package managers' caches, up to a limit.
 import { execFile } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
+import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { log } from '../log.ts';
 import { removeTree } from '../machine/remove.ts';
 
 const execute = promisify(execFile);
@@ -38,6 +40,32 @@ export async function trimCache(cache: string, limitMb: number): Promise<string[
     dropped.push(name);
   }
   return dropped;
+}
+
+/**
+ * Drops whole caches of apps, of those that have not been built for longest first, until `enough` resolves with true.
+ * @param caches the directory of all caches
+ * @param isBuilding whether an app is being built: then its cache stays
+ */
+export async function dropCachesUntil(
+  enough: () => Promise<boolean>,
+  caches: string,
+  isBuilding: (appId: string) => boolean,
+): Promise<void> {
+  const dated = async (appId: string) => {
+    const at = await stat(join(caches, appId)).then(
+      ({ mtimeMs }) => mtimeMs,
+      () => 0,
+    );
+    return { appId, at };
+  };
+  const found = await Promise.all((await readdir(caches).catch(() => [])).map(dated));
+  for (const { appId } of found.sort((a, b) => a.at - b.at)) {
+    if (await enough()) return;
+    if (isBuilding(appId)) continue;
+    log('warn', 'the disk is short of room: the build cache of an app is dropped', { app: appId });
+    await removeTree(join(caches, appId));
+  }
 }
 
 async function size(path: string): Promise<number> {

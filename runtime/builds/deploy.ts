@@ -169,7 +169,7 @@ export class Deploy {
     const app = apps.get(app_id);
     if (!app) throw new Error('the app was deleted');
     mkdirSync(paths.build(id), { recursive: true, mode: 0o700 });
-    requireDisk(paths.build(id), limits.worktreeMb);
+    requireDisk(paths.build(id), limits.worktreeMb, limits.floorMb);
     mkdirSync(dirname(paths.release(app_id, id)), { recursive: true, mode: 0o700 });
     const user = users(app_id).build;
     const building = build({

@@ -15,6 +15,8 @@ export interface MissedDeploysOptions {
   paths: Layout;
   queue: DeployQueue;
   changes: BranchChanges;
+  /** Whether nothing is deployed now, for want of room on the disk. */
+  paused: () => boolean;
   /** Time between two looks, in ms. */
   everyMs: number;
 }
@@ -46,7 +48,7 @@ export class MissedDeploys {
   #look(): void {
     this.#looking = this.#looking.then(async () => {
       for (const { wanted } of this.#options.store.apps.all()) {
-        if (this.#stopped) return;
+        if (this.#stopped || this.#options.paused()) return;
         await this.#lookAt(wanted.id).catch((error: unknown) => {
           log('warn', 'could not look for a missed deploy', { app: wanted.id, error: reason(error) });
         });

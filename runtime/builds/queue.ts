@@ -86,6 +86,11 @@ export class DeployQueue {
     return this.#enqueue({ app_id: appId, sha, ref, message, author, trigger: 'rollback' }, deployId);
   }
 
+  /** Whether a deploy of an app runs. */
+  isRunning(appId: string): boolean {
+    return this.#running.has(appId);
+  }
+
   /** Ends the deploys of an app that was deleted, and removes what builds of it have kept. */
   async forget(appId: string): Promise<void> {
     this.#waiting.get(appId)?.cancel(DELETED);

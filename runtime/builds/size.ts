@@ -3,7 +3,7 @@ import { relative } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { BuildFailure } from '../../bundler/failure.ts';
 import { ChildError, runChild } from '../machine/child.ts';
-import { freeMegabytes, RESERVED_MB } from '../machine/disk.ts';
+import { freeMegabytes } from '../machine/disk.ts';
 import { openTree } from '../machine/remove.ts';
 import type { User } from '../machine/users.ts';
 
@@ -34,25 +34,26 @@ export interface SizeLimits {
 export function sizeLimits(
   scratch: string,
   cache: string,
-  { worktreeMb, cacheMb }: { worktreeMb: number; cacheMb: number },
+  { worktreeMb, cacheMb, floorMb }: { worktreeMb: number; cacheMb: number; floorMb: number },
 ): SizeLimits {
   const directories = [
     { path: scratch, what: 'the build', megabytes: worktreeMb },
     { path: cache, what: 'the cache of the build', megabytes: cacheMb + worktreeMb },
   ];
-  return { directories, files: MAX_FILES, freeMb: RESERVED_MB };
+  return { directories, files: MAX_FILES, freeMb: floorMb };
 }
 
 /**
  * Refuses to begin a build on a disk that it could fill.
  * @param megabytes that the build may use
+ * @param floorMb MiB that must stay free
  * @throws {BuildFailure}
  */
-export function requireDisk(directory: string, megabytes: number): void {
+export function requireDisk(directory: string, megabytes: number, floorMb: number): void {
   const free = freeMegabytes(directory);
-  if (free >= megabytes + RESERVED_MB) return;
+  if (free >= megabytes + floorMb) return;
   throw new BuildFailure(
-    `${hasFree(free)}, and a build may need ${megabytes + RESERVED_MB}: make room, or lower RUNNER_BUILD_MAX_MB`,
+    `${hasFree(free)}. A build may need ${megabytes} (RUNNER_BUILD_MAX_MB), and ${floorMb} must stay free (RUNNER_DISK_FLOOR_MB): make room, or lower one of the two`,
   );
 }
 
@@ -66,7 +67,9 @@ export async function watchSize(limits: SizeLimits, signal: AbortSignal): Promis
   const lookAtDisk = async () => {
     const free = freeMegabytes(limits.directories[0]!.path);
     if (free < limits.freeMb)
-      throw new BuildFailure(`${hasFree(free)}, and ${limits.freeMb} MiB must stay free`);
+      throw new BuildFailure(
+        `${hasFree(free)}, and ${limits.freeMb} MiB must stay free (RUNNER_DISK_FLOOR_MB)`,
+      );
   };
   const looks = [repeat(look, SIZE_PAUSE_MS, signal), repeat(lookAtDisk, DISK_PAUSE_MS, signal)];
   await Promise.race(looks);

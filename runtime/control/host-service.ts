@@ -11,12 +11,16 @@ import type { BranchChanges } from '../git/branch-changes.ts';
 import { type RefUpdate, serveGit } from '../git/smart-http.ts';
 import { log, reason } from '../log.ts';
 import type { Layout } from '../machine/data-directory.ts';
+import { isDiskFull } from '../machine/disk.ts';
+import type { DiskWatch } from '../machine/disk-watch.ts';
 import { type Call, type Route, readJson, sendJson } from './host-call.ts';
 import type { Outbox } from './outbox.ts';
-import { Refusal } from './refusal.ts';
+import { Refusal, requireRoom } from './refusal.ts';
 import { sourceRoutes } from './source-routes.ts';
 
 const FLUSH_MS = 1_000;
+const DISK_FULL =
+  'the disk of this machine is full, so this could not be written: delete apps that are not needed, or have the operator make room; then try again';
 const CONTROL_UI_DEADLINE_MS = 8_000;
 
 /** What the service needs of the rest of the host. */
@@ -24,6 +28,7 @@ export interface HostServiceOptions {
   secret: string;
   store: HostStore;
   paths: Layout;
+  disk: DiskWatch;
   apps: Apps;
   queue: DeployQueue;
   /** Gets to know of pushes and commits under way. */
@@ -59,6 +64,7 @@ export function hostService(
 function routesOf({
   store,
   paths,
+  disk,
   apps,
   queue,
   changes,
@@ -141,6 +147,11 @@ function routesOf({
         sendJson(response, { apps: apps.observeAll().length, rss_bytes: process.memoryUsage.rss() }),
     ],
     [
+      'GET',
+      /^\/disk$/,
+      async ({ response }) => sendJson(response, { full: (await disk.isFull()) ? DISK_FULL : null }),
+    ],
+    [
       'POST',
       /^\/ui\/git-auth$/,
       async ({ request, response }) => {
@@ -167,9 +178,15 @@ function routesOf({
     if (role !== 'view' && role !== 'push' && role !== 'admin') {
       throw new Refusal(400, 'invalid_input', 'x-cellar-role is missing or unknown');
     }
+    // Where a push begins: with the reading of the refs. Git shows the words of this refusal to its user.
+    if (query.get('service') === 'git-receive-pack') requireRoom(disk);
     const push = (updates: RefUpdate[], output: Duplex) => onPush(appId, updates, output);
     const served = serveGit(
-      { repository, hooks: paths.hooks, service, role, query: query.toString(), onPush: push },
+      {
+        ...{ repository, hooks: paths.hooks, service, role, onPush: push },
+        floorMb: disk.floorMb,
+        query: query.toString(),
+      },
       request,
       response,
     );
@@ -183,7 +200,9 @@ function refuse(response: ServerResponse, error: unknown): void {
       ? error
       : error instanceof StaleGeneration
         ? new Refusal(409, 'stale_generation', error.message)
-        : new Refusal(500, 'internal_error', reason(error));
+        : isDiskFull(error)
+          ? new Refusal(507, 'insufficient_storage', DISK_FULL)
+          : new Refusal(500, 'internal_error', reason(error));
   if (refusal.status >= 500) log('error', 'a host call failed', { error: refusal.message });
   if (response.headersSent) {
     response.destroy();

@@ -11,9 +11,10 @@ import { DEPLOY_REF } from '../git/repository.ts';
 import { diffCommits, findEntry, listTree, requireCommit, resolveCommit } from '../git/source.ts';
 import { log } from '../log.ts';
 import type { Layout } from '../machine/data-directory.ts';
+import type { DiskWatch } from '../machine/disk-watch.ts';
 import { type Call, type Route, readBody, sendJson } from './host-call.ts';
 import type { Outbox } from './outbox.ts';
-import { Refusal } from './refusal.ts';
+import { Refusal, requireRoom } from './refusal.ts';
 
 const BLOB_DEADLINE_MS = 10 * 60_000;
 /** Git's own measure: a file with a NUL this near to its beginning is no text. */
@@ -24,6 +25,7 @@ const FLUSH_MS = 1_000;
 export interface SourceOptions {
   store: HostStore;
   paths: Layout;
+  disk: DiskWatch;
   apps: Apps;
   queue: DeployQueue;
   changes: BranchChanges;
@@ -142,7 +144,8 @@ async function liveCommit(
 }
 
 async function commit(options: SourceOptions, { request, response, words }: Call): Promise<void> {
-  const { paths, queue, changes, outbox } = options;
+  const { paths, disk, queue, changes, outbox } = options;
+  requireRoom(disk);
   const appId = words[0]!;
   const repository = repositoryOf(options, words);
   const wanted = readCommit(await readBody(request, HOST_COMMIT_BYTES));

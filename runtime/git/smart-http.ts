@@ -4,7 +4,7 @@ import type { Duplex, Readable } from 'node:stream';
 import { log, reason } from '../log.ts';
 import { type Child, startChild } from '../machine/child.ts';
 import { handedOn } from '../machine/collect-garbage.ts';
-import { freeMegabytes, RESERVED_MB } from '../machine/disk.ts';
+import { freeMegabytes } from '../machine/disk.ts';
 import { BIG_FILE, gitEnvironment } from './environment.ts';
 
 /** No byte in either direction for this long ends the exchange. A quiet build step may take up to its own limit. */
@@ -19,6 +19,8 @@ export interface GitRequest {
   service: string;
   /** What the one who asks may do; git itself holds `push` to new and fast-forwarded branches. */
   role: Role;
+  /** MiB of the disk that must stay free. */
+  floorMb: number;
   /** The query, without `?`. */
   query: string;
   /** Called by a push with its ref updates (`<old> <new> <ref>` each); what it writes to `output` the pusher sees. */
@@ -103,8 +105,8 @@ const TOLERATED = [
 ];
 
 /** Git's own settings: what it serves, what it refuses the role, and which objects it takes. */
-function settingsFor({ role, repository }: GitRequest): Record<string, string> {
-  const room = (freeMegabytes(repository) - RESERVED_MB) * 2 ** 20;
+function settingsFor({ role, repository, floorMb }: GitRequest): Record<string, string> {
+  const room = (freeMegabytes(repository) - floorMb) * 2 ** 20;
   return {
     'http.receivepack': String(role !== 'view'),
     // No path like `..` or `.git` comes in, on whatever file system it would be one.

@@ -57,6 +57,7 @@ export function layout(directory: string) {
     builds: join(root, 'builds'),
     build: (deployId: string) => join(root, 'builds', deployId),
     trash: join(root, 'trash'),
+    ballast: join(root, 'ballast'),
     caddy: join(root, 'caddy'),
     accessLog: join(root, 'log', 'access.ndjson'),
   };

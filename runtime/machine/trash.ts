@@ -1,8 +1,9 @@
 // What deleted apps leave: kept for a week, in case a deletion was a mistake.
-import { mkdirSync, readdirSync, renameSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
+import { mkdirSync, renameSync } from 'node:fs';
+import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { log, reason } from '../log.ts';
+import { removeTree } from './remove.ts';
 
 const KEPT_MS = 7 * 24 * 60 * 60_000;
 
@@ -24,12 +25,30 @@ export function throwAway(trash: string, appId: string, belongings: Record<strin
 
 /** Removes what was thrown away more than seven days before `now`. What cannot be removed is logged. */
 export async function emptyTrash(trash: string, now = Date.now()): Promise<void> {
-  mkdirSync(trash, { recursive: true, mode: 0o700 });
-  for (const name of readdirSync(trash)) {
-    const thrownAt = Number(name.split('-').at(-1));
-    if (now - thrownAt <= KEPT_MS) continue;
-    await rm(join(trash, name), { recursive: true, force: true }).catch((error: unknown) =>
-      log('warn', 'trash stays', { name, error: reason(error) }),
-    );
+  for (const { name, thrownAt } of await listTrash(trash)) {
+    if (now - thrownAt > KEPT_MS) await removeTrash(trash, name);
   }
+}
+
+/** Removes what was thrown away, the oldest first, until `enough` resolves with true. What cannot be removed is logged. */
+export async function emptyTrashUntil(enough: () => Promise<boolean>, trash: string): Promise<void> {
+  for (const { name } of await listTrash(trash)) {
+    if (await enough()) return;
+    log('warn', 'the disk is short of room: trash is removed before its time', { name });
+    await removeTrash(trash, name);
+  }
+}
+
+/** What is in the trash, the oldest first. `thrownAt`: in ms since 1970. */
+async function listTrash(trash: string): Promise<{ name: string; thrownAt: number }[]> {
+  const names = await readdir(trash).catch(() => []);
+  return names
+    .map((name) => ({ name, thrownAt: Number(name.split('-').at(-1)) }))
+    .sort((a, b) => a.thrownAt - b.thrownAt);
+}
+
+async function removeTrash(trash: string, name: string): Promise<void> {
+  await removeTree(join(trash, name)).catch((error: unknown) =>
+    log('warn', 'trash stays', { name, error: reason(error) }),
+  );
 }

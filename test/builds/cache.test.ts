@@ -36,7 +36,9 @@ test('a build that leaves more than the limit loses its caches and says so; with
     'package.json': JSON.stringify({ scripts: { build: script } }),
   };
   const build = (cacheMb: number) =>
-    buildCommit(directory, files, { limits: { stepTimeoutMs: 60_000, worktreeMb: 500, cacheMb } });
+    buildCommit(directory, files, {
+      limits: { stepTimeoutMs: 60_000, worktreeMb: 500, cacheMb, floorMb: 256 },
+    });
   const kept = await build(4);
   await kept.result;
   const file = join(kept.input.cacheDirectory, 'npm', 'x');

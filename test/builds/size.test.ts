@@ -51,7 +51,7 @@ test('a step that makes too many files is ended while it runs', async (t) => {
 test('a step that writes too much is ended while it runs, whichever of its directories it writes to', async (t) => {
   const [project, cache] = [temporaryDirectory(t), temporaryDirectory(t)];
   const script = `while :; do head -c 1000000 /dev/zero >> ${cache}/large; sleep 0.02; done`;
-  const { directories } = sizeLimits(project, cache, { worktreeMb: 6, cacheMb: 4 });
+  const { directories } = sizeLimits(project, cache, { worktreeMb: 6, cacheMb: 4, floorMb: 256 });
   await assert.rejects(
     step(project, script, { directories }),
     /^BuildFailure: the cache of the build has \d+ MiB, more than the 10 MiB it may use$/,
@@ -63,14 +63,14 @@ test('a step is ended when the disk runs full, whoever fills it', async (t) => {
   const { bavail, bsize } = statfsSync(directory);
   await assert.rejects(
     step(directory, 'sleep 1000', { freeMb: Math.ceil((bavail * bsize) / 2 ** 20) + 1000 }),
-    /^BuildFailure: the disk of this machine has \d+ MiB free, and \d+ MiB must stay free$/,
+    /^BuildFailure: the disk of this machine has \d+ MiB free, and \d+ MiB must stay free \(RUNNER_DISK_FLOOR_MB\)$/,
   );
 });
 
 test('the build script of a project is held to the limits while it runs', async (t) => {
   const build = 'while :; do head -c 1000000 /dev/zero >> big; sleep 0.05; done';
   const files = { 'index.html': '', 'package.json': JSON.stringify({ scripts: { build } }) };
-  const limits = { stepTimeoutMs: 60_000, worktreeMb: 10, cacheMb: 10 };
+  const limits = { stepTimeoutMs: 60_000, worktreeMb: 10, cacheMb: 10, floorMb: 256 };
   const { result, input } = await buildCommit(temporaryDirectory(t), files, { limits });
   await assert.rejects(result, /^BuildFailure: the build has \d+ MiB, more than the 10 MiB it may use$/);
   assert.ok(!existsSync(input.scratch));
@@ -104,9 +104,9 @@ test('a deploy is refused when the disk has less free than its build may need', 
   const directory = temporaryDirectory(t);
   const { bavail, bsize } = statfsSync(directory);
   const free = Math.floor((bavail * bsize) / 2 ** 20);
-  requireDisk(directory, 1);
+  requireDisk(directory, 1, 1);
   assert.throws(
-    () => requireDisk(directory, free + 1000),
-    /^BuildFailure: the disk of this machine has \d+ MiB free, and a build may need \d+: make room, or lower RUNNER_BUILD_MAX_MB$/,
+    () => requireDisk(directory, 1, free + 1000),
+    /^BuildFailure: the disk of this machine has \d+ MiB free\. A build may need 1 \(RUNNER_BUILD_MAX_MB\), and \d+ must stay free \(RUNNER_DISK_FLOOR_MB\): make room, or lower one of the two$/,
   );
 });

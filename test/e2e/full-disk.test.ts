@@ -7,7 +7,11 @@ import { DISK_KINDS, SmallDisk } from '../support/small-disk.ts';
 
 for (const kind of DISK_KINDS) {
   test(`on a full disk (${kind}) the host lives through its rounds, stops, boots and serves`, async (t) => {
-    const cellar = new Cellar({ RUNNER_BUILD_MAX_MB: '16', RUNNER_FLEET_IDLE_EVICT_S: '1' });
+    const cellar = new Cellar({
+      RUNNER_BUILD_MAX_MB: '16',
+      RUNNER_DISK_FLOOR_MB: '40',
+      RUNNER_FLEET_IDLE_EVICT_S: '1',
+    });
     await using _ = cellar;
     using disk = SmallDisk.mount(cellar.data, 400, kind);
     if (disk === null) return t.skip(SmallDisk.why);
@@ -38,7 +42,9 @@ for (const kind of DISK_KINDS) {
       assert.equal((await cellar.call('PATCH', `/v1/apps/${id}`, { desired_state: 'running' })).status, 200);
       disk.fill();
     }
+    assert.doesNotMatch(cellar.output, /the control plane does not start/);
     disk.clear();
+    await eventually(async () => (await cellar.call('GET', '/ready')).status === 200, 'there is room again');
     await cellar.deployAgain('hello', 'site');
   });
 }

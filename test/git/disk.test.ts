@@ -6,13 +6,12 @@ import { mkdtempSync, rmdirSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { RESERVED_MB } from '../../runtime/machine/disk.ts';
-import { remote } from '../support/git/remote.ts';
+import { FLOOR_MB, remote } from '../support/git/remote.ts';
 
 test('a push leaves room on the disk: one that would not is refused by its size, and leaves nothing', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'cellar-disk-'));
   t.after(() => rmdirSync(directory));
-  const size = `size=${RESERVED_MB + 30}m`;
+  const size = `size=${FLOOR_MB + 30}m`;
   const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', size, 'tmpfs', directory]);
   if (mounted.status !== 0) return t.skip('no disk can be mounted here');
   try {

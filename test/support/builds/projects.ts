@@ -69,7 +69,7 @@ export async function buildCommit(
     user: null,
     storage: emptyNames(),
     liveReleaseDirectory: null,
-    limits: { stepTimeoutMs: 120_000, worktreeMb: 500, cacheMb: 512 },
+    limits: { stepTimeoutMs: 120_000, worktreeMb: 500, cacheMb: 512, floorMb: 256 },
     log,
     signal: new AbortController().signal,
     ...more,

@@ -9,6 +9,9 @@ import { createRepository, writeHooks } from '../../../runtime/git/repository.ts
 import { type GitRequest, type Role, serveGit } from '../../../runtime/git/smart-http.ts';
 import { temporaryDirectory } from '../temporary.ts';
 
+/** MiB that pushes leave free. */
+export const FLOOR_MB = 32;
+
 /** The heads of the requests that git sent. */
 export interface Seen {
   method: string;
@@ -32,7 +35,8 @@ export async function remote(
     const [path = '', query = ''] = request.url!.split('?');
     const [, role, ...service] = path.split('/');
     seen.push({ method: request.method!, path: service.join('/'), headers: request.headers });
-    const git = { repository, hooks, service: service.join('/'), role: role as Role, query, onPush };
+    const asked = { service: service.join('/'), role: role as Role, query };
+    const git = { repository, hooks, floorMb: FLOOR_MB, onPush, ...asked };
     serveGit(git, request, response);
   });
   server.listen(0, '127.0.0.1');

@@ -1,0 +1,101 @@
+// A disk with less room than must stay free: what takes more is refused with words, and the rest goes on.
+import assert from 'node:assert/strict';
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { eventually } from '../support/e2e/processes.ts';
+import { SmallDisk } from '../support/small-disk.ts';
+
+const FLOOR_MB = 40;
+const SETTINGS = { RUNNER_BUILD_MAX_MB: '16', RUNNER_DISK_FLOOR_MB: String(FLOOR_MB) };
+const MB = Buffer.alloc(2 ** 20, 'x');
+
+const ready = async (cellar: Cellar) => (await cellar.call('GET', '/ready')).body.failing ?? [];
+
+test('below the floor pushes and commits are refused and say why, apps answer, and all goes on when there is room', async (t) => {
+  const cellar = new Cellar(SETTINGS);
+  await using _ = cellar;
+  using disk = SmallDisk.mount(cellar.data, 200);
+  if (disk === null) return t.skip(SmallDisk.why);
+  await cellar.start();
+  const id = await cellar.deploy('hello', 'hello');
+  await eventually(() => existsSync(join(cellar.data, 'ballast')), 'the ballast is there');
+  assert.deepEqual(await ready(cellar), []);
+
+  disk.fill(FLOOR_MB / 2);
+  await eventually(async () => (await ready(cellar)).includes('disk'), '/ready names the disk');
+  assert.equal((await cellar.get('hello')).status, 200);
+  const work = await cellar.checkout('site');
+  const pushed = await cellar.push(work, 'hello', '--force');
+  assert.notEqual(pushed.code, 0);
+  assert.match(pushed.stderr, /the disk of this machine has \d+ MiB free, and 40 MiB must stay free/i);
+  assert.match(pushed.stderr, /RUNNER_DISK_FLOOR_MB.*try again/);
+  const fetched = await cellar.git(work, 'fetch', cellar.remote('hello'), 'main');
+  assert.equal(fetched.code, 0, fetched.stderr);
+  const commit = {
+    message: 'more',
+    author_email: 'ada@example.com',
+    files: [{ path: 'more.txt', content: 'more' }],
+  };
+  const refused = await cellar.call('POST', `/v1/apps/${id}/source/commit`, commit);
+  assert.equal(refused.status, 507);
+  assert.equal(refused.body.code, 'insufficient_storage');
+  assert.match(refused.body.detail, /^The disk of this machine has \d+ MiB free/);
+
+  disk.clear();
+  await eventually(async () => (await ready(cellar)).length === 0, '/ready answers 200 again');
+  const again = await cellar.push(work, 'hello', '--force');
+  assert.match(again.stderr, /serves this push/);
+});
+
+test('when room is short the oldest trash goes first, then build caches, and no more than has to', async (t) => {
+  const cellar = new Cellar(SETTINGS);
+  await using _ = cellar;
+  using disk = SmallDisk.mount(cellar.data, 200);
+  if (disk === null) return t.skip(SmallDisk.why);
+  await cellar.start();
+  const put = (path: string, megabytes: number) => {
+    mkdirSync(path, { recursive: true });
+    writeFileSync(join(path, 'file'), Buffer.concat(Array(megabytes).fill(MB)));
+  };
+  const trash = join(cellar.data, 'trash');
+  const recent = `aaaa-${Date.now()}`;
+  put(join(trash, recent), 20);
+  put(join(trash, `bbbb-${Date.now() - 60_000}`), 20);
+  const cache = join(cellar.data, 'caches', '0000000000000000');
+  put(cache, 10);
+  disk.fill(FLOOR_MB - 1);
+  await eventually(() => readdirSync(trash).join() === recent, 'the older trash goes');
+  await eventually(async () => (await ready(cellar)).length === 0, 'there is room again');
+  assert.ok(existsSync(cache), 'the cache stays');
+  disk.fill(FLOOR_MB - 21);
+  await eventually(() => readdirSync(trash).length === 0, 'the other trash goes');
+  await eventually(() => !existsSync(cache), 'the cache goes after the trash');
+});
+
+test('writes of the control plane on a full disk are refused with 507, and it is not restarted', async (t) => {
+  const cellar = new Cellar(SETTINGS);
+  await using _ = cellar;
+  using disk = SmallDisk.mount(cellar.data, 200);
+  if (disk === null) return t.skip(SmallDisk.why);
+  await cellar.start();
+  const create = (slug: string) => cellar.call('POST', '/v1/apps', { slug });
+  await eventually(() => existsSync(join(cellar.data, 'ballast')), 'the ballast is there');
+  disk.fill();
+  // The reserve is given up, and goes too.
+  await eventually(() => !existsSync(join(cellar.data, 'ballast')), 'the ballast is given up');
+  disk.fill();
+  const { status, body } = await create('first');
+  assert.deepEqual([status, body.code], [507, 'insufficient_storage'], JSON.stringify(body));
+  assert.equal((await cellar.call('GET', '/v1/apps')).status, 200);
+  const rpc = await cellar.call('POST', '/rpc', {
+    ...{ jsonrpc: '2.0', id: 1, method: 'apps.create' },
+    params: { slug: 'first' },
+  });
+  assert.equal(rpc.body.error.data.code, 'insufficient_storage');
+  disk.clear();
+  assert.equal((await create('second')).status, 201);
+  assert.doesNotMatch(cellar.output, /was started again|does not start/);
+  await eventually(() => existsSync(join(cellar.data, 'ballast')), 'the ballast is made again');
+});
