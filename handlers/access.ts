@@ -77,6 +77,11 @@ export function accountOf(actor: Actor): string | null {
   return actor.kind === 'account' ? actor.id : null;
 }
 
+/** Whose idempotency keys and limits a call counts for: 'runner', or an account's id. */
+export function callerOf(actor: Actor): string {
+  return actor.kind === 'account' ? actor.id : 'runner';
+}
+
 function isLocal(baseDomain: string): boolean {
   return baseDomain === 'localhost' || baseDomain.endsWith('.localhost');
 }

@@ -32,12 +32,15 @@ const RETRY_AFTER_S = '1';
 export class Problem extends Error {
   readonly code: ErrorCode;
   readonly errors: ProblemBody['errors'];
+  /** Whether something was changed before this came up, or may have been. */
+  readonly changed: boolean;
 
   /** @param detail one or two sentences for the caller; the code's meaning by default */
-  constructor(code: ErrorCode, detail?: string, errors?: ProblemBody['errors']) {
+  constructor(code: ErrorCode, detail?: string, errors?: ProblemBody['errors'], changed = false) {
     super(detail ?? errorCodes[code].meaning);
     this.code = code;
     this.errors = errors;
+    this.changed = changed;
   }
 
   get status(): number {
@@ -54,6 +57,11 @@ export class Problem extends Error {
       ...(this.errors && { errors: this.errors }),
     };
   }
+}
+
+/** What came up after something was changed, which stays. */
+export function afterChange(error: unknown): unknown {
+  return error instanceof Problem ? new Problem(error.code, error.message, error.errors, true) : error;
 }
 
 /** Makes a `Problem` of whatever was thrown. A fault of ours is logged, and its text is kept from the caller. */

@@ -18,14 +18,16 @@ import {
 import type { Bindings } from '../bindings.ts';
 import { type ErrorCode, errorCodes } from '../contract/errors.ts';
 import { type Applied, HostClient, StaleGeneration } from '../host/host-client.ts';
-import { Problem } from '../problem.ts';
+import { afterChange, Problem } from '../problem.ts';
 import { Life } from './life-runner.ts';
 import type { LifeEvent } from './life-table.ts';
 import { Lock } from './lock.ts';
 import { type StreamFact, Streams, type Subscription } from './streams.ts';
 
 /** Exceptions lose their fields on the way out of an object, so refusals are returned. */
-export type Outcome<Value> = { ok: true; value: Value } | { ok: false; code: ErrorCode; detail: string };
+export type Outcome<Value> =
+  | { ok: true; value: Value }
+  | { ok: false; code: ErrorCode; detail: string; changed?: boolean };
 
 /** A state is sent again so often when later ones come first. As many as may wait for the lock could. */
 const OVERTAKES_LIMIT = 16;
@@ -75,7 +77,11 @@ export class AppObject extends DurableObject<Bindings> {
       const written = await this.#lock.run(() => transition(this.env.DB, id, statement)).catch(taken);
       if (written === null) throw new Problem('app_not_found');
       const { changed } = written;
-      return { row: changed === null ? written.row : await this.#push(written), changed };
+      if (changed === null) return { row: written.row, changed };
+      const row = await this.#push(written).catch((error: unknown) => {
+        throw afterChange(error);
+      });
+      return { row, changed };
     });
   }
 
@@ -214,8 +220,9 @@ function taken(error: unknown): never {
 }
 
 /** @throws what is no `Problem` */
-function refusal(error: unknown): { ok: false; code: ErrorCode; detail: string } {
-  if (error instanceof Problem) return { ok: false, code: error.code, detail: error.message };
+function refusal(error: unknown): Extract<Outcome<never>, { ok: false }> {
+  if (error instanceof Problem)
+    return { ok: false, code: error.code, detail: error.message, changed: error.changed };
   throw error;
 }
 

@@ -3,7 +3,7 @@ import type { AppRow } from '../../sqlite/control/apps.ts';
 import { markApp, readLife } from '../../sqlite/control/life.ts';
 import { readWanted, transition, type Wanted } from '../../sqlite/control/transitions.ts';
 import type { Mark } from '../contract/life.ts';
-import { Problem } from '../problem.ts';
+import { afterChange, Problem } from '../problem.ts';
 import { decide, type Effect, type LifeEvent, type State } from './life-table.ts';
 import type { Lock } from './lock.ts';
 
@@ -78,7 +78,10 @@ export class Life {
     if (to !== underway?.state) this.#underway = null;
     if (effects.length === 0) return { answer: app };
     const written = await this.#write(app, effects, at, underway?.before ?? app);
-    const sent = this.#options.send(written);
+    const marked = effects.some((effect) => effect !== 'send');
+    const sent = this.#options.send(written).catch((error: unknown) => {
+      throw marked ? afterChange(error) : error;
+    });
     return { answer: to === 'parking' || to === 'waking' ? this.#begin(to, app, sent, at) : sent };
   }
 
@@ -118,7 +121,8 @@ export class Life {
     };
     const settled = await this.#options.lock.runAnyway(settle);
     if (settled !== null && 'answer' in settled) await settled.answer;
-    if (app === null) throw outcome;
+    // A wake that failed was undone; whoever puts an app to sleep has done so.
+    if (app === null) throw underway.state === 'waking' && settled !== null ? unchanged(outcome) : outcome;
     if (!reached && settled !== null) {
       throw new Problem(
         'app_unavailable',
@@ -127,6 +131,10 @@ export class Life {
     }
     return app;
   }
+}
+
+function unchanged(error: unknown): unknown {
+  return error instanceof Problem ? new Problem(error.code, error.message) : error;
 }
 
 function stateOf(app: AppRow, underway: Underway | null): State {

@@ -17,9 +17,12 @@ export const reservedSlugs: readonly string[] = [
   'ns2',
 ];
 
-/** A DNS label of 3 to 40 characters, lower case. `xn--` and its like are left to those who issue them. */
-export const slugPattern = /^(?!..--)[a-z0-9](?:[a-z0-9-]{1,38})[a-z0-9]$/;
+/** A DNS label of 3 to 40 characters, lower case. */
+export const slugPattern = /^[a-z0-9](?:[a-z0-9-]{1,38})[a-z0-9]$/;
 
 /** What `slugPattern` asks for, in words. */
 export const SLUG_RULE =
   'must have 3 to 40 lower-case letters, digits and hyphens, beginning and ending with a letter or digit';
+
+/** Stands between the name of a preview and the slug of its app, so no slug has it. `xn--` and its like are no slugs either. */
+export const PREVIEW_SEPARATOR = '--';

@@ -13,7 +13,7 @@ import type {
 } from '../contract/host-calls.ts';
 import type { Result } from '../contract/index.ts';
 import { cutText } from '../contract/text.ts';
-import { Problem } from '../problem.ts';
+import { afterChange, Problem } from '../problem.ts';
 import type { Part } from '../range.ts';
 
 /** With this code the host refuses whatever takes room while its disk is short of it. */
@@ -119,7 +119,8 @@ export class HostClient {
   async rollback(appId: string, deployId: string): Promise<DeployFact> {
     const refusals = ['deploy_not_found', 'release_unavailable'] as const;
     const body = { deploy_id: deployId };
-    return (await this.#call('POST', `/apps/${appId}/rollback`, { body, refusals })).json();
+    const options = { body, refusals };
+    return (await this.#call('POST', `/apps/${appId}/rollback`, options).catch(maybeDone)).json();
   }
 
   /** Entries of a directory; `sha` is the commit, null before the first push. */
@@ -153,7 +154,7 @@ export class HostClient {
     const bytes = new Blob([`${JSON.stringify(head)}\n`, ...contents]);
     const refusals = ['commit_conflict', 'path_not_found', 'invalid_input'] as const;
     const options = { bytes, refusals, deadlineMs: SOURCE_DEADLINE_MS };
-    return (await this.#call('POST', `/apps/${appId}/source/commit`, options)).json();
+    return (await this.#call('POST', `/apps/${appId}/source/commit`, options).catch(maybeDone)).json();
   }
 
   async #source(appId: string, what: string, query: Query): Promise<Response> {
@@ -256,6 +257,11 @@ export class HostClient {
       throw new Problem('host_unavailable');
     }
   }
+}
+
+/** A host that did not answer, or answered with a fault, may have done what it was asked for. */
+function maybeDone(error: unknown): never {
+  throw error instanceof Problem && error.status >= 500 ? afterChange(error) : error;
 }
 
 function codeOf(text: string): unknown {

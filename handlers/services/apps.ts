@@ -87,13 +87,15 @@ export async function changeApp(context: Context, id: string, change: Change): P
  * @throws {Problem} `app_not_found`
  */
 export async function wakeForDeploy(context: Context, id: string): Promise<void> {
-  unwrap(await context.app(id).live(id, 'deploy', context.at));
+  const woken = await context.app(id).live(id, 'deploy', context.at);
+  // That it was woken is not what was asked for: to ask again is no second deploy.
+  if (!woken.ok) throw new Problem(woken.code, woken.detail);
 }
 
 /** What an app's object answered. @throws {Problem} its refusal */
 export function unwrap<Value>(outcome: Outcome<Value>): Value {
   if (outcome.ok) return outcome.value;
-  throw new Problem(outcome.code, outcome.detail);
+  throw new Problem(outcome.code, outcome.detail, undefined, outcome.changed);
 }
 
 function toApp(row: AppRow, env: Env): App {

@@ -1,7 +1,8 @@
 // `Idempotency-Key`: a request that comes again gets the first answer.
-import { freeKey, keepAnswer, takeKey } from '../../sqlite/control/idempotency.ts';
+import { freeKey, type HeldKey, keepAnswer, renewKey, takeKey } from '../../sqlite/control/idempotency.ts';
+import { callerOf } from '../access.ts';
 import type { Context } from '../context.ts';
-import type { ErrorCode } from '../contract/errors.ts';
+import { type ErrorCode, errorCodes, type ProblemBody } from '../contract/errors.ts';
 import type { Operation } from '../contract/operation.ts';
 import { Problem } from '../problem.ts';
 import { hashOf } from '../secrets.ts';
@@ -13,7 +14,10 @@ export interface Answered {
   output: unknown;
 }
 
-type Kept = Answered | { code: ErrorCode; detail: string };
+type Kept = Answered | { code: ErrorCode; detail: string; errors?: ProblemBody['errors'] };
+
+/** A request that runs holds its key anew so often. */
+const RENEW_MS = 15_000;
 
 /** @throws {Problem} `invalid_input` for a key that is none */
 export function idempotencyKey(headers: Headers): string | null {
@@ -23,39 +27,63 @@ export function idempotencyKey(headers: Headers): string | null {
 }
 
 /**
- * Runs an operation once for a key. What fails through a fault of ours may be tried again.
+ * Runs an operation once for a key of its caller, to its end also when the caller has gone. What failed and changed
+ * nothing may be tried again.
  * @throws {Problem} the operation's, the first time and again; `idempotency_mismatch`; `idempotency_in_progress`
  */
 export async function once(
-  { db }: Context,
+  context: Context,
   operation: Operation,
   key: string,
   input: unknown,
   run: () => Promise<Answered>,
 ): Promise<Answered> {
-  const inputHash = await hashOf(canonical(input));
-  const known = await takeKey(db, { key, operation: operation.name, inputHash, now: Date.now() });
-  if (known !== null) {
-    if (known.operation !== operation.name || known.input_hash !== inputHash)
-      throw new Problem('idempotency_mismatch');
-    if (known.answer === null) throw new Problem('idempotency_in_progress');
-    return replay(JSON.parse(known.answer) as Kept);
+  const held = { caller: callerOf(context.actor), key, holder: crypto.randomUUID() };
+  const request = { operation: operation.name, inputHash: await hashOf(canonical(input)) };
+  const known = await takeKey(context.db, held, request, Date.now());
+  if (known === null) {
+    const running = runHeld(context.db, held, operation, run);
+    context.waitUntil(running.catch(() => {}));
+    return running;
   }
+  if (known.operation !== operation.name || known.input_hash !== request.inputHash)
+    throw new Problem('idempotency_mismatch');
+  if (known.answer === null) throw new Problem('idempotency_in_progress');
+  return replay(JSON.parse(known.answer) as Kept);
+}
+
+async function runHeld(
+  db: D1Database,
+  held: HeldKey,
+  { secrets = [] }: Operation,
+  run: () => Promise<Answered>,
+): Promise<Answered> {
+  const renew = () => renewKey(db, held, Date.now()).catch(() => {});
+  const renewing = setInterval(() => void renew(), RENEW_MS);
+  const keep = (kept: Kept) => keepAnswer(db, held, JSON.stringify(kept), Date.now());
   try {
     const answer = await run();
-    const output = withoutSecrets(answer.output, operation.secrets ?? []);
-    await keepAnswer(db, key, JSON.stringify({ status: answer.status, output } satisfies Kept));
+    await keep({ status: answer.status, output: withoutSecrets(answer.output, secrets) });
     return answer;
   } catch (error) {
-    if (error instanceof Problem && error.status < 500) {
-      await keepAnswer(db, key, JSON.stringify({ code: error.code, detail: error.message } satisfies Kept));
-    } else await freeKey(db, key);
+    const kept = keptOf(error);
+    await (kept === null ? freeKey(db, held) : keep(kept));
     throw error;
+  } finally {
+    clearInterval(renewing);
   }
 }
 
+/** What a failure leaves for the next request; null when that may run. Of a fault of ours nobody knows what it changed. */
+function keptOf(error: unknown): Kept | null {
+  if (!(error instanceof Problem))
+    return { code: 'internal_error', detail: errorCodes.internal_error.meaning };
+  const { code, message, errors, status, changed } = error;
+  return status >= 500 && !changed ? null : { code, detail: message, ...(errors && { errors }) };
+}
+
 function replay(kept: Kept): Answered {
-  if ('code' in kept) throw new Problem(kept.code, kept.detail);
+  if ('code' in kept) throw new Problem(kept.code, kept.detail, kept.errors);
   return kept;
 }
 

@@ -2,8 +2,15 @@
 
 /** Milliseconds that an answer is kept. */
 const KEPT_MS = 24 * 3_600_000;
-/** A request still without an answer after this long was cut by a crash: the next one may run. */
-const ABANDONED_MS = 120_000;
+/** Milliseconds after which a request that has not renewed its hold was cut by a crash: the next one may run. */
+const HELD_MS = 60_000;
+
+/** A key, held by one request. `holder` is that request's alone. */
+export interface HeldKey {
+  caller: string;
+  key: string;
+  holder: string;
+}
 
 /** What is known of a key. `answer` is null while the first request runs. */
 export interface KeptAnswer {
@@ -12,36 +19,61 @@ export interface KeptAnswer {
   answer: string | null;
 }
 
+const iso = (ms: number) => new Date(ms).toISOString();
+
 /**
  * Takes a key for a request.
- * @param request.now milliseconds since the epoch
- * @returns null when the key was free and is taken now, else what is known of it
+ * @param now milliseconds since the epoch
+ * @returns null when the key was free and is held now, else what is known of it
  */
 export async function takeKey(
   db: D1Database,
-  request: { key: string; operation: string; inputHash: string; now: number },
+  { caller, key, holder }: HeldKey,
+  request: { operation: string; inputHash: string },
+  now: number,
 ): Promise<KeptAnswer | null> {
-  const iso = (ms: number) => new Date(ms).toISOString();
   const [, taken, found] = await db.batch<KeptAnswer>([
-    db
-      .prepare('DELETE FROM idempotency WHERE created_at < ?1 OR (answer IS NULL AND created_at < ?2)')
-      .bind(iso(request.now - KEPT_MS), iso(request.now - ABANDONED_MS)),
+    db.prepare('DELETE FROM kept_answers WHERE expires_at < ?').bind(iso(now)),
     db
       .prepare(
-        `INSERT INTO idempotency (key, operation, input_hash, created_at) VALUES (?, ?, ?, ?)
-         ON CONFLICT (key) DO NOTHING RETURNING key`,
+        `INSERT INTO kept_answers (caller, key, operation, input_hash, holder, expires_at) VALUES (?, ?, ?, ?, ?, ?)
+         ON CONFLICT (caller, key) DO NOTHING RETURNING key`,
       )
-      .bind(request.key, request.operation, request.inputHash, iso(request.now)),
-    db.prepare('SELECT operation, input_hash, answer FROM idempotency WHERE key = ?').bind(request.key),
+      .bind(caller, key, request.operation, request.inputHash, holder, iso(now + HELD_MS)),
+    db
+      .prepare('SELECT operation, input_hash, answer FROM kept_answers WHERE caller = ? AND key = ?')
+      .bind(caller, key),
   ]);
   return taken!.results.length > 0 ? null : found!.results[0]!;
 }
 
-export async function keepAnswer(db: D1Database, key: string, answer: string): Promise<void> {
-  await db.prepare('UPDATE idempotency SET answer = ? WHERE key = ?').bind(answer, key).run();
+/** Holds a key longer, for a request that still runs. To be called more often than once a minute. */
+export async function renewKey(db: D1Database, { caller, key, holder }: HeldKey, now: number): Promise<void> {
+  await db
+    .prepare(
+      'UPDATE kept_answers SET expires_at = ? WHERE caller = ? AND key = ? AND holder = ? AND answer IS NULL',
+    )
+    .bind(iso(now + HELD_MS), caller, key, holder)
+    .run();
 }
 
-/** Frees a key whose request failed through a fault of ours, so that it can be tried again. */
-export async function freeKey(db: D1Database, key: string): Promise<void> {
-  await db.prepare('DELETE FROM idempotency WHERE key = ? AND answer IS NULL').bind(key).run();
+/** Keeps the answer of the request that holds the key. One that has lost it changes nothing. */
+export async function keepAnswer(
+  db: D1Database,
+  { caller, key, holder }: HeldKey,
+  answer: string,
+  now: number,
+): Promise<void> {
+  await db
+    .prepare('UPDATE kept_answers SET answer = ?, expires_at = ? WHERE caller = ? AND key = ? AND holder = ?')
+    .bind(answer, iso(now + KEPT_MS), caller, key, holder)
+    .run();
+}
+
+/** Frees a key whose request failed and changed nothing, so that it can be tried again. */
+export async function freeKey(db: D1Database, { caller, key, holder }: HeldKey): Promise<void> {
+  await db
+    .prepare('DELETE FROM kept_answers WHERE caller = ? AND key = ? AND holder = ?')
+    .bind(caller, key, holder)
+    .run();
 }

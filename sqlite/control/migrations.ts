@@ -2,12 +2,14 @@
 import control from './migrations/0001_control.sql';
 import observedAsOf from './migrations/0002_observed_as_of.sql';
 import factsByRow from './migrations/0003_facts_by_row.sql';
+import idempotencyByCaller from './migrations/0004_idempotency_by_caller.sql';
 
 /** In order, by file name as Wrangler records it. A statement ends with `;` at the end of a line. */
 const migrations: { name: string; sql: string }[] = [
   { name: '0001_control.sql', sql: control },
   { name: '0002_observed_as_of.sql', sql: observedAsOf },
   { name: '0003_facts_by_row.sql', sql: factsByRow },
+  { name: '0004_idempotency_by_caller.sql', sql: idempotencyByCaller },
 ];
 
 /** Applies what is missing: each migration in one transaction with the row that records it. */

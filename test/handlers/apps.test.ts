@@ -81,6 +81,13 @@ test('a slug that is ill-formed, reserved or missing is refused and named', asyn
     assert.equal(body.code, 'invalid_input');
     assert.equal(body.errors[0].path, 'slug');
   }
+  const twoHyphens = (await control.api('POST', '/v1/apps', { slug: 'ab--cd' })).body;
+  assert.deepEqual(twoHyphens.errors, [
+    {
+      path: 'slug',
+      message: 'must not have two hyphens in a row: `--` is kept for previews, <name>--<slug>',
+    },
+  ]);
   const { body } = await control.api('POST', '/v1/apps', {});
   assert.deepEqual(body.errors, [{ path: 'slug', message: 'is required' }]);
   const typed = (await control.api('POST', '/v1/apps', { slug: 7, owner: ['x'] })).body;

@@ -147,7 +147,7 @@ test('error codes have statuses of errors, and those of the specification mean w
 });
 
 test('slugs are DNS labels of 3 to 40 characters, and the platform keeps its own', () => {
-  for (const slug of ['abc', 'a1-b2', '123', 'a'.repeat(40), 'a--b-c'])
+  for (const slug of ['abc', 'a1-b2', '123', 'a'.repeat(40)])
     assert.equal(slugSchema.safeParse(slug).success, true, slug);
   for (const slug of [
     '',
@@ -160,6 +160,7 @@ test('slugs are DNS labels of 3 to 40 characters, and the platform keeps its own
     'a b',
     'ab\n',
     'xn--a',
+    'a--b-c',
     ...reservedSlugs,
   ])
     assert.equal(slugSchema.safeParse(slug).success, false, slug);

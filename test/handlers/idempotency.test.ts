@@ -1,7 +1,8 @@
 // `Idempotency-Key`.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { TestControl } from '../support/handlers/control.ts';
+import { eventually } from '../support/e2e/processes.ts';
+import { TestControl, TOKEN } from '../support/handlers/control.ts';
 
 let control: TestControl;
 before(async () => {
@@ -84,7 +85,7 @@ test('a secret is in the first answer only', async () => {
   assert.equal((await set()).body.value, 'hush');
   assert.equal((await set()).body.value, undefined);
   const database = await control.database();
-  const { results } = await database.prepare('SELECT * FROM idempotency').all();
+  const { results } = await database.prepare('SELECT * FROM kept_answers').all();
   assert.doesNotMatch(JSON.stringify(results), new RegExp(`hush|${shown}`));
 });
 
@@ -97,15 +98,15 @@ test('while the first request runs, a second one is refused with 409; one that w
   assert.ok(answers.every(({ status, body }) => status === 201 || body.code === 'idempotency_in_progress'));
   assert.equal(new Set(made.map(({ body }) => body.id)).size, 1);
   const database = await control.database();
-  const cut = (at: string) =>
+  const cut = (expiry: number) =>
     database
-      .prepare("UPDATE idempotency SET answer = NULL, created_at = ? WHERE key = 'at-once'")
-      .bind(at)
+      .prepare("UPDATE kept_answers SET answer = NULL, expires_at = ? WHERE key = 'at-once'")
+      .bind(new Date(expiry).toISOString())
       .run();
   const again = () => control.api('POST', '/v1/apps', { slug: 'at-once' }, key('at-once'));
-  await cut(new Date().toISOString());
+  await cut(Date.now() + 10_000);
   assert.equal((await again()).body.code, 'idempotency_in_progress');
-  await cut(new Date(Date.now() - 121_000).toISOString());
+  await cut(Date.now() - 1);
   assert.equal((await again()).body.code, 'slug_taken');
 });
 
@@ -116,4 +117,70 @@ test('a key that is none is refused, and reads take no notice of one', async () 
   }
   const list = () => control.api('GET', '/v1/apps', undefined, key('read'));
   assert.deepEqual([(await list()).status, (await list()).status], [200, 200]);
+});
+
+test('a change that was made keeps its key, though the host could not be told; its answer comes again', async () => {
+  const { id } = await control.create('made');
+  const set = () => control.api('POST', `/v1/apps/${id}/env`, { name: 'A', value: '1' }, key('made'));
+  control.host.failing = 500;
+  const first = await set();
+  control.host.failing = null;
+  assert.equal(first.status, 503);
+  const sent = control.host.sent.length;
+  const second = await set();
+  assert.deepEqual([second.status, second.body.detail], [503, first.body.detail]);
+  assert.equal(control.host.sent.length, sent, 'nothing is done again');
+  const { items } = (await control.api('GET', `/v1/apps/${id}/env`)).body;
+  assert.equal(items.length, 1);
+});
+
+test('an answer that comes again names the same fields', async () => {
+  const { id } = await control.create('fields');
+  const add = () => control.api('POST', `/v1/apps/${id}/domains`, { hostname: 'a.localhost' }, key('fields'));
+  const first = await add();
+  assert.equal(first.body.errors[0].path, 'hostname');
+  assert.deepEqual((await add()).body, first.body);
+});
+
+test('a request goes on when its caller has gone, and one that comes meanwhile is not run beside it', async () => {
+  const { id } = await control.create('gone');
+  const held = Promise.withResolvers<void>();
+  control.host.held = held.promise;
+  const sent = () => control.host.calls('PUT', `/apps/${id}`).length;
+  const before = sent();
+  const leaving = new AbortController();
+  const set = (signal: AbortSignal) =>
+    fetch(`${control.url}/v1/apps/${id}/env`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${TOKEN}`, 'content-type': 'application/json', ...key('gone') },
+      body: '{"name":"A","value":"1"}',
+      signal,
+    });
+  const first = set(leaving.signal).catch(() => null);
+  await eventually(() => sent() === before + 1, 'the host is asked');
+  leaving.abort();
+  await first;
+  const meanwhile = await set(AbortSignal.timeout(10_000));
+  assert.equal(((await meanwhile.json()) as { code: string }).code, 'idempotency_in_progress');
+  held.resolve();
+  control.host.held = Promise.resolve();
+  let again = await set(AbortSignal.timeout(10_000));
+  await eventually(async () => {
+    again = await set(AbortSignal.timeout(10_000));
+    return again.status !== 409;
+  }, 'the first request has its answer');
+  assert.equal(again.status, 201);
+  assert.equal(sent(), before + 1);
+});
+
+test('keys belong to who calls: one of another account is another key', async () => {
+  const { items } = await control.call('accounts.list', {});
+  const create = (slug: string, token: string) =>
+    control.api('POST', '/v1/apps', { slug }, { ...key('shared'), authorization: `Bearer ${token}` });
+  const { key: other } = await control.call('keys.create', { account: items[0].id });
+  const runners = await create('runners-own', TOKEN);
+  const accounts = await create('accounts-own', other);
+  assert.deepEqual([runners.status, accounts.status], [201, 201], accounts.text);
+  assert.deepEqual((await create('accounts-own', other)).body, accounts.body);
+  assert.deepEqual((await create('runners-own', TOKEN)).body, runners.body);
 });
