@@ -24,7 +24,7 @@ async function tell(id: string, type: string, fact: object): Promise<void> {
   const events = [{ seq: ++seq, at: LONG_AGO, type, [type]: fact }];
   control.host.asOf = { outbox: 'one', seq };
   const { status } = await control.internal('/internal/host-events', { outbox: 'one', events });
-  assert.equal(status, 200, id);
+  assert.equal(status, 204, id);
 }
 
 const deployFact = (id: string, status: string) => ({
