@@ -14,6 +14,8 @@ const QUICK_DEADLINE_MS = 120_000;
 const HELPERS = [
   'main.ts',
   'effort.ts',
+  'hostile-attacker.ts',
+  'hostile-attacks.ts',
   'load.ts',
   'miniflare-app.ts',
   'wake-host.ts',

@@ -150,8 +150,9 @@ export class Apps {
     if (app) {
       this.#unroute(app);
       this.#apps.delete(id);
-      app.fleet.giveUpStarts();
-      await this.#queue(app, () => app.fleet.close());
+      // Not in its turn: a deploy that is being tried is given up.
+      const closed = app.fleet.close();
+      await this.#queue(app, () => closed);
       const { cell } = this.#options.users(id);
       // Whatever still ran could lead the host astray that removes its files.
       if (cell !== null) await endProcessesOf(cell);

@@ -1,0 +1,59 @@
+// An app that does its worst, for tests and `npm run bench -- hostile`. Each path is one way to harm the others.
+import { DurableObject } from 'cloudflare:workers';
+
+const MB = 1024 * 1024;
+const kept = [];
+
+const ways = {
+  '/loop'() {
+    for (;;);
+  },
+  '/memory'() {
+    for (;;) kept.push(new Uint8Array(16 * MB).fill(1));
+  },
+  '/heap'() {
+    for (;;) kept.push({ text: `${kept.length}`.repeat(1000) });
+  },
+  async '/log'() {
+    for (;;) {
+      for (let i = 0; i < 1000; i++) console.log('x'.repeat(200));
+      await scheduler.wait(0);
+    }
+  },
+  async '/hang'() {
+    await new Promise(() => setInterval(() => {}, 60_000));
+  },
+  '/endless'() {
+    const chunk = new Uint8Array(65_536);
+    return new Response(new ReadableStream({ pull: (controller) => controller.enqueue(chunk) }));
+  },
+  '/socket'() {
+    const [client, server] = Object.values(new WebSocketPair());
+    server.accept();
+    server.addEventListener('message', () => {
+      for (;;);
+    });
+    return new Response(null, { status: 101, webSocket: client });
+  },
+  async '/write'(_, env) {
+    await env.HOARD.getByName('all').write();
+  },
+};
+
+/** Keeps writing to its storage. */
+export class Hoard extends DurableObject {
+  async write() {
+    this.ctx.storage.sql.exec('CREATE TABLE IF NOT EXISTS hoard (bytes BLOB)');
+    for (;;) {
+      this.ctx.storage.sql.exec('INSERT INTO hoard VALUES (randomblob(?))', MB);
+      await scheduler.wait(0);
+    }
+  }
+}
+
+export default {
+  async fetch(request, env) {
+    const way = ways[new URL(request.url).pathname];
+    return (await way?.(request, env)) ?? new Response('hostile\n');
+  },
+};
