@@ -1,6 +1,6 @@
 // Who calls, and what they may do: decided here for every operation, once.
 import { appAccess, keyAccount, type Role } from '../sqlite/control/access.ts';
-import type { Context } from './context.ts';
+import type { Reader } from '../sqlite/control/reads.ts';
 import type { Operation } from './contract/operation.ts';
 import type { Env } from './env.ts';
 import { Problem } from './problem.ts';
@@ -39,8 +39,11 @@ export async function authenticate(request: Request, env: Env): Promise<Actor> {
  * @param input the operation's, checked
  * @throws {Problem} `app_not_found` for an app that does not exist, then `forbidden`
  */
-export async function authorize(context: Context, { needs }: Operation, input: object): Promise<void> {
-  const { actor, reads } = context;
+export async function authorize(
+  { actor, reads }: { actor: Actor; reads: Reader },
+  { needs }: Operation,
+  input: object,
+): Promise<void> {
   if (actor.kind === 'runner' || needs === 'account') return;
   if (needs === 'runner')
     throw new Problem('forbidden', 'This needs the runner token; an API key may not do it.');
