@@ -1,82 +1,85 @@
-// The alarms that workerd keeps on disk. What lies there may be the work of an attacker who got out of the sandbox: it is
-// never opened in its place, and no query over workerd's table takes without an end. (Reading the schema of a database made
-// for it may.)
-import { closeSync, constants, fstatSync, openSync, readSync, rmSync, writeFileSync } from 'node:fs';
-import Database from 'better-sqlite3';
+// The alarms that workerd keeps on disk, read by a process of the app's user.
+import { readFileSync } from 'node:fs';
+import { lstat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { runChild } from '../machine/child.ts';
+import { withDataLimit } from '../machine/process-limits.ts';
+import { renewOwn } from '../machine/rights.ts';
+import { asUser, dieWithParent, type User } from '../machine/users.ts';
 
-/** An alarm. `name`: its object's, null if it has none. `time`: in ms since 1970. */
+/** An alarm. `name`: its object's. `time`: in ms since 1970. */
 export interface Alarm {
-  name: string | null;
+  name: string;
   time: number | null;
 }
 
-const MAX_BYTES = 64 * 1024 * 1024;
-const MAX_ALARMS = 1_000_000;
-const MAX_NAME_BYTES = 1_000;
-/** Not through a link, and not waiting for whoever writes to a pipe. */
-const AS_IT_LIES = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
-/** workerd's own table: a view, or a computed column, could compute for ever. */
-const IS_TABLE = `SELECT 1 FROM sqlite_schema WHERE name = '_cf_ALARM' AND type = 'table' AND rootpage > 0
-  AND NOT EXISTS (SELECT 1 FROM pragma_table_xinfo('_cf_ALARM') WHERE hidden <> 0)`;
-/** workerd has the time as nanoseconds, too many for a double. Sizes and types are known without reading a value. */
-const ALARMS = `SELECT
-    CASE WHEN octet_length(actor_name) <= ${MAX_NAME_BYTES} THEN actor_name END AS name,
-    CASE WHEN typeof(scheduled_time) = 'integer' THEN scheduled_time / 1000000 END AS time
-  FROM _cf_ALARM LIMIT ${MAX_ALARMS}`;
+const READER = readFileSync(new URL('./alarms-reader.js', import.meta.url), 'utf8');
+/** Longest reading, in ms. It takes about 50, most of it for the start of the process. */
+const DEADLINE_MS = 5_000;
+/** Memory that it may use; Node reserves 560 MiB of it and uses 10. */
+const MEMORY_BYTES = 1024 * 1024 * 1024;
+const OUTPUT_BYTES = 4 * 1024 * 1024;
+/** Readers at a time: a host that starts may have to ask for many apps. */
+const AT_ONCE = 4;
 
-/** The time of the earliest alarm in a namespace's `metadata.sqlite`; null without one. `copy` and `@throws` as below. */
-export function earliestAlarm(path: string, copy: string): number | null {
-  return query<Alarm>(path, copy, `SELECT min(time) AS time FROM (${ALARMS})`)[0]?.time ?? null;
-}
+let running = 0;
+const waiting: (() => void)[] = [];
 
 /**
- * The first alarms in a namespace's `metadata.sqlite`, at most `limit`; none if there is no such file.
- * @param copy path for a copy, in a directory that only the host can write
- * @throws {Error} when that is no database of alarms, or too large
+ * The earliest alarm of each of the namespaces `earliest`, and all of one; null where a namespace has none yet.
+ * @param paths of the namespaces' `metadata.sqlite`
+ * @param scratch a directory that may be written anew for it
+ * @throws {Error} when one of them is no database of alarms, or cannot be read in time
  */
-export function firstAlarms(path: string, copy: string, limit: number): Alarm[] {
-  return query<Alarm>(path, copy, `SELECT name, time FROM (${ALARMS}) LIMIT ${limit}`);
-}
-
-function query<Row>(path: string, copy: string, sql: string): Row[] {
-  const files = ['', '-wal'];
-  const clean = () => {
-    for (const suffix of [...files, '-shm']) rmSync(copy + suffix, { force: true });
-  };
-  // What a host that was killed left.
-  clean();
+export async function readAlarms(
+  paths: { earliest: string[]; named: string | null },
+  { user, scratch, signal }: { user: User | null; scratch: string; signal: AbortSignal },
+): Promise<{ times: (number | null)[]; alarms: Alarm[] }> {
+  const earliest = await existing(paths.earliest);
+  const [named = null] = await existing(paths.named === null ? [] : [paths.named]);
+  if (earliest.length === 0 && named === null) return { times: [], alarms: [] };
+  await myTurn();
   try {
-    const [exists] = files.map((suffix) => copyFile(path + suffix, copy + suffix));
-    if (!exists) return [];
-    const database = new Database(copy);
-    try {
-      if (database.prepare(IS_TABLE).get() === undefined) throw new Error(`${path} has no table of alarms`);
-      return database.prepare<[], Row>(sql).all();
-    } finally {
-      database.close();
-    }
-  } finally {
-    clean();
-  }
-}
-
-/** @returns whether there was something to copy */
-function copyFile(from: string, to: string): boolean {
-  let file: number;
-  try {
-    file = openSync(from, AS_IT_LIES);
+    signal.throwIfAborted();
+    renewOwn(scratch, user);
+    const question = JSON.stringify({ earliest, named, copy: join(scratch, 'alarms.sqlite') });
+    const { output } = await runChild(
+      [
+        ...(user === null ? dieWithParent() : asUser(user)),
+        ...withDataLimit(MEMORY_BYTES),
+        process.execPath,
+        '--no-warnings',
+        '--input-type=module',
+        `--eval=${READER}`,
+        '--',
+        question,
+      ],
+      { title: 'reading the alarms', timeoutMs: DEADLINE_MS, limitBytes: OUTPUT_BYTES, signal },
+    );
+    return JSON.parse(output.toString('utf8'));
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
+    // What was ended has cleared nothing away.
+    renewOwn(scratch, user);
     throw error;
-  }
-  try {
-    const stat = fstatSync(file);
-    if (!stat.isFile()) throw new Error(`${from} is no file`);
-    if (stat.size > MAX_BYTES) throw new Error(`${from} has more than ${MAX_BYTES} bytes`);
-    const bytes = Buffer.allocUnsafe(stat.size);
-    writeFileSync(to, bytes.subarray(0, readSync(file, bytes, 0, bytes.length, 0)), { mode: 0o600 });
-    return true;
   } finally {
-    closeSync(file);
+    running--;
+    waiting.shift()?.();
   }
+}
+
+async function myTurn(): Promise<void> {
+  if (running++ < AT_ONCE) return;
+  await new Promise<void>((resolve) => waiting.push(resolve));
+}
+
+async function existing(paths: string[]): Promise<string[]> {
+  const found: string[] = [];
+  for (const path of paths) {
+    const stat = await lstat(path).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return null;
+      throw error;
+    });
+    if (stat !== null) found.push(path);
+  }
+  return found;
 }

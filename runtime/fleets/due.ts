@@ -1,24 +1,27 @@
 // When an app without a process has work to do. workerd keeps alarms on disk, and fires one that is overdue as soon
 // as it runs again.
-import { readFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Release } from '../../bundler/release.ts';
-import { earliestAlarm, firstAlarms } from './alarms.ts';
+import { RELEASE_FILE, type Release } from '../../bundler/release.ts';
+import type { User } from '../machine/users.ts';
+import { type Alarm, readAlarms } from './alarms.ts';
 import { CRON_KEY } from './config/bundled-services.ts';
 import { alarmKeys } from './config/cell-config.ts';
-
-/** Schedules that are looked at: those of the release, and of releases before it. */
-const MAX_CRONS = 1_000;
 
 /** What is known of an app whose process has gone. `dueAt`: when it has work to do, in ms since 1970. */
 export interface Rest {
   dueAt: number | null;
 }
 
+/** Finds out when there is work to do, in ms since 1970; `null` for never. It may be given up. */
+type Find = (signal: AbortSignal) => Promise<number | null>;
+
 /** The time without a process, as kept by the host: `null` while there is one. */
 export class RestRecord {
   readonly #keep: (rest: Rest | null) => void;
   #rest: Rest | null = null;
+  /** Aborted at the end of this time. */
+  #over = new AbortController();
 
   /** @param keep writes it down, so that it outlives the host */
   constructor(keep: (rest: Rest | null) => void) {
@@ -30,13 +33,27 @@ export class RestRecord {
     this.#rest = rest;
   }
 
-  begin(dueAt: number | null): void {
+  /**
+   * The process has gone.
+   * @param find what it left to do
+   * @param delayMs time that work waits which is due already
+   * @returns when that is known, or there is a process again. Never rejects
+   */
+  async begin(find: Find, delayMs = 0): Promise<void> {
+    this.#over.abort();
+    this.#over = new AbortController();
+    const { signal } = this.#over;
+    const earliest = Date.now() + delayMs;
+    const dueAt = await find(signal).catch(() => undefined);
+    if (dueAt === undefined || signal.aborted) return;
     this.#rest = { dueAt };
     this.#keep(this.#rest);
+    if (this.isDue() && delayMs > 0) this.#rest = { dueAt: earliest };
   }
 
   /** To be called before there is a process: what it does is not known here. */
   end(): void {
+    this.#over.abort();
     if (this.#rest !== null) this.#keep(null);
     this.#rest = null;
   }
@@ -45,33 +62,63 @@ export class RestRecord {
     const dueAt = this.#rest?.dueAt ?? null;
     return dueAt !== null && dueAt <= Date.now();
   }
+}
 
-  /** Lets due work wait for another `delayMs`. */
-  postpone(delayMs: number): void {
-    if (this.isDue()) this.#rest = { dueAt: Date.now() + delayMs };
+/** What of a release has work to do by itself. */
+interface DueWork {
+  /** Of namespaces with alarms: of classes that are gone none could run. */
+  keys: string[];
+  crons: string[];
+}
+
+/** Asks one app's storage when there is work to do. */
+export class DueReader {
+  readonly #user: User | null;
+  readonly #data: string;
+  #work: { directory: string; work: DueWork } | null = null;
+  #last: Promise<unknown> = Promise.resolve();
+
+  /** @param data the app's data directory, whose files are read as `user` */
+  constructor(user: User | null, data: string) {
+    this.#user = user;
+    this.#data = data;
+  }
+
+  /**
+   * The app's earliest alarm, batch of a queue or cron, in ms since 1970; `null` for never. What is being run counts
+   * until it has ended. May be asked while the process runs.
+   * @param release the directory of the release that is live
+   * @throws {Error} when a file cannot be read
+   */
+  next(release: string, signal: AbortSignal): Promise<number | null> {
+    const next = this.#last.then(() => this.#read(release, signal));
+    this.#last = next.catch(() => {});
+    return next;
+  }
+
+  async #read(release: string, signal: AbortSignal): Promise<number | null> {
+    const { keys, crons } = await this.#workOf(release);
+    const metadata = (key: string) => join(this.#data, 'do', key, 'metadata.sqlite');
+    const { times, alarms } = await readAlarms(
+      { earliest: keys.map(metadata), named: crons.length === 0 ? null : metadata(CRON_KEY) },
+      { user: this.#user, scratch: join(this.#data, 'alarms'), signal },
+    );
+    const all = [...times, ...nextCrons(crons, alarms)].filter((time) => time !== null);
+    return all.length === 0 ? null : Math.min(...all);
+  }
+
+  async #workOf(directory: string): Promise<DueWork> {
+    if (this.#work?.directory !== directory) {
+      const release = JSON.parse(await readFile(join(directory, RELEASE_FILE), 'utf8')) as Release;
+      const work = { keys: alarmKeys(release), crons: release.triggers?.crons ?? [] };
+      this.#work = { directory, work };
+    }
+    return this.#work.work;
   }
 }
 
-/**
- * When an app has work to do: its earliest alarm, batch of a queue or cron, in ms since 1970; `null` for never. What is
- * being run counts until it has ended. May be asked while the process runs.
- * @param releaseDirectory of the release whose classes count: those that are gone could not run theirs
- * @throws {Error} when a file cannot be read
- */
-export function nextDue(releaseDirectory: string, dataDirectory: string): number | null {
-  const release = JSON.parse(readFileSync(join(releaseDirectory, 'release.json'), 'utf8')) as Release;
-  const metadata = (key: string) => join(dataDirectory, 'do', key, 'metadata.sqlite');
-  const copy = join(dataDirectory, 'alarms.sqlite');
-  const times = [
-    ...alarmKeys(release).map((key) => earliestAlarm(metadata(key), copy)),
-    ...nextCrons(release.triggers?.crons ?? [], metadata(CRON_KEY), copy),
-  ].filter((time) => time !== null);
-  return times.length === 0 ? null : Math.min(...times);
-}
-
 /** When each cron is due: its schedule's alarm, or now if that was never set, which only a process can do. */
-function nextCrons(crons: string[], path: string, copy: string): number[] {
-  if (crons.length === 0) return [];
-  const next = new Map(firstAlarms(path, copy, MAX_CRONS).map(({ name, time }) => [name, time]));
+function nextCrons(crons: string[], alarms: Alarm[]): number[] {
+  const next = new Map(alarms.map(({ name, time }) => [name, time]));
   return crons.map((cron) => next.get(cron) ?? Date.now());
 }

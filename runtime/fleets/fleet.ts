@@ -115,8 +115,9 @@ export class Fleet implements Backend {
    */
   restore(name: Resting, live: ReleaseRef, rest: Rest | null): void {
     this.#process.live = live;
-    this.#process.rest.resume(rest ?? { dueAt: this.#process.nextDue() });
     this.#process.resume({ name });
+    if (rest !== null) this.#process.rest.resume(rest);
+    else if (name === 'idle' || name === 'asleep') void this.#process.beginRest();
   }
 
   /**
@@ -143,7 +144,7 @@ export class Fleet implements Backend {
       }
       if (phase.name !== 'running' && !this.#process.hasMemory()) {
         this.#process.cancelRestart();
-        this.#process.goIdle('idle', NO_MEMORY);
+        void this.#process.goIdle('idle', NO_MEMORY);
         throw new Error(NO_MEMORY);
       }
       await this.#process.retire(this.#options.onLine);
@@ -188,7 +189,7 @@ export class Fleet implements Backend {
         await end(phase, this.#options.onLine);
       }
       if (this.#process.live === null) this.#process.enter({ name: 'none' });
-      else this.#process.goIdle('asleep', error);
+      else await this.#process.goIdle('asleep', error);
     });
   }
 

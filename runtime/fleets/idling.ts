@@ -57,9 +57,9 @@ export class Idling {
     const { activity } = this.#process;
     if (this.#process.phase !== phase || !activity.isQuiet(phase.upstream)) return;
     const work = await phase.cell.workAfterAnswers(WORK_TIMEOUT_MS);
-    // A request may have come while it was asked.
+    const dueAt = await this.#process.nextDue();
+    // A request may have come while that was found out.
     if (this.#process.phase !== phase || !activity.isQuiet(phase.upstream)) return;
-    const dueAt = this.#process.nextDue();
     if (work > 0 || (dueAt !== null && dueAt <= Date.now() + activity.worthWaitingMs)) {
       activity.keep();
       this.#working = phase;

@@ -7,7 +7,7 @@ import { Backoff, type Restart } from '../machine/backoff.ts';
 import { endProcessesOf } from '../machine/leftovers.ts';
 import { Activity } from './activity.ts';
 import type { Cell, CellExit } from './cell.ts';
-import { nextDue, type Rest, RestRecord } from './due.ts';
+import { DueReader, type Rest, RestRecord } from './due.ts';
 import { Launcher, type Place, type ReleaseRef } from './launch.ts';
 import type { Eater, MemoryGauge } from './memory.ts';
 import { Operations } from './operations.ts';
@@ -52,6 +52,7 @@ export class Supervisor {
   /** The app as the memory's gauge sees it. */
   readonly #eater: Eater = { footprint: 0, giveWay: (why) => this.#giveWay(why) };
   #givesWay = false;
+  readonly #due: DueReader;
   readonly #backoff = new Backoff();
   #phase: Phase = { name: 'none' };
   #lastError: string | null = null;
@@ -64,6 +65,7 @@ export class Supervisor {
     this.#onServing = onServing;
     this.activity = new Activity(options.idleMs, options.lastRequestAt);
     this.rest = new RestRecord(options.onRest);
+    this.#due = new DueReader(options.user, options.directories.data);
     this.launcher = new Launcher(options);
   }
 
@@ -111,10 +113,19 @@ export class Supervisor {
     if (state !== this.state || error !== lastError) this.#options.onState(this.state, lastError);
   }
 
-  /** No process runs, and none is needed before a request, or the due time that the storage tells. */
-  goIdle(name: 'idle' | 'asleep', lastError: string | null = null): void {
-    this.rest.begin(this.nextDue());
+  /**
+   * No process runs, and none is needed before a request, or the due time that the storage tells.
+   * @param delayMs time that work waits which is due already
+   * @returns as `beginRest`
+   */
+  goIdle(name: 'idle' | 'asleep', lastError: string | null = null, delayMs = 0): Promise<void> {
     this.enter({ name }, lastError);
+    return this.beginRest(delayMs);
+  }
+
+  /** Finds out when there is work to do. Resolves then, or when there is a process again; never rejects. */
+  beginRest(delayMs = 0): Promise<void> {
+    return this.rest.begin((over) => this.nextDue(over), delayMs);
   }
 
   /** Ends a process that nobody needs, or that others need the memory of. Requests that come meanwhile start another. */
@@ -122,14 +133,20 @@ export class Supervisor {
     const { asleep } = phase;
     this.enter(asleep ? { name: 'asleep' } : { name: 'hibernating', gate: Promise.withResolvers() });
     await end(phase, this.#options.onLine);
-    this.goIdle(asleep ? 'asleep' : 'idle', lastError);
+    void this.goIdle(asleep ? 'asleep' : 'idle', lastError);
   }
 
-  /** When the app has work to do by itself, in ms since 1970; null for never, and now when that cannot be read. */
-  nextDue(): number | null {
+  /**
+   * When the app has work to do by itself, in ms since 1970; null for never, and now when that cannot be read.
+   * @throws when it is given up, as it is when the host stops
+   */
+  async nextDue(giveUp?: AbortSignal): Promise<number | null> {
+    const { closing } = this.operations;
+    const signal = giveUp === undefined ? closing : AbortSignal.any([closing, giveUp]);
     try {
-      return nextDue(this.live!.directory, this.#options.directories.data);
+      return await this.#due.next(this.live!.directory, signal);
     } catch (error) {
+      signal.throwIfAborted();
       this.#options.onLine(`alarms could not be read, so the process stays for them: ${reason(error)}`);
       return Date.now();
     }
@@ -175,7 +192,7 @@ export class Supervisor {
       this.serve(cell, purpose);
     } catch (error) {
       if (signal.aborted) this.enter({ name: 'stopped' });
-      else if (error instanceof NoTurn) this.goIdle(purpose.asleep ? 'asleep' : 'idle', error.message);
+      else if (error instanceof NoTurn) void this.goIdle(purpose.asleep ? 'asleep' : 'idle', error.message);
       else if (purpose.asleep) this.#postpone(failed(), reason(error));
       else this.#crash(failed(), reason(error));
       throw error;
@@ -207,7 +224,7 @@ export class Supervisor {
 
   /** A start that somebody waited for failed: it is tried again, but not at once. */
   failed(error: unknown): void {
-    if (error instanceof NoTurn) this.goIdle('idle', error.message);
+    if (error instanceof NoTurn) void this.goIdle('idle', error.message);
     else this.#crash(this.#backoff.failed(), reason(error));
   }
 
@@ -248,8 +265,7 @@ export class Supervisor {
   /** The due work of a sleeping app failed: it gets another process later. */
   #postpone({ delayMs }: Restart, error: string): void {
     this.#options.onLine(`the app sleeps on; what is due is tried again in ${delayMs} ms or later: ${error}`);
-    this.goIdle('asleep', error);
-    this.rest.postpone(delayMs);
+    void this.goIdle('asleep', error, delayMs);
   }
 
   /** Holds or refuses requests, as `restart` says, and starts the live release again after its delay. */
@@ -277,7 +293,7 @@ export class Supervisor {
 
   async #startAgain(wanted: AbortSignal): Promise<void> {
     this.#restart = null;
-    if (!this.hasMemory()) this.goIdle('idle', NO_MEMORY);
+    if (!this.hasMemory()) void this.goIdle('idle', NO_MEMORY);
     else await this.bringUp(wanted, FOR_REQUESTS, () => this.#backoff.next(0));
   }
 }

@@ -47,7 +47,7 @@ export async function adopt(
     steps.commit();
     supervisor.live = next;
   } finally {
-    if (resting === 'asleep') supervisor.goIdle('asleep');
+    if (resting === 'asleep') await supervisor.goIdle('asleep');
     else supervisor.enter({ name: supervisor.live === null ? 'none' : 'stopped' });
   }
 }
@@ -71,7 +71,7 @@ async function restore(supervisor: Supervisor, before: Phase, log: (line: string
     return;
   }
   if (name === 'idle' || name === 'asleep') {
-    supervisor.goIdle(name);
+    await supervisor.goIdle(name);
     return;
   }
   try {

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import type { QueueConsumer } from '../../bundler/release.ts';
-import { nextDue } from '../../runtime/fleets/due.ts';
-import { type Harness, harness } from '../support/fleets/harness.ts';
+import { type Harness, harness, nextDue } from '../support/fleets/harness.ts';
 import { makeRelease } from '../support/fleets/release.ts';
 
 /**
@@ -134,7 +133,7 @@ test('a deploy keeps the messages, and its consumer gets them', async (t) => {
 
 test('queues without a message are nothing due', async (t) => {
   const app = await jobs(t);
-  assert.equal(nextDue(app.live.directory, `${app.root}/data`), null);
+  assert.equal(await nextDue(app.live.directory, `${app.root}/data`), null);
 });
 
 test('a batch that never ends is cut though the app sleeps, and comes again', async (t) => {

@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import type { TestContext } from 'node:test';
 import type { Release } from '../../../bundler/release.ts';
 import type { ProcessState } from '../../../handlers/contract/host-calls.ts';
+import { DueReader } from '../../../runtime/fleets/due.ts';
 import { Fleet, type FleetOptions, type Rest } from '../../../runtime/fleets/fleet.ts';
 import { MemoryGauge } from '../../../runtime/fleets/memory.ts';
 import { Slots } from '../../../runtime/fleets/slots.ts';
@@ -147,6 +148,11 @@ async function withDeadline(event: Promise<void>, what: string, deadlineMs = DEA
     timer = setTimeout(() => reject(new Error(`${what} for more than ${deadlineMs / 1000} s`)), deadlineMs);
   });
   await Promise.race([event, late]).finally(() => clearTimeout(timer));
+}
+
+/** When the release in a directory has work to do on this data, as a fleet without a process finds out. */
+export function nextDue(release: string, data: string): Promise<number | null> {
+  return new DueReader(null, data).next(release, AbortSignal.timeout(DEADLINE_MS));
 }
 
 /** Fails when a process `pid` is left. */

@@ -1,0 +1,46 @@
+// Run by a process of the app's user: prints what the alarms of an app say. What lies there may be the work of an attacker
+// who got out of the sandbox. The host ends this process when it takes too long or too much memory.
+import { copyFileSync, lstatSync, rmSync } from 'node:fs';
+import { DatabaseSync } from 'node:sqlite';
+
+const MAX_BYTES = 64 * 1024 * 1024;
+const MAX_NAMED = 1_000;
+const MAX_NAME_BYTES = 1_000;
+/** workerd has the time as nanoseconds, too many for a double. */
+const TIME = `CASE WHEN typeof(scheduled_time) = 'integer' THEN scheduled_time / 1000000 END`;
+const EARLIEST = `SELECT min(${TIME}) AS time FROM _cf_ALARM`;
+const NAMED = `SELECT actor_name AS name, ${TIME} AS time FROM _cf_ALARM
+  WHERE octet_length(actor_name) <= ${MAX_NAME_BYTES} LIMIT ${MAX_NAMED}`;
+
+/** workerd's own table: a view, or a computed column, could compute for ever. */
+const IS_TABLE = `SELECT 1 FROM sqlite_schema WHERE name = '_cf_ALARM' AND type = 'table' AND rootpage > 0
+  AND NOT EXISTS (SELECT 1 FROM pragma_table_xinfo('_cf_ALARM') WHERE hidden <> 0)`;
+
+const { earliest, named, copy } = JSON.parse(process.argv[1]);
+
+/** Copies the database first: workerd may have it, and is not to wait for a lock. */
+function query(path, sql) {
+  const files = ['', '-wal', '-shm'];
+  try {
+    for (const suffix of files.slice(0, 2)) {
+      const stat = lstatSync(path + suffix, { throwIfNoEntry: false });
+      if (stat === undefined) continue;
+      if (!stat.isFile()) throw new Error(`${path}${suffix} is no file`);
+      if (stat.size > MAX_BYTES) throw new Error(`${path}${suffix} has more than ${MAX_BYTES} bytes`);
+      copyFileSync(path + suffix, copy + suffix);
+    }
+    const database = new DatabaseSync(copy, { enableForeignKeyConstraints: false });
+    try {
+      if (database.prepare(IS_TABLE).get() === undefined) throw new Error(`${path} has no table of alarms`);
+      return database.prepare(sql).all();
+    } finally {
+      database.close();
+    }
+  } finally {
+    for (const suffix of files) rmSync(copy + suffix, { force: true });
+  }
+}
+
+const times = earliest.map((path) => query(path, EARLIEST)[0].time);
+const alarms = named === null ? [] : query(named, NAMED);
+process.stdout.write(JSON.stringify({ times, alarms }));
