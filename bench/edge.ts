@@ -1,20 +1,20 @@
-// What the gateway costs beside Caddy's reverse proxy, one thread each: small and large answers and an upload of one
+// What the gateway costs beside other reverse proxies, one thread each: small and large answers and an upload of one
 // workerd on a unix socket, in alternating rounds of one run, so that the ratios hold on a machine that others use too.
-// Both write an access log; the gateway has its rate limits and the count of requests as well. At the end many
+// All write an access log; the gateway has its rate limits and the count of requests as well. At the end many
 // connections at once.
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
-import { connect, createServer } from 'node:net';
-import { startGatewayProcess, startWorkerd, temporary } from '../test/support/edge/peers.ts';
-import { effort, words } from './effort.ts';
+import { startGatewayProcess, startWorkerd } from '../test/support/edge/peers.ts';
 import { type Asked, cpuMs, crowd, type Load, load, loadName } from './load.ts';
+import { CADDY, HAPROXY, NGINX, startProxy } from './proxies.ts';
 
-const ROUNDS = effort(5, 1);
-const SECONDS = effort(2, 1);
-const CROWD = effort(2_000, 100);
-const CROWD_SECONDS = effort(5, 1);
-/** Longest wait for Caddy to listen, in ms. */
-const START_MS = 10_000;
+const ROUNDS = 5;
+const SECONDS = 2;
+const CROWD = 2_000;
+const CROWD_ROUNDS = 3;
+const CROWD_SECONDS = 5;
+/** Name of the part with many connections, as an argument. */
+const CROWD_NAME = 'crowd';
+/** The gateway's p99 with many connections, as a multiple of HAProxy's. */
+const CROWD_TARGET = 2;
 const APP = `
 const bodies = new Map([1024, 65536, 1048576].map((size) => ['/' + size, 'x'.repeat(size)]));
 export default {
@@ -27,12 +27,12 @@ export default {
   },
 };
 `;
-/** What is asked for, and how much of Caddy's CPU per request the gateway may take for it. */
-const MIXES: { name: string; asked: Asked; target: number }[] = [
-  { name: '1 KB GET', asked: { path: '/1024' }, target: 0.5 },
-  { name: '64 KB GET', asked: { path: '/65536' }, target: 0.5 },
-  { name: '64 KB POST', asked: { path: '/', body: 'x'.repeat(65_536) }, target: 0.5 },
-  { name: '1 MB GET', asked: { path: '/1048576' }, target: 1 },
+/** What is asked for, and the most CPU per request that the gateway may take for it, as a multiple of another's. */
+const MIXES: { name: string; asked: Asked; targets: Record<string, number> }[] = [
+  { name: '1 KB GET', asked: { path: '/1024' }, targets: { caddy: 0.5, nginx: 1.2 } },
+  { name: '64 KB GET', asked: { path: '/65536' }, targets: { caddy: 0.5 } },
+  { name: '64 KB POST', asked: { path: '/', body: 'x'.repeat(65_536) }, targets: { caddy: 0.5 } },
+  { name: '1 MB GET', asked: { path: '/1048576' }, targets: { caddy: 1 } },
 ];
 
 interface Subject {
@@ -44,135 +44,98 @@ interface Subject {
 type Result = Load & { cpuUs: number };
 
 /**
- * Prints requests/s, latency and CPU per request of gateway and Caddy for each mix, and the ratios. With a part of a
- * mix's name as argument, only of such mixes: `npm run bench -- edge POST`.
+ * Prints requests/s, latency and CPU per request of gateway and others for each mix, and the ratios. With a part of a
+ * mix's name as argument, only of such mixes: `npm run bench -- edge POST`; `crowd` for many connections.
  */
 export async function run(): Promise<void> {
-  const [wanted = ''] = words;
-  const version = spawnSync('caddy', ['version'], { encoding: 'utf8' });
-  if (version.error) {
-    throw new Error('this bench compares with Caddy: install it with `apt-get install caddy` (and `wrk`)');
-  }
+  const [, , , wanted = ''] = process.argv;
   await using cell = await startWorkerd(APP);
   await using gateway = await startGatewayProcess(cell.socketPath);
-  await using caddy = await startCaddy(cell.socketPath);
+  await using caddy = await startProxy(CADDY, cell.socketPath);
+  await using nginx = await startProxy(NGINX, cell.socketPath);
+  await using haproxy = await startProxy(HAPROXY, cell.socketPath);
   const subjects: Subject[] = [
     { name: 'gateway', port: gateway.port, pid: gateway.pid },
-    { name: `Caddy ${version.stdout.split(' ')[0]!.trim()}`, port: caddy.port, pid: caddy.pid },
+    caddy,
+    nginx,
+    haproxy,
   ];
   console.log(`workerd on a unix socket, ${loadName}, medians of ${ROUNDS} rounds of ${SECONDS} s`);
-  console.log(`${''.padEnd(24)}requests/s    p50 ms    p99 ms  CPU µs/request`);
-  for (const { name, asked, target } of MIXES.filter(({ name }) => name.includes(wanted))) {
+  console.log(`${''.padEnd(28)}requests/s    p50 ms    p99 ms  CPU µs/request`);
+  for (const { name, asked, targets } of MIXES.filter(({ name }) => name.includes(wanted))) {
     for (const { port } of subjects) await load(port, SECONDS, asked);
-    const results = subjects.map((): Result[] => []);
-    for (let round = 0; round < ROUNDS; round++) {
-      for (const [i, subject] of subjects.entries()) results[i]!.push(await measure(subject, asked));
+    const results = await rounds(subjects, ROUNDS, (port) => load(port, SECONDS, asked));
+    report(name, subjects, results);
+    compare(subjects, results, targets);
+  }
+  if (CROWD_NAME.includes(wanted)) await runCrowd(subjects);
+}
+
+/** Many connections, which few ask in turn; the first wave, for which all has to be opened, is part of it. */
+async function runCrowd(subjects: Subject[]): Promise<void> {
+  const results = await rounds(subjects, CROWD_ROUNDS, async (port) => {
+    const { errors, ...result } = await crowd(port, CROWD_SECONDS, CROWD);
+    if (errors > 0) console.log(`${errors} errors at port ${port}`);
+    return result;
+  });
+  report(`${CROWD.toLocaleString('en')} open`, subjects, results);
+  const haproxy = subjects.findIndex(({ name }) => name.startsWith('haproxy'));
+  const ratio = median(results[0]!.map(({ p99Ms }, round) => p99Ms / results[haproxy]![round]!.p99Ms));
+  console.log(
+    `  gateway / haproxy: p99 ${ratio.toFixed(2)} (target at most ${CROWD_TARGET}: ${ratio <= CROWD_TARGET ? 'met' : 'missed'})`,
+  );
+}
+
+/** Alternating rounds: the results of each subject. */
+async function rounds(
+  subjects: Subject[],
+  count: number,
+  ask: (port: number) => Promise<Load>,
+): Promise<Result[][]> {
+  const results = subjects.map((): Result[] => []);
+  for (let round = 0; round < count; round++) {
+    for (const [i, { port, pid }] of subjects.entries()) {
+      const before = cpuMs(pid);
+      const result = await ask(port);
+      results[i]!.push({ ...result, cpuUs: ((cpuMs(pid) - before) * 1000) / result.requests });
     }
-    report(name, subjects, results, target);
   }
-  for (const { name, port } of subjects) {
-    const { requestsPerSecond, p99Ms, errors } = await crowd(port, CROWD_SECONDS, CROWD);
-    console.log(
-      `${CROWD.toLocaleString('en')} connections, ${name}: ${requestsPerSecond.toFixed(0)} requests/s, ` +
-        `p99 ${p99Ms.toFixed(0)} ms, ${errors} errors`,
-    );
-  }
+  return results;
 }
 
-async function measure({ port, pid }: Subject, asked: Asked): Promise<Result> {
-  const before = cpuMs(pid);
-  const result = await load(port, SECONDS, asked);
-  return { ...result, cpuUs: ((cpuMs(pid) - before) * 1000) / result.requests };
-}
-
-function report(mix: string, subjects: Subject[], results: Result[][], target: number): void {
+function report(mix: string, subjects: Subject[], results: Result[][]): void {
   for (const [i, { name }] of subjects.entries()) {
     const column = (pick: (result: Result) => number, digits: number, width: number): string =>
       median(results[i]!.map(pick)).toFixed(digits).padStart(width);
     console.log(
-      `${mix}, ${name}`.padEnd(24) +
+      `${mix}, ${name}`.padEnd(28) +
         column((result) => result.requestsPerSecond, 0, 10) +
         column((result) => result.p50Ms, 2, 10) +
         column((result) => result.p99Ms, 2, 10) +
         column((result) => result.cpuUs, 0, 16),
     );
   }
-  const [gateway, caddy] = results;
-  const ratio = (pick: (result: Result) => number): number =>
-    median(gateway!.map((result, round) => pick(result) / pick(caddy![round]!)));
-  const speed = ratio((result) => result.requestsPerSecond);
-  const cpu = ratio((result) => result.cpuUs);
-  console.log(
-    `  gateway / Caddy: requests/s ${speed.toFixed(2)} (target 1: ${speed >= 1 ? 'met' : 'missed'}), ` +
-      `p99 ${ratio((result) => result.p99Ms).toFixed(2)}, ` +
-      `CPU ${cpu.toFixed(2)} (target at most ${target}: ${cpu <= target ? 'met' : 'missed'})`,
-  );
+}
+
+function compare(
+  subjects: Subject[],
+  [gateway, ...others]: Result[][],
+  targets: Record<string, number>,
+): void {
+  for (const [i, results] of others.entries()) {
+    const { name } = subjects[i + 1]!;
+    const ratio = (pick: (result: Result) => number): number =>
+      median(gateway!.map((result, round) => pick(result) / pick(results[round]!)));
+    const cpu = ratio((result) => result.cpuUs);
+    const target = targets[name.split(' ')[0]!];
+    console.log(
+      `  gateway / ${name}: requests/s ${ratio((result) => result.requestsPerSecond).toFixed(2)}, ` +
+        `p99 ${ratio((result) => result.p99Ms).toFixed(2)}, CPU ${cpu.toFixed(2)}` +
+        (target === undefined ? '' : ` (target at most ${target}: ${cpu <= target ? 'met' : 'missed'})`),
+    );
+  }
 }
 
 function median(values: number[]): number {
   return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
-}
-
-/** Caddy with one thread, proxying to a unix socket, its state in a temporary directory. */
-async function startCaddy(socketPath: string): Promise<{ port: number; pid: number } & AsyncDisposable> {
-  const home = temporary();
-  const port = await freePort();
-  const caddy = spawn('caddy', ['run', '--config', '-', '--adapter', 'caddyfile'], {
-    env: { HOME: home.path, PATH: '/usr/bin:/bin', GOMAXPROCS: '1' },
-    stdio: ['pipe', 'ignore', 'ignore'],
-  });
-  caddy.stdin!.end(`{
-	admin off
-	auto_https off
-}
-http://127.0.0.1:${port} {
-	bind 127.0.0.1
-	log {
-		output file ${home.path}/access.log
-	}
-	reverse_proxy unix/${socketPath}
-}
-`);
-  const deadline = performance.now() + START_MS;
-  while (!(await accepts(port))) {
-    if (caddy.exitCode !== null || performance.now() > deadline) {
-      throw new Error(`Caddy did not start (exit code ${caddy.exitCode})`);
-    }
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  return {
-    port,
-    pid: caddy.pid!,
-    [Symbol.asyncDispose]: async () => {
-      await stop(caddy);
-      home[Symbol.dispose]();
-    },
-  };
-}
-
-async function accepts(port: number): Promise<boolean> {
-  const socket = connect(port, '127.0.0.1');
-  try {
-    await once(socket, 'connect');
-    return true;
-  } catch {
-    return false;
-  } finally {
-    socket.destroy();
-  }
-}
-
-async function stop(child: ChildProcess): Promise<void> {
-  const exited = once(child, 'exit');
-  child.kill('SIGTERM');
-  await exited;
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, 'close');
-  return port;
 }

@@ -1,0 +1,172 @@
+// Other proxies to compare with: one thread each, in front of a unix socket, with an access log, their state in a
+// temporary directory.
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs';
+import { connect, createServer } from 'node:net';
+import { join } from 'node:path';
+import { temporary } from '../test/support/edge/peers.ts';
+
+/** A proxy that runs. */
+export interface Proxy extends AsyncDisposable {
+  /** Its name and version. */
+  name: string;
+  port: number;
+  /** The process that carries the requests. */
+  pid: number;
+}
+
+/** Longest wait for a proxy to listen, in ms. */
+const START_MS = 10_000;
+/** Connections that it may have open: a crowd on one side, and as many on the other. */
+const CONNECTIONS = 10_000;
+
+/** How to run a program in front of a socket. */
+interface Recipe {
+  program: string;
+  /** Prints its version, with the digits first. */
+  version: string[];
+  /** The config's text. */
+  config: (port: number, socketPath: string, directory: string) => string;
+  args: (configPath: string) => string[];
+}
+
+export const CADDY: Recipe = {
+  program: 'caddy',
+  version: ['version'],
+  config: (port, socketPath, directory) => `{
+	admin off
+	auto_https off
+}
+http://127.0.0.1:${port} {
+	bind 127.0.0.1
+	log {
+		output file ${directory}/access.log
+	}
+	reverse_proxy unix/${socketPath}
+}
+`,
+  args: (path) => ['run', '--config', path, '--adapter', 'caddyfile'],
+};
+
+export const NGINX: Recipe = {
+  program: 'nginx',
+  version: ['-v'],
+  config: (port, socketPath, directory) => `daemon off;
+master_process off;
+pid ${directory}/pid;
+error_log stderr crit;
+worker_rlimit_nofile ${CONNECTIONS};
+events { worker_connections ${CONNECTIONS}; }
+http {
+  access_log ${directory}/access.log combined buffer=64k flush=1s;
+  client_body_temp_path ${directory}/body;
+  proxy_temp_path ${directory}/proxy;
+  fastcgi_temp_path ${directory}/fastcgi;
+  uwsgi_temp_path ${directory}/uwsgi;
+  scgi_temp_path ${directory}/scgi;
+  upstream cell { server unix:${socketPath}; keepalive 2000; }
+  keepalive_requests 100000000;
+  server {
+    listen 127.0.0.1:${port} backlog=4096;
+    client_max_body_size 0;
+    location / {
+      proxy_pass http://cell;
+      proxy_http_version 1.1;
+      proxy_set_header Connection "";
+      proxy_set_header Host $host;
+      proxy_set_header X-Forwarded-For $remote_addr;
+    }
+  }
+}
+`,
+  args: (path) => ['-c', path],
+};
+
+export const HAPROXY: Recipe = {
+  program: 'haproxy',
+  version: ['-v'],
+  config: (port, socketPath) => `global
+  nbthread 1
+  maxconn ${CONNECTIONS / 2}
+  log stdout format raw local0
+defaults
+  mode http
+  log global
+  option httplog
+  option forwardfor
+  http-reuse always
+  timeout connect 5s
+  timeout client 60s
+  timeout server 60s
+frontend edge
+  bind 127.0.0.1:${port} backlog 4096
+  default_backend cell
+backend cell
+  server cell unix@${socketPath}
+`,
+  args: (path) => ['-f', path],
+};
+
+/** Starts one. @throws {Error} when it is not installed or does not listen */
+export async function startProxy(recipe: Recipe, socketPath: string): Promise<Proxy> {
+  const { program, version, config, args } = recipe;
+  const printed = spawnSync(program, version, { encoding: 'utf8' });
+  if (printed.error) throw new Error(`this bench compares with ${program}: \`apt-get install ${program}\``);
+  const directory = temporary();
+  const port = await freePort();
+  const path = join(directory.path, 'config');
+  writeFileSync(path, config(port, socketPath, directory.path));
+  const outputPath = join(directory.path, 'output');
+  const output = openSync(outputPath, 'a');
+  const child = spawn(program, args(path), {
+    env: { HOME: directory.path, PATH: '/usr/sbin:/usr/bin:/bin', GOMAXPROCS: '1' },
+    stdio: ['ignore', output, output],
+  });
+  closeSync(output);
+  const deadline = performance.now() + START_MS;
+  while (!(await accepts(port))) {
+    if (child.exitCode !== null || performance.now() > deadline) {
+      throw new Error(
+        `${program} did not start (exit code ${child.exitCode}): ${readFileSync(outputPath, 'utf8')}`,
+      );
+    }
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  return {
+    name: `${program} ${/\d+\.\d+\.\d+/.exec(printed.stdout + printed.stderr)?.[0] ?? ''}`.trim(),
+    port,
+    pid: child.pid!,
+    [Symbol.asyncDispose]: async () => {
+      await stop(child);
+      directory[Symbol.dispose]();
+    },
+  };
+}
+
+async function accepts(port: number): Promise<boolean> {
+  const socket = connect(port, '127.0.0.1');
+  try {
+    await once(socket, 'connect');
+    return true;
+  } catch {
+    return false;
+  } finally {
+    socket.destroy();
+  }
+}
+
+async function stop(child: ChildProcess): Promise<void> {
+  const exited = once(child, 'exit');
+  child.kill('SIGTERM');
+  await exited;
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as { port: number };
+  server.close();
+  await once(server, 'close');
+  return port;
+}
