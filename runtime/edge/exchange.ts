@@ -112,17 +112,21 @@ export class Exchange implements AnswerReader, FinishedRequest {
     return this.#blocked;
   }
 
-  /** Sends the request to a process, which calls what begins with `on`. */
+  /** Sends the request to a process. Its connection calls what begins with `on`. */
   forward(upstream: Upstream): void {
     if (this.#over) return;
-    const { head, connection } = this;
     this.#upstream = upstream;
     this.#release = upstream.begin();
+    upstream.ask(this);
+  }
+
+  onConnection(process: UpstreamConnection): void {
+    const { head, connection } = this;
+    this.#process = process;
     if (head.awaitsContinue && !this.#continued) connection.socket.write('HTTP/1.1 100 Continue\r\n\r\n');
     this.#continued = true;
-    this.#process = upstream.connect(this);
     const text = requestHead(head, this.#forwarded.lines);
-    this.#request = new Outgoing(this.#process.socket, text, head.framing === 'chunked');
+    this.#request = new Outgoing(process.socket, text, head.framing === 'chunked');
     if (head.hasBody) connection.takeBody();
     // The head does not wait for a body that is yet to come.
     if (this.#request !== null) this.sendBody([], !head.hasBody);
@@ -179,7 +183,8 @@ export class Exchange implements AnswerReader, FinishedRequest {
   /** The connection has closed, or must. */
   gone(): void {
     if (this.#over) return;
-    this.#process?.abandon();
+    if (this.#process !== null) this.#process.abandon();
+    else this.#upstream?.giveUp(this);
     this.#end();
     this.onGone?.();
   }

@@ -26,6 +26,8 @@ export interface AnswerReader {
   method: string;
   /** Whether another protocol was asked for. */
   upgrades: boolean;
+  /** The request may be written, to this connection. */
+  onConnection(connection: UpstreamConnection): void;
   /** An answer before the answer: 1xx. */
   onInformation(head: AnswerHead): void;
   /** The connection is another protocol's now, whose bytes the socket emits; `early` are the first. */
@@ -42,14 +44,16 @@ export interface AnswerReader {
 
 /** Where a connection goes when it is free or has closed. */
 export interface ConnectionPool {
+  /** The answer has begun. */
+  answered(connection: UpstreamConnection): void;
   put(connection: UpstreamConnection): void;
   remove(connection: UpstreamConnection): void;
 }
 
 export class UpstreamConnection {
   readonly socket: ProcessSocket;
-  /** When it was last used, on the clock of `performance.now()`. */
-  idleSince = 0;
+  /** When its last request came or was over, on the clock of `performance.now()`. */
+  usedAt = 0;
   readonly #pool: ConnectionPool;
   #reader: AnswerReader | null = null;
   /** Whether the whole request was written. */
@@ -85,6 +89,7 @@ export class UpstreamConnection {
 
   /** Takes it for one request, which the caller writes to the socket. */
   use(reader: AnswerReader): void {
+    this.usedAt = performance.now();
     this.#reader = reader;
     this.#sent = false;
     this.#answers = false;
@@ -113,6 +118,8 @@ export class UpstreamConnection {
   #onRead(bytes: Buffer): boolean {
     if (this.#switched) return this.socket.push(ownCopy(bytes));
     this.#readAnswers(bytes);
+    // Not before: the next request may then have this connection.
+    if (this.#head !== null) this.#pool.answered(this);
     return true;
   }
 

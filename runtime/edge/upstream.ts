@@ -7,6 +7,14 @@ const IDLE_MS = 5_000;
 /** How often idle connections are looked at, in ms. */
 const LOOK_MS = 1_000;
 
+/**
+ * Requests that a process is given at once, before it has answered one of them: with many hundreds, workerd serves few
+ * connections over and over, and leaves the others for seconds. The rest wait here, in the order in which they came.
+ */
+const YOUNG_MAX = 32;
+/** A request that has not been answered for so long, in ms, does not keep the next one waiting. */
+const YOUNG_MS = 5;
+
 /** An upgraded connection, as a drain sees it. */
 export interface TrackedTunnel {
   /** Ends it politely: a WebSocket's client gets a close frame with 1012, service restart. */
@@ -22,6 +30,11 @@ export class Upstream {
   /** Those that carry no request; the one used last is taken first. */
   readonly #idle: UpstreamConnection[] = [];
   #look: NodeJS.Timeout | null = null;
+  /** Those whose requests were given to the process lately and are not answered yet, the oldest first. */
+  readonly #young = new Set<UpstreamConnection>();
+  /** Requests that wait for a connection, the oldest first. */
+  readonly #queue = new Set<AnswerReader>();
+  #aging: NodeJS.Timeout | null = null;
   #destroyed = false;
   #active = 0;
   readonly #tunnels = new Set<TrackedTunnel>();
@@ -72,16 +85,29 @@ export class Upstream {
     return this.#drained;
   }
 
-  /** A connection for one request. What becomes of it, a failed connect too, is told to `reader`. */
-  connect(reader: AnswerReader): UpstreamConnection {
-    const connection = (reader.upgrades ? undefined : this.#takeIdle()) ?? this.#open();
-    connection.use(reader);
-    return connection;
+  /** Gets `reader` a connection for one request, now or in its turn. What becomes of it, a failed connect too, it is told. */
+  ask(reader: AnswerReader): void {
+    if (this.#young.size < YOUNG_MAX || reader.upgrades || this.#destroyed) {
+      this.#give(reader);
+      return;
+    }
+    this.#queue.add(reader);
+    this.#aging ??= setInterval(() => this.#age(), YOUNG_MS);
+  }
+
+  /** Takes a request out of the queue that nobody waits for any more. */
+  giveUp(reader: AnswerReader): void {
+    this.#queue.delete(reader);
+  }
+
+  /** The answer on a connection has begun, or never will. */
+  answered(connection: UpstreamConnection): void {
+    if (this.#young.delete(connection)) this.#serveQueue();
   }
 
   /** Takes a connection back for another request. */
   put(connection: UpstreamConnection): void {
-    connection.idleSince = performance.now();
+    connection.usedAt = performance.now();
     this.#idle.push(connection);
     this.#look ??= setInterval(() => this.#closeIdle(), LOOK_MS).unref();
   }
@@ -91,6 +117,7 @@ export class Upstream {
     this.#connections.delete(connection);
     const at = this.#idle.indexOf(connection);
     if (at !== -1) this.#idle.splice(at, 1);
+    this.answered(connection);
   }
 
   /** Cuts every request, tunnel and connection at once. */
@@ -98,6 +125,38 @@ export class Upstream {
     this.#destroyed = true;
     for (const tunnel of [...this.#tunnels]) tunnel.destroy();
     for (const { socket } of [...this.#connections]) socket.destroy();
+    const queued = [...this.#queue];
+    this.#queue.clear();
+    for (const reader of queued) reader.onFailure({ sent: false, stale: false });
+  }
+
+  #give(reader: AnswerReader): void {
+    const connection = (reader.upgrades ? undefined : this.#takeIdle()) ?? this.#open();
+    connection.use(reader);
+    if (!reader.upgrades) this.#young.add(connection);
+    reader.onConnection(connection);
+  }
+
+  /** Gives those who wait their connections, as far as that goes. */
+  #serveQueue(): void {
+    for (const reader of this.#queue) {
+      if (this.#young.size >= YOUNG_MAX) return;
+      this.#queue.delete(reader);
+      this.#give(reader);
+    }
+  }
+
+  /** Counts those no longer that a process has had for some time: it may be waiting for something itself. */
+  #age(): void {
+    const before = performance.now() - YOUNG_MS;
+    for (const connection of this.#young) {
+      if (connection.usedAt > before) break;
+      this.#young.delete(connection);
+    }
+    this.#serveQueue();
+    if (this.#queue.size > 0) return;
+    clearInterval(this.#aging!);
+    this.#aging = null;
   }
 
   #takeIdle(): UpstreamConnection | undefined {
@@ -116,7 +175,7 @@ export class Upstream {
 
   #closeIdle(): void {
     const before = performance.now() - IDLE_MS;
-    for (const { socket, idleSince } of this.#idle) if (idleSince < before) socket.destroy();
+    for (const { socket, usedAt } of this.#idle) if (usedAt < before) socket.destroy();
     if (this.#idle.length > 0) return;
     clearInterval(this.#look!);
     this.#look = null;

@@ -7,9 +7,13 @@ export function askUpstream(upstream: Upstream, path: string): Promise<{ status:
   const { promise, resolve, reject } = Promise.withResolvers<{ status: number; text: string }>();
   let status = 0;
   let text = '';
-  const connection = upstream.connect({
+  upstream.ask({
     method: 'GET',
     upgrades: false,
+    onConnection: (connection) => {
+      connection.socket.write(`GET ${path} HTTP/1.1\r\nhost: localhost\r\n\r\n`);
+      connection.sent();
+    },
     onInformation: () => {},
     onSwitch: () => {},
     onRoom: () => {},
@@ -22,7 +26,5 @@ export function askUpstream(upstream: Upstream, path: string): Promise<{ status:
     },
     onFailure: () => reject(new Error(`no whole answer to ${path}`)),
   });
-  connection.socket.write(`GET ${path} HTTP/1.1\r\nhost: localhost\r\n\r\n`);
-  connection.sent();
   return promise.finally(ended);
 }
