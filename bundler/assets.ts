@@ -3,14 +3,14 @@ import { constants, copyFileSync, existsSync, mkdirSync, readdirSync, readFileSy
 import { join } from 'node:path';
 import { BuildFailure } from './failure.ts';
 import { realInside, show } from './inside.ts';
-import { MAX_ENTRIES, MAX_RULES_BYTES } from './limits.ts';
+import { MAX_ENTRIES, RULES_BYTES } from './limits.ts';
 import type { AssetRules } from './release.ts';
 
 /** Never served, wherever they lie: secrets of local development, and a repository's insides. */
 const PRIVATE = /^(\.git|\.dev\.vars(\..*)?|\.env(\..*)?|\.wrangler|\.DS_Store)$/;
 /** Not served when the project's root is the assets' directory: its tools' files, and hidden ones. */
 const TOOLS =
-  /^(\.(?!well-known$|assetsignore$).*|node_modules|wrangler\.(toml|jsonc?)|package(-lock)?\.json|npm-shrinkwrap\.json|pnpm-lock\.yaml|yarn\.lock|bun\.lockb?|tsconfig.*\.json|functions)$/;
+  /^(\.(?!well-known$|assetsignore$).*|wrangler\.(toml|jsonc?)|package(-lock)?\.json|npm-shrinkwrap\.json|pnpm-(lock|workspace)\.yaml|yarn\.lock|bun\.lockb?|deno\.(jsonc?|lock)|[\w.-]+\.config\.([cm]?[jt]sx?|json)|[jt]sconfig.*\.json|(angular|lerna|nx|turbo|biome)\.jsonc?|Dockerfile|Makefile|functions)$/;
 /** A Worker's code, where Cloudflare Pages looks for it. Never served. */
 const PAGES_WORKER = '_worker.js';
 
@@ -48,8 +48,8 @@ export function assetRules(directory: string): AssetRules {
   for (const [rule, name] of Object.entries(RULE_FILES)) {
     const stats = statSync(join(directory, name), { throwIfNoEntry: false });
     if (!stats?.isFile()) continue;
-    if (stats.size > MAX_RULES_BYTES)
-      throw new BuildFailure(`assets: ${name} has more than ${MAX_RULES_BYTES / 2 ** 20} MiB`);
+    if (stats.size > RULES_BYTES)
+      throw new BuildFailure(`assets: ${name} has more than ${RULES_BYTES / 1024} KiB`);
     rules[rule as keyof AssetRules] = readFileSync(join(directory, name), 'utf8');
   }
   return rules;
@@ -87,7 +87,11 @@ function listAssets(root: string, from: string, to: string, limitMb: number): As
     assets.push({ real, target, kind: 'folder' });
     for (const name of readdirSync(real)) {
       const isWorker = source === from && name === PAGES_WORKER;
-      const hidden = PRIVATE.test(name) || isWorker || (source === root && TOOLS.test(name));
+      const hidden =
+        PRIVATE.test(name) ||
+        isWorker ||
+        (source === root && TOOLS.test(name)) ||
+        (from === root && name === 'node_modules');
       if (!hidden) list(join(source, name), join(real, name), join(target, name), [...above, real]);
     }
   };

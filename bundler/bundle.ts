@@ -1,15 +1,19 @@
 // A built worktree becomes a `Bundle`: its modules, assets and migrations in a directory, the rest as data.
-import { mkdirSync, readFileSync, realpathSync, statSync } from 'node:fs';
+import { mkdirSync, realpathSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
 import { assetRules, copyAssets, notRun } from './assets.ts';
 import { classMigrations, durableObjects } from './classes.ts';
 import { BuildFailure } from './failure.ts';
 import { insidePath, show } from './inside.ts';
+import { BUNDLE_BYTES } from './limits.ts';
 import { copyMigrations } from './migrations.ts';
+import type { PageFolders } from './pages.ts';
 import { findProject, isPartOfServer, nothingDeployable, SERVER_ADVICE } from './project.ts';
 import { redirectedConfig } from './redirect.ts';
+import { readHead } from './regular-file.ts';
 import type { Assets, Bundle } from './release.ts';
+import { syncTree } from './sync.ts';
 import { triggers } from './triggers.ts';
 import { bundleWorker, type WorkerSource } from './worker.ts';
 import { readWranglerConfig, type WranglerConfig } from './wrangler-config.ts';
@@ -27,6 +31,11 @@ export interface Bundled {
 const ASSETS = 'assets';
 /** The most that the page of a single-page app may have. */
 const PAGE_BYTES = 2 ** 20;
+/** Bindings of each kind. */
+const BINDINGS = 1_000;
+/** Lines for the deploy's log, and characters of each. */
+const NOTES = 100;
+const NOTE_LENGTH = 2_000;
 
 const nothing: Bundle = {
   worker: null,
@@ -39,25 +48,63 @@ const nothing: Bundle = {
   namespaces: [],
 };
 
+/** What is to be bundled, and where to. */
+export interface BundleOptions {
+  worktree: string;
+  /** An empty directory, or none. */
+  out: string;
+  /** The environment of its Wrangler configuration to deploy; `null`: the top level. */
+  environment: string | null;
+  /** MiB that its assets may have. */
+  assetsMb: number;
+  /** The sites that were there before the script `build`; `null` when that did not run. */
+  before: PageFolders | null;
+}
+
 /**
- * Bundles the project in `worktree` into the empty directory `out`.
- * @param environment the environment of its Wrangler configuration to deploy; `null`: the top level
- * @param assetsMb MiB that its assets may have
+ * Bundles a project. All that it writes is on the disk when it resolves.
  * @throws {BuildFailure} for every fault of the project
  */
-export async function bundleProject(
-  worktree: string,
-  out: string,
-  environment: string | null,
-  assetsMb: number,
-): Promise<Bundled> {
+export async function bundleProject(options: BundleOptions): Promise<Bundled> {
+  const bundled = await bundleKind(options);
+  requireModest(bundled.bundle);
+  await syncTree(options.out);
+  return { ...bundled, notes: bounded(bundled.notes) };
+}
+
+async function bundleKind({ worktree, out, environment, assetsMb, before }: BundleOptions): Promise<Bundled> {
   const root = realpathSync(worktree);
-  const project = findProject(root);
+  const project = findProject(root, before);
   if (project === null) throw nothingDeployable(root);
   mkdirSync(out, { recursive: true });
   if (project.kind === 'site') return bundleSite(root, project.directory, out, assetsMb);
   if (project.kind === 'worker') return bundlePlainWorker(root, project.main, out);
   return bundleWranglerProject(root, project.config, out, environment, assetsMb);
+}
+
+/** Refuses a bundle whose description is too large to be read whole by the host. */
+function requireModest(bundle: Bundle): void {
+  for (const [kind, list] of Object.entries({
+    'Durable Object bindings': bundle.durableObjects,
+    'class migrations': bundle.classMigrations,
+    'D1 databases': bundle.databases,
+    'KV namespaces': bundle.namespaces,
+  })) {
+    if (list.length > BINDINGS)
+      throw new BuildFailure(`the project has ${list.length} ${kind}, more than the ${BINDINGS} it may have`);
+  }
+  const bytes = Buffer.byteLength(JSON.stringify(bundle));
+  if (bytes > BUNDLE_BYTES)
+    throw new BuildFailure(
+      `the names of the project's modules, migrations, variables and exports take ${Math.ceil(bytes / 1024)} KiB, more than the ${BUNDLE_BYTES / 1024} KiB they may`,
+    );
+}
+
+/** Notes that a log can take: not too many, none too long. */
+function bounded(notes: string[]): string[] {
+  const rest = notes.length - NOTES;
+  const told = notes.slice(0, NOTES).map((note) => note.slice(0, NOTE_LENGTH).toWellFormed());
+  return rest > 0 ? [...told, `… and ${rest} more notes`] : told;
 }
 
 function bundleSite(root: string, directory: string, out: string, assetsMb: number): Bundled {
@@ -66,7 +113,7 @@ function bundleSite(root: string, directory: string, out: string, assetsMb: numb
       `"start" of package.json runs a Node server${SERVER_ADVICE}. To serve ${show(root, directory)} alone, name it as "assets.directory" in a wrangler.jsonc`,
     );
   const { files, pages } = copyAssets(root, directory, join(out, ASSETS), assetsMb);
-  const isSinglePage = pages === 1 && hasScript(join(directory, 'index.html'));
+  const isSinglePage = pages === 1 && hasScript(root, join(directory, 'index.html'));
   const assets: Assets = {
     directory: ASSETS,
     binding: null,
@@ -83,8 +130,9 @@ function bundleSite(root: string, directory: string, out: string, assetsMb: numb
 }
 
 /** Whether a page is one that a script fills, and no large document. */
-function hasScript(path: string): boolean {
-  return statSync(path).size <= PAGE_BYTES && /<script\b[^>]*\bsrc=/i.test(readFileSync(path, 'utf8'));
+function hasScript(root: string, path: string): boolean {
+  const page = readHead(root, path, PAGE_BYTES + 1);
+  return page.length <= PAGE_BYTES && /<script\b[^>]*\bsrc=/i.test(page.toString('utf8'));
 }
 
 async function bundlePlainWorker(root: string, main: string, out: string): Promise<Bundled> {

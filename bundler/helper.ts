@@ -5,9 +5,13 @@ import { BuildFailure } from './failure.ts';
 import { planBuild } from './plan.ts';
 import type { BundlerReply, BundlerRequest, BundlerResults } from './protocol.ts';
 
+/** Characters of a message to the project's author. One line of a source may have very many. */
+const MESSAGE_LENGTH = 16_000;
+
 function answer(request: BundlerRequest): Promise<BundlerResults[keyof BundlerResults]> {
-  if (request.method === 'plan') return planBuild(request.worktree, request.environment);
-  return bundleProject(request.worktree, request.out, request.environment, request.assetsMb);
+  if (request.method === 'plan') return planBuild(request.worktree, request.environment, request.manifests);
+  const { worktree, out, environment, assetsMb, before } = request;
+  return bundleProject({ worktree, out, environment, assetsMb, before });
 }
 
 async function reply(request: BundlerRequest): Promise<BundlerReply> {
@@ -15,9 +19,13 @@ async function reply(request: BundlerRequest): Promise<BundlerReply> {
   try {
     return { id, result: await answer(request) };
   } catch (error) {
-    if (error instanceof BuildFailure) return { id, fault: 'project', message: error.message };
-    return { id, fault: 'bundler', message: (error as Error)?.stack ?? String(error) };
+    if (error instanceof BuildFailure) return { id, fault: 'project', message: shorten(error.message) };
+    return { id, fault: 'bundler', message: shorten((error as Error)?.stack ?? String(error)) };
   }
+}
+
+function shorten(text: string): string {
+  return text.length <= MESSAGE_LENGTH ? text : `${text.slice(0, MESSAGE_LENGTH).toWellFormed()} …`;
 }
 
 process.on('message', async (request: BundlerRequest) => {

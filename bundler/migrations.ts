@@ -1,8 +1,10 @@
 // The SQL migrations of a D1 database, in the order wrangler applies them.
-import { copyFileSync, globSync, mkdirSync, statSync } from 'node:fs';
+import { globSync, mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import { BuildFailure } from './failure.ts';
 import { insidePath } from './inside.ts';
+import { MIGRATION_BYTES } from './limits.ts';
+import { readProjectFile } from './regular-file.ts';
 import type { DatabaseMigration } from './release.ts';
 import type { WranglerConfig } from './wrangler-config.ts';
 
@@ -36,7 +38,7 @@ export function copyMigrations(
     const source = insidePath(root, from, name, what);
     const path = `${target}/${name}`;
     mkdirSync(dirname(join(out, path)), { recursive: true });
-    copyFileSync(source, join(out, path));
+    writeFileSync(join(out, path), readProjectFile(root, source, MIGRATION_BYTES));
     return { name, path };
   });
 }

@@ -1,10 +1,13 @@
 // Files that a Worker imports and that are not JavaScript: text is bundled in, WebAssembly and data become modules
 // of their own, because only workerd can make a `WebAssembly.Module` or an `ArrayBuffer` of them at load.
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, matchesGlob, relative, sep } from 'node:path';
-import type { Plugin } from 'esbuild';
+import type { OnLoadResult, Plugin } from 'esbuild';
+import { BuildFailure } from './failure.ts';
 import { isInside, show } from './inside.ts';
+import { MODULE_BYTES } from './limits.ts';
+import { readProjectFile } from './regular-file.ts';
 import type { Module } from './release.ts';
 
 /** A Wrangler module rule: which files are imported as what. The first rule that matches counts. */
@@ -36,8 +39,9 @@ export function moduleFiles(
   nodeEnabled: boolean,
 ): Plugin {
   const all = [...rules, ...DEFAULT_RULES];
+  const read = (path: string) => readProjectFile(root, path, MODULE_BYTES);
   const keep = (path: string, type: 'wasm' | 'data'): string => {
-    const bytes = readFileSync(path);
+    const bytes = read(path);
     const name = `${createHash('sha256').update(bytes).digest('hex').slice(0, 10)}-${basename(path)}`;
     if (!modules.some((module) => module.name === name)) {
       mkdirSync(out, { recursive: true });
@@ -53,7 +57,7 @@ export function moduleFiles(
         path: `./${path.slice(MARK.length)}`,
         external: true,
       }));
-      onLoad({ filter: /.*/, namespace: 'file' }, ({ path: asked }) => {
+      const load = (asked: string): OnLoadResult | undefined => {
         const leftOut = !existsSync(asked) && asked.startsWith(root + sep);
         // What a package leaves out for browsers has a path, and no file: esbuild makes it an empty module. But a
         // package that sees Node's `process` calls what is in it, as iconv-lite does.
@@ -61,14 +65,23 @@ export function moduleFiles(
         const path = leftOut ? `${asked}.js` : asked;
         if (!isInside(root, path))
           return { errors: [{ text: `${show(root, path)} lies outside the project` }] };
-        if (leftOut) return { contents: readFileSync(path), loader: 'js', resolveDir: dirname(path) };
+        if (leftOut) return { contents: read(path), loader: 'js', resolveDir: dirname(path) };
         const type = all.find(({ globs }) =>
           globs.some((glob) => matchesGlob(relative(root, path), glob)),
         )?.type;
-        if (type === 'Text') return { contents: readFileSync(path), loader: 'text' };
+        if (type === 'Text') return { contents: read(path), loader: 'text' };
         if (type !== 'CompiledWasm' && type !== 'Data') return undefined;
         const name = keep(path, type === 'Data' ? 'data' : 'wasm');
         return { contents: `export { default } from ${JSON.stringify(MARK + name)};`, loader: 'js' };
+      };
+      onLoad({ filter: /.*/, namespace: 'file' }, ({ path }) => {
+        try {
+          return load(path);
+        } catch (error) {
+          // Thrown, it would be told as a fault of this plugin.
+          if (error instanceof BuildFailure) return { errors: [{ text: error.message }] };
+          throw error;
+        }
       });
     },
   };

@@ -1,24 +1,57 @@
 // What a worktree needs before it can be bundled, known before anything of it has run.
 import { realpathSync } from 'node:fs';
-import { findProject, nothingDeployable, readPackageJson } from './project.ts';
+import { whyInstallAnew } from './install-inputs.ts';
+import { findLockFiles, type LockFile } from './lock-files.ts';
+import type { PageFolders } from './pages.ts';
+import { findProject, nothingDeployable, readPackageJson, siteFolders } from './project.ts';
 import { readWranglerConfig } from './wrangler-config.ts';
 
 /** The command that makes a project ready for bundling. `cwd` starts at the project's root. */
 export type BuildCommand = { command: string; cwd: string };
 
+/** What has to run in a worktree, as data. */
+export interface Plan {
+  /** Wrangler's `build.command`, or `null` when there is none. */
+  command: BuildCommand | null;
+  hasDependencies: boolean;
+  /** Whether package.json has a script `build`. */
+  hasBuildScript: boolean;
+  /** As package.json names it, such as `pnpm@10.1.0`. */
+  packageManager: string | null;
+  lockFiles: LockFile[];
+  /** Why the next build cannot use what an install makes here; `null` when it can. */
+  installAnew: string | null;
+  /** The sites that are there before the build. */
+  pages: PageFolders;
+}
+
 /**
  * Looks at a fresh worktree.
  * @param environment the environment of its Wrangler configuration to deploy; `null`: the top level
- * @returns Wrangler's `build.command`, or `null` when there is none
+ * @param manifests paths of all its package.json files
  * @throws {BuildFailure} when its configuration cannot be used, or nothing in it can become deployable
  */
-export async function planBuild(worktree: string, environment: string | null): Promise<BuildCommand | null> {
+export async function planBuild(
+  worktree: string,
+  environment: string | null,
+  manifests: string[],
+): Promise<Plan> {
   const root = realpathSync(worktree);
-  const project = findProject(root);
+  const manifest = readPackageJson(root);
+  const hasBuildScript = manifest?.scripts.build !== undefined;
+  const project = findProject(root, null);
+  let command: BuildCommand | null = null;
   if (project?.kind === 'wrangler') {
-    const { command, cwd } = (await readWranglerConfig(root, project.config, null, environment)).config.build;
-    return command ? { command, cwd: cwd ?? '.' } : null;
-  }
-  if (project === null && readPackageJson(root)?.scripts.build === undefined) throw nothingDeployable(root);
-  return null;
+    const { build } = (await readWranglerConfig(root, project.config, null, environment)).config;
+    if (build.command) command = { command: build.command, cwd: build.cwd ?? '.' };
+  } else if (project === null && !hasBuildScript) throw nothingDeployable(root);
+  return {
+    command,
+    hasDependencies: manifest?.hasDependencies ?? false,
+    hasBuildScript,
+    packageManager: manifest?.packageManager ?? null,
+    lockFiles: findLockFiles(root),
+    installAnew: whyInstallAnew(root, manifests),
+    pages: project?.kind !== 'wrangler' && hasBuildScript ? siteFolders(root) : {},
+  };
 }

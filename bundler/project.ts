@@ -1,16 +1,26 @@
 // What kind of project a worktree holds, and what has to run before it can be bundled.
-import { lstatSync, readFileSync, statSync } from 'node:fs';
+import { lstatSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { BuildFailure } from './failure.ts';
 import { isInside, show } from './inside.ts';
+import { CONFIG_BYTES } from './limits.ts';
+import { findPages, type PageFolders, writtenPages } from './pages.ts';
 import { redirectedConfig } from './redirect.ts';
+import { readHead, readProjectFile } from './regular-file.ts';
 
-/** Where a static site's `index.html` may lie: what its tools write first, the sources themselves last. */
-const SITE_DIRECTORIES = ['dist', 'build', 'out', 'public', '.'];
+/** Where a static site's `index.html` may lie besides the root: what its tools write first. */
+const SITE_DIRECTORIES = ['dist', 'build', 'out', 'public'];
+/** Configurations of tools that make a site out of sources. */
+const SITE_TOOLS =
+  /^(?:(?:vite|webpack|rollup|rolldown|astro|svelte|nuxt|next|vue|rsbuild|rspack|docusaurus|quasar)\.config\.[cm]?[jt]s|angular\.json|\.parcelrc)$/;
+/** A page that only such a tool can make sense of. */
+const SOURCE_PAGE = /<script\b[^>]*\bsrc=["']?[^"'>\s]+\.(?:tsx?|mts|jsx|vue|svelte)\b/i;
+/** Bytes of a page that are looked at. */
+const PAGE_BYTES = 256 * 1024;
 const CONFIG_FILES = ['wrangler.json', 'wrangler.jsonc', 'wrangler.toml'];
-const PACKAGE_JSON_BYTES = 2 * 2 ** 20;
 /** A command that runs a program of the project in Node, variables before it aside. */
 const NODE_COMMAND = /^(?:\w+=\S*\s+)*(?:node|nodemon|tsx|ts-node)\s/;
+const DEPENDENCIES = ['dependencies', 'devDependencies', 'optionalDependencies'];
 const ENTRY_FILES = ['index.ts', 'index.js'];
 
 /** What the author of a server for Node can do, after words that name it. */
@@ -31,27 +41,75 @@ export interface PackageJson {
   /** As written, such as `pnpm@10.1.0`. */
   packageManager: string | null;
   hasDependencies: boolean;
+  /** Name and version of each package that it asks for. */
+  dependencies: [name: string, version: string][];
 }
 
 /**
  * What the worktree at `root` (a real path) holds now. A build may turn a Worker into a site, so ask again after it.
+ * @param before the sites that were there before the script `build`; `null` when that did not run, or not yet
  * @returns `null` when nothing of it can be deployed
+ * @throws {BuildFailure} when it cannot be told what is to be deployed
  */
-export function findProject(root: string): Project | null {
+export function findProject(root: string, before: PageFolders | null): Project | null {
   const config = CONFIG_FILES.map((name) => join(root, name)).find(isFile);
   if (config !== undefined) {
     if (!isInside(root, config)) throw leaves(root, config);
     return { kind: 'wrangler', config };
   }
   if (redirectedConfig(root) !== null) return { kind: 'wrangler', config: null };
-  const site = SITE_DIRECTORIES.find((name) => isFile(join(root, name, 'index.html')));
-  if (site !== undefined) return { kind: 'site', directory: join(root, site) };
-  const main = readPackageJson(root)?.main;
-  const entries = main ? [main, ...ENTRY_FILES] : ENTRY_FILES;
+  const manifest = readPackageJson(root);
+  const entries = manifest?.main ? [manifest.main, ...ENTRY_FILES] : ENTRY_FILES;
   const entry = entries.map((name) => join(root, name)).find(isFile);
+  const site = before === null ? sourceSite(root, manifest) : builtSite(root, before, entry);
+  if (site !== null) return { kind: 'site', directory: join(root, site) };
   if (entry === undefined) return null;
   if (!isInside(root, entry)) throw leaves(root, entry);
   return { kind: 'worker', main: entry };
+}
+
+/** The folders that could be a site, for a look after the build. */
+export function siteFolders(root: string): PageFolders {
+  return findPages(root, SITE_DIRECTORIES);
+}
+
+/** The folder of a site that needs no build, from the root; `null` when there is none, or the script `build` is to make it. */
+function sourceSite(root: string, manifest: PackageJson | null): string | null {
+  const folder = SITE_DIRECTORIES.find((name) => isFile(join(root, name, 'index.html')));
+  if (folder !== undefined) return folder;
+  if (!isFile(join(root, 'index.html')) || manifest?.scripts.build !== undefined) return null;
+  const tool = readdirSync(root).find((name) => SITE_TOOLS.test(name));
+  const page = () => readHead(root, join(root, 'index.html'), PAGE_BYTES).toString('utf8');
+  if (tool === undefined && !SOURCE_PAGE.test(page())) return '.';
+  const sign = tool === undefined ? 'names a script that browsers cannot run' : `belongs to ${tool}`;
+  throw new BuildFailure(
+    `index.html in the root ${sign}, and nothing builds it: add a script "build" to package.json, or ${nameFolder('.')}`,
+  );
+}
+
+/** The folder that the build wrote, from the root; `null` when it wrote none and there is none of another kind. */
+function builtSite(root: string, before: PageFolders, entry: string | undefined): string | null {
+  const written = writtenPages(before, siteFolders(root));
+  const known = SITE_DIRECTORIES.find((name) => written.includes(name));
+  if (known !== undefined) return known;
+  const places = [...written.map((path) => `${path}/index.html`), ...(entry ? [show(root, entry)] : [])];
+  if (written.length > 0 && places.length > 1)
+    throw new BuildFailure(
+      `the build wrote ${written.map((path) => `${path}/`).join(', ')}, and what to deploy could be ${places.join(' or ')}: ${nameFolder(written[0]!)}`,
+    );
+  if (written.length === 1) return written[0]!;
+  const folder = SITE_DIRECTORIES.find((name) => isFile(join(root, name, 'index.html')));
+  if (folder !== undefined) return folder;
+  if (!isFile(join(root, 'index.html'))) return null;
+  throw new BuildFailure(
+    `the build wrote no folder with an index.html, and the root has the project's sources: ${nameFolder('dist')}`,
+  );
+}
+
+/** How an author says which folder is the site. */
+function nameFolder(folder: string): string {
+  const directory = folder === '.' ? '.' : `./${folder}`;
+  return `name the folder to serve in a wrangler.jsonc: { "name": "my-site", "assets": { "directory": "${directory}" } }`;
 }
 
 /** Whether a site is only the pages of a Node server: they are not built, and the package starts with Node. */
@@ -62,7 +120,7 @@ export function isPartOfServer(root: string, site: string): boolean {
 
 /** The failure of a worktree in which `findProject` found nothing. */
 export function nothingDeployable(root: string): BuildFailure {
-  const folders = SITE_DIRECTORIES.slice(0, -1).map((name) => `${name}/`);
+  const folders = SITE_DIRECTORIES.map((name) => `${name}/`);
   const places = [
     CONFIG_FILES.join(', '),
     `then index.html in ${folders.join(', ')} or the root`,
@@ -74,38 +132,35 @@ export function nothingDeployable(root: string): BuildFailure {
 }
 
 /**
- * Reads `package.json`.
+ * Reads a `package.json`.
+ * @param name its path from the root
  * @returns `null` when there is none
  * @throws {BuildFailure} when it is no file with a JSON object in it
  */
-export function readPackageJson(root: string): PackageJson | null {
-  const path = join(root, 'package.json');
+export function readPackageJson(root: string, name = 'package.json'): PackageJson | null {
+  const path = join(root, name);
   if (!lstatSync(path, { throwIfNoEntry: false })) return null;
   if (!isInside(root, path)) throw leaves(root, path);
-  // What a script leaves in its place, such as a pipe, would be read for ever.
-  if (!isFile(path)) throw new BuildFailure('package.json is no file');
-  if (statSync(path).size > PACKAGE_JSON_BYTES)
-    throw new BuildFailure(`package.json has more than ${PACKAGE_JSON_BYTES / 2 ** 20} MiB`);
+  const text = readProjectFile(root, path, CONFIG_BYTES).toString('utf8');
   let value: unknown;
   try {
-    value = JSON.parse(readFileSync(path, 'utf8'));
+    value = JSON.parse(text);
   } catch (error) {
-    throw new BuildFailure(`package.json is not valid JSON: ${(error as Error).message}`);
+    throw new BuildFailure(`${name} is not valid JSON: ${(error as Error).message}`);
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new BuildFailure('package.json must hold an object');
+    throw new BuildFailure(`${name} must hold an object`);
   }
   const json = value as Record<string, unknown>;
-  const isFilled = (name: string) => Object.keys((json[name] as object | null | undefined) ?? {}).length > 0;
+  const entriesOf = (key: string) => Object.entries((json[key] as object | null | undefined) ?? {});
   return {
     main: typeof json.main === 'string' ? json.main : null,
     scripts: Object.fromEntries(
-      Object.entries((json.scripts ?? {}) as Record<string, unknown>).filter(
-        ([, script]) => typeof script === 'string',
-      ),
+      entriesOf('scripts').filter(([, script]) => typeof script === 'string'),
     ) as Record<string, string>,
     packageManager: typeof json.packageManager === 'string' ? json.packageManager : null,
-    hasDependencies: ['dependencies', 'devDependencies', 'optionalDependencies', 'workspaces'].some(isFilled),
+    hasDependencies: [...DEPENDENCIES, 'workspaces'].some((key) => entriesOf(key).length > 0),
+    dependencies: DEPENDENCIES.flatMap(entriesOf).map(([name, version]) => [name, String(version)]),
   };
 }
 

@@ -1,9 +1,10 @@
 // What passes between the host and the bundler's process.
 import type { Bundled } from './bundle.ts';
-import type { BuildCommand } from './plan.ts';
+import type { PageFolders } from './pages.ts';
+import type { Plan } from './plan.ts';
 
 export type BundlerRequest =
-  | { id: number; method: 'plan'; worktree: string; environment: string | null }
+  | { id: number; method: 'plan'; worktree: string; environment: string | null; manifests: string[] }
   | {
       id: number;
       method: 'bundle';
@@ -11,11 +12,13 @@ export type BundlerRequest =
       out: string;
       environment: string | null;
       assetsMb: number;
+      /** The sites that were there before the script `build`; `null` when that did not run. */
+      before: PageFolders | null;
     };
 
 /** Each method's result. */
 export interface BundlerResults {
-  plan: BuildCommand | null;
+  plan: Plan;
   bundle: Bundled;
 }
 

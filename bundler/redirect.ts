@@ -1,9 +1,11 @@
 // Build tools, such as Cloudflare's Vite plugin, write a Wrangler configuration of their own and a file that says
 // where it lies; wrangler then deploys that one.
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { BuildFailure } from './failure.ts';
 import { insidePath } from './inside.ts';
+import { CONFIG_BYTES } from './limits.ts';
+import { readProjectFile } from './regular-file.ts';
 
 const FILE = join('.wrangler', 'deploy', 'config.json');
 
@@ -18,7 +20,7 @@ export function redirectedConfig(root: string): string | null {
   if (!existsSync(path)) return null;
   let redirect: { configPath?: unknown; auxiliaryWorkers?: unknown[] };
   try {
-    redirect = JSON.parse(readFileSync(insidePath(root, root, FILE, FILE), 'utf8'));
+    redirect = JSON.parse(readProjectFile(root, path, CONFIG_BYTES).toString('utf8'));
   } catch (error) {
     throw new BuildFailure(`${FILE} cannot be read: ${(error as Error).message}`);
   }

@@ -4,9 +4,11 @@ import { basename, extname, join } from 'node:path';
 import { type BuildOptions, build, type Message, type Metafile } from 'esbuild';
 import { BuildFailure } from './failure.ts';
 import { isInside, show } from './inside.ts';
+import { MODULE_BYTES } from './limits.ts';
 import { moduleFiles, type Rule } from './modules.ts';
 import { hasNodeModules, nodeModules } from './node-modules.ts';
 import { SERVER_ADVICE } from './project.ts';
+import { readProjectFile } from './regular-file.ts';
 import type { Module } from './release.ts';
 
 export interface WorkerSource {
@@ -122,7 +124,7 @@ function nameSources(root: string, directory: string, name: string): void {
  */
 function isNodeServer(root: string, main: string, nodeUsed: Set<string>, { inputs }: Metafile): boolean {
   if (!['node:http', 'node:https', 'node:http2', 'node:net'].some((name) => nodeUsed.has(name))) return false;
-  const text = readFileSync(main, 'utf8');
+  const text = readProjectFile(root, main, MODULE_BYTES).toString('utf8');
   const isCommonJs = inputs[show(root, main)]?.format === 'cjs';
   return (isCommonJs || /\.listen\s*\(/.test(text)) && !/\bfetch\b|cloudflare:node/.test(text);
 }

@@ -3,6 +3,8 @@ import { dirname } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { BuildFailure } from './failure.ts';
 import { show } from './inside.ts';
+import { CONFIG_BYTES } from './limits.ts';
+import { readProjectFile } from './regular-file.ts';
 import { nestedKeys, type Treatment, topLevelKeys } from './wrangler-keys.ts';
 
 /** The parts of a configuration that are used. wrangler has checked their shapes. Paths are as it gives them. */
@@ -92,14 +94,17 @@ export async function readWranglerConfig(
   environment: string | null,
 ): Promise<ReadConfig> {
   const wrangler = await import('wrangler');
-  const read = (from: string, env: object) =>
-    captureWarnings(() => {
+  const read = (from: string, env: object) => {
+    // wrangler reads whatever is there.
+    readProjectFile(root, from, CONFIG_BYTES);
+    return captureWarnings(() => {
       try {
         return wrangler.unstable_readConfig({ config: from, ...env }) as unknown as Record<string, unknown>;
       } catch (error) {
         throw new BuildFailure(explain(error as WranglerError, show(root, from)));
       }
     });
+  };
   const own = path === null ? null : read(path, environment === null ? {} : { env: environment });
   const { value, warnings } = written === null ? own! : read(written, {});
   const from = written ?? path!;

@@ -1,19 +1,19 @@
 // Builds a commit into a release: checkout, install, build, bundle, release.
-import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Bundled } from '../../bundler/bundle.ts';
-import { Bundler } from '../../bundler/client.ts';
+import type { Plan } from '../../bundler/plan.ts';
 import type { Release } from '../../bundler/release.ts';
 import { newId } from '../../handlers/contract/id.ts';
 import { log as logOfHost, reason } from '../log.ts';
 import { removeTree } from '../machine/remove.ts';
 import { resolveNames, type StorageNames } from '../storage/names.ts';
 import type { BuildInput } from './build-input.ts';
+import { Bundler } from './bundler.ts';
 import { trimCache } from './cache.ts';
-import { checkout } from './checkout.ts';
+import { checkout, type InstallInputs } from './checkout.ts';
 import { buildStep, installStep } from './commands.ts';
 import { type BuildDirectories, makeDirectories } from './environment.ts';
-import { placeRelease } from './release.ts';
+import { placeRelease, readRelease } from './release.ts';
 
 export { BuildFailure } from '../../bundler/failure.ts';
 
@@ -34,15 +34,20 @@ export async function build(input: BuildInput): Promise<{ release: Release; stor
   bundler.warm();
   try {
     const directories = makeDirectories(scratch, input.cacheDirectory);
-    await log.step('checkout', input.sha.slice(0, 12), () => checkoutStep(input, directories));
+    const { manifests } = await log.step('checkout', input.sha.slice(0, 12), () =>
+      checkoutStep(input, directories),
+    );
     const { project } = directories;
     // A project that cannot be deployed fails before it is installed.
     log.line("reading the project's configuration");
-    const command = await bundler.plan(project, wranglerEnvironment(input), input.limits.stepTimeoutMs);
-    await installStep(input, directories);
-    await buildStep(input, directories, command);
+    const { stepTimeoutMs } = input.limits;
+    const plan = await bundler.plan(project, wranglerEnvironment(input), manifests, stepTimeoutMs);
+    await installStep(input, directories, plan);
+    await buildStep(input, directories, plan);
     void trim();
-    const { bundle } = await log.step('bundle', 'esbuild', () => bundleStep(input, directories, bundled));
+    const { bundle } = await log.step('bundle', 'esbuild', () =>
+      bundleStep(input, directories, plan, bundled),
+    );
     signal.throwIfAborted();
     return await log.step('release', input.deployId, () => releaseStep(input, bundle, bundled));
   } catch (error) {
@@ -58,9 +63,9 @@ export function closeBundler(): void {
   bundler.close();
 }
 
-async function checkoutStep(input: BuildInput, { project }: BuildDirectories): Promise<void> {
+function checkoutStep(input: BuildInput, { project }: BuildDirectories): Promise<InstallInputs> {
   const { repository, sha, scratch, limits, signal, log } = input;
-  await checkout({
+  return checkout({
     repository,
     sha,
     project,
@@ -88,14 +93,15 @@ async function trimStep({ cacheDirectory, limits, log }: BuildInput): Promise<vo
 async function bundleStep(
   input: BuildInput,
   { project }: BuildDirectories,
-  bundled: string,
+  plan: Plan,
+  out: string,
 ): Promise<Bundled> {
+  const { worktreeMb: assetsMb, stepTimeoutMs } = input.limits;
+  const before = plan.command === null && plan.hasBuildScript ? plan.pages : null;
+  const environment = wranglerEnvironment(input);
   const result = await bundler.bundle(
-    project,
-    bundled,
-    wranglerEnvironment(input),
-    input.limits.worktreeMb,
-    input.limits.stepTimeoutMs,
+    { worktree: project, out, environment, assetsMb, before },
+    stepTimeoutMs,
   );
   for (const note of result.notes) input.log.line(note);
   return result;
@@ -106,7 +112,8 @@ async function releaseStep(
   bundle: Bundled['bundle'],
   bundled: string,
 ): Promise<{ release: Release; storage: StorageNames }> {
-  const { names, ...stored } = resolveNames(storage, bundle, readRelease(liveReleaseDirectory), newId);
+  const live = liveReleaseDirectory === null ? null : await readRelease(liveReleaseDirectory);
+  const { names, ...stored } = resolveNames(storage, bundle, live, newId);
   const { worker, exports, vars, assets, triggers } = bundle;
   const own = { worker, exports, vars, assets, ...(triggers && { triggers }) };
   const release: Release = { format: 1, deployId, sha, ...own, ...stored };
@@ -117,9 +124,4 @@ async function releaseStep(
 /** The environment of a Wrangler configuration to deploy, named as Wrangler has it. */
 function wranglerEnvironment({ env }: BuildInput): string | null {
   return env.CLOUDFLARE_ENV || null;
-}
-
-function readRelease(directory: string | null): Release | null {
-  const path = directory && join(directory, 'release.json');
-  return path && existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as Release) : null;
 }

@@ -1,41 +1,42 @@
-// What an app's builds keep for the next one: their package managers' caches, up to a limit.
-import { execFile } from 'node:child_process';
-import { existsSync, readdirSync } from 'node:fs';
+// What an app's builds keep for the next one: what they installed, and their package managers' caches, up to a limit.
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
 import { log } from '../log.ts';
+import { ChildError, runChild } from '../machine/child.ts';
 import { removeTree } from '../machine/remove.ts';
 
-const execute = promisify(execFile);
 const TIMEOUT_MS = 60_000;
 
-/** Where each package manager keeps what it fetched, below the app's cache. */
+/** Where each package manager keeps what it fetched, below the app's cache, and what the last install made. */
 export function cacheDirectories(cache: string) {
   return {
     npm: join(cache, 'npm'),
     pnpm: join(cache, 'pnpm'),
     yarn: join(cache, 'yarn'),
     bun: join(cache, 'bun'),
+    installed: join(cache, 'installed'),
   };
 }
 
 /**
- * Drops whole caches, the largest first, until the rest fits. A part of a package manager's cache is worth nothing.
+ * Drops whole caches, the largest first, until the rest fits. A part of a package manager's cache is worth nothing. What
+ * else a build has left there goes at once. No process of the build runs any more.
  * @param limitMb MiB of all of them; 0 keeps none
  * @returns the names of those dropped
  */
 export async function trimCache(cache: string, limitMb: number): Promise<string[]> {
-  const names = existsSync(cache) ? readdirSync(cache) : [];
-  const caches = await Promise.all(
-    names.map(async (name) => ({ name, kilobytes: await size(join(cache, name)) })),
-  );
+  const directories = cacheDirectories(cache);
+  await removeOthers(cache, Object.keys(directories));
+  const sizes = await kilobytesOf(Object.values(directories));
+  const caches = Object.entries(directories)
+    .map(([name, path]) => ({ name, path, kilobytes: sizes.get(path) }))
+    .filter((each): each is typeof each & { kilobytes: number } => each.kilobytes !== undefined);
   caches.sort((a, b) => b.kilobytes - a.kilobytes);
   let total = caches.reduce((sum, { kilobytes }) => sum + kilobytes, 0);
   const dropped: string[] = [];
-  for (const { name, kilobytes } of caches) {
+  for (const { name, path, kilobytes } of caches) {
     if (limitMb > 0 && total <= limitMb * 1024) break;
-    await removeTree(join(cache, name));
+    await removeTree(path);
     total -= kilobytes;
     dropped.push(name);
   }
@@ -68,10 +69,33 @@ export async function dropCachesUntil(
   }
 }
 
-async function size(path: string): Promise<number> {
-  const { stdout } = await execute('du', ['-sk', path], {
-    env: { PATH: process.env.PATH ?? '/usr/bin:/bin' },
-    timeout: TIMEOUT_MS,
-  });
-  return Number.parseInt(stdout, 10);
+/** Removes all in a directory but those names, however many entries a build has made there. */
+async function removeOthers(directory: string, kept: string[]): Promise<void> {
+  const names = kept.flatMap((name) => ['!', '-name', name]);
+  const search = ['find', '-P', directory, '-mindepth', '1', '-maxdepth', '1', ...names];
+  await runChild([...search, '-exec', 'rm', '-rf', '--', '{}', '+'], { timeoutMs: TIMEOUT_MS }).catch(
+    (error: unknown) => {
+      // There is no cache yet, or a closed folder in it, which counts.
+      if (!(error instanceof ChildError)) throw error;
+    },
+  );
+}
+
+/** Sizes in KiB of those paths that are there, by one pass over all: a file that two of them share counts once. */
+async function kilobytesOf(paths: string[]): Promise<Map<string, number>> {
+  const output = await runChild(['du', '-sk', '--', ...paths], { timeoutMs: TIMEOUT_MS }).then(
+    (result) => result.output.toString('utf8'),
+    (error: unknown) => {
+      // What is missing is no fault here; a deadline that passes is.
+      if (!(error instanceof ChildError) || error.exitCode === null) throw error;
+      return error.output;
+    },
+  );
+  const lines = output.trimEnd().split('\n');
+  return new Map(
+    lines.flatMap((line) => {
+      const [size, path] = line.split('\t');
+      return path === undefined ? [] : [[path, Number(size)]];
+    }),
+  );
 }

@@ -1,4 +1,5 @@
 // Writes a commit's files into an empty directory, with nothing of the repository's own configuration or hooks.
+import { createHash } from 'node:crypto';
 import { basename } from 'node:path';
 import { BuildFailure } from '../../bundler/failure.ts';
 import { MAX_ENTRIES } from '../../bundler/limits.ts';
@@ -29,19 +30,29 @@ interface Paths {
   count: number;
 }
 
+/** What of a commit an install goes by. */
+export interface InstallInputs {
+  /** Paths of all package.json files. */
+  manifests: string[];
+  /** Changes with manifests, lock files and settings of package managers; `null`: those do not say it all. */
+  digest: string | null;
+}
+
 /** What a commit has. */
 interface Contents {
   megabytes: number;
   submodules: Paths;
   /** Whether a file of it is called `.gitattributes`. */
   attributed: boolean;
+  install: InstallInputs;
 }
 
 /**
  * Checks out `sha`.
+ * @returns what an install of it goes by
  * @throws {BuildFailure} when the commit's files are larger than `worktreeMb` or too many, or git fails
  */
-export async function checkout(options: Checkout): Promise<void> {
+export async function checkout(options: Checkout): Promise<InstallInputs> {
   const { repository, sha, project, index, worktreeMb, timeoutMs, signal, onLine } = options;
   const environment = {
     ...gitEnvironment({ 'core.hooksPath': '/dev/null' }),
@@ -49,7 +60,7 @@ export async function checkout(options: Checkout): Promise<void> {
     HOME: project,
   };
   const listing = { repository, environment, timeoutMs, signal };
-  const { megabytes, submodules, attributed } = await readContents(sha, listing);
+  const { megabytes, submodules, attributed, install } = await readContents(sha, listing);
   if (megabytes > worktreeMb) throw tooLarge(megabytes, worktreeMb);
   const git = ['git', '--git-dir', repository, '--work-tree', project];
   await run({
@@ -63,9 +74,10 @@ export async function checkout(options: Checkout): Promise<void> {
   });
   mention(submodules, 'is a submodule, and left empty: submodules are not fetched', onLine);
   // Few projects have such a file, and a search costs a process.
-  if (!attributed) return;
+  if (!attributed) return install;
   const lfs = 'gives files to Git LFS, and they are left as pointers: LFS objects are not fetched';
   mention(await lfsAttributes(sha, listing), lfs, onLine);
+  return install;
 }
 
 /** The failure of a worktree that grew past its limit. Sizes in MiB. */
@@ -82,17 +94,52 @@ async function readContents(sha: string, listing: Listing): Promise<Contents> {
   let entries = 0;
   let bytes = 0;
   let attributed = false;
+  const inputs = new InputsReader();
   for await (const record of gitRecords(words, listing)) {
     if (++entries > MAX_ENTRIES)
       throw new BuildFailure(`the commit has more than the ${MAX_ENTRIES} files and folders a build may use`);
     const tab = record.indexOf('\t');
-    const [mode, , , size = '-'] = record.slice(0, tab).split(/ +/);
+    const [mode = '', , object = '', size = '-'] = record.slice(0, tab).split(/ +/);
     const path = record.slice(tab + 1);
     if (size !== '-') bytes += Number(size);
     if (mode === '160000') add(submodules, path);
     attributed ||= basename(path) === '.gitattributes';
+    inputs.read(mode, object, path);
   }
-  return { megabytes: bytes / 2 ** 20, submodules, attributed };
+  return { megabytes: bytes / 2 ** 20, submodules, attributed, install: inputs.result };
+}
+
+/** Files that say what an install does, by their names; the sources aside, which its scripts may read. */
+const INSTALL_FILE =
+  /^(?:package\.json|package-lock\.json|npm-shrinkwrap\.json|pnpm-lock\.yaml|pnpm-workspace\.yaml|\.pnpmfile\.[cm]?js|yarn\.lock|\.yarnrc(?:\.yml)?|bun\.lockb?|bunfig\.toml|\.npmrc)$/;
+/** Folders whose files it may take as they are. */
+const INSTALL_FOLDER = /(?:^|\/)(?:patches|\.yarn)\//;
+const INSTALLED = /(?:^|\/)node_modules(?:\/|$)/;
+const SYMBOLIC_LINK = '120000';
+/** Manifests that are looked at: a repository of more packages is installed anew each time. */
+const MANIFESTS = 500;
+
+/** Takes from a commit's listing what an install goes by: the objects' names stand for their contents. */
+class InputsReader {
+  readonly #hash = createHash('sha256');
+  readonly #manifests: string[] = [];
+  #complete = true;
+
+  read(mode: string, object: string, path: string): void {
+    const name = basename(path);
+    if (INSTALLED.test(path)) this.#complete = false;
+    if (!INSTALL_FILE.test(name) && !INSTALL_FOLDER.test(path)) return;
+    this.#hash.update(`${mode} ${object} ${path}\0`);
+    // What a link leads to may change without it.
+    if (mode === SYMBOLIC_LINK) this.#complete = false;
+    if (name !== 'package.json' || mode === SYMBOLIC_LINK) return;
+    if (this.#manifests.length < MANIFESTS) this.#manifests.push(path);
+    else this.#complete = false;
+  }
+
+  get result(): InstallInputs {
+    return { manifests: this.#manifests, digest: this.#complete ? this.#hash.digest('hex') : null };
+  }
 }
 
 /** The `.gitattributes` files that give files to Git LFS. */

@@ -1,8 +1,7 @@
 // The commands of a project that a build runs: install, then build.
 import { join, resolve } from 'node:path';
 import { insidePath } from '../../bundler/inside.ts';
-import type { BuildCommand } from '../../bundler/plan.ts';
-import { readPackageJson } from '../../bundler/project.ts';
+import type { Plan } from '../../bundler/plan.ts';
 import { endProcesses } from '../machine/leftovers.ts';
 import { handOver } from '../machine/rights.ts';
 import { asUser } from '../machine/users.ts';
@@ -13,11 +12,15 @@ import { run } from './run.ts';
 import { checkOwner, checkSize, sizeLimits, watchSize } from './size.ts';
 
 /** Installs the packages of the project, if it names any. */
-export async function installStep(input: BuildInput, directories: BuildDirectories): Promise<void> {
+export async function installStep(
+  input: BuildInput,
+  directories: BuildDirectories,
+  plan: Plan,
+): Promise<void> {
   const { log } = input;
-  if (!readPackageJson(directories.project)?.hasDependencies) return log.skip('install', 'no dependencies');
+  if (!plan.hasDependencies) return log.skip('install', 'no dependencies');
   const { project, cache } = directories;
-  const { name, version, lockFile, unusedLockFiles, install } = packageManager(project, cache);
+  const { name, version, lockFile, unusedLockFiles, install } = packageManager(plan, cache);
   const title = `${name} ${install.includes('ci') ? 'ci' : 'install'}`;
   const detail = `${title}, ${version ? `${version}, ` : ''}${lockFile ? `by ${lockFile}` : 'without a lock file'}`;
   if (unusedLockFiles.length > 0)
@@ -30,23 +33,19 @@ export async function installStep(input: BuildInput, directories: BuildDirectori
 }
 
 /**
- * Runs the command that makes the project ready for bundling.
- * @param command of its Wrangler configuration; `null`: its script `build`, if it has one
+ * Runs the command that makes the project ready for bundling: of its Wrangler configuration, else its script `build`.
  */
-export async function buildStep(
-  input: BuildInput,
-  directories: BuildDirectories,
-  command: BuildCommand | null,
-): Promise<void> {
+export async function buildStep(input: BuildInput, directories: BuildDirectories, plan: Plan): Promise<void> {
   const { log } = input;
   const { project } = directories;
+  const { command } = plan;
   if (command !== null) {
     const cwd = insidePath(resolve(project), project, command.cwd, 'build.cwd');
     const shell = { arguments: ['sh', '-c', command.command], title: command.command, cwd };
     return log.step('build', command.command, () => runInProject(input, directories, shell));
   }
-  if (readPackageJson(project)?.scripts.build === undefined) return log.skip('build', 'no build script');
-  const manager = packageManager(project, directories.cache);
+  if (!plan.hasBuildScript) return log.skip('build', 'no build script');
+  const manager = packageManager(plan, directories.cache);
   const title = `${manager.name} run build`;
   const script = { arguments: manager.build, title, cwd: project };
   await log.step('build', title, () => runInProject(input, directories, script));

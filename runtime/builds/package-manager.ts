@@ -1,9 +1,7 @@
 // Which package manager a project is installed with, and how it is called.
-import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { BuildFailure } from '../../bundler/failure.ts';
-import { isInside } from '../../bundler/inside.ts';
-import { readPackageJson } from '../../bundler/project.ts';
+import { LOCK_FILES } from '../../bundler/lock-files.ts';
+import type { Plan } from '../../bundler/plan.ts';
 import { findProgram } from '../machine/programs.ts';
 import { cacheDirectories } from './cache.ts';
 
@@ -24,42 +22,34 @@ export interface PackageManager {
   build: string[];
 }
 
-/** The first that is there counts. */
-const LOCK_FILES: Record<string, Name> = {
-  'package-lock.json': 'npm',
-  'npm-shrinkwrap.json': 'npm',
-  'pnpm-lock.yaml': 'pnpm',
-  'yarn.lock': 'yarn',
-  'bun.lock': 'bun',
-  'bun.lockb': 'bun',
-};
 /** The version that reads a lock file of this format, when package.json names none. */
 const PNPM_BY_FORMAT: Record<string, string> = { 5: '7.33.7', 6: '8.15.9', 9: '10.34.8' };
 const YARN_CLASSIC = '1.22.22';
 const YARN_MODERN = '4.18.1';
 const BUN = '1.4.5';
-/** Where a lock file says its format. */
-const LOCK_FILE_HEAD = 1000;
 
 /**
- * The package manager of the project in `directory`: the one that package.json's `packageManager` names, else the
- * lock file's, else npm. npm is this machine's; the others come from its registry, in the version that the project names
+ * The package manager of a planned project: the one that package.json's `packageManager` names, else the first lock
+ * file's, else npm. npm is this machine's; the others come from its registry, in the version that the project names
  * or its lock file needs.
  * @param cache the app's
  * @throws {BuildFailure} when it is npm and not installed, or none is known for the lock file
  */
-export function packageManager(directory: string, cache: string): PackageManager {
-  const named = namedManager(readPackageJson(directory)?.packageManager ?? null);
-  const present = Object.keys(LOCK_FILES).filter((file) => existsSync(join(directory, file)));
-  const lockFile = present.find((file) => named === null || LOCK_FILES[file] === named.name) ?? null;
-  const name = named?.name ?? (lockFile === null ? 'npm' : LOCK_FILES[lockFile]!);
-  const unusedLockFiles = named === null ? present.slice(1) : [];
+export function packageManager(
+  plan: Pick<Plan, 'packageManager' | 'lockFiles'>,
+  cache: string,
+): PackageManager {
+  const named = namedManager(plan.packageManager);
+  const used = plan.lockFiles.find((file) => named === null || LOCK_FILES[file.name] === named.name);
+  const lockFile = used?.name ?? null;
+  const name = named?.name ?? (used === undefined ? 'npm' : LOCK_FILES[used.name]);
+  const unusedLockFiles = named === null ? plan.lockFiles.slice(1).map((file) => file.name) : [];
   if (name === 'npm') {
     if (findProgram(name) === null) throw new BuildFailure('npm is not installed on this machine');
     const build = ['npm', 'run', 'build'];
     return { name, version: null, lockFile, unusedLockFiles, install: npmInstall(lockFile), build };
   }
-  const version = named?.version ?? neededVersion(name, directory, lockFile);
+  const version = named?.version ?? neededVersion(name, used?.head ?? '');
   const commands = fetchedCommands(name, version, lockFile, cache);
   return { name, version, lockFile, unusedLockFiles, ...commands };
 }
@@ -109,10 +99,9 @@ function fetchedCommands(
 }
 
 /** The version that reads the lock file, or makes one. */
-function neededVersion(name: Exclude<Name, 'npm'>, directory: string, lockFile: string | null): string {
+function neededVersion(name: Exclude<Name, 'npm'>, lockFileHead: string): string {
   if (name === 'bun') return BUN;
-  const head = lockFile === null ? '' : readHead(directory, lockFile);
-  return name === 'pnpm' ? pnpmVersion(head) : yarnVersion(head);
+  return name === 'pnpm' ? pnpmVersion(lockFileHead) : yarnVersion(lockFileHead);
 }
 
 function pnpmVersion(lockFileHead: string): string {
@@ -126,10 +115,4 @@ function pnpmVersion(lockFileHead: string): string {
 
 function yarnVersion(lockFileHead: string): string {
   return lockFileHead.includes('__metadata:') ? YARN_MODERN : YARN_CLASSIC;
-}
-
-function readHead(directory: string, file: string): string {
-  const path = join(directory, file);
-  if (!isInside(directory, path)) throw new BuildFailure(`${file} is a link that leaves the project`);
-  return readFileSync(path, 'utf8').slice(0, LOCK_FILE_HEAD);
 }

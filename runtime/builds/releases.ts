@@ -1,9 +1,12 @@
 // The releases that an app keeps on disk: so that it can go back to one.
-import { existsSync } from 'node:fs';
-import { link, mkdir, readdir, readFile, rm } from 'node:fs/promises';
+import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { RELEASE_FILE, type Release } from '../../bundler/release.ts';
-import { placeRelease } from './release.ts';
+import { RELEASE_FILE } from '../../bundler/release.ts';
+import { runChild } from '../machine/child.ts';
+import { removeTree } from '../machine/remove.ts';
+import { placeRelease, readRelease } from './release.ts';
+
+const TIMEOUT_MS = 60_000;
 
 /**
  * Makes an earlier release the release of another deploy: the same files, which no release ever changes, under a
@@ -12,16 +15,20 @@ import { placeRelease } from './release.ts';
  */
 export async function reuseRelease(earlier: string, directory: string, deployId: string): Promise<void> {
   const beside = `${directory}.new`;
-  if (!existsSync(earlier)) throw new Error('that release is no longer kept');
+  const release = await readRelease(earlier);
+  if (release === null) throw new Error('that release is no longer kept');
   try {
-    const release = JSON.parse(await readFile(join(earlier, RELEASE_FILE), 'utf8')) as Release;
-    await rm(beside, { recursive: true, force: true });
-    await linkFiles(earlier, beside);
+    await removeTree(beside);
+    await runChild(['cp', '-a', '-l', '--', earlier, beside], { timeoutMs: TIMEOUT_MS });
     // A file of its own: the linked one is the earlier release's.
     await rm(join(beside, RELEASE_FILE));
+    // The files are on the disk, the folders that name them are new.
+    await runChild(['find', beside, '-type', 'd', '-exec', 'sync', '--', '{}', '+'], {
+      timeoutMs: TIMEOUT_MS,
+    });
     await placeRelease({ ...release, deployId }, beside, directory);
   } catch (error) {
-    await rm(beside, { recursive: true, force: true });
+    await removeTree(beside);
     throw error;
   }
 }
@@ -32,15 +39,5 @@ export async function reuseRelease(earlier: string, directory: string, deployId:
  */
 export async function pruneReleases(releases: string, kept: ReadonlySet<string>): Promise<void> {
   const removed = (await readdir(releases)).filter((name) => !kept.has(name));
-  await Promise.all(removed.map((name) => rm(join(releases, name), { recursive: true, force: true })));
-}
-
-async function linkFiles(from: string, to: string): Promise<void> {
-  await mkdir(to, { mode: 0o700 });
-  for (const entry of await readdir(from, { withFileTypes: true })) {
-    const source = join(from, entry.name);
-    const target = join(to, entry.name);
-    if (entry.isDirectory()) await linkFiles(source, target);
-    else await link(source, target);
-  }
+  await Promise.all(removed.map((name) => removeTree(join(releases, name))));
 }

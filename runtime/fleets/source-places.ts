@@ -1,28 +1,53 @@
 // Places in a bundled module, as workerd names them, turned into places in the project's own files.
-import { readFileSync } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { SourceMap } from 'node:module';
 import { basename, join } from 'node:path';
+import { threads } from '../machine/worker.ts';
 
 const PLACE = /(?:file:\/\/\/bundle\/)?([\w.-]+\.js):(\d+):(\d+)/g;
+/** Bytes of a source map, and characters of a message, that are read. */
+const MAP_BYTES = 32 * 2 ** 20;
+const MESSAGE_LENGTH = 16_000;
+const DEADLINE_MS = 5_000;
 
 /**
  * Replaces each `index.js:4:11` in a message by the file, line and column that it was bundled from. A place without a
- * source map, or that the map does not know, stays as it is.
+ * source map, or that the map does not know, stays as it is. Maps are as large as what was bundled: a thread reads them,
+ * and a message whose maps it cannot read in time stays as it is.
  * @param directory the release's, with the maps beside its modules
  */
-export function toSourcePlaces(directory: string, message: string): string {
+export async function toSourcePlaces(directory: string, message: string): Promise<string> {
+  const told = message.slice(0, MESSAGE_LENGTH);
+  return threads
+    .run<typeof replacePlaces>(new URL(import.meta.url), 'replacePlaces', [directory, told], {
+      deadlineMs: DEADLINE_MS,
+      key: directory,
+    })
+    .catch(() => told);
+}
+
+/** What the thread does. Each map is parsed once. */
+export async function replacePlaces(directory: string, message: string): Promise<string> {
+  const names = new Set([...message.matchAll(PLACE)].map(([, name]) => name!));
+  const maps = new Map<string, SourceMap | null>();
+  for (const name of names) maps.set(name, await readMap(directory, name));
   return message.replaceAll(PLACE, (place, name: string, line: string, column: string) => {
-    const origin = readMap(directory, name)?.findOrigin(Number(line), Number(column));
+    const origin = maps.get(name)?.findOrigin(Number(line), Number(column));
     return origin && 'fileName' in origin
       ? `${origin.fileName}:${origin.lineNumber}:${origin.columnNumber}`
       : place;
   });
 }
 
-function readMap(directory: string, module: string): SourceMap | null {
+async function readMap(directory: string, module: string): Promise<SourceMap | null> {
   try {
-    const text = readFileSync(join(directory, 'modules', `${basename(module)}.map`), 'utf8');
-    return new SourceMap(JSON.parse(text));
+    const file = await open(join(directory, 'modules', `${basename(module)}.map`));
+    try {
+      if ((await file.stat()).size > MAP_BYTES) return null;
+      return new SourceMap(JSON.parse(await file.readFile('utf8')));
+    } finally {
+      await file.close();
+    }
   } catch {
     return null;
   }

@@ -66,7 +66,8 @@ export async function tryRelease(
     await cell.exited;
   } catch (error) {
     const message = reason(error);
-    throw new Error(BAD_CRON.exec(message)?.[0] ?? toSourcePlaces(directory, message), { cause: error });
+    const told = BAD_CRON.exec(message)?.[0] ?? (await toSourcePlaces(directory, message));
+    throw new Error(told, { cause: error });
   } finally {
     await removeScratch(scratch, ownDirectories(place), user);
   }

@@ -1,6 +1,6 @@
 // The one way to start a child process: an argument list, a whole environment, a process group of its own, and an error
 // that is always caught. A child that the system refuses, for lack of file descriptors say, must not end the host.
-import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import type { Duplex, Readable, Writable } from 'node:stream';
 
 /** Characters of its error output that explain a failure. */
@@ -31,11 +31,14 @@ export interface ChildOptions {
   stdin?: 'pipe' | 'ignore';
   /** Whether it has a channel to the host as its descriptor 3. */
   channel?: boolean;
+  /** Whether it is a Node program that takes and sends messages. */
+  messages?: boolean;
 }
 
 /** A child that runs. */
 export interface Child {
-  pid: number;
+  /** For its messages; all else is here. */
+  process: ChildProcess;
   stdin: Writable;
   stdout: Readable;
   stderr: Readable;
@@ -62,14 +65,15 @@ export async function startChild(words: string[], options: ChildOptions = {}): P
   const { title = words[0]!, cwd = '/', environment = cleanEnvironment() } = options;
   const refused = (error: unknown) =>
     new ChildError(`\`${title}\` could not start: ${(error as Error).message}`);
-  let child: ChildProcessByStdio<Writable, Readable, Readable>;
+  const extra = options.messages ? (['ipc'] as const) : options.channel ? (['pipe'] as const) : [];
+  let child: ChildProcess;
   try {
     child = spawn(words[0]!, words.slice(1), {
       cwd,
       env: environment,
       detached: true,
-      stdio: [options.stdin ?? 'pipe', 'pipe', 'pipe', ...(options.channel ? (['pipe'] as const) : [])],
-    }) as ChildProcessByStdio<Writable, Readable, Readable>;
+      stdio: [options.stdin ?? 'pipe', 'pipe', 'pipe', ...extra],
+    });
   } catch (error) {
     throw refused(error);
   }
@@ -92,10 +96,18 @@ export async function startChild(words: string[], options: ChildOptions = {}): P
       // The whole group has ended.
     }
   };
-  const { stdin, stdout, stderr } = child;
   // A child may end before it has read everything.
-  stdin?.on('error', () => {});
-  return { pid, stdin, stdout, stderr, channel: child.stdio[3] as Duplex, exited, closed, end };
+  child.stdin?.on('error', () => {});
+  return {
+    process: child,
+    stdin: child.stdin!,
+    stdout: child.stdout!,
+    stderr: child.stderr!,
+    channel: child.stdio[3] as Duplex,
+    exited,
+    closed,
+    end,
+  };
 }
 
 export interface RunOptions extends ChildOptions {

@@ -1,31 +1,18 @@
 // A directory made known under its name: whole and on disk, or not at all.
-import type { FileHandle } from 'node:fs/promises';
-import { open, readdir, rename, rm } from 'node:fs/promises';
+import { readdir, rename } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { syncFile } from '../../bundler/sync.ts';
+import { removeTree } from './remove.ts';
 
-/** Files that are brought to disk side by side. */
-const CONCURRENCY = 16;
-
-/** Renames `beside` to `directory`, which is replaced. Every file is on disk before that, so it survives a power cut. */
+/**
+ * Renames `beside` to `directory`, which is replaced. Its own files and folders are on disk before that, so it survives a
+ * power cut. What lies deeper must be there already: how much that is, a build decides.
+ */
 export async function publish(beside: string, directory: string): Promise<void> {
-  const paths = await readdir(beside, { recursive: true });
-  const queue = [beside, ...paths.map((path) => join(beside, path))];
-  await Promise.all(
-    Array.from({ length: CONCURRENCY }, async () => {
-      for (let path = queue.pop(); path !== undefined; path = queue.pop())
-        await withFile(path, (file) => file.sync());
-    }),
-  );
-  await rm(directory, { recursive: true, force: true });
+  const names = await readdir(beside);
+  await Promise.all(names.map((name) => syncFile(join(beside, name))));
+  await syncFile(beside);
+  await removeTree(directory);
   await rename(beside, directory);
-  await withFile(dirname(directory), (file) => file.sync());
-}
-
-async function withFile(path: string, use: (file: FileHandle) => Promise<void>): Promise<void> {
-  const file = await open(path);
-  try {
-    await use(file);
-  } finally {
-    await file.close();
-  }
+  await syncFile(dirname(directory));
 }

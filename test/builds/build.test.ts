@@ -266,3 +266,46 @@ test('an aborted build ends with the reason and leaves nothing', async () => {
   await ended;
   assert.ok(!existsSync(input.scratch) && !existsSync(input.releaseDirectory));
 });
+
+test('a lock file that an install replaces by a pipe holds up nothing', async () => {
+  const { result, lines } = await build({
+    'index.js': WORKER,
+    'package-lock.json': JSON.stringify({ lockfileVersion: 3, packages: { '': {} } }),
+    'package.json': JSON.stringify({
+      workspaces: ['none'],
+      scripts: { postinstall: 'rm package-lock.json && mkfifo yarn.lock', build: 'echo built' },
+    }),
+  });
+  await result;
+  assert.ok(lines.includes('built'));
+});
+
+test('rules of assets that are too large are refused, and so is a pipe in their place', async () => {
+  const site = (build: string) => ({
+    'public/index.html': '',
+    'package.json': JSON.stringify({ scripts: { build } }),
+  });
+  await assertFails(
+    site('head -c 150000000 /dev/zero > public/_headers'),
+    /^assets: _headers has more than 256 KiB$/,
+  );
+  const { result, input } = await build(site('mkfifo public/_redirects'));
+  await result;
+  assert.deepEqual(files(join(input.releaseDirectory, 'assets')), ['index.html']);
+});
+
+test('the sources of a project are never its site', async () => {
+  const vite = {
+    'index.html': '<script type="module" src="/src/main.ts"></script>',
+    'vite.config.ts': 'export default { build: { outDir: "./pages" } }',
+    'package.json': JSON.stringify({ scripts: { build: 'mkdir -p pages && echo built > pages/index.html' } }),
+  };
+  const { result, input, lines } = await build(vite);
+  await result;
+  assert.deepEqual(files(join(input.releaseDirectory, 'assets')), ['index.html']);
+  assert.ok(lines.includes('static site: 1 files in pages'), lines.join('\n'));
+  await assertFails(
+    { ...vite, 'package.json': JSON.stringify({ scripts: { build: 'true' } }) },
+    /the build wrote no folder with an index\.html, .* "assets": \{ "directory": "\.\/dist" \}/,
+  );
+});

@@ -2,6 +2,8 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { findLockFiles } from '../../bundler/lock-files.ts';
+import { readPackageJson } from '../../bundler/project.ts';
 import { closeBundler } from '../../runtime/builds/build.ts';
 import { packageManager } from '../../runtime/builds/package-manager.ts';
 import { buildCommit, type Files, makeDirectory, writeFiles } from '../support/builds/projects.ts';
@@ -15,7 +17,8 @@ after(() => {
 function choose(files: Files) {
   const project = mkdtempSync(join(directory.path, 'project-'));
   writeFiles(project, files);
-  return packageManager(project, '/cache');
+  const packageName = readPackageJson(project)?.packageManager ?? null;
+  return packageManager({ packageManager: packageName, lockFiles: findLockFiles(project) }, '/cache');
 }
 
 /** The manager and version that a project gets. */

@@ -158,6 +158,6 @@ test("a Worker's code in a folder of assets is never one of them, and run where 
 test('rules for the assets that are too long fail by name, before they are read', async () => {
   await assert.rejects(
     worktrees.bundle({ ...index, _headers: '/*\n  x-a: b\n'.repeat(400_000) }),
-    /^BuildFailure: assets: _headers has more than 4 MiB$/,
+    /^BuildFailure: assets: _headers has more than 256 KiB$/,
   );
 });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
-import { findProject, readPackageJson } from '../../bundler/project.ts';
-import type { Files } from '../support/builds/projects.ts';
+import { findProject, readPackageJson, siteFolders } from '../../bundler/project.ts';
+import { type Files, writeFiles } from '../support/builds/projects.ts';
 import { makeWorktrees } from '../support/bundler/worktree.ts';
 
 const worktrees = makeWorktrees();
@@ -13,7 +13,7 @@ function find(...paths: string[]): string {
     paths.map((path) => [path, path === 'package.json' ? '{"main": "lib/app.js"}' : '']),
   );
   const root = worktrees.write(files);
-  const found = findProject(root);
+  const found = findProject(root, null);
   if (found === null) return 'nothing';
   const at = found.kind === 'wrangler' ? found.config : found.kind === 'site' ? found.directory : found.main;
   return `${found.kind} ${at === null ? 'of the build' : at.slice(root.length + 1)}`.trim();
@@ -29,7 +29,7 @@ test('what a build tool wrote is a Wrangler project too', () => {
   const written = '.wrangler/deploy/config.json';
   const files = { [written]: '{"configPath": "../../out/wrangler.json"}', 'out/wrangler.json': '{}' };
   const root = worktrees.write({ ...files, 'out/index.html': '' });
-  assert.deepEqual(findProject(root), { kind: 'wrangler', config: null });
+  assert.deepEqual(findProject(root, null), { kind: 'wrangler', config: null });
 });
 
 test('a site is looked for in the folders that builds write, and in the root last', () => {
@@ -57,6 +57,7 @@ test('package.json says what is to be installed and run', () => {
     scripts: { build: 'vite build' },
     packageManager: null,
     hasDependencies: true,
+    dependencies: [['vite', '1']],
   });
   assert.equal(read('{"dependencies": {}}')?.hasDependencies, false);
   assert.equal(read('{"packageManager": "pnpm@10.1.0"}')?.packageManager, 'pnpm@10.1.0');
@@ -70,5 +71,50 @@ test('package.json says what is to be installed and run', () => {
   assert.throws(
     () => readPackageJson(worktrees.write({ 'package.json/x': '' })),
     /^BuildFailure: package\.json is no file/,
+  );
+});
+
+test('a page that only a build tool understands is no site', () => {
+  const found = (files: Files) => findProject(worktrees.write(files), null);
+  const vite = { 'index.html': '<script type="module" src="/src/main.ts"></script>' };
+  assert.throws(
+    () => found({ 'index.html': '', 'vite.config.ts': '' }),
+    /belongs to vite\.config\.ts, and nothing/,
+  );
+  assert.throws(() => found(vite), /names a script that browsers cannot run, and nothing builds it/);
+  // Its script is to make the site.
+  assert.equal(found({ ...vite, 'package.json': '{"scripts": {"build": "vite build"}}' }), null);
+  assert.equal(found({ 'index.html': '<script src="app.js"></script>' })?.kind, 'site');
+});
+
+test('after a build the folder that it wrote is the site', () => {
+  const build = (files: Files, written: Files) => {
+    const root = worktrees.write(files);
+    const before = siteFolders(root);
+    writeFiles(root, written);
+    const project = findProject(root, before);
+    return project?.kind === 'site' ? project.directory.slice(root.length + 1) : project?.kind;
+  };
+  const source = { 'index.html': '', 'package.json': '{"scripts": {"build": "x"}}' };
+  assert.equal(build(source, { 'pages/index.html': '', 'pages/about/index.html': '' }), 'pages');
+  assert.equal(build(source, { 'dist/app/browser/index.html': '' }), 'dist/app/browser');
+  assert.equal(build(source, { 'dist/index.html': '', 'pages/index.html': '' }), 'dist');
+  assert.equal(build({ ...source, 'dist/index.html': 'old' }, { 'pages/index.html': '' }), 'pages');
+  assert.equal(build({ ...source, 'dist/index.html': 'old' }, { 'dist/index.html': 'new' }), 'dist');
+  assert.equal(build({ ...source, 'public/index.html': '' }, { 'public/app.js': '' }), 'public');
+  assert.equal(build(source, { '.output/public/index.html': '', dist: { link: '.output/public' } }), 'dist');
+  assert.equal(build({ ...source, 'index.ts': '' }, { 'dist/index.html': '' }), 'dist');
+  assert.equal(build({ 'index.ts': '' }, { 'lib/x.js': '' }), 'worker');
+  assert.throws(
+    () => build(source, { 'site/a.html': '' }),
+    /the build wrote no folder with an index\.html, and the root has the project's sources: name the folder/,
+  );
+  assert.throws(
+    () => build(source, { 'a/index.html': '', 'b/index.html': '' }),
+    /the build wrote a\/, b\/, .* could be a\/index\.html or b\/index\.html: name .* "directory": "\.\/a"/,
+  );
+  assert.throws(
+    () => build({ ...source, 'index.ts': '' }, { 'docs/index.html': '' }),
+    /could be docs\/index\.html or index\.ts/,
   );
 });

@@ -2,6 +2,7 @@
 import { mkdtempSync, readdirSync, readFileSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Bundled, bundleProject } from '../../../bundler/bundle.ts';
+import type { PageFolders } from '../../../bundler/pages.ts';
 import { type Files, makeDirectory, writeFiles } from '../builds/projects.ts';
 
 /** Worktrees in a directory of their own. */
@@ -22,10 +23,11 @@ export function makeWorktrees() {
       files: Files,
       environment: string | null = null,
       assetsMb = 500,
+      before: PageFolders | null = null,
     ): Promise<Bundled & { read: (path: string) => string; list: () => string[] }> {
       const worktree = this.write(files);
       const out = join(mkdtempSync(join(root, 'out-')), 'bundle');
-      const bundled = await bundleProject(worktree, out, environment, assetsMb);
+      const bundled = await bundleProject({ worktree, out, environment, assetsMb, before });
       return {
         ...bundled,
         read: (path) => readFileSync(join(out, path), 'utf8'),

@@ -1,0 +1,27 @@
+// Whether an install comes out of nothing but manifests, lock file and settings, so that what it made can be used again.
+import { existsSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { readPackageJson } from './project.ts';
+
+/** Scripts that package managers run after they have installed a project: what those do depends on its other files. */
+const INSTALL_SCRIPTS = /^(?:(?:pre|post)?(?:install|prepare)|prepublish|dependencies|pnpm:devPreinstall)$/;
+/** Packages that are files of the project. */
+const LOCAL = /^(?:file:|link:|portal:|\.|\/|~)/;
+
+/**
+ * Why an install of a project cannot be used again by the next build; `null` when it can.
+ * @param root real path of the project
+ * @param manifests paths of all its package.json files
+ * @throws {BuildFailure} for a package.json that cannot be read
+ */
+export function whyInstallAnew(root: string, manifests: string[]): string | null {
+  for (const path of manifests) {
+    const manifest = readPackageJson(root, path);
+    const script = Object.keys(manifest?.scripts ?? {}).find((name) => INSTALL_SCRIPTS.test(name));
+    if (script !== undefined) return `${path} has a script "${script}"`;
+    const local = manifest?.dependencies.find(([, version]) => LOCAL.test(version));
+    if (local !== undefined) return `${path} takes ${local[0]} from ${local[1]}`;
+    if (existsSync(join(root, dirname(path), 'binding.gyp'))) return `binding.gyp lies beside ${path}`;
+  }
+  return null;
+}

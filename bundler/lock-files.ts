@@ -1,0 +1,31 @@
+// The lock files of package managers.
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { readHead } from './regular-file.ts';
+
+/** Where a lock file says its format, in bytes. */
+const HEAD_BYTES = 1000;
+
+/** Lock files and who writes them. The first that is there counts. */
+export const LOCK_FILES = {
+  'package-lock.json': 'npm',
+  'npm-shrinkwrap.json': 'npm',
+  'pnpm-lock.yaml': 'pnpm',
+  'yarn.lock': 'yarn',
+  'bun.lock': 'bun',
+  'bun.lockb': 'bun',
+} as const;
+
+/** A lock file that is there, and how it begins. */
+export interface LockFile {
+  name: keyof typeof LOCK_FILES;
+  head: string;
+}
+
+/** @throws {BuildFailure} when one is no file of the project */
+export function findLockFiles(root: string): LockFile[] {
+  const names = (Object.keys(LOCK_FILES) as LockFile['name'][]).filter((name) =>
+    existsSync(join(root, name)),
+  );
+  return names.map((name) => ({ name, head: readHead(root, join(root, name), HEAD_BYTES).toString('utf8') }));
+}
