@@ -1,8 +1,14 @@
 // One call of the handlers to the host: its parts, and how bodies are read and answered.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { HOST_CALL_BYTES } from '../../handlers/contract/sizes.ts';
+import { StaleGeneration } from '../apps/apps.ts';
+import { log, reason } from '../log.ts';
+import { isDiskFull } from '../machine/disk.ts';
 import { readAtMost } from '../machine/read-at-most.ts';
 import { Refusal } from './refusal.ts';
+
+export const DISK_FULL =
+  'the disk of this machine is full, so this could not be written: delete apps that are not needed, or have the operator make room; then try again';
 
 export interface Call {
   request: IncomingMessage;
@@ -17,7 +23,8 @@ export type Route = [method: string, path: RegExp, answer: (call: Call) => unkno
 
 /** @throws {Refusal} 413 over `limitBytes` */
 export async function readBody(request: IncomingMessage, limitBytes: number): Promise<Buffer> {
-  const body = await readAtMost(request, limitBytes);
+  // Not closed: a request that is closed early is no longer read, and blocks its connection.
+  const body = await readAtMost(request.iterator({ destroyOnReturn: false }), limitBytes);
   if (body === null) throw new Refusal(413, 'body_too_large', `a body may have ${limitBytes} bytes`);
   return body;
 }
@@ -29,4 +36,25 @@ export async function readJson(request: IncomingMessage, limitBytes = HOST_CALL_
 
 export function sendJson(response: ServerResponse, value: unknown, status = 200): void {
   response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value));
+}
+
+/** Answers with what was thrown: a `Refusal` as it says, all else a 500. */
+export function refuse(response: ServerResponse, error: unknown): void {
+  const refusal =
+    error instanceof Refusal
+      ? error
+      : error instanceof StaleGeneration
+        ? new Refusal(409, 'stale_generation', error.message)
+        : isDiskFull(error)
+          ? new Refusal(507, 'insufficient_storage', DISK_FULL)
+          : new Refusal(500, 'internal_error', reason(error));
+  if (refusal.status >= 500) log('error', 'a host call failed', { error: refusal.message });
+  if (response.headersSent) {
+    response.destroy();
+    return;
+  }
+  const { status, code, message } = refusal;
+  response
+    .writeHead(status, { 'content-type': 'application/problem+json' })
+    .end(JSON.stringify({ type: 'about:blank', title: code, status, code, detail: message }));
 }

@@ -13,7 +13,11 @@ export class HostServer {
     this.path = join(directory, 'host.sock');
     // A push or a clone may take its time. The control plane closes idle connections: were this server to do it, a call
     // could meet a connection just as it closes.
-    this.#server = createServer({ requestTimeout: 0, keepAliveTimeout: 0 }, answer);
+    this.#server = createServer({ requestTimeout: 0, keepAliveTimeout: 0 }, (request, response) => {
+      // What is left of a body that was not needed: the next call on the connection comes after it.
+      response.once('finish', () => request.resume());
+      answer(request, response);
+    });
   }
 
   /** Begins to listen, also where a killed host left its socket. */

@@ -5,22 +5,18 @@ import type { Duplex } from 'node:stream';
 import type { DeployFacts, WantedApp } from '../../handlers/contract/host-calls.ts';
 import { WANTED_BYTES } from '../../handlers/contract/sizes.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
-import { type Apps, StaleGeneration } from '../apps/apps.ts';
+import type { Apps } from '../apps/apps.ts';
 import type { DeployQueue } from '../builds/queue.ts';
 import type { BranchChanges } from '../git/branch-changes.ts';
 import { type RefUpdate, serveGit } from '../git/smart-http.ts';
-import { log, reason } from '../log.ts';
 import type { Layout } from '../machine/data-directory.ts';
-import { isDiskFull } from '../machine/disk.ts';
 import type { DiskWatch } from '../machine/disk-watch.ts';
-import { type Call, type Route, readJson, sendJson } from './host-call.ts';
+import { type Call, DISK_FULL, type Route, readJson, refuse, sendJson } from './host-call.ts';
 import type { Outbox } from './outbox.ts';
 import { Refusal, requireRoom } from './refusal.ts';
 import { sourceRoutes } from './source-routes.ts';
 
 const FLUSH_MS = 1_000;
-const DISK_FULL =
-  'the disk of this machine is full, so this could not be written: delete apps that are not needed, or have the operator make room; then try again';
 const CONTROL_UI_DEADLINE_MS = 8_000;
 
 /** What the service needs of the rest of the host. */
@@ -40,7 +36,7 @@ export interface HostServiceOptions {
   onPush: (appId: string, updates: RefUpdate[], output: Duplex) => void;
 }
 
-/** Makes the HOST binding's Node handler. Every request must carry the secret: the port is open to all of this machine. */
+/** Makes what answers the HOST binding. Every request must carry the secret. */
 export function hostService(
   options: HostServiceOptions,
 ): (request: IncomingMessage, response: ServerResponse) => void {
@@ -192,26 +188,6 @@ function routesOf({
     );
     if (service === 'git-receive-pack') void changes.during(appId, served);
   }
-}
-
-function refuse(response: ServerResponse, error: unknown): void {
-  const refusal =
-    error instanceof Refusal
-      ? error
-      : error instanceof StaleGeneration
-        ? new Refusal(409, 'stale_generation', error.message)
-        : isDiskFull(error)
-          ? new Refusal(507, 'insufficient_storage', DISK_FULL)
-          : new Refusal(500, 'internal_error', reason(error));
-  if (refusal.status >= 500) log('error', 'a host call failed', { error: refusal.message });
-  if (response.headersSent) {
-    response.destroy();
-    return;
-  }
-  const { status, code, message } = refusal;
-  response
-    .writeHead(status, { 'content-type': 'application/problem+json' })
-    .end(JSON.stringify({ type: 'about:blank', title: code, status, code, detail: message }));
 }
 
 function digest(text: string): Buffer {
