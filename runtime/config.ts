@@ -86,6 +86,12 @@ export const settings = {
         `must resolve to at most ${DATA_DIRECTORY_MAX} bytes, because Unix sockets lie below it; name a shorter directory`,
       ),
   },
+  RUNNER_DRAIN_S: {
+    default: '10',
+    meaning:
+      'After a SIGTERM Cellar ends within so many seconds. Requests in flight get all of them but the last three, and half at least.',
+    schema: integer(1, 3600),
+  },
   RUNNER_BASE_DOMAIN: {
     default: 'localhost',
     meaning: 'Apps answer at `<slug>.<base>`, the API at `api.<base>`, git at `git.<base>`.',

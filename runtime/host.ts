@@ -13,6 +13,7 @@ import { MissedDeploys } from './builds/missed-pushes.ts';
 import { registryEndpoints } from './builds/network-settings.ts';
 import { pushes } from './builds/pushes.ts';
 import { DeployQueue } from './builds/queue.ts';
+import { Closing, within } from './closing.ts';
 import { type Config, isLocal } from './config.ts';
 import { Control } from './control/control-plane.ts';
 import { hostService } from './control/host-service.ts';
@@ -38,8 +39,8 @@ import { type AppUsers, allUids, appUsers } from './machine/users.ts';
 import { Walls } from './machine/walls.ts';
 import { threads } from './machine/worker.ts';
 
-/** How long requests in flight may go on after a SIGTERM. */
-const DRAIN_MS = 10_000;
+/** What is left of the time for an end when the last requests are cut: processes and databases need some of it. */
+const RESERVE_MS = 3_000;
 const CONTROL_RETRY_MIN_MS = 1_000;
 const CONTROL_RETRY_MAX_MS = 30_000;
 /** Room on the disk that the control plane needs to start, in MiB. */
@@ -223,10 +224,15 @@ export class Host {
     return this.#addresses;
   }
 
-  /** Drains and ends everything. Calling it again waits for the same end. */
+  /**
+   * Drains and ends everything within `RUNNER_DRAIN_S`; deploys are given up and taken up again at the next start.
+   * Calling it again waits for the same end.
+   * @throws what the first part that did not end in order threw; the others have ended
+   */
   close(): Promise<void> {
     this.#closing.abort();
-    this.#closed ??= this.#close();
+    const limitMs = this.config.RUNNER_DRAIN_S * 1000;
+    this.#closed ??= within(limitMs, this.#close(limitMs));
     return this.#closed;
   }
 
@@ -260,27 +266,38 @@ export class Host {
     this.#apps.tick();
   }
 
-  async #close(): Promise<void> {
-    await this.#rounds.stop();
-    await this.#disk.stop();
-    await this.#missed.stop();
-    await this.#queue.close();
-    const drained = Promise.all([this.#edge.close(DRAIN_MS), this.#api.close(DRAIN_MS)]);
+  async #close(limitMs: number): Promise<void> {
+    const closing = new Closing();
+    // These end by themselves, at the latest when what they ask has gone.
+    const ending = [
+      closing.step('deploys', () => this.#queue.close()),
+      closing.step('rounds', () => this.#rounds.stop()),
+      closing.step('disk watch', () => this.#disk.stop()),
+      closing.step('missed deploys', () => this.#missed.stop()),
+    ];
+    await closing.step('edge', () => this.#drain(Math.max(limitMs / 2, limitMs - RESERVE_MS)));
+    await closing.step('access log', () => this.#accessLog.close());
+    await closing.step('apps', () => this.#apps.close());
+    await closing.step('walls', () => this.#walls.close());
+    await closing.step('bundler', closeBundler);
+    await closing.step('threads', () => threads.close());
+    ending.push(closing.step('outbox', () => this.#outbox.stop()));
+    await closing.step('control plane', () => this.#control.stop());
+    await Promise.all(ending);
+    await closing.step('database', () => this.#store.close());
+    await closing.step('data directory', this.#release);
+    closing.throwFirst();
+  }
+
+  /** Takes no more requests, and lets those in flight end. */
+  async #drain(graceMs: number): Promise<void> {
+    const drained = Promise.all([this.#edge.close(graceMs), this.#api.close(graceMs)]);
     if (this.#caddy) {
       // Not at once: Caddy closes the WebSockets it carries with a code of its own.
-      await Promise.race([drained, sleep(CADDY_STAYS_MS, undefined, { ref: false })]);
+      await Promise.race([drained, sleep(Math.min(CADDY_STAYS_MS, graceMs), undefined, { ref: false })]);
       await this.#caddy.stop();
     }
     await drained;
-    await this.#accessLog.close();
-    await this.#apps.close();
-    await this.#walls.close();
-    closeBundler();
-    threads.close();
-    await this.#outbox.stop();
-    await this.#control.stop();
-    this.#store.close();
-    this.#release();
   }
 
   #controlVariables(): Record<string, string> {

@@ -30,8 +30,13 @@ async function main(): Promise<void> {
   process.on('SIGINT', () => stop('SIGINT'));
 
   log('info', 'starting', { data: host.paths.root, pid: process.pid });
-  const { api, git, app } = await host.start();
-  if (stopping) return;
+  const addresses = await host.start().catch((error: unknown) => {
+    if (!stopping) throw error;
+    // What the start still needed was ended under it.
+    return null;
+  });
+  if (stopping || addresses === null) return;
+  const { api, git, app } = addresses;
   const example = new URL(git);
   example.username = 'git';
   example.password = 'KEY';

@@ -178,13 +178,18 @@ export class Apps {
 
   /**
    * Makes a release the live one. For an app that is stopped, or sleeps, it starts nothing.
-   * @param commit writes the pointer, in one transaction with what belongs to it; it gets the app as observed then
+   * @param steps.commit writes the pointer, in one transaction with what belongs to it; it gets the app as observed then
+   * @param steps.signal gives it up before anything is changed
    * @throws {Error} with workerd's own reason when the release does not start; the one before serves on
    */
   async release(
     id: string,
     deployId: string,
-    steps: { commit: (at: string, observed: ObservedApp) => void; log: (line: string) => void },
+    steps: {
+      commit: (at: string, observed: ObservedApp) => void;
+      log: (line: string) => void;
+      signal?: AbortSignal;
+    },
   ): Promise<void> {
     const app = this.#apps.get(id);
     if (!app) throw new Error('the app was deleted');
@@ -197,7 +202,7 @@ export class Apps {
       };
       const next = this.#release(id, deployId);
       const { desired_state, asleep } = app.wanted;
-      const swap = { commit, log: steps.log };
+      const swap = { ...steps, commit };
       if (desired_state === 'running' && !asleep) return app.fleet.swap(next, swap);
       const resting = asleep ? 'asleep' : 'stopped';
       await app.fleet.adopt(next, swap, resting);

@@ -207,6 +207,7 @@ export class Deploy {
     const { id, app_id } = this.#fact;
     await apps.release(app_id, id, {
       log: (line) => this.#log.line(line),
+      signal: this.#abort.signal,
       commit: (at: string, app: ObservedApp) => {
         const before = this.#fact;
         this.#fact = { ...before, status: 'live' };

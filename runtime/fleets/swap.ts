@@ -11,12 +11,14 @@ export interface SwapSteps {
   /** Makes the new release the live one for good. Called once it runs, before it gets requests; may throw. */
   commit: () => void;
   log: (line: string) => void;
+  /** Gives the swap up before anything is changed: while it waits for its turn, and while the release is tried. */
+  signal?: AbortSignal;
 }
 
 /** One of the operations of a fleet; `Fleet.swap` says what it does. */
 export async function swap(supervisor: Supervisor, next: ReleaseRef, steps: SwapSteps): Promise<void> {
   const { closing } = supervisor.operations;
-  await supervisor.launcher.try(next, closing);
+  await tried(supervisor, next, steps);
   const before = supervisor.phase;
   await supervisor.retire(steps.log);
   try {
@@ -39,7 +41,7 @@ export async function adopt(
   resting: 'asleep' | 'stopped',
 ): Promise<void> {
   const { closing } = supervisor.operations;
-  await supervisor.launcher.try(next, closing);
+  await tried(supervisor, next, steps);
   if (resting === 'asleep') await supervisor.retire(steps.log);
   else await supervisor.stop();
   try {
@@ -50,6 +52,17 @@ export async function adopt(
     if (resting === 'asleep') await supervisor.goIdle('asleep');
     else supervisor.enter({ name: supervisor.live === null ? 'none' : 'stopped' });
   }
+}
+
+/** @throws when the release does not load, or the swap was given up */
+async function tried(
+  { launcher, operations: { closing } }: Supervisor,
+  next: ReleaseRef,
+  { signal }: SwapSteps,
+): Promise<void> {
+  const givenUp = signal ? AbortSignal.any([closing, signal]) : closing;
+  await launcher.try(next, givenUp);
+  givenUp.throwIfAborted();
 }
 
 async function commitOrStop(cell: Cell, commit: () => void): Promise<void> {

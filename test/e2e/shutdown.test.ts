@@ -1,0 +1,106 @@
+// SIGTERM with everything under way: what is in flight gets its time, and all ends in time.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { cells, descendants, eventually, processes } from '../support/e2e/processes.ts';
+
+const DRAIN_S = 4;
+/** What a loaded machine may add: starting a process or two, and seeing that it has gone. */
+const SLACK_MS = 2_000;
+
+/** Answers `/` at once, and the rest of `/slow` after a second; `/never` has none. */
+const WORKER = `export default {
+  async fetch(request) {
+    const { pathname } = new URL(request.url);
+    if (pathname === '/') return new Response('here');
+    const { readable, writable } = new IdentityTransformStream();
+    const writer = writable.getWriter();
+    const run = async () => {
+      await writer.write(new TextEncoder().encode('begun '));
+      if (pathname === '/never') await scheduler.wait(600_000);
+      await scheduler.wait(1_000);
+      await writer.write(new TextEncoder().encode('done'));
+      await writer.close();
+    };
+    run().catch(() => {});
+    return new Response(readable);
+  },
+};
+`;
+
+/** Sends SIGTERM and answers how the host ended and how long that took, in ms. */
+async function stopTimed(cellar: Cellar): Promise<{ code: number | null; tookMs: number }> {
+  const begun = performance.now();
+  const { code } = await cellar.stop();
+  return { code, tookMs: performance.now() - begun };
+}
+
+/** Pushes a change that does not come to an end, and waits until it is where it does not end. */
+async function pushEndless(
+  cellar: Cellar,
+  slug: string,
+  files: Record<string, string>,
+  isThere: () => boolean,
+) {
+  let ended: unknown;
+  cellar.deployAgain(slug, 'hello', files).catch((error: unknown) => {
+    ended = error;
+  });
+  const isThereYet = () => {
+    if (ended !== undefined) throw ended;
+    return isThere();
+  };
+  await eventually(isThereYet, `the deploy of ${slug} is where it does not end`, 60_000);
+}
+
+const deploysOf = async (cellar: Cellar, id: string): Promise<{ status: string; error: string | null }[]> =>
+  (await cellar.call('GET', `/v1/apps/${id}/deploys`)).body.items;
+
+test('a SIGTERM gives up builds and trials, lets requests end, and they are taken up again', async () => {
+  await using cellar = await new Cellar({ RUNNER_DRAIN_S: String(DRAIN_S) }).start();
+  const ids: Record<string, string> = {};
+  for (const slug of ['serves', 'builds', 'tried'])
+    ids[slug] = await cellar.deploy(slug, 'hello', { 'index.js': WORKER });
+  const below = () => descendants(cellar.pid);
+  await pushEndless(cellar, 'builds', { 'package.json': '{"scripts": {"build": "sleep 987654"}}' }, () =>
+    below().some(({ command }) => command.includes('987654')),
+  );
+  await pushEndless(cellar, 'tried', { 'index.js': `for (;;);\n${WORKER}` }, () =>
+    below().some(({ command }) => command.some((word) => word.includes('/run/trial-'))),
+  );
+  const all = below().map(({ pid }) => pid);
+
+  const slow = await cellar.open('serves', '/slow');
+  const stopping = stopTimed(cellar);
+  assert.equal(await slow.text(), 'begun done');
+  const { code, tookMs } = await stopping;
+  assert.equal(code, 0);
+  assert.ok(tookMs < DRAIN_S * 1000 + SLACK_MS, `it took ${tookMs} ms`);
+  assert.ok(!processes().some(({ pid }) => all.includes(pid)), 'every child has gone');
+
+  await cellar.start();
+  for (const slug of ['builds', 'tried']) {
+    assert.equal((await cellar.get(slug)).text, 'here', 'the release before serves');
+    await eventually(async () => {
+      const [newest, before] = await deploysOf(cellar, ids[slug]!);
+      return /interrupted/.test(before?.error ?? '') && newest?.status === 'building';
+    }, `${slug} is deployed again`);
+  }
+});
+
+test('what never ends is cut in time, also when the control plane hangs', async () => {
+  await using cellar = await new Cellar({ RUNNER_DRAIN_S: String(DRAIN_S) }).start();
+  const id = await cellar.deploy('serves', 'hello', { 'index.js': WORKER });
+  const never = await cellar.open('serves', '/never');
+  const control = descendants(cellar.pid).find(({ command }) => command.includes('--binary'))!;
+  process.kill(control.pid, 'SIGSTOP');
+  // Its end is a fact that is told the control plane from now on.
+  process.kill(cells(id)[0]!.pid, 'SIGKILL');
+  await assert.rejects(never.text());
+  await eventually(async () => (await cellar.get('serves')).text === 'here', 'the app is back');
+  const again = await cellar.open('serves', '/never');
+  const { code, tookMs } = await stopTimed(cellar);
+  assert.equal(code, 0);
+  assert.ok(tookMs < DRAIN_S * 1000 + SLACK_MS, `it took ${tookMs} ms`);
+  await assert.rejects(again.text());
+});
