@@ -169,6 +169,12 @@ export const settings = {
       "Size of an app's package manager caches, in MiB. After a build that leaves more, whole caches are dropped, the largest first. 0 keeps none.",
     schema: integer(0, 1_048_576),
   },
+  RUNNER_BUILD_MEMORY_MB: {
+    default: '2048',
+    meaning:
+      'Each install and build step may use so much memory, in MiB; beyond it, processes of the step are ended. Where Cellar cannot make control groups, each process by itself may use so much.',
+    schema: integer(64, 16_777_216),
+  },
   RUNNER_BUILD_TIMEOUT_S: {
     default: '300',
     meaning: 'Each install and build step is ended after this many seconds.',

@@ -128,6 +128,7 @@ export class Host {
         worktreeMb: config.RUNNER_BUILD_MAX_MB,
         cacheMb: config.RUNNER_BUILD_CACHE_MB,
         floorMb: config.RUNNER_DISK_FLOOR_MB,
+        memoryMb: config.RUNNER_BUILD_MEMORY_MB,
       },
       users: this.#users,
       walls: this.#walls,
@@ -213,7 +214,7 @@ export class Host {
     this.#rounds.startTicking();
     this.#disk.start({ makeRoom: (enough) => this.#makeRoom(enough), onLook: () => {} });
     const users = this.#store.apps.all().map(({ wanted }) => this.#users(wanted.id));
-    await this.#walls.open(users, registryEndpoints);
+    await this.#walls.open(users, this.paths.builds, registryEndpoints);
     await this.#apps.resume();
     if (this.#closed) return this.#addresses;
     this.#missed.start();

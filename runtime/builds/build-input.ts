@@ -1,5 +1,6 @@
 // What a build is made from, and within which limits.
 import type { User } from '../machine/users.ts';
+import type { Walls } from '../machine/walls.ts';
 import type { StorageNames } from '../storage/names.ts';
 import type { DeployLog } from './deploy-log.ts';
 
@@ -22,6 +23,7 @@ export interface BuildInput {
   storage: StorageNames;
   /** The release that serves now. */
   liveReleaseDirectory: string | null;
+  walls: Walls;
   limits: {
     /** For each step. */
     stepTimeoutMs: number;
@@ -31,6 +33,8 @@ export interface BuildInput {
     cacheMb: number;
     /** MiB of the disk that must stay free. */
     floorMb: number;
+    /** MiB of memory for each command. */
+    memoryMb: number;
   };
   log: DeployLog;
   signal: AbortSignal;

@@ -1,12 +1,15 @@
 // The commands of a project that a build runs: install, then build.
 import { join, resolve } from 'node:path';
+import { BuildFailure } from '../../bundler/failure.ts';
 import { insidePath } from '../../bundler/inside.ts';
 import type { Plan } from '../../bundler/plan.ts';
+import { reason } from '../log.ts';
 import { endProcesses } from '../machine/leftovers.ts';
 import { handOver } from '../machine/rights.ts';
-import { asUser } from '../machine/users.ts';
 import type { BuildInput } from './build-input.ts';
+import { confine } from './confine.ts';
 import { type BuildDirectories, buildEnvironment } from './environment.ts';
+import { certificateFiles } from './network-settings.ts';
 import { packageManager } from './package-manager.ts';
 import { run } from './run.ts';
 import { checkOwner, checkSize, sizeLimits, watchSize } from './size.ts';
@@ -52,7 +55,7 @@ export async function buildStep(input: BuildInput, directories: BuildDirectories
 }
 
 async function runInProject(
-  { env, limits, user, scratch, signal, log }: BuildInput,
+  { deployId, env, limits, user, walls, scratch, signal, log }: BuildInput,
   directories: BuildDirectories,
   command: { arguments: string[]; title: string; cwd: string },
 ): Promise<void> {
@@ -61,16 +64,39 @@ async function runInProject(
   const path = [join(project, 'node_modules', '.bin'), environment.PATH].join(':');
   const size = sizeLimits(scratch, directories.cache, limits);
   if (user) await handOver(Object.values(directories), user, limits.stepTimeoutMs);
-  await run({
-    ...command,
-    arguments: [...(user ? asUser(user) : []), ...command.arguments],
+  const confined = await confine(command.arguments, {
+    walls,
+    deployId,
+    scratch,
+    directories,
+    user,
     environment: { ...environment, PATH: path },
-    endRest: () => endProcesses(user, scratch),
-    watch: (ended) => watchSize(size, ended),
-    timeoutMs: limits.stepTimeoutMs,
-    signal,
-    onLine: (line) => log.line(line),
+    read: await certificateFiles(),
+    cwd: command.cwd,
+    memoryMb: limits.memoryMb,
   });
+  try {
+    await run({
+      ...command,
+      arguments: confined.arguments,
+      // The sandbox goes to the directory; before it, nothing may be read from there.
+      cwd: confined.cwd,
+      environment: confined.environment,
+      endRest: () => endProcesses(user, scratch),
+      watch: (ended) => watchSize(size, ended),
+      timeoutMs: limits.stepTimeoutMs,
+      signal,
+      onLine: (line) => {
+        confined.onLine(line);
+        log.line(line);
+      },
+    });
+  } catch (error) {
+    const limit = signal.aborted ? null : await confined.explain();
+    throw limit === null ? error : new BuildFailure(`${reason(error)}: ${limit}`);
+  } finally {
+    await confined.end();
+  }
   await checkSize(size, signal);
   if (user) await checkOwner(project, user, signal);
 }

@@ -164,7 +164,7 @@ export class Deploy {
   }
 
   async #build(): Promise<StorageNames> {
-    const { store, paths, apps, limits, users } = this.#options;
+    const { store, paths, apps, limits, users, walls } = this.#options;
     const { id, app_id, sha } = this.#fact;
     const app = apps.get(app_id);
     if (!app) throw new Error('the app was deleted');
@@ -184,6 +184,7 @@ export class Deploy {
       user,
       storage: { ...emptyNames(), ...store.apps.storageNames(app_id) },
       liveReleaseDirectory: app.liveDeployId === null ? null : paths.release(app_id, app.liveDeployId),
+      walls,
       limits,
       log: this.#log,
       signal: this.#abort.signal,

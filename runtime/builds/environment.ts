@@ -1,7 +1,7 @@
 // What the commands of a build see of the machine: a clean environment, and of the host's only what an installer
 // needs to reach its registry.
 import { chmodSync, mkdirSync } from 'node:fs';
-import { delimiter, join } from 'node:path';
+import { delimiter, dirname, join } from 'node:path';
 import { searchPath } from '../machine/programs.ts';
 import { cacheDirectories } from './cache.ts';
 import { networkVariables, npmSettings } from './network-settings.ts';
@@ -34,7 +34,7 @@ export function makeDirectories(scratch: string, cache: string): BuildDirectorie
  * @param variables the app's own; platform names never come in, because the API refuses them
  */
 export async function buildEnvironment(
-  { home, temporary, cache }: BuildDirectories,
+  { project, home, temporary, cache }: BuildDirectories,
   variables: Record<string, string>,
 ): Promise<Record<string, string>> {
   const npm = await npmSettings();
@@ -47,6 +47,8 @@ export async function buildEnvironment(
     HOME: home,
     TMPDIR: temporary,
     CI: 'true',
+    // Where there is no sandbox: the project is no part of a repository that it lies in.
+    GIT_CEILING_DIRECTORIES: dirname(project),
     ...npm,
     npm_config_cache: caches.npm,
     npm_config_update_notifier: 'false',

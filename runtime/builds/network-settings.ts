@@ -22,6 +22,8 @@ const NETWORK_VARIABLES = [
 ];
 /** npm's settings that builds get, as its variables name them. */
 const NPM_SETTINGS = ['registry', 'cafile', 'proxy', 'https-proxy', 'noproxy'];
+/** Those of both that name files. */
+const CERTIFICATES = ['NODE_EXTRA_CA_CERTS', 'SSL_CERT_FILE', 'SSL_CERT_DIR', 'npm_config_cafile'];
 const TIMEOUT_MS = 30_000;
 
 /** The variables of this machine that say how to reach the network. */
@@ -58,6 +60,12 @@ export function npmSettings(): Promise<Record<string, string>> {
     () => ({}),
   );
   return settings;
+}
+
+/** The files and directories of certificates that builds are told of. */
+export async function certificateFiles(): Promise<string[]> {
+  const all: Record<string, string> = { ...networkVariables(), ...(await npmSettings()) };
+  return CERTIFICATES.flatMap((name) => all[name] ?? []);
 }
 
 /** The addresses of the registry and the proxies that builds are told of, which may be private. Names are resolved now. */

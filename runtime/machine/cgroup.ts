@@ -88,10 +88,14 @@ export class ControlGroup {
     this.#places = places;
   }
 
+  /** Where it lies: one directory, and in version 1 one for each controller. */
+  get directories(): string[] {
+    return [...new Set(Object.values(this.#places).map(({ directory }) => directory))];
+  }
+
   /** The words before a command that make it run in the group. They need the host's own rights. */
   get enter(): string[] {
-    const directories = this.#directories();
-    if (directories.length === 0) return [];
+    const { directories } = this;
     const enter = directories.map((_, index) => `echo $$ > "$${index + 1}/cgroup.procs"`).join(' && ');
     const script = `${enter} && shift ${directories.length} && exec "$@"`;
     return ['/bin/sh', '-c', script, 'sh', ...directories];
@@ -99,7 +103,7 @@ export class ControlGroup {
 
   /** Puts a process into the group, and leaves those that it has started where they are. */
   async add(pid: number): Promise<void> {
-    for (const directory of this.#directories()) {
+    for (const directory of this.directories) {
       await writeFile(join(directory, 'cgroup.procs'), String(pid));
     }
   }
@@ -126,16 +130,11 @@ export class ControlGroup {
 
   /** Removes it. Its processes must have ended. Never rejects: what cannot be removed is left, and the log says so. */
   async remove(): Promise<void> {
-    for (const directory of this.#directories()) {
+    for (const directory of this.directories) {
       await removeWhenEmpty(directory).catch((error: unknown) =>
         log('warn', 'a control group could not be removed', { path: directory, error: reason(error) }),
       );
     }
-  }
-
-  /** In version 2 all controllers share one. */
-  #directories(): string[] {
-    return [...new Set(Object.values(this.#places).map(({ directory }) => directory))];
   }
 }
 

@@ -5,9 +5,15 @@ import { readFileSync, writeFileSync } from 'node:fs';
 const SHARES = { build: 800, cell: 500 };
 const MOST = 1000;
 
-/** The `oom_score_adj` of an app's process, or of a build's. It is above the host's, wherever that stands. */
-export function outOfMemoryScore(kind: keyof typeof SHARES): number {
+/** The `oom_score_adj` of an app's process, or of a build's: above the host's, wherever that stands. */
+function outOfMemoryScore(kind: keyof typeof SHARES): number {
   return Math.min(MOST, Number(readOwn()) + SHARES[kind]);
+}
+
+/** The words before a command of a build that have the kernel end it, and what it starts, before apps and the host. */
+export function endFirst(): string[] {
+  const score = outOfMemoryScore('build');
+  return ['/bin/sh', '-c', `echo ${score} 2> /dev/null > /proc/self/oom_score_adj; exec "$@"`, 'sh'];
 }
 
 /** Has the kernel end an app's process before the host. Whatever that process starts later is treated like it. */

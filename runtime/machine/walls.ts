@@ -1,14 +1,22 @@
-// What keeps builds and apps away from this machine, as far as it lets the host: put up at the start, taken down at the
-// end. What is missing, the log says once.
+// What keeps builds and apps away from this machine, as far as it lets the host: rules of the packet filter, control groups,
+// a sandbox for builds. Put up at the start, taken down at the end. What is missing, the log says once.
+import { chmodSync, mkdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { log, reason } from '../log.ts';
+import { type ControlGroup, ControlGroups, openControlGroups } from './cgroup.ts';
 import { type Endpoint, type Firewall, openFirewall } from './firewall.ts';
+import { removeTree } from './remove.ts';
+import { findSandbox, type Sandbox, type View } from './sandbox.ts';
 import type { AppUsers } from './users.ts';
 
 export class Walls {
   readonly #name: string;
+  /** What can be limited of a group of processes; `null`: nothing. */
+  #groups: ControlGroups | null = null;
   #firewall: Firewall | null = null;
   /** Resolves when builds reach their registry. */
   #registries: Promise<void> = Promise.resolve();
+  #sandbox: Promise<Sandbox | null> = Promise.resolve(null);
 
   /** @param name no other Cellar on this machine may have the same */
   constructor(name: string) {
@@ -18,9 +26,13 @@ export class Walls {
   /**
    * Puts the walls up. Await it before an app starts.
    * @param users of the apps that there are
+   * @param builds the directory of all builds
    * @param registries what builds need of private networks; it may take its time
    */
-  async open(users: AppUsers[], registries: () => Promise<Endpoint[]>): Promise<void> {
+  async open(users: AppUsers[], builds: string, registries: () => Promise<Endpoint[]>): Promise<void> {
+    this.#sandbox = this.#findSandbox(join(builds, 'probe'));
+    const groups = openControlGroups(this.#name);
+    this.#groups = groups instanceof ControlGroups ? groups : null;
     const without = users.some(({ build }) => build === null);
     const firewall = without ? 'apps have no users of their own' : await openFirewall(this.#name, users);
     if (typeof firewall === 'string') {
@@ -37,14 +49,43 @@ export class Walls {
       );
   }
 
-  /** Has them hold for an app's users. Await it before anything runs as one of them. @throws {Error} when that fails */
+  /** Has the rules hold for an app's users. Await it before anything runs as one of them. @throws {Error} when that fails */
   async cover(users: AppUsers): Promise<void> {
     await Promise.all([this.#registries, this.#firewall?.cover(users)]);
   }
 
+  /** The sandbox of builds; `null`: this machine has none. */
+  sandbox(): Promise<Sandbox | null> {
+    return this.#sandbox;
+  }
+
+  /** A group with limits for one command of a build; `null`: this machine limits no groups in that way. */
+  async group(name: string, memoryMb: number, tasks: number): Promise<ControlGroup | null> {
+    const limits = this.#groups?.limits;
+    return limits?.memory && limits.tasks ? this.#groups!.create(name, { memoryMb, tasks }) : null;
+  }
+
   /** Takes them down. Nothing of an app's may run any more. Never rejects. */
   async close(): Promise<void> {
-    await this.#registries;
+    await Promise.all([this.#registries, this.#sandbox]);
     await this.#firewall?.close();
+    this.#groups?.close();
   }
+
+  async #findSandbox(scratch: string): Promise<Sandbox | null> {
+    const found = await findSandbox(makeView(scratch)).catch(reason);
+    await removeTree(scratch).catch(() => {});
+    if (typeof found !== 'string') return found;
+    const what = "builds see this machine's files and processes, as far as their user may";
+    log('warn', `${what}: deploy only code you trust`, { why: found });
+    return null;
+  }
+}
+
+/** A view of nothing but the system, whose directories are made in `scratch`. */
+export function makeView(scratch: string): View {
+  const view = { root: join(scratch, 'root'), temporary: join(scratch, 'tmp'), shared: join(scratch, 'shm') };
+  for (const path of Object.values(view)) mkdirSync(path, { recursive: true, mode: 0o700 });
+  chmodSync(scratch, 0o711);
+  return { ...view, read: [], write: [], cwd: '/' };
 }

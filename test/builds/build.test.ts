@@ -184,7 +184,7 @@ test('a build step that takes too long is ended and named', async () => {
   await assertFails(
     { 'index.js': WORKER, 'package.json': '{"scripts": {"build": "sleep 1000"}}' },
     /`npm run build` took longer than 1\.5 s/,
-    { limits: { stepTimeoutMs: 1500, worktreeMb: 500, cacheMb: 512, floorMb: 256 } },
+    { limits: { stepTimeoutMs: 1500, worktreeMb: 500, cacheMb: 512, floorMb: 256, memoryMb: 2048 } },
   );
 });
 
@@ -219,7 +219,7 @@ test("the app's variables reach its build, and not its bundle; the host's reach 
 });
 
 test('a worktree over its limit is refused, as committed or as built', async () => {
-  const limits = { stepTimeoutMs: 60_000, worktreeMb: 2, cacheMb: 512, floorMb: 256 };
+  const limits = { stepTimeoutMs: 60_000, worktreeMb: 2, cacheMb: 512, floorMb: 256, memoryMb: 2048 };
   await assertFails(
     { 'index.js': WORKER, 'big.txt': 'x'.repeat(3 * 2 ** 20) },
     /has 4 MiB, more than the 2 MiB/,

@@ -37,7 +37,7 @@ test('a build that leaves more than the limit loses its caches and says so; with
   };
   const build = (cacheMb: number) =>
     buildCommit(directory, files, {
-      limits: { stepTimeoutMs: 60_000, worktreeMb: 500, cacheMb, floorMb: 256 },
+      limits: { stepTimeoutMs: 60_000, worktreeMb: 500, cacheMb, floorMb: 256, memoryMb: 2048 },
     });
   const kept = await build(4);
   await kept.result;

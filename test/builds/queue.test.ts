@@ -52,7 +52,7 @@ async function makeQueue(t: TestContext, files: Record<string, string>) {
     limits: { clientRpm: null, appRpm: null },
     env: {},
   });
-  const limits = { stepTimeoutMs: 60_000, worktreeMb: 500, cacheMb: 512, floorMb: 256 };
+  const limits = { stepTimeoutMs: 60_000, worktreeMb: 500, cacheMb: 512, floorMb: 256, memoryMb: 2048 };
   const queue = new DeployQueue({ ...shared, apps, limits, walls: new Walls('cellar-unused') });
   t.after(async () => {
     await queue.close();

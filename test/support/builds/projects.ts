@@ -7,6 +7,7 @@ import { newId } from '../../../handlers/contract/id.ts';
 import { build } from '../../../runtime/builds/build.ts';
 import type { BuildInput } from '../../../runtime/builds/build-input.ts';
 import { DeployLog } from '../../../runtime/builds/deploy-log.ts';
+import { Walls } from '../../../runtime/machine/walls.ts';
 import { emptyNames } from '../../../runtime/storage/names.ts';
 
 /** A file's text, or where a symbolic link points. */
@@ -69,7 +70,8 @@ export async function buildCommit(
     user: null,
     storage: emptyNames(),
     liveReleaseDirectory: null,
-    limits: { stepTimeoutMs: 120_000, worktreeMb: 500, cacheMb: 512, floorMb: 256 },
+    walls: new Walls('cellar-unused'),
+    limits: { stepTimeoutMs: 120_000, worktreeMb: 500, cacheMb: 512, floorMb: 256, memoryMb: 2048 },
     log,
     signal: new AbortController().signal,
     ...more,

@@ -1,0 +1,144 @@
+// What a build's commands see of the machine, and how much of it they may use, on a real host.
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import { chmodSync, chownSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { NEEDS_SANDBOX } from '../support/sandbox.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
+import { NEEDS_USERS } from '../support/users.ts';
+
+const MEMORY_MB = 300;
+const cellar = new Cellar({ RUNNER_BUILD_MEMORY_MB: String(MEMORY_MB) });
+before(async () => {
+  await cellar.start();
+});
+after(() => cellar[Symbol.asyncDispose]());
+
+let builds = 0;
+/** Pushes a Worker whose build runs `script` with Node, and resolves with what the push printed. */
+async function build(host: Cellar, script: string): Promise<string> {
+  const slug = `build${++builds}`;
+  await host.create(slug);
+  const work = await host.checkout('hello');
+  writeFileSync(join(work, 'package.json'), JSON.stringify({ scripts: { build: 'node build.mjs' } }));
+  writeFileSync(join(work, 'build.mjs'), script);
+  await host.commit(work, 'build');
+  const { stderr } = await host.push(work, slug);
+  return stderr.replace(/^remote: /gm, '').replace(/ +$/gm, '');
+}
+
+/** Says what it sees, as `name=value` lines. `secret`: a file of the host's; `stranger`: a process of somebody else's. */
+const look = (secret: string, stranger: number) => `
+  import { execFileSync } from 'node:child_process';
+  import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+  import { createRequire } from 'node:module';
+  import { dirname } from 'node:path';
+  const say = (name, value) => console.log(name + '=' + value);
+  const attempt = (act) => { try { return act(); } catch (error) { return error.code ?? 'failed'; } };
+  const require = createRequire(process.cwd() + '/x.js');
+  say('zod', attempt(() => require.resolve('zod') && 'found'));
+  say('git', attempt(() => execFileSync('git', ['rev-parse', '--show-toplevel'], { stdio: 'pipe', encoding: 'utf8' })).toString().trim());
+  const above = [];
+  for (let path = dirname(process.cwd()); ; path = dirname(path)) {
+    for (const name of ['package.json', 'tsconfig.json', 'node_modules', '.git', '.npmrc', 'pnpm-workspace.yaml'])
+      if (existsSync(path + '/' + name)) above.push(path + '/' + name);
+    if (path === dirname(path)) break;
+  }
+  say('above', above.join());
+  say('secret', attempt(() => readFileSync(${JSON.stringify(secret)}, 'utf8')));
+  say('stranger', existsSync('/proc/${stranger}/cmdline') && readFileSync('/proc/${stranger}/cmdline', 'utf8').includes('600.25'));
+  say('processes', readdirSync('/proc').filter((name) => /^[0-9]+$/.test(name)).length < 12);
+  say('shm', attempt(() => readdirSync('/dev/shm').length));
+  say('top', readdirSync('/').join());
+  for (const path of ['/', '/dev', '/etc', '/usr', dirname(process.cwd())]) say('write ' + path, attempt(() => writeFileSync(path + '/cellar-test', '') ?? 'written'));
+  for (const path of ['/tmp', '/var/tmp', '/dev/shm', process.env.TMPDIR, process.env.HOME]) say('write ' + path, attempt(() => writeFileSync(path + '/cellar-test', '') ?? 'written'));
+  say('npm', execFileSync('npm', ['--version'], { encoding: 'utf8' }).trim().split('.').length);
+`;
+
+/** Asserts that a build of `host` sees nothing of this machine. */
+async function assertWalled(host: Cellar, secret: string): Promise<void> {
+  const stranger = spawn('sleep', ['600.25'], { stdio: 'ignore' });
+  const shared = `/dev/shm/cellar-${process.pid}`;
+  writeFileSync(shared, 'shared');
+  chmodSync(shared, 0o644);
+  try {
+    const printed = await build(host, look(secret, stranger.pid!));
+    assert.match(printed, /serves this push/);
+    const found = Object.fromEntries(
+      [...printed.matchAll(/^([\w/ -]+)=(.*)$/gm)].map(([, name, value]) => [name, value]),
+    );
+    assert.equal(found.zod, 'MODULE_NOT_FOUND', printed);
+    assert.ok(!found.git.startsWith('/'), printed);
+    assert.equal(found.above, '', printed);
+    assert.equal(found.secret, 'ENOENT', printed);
+    assert.equal(found.stranger, 'false', printed);
+    assert.equal(found.processes, 'true', printed);
+    assert.equal(found.shm, '0', printed);
+    assert.ok(
+      !found.top.split(',').some((name: string) => ['root', 'home', 'srv', 'opt'].includes(name)),
+      printed,
+    );
+    for (const path of ['/', '/dev', '/etc', '/usr'])
+      assert.notEqual(found[`write ${path}`], 'written', path);
+    for (const path of ['/tmp', '/var/tmp', '/dev/shm'])
+      assert.equal(found[`write ${path}`], 'written', path);
+    assert.equal(found.npm, '3', printed);
+    for (const path of ['/tmp', '/var/tmp', '/dev/shm'])
+      assert.ok(!readdirSync(path).includes('cellar-test'), path);
+  } finally {
+    stranger.kill('SIGKILL');
+    spawnSync('rm', ['-f', shared]);
+  }
+}
+
+test(
+  'a build sees the system, its own files and processes, and nothing above its project',
+  NEEDS_SANDBOX,
+  async () => {
+    await assertWalled(cellar, join(cellar.data, 'host.sqlite'));
+  },
+);
+
+test('an ordinary user has the same, by bubblewrap', NEEDS_USERS, async (t) => {
+  const uid = 54_321;
+  const ordinary = ['--reuid', String(uid), '--regid', String(uid), '--clear-groups', '--no-new-privs'];
+  const probe = ['bwrap', '--unshare-user', '--unshare-pid', '--ro-bind', '/', '/', 'true'];
+  const { status } = spawnSync('setpriv', [...ordinary, ...probe], { cwd: '/' });
+  if (status !== 0) return t.skip('bubblewrap is not installed, or does not work here');
+  const home = temporaryDirectory(t);
+  chmodSync(home, 0o711);
+  const node = join(home, 'node');
+  const environment = `HOME=${join(home, 'home')}`;
+  const words = ['setpriv', ...ordinary, 'env', environment, process.execPath];
+  writeFileSync(node, `#!/bin/sh\nexec ${words.join(' ')} "$@"\n`, { mode: 0o755 });
+  await using host = new Cellar({}, node);
+  for (const path of [host.data, join(home, 'home')]) {
+    mkdirSync(path, { mode: 0o700 });
+    chownSync(path, uid, uid);
+  }
+  await host.start();
+  await assertWalled(host, join(host.data, 'host.sqlite'));
+});
+
+test('a build that uses up its memory fails, and its log names the setting', async () => {
+  const printed = await build(cellar, 'const all = []; for (;;) all.push(Buffer.alloc(2 ** 20, 1));');
+  assert.match(printed, /deploy failed: .*300 MiB of memory.*RUNNER_BUILD_MEMORY_MB/);
+});
+
+test('a build that starts processes without end fails, and the machine does not', async () => {
+  const printed = await build(
+    cellar,
+    `import { spawn } from 'node:child_process';
+    let refused = 0;
+    for (let n = 0; n < 6000 && refused < 3; n++) {
+      const child = spawn('/bin/sleep', ['60']);
+      child.on('error', () => {});
+      if (child.pid === undefined) refused++;
+    }
+    process.exit(3);`,
+  );
+  // Many small processes take memory too: whichever limit is reached first.
+  assert.match(printed, /deploy failed: .*(2048 processes and threads|300 MiB of memory)/);
+});

@@ -1,0 +1,14 @@
+// For tests that need a sandbox for builds: root has one, others where bubblewrap works.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { findSandbox } from '../../runtime/machine/sandbox.ts';
+import { makeView } from '../../runtime/machine/walls.ts';
+
+const scratch = mkdtempSync(join(tmpdir(), 'cellar-probe-'));
+const found = await findSandbox(makeView(scratch));
+rmSync(scratch, { recursive: true });
+
+/** Options of such a test: where there is none, it is skipped with the reason. */
+export const NEEDS_SANDBOX: { skip?: string } =
+  typeof found === 'string' ? { skip: `builds have no sandbox here: ${found}` } : {};
