@@ -4,7 +4,8 @@ import { lastEventId } from './events.ts';
 import { id, listOf, page, reference, time } from './fields.ts';
 import { operation } from './operation.ts';
 
-export const deployStatus = z.enum(['queued', 'building', 'live', 'failed', 'superseded']);
+/** `live` while it serves, `replaced` when another deploy does. */
+export const deployStatus = z.enum(['queued', 'building', 'live', 'replaced', 'failed', 'superseded']);
 
 export const Deploy = z.strictObject({
   id,
@@ -15,6 +16,8 @@ export const Deploy = z.strictObject({
   author: z.string(),
   trigger: z.enum(['push', 'rollback', 'commit']),
   status: deployStatus,
+  /** Whether its release is kept. */
+  can_roll_back: z.boolean(),
   steps: z.array(
     z.strictObject({
       name: z.enum(['checkout', 'install', 'build', 'bundle', 'release', 'start']),

@@ -45,7 +45,8 @@ export interface ListedApp extends ObservedApp {
   open_streams: number;
 }
 
-export type DeployStatus = 'queued' | 'building' | 'live' | 'failed' | 'superseded';
+/** `live` while it serves, `replaced` when another deploy does. */
+export type DeployStatus = 'queued' | 'building' | 'live' | 'replaced' | 'failed' | 'superseded';
 export type DeployTrigger = 'push' | 'rollback' | 'commit';
 
 /** One step of a deploy, in the order run. */
@@ -65,6 +66,8 @@ export interface DeployFact {
   author: string;
   trigger: DeployTrigger;
   status: DeployStatus;
+  /** Whether its release is kept. */
+  can_roll_back: boolean;
   steps: DeployStep[];
   error: string | null;
   created_at: string;

@@ -13,7 +13,8 @@ import { listAnswer } from './paging.ts';
 import type { Service } from './types.ts';
 
 const list: Service<'apps.list'> = async ({ reads, env, actor }, { owner, limit, cursor }) => {
-  const [before = null] = decodeCursor('apps.list', cursor, 1) ?? [];
+  const place = decodeCursor('apps.list', cursor, 1);
+  const before = place && Number(place[0]);
   const page = await listApps(reads, { owner: owner ?? null, seenBy: accountOf(actor), before, limit });
   return listAnswer('apps.list', page, (row) => toApp(row, env));
 };

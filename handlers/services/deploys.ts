@@ -11,7 +11,8 @@ import type { Service } from './types.ts';
 
 const list: Service<'deploys.list'> = async ({ reads }, { id, status, limit, cursor }) => {
   const name = `deploys.list ${id}`;
-  const before = decodeCursor(name, cursor, 2) as [string, string] | null;
+  const place = decodeCursor(name, cursor, 1);
+  const before = place && Number(place[0]);
   return listAnswer(name, await listDeploys(reads, id, { status: status ?? null, before, limit }), toDeploy);
 };
 
@@ -63,5 +64,6 @@ export function shownLines({ deploy_id, lines }: LinesFact): DeployLines {
 }
 
 function toDeploy(row: DeployRow): Deploy {
-  return shownDeploy({ ...row, steps: JSON.parse(row.steps) as DeployFact['steps'] });
+  const steps = JSON.parse(row.steps) as DeployFact['steps'];
+  return shownDeploy({ ...row, steps, can_roll_back: row.can_roll_back === 1 });
 }

@@ -1,4 +1,5 @@
 // Every app on this host: what is wanted of it, its fleet, and the hosts it answers at.
+import { EventEmitter, once } from 'node:events';
 import type { ListedApp, ObservedApp, ProcessState, WantedApp } from '../../handlers/contract/host-calls.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import { Fleet, type ReleaseRef } from '../fleets/fleet.ts';
@@ -56,6 +57,8 @@ export class Apps {
   readonly #options: AppsOptions;
   readonly #apps = new Map<string, App>();
   readonly #byHost = new Map<string, App>();
+  /** An app's id, when there is a new wanted state of it. */
+  readonly #wantedStates = new EventEmitter();
   readonly #activity: KeptActivity;
 
   /** Takes over the apps as they were when the host ended. Each answers from now on, those that ran at their first request. */
@@ -127,6 +130,7 @@ export class Apps {
     // Before anything is awaited: what comes meanwhile must find it.
     store.apps.want(wanted);
     const app = this.#open(wanted);
+    this.#wantedStates.emit(wanted.id);
     // Not in its turn: a start that is no longer wanted would have to end by itself first.
     if (wanted.desired_state === 'stopped') app.fleet.giveUpStarts();
     await this.#queue(app, async () => {
@@ -136,6 +140,19 @@ export class Apps {
       await this.#reach(app);
     });
     return observe(app);
+  }
+
+  /**
+   * Waits until an app is no longer wanted asleep.
+   * @returns whether it is not; false after `deadlineMs`, or when `signal` aborts
+   */
+  async untilAwake(id: string, deadlineMs: number, signal: AbortSignal): Promise<boolean> {
+    const ending = AbortSignal.any([AbortSignal.timeout(deadlineMs), signal]);
+    while (this.#apps.get(id)?.wanted.asleep) {
+      const changed = await once(this.#wantedStates, id, { signal: ending }).catch(() => null);
+      if (changed === null) return false;
+    }
+    return true;
   }
 
   /** Stops an app and moves all it has to the trash. Also for an app that was never seen. */

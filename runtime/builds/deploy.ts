@@ -28,6 +28,8 @@ import { requireDisk } from './size.ts';
 const LOG_SAVE_MS = 100;
 /** What could not be written, because the disk is full, say, is tried again after so long. */
 const RETRY_MS = 1_000;
+/** How long a deploy waits for its sleeping app to be woken. */
+const WAKE_DEADLINE_MS = 10_000;
 /** While so many facts wait for the control plane, lines stay in their batch, which is bounded. */
 const FACTS_WAITING = 100;
 /** Characters of a failure that the deploy's row keeps; its log has all of it. */
@@ -128,6 +130,7 @@ export class Deploy {
     const { id, app_id } = this.#fact;
     this.#tell({ status: 'building', started_at: new Date().toISOString() });
     try {
+      await this.#waitForWake();
       await walls.cover(users(app_id));
       const storage = this.releaseOf === null ? await this.#build() : await this.#reuse(this.releaseOf);
       this.#abort.signal.throwIfAborted();
@@ -161,6 +164,13 @@ export class Deploy {
     if (this.#log.text !== '') output.write(this.#log.text);
     if (this.#ended) end();
     else this.#events.on('line', write).once('end', end);
+  }
+
+  /** The control plane wakes an app of which it is told that a deploy is queued. Without it the app sleeps on. */
+  async #waitForWake(): Promise<void> {
+    const { app_id } = this.#fact;
+    const woken = await this.#options.apps.untilAwake(app_id, WAKE_DEADLINE_MS, this.#abort.signal);
+    if (!woken) this.#log.line('the app could not be woken; the deploy goes on');
   }
 
   async #build(): Promise<StorageNames> {
@@ -211,9 +221,10 @@ export class Deploy {
       signal: this.#abort.signal,
       commit: (at: string, app: ObservedApp) => {
         const before = this.#fact;
-        this.#fact = { ...before, status: 'live' };
+        this.#fact = { ...before, status: 'live', can_roll_back: true };
         try {
           store.transaction(() => {
+            this.#replace();
             store.apps.setLive(app_id, id, at, storage);
             store.outbox.add({ type: 'app', app });
             this.#save();
@@ -224,6 +235,18 @@ export class Deploy {
         }
       },
     });
+  }
+
+  /** The deploy that served until now does not any more. In the transaction that moves the pointer. */
+  #replace(): void {
+    const { store, apps } = this.#options;
+    const { app_id } = this.#fact;
+    const serving = apps.get(app_id)?.liveDeployId;
+    const fact = serving && store.deploys.find(app_id, serving);
+    if (!fact) return;
+    const deploy: DeployFact = { ...fact, status: 'replaced' };
+    store.deploys.save(deploy);
+    store.outbox.add({ type: 'deploy', deploy });
   }
 
   #end(status: DeployFact['status'], error: string | null): void {

@@ -76,7 +76,7 @@ export class DeployQueue {
     const { store, paths } = this.#options;
     const earlier = store.deploys.find(appId, deployId);
     if (earlier === undefined) throw new Refusal(404, 'deploy_not_found', 'no such deploy');
-    if (earlier.status !== 'live') {
+    if (earlier.status !== 'live' && earlier.status !== 'replaced') {
       throw new Refusal(409, 'release_unavailable', `deploy ${deployId} never went live (${earlier.status})`);
     }
     if (!existsSync(paths.release(appId, deployId))) {
@@ -140,6 +140,7 @@ export class DeployQueue {
       id: newId(),
       ...what,
       status: 'queued',
+      can_roll_back: false,
       steps: [],
       error: null,
       created_at: new Date().toISOString(),
@@ -160,12 +161,23 @@ export class DeployQueue {
 
   /** Removes the releases that nobody will ask for: only the last ones that served can be gone back to. */
   async #prune(appId: string): Promise<void> {
-    const { store, paths, apps } = this.#options;
+    const { store, paths, apps, onFacts } = this.#options;
     const live = apps.get(appId)?.liveDeployId;
     if (!live) return;
     const wanted = this.#waiting.get(appId)?.releaseOf ?? live;
     const kept = store.deploys.successful(appId, KEPT_RELEASES + 1);
-    await pruneReleases(paths.releases(appId), new Set([live, wanted, ...kept]));
+    const keep = new Set([live, wanted, ...kept]);
+    // Before they go: nobody is to be told that a release is there which is not.
+    store.transaction(() => {
+      for (const fact of store.deploys.released(appId)) {
+        if (keep.has(fact.id)) continue;
+        const deploy = { ...fact, can_roll_back: false };
+        store.deploys.save(deploy);
+        store.outbox.add({ type: 'deploy', deploy });
+      }
+    });
+    onFacts();
+    await pruneReleases(paths.releases(appId), keep);
   }
 
   #advance(): void {

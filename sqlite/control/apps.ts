@@ -58,22 +58,22 @@ export async function findAppBySlug(db: Reader, slug: string): Promise<AppRow | 
 /**
  * Apps, newest first.
  * @param filter.seenBy the account that must own an app or have a role on it; null for all
- * @param filter.before the id to go on from
+ * @param filter.before the `seq` to go on from
  */
 export async function listApps(
   db: Reader,
-  filter: { owner: string | null; seenBy: string | null; before: string | null; limit: number },
+  filter: { owner: string | null; seenBy: string | null; before: number | null; limit: number },
 ): Promise<Page<AppRow>> {
   const statement = db
     .prepare(
-      `SELECT ${APP_COLUMNS} FROM apps
-       WHERE deleted_at IS NULL AND (?1 IS NULL OR owner_id = ?1) AND (?2 IS NULL OR id < ?2)
+      `SELECT ${APP_COLUMNS}, seq FROM apps
+       WHERE deleted_at IS NULL AND (?1 IS NULL OR owner_id = ?1) AND (?2 IS NULL OR seq < ?2)
          AND (?4 IS NULL OR owner_id = ?4 OR id IN (SELECT app_id FROM collaborators WHERE account_id = ?4))
-       ORDER BY id DESC LIMIT ?3`,
+       ORDER BY seq DESC LIMIT ?3`,
     )
     .bind(filter.owner, filter.before, filter.limit + 1, filter.seenBy);
-  const [apps] = await db.batch<AppRow>([statement]);
-  return pageOf(apps!.results, filter.limit, (row) => [row.id]);
+  const [apps] = await db.batch<AppRow & { seq: number }>([statement]);
+  return pageOf(apps!.results, filter.limit, ({ seq }) => [String(seq)]);
 }
 
 /**

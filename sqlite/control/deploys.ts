@@ -5,31 +5,32 @@ import { type Page, pageOf } from './page.ts';
 import type { Reader } from './reads.ts';
 
 /** One deploy. `steps` is JSON. */
-export type DeployRow = Omit<DeployFact, 'steps'> & { steps: string };
+export type DeployRow = Omit<DeployFact, 'steps' | 'can_roll_back'> & { steps: string; can_roll_back: 0 | 1 };
 
-const COLUMNS =
-  'id, app_id, sha, ref, message, author, trigger, status, steps, error, created_at, started_at, finished_at';
+const COLUMNS = `id, app_id, sha, ref, message, author, trigger, status, can_roll_back, steps, error, created_at,
+  started_at, finished_at`;
 
 /**
  * Deploys of an app, newest first.
- * @param filter.before `created_at` and id to go on from
+ * @param filter.before the `seq` to go on from
  * @returns null for an unknown app
  */
 export async function listDeploys(
   db: Reader,
   appId: string,
-  filter: { status: DeployStatus | null; before: [string, string] | null; limit: number },
+  filter: { status: DeployStatus | null; before: number | null; limit: number },
 ): Promise<Page<DeployRow> | null> {
-  const [at, id] = filter.before ?? [null, null];
   const statement = db
     .prepare(
-      `SELECT ${COLUMNS} FROM deploys
-       WHERE app_id = ?1 AND (?2 IS NULL OR status = ?2) AND (?3 IS NULL OR (created_at, id) < (?3, ?4))
-       ORDER BY created_at DESC, id DESC LIMIT ?5`,
+      `SELECT ${COLUMNS}, seq FROM deploys
+       WHERE app_id = ?1 AND (?2 IS NULL OR status = ?2) AND (?3 IS NULL OR seq < ?3)
+       ORDER BY seq DESC LIMIT ?4`,
     )
-    .bind(appId, filter.status, at, id, filter.limit + 1);
-  const rows = await readOfApp<DeployRow>(db, appId, statement);
-  return rows && pageOf(rows, filter.limit, (row) => [row.created_at, row.id]);
+    .bind(appId, filter.status, filter.before, filter.limit + 1);
+  const rows = await readOfApp<DeployRow & { seq: number }>(db, appId, statement);
+  if (rows === null) return null;
+  const { rows: kept, next } = pageOf(rows, filter.limit, ({ seq }) => [String(seq)]);
+  return { rows: kept.map(({ seq: _, ...row }) => row), next };
 }
 
 /** @returns null for an unknown app, undefined for an unknown deploy of it */
@@ -50,12 +51,13 @@ export function writeDeploy(db: D1Database, deploy: DeployFact, { outbox, seq }:
   return db
     .prepare(
       `INSERT INTO deploys (id, app_id, sha, ref, message, author, trigger, status, steps, error, created_at,
-         started_at, finished_at, observed_outbox, observed_seq)
-       SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15
+         started_at, finished_at, observed_outbox, observed_seq, can_roll_back, seq)
+       SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
+         (SELECT coalesce(max(seq), 0) + 1 FROM deploys WHERE app_id = ?2)
        WHERE EXISTS (SELECT 1 FROM apps WHERE id = ?2)
        ON CONFLICT (id) DO UPDATE SET status = excluded.status, steps = excluded.steps, error = excluded.error,
          message = excluded.message, author = excluded.author, sha = excluded.sha,
-         started_at = excluded.started_at, finished_at = excluded.finished_at,
+         started_at = excluded.started_at, finished_at = excluded.finished_at, can_roll_back = excluded.can_roll_back,
          observed_outbox = excluded.observed_outbox, observed_seq = excluded.observed_seq
          WHERE observed_outbox IS NOT excluded.observed_outbox OR observed_seq <= excluded.observed_seq`,
     )
@@ -75,6 +77,7 @@ export function writeDeploy(db: D1Database, deploy: DeployFact, { outbox, seq }:
       deploy.finished_at,
       outbox,
       seq,
+      deploy.can_roll_back ? 1 : 0,
     );
 }
 

@@ -23,12 +23,18 @@ export interface ChannelRow {
   last_at: string;
 }
 
+const COLUMNS = 'id, app_id, channel, event, description, icon, tags, user_id, at, created_at';
+
 /** @returns whether the app exists */
 export async function insertEvent(db: D1Database, row: EventRow): Promise<boolean> {
   const inserted = await db
     .prepare(
-      `INSERT INTO events (app_id, id, channel, event, description, icon, tags, user_id, at, created_at)
-       SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 WHERE ${LIVE_APP} RETURNING id`,
+      `INSERT INTO events (app_id, id, channel, event, description, icon, tags, user_id, at, created_at, seq, sort_at)
+       SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
+         (SELECT coalesce(max(seq), 0) + 1 FROM events WHERE app_id = ?1),
+         CASE WHEN ?9 <> ?10 THEN ?9 ELSE
+           max(?9, coalesce((SELECT max(sort_at) FROM events WHERE app_id = ?1 AND at = created_at), '')) END
+       WHERE ${LIVE_APP} RETURNING id`,
     )
     .bind(
       row.app_id,
@@ -48,7 +54,7 @@ export async function insertEvent(db: D1Database, row: EventRow): Promise<boolea
 
 /**
  * Events, newest first.
- * @param filter.before `at` and id to go on from
+ * @param filter.before `sort_at` and `seq` to go on from
  * @returns null for an unknown app
  */
 export async function listEvents(
@@ -62,18 +68,30 @@ export async function listEvents(
     limit: number;
   },
 ): Promise<Page<EventRow> | null> {
-  const [at, id] = filter.before ?? [null, null];
+  const [at, seq] = filter.before ?? [null, null];
   // Only the filters in use are written out, so that each finds its index.
   const conditions = ['app_id = ?1'];
   if (filter.channel !== null) conditions.push('channel = ?2');
   if (filter.user !== null) conditions.push('user_id = ?3');
   if (filter.event !== null) conditions.push('event = ?4');
-  if (at !== null) conditions.push('(at, id) < (?5, ?6)');
+  if (at !== null) conditions.push('(sort_at, seq) < (?5, ?6)');
   const statement = db
-    .prepare(`SELECT * FROM events WHERE ${conditions.join(' AND ')} ORDER BY at DESC, id DESC LIMIT ?7`)
-    .bind(appId, filter.channel, filter.user, filter.event, at, id, filter.limit + 1);
-  const rows = await readOfApp<EventRow>(db, appId, statement);
-  return rows && pageOf(rows, filter.limit, (row) => [row.at, row.id]);
+    .prepare(
+      `SELECT ${COLUMNS}, sort_at, seq FROM events WHERE ${conditions.join(' AND ')} ORDER BY sort_at DESC, seq DESC LIMIT ?7`,
+    )
+    .bind(
+      appId,
+      filter.channel,
+      filter.user,
+      filter.event,
+      at,
+      seq === null ? null : Number(seq),
+      filter.limit + 1,
+    );
+  const rows = await readOfApp<EventRow & { sort_at: string; seq: number }>(db, appId, statement);
+  if (rows === null) return null;
+  const { rows: kept, next } = pageOf(rows, filter.limit, (row) => [row.sort_at, String(row.seq)]);
+  return { rows: kept.map(({ sort_at: _, seq: __, ...row }) => row), next };
 }
 
 /** @returns null for an unknown app */

@@ -3,6 +3,7 @@ import control from './migrations/0001_control.sql';
 import observedAsOf from './migrations/0002_observed_as_of.sql';
 import factsByRow from './migrations/0003_facts_by_row.sql';
 import idempotencyByCaller from './migrations/0004_idempotency_by_caller.sql';
+import order from './migrations/0005_order.sql';
 
 /** In order, by file name as Wrangler records it. A statement ends with `;` at the end of a line. */
 const migrations: { name: string; sql: string }[] = [
@@ -10,6 +11,7 @@ const migrations: { name: string; sql: string }[] = [
   { name: '0002_observed_as_of.sql', sql: observedAsOf },
   { name: '0003_facts_by_row.sql', sql: factsByRow },
   { name: '0004_idempotency_by_caller.sql', sql: idempotencyByCaller },
+  { name: '0005_order.sql', sql: order },
 ];
 
 /** Applies what is missing: each migration in one transaction with the row that records it. */

@@ -30,8 +30,8 @@ export async function insertApp(
   const owner = `(SELECT id FROM accounts WHERE CASE WHEN ?1 IS NULL THEN role = 'owner' ELSE id = ?1 END)`;
   const insert = db
     .prepare(
-      `INSERT INTO apps (id, slug, owner_id, desired_state, generation, created_at)
-       SELECT ?2, ?3, ${owner}, 'running', (SELECT revision FROM meta), ?5
+      `INSERT INTO apps (id, slug, owner_id, desired_state, generation, created_at, seq)
+       SELECT ?2, ?3, ${owner}, 'running', (SELECT revision FROM meta), ?5, (SELECT coalesce(max(seq), 0) + 1 FROM apps)
        WHERE ${owner} IS NOT NULL
          AND (SELECT count(*) FROM apps WHERE owner_id = ${owner} AND deleted_at IS NULL) < ?4`,
     )

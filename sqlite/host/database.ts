@@ -47,6 +47,16 @@ const MIGRATIONS = [
     due_at INTEGER                        -- when it has work to do by itself
   ) STRICT, WITHOUT ROWID;
   `,
+  // Only one deploy of an app is live; of those that were, the newest six had their releases kept.
+  `
+  UPDATE deploys SET fact = json_set(fact, '$.status', 'replaced') WHERE fact ->> 'status' = 'live'
+    AND id IS NOT (SELECT live_deploy_id FROM apps WHERE apps.id = deploys.app_id);
+  UPDATE deploys SET fact = json_set(fact, '$.can_roll_back', json(iif(id IN (
+    SELECT id FROM (
+      SELECT id, row_number() OVER (PARTITION BY app_id ORDER BY id DESC) AS n FROM deploys
+      WHERE status IN ('live', 'replaced'))
+    WHERE n <= 6), 'true', 'false')));
+  `,
 ];
 
 /**

@@ -18,11 +18,14 @@ export function deployQueries(database: Database) {
     'SELECT fact FROM deploys WHERE app_id = ? AND id = ?',
   );
   const successful = database.prepare<[string, number], { id: string }>(
-    "SELECT id FROM deploys WHERE app_id = ? AND status = 'live' ORDER BY id DESC LIMIT ?",
+    "SELECT id FROM deploys WHERE app_id = ? AND status IN ('live', 'replaced') ORDER BY rowid DESC LIMIT ?",
+  );
+  const released = database.prepare<[string], { fact: string }>(
+    "SELECT fact FROM deploys WHERE app_id = ? AND fact ->> 'can_roll_back' = 1",
   );
   const newest = database.prepare<[string, number], { fact: string }>(
     `SELECT fact FROM deploys
-     WHERE app_id = ? AND fact ->> 'trigger' <> 'rollback' ORDER BY id DESC LIMIT ?`,
+     WHERE app_id = ? AND fact ->> 'trigger' <> 'rollback' ORDER BY rowid DESC LIMIT ?`,
   );
 
   return {
@@ -38,6 +41,9 @@ export function deployQueries(database: Database) {
     log: (appId: string, id: string): string | undefined => log.get(appId, id)?.log,
     /** An app's deploy; undefined when the app has no such deploy. */
     find: (appId: string, id: string): DeployFact | undefined => parse(find.get(appId, id)),
+    /** The app's deploys whose releases are kept. */
+    released: (appId: string): DeployFact[] =>
+      released.all(appId).map((row) => JSON.parse(row.fact) as DeployFact),
     /** Ids of the app's deploys that went live, newest first. */
     successful: (appId: string, limit: number): string[] => successful.all(appId, limit).map(({ id }) => id),
     /** The app's newest deploys that are no rollbacks, newest first. */

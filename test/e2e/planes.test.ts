@@ -36,6 +36,21 @@ test('a subject and a crash that end in the middle of a character are told whole
   assert.deepEqual(await ready(), { status: 'ready' });
 });
 
+test('a push wakes its sleeping app before it builds', async () => {
+  const id = await cellar.deploy('dozing', 'hello');
+  const asleep = (await cellar.call('POST', `/v1/apps/${id}/sleep`)).body;
+  assert.equal(asleep.status, 'sleeping');
+  const script = `node -p "'begun at ' + new Date().toISOString()"`;
+  const packageJson = JSON.stringify({ main: 'index.js', scripts: { build: script } });
+  await cellar.deployAgain('dozing', 'hello', { 'package.json': packageJson });
+  const { asleep_since, woke_at, status } = await cellar.app(id);
+  assert.deepEqual([asleep_since, status], [null, 'running']);
+  const [{ id: deploy }] = await deploys(id);
+  const { log } = (await cellar.call('GET', `/v1/apps/${id}/deploys/${deploy}/log`)).body;
+  const [, begun = ''] = /begun at (\d\S+)/.exec(log) ?? [];
+  assert.ok(woke_at > asleep.asleep_since && woke_at < begun, `${woke_at} is not before ${begun}`);
+});
+
 test('an app with all the variables it may have is stopped, started, put to sleep and renamed', async () => {
   const id = await cellar.deploy('laden', 'hello');
   const value = '\u0001'.repeat(ENV_VALUE_BYTES - 3);

@@ -102,10 +102,19 @@ test('the release that serves and the five before it are kept, and a rolled back
   await rollback(id, first.id);
   for (let n = 3; n <= 6; n++) await deploy(id, work, 'kept', `number ${n}`);
   const directory = join(cellar.data, 'releases', id);
-  const live = (await deploysOf(id)).filter(({ status }) => status === 'live').map((found) => found.id);
+  const served = (await deploysOf(id)).filter(({ status }) => status === 'live' || status === 'replaced');
+  const live = served.map((found) => found.id);
   assert.equal(live.length, 7);
+  assert.deepEqual(
+    served.map(({ status }) => status),
+    ['live', ...Array(6).fill('replaced')],
+  );
   await eventually(() => readdirSync(directory).length === 6, 'the oldest release is removed');
   assert.deepEqual(readdirSync(directory).sort(), live.slice(0, 6).sort());
+  const kept = async () =>
+    (await deploysOf(id)).filter((found) => found.can_roll_back).map((found) => found.id);
+  await eventually(async () => (await kept()).length === 6, 'the rows say which releases are kept');
+  assert.deepEqual(await kept(), live.slice(0, 6));
 
   const gone = await cellar.call('POST', `/v1/apps/${id}/rollback`, { deploy_id: first.id });
   assert.deepEqual([gone.status, gone.body.code], [409, 'release_unavailable']);

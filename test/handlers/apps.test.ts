@@ -101,6 +101,20 @@ test('a slug that is ill-formed, reserved or missing is refused and named', asyn
   assert.equal((await control.api('POST', '/v1/apps', { slug: 'a1b' })).status, 201);
 });
 
+test('apps are listed newest first also when the clock goes back', async () => {
+  const { id } = await control.create('from-the-future');
+  const database = await control.database();
+  await database.prepare("UPDATE apps SET id = 'zzzzzzzzzzzzzzzz' WHERE id = ?").bind(id).run();
+  await control.create('after-it');
+  const slugs = async (query: string) => {
+    const { body } = await control.api('GET', `/v1/apps?limit=1${query}`);
+    return [body.items[0].slug, body.next_cursor];
+  };
+  const [newest, cursor] = await slugs('');
+  const [second] = await slugs(`&cursor=${cursor}`);
+  assert.deepEqual([newest, second], ['after-it', 'from-the-future']);
+});
+
 test('a taken slug is refused with 409, and an unknown owner with 404', async () => {
   await control.create('taken');
   const taken = await control.api('POST', '/v1/apps', { slug: 'taken' });

@@ -79,6 +79,25 @@ test('events are listed newest first by their time, filtered, page by page; chan
   });
 });
 
+test('events are listed newest first also when the clock goes back', async () => {
+  const { id: app } = await control.create('unsteady');
+  const log = (event: object) => control.api('POST', `/v1/apps/${app}/events`, { channel: 'c', ...event });
+  await log({ event: 'one' });
+  const future = '2999-01-01T00:00:00.000Z';
+  const database = await control.database();
+  await database
+    .prepare('UPDATE events SET at = ?1, created_at = ?1, sort_at = ?1 WHERE app_id = ?2')
+    .bind(future, app)
+    .run();
+  await log({ event: 'two' });
+  await log({ event: 'three' });
+  await log({ event: 'long ago', at: '2001-01-01T00:00:00Z' });
+  const list = async (query: string) => (await control.api('GET', `/v1/apps/${app}/events?${query}`)).body;
+  assert.deepEqual(names((await list('')).items), ['three', 'two', 'one', 'long ago']);
+  const first = await list('limit=1');
+  assert.deepEqual(names((await list(`limit=1&cursor=${first.next_cursor}`)).items), ['two']);
+});
+
 test('identify adds to what is known of a user, null removes, and props reads it', async () => {
   const path = `/v1/apps/${id}/identify`;
   const first = await control.api('POST', path, {

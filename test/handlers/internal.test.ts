@@ -20,6 +20,7 @@ const deploy = (app_id: string, id: string, changed: Partial<DeployFact> = {}): 
   author: 'A <a@example>',
   trigger: 'push',
   status: 'queued',
+  can_roll_back: false,
   steps: [],
   error: null,
   created_at: at,
@@ -104,9 +105,11 @@ test('the status of an app follows what the host tells, in the order of the desi
 test('deploys are listed newest first as the host told them, filtered and read by log', async () => {
   const { id } = await control.create('history');
   const rows = [1, 2, 3].map((n) =>
-    deploy(id, `${n}`, {
+    deploy(id, `${4 - n}`, {
       status: n === 2 ? 'failed' : 'live',
-      created_at: `2026-01-0${n}T00:00:00.000Z`,
+      // The clock goes back between them.
+      created_at: `2026-01-0${4 - n}T00:00:00.000Z`,
+      can_roll_back: n === 3,
       steps: [{ name: 'checkout', status: 'done', duration_ms: 12 }],
     }),
   );

@@ -36,6 +36,7 @@ const deployFact = (id: string, status: string) => ({
   author: 'a',
   trigger: 'push',
   status,
+  can_roll_back: false,
   steps: [],
   error: null,
   created_at: LONG_AGO,

@@ -30,6 +30,7 @@ const fact = (seq: number, app_id: string, status: string) => ({
     author: '',
     trigger: 'push',
     status,
+    can_roll_back: false,
     steps: [],
     error: null,
     created_at: '2026-01-01T00:00:00.000Z',

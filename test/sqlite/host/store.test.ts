@@ -26,6 +26,7 @@ const deploy = (id: string, status: DeployFact['status']): DeployFact => ({
   author: '',
   trigger: 'push',
   status,
+  can_roll_back: false,
   steps: [],
   error: null,
   created_at: '',

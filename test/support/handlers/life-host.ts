@@ -126,6 +126,7 @@ export class LifeHost {
     const at = this.#world.now();
     const fact: DeployFact = {
       ...{ id, app_id: wanted!.id, sha: '', ref: '', message: '', author: '', trigger: 'push', steps: [] },
+      ...{ can_roll_back: false },
       ...{ status: 'queued', error: null, created_at: at, started_at: null, finished_at: null },
     };
     this.#tellDeploy(fact);
