@@ -1,4 +1,5 @@
 // The page at the base domain, while there is no control UI.
+import { PAGE_HEADERS } from './contract/pages.ts';
 import type { Env } from './env.ts';
 
 /** Says what this is, and where its doors are. */
@@ -25,14 +26,7 @@ Apps: <code>${escapeHtml(env.PUBLIC_APP_URL.replace('{slug}', '<slug>'))}</code>
 </body>
 </html>
 `;
-  return new Response(html, {
-    status,
-    headers: {
-      'content-type': 'text/html; charset=utf-8',
-      'content-security-policy': "default-src 'none'; style-src 'unsafe-inline'",
-      'x-content-type-options': 'nosniff',
-    },
-  });
+  return new Response(html, { status, headers: PAGE_HEADERS });
 }
 
 function escapeHtml(text: string): string {

@@ -192,8 +192,8 @@ export class Host {
       resolve: resolve.edge,
       trustedProxies,
       holdTimeoutMs: wakeTimeoutMs,
-      onEnd: (request) => this.#accessLog.write(accessLine(request, Date.now())),
     });
+    this.#edge.onEnd((record) => this.#accessLog.write(accessLine(record)));
   }
 
   /** Starts everything: apps and edge first, then the control plane. Resolves when all of it serves. */

@@ -92,7 +92,12 @@ function hostnameOf(forwarded: string): string {
 
 function unknownHost(host: string): LocalAnswer {
   return {
-    refusal: { status: 404, code: 'unknown_host', detail: `No app answers at ${host || 'this host'}.` },
+    refusal: {
+      status: 404,
+      code: 'unknown_host',
+      reason: 'unknown_host',
+      detail: `No app answers at ${host || 'this host'}.`,
+    },
   };
 }
 

@@ -1,8 +1,6 @@
 // One request as a line of the access log, in the field names of Caddy's, so that tools which read those read these.
 import { cutText } from '../../handlers/contract/text.ts';
-import { headerValue } from './http/fields.ts';
-import { cutAddress } from './limits/networks.ts';
-import type { FinishedRequest } from './tally.ts';
+import type { RequestRecord } from './record.ts';
 
 /** Longest text taken over from a request, in characters: a line stays a line. */
 const TEXT_MAX = 1_024;
@@ -10,24 +8,21 @@ const TEXT_MAX = 1_024;
 /**
  * The line, with its end. What could name a person or let someone in is left out: addresses are cut to /24 and /48,
  * query strings are dropped from the path and the referrer, and no other header is taken over.
- * @param at when the request was over, in ms since 1970
  */
-export function accessLine(request: FinishedRequest, at: number): string {
-  const { head, tally } = request;
+export function accessLine(record: RequestRecord): string {
   const headers = fields(
-    headerField('User-Agent', headerValue(head.headers, 'user-agent')),
-    headerField('Referer', withoutQuery(headerValue(head.headers, 'referer'))),
+    headerField('User-Agent', record.userAgent),
+    headerField('Referer', record.referrer),
   );
-  const answerHeaders = headerField('Content-Type', headerValue(tally.headers, 'content-type'));
   // Methods, hosts, addresses and ids have been checked: nothing in them needs escaping.
   return (
-    `{"level":"info","ts":${at / 1000},"logger":"http.log.access","msg":"handled request",` +
-    `"request":{"remote_ip":"${cutAddress(request.peer)}","client_ip":"${cutAddress(request.client)}",` +
-    `"proto":"${request.protocol}","method":"${head.method}","host":"${head.host}","uri":${text(head.path)},` +
-    `"headers":{${headers}}},"bytes_read":${tally.bytesRead},"user_id":"",` +
-    `"duration":${tally.seconds.toFixed(6)},"size":${tally.size},"status":${tally.status},` +
-    `"resp_headers":{${answerHeaders}},"site":"${request.site}","request_id":"${request.requestId}",` +
-    `"trace_id":"${request.traceId}"}\n`
+    `{"level":"info","ts":${record.endedAt / 1000},"logger":"http.log.access","msg":"handled request",` +
+    `"request":{"remote_ip":"${record.peerNetwork}","client_ip":"${record.clientNetwork}",` +
+    `"proto":"${record.protocol}","method":"${record.method}","host":"${record.host}",` +
+    `"uri":${text(record.path)},"headers":{${headers}}},"bytes_read":${record.bytesIn},"user_id":"",` +
+    `"duration":${(record.durationMs / 1000).toFixed(6)},"size":${record.bytesOut},"status":${record.status},` +
+    `"resp_headers":{${headerField('Content-Type', record.contentType)}},"site":"${record.site}",` +
+    `"request_id":"${record.requestId}","trace_id":"${record.traceId}"}\n`
   );
 }
 
@@ -43,10 +38,4 @@ function text(value: string): string {
   const kept = JSON.stringify(cutText(value, TEXT_MAX));
   // A terminal obeys some of these, and some readers take one for a line's end.
   return kept.replace(/[\x80-\x9f]/g, (control) => `\\u00${control.charCodeAt(0).toString(16)}`);
-}
-
-function withoutQuery(url: string | undefined): string | undefined {
-  if (url === undefined) return undefined;
-  const end = url.search(/[?#]/);
-  return end === -1 ? url : url.slice(0, end);
 }

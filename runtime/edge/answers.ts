@@ -1,8 +1,13 @@
 // What the gateway says by itself: problem details for programs, a small page for people, a line for git.
 import { STATUS_CODES } from 'node:http';
+import { PAGE_HEADERS } from '../../handlers/contract/pages.ts';
 import { headerValue } from './http/fields.ts';
 import { dateLine } from './http/headers.ts';
+import { refusalPage } from './page.ts';
 import type { Refusal } from './refusals.ts';
+
+/** Of `Accept` only so many characters are read: no browser sends more, and reading it costs time for each part. */
+const ACCEPT_MAX = 1_024;
 
 /** A whole answer. `content-length` and `x-request-id` are added when it is sent. */
 export interface Answer {
@@ -19,7 +24,7 @@ export type LocalAnswer = Answer | { refusal: Refusal };
  * HTML, plain text for git, which shows its user nothing else.
  * @param request the request's headers: names and values in turn
  */
-export function refusalAnswer(refusal: Refusal, request: readonly string[]): Answer {
+export function refusalAnswer(refusal: Refusal, request: readonly string[], requestId: string): Answer {
   const { status, code, detail, retryAfterS } = refusal;
   const headers: Record<string, string> = { 'cache-control': 'no-store' };
   if (retryAfterS !== undefined) headers['retry-after'] = String(Math.max(1, Math.ceil(retryAfterS)));
@@ -29,10 +34,7 @@ export function refusalAnswer(refusal: Refusal, request: readonly string[]): Ans
     return { status, headers, body: `${detail}\n` };
   }
   if (prefersHtml(headerValue(request, 'accept'))) {
-    headers['content-type'] = 'text/html; charset=utf-8';
-    headers['content-security-policy'] = "default-src 'none'; style-src 'unsafe-inline'";
-    headers['x-content-type-options'] = 'nosniff';
-    return { status, headers, body: page(status, title, detail, code) };
+    return { status, headers: { ...headers, ...PAGE_HEADERS }, body: refusalPage(refusal, requestId) };
   }
   headers['content-type'] = 'application/problem+json';
   return {
@@ -44,7 +46,7 @@ export function refusalAnswer(refusal: Refusal, request: readonly string[]): Ans
 
 /** A refusal as bytes for a socket whose request could not be read. The connection ends after it. */
 export function rawRefusal(refusal: Refusal, requestId: string): string {
-  const { status, headers, body } = refusalAnswer(refusal, []);
+  const { status, headers, body } = refusalAnswer(refusal, [], requestId);
   let head = statusLine(status) + dateLine();
   for (const [name, value] of Object.entries(headers)) head += `${name}: ${value}\r\n`;
   return `${head}x-request-id: ${requestId}\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`;
@@ -57,10 +59,12 @@ export function statusLine(status: number): string {
 
 /** Whether HTML is named in `Accept` with a higher weight than JSON. Wildcards prefer JSON. */
 function prefersHtml(accept: string | undefined): boolean {
-  if (accept === undefined || !accept.includes('text/html')) return false;
+  if (accept === undefined) return false;
+  const known = accept.slice(0, ACCEPT_MAX);
+  if (!known.includes('text/html')) return false;
   let html = 0;
   let json = 0;
-  for (const part of accept.split(',')) {
+  for (const part of known.split(',')) {
     const [type = '', ...parameters] = part.split(';').map((text) => text.trim().toLowerCase());
     const q = parameters.find((parameter) => parameter.startsWith('q='));
     const weight = q === undefined ? 1 : Number(q.slice(2)) || 0;
@@ -68,23 +72,4 @@ function prefersHtml(accept: string | undefined): boolean {
     if (type === 'application/json' || type === 'application/problem+json') json = Math.max(json, weight);
   }
   return html > json;
-}
-
-function page(status: number, title: string, detail: string, code: string): string {
-  return `<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<title>${status} ${title}</title>
-<style>body{font:16px/1.5 system-ui,sans-serif;max-width:36rem;margin:15vh auto;padding:0 1rem;color:#222}
-h1{font-size:1.4rem}code{color:#666}@media(prefers-color-scheme:dark){body{background:#111;color:#ddd}}</style>
-<h1>${status} ${title}</h1>
-<p>${escapeHtml(detail)}</p>
-<p><code>${escapeHtml(code)}</code></p>
-</html>
-`;
-}
-
-function escapeHtml(text: string): string {
-  return text.replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`);
 }

@@ -2,7 +2,8 @@
 
 import { type Answer, refusalAnswer, statusLine } from './answers.ts';
 import type { Backend } from './backend.ts';
-import type { Connection } from './connection.ts';
+import type { CarriedRequest, Connection } from './connection.ts';
+import type { HeldRequest } from './hold.ts';
 import type { AnswerHead } from './http/answer-head.ts';
 import { headerValue } from './http/fields.ts';
 import type { RequestHead } from './http/head.ts';
@@ -14,9 +15,11 @@ import {
   requestHead,
 } from './http/headers.ts';
 import { Outgoing } from './http/outgoing.ts';
+import { cutAddress } from './limits/networks.ts';
 import type { ProcessSocket } from './process-socket.ts';
+import type { RequestRecord } from './record.ts';
 import { failure, NOT_HTTP, type Refusal } from './refusals.ts';
-import { type FinishedRequest, Tally } from './tally.ts';
+import { Tally } from './tally.ts';
 import { switchingHead, Tunnel } from './tunnel.ts';
 import type { Upstream } from './upstream.ts';
 import type { AnswerReader, Failure, UpstreamConnection } from './upstream-connection.ts';
@@ -34,7 +37,7 @@ export interface ExchangeOwner {
 const SAFE_METHODS = new Set(['GET', 'HEAD', 'OPTIONS']);
 
 /** A request and its answer. */
-export class Exchange implements AnswerReader, FinishedRequest {
+export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
   readonly head: RequestHead;
   readonly tally = new Tally();
   site = '';
@@ -43,10 +46,9 @@ export class Exchange implements AnswerReader, FinishedRequest {
   backend: Backend | null = null;
   /** Called once when the client leaves while the request is held. */
   onGone: (() => void) | null = null;
-  /** Called while the request is held when `keptBytes` has changed. */
   onKept: (() => void) | null = null;
-  /** When it was first held, on the clock of `performance.now()`. */
   heldSince: number | null = null;
+  heldMs = 0;
   readonly #owner: ExchangeOwner;
   readonly #forwarded: ForwardedHeaders;
   #upstream: Upstream | null = null;
@@ -60,6 +62,8 @@ export class Exchange implements AnswerReader, FinishedRequest {
   #tunnel: Tunnel | null = null;
   #over = false;
   #retried = false;
+  /** Why it was refused here; null while it was not. */
+  #refused: string | null = null;
   #continued = false;
   /** Whether the client has yet to take what was written. */
   #blocked = false;
@@ -86,20 +90,39 @@ export class Exchange implements AnswerReader, FinishedRequest {
     return this.#forwarded.client;
   }
 
-  get peer(): string {
-    return this.connection.peer;
-  }
-
-  get protocol(): string {
-    return `HTTP/1.${this.head.minorVersion}`;
-  }
-
   get requestId(): string {
     return this.#forwarded.requestId;
   }
 
-  get traceId(): string {
-    return this.#forwarded.traceId;
+  /** What is known of it now that it is over. */
+  record(): RequestRecord {
+    const { head, tally } = this;
+    const cell = this.#upstream;
+    const isCold = cell !== null && cell.readyAt > tally.startedAt;
+    return {
+      endedAt: Date.now(),
+      site: this.site,
+      method: head.method,
+      host: head.host,
+      path: head.path,
+      protocol: head.minorVersion === 1 ? 'HTTP/1.1' : 'HTTP/1.0',
+      status: tally.status,
+      durationMs: tally.durationMs,
+      heldMs: this.heldMs,
+      cellStart: cell === null ? null : isCold ? 'cold' : 'warm',
+      wakeMs: isCold ? cell.startMs : 0,
+      bytesIn: tally.bytesIn,
+      bytesOut: tally.bytesOut,
+      userAgent: headerValue(head.headers, 'user-agent'),
+      referrer: withoutQuery(headerValue(head.headers, 'referer')),
+      contentType: headerValue(tally.headers, 'content-type'),
+      clientNetwork: cutAddress(this.client),
+      peerNetwork: cutAddress(this.connection.peer),
+      traceId: this.#forwarded.traceId,
+      requestId: this.requestId,
+      refused: this.#refused,
+      upgraded: this.#tunnel !== null,
+    };
   }
 
   /** Whether nothing more may be done for it. */
@@ -177,7 +200,8 @@ export class Exchange implements AnswerReader, FinishedRequest {
 
   /** Refuses here, in the form that the client can show. */
   refuse(refusal: Refusal): void {
-    this.answer(refusalAnswer(refusal, this.head.headers));
+    if (!this.#over) this.#refused = refusal.reason ?? refusal.code;
+    this.answer(refusalAnswer(refusal, this.head.headers, this.requestId));
   }
 
   /** The connection has closed, or must. */
@@ -318,4 +342,10 @@ export class Exchange implements AnswerReader, FinishedRequest {
     this.#endUpstream();
     this.#owner.ended(this);
   }
+}
+
+function withoutQuery(url: string | undefined): string | undefined {
+  if (url === undefined) return undefined;
+  const end = url.search(/[?#]/);
+  return end === -1 ? url : url.slice(0, end);
 }

@@ -7,8 +7,8 @@ import { Connection, type ConnectionOwner } from './connection.ts';
 import { Connections } from './connections.ts';
 import { Exchange, type ExchangeOwner } from './exchange.ts';
 import type { RequestHead } from './http/head.ts';
+import { Observers, type RequestObserver } from './record.ts';
 import { Router, type Target } from './router.ts';
-import type { FinishedRequest } from './tally.ts';
 
 export type { LocalAnswer } from './answers.ts';
 export type { RequestHead } from './http/head.ts';
@@ -22,8 +22,6 @@ export interface GatewayOptions {
   trustedProxies?: readonly string[];
   /** How long a request may be held in all, in ms. */
   holdTimeoutMs: number;
-  /** Called when a request is over, whatever became of it; not for one whose head could not be read. Must not throw. */
-  onEnd?: (request: FinishedRequest) => void;
 }
 
 /** How often slow clients are looked for, and visitors that have gone forgotten, in ms. */
@@ -36,7 +34,7 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   closing = false;
   readonly #router: Router;
   readonly #proxies: TrustedProxies;
-  readonly #onEnd: ((request: FinishedRequest) => void) | undefined;
+  readonly #observers = new Observers();
   readonly #sweep: NodeJS.Timeout;
   readonly #servers: Server[] = [];
   readonly #connections = new Connections();
@@ -47,7 +45,6 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   constructor(options: GatewayOptions) {
     this.#router = new Router(options.resolve, options.holdTimeoutMs);
     this.#proxies = new TrustedProxies(options.trustedProxies ?? []);
-    this.#onEnd = options.onEnd;
     this.#sweep = setInterval(() => this.sweep(performance.now()), SWEEP_MS).unref();
   }
 
@@ -78,6 +75,14 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
     return this.#closed;
   }
 
+  /**
+   * Has `observer` told of each request that is over, whatever became of it; not of one whose head could not be read.
+   * Call what it returns to end that.
+   */
+  onEnd(observer: RequestObserver): () => void {
+    return this.#observers.add(observer);
+  }
+
   /** Gives up clients that have been too slow at `now`, on the clock of `performance.now()`. Calls itself in time. */
   sweep(now: number): void {
     for (const connection of this.#connections) connection.check(now);
@@ -95,7 +100,7 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   }
 
   ended(exchange: Exchange): void {
-    this.#onEnd?.(exchange);
+    if (this.#observers.any) this.#observers.tell(exchange.record());
     if (this.closing) exchange.connection.ending = true;
     exchange.connection.exchanged();
     this.#settle();

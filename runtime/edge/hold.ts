@@ -10,6 +10,8 @@ export interface HeldRequest {
   backend: { readonly site: string } | null;
   /** When it was first held, on the clock of `performance.now()`. */
   heldSince: number | null;
+  /** How long it has been held, in ms; set when it is held no longer. */
+  heldMs: number;
   /** Bytes in memory while nobody takes the request: its head, and what came behind it. */
   readonly keptBytes: number;
   /** Called when `keptBytes` has changed. */
@@ -73,7 +75,8 @@ export class Holds {
     if (!this.#makeRoomFor(site)) return Promise.resolve('full');
     this.#sites.set(name, site);
     request.heldSince ??= performance.now();
-    const left = request.heldSince + this.#timeoutMs - performance.now();
+    const since = request.heldSince;
+    const left = since + this.#timeoutMs - performance.now();
     const waiters = this.#waitersOf(ready);
     return new Promise((resolve) => {
       const settle = (outcome: HoldOutcome): void => {
@@ -81,6 +84,7 @@ export class Holds {
         clearTimeout(timer);
         request.onGone = null;
         request.onKept = null;
+        request.heldMs = performance.now() - since;
         this.#remove(held, name);
         resolve(outcome);
       };

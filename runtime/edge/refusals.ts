@@ -1,10 +1,26 @@
 // What the gateway refuses by itself, and in which words.
 import type { ErrorCode } from '../../handlers/contract/errors.ts';
 
+/** What may be the matter, as a page for people and the record of a request tell it. */
+export type RefusalReason =
+  | 'unknown_host'
+  | 'never_deployed'
+  | 'stopped'
+  | 'crashed'
+  | 'wake_failed'
+  | 'shed'
+  | 'rate_limited'
+  | 'held_too_long'
+  | 'too_many_held'
+  | 'too_many_connections'
+  | 'no_answer';
+
 /** Why a request is answered here. `code` is an error code of the contract; `retryAfterS` becomes `Retry-After`. */
 export interface Refusal {
   status: number;
   code: string;
+  /** What is the matter more closely than `code` says, where that matters to whoever reads of it. */
+  reason?: RefusalReason;
   /** One sentence for whoever called. Never a secret, never a path of the host. */
   detail: string;
   retryAfterS?: number;
@@ -26,13 +42,15 @@ export const INTERNAL: OwnRefusal = {
 export const HELD_TOO_LONG: OwnRefusal = {
   status: 503,
   code: 'app_unavailable',
-  detail: 'What answers here was not ready in time.',
+  reason: 'held_too_long',
+  detail: 'What serves this address was not ready in time.',
   retryAfterS: 5,
 };
 export const TOO_MANY_HELD: OwnRefusal = {
   status: 503,
   code: 'app_unavailable',
-  detail: 'Too many requests wait for apps to be ready.',
+  reason: 'too_many_held',
+  detail: 'Too many requests wait already for what serves this address.',
   retryAfterS: 5,
 };
 export const HEAD_TOO_LARGE: OwnRefusal = {
@@ -64,25 +82,28 @@ export const NO_CONNECT: OwnRefusal = {
 export const TOO_MANY_CONNECTIONS: OwnRefusal = {
   status: 503,
   code: 'app_unavailable',
+  reason: 'too_many_connections',
   detail: 'Too many connections are open.',
   retryAfterS: 5,
 };
 const BROKEN_OFF: OwnRefusal = {
   status: 502,
   code: 'bad_gateway',
-  detail: 'The connection was broken off inside before there was an answer.',
+  reason: 'no_answer',
+  detail: 'What serves this address ended the connection before it had answered.',
 };
 const NOT_THERE: OwnRefusal = {
   status: 503,
   code: 'app_unavailable',
-  detail: 'Nothing takes connections here at the moment.',
+  reason: 'no_answer',
+  detail: 'What serves this address takes no connections at the moment.',
   retryAfterS: 1,
 };
 
 /** What a client over its limit is told. */
 export function tooManyRequests(retryAfterS: number): OwnRefusal {
   const detail = `Too many requests. Try again in ${retryAfterS} ${retryAfterS === 1 ? 'second' : 'seconds'}.`;
-  return { status: 429, code: 'rate_limited', detail, retryAfterS };
+  return { status: 429, code: 'rate_limited', reason: 'rate_limited', detail, retryAfterS };
 }
 
 /** What a client is told when a process did not answer; `sent` says whether it may have seen the request. */

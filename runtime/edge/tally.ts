@@ -1,12 +1,12 @@
 // What is counted of a request while it goes through.
 import type { Socket } from 'node:net';
-import type { RequestHead } from './http/head.ts';
 
 /** The client left before an answer began; nginx's number for it. */
 const CLIENT_LEFT = 499;
 
 export class Tally {
-  readonly #startedAt = performance.now();
+  /** When the head had been read, on the clock of `performance.now()`. */
+  readonly startedAt = performance.now();
   /** The answer's status; 499 while there is none. */
   status = CLIENT_LEFT;
   /** The answer's headers: names and values in turn. */
@@ -17,12 +17,12 @@ export class Tally {
   #tunnel: Socket | null = null;
 
   /** Bytes of the request's body that were read; of a tunnel all that the client sent. */
-  get bytesRead(): number {
+  get bytesIn(): number {
     return this.#received + (this.#tunnel?.bytesRead ?? 0);
   }
 
   /** Bytes of the answer's body that were handed to the client's socket; of a tunnel all of them. */
-  get size(): number {
+  get bytesOut(): number {
     return this.#sent + (this.#tunnel?.bytesWritten ?? 0);
   }
 
@@ -42,24 +42,7 @@ export class Tally {
   }
 
   /** Time since the head was read. */
-  get seconds(): number {
-    return (performance.now() - this.#startedAt) / 1000;
+  get durationMs(): number {
+    return performance.now() - this.startedAt;
   }
-}
-
-/** A request that is over. */
-export interface FinishedRequest {
-  head: RequestHead;
-  /** Such as `HTTP/1.1`. */
-  protocol: string;
-  /** The name of the site that it was for; empty when it was under no limit. */
-  site: string;
-  /** The client's address. */
-  client: string;
-  /** The address that the connection came from. */
-  peer: string;
-  requestId: string;
-  /** 32 hexadecimal digits. */
-  traceId: string;
-  tally: Tally;
 }

@@ -24,6 +24,8 @@ export interface TrackedTunnel {
 }
 
 export class Upstream {
+  readonly readyAt: number;
+  readonly startMs: number;
   readonly #address: UpstreamAddress;
   /** All of its connections but those of tunnels. */
   readonly #connections = new Set<UpstreamConnection>();
@@ -41,8 +43,14 @@ export class Upstream {
   #onIdle: (() => void) | null = null;
   #drained: Promise<{ cut: number }> | null = null;
 
-  constructor(address: UpstreamAddress) {
+  /**
+   * @param started when the process was ready, on the clock of `performance.now()`, and what its start took, in ms; for
+   * one that was always there as far as its callers know, neither
+   */
+  constructor(address: UpstreamAddress, started = { readyAt: 0, startMs: 0 }) {
     this.#address = address;
+    this.readyAt = started.readyAt;
+    this.startMs = started.startMs;
   }
 
   /** Requests in flight, those that became tunnels left out. */

@@ -71,6 +71,8 @@ export function workerdPath(): string {
 export class Cell {
   /** When it was ready, as `performance.now()`. */
   readonly startedAt = performance.now();
+  /** What its start took, in ms. */
+  readonly startMs: number;
   /** Settles when the process has gone and its output has been read. Never rejects. */
   readonly exited: Promise<CellExit>;
   /** What the process had used when that was last read; null before. */
@@ -79,7 +81,8 @@ export class Cell {
   readonly #runDirectory: string;
   #killedFor: string | null = null;
 
-  constructor(child: ChildProcess, exited: Promise<CellExit>, runDirectory: string) {
+  constructor(child: ChildProcess, exited: Promise<CellExit>, runDirectory: string, from: number) {
+    this.startMs = this.startedAt - from;
     this.exited = exited.then((exit) =>
       this.#killedFor === null ? exit : { ...exit, reason: `${this.#killedFor}: ${exit.reason}` },
     );
@@ -165,6 +168,7 @@ export function startCell(options: CellOptions): Promise<Cell> {
 async function start(options: CellOptions): Promise<Cell> {
   const { runDirectory, sockets, signal, startTimeoutMs = START_TIMEOUT_MS } = options;
   signal?.throwIfAborted();
+  const from = performance.now();
   // 1. A free place: nobody else on the storage, no socket file of a process that was killed.
   const ownerFile = options.ownsStorage ? join(runDirectory, 'cell.pid') : null;
   if (ownerFile !== null) await evictOwner(ownerFile);
@@ -187,7 +191,7 @@ async function start(options: CellOptions): Promise<Cell> {
       excess(child.pid, options.memoryMb, stop.signal),
     ]);
     for (const socket of sockets) takeSocket(options, socket);
-    return new Cell(child, exited, runDirectory);
+    return new Cell(child, exited, runDirectory, from);
   } catch (error) {
     signalGroup(child, 'SIGKILL');
     await exited;

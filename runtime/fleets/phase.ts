@@ -1,6 +1,7 @@
 // What a fleet does with requests at a time, as one small union.
 import type { ProcessState } from '../../handlers/contract/host-calls.ts';
 import type { Admission, Refused } from '../edge/backend.ts';
+import type { RefusalReason } from '../edge/refusals.ts';
 import type { Upstream } from '../edge/upstream.ts';
 import type { Cell } from './cell.ts';
 
@@ -61,23 +62,23 @@ export function admission(phase: Phase, coming: Promise<void> | null): Admission
   if (coming !== null) return { kind: 'hold', ready: coming };
   if (phase.name === 'none') {
     const detail = 'Nothing has been deployed here yet.';
-    return { kind: 'refuse', status: 404, code: 'never_deployed', detail };
+    return { kind: 'refuse', status: 404, code: 'never_deployed', reason: 'never_deployed', detail };
   }
   if (phase.name === 'crashed') {
-    return unavailable('The app has crashed.', Math.max(1, (phase.retryAt - Date.now()) / 1000));
+    return unavailable('crashed', 'The app has crashed.', Math.max(1, (phase.retryAt - Date.now()) / 1000));
   }
-  return unavailable('The app is stopped.', STOPPED_RETRY_AFTER_S);
+  return unavailable('stopped', 'The app is stopped.', STOPPED_RETRY_AFTER_S);
 }
 
 /** What a request gets for an app that was not woken. */
 export function failedWake(retryAfterS: number): Refused {
-  return unavailable('The app sleeps and could not be started.', Math.max(1, retryAfterS));
+  return unavailable('wake_failed', 'The app sleeps and could not be started.', Math.max(1, retryAfterS));
 }
 
 /** What a request gets that would need a new process when there is no memory for one. */
 export function overloaded(): Refused {
   const detail = 'This host is short of memory and starts no more apps for now.';
-  return unavailable(detail, OVERLOADED_RETRY_AFTER_S);
+  return unavailable('shed', detail, OVERLOADED_RETRY_AFTER_S);
 }
 
 /** Lets requests in flight end, then ends the process: one that has had SIGTERM answers no new connection. */
@@ -87,6 +88,6 @@ export async function end({ cell, upstream }: Running, log: (line: string) => vo
   await cell.stop();
 }
 
-function unavailable(detail: string, retryAfterS: number): Refused {
-  return { kind: 'refuse', status: 503, code: 'app_unavailable', detail, retryAfterS };
+function unavailable(reason: RefusalReason, detail: string, retryAfterS: number): Refused {
+  return { kind: 'refuse', status: 503, code: 'app_unavailable', reason, detail, retryAfterS };
 }

@@ -215,7 +215,8 @@ export class Supervisor {
 
   /** Has a process that was launched serve. */
   serve(cell: Cell, { forDueWork, asleep } = FOR_REQUESTS): void {
-    const upstream = new Upstream({ socketPath: cell.socketPath('http') });
+    const started = { readyAt: cell.startedAt, startMs: cell.startMs };
+    const upstream = new Upstream({ socketPath: cell.socketPath('http') }, started);
     this.#options.memory.watch(cell, this.#eater);
     this.activity.begin(forDueWork);
     this.enter({ name: 'running', cell, upstream, asleep });

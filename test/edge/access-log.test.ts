@@ -21,12 +21,11 @@ interface Line {
 async function logged(answer: string) {
   const lines: Line[] = [];
   const upstream = await startRawUpstream((_head, socket) => socket.write(answer));
-  const gateway = await startGateway(upstream.socketPath, {
-    onEnd: (request) => {
-      const text = accessLine(request, 1_764_000_000_123);
-      assert.match(text, /^\P{Cc}*\n$/u, 'nothing that a terminal obeys');
-      lines.push(JSON.parse(text) as Line);
-    },
+  const gateway = await startGateway(upstream.socketPath, {});
+  gateway.gateway.onEnd((record) => {
+    const text = accessLine({ ...record, endedAt: 1_764_000_000_123 });
+    assert.match(text, /^\P{Cc}*\n$/u, 'nothing that a terminal obeys');
+    lines.push(JSON.parse(text) as Line);
   });
   return {
     port: gateway.port,

@@ -169,7 +169,7 @@ test('a thousand requests held for one app do not keep another app from starting
 
 /** A request for a site that keeps so many bytes. */
 function heldRequest(site: string, keptBytes = 0): HeldRequest & { keptBytes: number } {
-  return { backend: { site }, heldSince: null, keptBytes, onKept: null, onGone: null };
+  return { backend: { site }, heldSince: null, heldMs: 0, keptBytes, onKept: null, onGone: null };
 }
 
 test('when all places are taken, the app with most held requests gives one up for another app, and only then', async () => {
@@ -228,6 +228,7 @@ test('a backend that refuses is answered for: a problem for programs, a page for
   assert.equal(page.headers['content-type'], 'text/html; charset=utf-8');
   assert.equal(page.headers['retry-after'], '7');
   assert.match(page.body, /The app &#60;b&#62; is stopped\./);
+  assert.ok(page.body.includes(page.headers['x-request-id'] as string), 'the page names the request');
   const head = await call(front.port, '/', { method: 'HEAD' });
   assert.equal(head.status, 503);
   assert.equal(head.body, '');

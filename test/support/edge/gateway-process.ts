@@ -28,8 +28,8 @@ const accessLog = new AccessLog(logPath);
 const gateway = new Gateway({
   resolve: () => ({ kind: 'proxy', backend, limits }),
   holdTimeoutMs: 1_000,
-  onEnd: (request) => accessLog.write(accessLine(request, Date.now())),
 });
+gateway.onEnd((record) => accessLog.write(accessLine(record)));
 console.log(await gateway.listen(0, '127.0.0.1'));
 process.on('SIGUSR2', () => {
   // `gc` is there because the gateway asked for it.
