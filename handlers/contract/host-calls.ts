@@ -5,6 +5,8 @@
 export interface WantedApp {
   id: string;
   slug: string;
+  /** The account that owns it. Left out by states that an older control plane sent. */
+  owner?: string;
   /** Raised on every transition. One counter for all apps, so that an older D1 shows. */
   generation: number;
   desired_state: 'running' | 'stopped';

@@ -9,10 +9,17 @@ import { Deploy, type DeployOptions, INTERRUPTED } from './deploy.ts';
 import { pruneReleases } from './releases.ts';
 
 /** Builds that run side by side. Each may keep a core busy. */
-const CONCURRENCY = 2;
+const BUILDS = 2;
+/** Builds that may run when the next one's account has none running: the long builds of some hold up nobody else's. */
+const BUILDS_OF_ALL = 4;
+/** Rollbacks that run side by side, beside the builds: they build nothing. */
+const ROLLBACKS = 4;
 
 /** Releases that are kept besides the one that serves. */
 const KEPT_RELEASES = 5;
+
+/** Deploys of an app that are kept with their logs. */
+const KEPT_DEPLOYS = 200;
 
 /** What could not be written is tried again after so long. */
 const RETRY_MS = 1_000;
@@ -98,9 +105,11 @@ export class DeployQueue {
     const running = this.#running.get(appId);
     running?.deploy.cancel(DELETED);
     await running?.end;
-    const { cache, releases } = this.#options.paths;
+    const { store, paths } = this.#options;
+    const { cache, releases } = paths;
     // Its releases are in the trash by now; a build may have made their directory again.
     await Promise.all([removeTree(cache(appId)), removeTree(releases(appId))]);
+    store.deploys.deleteOfDeletedApps();
   }
 
   /** Cuts what builds, and ends what waits: both are recorded as interrupted. Resolves when nothing runs. */
@@ -117,6 +126,7 @@ export class DeployQueue {
     const { store, onFacts } = this.#options;
     try {
       store.transaction(() => {
+        store.deploys.deleteOfDeletedApps();
         for (const deploy of deploys) {
           store.deploys.save(deploy);
           store.outbox.add({ type: 'deploy', deploy });
@@ -165,8 +175,7 @@ export class DeployQueue {
     const live = apps.get(appId)?.liveDeployId;
     if (!live) return;
     const wanted = this.#waiting.get(appId)?.releaseOf ?? live;
-    const kept = store.deploys.successful(appId, KEPT_RELEASES + 1);
-    const keep = new Set([live, wanted, ...kept]);
+    const keep = new Set([live, wanted, ...store.deploys.successful(appId, KEPT_RELEASES + 1)]);
     // Before they go: nobody is to be told that a release is there which is not.
     store.transaction(() => {
       for (const fact of store.deploys.released(appId)) {
@@ -175,22 +184,43 @@ export class DeployQueue {
         store.deploys.save(deploy);
         store.outbox.add({ type: 'deploy', deploy });
       }
+      store.deploys.prune(appId, KEPT_DEPLOYS, [...keep]);
     });
     onFacts();
     await pruneReleases(paths.releases(appId), keep);
   }
 
+  /** The deploy whose turn it is; `null` while none may begin. */
+  #next(): Deploy | null {
+    const running = [...this.#running.values()].map(({ deploy }) => deploy);
+    const waiting = [...this.#waiting.values()].filter(({ fact }) => !this.#running.has(fact.app_id));
+    const rollback = waiting.find(({ releaseOf }) => releaseOf !== null);
+    const builds = running.filter(({ releaseOf }) => releaseOf === null);
+    if (rollback && running.length - builds.length < ROLLBACKS) return rollback;
+    const owners = builds.map((deploy) => this.#ownerOf(deploy));
+    const share = (deploy: Deploy) => owners.filter((owner) => owner === this.#ownerOf(deploy)).length;
+    // Of those who have the fewest builds running, the one who waits longest.
+    const [next] = waiting
+      .filter(({ releaseOf }) => releaseOf === null)
+      .map((deploy) => ({ deploy, share: share(deploy) }))
+      .sort((a, b) => a.share - b.share);
+    if (next === undefined) return null;
+    return builds.length < (next.share === 0 ? BUILDS_OF_ALL : BUILDS) ? next.deploy : null;
+  }
+
+  /** The account that a deploy is for. An app whose account is not known counts as one. */
+  #ownerOf({ fact }: Deploy): string {
+    return this.#options.apps.get(fact.app_id)?.wanted.owner ?? fact.app_id;
+  }
+
   #advance(): void {
-    for (const [appId, deploy] of this.#waiting) {
-      if (this.#running.size >= CONCURRENCY) return;
-      if (this.#running.has(appId)) continue;
+    for (let deploy = this.#next(); deploy !== null; deploy = this.#next()) {
+      const appId = deploy.fact.app_id;
       this.#waiting.delete(appId);
       const end = deploy
         .run()
         .then(() => this.#prune(appId))
-        .catch((error: unknown) =>
-          log('error', 'a deploy broke', { deploy: deploy.fact.id, error: reason(error) }),
-        )
+        .catch((error: unknown) => log('error', 'a deploy broke', { app: appId, error: reason(error) }))
         .finally(() => {
           this.#running.delete(appId);
           this.#advance();

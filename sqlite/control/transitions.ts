@@ -174,6 +174,7 @@ function wantedFrom(results: D1Result<unknown>[]): Wanted | null {
   const wanted: WantedApp = {
     id: row.id,
     slug: row.slug,
+    owner: row.owner_id,
     generation: row.generation,
     desired_state: row.desired_state,
     asleep: row.asleep_since !== null,

@@ -4,8 +4,10 @@ import type { DeployFact } from '../../handlers/contract/host-calls.ts';
 
 /** Typed queries over the `deploys` table. */
 export function deployQueries(database: Database) {
-  const save = database.prepare<[string, string, string]>(
-    'INSERT INTO deploys (id, app_id, fact) VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET fact = excluded.fact',
+  const save = database.prepare<{ id: string; app: string; fact: string }>(
+    `INSERT INTO deploys (id, app_id, fact)
+     SELECT @id, @app, @fact WHERE EXISTS (SELECT 1 FROM apps WHERE id = @app AND deleted_at IS NULL)
+     ON CONFLICT (id) DO UPDATE SET fact = excluded.fact`,
   );
   const saveLog = database.prepare<[string, string]>('UPDATE deploys SET log = ? WHERE id = ?');
   const log = database.prepare<[string, string], { log: string }>(
@@ -27,15 +29,31 @@ export function deployQueries(database: Database) {
     `SELECT fact FROM deploys
      WHERE app_id = ? AND fact ->> 'trigger' <> 'rollback' ORDER BY rowid DESC LIMIT ?`,
   );
+  const prune = database.prepare<{ app: string; count: number; kept: string }>(
+    `DELETE FROM deploys WHERE app_id = @app AND status NOT IN ('queued', 'building')
+     AND id <= (SELECT id FROM deploys WHERE app_id = @app ORDER BY id DESC LIMIT 1 OFFSET @count)
+     AND id NOT IN (SELECT value FROM json_each(@kept))`,
+  );
+  const deleteOfDeletedApps = database.prepare<[]>(
+    'DELETE FROM deploys WHERE app_id IN (SELECT id FROM apps WHERE deleted_at IS NOT NULL)',
+  );
 
   return {
-    /** Writes a deploy whole, new or known. */
+    /** Writes a deploy whole, new or known. One of a deleted app is not kept. */
     save: (fact: DeployFact): void => {
-      save.run(fact.id, fact.app_id, JSON.stringify(fact));
+      save.run({ id: fact.id, app: fact.app_id, fact: JSON.stringify(fact) });
     },
     /** Replaces the kept tail of a deploy's log. */
     saveLog: (id: string, text: string): void => {
       saveLog.run(text, id);
+    },
+    /** Forgets the deploys of an app but the newest `count`, those that have not ended, and those of `kept`. */
+    prune: (appId: string, count: number, kept: string[]): void => {
+      prune.run({ app: appId, count, kept: JSON.stringify(kept) });
+    },
+    /** Forgets every deploy of an app that was deleted. */
+    deleteOfDeletedApps: (): void => {
+      deleteOfDeletedApps.run();
     },
     /** The log of an app's deploy; undefined when the app has no such deploy. */
     log: (appId: string, id: string): string | undefined => log.get(appId, id)?.log,

@@ -1,7 +1,7 @@
 // The queue of deploys by itself: real stores, repositories and builds, without the rest of a host.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { cpSync } from 'node:fs';
+import { cpSync, rmSync, writeFileSync } from 'node:fs';
 import { PassThrough } from 'node:stream';
 import { after, type TestContext, test } from 'node:test';
 import type { DeployFact } from '../../handlers/contract/host-calls.ts';
@@ -23,8 +23,8 @@ const APP = 'a'.repeat(16);
 
 after(closeBundler);
 
-/** A queue with one app, whose repository has a commit of these files. */
-async function makeQueue(t: TestContext, files: Record<string, string>) {
+/** A queue with apps, by their owners, whose repositories have a commit of these files. `push` pushes to the first. */
+async function makeQueue(t: TestContext, files: Record<string, string>, owners: string[] = ['ada']) {
   const directory = temporaryDirectory(t);
   const paths = layout(`${directory}/data`);
   const release = claim(paths);
@@ -41,17 +41,21 @@ async function makeQueue(t: TestContext, files: Record<string, string>) {
     wake: () => Promise.reject(new Error('nobody wakes this app')),
   });
   const { repository, sha } = commit(directory, files);
-  cpSync(repository, paths.repository(APP), { recursive: true });
-  await apps.apply({
-    id: APP,
-    slug: 'one',
-    generation: 1,
-    desired_state: 'running',
-    asleep: false,
-    hostnames: [],
-    limits: { clientRpm: null, appRpm: null },
-    env: {},
-  });
+  const ids = owners.map((_, n) => String.fromCharCode(97 + n).repeat(16));
+  for (const [n, id] of ids.entries()) {
+    cpSync(repository, paths.repository(id), { recursive: true });
+    await apps.apply({
+      id,
+      slug: `app-${n}`,
+      owner: owners[n]!,
+      generation: n + 1,
+      desired_state: 'running',
+      asleep: false,
+      hostnames: [],
+      limits: { clientRpm: null, appRpm: null },
+      env: { GATE: `${directory}/gate` },
+    });
+  }
   const limits = { stepTimeoutMs: 60_000, worktreeMb: 500, cacheMb: 512, floorMb: 256, memoryMb: 2048 };
   const queue = new DeployQueue({ ...shared, apps, limits, walls: new Walls('cellar-unused') });
   t.after(async () => {
@@ -60,8 +64,9 @@ async function makeQueue(t: TestContext, files: Record<string, string>) {
     store.close();
     release();
   });
-  const push = () => queue.request({ appId: APP, sha, ref: DEPLOY_REF, trigger: 'push' });
-  return { store, queue, sha, push };
+  const pushTo = (appId: string, commit = sha) =>
+    queue.request({ appId, sha: commit, ref: DEPLOY_REF, trigger: 'push' });
+  return { directory, store, queue, apps, ids, sha, pushTo, push: () => pushTo(APP) };
 }
 
 /** Waits for the end of a deploy and answers it. */
@@ -116,4 +121,35 @@ test('a queue that is closed ends what builds and what waits as interrupted, and
   }
   assert.deepEqual(store.deploys.unfinished(), []);
   await assert.rejects(push(), /Cellar is stopping/);
+});
+
+test("long builds of some hold up neither another account's build nor a rollback", async (t) => {
+  const build = 'echo begun; while [ -e "$GATE" ]; do sleep 0.05; done';
+  const files = { 'index.js': WORKER, 'package.json': JSON.stringify({ scripts: { build } }) };
+  const owners = ['ada', 'ada', 'ada', 'grace', 'joan'];
+  const { directory, store, queue, ids, push, pushTo } = await makeQueue(t, files, owners);
+  const [, second, third, others, deployed] = ids as [string, string, string, string, string];
+  const first = await ended(await pushTo(deployed));
+  assert.equal(first.status, 'live');
+  writeFileSync(`${directory}/gate`, '');
+  const ours = [await push(), await pushTo(second), await pushTo(third)];
+  const theirs = await pushTo(others);
+  assert.deepEqual(
+    [...ours, theirs].map(({ fact }) => fact.status),
+    ['building', 'building', 'queued', 'building'],
+  );
+  const back = await ended(queue.rollback(deployed, first.id));
+  assert.equal(back.status, 'live');
+  assert.equal(store.deploys.find(third, ours[2]!.fact.id)!.status, 'queued');
+  rmSync(`${directory}/gate`);
+  for (const deploy of [...ours, theirs]) assert.equal((await ended(deploy)).status, 'live');
+});
+
+test('of an app that is deleted no deploy is kept', async (t) => {
+  const { store, queue, apps, push } = await makeQueue(t, { 'index.js': WORKER });
+  const { id } = await ended(await push());
+  assert.ok(store.deploys.log(APP, id)!.length > 0);
+  await apps.delete(APP, 9);
+  await queue.forget(APP);
+  assert.equal(store.deploys.find(APP, id), undefined);
 });

@@ -34,6 +34,7 @@ test('a created app has every field of the contract, and the host was sent its w
   assert.deepEqual(wanted, {
     id,
     slug: 'first',
+    owner,
     desired_state: 'running',
     asleep: false,
     hostnames: [],

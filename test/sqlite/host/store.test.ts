@@ -116,3 +116,22 @@ test('a database of a newer version is refused and left as it is', (t) => {
   newer.close();
   assert.throws(() => openHostStore(path), /written by a newer Cellar/);
 });
+
+test('old deploys of an app are forgotten, but not those that can be gone back to or have not ended', (t) => {
+  const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
+  t.after(() => store.close());
+  store.apps.want(wanted('a', 1));
+  const rows = { d1: 'live', d2: 'building', d3: 'failed', d4: 'live', d5: 'failed', d6: 'live' } as const;
+  for (const [id, status] of Object.entries(rows)) store.deploys.save(deploy(id, status));
+  const left = () => Object.keys(rows).filter((id) => store.deploys.find('a', id));
+  store.deploys.prune('a', 6, []);
+  assert.deepEqual(left(), Object.keys(rows));
+  store.deploys.prune('a', 2, ['d4']);
+  assert.deepEqual(left(), ['d2', 'd4', 'd5', 'd6']);
+  store.apps.delete('a', 2, 'now');
+  store.deploys.save(deploy('d2', 'failed'));
+  store.deploys.save(deploy('d7', 'failed'));
+  store.deploys.deleteOfDeletedApps();
+  assert.deepEqual(left(), []);
+  assert.equal(store.deploys.find('a', 'd7'), undefined);
+});
