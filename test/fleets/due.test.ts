@@ -223,11 +223,14 @@ function writeEndlessSchema(path: string): void {
       bytes.writeUInt8(child + 1, start + cell + 4);
     }
   }
-  // The last page is a leaf without an entry.
+  // The last page is a leaf with one entry, all of whose five columns are null.
   const leaf = depth * pageSize;
   bytes.fill(0, leaf);
   bytes.writeUInt8(0x0d, leaf);
-  bytes.writeUInt16BE(pageSize, leaf + 5);
+  bytes.writeUInt16BE(1, leaf + 3);
+  bytes.writeUInt16BE(pageSize - 8, leaf + 5);
+  bytes.writeUInt16BE(pageSize - 8, leaf + 8);
+  bytes.set([6, 1, 6, 0, 0, 0, 0, 0], leaf + pageSize - 8);
   writeFileSync(path, bytes);
 }
 
