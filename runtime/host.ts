@@ -34,6 +34,7 @@ import { log, reason } from './log.ts';
 import { claim, keptSecret, type Layout, layout } from './machine/data-directory.ts';
 import { DiskWatch } from './machine/disk-watch.ts';
 import { endLeftovers } from './machine/leftovers.ts';
+import { LoopDelay } from './machine/loop-delay.ts';
 import { emptyTrashUntil } from './machine/trash.ts';
 import { type AppUsers, allUids, appUsers } from './machine/users.ts';
 import { Walls } from './machine/walls.ts';
@@ -71,6 +72,7 @@ export class Host {
   #addresses: Addresses | null = null;
   readonly #disk: DiskWatch;
   readonly #memory: MemoryGauge;
+  readonly #loopDelay = new LoopDelay();
   readonly #rounds: Rounds;
   readonly #closing = new AbortController();
   #closed: Promise<void> | null = null;
@@ -156,6 +158,7 @@ export class Host {
         disk: this.#disk,
         apps: this.#apps,
         queue: this.#queue,
+        loopDelay: this.#loopDelay,
         changes,
         outbox: this.#outbox,
         controlUi: { url: config.RUNNER_UI_URL, token: this.#token },
@@ -282,6 +285,7 @@ export class Host {
     await closing.step('walls', () => this.#walls.close());
     await closing.step('bundler', closeBundler);
     await closing.step('threads', () => threads.close());
+    await closing.step('loop delay', () => this.#loopDelay.stop());
     ending.push(closing.step('outbox', () => this.#outbox.stop()));
     await closing.step('control plane', () => this.#control.stop());
     await Promise.all(ending);

@@ -11,6 +11,7 @@ import type { BranchChanges } from '../git/branch-changes.ts';
 import { type RefUpdate, serveGit } from '../git/smart-http.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import type { DiskWatch } from '../machine/disk-watch.ts';
+import type { LoopDelay } from '../machine/loop-delay.ts';
 import { type Call, DISK_FULL, type Route, readJson, refuse, sendJson } from './host-call.ts';
 import type { Outbox } from './outbox.ts';
 import { Refusal, requireRoom } from './refusal.ts';
@@ -27,6 +28,7 @@ export interface HostServiceOptions {
   disk: DiskWatch;
   apps: Apps;
   queue: DeployQueue;
+  loopDelay: LoopDelay;
   /** Gets to know of pushes and commits under way. */
   changes: BranchChanges;
   outbox: Outbox;
@@ -63,6 +65,7 @@ function routesOf({
   disk,
   apps,
   queue,
+  loopDelay,
   changes,
   outbox,
   controlUi,
@@ -140,7 +143,11 @@ function routesOf({
       'GET',
       /^\/stats$/,
       ({ response }) =>
-        sendJson(response, { apps: apps.observeAll().length, rss_bytes: process.memoryUsage.rss() }),
+        sendJson(response, {
+          apps: apps.observeAll().length,
+          rss_bytes: process.memoryUsage.rss(),
+          event_loop_delay: loopDelay.recent,
+        }),
     ],
     [
       'GET',

@@ -1,0 +1,73 @@
+// One app does its worst, another answers as before, and the host is well.
+import assert from 'node:assert/strict';
+import { availableParallelism, loadavg } from 'node:os';
+import { after, before, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { eventually } from '../support/e2e/processes.ts';
+
+const cellar = new Cellar({ RUNNER_CELL_MAX_MB: '128' });
+
+const HOSTILE = `
+const kept = [];
+export default { async fetch(request) {
+  const { pathname } = new URL(request.url);
+  if (pathname === '/flood') for (const end = Date.now() + 4_000; Date.now() < end; await scheduler.wait(0))
+    for (let i = 0; i < 200; i++) console.log('a line that says little '.repeat(5));
+  if (pathname === '/eat') for (;;) {
+    kept.push(new Uint8Array(4 << 20).fill(1));
+    await scheduler.wait(5);
+  }
+  if (pathname === '/loop') for (;;);
+  return new Response('ok');
+} }`;
+
+before(async () => {
+  await cellar.start();
+  await cellar.deploy('good', 'hello');
+  await cellar.deploy('hostile', 'hello', { 'index.js': HOSTILE });
+});
+after(() => cellar[Symbol.asyncDispose]());
+
+const loopDelay = async () =>
+  (await cellar.call('GET', '/v1/admin/stats')).body.host.event_loop_delay as Record<string, number>;
+
+/** How many run for each processor: where others use them too, all takes so much longer. */
+const crowd = () => Math.max(1, loadavg()[0]! / availableParallelism());
+
+/** Asks the good app for so long; its slowest answer, in ms. */
+async function slowestAnswer(forMs: number): Promise<number> {
+  let slowest = 0;
+  for (const end = performance.now() + forMs; performance.now() < end; await sleep(20)) {
+    const asked = performance.now();
+    assert.equal((await cellar.get('good')).status, 200);
+    slowest = Math.max(slowest, performance.now() - asked);
+  }
+  return slowest;
+}
+
+test('a flood of log lines', async (t) => {
+  const flood = cellar.get('hostile', '/flood');
+  const slowest = await slowestAnswer(3_000);
+  assert.equal((await flood).status, 200);
+  const delays = await loopDelay();
+  t.diagnostic(`slowest answer ${slowest.toFixed(0)} ms, loop ${JSON.stringify(delays)}`);
+  assert.ok(delays.p99_ms! <= 20 * crowd(), JSON.stringify(delays));
+  assert.ok(slowest < 1_000 * crowd(), `${slowest} ms`);
+  await cellar.waitFor(/KiB of output were dropped/);
+});
+
+test('a process that eats memory', async () => {
+  const eating = cellar.get('hostile', '/eat').catch(() => null);
+  await cellar.waitFor(/the app used \d+ MiB of memory, more than RUNNER_CELL_MAX_MB \(128\) allows/);
+  await eating;
+  assert.ok((await slowestAnswer(500)) < 1_000 * crowd());
+  await eventually(async () => (await cellar.get('hostile')).status === 200, 'it serves again', 10_000);
+});
+
+test('an endless loop', async () => {
+  const looping = cellar.get('hostile', '/loop').catch(() => null);
+  assert.ok((await slowestAnswer(1_000)) < 1_000 * crowd());
+  await cellar.waitFor(/the process did not answer any more/);
+  await looping;
+});
