@@ -157,6 +157,12 @@ export const settings = {
       'MiB that must stay free on the disk of the data directory. With less, deploys and uploads are refused with 507, and what can be done without is removed.',
     schema: integer(1, 1_048_576),
   },
+  RUNNER_APP_MAX_MB: {
+    default: '10240',
+    meaning:
+      'MiB that one app may keep on the disk in its Durable Objects, databases, KV and queues. One that keeps more is stopped, and its `last_error` says why. 0: no limit.',
+    schema: integer(0, 16_777_216),
+  },
   RUNNER_BUILD_MAX_MB: {
     default: '2048',
     meaning:

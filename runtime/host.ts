@@ -7,6 +7,7 @@ import { type HostStore, openHostStore } from '../sqlite/host/index.ts';
 import { type Addresses, addresses } from './addresses.ts';
 import { Apps } from './apps/apps.ts';
 import { sites } from './apps/sites.ts';
+import { StorageLimits } from './apps/storage-limits.ts';
 import { closeBundler } from './builds/build.ts';
 import { dropCachesUntil } from './builds/cache.ts';
 import { MissedDeploys } from './builds/missed-pushes.ts';
@@ -71,6 +72,7 @@ export class Host {
   readonly #token: string;
   #addresses: Addresses | null = null;
   readonly #disk: DiskWatch;
+  readonly #storage: StorageLimits;
   readonly #memory: MemoryGauge;
   readonly #loopDelay = new LoopDelay();
   readonly #rounds: Rounds;
@@ -120,6 +122,12 @@ export class Host {
       memory: this.#memory,
       wake: (hostname) => this.#control.wake(hostname, wakeTimeoutMs),
       onFacts,
+    });
+    this.#storage = new StorageLimits({
+      held: this.#store.held,
+      maxMb: config.RUNNER_APP_MAX_MB,
+      disk: this.#disk,
+      apps: () => this.#apps.storages(),
     });
     this.#queue = new DeployQueue({
       store: this.#store,
@@ -215,7 +223,7 @@ export class Host {
       : await this.#edge.listen(RUNNER_EDGE_PORT, host);
     this.#addresses = addresses(this.config, { api, edge });
     this.#rounds.startTicking();
-    this.#disk.start({ makeRoom: (enough) => this.#makeRoom(enough), onLook: () => {} });
+    this.#disk.start({ makeRoom: (enough) => this.#makeRoom(enough), onLook: () => this.#storage.look() });
     const users = this.#store.apps.all().map(({ wanted }) => this.#users(wanted.id));
     await this.#walls.open(users, this.paths.builds, registryEndpoints);
     await this.#apps.resume();
@@ -277,6 +285,7 @@ export class Host {
       closing.step('deploys', () => this.#queue.close()),
       closing.step('rounds', () => this.#rounds.stop()),
       closing.step('disk watch', () => this.#disk.stop()),
+      closing.step('storage limits', () => this.#storage.stop()),
       closing.step('missed deploys', () => this.#missed.stop()),
     ];
     await closing.step('edge', () => this.#drain(Math.max(limitMs / 2, limitMs - RESERVE_MS)));

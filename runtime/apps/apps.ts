@@ -12,6 +12,7 @@ import { endProcessesOf } from '../machine/leftovers.ts';
 import { throwAway } from '../machine/trash.ts';
 import type { AppUsers } from '../machine/users.ts';
 import { KeptActivity } from './kept-activity.ts';
+import type { LimitedApp } from './storage-limits.ts';
 
 /** Starts at boot that are asked for side by side; what requests ask for meanwhile waits behind no more than these. */
 const BOOT_CONCURRENCY = 4;
@@ -65,6 +66,7 @@ export class Apps {
   constructor(options: AppsOptions) {
     this.#options = options;
     this.#activity = new KeptActivity(options.store);
+    const held = options.store.held.all();
     for (const row of options.store.apps.all()) {
       const app = this.#open(row.wanted);
       app.deployedAt = row.deployedAt;
@@ -72,7 +74,11 @@ export class Apps {
       if (row.liveDeployId === null) continue;
       const kept = this.#activity.atBoot(row.wanted.id);
       const live = this.#release(row.wanted.id, row.liveDeployId);
-      app.fleet.restore(restingPhase(row.wanted), live, kept?.resting ? { dueAt: kept.dueAt } : null);
+      const phase = restingPhase(row.wanted);
+      const why = phase === 'idle' ? held.get(row.wanted.id)?.why : undefined;
+      const rest = kept?.resting ? { dueAt: kept.dueAt } : null;
+      if (why === undefined) app.fleet.restore(phase, live, rest);
+      else app.fleet.restore('held', live, rest, why);
     }
   }
 
@@ -104,6 +110,20 @@ export class Apps {
       if (app.untold || app.toldState !== app.fleet.state) this.#tell(id);
     }
     this.#activity.tick(this.#apps.values());
+  }
+
+  /** What each app keeps on the disk, and how to stop it. */
+  storages(): LimitedApp[] {
+    return [...this.#apps].map(([id, { wanted, fleet }]) => ({
+      id,
+      slug: wanted.slug,
+      data: this.#options.paths.data(id),
+      pid: fleet.pid,
+      writtenBytes: fleet.writtenBytes,
+      isHeld: fleet.isHeld,
+      hold: (why, atOnce) => fleet.hold(why, atOnce),
+      letGo: () => fleet.letGo(),
+    }));
   }
 
   /** The fleet that answers at a host name (lower case, without port). */

@@ -20,7 +20,7 @@ export interface FleetOptions extends SupervisorOptions {
   wake: () => Promise<void>;
 }
 
-type Resting = 'none' | 'idle' | 'asleep' | 'stopped';
+type Resting = 'none' | 'idle' | 'asleep' | 'stopped' | 'held';
 
 const HEALTH_TIMEOUT_MS = 2_000;
 
@@ -63,6 +63,17 @@ export class Fleet implements Backend {
   /** The process, while one serves. */
   get pid(): number | null {
     return this.#process.phase.name === 'running' ? this.#process.phase.cell.pid : null;
+  }
+
+  /** Bytes that this process has had the disk take, as last read; 0 without one. */
+  get writtenBytes(): number {
+    const phase = this.#process.phase;
+    return phase.name === 'running' ? (phase.cell.usage?.writtenBytes ?? 0) : 0;
+  }
+
+  /** Whether the host has ended it for what the app keeps on the disk. */
+  get isHeld(): boolean {
+    return this.#process.phase.name === 'held';
   }
 
   /** The last minute with a request, in ms since 1970. */
@@ -113,11 +124,30 @@ export class Fleet implements Backend {
    * Says what an app was when the host ended, before anything is asked of it: `idle` starts at its first request.
    * @param rest as told to `onRest`; `null` when that is not known for sure, and the storage must say
    */
-  restore(name: Resting, live: ReleaseRef, rest: Rest | null): void {
+  restore(name: Resting, live: ReleaseRef, rest: Rest | null, lastError: string | null = null): void {
     this.#process.live = live;
-    this.#process.resume({ name });
+    this.#process.resume(name === 'held' ? { name, asleep: false } : { name }, lastError);
     if (rest !== null) this.#process.rest.resume(rest);
     else if (name === 'idle' || name === 'asleep') void this.#process.beginRest();
+  }
+
+  /**
+   * Ends the process for what the app keeps on the disk. It runs again when somebody starts the app or deploys to it, and
+   * after `letGo`. An app that has no process for good is left as it is.
+   * @param atOnce whether requests in flight are cut, and an operation that is under way fails
+   */
+  hold(why: string, atOnce: boolean): Promise<void> {
+    const { phase, operations } = this.#process;
+    if (atOnce && operations.busy && phase.name === 'running') phase.cell.kill(why);
+    return operations.run(() => this.#process.hold(why, atOnce));
+  }
+
+  /** Has the next request, or due work, start the app that is held. */
+  letGo(): Promise<void> {
+    return this.#process.operations.run(async () => {
+      const { phase } = this.#process;
+      if (phase.name === 'held') void this.#process.goIdle(phase.asleep ? 'asleep' : 'idle');
+    });
   }
 
   /**

@@ -17,6 +17,8 @@ export type Phase =
   | { name: 'idle' }
   | { name: 'asleep' }
   | { name: 'stopped' }
+  /** The host has ended the process for what the app keeps on the disk. `asleep`: it ran for due work of a sleeping app. */
+  | { name: 'held'; asleep: boolean }
   | { name: 'crashed'; retryAt: number };
 
 export interface Running {
@@ -48,6 +50,9 @@ export function processState(phase: Phase): ProcessState {
       return 'idle';
     case 'asleep':
       return 'stopped';
+    // It should run, and somebody has to see why it does not.
+    case 'held':
+      return 'crashed';
     default:
       return phase.name;
   }
@@ -66,6 +71,11 @@ export function admission(phase: Phase, coming: Promise<void> | null): Admission
   }
   if (phase.name === 'crashed') {
     return unavailable('crashed', 'The app has crashed.', Math.max(1, (phase.retryAt - Date.now()) / 1000));
+  }
+  if (phase.name === 'held') {
+    const detail =
+      'The app was stopped for what it keeps on the disk. Its owner can read why in its `last_error`.';
+    return unavailable('stopped', detail, STOPPED_RETRY_AFTER_S);
   }
   return unavailable('stopped', 'The app is stopped.', STOPPED_RETRY_AFTER_S);
 }

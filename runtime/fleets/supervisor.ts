@@ -93,8 +93,9 @@ export class Supervisor {
   }
 
   /** Takes over the phase in which the host ended. */
-  resume(phase: Phase): void {
+  resume(phase: Phase, lastError: string | null = null): void {
     this.#phase = phase;
+    this.#lastError = lastError;
   }
 
   /** Gives up on starts that were asked for before now. */
@@ -134,6 +135,23 @@ export class Supervisor {
     this.enter(asleep ? { name: 'asleep' } : { name: 'hibernating', gate: Promise.withResolvers() });
     await end(phase, this.#options.onLine);
     void this.goIdle(asleep ? 'asleep' : 'idle', lastError);
+  }
+
+  /**
+   * Ends the process, if one runs or is to, and has no other start for requests or due work.
+   * @param atOnce whether requests in flight are cut
+   */
+  async hold(why: string, atOnce: boolean): Promise<void> {
+    const phase = this.#phase;
+    if (['none', 'stopped', 'asleep', 'held'].includes(phase.name)) return;
+    this.cancelRestart();
+    this.#options.onLine(why);
+    this.enter({ name: 'held', asleep: phase.name === 'running' && phase.asleep }, why);
+    if (phase.name !== 'running') return;
+    if (!atOnce) return end(phase, this.#options.onLine);
+    phase.cell.kill();
+    await phase.cell.exited;
+    phase.upstream.destroy();
   }
 
   /**

@@ -20,6 +20,7 @@ export async function swap(supervisor: Supervisor, next: ReleaseRef, steps: Swap
   const { closing } = supervisor.operations;
   await tried(supervisor, next, steps);
   const before = supervisor.phase;
+  const lastError = supervisor.lastError;
   await supervisor.retire(steps.log);
   try {
     const cell = await supervisor.launch(next, steps.log, closing);
@@ -28,7 +29,8 @@ export async function swap(supervisor: Supervisor, next: ReleaseRef, steps: Swap
     supervisor.forgive();
     supervisor.serve(cell);
   } catch (error) {
-    await restore(supervisor, before, steps.log);
+    if (before.name === 'held' && !closing.aborted) supervisor.enter(before, lastError);
+    else await restore(supervisor, before, steps.log);
     throw error;
   }
 }

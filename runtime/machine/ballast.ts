@@ -23,6 +23,8 @@ export class Ballast {
   drop(): boolean {
     const existed = this.exists;
     rmSync(this.#path, { force: true });
+    // What a host that was killed had begun to take.
+    rmSync(`${this.#path}.new`, { force: true });
     return existed;
   }
 

@@ -14,6 +14,8 @@ const ENOUGH = 1.1;
 const MAKE_ROOM_EVERY_MS = 5_000;
 /** The largest ballast, in MiB. */
 const BALLAST_MB = 64;
+/** It is given up when the disk has been almost full for so long, in ms: whoever fills it has been stopped by then. */
+const BALLAST_STAYS_MS = 2_000;
 /** With less room than this, in MiB, writes may fail. */
 const FULL_MB = 4;
 
@@ -40,6 +42,8 @@ export class DiskWatch {
   readonly #ballast: Ballast;
   #freeMb: number;
   #lookedAt = performance.now();
+  /** When there was more room than the ballast has, as of the looks. */
+  #roomyAt = this.#lookedAt;
   /** MiB that go in a ms, as of the last two looks. */
   #fall = 0;
   #short: boolean;
@@ -47,7 +51,6 @@ export class DiskWatch {
   #timer: NodeJS.Timeout | null = null;
   readonly #waiting = new Set<() => void>();
   #busy = false;
-  #working: Promise<void> = Promise.resolve();
   #madeRoomAt = Number.NEGATIVE_INFINITY;
   #stopped = false;
 
@@ -95,11 +98,10 @@ export class DiskWatch {
     this.#next(0);
   }
 
-  /** Ends it. Resolves when no room is being made any more. */
-  async stop(): Promise<void> {
+  /** Ends it. What is being removed may still go. */
+  stop(): void {
     this.#stopped = true;
     if (this.#timer) clearTimeout(this.#timer);
-    await this.#working;
   }
 
   /** Resolves when so many MiB are free, or `signal` is aborted. */
@@ -138,7 +140,8 @@ export class DiskWatch {
   #decide(): void {
     const free = this.#freeMb;
     const enoughMb = this.floorMb * ENOUGH;
-    if (free < this.#ballast.megabytes && this.#ballast.drop())
+    if (free >= this.#ballast.megabytes) this.#roomyAt = this.#lookedAt;
+    else if (this.#lookedAt - this.#roomyAt >= BALLAST_STAYS_MS && this.#ballast.drop())
       log('warn', 'the disk is almost full: its reserve is given up', { free_mb: free });
     if (!this.#short && free < this.floorMb) {
       this.#short = true;
@@ -169,7 +172,7 @@ export class DiskWatch {
   #begin(pauseMs: number, work: () => Promise<void>): void {
     if (this.#busy || performance.now() - this.#madeRoomAt < pauseMs) return;
     this.#busy = true;
-    this.#working = work()
+    work()
       .catch((error: unknown) =>
         logRarely('warn', 'room could not be made or kept', { error: reason(error) }),
       )

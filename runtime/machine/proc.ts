@@ -2,10 +2,14 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { type Memory, readMemory } from './memory.ts';
 
-/** What a process has used. `cpuMs`: since its start. `privateBytes`: memory of its own, in swap too. */
+/**
+ * What a process has used. `cpuMs`: since its start. `privateBytes`: memory of its own, in swap too. `writtenBytes`: what it
+ * had the disk take since its start; 0 where the kernel does not say.
+ */
 export interface Usage {
   cpuMs: number;
   privateBytes: number;
+  writtenBytes: number;
 }
 
 /**
@@ -28,9 +32,20 @@ function usage(pid: number): Usage | null {
     return {
       cpuMs: (Number(fields[11]) + Number(fields[12])) * TICK_MS,
       privateBytes: kilobytes(status, 'RssAnon') + kilobytes(status, 'VmSwap'),
+      writtenBytes: writtenBytes(pid),
     };
   } catch {
     return null;
+  }
+}
+
+function writtenBytes(pid: number): number {
+  try {
+    const io = readFileSync(`/proc/${pid}/io`, 'latin1');
+    return Number(/^write_bytes: (\d+)$/m.exec(io)?.[1] ?? 0);
+  } catch {
+    // Not every container lets its root see this of other users.
+    return 0;
   }
 }
 

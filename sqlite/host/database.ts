@@ -57,6 +57,13 @@ const MIGRATIONS = [
       WHERE status IN ('live', 'replaced'))
     WHERE n <= 6), 'true', 'false')));
   `,
+  `
+  CREATE TABLE held (
+    app_id TEXT PRIMARY KEY REFERENCES apps (id),
+    cause TEXT NOT NULL,                  -- 'limit' or 'disk'
+    why TEXT NOT NULL                     -- for the owner
+  ) STRICT, WITHOUT ROWID;
+  `,
 ];
 
 /**

@@ -4,6 +4,7 @@ import { appQueries } from './apps.ts';
 import { buildUserQueries } from './build-users.ts';
 import { openHostDatabase } from './database.ts';
 import { deployQueries } from './deploys.ts';
+import { heldQueries } from './held.ts';
 import { outboxQueries } from './outbox.ts';
 
 /**
@@ -17,6 +18,7 @@ export function openHostStore(path: string) {
     apps: appQueries(database),
     buildUsers: buildUserQueries(database),
     deploys: deployQueries(database),
+    held: heldQueries(database),
     outbox: outboxQueries(database),
     /** Runs `work` as one transaction: all of it is kept or none. */
     transaction: <T>(work: () => T): T => database.transaction(work).immediate(),

@@ -1,0 +1,199 @@
+// Stops apps because of what they keep on the disk: those that keep more than they may, and, when the disk is almost full,
+// the one that writes most.
+import type { HeldCause, HeldQueries, HeldRow } from '../../sqlite/host/held.ts';
+import { log, logRarely, reason } from '../log.ts';
+import { type Storage, StorageUse } from './storage-use.ts';
+
+/** Growth is looked at over this time, in ms. */
+const WINDOW_MS = 30_000;
+/** An app with a process is measured so often, in ms: in quiet times, and when room is short or goes fast. */
+const CALM_MS = 60_000;
+const KEEN_MS = 1_000;
+/** A pause between two measures has at least so many times the length of the one before. */
+const PAUSE_FACTOR = 10;
+/** What an app over its limit may grow by once it was started again, so that it can tidy up. In MiB, and of its limit. */
+const GRACE_MB = 64;
+const GRACE_SHARE = 0.1;
+/** An app is let go when it keeps this much of its limit. */
+const ENOUGH = 0.95;
+/** Of the floor: with less free, the app that writes most is stopped. */
+const CRITICAL = 0.5;
+/** An app that grew by less than this is not to blame. In MiB, and of the floor. */
+const MODEST_MB = 64;
+const MODEST_SHARE = 1 / 16;
+/** Time that a stop gets to show before the next app is stopped for the disk's sake, in ms. */
+const NEXT_STOP_MS = 1_000;
+
+/** An app whose storage is limited. */
+export interface LimitedApp extends Storage {
+  slug: string;
+  isHeld: boolean;
+  /** Ends its process and starts no other before somebody starts the app; `atOnce`: without letting requests end. */
+  hold: (why: string, atOnce: boolean) => Promise<void>;
+  /** Lets it start again by itself. */
+  letGo: () => Promise<void>;
+}
+
+/** What is known of the disk. */
+export interface Disk {
+  short: boolean;
+  keen: boolean;
+  freeMb: number;
+  floorMb: number;
+}
+
+export interface StorageLimitsOptions {
+  held: HeldQueries;
+  /** MiB that an app may keep; 0 is no limit. */
+  maxMb: number;
+  disk: Disk;
+  apps: () => LimitedApp[];
+}
+
+export class StorageLimits {
+  readonly #options: StorageLimitsOptions;
+  readonly #maxMb: number;
+  readonly #use = new StorageUse(WINDOW_MS);
+  readonly #held: Map<string, HeldRow>;
+  /** MiB up to which apps that were over their limit may grow. */
+  readonly #ceilings = new Map<string, number>();
+  /** Apps that are just being stopped or let go. */
+  readonly #changing = new Set<string>();
+  #measuring: Promise<void> | null = null;
+  #measureAt = 0;
+  readonly #ending = new AbortController();
+  #stoppedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(options: StorageLimitsOptions) {
+    this.#options = options;
+    this.#maxMb = options.maxMb || Number.POSITIVE_INFINITY;
+    this.#held = options.held.all();
+  }
+
+  /** To be called every few seconds, more often when room goes fast. Takes no time itself. */
+  look(): void {
+    const now = performance.now();
+    const { disk } = this.#options;
+    const apps = this.#options.apps();
+    this.#use.note(apps, now);
+    this.#forgetStarted(apps);
+    if (this.#ending.signal.aborted) return;
+    if (this.#measuring === null && now >= this.#measureAt) this.#measure(apps, now);
+    if (disk.freeMb < disk.floorMb * CRITICAL) this.#stopWriter(apps, now);
+    if (!disk.short)
+      for (const app of apps) if (this.#held.get(app.id)?.cause === 'disk') this.#letGo(app, 'room is back');
+  }
+
+  /** Resolves when nothing is measured any more. */
+  async stop(): Promise<void> {
+    this.#ending.abort();
+    await this.#measuring;
+  }
+
+  #measure(apps: LimitedApp[], now: number): void {
+    const everyMs = this.#options.disk.keen ? KEEN_MS : CALM_MS;
+    const isDue = (app: LimitedApp) =>
+      app.isHeld
+        ? this.#held.get(app.id)?.cause === 'limit'
+        : this.#use.isDue(app, now, everyMs, this.#ceiling(app.id));
+    const due = apps.filter(isDue);
+    if (due.length === 0) return;
+    this.#measuring = this.#use.measure(due, this.#ending.signal).then(() => {
+      this.#measuring = null;
+      if (this.#ending.signal.aborted) return;
+      const ended = performance.now();
+      this.#measureAt = ended + Math.max(KEEN_MS, PAUSE_FACTOR * (ended - now));
+      // As they are by now.
+      const measured = new Set(due.map(({ id }) => id));
+      for (const app of this.#options.apps()) if (measured.has(app.id)) this.#judge(app);
+    });
+  }
+
+  #judge(app: LimitedApp): void {
+    const size = this.#use.size(app.id);
+    if (size === null) return;
+    if (size <= this.#maxMb) this.#ceilings.delete(app.id);
+    if (app.isHeld) {
+      if (size <= this.#maxMb * ENOUGH && this.#held.get(app.id)?.cause === 'limit')
+        this.#letGo(app, 'it keeps less than it may');
+    } else if (size > this.#ceiling(app.id) && app.pid !== null) {
+      this.#hold(app, 'limit', this.#overLimit(app.id, size));
+    }
+  }
+
+  #overLimit(id: string, size: number): string {
+    const what = `the app was stopped: it keeps ${Math.ceil(size)} MiB on the disk, and may keep ${this.#maxMb} (RUNNER_APP_MAX_MB). It starts again by itself when it keeps less`;
+    if (this.#ceilings.has(id)) return `${what}, or the operator raises the limit`;
+    const grace = Math.max(1, Math.floor(Math.min(GRACE_MB, this.#maxMb * GRACE_SHARE)));
+    this.#ceilings.set(id, size + grace);
+    return `${what}; start it, or deploy another release, to have it delete data: it may then grow by ${grace} MiB`;
+  }
+
+  /** When the disk is almost full, somebody has to stop: whoever writes most, if that is much. */
+  #stopWriter(apps: LimitedApp[], now: number): void {
+    if (now - this.#stoppedAt < NEXT_STOP_MS) return;
+    const { freeMb, floorMb } = this.#options.disk;
+    const modest = Math.max(1, Math.min(MODEST_MB, floorMb * MODEST_SHARE));
+    const writers = apps
+      .filter(({ id, pid, isHeld }) => pid !== null && !isHeld && !this.#changing.has(id))
+      .map((app) => ({ app, growth: this.#use.growth(app.id) }))
+      .filter(({ growth }) => growth > modest)
+      .sort((a, b) => b.growth - a.growth);
+    const [most] = writers;
+    if (most === undefined) return;
+    this.#stoppedAt = now;
+    this.#hold(
+      most.app,
+      'disk',
+      `the app was stopped: the disk of this machine is almost full (${freeMb} MiB free, RUNNER_DISK_FLOOR_MB is ${floorMb}), and of all apps this one wrote most just now, ${Math.ceil(most.growth)} MiB within ${WINDOW_MS / 1000} s or less. It starts again by itself when there is room`,
+    );
+  }
+
+  #hold(app: LimitedApp, cause: HeldCause, why: string): void {
+    if (this.#changing.has(app.id)) return;
+    log('warn', 'an app is stopped for what it keeps on the disk', { app: app.slug, cause });
+    this.#held.set(app.id, { cause, why });
+    this.#keep(() => this.#options.held.set(app.id, { cause, why }));
+    this.#change(app, app.hold(why, this.#options.disk.short));
+  }
+
+  #letGo(app: LimitedApp, why: string): void {
+    if (this.#changing.has(app.id)) return;
+    log('info', `an app that was stopped for what it keeps on the disk may start again: ${why}`, {
+      app: app.slug,
+    });
+    this.#forget(app.id);
+    this.#change(app, app.letGo());
+  }
+
+  #change({ id }: LimitedApp, changed: Promise<void>): void {
+    this.#changing.add(id);
+    changed
+      .catch((error: unknown) => logRarely('warn', 'an app could not be stopped', { error: reason(error) }))
+      .finally(() => this.#changing.delete(id));
+  }
+
+  /** Somebody has started them, put them to sleep, or deleted them: the host holds them no longer. */
+  #forgetStarted(apps: LimitedApp[]): void {
+    const held = new Set(apps.filter(({ isHeld }) => isHeld).map(({ id }) => id));
+    for (const id of this.#held.keys()) if (!held.has(id) && !this.#changing.has(id)) this.#forget(id);
+  }
+
+  #forget(id: string): void {
+    this.#held.delete(id);
+    this.#keep(() => this.#options.held.delete(id));
+  }
+
+  /** A full disk may prevent it: then a host that starts again finds out anew. */
+  #keep(write: () => void): void {
+    try {
+      write();
+    } catch (error) {
+      logRarely('warn', 'that an app was stopped could not be written', { error: reason(error) });
+    }
+  }
+
+  #ceiling(id: string): number {
+    return Math.max(this.#maxMb, this.#ceilings.get(id) ?? 0);
+  }
+}

@@ -1,0 +1,34 @@
+// Rows of the host's `held` table: apps whose process was ended because of what they keep on the disk.
+import type { Database } from 'better-sqlite3';
+
+/** Why an app is held. `limit`: it keeps more than it may. `disk`: the disk was almost full, and it wrote most. */
+export type HeldCause = 'limit' | 'disk';
+
+export interface HeldRow {
+  cause: HeldCause;
+  /** For the owner: what happened, and what to do. */
+  why: string;
+}
+
+/** Typed queries over the `held` table. */
+export function heldQueries(database: Database) {
+  const all = database.prepare<[], HeldRow & { app_id: string }>('SELECT app_id, cause, why FROM held');
+  const hold = database.prepare<[string, HeldCause, string]>(
+    `INSERT INTO held (app_id, cause, why) VALUES (?, ?, ?)
+     ON CONFLICT (app_id) DO UPDATE SET cause = excluded.cause, why = excluded.why`,
+  );
+  const free = database.prepare<[string]>('DELETE FROM held WHERE app_id = ?');
+
+  return {
+    /** Every row, by app. */
+    all: (): Map<string, HeldRow> =>
+      new Map(all.all().map(({ app_id, cause, why }) => [app_id, { cause, why }])),
+    set: (appId: string, { cause, why }: HeldRow): void => {
+      hold.run(appId, cause, why);
+    },
+    delete: (appId: string): void => {
+      free.run(appId);
+    },
+  };
+}
+export type HeldQueries = ReturnType<typeof heldQueries>;

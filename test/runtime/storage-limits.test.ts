@@ -1,0 +1,99 @@
+// The limit of what an app keeps on the disk, with real directories and processes that are only named.
+import assert from 'node:assert/strict';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { type Disk, type LimitedApp, StorageLimits } from '../../runtime/apps/storage-limits.ts';
+import type { HeldRow } from '../../sqlite/host/held.ts';
+import { eventually } from '../support/e2e/processes.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
+
+const MB = Buffer.alloc(2 ** 20, 'x');
+
+/** One app with a directory of its own. `keep(n)` makes it keep n MiB; the kernel is said to have counted what it wrote. */
+function world(t: TestContext, maxMb: number, disk: Partial<Disk> = {}) {
+  const data = join(temporaryDirectory(t), 'data');
+  mkdirSync(data);
+  const rows = new Map<string, HeldRow>();
+  const told: string[] = [];
+  const app: LimitedApp = {
+    ...{ id: 'app', slug: 'app', data, pid: 1, writtenBytes: 0, isHeld: false },
+    hold: async (why) => {
+      told.push(why);
+      Object.assign(app, { isHeld: true, pid: null, writtenBytes: 0 });
+    },
+    letGo: async () => {
+      told.push('go');
+      app.isHeld = false;
+    },
+  };
+  const room: Disk = { short: false, keen: true, freeMb: 1_000, floorMb: 64, ...disk };
+  const limits = new StorageLimits({
+    held: { all: () => rows, set: (id, row) => rows.set(id, row), delete: (id) => void rows.delete(id) },
+    maxMb,
+    disk: room,
+    apps: () => [{ ...app }],
+  });
+  t.after(() => limits.stop());
+  const keep = (megabytes: number) => {
+    rmSync(join(data, 'file'), { force: true });
+    for (let n = 0; n < megabytes; n++) writeFileSync(join(data, 'file'), MB, { flag: 'a' });
+    app.writtenBytes += megabytes * MB.length;
+  };
+  const start = () => Object.assign(app, { isHeld: false, pid: 2, writtenBytes: 0 });
+  const until = (condition: () => boolean, what: string) =>
+    eventually(() => {
+      limits.look();
+      return condition();
+    }, what);
+  return { app, told, rows, room, limits, keep, start, until };
+}
+
+test('an app over its limit is stopped once with a way to tidy up, then without, and let go when it keeps less', async (t) => {
+  const { app, told, rows, keep, start, until } = world(t, 20);
+  keep(10);
+  await until(() => rows.size === 0 && told.length === 0, 'nothing is said of 10 MiB');
+  keep(22);
+  await until(() => app.isHeld, 'it is stopped');
+  assert.match(told[0]!, /keeps 2[23] MiB on the disk, and may keep 20 .* it may then grow by 2 MiB$/);
+  assert.equal(rows.get('app')?.cause, 'limit');
+  start();
+  keep(23);
+  await until(() => rows.size === 0, 'its start is seen');
+  assert.ok(!app.isHeld, 'it may grow a little');
+  keep(30);
+  await until(() => app.isHeld, 'it is stopped again');
+  assert.match(told[1]!, /or the operator raises the limit$/);
+  keep(5);
+  await until(() => !app.isHeld, 'it is let go');
+  assert.equal(told.at(-1), 'go');
+  assert.equal(rows.size, 0);
+});
+
+test('without a limit nobody is stopped while there is room', async (t) => {
+  const { app, limits, keep, until } = world(t, 0);
+  let looks = 0;
+  keep(30);
+  await until(() => ++looks > 20, 'it is looked at');
+  await limits.stop();
+  assert.ok(!app.isHeld);
+});
+
+test('on a disk that is almost full the app that grew is stopped, one that did not is left, and both may go on with room', async (t) => {
+  const { app, told, room, keep, until, limits } = world(t, 0);
+  keep(3);
+  limits.look();
+  Object.assign(room, { short: true, freeMb: 20 });
+  keep(30);
+  await until(() => app.isHeld, 'it is stopped');
+  assert.match(told[0]!, /almost full \(20 MiB free.*this one wrote most/);
+  await until(() => app.isHeld, 'it stays so while room is short');
+  Object.assign(room, { short: false, freeMb: 200 });
+  await until(() => !app.isHeld, 'it is let go');
+
+  const quiet = world(t, 0, { short: true, freeMb: 20 });
+  quiet.keep(2);
+  let looks = 0;
+  await quiet.until(() => ++looks > 20, 'it is looked at');
+  assert.ok(!quiet.app.isHeld);
+});
