@@ -2,15 +2,13 @@
 import * as z from 'zod';
 import { id, listOf, nothing, page, reference, time } from './fields.ts';
 import { operation } from './operation.ts';
-import { PREVIEW_SEPARATOR, reservedSlugs, SLUG_RULE, slugPattern } from './slug.ts';
+import { reservedSlugs, SINGLE_HYPHENS_RULE, SLUG_RULE, singleHyphens, slugPattern } from './slug.ts';
 
 /** An app's slug. */
 export const slug = z
   .string()
   .regex(slugPattern, SLUG_RULE)
-  .refine((value) => !value.includes(PREVIEW_SEPARATOR), {
-    error: `must not have two hyphens in a row: \`${PREVIEW_SEPARATOR}\` is kept for previews, <name>${PREVIEW_SEPARATOR}<slug>`,
-  })
+  .regex(singleHyphens, SINGLE_HYPHENS_RULE)
   .refine((value) => !reservedSlugs.includes(value), { error: 'is reserved' });
 
 export const desiredState = z.enum(['running', 'stopped']);

@@ -24,5 +24,9 @@ export const slugPattern = /^[a-z0-9](?:[a-z0-9-]{1,38})[a-z0-9]$/;
 export const SLUG_RULE =
   'must have 3 to 40 lower-case letters, digits and hyphens, beginning and ending with a letter or digit';
 
-/** Stands between the name of a preview and the slug of its app, so no slug has it. `xn--` and its like are no slugs either. */
-export const PREVIEW_SEPARATOR = '--';
+/** Two hyphens stand between the name of a preview and the slug of its app, so no slug has them. `xn--` and its like are no slugs either. */
+export const singleHyphens = /^(?!.*--)/;
+
+/** What `singleHyphens` asks for, in words. */
+export const SINGLE_HYPHENS_RULE =
+  'must not have two hyphens in a row: `--` is kept for previews, <name>--<slug>';

@@ -98,6 +98,7 @@ test('every supported key arrives in the bundle', async () => {
     notFoundHandling: 'none',
     htmlHandling: 'none',
     runWorkerFirst: true,
+    rules: {},
   });
 });
 

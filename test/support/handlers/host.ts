@@ -99,7 +99,8 @@ export class TestHost {
     else if (first === 'deploys') {
       const asked = JSON.parse(body) as { id: string }[];
       send(200, { as_of: this.asOf, items: asked.flatMap(({ id }) => this.deploys.get(id) ?? []) });
-    } else if (first === 'stats') send(200, { apps: this.wanted.size, rss_bytes: 1 });
+    } else if (first === 'disk') send(200, { full: null });
+    else if (first === 'stats') send(200, { apps: this.wanted.size, rss_bytes: 1 });
     else if (id === undefined) {
       const items = [...this.wanted.keys()].map((app) => this.listed(app));
       send(200, { as_of: this.asOf, highest_generation: this.highestGeneration, items });
