@@ -21,7 +21,7 @@ const now = () => performance.timeOrigin + performance.now();
 
 subscribe('undici:request:create', (message) => {
   const { request } = message as { request: { path: string } };
-  if (request.path === '/v1/edge/wake') marks.asked = now();
+  if (request.path === '/internal/wake') marks.asked = now();
 });
 subscribe('child_process', () => {
   marks.spawned = now();

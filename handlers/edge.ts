@@ -13,16 +13,21 @@ export async function edge(request: Request, context: RequestContext): Promise<R
 }
 
 /**
- * Wakes the app at `X-Forwarded-Host` if it sleeps. 200 when a request may go on to it, also to be told there that the
- * app is stopped or has crashed; the problem `app_unavailable` when it does not start, and then it sleeps on.
+ * Wakes an app if it sleeps. 200 when a request may go on to it, also to be told there that the app is stopped or has
+ * crashed; the problem `app_unavailable` when it does not start, and then it sleeps on.
  */
+export async function wakeApp(id: string, context: RequestContext): Promise<Response> {
+  const outcome = await context.app(id).live(id, 'wake', context.at);
+  if (!outcome.ok) throw new Problem(outcome.code, outcome.detail);
+  return Response.json({ status: outcome.value.status });
+}
+
+/** Wakes the app at `X-Forwarded-Host`. */
 async function wake(request: Request, context: RequestContext): Promise<Response> {
   const host = hostnameOf(request.headers.get('x-forwarded-host') ?? '');
   const id = await findAppAt(context.db, labelOf(host, context.env.BASE_DOMAIN), host);
   if (id === null) throw new Problem('unknown_host');
-  const outcome = await context.app(id).live(id, 'wake', context.at);
-  if (!outcome.ok) throw new Problem(outcome.code, outcome.detail);
-  return Response.json({ status: outcome.value.status });
+  return wakeApp(id, context);
 }
 
 /** Whether a certificate may be asked for: 200 for Cellar's own names, apps that run or sleep, and attached domains. */

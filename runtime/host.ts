@@ -120,7 +120,7 @@ export class Host {
       memoryMb: config.RUNNER_CELL_MAX_MB,
       slots: new Slots(config.RUNNER_WAKE_CONCURRENCY, wakeTimeoutMs),
       memory: this.#memory,
-      wake: (hostname) => this.#control.wake(hostname, wakeTimeoutMs),
+      wake: (id) => this.#control.wake(id, wakeTimeoutMs),
       onFacts,
     });
     this.#storage = new StorageLimits({

@@ -9,6 +9,7 @@ import type { RequestContext } from '../context.ts';
 import type { HostEvent, HostEvents } from '../contract/host-calls.ts';
 import { newId } from '../contract/id.ts';
 import { HOST_EVENTS_BYTES } from '../contract/sizes.ts';
+import { wakeApp } from '../edge.ts';
 import { grant } from '../git/smart-http.ts';
 import { Problem } from '../problem.ts';
 import { hashOf, sameSecret } from '../secrets.ts';
@@ -19,6 +20,7 @@ import { reconcile } from './reconcile.ts';
 import { sweep } from './sweep.ts';
 
 const bootInput = z.strictObject({ api_key: z.string().min(16) });
+const wakeInput = z.strictObject({ id: z.string() });
 const gitAuthInput = z.strictObject({
   slug: z.string(),
   key: z.string(),
@@ -33,11 +35,18 @@ export async function internal(request: Request, context: RequestContext): Promi
   if (route === 'POST /internal/git-auth') return gitAuth(request, context);
   const secret = request.headers.get('x-cellar-secret') ?? '';
   if (!(await sameSecret(secret, context.env.HOST_SECRET))) throw new Problem('route_not_found');
+  if (route === 'POST /internal/wake') return wake(request, context);
   if (route === 'POST /internal/host-events') return hostEvents(request, context);
   if (route === 'POST /internal/boot') return boot(request, context);
   if (route === 'POST /internal/reconcile') return Response.json(await reconcile(context));
   if (route === 'POST /internal/sweep') return Response.json(await sweep(request, context));
   throw new Problem('route_not_found');
+}
+
+/** Wakes an app for the requests that the host's own gateway holds: it knows the app, and asks by no name. */
+async function wake(request: Request, context: RequestContext): Promise<Response> {
+  const { id } = validate(wakeInput, await readJson(request));
+  return wakeApp(id, context);
 }
 
 async function hostEvents(request: Request, context: RequestContext): Promise<Response> {

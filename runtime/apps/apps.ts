@@ -47,8 +47,8 @@ export interface AppsOptions {
   memoryMb: number;
   slots: Slots;
   memory: MemoryGauge;
-  /** Has the control plane wake the app at a host name. Rejects when that fails. */
-  wake: (hostname: string) => Promise<void>;
+  /** Has the control plane wake an app. Rejects when that fails. */
+  wake: (id: string) => Promise<void>;
   /** Called after a transaction that added facts to the outbox. */
   onFacts: () => void;
 }
@@ -287,7 +287,7 @@ export class Apps {
       lastRequestAt: this.#activity.atBoot(id)?.lastRequestAt ?? null,
       slots,
       memory,
-      wake: () => this.#options.wake(this.#hosts(this.#apps.get(id)!.wanted)[0]!),
+      wake: () => this.#options.wake(id),
       onLine: (line) => log('info', `app: ${line}`, { app: this.#apps.get(id)?.wanted.slug }),
       onState: (state) => this.#changed(id, state),
       onRest: (rest) => {

@@ -142,31 +142,35 @@ export class Control implements Backend {
    * @throws {ControlError} when it refuses; {Error} when it does not answer in time
    */
   call(path: string, body: unknown): Promise<unknown> {
-    return this.#ask(path, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', 'x-cellar-secret': this.#options.secret },
-      body: JSON.stringify(body),
-      signal: AbortSignal.timeout(CALL_DEADLINE_MS),
-    });
+    return this.#post(path, body, AbortSignal.timeout(CALL_DEADLINE_MS));
   }
 
   /**
-   * Has it wake the app at a host name, by the route that any proxy may ask. Asks again when it goes meanwhile.
+   * Has it wake an app. Asks again when it goes meanwhile.
    * @throws {ControlError} when the app does not start; {Error} when there is no answer within `timeoutMs`
    */
-  async wake(hostname: string, timeoutMs: number): Promise<void> {
+  async wake(id: string, timeoutMs: number): Promise<void> {
     const signal = AbortSignal.any([AbortSignal.timeout(timeoutMs), this.#ending.signal]);
     for (;;) {
       await Promise.race([this.#up.promise, aborted(signal, this)]);
       signal.throwIfAborted();
       try {
-        await this.#ask('/v1/edge/wake', { headers: { 'x-forwarded-host': hostname }, signal });
+        await this.#post('/internal/wake', { id }, signal);
         return;
       } catch (error) {
         if (error instanceof ControlError || signal.aborted) throw error;
         await sleep(WAKE_RETRY_MS, undefined, { signal });
       }
     }
+  }
+
+  #post(path: string, body: unknown, signal: AbortSignal): Promise<unknown> {
+    return this.#ask(path, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-cellar-secret': this.#options.secret },
+      body: JSON.stringify(body),
+      signal,
+    });
   }
 
   async #ask(path: string, options: Asked): Promise<unknown> {

@@ -41,6 +41,8 @@ export interface CellOptions extends CellPlace {
   startTimeoutMs?: number | undefined;
   /** Gives up on starting and kills the process. */
   signal?: AbortSignal;
+  /** Called when there is a process, which has not begun to run the app. */
+  onSpawned?: () => void;
 }
 
 /** How a process ended. `reason` is for people. */
@@ -184,6 +186,7 @@ async function start(options: CellOptions): Promise<Cell> {
   const giveUp = AbortSignal.any(signal ? [deadline, signal, stop.signal] : [deadline, stop.signal]);
   try {
     if (ownerFile !== null) record(ownerFile, child.pid, options.user);
+    options.onSpawned?.();
     await Promise.race([
       listening(child.stdio[3] as Readable, new Set(sockets)),
       exited.then(({ reason }) => Promise.reject(new Error(reason))),

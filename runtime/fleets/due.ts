@@ -51,7 +51,7 @@ export class RestRecord {
     if (this.isDue() && delayMs > 0) this.#rest = { dueAt: earliest };
   }
 
-  /** To be called before there is a process: what it does is not known here. */
+  /** To be called before a process runs anything of the app: what that does is not known here. */
   end(): void {
     this.#over.abort();
     if (this.#rest !== null) this.#keep(null);

@@ -1,5 +1,6 @@
 // One app's process through its life: started, restarted after a crash, replaced by a deploy, sent away when nobody
 // needs it, stopped. Operations run one after another, and at no time do two processes have the app's storage.
+import { setImmediate } from 'node:timers/promises';
 import type { ProcessState } from '../../handlers/contract/host-calls.ts';
 import type { Admission, Backend, Refused } from '../edge/backend.ts';
 import { reason } from '../log.ts';
@@ -259,7 +260,11 @@ export class Fleet implements Backend {
 
   /** The process starts while the control plane is asked; it gets no request before that agrees, and goes if it does not. */
   async #askToWake(): Promise<void> {
-    if (this.#process.phase.name === 'asleep') this.#startAhead();
+    if (this.#process.phase.name === 'asleep') {
+      this.#startAhead();
+      // The process is made in this turn of the loop. Its start takes longer than the control plane does.
+      await setImmediate();
+    }
     try {
       await this.#options.wake();
     } finally {

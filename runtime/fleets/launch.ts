@@ -1,7 +1,7 @@
 // A release brought up on an app's storage: databases migrated, process started.
 import { join } from 'node:path';
 import type { User } from '../machine/users.ts';
-import { type Cell, startCell } from './cell.ts';
+import { type Cell, type CellOptions, startCell } from './cell.ts';
 import { CellFilesCache } from './cell-files.ts';
 import { migrate } from './migrate.ts';
 import { tryRelease } from './trial.ts';
@@ -26,6 +26,9 @@ export interface Place {
   onLine: (line: string) => void;
 }
 
+/** What a start has to keep to, as `CellOptions` has it. */
+type Start = Pick<CellOptions, 'startTimeoutMs' | 'onSpawned'> & { signal: AbortSignal };
+
 /** Starts the processes of one app. */
 export class Launcher {
   readonly #place: Place;
@@ -41,16 +44,10 @@ export class Launcher {
   /**
    * Brings the databases up to the release and starts its process. Nothing else may have the storage.
    * @param log gets what the migrations say
-   * @param startTimeoutMs longest wait for the process to listen
    */
-  async launch(
-    release: ReleaseRef,
-    log: (line: string) => void,
-    signal: AbortSignal,
-    startTimeoutMs?: number,
-  ): Promise<Cell> {
+  async launch(release: ReleaseRef, log: (line: string) => void, start: Start): Promise<Cell> {
     const { workerd, user, memoryMb, directories, onLine } = this.#place;
-    await this.migrate(release, log, signal);
+    await this.migrate(release, log, start.signal);
     const { config } = await this.#files.of(release.directory);
     return startCell({
       workerd,
@@ -63,8 +60,7 @@ export class Launcher {
       sockets: ['http', 'health'],
       ownsStorage: true,
       onLine,
-      signal,
-      startTimeoutMs,
+      ...start,
     });
   }
 

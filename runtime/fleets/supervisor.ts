@@ -227,8 +227,9 @@ export class Supervisor {
     signal: AbortSignal,
     timeoutMs?: number,
   ): Promise<Cell> {
-    this.rest.end();
-    return this.launcher.launch(release, log, signal, timeoutMs);
+    // Not before the process is made, which would wait for the disk: it runs nothing of the app so soon.
+    const onSpawned = () => this.rest.end();
+    return this.launcher.launch(release, log, { signal, startTimeoutMs: timeoutMs, onSpawned });
   }
 
   /** Has a process that was launched serve. */

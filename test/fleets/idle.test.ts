@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
 import type { FleetOptions } from '../../runtime/fleets/fleet.ts';
 import { MemoryGauge } from '../../runtime/fleets/memory.ts';
@@ -226,6 +226,21 @@ test('a release that no longer starts fails its wake at once, and is refused unt
   const admission = app.fleet.admit();
   assert.ok(admission.kind === 'refuse' && admission.retryAfterS! >= 1);
 });
+
+test('that an app rests is taken back when its process is made, before it serves', async (t) => {
+  const pids: (number | null)[] = [];
+  const app = harness(t, { idleMs: 0, onRest: () => pids.push(processOf(app)) });
+  const release = await app.release(1, { migrations: {} });
+  app.fleet.restore('idle', release, { dueAt: null });
+  assert.equal((await app.ask('/version')).text, '1');
+  assert.equal(pids.length, 1);
+  assert.equal(pids[0], app.fleet.pid);
+});
+
+/** The process on an app's storage, as written down for a host that comes after a crash. */
+function processOf({ root }: Harness): number {
+  return Number.parseInt(readFileSync(`${root}/run/cell.pid`, 'utf8'), 10);
+}
 
 test('a wake tries a release that does not start once, whether that or the control plane’s word comes first', async (t) => {
   for (const processFirst of [true, false]) {

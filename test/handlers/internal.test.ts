@@ -41,7 +41,13 @@ const tell = async (events: HostEvent[], outbox = 'one') => {
 const statusOf = async (id: string) => (await control.api('GET', `/v1/apps/${id}`)).body.status;
 
 test('internal routes do not exist for anyone without the secret', async () => {
-  for (const path of ['/internal/boot', '/internal/host-events', '/internal/reconcile', '/internal/probe']) {
+  for (const path of [
+    '/internal/boot',
+    '/internal/wake',
+    '/internal/host-events',
+    '/internal/reconcile',
+    '/internal/probe',
+  ]) {
     const { status, body } = await control.internal(path, {}, 'wrong');
     assert.deepEqual([status, body.code], [404, 'route_not_found']);
     const bearer = { authorization: `Bearer ${TOKEN}` };

@@ -85,6 +85,17 @@ test('an app is put to sleep, reads as sleeping, and the next request wakes it',
   assert.equal(control.host.wanted.get(id)!.asleep, false);
 });
 
+test('the host wakes an app by its id, with the marks of any wake', async () => {
+  const id = await deployed('known');
+  const { asleep_since } = (await sleep(id)).body;
+  assert.equal((await control.internal('/internal/wake', { id })).status, 200);
+  const app = await read(id);
+  assert.deepEqual([app.asleep_since, app.status], [null, 'running']);
+  assert.ok(app.woke_at > asleep_since);
+  const nobody = await control.internal('/internal/wake', { id: '0'.repeat(16) });
+  assert.deepEqual([nobody.status, nobody.body.code], [404, 'app_not_found']);
+});
+
 test('a custom domain wakes its app, an unknown host is not found', async () => {
   const id = await deployed('domained');
   await control.api('POST', `/v1/apps/${id}/domains`, { hostname: 'shop.example' });
