@@ -115,9 +115,10 @@ for (const { name, start, skip } of PROXIES) {
 
     test('a wake that fails is a 503 with Retry-After, for an upload too', async () => {
       await sleep();
-      const config = join(cellar.data, 'releases', counter, (await app()).live_deploy_id, 'cell.capnp');
-      renameSync(config, `${config}.kept`);
-      writeFileSync(config, 'this is no config');
+      const release = join(cellar.data, 'releases', counter, (await app()).live_deploy_id);
+      const [module, kept] = [join(release, 'modules/index.js'), join(release, 'kept.js')];
+      renameSync(module, kept);
+      writeFileSync(module, "throw new Error('broken')");
       try {
         for (const init of [{}, { method: 'POST', body: Buffer.alloc(BODY_BYTES) }]) {
           const { status, headers, text } = await get('counter', init);
@@ -126,7 +127,7 @@ for (const { name, start, skip } of PROXIES) {
           assert.ok(Number(headers.get('retry-after')) >= 1);
         }
       } finally {
-        renameSync(`${config}.kept`, config);
+        renameSync(kept, module);
       }
       await eventually(async () => (await get('counter')).status === 200, 'it wakes after its pause');
       count++;
