@@ -15,6 +15,9 @@ import { inRoom } from './room.ts';
 /** To be raised with every change of what is written, but for the entry's text and the network's rules, which are hashed. */
 const FORMAT = 1;
 
+/** Share of a process's memory that the JavaScript heap may have: the rest is for buffers, SQLite and workerd itself. */
+const HEAP_SHARE = 0.75;
+
 const CONFIG = 'cell.capnp';
 const TRIAL_CONFIG = 'trial.capnp';
 const LAUNCH = 'launch.json';
@@ -32,11 +35,16 @@ export interface CellFiles {
 /** The files of one app's releases, of those that it launched last. */
 export class CellFilesCache {
   readonly #directory: string;
+  readonly #heapMb: number;
   #last: CellFiles | null = null;
 
-  /** @param directory where they lie: the app's own, and only the host's to change */
-  constructor(directory: string) {
+  /**
+   * @param directory where they lie: the app's own, and only the host's to change
+   * @param memoryMb what a process may use, in MiB
+   */
+  constructor(directory: string, memoryMb: number) {
     this.#directory = directory;
+    this.#heapMb = Math.floor(memoryMb * HEAP_SHARE);
   }
 
   /**
@@ -64,7 +72,7 @@ export class CellFilesCache {
   #nameFor(release: string): string {
     const { mtimeMs, size } = statSync(join(release, RELEASE_FILE));
     const place = relative(this.#directory, release);
-    const inputs = [FORMAT, ENTRY_WORKER, internetService(), place, mtimeMs, size];
+    const inputs = [FORMAT, this.#heapMb, ENTRY_WORKER, internetService(), place, mtimeMs, size];
     const hash = createHash('sha256').update(JSON.stringify(inputs)).digest('hex').slice(0, 16);
     return `${PREFIX}${basename(release)}-${hash}`;
   }
@@ -79,9 +87,10 @@ export class CellFilesCache {
     // A build of before left them in the directory alone.
     const rules = assets === null ? {} : (assets.rules ?? assetRules(join(path, assets.directory)));
     const toRelease = relative(directory, path);
+    const options = { toRelease, rules, heapMb: this.#heapMb };
     const hasTrial = release.triggers !== undefined;
-    await write(CONFIG, cellConfig(release, { toRelease, rules, isTrial: false }));
-    if (hasTrial) await write(TRIAL_CONFIG, cellConfig(release, { toRelease, rules, isTrial: true }));
+    await write(CONFIG, cellConfig(release, { ...options, isTrial: false }));
+    if (hasTrial) await write(TRIAL_CONFIG, cellConfig(release, { ...options, isTrial: true }));
     if (worker !== null) await write(ENTRY, entryModule(worker, exports));
     await write(LAUNCH, JSON.stringify({ hasTrial, databases } satisfies Launch));
     await publish(beside, directory);

@@ -38,7 +38,7 @@ export class Launcher {
 
   constructor(place: Place) {
     this.#place = place;
-    this.#files = new CellFilesCache(place.directories.run);
+    this.#files = new CellFilesCache(place.directories.run, place.memoryMb);
   }
 
   /**

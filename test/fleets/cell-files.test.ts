@@ -28,19 +28,19 @@ function written(config: string): unknown[] {
 test('the files of a release are written once, whoever asks, and nothing is written to the release', async (t) => {
   const root = temporaryDirectory(t);
   const { directory } = await makeRelease(`${root}/r`, HELLO);
-  const cache = new CellFilesCache(`${root}/run`);
+  const cache = new CellFilesCache(`${root}/run`, 512);
   const first = await cache.of(directory);
   assert.deepEqual(readdirSync(directory).sort(), ['app.js', 'release.json']);
   const before = written(first.config);
   assert.equal(await cache.of(directory), first, 'nothing is read again');
-  assert.deepEqual(await new CellFilesCache(`${root}/run`).of(directory), first);
+  assert.deepEqual(await new CellFilesCache(`${root}/run`, 512).of(directory), first);
   assert.deepEqual(written(first.config), before);
 });
 
 test('files that are missing, and those of a release made anew at its path, are written again', async (t) => {
   const root = temporaryDirectory(t);
   const { directory } = await makeRelease(`${root}/r`, HELLO, { vars: { A: '1' } });
-  const cache = new CellFilesCache(`${root}/run`);
+  const cache = new CellFilesCache(`${root}/run`, 512);
   const first = await cache.of(directory);
   rmSync(dirname(first.config), { recursive: true });
   assert.deepEqual(await cache.of(directory), first);
@@ -55,7 +55,7 @@ test('files that are missing, and those of a release made anew at its path, are 
 
 test('the files of two releases are kept, older ones and what a killed host left go', async (t) => {
   const root = temporaryDirectory(t);
-  const cache = new CellFilesCache(`${root}/run`);
+  const cache = new CellFilesCache(`${root}/run`, 512);
   const files: string[] = [];
   for (const name of ['a', 'b', 'c']) {
     const { directory } = await makeRelease(`${root}/${name}`, HELLO);
@@ -105,9 +105,9 @@ test('a release without a description, or with a damaged one, says so', async (t
   const root = temporaryDirectory(t);
   const { directory } = await makeRelease(`${root}/r`, HELLO);
   writeFileSync(`${directory}/release.json`, '{');
-  await assert.rejects(new CellFilesCache(`${root}/run`).of(directory), /JSON/);
+  await assert.rejects(new CellFilesCache(`${root}/run`, 512).of(directory), /JSON/);
   rmSync(`${directory}/release.json`);
-  await assert.rejects(new CellFilesCache(`${root}/run`).of(directory), /ENOENT.*release\.json/);
+  await assert.rejects(new CellFilesCache(`${root}/run`, 512).of(directory), /ENOENT.*release\.json/);
   assert.deepEqual(
     readdirSync(root).filter((name) => name === 'run'),
     [],

@@ -21,6 +21,7 @@ export default { async fetch(request) {
     await scheduler.wait(1);
   }
   if (pathname === '/heap') for (let got = 0; got < mb * 1024; got++) kept.push(Array.from({ length: 128 }, (_, i) => got + i + 0.5));
+  if (pathname === '/garbage') for (let got = 0; got < mb * 1024; got++) Array.from({ length: 128 }, (_, i) => got + i + 0.5);
   if (pathname === '/one') kept.push(new Uint8Array(mb << 20).fill(1));
   return new Response('ok');
 } }`;
@@ -51,6 +52,18 @@ for (const [where, path] of [
     assert.deepEqual(await app.ask('/'), { status: 200, text: 'ok' });
   });
 }
+
+test('a heap that grows without end ends the process by itself; garbage does not', async (t) => {
+  const app = harness(t, { memoryMb: 128 });
+  await app.fleet.swap(await app.release(1, { code: HUNGRY, migrations: {} }), NO_STEPS);
+  const { pid } = app.fleet;
+  assert.equal((await app.ask('/garbage?mb=300')).status, 200);
+  assert.equal(app.fleet.pid, pid);
+  const asked = app.ask('/heap?mb=4000').catch(() => 'cut');
+  await app.until(() => app.fleet.lastError !== null);
+  assert.equal(app.fleet.lastError, 'the app needed more memory than RUNNER_CELL_MAX_MB (128) allows');
+  assert.equal(await asked, 'cut');
+});
 
 test('one allocation that is too large fails by itself, and the process lives', async (t) => {
   const app = harness(t, { memoryMb: 128 });

@@ -12,7 +12,7 @@ import { NEEDS_USERS } from '../support/users.ts';
 async function tried(directory: string): Promise<void> {
   const root = dirname(directory);
   const directories = { run: `${root}/run/app`, data: `${root}/data` };
-  const { trialConfig } = await new CellFilesCache(directories.run).of(directory);
+  const { trialConfig } = await new CellFilesCache(directories.run, 512).of(directory);
   return tryRelease({ workerd, user: null, memoryMb: 512, directories }, { directory, config: trialConfig });
 }
 
@@ -52,7 +52,7 @@ test(
       memoryMb: 512,
       directories: { run: `${root}/run/app`, data: `${root}/data` },
     };
-    const { trialConfig } = await new CellFilesCache(place.directories.run).of(directory);
+    const { trialConfig } = await new CellFilesCache(place.directories.run, 512).of(directory);
     await tryRelease(place, { directory, config: trialConfig });
     assert.deepEqual(readdirSync(`${root}/run`), ['app']);
     assert.deepEqual(readdirSync(`${root}/others`), ['file']);
@@ -147,7 +147,7 @@ test('no cron calls a Worker on trial', async (t) => {
   const code = 'export default { scheduled() {}, queue() {} }';
   const root = temporaryDirectory(t);
   const { directory } = await makeRelease(`${root}/r`, code, called);
-  const { config, trialConfig } = await new CellFilesCache(`${root}/run`).of(directory);
+  const { config, trialConfig } = await new CellFilesCache(`${root}/run`, 512).of(directory);
   const target = (path: string) =>
     /name = "\* \* \* \* \*", service = "(\w+)"/.exec(readFileSync(path, 'utf8'))?.[1];
   assert.equal(target(config), 'app');

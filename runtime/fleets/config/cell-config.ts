@@ -18,6 +18,8 @@ export interface ConfigOptions {
   toRelease: string;
   /** What the assets' own files say about them. */
   rules: AssetRules;
+  /** Most that the JavaScript heap may have, in MiB. V8 ends the process that needs more. */
+  heapMb: number;
   /** Whether the Worker is only to say which handlers it lacks; no cron calls it then. */
   isTrial: boolean;
 }
@@ -31,6 +33,7 @@ export interface ConfigOptions {
 export function cellConfig(release: Release, options: ConfigOptions): string {
   const config: Fields = {
     structuredLogging: true,
+    v8Flags: [`--max-old-space-size=${options.heapMb}`],
     services: services(release, options),
     sockets: [
       {

@@ -50,7 +50,7 @@ export function entry(path: string): NonNullable<Release['worker']> {
 
 /** How a fleet starts the release in `directory`, with its state below `root`. */
 export async function cellOptions(root: string, directory: string): Promise<CellOptions> {
-  const { config } = await new CellFilesCache(join(root, 'run')).of(directory);
+  const { config } = await new CellFilesCache(join(root, 'run'), 512).of(directory);
   return {
     workerd,
     user: null,
