@@ -32,6 +32,7 @@ import { throwTrialsAway } from './fleets/trial.ts';
 import { BranchChanges } from './git/branch-changes.ts';
 import { writeHooks } from './git/repository.ts';
 import { log, reason } from './log.ts';
+import { letGoWhenCopied } from './machine/copied.ts';
 import { claim, keptSecret, type Layout, layout } from './machine/data-directory.ts';
 import { DiskWatch } from './machine/disk-watch.ts';
 import { endLeftovers } from './machine/leftovers.ts';
@@ -98,6 +99,7 @@ export class Host {
     keptSecret(this.paths.apiKey, 'cellar_');
     writeHooks(this.paths.hooks);
     this.#store = openHostStore(this.paths.database);
+    letGoWhenCopied(this.paths, this.#store.buildUsers);
     endLeftovers(this.paths.builds, allUids(this.#store.buildUsers));
     rmSync(this.paths.builds, { recursive: true, force: true });
     mkdirSync(this.paths.builds, { mode: 0o700 });

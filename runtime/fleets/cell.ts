@@ -25,7 +25,7 @@ import {
 } from './cell-directories.ts';
 import { CellOutput } from './cell-output.ts';
 import { inRoom } from './room.ts';
-import { evictOwner, recordOwner } from './storage-claim.ts';
+import { evictOwner, OWNER_FILE, recordOwner } from './storage-claim.ts';
 
 /** How to start a cell. */
 export interface CellOptions extends CellPlace {
@@ -172,7 +172,7 @@ async function start(options: CellOptions): Promise<Cell> {
   signal?.throwIfAborted();
   const from = performance.now();
   // 1. A free place: nobody else on the storage, no socket file of a process that was killed.
-  const ownerFile = options.ownsStorage ? join(runDirectory, 'cell.pid') : null;
+  const ownerFile = options.ownsStorage ? join(runDirectory, OWNER_FILE) : null;
   if (ownerFile !== null) await evictOwner(ownerFile);
   await makeCellDirectories(options);
   // 2. The process, and word of it for whoever comes after a crash of this host.

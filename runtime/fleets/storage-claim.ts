@@ -3,6 +3,8 @@
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 
+/** The file's name, in the directory of an app's sockets. */
+export const OWNER_FILE = 'cell.pid';
 /** Longest wait for a killed process to be gone, in ms. */
 const GONE_TIMEOUT_MS = 5_000;
 const GONE_POLL_MS = 10;

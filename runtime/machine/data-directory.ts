@@ -39,6 +39,8 @@ export function layout(directory: string) {
     root,
     /** Names what this Cellar has outside the directory, such as control groups. No other one on this machine has the same. */
     machineName: `cellar-${createHash('sha256').update(`${dev}:${ino}:${root}`).digest('hex').slice(0, 12)}`,
+    /** Tells this directory from a copy of it. Not by its device, whose number may change with a restart of the machine. */
+    place: `${ino}:${root}`,
     lock: join(root, 'host.lock'),
     pid: join(root, 'host.pid'),
     token: join(root, 'token'),

@@ -19,3 +19,18 @@ test('each app has a user id of its own, the same one after the database was ope
   }
   second.close();
 });
+
+test('a database that lies elsewhere than before gives every app another user', (t) => {
+  const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
+  t.after(() => store.close());
+  const { buildUsers } = store;
+  const first = buildUsers.uid('a');
+  assert.equal(buildUsers.place(), null);
+  buildUsers.takePlace('here');
+  buildUsers.takePlace('here');
+  assert.equal(buildUsers.uid('a'), first, 'it did not lie elsewhere');
+  buildUsers.takePlace('there');
+  assert.deepEqual(buildUsers.all(), []);
+  assert.notEqual(buildUsers.uid('a'), first);
+  assert.equal(buildUsers.place(), 'there');
+});

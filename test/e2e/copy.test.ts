@@ -1,0 +1,60 @@
+// A copy of the data directory of a running Cellar, started beside it.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { renameSync } from 'node:fs';
+import { test } from 'node:test';
+import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
+import { processes } from '../support/e2e/processes.ts';
+
+const COUNTER = {
+  'index.js': `${COUNTER_CLASS}
+    export default {
+      fetch: async (_, { COUNTER }) => new Response(String(await COUNTER.getByName('one').add())),
+    };`,
+  'wrangler.toml': COUNTER_CONFIG,
+  'package.json': '{"scripts": {"build": "true"}}',
+};
+
+/** The pids of the processes of a Cellar's apps. */
+const cellsOf = ({ data }: Cellar): number[] =>
+  processes()
+    .filter(({ command }) => command.some((word) => word.includes(`=unix:${data}/run/`)))
+    .map(({ pid }) => pid);
+
+test('a copy ends nothing of the original, and serves from its own storage', async () => {
+  await using original = await new Cellar().start();
+  const [first, second] = [
+    await original.deploy('first', 'hello', COUNTER),
+    await original.deploy('second', 'hello', COUNTER),
+  ];
+  for (const slug of ['first', 'second']) assert.equal((await original.get(slug)).text, '1');
+  const pids = cellsOf(original);
+  assert.equal(pids.length, 2);
+
+  await using copy = new Cellar();
+  const { status, stderr } = spawnSync('cp', ['-a', original.data, copy.data], { encoding: 'utf8' });
+  assert.equal(status, 0, stderr);
+  await copy.start();
+  assert.equal((await copy.get('first')).text, '2');
+  assert.equal((await copy.get('second')).text, '2');
+  await copy.call('PATCH', `/v1/apps/${first}`, { desired_state: 'stopped' });
+  await copy.deployAgain('second', 'hello', COUNTER);
+  assert.equal((await copy.get('second')).text, '3');
+  await copy.call('DELETE', `/v1/apps/${second}`);
+  await copy.stop('SIGKILL');
+  await copy.start();
+
+  assert.deepEqual(cellsOf(original), pids, 'the processes of the original run on');
+  for (const slug of ['first', 'second']) assert.equal((await original.get(slug)).text, '2');
+});
+
+test('a data directory that was moved serves on', async () => {
+  await using cellar = await new Cellar().start();
+  await cellar.deploy('moved', 'hello', COUNTER);
+  assert.equal((await cellar.get('moved')).text, '1');
+  await cellar.stop();
+  await using there = new Cellar();
+  renameSync(cellar.data, there.data);
+  await there.start();
+  assert.equal((await there.get('moved')).text, '2');
+});
