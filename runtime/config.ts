@@ -1,5 +1,5 @@
-// Every setting, declared once: name, default, meaning, and how its text is read. The README's table is checked
-// against this list.
+// Every setting, declared once: name, default, meaning, and how its text is read. `docs/settings.md` is made from this
+// list.
 import { resolve } from 'node:path';
 import { z } from 'zod';
 import { TrustedProxies } from './edge/client.ts';

@@ -9,7 +9,7 @@ async function main(): Promise<void> {
   process.umask(0o077);
   const config = readConfig(process.env);
   for (const name of unknownSettings(process.env))
-    log('warn', 'no such setting; see the README for their names', { name });
+    log('warn', 'no such setting; docs/settings.md has their names', { name });
   const host = new Host(config);
 
   // Before anything runs: a signal during the start drains too. A second one changes nothing.

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { ConfigError, readConfig, settings, unknownSettings } from '../../runtime/config.ts';
+import { ConfigError, readConfig, unknownSettings } from '../../runtime/config.ts';
 
 const refused = (environment: Record<string, string>): string[] => {
   try {
@@ -83,15 +82,4 @@ test('settings that contradict each other are refused', () => {
 
 test('names that look like settings and are none are told', () => {
   assert.deepEqual(unknownSettings({ RUNNER_PROT: '1', RUNNER_PORT: '1', PATH: '/bin' }), ['RUNNER_PROT']);
-});
-
-test('the README lists every setting with its default, and no other', () => {
-  const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
-  const rows = [...readme.matchAll(/^\| `((?:RUNNER|SERVICE)_[A-Z_]+)` \| (.*?) \|/gm)].map(
-    ([, name, value]) => [name, value!.replaceAll('`', '')],
-  );
-  assert.deepEqual(
-    rows,
-    Object.entries(settings).map(([name, setting]) => [name, setting.default]),
-  );
 });

@@ -1,0 +1,56 @@
+// Writes the pages that are made from the code: `npm run docs`. A test compares them with the code.
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { operations } from '../handlers/contract/index.ts';
+import { notYet } from '../handlers/contract/not-yet.ts';
+import type { Operation } from '../handlers/contract/operation.ts';
+import { settings } from '../runtime/config.ts';
+
+const MADE = '<!-- Made by `npm run docs`. Change the code, not this page. -->';
+const declared: readonly Operation[] = operations;
+
+/** Texts of the pages, by their path. */
+export function pages(): Record<string, string> {
+  return { 'docs/settings.md': settingsPage(), 'docs/operations-of-the-api.md': operationsPage() };
+}
+
+function settingsPage(): string {
+  const rows = Object.entries(settings).map(([name, { default: value, meaning }]) => {
+    const shown = value === '' ? '' : `\`${value}\``;
+    return `| \`${name}\` | ${shown} | ${meaning} |\n`;
+  });
+  return `# Settings
+
+${MADE}
+
+Environment variables of \`npm start\`. A bad value stops the start, which names every bad setting at once.
+Off \`localhost\`, \`RUNNER_TOKEN\` must be set.
+
+| Setting | Default | Meaning |
+| --- | --- | --- |
+${rows.join('')}`;
+}
+
+function operationsPage(): string {
+  const rows = declared.map(({ name, method, path, needs, summary }) => {
+    const rest = path === null ? '' : `\`${method} ${path.replace(/:(\w+)\+?/g, '{$1}')}\``;
+    const later = (notYet as readonly string[]).includes(name) ? ' (not yet: it answers 501)' : '';
+    return `| \`${name}\` | ${rest} | ${needs} | ${summary}${later} |\n`;
+  });
+  return `# Operations of the API
+
+${MADE}
+
+Each is a JSON-RPC method at \`POST /rpc\`, and those with a route are REST too. *Needs*: the least role on the app, the
+\`runner\` token, or any \`account\` for what is its own. \`GET /openapi.json\` has the inputs and answers.
+
+| RPC | REST | Needs | |
+| --- | --- | --- | --- |
+${rows.join('')}`;
+}
+
+if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href) {
+  for (const [path, text] of Object.entries(pages()))
+    writeFileSync(join(import.meta.dirname, '..', path), text);
+}
