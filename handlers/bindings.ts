@@ -20,6 +20,7 @@ export interface Bindings {
   SERVICE_EDGE_APP_RPM: string;
   /** Hours without use after which an app is put to sleep; 0 is never. */
   RUNNER_SLEEP_AFTER_H: string;
+  RUNNER_TELEMETRY_RETENTION_DAYS: string;
   /** Seconds that a wake may take. */
   RUNNER_WAKE_TIMEOUT_S: string;
   /** Origin of an outside control UI; empty when there is none. */

@@ -220,6 +220,12 @@ export const settings = {
     meaning: 'Apps to put to sleep are looked for so often, in seconds.',
     schema: integer(1, 86_400),
   },
+  RUNNER_TELEMETRY_RETENTION_DAYS: {
+    default: '30',
+    meaning:
+      'Events, users and insights that were not written for so many days, and the backlogs of live streams, are removed.',
+    schema: integer(1, 3_650),
+  },
   RUNNER_WAKE_CONCURRENCY: {
     default: '4',
     meaning: 'Apps that start at the same time; the others wait for their turn.',

@@ -326,6 +326,7 @@ export class Host {
       BASE_DOMAIN: this.config.RUNNER_BASE_DOMAIN,
       RUNNER_MAX_APPS_PER_USER: String(this.config.RUNNER_MAX_APPS_PER_USER),
       RUNNER_SLEEP_AFTER_H: String(this.config.RUNNER_SLEEP_AFTER_H),
+      RUNNER_TELEMETRY_RETENTION_DAYS: String(this.config.RUNNER_TELEMETRY_RETENTION_DAYS),
       RUNNER_WAKE_TIMEOUT_S: String(this.config.RUNNER_WAKE_TIMEOUT_S),
       RUNNER_UI_URL: this.config.RUNNER_UI_URL,
       SERVICE_EDGE_RPM: String(this.config.SERVICE_EDGE_RPM),

@@ -17,7 +17,9 @@ import {
 } from '../../sqlite/control/transitions.ts';
 import type { Bindings } from '../bindings.ts';
 import { type ErrorCode, errorCodes } from '../contract/errors.ts';
+import { EVENTS_LIMIT } from '../contract/sizes.ts';
 import { type Applied, HostClient, StaleGeneration } from '../host/host-client.ts';
+import { retentionMs } from '../host/prune.ts';
 import { afterChange, Problem } from '../problem.ts';
 import { Life } from './life-runner.ts';
 import type { LifeEvent } from './life-table.ts';
@@ -29,6 +31,8 @@ export type Outcome<Value> =
   | { ok: true; value: Value }
   | { ok: false; code: ErrorCode; detail: string; changed?: boolean };
 
+/** The least time between two looks for old events of streams. */
+const PRUNE_PAUSE_MS = 1_000;
 /** A state is sent again so often when later ones come first. As many as may wait for the lock could. */
 const OVERTAKES_LIMIT = 16;
 
@@ -49,6 +53,8 @@ export class AppObject extends DurableObject<Bindings> {
   readonly #host = new HostClient(this.env);
   readonly #life = new Life({ db: this.env.DB, lock: this.#lock, send: (wanted) => this.#push(wanted) });
   #opened: Streams | null = null;
+  /** Whether an alarm is set that drops old events of streams. */
+  #ends = false;
 
   /** Adds the app. Nothing of it is left when the host cannot be reached. */
   create(app: Parameters<typeof insertApp>[1]): Promise<Outcome<AppRow>> {
@@ -134,16 +140,27 @@ export class AppObject extends DurableObject<Bindings> {
 
   /** Logs a product event and tells it to those who listen. */
   async logEvent(row: EventRow, shown: unknown): Promise<Outcome<null>> {
-    if (!(await insertEvent(this.env.DB, row))) {
+    if (!(await insertEvent(this.env.DB, row, EVENTS_LIMIT))) {
       return { ok: false, code: 'app_not_found', detail: errorCodes.app_not_found.meaning };
     }
     this.#streams.publish('events', shown);
+    await this.#endLater();
     return { ok: true, value: null };
   }
 
   /** Tells those who listen what happened to deploys. Facts told before are left out. */
-  publishDeploys(outbox: string, facts: StreamFact[]): void {
+  async publishDeploys(outbox: string, facts: StreamFact[]): Promise<void> {
     this.#streams.publishFacts(outbox, facts);
+    await this.#endLater();
+  }
+
+  /** Drops the events of streams that have been kept long enough. */
+  override async alarm(): Promise<void> {
+    const kept = retentionMs(this.env);
+    const oldest = this.#streams.prune(Date.now() - kept);
+    this.#ends = oldest !== null;
+    if (oldest !== null)
+      await this.ctx.storage.setAlarm(Math.max(oldest + kept, Date.now() + PRUNE_PAUSE_MS));
   }
 
   /** Follows a stream of the app. */
@@ -193,7 +210,16 @@ export class AppObject extends DurableObject<Bindings> {
     await removeApp(this.env.DB, id);
     this.#opened?.close();
     this.#opened = null;
+    this.#ends = false;
+    await this.ctx.storage.deleteAlarm();
     await this.ctx.storage.deleteAll();
+  }
+
+  async #endLater(): Promise<void> {
+    if (this.#ends) return;
+    this.#ends = true;
+    const { storage } = this.ctx;
+    if ((await storage.getAlarm()) === null) await storage.setAlarm(Date.now() + retentionMs(this.env));
   }
 
   /** Made when first needed: asking for an app that does not exist leaves no database behind. */

@@ -46,10 +46,15 @@ export class Streams {
 
   /** @param name of the event; null: it has none, and browsers take it as a `message` */
   publish(stream: StreamName, data: unknown, name: string | null = null): void {
-    const event = this.#store.append(stream, name, JSON.stringify(data));
+    const event = this.#store.append(stream, name, JSON.stringify(data), Date.now());
     for (const listener of this.#listeners) {
       if (listener.subscription.stream === stream) this.#send(listener, format(event, listener.subscription));
     }
+  }
+
+  /** Drops what was published before `before`. Times are ms since 1970. @returns that of the oldest that may go later */
+  prune(before: number): number | null {
+    return this.#store.prune(before);
   }
 
   /** Publishes facts of a host's outbox, each once. */

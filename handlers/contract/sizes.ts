@@ -31,5 +31,14 @@ export const PROPERTIES_BYTES = 64 * 1024;
 /** The tags of one event, as JSON. */
 export const TAGS_BYTES = 16 * 1024;
 
+/** Events kept of each app: older ones make room. */
+export const EVENTS_LIMIT = 50_000;
+/** Users kept of each app: those that were identified longest ago make room. */
+export const USERS_LIMIT = 10_000;
+/** Insights kept of each app: those that were set longest ago make room. */
+export const INSIGHTS_LIMIT = 1_000;
+/** Deploys kept of each app, besides those that are unfinished, serve, or can be gone back to. */
+export const DEPLOYS_LIMIT = 200;
+
 /** Longest cursor, in characters: the place in a list may be a title of 200 characters in any script. */
 export const CURSOR_LENGTH = 1536;

@@ -16,6 +16,7 @@ import { hashOf, sameSecret } from '../secrets.ts';
 import { shownDeploy, shownLines } from '../services/deploys.ts';
 import { readHostJson, readJson } from '../transports/body.ts';
 import { validate } from '../transports/validate.ts';
+import { prune } from './prune.ts';
 import { reconcile } from './reconcile.ts';
 import { sweep } from './sweep.ts';
 
@@ -39,6 +40,10 @@ export async function internal(request: Request, context: RequestContext): Promi
   if (route === 'POST /internal/host-events') return hostEvents(request, context);
   if (route === 'POST /internal/boot') return boot(request, context);
   if (route === 'POST /internal/reconcile') return Response.json(await reconcile(context));
+  if (route === 'POST /internal/prune') {
+    await prune(context);
+    return new Response(null, { status: 204 });
+  }
   if (route === 'POST /internal/sweep') return Response.json(await sweep(request, context));
   throw new Problem('route_not_found');
 }

@@ -4,7 +4,7 @@ import { type InsightRow, listInsights, setInsight } from '../../sqlite/control/
 import { findUser, mergeUser, type UserRow } from '../../sqlite/control/users.ts';
 import type { Event } from '../contract/events.ts';
 import { newId } from '../contract/id.ts';
-import { PROPERTIES_BYTES } from '../contract/sizes.ts';
+import { INSIGHTS_LIMIT, PROPERTIES_BYTES, USERS_LIMIT } from '../contract/sizes.ts';
 import { Problem } from '../problem.ts';
 import { unwrap } from './apps.ts';
 import { decodeCursor } from './cursor.ts';
@@ -50,7 +50,7 @@ const identify: Service<'users.identify'> = async ({ db, at }, { id, user_id, pr
     db,
     id,
     { user_id, properties: JSON.stringify(properties), at },
-    PROPERTIES_BYTES,
+    { users: USERS_LIMIT, bytes: PROPERTIES_BYTES },
   );
   if (row === null) throw new Problem('app_not_found');
   if (row === undefined) throw propertiesRefusal();
@@ -76,7 +76,7 @@ const insightsList: Service<'insights.list'> = async ({ reads }, { id, ...page }
 
 const insightsSet: Service<'insights.set'> = async ({ db, at }, { id, title, value, icon }) => {
   const change = typeof value === 'object' ? { value: value.$inc, add: true } : { value, add: false };
-  const row = await setInsight(db, id, { title, ...change, icon: icon ?? null, at });
+  const row = await setInsight(db, id, { title, ...change, icon: icon ?? null, at }, INSIGHTS_LIMIT);
   if (row === null) throw new Problem('app_not_found');
   if (row === undefined)
     throw new Problem('insight_not_numeric', `${title} is no number, or would grow too large.`);

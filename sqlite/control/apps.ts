@@ -77,16 +77,17 @@ export async function listApps(
 }
 
 /**
- * Runs a statement beside the question whether its app exists, in one round trip.
+ * Runs a statement beside the question whether its app exists, in one round trip. What comes `after` runs last.
  * @returns null for an unknown app
  */
 export async function readOfApp<Row>(
   db: Reader,
   appId: string,
   statement: D1PreparedStatement,
+  ...after: D1PreparedStatement[]
 ): Promise<Row[] | null> {
   const exists = db.prepare('SELECT 1 FROM apps WHERE id = ? AND deleted_at IS NULL').bind(appId);
-  const [app, rows] = await db.batch<Row>([exists, statement]);
+  const [app, rows] = await db.batch<Row>([exists, statement, ...after]);
   return app!.results.length === 0 ? null : rows!.results;
 }
 

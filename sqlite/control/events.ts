@@ -25,9 +25,15 @@ export interface ChannelRow {
 
 const COLUMNS = 'id, app_id, channel, event, description, icon, tags, user_id, at, created_at';
 
-/** @returns whether the app exists */
-export async function insertEvent(db: D1Database, row: EventRow): Promise<boolean> {
-  const inserted = await db
+/** Rows that one event may push out: more than one, so that an app with too many comes down. */
+const PUSHED_OUT = 100;
+
+/**
+ * Adds an event. Beyond `limit` events of its app, the oldest go.
+ * @returns whether the app exists
+ */
+export async function insertEvent(db: D1Database, row: EventRow, limit: number): Promise<boolean> {
+  const insert = db
     .prepare(
       `INSERT INTO events (app_id, id, channel, event, description, icon, tags, user_id, at, created_at, seq, sort_at)
        SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,
@@ -47,9 +53,16 @@ export async function insertEvent(db: D1Database, row: EventRow): Promise<boolea
       row.user_id,
       row.at,
       row.created_at,
+    );
+  const pushOut = db
+    .prepare(
+      `DELETE FROM events WHERE rowid IN (
+         SELECT rowid FROM events
+         WHERE app_id = ?1 AND seq <= (SELECT max(seq) FROM events WHERE app_id = ?1) - ?2 LIMIT ?3)`,
     )
-    .first();
-  return inserted !== null;
+    .bind(row.app_id, limit, PUSHED_OUT);
+  const [inserted] = await db.batch([insert, pushOut]);
+  return inserted!.results.length > 0;
 }
 
 /**

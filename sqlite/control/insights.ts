@@ -15,12 +15,14 @@ const COLUMNS = 'title, value, icon, created_at, updated_at';
 
 /**
  * Sets an insight, or adds to it. An icon that is left out stays.
+ * Beyond `limit` insights of the app, those that were set longest ago go.
  * @returns null for an unknown app, undefined when what is there is no number, or the sum would be none
  */
 export async function setInsight(
   db: D1Database,
   appId: string,
   insight: { title: string; value: number | string; add: boolean; icon: string | null; at: string },
+  limit: number,
 ): Promise<InsightRow | null | undefined> {
   const value = insight.add ? 'value + excluded.value' : 'excluded.value';
   const condition = insight.add
@@ -35,7 +37,14 @@ export async function setInsight(
        RETURNING ${COLUMNS}`,
     )
     .bind(appId, insight.title, insight.value, insight.icon, insight.at);
-  const rows = await readOfApp<InsightRow>(db, appId, statement);
+  // The insights that were set longest ago make room.
+  const pushOut = db
+    .prepare(
+      `DELETE FROM insights WHERE app_id = ?1 AND title IN (
+         SELECT title FROM insights WHERE app_id = ?1 ORDER BY updated_at DESC LIMIT -1 OFFSET ?2)`,
+    )
+    .bind(appId, limit);
+  const rows = await readOfApp<InsightRow>(db, appId, statement, pushOut);
   return rows === null ? null : rows[0];
 }
 

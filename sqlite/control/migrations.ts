@@ -4,6 +4,7 @@ import observedAsOf from './migrations/0002_observed_as_of.sql';
 import factsByRow from './migrations/0003_facts_by_row.sql';
 import idempotencyByCaller from './migrations/0004_idempotency_by_caller.sql';
 import order from './migrations/0005_order.sql';
+import ages from './migrations/0006_ages.sql';
 
 /** In order, by file name as Wrangler records it. A statement ends with `;` at the end of a line. */
 const migrations: { name: string; sql: string }[] = [
@@ -12,6 +13,7 @@ const migrations: { name: string; sql: string }[] = [
   { name: '0003_facts_by_row.sql', sql: factsByRow },
   { name: '0004_idempotency_by_caller.sql', sql: idempotencyByCaller },
   { name: '0005_order.sql', sql: order },
+  { name: '0006_ages.sql', sql: ages },
 ];
 
 /** Applies what is missing: each migration in one transaction with the row that records it. */

@@ -28,25 +28,41 @@ export class StreamStore {
       ) STRICT, WITHOUT ROWID;
       CREATE TABLE IF NOT EXISTS outboxes (outbox TEXT PRIMARY KEY, applied_seq INTEGER NOT NULL) STRICT;
     `);
-    // It came later than the table.
+    // They came later than the table.
     const columns = sql.exec("SELECT name FROM pragma_table_info('stream_events')").toArray();
     if (!columns.some(({ name }) => name === 'name'))
       sql.exec('ALTER TABLE stream_events ADD COLUMN name TEXT');
+    if (!columns.some(({ name }) => name === 'at'))
+      sql.exec('ALTER TABLE stream_events ADD COLUMN at INTEGER NOT NULL DEFAULT 0');
   }
 
-  /** Adds an event at the end of a stream and drops the ones that are too old. */
-  append(stream: string, name: string | null, data: string): StreamEvent {
+  /** Adds an event at the end of a stream and drops the ones that are too many. @param at ms since 1970 */
+  append(stream: string, name: string | null, data: string, at: number): StreamEvent {
     const { seq } = this.#sql
       .exec<{ seq: number }>(
-        `INSERT INTO stream_events (stream, seq, name, data)
-         SELECT ?1, coalesce(max(seq), 0) + 1, ?2, ?3 FROM stream_events WHERE stream = ?1 RETURNING seq`,
+        `INSERT INTO stream_events (stream, seq, name, data, at)
+         SELECT ?1, coalesce(max(seq), 0) + 1, ?2, ?3, ?4 FROM stream_events WHERE stream = ?1 RETURNING seq`,
         stream,
         name,
         data,
+        at,
       )
       .one();
     this.#sql.exec('DELETE FROM stream_events WHERE stream = ? AND seq <= ?', stream, seq - KEPT_EVENTS);
     return { seq, name, data };
+  }
+
+  /**
+   * Drops events from before `before`, in ms since 1970. The last one of each stream stays: the next has a number of its own.
+   * @returns when the oldest that is left, and may go, was added; null when there is none
+   */
+  prune(before: number): number | null {
+    const older =
+      'seq < (SELECT max(seq) FROM stream_events AS last WHERE last.stream = stream_events.stream)';
+    this.#sql.exec(`DELETE FROM stream_events WHERE at < ? AND ${older}`, before);
+    return this.#sql
+      .exec<{ at: number | null }>(`SELECT min(at) AS at FROM stream_events WHERE ${older}`)
+      .one().at;
   }
 
   after(stream: string, seq: number): Resumption {

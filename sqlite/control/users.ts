@@ -2,6 +2,9 @@
 import { LIVE_APP, readOfApp } from './apps.ts';
 import type { Reader } from './reads.ts';
 
+/** Rows that one user may push out: more than one, so that an app with too many comes down. */
+const PUSHED_OUT = 100;
+
 /** One user. `properties` is JSON. */
 export interface UserRow {
   user_id: string;
@@ -12,14 +15,15 @@ export interface UserRow {
 
 /**
  * Merges properties into those of a user (RFC 7396: null removes).
- * @param limit the most bytes of JSON that one user's properties may have
+ * Beyond `limits.users` of the app, those that were identified longest ago go.
+ * @param limits.bytes the most bytes of JSON that one user's properties may have
  * @returns null for an unknown app, undefined when the properties would grow too large
  */
 export async function mergeUser(
   db: D1Database,
   appId: string,
   user: { user_id: string; properties: string; at: string },
-  limit: number,
+  limits: { users: number; bytes: number },
 ): Promise<UserRow | null | undefined> {
   const statement = db
     .prepare(
@@ -30,8 +34,15 @@ export async function mergeUser(
          WHERE length(CAST(json_patch(properties, ?3) AS BLOB)) <= ?5
        RETURNING user_id, properties, created_at, updated_at`,
     )
-    .bind(appId, user.user_id, user.properties, user.at, limit);
-  const rows = await readOfApp<UserRow>(db, appId, statement);
+    .bind(appId, user.user_id, user.properties, user.at, limits.bytes);
+  // The users that were identified longest ago make room.
+  const pushOut = db
+    .prepare(
+      `DELETE FROM users WHERE app_id = ?1 AND user_id IN (
+         SELECT user_id FROM users WHERE app_id = ?1 ORDER BY updated_at DESC LIMIT ?2 OFFSET ?3)`,
+    )
+    .bind(appId, PUSHED_OUT, limits.users);
+  const rows = await readOfApp<UserRow>(db, appId, statement, pushOut);
   return rows === null ? null : rows[0];
 }
 

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { cpSync, rmSync, writeFileSync } from 'node:fs';
 import { PassThrough } from 'node:stream';
 import { after, type TestContext, test } from 'node:test';
-import type { DeployFact } from '../../handlers/contract/host-calls.ts';
+import type { DeployFact, WantedApp } from '../../handlers/contract/host-calls.ts';
 import { Apps } from '../../runtime/apps/apps.ts';
 import { closeBundler } from '../../runtime/builds/build.ts';
 import type { Deploy } from '../../runtime/builds/deploy.ts';
@@ -102,6 +102,17 @@ test('pushes take their places in the order they come, before anything is read o
     const { message, author, ...row } = store.deploys.find(APP, id)!;
     assert.deepEqual([row.sha, message, author], [sha, 'A commit', 'Ada <ada@example.com>']);
   }
+});
+
+test('a deploy of a sleeping app does not begin to build before the app is wanted awake', async (t) => {
+  const { apps, push, store } = await makeQueue(t, { 'index.js': WORKER });
+  const wanted: WantedApp = { ...apps.get(APP)!.wanted, generation: 2 };
+  await apps.apply({ ...wanted, asleep: true });
+  const deploy = await push();
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.deepEqual(store.deploys.find(APP, deploy.fact.id)!.steps, []);
+  await apps.apply({ ...wanted, generation: 3 });
+  assert.equal((await ended(deploy)).status, 'live');
 });
 
 test('a queue that is closed ends what builds and what waits as interrupted, and takes no more', async (t) => {

@@ -1,0 +1,43 @@
+// The end of records that would pile up.
+
+/** Rows that one statement removes: others wait for it. */
+const STEP_ROWS = 500;
+
+/** Each removes at most `?2` rows, of those from before `?1`. */
+const byAge = [
+  'DELETE FROM events WHERE rowid IN (SELECT rowid FROM events WHERE created_at < ?1 LIMIT ?2)',
+  `DELETE FROM users WHERE (app_id, user_id) IN (
+     SELECT app_id, user_id FROM users WHERE updated_at < ?1 LIMIT ?2)`,
+  `DELETE FROM insights WHERE (app_id, title) IN (
+     SELECT app_id, title FROM insights WHERE updated_at < ?1 LIMIT ?2)`,
+];
+
+const oldDeploys = `DELETE FROM deploys WHERE rowid IN (
+  SELECT deploys.rowid FROM apps JOIN deploys ON deploys.app_id = apps.id
+  WHERE deploys.seq <= (SELECT max(seq) FROM deploys WHERE app_id = apps.id) - ?1
+    AND status NOT IN ('queued', 'building', 'live') AND can_roll_back = 0
+  LIMIT ?2)`;
+
+/**
+ * Removes events, users and insights from before `before`, ISO 8601, and all but the last `deploys` of each app, those
+ * that are unfinished, serve or can be gone back to aside: a few rows
+ * at a time, until none is left or `mayGoOn` says no.
+ */
+export async function removeOld(
+  db: D1Database,
+  before: string,
+  deploys: number,
+  mayGoOn: () => boolean,
+): Promise<void> {
+  const steps = [
+    ...byAge.map((sql) => db.prepare(sql).bind(before, STEP_ROWS)),
+    db.prepare(oldDeploys).bind(deploys, STEP_ROWS),
+  ];
+  for (const step of steps) {
+    let removed: number;
+    do {
+      if (!mayGoOn()) return;
+      removed = (await step.run()).meta.changes;
+    } while (removed > 0);
+  }
+}
