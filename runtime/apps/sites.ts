@@ -26,10 +26,13 @@ export function sites({ baseDomain, control, apps, failing, limits }: SitesOptio
   edge: (head: RequestHead) => Target;
 } {
   const { clientRpm } = limits;
+  const git: SiteLimits = { site: 'git', clientRpm: limits.gitRpm, appRpm: 0 };
+  /** Git asks without credentials first, and is asked for them: that takes nothing of what its operation may have. */
+  const gitChallenges: SiteLimits = { ...git, countedAs: 'git challenges' };
   const controlHosts = new Map<string, SiteLimits>([
     [baseDomain, { site: 'control', clientRpm, appRpm: 0 }],
     [`api.${baseDomain}`, { site: 'api', clientRpm, appRpm: 0 }],
-    [`git.${baseDomain}`, { site: 'git', clientRpm: limits.gitRpm, appRpm: 0 }],
+    [`git.${baseDomain}`, git],
   ]);
   const fallback: SiteLimits = { site: 'fallback', clientRpm, appRpm: 0 };
   const toControl: Target = { kind: 'proxy', backend: control };
@@ -66,7 +69,10 @@ export function sites({ baseDomain, control, apps, failing, limits }: SitesOptio
     const fleet = apps.resolve(head.host);
     if (fleet !== undefined) return toApp(head, fleet);
     const own = controlHosts.get(head.host);
-    if (own) return { ...api(head), limits: own };
+    if (own !== undefined) {
+      const isChallenged = own === git && headerValue(head.headers, 'authorization') === undefined;
+      return { ...api(head), limits: isChallenged ? gitChallenges : own };
+    }
     return { kind: 'respond', respond: () => unknownHost(head.host), limits: fallback };
   };
   const toApp = ({ path }: RequestHead, fleet: Fleet): Target => {

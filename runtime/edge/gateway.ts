@@ -28,6 +28,8 @@ export interface GatewayOptions {
 const SWEEP_MS = 1_000;
 /** When a silent connection is probed, in ms, so that clients that vanished do not hold streams open. */
 const PROBE_AFTER_MS = 60_000;
+/** What is held is refused so long before a closing gateway cuts what is left, in ms. */
+const REFUSED_BEFORE_MS = 1_000;
 
 /** An HTTP gateway on any number of ports. */
 export class Gateway implements ConnectionOwner, ExchangeOwner {
@@ -68,7 +70,7 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
 
   /**
    * Stops accepting, closes idle connections, lets what is in flight finish for up to `graceMs` and cuts the rest,
-   * which it counts. A second call returns the first one's promise.
+   * which it counts. What is still held shortly before that is refused, so that its clients know to come again. A second call returns the first one's promise.
    */
   close(graceMs: number): Promise<{ cut: number }> {
     this.#closed ??= this.#close(graceMs);
@@ -145,6 +147,10 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
       if (connection.exchange === null) connection.close();
       else connection.exchange.closeTunnel();
     }
+    const refusal = setTimeout(
+      () => this.#router.refuseHeld(),
+      Math.max(graceMs - REFUSED_BEFORE_MS, graceMs / 2),
+    );
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, graceMs);
       this.#onIdle = () => {
@@ -153,6 +159,7 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
       };
       this.#settle();
     });
+    clearTimeout(refusal);
     this.#onIdle = null;
     const left = [...this.#connections];
     const cut = left.filter(({ exchange }) => exchange !== null).length;

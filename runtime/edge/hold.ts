@@ -1,8 +1,8 @@
 // Requests that wait for their backend. They are bounded for each site as well as in all, and whoever has most gives way
 // when there is no room: what waits for one app never keeps another app's requests from waiting.
 
-/** How waiting ended. `full`: there was no room for it, or none any more. */
-export type HoldOutcome = 'ready' | 'late' | 'gone' | 'full';
+/** How waiting ended. `full`: there was no room for it, or none any more. `closed`: the gateway goes. */
+export type HoldOutcome = 'ready' | 'late' | 'gone' | 'full' | 'closed';
 
 /** A request, as far as its waiting goes. */
 export interface HeldRequest {
@@ -57,6 +57,7 @@ export class Holds {
   readonly #sites = new Map<string, Site>();
   #requests = 0;
   #bytes = 0;
+  #closed = false;
 
   /**
    * @param timeoutMs how long one request may be held in all
@@ -70,6 +71,7 @@ export class Holds {
 
   /** Waits for `ready`, which never rejects; for the rest of the request's time; or for its client to leave. */
   wait(request: HeldRequest, ready: Promise<void>): Promise<HoldOutcome> {
+    if (this.#closed) return Promise.resolve('closed');
     const name = request.backend!.site;
     const site = this.#sites.get(name) ?? { requests: new Set(), bytes: 0 };
     if (!this.#makeRoomFor(site)) return Promise.resolve('full');
@@ -97,6 +99,14 @@ export class Holds {
       this.#requests++;
       this.#count(held, request.keptBytes);
     });
+  }
+
+  /** Ends all waiting; none begins any more. */
+  close(): void {
+    this.#closed = true;
+    for (const { requests } of [...this.#sites.values()]) {
+      for (const { settle } of [...requests]) settle('closed');
+    }
   }
 
   #remove(held: Held, name: string): void {

@@ -62,6 +62,11 @@ const ADVICE: Record<RefusalReason, Advice> = {
     visitor: SOON,
     owner: 'Whoever runs this machine finds in its log who has most connections.',
   },
+  closing: {
+    title: 'Cellar starts again',
+    visitor: SOON,
+    owner: 'Whoever runs this machine is stopping Cellar or starting it again. Apps come back by themselves.',
+  },
   no_answer: {
     title: 'The app did not answer',
     visitor: SOON,

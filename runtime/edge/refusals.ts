@@ -13,7 +13,8 @@ export type RefusalReason =
   | 'held_too_long'
   | 'too_many_held'
   | 'too_many_connections'
-  | 'no_answer';
+  | 'no_answer'
+  | 'closing';
 
 /** Why a request is answered here. `code` is an error code of the contract; `retryAfterS` becomes `Retry-After`. */
 export interface Refusal {
@@ -51,6 +52,13 @@ export const TOO_MANY_HELD: OwnRefusal = {
   code: 'app_unavailable',
   reason: 'too_many_held',
   detail: 'Too many requests wait already for what serves this address.',
+  retryAfterS: 5,
+};
+export const CLOSING: OwnRefusal = {
+  status: 503,
+  code: 'app_unavailable',
+  reason: 'closing',
+  detail: 'Cellar stops or starts again at this moment.',
   retryAfterS: 5,
 };
 export const HEAD_TOO_LARGE: OwnRefusal = {

@@ -6,7 +6,7 @@ import type { Exchange } from './exchange.ts';
 import { Holds } from './hold.ts';
 import type { RequestHead } from './http/head.ts';
 import { Limiter, type SiteLimits } from './limits/limits.ts';
-import { HELD_TOO_LONG, INTERNAL, TOO_MANY_HELD, tooManyRequests } from './refusals.ts';
+import { CLOSING, HELD_TOO_LONG, INTERNAL, TOO_MANY_HELD, tooManyRequests } from './refusals.ts';
 
 /** Where a request goes, and the limits it is under, if any. */
 export type Target = { limits?: SiteLimits } & (
@@ -65,6 +65,11 @@ export class Router {
     }
   }
 
+  /** Refuses what is held, and what would be held from now on. */
+  refuseHeld(): void {
+    this.#holds.close();
+  }
+
   /** Forgets visitors that have gone, for when nobody comes. */
   sweep(now: number): void {
     this.#limiter.sweep(now);
@@ -96,5 +101,6 @@ export class Router {
     if (outcome === 'ready') this.admit(exchange);
     else if (outcome === 'late') exchange.refuse(HELD_TOO_LONG);
     else if (outcome === 'full') exchange.refuse(TOO_MANY_HELD);
+    else if (outcome === 'closed') exchange.refuse(CLOSING);
   }
 }

@@ -62,6 +62,15 @@ test('git tells its user that a limit is reached, and for how long', async () =>
   assert.match(stderr, /^remote: Too many requests\. Try again in \d+ seconds?\./m);
 });
 
+test('requests that git makes to be asked for credentials do not use up the limit of the operation', async () => {
+  const challenged = await ask('git', '192.0.2.10', 19, '/hello/info/refs?service=git-upload-pack');
+  assert.deepEqual(challenged, Array(19).fill(401));
+  const visitor = ['-c', 'http.extraHeader=X-Forwarded-For: 192.0.2.10'];
+  const remote = cellar.remote('hello');
+  const { code, stderr } = await cellar.git(cellar.directory, ...visitor, 'ls-remote', remote);
+  assert.equal(code, 0, stderr);
+});
+
 test("an app's own limits count at once, and null goes back to the default", async () => {
   const defaults = { clientRpm: 60, appRpm: 0 };
   assert.deepEqual(await rpc('limits.get', { id: app }), { clientRpm: null, appRpm: null, defaults });

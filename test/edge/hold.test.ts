@@ -167,6 +167,20 @@ test('a thousand requests held for one app do not keep another app from starting
   for (const client of clients) client[Symbol.dispose]();
 });
 
+test('a gateway that closes refuses in time what is still held, and tells its clients to come again', async () => {
+  await using parts = await startHeld(cell.socketPath);
+  const { held, front } = parts;
+  using idle = new RawClient(front.port);
+  idle.send('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+  const reply = call(front.port, '/', { method: 'POST', body: 'text' });
+  await until(() => held.asked === 2, 'both are held');
+  const { cut } = await front.gateway.close(2_000);
+  assert.equal(cut, 0);
+  const { status, headers } = await reply;
+  assert.deepEqual([status, headers['retry-after']], [503, '5']);
+  assert.match(await idle.end(), /^HTTP\/1\.1 503 [\s\S]*\r\nconnection: close\r\n/);
+});
+
 /** A request for a site that keeps so many bytes. */
 function heldRequest(site: string, keptBytes = 0): HeldRequest & { keptBytes: number } {
   return { backend: { site }, heldSince: null, heldMs: 0, keptBytes, onKept: null, onGone: null };

@@ -16,6 +16,7 @@ const REASONS: RefusalReason[] = [
   'too_many_held',
   'too_many_connections',
   'no_answer',
+  'closing',
 ];
 
 /** Relative luminance of `#rrggbb` (WCAG 2.2). */

@@ -172,7 +172,7 @@ test('a process that breaks off before it answers is a 502, one that is not ther
     status: 502,
     code: 'bad_gateway',
   });
-  assert.match(detail, /broken off/);
+  assert.match(detail, /ended the connection/);
   assert.equal(upstream.requests.length, 1);
 
   const page = await call(front.port, '/', { headers: { accept: 'text/html,*/*;q=0.8' } });

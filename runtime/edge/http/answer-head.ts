@@ -1,6 +1,6 @@
 // The head of a process's answer.
 import type { Framing } from './body.ts';
-import { connectionOptions, readFields, readLength } from './fields.ts';
+import { connectionOptions, FIELDS_MAX, readFields, readLength } from './fields.ts';
 
 export interface AnswerHead {
   status: number;
@@ -25,7 +25,7 @@ export function readAnswerHead(text: string, method: string): AnswerHead | null 
   const lineEnd = text.indexOf('\r\n');
   const line = STATUS_LINE.exec(text.slice(0, lineEnd));
   const headers = readFields(text, lineEnd + 2, text.length - 2);
-  if (line === null || headers === null) return null;
+  if (line === null || headers === null || headers.length > 2 * FIELDS_MAX) return null;
   const status = Number(line[2]);
   let length: number | null = null;
   let framing: Framing = 'close';
@@ -42,6 +42,7 @@ export function readAnswerHead(text: string, method: string): AnswerHead | null 
     }
   }
   const options = connectionOptions(headers);
+  if (options === 'too long') return null;
   if (method === 'HEAD' || status < 200 || status === 204 || status === 304) framing = 0;
   const keepsAlive = line[1] === '1' && framing !== 'close' && !options?.has('close');
   return { status, reason: line[3] ?? '', headers, framing, length, keepsAlive, options };

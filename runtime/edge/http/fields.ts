@@ -3,14 +3,20 @@
 const NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const NOT_IN_VALUES = /[^\t\x20-\x7e\x80-\xff]/;
 
+/** Most fields of one head. Node's limit is 2,000, Apache's 100; each costs as much as dozens of its bytes. */
+export const FIELDS_MAX = 256;
+/** Most characters of all `Connection` fields: each option costs a place in a set. */
+const OPTIONS_LENGTH = 1_024;
+
 /**
  * The field lines of `text` from one place to another, where the last one's line end is: names and values in turn, or
- * null when one is malformed. Folded lines, blanks before the colon and line ends other than CRLF are.
+ * null when one is malformed. Folded lines, blanks before the colon and line ends other than CRLF are. Of more than
+ * `FIELDS_MAX` one too many is returned.
  */
 export function readFields(text: string, from: number, to: number): string[] | null {
   const fields: string[] = [];
   let at = from;
-  while (at < to) {
+  while (at < to && fields.length <= 2 * FIELDS_MAX) {
     const colon = text.indexOf(':', at);
     const end = text.indexOf('\r\n', at);
     if (end === -1 || colon === -1 || colon > end) return null;
@@ -50,11 +56,14 @@ export function headerValue(fields: readonly string[], name: string): string | u
   return undefined;
 }
 
-/** The options that the `Connection` fields list, in lower case; null when there are none. */
-export function connectionOptions(fields: readonly string[]): Set<string> | null {
+/** The options that the `Connection` fields list, in lower case; null when there are none, `too long` when too many. */
+export function connectionOptions(fields: readonly string[]): Set<string> | null | 'too long' {
   let options: Set<string> | null = null;
+  let length = 0;
   for (let i = 0; i < fields.length; i += 2) {
     if (fields[i]!.length !== 10 || fields[i]!.toLowerCase() !== 'connection') continue;
+    length += fields[i + 1]!.length;
+    if (length > OPTIONS_LENGTH) return 'too long';
     options ??= new Set();
     for (const option of fields[i + 1]!.split(',')) options.add(option.trim().toLowerCase());
   }

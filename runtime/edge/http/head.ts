@@ -2,7 +2,7 @@
 import { METHODS } from 'node:http';
 import { NO_CONNECT, NOT_HTTP, type OwnRefusal, UNKNOWN_EXPECTATION } from '../refusals.ts';
 import type { Framing } from './body.ts';
-import { connectionOptions, readFields, readLength } from './fields.ts';
+import { connectionOptions, FIELDS_MAX, readFields, readLength } from './fields.ts';
 
 /** What a request asks for, as routing sees it. */
 export interface RequestHead {
@@ -66,6 +66,7 @@ export function readHead(text: string): RequestHead | Refused {
   const minorVersion = Number(minor);
   const headers = readFields(text, lineEnd + 2, text.length - 2);
   if (headers === null) return { refusal: NOT_HTTP };
+  if (headers.length > 2 * FIELDS_MAX) return TOO_MANY_FIELDS;
   const special = readSpecial(headers, minorVersion);
   if ('refusal' in special) return special;
   const { authority, expect } = special;
@@ -79,6 +80,7 @@ export function readHead(text: string): RequestHead | Refused {
   const query = target.indexOf('?');
   const framing = special.framing ?? 0;
   const options = connectionOptions(headers);
+  if (options === 'too long') return badRequest('The Connection header lists too much.');
   return {
     method,
     host,
@@ -160,6 +162,13 @@ function originForm(target: string, authority: string, method: string): string |
   return rest.startsWith('/') ? rest : `/${rest}`;
 }
 
+const TOO_MANY_FIELDS: Refused = {
+  refusal: {
+    status: 431,
+    code: 'headers_too_large',
+    detail: `The request has more than ${FIELDS_MAX} header fields.`,
+  },
+};
 const UNKNOWN_ENCODING: Refused = {
   refusal: {
     status: 501,

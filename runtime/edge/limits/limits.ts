@@ -6,6 +6,8 @@ import { since, WINDOW_MS, Window } from './window.ts';
 export interface SiteLimits {
   /** The site's name. What has the same name is counted together. */
   site: string;
+  /** The name that it is counted under, where that is not the site's. */
+  countedAs?: string;
   /** For each visitor. */
   clientRpm: number;
   /** For all visitors together. */
@@ -75,7 +77,7 @@ export class Limiter {
     this.#forgetIdle(now, FORGOTTEN_AT_ONCE);
     const { clientRpm, appRpm } = limits;
     if (clientRpm === 0 && appRpm === 0) return 0;
-    const site = this.#site(limits.site);
+    const site = this.#site(limits.countedAs ?? limits.site);
     const visitor = clientRpm === 0 ? null : visitorOf(client);
     const known = visitor === null ? null : this.#find(site, visitor);
     const wait = Math.max(
