@@ -14,10 +14,13 @@ import { effort } from './effort.ts';
 const ROUNDS = effort(15, 1);
 const COLD_ROUNDS = effort(5, 1);
 const GUESTBOOK_ROUNDS = effort(5, 1);
+const FRAMEWORK_ROUNDS = effort(5, 1);
 const LOADED_ROUNDS = effort(10, 1);
 const CLIENTS = 4;
 /** Push-to-live of a one-file Worker, against a bare push. */
 const TARGET = 5;
+/** The second push of a framework project, against the first. */
+const SECOND_TARGET = 0.5;
 
 interface Deploy {
   totalMs: number;
@@ -51,14 +54,21 @@ export async function run(): Promise<void> {
     large.push(await guestbook.deploy());
   }
   report(median(pushes), { warm, cold, large });
+  await reportFramework(cellar);
   await reportLoad(cellar, hello);
 }
 
+const ENTRIES: Record<string, string> = {
+  hello: 'index.js',
+  guestbook: 'src/index.ts',
+  spa: 'worker/index.ts',
+};
+
 /** Pushes a sample app for the first time. `change` commits a change of it, `deploy` pushes that. */
-async function app(cellar: Cellar, slug: string) {
+async function app(cellar: Cellar, sample: string, slug = sample) {
   const id = await cellar.create(slug);
-  const work = await cellar.checkout(slug);
-  const entry = join(work, slug === 'hello' ? 'index.js' : 'src/index.ts');
+  const work = await cellar.checkout(sample);
+  const entry = join(work, ENTRIES[sample]!);
   const change = async (round: number) => {
     appendFileSync(entry, `// ${slug} ${round}\n`);
     await cellar.commit(work, `change ${round}`);
@@ -70,8 +80,27 @@ async function app(cellar: Cellar, slug: string) {
     const steps = (items[0].steps as DeployStep[]).map(({ name, duration_ms }) => [name, duration_ms ?? 0]);
     return { totalMs, steps: Object.fromEntries(steps) };
   };
-  await deploy();
-  return { slug, work, change, deploy };
+  const first = await deploy();
+  return { slug, work, first, change, deploy };
+}
+
+/** Pushes a Vite project for the first time, and again with a change of its sources, as apps of their own. */
+async function reportFramework(cellar: Cellar): Promise<void> {
+  const firsts: Deploy[] = [];
+  const seconds: Deploy[] = [];
+  for (let round = 0; round < FRAMEWORK_ROUNDS; round++) {
+    const { first, change, deploy } = await app(cellar, 'spa', `spa-${round}`);
+    await change(round);
+    firsts.push(first);
+    seconds.push(await deploy());
+  }
+  const total = (deploys: Deploy[]) => median(deploys.map(({ totalMs }) => totalMs));
+  const install = (deploys: Deploy[]) => median(deploys.map(({ steps }) => steps.install ?? 0)).toFixed(0);
+  const ratio = total(seconds) / total(firsts);
+  console.log(
+    `Vite project: first push ${total(firsts).toFixed(0)} ms (install ${install(firsts)}), second ${total(seconds).toFixed(0)} ms ` +
+      `(install ${install(seconds)}): ${ratio.toFixed(2)} (target at most ${SECOND_TARGET}: ${ratio <= SECOND_TARGET ? 'met' : 'missed'})`,
+  );
 }
 
 /** Pushes HEAD to main, and tells how long that took, in ms. */

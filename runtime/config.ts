@@ -170,9 +170,9 @@ export const settings = {
     schema: integer(1, 1_048_576),
   },
   RUNNER_BUILD_CACHE_MB: {
-    default: '512',
+    default: '1024',
     meaning:
-      "Size of an app's package manager caches, in MiB. After a build that leaves more, whole caches are dropped, the largest first. 0 keeps none.",
+      "What builds of an app keep for the next one, in MiB: package managers' caches, and what was installed. After a build that leaves more, whole caches are dropped, the largest first. 0 keeps none.",
     schema: integer(0, 1_048_576),
   },
   RUNNER_BUILD_MEMORY_MB: {

@@ -13,28 +13,33 @@ import { trimCache } from './cache.ts';
 import { checkout, type InstallInputs } from './checkout.ts';
 import { buildStep, installStep } from './commands.ts';
 import { type BuildDirectories, makeDirectories } from './environment.ts';
+import type { KeptInstall } from './kept-install.ts';
 import { placeRelease, readRelease } from './release.ts';
 
 export { BuildFailure } from '../../bundler/failure.ts';
 
 const bundler = new Bundler();
 
+interface Built {
+  release: Release;
+  storage: StorageNames;
+}
+
 /**
  * Builds a commit.
- * @returns the release that now lies in `releaseDirectory`, and the storage names to keep once it is live
+ * @returns the release that now lies in `releaseDirectory`; the storage names to keep once it is live; and the end of
+ * tidying up, which never rejects and after which nothing is logged
  * @throws {BuildFailure} with a message for the project's author
  * @throws the signal's reason once it is aborted
  */
-export async function build(input: BuildInput): Promise<{ release: Release; storage: StorageNames }> {
+export async function build(input: BuildInput): Promise<Built & { tidied: Promise<void> }> {
   const { scratch, releaseDirectory, log, signal } = input;
   const bundled = `${releaseDirectory}.new`;
-  let trimmed: Promise<void> | null = null;
-  const trim = () => (trimmed ??= trimStep(input));
   // It starts while git works.
   bundler.warm();
   try {
     const directories = makeDirectories(scratch, input.cacheDirectory);
-    const { manifests } = await log.step('checkout', input.sha.slice(0, 12), () =>
+    const { manifests, digest } = await log.step('checkout', input.sha.slice(0, 12), () =>
       checkoutStep(input, directories),
     );
     const { project } = directories;
@@ -42,20 +47,28 @@ export async function build(input: BuildInput): Promise<{ release: Release; stor
     log.line("reading the project's configuration");
     const { stepTimeoutMs } = input.limits;
     const plan = await bundler.plan(project, wranglerEnvironment(input), manifests, stepTimeoutMs);
-    await installStep(input, directories, plan);
+    const installed = await installStep(input, directories, plan, digest);
     await buildStep(input, directories, plan);
-    void trim();
     const { bundle } = await log.step('bundle', 'esbuild', () =>
       bundleStep(input, directories, plan, bundled),
     );
     signal.throwIfAborted();
-    return await log.step('release', input.deployId, () => releaseStep(input, bundle, bundled));
+    const built = await log.step('release', input.deployId, () => releaseStep(input, bundle, bundled));
+    return { ...built, tidied: tidyUp(input, installed) };
   } catch (error) {
+    await tidyUp(input, null);
+    await removeTree(bundled);
     signal.throwIfAborted();
     throw error;
-  } finally {
-    await Promise.all([trim(), removeTree(scratch), removeTree(bundled)]);
   }
+}
+
+/** Keeps what the next build can use, and removes the rest. What fails of that is no fault of the project. */
+async function tidyUp(input: BuildInput, installed: KeptInstall | null): Promise<void> {
+  const failed = (error: unknown) =>
+    logOfHost('warn', 'a build could not be tidied up', { app: input.appId, error: reason(error) });
+  await installed?.keep().catch(failed);
+  await Promise.all([trimStep(input).catch(failed), removeTree(input.scratch).catch(failed)]);
 }
 
 /** Ends the bundler's process, for a host that stops. */
@@ -77,17 +90,13 @@ function checkoutStep(input: BuildInput, { project }: BuildDirectories): Promise
   });
 }
 
-/** Keeps the cache within its limit. That it could not is no fault of the project. */
+/** Keeps the cache within its limit. */
 async function trimStep({ cacheDirectory, limits, log }: BuildInput): Promise<void> {
   if (!log.steps.some(({ name, status }) => /^(install|build)$/.test(name) && status !== 'skipped')) return;
-  try {
-    const dropped = await trimCache(cacheDirectory, limits.cacheMb);
-    if (dropped.length > 0 && limits.cacheMb > 0) {
-      log.line(`the caches have more than ${limits.cacheMb} MiB: dropped that of ${dropped.join(', ')}`);
-    }
-  } catch (error) {
-    logOfHost('warn', 'a cache could not be trimmed', { cache: cacheDirectory, error: reason(error) });
-  }
+  const dropped = await trimCache(cacheDirectory, limits.cacheMb);
+  if (dropped.length === 0 || limits.cacheMb === 0) return;
+  const names = dropped.map((name) => (name === 'installed' ? 'what was installed' : `that of ${name}`));
+  log.line(`the caches have more than ${limits.cacheMb} MiB: dropped ${names.join(', ')}`);
 }
 
 async function bundleStep(
@@ -111,7 +120,7 @@ async function releaseStep(
   { deployId, sha, storage, releaseDirectory, liveReleaseDirectory }: BuildInput,
   bundle: Bundled['bundle'],
   bundled: string,
-): Promise<{ release: Release; storage: StorageNames }> {
+): Promise<Built> {
   const live = liveReleaseDirectory === null ? null : await readRelease(liveReleaseDirectory);
   const { names, ...stored } = resolveNames(storage, bundle, live, newId);
   const { worker, exports, vars, assets, triggers } = bundle;

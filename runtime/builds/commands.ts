@@ -5,34 +5,72 @@ import { insidePath } from '../../bundler/inside.ts';
 import type { Plan } from '../../bundler/plan.ts';
 import { reason } from '../log.ts';
 import { endProcesses } from '../machine/leftovers.ts';
+import { findProgram } from '../machine/programs.ts';
 import { handOver } from '../machine/rights.ts';
 import type { BuildInput } from './build-input.ts';
 import { confine } from './confine.ts';
 import { type BuildDirectories, buildEnvironment } from './environment.ts';
+import { KeptInstall } from './kept-install.ts';
 import { certificateFiles } from './network-settings.ts';
-import { packageManager } from './package-manager.ts';
+import { type PackageManager, packageManager } from './package-manager.ts';
 import { run } from './run.ts';
 import { checkOwner, checkSize, sizeLimits, watchSize } from './size.ts';
 
-/** Installs the packages of the project, if it names any. */
+/**
+ * Installs the packages of the project, if it names any, or takes what the last build installed from the same.
+ * @param digest of what an install goes by; `null`: it says not all
+ * @returns what the next build may use again
+ */
 export async function installStep(
   input: BuildInput,
   directories: BuildDirectories,
   plan: Plan,
-): Promise<void> {
+  digest: string | null,
+): Promise<KeptInstall | null> {
   const { log } = input;
-  if (!plan.hasDependencies) return log.skip('install', 'no dependencies');
+  if (!plan.hasDependencies) {
+    log.skip('install', 'no dependencies');
+    return null;
+  }
   const { project, cache } = directories;
-  const { name, version, lockFile, unusedLockFiles, install } = packageManager(plan, cache);
+  const manager = packageManager(plan, cache);
+  const { name, version, lockFile, unusedLockFiles, install } = manager;
   const title = `${name} ${install.includes('ci') ? 'ci' : 'install'}`;
   const detail = `${title}, ${version ? `${version}, ` : ''}${lockFile ? `by ${lockFile}` : 'without a lock file'}`;
   if (unusedLockFiles.length > 0)
     log.line(
       `${unusedLockFiles.join(', ')} not used beside ${lockFile}: remove what is old, or name one as "packageManager" in package.json`,
     );
-  await log.step('install', detail, () =>
-    runInProject(input, directories, { arguments: install, title, cwd: project }),
-  );
+  const kept = await keptInstall(input, directories, plan, manager, digest);
+  const run = async () => {
+    await kept?.before();
+    await runInProject(input, directories, { arguments: install, title, cwd: project });
+    await kept?.after();
+  };
+  if (!kept?.isThere) await log.step('install', detail, run);
+  else
+    await log.step('install', 'unchanged, taken from the last build', async () => {
+      if (await kept.take()) return;
+      log.line(`it cannot be used again: ${detail}`);
+      await run();
+    });
+  return kept;
+}
+
+/** `null` when an install depends on more than its inputs, or nothing may be kept. */
+async function keptInstall(
+  { env, limits, user }: BuildInput,
+  directories: BuildDirectories,
+  plan: Plan,
+  manager: PackageManager,
+  digest: string | null,
+): Promise<KeptInstall | null> {
+  const npm = findProgram('npm');
+  if (digest === null || plan.installAnew !== null || manager.lockFile === null) return null;
+  if (npm === null || limits.cacheMb === 0) return null;
+  const environment = await buildEnvironment(directories, env);
+  if (user) await handOver(Object.values(directories), user, limits.stepTimeoutMs);
+  return new KeptInstall(directories, user, { digest, environment, manager, npm });
 }
 
 /**

@@ -66,6 +66,8 @@ export class Deploy {
   readonly #abort = new AbortController();
   #fact: DeployFact;
   #saving: NodeJS.Timeout | null = null;
+  /** The end of what follows a build that succeeded. */
+  #tidied: Promise<void> = Promise.resolve();
   #telling: NodeJS.Timeout | null = null;
 
   /** @throws when it cannot be recorded: then there is no such deploy */
@@ -137,6 +139,7 @@ export class Deploy {
       const before = apps.get(app_id)?.liveDeployId ?? null;
       const detail = before === null ? 'the first release' : `in the place of deploy ${before}`;
       await this.#log.step('start', detail, () => this.#release(storage));
+      await this.#tidied;
       this.#end('live', null);
     } catch (error) {
       const message = reason(this.#abort.signal.aborted ? this.#abort.signal.reason : error);
@@ -146,7 +149,8 @@ export class Deploy {
       if (this.#fact.status !== 'live') await remove(paths.release(app_id, id));
       this.#end(this.#fact.status === 'live' ? 'live' : 'failed', message);
     } finally {
-      await remove(paths.build(id));
+      await this.#tidied;
+      await remove(paths.build(app_id));
     }
   }
 
@@ -178,8 +182,11 @@ export class Deploy {
     const { id, app_id, sha } = this.#fact;
     const app = apps.get(app_id);
     if (!app) throw new Error('the app was deleted');
-    mkdirSync(paths.build(id), { recursive: true, mode: 0o700 });
-    requireDisk(paths.build(id), limits.worktreeMb, limits.floorMb);
+    // The same for each build of the app, which has one at a time: what is kept for the next one may name paths.
+    const scratch = paths.build(app_id);
+    await remove(scratch);
+    mkdirSync(scratch, { recursive: true, mode: 0o700 });
+    requireDisk(scratch, limits.worktreeMb, limits.floorMb);
     mkdirSync(dirname(paths.release(app_id, id)), { recursive: true, mode: 0o700 });
     const user = users(app_id).build;
     const building = build({
@@ -187,7 +194,7 @@ export class Deploy {
       appId: app_id,
       sha,
       repository: paths.repository(app_id),
-      scratch: paths.build(id),
+      scratch,
       releaseDirectory: paths.release(app_id, id),
       cacheDirectory: paths.cache(app_id),
       env: app.wanted.env,
@@ -199,7 +206,8 @@ export class Deploy {
       log: this.#log,
       signal: this.#abort.signal,
     });
-    const { storage } = await building.finally(() => user && removeLitter(user));
+    const { storage, tidied } = await building.finally(() => user && removeLitter(user));
+    this.#tidied = tidied;
     return storage;
   }
 

@@ -57,7 +57,7 @@ export function layout(directory: string) {
     caches: join(root, 'caches'),
     cache: (appId: string) => join(root, 'caches', appId),
     builds: join(root, 'builds'),
-    build: (deployId: string) => join(root, 'builds', deployId),
+    build: (appId: string) => join(root, 'builds', appId),
     trash: join(root, 'trash'),
     ballast: join(root, 'ballast'),
     caddy: join(root, 'caddy'),

@@ -31,7 +31,7 @@ export function deployQueries(database: Database) {
   );
   const prune = database.prepare<{ app: string; count: number; kept: string }>(
     `DELETE FROM deploys WHERE app_id = @app AND status NOT IN ('queued', 'building')
-     AND id <= (SELECT id FROM deploys WHERE app_id = @app ORDER BY id DESC LIMIT 1 OFFSET @count)
+     AND rowid <= (SELECT rowid FROM deploys WHERE app_id = @app ORDER BY rowid DESC LIMIT 1 OFFSET @count)
      AND id NOT IN (SELECT value FROM json_each(@kept))`,
   );
   const deleteOfDeletedApps = database.prepare<[]>(

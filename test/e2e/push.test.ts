@@ -182,7 +182,10 @@ test('a data directory behind a symbolic link builds and serves as any other', a
   await linked.start();
   await linked.create('linked');
   const work = await linked.checkout('site');
-  writeFileSync(join(work, 'package.json'), '{"scripts": {"build": "echo built"}}');
+  writeFileSync(
+    join(work, 'package.json'),
+    '{"scripts": {"build": "echo built; mkdir dist; cp *.html dist"}}',
+  );
   await linked.commit(work, 'with a script');
   const pushed = await linked.push(work, 'linked');
   assert.match(pushed.stderr, /remote: built[\s\S]*serves this push/);

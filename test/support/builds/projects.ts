@@ -76,6 +76,9 @@ export async function buildCommit(
     signal: new AbortController().signal,
     ...more,
   };
-  const result = build(input);
+  const result = build(input).then(async (built) => {
+    await built.tidied;
+    return built;
+  });
   return { input, lines, log, result };
 }
