@@ -2,7 +2,19 @@
 import { ConfigError, isLocal, readConfig, unknownSettings } from './config.ts';
 import { rootCertificate } from './edge/caddy/config.ts';
 import { Host } from './host.ts';
-import { log, reason } from './log.ts';
+import { log, logRarely, reason } from './log.ts';
+import { isDiskFull } from './machine/disk.ts';
+
+// The last resort: whatever forgot that a write may find no room, the apps must go on.
+process.on('uncaughtException', (error: unknown) => {
+  if (!isDiskFull(error)) {
+    console.error(error);
+    process.exit(1);
+  }
+  logRarely('error', 'a write found no room on the disk, and nothing took care of that', {
+    error: reason(error),
+  });
+});
 
 async function main(): Promise<void> {
   // Whatever is written is the host's alone, unless its place says otherwise.

@@ -8,7 +8,6 @@ import type { Readable } from 'node:stream';
 import { setInterval } from 'node:timers/promises';
 import { logRarely, reason } from '../log.ts';
 import { assertRoomForChild } from '../machine/descriptors.ts';
-import { isDiskFull } from '../machine/disk.ts';
 import { LineReader } from '../machine/lines.ts';
 import { endBeforeHost } from '../machine/out-of-memory.ts';
 import type { Usage } from '../machine/proc.ts';
@@ -215,7 +214,7 @@ function record(file: string, pid: number, user: User | null): void {
   try {
     recordOwner(file, pid);
   } catch (error) {
-    if (!isDiskFull(error) || (user === null && dieWithParent().length === 0)) throw error;
+    if (user === null && dieWithParent().length === 0) throw error;
     logRarely('warn', 'the process of an app could not be written down', { file, error: reason(error) });
   }
 }

@@ -4,6 +4,7 @@ import { chmodSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { log, reason } from '../log.ts';
 import { type ControlGroup, ControlGroups, openControlGroups } from './cgroup.ts';
+import { isDiskFull } from './disk.ts';
 import { type Endpoint, type Firewall, openFirewall } from './firewall.ts';
 import { removeTree } from './remove.ts';
 import { findSandbox, type Sandbox, type View } from './sandbox.ts';
@@ -16,7 +17,9 @@ export class Walls {
   #firewall: Firewall | null = null;
   /** Resolves when builds reach their registry. */
   #registries: Promise<void> = Promise.resolve();
-  #sandbox: Promise<Sandbox | null> = Promise.resolve(null);
+  /** Where the sandbox is tried. */
+  #probe = '';
+  #sandbox: Promise<Sandbox | null> | null = null;
 
   /** @param name no other Cellar on this machine may have the same */
   constructor(name: string) {
@@ -30,7 +33,9 @@ export class Walls {
    * @param registries what builds need of private networks; it may take its time
    */
   async open(users: AppUsers[], builds: string, registries: () => Promise<Endpoint[]>): Promise<void> {
-    this.#sandbox = this.#findSandbox(join(builds, 'probe'));
+    this.#probe = join(builds, 'probe');
+    // On a full disk that cannot be told: the first build asks again.
+    this.sandbox().catch(() => {});
     const groups = openControlGroups(this.#name);
     this.#groups = groups instanceof ControlGroups ? groups : null;
     const without = users.some(({ build }) => build === null);
@@ -54,8 +59,12 @@ export class Walls {
     await Promise.all([this.#registries, this.#firewall?.cover(users)]);
   }
 
-  /** The sandbox of builds; `null`: this machine has none. */
+  /** The sandbox of builds; `null`: this machine has none. @throws while the disk is too full to try it */
   sandbox(): Promise<Sandbox | null> {
+    this.#sandbox ??= this.#findSandbox().catch((error: unknown) => {
+      this.#sandbox = null;
+      throw error;
+    });
     return this.#sandbox;
   }
 
@@ -67,13 +76,20 @@ export class Walls {
 
   /** Takes them down. Nothing of an app's may run any more. Never rejects. */
   async close(): Promise<void> {
-    await Promise.all([this.#registries, this.#sandbox]);
+    await Promise.allSettled([this.#registries, this.#sandbox]);
     await this.#firewall?.close();
     this.#groups?.close();
   }
 
-  async #findSandbox(scratch: string): Promise<Sandbox | null> {
-    const found = await findSandbox(makeView(scratch)).catch(reason);
+  async #findSandbox(): Promise<Sandbox | null> {
+    const scratch = this.#probe;
+    let found: Sandbox | string;
+    try {
+      found = await findSandbox(makeView(scratch));
+    } catch (error) {
+      if (isDiskFull(error)) throw error;
+      found = reason(error);
+    }
     await removeTree(scratch).catch(() => {});
     if (typeof found !== 'string') return found;
     const what = "builds see this machine's files and processes, as far as their user may";
