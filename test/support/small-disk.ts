@@ -18,6 +18,7 @@ export const DISK_KINDS: readonly DiskKind[] = ['tmpfs', 'ext4'];
 
 const CHUNK = Buffer.alloc(64 * 1024, 'x');
 const SMALLEST = 512;
+const endOnSignal = () => process.exit(1);
 
 export class SmallDisk {
   readonly path: string;
@@ -47,7 +48,11 @@ export class SmallDisk {
     if (spawnSync('mount', [...words, path]).status !== 0) return null;
     // As a data directory usually lies: other users can come to its door.
     chmodSync(path, 0o711);
-    return new SmallDisk(path, image);
+    const disk = new SmallDisk(path, image);
+    // Also when the test is cut: nobody else would unmount it.
+    process.once('exit', disk.#unmount);
+    process.once('SIGTERM', endOnSignal);
+    return disk;
   }
 
   static readonly why = 'no disk can be mounted here';
@@ -86,7 +91,13 @@ export class SmallDisk {
 
   /** Unmounts it, also while somebody still uses it. */
   [Symbol.dispose](): void {
+    process.off('exit', this.#unmount);
+    process.off('SIGTERM', endOnSignal);
+    this.#unmount();
+  }
+
+  readonly #unmount = (): void => {
     execFileSync('umount', ['--lazy', this.path]);
     if (this.#image !== null) rmSync(this.#image, { force: true });
-  }
+  };
 }
