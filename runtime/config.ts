@@ -178,7 +178,7 @@ export const settings = {
   RUNNER_BUILD_MEMORY_MB: {
     default: '2048',
     meaning:
-      'Each install and build step may use so much memory, in MiB; beyond it, processes of the step are ended. Where Cellar cannot make control groups, each process by itself may use so much.',
+      'Each install and build step may use so much memory, in MiB; beyond it, processes of the step are ended. Where Cellar cannot make control groups, it looks twice a second.',
     schema: integer(64, 16_777_216),
   },
   RUNNER_BUILD_TIMEOUT_S: {

@@ -121,7 +121,7 @@ async function runInProject(
       cwd: confined.cwd,
       environment: confined.environment,
       endRest: () => endProcesses(user, scratch),
-      watch: (ended) => watchSize(size, ended),
+      watch: (ended, pid) => Promise.race([watchSize(size, ended), confined.watch(ended, pid)]),
       timeoutMs: limits.stepTimeoutMs,
       signal,
       onLine: (line) => {

@@ -1,8 +1,11 @@
 // One command of a build within its walls: as its user, in the sandbox, with limits on memory and processes.
 import { chownSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { BuildFailure } from '../../bundler/failure.ts';
 import type { ControlGroup } from '../machine/cgroup.ts';
 import { endFirst } from '../machine/out-of-memory.ts';
+import { memoryBelow } from '../machine/processes.ts';
 import { findProgram } from '../machine/programs.ts';
 import { asUser, dieWithParent, type User } from '../machine/users.ts';
 import { makeView, type Walls } from '../machine/walls.ts';
@@ -10,8 +13,9 @@ import type { BuildDirectories } from './environment.ts';
 
 /** Processes and threads of one command. A Node has about ten threads, and frameworks start one for each core. */
 const MAX_TASKS = 2048;
-/** What programs print that lack memory, or get no more processes. */
-const OUT_OF_MEMORY = /out of memory|cannot allocate memory|bad_alloc|ENOMEM/i;
+/** What programs print that get no more processes. */
+/** Between two looks at the memory of a command without a control group, in ms. */
+const LOOK_EVERY_MS = 500;
 const OUT_OF_TASKS = /resource temporarily unavailable|EAGAIN|uv_thread_create|pthread_create/i;
 
 export interface ConfineOptions {
@@ -38,6 +42,8 @@ export interface Confined {
   cwd: string;
   /** To be told each line that it prints. */
   onLine: (line: string) => void;
+  /** To be called when it runs, as `pid`. Rejects when it has to be ended. */
+  watch: (ended: AbortSignal, pid: number) => Promise<void>;
   /** Which limit the command has run into, for the author of a project; `null`: none is known. Call it when it has ended. */
   explain: () => Promise<string | null>;
   /** Frees what it took. */
@@ -64,39 +70,57 @@ export async function confine(command: string[], options: ConfineOptions): Promi
     sandbox === null ? (user ? asUser(user) : dieWithParent()) : sandbox({ ...view, read, write, cwd }, user);
   // Only now: the words before run as the host.
   const withVariables = ['/bin/sh', '-c', '. "$1"; shift; exec "$@"', 'sh', variables];
-  const limited = group === null ? limitEach(memoryMb) : [];
-  const printed = { memory: false, tasks: false };
+  const limited = group === null ? limitTasks() : [];
+  let refused = false;
   return {
     arguments: [...endFirst(), ...(group?.enter ?? []), ...walled, ...limited, ...withVariables, ...command],
     environment: { PATH: '/usr/local/bin:/usr/bin:/bin', LANG: 'C.UTF-8' },
     cwd: sandbox === null ? cwd : '/',
     onLine: (line) => {
-      printed.memory ||= OUT_OF_MEMORY.test(line);
-      printed.tasks ||= OUT_OF_TASKS.test(line);
+      refused ||= OUT_OF_TASKS.test(line);
     },
-    explain: () => explain(group, printed, memoryMb),
+    watch: (ended, pid) => (group === null ? watchMemory(pid, memoryMb, ended) : untilAborted(ended)),
+    explain: () => explain(group, refused, memoryMb),
     end: async () => group?.remove(),
   };
 }
 
-/** Without groups: limits for each process alone, and for all processes of its user. */
-function limitEach(memoryMb: number): string[] {
+/** Without groups: a limit for all processes of the user. */
+function limitTasks(): string[] {
   const prlimit = findProgram('prlimit');
-  if (prlimit === null) return [];
-  return [prlimit, `--data=${memoryMb * 2 ** 20}`, `--nproc=${MAX_TASKS}`, '--'];
+  return prlimit === null ? [] : [prlimit, `--nproc=${MAX_TASKS}`, '--'];
+}
+
+/**
+ * Looks at the memory of a process and all below it, again and again. No limit of the kernel's for one process will do:
+ * Node reserves half a gigabyte for each of its threads and uses little of it.
+ * @throws {BuildFailure} when it is more than may be
+ */
+async function watchMemory(pid: number, memoryMb: number, ended: AbortSignal): Promise<void> {
+  for (;;) {
+    await sleep(LOOK_EVERY_MS, undefined, { signal: ended });
+    if ((await memoryBelow(pid)) > memoryMb * 2 ** 20) throw new BuildFailure(tooMuchMemory(memoryMb));
+  }
+}
+
+function untilAborted(signal: AbortSignal): Promise<void> {
+  return new Promise((_, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+  });
+}
+
+function tooMuchMemory(memoryMb: number): string {
+  return `a build may use ${memoryMb} MiB of memory, and that was used up: the owner of this Cellar may raise RUNNER_BUILD_MEMORY_MB`;
 }
 
 async function explain(
   group: ControlGroup | null,
-  printed: { memory: boolean; tasks: boolean },
+  refused: boolean,
   memoryMb: number,
 ): Promise<string | null> {
   const state = await group?.state();
-  if (state === undefined ? printed.memory : state.memoryKills > 0) {
-    const what = state === undefined ? 'each process of a build' : 'a build';
-    return `${what} may use ${memoryMb} MiB of memory, and that was used up: the owner of this Cellar may raise RUNNER_BUILD_MEMORY_MB`;
-  }
-  if (state === undefined ? printed.tasks : state.tasksRefused > 0)
+  if (state !== undefined && state.memoryKills > 0) return tooMuchMemory(memoryMb);
+  if (state === undefined ? refused : state.tasksRefused > 0)
     return `a build may have ${MAX_TASKS} processes and threads, and it wanted more`;
   return null;
 }

@@ -30,8 +30,8 @@ export interface Command {
   environment: Record<string, string>;
   /** Ends what left the process group. Awaited when the command has ended. */
   endRest?: () => Promise<void>;
-  /** Looks at what the command does, until `ended`. Once it rejects, the command is ended and fails with that. */
-  watch?: (ended: AbortSignal) => Promise<void>;
+  /** Looks at what the command, process `pid`, does, until `ended`. Once it rejects, the command is ended and fails with that. */
+  watch?: (ended: AbortSignal, pid: number) => Promise<void>;
   timeoutMs: number;
   signal: AbortSignal;
   onLine: (line: string) => void;
@@ -61,7 +61,7 @@ export async function run(command: Command): Promise<void> {
   if (signal.aborted) killGroup();
   const ended = new AbortController();
   let objection: unknown = null;
-  watch?.(ended.signal).catch((error: unknown) => {
+  watch?.(ended.signal, child.process.pid!).catch((error: unknown) => {
     if (ended.signal.aborted) return;
     objection = error;
     killGroup();

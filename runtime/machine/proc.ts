@@ -53,6 +53,27 @@ function kilobytes(status: string, name: string): number {
   return Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1] ?? 0) * 1024;
 }
 
+/** Bytes of memory that a process and all below it have to themselves, or share without a file. */
+export function memoryBelow(root: number): number {
+  const parents = new Map<number, number>();
+  const bytes = new Map<number, number>();
+  for (const name of readdirSync('/proc').filter((entry) => /^\d+$/.test(entry))) {
+    try {
+      const status = readFileSync(`/proc/${name}/status`, 'latin1');
+      parents.set(Number(name), Number(/^PPid:\t(\d+)/m.exec(status)![1]));
+      bytes.set(
+        Number(name),
+        kilobytes(status, 'RssAnon') + kilobytes(status, 'RssShmem') + kilobytes(status, 'VmSwap'),
+      );
+    } catch {
+      // It has gone.
+    }
+  }
+  const isBelow = (pid: number | undefined): boolean =>
+    pid !== undefined && (pid === root || isBelow(parents.get(pid)));
+  return [...bytes].reduce((sum, [pid, own]) => (isBelow(pid) ? sum + own : sum), 0);
+}
+
 /** Processes of `uids`, and those that work below `directory` or have their home there. */
 export function findProcesses(directory: string | null, uids: number[]): number[] {
   return readdirSync('/proc').flatMap((name) => {

@@ -18,3 +18,8 @@ export function findProcesses(directory: string | null, uids: number[]): Promise
     deadlineMs: DEADLINE_MS,
   });
 }
+
+/** As `memoryBelow` of `proc.ts`. @throws when the thread has too much to do */
+export function memoryBelow(pid: number): Promise<number> {
+  return thread.run<typeof proc.memoryBelow>(MODULE, 'memoryBelow', [pid], { deadlineMs: DEADLINE_MS });
+}

@@ -5,11 +5,13 @@ import { chmodSync, chownSync, mkdirSync, readdirSync, writeFileSync } from 'nod
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
+import { eventually, processes } from '../support/e2e/processes.ts';
 import { NEEDS_SANDBOX } from '../support/sandbox.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 import { NEEDS_USERS } from '../support/users.ts';
 
 const MEMORY_MB = 300;
+const HOG = 'const all = []; for (;;) all.push(Buffer.alloc(2 ** 20, 1));';
 const cellar = new Cellar({ RUNNER_BUILD_MEMORY_MB: String(MEMORY_MB) });
 before(async () => {
   await cellar.start();
@@ -113,17 +115,35 @@ test('an ordinary user has the same, by bubblewrap', NEEDS_USERS, async (t) => {
   const environment = `HOME=${join(home, 'home')}`;
   const words = ['setpriv', ...ordinary, 'env', environment, process.execPath];
   writeFileSync(node, `#!/bin/sh\nexec ${words.join(' ')} "$@"\n`, { mode: 0o755 });
-  await using host = new Cellar({}, node);
+  await using host = new Cellar({ RUNNER_BUILD_MEMORY_MB: '400' }, node);
   for (const path of [host.data, join(home, 'home')]) {
     mkdirSync(path, { mode: 0o700 });
     chownSync(path, uid, uid);
   }
   await host.start();
   await assertWalled(host, join(host.data, 'host.sqlite'));
+  const printed = await build(host, HOG);
+  assert.match(printed, /deploy failed: .*400 MiB of memory.*RUNNER_BUILD_MEMORY_MB/);
+});
+
+test('nothing of a build outlives a host that is killed', NEEDS_SANDBOX, async () => {
+  await using host = await new Cellar().start();
+  const running = () => processes().filter(({ command }) => command.includes('611.75'));
+  const pushed = build(
+    host,
+    `
+    import { spawn } from 'node:child_process';
+    spawn('setsid', ['sh', '-c', 'sleep 611.75 & wait'], { detached: true, stdio: 'ignore' }).unref();
+    setInterval(() => {}, 1000);`,
+  );
+  await eventually(() => running().length > 0, 'the build runs');
+  await host.stop('SIGKILL');
+  await pushed.catch(() => {});
+  await eventually(() => running().length === 0, 'what it started is gone');
 });
 
 test('a build that uses up its memory fails, and its log names the setting', async () => {
-  const printed = await build(cellar, 'const all = []; for (;;) all.push(Buffer.alloc(2 ** 20, 1));');
+  const printed = await build(cellar, HOG);
   assert.match(printed, /deploy failed: .*300 MiB of memory.*RUNNER_BUILD_MEMORY_MB/);
 });
 
