@@ -7,6 +7,7 @@ import { reason } from '../log.ts';
 import type { Rest } from './due.ts';
 import { Idling } from './idling.ts';
 import type { ReleaseRef } from './launch.ts';
+import { type LeasedCell, Leasing } from './leasing.ts';
 import { admission, end, failedWake, overloaded, type Phase, type Running } from './phase.ts';
 import { NO_MEMORY, Supervisor, type SupervisorOptions } from './supervisor.ts';
 import { adopt, type SwapSteps, swap } from './swap.ts';
@@ -29,6 +30,7 @@ export class Fleet implements Backend {
   readonly #options: FleetOptions;
   readonly #process: Supervisor;
   readonly #idling: Idling;
+  readonly #leasing: Leasing;
   readonly #wakes = new Wakes(
     () => this.#askToWake(),
     (error) => this.#options.onLine(`the app was not woken: ${reason(error)}`),
@@ -42,6 +44,7 @@ export class Fleet implements Backend {
     this.#options = options;
     this.#process = new Supervisor(options, () => this.#wakes.arrived());
     this.#idling = new Idling(this.#process);
+    this.#leasing = new Leasing(this.#process);
   }
 
   get site(): string {
@@ -166,6 +169,10 @@ export class Fleet implements Backend {
         if (phase.asleep) this.#awaken(phase);
         return;
       }
+      if (phase.name === 'leased' && this.#process.live?.deployId === release.deployId) {
+        this.#process.serve(phase.cell, undefined, phase.leases);
+        return;
+      }
       const tried = phase.name === 'asleep' && this.#process.live?.deployId === release.deployId;
       this.#process.live = release;
       this.#process.forgive();
@@ -239,6 +246,18 @@ export class Fleet implements Backend {
    */
   adopt(next: ReleaseRef, steps: SwapSteps, resting: 'asleep' | 'stopped'): Promise<void> {
     return this.#process.operations.run(() => adopt(this.#process, next, steps, resting));
+  }
+
+  /**
+   * Has `use` speak with a process of the app, without waking it: a sleeping app sleeps on, a stopped one takes no
+   * requests, and a process that was started for this goes again. While it lasts the app does not hibernate, and what
+   * ends or replaces its process waits for it as for requests in flight. Alarms that are overdue may run meanwhile, a
+   * stopped app's too.
+   * @param purpose what it is for, in messages
+   * @throws {Error} when there is no process or room for one, when it ends, and when all of it takes longer than 30 s
+   */
+  withCell<T>(purpose: string, use: (cell: LeasedCell) => Promise<T>): Promise<T> {
+    return this.#leasing.withCell(purpose, use);
   }
 
   /** To be called about once a second: sends a quiet process away, and gets one for work that falls due. */

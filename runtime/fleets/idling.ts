@@ -20,13 +20,14 @@ export class Idling {
 
   /** To be called about once a second: sends a quiet process away, and gets one for work that falls due. */
   look(): void {
-    const { phase, activity, operations } = this.#process;
+    const { phase, operations } = this.#process;
     const running = phase.name === 'running' ? phase : null;
-    const quiet = running !== null && activity.isQuiet(running.upstream);
+    const quiet = running !== null && this.#isQuiet(running);
     if (operations.busy) return;
     if (running !== null) {
-      const { active, tunnels } = running.upstream;
-      this.#watchdog.look(running.cell, active + tunnels > 0 || running === this.#working);
+      const { upstream, leases } = running;
+      const used = upstream.active + upstream.tunnels + leases.held > 0;
+      this.#watchdog.look(running.cell, used || running === this.#working);
     }
     if (quiet) operations.run(() => this.#hibernate(running)).catch(() => {});
     else if (this.#hasDueWork() && this.#process.hasMemory()) this.start().catch(() => {});
@@ -45,21 +46,23 @@ export class Idling {
     const { phase, wanted, operations } = this.#process;
     const start = async () => {
       if (this.#process.phase !== phase || !this.#process.hasMemory()) return;
-      const asleep = phase.name === 'asleep';
-      if (!asleep) this.#process.enter({ name: 'starting', gate: Promise.withResolvers(), hibernated: true });
-      await this.#process.bringUp(wanted, { forDueWork: true, asleep });
+      await this.#process.bringUpResting(wanted);
     };
     return operations.run(start);
+  }
+
+  #isQuiet({ upstream, leases }: Running): boolean {
+    return this.#process.activity.isQuiet(upstream) && leases.held === 0;
   }
 
   /** Ends the process of a quiet app, unless work is under way, or about to fall due. */
   async #hibernate(phase: Running): Promise<void> {
     const { activity } = this.#process;
-    if (this.#process.phase !== phase || !activity.isQuiet(phase.upstream)) return;
+    if (this.#process.phase !== phase || !this.#isQuiet(phase)) return;
     const work = await phase.cell.workAfterAnswers(WORK_TIMEOUT_MS);
     const dueAt = await this.#process.nextDue();
     // A request may have come while that was found out.
-    if (this.#process.phase !== phase || !activity.isQuiet(phase.upstream)) return;
+    if (this.#process.phase !== phase || !this.#isQuiet(phase)) return;
     if (work > 0 || (dueAt !== null && dueAt <= Date.now() + activity.worthWaitingMs)) {
       activity.keep();
       this.#working = phase;

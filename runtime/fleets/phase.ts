@@ -4,6 +4,7 @@ import type { Admission, Refused } from '../edge/backend.ts';
 import type { RefusalReason } from '../edge/refusals.ts';
 import type { Upstream } from '../edge/upstream.ts';
 import type { Cell } from './cell.ts';
+import type { Leases } from './leases.ts';
 
 /** What the fleet does, and all it has while it does so. */
 export type Phase =
@@ -17,6 +18,7 @@ export type Phase =
   | { name: 'idle' }
   | { name: 'asleep' }
   | { name: 'stopped' }
+  | Leased
   /** The host has ended the process for what the app keeps on the disk. `asleep`: it ran for due work of a sleeping app. */
   | { name: 'held'; asleep: boolean }
   | { name: 'crashed'; retryAt: number };
@@ -25,8 +27,16 @@ export interface Running {
   name: 'running';
   cell: Cell;
   upstream: Upstream;
-  /** Whether it runs for due work only: the app sleeps, and takes no requests. */
+  /** Whether it runs for due work or a lease only: the app sleeps, and takes no requests. */
   asleep: boolean;
+  leases: Leases;
+}
+
+/** The app is stopped, and has a process for those who hold a lease on it. */
+export interface Leased {
+  name: 'leased';
+  cell: Cell;
+  leases: Leases;
 }
 
 /** Time that requests in flight get before their process ends, in ms. */
@@ -49,6 +59,7 @@ export function processState(phase: Phase): ProcessState {
     case 'hibernating':
       return 'idle';
     case 'asleep':
+    case 'leased':
       return 'stopped';
     // It should run, and somebody has to see why it does not.
     case 'held':
@@ -91,10 +102,13 @@ export function overloaded(): Refused {
   return unavailable('shed', detail, OVERLOADED_RETRY_AFTER_S);
 }
 
-/** Lets requests in flight end, then ends the process: one that has had SIGTERM answers no new connection. */
-export async function end({ cell, upstream }: Running, log: (line: string) => void): Promise<void> {
-  const { cut } = await upstream.drain(DRAIN_MS);
+/** Lets requests in flight and leases end, then ends the process: one that has had SIGTERM answers no new connection. */
+export async function end(phase: Running | Leased, log: (line: string) => void): Promise<void> {
+  const { cell, leases } = phase;
+  const requests = phase.name === 'running' ? phase.upstream.drain(DRAIN_MS) : { cut: 0 };
+  const [{ cut }, ended] = await Promise.all([requests, leases.drain(DRAIN_MS)]);
   if (cut > 0) log(`${cut} requests did not end within ${DRAIN_MS / 1000} s and were cut`);
+  if (ended > 0) log(`${ended} leases did not end within ${DRAIN_MS / 1000} s and were ended`);
   await cell.stop();
 }
 

@@ -9,6 +9,7 @@ import { Activity } from './activity.ts';
 import type { Cell, CellExit } from './cell.ts';
 import { DueReader, type Rest, RestRecord } from './due.ts';
 import { Launcher, type Place, type ReleaseRef } from './launch.ts';
+import { Leases } from './leases.ts';
 import type { Eater, MemoryGauge } from './memory.ts';
 import { Operations } from './operations.ts';
 import { end, type Phase, processState, type Running } from './phase.ts';
@@ -143,7 +144,7 @@ export class Supervisor {
    */
   async hold(why: string, atOnce: boolean): Promise<void> {
     const phase = this.#phase;
-    if (['none', 'stopped', 'asleep', 'held'].includes(phase.name)) return;
+    if (['none', 'stopped', 'leased', 'asleep', 'held'].includes(phase.name)) return;
     this.cancelRestart();
     this.#options.onLine(why);
     this.enter({ name: 'held', asleep: phase.name === 'running' && phase.asleep }, why);
@@ -178,7 +179,7 @@ export class Supervisor {
       const hibernated = phase.name === 'idle';
       this.enter({ name: 'starting', gate: Promise.withResolvers(), hibernated });
     }
-    if (phase.name === 'running') await end(phase, log);
+    if (phase.name === 'running' || phase.name === 'leased') await end(phase, log);
   }
 
   /** Ends the process: requests in flight get 10 s, then SIGTERM, then SIGKILL. */
@@ -186,8 +187,8 @@ export class Supervisor {
     this.cancelRestart();
     const phase = this.#phase;
     this.live ??= live ?? null;
-    if (phase.name === 'running') {
-      this.enter({ name: 'draining' });
+    if (phase.name === 'running' || phase.name === 'leased') {
+      this.enter({ name: phase.name === 'running' ? 'draining' : 'stopped' });
       await end(phase, this.#options.onLine);
     }
     // Also what has got out of its sandbox, and out of its process group. A host that stops leaves that to the next.
@@ -202,12 +203,9 @@ export class Supervisor {
     purpose = FOR_REQUESTS,
     failed = () => this.#backoff.failed(),
   ): Promise<void> {
-    const { slots, onLine } = this.#options;
     const signal = AbortSignal.any([this.operations.closing, wanted]);
     try {
-      const start = (leftMs: number) => this.launch(this.live!, onLine, signal, leftMs);
-      const cell = await slots.run(this, start, signal);
-      this.serve(cell, purpose);
+      this.serve(await this.launchLive(signal), purpose);
     } catch (error) {
       if (signal.aborted) this.enter({ name: 'stopped' });
       else if (error instanceof NoTurn) void this.goIdle(purpose.asleep ? 'asleep' : 'idle', error.message);
@@ -217,11 +215,24 @@ export class Supervisor {
     }
   }
 
+  /** Starts the process of an app that rests, for something else than requests: a sleeping app stays asleep. @throws as `bringUp` */
+  bringUpResting(wanted: AbortSignal): Promise<void> {
+    const asleep = this.#phase.name === 'asleep';
+    if (!asleep) this.enter({ name: 'starting', gate: Promise.withResolvers(), hibernated: true });
+    return this.bringUp(wanted, { forDueWork: true, asleep });
+  }
+
+  /** Starts a process of the live release in its turn; it serves nobody yet. @throws when it does not start */
+  launchLive(signal: AbortSignal): Promise<Cell> {
+    const { slots, onLine } = this.#options;
+    return slots.run(this, (leftMs) => this.launch(this.live!, onLine, signal, leftMs), signal);
+  }
+
   /**
    * Starts a process of `release`, which serves nobody yet. There must be none.
    * @param timeoutMs longest wait for its sockets
    */
-  launch(
+  async launch(
     release: ReleaseRef,
     log: (line: string) => void,
     signal: AbortSignal,
@@ -229,16 +240,21 @@ export class Supervisor {
   ): Promise<Cell> {
     // Not before the process is made, which would wait for the disk: it runs nothing of the app so soon.
     const onSpawned = () => this.rest.end();
-    return this.launcher.launch(release, log, { signal, startTimeoutMs: timeoutMs, onSpawned });
+    const cell = await this.launcher.launch(release, log, { signal, startTimeoutMs: timeoutMs, onSpawned });
+    this.#options.memory.watch(cell, this.#eater);
+    return cell;
   }
 
   /** Has a process that was launched serve. */
-  serve(cell: Cell, { forDueWork, asleep } = FOR_REQUESTS): void {
+  serve(
+    cell: Cell,
+    { forDueWork, asleep } = FOR_REQUESTS,
+    leases = new Leases(() => this.activity.keep()),
+  ): void {
     const started = { readyAt: cell.startedAt, startMs: cell.startMs };
     const upstream = new Upstream({ socketPath: cell.socketPath('http') }, started);
-    this.#options.memory.watch(cell, this.#eater);
     this.activity.begin(forDueWork);
-    this.enter({ name: 'running', cell, upstream, asleep });
+    this.enter({ name: 'running', cell, upstream, asleep, leases });
     void cell.exited.then((exit) => this.#exited(cell, exit));
   }
 

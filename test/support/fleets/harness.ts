@@ -44,6 +44,8 @@ const STORAGE: Partial<Release> = {
 
 export interface Harness {
   fleet: Fleet;
+  /** What the fleet was made with. */
+  options: FleetOptions;
   /** Looks at the fleet, and what its process uses, as the host's clock does. */
   tick: () => void;
   root: string;
@@ -63,7 +65,7 @@ export interface Harness {
   rested: () => Promise<void>;
 }
 
-export function harness(t: TestContext, options: Partial<FleetOptions> = {}): Harness {
+export function harness(t: TestContext, own: Partial<FleetOptions> = {}): Harness {
   const root = temporaryDirectory(t);
   const states: [ProcessState, string | null][] = [];
   const lines: string[] = [];
@@ -72,8 +74,8 @@ export function harness(t: TestContext, options: Partial<FleetOptions> = {}): Ha
   const changed = () => {
     for (const watcher of watchers) watcher();
   };
-  const { memory = new MemoryGauge(0, 512) } = options;
-  const fleet = new Fleet({
+  const { memory = new MemoryGauge(0, 512) } = own;
+  const options: FleetOptions = {
     appId: 'app1',
     directories: { run: `${root}/run`, data: `${root}/data` },
     workerd,
@@ -96,8 +98,9 @@ export function harness(t: TestContext, options: Partial<FleetOptions> = {}): Ha
       states.push([state, lastError]);
       changed();
     },
-    ...options,
-  });
+    ...own,
+  };
+  const fleet = new Fleet(options);
   t.after(() => fleet.close());
 
   const until: Harness['until'] = (condition, deadlineMs) => {
@@ -126,7 +129,19 @@ export function harness(t: TestContext, options: Partial<FleetOptions> = {}): Ha
     void memory.sample();
     fleet.tick();
   };
-  return { fleet, tick, root, states, lines, rests, release, ask: (path) => ask(fleet, path), until, rested };
+  return {
+    fleet,
+    options,
+    tick,
+    root,
+    states,
+    lines,
+    rests,
+    release,
+    ask: (path) => ask(fleet, path),
+    until,
+    rested,
+  };
 }
 
 /** As the gateway does: holds while told so, claims what it is given, reads the answer to its end. */

@@ -1,0 +1,52 @@
+// Who speaks with an app's process on the host's behalf: counted for each process, like its requests.
+
+/** One holder's right to a process. */
+export interface Lease {
+  /** Aborted when the process has to go all the same. */
+  signal: AbortSignal;
+  /** To be called once. */
+  release: () => void;
+}
+
+/** The leases on one process. */
+export class Leases {
+  readonly #ended = new AbortController();
+  readonly #onFree: () => void;
+  #held = 0;
+  #drained: PromiseWithResolvers<void> | null = null;
+
+  /** @param onFree called when the last of them was released */
+  constructor(onFree: () => void) {
+    this.#onFree = onFree;
+  }
+
+  get held(): number {
+    return this.#held;
+  }
+
+  hold(): Lease {
+    this.#held++;
+    const release = () => {
+      if (--this.#held > 0) return;
+      this.#drained?.resolve();
+      this.#onFree();
+    };
+    return { signal: this.#ended.signal, release };
+  }
+
+  /**
+   * Waits until none is held.
+   * @returns how many were ended because that took longer than `limitMs`
+   */
+  async drain(limitMs: number): Promise<number> {
+    if (this.#held === 0) return 0;
+    this.#drained ??= Promise.withResolvers<void>();
+    const { promise, resolve } = this.#drained;
+    const timer = setTimeout(resolve, limitMs);
+    await promise;
+    clearTimeout(timer);
+    const ended = this.#held;
+    this.#ended.abort(new Error("the app's process is stopped or replaced, and could not wait any longer"));
+    return ended;
+  }
+}

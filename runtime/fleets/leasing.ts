@@ -1,0 +1,136 @@
+// A process of the app for whoever has to speak with it on the host's behalf, without waking the app.
+import { type Lease, Leases } from './leases.ts';
+import type { Leased, Running } from './phase.ts';
+import { NO_MEMORY, type Supervisor } from './supervisor.ts';
+
+/** Longest time to wait for a process and to use it, in ms. */
+const LEASE_MS = 30_000;
+/** Leases that may be waited for or held at once: each keeps what its holder works with in the host's memory. */
+const MOST_LEASES = 16;
+
+/** What the holder of a lease gets. */
+export interface LeasedCell {
+  /** The process's socket for the host: no request of a visitor comes there, and an entry of Cellar's own answers. */
+  socketPath: string;
+  /** Aborted when the lease ends before its holder is done. */
+  signal: AbortSignal;
+}
+
+export class Leasing {
+  readonly #process: Supervisor;
+  readonly #limits: { ms: number; most: number };
+  #count = 0;
+
+  constructor(process: Supervisor, limits = { ms: LEASE_MS, most: MOST_LEASES }) {
+    this.#process = process;
+    this.#limits = limits;
+  }
+
+  /** `Fleet.withCell` says what it does. */
+  async withCell<T>(purpose: string, use: (cell: LeasedCell) => Promise<T>): Promise<T> {
+    const { ms, most } = this.#limits;
+    if (this.#count >= most) throw new Error(`${purpose}: ${most} others use the app's process already`);
+    this.#count++;
+    const late = new AbortController();
+    const timer = setTimeout(() => late.abort(new Error(`${purpose} did not end within ${ms / 1000} s`)), ms);
+    try {
+      return await this.#use(await this.#taken(late.signal), late.signal, use);
+    } finally {
+      clearTimeout(timer);
+      this.#count--;
+    }
+  }
+
+  async #use<T>(
+    { lease, phase }: Taken,
+    late: AbortSignal,
+    use: (cell: LeasedCell) => Promise<T>,
+  ): Promise<T> {
+    const signal = AbortSignal.any([late, lease.signal]);
+    try {
+      return await Promise.race([
+        use({ socketPath: phase.cell.socketPath('health'), signal }),
+        aborted(signal),
+        phase.cell.exited.then(({ reason }) => Promise.reject(new Error(reason))),
+      ]);
+    } finally {
+      lease.release();
+    }
+  }
+
+  /** A lease that comes too late is released at once. */
+  async #taken(late: AbortSignal): Promise<Taken> {
+    const taking = this.#take(late);
+    try {
+      return await Promise.race([taking, aborted(late)]);
+    } catch (error) {
+      taking.then(
+        ({ lease }) => lease.release(),
+        () => {},
+      );
+      throw error;
+    }
+  }
+
+  async #take(late: AbortSignal): Promise<Taken> {
+    return (
+      taken(this.#process) ??
+      (await this.#process.operations.run(async () => {
+        late.throwIfAborted();
+        await this.#bringUp();
+        const found = taken(this.#process);
+        if (found === null) throw new Error(this.#whyNone());
+        return found;
+      }))
+    );
+  }
+
+  /** Starts a process where there is none but could be. The app goes on resting, and a stopped one is stopped. */
+  async #bringUp(): Promise<void> {
+    const { phase, wanted } = this.#process;
+    if (phase.name !== 'idle' && phase.name !== 'asleep' && phase.name !== 'stopped') return;
+    if (this.#process.live === null) return;
+    if (!this.#process.hasMemory()) throw new Error(NO_MEMORY);
+    if (phase.name === 'stopped') await this.#lend(wanted);
+    else await this.#process.bringUpResting(wanted);
+  }
+
+  /** Starts a process of a stopped app, which goes with the last lease on it. */
+  async #lend(wanted: AbortSignal): Promise<void> {
+    const { operations } = this.#process;
+    const cell = await this.#process.launchLive(AbortSignal.any([operations.closing, wanted]));
+    const isLent = () => this.#process.phase === phase;
+    const leave = async () => {
+      if (isLent() && phase.leases.held === 0) await this.#process.stop();
+    };
+    const leases = new Leases(() => void operations.run(leave).catch(() => {}));
+    const phase: Leased = { name: 'leased', cell, leases };
+    this.#process.enter(phase);
+    void cell.exited.then(() => {
+      if (isLent()) this.#process.enter({ name: 'stopped' });
+    });
+  }
+
+  #whyNone(): string {
+    const { live, lastError } = this.#process;
+    if (live === null) return 'the app has no process: nothing has been deployed yet';
+    return `the app has no process${lastError === null ? '' : `: ${lastError}`}`;
+  }
+}
+
+interface Taken {
+  lease: Lease;
+  phase: Running | Leased;
+}
+
+/** A lease on the process that runs now; null when none does. */
+function taken({ phase }: Supervisor): Taken | null {
+  return phase.name === 'running' || phase.name === 'leased' ? { lease: phase.leases.hold(), phase } : null;
+}
+
+function aborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    if (signal.aborted) reject(signal.reason);
+    else signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+  });
+}
