@@ -1,7 +1,7 @@
 // Following a deploy while it runs: its log as far as it has come, and the stream of its app's deploys.
 import assert from 'node:assert/strict';
-import { readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { globSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { eventually } from '../support/e2e/processes.ts';
@@ -19,8 +19,7 @@ test('the pusher, the log and the stream have each line as it comes, and the str
   await using cellar = await new Cellar().start();
   const id = await cellar.create('followed');
   const work = await cellar.checkout('hello');
-  const go = join(cellar.directory, 'go');
-  const build = `echo before; while [ ! -e ${go} ]; do sleep 0.02; done; seq 300; echo after`;
+  const build = 'echo before; while [ ! -e go ]; do sleep 0.02; done; seq 300; echo after';
   writeFileSync(join(work, 'package.json'), JSON.stringify({ scripts: { build } }));
   await cellar.commit(work, 'slow');
   const follow = (headers: Record<string, string> = {}) =>
@@ -46,7 +45,9 @@ test('the pusher, the log and the stream have each line as it comes, and the str
   assert.doesNotMatch((await log()).log, /^after$/m);
   await eventually(() => /^remote: before/m.test(readFileSync(printed, 'utf8')), 'the pusher reads the line');
 
-  writeFileSync(go, '');
+  // A build sees only its own directories.
+  const [project] = globSync(join(cellar.data, 'builds/*/**/package.json'));
+  writeFileSync(join(dirname(project!), 'go'), '');
   await readUntil(
     await follow({ 'last-event-id': received.at(-1)!.id! }),
     ({ finished_at }) => finished_at != null,
