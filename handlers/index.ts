@@ -1,5 +1,5 @@
 // The control plane's entry: which handler answers a request.
-import { migrate } from '../sqlite/control/migrations.ts';
+import { migrate, NewerSchema } from '../sqlite/control/migrations.ts';
 import { authenticate } from './access.ts';
 import { page } from './base-page.ts';
 import { createContext, type RequestContext } from './context.ts';
@@ -7,7 +7,7 @@ import { edge } from './edge.ts';
 import type { Env } from './env.ts';
 import { git, gitChallenge, gitHostPath } from './git/smart-http.ts';
 import { internal } from './host/internal.ts';
-import { type Problem, problemResponse } from './problem.ts';
+import { Problem, problemResponse } from './problem.ts';
 import { discard } from './transports/body.ts';
 import { failure } from './transports/failure.ts';
 import { openapi } from './transports/openapi.ts';
@@ -48,7 +48,9 @@ async function route(request: Request, url: URL, context: RequestContext): Promi
   const { pathname } = url;
   if (isForPeople(request, url, context.env)) return page(context.env, pathname === '/' ? 200 : 404);
   if (!migrated) {
-    await migrate(context.db);
+    await migrate(context.db).catch((error: unknown) => {
+      throw error instanceof NewerSchema ? new Problem('newer_schema', error.message) : error;
+    });
     migrated = true;
   }
   if (pathname.startsWith('/v1/git/')) return git(request, context);

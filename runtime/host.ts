@@ -16,7 +16,7 @@ import { pushes } from './builds/pushes.ts';
 import { DeployQueue } from './builds/queue.ts';
 import { Closing, within } from './closing.ts';
 import { type Config, isLocal } from './config.ts';
-import { Control } from './control/control-plane.ts';
+import { Control, ControlError } from './control/control-plane.ts';
 import { hostService } from './control/host-service.ts';
 import { Outbox } from './control/outbox.ts';
 import { Rounds } from './control/rounds.ts';
@@ -209,7 +209,10 @@ export class Host {
     this.#edge.onEnd((record) => this.#accessLog.write(accessLine(record)));
   }
 
-  /** Starts everything: apps and edge first, then the control plane. Resolves when all of it serves. */
+  /**
+   * Starts everything: apps and edge first, then the control plane. Resolves when all of it serves.
+   * @throws {Error} when a port is taken, or a newer Cellar has used the control plane's database. Close it then
+   */
   async start(): Promise<Addresses> {
     this.#queue.interruptUnfinished();
     const { RUNNER_PORT, RUNNER_EDGE_PORT, RUNNER_BASE_DOMAIN } = this.config;
@@ -250,7 +253,10 @@ export class Host {
     return this.#closed;
   }
 
-  /** Apps serve without the control plane, so a failure to start it is tried again, and shows in `/ready`. */
+  /**
+   * Apps serve without the control plane, so a failure to start it is tried again, and shows in `/ready`.
+   * @throws {ControlError} when a newer Cellar has used its database
+   */
   async #startControl(): Promise<void> {
     for (let delay = CONTROL_RETRY_MIN_MS; !this.#closed; delay = Math.min(2 * delay, CONTROL_RETRY_MAX_MS)) {
       // On a full disk its process would die as soon as it starts, again and again.
@@ -260,6 +266,8 @@ export class Host {
         return await this.#control.start({ api_key: keptSecret(this.paths.apiKey) });
       } catch (error) {
         if (this.#closed) return;
+        // Its database must be left as it is, and what the two planes say of each other would be wrong.
+        if (error instanceof ControlError && error.code === 'newer_schema') throw error;
         log('error', 'the control plane does not start; apps serve on', {
           error: reason(error),
           retry_ms: delay,

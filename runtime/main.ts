@@ -42,10 +42,12 @@ async function main(): Promise<void> {
   process.on('SIGINT', () => stop('SIGINT'));
 
   log('info', 'starting', { data: host.paths.root, pid: process.pid });
-  const addresses = await host.start().catch((error: unknown) => {
-    if (!stopping) throw error;
+  const addresses = await host.start().catch(async (error: unknown) => {
     // What the start still needed was ended under it.
-    return null;
+    if (stopping) return null;
+    stopping = true;
+    await host.close().catch(() => {});
+    throw error;
   });
   if (stopping || addresses === null) return;
   const { api, git, app } = addresses;

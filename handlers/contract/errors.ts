@@ -57,6 +57,7 @@ const systemErrors = {
   internal_error: { status: 500, meaning: 'Something failed that should not; the log has the request id.' },
   not_implemented: { status: 501, meaning: 'Declared, and not there yet.' },
   unknown_transfer_encoding: { status: 501, meaning: 'The only transfer coding understood is chunked.' },
+  newer_schema: { status: 500, meaning: 'A newer Cellar has used the database; this one leaves it alone.' },
   insufficient_storage: { status: 507, meaning: 'The disk of this machine has too little room for this.' },
   bad_gateway: { status: 502, meaning: 'The app broke off its answer.' },
   host_unavailable: { status: 503, meaning: 'The host did not answer in time.' },

@@ -58,7 +58,8 @@ export function sites({ baseDomain, control, apps, failing, limits }: SitesOptio
     },
   };
 
-  const api = ({ path, method }: RequestHead): Target => {
+  const api = ({ path: written, method }: RequestHead): Target => {
+    const path = normalized(written);
     if (path === '/health') return health;
     if (path === '/ready') return ready;
     // Answered here for every app that does not sleep, so that those go on without the control plane.
@@ -89,6 +90,11 @@ export function sites({ baseDomain, control, apps, failing, limits }: SitesOptio
     return { kind: 'respond', respond: () => fleetHealth(fleet), limits: { ...site, appRpm: 0 } };
   };
   return { api, edge };
+}
+
+/** A path as the control plane reads it, so that both decide on the same one: without dot segments, however written. */
+function normalized(path: string): string {
+  return /[.\\]|%2e/i.test(path) ? new URL(`http://control${path}`).pathname : path;
 }
 
 /** The host name that a proxy says was asked for: without its port, the first of several. */

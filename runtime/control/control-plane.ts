@@ -55,9 +55,12 @@ interface Asked {
 /** An answer of the control plane that says no. */
 export class ControlError extends Error {
   readonly status: number;
-  constructor(status: number, message: string) {
+  /** One of the contract's error codes, if the answer has one. */
+  readonly code: unknown;
+  constructor(status: number, message: string, code?: unknown) {
     super(message);
     this.status = status;
+    this.code = code;
   }
 }
 
@@ -175,8 +178,7 @@ export class Control implements Backend {
 
   async #ask(path: string, options: Asked): Promise<unknown> {
     const { statusCode, text } = await this.#answer(path, options);
-    if (statusCode < 200 || statusCode > 299)
-      throw new ControlError(statusCode, `${path} answered ${statusCode}: ${text.slice(0, 500)}`);
+    if (statusCode < 200 || statusCode > 299) throw refusalOf(path, statusCode, text);
     return text === '' ? undefined : JSON.parse(text);
   }
 
@@ -283,6 +285,15 @@ export class Control implements Backend {
     log('warn', 'the process of the control plane ended and was started again');
     this.#missed = 0;
     this.#options.onRestart();
+  }
+}
+
+function refusalOf(path: string, status: number, text: string): ControlError {
+  const message = `${path} answered ${status}: ${text.slice(0, 500)}`;
+  try {
+    return new ControlError(status, message, (JSON.parse(text) as { code?: unknown }).code);
+  } catch {
+    return new ControlError(status, message);
   }
 }
 

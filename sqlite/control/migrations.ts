@@ -16,9 +16,22 @@ const migrations: { name: string; sql: string }[] = [
   { name: '0006_ages.sql', sql: ages },
 ];
 
-/** Applies what is missing: each migration in one transaction with the row that records it. */
+/** The database has a schema that this Cellar does not know. */
+export class NewerSchema extends Error {}
+
+/**
+ * Applies what is missing: each migration in one transaction with the row that records it.
+ * @throws {NewerSchema} when a newer Cellar has used the database; nothing is changed then
+ */
 export async function migrate(db: D1Database): Promise<void> {
   let applied = await appliedMigrations(db);
+  const known = new Set(migrations.map(({ name }) => name));
+  const unknown = [...applied].filter((name) => !known.has(name));
+  if (unknown.length > 0) {
+    throw new NewerSchema(
+      `The control plane's database was used by a newer Cellar (it has ${unknown.join(', ')}); start that one.`,
+    );
+  }
   for (const { name, sql } of migrations) {
     if (applied.has(name)) continue;
     const statements = statementsOf(sql).map((statement) => db.prepare(statement));

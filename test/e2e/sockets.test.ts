@@ -1,10 +1,13 @@
 // What a running Cellar listens on, and what that gives to others on the machine: the users of apps and of builds.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { type IncomingMessage, request } from 'node:http';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { after, before, test } from 'node:test';
 import { asUser, type User } from '../../runtime/machine/users.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
@@ -91,6 +94,27 @@ test('Miniflare’s port answers nobody without its secret, and takes few connec
 test("an app's Worker is told nothing of the host's process", async () => {
   assert.equal((await cellar.get('mine')).text, '{}');
   assert.equal((await cellar.get('mine', '/', { headers: { 'x-cellar-cf': '{"a":1}' } })).text, '{}');
+});
+
+test('the routes of the edge are the same however their path is written', async () => {
+  const { port } = new URL(cellar.api);
+  const ask = async (path: string): Promise<[number, string]> => {
+    const headers = { host: 'localhost', 'x-forwarded-host': 'mine.localhost' };
+    const sent = request({ port, host: '127.0.0.1', path, headers, agent: false }).end();
+    const [response] = (await once(sent, 'response')) as [IncomingMessage];
+    return [response.statusCode!, await text(response)];
+  };
+  const answer = await ask('/v1/edge/wake');
+  assert.deepEqual(answer, [200, '{"status":"ok"}']);
+  for (const path of [
+    '/v1/x/../edge/wake',
+    '/v1/./edge/wake',
+    '/v1/x/%2e%2E/edge/wake',
+    '/v1/x/.%2e/edge/wake',
+  ])
+    assert.deepEqual(await ask(path), answer, path);
+  for (const path of ['//v1/edge/wake', '/v1//edge/wake', '/v1/%65dge/wake', '/v1/edge/../apps'])
+    assert.equal((await ask(path))[0], 401, path);
 });
 
 test('nothing is written to the home of whoever starts Cellar', () => {
