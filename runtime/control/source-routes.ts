@@ -5,10 +5,10 @@ import type { HostStore } from '../../sqlite/host/index.ts';
 import type { Apps } from '../apps/apps.ts';
 import type { DeployQueue } from '../builds/queue.ts';
 import type { BranchChanges } from '../git/branch-changes.ts';
-import { type Commit, commitFiles } from '../git/commit.ts';
 import { startGit } from '../git/git.ts';
 import { DEPLOY_REF } from '../git/repository.ts';
-import { diffCommits, findEntry, listTree, requireCommit, resolveCommit } from '../git/source.ts';
+import { requireCommit, resolveCommit } from '../git/source.ts';
+import { commitBody, diffCommits, findEntry, listTree } from '../git/source-thread.ts';
 import { log } from '../log.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import type { DiskWatch } from '../machine/disk-watch.ts';
@@ -20,6 +20,8 @@ const BLOB_DEADLINE_MS = 10 * 60_000;
 /** Git's own measure: a file with a NUL this near to its beginning is no text. */
 const SNIFFED_BYTES = 8_000;
 const FLUSH_MS = 1_000;
+/** Entries of a tree in one answer, unless fewer are asked for. */
+const TREE_PAGE = 1_000;
 
 /** What the routes need of the rest of the host. */
 export interface SourceOptions {
@@ -31,12 +33,6 @@ export interface SourceOptions {
   changes: BranchChanges;
   outbox: Outbox;
 }
-
-/** A commit as it is sent: this as JSON in one line, then the contents one after the other. */
-export type CommitHead = Omit<Commit, 'files'> & {
-  /** `bytes` is how long the content is; null when there is none. */
-  files: (Omit<Commit['files'][number], 'content'> & { bytes: number | null })[];
-};
 
 export function sourceRoutes(options: SourceOptions): Route[] {
   const at = (name: string) => new RegExp(`^/apps/([0-9a-z]{16})/source/${name}$`);
@@ -54,10 +50,13 @@ async function tree(options: SourceOptions, { response, words, query }: Call): P
   const sha = await requireCommit(repository, query.get('ref'));
   if (sha === null) return sendJson(response, { sha, items: [], more: false });
   const path = query.get('path') ?? '';
-  const entries = await listTree(repository, sha, { path, recursive: query.get('recursive') === 'true' });
-  const begin = Number(query.get('offset') ?? 0);
-  const end = begin + Number(query.get('limit') ?? entries.length);
-  sendJson(response, { sha, items: entries.slice(begin, end), more: end < entries.length });
+  const page = await listTree(repository, sha, {
+    path,
+    recursive: query.get('recursive') === 'true',
+    offset: Number(query.get('offset') ?? 0),
+    limit: Number(query.get('limit') ?? TREE_PAGE),
+  });
+  sendJson(response, { sha, ...page });
 }
 
 async function entry(options: SourceOptions, { response, words, query }: Call): Promise<void> {
@@ -148,29 +147,15 @@ async function commit(options: SourceOptions, { request, response, words }: Call
   requireRoom(disk);
   const appId = words[0]!;
   const repository = repositoryOf(options, words);
-  const wanted = readCommit(await readBody(request, HOST_COMMIT_BYTES));
+  const body = await readBody(request, HOST_COMMIT_BYTES);
   const change = async () => {
-    const sha = await commitFiles(repository, paths.builds, wanted);
+    const sha = await commitBody(repository, paths.builds, body);
     return queue.request({ appId, sha, ref: DEPLOY_REF, trigger: 'commit' });
   };
   const { fact } = await changes.during(appId, change());
   // So that a list that is asked for now has the deploy.
   await outbox.flushed(FLUSH_MS);
   sendJson(response, { sha: fact.sha, deploy_id: fact.id }, 202);
-}
-
-function readCommit(body: Buffer): Commit {
-  const line = body.indexOf(0x0a);
-  const { files, ...head } = JSON.parse(body.toString('utf8', 0, line)) as CommitHead;
-  let at = line + 1;
-  return {
-    ...head,
-    files: files.map(({ bytes, ...file }) => {
-      const content = bytes === null ? null : body.subarray(at, at + bytes);
-      at += bytes ?? 0;
-      return { ...file, content };
-    }),
-  };
 }
 
 function repositoryOf({ apps, paths }: SourceOptions, [appId]: string[]): string {

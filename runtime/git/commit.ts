@@ -5,7 +5,7 @@ import { Refusal } from '../control/refusal.ts';
 import { ChildError } from '../machine/child.ts';
 import { runGit } from './git.ts';
 import { DEPLOY_REF } from './repository.ts';
-import { parseEntries, resolveCommit } from './source.ts';
+import { listEntries, resolveCommit } from './source.ts';
 
 const NO_SHA = '0'.repeat(40);
 const REGULAR = ['100644', '100755'];
@@ -27,6 +27,32 @@ export interface Commit {
   /** The commit that main must be at; null takes it where it is. */
   parent: string | null;
   files: FileChange[];
+}
+
+/** A commit as it is sent: this as JSON in one line, then the contents one after the other. */
+type CommitHead = Omit<Commit, 'files'> & {
+  /** `bytes` is how long the content is; null when there is none. */
+  files: (Omit<FileChange, 'content'> & { bytes: number | null })[];
+};
+
+/** As `commitFiles`, of a commit as it is sent. */
+export function commitBody(repository: string, scratch: string, body: Uint8Array): Promise<string> {
+  const { buffer, byteOffset, byteLength } = body;
+  return commitFiles(repository, scratch, readCommit(Buffer.from(buffer, byteOffset, byteLength)));
+}
+
+function readCommit(body: Buffer): Commit {
+  const line = body.indexOf(0x0a);
+  const { files, ...head } = JSON.parse(body.toString('utf8', 0, line)) as CommitHead;
+  let at = line + 1;
+  return {
+    ...head,
+    files: files.map(({ bytes, ...file }) => {
+      const content = bytes === null ? null : body.subarray(at, at + bytes);
+      at += bytes ?? 0;
+      return { ...file, content };
+    }),
+  };
 }
 
 interface File {
@@ -67,10 +93,8 @@ function conflict(tip: string | null): Refusal {
 
 async function readFiles(repository: string, tip: string | null): Promise<Map<string, File>> {
   if (tip === null) return new Map();
-  const { output } = await runGit(repository, ['ls-tree', '-r', '-z', '--full-tree', tip], {
-    limitBytes: 256 * 1024 * 1024,
-  });
-  return new Map(parseEntries(output, '').map(({ path, mode, sha }) => [path, { mode, sha }]));
+  const entries = await listEntries(repository, ['ls-tree', '-r', '-z', '--full-tree', tip]);
+  return new Map(entries.map(({ path, mode, sha }) => [path, { mode, sha }]));
 }
 
 /** The files as they are after the changes, made in their order. */

@@ -1,4 +1,6 @@
-// Reads a repository: commits, trees, files, and what differs between two commits.
+// Reads a repository: commits, trees, files, and what differs between two commits. How large those are, a push decides: but
+// for `resolveCommit`, call them by way of `source-thread.ts`.
+import { MAX_ENTRIES } from '../../bundler/limits.ts';
 import { Refusal } from '../control/refusal.ts';
 import { ChildError } from '../machine/child.ts';
 import { runGit } from './git.ts';
@@ -8,6 +10,8 @@ import { DEPLOY_REF } from './repository.ts';
 const EMPTY_TREE = '4b825dc642cb6eb9a060e54bf8d69288fbee4904';
 /** Bytes of a diff's text. */
 const DIFF_LIMIT_BYTES = 1024 * 1024;
+/** Bytes of a listing: a tree may hold itself many times over, so few bytes may name very many files. */
+const LISTING_BYTES = 32 * 2 ** 20;
 /** Files of a diff that are listed. */
 const DIFF_FILES = 3_000;
 
@@ -66,24 +70,46 @@ export async function requireCommit(repository: string, ref: string | null): Pro
   return sha;
 }
 
+/** A part of a list, and whether there is more behind it. */
+export interface TreePage {
+  items: TreeEntry[];
+  more: boolean;
+}
+
 /**
  * Lists a commit's files, in git's order.
  * @param path of a directory; empty for the root
- * @throws {Refusal} `path_not_found`
+ * @throws {Refusal} `path_not_found`, and `invalid_input` for more than a build may have
  */
 export async function listTree(
   repository: string,
   commit: string,
-  { path, recursive }: { path: string; recursive: boolean },
-): Promise<TreeEntry[]> {
+  { path, recursive, offset, limit }: { path: string; recursive: boolean; offset: number; limit: number },
+): Promise<TreePage> {
   const directory = path.replace(/\/+$/, '');
   const entry = directory === '' ? null : await findEntry(repository, commit, directory);
   if (entry && entry.type !== 'tree') {
     throw new Refusal(404, 'path_not_found', `${directory} is no directory`);
   }
   const words = ['ls-tree', '-z', '-l', '--full-tree', ...(recursive ? ['-r'] : []), entry?.sha ?? commit];
-  const { output } = await runGit(repository, words);
-  return parseEntries(output, directory === '' ? '' : `${directory}/`);
+  const entries = await listEntries(repository, words, directory === '' ? '' : `${directory}/`);
+  return { items: entries.slice(offset, offset + limit), more: offset + limit < entries.length };
+}
+
+/**
+ * The entries that a `git ls-tree -z` prints, of a commit that a build could check out.
+ * @throws {Refusal} for more
+ */
+export async function listEntries(repository: string, words: string[], prefix = ''): Promise<TreeEntry[]> {
+  const { output, cut } = await runGit(repository, words, { limitBytes: LISTING_BYTES, longer: 'cut' });
+  const entries = cut ? [] : parseEntries(output, prefix);
+  if (cut || entries.length > MAX_ENTRIES) throw tooMany('the commit');
+  return entries;
+}
+
+function tooMany(what: string): Refusal {
+  const most = `${MAX_ENTRIES} files and folders, or ${LISTING_BYTES / 2 ** 20} MiB of their names`;
+  return new Refusal(400, 'invalid_input', `${what} has more than ${most}`);
 }
 
 /** @throws {Refusal} `path_not_found` */
@@ -92,8 +118,7 @@ export async function findEntry(repository: string, commit: string, path: string
   // Git would take it for a path of this machine.
   if (path.startsWith('/') || path.split('/').includes('..')) throw missing;
   const words = ['ls-tree', '-z', '-l', '--full-tree', commit, '--', path];
-  const { output } = await runGit(repository, words);
-  const [entry] = parseEntries(output, '');
+  const [entry] = await listEntries(repository, words);
   if (entry?.path !== path) throw missing;
   return entry;
 }
@@ -102,7 +127,11 @@ export async function findEntry(repository: string, commit: string, path: string
 export async function diffCommits(repository: string, from: string | null, to: string | null): Promise<Diff> {
   const trees = [from ?? EMPTY_TREE, to ?? EMPTY_TREE];
   const words = ['diff-tree', '-r', '-M', '--no-ext-diff', '--no-textconv', '--no-color'];
-  const listing = await runGit(repository, [...words, '-z', '--raw', '--numstat', ...trees]);
+  const listing = await runGit(repository, [...words, '-z', '--raw', '--numstat', ...trees], {
+    limitBytes: LISTING_BYTES,
+    longer: 'cut',
+  });
+  if (listing.cut) throw tooMany('what differs');
   const text = await runGit(repository, [...words, '--patch', ...trees], {
     limitBytes: DIFF_LIMIT_BYTES,
     longer: 'cut',
@@ -120,7 +149,7 @@ export async function diffCommits(repository: string, from: string | null, to: s
 }
 
 /** Reads `ls-tree -z -l`: `<mode> <type> <sha> <size>\t<path>`. */
-export function parseEntries(output: Buffer, prefix: string): TreeEntry[] {
+function parseEntries(output: Buffer, prefix: string): TreeEntry[] {
   return output
     .toString('utf8')
     .split('\0')

@@ -1,0 +1,73 @@
+// Repositories that a push made hostile, read and changed in a thread.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, type TestContext, test } from 'node:test';
+import { Refusal } from '../../runtime/control/refusal.ts';
+import { DEPLOY_REF } from '../../runtime/git/repository.ts';
+import { commitBody, findEntry, listTree } from '../../runtime/git/source-thread.ts';
+import { threads } from '../../runtime/machine/worker.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
+
+after(() => threads.close());
+
+const IDENTITY = ['-c', 'user.name=Ada', '-c', 'user.email=ada@example.com'];
+const ALL = { path: '', recursive: true, offset: 0, limit: 2 };
+
+/** A repository whose main has a few trees that name `width ** levels` files. */
+function makeRepository(t: TestContext, width: number, levels: number) {
+  const directory = temporaryDirectory(t);
+  const repository = join(directory, 'repository');
+  execFileSync('git', ['init', '--quiet', '--bare', repository]);
+  const git = (words: string[], input = '') =>
+    execFileSync('git', ['--git-dir', repository, ...words], { input, encoding: 'utf8' }).trim();
+  let entry = `100644 blob ${git(['hash-object', '-w', '--stdin'])}`;
+  let tree = '';
+  for (let level = 0; level < levels; level++) {
+    const entries = Array.from({ length: width }, (_, n) => `${entry}\tentry-${n}\n`);
+    tree = git(['mktree'], entries.join(''));
+    entry = `040000 tree ${tree}`;
+  }
+  const sha = git([...IDENTITY, 'commit-tree', '-m', 'A commit', tree]);
+  git(['update-ref', DEPLOY_REF, sha]);
+  const scratch = join(directory, 'scratch');
+  mkdirSync(scratch);
+  const head = {
+    message: 'more',
+    author: { name: 'Ada', email: 'ada@example.com' },
+    parent: null,
+    files: [{ path: 'new', bytes: 3, mode: null, delete: false, from: null }],
+  };
+  const commit = () => commitBody(repository, scratch, Buffer.from(`${JSON.stringify(head)}\nabc`));
+  return { repository, sha, git, commit };
+}
+
+test('a tree is listed in parts, and a commit made, in a thread', async (t) => {
+  const { repository, sha, git, commit } = makeRepository(t, 3, 2);
+  const { items, more } = await listTree(repository, sha, { ...ALL, offset: 1 });
+  assert.deepEqual([items.map(({ path }) => path), more], [['entry-0/entry-1', 'entry-0/entry-2'], true]);
+  const made = await commit();
+  assert.equal(git(['rev-parse', DEPLOY_REF]), made);
+  assert.equal(git(['show', `${made}:new`]), 'abc');
+  await assert.rejects(findEntry(repository, made, 'none'), (error) => {
+    assert.ok(error instanceof Refusal);
+    assert.deepEqual([error.status, error.code], [404, 'path_not_found']);
+    return true;
+  });
+});
+
+for (const [width, levels] of [
+  [320, 2],
+  [38, 4],
+] as const) {
+  test(`${width ** levels} files in a few trees are refused, listed or committed to`, async (t) => {
+    const { repository, sha, commit } = makeRepository(t, width, levels);
+    const most = /the commit has more than 100000 files and folders/;
+    await assert.rejects(listTree(repository, sha, ALL), most);
+    await assert.rejects(commit(), most);
+    // Without what lies below it is small.
+    const { items } = await listTree(repository, sha, { ...ALL, recursive: false });
+    assert.equal(items.length, 2);
+  });
+}
