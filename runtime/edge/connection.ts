@@ -8,6 +8,7 @@ import { type RequestHead, readHead, withoutEmptyLines } from './http/head.ts';
 import type { Caller } from './http/headers.ts';
 import { randomHex } from './http/ids.ts';
 import { ownCopy, readAccepted, reading } from './http/reading.ts';
+import { cutAddress } from './limits/networks.ts';
 import {
   HEAD_BYTES,
   HEAD_TIMEOUT_MS,
@@ -62,6 +63,8 @@ export class Connection implements Caller {
   readonly socket: Socket;
   readonly peer: string;
   readonly trusted: boolean;
+  /** The peer's address, cut to what may be written down. */
+  readonly network: string;
   /** The one in flight. */
   exchange: CarriedRequest | null = null;
   /** Set with the answer that ends the connection. */
@@ -94,6 +97,7 @@ export class Connection implements Caller {
     );
     this.socket = socket;
     this.peer = own ? '127.0.0.1' : plainAddress(socket.remoteAddress ?? 'unknown');
+    this.network = cutAddress(this.peer);
     this.#proxies = proxies;
     this.trusted = own || proxies.has(this.peer);
     socket.on('end', this.#onEnd);

@@ -97,6 +97,7 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
   /** What is known of it now that it is over. */
   record(): RequestRecord {
     const { head, tally } = this;
+    const { peer, network } = this.connection;
     const cell = this.#upstream;
     const isCold = cell !== null && cell.readyAt > tally.startedAt;
     return {
@@ -116,8 +117,8 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
       userAgent: headerValue(head.headers, 'user-agent'),
       referrer: withoutQuery(headerValue(head.headers, 'referer')),
       contentType: headerValue(tally.headers, 'content-type'),
-      clientNetwork: cutAddress(this.client),
-      peerNetwork: cutAddress(this.connection.peer),
+      clientNetwork: this.client === peer ? network : cutAddress(this.client),
+      peerNetwork: network,
       traceId: this.#forwarded.traceId,
       requestId: this.requestId,
       refused: this.#refused,
