@@ -1,5 +1,5 @@
 // A typed client over the contract, for programs that use Cellar: REST where it answers JSON, else RPC.
-import type { ProblemBody } from '../handlers/contract/errors.ts';
+import { errorCodes, type ProblemBody } from '../handlers/contract/errors.ts';
 import {
   type OperationName,
   operationsByName,
@@ -7,6 +7,7 @@ import {
   type Result,
 } from '../handlers/contract/index.ts';
 import { type Operation, pathNames } from '../handlers/contract/operation.ts';
+import { cutText } from '../handlers/contract/text.ts';
 
 /** A refusal, with the problem as it was sent. */
 export class Refused extends Error {
@@ -23,13 +24,25 @@ export interface CallOptions {
   idempotencyKey?: string;
 }
 
-/** One event of a stream. */
-export interface StreamedEvent<Data> {
-  id: string | null;
-  data: Data;
+/** An answer that no Cellar gives: of a proxy in between, say. */
+export class UnexpectedAnswer extends Error {
+  readonly status: number;
+  /** @param text the answer's body */
+  constructor(status: number, text: string) {
+    super(`answered ${status}, and not as Cellar does: ${cutText(text.trim(), 200, '…')}`);
+    this.status = status;
+  }
 }
 
-const DEADLINE_MS = 60_000;
+/** What comes of a stream: an event, or that events were dropped and the list has to be read again. */
+export type StreamedEvent<Data> =
+  | { reset: false; id: string | null; data: Data }
+  | { reset: true; reason: string };
+
+/** Longer than the API takes by default: a wake of 120 s, and what a drain or a start in its turn needs. */
+const DEADLINE_MS = 180_000;
+/** The same of what git does for a call: 10 minutes at most. */
+const SOURCE_DEADLINE_MS = 660_000;
 
 /** Calls a Cellar's API. */
 export class CellarClient {
@@ -43,8 +56,9 @@ export class CellarClient {
   }
 
   /**
-   * Runs an operation that is no stream.
-   * @throws {Refused} {TypeError} when the API cannot be reached
+   * Runs an operation that is no stream. Without a signal it is given up after the API's own deadlines; where
+   * `RUNNER_WAKE_TIMEOUT_S` is longer than by default, pass one.
+   * @throws {Refused} {UnexpectedAnswer} {TypeError} when the API cannot be reached
    */
   async call<Name extends OperationName>(
     name: Name,
@@ -52,11 +66,12 @@ export class CellarClient {
     options: CallOptions = {},
   ): Promise<Result<Name>> {
     const operation = operationsByName.get(name)!;
-    const signal = options.signal ?? AbortSignal.timeout(DEADLINE_MS);
+    const deadlineMs = name.startsWith('source.') ? SOURCE_DEADLINE_MS : DEADLINE_MS;
+    const signal = options.signal ?? AbortSignal.timeout(deadlineMs);
     const response = await this.#send(operation, params, { ...options, signal });
     if (response.status === 204) return null as Result<Name>;
-    const body = (await response.json()) as unknown;
-    if (!response.ok) throw new Refused(body as ProblemBody);
+    if (!response.ok) throw await refusalOf(response);
+    const body = await jsonOf(response);
     if (restPath(operation) !== null) return operation.output.parse(body) as Result<Name>;
     const { error, result } = body as { error?: { data: ProblemBody }; result?: unknown };
     if (error) throw new Refused(error.data);
@@ -64,8 +79,9 @@ export class CellarClient {
   }
 
   /**
-   * Follows a stream until `signal` aborts or the connection ends. Pass the last id as `last_event_id` to go on.
-   * @throws {Refused} {TypeError} when the API cannot be reached or the connection breaks
+   * Follows a stream until `signal` aborts or the connection ends. Pass the last id as `last_event_id` to go on; after a
+   * `reset`, read the list again.
+   * @throws {Refused} {UnexpectedAnswer} {TypeError} when the API cannot be reached or the connection breaks
    */
   async *stream<Name extends OperationName>(
     name: Name,
@@ -74,15 +90,17 @@ export class CellarClient {
   ): AsyncGenerator<StreamedEvent<Result<Name>>> {
     const operation = operationsByName.get(name)!;
     const response = await this.#send(operation, params, options);
-    if (!response.ok) throw new Refused((await response.json()) as ProblemBody);
+    if (!response.ok) throw await refusalOf(response);
     let text = '';
     for await (const part of response.body!.pipeThrough(new TextDecoderStream())) {
       const blocks = (text + part).split('\n\n');
       text = blocks.pop()!;
       for (const block of blocks) {
         const { id, event, data } = fieldsOf(block);
-        if (data === undefined || event === 'reset') continue;
-        yield { id: id ?? null, data: operation.output.parse(JSON.parse(data)) as Result<Name> };
+        if (data === undefined) continue;
+        const sent: unknown = JSON.parse(data);
+        if (event === 'reset') yield { reset: true, reason: (sent as { reason: string }).reason };
+        else yield { reset: false, id: id ?? null, data: operation.output.parse(sent) as Result<Name> };
       }
     }
   }
@@ -100,6 +118,27 @@ export class CellarClient {
       ...(signal && { signal }),
     });
   }
+}
+
+/** @throws {UnexpectedAnswer} for what is no JSON */
+async function jsonOf(response: Response): Promise<unknown> {
+  const text = await response.text();
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new UnexpectedAnswer(response.status, text);
+  }
+}
+
+async function refusalOf(response: Response): Promise<Refused | UnexpectedAnswer> {
+  const text = await response.text();
+  try {
+    const problem = JSON.parse(text) as ProblemBody;
+    if (problem.code in errorCodes) return new Refused(problem);
+  } catch {
+    // Not one of Cellar's.
+  }
+  return new UnexpectedAnswer(response.status, text);
 }
 
 function requestOf(

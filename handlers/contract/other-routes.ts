@@ -12,6 +12,14 @@ export interface OtherRoute {
   auth: 'none' | 'token' | 'git';
   /** Names of query fields, all of them texts that are required. */
   query?: readonly string[];
+  /** Request headers that it reads. */
+  headers?: readonly string[];
+  /** Whether a repeated request may carry an `Idempotency-Key`. */
+  idempotent?: true;
+  /** A JSON Schema of the answer, where it is JSON and the same each time. */
+  schema?: object;
+  /** The same for an answer with status 503 that is no problem. */
+  unavailable?: object;
   /** Content types of the body and the answer. */
   takes?: string;
   answers: string;
@@ -37,7 +45,13 @@ export const otherRoutes: readonly OtherRoute[] = [
     summary: 'Says whether everything serves; 503 names what does not',
     auth: 'none',
     answers: 'application/json',
-    errors: ['bad_request', 'app_unavailable'],
+    schema: { type: 'object', properties: { status: { const: 'ready' } }, required: ['status'] },
+    unavailable: {
+      type: 'object',
+      properties: { status: { const: 'failing' }, failing: { type: 'array', items: { type: 'string' } } },
+      required: ['status', 'failing'],
+    },
+    errors: ['bad_request'],
   },
   {
     name: 'git.refs',
@@ -80,11 +94,23 @@ export const otherRoutes: readonly OtherRoute[] = [
     errors: ['unknown_host'],
   },
   {
+    name: 'edge.wake',
+    method: 'GET',
+    path: '/v1/edge/wake',
+    summary: 'Wakes the app at a host if it sleeps, for a proxy that asks before it passes a request on',
+    auth: 'none',
+    headers: ['X-Forwarded-Host'],
+    answers: 'application/json',
+    schema: { type: 'object', properties: { status: { type: 'string' } }, required: ['status'] },
+    errors: ['unknown_host', 'transition_conflict', 'app_unavailable', 'host_unavailable'],
+  },
+  {
     name: 'rpc',
     method: 'POST',
     path: '/rpc',
     summary: 'JSON-RPC 2.0: every operation, by its operationId',
     auth: 'token',
+    idempotent: true,
     takes: 'application/json',
     answers: 'application/json',
     errors: ['invalid_input', 'unauthorized', 'body_too_large', 'unsupported_media_type'],

@@ -11,10 +11,10 @@ type Json = Record<string, unknown>;
 /** Codes that every operation may answer with. */
 const COMMON: readonly ErrorCode[] = ['invalid_input', 'unauthorized', 'forbidden', 'internal_error'];
 /** And besides, every one that takes a body. */
-const WITH_BODY: readonly ErrorCode[] = [
-  'malformed_json',
-  'body_too_large',
-  'unsupported_media_type',
+const WITH_BODY: readonly ErrorCode[] = ['malformed_json', 'body_too_large', 'unsupported_media_type'];
+/** And every one that changes something. */
+const WRITING: readonly ErrorCode[] = [
+  'insufficient_storage',
   'idempotency_in_progress',
   'idempotency_mismatch',
 ];
@@ -58,7 +58,8 @@ export function openapi(url: string): Json {
           name: 'Idempotency-Key',
           in: 'header',
           required: false,
-          description: 'The same key and input get the first answer, kept for a day',
+          description:
+            'The same key and input of one caller get the first answer, kept for a day, also a refusal; what failed and changed nothing runs again',
           schema: { type: 'string', minLength: 1, maxLength: 200 },
         },
       },
@@ -98,12 +99,25 @@ function describe(operation: Operation): Json {
     parameters: [
       ...inPath.map((field) => parameter('path', field)),
       ...inQuery.map((field) => parameter('query', field)),
-      ...(method === 'GET' ? [] : [{ $ref: '#/components/parameters/IdempotencyKey' }]),
+      ...(method === 'GET' ? [] : [KEY]),
+      ...headersOf(operation).map(headerParameter),
     ],
     ...(method === 'GET' || method === 'DELETE' ? {} : { requestBody: bodyOf(schema, rest, required) }),
     responses: { ...successes(operation), ...failures(operation) },
     ...((notYet as readonly string[]).includes(name) && { 'x-not-yet': true }),
   };
+}
+
+const KEY = { $ref: '#/components/parameters/IdempotencyKey' };
+
+/** Headers of HTTP's own that an operation reads. */
+function headersOf({ kind }: Operation): string[] {
+  if (kind === 'stream') return ['Last-Event-ID'];
+  return kind === 'bytes' ? ['Range', 'If-None-Match'] : [];
+}
+
+function headerParameter(name: string): Json {
+  return { name, in: 'header', required: false, schema: { type: 'string' } };
 }
 
 function bodyOf(schema: { properties: Record<string, Json> }, fields: string[], required: Set<string>): Json {
@@ -131,9 +145,13 @@ function successes({ status, output, kind, replaces }: Operation): Json {
           },
         }
       : kind === 'bytes'
-        ? { 'application/octet-stream': {} }
+        ? { '*/*': { schema: { type: 'string', format: 'binary' } } }
         : { 'application/json': { schema } };
   const made = { [status]: { description: status === 202 ? 'Begun' : 'Done', content } };
+  if (kind === 'bytes') {
+    const raw = { 206: { description: 'The range that was asked for', content } };
+    return { ...made, ...raw, 304: { description: 'The same as the caller has' } };
+  }
   return replaces ? { ...made, 200: { description: 'Done: it was there before', content } } : made;
 }
 
@@ -142,7 +160,7 @@ function failures(operation: Operation): Json {
     ? ['not_implemented']
     : [];
   const takesBody = operation.method === 'POST' || operation.method === 'PATCH';
-  const writes: ErrorCode[] = operation.method === 'GET' ? [] : ['insufficient_storage'];
+  const writes = operation.method === 'GET' ? [] : WRITING;
   const codes = [...COMMON, ...(takesBody ? WITH_BODY : []), ...operation.errors, ...writes, ...later];
   return problems([...new Set(codes)]);
 }
@@ -162,7 +180,8 @@ function problems(codes: readonly ErrorCode[]): Json {
 }
 
 function describeOther(route: OtherRoute): Json {
-  const { name, path, summary, auth, query = [], takes, answers, errors } = route;
+  const { name, path, summary, auth, query = [], headers = [], takes, answers, errors } = route;
+  const { idempotent, schema, unavailable } = route;
   const text = { type: 'string' };
   const names = [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1]);
   return {
@@ -173,9 +192,17 @@ function describeOther(route: OtherRoute): Json {
     parameters: [
       ...names.map((field) => ({ name: field, in: 'path', required: true, schema: text })),
       ...query.map((field) => ({ name: field, in: 'query', required: true, schema: text })),
+      ...headers.map(headerParameter),
+      ...(idempotent ? [KEY] : []),
     ],
     ...(takes && { requestBody: { content: { [takes]: {} } } }),
-    responses: { 200: { description: 'Done', content: { [answers]: {} } }, ...problems(errors) },
+    responses: {
+      200: { description: 'Done', content: { [answers]: schema ? { schema } : {} } },
+      ...problems(errors),
+      ...(unavailable && {
+        503: { description: 'What does not serve', content: { [answers]: { schema: unavailable } } },
+      }),
+    },
   };
 }
 

@@ -1,7 +1,10 @@
 // The typed client. It checks every answer against the contract, so these calls check the answers too.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
-import { CellarClient, Refused } from '../../client/index.ts';
+import { CellarClient, Refused, UnexpectedAnswer } from '../../client/index.ts';
 import { type OperationName, operations } from '../../handlers/contract/index.ts';
 import { notYet } from '../../handlers/contract/not-yet.ts';
 import type { Operation } from '../../handlers/contract/operation.ts';
@@ -110,12 +113,13 @@ test('an idempotency key is sent, and a stream is followed and resumed', async (
   await client.call('events.log', { ...event, event: 'two' });
   const abort = new AbortController();
   const seen: unknown[] = [];
-  for await (const { id: eventId, data } of client.stream(
+  for await (const event of client.stream(
     'events.stream',
     { id, last_event_id: '0' },
     { signal: abort.signal },
   )) {
-    seen.push([eventId, data.event]);
+    assert.ok(!event.reset);
+    seen.push([event.id, event.data.event]);
     if (seen.length === 2) break;
   }
   abort.abort();
@@ -123,4 +127,36 @@ test('an idempotency key is sent, and a stream is followed and resumed', async (
     ['1', 'one'],
     ['2', 'two'],
   ]);
+});
+
+test('a stream that cannot be resumed says so, and goes on', async () => {
+  const { id } = await client.call('apps.create', { slug: 'resumed' });
+  await client.call('events.log', { id, channel: 'c', event: 'one' });
+  const stream = client.stream('events.stream', { id, last_event_id: '7' });
+  const { value } = await stream.next();
+  assert.ok(value?.reset && /read the list again/.test(value.reason));
+  await stream.return(undefined);
+});
+
+test('an answer that is no Cellar’s is told apart from a refusal', async (t) => {
+  const answers: [number, string][] = [
+    [502, '<html>Bad Gateway</html>'],
+    [200, '<html>Sign in</html>'],
+    [503, '{"message": "no"}'],
+  ];
+  const server = createServer((_, response) => {
+    const [status, text] = answers[0]!;
+    response.writeHead(status).end(text);
+  }).listen(0, '127.0.0.1');
+  t.after(() => server.close());
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const other = new CellarClient({ url: `http://127.0.0.1:${port}`, token: TOKEN });
+  for (const [status, text] of [...answers]) {
+    const isUnexpected = (error: unknown) =>
+      error instanceof UnexpectedAnswer && error.status === status && error.message.includes(text);
+    await assert.rejects(other.call('apps.list', {}), isUnexpected);
+    if (status !== 200) await assert.rejects(other.stream('events.stream', { id: 'a' }).next(), isUnexpected);
+    answers.shift();
+  }
 });

@@ -87,6 +87,7 @@ const outside = [
   'POST /v1/git/{slug}/git-upload-pack',
   'POST /v1/git/{slug}/git-receive-pack',
   'GET /v1/edge/tls-ask',
+  'GET /v1/edge/wake',
   'POST /rpc',
   'GET /openapi.json',
 ];

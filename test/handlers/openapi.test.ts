@@ -49,6 +49,24 @@ test('it has the routes that are no operations, with what they ask for', () => {
     assert.ok(document.paths[path], path);
 });
 
+test('it tells what is sent besides: headers, raw answers and what readiness says', () => {
+  const headers = (operation: { parameters: { in: string; name: string; $ref?: string }[] }) =>
+    operation.parameters
+      .filter((parameter) => parameter.in === 'header' || parameter.$ref)
+      .map(({ name, $ref }) => name ?? $ref!.split('/').at(-1));
+  const { paths } = document;
+  assert.deepEqual(headers(paths['/v1/edge/wake'].get), ['X-Forwarded-Host']);
+  assert.deepEqual(headers(paths['/rpc'].post), ['IdempotencyKey']);
+  assert.deepEqual(headers(paths['/v1/apps/{id}'].delete), ['IdempotencyKey']);
+  assert.deepEqual(headers(paths['/v1/apps/{id}/events/stream'].get), ['Last-Event-ID']);
+  const blob = paths['/v1/apps/{id}/blob/{path}'].get;
+  assert.deepEqual(headers(blob), ['Range', 'If-None-Match']);
+  assert.ok(blob.responses[206] && blob.responses[304] && blob.responses[416]);
+  assert.ok(paths['/v1/apps/{id}'].delete.responses[422], 'a key may be used for another request');
+  const { schema } = paths['/ready'].get.responses[503].content['application/json'];
+  assert.deepEqual(schema.required, ['status', 'failing']);
+});
+
 test('every parameter in braces is described, every reference leads somewhere', () => {
   for (const [path, methods] of Object.entries<
     Record<string, { parameters: { in: string; name: string }[] }>
