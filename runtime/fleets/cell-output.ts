@@ -2,6 +2,7 @@
 import type { Readable } from 'node:stream';
 import { cutText } from '../../handlers/contract/text.ts';
 import { LineReader, messageOf } from '../machine/lines.ts';
+import type { CellExit } from './cell.ts';
 
 /** Bytes of output that are read as lines in a second, and lines. What an app did not use it may use at once later. */
 const BYTES_PER_S = 256 * 1024;
@@ -61,15 +62,19 @@ export class CellOutput {
   }
 
   /** A load error in workerd's words; else how it ended, and its last lines. */
-  explain(code: number | null, signal: NodeJS.Signals | null): string {
+  explain(code: number | null, signal: NodeJS.Signals | null): Pick<CellExit, 'reason' | 'limit'> {
     const messages = this.#lastLines().map(messageOf).map(oneLine);
     const loadError = messages.findLast((message) => message.startsWith('service app: Uncaught'));
-    if (code === 1 && loadError !== undefined) return cutText(loadError, LOAD_ERROR_LENGTH, ' …');
-    if (code !== 0 && messages.some((message) => OUT_OF_MEMORY.test(message)))
-      return `the app needed more memory than RUNNER_CELL_MAX_MB (${this.#memoryMb}) allows`;
+    if (code === 1 && loadError !== undefined)
+      return { reason: cutText(loadError, LOAD_ERROR_LENGTH, ' …'), limit: null };
+    if (code !== 0 && messages.some((message) => OUT_OF_MEMORY.test(message))) {
+      const limit = `the app needed more memory than RUNNER_CELL_MAX_MB (${this.#memoryMb}) allows`;
+      return { reason: limit, limit };
+    }
     const how = signal === null ? `workerd exited with code ${code}` : `workerd was ended by ${signal}`;
     const last = messages.slice(-EXPLAINING_LINES).map((message) => cutText(message, EXPLAINING_LENGTH));
-    return last.length === 0 ? how : `${how}; its last lines:\n${last.join('\n')}`;
+    const reason = last.length === 0 ? how : `${how}; its last lines:\n${last.join('\n')}`;
+    return { reason, limit: null };
   }
 
   /** Reads a piece of output as lines, if the app may still print some. @returns the bytes that were dropped */

@@ -49,6 +49,8 @@ export interface CellExit {
   code: number | null;
   signal: NodeJS.Signals | null;
   reason: string;
+  /** Which limit of the host's it went over, for people; null when it ended for something else. */
+  limit: string | null;
 }
 
 /** Longest answer to how much work there is. */
@@ -85,7 +87,9 @@ export class Cell {
   constructor(child: ChildProcess, exited: Promise<CellExit>, runDirectory: string, from: number) {
     this.startMs = this.startedAt - from;
     this.exited = exited.then((exit) =>
-      this.#killedFor === null ? exit : { ...exit, reason: `${this.#killedFor}: ${exit.reason}` },
+      this.#killedFor === null
+        ? exit
+        : { ...exit, reason: `${this.#killedFor}: ${exit.reason}`, limit: this.#killedFor },
     );
     this.#child = child;
     this.#runDirectory = runDirectory;
@@ -294,8 +298,8 @@ function watchExit(child: ChildProcess, output: CellOutput): Promise<CellExit> {
   output.read(child.stdout!);
   output.read(child.stderr!);
   return new Promise((resolve) => {
-    child.once('error', (error) => resolve({ code: null, signal: null, reason: error.message }));
-    child.once('close', (code, signal) => resolve({ code, signal, reason: output.explain(code, signal) }));
+    child.once('error', (error) => resolve({ code: null, signal: null, reason: error.message, limit: null }));
+    child.once('close', (code, signal) => resolve({ code, signal, ...output.explain(code, signal) }));
   });
 }
 

@@ -53,6 +53,8 @@ export class Supervisor {
   /** The app as the memory's gauge sees it. */
   readonly #eater: Eater = { footprint: 0, giveWay: (why) => this.#giveWay(why) };
   #givesWay = false;
+  /** The limit that the process before went over, if that was its end. */
+  #limit: string | null = null;
   readonly #due: DueReader;
   readonly #backoff = new Backoff();
   #phase: Phase = { name: 'none' };
@@ -78,7 +80,10 @@ export class Supervisor {
     return processState(this.#phase);
   }
 
-  /** Why it does not run, or did not start. `null` while it runs. */
+  /**
+   * Why it does not run, or did not start. While it runs: which limit the process before went over, until somebody
+   * starts or deploys the app; else `null`.
+   */
   get lastError(): string | null {
     return this.#lastError;
   }
@@ -120,7 +125,7 @@ export class Supervisor {
    * @param delayMs time that work waits which is due already
    * @returns as `beginRest`
    */
-  goIdle(name: 'idle' | 'asleep', lastError: string | null = null, delayMs = 0): Promise<void> {
+  goIdle(name: 'idle' | 'asleep', lastError = this.#limit, delayMs = 0): Promise<void> {
     this.enter({ name }, lastError);
     return this.beginRest(delayMs);
   }
@@ -131,7 +136,7 @@ export class Supervisor {
   }
 
   /** Ends a process that nobody needs, or that others need the memory of. Requests that come meanwhile start another. */
-  async hibernate(phase: Running, lastError: string | null = null): Promise<void> {
+  async hibernate(phase: Running, lastError = this.#limit): Promise<void> {
     const { asleep } = phase;
     this.enter(asleep ? { name: 'asleep' } : { name: 'hibernating', gate: Promise.withResolvers() });
     await end(phase, this.#options.onLine);
@@ -254,7 +259,7 @@ export class Supervisor {
     const started = { readyAt: cell.startedAt, startMs: cell.startMs };
     const upstream = new Upstream({ socketPath: cell.socketPath('http') }, started);
     this.activity.begin(forDueWork);
-    this.enter({ name: 'running', cell, upstream, asleep, leases });
+    this.enter({ name: 'running', cell, upstream, asleep, leases }, this.#limit);
     void cell.exited.then((exit) => this.#exited(cell, exit));
   }
 
@@ -266,6 +271,7 @@ export class Supervisor {
 
   /** There is a new release, or somebody asks for a start: what failed before does not count. */
   forgive(): void {
+    this.#limit = null;
     this.#backoff.reset();
   }
 
@@ -293,6 +299,7 @@ export class Supervisor {
     // An end that was asked for is no crash: the phase has left the process before it is told to go.
     if (phase.name !== 'running' || phase.cell !== cell) return;
     phase.upstream.destroy();
+    this.#limit = exit.limit;
     const restart = this.#backoff.next(performance.now() - cell.startedAt);
     if (phase.asleep) this.#postpone(restart, exit.reason);
     else this.#crash(restart, exit.reason);

@@ -2,6 +2,7 @@
 // that is always caught. A child that the system refuses, for lack of file descriptors say, must not end the host.
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Duplex, Readable, Writable } from 'node:stream';
+import { assertRoomForChild } from './descriptors.ts';
 
 /** Characters of its error output that explain a failure. */
 const EXPLANATION = 2_000;
@@ -68,6 +69,7 @@ export async function startChild(words: string[], options: ChildOptions = {}): P
   const extra = options.messages ? (['ipc'] as const) : options.channel ? (['pipe'] as const) : [];
   let child: ChildProcess;
   try {
+    assertRoomForChild();
     child = spawn(words[0]!, words.slice(1), {
       cwd,
       env: environment,

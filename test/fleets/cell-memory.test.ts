@@ -50,6 +50,9 @@ for (const [where, path] of [
     );
     assert.equal(await asked, 'cut');
     assert.deepEqual(await app.ask('/'), { status: 200, text: 'ok' });
+    assert.match(app.fleet.lastError!, /RUNNER_CELL_MAX_MB \(128\) allows/, 'its owner can still read why');
+    await app.fleet.swap(await app.release(2), NO_STEPS);
+    assert.equal(app.fleet.lastError, null);
   });
 }
 

@@ -74,5 +74,5 @@ test('lines around what was dropped are whole ones', async () => {
   const others = lines.filter((line) => line !== 'short' && line !== 'last');
   assert.equal(others.length, 1);
   assert.match(others[0]!, /^\d+ KiB of output were dropped/);
-  assert.match(output.explain(1, null), /short\nshort\nend of a dropped line\nlast$/);
+  assert.match(output.explain(1, null).reason, /short\nshort\nend of a dropped line\nlast$/);
 });
