@@ -205,6 +205,7 @@ test('a host without a free file descriptor refuses a start, lives, and starts i
 test('a start that loops is given up after the processor time that no start needs', async (t) => {
   const root = temporaryDirectory(t);
   const { directory } = await makeRelease(`${root}/r`, 'for (;;); export default {}');
-  await assert.rejects(startRelease(root, directory), /^Error: not ready after 10 s of processor time/);
+  const options = { ...(await cellOptions(root, directory)), startTimeoutMs: 120_000 };
+  await assert.rejects(startCell(options), /^Error: not ready after 10 s of processor time/);
   await gone(Number.parseInt(readFileSync(`${root}/run/cell.pid`, 'utf8'), 10));
 });
