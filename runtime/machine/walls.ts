@@ -17,8 +17,8 @@ export class Walls {
   #firewall: Firewall | null = null;
   /** Resolves when builds reach their registry. */
   #registries: Promise<void> = Promise.resolve();
-  /** Where the sandbox is tried. */
-  #probe = '';
+  /** Where the sandbox is tried; `null`: the walls are not up. */
+  #probe: string | null = null;
   #sandbox: Promise<Sandbox | null> | null = null;
 
   /** @param name no other Cellar on this machine may have the same */
@@ -59,9 +59,10 @@ export class Walls {
     await Promise.all([this.#registries, this.#firewall?.cover(users)]);
   }
 
-  /** The sandbox of builds; `null`: this machine has none. @throws while the disk is too full to try it */
-  sandbox(): Promise<Sandbox | null> {
-    this.#sandbox ??= this.#findSandbox().catch((error: unknown) => {
+  /** The sandbox of builds; `null`: this machine has none, or the walls are not up. @throws while the disk is too full to try it */
+  async sandbox(): Promise<Sandbox | null> {
+    if (this.#probe === null) return null;
+    this.#sandbox ??= this.#findSandbox(this.#probe).catch((error: unknown) => {
       this.#sandbox = null;
       throw error;
     });
@@ -81,8 +82,7 @@ export class Walls {
     this.#groups?.close();
   }
 
-  async #findSandbox(): Promise<Sandbox | null> {
-    const scratch = this.#probe;
+  async #findSandbox(scratch: string): Promise<Sandbox | null> {
     let found: Sandbox | string;
     try {
       found = await findSandbox(makeView(scratch));

@@ -1,11 +1,14 @@
 // A real Cellar for a test: the host as a process of its own, on free ports, in a temporary data directory.
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { EventEmitter, once } from 'node:events';
-import { chmodSync, cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Agent, fetch, type RequestInit, type Response, WebSocket } from 'undici';
+import { openControlGroups } from '../../../runtime/machine/cgroup.ts';
+import { layout } from '../../../runtime/machine/data-directory.ts';
+import { openFirewall } from '../../../runtime/machine/firewall.ts';
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 /** Names below `localhost` are this machine, as browsers and curl have it; not every resolver agrees. */
@@ -49,6 +52,7 @@ export class Cellar {
   readonly #settings: Record<string, string>;
   readonly #node: string;
   #child: ChildProcess | null = null;
+  #killed = false;
   #output = '';
   readonly #printed = new EventEmitter();
   api = '';
@@ -139,6 +143,7 @@ export class Cellar {
   stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<{ code: number | null; signal: string | null }> {
     const child = this.#child!;
     this.#child = null;
+    this.#killed ||= signal === 'SIGKILL';
     if (child.exitCode !== null || child.signalCode !== null) {
       return Promise.resolve({ code: child.exitCode, signal: child.signalCode });
     }
@@ -151,7 +156,17 @@ export class Cellar {
   /** Ends the host if it runs and removes everything. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#child) await this.stop();
+    if (this.#killed) await this.#takeDownWalls();
     rmSync(this.directory, { recursive: true, force: true });
+  }
+
+  /** Removes what a host that was killed leaves on the machine until its next start. */
+  async #takeDownWalls(): Promise<void> {
+    if (!existsSync(this.data)) return;
+    const { machineName } = layout(this.data);
+    const [firewall, groups] = [await openFirewall(machineName, []), openControlGroups(machineName)];
+    if (typeof firewall !== 'string') await firewall.close();
+    if (typeof groups !== 'string') groups.close();
   }
 
   /** Calls the REST API with the runner token. */
