@@ -3,6 +3,7 @@
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { cutText } from '../../handlers/contract/text.ts';
+import { log, reason } from '../log.ts';
 import { runChild } from '../machine/child.ts';
 import { writeUnlessSame } from '../machine/data-directory.ts';
 import { gitEnvironment } from './environment.ts';
@@ -29,6 +30,19 @@ export async function createRepository(path: string): Promise<void> {
     timeoutMs: DEADLINE_MS,
   });
   renameSync(beside, path);
+}
+
+/**
+ * Removes what pushes left that were cut with the host: git itself keeps it for ever. No push may be under way.
+ * @param repositories the directory of all repositories. Never rejects
+ */
+export async function removeCutPushes(repositories: string): Promise<void> {
+  if (!existsSync(repositories)) return;
+  const names = ['(', '-name', 'tmp_objdir-*', '-o', '-name', 'incoming-*', ')'];
+  const found = [repositories, '-mindepth', '3', '-maxdepth', '3', '-path', '*.git/objects/*', ...names];
+  await runChild(['find', ...found, '-exec', 'rm', '-rf', '--', '{}', '+'], { timeoutMs: DEADLINE_MS }).catch(
+    (error: unknown) => log('warn', 'what cut pushes left could not be removed', { error: reason(error) }),
+  );
 }
 
 /** Characters of a commit's author and subject that a deploy shows. */

@@ -48,6 +48,7 @@ export function layout(directory: string) {
     database: join(root, 'host.sqlite'),
     control: join(root, 'control'),
     hooks: join(root, 'hooks'),
+    repositories: join(root, 'repos'),
     repository: (appId: string) => join(root, 'repos', `${appId}.git`),
     releases: (appId: string) => join(root, 'releases', appId),
     release: (appId: string, deployId: string) => join(root, 'releases', appId, deployId),

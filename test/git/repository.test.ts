@@ -1,0 +1,26 @@
+// What a killed host leaves in repositories.
+import assert from 'node:assert/strict';
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { createRepository, removeCutPushes } from '../../runtime/git/repository.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
+
+test('the objects of pushes that were cut are removed, and nothing else', async (t) => {
+  const repositories = join(temporaryDirectory(t), 'repos');
+  const objects = join(repositories, 'app.git', 'objects');
+  await createRepository(join(repositories, 'app.git'));
+  const before = readdirSync(objects);
+  for (const name of ['tmp_objdir-incoming-aaaaaa', 'incoming-bbbbbb']) {
+    mkdirSync(join(objects, name, 'pack'), { recursive: true });
+    writeFileSync(join(objects, name, 'pack', 'tmp_pack_cccccc'), 'PACK');
+  }
+  mkdirSync(join(repositories, 'app.git', 'refs', 'heads', 'incoming-dddddd'), { recursive: true });
+  await removeCutPushes(repositories);
+  assert.deepEqual(readdirSync(objects), before);
+  assert.deepEqual(readdirSync(join(repositories, 'app.git', 'refs', 'heads')), ['incoming-dddddd']);
+});
+
+test('without a repository there is nothing to remove, and that is no failure of the host', async (t) => {
+  await removeCutPushes(join(temporaryDirectory(t), 'none'));
+});
