@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path';
 import { BuildFailure } from '../../bundler/failure.ts';
 import { insidePath } from '../../bundler/inside.ts';
 import type { Plan } from '../../bundler/plan.ts';
+import { cutText } from '../../handlers/contract/text.ts';
 import { reason } from '../log.ts';
 import { endProcesses } from '../machine/leftovers.ts';
 import { findProgram } from '../machine/programs.ts';
@@ -15,6 +16,9 @@ import { certificateFiles } from './network-settings.ts';
 import { type PackageManager, packageManager } from './package-manager.ts';
 import { run } from './run.ts';
 import { checkOwner, checkSize, sizeLimits, watchSize } from './size.ts';
+
+/** Characters of a command that the log names it by. */
+const TITLE_LENGTH = 500;
 
 /**
  * Installs the packages of the project, if it names any, or takes what the last build installed from the same.
@@ -82,8 +86,9 @@ export async function buildStep(input: BuildInput, directories: BuildDirectories
   const { command } = plan;
   if (command !== null) {
     const cwd = insidePath(resolve(project), project, command.cwd, 'build.cwd');
-    const shell = { arguments: ['sh', '-c', command.command], title: command.command, cwd };
-    return log.step('build', command.command, () => runInProject(input, directories, shell));
+    const title = cutText(command.command, TITLE_LENGTH, '…');
+    const shell = { arguments: ['sh', '-c', command.command], title, cwd };
+    return log.step('build', title, () => runInProject(input, directories, shell));
   }
   if (!plan.hasBuildScript) return log.skip('build', 'no build script');
   const manager = packageManager(plan, directories.cache);

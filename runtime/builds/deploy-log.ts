@@ -4,6 +4,8 @@ import type { DeployStep } from '../../handlers/contract/host-calls.ts';
 
 /** Bytes of the log that are kept; older lines go first. */
 const KEPT_BYTES = 64 * 1024;
+/** Any control character but the end of a line. */
+const CONTROL = /[^\P{Cc}\n]/u;
 const CUT = '… (earlier lines are not kept)\n';
 
 export interface DeployLogOptions {
@@ -37,9 +39,10 @@ export class DeployLog {
     return this.#steps;
   }
 
-  /** Adds a line, as plain text. A text of several lines becomes several. */
+  /** Adds a line, as plain text. A text of several lines becomes several; of one too long to be kept the end is taken. */
   line(text: string): void {
-    for (const line of plainText(text).split('\n')) {
+    if (text.length > KEPT_BYTES) this.#cut = true;
+    for (const line of plainText(text.slice(-KEPT_BYTES)).split('\n')) {
       this.#keep(`${line}\n`);
       this.#options.onLine(line);
     }
@@ -79,7 +82,8 @@ export class DeployLog {
 
   #keep(line: string): void {
     const room = KEPT_BYTES - Buffer.byteLength(CUT);
-    const kept = lastCharacters(line, room);
+    // Three bytes a unit at most: few lines need to be measured.
+    const kept = line.length * 3 <= room ? line : lastCharacters(line, room);
     if (kept !== line) this.#cut = true;
     this.#lines.push(kept);
     this.#bytes += Buffer.byteLength(kept);
@@ -97,6 +101,8 @@ export class DeployLog {
 
 /** A text as a log may hold it: no escape sequences, and no control characters but the ends of lines. */
 export function plainText(text: string): string {
+  // Most lines have none of that, and are many.
+  if (!CONTROL.test(text)) return text;
   return stripVTControlCharacters(text)
     .replaceAll('\t', '  ')
     .replace(/[^\P{Cc}\n]/gu, '');

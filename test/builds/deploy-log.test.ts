@@ -80,3 +80,14 @@ test('a step is told when it begins and when it ends', async () => {
   assert.equal(steps[0]![0]!.duration_ms, null);
   assert.equal(typeof log.steps[0]!.duration_ms, 'number');
 });
+
+test('of a text that is too long the end is taken, at little cost', () => {
+  const lines: string[] = [];
+  const log = new DeployLog({ onLine: (line) => lines.push(line), onSteps: () => {} });
+  const began = performance.now();
+  log.line(`${'x\n'.repeat(20_000_000)}the end`);
+  assert.ok(performance.now() - began < 1_000);
+  assert.ok(lines.length <= 32 * 1024 + 1, String(lines.length));
+  assert.equal(lines.at(-1), 'the end');
+  assert.match(log.text, /^… \(earlier lines are not kept\)\n/);
+});
