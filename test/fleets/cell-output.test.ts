@@ -36,14 +36,18 @@ for (const length of [1, 100, 10_000]) {
     const delay = monitorEventLoopDelay({ resolution: 1 });
     delay.enable();
     const before = process.cpuUsage();
+    const began = performance.now();
     await sleep(MEASURED_MS);
     const { user, system } = process.cpuUsage(before);
     delay.disable();
-    const share = (user + system) / 1000 / MEASURED_MS;
+    const elapsed = performance.now() - began;
+    const share = (user + system) / 1000 / elapsed;
     t.diagnostic(`${(100 * share).toFixed(1)} % of a core, p99 of the loop ${delay.percentile(99) / 1e6} ms`);
     assert.ok(share < 0.1, `${share} of a core`);
-    assert.ok(bytes < 3 * 2 ** 20 && count < 16_000, `${bytes} bytes, ${count} lines`);
-    assert.ok(told.length > 0 && told.length <= 4, told.join('\n'));
+    // What a second may have, and what was saved up for four.
+    const seconds = elapsed / 1000 + 5;
+    assert.ok(bytes < seconds * 256 * 1024 && count < seconds * 2_000, `${bytes} bytes, ${count} lines`);
+    assert.ok(told.length > 0 && told.length <= seconds, told.join('\n'));
     assert.equal((await call(cell.socketPath('http'), '/')).text, 'ok', 'it is not blocked for long');
     cell.kill();
     await flooding;
