@@ -21,7 +21,7 @@ interface Visits {
   p50: number;
   p99: number;
   dropped: number;
-  /** Of the gateway's event loop, in ms; null when the host does not tell. */
+  /** Of the gateway's event loop in the last one to two minutes, in ms; null when the host does not tell. */
   loopP99: number | null;
 }
 
@@ -115,7 +115,7 @@ function ask(port: number, agent: Agent): Promise<number> {
 
 async function loopDelay(cellar: Cellar): Promise<number | null> {
   const { body } = await cellar.call('GET', '/v1/admin/stats');
-  return body.host?.loop_delay_ms?.p99 ?? null;
+  return body.host?.event_loop_delay?.p99_ms ?? null;
 }
 
 function report({ name, burnsCore = false }: Attack, quiet: Visits, attacked: Visits): void {
