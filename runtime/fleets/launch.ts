@@ -2,7 +2,7 @@
 import { join } from 'node:path';
 import type { User } from '../machine/users.ts';
 import { type Cell, type CellOptions, startCell } from './cell.ts';
-import { CellFilesCache } from './cell-files.ts';
+import { type CellFiles, CellFilesCache } from './cell-files.ts';
 import { migrate } from './migrate.ts';
 import { tryRelease } from './trial.ts';
 
@@ -47,8 +47,7 @@ export class Launcher {
    */
   async launch(release: ReleaseRef, log: (line: string) => void, start: Start): Promise<Cell> {
     const { workerd, user, memoryMb, directories, onLine } = this.#place;
-    await this.migrate(release, log, start.signal);
-    const { config } = await this.#files.of(release.directory);
+    const { config } = await this.migrate(release, log, start.signal);
     return startCell({
       workerd,
       user,
@@ -64,23 +63,28 @@ export class Launcher {
     });
   }
 
-  /** Brings the databases up to the release. Nothing is asked when that was done before. */
-  async migrate({ directory }: ReleaseRef, log: (line: string) => void, signal: AbortSignal): Promise<void> {
+  /** Brings the databases up to the release, and gives its files. No database is asked when that was done before. */
+  async migrate(
+    { directory }: ReleaseRef,
+    log: (line: string) => void,
+    signal: AbortSignal,
+  ): Promise<CellFiles> {
     const { workerd, user, memoryMb, directories } = this.#place;
-    const { config, databases } = await this.#files.of(directory);
-    if (config === this.#migrated) return;
+    const files = await this.#files.of(directory);
+    if (files.config === this.#migrated) return files;
     await migrate({
       workerd,
       user,
       memoryMb,
-      databases,
+      databases: files.databases,
       directory,
       dataDirectory: directories.data,
       runDirectory: directories.run,
       log,
       signal,
     });
-    this.#migrated = config;
+    this.#migrated = files.config;
+    return files;
   }
 
   /** Starts a release on storage of its own, beside the one that serves, as `tryRelease` says. */
