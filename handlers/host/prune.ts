@@ -1,7 +1,6 @@
 // Removing what has been kept long enough.
 import { removeOld } from '../../sqlite/control/retention.ts';
 import type { Bindings } from '../bindings.ts';
-import type { RequestContext } from '../context.ts';
 import { DEPLOYS_LIMIT } from '../contract/sizes.ts';
 
 const DAY_MS = 24 * 3_600_000;
@@ -13,8 +12,15 @@ export function retentionMs(env: Bindings): number {
   return Number(env.RUNNER_TELEMETRY_RETENTION_DAYS) * DAY_MS;
 }
 
+/** What is needed to remove something; `at` is the time now, ISO 8601 with milliseconds. */
+interface Now {
+  db: D1Database;
+  env: Bindings;
+  at: string;
+}
+
 /** Removes what is older than the retention, and deploys that nobody looks for any more. */
-export async function prune({ db, env, at }: RequestContext): Promise<void> {
+export async function prune({ db, env, at }: Now): Promise<void> {
   const before = new Date(Date.parse(at) - retentionMs(env)).toISOString();
   const end = Date.now() + BUDGET_MS;
   await removeOld(db, before, DEPLOYS_LIMIT, () => Date.now() < end);
