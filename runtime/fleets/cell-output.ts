@@ -2,7 +2,13 @@
 import type { Readable } from 'node:stream';
 import { cutText } from '../../handlers/contract/text.ts';
 import { LineReader, messageOf } from '../machine/lines.ts';
-import type { CellExit } from './cell.ts';
+
+/** Why a process ended, for people. */
+export interface ExitReason {
+  reason: string;
+  /** Which limit of the host's it went over; null when it ended for something else. */
+  limit: string | null;
+}
 
 /** Bytes of output that are read as lines in a second, and lines. What an app did not use it may use at once later. */
 const BYTES_PER_S = 256 * 1024;
@@ -62,7 +68,7 @@ export class CellOutput {
   }
 
   /** A load error in workerd's words; else how it ended, and its last lines. */
-  explain(code: number | null, signal: NodeJS.Signals | null): Pick<CellExit, 'reason' | 'limit'> {
+  explain(code: number | null, signal: NodeJS.Signals | null): ExitReason {
     const messages = this.#lastLines().map(messageOf).map(oneLine);
     const loadError = messages.findLast((message) => message.startsWith('service app: Uncaught'));
     if (code === 1 && loadError !== undefined)

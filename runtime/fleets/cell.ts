@@ -22,7 +22,7 @@ import {
   socketPath,
   takeSocket,
 } from './cell-directories.ts';
-import { CellOutput } from './cell-output.ts';
+import { CellOutput, type ExitReason } from './cell-output.ts';
 import { inRoom } from './room.ts';
 import { evictOwner, OWNER_FILE, recordOwner } from './storage-claim.ts';
 
@@ -44,13 +44,10 @@ export interface CellOptions extends CellPlace {
   onSpawned?: () => void;
 }
 
-/** How a process ended. `reason` is for people. */
-export interface CellExit {
+/** How a process ended. */
+export interface CellExit extends ExitReason {
   code: number | null;
   signal: NodeJS.Signals | null;
-  reason: string;
-  /** Which limit of the host's it went over, for people; null when it ended for something else. */
-  limit: string | null;
 }
 
 /** Longest answer to how much work there is. */
