@@ -17,8 +17,9 @@ import {
 } from '../../sqlite/control/transitions.ts';
 import type { Bindings } from '../bindings.ts';
 import { type ErrorCode, errorCodes } from '../contract/errors.ts';
+import type { Applied } from '../contract/host-routes.ts';
 import { EVENTS_LIMIT } from '../contract/sizes.ts';
-import { type Applied, HostClient, StaleGeneration } from '../host/host-client.ts';
+import { HostClient, StaleGeneration } from '../host/host-client.ts';
 import { retentionMs } from '../host/prune.ts';
 import { afterChange, Problem } from '../problem.ts';
 import { Life } from './life-runner.ts';

@@ -3,14 +3,8 @@
 import type { Access, Role } from '../../sqlite/control/access.ts';
 import type { Bindings } from '../bindings.ts';
 import { type ErrorCode, errorCodes } from '../contract/errors.ts';
-import type {
-  AsOf,
-  DeployFact,
-  DeployFacts,
-  ListedApp,
-  ObservedApp,
-  WantedApp,
-} from '../contract/host-calls.ts';
+import type { DeployFact, DeployFacts, ListedApp, WantedApp } from '../contract/host-calls.ts';
+import type { Applied, HostBlob, HostCall, HostCalls, HostInventory } from '../contract/host-routes.ts';
 import type { Result } from '../contract/index.ts';
 import { cutText } from '../contract/text.ts';
 import { afterChange, Problem } from '../problem.ts';
@@ -31,22 +25,6 @@ const LOG_LIMIT = 8 * 1024 * 1024;
 /** The host refused a state because it knows a newer one. */
 export class StaleGeneration extends Error {}
 
-/** What the host has. */
-export interface HostInventory {
-  as_of: AsOf;
-  highest_generation: number;
-  items: ListedApp[];
-}
-
-/** What became of a wanted state. */
-export interface Applied {
-  app: ObservedApp;
-  as_of: AsOf;
-}
-
-/** A file at a commit. */
-export type HostBlob = Result<'source.tree'>['items'][number] & { size: number; commit: string };
-
 /** A commit's description: the contents follow it. `bytes` is how long each is, null for none. */
 interface CommitHead {
   message: string;
@@ -56,6 +34,20 @@ interface CommitHead {
 }
 
 type Query = Record<string, string | number | boolean | undefined>;
+
+interface Options<Name extends HostCall> {
+  body?: HostCalls[Name]['body'];
+  /** In place of `body`. */
+  bytes?: Blob;
+  query?: Query;
+  deadlineMs?: number;
+  missing?: boolean;
+  /** Codes with which the host may refuse, and its words are the caller's. */
+  refusals?: readonly ErrorCode[];
+}
+
+/** What reads of an app's source have in common. */
+const SOURCE = { refusals: ['ref_not_found', 'path_not_found'], deadlineMs: SOURCE_DEADLINE_MS } as const;
 
 /** Talks to the host. Methods throw a `Problem` `host_unavailable` when it cannot be reached in time. */
 export class HostClient {
@@ -74,16 +66,13 @@ export class HostClient {
    * @throws {StaleGeneration}
    */
   async apply(wanted: WantedApp): Promise<Applied> {
-    const response = await this.#call('PUT', `/apps/${wanted.id}`, {
-      body: wanted,
-      deadlineMs: this.#applyDeadlineMs,
-    });
-    return response.json();
+    const options = { body: wanted, deadlineMs: this.#applyDeadlineMs };
+    return this.#json('PUT /apps/:id', [wanted.id], options);
   }
 
   /** One app as it is now; null when the host does not know it. */
   async app(id: string): Promise<ListedApp | null> {
-    const response = await this.#call('GET', `/apps/${id}`, { missing: true });
+    const response = await this.#call('GET /apps/:id', [id], { missing: true });
     return response.status === 404 ? null : response.json();
   }
 
@@ -92,23 +81,23 @@ export class HostClient {
    * @throws {StaleGeneration}
    */
   async delete(id: string, generation: number): Promise<void> {
-    await this.#call('DELETE', `/apps/${id}?generation=${generation}`, {
-      deadlineMs: this.#applyDeadlineMs,
-    });
+    await this.#call('DELETE /apps/:id', [id], { query: { generation }, deadlineMs: this.#applyDeadlineMs });
   }
 
   async inventory(): Promise<HostInventory> {
-    return (await this.#call('GET', '/apps')).json();
+    return this.#json('GET /apps', []);
   }
 
   /** The deploys of these that the host knows, as it has them. */
   async deploys(asked: { app_id: string; id: string }[]): Promise<DeployFacts> {
-    return (await this.#call('POST', '/deploys', { body: asked })).json();
+    return this.#json('POST /deploys', [], { body: asked });
   }
 
   /** The log of a deploy so far; null when the host has none. */
   async deployLog(appId: string, deployId: string): Promise<string | null> {
-    const response = await this.#call('GET', `/apps/${appId}/deploys/${deployId}/log`, { missing: true });
+    const response = await this.#call('GET /apps/:id/deploys/:deploy/log', [appId, deployId], {
+      missing: true,
+    });
     return response.status === 404 ? null : cutText(await response.text(), LOG_LIMIT);
   }
 
@@ -120,7 +109,7 @@ export class HostClient {
     const refusals = ['deploy_not_found', 'release_unavailable'] as const;
     const body = { deploy_id: deployId };
     const options = { body, refusals };
-    return (await this.#call('POST', `/apps/${appId}/rollback`, options).catch(maybeDone)).json();
+    return this.#json('POST /apps/:id/rollback', [appId], options).catch(maybeDone);
   }
 
   /** Entries of a directory; `sha` is the commit, null before the first push. */
@@ -128,21 +117,21 @@ export class HostClient {
     appId: string,
     query: Query,
   ): Promise<{ sha: string | null; items: Result<'source.tree'>['items']; more: boolean }> {
-    return (await this.#source(appId, 'tree', query)).json();
+    return this.#json('GET /apps/:id/source/tree', [appId], { ...SOURCE, query });
   }
 
   /** What is known of a file without its contents. */
   async sourceEntry(appId: string, query: Query): Promise<HostBlob> {
-    return (await this.#source(appId, 'entry', query)).json();
+    return this.#json('GET /apps/:id/source/entry', [appId], { ...SOURCE, query });
   }
 
   /** A part of a file's contents, as a body to read or pass on. `x-cellar-binary` says `true` when it is no text. */
   async sourceBytes(appId: string, sha: string, part: Part): Promise<Response> {
-    return this.#source(appId, `blob/${sha}`, { ...part });
+    return this.#call('GET /apps/:id/source/blob/:sha', [appId, sha], { ...SOURCE, query: { ...part } });
   }
 
   async sourceDiff(appId: string, query: Query): Promise<Result<'source.diff'>> {
-    return (await this.#source(appId, 'diff', query)).json();
+    return this.#json('GET /apps/:id/source/diff', [appId], { ...SOURCE, query });
   }
 
   /** @param contents of the files that have `bytes`, in their order */
@@ -154,32 +143,23 @@ export class HostClient {
     const bytes = new Blob([`${JSON.stringify(head)}\n`, ...contents]);
     const refusals = ['commit_conflict', 'path_not_found', 'invalid_input'] as const;
     const options = { bytes, refusals, deadlineMs: SOURCE_DEADLINE_MS };
-    return (await this.#call('POST', `/apps/${appId}/source/commit`, options).catch(maybeDone)).json();
-  }
-
-  async #source(appId: string, what: string, query: Query): Promise<Response> {
-    const given = Object.entries(query).filter(([, value]) => value !== undefined);
-    const search = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
-    const refusals = ['ref_not_found', 'path_not_found'] as const;
-    const options = { refusals, deadlineMs: SOURCE_DEADLINE_MS };
-    return this.#call('GET', `/apps/${appId}/source/${what}?${search}`, options);
+    return this.#json('POST /apps/:id/source/commit', [appId], options).catch(maybeDone);
   }
 
   /** Why the host could not write something just now: its disk is full; null when it is not. */
   async diskFull(): Promise<string | null> {
-    const response = await this.#call('GET', '/disk');
-    const { full } = (await response.json()) as { full: string | null };
+    const { full } = await this.#json('GET /disk', []);
     return full && sentence(full);
   }
 
   /** The host's own figures. */
   async stats(): Promise<Record<string, unknown>> {
-    return (await this.#call('GET', '/stats')).json();
+    return this.#json('GET /stats', []);
   }
 
   /** Asks the outside control UI, through the host, what a key may do: its status and body as they came. */
   async askControlUi(question: { slug: string; key: string; need: Role }): Promise<Response> {
-    return this.#send('POST', '/ui/git-auth', JSON.stringify(question), CALL_DEADLINE_MS, {
+    return this.#send('POST /ui/git-auth', [], '', JSON.stringify(question), CALL_DEADLINE_MS, {
       'content-type': 'application/json',
     });
   }
@@ -201,28 +181,33 @@ export class HostClient {
       const value = request.headers.get(name);
       if (value !== null) headers[name] = value;
     }
-    const path = `/git/${to.appId}/${to.service}${to.search}`;
-    const response = await this.#send(request.method, path, to.body, GIT_DEADLINE_MS, headers);
+    const name = request.method === 'GET' ? 'GET /git/:id/:refs' : 'POST /git/:id/:service';
+    const words = [to.appId, to.service];
+    const response = await this.#send(name, words, to.search, to.body, GIT_DEADLINE_MS, headers);
     if (response.status === errorCodes[NO_ROOM].status)
       throw new Problem(NO_ROOM, detailOf(await response.text()));
     return response;
   }
 
-  async #call(
-    method: string,
-    path: string,
-    options: {
-      body?: unknown;
-      /** In place of `body`. */
-      bytes?: Blob;
-      deadlineMs?: number;
-      missing?: boolean;
-      /** Codes with which the host may refuse, and its words are the caller's. */
-      refusals?: readonly ErrorCode[];
-    } = {},
+  async #json<Name extends HostCall>(
+    name: Name,
+    words: string[],
+    options?: Options<Name>,
+  ): Promise<HostCalls[Name]['answer']> {
+    return (await this.#call(name, words, options)).json();
+  }
+
+  /** @param words what stands in the path, in its order */
+  async #call<Name extends HostCall>(
+    name: Name,
+    words: string[],
+    options: Options<Name> = {},
   ): Promise<Response> {
+    const given = Object.entries(options.query ?? {}).filter(([, value]) => value !== undefined);
+    const search =
+      given.length === 0 ? '' : `?${new URLSearchParams(given.map(([key, value]) => [key, String(value)]))}`;
     const body = options.body === undefined ? (options.bytes ?? null) : JSON.stringify(options.body);
-    const response = await this.#send(method, path, body, options.deadlineMs ?? CALL_DEADLINE_MS, {
+    const response = await this.#send(name, words, search, body, options.deadlineMs ?? CALL_DEADLINE_MS, {
       'content-type': 'application/json',
     });
     if (response.ok || (options.missing && response.status === 404)) return response;
@@ -230,7 +215,7 @@ export class HostClient {
     const refusal = [NO_ROOM, ...(options.refusals ?? [])].find((code) => code === codeOf(text));
     if (refusal) throw new Problem(refusal, detailOf(text));
     if (response.status === 409 && codeOf(text) === 'stale_generation') throw new StaleGeneration(text);
-    console.error(`the host answered ${method} ${path} with ${response.status}: ${text}`);
+    console.error(`the host answered ${name} (${words}) with ${response.status}: ${text}`);
     throw new Problem(
       'host_unavailable',
       `The host could not carry this out (it answered ${response.status}).`,
@@ -238,14 +223,18 @@ export class HostClient {
   }
 
   async #send(
-    method: string,
-    path: string,
+    name: HostCall,
+    words: string[],
+    search: string,
     body: BodyInit | null,
     deadlineMs: number,
     headers: Record<string, string>,
   ): Promise<Response> {
+    const [method, pattern] = name.split(' ') as [string, string];
+    const left = [...words];
+    const path = pattern.replace(/:\w+/g, () => left.shift()!);
     try {
-      return await this.#env.HOST.fetch(`http://host${path}`, {
+      return await this.#env.HOST.fetch(`http://host${path}${search}`, {
         method,
         body,
         headers: { ...headers, authorization: `Bearer ${this.#env.HOST_SECRET}` },

@@ -3,8 +3,8 @@ import { doubtfulDeploys, mendDeployRows } from '../../sqlite/control/deploys.ts
 import { acceptOlder, type ControlState, readControlState } from '../../sqlite/control/reconcile.ts';
 import { observeApps } from '../../sqlite/control/transitions.ts';
 import type { RequestContext } from '../context.ts';
+import type { HostInventory } from '../contract/host-routes.ts';
 import { Problem } from '../problem.ts';
-import type { HostInventory } from './host-client.ts';
 
 /** Apps made right side by side. */
 const CONCURRENCY = 4;

@@ -1,7 +1,7 @@
 // The repository, read and changed without git.
 import type { Context } from '../context.ts';
+import type { HostBlob } from '../contract/host-routes.ts';
 import { BLOB_BYTES } from '../contract/source.ts';
-import type { HostBlob } from '../host/host-client.ts';
 import { Problem } from '../problem.ts';
 import { type Part, partOf } from '../range.ts';
 import { requireApp, wakeForDeploy } from './apps.ts';

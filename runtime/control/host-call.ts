@@ -1,5 +1,6 @@
 // One call of the handlers to the host: its parts, and how bodies are read and answered.
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Bytes, HostCall, HostCalls } from '../../handlers/contract/host-routes.ts';
 import { HOST_CALL_BYTES } from '../../handlers/contract/sizes.ts';
 import { StaleGeneration } from '../apps/apps.ts';
 import { log, reason } from '../log.ts';
@@ -18,8 +19,38 @@ export interface Call {
   query: URLSearchParams;
 }
 
-/** A route and what answers it. What is thrown becomes the answer: a `Refusal` as it says, all else a 500. */
-export type Route = [method: string, path: RegExp, answer: (call: Call) => unknown];
+/** What a route gives: the answer, or nothing when it writes bytes to the response by itself. */
+type Given<Name extends HostCall> = HostCalls[Name]['answer'] extends Bytes
+  ? // biome-ignore lint/suspicious/noConfusingVoidType: it is what such a route returns
+    void
+  : HostCalls[Name]['answer'];
+
+/**
+ * What answers each call of the contract. What is thrown becomes the answer: a `Refusal` as it says, all else a 500.
+ */
+export type HostRoutes = { [Name in HostCall]: (call: Call) => Given<Name> | Promise<Given<Name>> };
+
+const WORDS: Record<string, string> = {
+  sha: '[0-9a-f]{40}',
+  refs: 'info/refs',
+  service: 'git-upload-pack|git-receive-pack',
+};
+const ID = '[0-9a-z]{16}';
+
+interface Route {
+  method: string;
+  pattern: RegExp;
+  answer: (call: Call) => unknown;
+}
+
+/** The routes as they are looked for. */
+export function compile(routes: HostRoutes): Route[] {
+  return Object.entries(routes).map(([name, answer]) => {
+    const [method, path] = name.split(' ') as [string, string];
+    const pattern = path.replace(/:(\w+)/g, (_, word: string) => `(${WORDS[word] ?? ID})`);
+    return { method, pattern: new RegExp(`^${pattern}$`), answer };
+  });
+}
 
 /** @throws {Refusal} 413 over `limitBytes` */
 export async function readBody(request: IncomingMessage, limitBytes: number): Promise<Buffer> {
@@ -30,12 +61,15 @@ export async function readBody(request: IncomingMessage, limitBytes: number): Pr
 }
 
 /** @throws {Refusal} 413 over `limitBytes` */
-export async function readJson(request: IncomingMessage, limitBytes = HOST_CALL_BYTES): Promise<unknown> {
+export async function readJson<Name extends HostCall>(
+  request: IncomingMessage,
+  limitBytes = HOST_CALL_BYTES,
+): Promise<HostCalls[Name]['body']> {
   return JSON.parse((await readBody(request, limitBytes)).toString('utf8'));
 }
 
-export function sendJson(response: ServerResponse, value: unknown, status = 200): void {
-  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value));
+export function sendJson(response: ServerResponse, value: unknown): void {
+  response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(value));
 }
 
 /** Answers with what was thrown: a `Refusal` as it says, all else a 500. */

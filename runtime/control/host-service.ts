@@ -2,8 +2,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import type { DeployFacts, WantedApp } from '../../handlers/contract/host-calls.ts';
-import { WANTED_BYTES } from '../../handlers/contract/sizes.ts';
+import { HOST_CALL_BYTES, WANTED_BYTES } from '../../handlers/contract/sizes.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { Apps } from '../apps/apps.ts';
 import type { DeployQueue } from '../builds/queue.ts';
@@ -12,10 +11,19 @@ import { type RefUpdate, serveGit } from '../git/smart-http.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import type { DiskWatch } from '../machine/disk-watch.ts';
 import type { LoopDelay } from '../machine/loop-delay.ts';
-import { type Call, DISK_FULL, type Route, readJson, refuse, sendJson } from './host-call.ts';
+import {
+  type Call,
+  compile,
+  DISK_FULL,
+  type HostRoutes,
+  readBody,
+  readJson,
+  refuse,
+  sendJson,
+} from './host-call.ts';
 import type { Outbox } from './outbox.ts';
 import { Refusal, requireRoom } from './refusal.ts';
-import { sourceRoutes } from './source-routes.ts';
+import { type SourceCall, sourceRoutes } from './source-routes.ts';
 
 const FLUSH_MS = 1_000;
 const CONTROL_UI_DEADLINE_MS = 8_000;
@@ -42,18 +50,20 @@ export interface HostServiceOptions {
 export function hostService(
   options: HostServiceOptions,
 ): (request: IncomingMessage, response: ServerResponse) => void {
-  const routes = [...routesOf(options), ...sourceRoutes(options)];
+  const routes = compile({ ...routesOf(options), ...sourceRoutes(options) });
   const expected = digest(`Bearer ${options.secret}`);
 
   return (request, response) => {
     const [path = '', search = ''] = (request.url ?? '').split('?', 2);
-    const found = routes.find(([method, pattern]) => method === request.method && pattern.test(path));
+    const found = routes.find(({ method, pattern }) => method === request.method && pattern.test(path));
     const authorized = timingSafeEqual(digest(request.headers.authorization ?? ''), expected);
     const answer = async () => {
       if (!authorized) throw new Refusal(401, 'unauthorized', 'the HOST secret is missing or wrong');
       if (!found) throw new Refusal(404, 'route_not_found', `no ${request.method} ${path}`);
-      const words = path.match(found[1])!.slice(1);
-      return found[2]({ request, response, words, query: new URLSearchParams(search) });
+      const words = path.match(found.pattern)!.slice(1);
+      const value = await found.answer({ request, response, words, query: new URLSearchParams(search) });
+      if (value === null) response.writeHead(204).end();
+      else if (value !== undefined) sendJson(response, value);
     };
     answer().catch((error: unknown) => refuse(response, error));
   };
@@ -70,108 +80,66 @@ function routesOf({
   outbox,
   controlUi,
   onPush,
-}: HostServiceOptions): Route[] {
-  return [
-    [
-      'PUT',
-      /^\/apps\/([0-9a-z]{16})$/,
-      async ({ request, response, words }) => {
-        const wanted = (await readJson(request, WANTED_BYTES)) as WantedApp;
-        if (wanted.id !== words[0]) throw new Refusal(400, 'invalid_input', 'id differs from the path');
-        const reached = await apps.apply(wanted);
-        sendJson(response, { app: apps.observe(wanted.id) ?? reached, as_of: store.outbox.position() });
-      },
-    ],
-    [
-      'DELETE',
-      /^\/apps\/([0-9a-z]{16})$/,
-      async ({ response, words, query }) => {
-        await apps.delete(words[0]!, Number(query.get('generation')));
-        await queue.forget(words[0]!);
-        response.writeHead(204).end();
-      },
-    ],
-    [
-      'GET',
-      /^\/apps$/,
-      ({ response }) =>
-        sendJson(response, {
-          as_of: store.outbox.position(),
-          highest_generation: store.apps.highestGeneration(),
-          items: apps.observeAll(),
-        }),
-    ],
-    [
-      'GET',
-      /^\/apps\/([0-9a-z]{16})$/,
-      ({ response, words }) => {
-        const app = apps.observe(words[0]!);
-        if (app === undefined) throw new Refusal(404, 'app_not_found', 'no such app');
-        sendJson(response, app);
-      },
-    ],
-    [
-      'GET',
-      /^\/apps\/([0-9a-z]{16})\/deploys\/([0-9a-z]{16})\/log$/,
-      ({ response, words }) => {
-        const text = store.deploys.log(words[0]!, words[1]!);
-        if (text === undefined) throw new Refusal(404, 'deploy_not_found', 'no such deploy');
-        response.writeHead(200, { 'content-type': 'text/plain; charset=utf-8' }).end(text);
-      },
-    ],
-    [
-      'POST',
-      /^\/deploys$/,
-      async ({ request, response }) => {
-        const asked = (await readJson(request)) as { app_id: string; id: string }[];
-        const items = asked.flatMap(({ app_id, id }) => store.deploys.find(app_id, id) ?? []);
-        sendJson(response, { as_of: store.outbox.position(), items } satisfies DeployFacts);
-      },
-    ],
-    [
-      'POST',
-      /^\/apps\/([0-9a-z]{16})\/rollback$/,
-      async ({ request, response, words }) => {
-        const { deploy_id } = (await readJson(request)) as { deploy_id: string };
-        const { fact } = queue.rollback(words[0]!, deploy_id);
-        // So that a list that is asked for now has it.
-        await outbox.flushed(FLUSH_MS);
-        sendJson(response, fact, 202);
-      },
-    ],
-    [
-      'GET',
-      /^\/stats$/,
-      ({ response }) =>
-        sendJson(response, {
-          apps: apps.observeAll().length,
-          rss_bytes: process.memoryUsage.rss(),
-          event_loop_delay: loopDelay.recent,
-        }),
-    ],
-    [
-      'GET',
-      /^\/disk$/,
-      async ({ response }) => sendJson(response, { full: (await disk.isFull()) ? DISK_FULL : null }),
-    ],
-    [
-      'POST',
-      /^\/ui\/git-auth$/,
-      async ({ request, response }) => {
-        const question = await readJson(request);
-        const answer = await fetch(new URL('/internal/git-auth', controlUi.url), {
-          method: 'POST',
-          headers: { authorization: `Bearer ${controlUi.token}`, 'content-type': 'application/json' },
-          body: JSON.stringify(question),
-          redirect: 'error',
-          signal: AbortSignal.timeout(CONTROL_UI_DEADLINE_MS),
-        });
-        response.writeHead(answer.status, { 'content-type': 'application/json' }).end(await answer.text());
-      },
-    ],
-    ['GET', /^\/git\/([0-9a-z]{16})\/(info\/refs)$/, git],
-    ['POST', /^\/git\/([0-9a-z]{16})\/(git-upload-pack|git-receive-pack)$/, git],
-  ];
+}: HostServiceOptions): Omit<HostRoutes, SourceCall> {
+  return {
+    'PUT /apps/:id': async ({ request, words }) => {
+      const wanted = await readJson<'PUT /apps/:id'>(request, WANTED_BYTES);
+      if (wanted.id !== words[0]) throw new Refusal(400, 'invalid_input', 'id differs from the path');
+      const reached = await apps.apply(wanted);
+      return { app: apps.observe(wanted.id) ?? reached, as_of: store.outbox.position() };
+    },
+    'DELETE /apps/:id': async ({ words, query }) => {
+      await apps.delete(words[0]!, Number(query.get('generation')));
+      await queue.forget(words[0]!);
+      return null;
+    },
+    'GET /apps': () => ({
+      as_of: store.outbox.position(),
+      highest_generation: store.apps.highestGeneration(),
+      items: apps.observeAll(),
+    }),
+    'GET /apps/:id': ({ words }) => {
+      const app = apps.observe(words[0]!);
+      if (app === undefined) throw new Refusal(404, 'app_not_found', 'no such app');
+      return app;
+    },
+    'GET /apps/:id/deploys/:deploy/log': ({ response, words }) => {
+      const text = store.deploys.log(words[0]!, words[1]!);
+      if (text === undefined) throw new Refusal(404, 'deploy_not_found', 'no such deploy');
+      response.writeHead(200, { 'content-type': 'text/plain; charset=utf-8' }).end(text);
+    },
+    'POST /deploys': async ({ request }) => {
+      const asked = await readJson<'POST /deploys'>(request);
+      const items = asked.flatMap(({ app_id, id }) => store.deploys.find(app_id, id) ?? []);
+      return { as_of: store.outbox.position(), items };
+    },
+    'POST /apps/:id/rollback': async ({ request, words }) => {
+      const { deploy_id } = await readJson<'POST /apps/:id/rollback'>(request);
+      const { fact } = queue.rollback(words[0]!, deploy_id);
+      // So that a list that is asked for now has it.
+      await outbox.flushed(FLUSH_MS);
+      return fact;
+    },
+    'GET /stats': () => ({
+      apps: apps.observeAll().length,
+      rss_bytes: process.memoryUsage.rss(),
+      event_loop_delay: loopDelay.recent,
+    }),
+    'GET /disk': async () => ({ full: (await disk.isFull()) ? DISK_FULL : null }),
+    'POST /ui/git-auth': async ({ request, response }) => {
+      const question = await readBody(request, HOST_CALL_BYTES);
+      const answer = await fetch(new URL('/internal/git-auth', controlUi.url), {
+        method: 'POST',
+        headers: { authorization: `Bearer ${controlUi.token}`, 'content-type': 'application/json' },
+        body: question.toString('utf8'),
+        redirect: 'error',
+        signal: AbortSignal.timeout(CONTROL_UI_DEADLINE_MS),
+      });
+      response.writeHead(answer.status, { 'content-type': 'application/json' }).end(await answer.text());
+    },
+    'GET /git/:id/:refs': git,
+    'POST /git/:id/:service': git,
+  };
 
   function git({ request, response, words, query }: Call): void {
     const [appId, service] = words as [string, string];

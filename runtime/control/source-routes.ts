@@ -1,5 +1,6 @@
 // The host's routes to an app's source: read it, compare it, commit to it.
 import type { ServerResponse } from 'node:http';
+import type { HostCall, HostCalls } from '../../handlers/contract/host-routes.ts';
 import { HOST_COMMIT_BYTES } from '../../handlers/contract/sizes.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { Apps } from '../apps/apps.ts';
@@ -12,7 +13,7 @@ import { commitBody, diffCommits, findEntry, listTree } from '../git/source-thre
 import { log } from '../log.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import type { DiskWatch } from '../machine/disk-watch.ts';
-import { type Call, type Route, readBody, sendJson } from './host-call.ts';
+import { type Call, type HostRoutes, readBody } from './host-call.ts';
 import type { Outbox } from './outbox.ts';
 import { Refusal, requireRoom } from './refusal.ts';
 
@@ -34,21 +35,26 @@ export interface SourceOptions {
   outbox: Outbox;
 }
 
-export function sourceRoutes(options: SourceOptions): Route[] {
-  const at = (name: string) => new RegExp(`^/apps/([0-9a-z]{16})/source/${name}$`);
-  return [
-    ['GET', at('tree'), (call) => tree(options, call)],
-    ['GET', at('entry'), (call) => entry(options, call)],
-    ['GET', at('blob/([0-9a-f]{40})'), (call) => blob(options, call)],
-    ['GET', at('diff'), (call) => diff(options, call)],
-    ['POST', at('commit'), (call) => commit(options, call)],
-  ];
+/** The calls that are about an app's source. */
+export type SourceCall = Extract<HostCall, `${string}/source/${string}`>;
+
+export function sourceRoutes(options: SourceOptions): Pick<HostRoutes, SourceCall> {
+  return {
+    'GET /apps/:id/source/tree': (call) => tree(options, call),
+    'GET /apps/:id/source/entry': (call) => entry(options, call),
+    'GET /apps/:id/source/blob/:sha': (call) => blob(options, call),
+    'GET /apps/:id/source/diff': (call) => diff(options, call),
+    'POST /apps/:id/source/commit': (call) => commit(options, call),
+  };
 }
 
-async function tree(options: SourceOptions, { response, words, query }: Call): Promise<void> {
+async function tree(
+  options: SourceOptions,
+  { words, query }: Call,
+): Promise<HostCalls['GET /apps/:id/source/tree']['answer']> {
   const repository = repositoryOf(options, words);
   const sha = await requireCommit(repository, query.get('ref'));
-  if (sha === null) return sendJson(response, { sha, items: [], more: false });
+  if (sha === null) return { sha, items: [], more: false };
   const path = query.get('path') ?? '';
   const page = await listTree(repository, sha, {
     path,
@@ -56,17 +62,21 @@ async function tree(options: SourceOptions, { response, words, query }: Call): P
     offset: Number(query.get('offset') ?? 0),
     limit: Number(query.get('limit') ?? TREE_PAGE),
   });
-  sendJson(response, { sha, ...page });
+  return { sha, ...page };
 }
 
-async function entry(options: SourceOptions, { response, words, query }: Call): Promise<void> {
+async function entry(
+  options: SourceOptions,
+  { words, query }: Call,
+): Promise<HostCalls['GET /apps/:id/source/entry']['answer']> {
   const repository = repositoryOf(options, words);
   const path = query.get('path') ?? '';
   const commit = await requireCommit(repository, query.get('ref'));
   if (commit === null) throw new Refusal(404, 'path_not_found', 'nothing was pushed yet');
   const found = await findEntry(repository, commit, path);
-  if (found.type !== 'blob') throw new Refusal(404, 'path_not_found', `${path} is no file`);
-  sendJson(response, { commit, ...found });
+  if (found.type !== 'blob' || found.size === null)
+    throw new Refusal(404, 'path_not_found', `${path} is no file`);
+  return { commit, ...found, size: found.size };
 }
 
 /** Streams a part of a file. The head tells whether it is text. */
@@ -123,12 +133,15 @@ function sendPart(
   });
 }
 
-async function diff(options: SourceOptions, { response, words, query }: Call): Promise<void> {
+async function diff(
+  options: SourceOptions,
+  { words, query }: Call,
+): Promise<HostCalls['GET /apps/:id/source/diff']['answer']> {
   const repository = repositoryOf(options, words);
   const [from, to] = [query.get('from'), query.get('to')];
   const before =
     from === null ? await liveCommit(options, repository, words[0]!) : await requireCommit(repository, from);
-  sendJson(response, await diffCommits(repository, before, await requireCommit(repository, to)));
+  return await diffCommits(repository, before, await requireCommit(repository, to));
 }
 
 /** The commit that serves; null when none does, or a forced push has taken it away. */
@@ -142,7 +155,10 @@ async function liveCommit(
   return sha === undefined ? null : resolveCommit(repository, sha);
 }
 
-async function commit(options: SourceOptions, { request, response, words }: Call): Promise<void> {
+async function commit(
+  options: SourceOptions,
+  { request, words }: Call,
+): Promise<HostCalls['POST /apps/:id/source/commit']['answer']> {
   const { paths, disk, queue, changes, outbox } = options;
   requireRoom(disk);
   const appId = words[0]!;
@@ -155,7 +171,7 @@ async function commit(options: SourceOptions, { request, response, words }: Call
   const { fact } = await changes.during(appId, change());
   // So that a list that is asked for now has the deploy.
   await outbox.flushed(FLUSH_MS);
-  sendJson(response, { sha: fact.sha, deploy_id: fact.id }, 202);
+  return { sha: fact.sha, deploy_id: fact.id };
 }
 
 function repositoryOf({ apps, paths }: SourceOptions, [appId]: string[]): string {

@@ -1,0 +1,54 @@
+// Every call of the handlers to the host, once: the client in `handlers/host` and the routes in `runtime/control` are typed
+// from this list. The host imports it too.
+import type { AsOf, DeployFact, DeployFacts, ListedApp, ObservedApp, WantedApp } from './host-calls.ts';
+import type { Result } from './index.ts';
+
+/** A body or an answer that is no JSON: whoever sends it writes it by itself. */
+export type Bytes = 'bytes';
+
+/** What the host has. */
+export interface HostInventory {
+  as_of: AsOf;
+  highest_generation: number;
+  items: ListedApp[];
+}
+
+/** What became of a wanted state. */
+export interface Applied {
+  app: ObservedApp;
+  as_of: AsOf;
+}
+
+type SourceItem = Result<'source.tree'>['items'][number];
+
+/** A file at a commit. */
+export type HostBlob = SourceItem & { size: number; commit: string };
+
+/**
+ * By method and path; `:id` and `:deploy` are ids, `:sha` is a whole commit, `:refs` and `:service` are git's own words.
+ * `null` is no body, and a 204.
+ */
+export interface HostCalls {
+  'PUT /apps/:id': { body: WantedApp; answer: Applied };
+  'DELETE /apps/:id': { body: null; answer: null };
+  'GET /apps': { body: null; answer: HostInventory };
+  'GET /apps/:id': { body: null; answer: ListedApp };
+  'GET /apps/:id/deploys/:deploy/log': { body: null; answer: Bytes };
+  'POST /deploys': { body: { app_id: string; id: string }[]; answer: DeployFacts };
+  'POST /apps/:id/rollback': { body: { deploy_id: string }; answer: DeployFact };
+  'GET /apps/:id/source/tree': {
+    body: null;
+    answer: { sha: string | null; items: SourceItem[]; more: boolean };
+  };
+  'GET /apps/:id/source/entry': { body: null; answer: HostBlob };
+  'GET /apps/:id/source/blob/:sha': { body: null; answer: Bytes };
+  'GET /apps/:id/source/diff': { body: null; answer: Result<'source.diff'> };
+  'POST /apps/:id/source/commit': { body: Bytes; answer: Result<'source.commit'> };
+  'GET /stats': { body: null; answer: Record<string, unknown> };
+  /** `full`: why nothing can be written just now. */
+  'GET /disk': { body: null; answer: { full: string | null } };
+  'POST /ui/git-auth': { body: Bytes; answer: Bytes };
+  'GET /git/:id/:refs': { body: null; answer: Bytes };
+  'POST /git/:id/:service': { body: Bytes; answer: Bytes };
+}
+export type HostCall = keyof HostCalls;

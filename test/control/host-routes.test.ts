@@ -1,0 +1,26 @@
+// The calls of the handlers to the host: both sides have all of them, and no other. The host's routes are keyed by the list, so
+// that the compiler sees to theirs.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+
+const text = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
+const CALL = /'((?:GET|PUT|POST|DELETE) \/[\w/:-]+)'/g;
+const callsIn = (...paths: string[]): string[] => [
+  ...new Set(paths.flatMap((path) => [...text(path).matchAll(CALL)].map(([, call]) => call!))),
+];
+
+const declared = callsIn('handlers/contract/host-routes.ts').toSorted();
+
+test('the list is found', () => {
+  assert.ok(declared.length > 10);
+});
+
+test('the client makes every call of the list, and no other', () => {
+  assert.deepEqual(callsIn('handlers/host/host-client.ts').toSorted(), declared);
+});
+
+test('the host answers every call of the list, and no other', () => {
+  const routes = callsIn('runtime/control/host-service.ts', 'runtime/control/source-routes.ts');
+  assert.deepEqual(routes.toSorted(), declared);
+});
