@@ -75,13 +75,18 @@ interface DueWork {
 export class DueReader {
   readonly #user: User | null;
   readonly #data: string;
+  readonly #scratch: string;
   #work: { directory: string; work: DueWork } | null = null;
   #last: Promise<unknown> = Promise.resolve();
 
-  /** @param data the app's data directory, whose files are read as `user` */
-  constructor(user: User | null, data: string) {
+  /**
+   * @param data the app's data directory, whose files are read as `user`
+   * @param scratch a directory of this reader alone, for copies
+   */
+  constructor(user: User | null, data: string, scratch = join(data, 'alarms')) {
     this.#user = user;
     this.#data = data;
+    this.#scratch = scratch;
   }
 
   /**
@@ -101,7 +106,7 @@ export class DueReader {
     const metadata = (key: string) => join(this.#data, 'do', key, 'metadata.sqlite');
     const { times, alarms } = await readAlarms(
       { earliest: keys.map(metadata), named: crons.length === 0 ? null : metadata(CRON_KEY) },
-      { user: this.#user, scratch: join(this.#data, 'alarms'), signal },
+      { user: this.#user, scratch: this.#scratch, signal },
     );
     const all = [...times, ...nextCrons(crons, alarms)].filter((time) => time !== null);
     return all.length === 0 ? null : Math.min(...all);

@@ -167,7 +167,8 @@ async function withDeadline(event: Promise<void>, what: string, deadlineMs = DEA
 
 /** When the release in a directory has work to do on this data, as a fleet without a process finds out. */
 export function nextDue(release: string, data: string): Promise<number | null> {
-  return new DueReader(null, data).next(release, AbortSignal.timeout(DEADLINE_MS));
+  // The fleet may be reading too.
+  return new DueReader(null, data, `${data}/alarms-of-test`).next(release, AbortSignal.timeout(DEADLINE_MS));
 }
 
 /** Fails when a process `pid` is left. */
