@@ -198,7 +198,7 @@ for (const [what, put] of Object.entries({
     delay.enable();
     await assert.rejects(nextDue(app.live.directory, `${app.root}/data`), /reading the alarms/);
     assert.ok(delay.max < 500e6, `the host stood still for ${delay.max / 1e6} ms`);
-    assert.deepEqual(readdirSync(`${app.root}/data/alarms`), []);
+    assert.deepEqual(readdirSync(`${app.root}/data/alarms-of-test`), []);
   });
 }
 
