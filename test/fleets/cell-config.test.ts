@@ -116,7 +116,12 @@ test('every binding of a release works, and its storage outlives the process and
     const names = ['COUNTER', 'DB', 'FILES', 'FLAG', 'KV', 'LIST', 'TEXT'];
     assert.deepEqual(await get('/vars'), ['a "text"\n', [1, { a: null }], false, names]);
     assert.deepEqual(await get('/modules'), ['a note', 255, 5, [1], 'common', '61']);
-    assert.deepEqual(await cell.stop(), { code: 0, signal: null, reason: 'workerd exited with code 0' });
+    assert.deepEqual(await cell.stop(), {
+      code: 0,
+      signal: null,
+      reason: 'workerd exited with code 0',
+      limit: null,
+    });
   }
   assert.deepEqual(lines, [], 'workerd has nothing to warn of');
 });

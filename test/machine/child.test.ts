@@ -62,8 +62,8 @@ test('without file descriptors a child fails, and the process goes on', () => {
   );
   assert.equal(child.stderr, '');
   assert.deepEqual(child.stdout.trim().split('\n'), [
-    '`true` could not start: spawn true EMFILE',
-    '`git version` could not start: spawn git EMFILE',
+    "`true` could not start: EMFILE: too many open files, open '/dev/null'",
+    "`git version` could not start: EMFILE: too many open files, open '/dev/null'",
     'goes on',
   ]);
 });
