@@ -18,6 +18,7 @@ const HELPERS = [
   'hostile-attacks.ts',
   'load.ts',
   'miniflare-app.ts',
+  'proxies.ts',
   'wake-host.ts',
   'wake-marks.ts',
   'wake-ways.ts',
