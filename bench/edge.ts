@@ -3,14 +3,15 @@
 // All write an access log; the gateway has its rate limits and the count of requests as well. At the end many
 // connections at once.
 import { startGatewayProcess, startWorkerd } from '../test/support/edge/peers.ts';
+import { effort, words } from './effort.ts';
 import { type Asked, cpuMs, crowd, type Load, load, loadName } from './load.ts';
 import { CADDY, HAPROXY, NGINX, startProxy } from './proxies.ts';
 
-const ROUNDS = 5;
-const SECONDS = 2;
-const CROWD = 2_000;
-const CROWD_ROUNDS = 3;
-const CROWD_SECONDS = 5;
+const ROUNDS = effort(5, 1);
+const SECONDS = effort(2, 1);
+const CROWD = effort(2_000, 100);
+const CROWD_ROUNDS = effort(3, 1);
+const CROWD_SECONDS = effort(5, 1);
 /** Name of the part with many connections, as an argument. */
 const CROWD_NAME = 'crowd';
 /** The gateway's p99 with many connections, as a multiple of HAProxy's. */
@@ -48,7 +49,7 @@ type Result = Load & { cpuUs: number };
  * mix's name as argument, only of such mixes: `npm run bench -- edge POST`; `crowd` for many connections.
  */
 export async function run(): Promise<void> {
-  const [, , , wanted = ''] = process.argv;
+  const [wanted = ''] = words;
   await using cell = await startWorkerd(APP);
   await using gateway = await startGatewayProcess(cell.socketPath);
   await using caddy = await startProxy(CADDY, cell.socketPath);

@@ -4,7 +4,7 @@ import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { runChild } from '../machine/child.ts';
 import { withDataLimit } from '../machine/process-limits.ts';
-import { renewOwn } from '../machine/rights.ts';
+import { dropOwn, renewOwn } from '../machine/rights.ts';
 import { asUser, dieWithParent, type User } from '../machine/users.ts';
 
 /** An alarm. `name`: its object's. `time`: in ms since 1970. */
@@ -58,8 +58,8 @@ export async function readAlarms(
     );
     return JSON.parse(output.toString('utf8'));
   } catch (error) {
-    // What was ended has cleared nothing away.
-    renewOwn(scratch, user);
+    // What was ended has cleared nothing away. The app may have gone meanwhile: its directory is not made again.
+    dropOwn(scratch, user);
     throw error;
   } finally {
     running--;

@@ -44,14 +44,18 @@ export function makeOwn(directory: string, user: User | null): void {
 
 /** Makes a directory of `user`'s own anew. What is in it goes in the background. */
 export function renewOwn(directory: string, user: User | null): void {
-  if (!removeEmpty(directory)) {
-    const aside = `${directory}-${Date.now()}`;
-    renameSync(directory, aside);
-    removeOwn([aside], user).catch((error: unknown) =>
-      log('warn', 'what an app left could not be removed', { path: aside, error: reason(error) }),
-    );
-  }
+  dropOwn(directory, user);
   makeOwn(directory, user);
+}
+
+/** Takes away a directory of `user`'s, if it is there: nobody finds it from now on, and what lies in it goes later. */
+export function dropOwn(directory: string, user: User | null): void {
+  if (removeEmpty(directory)) return;
+  const aside = `${directory}-${Date.now()}`;
+  renameSync(directory, aside);
+  removeOwn([aside], user).catch((error: unknown) =>
+    log('warn', 'what an app left could not be removed', { path: aside, error: reason(error) }),
+  );
 }
 
 /** Lets `user` read a directory of the host's with all that is in it. Nothing is done where it may already. */

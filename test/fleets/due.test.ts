@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import {
+  existsSync,
   mkdirSync,
-  readdirSync,
   readFileSync,
   renameSync,
   rmdirSync,
@@ -14,6 +14,8 @@ import { dirname } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { type TestContext, test } from 'node:test';
 import Database from 'better-sqlite3';
+import { DueReader } from '../../runtime/fleets/due.ts';
+import { eventually } from '../support/e2e/processes.ts';
 import { assertGone, type Harness, harness, nextDue } from '../support/fleets/harness.ts';
 import { makeRelease } from '../support/fleets/release.ts';
 
@@ -198,9 +200,22 @@ for (const [what, put] of Object.entries({
     delay.enable();
     await assert.rejects(nextDue(app.live.directory, `${app.root}/data`), /reading the alarms/);
     assert.ok(delay.max < 500e6, `the host stood still for ${delay.max / 1e6} ms`);
-    assert.deepEqual(readdirSync(`${app.root}/data/alarms-of-test`), []);
+    assert.ok(!existsSync(`${app.root}/data/alarms-of-test`));
   });
 }
+
+test('a reading of alarms that is given up when its app goes makes no directory of the app again', async (t) => {
+  const app = await clock(t);
+  await app.fleet.stop();
+  const [data, scratch] = [`${app.root}/data`, `${app.root}/data/alarms-of-test`];
+  const abort = new AbortController();
+  const reading = new DueReader(null, data, scratch).next(app.live.directory, abort.signal);
+  await eventually(() => existsSync(scratch), 'the reading is under way');
+  rmSync(data, { recursive: true });
+  abort.abort();
+  await assert.rejects(reading);
+  assert.ok(!existsSync(data));
+});
 
 /** A schema as a tree of pages, each of which has the next one for all its children: there are 100^15 ways through it. */
 function writeEndlessSchema(path: string): void {
