@@ -55,6 +55,8 @@ export class StorageLimits {
   readonly #maxMb: number;
   readonly #use = new StorageUse(WINDOW_MS);
   readonly #held: Map<string, HeldRow>;
+  /** Apps whose row in the database is not as it is here. */
+  readonly #unwritten = new Set<string>();
   /** MiB up to which apps that were over their limit may grow. */
   readonly #ceilings = new Map<string, number>();
   /** Apps that are just being stopped or let go. */
@@ -77,6 +79,7 @@ export class StorageLimits {
     const apps = this.#options.apps();
     this.#use.note(apps, now);
     this.#forgetStarted(apps);
+    for (const id of [...this.#unwritten]) this.#keep(id);
     if (this.#ending.signal.aborted) return;
     if (this.#measuring === null && now >= this.#measureAt) this.#measure(apps, now);
     if (disk.freeMb < disk.floorMb * CRITICAL) this.#stopWriter(apps, now);
@@ -153,7 +156,7 @@ export class StorageLimits {
     if (this.#changing.has(app.id)) return;
     log('warn', 'an app is stopped for what it keeps on the disk', { app: app.slug, cause });
     this.#held.set(app.id, { cause, why });
-    this.#keep(() => this.#options.held.set(app.id, { cause, why }));
+    this.#keep(app.id);
     this.#change(app, app.hold(why, this.#options.disk.short));
   }
 
@@ -181,15 +184,19 @@ export class StorageLimits {
 
   #forget(id: string): void {
     this.#held.delete(id);
-    this.#keep(() => this.#options.held.delete(id));
+    this.#keep(id);
   }
 
-  /** A full disk may prevent it: then a host that starts again finds out anew. */
-  #keep(write: () => void): void {
+  /** Writes down whether an app is held. A full disk may prevent it: then it is tried again at every look. */
+  #keep(id: string): void {
+    const row = this.#held.get(id);
     try {
-      write();
+      if (row === undefined) this.#options.held.delete(id);
+      else this.#options.held.set(id, row);
+      if (this.#unwritten.delete(id)) log('info', 'which apps are stopped is written down now');
     } catch (error) {
-      logRarely('warn', 'that an app was stopped could not be written', { error: reason(error) });
+      this.#unwritten.add(id);
+      logRarely('warn', 'which apps are stopped could not be written down', { error: reason(error) });
     }
   }
 
