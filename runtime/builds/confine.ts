@@ -3,6 +3,7 @@ import { chownSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { BuildFailure } from '../../bundler/failure.ts';
+import { aborted } from '../machine/aborted.ts';
 import type { ControlGroup } from '../machine/cgroup.ts';
 import { endFirst } from '../machine/out-of-memory.ts';
 import { memoryBelow } from '../machine/processes.ts';
@@ -13,9 +14,9 @@ import type { BuildDirectories } from './environment.ts';
 
 /** Processes and threads of one command. A Node has about ten threads, and frameworks start one for each core. */
 const MAX_TASKS = 2048;
-/** What programs print that get no more processes. */
 /** Between two looks at the memory of a command without a control group, in ms. */
 const LOOK_EVERY_MS = 500;
+/** What programs print that get no more processes. */
 const OUT_OF_TASKS = /resource temporarily unavailable|EAGAIN|uv_thread_create|pthread_create/i;
 
 export interface ConfineOptions {
@@ -79,7 +80,7 @@ export async function confine(command: string[], options: ConfineOptions): Promi
     onLine: (line) => {
       refused ||= OUT_OF_TASKS.test(line);
     },
-    watch: (ended, pid) => (group === null ? watchMemory(pid, memoryMb, ended) : untilAborted(ended)),
+    watch: (ended, pid) => (group === null ? watchMemory(pid, memoryMb, ended) : aborted(ended)),
     explain: () => explain(group, refused, memoryMb),
     end: async () => group?.remove(),
   };
@@ -101,12 +102,6 @@ async function watchMemory(pid: number, memoryMb: number, ended: AbortSignal): P
     await sleep(LOOK_EVERY_MS, undefined, { signal: ended });
     if ((await memoryBelow(pid)) > memoryMb * 2 ** 20) throw new BuildFailure(tooMuchMemory(memoryMb));
   }
-}
-
-function untilAborted(signal: AbortSignal): Promise<void> {
-  return new Promise((_, reject) => {
-    signal.addEventListener('abort', () => reject(signal.reason), { once: true });
-  });
 }
 
 function tooMuchMemory(memoryMb: number): string {

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { setInterval } from 'node:timers/promises';
 import { logRarely, reason } from '../log.ts';
+import { aborted } from '../machine/aborted.ts';
 import { assertRoomForChild } from '../machine/descriptors.ts';
 import { LineReader } from '../machine/lines.ts';
 import { endBeforeHost } from '../machine/out-of-memory.ts';
@@ -273,14 +274,6 @@ async function excess(pid: number, memoryMb: number, ended: AbortSignal): Promis
       throw new Error(`needs more memory to start than RUNNER_CELL_MAX_MB (${memoryMb}) allows`);
   }
   throw ended.reason;
-}
-
-function aborted(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => {
-    const give = () => reject(signal.reason);
-    if (signal.aborted) give();
-    else signal.addEventListener('abort', give, { once: true });
-  });
 }
 
 function parse(line: string): { event?: unknown; socket?: unknown } {

@@ -1,4 +1,6 @@
 // A process of the app for whoever has to speak with it on the host's behalf, without waking the app.
+
+import { aborted } from '../machine/aborted.ts';
 import { type Lease, Leases } from './leases.ts';
 import type { Leased, Running } from './phase.ts';
 import { NO_MEMORY, type Supervisor } from './supervisor.ts';
@@ -126,11 +128,4 @@ interface Taken {
 /** A lease on the process that runs now; null when none does. */
 function taken({ phase }: Supervisor): Taken | null {
   return phase.name === 'running' || phase.name === 'leased' ? { lease: phase.leases.hold(), phase } : null;
-}
-
-function aborted(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => {
-    if (signal.aborted) reject(signal.reason);
-    else signal.addEventListener('abort', () => reject(signal.reason), { once: true });
-  });
 }
