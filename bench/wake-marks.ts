@@ -1,5 +1,5 @@
-// Loaded into a host before anything else, to see a wake from outside: Node tells of requests, processes and connections,
-// and when a request goes to an app that was woken, the times are printed as one line.
+// Loaded into a host before anything else, to see a wake from outside: Node tells of requests and connections, and when a
+// request goes to an app that was woken, the times are printed as one line.
 import { subscribe } from 'node:diagnostics_channel';
 import { writeSync } from 'node:fs';
 import type { Socket } from 'node:net';
@@ -8,8 +8,6 @@ import type { Socket } from 'node:net';
 export interface Marks {
   /** The control plane is asked for the wake. */
   asked: number;
-  /** The process is made, meanwhile. */
-  spawned: number;
   /** The control plane has decided and written it down, and sends the host what is wanted. */
   told: number;
   /** The process listens and the host agrees: the request goes there. */
@@ -22,9 +20,6 @@ const now = () => performance.timeOrigin + performance.now();
 subscribe('undici:request:create', (message) => {
   const { request } = message as { request: { path: string } };
   if (request.path === '/internal/wake') marks.asked = now();
-});
-subscribe('child_process', () => {
-  marks.spawned = now();
 });
 subscribe('http.server.request.start', (message) => {
   const { request } = message as { request: { method: string; url: string } };

@@ -84,9 +84,6 @@ async function alternate(
     ['the rest of the process start', ({ at }) => at.forwarded - at.told],
     ['request to the app, and its answer', ({ ended, at }) => ended - at.forwarded],
   ]);
-  console.log(
-    `  the process is made ${middleMean(slept, ({ begun, at }) => at.spawned - begun).toFixed(1)} ms after the request`,
-  );
 }
 
 async function measured<At>(way: Way, at: () => Promise<At>): Promise<Wake<At>> {

@@ -25,7 +25,7 @@ import { AccessLog } from './edge/access-log.ts';
 import { Caddy, findCaddy } from './edge/caddy/caddy.ts';
 import { startInFront } from './edge/caddy/front.ts';
 import { Gateway } from './edge/gateway.ts';
-import { workerdPath } from './fleets/cell.ts';
+import { spares, workerdPath } from './fleets/cell.ts';
 import { MemoryGauge } from './fleets/memory.ts';
 import { Slots } from './fleets/slots.ts';
 import { throwTrialsAway } from './fleets/trial.ts';
@@ -239,6 +239,7 @@ export class Host {
     if (this.#closed) return this.#addresses;
     this.#outbox.open();
     await this.#rounds.start();
+    spares.prepare();
     return this.#addresses;
   }
 
@@ -302,6 +303,7 @@ export class Host {
     await closing.step('edge', () => this.#drain(Math.max(limitMs / 2, limitMs - RESERVE_MS)));
     await closing.step('access log', () => this.#accessLog.close());
     await closing.step('apps', () => this.#apps.close());
+    await closing.step('spare processes', () => spares.close());
     await closing.step('walls', () => this.#walls.close());
     await closing.step('bundler', closeBundler);
     await closing.step('threads', () => threads.close());

@@ -1,11 +1,11 @@
 // The host's side of the bundler's processes: one for each request under way, so that no project waits for another's or
 // fails with it. One stays warm while deploys come.
-import { existsSync } from 'node:fs';
 import type { Bundled, BundleOptions } from '../../bundler/bundle.ts';
 import { BuildFailure } from '../../bundler/failure.ts';
 import type { Plan } from '../../bundler/plan.ts';
 import type { BundlerReply, BundlerRequest, BundlerResults } from '../../bundler/protocol.ts';
 import { type Child, startChild } from '../machine/child.ts';
+import { withDataLimit } from '../machine/process-limits.ts';
 
 /** How long an unused process stays, in ms. It holds about 250 MB. */
 const IDLE_MS = 3 * 60_000;
@@ -13,7 +13,7 @@ const IDLE_MS = 3 * 60_000;
 const EXPLANATION = 2000;
 /** Bytes of memory that a process may have, and esbuild's beside it. */
 const MEMORY_BYTES = 2 * 2 ** 30;
-const PRLIMIT = ['/usr/bin/prlimit', '/bin/prlimit', '/usr/local/bin/prlimit'];
+const HELPER = new URL('../../bundler/helper.ts', import.meta.url).pathname;
 
 type Result = BundlerResults[keyof BundlerResults];
 type Unnumbered<T> = T extends unknown ? Omit<T, 'id'> : never;
@@ -149,7 +149,7 @@ class Helper {
 
   async #start(): Promise<Child | null> {
     try {
-      const child = await startChild(command(), {
+      const child = await startChild([...withDataLimit(MEMORY_BYTES), process.execPath, HELPER], {
         title: 'bundler',
         environment: {
           PATH: process.env.PATH ?? '',
@@ -193,11 +193,4 @@ class Helper {
     const explanation = this.#explanation && `:\n${this.#explanation.trim()}`;
     this.#fail(new BuildFailure(`the bundler ended (${how})${explanation}; push again`));
   }
-}
-
-/** The program, with a bound on its memory where the system has a way to set one. */
-function command(): string[] {
-  const prlimit = PRLIMIT.find((path) => existsSync(path));
-  const helper = [process.execPath, new URL('../../bundler/helper.ts', import.meta.url).pathname];
-  return prlimit ? [prlimit, `--data=${MEMORY_BYTES}`, '--', ...helper] : helper;
 }

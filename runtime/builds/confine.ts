@@ -8,6 +8,7 @@ import type { ControlGroup } from '../machine/cgroup.ts';
 import { endFirst } from '../machine/out-of-memory.ts';
 import { memoryBelow } from '../machine/processes.ts';
 import { findProgram } from '../machine/programs.ts';
+import { quote } from '../machine/shell.ts';
 import { asUser, dieWithParent, type User } from '../machine/users.ts';
 import { makeView, type Walls } from '../machine/walls.ts';
 import type { BuildDirectories } from './environment.ts';
@@ -122,8 +123,6 @@ async function explain(
 
 /** The variables as a script of the shell's. */
 function exported(variables: Record<string, string>): string {
-  const lines = Object.entries(variables).map(
-    ([name, value]) => `export ${name}='${value.replaceAll("'", "'\\''")}'\n`,
-  );
+  const lines = Object.entries(variables).map(([name, value]) => `export ${name}=${quote(value)}\n`);
   return lines.join('');
 }

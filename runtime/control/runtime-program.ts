@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { writeUnlessSame } from '../machine/data-directory.ts';
+import { quote } from '../machine/shell.ts';
 import { dieWithParent } from '../machine/users.ts';
 
 /** What Miniflare calls its sockets: its own entry, and the direct way to the first Worker. */
@@ -56,5 +57,5 @@ export function runtimePid(): number | null {
 }
 
 function quoted(words: string[]): string {
-  return words.map((word) => `'${word.replaceAll("'", "'\\''")}'`).join(' ');
+  return words.map(quote).join(' ');
 }

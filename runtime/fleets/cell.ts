@@ -1,6 +1,4 @@
 // One workerd process: started, watched, stopped.
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { request } from 'node:http';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -8,13 +6,13 @@ import type { Readable } from 'node:stream';
 import { setInterval } from 'node:timers/promises';
 import { logRarely, reason } from '../log.ts';
 import { aborted } from '../machine/aborted.ts';
-import { assertRoomForChild } from '../machine/descriptors.ts';
+import type { Child } from '../machine/child.ts';
 import { LineReader } from '../machine/lines.ts';
 import { endBeforeHost } from '../machine/out-of-memory.ts';
 import type { Usage } from '../machine/proc.ts';
-import { withDataLimit } from '../machine/process-limits.ts';
 import { readUsage } from '../machine/processes.ts';
 import { readAtMost } from '../machine/read-at-most.ts';
+import { Spares } from '../machine/spare.ts';
 import { asUser, dieWithParent, type User } from '../machine/users.ts';
 import {
   type CellPlace,
@@ -64,6 +62,9 @@ const MB = 1024 * 1024;
 /** Time an idle process gets after SIGTERM, in ms. It takes 4–18; one in an endless loop never ends by itself. */
 const STOP_GRACE_MS = 2_000;
 
+/** Become cells. The host ends them when it stops. */
+export const spares = new Spares(endBeforeHost);
+
 /** The pinned workerd program itself, not the script that wraps it. */
 export function workerdPath(): string {
   return createRequire(import.meta.url)('workerd').default;
@@ -78,11 +79,11 @@ export class Cell {
   readonly exited: Promise<CellExit>;
   /** What the process had used when that was last read; null before. */
   usage: Usage | null = null;
-  readonly #child: ChildProcess;
+  readonly #child: Child;
   readonly #runDirectory: string;
   #killedFor: string | null = null;
 
-  constructor(child: ChildProcess, exited: Promise<CellExit>, runDirectory: string, from: number) {
+  constructor(child: Child, exited: Promise<CellExit>, runDirectory: string, from: number) {
     this.startMs = this.startedAt - from;
     this.exited = exited.then((exit) =>
       this.#killedFor === null
@@ -94,7 +95,7 @@ export class Cell {
   }
 
   get pid(): number {
-    return this.#child.pid!;
+    return this.#child.process.pid!;
   }
 
   socketPath(socket: string): string {
@@ -177,8 +178,8 @@ async function start(options: CellOptions): Promise<Cell> {
   if (ownerFile !== null) await evictOwner(ownerFile);
   await makeCellDirectories(options);
   // 2. The process, and word of it for whoever comes after a crash of this host.
-  const child = spawnWorkerd(options);
-  if (child.pid === undefined) throw (await once(child, 'error'))[0];
+  const child = await startWorkerd(options);
+  const { pid = 0 } = child.process;
   const output = new CellOutput(options.onLine, options.memoryMb);
   const exited = watchExit(child, output);
   // 3. Ready, against exit, deadline and abort.
@@ -186,13 +187,13 @@ async function start(options: CellOptions): Promise<Cell> {
   const deadline = AbortSignal.timeout(startTimeoutMs);
   const giveUp = AbortSignal.any(signal ? [deadline, signal, stop.signal] : [deadline, stop.signal]);
   try {
-    if (ownerFile !== null) record(ownerFile, child.pid, options.user);
+    if (ownerFile !== null) record(ownerFile, pid, options.user);
     options.onSpawned?.();
     await Promise.race([
-      listening(child.stdio[3] as Readable, new Set(sockets)),
+      listening(child.channel, new Set(sockets)),
       exited.then(({ reason }) => Promise.reject(new Error(reason))),
       aborted(giveUp),
-      excess(child.pid, options.memoryMb, stop.signal),
+      excess(pid, options.memoryMb, stop.signal),
     ]);
     for (const socket of sockets) takeSocket(options, socket);
     return new Cell(child, exited, runDirectory, from);
@@ -221,11 +222,10 @@ function record(file: string, pid: number, user: User | null): void {
   }
 }
 
-function spawnWorkerd(options: CellOptions): ChildProcess {
+function startWorkerd(options: CellOptions): Promise<Child> {
   const { workerd, user, directory, config, disks, runDirectory, sockets } = options;
-  const command = [
+  const words = [
     ...(user === null ? dieWithParent() : asUser(user)),
-    ...withDataLimit((options.memoryMb + RESERVED_MB) * MB),
     workerd,
     'serve',
     config,
@@ -235,15 +235,8 @@ function spawnWorkerd(options: CellOptions): ChildProcess {
     ...Object.entries(disks).map(([name, path]) => `--directory-path=${name}=${path}`),
     ...sockets.map((name) => `--socket-addr=${name}=unix:${newSocketPath(runDirectory, name)}`),
   ];
-  assertRoomForChild();
-  const child = spawn(command[0]!, command.slice(1), {
-    cwd: directory,
-    env: {},
-    detached: true,
-    stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
-  });
-  if (child.pid !== undefined) endBeforeHost(child.pid);
-  return child;
+  const dataLimitBytes = (options.memoryMb + RESERVED_MB) * MB;
+  return spares.run({ words, cwd: directory, dataLimitBytes });
 }
 
 /** Resolves when each of `sockets` has been reported on the control pipe. */
@@ -284,21 +277,14 @@ function parse(line: string): { event?: unknown; socket?: unknown } {
   }
 }
 
-function watchExit(child: ChildProcess, output: CellOutput): Promise<CellExit> {
-  output.read(child.stdout!);
-  output.read(child.stderr!);
-  return new Promise((resolve) => {
-    child.once('error', (error) => resolve({ code: null, signal: null, reason: error.message, limit: null }));
-    child.once('close', (code, signal) => resolve({ code, signal, ...output.explain(code, signal) }));
-  });
+async function watchExit(child: Child, output: CellOutput): Promise<CellExit> {
+  output.read(child.stdout);
+  output.read(child.stderr);
+  const { code, killedBy } = await child.closed;
+  return { code, signal: killedBy, ...output.explain(code, killedBy) };
 }
 
-function signalGroup(child: ChildProcess, signal: NodeJS.Signals): void {
+function signalGroup({ process, end }: Child, signal: NodeJS.Signals): void {
   // A pid that has been reaped may be somebody else's by now.
-  if (child.exitCode !== null || child.signalCode !== null) return;
-  try {
-    process.kill(-child.pid!, signal);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
-  }
+  if (process.exitCode === null && process.signalCode === null) end(signal);
 }

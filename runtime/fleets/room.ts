@@ -1,4 +1,5 @@
 // What a host does that has no room for another process.
+import { ChildError } from '../machine/child.ts';
 import { assertRoomForChild } from '../machine/descriptors.ts';
 import { NoTurn } from './slots.ts';
 
@@ -14,7 +15,7 @@ export async function inRoom<T>(step: () => Promise<T>): Promise<T> {
     assertRoomForChild();
     return await step();
   } catch (error) {
-    const { code = '' } = error as NodeJS.ErrnoException;
+    const { code = '' } = (error instanceof ChildError ? error.cause : error) as NodeJS.ErrnoException;
     if (!NO_ROOM.includes(code)) throw error;
     throw new NoTurn(
       `the host has no room for another process (${code}): raise its limits of open files and of processes`,

@@ -14,8 +14,8 @@ export class ChildError extends Error {
   readonly exitCode: number | null;
   /** What it had printed, as far as it was taken. */
   readonly output: string;
-  constructor(message: string, exitCode: number | null = null, output = '') {
-    super(message);
+  constructor(message: string, exitCode: number | null = null, output = '', options?: ErrorOptions) {
+    super(message, options);
     this.exitCode = exitCode;
     this.output = output;
   }
@@ -65,7 +65,7 @@ export interface ChildEnd {
 export async function startChild(words: string[], options: ChildOptions = {}): Promise<Child> {
   const { title = words[0]!, cwd = '/', environment = cleanEnvironment() } = options;
   const refused = (error: unknown) =>
-    new ChildError(`\`${title}\` could not start: ${(error as Error).message}`);
+    new ChildError(`\`${title}\` could not start: ${(error as Error).message}`, null, '', { cause: error });
   const extra = options.messages ? (['ipc'] as const) : options.channel ? (['pipe'] as const) : [];
   let child: ChildProcess;
   try {

@@ -4,6 +4,7 @@ import { lstatSync, readlinkSync, realpathSync, statSync } from 'node:fs';
 import { dirname, isAbsolute } from 'node:path';
 import { runChild } from './child.ts';
 import { findProgram } from './programs.ts';
+import { quote } from './shell.ts';
 import { asUser, dieWithParent, type User } from './users.ts';
 
 /** What one command sees besides the system. */
@@ -218,11 +219,6 @@ function realpath(path: string): string | null {
   } catch {
     return null;
   }
-}
-
-/** A word of the shell's. */
-function quote(text: string): string {
-  return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 /** A field of fstab(5). */

@@ -1,0 +1,102 @@
+// Children that wait for the program they are to run. To fork a process as large as this one takes milliseconds, in which
+// it does nothing else: a shell that was started before becomes a program at once, and stays this process's own child.
+import { type Child, startChild } from './child.ts';
+import { quote } from './shell.ts';
+
+/** How many wait: a deploy starts one process, and soon after that another. */
+const SPARES = 2;
+/** Time after the last use in which none is started, in ms: somebody waits for an answer then. */
+const QUIET_MS = 100;
+
+/** What a spare runs. */
+export interface Program {
+  /** The path of the program and its arguments. It gets no environment and reads nothing. */
+  words: string[];
+  cwd: string;
+  /** Memory that it may write to (RLIMIT_DATA): an allocation beyond it fails. In bytes. */
+  dataLimitBytes: number;
+}
+
+/** Shells that wait. They end with this process, and do not keep it from ending. */
+export class Spares {
+  readonly #waiting: Child[] = [];
+  readonly #onStart: (pid: number) => void;
+  #timer: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  /** @param onStart called for each shell before there is anything for it to run */
+  constructor(onStart: (pid: number) => void) {
+    this.#onStart = onStart;
+  }
+
+  /** The ids of the processes that wait. */
+  get pids(): number[] {
+    return this.#waiting.map(({ process }) => process.pid!);
+  }
+
+  /**
+   * Has a spare run a program, or a new child when none waits. Its output and descriptor 3 are pipes.
+   * @throws {ChildError} when there is none and none can be started
+   */
+  async run({ words, cwd, dataLimitBytes }: Program): Promise<Child> {
+    const child = this.#waiting.shift() ?? (await this.#start());
+    setReferenced(child, true);
+    const steps = [
+      `ulimit -d ${Math.ceil(dataLimitBytes / 1024)}`,
+      `cd ${quote(cwd)}`,
+      // Some shells set them by themselves.
+      'unset PWD OLDPWD SHLVL',
+      `exec ${words.map(quote).join(' ')} < /dev/null`,
+    ];
+    child.stdin.end(`${steps.join(' && ')}\n`);
+    this.prepare();
+    return child;
+  }
+
+  /** Starts what spares are missing, one after another, but not at once. */
+  prepare(): void {
+    clearTimeout(this.#timer);
+    if (this.#closed || this.#waiting.length >= SPARES) return;
+    this.#timer = setTimeout(() => {
+      this.#start().then(
+        (child) => this.#keep(child),
+        // Without a spare the next program is started anew, and says what is wrong.
+        () => {},
+      );
+    }, QUIET_MS).unref();
+  }
+
+  /** Ends those that wait. A later program is run by a child of its own. */
+  close(): void {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    for (const child of this.#waiting.splice(0)) child.end();
+  }
+
+  async #start(): Promise<Child> {
+    const child = await startChild(['/bin/sh'], { environment: {}, channel: true });
+    this.#onStart(child.process.pid!);
+    return child;
+  }
+
+  #keep(child: Child): void {
+    if (this.#closed) {
+      child.end();
+      return;
+    }
+    setReferenced(child, false);
+    this.#waiting.push(child);
+    void child.exited.then(() => {
+      const at = this.#waiting.indexOf(child);
+      if (at !== -1) this.#waiting.splice(at, 1);
+    });
+    this.prepare();
+  }
+}
+
+/** Says whether a child that runs keeps this process from ending. */
+function setReferenced({ process, stdin, stdout, stderr, channel }: Child, referenced: boolean): void {
+  const how = referenced ? 'ref' : 'unref';
+  // All are sockets, whatever their types say.
+  for (const each of [process, stdin, stdout, stderr, channel]) (each as typeof process)[how]();
+}
