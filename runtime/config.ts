@@ -2,8 +2,8 @@
 // list.
 import { resolve } from 'node:path';
 import { z } from 'zod';
-import { TrustedProxies } from './edge/client.ts';
 import { reason } from './log.ts';
+import { AddressRanges } from './machine/address-ranges.ts';
 import { DATA_DIRECTORY_MAX } from './machine/data-directory.ts';
 
 const numberLike = (form: RegExp, message: string) => (min: number, max: number) =>
@@ -39,7 +39,7 @@ const addressRanges = z
   .transform((ranges) => ranges.filter((range) => range !== ''))
   .superRefine((ranges, context) => {
     try {
-      new TrustedProxies(ranges);
+      new AddressRanges(ranges);
     } catch (error) {
       context.addIssue({ code: 'custom', message: `is wrong: ${reason(error)}` });
     }
@@ -127,6 +127,12 @@ export const settings = {
     default: '',
     meaning:
       'Addresses and CIDR ranges, separated by commas, of proxies whose `X-Forwarded-*` headers are believed. The client is the last address in `X-Forwarded-For` that is none of them.',
+    schema: addressRanges,
+  },
+  RUNNER_EGRESS_ALLOW: {
+    default: '',
+    meaning:
+      'Private addresses and CIDR ranges, separated by commas, that the webhooks of alerts may reach. They reach public addresses only without it.',
     schema: addressRanges,
   },
   SERVICE_EDGE_RPM: {

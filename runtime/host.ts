@@ -5,6 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { HostEvents } from '../handlers/contract/host-calls.ts';
 import { type HostStore, openHostStore } from '../sqlite/host/index.ts';
 import { type Addresses, addresses } from './addresses.ts';
+import { type AlertedApp, Alerts } from './alerts/alerts.ts';
+import { Deliveries } from './alerts/deliveries.ts';
 import { Apps } from './apps/apps.ts';
 import { sites } from './apps/sites.ts';
 import { StorageLimits } from './apps/storage-limits.ts';
@@ -37,6 +39,7 @@ import { claim, keptSecret, type Layout, layout } from './machine/data-directory
 import { DiskWatch } from './machine/disk-watch.ts';
 import { endLeftovers } from './machine/leftovers.ts';
 import { LoopDelay } from './machine/loop-delay.ts';
+import { PublicAddresses } from './machine/private-networks.ts';
 import { emptyTrashUntil } from './machine/trash.ts';
 import { type AppUsers, allUids, appUsers } from './machine/users.ts';
 import { Walls } from './machine/walls.ts';
@@ -62,6 +65,8 @@ export class Host {
   readonly #apps: Apps;
   readonly #queue: DeployQueue;
   readonly #missed: MissedDeploys;
+  readonly #alerts: Alerts;
+  readonly #deliveries: Deliveries;
   readonly #outbox: Outbox;
   readonly #control: Control;
   readonly #api: Gateway;
@@ -87,7 +92,13 @@ export class Host {
   constructor(config: Config) {
     this.config = config;
     this.paths = layout(config.RUNNER_DATA_DIR);
-    this.#caddy = config.RUNNER_EDGE === 'caddy' ? new Caddy(findCaddy(), this.paths.caddy) : null;
+    this.#caddy =
+      config.RUNNER_EDGE === 'caddy'
+        ? new Caddy(findCaddy(), this.paths.caddy, (hostname, error) => {
+            const app = this.#apps.resolve(hostname)?.site;
+            if (app !== undefined) this.#alerts.tellOfCertificate(app, hostname, error);
+          })
+        : null;
     this.#release = claim(this.paths);
     // Before anything is written.
     this.#disk = new DiskWatch({
@@ -106,6 +117,16 @@ export class Host {
     throwTrialsAway(this.paths);
 
     this.#outbox = new Outbox(this.#store.outbox, (events) => this.#deliver(events));
+    this.#alerts = new Alerts({
+      store: this.#store,
+      key: keptSecret(this.paths.alertKey),
+      describe: (appId) => this.#described(appId),
+    });
+    this.#deliveries = new Deliveries({
+      alerts: this.#alerts,
+      queries: this.#store.alerts,
+      reachable: new PublicAddresses(config.RUNNER_EGRESS_ALLOW),
+    });
     const onFacts = () => this.#outbox.notify();
     const workerd = workerdPath();
     this.#users = appUsers(this.paths, this.#store.buildUsers, workerd);
@@ -171,6 +192,8 @@ export class Host {
         loopDelay: this.#loopDelay,
         changes,
         outbox: this.#outbox,
+        alerts: this.#alerts,
+        deliveries: this.#deliveries,
         controlUi: { url: config.RUNNER_UI_URL, token: this.#token },
         onPush: pushes({
           apps: this.#apps,
@@ -288,6 +311,8 @@ export class Host {
   #tick(): void {
     void this.#memory.sample();
     this.#apps.tick();
+    this.#alerts.lookAtDisk(this.#disk.shortage);
+    this.#deliveries.tick();
   }
 
   async #close(limitMs: number): Promise<void> {
@@ -308,6 +333,7 @@ export class Host {
     await closing.step('bundler', closeBundler);
     await closing.step('threads', () => threads.close());
     await closing.step('loop delay', () => this.#loopDelay.stop());
+    ending.push(closing.step('alerts', () => this.#deliveries.stop()));
     ending.push(closing.step('outbox', () => this.#outbox.stop()));
     await closing.step('control plane', () => this.#control.stop());
     await Promise.all(ending);
@@ -343,6 +369,14 @@ export class Host {
       SERVICE_EDGE_RPM: String(this.config.SERVICE_EDGE_RPM),
       SERVICE_EDGE_APP_RPM: String(this.config.SERVICE_EDGE_APP_RPM),
     };
+  }
+
+  /** An app as alerts show it. */
+  #described(appId: string): AlertedApp | null {
+    const app = this.#apps.get(appId);
+    if (app === undefined) return null;
+    const { slug } = app.wanted;
+    return { id: appId, slug, url: this.#addresses?.app.replace('{slug}', slug) ?? null };
   }
 
   #deliver(events: HostEvents): Promise<unknown> {

@@ -19,6 +19,7 @@ const callerErrors = {
   env_not_found: { status: 404, meaning: 'The app has no such variable.' },
   domain_not_found: { status: 404, meaning: 'The app has no such domain.' },
   user_not_found: { status: 404, meaning: 'The app has not identified such a user.' },
+  alert_not_found: { status: 404, meaning: 'The app has no such alert.' },
   error_not_found: { status: 404, meaning: 'The app has no such grouped error.' },
   storage_not_found: { status: 404, meaning: 'The app has no such database, class, bucket or object.' },
   ref_not_found: { status: 404, meaning: 'The repository has no such branch, tag or commit.' },

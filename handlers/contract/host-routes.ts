@@ -1,5 +1,6 @@
 // Every call of the handlers to the host, once: the client in `handlers/host` and the routes in `runtime/control` are typed
 // from this list. The host imports it too.
+import type { Alert, AlertDelivery } from './alerts.ts';
 import type { AsOf, DeployFact, DeployFacts, ListedApp, ObservedApp, WantedApp } from './host-calls.ts';
 import type { Result } from './index.ts';
 
@@ -24,6 +25,9 @@ type SourceItem = Result<'source.tree'>['items'][number];
 /** A file at a commit. */
 export type HostBlob = SourceItem & { size: number; commit: string };
 
+/** What an alert is to be; what is left out is as it was. */
+export type AlertSettings = Partial<Pick<Alert, 'url' | 'on' | 'error_rate'>>;
+
 /**
  * By method and path; `:id` and `:deploy` are ids, `:sha` is a whole commit, `:refs` and `:service` are git's own words.
  * `null` is no body, and a 204.
@@ -44,6 +48,11 @@ export interface HostCalls {
   'GET /apps/:id/source/blob/:sha': { body: null; answer: Bytes };
   'GET /apps/:id/source/diff': { body: null; answer: Result<'source.diff'> };
   'POST /apps/:id/source/commit': { body: Bytes; answer: Result<'source.commit'> };
+  'GET /apps/:id/alerts': { body: null; answer: Alert[] };
+  'POST /apps/:id/alerts': { body: AlertSettings & { url: string }; answer: Alert & { secret: string } };
+  'PUT /apps/:id/alerts/:alert': { body: AlertSettings; answer: Alert };
+  'DELETE /apps/:id/alerts/:alert': { body: null; answer: null };
+  'POST /apps/:id/alerts/:alert/test': { body: null; answer: AlertDelivery };
   'GET /stats': { body: null; answer: Record<string, unknown> };
   /** `full`: why nothing can be written just now. */
   'GET /disk': { body: null; answer: { full: string | null } };

@@ -2,6 +2,7 @@
 import type * as z from 'zod';
 import { accounts, collaborators, keys } from './accounts.ts';
 import { admin } from './admin.ts';
+import { alerts } from './alerts.ts';
 import { apps } from './apps.ts';
 import { deploys, git } from './deploys.ts';
 import { domains } from './domains.ts';
@@ -26,6 +27,7 @@ export const operations = [
   ...users,
   ...insights,
   ...limits,
+  ...alerts,
   ...admin,
   ...accounts,
   ...keys,

@@ -2,9 +2,17 @@
 
 import type { Access, Role } from '../../sqlite/control/access.ts';
 import type { Bindings } from '../bindings.ts';
+import type { Alert, AlertDelivery } from '../contract/alerts.ts';
 import { type ErrorCode, errorCodes } from '../contract/errors.ts';
 import type { DeployFact, DeployFacts, ListedApp, WantedApp } from '../contract/host-calls.ts';
-import type { Applied, HostBlob, HostCall, HostCalls, HostInventory } from '../contract/host-routes.ts';
+import type {
+  AlertSettings,
+  Applied,
+  HostBlob,
+  HostCall,
+  HostCalls,
+  HostInventory,
+} from '../contract/host-routes.ts';
 import type { Result } from '../contract/index.ts';
 import { cutText } from '../contract/text.ts';
 import { afterChange, Problem } from '../problem.ts';
@@ -17,6 +25,8 @@ const CALL_DEADLINE_MS = 10_000;
 const APPLY_SLACK_MS = 30_000;
 /** The host itself gives up on git's commands earlier; the contents of a file may take their time. */
 const SOURCE_DEADLINE_MS = 600_000;
+/** The webhook itself has less. */
+const TEST_ALERT_DEADLINE_MS = 15_000;
 /** A whole push or clone. What stalls is ended much earlier by the host. */
 const GIT_DEADLINE_MS = 3_600_000;
 /** Longest text taken from the host, in characters. */
@@ -150,6 +160,39 @@ export class HostClient {
   async diskFull(): Promise<string | null> {
     const { full } = await this.#json('GET /disk', []);
     return full && sentence(full);
+  }
+
+  /** An app's alerts, oldest first. */
+  async alerts(appId: string): Promise<Alert[]> {
+    return this.#json('GET /apps/:id/alerts', [appId]);
+  }
+
+  /** @throws {Problem} `quota_exceeded` */
+  async addAlert(
+    appId: string,
+    body: HostCalls['POST /apps/:id/alerts']['body'],
+  ): Promise<Alert & { secret: string }> {
+    return this.#json('POST /apps/:id/alerts', [appId], { body, refusals: ['quota_exceeded'] });
+  }
+
+  /** @throws {Problem} `alert_not_found` */
+  async changeAlert(appId: string, alertId: string, body: AlertSettings): Promise<Alert> {
+    return this.#json('PUT /apps/:id/alerts/:alert', [appId, alertId], {
+      body,
+      refusals: ['alert_not_found'],
+    });
+  }
+
+  /** @throws {Problem} `alert_not_found` */
+  async deleteAlert(appId: string, alertId: string): Promise<void> {
+    await this.#call('DELETE /apps/:id/alerts/:alert', [appId, alertId], { refusals: ['alert_not_found'] });
+  }
+
+  /** @throws {Problem} `alert_not_found`, `rate_limited` */
+  async testAlert(appId: string, alertId: string): Promise<AlertDelivery> {
+    const refusals = ['alert_not_found', 'rate_limited'] as const;
+    const options = { refusals, deadlineMs: TEST_ALERT_DEADLINE_MS };
+    return this.#json('POST /apps/:id/alerts/:alert/test', [appId, alertId], options);
   }
 
   /** The host's own figures. */

@@ -3,6 +3,7 @@ import type { OperationName } from '../contract/index.ts';
 import type { notYet } from '../contract/not-yet.ts';
 import { accountServices } from './accounts.ts';
 import { adminServices } from './admin.ts';
+import { alertServices } from './alerts.ts';
 import { appServices } from './apps.ts';
 import { deployServices } from './deploys.ts';
 import { eventServices } from './events.ts';
@@ -17,6 +18,7 @@ export const services = {
   ...appServices,
   ...deployServices,
   ...settingServices,
+  ...alertServices,
   ...sourceServices,
   ...eventServices,
   ...accountServices,

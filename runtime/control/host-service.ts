@@ -11,6 +11,7 @@ import { type RefUpdate, serveGit } from '../git/smart-http.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import type { DiskWatch } from '../machine/disk-watch.ts';
 import type { LoopDelay } from '../machine/loop-delay.ts';
+import { type AlertCall, type AlertOptions, alertRoutes } from './alert-routes.ts';
 import {
   type Call,
   compile,
@@ -29,7 +30,7 @@ const FLUSH_MS = 1_000;
 const CONTROL_UI_DEADLINE_MS = 8_000;
 
 /** What the service needs of the rest of the host. */
-export interface HostServiceOptions {
+export interface HostServiceOptions extends AlertOptions {
   secret: string;
   store: HostStore;
   paths: Layout;
@@ -50,7 +51,7 @@ export interface HostServiceOptions {
 export function hostService(
   options: HostServiceOptions,
 ): (request: IncomingMessage, response: ServerResponse) => void {
-  const routes = compile({ ...routesOf(options), ...sourceRoutes(options) });
+  const routes = compile({ ...routesOf(options), ...sourceRoutes(options), ...alertRoutes(options) });
   const expected = digest(`Bearer ${options.secret}`);
 
   return (request, response) => {
@@ -80,7 +81,8 @@ function routesOf({
   outbox,
   controlUi,
   onPush,
-}: HostServiceOptions): Omit<HostRoutes, SourceCall> {
+  alerts,
+}: HostServiceOptions): Omit<HostRoutes, SourceCall | AlertCall> {
   return {
     'PUT /apps/:id': async ({ request, words }) => {
       const wanted = await readJson<'PUT /apps/:id'>(request, WANTED_BYTES);
@@ -90,6 +92,7 @@ function routesOf({
     },
     'DELETE /apps/:id': async ({ words, query }) => {
       await apps.delete(words[0]!, Number(query.get('generation')));
+      alerts.deleteOfApp(words[0]!);
       await queue.forget(words[0]!);
       return null;
     },

@@ -1,7 +1,8 @@
 // One client's connection: takes requests off it, one at a time, and ends it so that the last answer arrives.
 import type { Socket } from 'node:net';
+import { plainAddress } from '../machine/address-ranges.ts';
 import { rawRefusal } from './answers.ts';
-import { plainAddress, type TrustedProxies } from './client.ts';
+import type { TrustedProxies } from './client.ts';
 import { Backlog } from './http/backlog.ts';
 import { BodyReader } from './http/body.ts';
 import { type RequestHead, readHead, withoutEmptyLines } from './http/head.ts';

@@ -45,6 +45,7 @@ export function layout(directory: string) {
     pid: join(root, 'host.pid'),
     token: join(root, 'token'),
     apiKey: join(root, 'api-key'),
+    alertKey: join(root, 'alert-key'),
     database: join(root, 'host.sqlite'),
     control: join(root, 'control'),
     hooks: join(root, 'hooks'),

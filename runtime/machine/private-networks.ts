@@ -1,5 +1,7 @@
 // Addresses that are not the public internet: this machine, its networks, and what only they can reach.
+import { isIP } from 'node:net';
 import { networkInterfaces } from 'node:os';
+import { AddressRanges, plainAddress } from './address-ranges.ts';
 
 /** IPv4 networks of machines, providers and private networks. The last holds Azure's metadata. */
 export const PRIVATE_V4 = [
@@ -44,4 +46,23 @@ function translated(network: string): string[] {
   const hex = (index: number) => ((bytes[index]! << 8) | bytes[index + 1]!).toString(16);
   const half = `${hex(0)}:${hex(2)}`;
   return [`64:ff9b::${half}/${96 + Number(length)}`, `2002:${half}::/${16 + Number(length)}`];
+}
+
+/** The addresses that what tenants name may be reached at: public ones, and private ones that the operator allows. */
+export class PublicAddresses {
+  readonly #allowed: AddressRanges;
+  readonly #denied = new AddressRanges([...PRIVATE_V4, ...PRIVATE_V6]);
+
+  /** @param allowed addresses and CIDR ranges that are reachable although they are private */
+  constructor(allowed: readonly string[]) {
+    this.#allowed = new AddressRanges(allowed);
+  }
+
+  /** Whether an address may be reached. An IPv4 address that is written as IPv6 is taken for what it is. */
+  has(address: string): boolean {
+    const plain = plainAddress(address);
+    if (this.#allowed.has(plain)) return true;
+    // This machine's may change while it runs.
+    return isIP(plain) !== 0 && !this.#denied.has(plain) && !new AddressRanges(ownAddresses()).has(plain);
+  }
 }

@@ -64,6 +64,33 @@ const MIGRATIONS = [
     why TEXT NOT NULL                     -- for the owner
   ) STRICT, WITHOUT ROWID;
   `,
+  // Times are ms since 1970 here, but for those in the alert itself.
+  `
+  CREATE TABLE alerts (
+    id TEXT PRIMARY KEY,
+    app_id TEXT NOT NULL REFERENCES apps (id),
+    alert TEXT NOT NULL                   -- Alert as JSON, whole
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX alerts_by_app ON alerts (app_id);
+
+  CREATE TABLE alert_topics (
+    alert_id TEXT NOT NULL REFERENCES alerts (id) ON DELETE CASCADE,
+    topic TEXT NOT NULL,                  -- what it is about, such as 'crash'
+    told_at INTEGER NOT NULL,             -- when something of it was last put among the deliveries
+    untold INTEGER NOT NULL,              -- how often it happened since
+    PRIMARY KEY (alert_id, topic)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX alert_topics_age ON alert_topics (told_at);
+
+  CREATE TABLE alert_deliveries (
+    id TEXT PRIMARY KEY,
+    alert_id TEXT NOT NULL REFERENCES alerts (id) ON DELETE CASCADE,
+    body TEXT NOT NULL,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    next_at INTEGER NOT NULL              -- when it is sent next
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX alert_deliveries_next ON alert_deliveries (next_at);
+  `,
 ];
 
 /**

@@ -1,5 +1,6 @@
 // The host's database as one object of typed queries.
 import { activityQueries } from './activity.ts';
+import { alertQueries } from './alerts.ts';
 import { appQueries } from './apps.ts';
 import { buildUserQueries } from './build-users.ts';
 import { openHostDatabase } from './database.ts';
@@ -15,6 +16,7 @@ export function openHostStore(path: string) {
   const database = openHostDatabase(path);
   return {
     activity: activityQueries(database),
+    alerts: alertQueries(database),
     apps: appQueries(database),
     buildUsers: buildUserQueries(database),
     deploys: deployQueries(database),

@@ -20,6 +20,7 @@ const APP = "coalesce(event ->> '$.app.id', event ->> '$.deploy.app_id', event -
 
 /** Typed queries over the `outbox` table. */
 export function outboxQueries(database: Database) {
+  let listener: (fact: HostFact) => void = () => {};
   const add = database.prepare<[string, string]>('INSERT INTO outbox (at, event) VALUES (?, ?)');
   const next = database.prepare<[string, number], { seq: number; at: string; event: string }>(
     `SELECT seq, at, event FROM outbox WHERE ${APP} NOT IN (SELECT value FROM json_each(?)) ORDER BY seq LIMIT ?`,
@@ -38,6 +39,11 @@ export function outboxQueries(database: Database) {
     name: (): string => name.get()!.value,
     add: (fact: HostFact): void => {
       add.run(new Date().toISOString(), JSON.stringify(fact));
+      listener(fact);
+    },
+    /** Has `told` called with each fact that is added, in the transaction that adds it. It must not throw. */
+    listen: (told: (fact: HostFact) => void): void => {
+      listener = told;
     },
     /** The oldest facts, those of `without` left out: at most `limit`, and after the first no more than `bytes` of them. */
     next: (limit: number, bytes: number, without: string[] = []): HostEvent[] => {

@@ -74,6 +74,27 @@ test('a Caddy that ends is a problem until it has been started again, with the l
   assert.equal((await call(it.port, '/')).body, 'kept');
 });
 
+test('a certificate that cannot be had is told, with the hostname and the reason', { skip }, async () => {
+  using directory = temporary();
+  const told: string[][] = [];
+  const caddy = new Caddy(findCaddy(), directory.path, (...failure) => told.push(failure));
+  const port = await freePort('127.0.0.1');
+  const issuers = [{ module: 'acme', ca: `https://127.0.0.1:${port}/directory` }];
+  await caddy.start({
+    ...bootConfig(directory.path),
+    apps: {
+      tls: { certificates: { automate: ['shop.example.com'] }, automation: { policies: [{ issuers }] } },
+    },
+  });
+  try {
+    await until(() => told.length > 0, 'the failure is told');
+    assert.equal(told[0]![0], 'shop.example.com');
+    assert.match(told[0]![1]!, /connection refused/);
+  } finally {
+    await caddy.stop();
+  }
+});
+
 test('a first config that is refused ends Caddy and the start', { skip }, async () => {
   using directory = temporary();
   const caddy = new Caddy(findCaddy(), directory.path);

@@ -48,6 +48,8 @@ async function refusal({ key }: { key: string }, method: string, params: object)
 /** Inputs whose rules a schema does not tell. */
 const known = {
   hostname: fc.constant('shop.example.com'),
+  url: fc.constant('https://example.com/hook'),
+  on: fc.constant(['crash']),
   files: fc.constant([{ path: 'index.js', content: '' }]),
 };
 

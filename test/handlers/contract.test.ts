@@ -64,6 +64,10 @@ const routes = [
 ];
 const rpcOnly = [
   'apps.get_by_slug',
+  'alerts.list',
+  'alerts.set',
+  'alerts.delete',
+  'alerts.test',
   'limits.get',
   'limits.set',
   'errors.list',

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import * as fc from 'fast-check';
+import { alertKind } from '../../handlers/contract/alerts.ts';
 import { type ErrorCode, errorCodes, type ProblemBody } from '../../handlers/contract/errors.ts';
 import { operations } from '../../handlers/contract/index.ts';
 import { notYet } from '../../handlers/contract/not-yet.ts';
@@ -112,7 +113,13 @@ test('what is written reads back as it was answered', { timeout: 120_000 }, asyn
     const read = readers[operation.name];
     if (read === undefined) continue;
     // Newest first means by the event's own time, when it has one.
-    const known = { id: fc.constant(id), hostname: fc.domain(), at: fc.constant(undefined) };
+    const known = {
+      id: fc.constant(id),
+      hostname: fc.domain(),
+      url: fc.webUrl(),
+      on: fc.constant(['crash']),
+      at: fc.constant(undefined),
+    };
     const inputs = fc.oneof(fittingInput(operation, known), junkInput(operation, known));
     const property = fc.asyncProperty(inputs, async (input) => {
       const { problem, output } = await overRpc(operation, input);
@@ -150,6 +157,8 @@ async function fixture(): Promise<Record<string, fc.Arbitrary<unknown>>> {
     account: some(account.id),
     owner: some(account.id),
     hostname: fc.domain(),
+    url: fc.webUrl(),
+    on: fc.subarray([...alertKind.options], { minLength: 1 }),
   };
 }
 

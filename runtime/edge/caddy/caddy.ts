@@ -52,6 +52,7 @@ export class Caddy {
   readonly #program: string;
   readonly #directory: string;
   readonly #backoff = new Backoff();
+  readonly #onCertificateFailure: (hostname: string, error: string) => void;
   #config: object | null = null;
   #child: ChildProcess | null = null;
   #exited: Promise<void> = Promise.resolve();
@@ -61,10 +62,16 @@ export class Caddy {
   /**
    * @param program path of Caddy
    * @param directory of its sockets and certificates; made if missing, for this user only
+   * @param onCertificateFailure is told each time that there is no certificate to be had for a hostname
    */
-  constructor(program: string, directory: string) {
+  constructor(
+    program: string,
+    directory: string,
+    onCertificateFailure: (hostname: string, error: string) => void = () => {},
+  ) {
     this.#program = program;
     this.#directory = directory;
+    this.#onCertificateFailure = onCertificateFailure;
   }
 
   /** Why it does not serve as it should; null when it does. */
@@ -142,7 +149,7 @@ export class Caddy {
 
   /** Resolves at its end. Its errors go to the host's log. */
   #watch(child: ChildProcess): Promise<void> {
-    const reader = new LineReader(logLine);
+    const reader = new LineReader((line) => this.#read(line));
     child.stderr!.on('data', (chunk) => reader.write(chunk)).on('end', () => reader.end());
     return new Promise((resolve) => {
       child.once('error', (error) => {
@@ -151,6 +158,21 @@ export class Caddy {
       });
       child.once('close', () => resolve());
     });
+  }
+
+  /** One line of Caddy's log: JSON with a level, a logger and a message. */
+  #read(line: string): void {
+    let entry: { level?: string; logger?: string; msg?: string; error?: string; identifier?: string };
+    try {
+      entry = JSON.parse(line);
+    } catch {
+      entry = { msg: line };
+    }
+    const { level, logger, msg = '', error, identifier } = entry;
+    if (level === 'info') return;
+    log(level === 'error' ? 'error' : 'warn', `caddy: ${msg}`, { logger, error, hostname: identifier });
+    if (logger === 'tls.obtain' && level === 'error' && identifier !== undefined)
+      this.#onCertificateFailure(identifier, error ?? msg);
   }
 
   #ended(livedMs: number): void {
@@ -230,17 +252,4 @@ function messageIn(answer: string): string {
   } catch {
     return answer.slice(0, 500);
   }
-}
-
-/** One line of Caddy's log: JSON with a level, a logger and a message. */
-function logLine(line: string): void {
-  let entry: { level?: string; logger?: string; msg?: string; error?: string };
-  try {
-    entry = JSON.parse(line);
-  } catch {
-    entry = { msg: line };
-  }
-  const { level, logger, msg = '', error } = entry;
-  if (level === 'info') return;
-  log(level === 'error' ? 'error' : 'warn', `caddy: ${msg}`, { logger, error });
 }

@@ -1,0 +1,255 @@
+// Alerts: what happens to an app is told to the webhooks of its owner, once for each thing, and then at most once an hour.
+import { createHmac } from 'node:crypto';
+import { ALERT_DEFAULTS, ALERTS_LIMIT, type Alert, type AlertKind } from '../../handlers/contract/alerts.ts';
+import type { DeployFact, ObservedApp } from '../../handlers/contract/host-calls.ts';
+import type { AlertSettings } from '../../handlers/contract/host-routes.ts';
+import { newId } from '../../handlers/contract/id.ts';
+import { cutText } from '../../handlers/contract/text.ts';
+import type { HostStore } from '../../sqlite/host/index.ts';
+import type { HostFact } from '../../sqlite/host/outbox.ts';
+import { Refusal } from '../control/refusal.ts';
+import { logRarely, reason } from '../log.ts';
+
+const HOUR_MS = 3_600_000;
+/** The same thing is told again after this time. */
+const AGAIN_MS = HOUR_MS;
+/** Things that one alert tells in an hour. What comes beyond them is counted, and not told. */
+const TOLD_AN_HOUR = 30;
+/** What was told is remembered for so long, so that a deploy is told once. */
+const REMEMBERED_MS = 7 * 24 * HOUR_MS;
+/** Characters of a message. */
+const MESSAGE_LENGTH = 2_000;
+
+/** Something that happened. */
+export interface Happening {
+  kind: AlertKind;
+  /** Such as `app.crashed`. */
+  type: string;
+  /** Names the thing: the same one is told once, and then at most once an hour. */
+  topic: string;
+  /** For people. */
+  message: string;
+  /** More, for programs. */
+  details?: Record<string, unknown>;
+  /** Whether it is never told again. */
+  once?: boolean;
+}
+
+/** What is said of an app in a message. */
+export interface AlertedApp {
+  id: string;
+  slug: string;
+  /** Where it answers; null before the host knows its own address. */
+  url: string | null;
+}
+
+export interface AlertsOptions {
+  store: HostStore;
+  /** What the webhooks' keys are made of. */
+  key: string;
+  /** An app as messages show it; null for one that there is no more. */
+  describe: (appId: string) => AlertedApp | null;
+}
+
+/** Every app's alerts. All of it lies in the host's database: nothing that was to be told is lost with the process. */
+export class Alerts {
+  readonly #options: AlertsOptions;
+  readonly #byId = new Map<string, Alert>();
+  readonly #byApp = new Map<string, Alert[]>();
+  #diskShort = false;
+
+  constructor(options: AlertsOptions) {
+    this.#options = options;
+    for (const alert of options.store.alerts.all()) this.#remember(alert);
+    options.store.outbox.listen((fact) => this.#hear(fact));
+  }
+
+  /** Whether there are any. */
+  get any(): boolean {
+    return this.#byId.size > 0;
+  }
+
+  /** An app's alerts, oldest first. */
+  list(appId: string): Alert[] {
+    return this.#byApp.get(appId) ?? [];
+  }
+
+  /** Apps that have an alert of a kind. */
+  appsWith(kind: AlertKind): string[] {
+    return [...this.#byApp]
+      .filter(([, alerts]) => alerts.some(({ on }) => on.includes(kind)))
+      .map(([id]) => id);
+  }
+
+  /**
+   * Makes an alert.
+   * @throws {Refusal} `app_not_found`, `quota_exceeded`
+   */
+  add(appId: string, settings: AlertSettings & { url: string }): Alert {
+    if (this.#options.describe(appId) === null) throw new Refusal(404, 'app_not_found', 'no such app');
+    if (this.list(appId).length >= ALERTS_LIMIT)
+      throw new Refusal(403, 'quota_exceeded', `an app may have ${ALERTS_LIMIT} alerts; delete one first`);
+    const at = new Date().toISOString();
+    const made = { id: newId(), app_id: appId, created_at: at, updated_at: at, last_delivery: null };
+    return this.#save({ ...made, ...ALERT_DEFAULTS, ...settings });
+  }
+
+  /** @throws {Refusal} `alert_not_found` */
+  change(appId: string, alertId: string, settings: AlertSettings): Alert {
+    const updated_at = new Date().toISOString();
+    return this.#save({ ...this.require(appId, alertId), ...settings, updated_at });
+  }
+
+  /** @throws {Refusal} `alert_not_found` */
+  delete(appId: string, alertId: string): void {
+    this.require(appId, alertId);
+    this.#options.store.alerts.delete(alertId);
+    this.#byId.delete(alertId);
+    this.#byApp.set(
+      appId,
+      this.list(appId).filter(({ id }) => id !== alertId),
+    );
+  }
+
+  /** Forgets the alerts of an app that is deleted. */
+  deleteOfApp(appId: string): void {
+    this.#options.store.alerts.deleteOfApp(appId);
+    for (const { id } of this.list(appId)) this.#byId.delete(id);
+    this.#byApp.delete(appId);
+  }
+
+  /** @throws {Refusal} `alert_not_found` */
+  require(appId: string, alertId: string): Alert {
+    const alert = this.#byId.get(alertId);
+    if (alert?.app_id !== appId) throw new Refusal(404, 'alert_not_found', 'the app has no such alert');
+    return alert;
+  }
+
+  /** An alert by its id alone; undefined when it was deleted. */
+  find(alertId: string): Alert | undefined {
+    return this.#byId.get(alertId);
+  }
+
+  /** Writes down what became of the last delivery of an alert that is there still. */
+  delivered(alertId: string, last_delivery: Alert['last_delivery']): void {
+    const alert = this.#byId.get(alertId);
+    if (alert) this.#save({ ...alert, last_delivery });
+  }
+
+  /** The key that signs what is sent for an alert, 32 bytes. It is made anew each time: nothing keeps it. */
+  secret(alertId: string): Buffer {
+    return createHmac('sha256', this.#options.key).update(`alert ${alertId}`).digest();
+  }
+
+  /** The text that is sent for a happening. `repeats`: how often it happened untold before. */
+  message(
+    appId: string,
+    { type, message, details }: Omit<Happening, 'topic' | 'kind'>,
+    repeats: number,
+  ): string {
+    return JSON.stringify({
+      type,
+      timestamp: new Date().toISOString(),
+      data: {
+        app: this.#options.describe(appId),
+        message: cutText(message, MESSAGE_LENGTH, ' …'),
+        repeats,
+        ...details,
+      },
+    });
+  }
+
+  /** Puts a happening among the deliveries of those alerts of the app that are about it, and have not just told it. */
+  tell(appId: string, happening: Happening): void {
+    for (const alert of this.list(appId)) {
+      if (!alert.on.includes(happening.kind)) continue;
+      try {
+        this.#tell(alert, happening);
+      } catch (error) {
+        logRarely('error', 'an alert could not be written down', { alert: alert.id, error: reason(error) });
+      }
+    }
+  }
+
+  /** Tells of a shortage of room on the disk when it begins. To be called again and again. */
+  lookAtDisk(shortage: string | null): void {
+    const begins = shortage !== null && !this.#diskShort;
+    this.#diskShort = shortage !== null;
+    if (!begins) return;
+    this.#options.store.transaction(() => {
+      for (const id of this.appsWith('disk'))
+        this.tell(id, { kind: 'disk', type: 'disk.short', topic: 'disk', message: shortage });
+    });
+  }
+
+  /** Tells that no certificate could be had for a domain of an app. */
+  tellOfCertificate(appId: string, hostname: string, error: string): void {
+    this.tell(appId, {
+      kind: 'certificate',
+      type: 'certificate.failed',
+      topic: `certificate ${hostname}`,
+      message: `There is no certificate for ${hostname}: ${error}`,
+      details: { hostname },
+    });
+  }
+
+  /** Forgets what was told long ago. */
+  tidy(): void {
+    this.#options.store.alerts.forgetTopics(Date.now() - REMEMBERED_MS);
+  }
+
+  #tell(alert: Alert, happening: Happening): void {
+    const { alerts } = this.#options.store;
+    const now = Date.now();
+    const told = alerts.topic(alert.id, happening.topic);
+    const isSoon = told !== undefined && (happening.once || now - told.told_at < AGAIN_MS);
+    if (isSoon) alerts.countTopic(alert.id, happening.topic);
+    if (isSoon || alerts.toldSince(alert.id, now - HOUR_MS) >= TOLD_AN_HOUR) return;
+    alerts.addDelivery(newId(), alert.id, this.message(alert.app_id, happening, told?.untold ?? 0), now);
+    alerts.tellTopic(alert.id, happening.topic, now);
+  }
+
+  #hear(fact: HostFact): void {
+    if (fact.type === 'deploy') this.#hearDeploy(fact.deploy);
+    if (fact.type === 'app') this.#hearApp(fact.app);
+  }
+
+  #hearDeploy({ id, app_id, status, error, sha, ref, trigger, message }: DeployFact): void {
+    if (status !== 'failed') return;
+    this.tell(app_id, {
+      kind: 'deploy',
+      type: 'deploy.failed',
+      topic: `deploy ${id}`,
+      message: error ?? 'the deploy failed',
+      details: { deploy: { id, sha, ref, trigger, subject: message } },
+      once: true,
+    });
+  }
+
+  /** An app that has an error and is about to start again, or does so no more, has crashed. */
+  #hearApp({ id, process_state, last_error, live_deploy_id }: ObservedApp): void {
+    if (last_error === null || (process_state !== 'crashed' && process_state !== 'starting')) return;
+    this.tell(id, {
+      kind: 'crash',
+      type: 'app.crashed',
+      topic: 'crash',
+      message: last_error,
+      details: { deploy: live_deploy_id === null ? null : { id: live_deploy_id } },
+    });
+  }
+
+  #save(alert: Alert): Alert {
+    this.#options.store.alerts.save(alert);
+    this.#remember(alert);
+    return alert;
+  }
+
+  #remember(alert: Alert): void {
+    this.#byId.set(alert.id, alert);
+    const others = this.list(alert.app_id).filter(({ id }) => id !== alert.id);
+    this.#byApp.set(
+      alert.app_id,
+      [...others, alert].sort((one, other) => (one.id < other.id ? -1 : 1)),
+    );
+  }
+}

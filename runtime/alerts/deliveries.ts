@@ -1,0 +1,115 @@
+// Sends what alerts have to tell to their webhooks, again and again until it was taken, or there is no hope.
+import type { Alert, AlertDelivery } from '../../handlers/contract/alerts.ts';
+import { newId } from '../../handlers/contract/id.ts';
+import type { AlertQueries, DeliveryRow } from '../../sqlite/host/alerts.ts';
+import { Refusal } from '../control/refusal.ts';
+import { log, logRarely, reason } from '../log.ts';
+import type { PublicAddresses } from '../machine/private-networks.ts';
+import type { Alerts } from './alerts.ts';
+import { type Sent, send } from './webhook.ts';
+
+/** Times from one try to the next, in ms. After the last one a delivery is given up. */
+const RETRIES_MS = [10_000, 60_000, 600_000, 3_600_000, 21_600_000];
+/** Deliveries under way at once, each of another alert. */
+const AT_ONCE = 8;
+/** Two tests of an app's webhooks are so far apart, in ms. */
+const TEST_EVERY_MS = 2_000;
+const TIDY_EVERY_MS = 3_600_000;
+
+export interface DeliveriesOptions {
+  alerts: Alerts;
+  queries: AlertQueries;
+  /** The addresses that webhooks may have. */
+  reachable: PublicAddresses;
+}
+
+export class Deliveries {
+  readonly #options: DeliveriesOptions;
+  /** By alert. */
+  readonly #underway = new Map<string, Promise<void>>();
+  readonly #testedAt = new Map<string, number>();
+  readonly #ending = new AbortController();
+  #tidiedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(options: DeliveriesOptions) {
+    this.#options = options;
+  }
+
+  /** To be called about once a second: sends what is due. */
+  tick(): void {
+    const { alerts, queries } = this.#options;
+    if (!alerts.any || this.#ending.signal.aborted) return;
+    const free = AT_ONCE - this.#underway.size;
+    if (free <= 0) return;
+    try {
+      for (const row of queries.due(Date.now(), [...this.#underway.keys()], free)) this.#begin(row);
+      const now = performance.now();
+      if (now - this.#tidiedAt < TIDY_EVERY_MS) return;
+      this.#tidiedAt = now;
+      alerts.tidy();
+    } catch (error) {
+      logRarely('error', 'alerts could not be delivered', { error: reason(error) });
+    }
+  }
+
+  /**
+   * Sends a test once.
+   * @throws {Refusal} `alert_not_found`, `rate_limited`
+   */
+  async test(appId: string, alertId: string): Promise<AlertDelivery> {
+    const { alerts } = this.#options;
+    const alert = alerts.require(appId, alertId);
+    const now = performance.now();
+    if (now - (this.#testedAt.get(appId) ?? Number.NEGATIVE_INFINITY) < TEST_EVERY_MS) {
+      throw new Refusal(429, 'rate_limited', `an alert was tested within the last ${TEST_EVERY_MS / 1000} s`);
+    }
+    this.#testedAt.set(appId, now);
+    setTimeout(() => this.#testedAt.delete(appId), TEST_EVERY_MS).unref();
+    const type = 'alert.test';
+    const message = 'This is a test of an alert. Nothing has happened.';
+    const sent = await this.#send(alert, newId(), alerts.message(appId, { type, message }, 0));
+    const delivery = { at: new Date().toISOString(), type, ...sent };
+    alerts.delivered(alertId, delivery);
+    return delivery;
+  }
+
+  /** Gives up what is under way: the next host sends it again. */
+  async stop(): Promise<void> {
+    this.#ending.abort(new Error('the host is stopping'));
+    await Promise.all(this.#underway.values());
+  }
+
+  #begin(row: DeliveryRow): void {
+    const done = this.#deliver(row)
+      .catch((error: unknown) =>
+        logRarely('error', 'a delivery of an alert could not be written down', { error: reason(error) }),
+      )
+      .finally(() => this.#underway.delete(row.alert_id));
+    this.#underway.set(row.alert_id, done);
+  }
+
+  async #deliver({ id, alert_id, body, attempts }: DeliveryRow): Promise<void> {
+    const { alerts, queries } = this.#options;
+    const alert = alerts.find(alert_id);
+    // Its rows went with it.
+    if (alert === undefined) return;
+    const sent = await this.#send(alert, id, body);
+    if (this.#ending.signal.aborted && sent.error !== null) return;
+    const retryMs = RETRIES_MS[attempts];
+    if (sent.error !== null && retryMs !== undefined) queries.postpone(id, Date.now() + retryMs);
+    else queries.dropDelivery(id);
+    if (sent.error !== null)
+      log('warn', 'the webhook of an alert did not take a message', {
+        alert: alert_id,
+        error: sent.error,
+        retry_ms: retryMs ?? null,
+      });
+    const { type } = JSON.parse(body) as { type: string };
+    alerts.delivered(alert_id, { at: new Date().toISOString(), type, ...sent });
+  }
+
+  #send(alert: Alert, id: string, body: string): Promise<Sent> {
+    const secret = this.#options.alerts.secret(alert.id);
+    return send(alert.url, { id: `msg_${id}`, body, secret }, this.#options.reachable, this.#ending.signal);
+  }
+}

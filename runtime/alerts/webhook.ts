@@ -1,0 +1,121 @@
+// Sends one message to a webhook: signed, within a deadline, and to no address of this machine or its networks.
+import { createHmac } from 'node:crypto';
+import { lookup as resolveName } from 'node:dns';
+import { request as requestHttp } from 'node:http';
+import { request as requestHttps } from 'node:https';
+import { isIP, type LookupFunction } from 'node:net';
+import { reason } from '../log.ts';
+import type { PublicAddresses } from '../machine/private-networks.ts';
+
+/** Longest time for a delivery, in ms, from the look-up of the name to the end of the answer. */
+const DEADLINE_MS = 10_000;
+/** An answer with more bytes is cut: nobody reads it. */
+const ANSWER_BYTES = 64 * 1024;
+
+/** What became of a message. */
+export interface Sent {
+  /** What the webhook answered; null when it gave no answer. */
+  status: number | null;
+  /** Why it was not delivered; null when it was, which a status of 200 to 299 says. */
+  error: string | null;
+}
+
+/** A message as Standard Webhooks describes it: `id` stays the same when it is sent again. */
+export interface Message {
+  id: string;
+  /** JSON. */
+  body: string;
+  /** The key, as `webhookSecret` gives it. */
+  secret: Buffer;
+}
+
+/** The text of a webhook's key, as its owner gets it. */
+export function secretText(secret: Buffer): string {
+  return `whsec_${secret.toString('base64')}`;
+}
+
+/**
+ * Posts a message. Never rejects.
+ * @param reachable the addresses that it may be sent to
+ * @param signal gives it up
+ */
+export async function send(
+  url: string,
+  { id, body, secret }: Message,
+  reachable: PublicAddresses,
+  signal: AbortSignal,
+): Promise<Sent> {
+  const timestamp = Math.floor(Date.now() / 1000);
+  const signature = createHmac('sha256', secret).update(`${id}.${timestamp}.${body}`).digest('base64');
+  const headers = {
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(body),
+    'user-agent': 'Cellar-Alerts/1',
+    'webhook-id': id,
+    'webhook-timestamp': String(timestamp),
+    'webhook-signature': `v1,${signature}`,
+  };
+  const deadline = AbortSignal.timeout(DEADLINE_MS);
+  try {
+    const status = await post(url, headers, body, reachable, AbortSignal.any([deadline, signal]));
+    return { status, error: status >= 200 && status < 300 ? null : `it answered ${status}` };
+  } catch (error) {
+    return {
+      status: null,
+      error: deadline.aborted ? `it did not answer within ${DEADLINE_MS / 1000} s` : reason(error),
+    };
+  }
+}
+
+/** @returns the answer's status. Redirects are not followed: a receiver is named as it is. */
+function post(
+  text: string,
+  headers: Record<string, string | number>,
+  body: string,
+  reachable: PublicAddresses,
+  signal: AbortSignal,
+): Promise<number> {
+  const url = new URL(text);
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  // Only names are looked up.
+  if (isIP(host) !== 0 && !reachable.has(host)) return Promise.reject(new Error(notReachable(host)));
+  const request = url.protocol === 'https:' ? requestHttps : requestHttp;
+  return new Promise((resolve, reject) => {
+    const call = request(url, {
+      method: 'POST',
+      headers,
+      agent: false,
+      lookup: publicOnly(reachable),
+      signal,
+    });
+    call.once('error', reject);
+    call.once('response', (response) => {
+      let bytes = 0;
+      response.on('data', (chunk: Buffer) => {
+        bytes += chunk.length;
+        if (bytes > ANSWER_BYTES) response.destroy();
+      });
+      // Its status has been read: how the rest of it ends is nothing to us.
+      response.once('error', () => {});
+      response.once('close', () => resolve(response.statusCode!));
+    });
+    call.end(body);
+  });
+}
+
+/** Looks a name up, and leaves out the addresses that are not reachable. The connection is made to what it gives. */
+function publicOnly(reachable: PublicAddresses): LookupFunction {
+  return (name, options, found) => {
+    resolveName(name, { ...options, all: true }, (error, addresses) => {
+      if (error) return found(error, '', 0);
+      const left = addresses.filter(({ address }) => reachable.has(address));
+      if (left.length === 0) return found(new Error(notReachable(name)), '', 0);
+      if (options.all) found(null, left);
+      else found(null, left[0]!.address, left[0]!.family);
+    });
+  };
+}
+
+function notReachable(host: string): string {
+  return `${host} is no public address; the operator can let webhooks reach it (RUNNER_EGRESS_ALLOW)`;
+}

@@ -1,0 +1,103 @@
+// Rows of the host's tables of alerts: what they are, what each told when, and what is still to be delivered.
+import type { Database } from 'better-sqlite3';
+import type { Alert } from '../../handlers/contract/alerts.ts';
+
+/** Something to be sent to an alert's webhook. */
+export interface DeliveryRow {
+  id: string;
+  alert_id: string;
+  /** JSON, as it is sent each time. */
+  body: string;
+  /** How often it was sent in vain. */
+  attempts: number;
+}
+
+/** When a topic was last told, in ms since 1970, and how often it happened since. */
+export interface TopicRow {
+  told_at: number;
+  untold: number;
+}
+
+/** Typed queries over `alerts`, `alert_topics` and `alert_deliveries`. */
+export function alertQueries(database: Database) {
+  const all = database.prepare<[], { alert: string }>('SELECT alert FROM alerts ORDER BY id');
+  const save = database.prepare<[string, string, string]>(
+    `INSERT INTO alerts (id, app_id, alert) VALUES (?, ?, ?)
+     ON CONFLICT (id) DO UPDATE SET alert = excluded.alert`,
+  );
+  const remove = database.prepare<[string]>('DELETE FROM alerts WHERE id = ?');
+  const removeOfApp = database.prepare<[string]>('DELETE FROM alerts WHERE app_id = ?');
+  const topic = database.prepare<[string, string], TopicRow>(
+    'SELECT told_at, untold FROM alert_topics WHERE alert_id = ? AND topic = ?',
+  );
+  const tell = database.prepare<[string, string, number]>(
+    `INSERT INTO alert_topics (alert_id, topic, told_at, untold) VALUES (?, ?, ?, 0)
+     ON CONFLICT (alert_id, topic) DO UPDATE SET told_at = excluded.told_at, untold = 0`,
+  );
+  const count = database.prepare<[string, string]>(
+    'UPDATE alert_topics SET untold = untold + 1 WHERE alert_id = ? AND topic = ?',
+  );
+  const forget = database.prepare<[number]>('DELETE FROM alert_topics WHERE told_at < ?');
+  const add = database.prepare<[string, string, string, number]>(
+    'INSERT INTO alert_deliveries (id, alert_id, body, next_at) VALUES (?, ?, ?, ?)',
+  );
+  const told = database.prepare<[string, number], { count: number }>(
+    'SELECT count(*) AS count FROM alert_topics WHERE alert_id = ? AND told_at > ?',
+  );
+  // SQLite takes the other columns from the row that has the minimum.
+  const due = database.prepare<[number, string, number], DeliveryRow & { first: number }>(
+    `SELECT id, alert_id, body, attempts, min(next_at) AS first FROM alert_deliveries
+     WHERE next_at <= ? AND alert_id NOT IN (SELECT value FROM json_each(?))
+     GROUP BY alert_id ORDER BY first LIMIT ?`,
+  );
+  const postpone = database.prepare<[number, string]>(
+    'UPDATE alert_deliveries SET attempts = attempts + 1, next_at = ? WHERE id = ?',
+  );
+  const drop = database.prepare<[string]>('DELETE FROM alert_deliveries WHERE id = ?');
+
+  return {
+    /** Every alert, oldest first. */
+    all: (): Alert[] => all.all().map(({ alert }) => JSON.parse(alert) as Alert),
+    save: (alert: Alert): void => {
+      save.run(alert.id, alert.app_id, JSON.stringify(alert));
+    },
+    /** Removes an alert with all that belongs to it. */
+    delete: (id: string): void => {
+      remove.run(id);
+    },
+    deleteOfApp: (appId: string): void => {
+      removeOfApp.run(appId);
+    },
+    /** What an alert has told of a topic; undefined when nothing, or long ago. */
+    topic: (alertId: string, name: string): TopicRow | undefined => topic.get(alertId, name),
+    /** Writes down that a topic is told at `at`, in ms since 1970. */
+    tellTopic: (alertId: string, name: string, at: number): void => {
+      tell.run(alertId, name, at);
+    },
+    /** Counts a time that a topic is not told. */
+    countTopic: (alertId: string, name: string): void => {
+      count.run(alertId, name);
+    },
+    /** Forgets topics that were last told before a time, in ms since 1970. */
+    forgetTopics: (before: number): void => {
+      forget.run(before);
+    },
+    /** Adds a delivery, to be sent from `at` on, in ms since 1970. */
+    addDelivery: (id: string, alertId: string, body: string, at: number): void => {
+      add.run(id, alertId, body, at);
+    },
+    /** How many topics an alert has told since a time, in ms since 1970. */
+    toldSince: (alertId: string, time: number): number => told.get(alertId, time)!.count,
+    /** Deliveries that are due at a time, in ms since 1970: one of each alert, but of those of `without`. */
+    due: (at: number, without: string[], limit: number): DeliveryRow[] =>
+      due.all(at, JSON.stringify(without), limit),
+    /** Writes down that a delivery failed, and is sent again at `at`, in ms since 1970. */
+    postpone: (id: string, at: number): void => {
+      postpone.run(at, id);
+    },
+    dropDelivery: (id: string): void => {
+      drop.run(id);
+    },
+  };
+}
+export type AlertQueries = ReturnType<typeof alertQueries>;

@@ -1,0 +1,216 @@
+// What alerts tell, how often, and what becomes of it.
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { ALERTS_LIMIT } from '../../handlers/contract/alerts.ts';
+import type { DeployFact, ObservedApp } from '../../handlers/contract/host-calls.ts';
+import { Alerts, type Happening } from '../../runtime/alerts/alerts.ts';
+import { Deliveries } from '../../runtime/alerts/deliveries.ts';
+import { PublicAddresses } from '../../runtime/machine/private-networks.ts';
+import { openHostStore } from '../../sqlite/host/index.ts';
+import { Receiver, signatureOf } from '../support/alerts/receiver.ts';
+import { eventually } from '../support/e2e/processes.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
+
+const APP = 'a'.repeat(16);
+const HOUR_MS = 3_600_000;
+
+/** Alerts of one app, in a database that can be opened again. */
+function world(t: TestContext) {
+  const directory = temporaryDirectory(t);
+  const open = () => {
+    const store = openHostStore(join(directory, 'host.sqlite'));
+    const describe = (id: string) => (id === APP ? { id, slug: 'shop', url: 'http://shop.test' } : null);
+    const alerts = new Alerts({ store, key: 'a key of this machine', describe });
+    const reachable = new PublicAddresses(['127.0.0.1']);
+    const deliveries = new Deliveries({ alerts, queries: store.alerts, reachable });
+    return { store, alerts, deliveries };
+  };
+  let now = open();
+  now.store.apps.want({ id: APP, slug: 'shop', generation: 1 } as never);
+  return {
+    get store() {
+      return now.store;
+    },
+    get alerts() {
+      return now.alerts;
+    },
+    get deliveries() {
+      return now.deliveries;
+    },
+    /** As after a crash of the host. */
+    again() {
+      now.store.close();
+      now = open();
+    },
+    async [Symbol.asyncDispose]() {
+      await now.deliveries.stop();
+      now.store.close();
+    },
+  };
+}
+
+const crashed = (last_error: string | null, process_state: ObservedApp['process_state'] = 'crashed') => ({
+  type: 'app' as const,
+  app: { id: APP, generation: 1, process_state, live_deploy_id: null, deployed_at: null, last_error },
+});
+const failed = (id: string) => ({
+  type: 'deploy' as const,
+  deploy: {
+    id,
+    app_id: APP,
+    status: 'failed',
+    error: 'no',
+    sha: 's',
+    ref: 'r',
+    trigger: 'push',
+  } as DeployFact,
+});
+const newError = (fingerprint: string): Happening => ({
+  kind: 'error',
+  type: 'error.new',
+  topic: `error ${fingerprint}`,
+  message: 'TypeError',
+});
+
+/** The messages that wait. */
+function waiting({
+  store,
+}: {
+  store: ReturnType<typeof openHostStore>;
+}): { type: string; data: { repeats: number } }[] {
+  const messages: { type: string; data: { repeats: number } }[] = [];
+  for (;;) {
+    const [row] = store.alerts.due(Date.now() + HOUR_MS, [], 1);
+    if (row === undefined) return messages;
+    store.alerts.dropDelivery(row.id);
+    messages.push(JSON.parse(row.body));
+  }
+}
+
+/** Has what is due sent, and waits until it is written down what became of it. */
+async function delivered({ alerts, deliveries }: ReturnType<typeof world>, id: string): Promise<void> {
+  const before = alerts.find(id)!.last_delivery;
+  deliveries.tick();
+  await eventually(async () => alerts.find(id)!.last_delivery !== before, 'the message is delivered, or not');
+}
+
+test('a crash is told once, and again an hour later with how often it happened meanwhile', async (t) => {
+  await using it = world(t);
+  t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
+  it.alerts.add(APP, { url: 'http://example.com' });
+  it.store.outbox.add(crashed('it ran into a wall', 'starting'));
+  it.store.outbox.add(crashed('it ran into a wall'));
+  it.store.outbox.add(crashed('it ran into a wall', 'starting'));
+  assert.deepEqual(
+    waiting(it).map(({ type }) => type),
+    ['app.crashed'],
+  );
+  t.mock.timers.tick(HOUR_MS);
+  it.store.outbox.add(crashed('it ran into a wall'));
+  assert.deepEqual(
+    waiting(it).map(({ data }) => data.repeats),
+    [2],
+  );
+});
+
+test('an app that is well, or stopped, tells nothing', async (t) => {
+  await using it = world(t);
+  it.alerts.add(APP, { url: 'http://example.com' });
+  it.store.outbox.add(crashed(null, 'running'));
+  it.store.outbox.add(crashed(null, 'starting'));
+  it.store.outbox.add(crashed('its memory was needed', 'idle'));
+  it.store.outbox.add(crashed(null, 'stopped'));
+  assert.deepEqual(waiting(it), []);
+});
+
+test('each failed deploy is told, once', async (t) => {
+  await using it = world(t);
+  it.alerts.add(APP, { url: 'http://example.com', on: ['deploy'] });
+  for (const id of ['one', 'two', 'one']) it.store.outbox.add(failed(id));
+  it.store.outbox.add(crashed('not asked for'));
+  assert.equal(waiting(it).length, 2);
+});
+
+test('a fact that is taken back is not told', async (t) => {
+  await using it = world(t);
+  it.alerts.add(APP, { url: 'http://example.com' });
+  const broken = () =>
+    it.store.transaction(() => {
+      it.store.outbox.add(failed('one'));
+      throw new Error('taken back');
+    });
+  assert.throws(broken, /taken back/);
+  assert.deepEqual(waiting(it), []);
+});
+
+test('a thousand new errors are no thousand messages', async (t) => {
+  await using it = world(t);
+  it.alerts.add(APP, { url: 'http://example.com' });
+  for (let i = 0; i < 1_000; i++) it.alerts.tell(APP, newError(String(i)));
+  assert.equal(waiting(it).length, 30);
+});
+
+test('a shortage of room is told when it begins', async (t) => {
+  await using it = world(t);
+  it.alerts.add(APP, { url: 'http://example.com' });
+  for (const shortage of [null, 'full', 'full', null]) it.alerts.lookAtDisk(shortage);
+  assert.deepEqual(
+    waiting(it).map(({ type }) => type),
+    ['disk.short'],
+  );
+});
+
+test('what is refused is sent again under the same id, also by the next host, and is signed each time', async (t) => {
+  await using it = world(t);
+  await using receiver = await Receiver.start();
+  t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
+  receiver.answers = [{ status: 503 }, { status: 200 }];
+  const { id } = it.alerts.add(APP, { url: receiver.url });
+  it.alerts.tell(APP, newError('one'));
+  it.again();
+  await delivered(it, id);
+  const first = receiver.received[0]!;
+  it.again();
+  assert.equal(it.alerts.find(id)!.last_delivery!.error, 'it answered 503');
+  it.deliveries.tick();
+  assert.equal(receiver.received.length, 1, 'it is not sent again at once');
+  t.mock.timers.tick(10_000);
+  await delivered(it, id);
+  const second = receiver.received[1]!;
+  assert.equal(second.headers['webhook-id'], first.headers['webhook-id']);
+  const secret = `whsec_${it.alerts.secret(id).toString('base64')}`;
+  assert.equal(second.headers['webhook-signature'], signatureOf(second, secret));
+  assert.deepEqual(second.body.data.app, { id: APP, slug: 'shop', url: 'http://shop.test' });
+  assert.deepEqual(waiting(it), []);
+  assert.equal(it.alerts.find(id)!.last_delivery!.error, null);
+});
+
+test('a message that nobody takes is given up in the end', async (t) => {
+  await using it = world(t);
+  await using receiver = await Receiver.start();
+  t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
+  receiver.answers = [{ status: 500 }];
+  const { id } = it.alerts.add(APP, { url: receiver.url });
+  it.alerts.tell(APP, newError('one'));
+  for (let tries = 1; tries <= 6; tries++) {
+    await delivered(it, id);
+    t.mock.timers.tick(7 * HOUR_MS);
+  }
+  it.deliveries.tick();
+  assert.deepEqual(waiting(it), []);
+  assert.equal(receiver.received.length, 6);
+});
+
+test('an alert goes with its app, and there are so many at most', async (t) => {
+  await using it = world(t);
+  for (let i = 0; i < ALERTS_LIMIT; i++) it.alerts.add(APP, { url: 'http://example.com' });
+  assert.throws(() => it.alerts.add(APP, { url: 'http://example.com' }), { code: 'quota_exceeded' });
+  it.alerts.tell(APP, newError('one'));
+  it.alerts.deleteOfApp(APP);
+  assert.equal(it.alerts.any, false);
+  assert.deepEqual(waiting(it), []);
+  assert.throws(() => it.alerts.add('b'.repeat(16), { url: 'http://example.com' }), {
+    code: 'app_not_found',
+  });
+});

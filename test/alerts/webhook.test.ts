@@ -1,0 +1,69 @@
+// Where webhooks may be, and what is sent to them.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { secretText, send } from '../../runtime/alerts/webhook.ts';
+import { PublicAddresses } from '../../runtime/machine/private-networks.ts';
+import { Receiver, signatureOf } from '../support/alerts/receiver.ts';
+
+const secret = Buffer.alloc(32, 7);
+const message = { id: 'msg_1', body: '{"type":"alert.test"}', secret };
+const { signal } = new AbortController();
+const loopback = new PublicAddresses(['127.0.0.1']);
+const strict = new PublicAddresses([]);
+
+test('a message arrives signed, and its receiver can tell', async () => {
+  await using receiver = await Receiver.start();
+  assert.deepEqual(await send(receiver.url, message, loopback, signal), { status: 204, error: null });
+  const [got] = receiver.received;
+  assert.equal(got!.headers['webhook-id'], 'msg_1');
+  assert.equal(got!.headers['webhook-signature'], signatureOf(got!, secretText(secret)));
+  assert.notEqual(
+    got!.headers['webhook-signature'],
+    signatureOf({ ...got!, text: '{}' }, secretText(secret)),
+  );
+});
+
+test('this machine and its networks are not reached, whatever their name', async () => {
+  await using receiver = await Receiver.start();
+  for (const host of [
+    '127.0.0.1',
+    'localhost',
+    '127.1',
+    '0x7f000001',
+    '2130706433',
+    '0.0.0.0',
+    '[::1]',
+    '[::ffff:127.0.0.1]',
+    '[::ffff:7f00:1]',
+    '[::]',
+    '169.254.169.254',
+    '10.0.0.1',
+    '[64:ff9b::7f00:1]',
+    '[2002:7f00:1::]',
+    '[fd00:ec2::254]',
+  ]) {
+    const { status, error } = await send(`http://${host}:${receiver.port}/`, message, strict, signal);
+    assert.equal(status, null, host);
+    assert.match(error!, /is no public address; .*RUNNER_EGRESS_ALLOW/, host);
+  }
+  assert.deepEqual(receiver.received, []);
+});
+
+test('a redirect is no way around it, and no delivery', async () => {
+  await using receiver = await Receiver.start();
+  receiver.answers = [{ status: 307, headers: { location: `http://localhost:${receiver.port}/inner` } }];
+  assert.deepEqual(await send(receiver.url, message, loopback, signal), {
+    status: 307,
+    error: 'it answered 307',
+  });
+  assert.equal(receiver.received.length, 1);
+});
+
+test('whoever gives it up is heard, and a receiver that is not there is named', async () => {
+  const receiver = await Receiver.start();
+  const { url } = receiver;
+  const given = AbortSignal.abort(new Error('the host is stopping'));
+  assert.equal((await send(url, message, loopback, given)).status, null);
+  await receiver[Symbol.asyncDispose]();
+  assert.match((await send(url, message, loopback, signal)).error!, /ECONNREFUSED/);
+});

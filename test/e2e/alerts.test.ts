@@ -1,0 +1,89 @@
+// Alerts through the real host: an app's owner is told by webhook of what happens to it.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Receiver, signatureOf } from '../support/alerts/receiver.ts';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { cells, eventually } from '../support/e2e/processes.ts';
+
+/** Calls a method by JSON-RPC. */
+// biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the test asserts
+async function rpc(cellar: Cellar, method: string, params: object): Promise<any> {
+  const { body } = await cellar.call('POST', '/rpc', { jsonrpc: '2.0', id: 1, method, params });
+  return body.error ? { refused: body.error.data } : body.result;
+}
+
+test('a failed deploy and a crash are told to a webhook that the owner set, and signed', async () => {
+  await using receiver = await Receiver.start();
+  await using cellar = await new Cellar({ RUNNER_EGRESS_ALLOW: '127.0.0.1' }).start();
+  const id = await cellar.deploy('shop', 'hello');
+  const { secret, id: alert_id, ...alert } = await rpc(cellar, 'alerts.set', { id, url: receiver.url });
+  assert.match(secret, /^whsec_[A-Za-z0-9+/]{43}=$/);
+  assert.deepEqual(alert.on, ['error', 'error_rate', 'crash', 'deploy', 'disk', 'certificate']);
+
+  const tried = await rpc(cellar, 'alerts.test', { id, alert_id });
+  assert.deepEqual([tried.status, tried.error, tried.type], [204, null, 'alert.test']);
+  const [message] = receiver.received;
+  assert.equal(message!.headers['webhook-signature'], signatureOf(message!, secret));
+  assert.deepEqual(message!.body.data.app, {
+    id,
+    slug: 'shop',
+    url: `http://shop.localhost:${cellar.edgePort}`,
+  });
+  assert.equal((await rpc(cellar, 'alerts.test', { id, alert_id })).refused.code, 'rate_limited');
+
+  await assert.rejects(cellar.deployAgain('shop', 'hello', { 'index.js': 'export default {' }));
+  const deploy = await receiver.first(({ body }) => body.type === 'deploy.failed');
+  assert.match(deploy.body.data.message, /index\.js/);
+  assert.equal(deploy.body.data.deploy.trigger, 'push');
+
+  assert.equal((await cellar.get('shop')).status, 200);
+  process.kill(cells(id)[0]!.pid, 'SIGKILL');
+  const crash = await receiver.first(({ body }) => body.type === 'app.crashed');
+  assert.match(crash.body.data.message, /SIGKILL/);
+  await eventually(async () => (await cellar.get('shop')).status === 200, 'the app runs again');
+  process.kill(cells(id)[0]!.pid, 'SIGKILL');
+  await eventually(async () => (await cellar.get('shop')).status === 200, 'the app runs again');
+
+  const { items } = await rpc(cellar, 'alerts.list', { id });
+  assert.equal(items.length, 1);
+  assert.equal('secret' in items[0], false);
+  assert.equal(items[0].last_delivery.type, 'app.crashed');
+  const changed = await rpc(cellar, 'alerts.set', { id, alert_id, on: ['disk'], error_rate: 50 });
+  assert.deepEqual(
+    [changed.url, changed.on, changed.error_rate, changed.secret],
+    [receiver.url, ['disk'], 50, null],
+  );
+  await rpc(cellar, 'alerts.delete', { id, alert_id });
+  assert.equal((await rpc(cellar, 'alerts.delete', { id, alert_id })).refused.code, 'alert_not_found');
+  assert.equal(receiver.received.filter(({ body }) => body.type === 'app.crashed').length, 1, 'once an hour');
+});
+
+test('bad alerts are refused by name, and no webhook reaches this machine unless the operator says so', async () => {
+  await using receiver = await Receiver.start();
+  await using cellar = await new Cellar().start();
+  const id = await cellar.create('shop');
+  const refusal = async (params: object) => {
+    const { refused } = await rpc(cellar, 'alerts.set', { id, ...params });
+    return refused.errors?.map(({ path, message }: Record<string, string>) => `${path} ${message}`).join();
+  };
+  assert.equal(await refusal({}), 'url is missing; an alert that is made needs it');
+  for (const url of ['shop', 'ftp://example.com', 'https://me:pass@example.com'])
+    assert.equal(
+      await refusal({ url }),
+      'url must be an http or https address without a user name or password',
+    );
+  assert.match(await refusal({ url: receiver.url, on: [] }), /^on /);
+  assert.match(await refusal({ url: receiver.url, on: ['disk', 'disk'] }), /^on must name each kind once/);
+  assert.match(await refusal({ url: receiver.url, on: ['smoke'] }), /^on\.0 /);
+  assert.match(await refusal({ url: receiver.url, error_rate: 0 }), /^error_rate /);
+  const unknown = await rpc(cellar, 'alerts.set', { id, alert_id: 'nothing' });
+  assert.equal(unknown.refused.code, 'alert_not_found');
+  const nowhere = await rpc(cellar, 'alerts.set', { id: 'a'.repeat(16), url: receiver.url });
+  assert.equal(nowhere.refused.code, 'app_not_found');
+
+  const { id: alert_id } = await rpc(cellar, 'alerts.set', { id, url: receiver.url });
+  const { status, error } = await rpc(cellar, 'alerts.test', { id, alert_id });
+  assert.equal(status, null);
+  assert.match(error, /127\.0\.0\.1 is no public address; .*RUNNER_EGRESS_ALLOW/);
+  assert.deepEqual(receiver.received, []);
+});

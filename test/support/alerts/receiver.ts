@@ -1,0 +1,71 @@
+// A webhook's receiver: a server on loopback that keeps what it gets.
+import { createHmac } from 'node:crypto';
+import { EventEmitter, once } from 'node:events';
+import { createServer, type IncomingHttpHeaders } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
+
+const DEADLINE_MS = 20_000;
+
+export interface Received {
+  headers: IncomingHttpHeaders;
+  text: string;
+  // biome-ignore lint/suspicious/noExplicitAny: a message's shape is what the tests assert
+  body: any;
+}
+
+export class Receiver {
+  readonly received: Received[] = [];
+  /** What it answers next; the last one again and again. */
+  answers: { status: number; headers?: Record<string, string> }[] = [{ status: 204 }];
+  readonly #arrived = new EventEmitter();
+  readonly #server = createServer(async (request, response) => {
+    const body = await text(request);
+    this.received.push({ headers: request.headers, text: body, body: JSON.parse(body) });
+    const { status, headers = {} } = this.answers.length > 1 ? this.answers.shift()! : this.answers[0]!;
+    response.writeHead(status, headers).end();
+    this.#arrived.emit('message');
+  });
+
+  static async start(): Promise<Receiver> {
+    const receiver = new Receiver();
+    receiver.#server.listen(0, '127.0.0.1');
+    await once(receiver.#server, 'listening');
+    return receiver;
+  }
+
+  get port(): number {
+    return (this.#server.address() as AddressInfo).port;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}/hook`;
+  }
+
+  /** Waits for the first message that a test is true of. */
+  async first(wanted: (message: Received) => boolean): Promise<Received> {
+    const deadline = AbortSignal.timeout(DEADLINE_MS);
+    for (;;) {
+      const found = this.received.find(wanted);
+      if (found) return found;
+      await once(this.#arrived, 'message', { signal: deadline }).catch(() => {
+        throw new Error(
+          `no such message came; these did:\n${this.received.map((each) => each.text).join('\n')}`,
+        );
+      });
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#server.closeAllConnections();
+    this.#server.close();
+    await once(this.#server, 'close');
+  }
+}
+
+/** The signature that a message must have, made as its receiver makes it from the key it was given. */
+export function signatureOf({ headers, text: body }: Received, secret: string): string {
+  const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64');
+  const signed = `${headers['webhook-id']}.${headers['webhook-timestamp']}.${body}`;
+  return `v1,${createHmac('sha256', key).update(signed).digest('base64')}`;
+}
