@@ -8,7 +8,7 @@ import { type Addresses, addresses } from './addresses.ts';
 import { type AlertedApp, Alerts } from './alerts/alerts.ts';
 import { Deliveries } from './alerts/deliveries.ts';
 import { Apps } from './apps/apps.ts';
-import { sites } from './apps/sites.ts';
+import { FLEET_HEALTH, sites } from './apps/sites.ts';
 import { StorageLimits } from './apps/storage-limits.ts';
 import { closeBundler } from './builds/build.ts';
 import { dropCachesUntil } from './builds/cache.ts';
@@ -44,6 +44,7 @@ import { emptyTrashUntil } from './machine/trash.ts';
 import { type AppUsers, allUids, appUsers } from './machine/users.ts';
 import { Walls } from './machine/walls.ts';
 import { threads } from './machine/worker.ts';
+import { Telemetry } from './telemetry/telemetry.ts';
 
 /** What is left of the time for an end when the last requests are cut: processes and databases need some of it. */
 const RESERVE_MS = 3_000;
@@ -72,6 +73,7 @@ export class Host {
   readonly #api: Gateway;
   readonly #edge: Gateway;
   readonly #accessLog: AccessLog;
+  readonly #telemetry: Telemetry;
   /** In front of the edge, or null when the edge is reached directly. */
   readonly #caddy: Caddy | null;
   readonly #secret = randomBytes(32).toString('base64url');
@@ -116,6 +118,10 @@ export class Host {
     mkdirSync(this.paths.builds, { mode: 0o700 });
     throwTrialsAway(this.paths);
 
+    this.#telemetry = new Telemetry({
+      directory: this.paths.telemetry,
+      retentionDays: config.RUNNER_TELEMETRY_RETENTION_DAYS,
+    });
     this.#outbox = new Outbox(this.#store.outbox, (events) => this.#deliver(events));
     this.#alerts = new Alerts({
       store: this.#store,
@@ -145,6 +151,8 @@ export class Host {
       memory: this.#memory,
       wake: (id) => this.#control.wake(id, wakeTimeoutMs),
       onFacts,
+      onUsage: (id, usage) => this.#telemetry.usage(id, usage),
+      onDeleted: (id) => this.#telemetry.forget(id),
     });
     this.#storage = new StorageLimits({
       held: this.#store.held,
@@ -190,6 +198,7 @@ export class Host {
         apps: this.#apps,
         queue: this.#queue,
         loopDelay: this.#loopDelay,
+        telemetry: this.#telemetry,
         changes,
         outbox: this.#outbox,
         alerts: this.#alerts,
@@ -229,7 +238,10 @@ export class Host {
       trustedProxies,
       holdTimeoutMs: wakeTimeoutMs,
     });
-    this.#edge.onEnd((record) => this.#accessLog.write(accessLine(record)));
+    this.#edge.onEnd((record) => {
+      this.#accessLog.write(accessLine(record));
+      if (this.#apps.get(record.site) && record.path !== FLEET_HEALTH) this.#telemetry.record(record);
+    });
   }
 
   /**
@@ -238,6 +250,7 @@ export class Host {
    */
   async start(): Promise<Addresses> {
     this.#queue.interruptUnfinished();
+    this.#telemetry.start();
     const { RUNNER_PORT, RUNNER_EDGE_PORT, RUNNER_BASE_DOMAIN } = this.config;
     const api = await this.#api.listen(RUNNER_PORT, '127.0.0.1');
     const host = isLocal(RUNNER_BASE_DOMAIN) ? '127.0.0.1' : '::';
@@ -329,6 +342,7 @@ export class Host {
     await closing.step('access log', () => this.#accessLog.close());
     await closing.step('apps', () => this.#apps.close());
     await closing.step('spare processes', () => spares.close());
+    await closing.step('telemetry', () => this.#telemetry.close());
     await closing.step('walls', () => this.#walls.close());
     await closing.step('bundler', closeBundler);
     await closing.step('threads', () => threads.close());

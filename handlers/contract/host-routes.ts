@@ -29,10 +29,27 @@ export type HostBlob = SourceItem & { size: number; commit: string };
 export type AlertSettings = Partial<Pick<Alert, 'url' | 'on' | 'error_rate'>>;
 
 /**
+ * What the host's telemetry answers of an app, by the end of the path below `/apps/:id/telemetry/`. The query of the call
+ * holds what is asked for besides the app.
+ */
+export interface TelemetryAnswers {
+  metrics: { params: { appId: string; hours: number }; answer: Result<'metrics.get'> };
+  'metrics/version': { params: { appId: string }; answer: Result<'metrics.version'> };
+}
+
+/** The calls that read an app's telemetry. */
+type TelemetryCalls = {
+  [Name in keyof TelemetryAnswers as `GET /apps/:id/telemetry/${Name}`]: {
+    body: null;
+    answer: TelemetryAnswers[Name]['answer'];
+  };
+};
+
+/**
  * By method and path; `:id` and `:deploy` are ids, `:sha` is a whole commit, `:refs` and `:service` are git's own words.
  * `null` is no body, and a 204.
  */
-export interface HostCalls {
+export interface HostCalls extends TelemetryCalls {
   'PUT /apps/:id': { body: WantedApp; answer: Applied };
   'DELETE /apps/:id': { body: null; answer: null };
   'GET /apps': { body: null; answer: HostInventory };

@@ -8,8 +8,6 @@ export const notYet = [
   'errors.stream',
   'logs.list',
   'logs.stream',
-  'metrics.get',
-  'metrics.version',
   'paths.list',
   'refs.list',
   'spans.list',

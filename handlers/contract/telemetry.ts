@@ -11,6 +11,34 @@ const range = { id: reference, hours, ...page };
 const breakdown = (name: string) =>
   listOf(z.strictObject({ [name]: z.string(), requests: z.int(), errors: z.int() }));
 
+/** What an app did in one step. Times are in ms; percentiles and mean are null where nothing was timed. */
+const MetricStep = z.strictObject({
+  /** When it begins. */
+  at: time,
+  requests: z.int(),
+  /** Answered with 5xx, by the app or for it. */
+  errors: z.int(),
+  /** Answered with 4xx. */
+  client_errors: z.int(),
+  /** Of these, with 429. */
+  rate_limited: z.int(),
+  /** Of the errors: 503, because there was no room. */
+  shed: z.int(),
+  duration_ms_p50: z.number().nullable(),
+  duration_ms_p90: z.number().nullable(),
+  duration_ms_p99: z.number().nullable(),
+  duration_ms_mean: z.number().nullable(),
+  bytes_in: z.int(),
+  bytes_out: z.int(),
+  cpu_ms: z.int(),
+  /** The most at any time; null while no process ran. */
+  memory_bytes: z.int().nullable(),
+  /** Starts of a process after a rest. */
+  wakes: z.int(),
+  /** Time that requests were held, added up. */
+  held_ms: z.int(),
+});
+
 export const errorStatus = z.enum(['open', 'resolved', 'ignored']);
 const GroupedError = z.strictObject({
   fingerprint: z.string(),
@@ -37,20 +65,14 @@ export const telemetry = [
     path: '/v1/apps/:id/metrics',
     needs: 'view',
     input: z.strictObject({ id: reference, hours }),
-    output: listOf(
-      z.strictObject({
-        at: time,
-        requests: z.int(),
-        errors: z.int(),
-        duration_ms_p50: z.number().nullable(),
-        duration_ms_p95: z.number().nullable(),
-        cpu_ms: z.number(),
-        memory_bytes: z.int().nullable(),
-        bytes_out: z.int(),
-      }),
-    ),
+    output: z.strictObject({
+      /** Seconds of one item: coarser for long ranges. */
+      step_s: z.int(),
+      items: z.array(MetricStep),
+      next_cursor: z.null(),
+    }),
     status: 200,
-    errors: ['app_not_found'],
+    errors: ['app_not_found', 'host_unavailable'],
   }),
   operation({
     name: 'metrics.version',
@@ -59,9 +81,14 @@ export const telemetry = [
     path: '/v1/apps/:id/metrics/version',
     needs: 'view',
     input: z.strictObject({ id: reference }),
-    output: z.strictObject({ schema: z.int(), watermark: time.nullable() }),
+    output: z.strictObject({
+      /** Another number when the figures mean something else. */
+      schema: z.int(),
+      /** When something was counted last; null when nothing is kept. */
+      watermark: time.nullable(),
+    }),
     status: 200,
-    errors: ['app_not_found'],
+    errors: ['app_not_found', 'host_unavailable'],
   }),
   operation({
     name: 'devices.list',

@@ -12,6 +12,7 @@ import type {
   HostCall,
   HostCalls,
   HostInventory,
+  TelemetryAnswers,
 } from '../contract/host-routes.ts';
 import type { Result } from '../contract/index.ts';
 import { cutText } from '../contract/text.ts';
@@ -193,6 +194,16 @@ export class HostClient {
     const refusals = ['alert_not_found', 'rate_limited'] as const;
     const options = { refusals, deadlineMs: TEST_ALERT_DEADLINE_MS };
     return this.#json('POST /apps/:id/alerts/:alert/test', [appId, alertId], options);
+  }
+
+  /** What the host's telemetry says of an app. */
+  async telemetry<Name extends keyof TelemetryAnswers>(
+    name: Name,
+    id: string,
+    query?: Omit<TelemetryAnswers[Name]['params'], 'appId'>,
+  ): Promise<TelemetryAnswers[Name]['answer']> {
+    const call: keyof HostCalls = `GET /apps/:id/telemetry/${name}`;
+    return this.#json(call, [id], { query: query as Query }) as Promise<TelemetryAnswers[Name]['answer']>;
   }
 
   /** The host's own figures. */

@@ -7,6 +7,7 @@ import { alertServices } from './alerts.ts';
 import { appServices } from './apps.ts';
 import { deployServices } from './deploys.ts';
 import { eventServices } from './events.ts';
+import { metricServices } from './metrics.ts';
 import { settingServices } from './settings.ts';
 import { sourceServices } from './source.ts';
 import type { Service } from './types.ts';
@@ -23,4 +24,5 @@ export const services = {
   ...eventServices,
   ...accountServices,
   ...adminServices,
+  ...metricServices,
 } satisfies { [Name in Built]: Service<Name> } & { [Name in NotYet]?: never };

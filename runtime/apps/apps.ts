@@ -2,7 +2,7 @@
 import { EventEmitter, once } from 'node:events';
 import type { ListedApp, ObservedApp, ProcessState, WantedApp } from '../../handlers/contract/host-calls.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
-import { Fleet, type ReleaseRef } from '../fleets/fleet.ts';
+import { Fleet, type FleetUsage, type ReleaseRef } from '../fleets/fleet.ts';
 import type { MemoryGauge } from '../fleets/memory.ts';
 import type { Slots } from '../fleets/slots.ts';
 import { createRepository } from '../git/repository.ts';
@@ -51,6 +51,10 @@ export interface AppsOptions {
   wake: (id: string) => Promise<void>;
   /** Called after a transaction that added facts to the outbox. */
   onFacts: () => void;
+  /** Called at most once a second for each app, with what it has used since the call before. */
+  onUsage: (id: string, usage: FleetUsage) => void;
+  /** Called when an app was deleted and takes no more requests. */
+  onDeleted: (id: string) => void;
 }
 
 /** The apps of this host. */
@@ -101,6 +105,8 @@ export class Apps {
     for (const [id, app] of this.#apps) {
       try {
         app.fleet.tick();
+        const usage = app.fleet.takeUsage();
+        if (usage !== null) this.#options.onUsage(id, usage);
       } catch (error) {
         logRarely('error', 'an app could not be looked at; the next tick tries again', {
           app: app.wanted.slug,
@@ -194,6 +200,7 @@ export class Apps {
       // Whatever still ran could lead the host astray that removes its files.
       if (cell !== null) await endProcessesOf(cell);
     }
+    this.#options.onDeleted(id);
     throwAway(paths.trash, id, {
       'repository.git': paths.repository(id),
       data: paths.data(id),

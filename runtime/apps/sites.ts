@@ -18,7 +18,8 @@ export interface SitesOptions {
   limits: { clientRpm: number; gitRpm: number; appRpm: number };
 }
 
-const FLEET_HEALTH = '/.well-known/fleet/health';
+/** Of each app: whether its process is well. Asking is no use of the app. */
+export const FLEET_HEALTH = '/.well-known/fleet/health';
 
 /** The routing decisions of both listeners: `api`, where every host is the control plane's, and `edge`. */
 export function sites({ baseDomain, control, apps, failing, limits }: SitesOptions): {

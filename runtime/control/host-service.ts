@@ -11,6 +11,7 @@ import { type RefUpdate, serveGit } from '../git/smart-http.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import type { DiskWatch } from '../machine/disk-watch.ts';
 import type { LoopDelay } from '../machine/loop-delay.ts';
+import type { Telemetry } from '../telemetry/telemetry.ts';
 import { type AlertCall, type AlertOptions, alertRoutes } from './alert-routes.ts';
 import {
   type Call,
@@ -25,6 +26,7 @@ import {
 import type { Outbox } from './outbox.ts';
 import { Refusal, requireRoom } from './refusal.ts';
 import { type SourceCall, sourceRoutes } from './source-routes.ts';
+import { type TelemetryCall, telemetryRoutes } from './telemetry-routes.ts';
 
 const FLUSH_MS = 1_000;
 const CONTROL_UI_DEADLINE_MS = 8_000;
@@ -38,6 +40,7 @@ export interface HostServiceOptions extends AlertOptions {
   apps: Apps;
   queue: DeployQueue;
   loopDelay: LoopDelay;
+  telemetry: Telemetry;
   /** Gets to know of pushes and commits under way. */
   changes: BranchChanges;
   outbox: Outbox;
@@ -51,7 +54,12 @@ export interface HostServiceOptions extends AlertOptions {
 export function hostService(
   options: HostServiceOptions,
 ): (request: IncomingMessage, response: ServerResponse) => void {
-  const routes = compile({ ...routesOf(options), ...sourceRoutes(options), ...alertRoutes(options) });
+  const routes = compile({
+    ...routesOf(options),
+    ...sourceRoutes(options),
+    ...telemetryRoutes(options.telemetry),
+    ...alertRoutes(options),
+  });
   const expected = digest(`Bearer ${options.secret}`);
 
   return (request, response) => {
@@ -77,12 +85,13 @@ function routesOf({
   apps,
   queue,
   loopDelay,
+  telemetry,
   changes,
   outbox,
   controlUi,
   onPush,
   alerts,
-}: HostServiceOptions): Omit<HostRoutes, SourceCall | AlertCall> {
+}: HostServiceOptions): Omit<HostRoutes, SourceCall | TelemetryCall | AlertCall> {
   return {
     'PUT /apps/:id': async ({ request, words }) => {
       const wanted = await readJson<'PUT /apps/:id'>(request, WANTED_BYTES);
@@ -123,10 +132,11 @@ function routesOf({
       await outbox.flushed(FLUSH_MS);
       return fact;
     },
-    'GET /stats': () => ({
+    'GET /stats': async () => ({
       apps: apps.observeAll().length,
       rss_bytes: process.memoryUsage.rss(),
       event_loop_delay: loopDelay.recent,
+      telemetry: await telemetry.stats(),
     }),
     'GET /disk': async () => ({ full: (await disk.isFull()) ? DISK_FULL : null }),
     'POST /ui/git-auth': async ({ request, response }) => {

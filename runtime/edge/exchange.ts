@@ -112,6 +112,7 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
       heldMs: this.heldMs,
       cellStart: cell === null ? null : isCold ? 'cold' : 'warm',
       wakeMs: isCold ? cell.startMs : 0,
+      release: cell === null ? null : cell.release,
       bytesIn: tally.bytesIn,
       bytesOut: tally.bytesOut,
       userAgent: headerValue(head.headers, 'user-agent'),

@@ -24,6 +24,8 @@ export interface RequestRecord {
   cellStart: 'warm' | 'cold' | null;
   /** What the start of that process took; 0 unless it was cold. */
   wakeMs: number;
+  /** Which release of the app that process runs; null when it reached none, or that has no releases. */
+  release: string | null;
   /** Bytes of the request's body; of an upgraded connection all that the client sent. */
   bytesIn: number;
   /** Bytes of the answer's body; of an upgraded connection all of them. */

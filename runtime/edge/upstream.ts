@@ -23,9 +23,21 @@ export interface TrackedTunnel {
   destroy(): void;
 }
 
+/** How a process came to be. */
+interface Started {
+  /** When it was ready, on the clock of `performance.now()`. */
+  readyAt: number;
+  /** What its start took, in ms. */
+  startMs: number;
+  /** Which release of an app it runs. */
+  release?: string | null;
+}
+
 export class Upstream {
   readonly readyAt: number;
   readonly startMs: number;
+  /** Which release of an app it runs; null for what has none. */
+  readonly release: string | null;
   readonly #address: UpstreamAddress;
   /** All of its connections but those of tunnels. */
   readonly #connections = new Set<UpstreamConnection>();
@@ -44,13 +56,13 @@ export class Upstream {
   #drained: Promise<{ cut: number }> | null = null;
 
   /**
-   * @param started when the process was ready, on the clock of `performance.now()`, and what its start took, in ms; for
-   * one that was always there as far as its callers know, neither
+   * @param started of a process that was always there as far as its callers know: none of it
    */
-  constructor(address: UpstreamAddress, started = { readyAt: 0, startMs: 0 }) {
+  constructor(address: UpstreamAddress, started: Started = { readyAt: 0, startMs: 0 }) {
     this.#address = address;
     this.readyAt = started.readyAt;
     this.startMs = started.startMs;
+    this.release = started.release ?? null;
   }
 
   /** Requests in flight, those that became tunnels left out. */

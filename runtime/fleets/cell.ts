@@ -79,6 +79,8 @@ export class Cell {
   readonly exited: Promise<CellExit>;
   /** What the process had used when that was last read; null before. */
   usage: Usage | null = null;
+  /** Of its processor time: what was taken by `takeCpuMs`. */
+  #takenCpuMs = 0;
   readonly #child: Child;
   readonly #runDirectory: string;
   #killedFor: string | null = null;
@@ -96,6 +98,13 @@ export class Cell {
 
   get pid(): number {
     return this.#child.process.pid!;
+  }
+
+  /** The processor time that it used between the call before and the last reading of `usage`, in ms. */
+  takeCpuMs(): number {
+    const before = this.#takenCpuMs;
+    this.#takenCpuMs = this.usage?.cpuMs ?? before;
+    return this.#takenCpuMs - before;
   }
 
   socketPath(socket: string): string {

@@ -22,6 +22,13 @@ export interface FleetOptions extends SupervisorOptions {
   wake: () => Promise<void>;
 }
 
+/** `cpuMs` and `wakes` (starts after a rest, for requests) since they were taken before; `memoryBytes` as it is now. */
+export interface FleetUsage {
+  cpuMs: number;
+  memoryBytes: number;
+  wakes: number;
+}
+
 type Resting = 'none' | 'idle' | 'asleep' | 'stopped' | 'held';
 
 const HEALTH_TIMEOUT_MS = 2_000;
@@ -39,6 +46,8 @@ export class Fleet implements Backend {
   #ahead: Promise<unknown> | null = null;
   /** Settles when the start that was asked for last has ended, also one that still waits for its turn. */
   #coming: Promise<void> | null = null;
+  /** Starts after a rest, for requests, since `takeUsage` was called. */
+  #wakeCount = 0;
 
   constructor(options: FleetOptions) {
     this.#options = options;
@@ -73,6 +82,16 @@ export class Fleet implements Backend {
   get writtenBytes(): number {
     const phase = this.#process.phase;
     return phase.name === 'running' ? (phase.cell.usage?.writtenBytes ?? 0) : 0;
+  }
+
+  /** What was used since the call before, as far as that was read; null when it is nothing. */
+  takeUsage(): FleetUsage | null {
+    const { phase } = this.#process;
+    const wakes = this.#wakeCount;
+    this.#wakeCount = 0;
+    const cell = phase.name === 'running' ? phase.cell : null;
+    if (cell === null && wakes === 0) return null;
+    return { wakes, cpuMs: cell?.takeCpuMs() ?? 0, memoryBytes: cell?.usage?.privateBytes ?? 0 };
   }
 
   /** Whether the host has ended it for what the app keeps on the disk. */
@@ -187,6 +206,7 @@ export class Fleet implements Backend {
       }
       await this.#process.retire(this.#options.onLine);
       await this.#process.bringUp(wanted);
+      if (phase.name === 'asleep') this.#wakeCount++;
     });
     const coming = started
       .catch(() => {})
@@ -311,12 +331,14 @@ export class Fleet implements Backend {
         if (this.#process.phase !== phase) return;
         this.#process.cancelRestart();
         await this.#process.bringUp(wanted);
+        this.#wakeCount++;
       })
       .catch(() => {});
   }
 
   /** A sleeping app that runs for due work serves everybody from now on. */
   #awaken(phase: Running): void {
+    this.#wakeCount++;
     this.#process.activity.begin(false);
     this.#process.enter({ ...phase, asleep: false });
   }

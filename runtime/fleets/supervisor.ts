@@ -256,7 +256,8 @@ export class Supervisor {
     { forDueWork, asleep } = FOR_REQUESTS,
     leases = new Leases(() => this.activity.keep()),
   ): void {
-    const started = { readyAt: cell.startedAt, startMs: cell.startMs };
+    const release = this.live?.deployId ?? null;
+    const started = { readyAt: cell.startedAt, startMs: cell.startMs, release };
     const upstream = new Upstream({ socketPath: cell.socketPath('http') }, started);
     this.activity.begin(forDueWork);
     this.enter({ name: 'running', cell, upstream, asleep, leases }, this.#limit);

@@ -64,6 +64,7 @@ export function layout(directory: string) {
     ballast: join(root, 'ballast'),
     caddy: join(root, 'caddy'),
     accessLog: join(root, 'log', 'access.ndjson'),
+    telemetry: join(root, 'telemetry'),
   };
 }
 export type Layout = ReturnType<typeof layout>;

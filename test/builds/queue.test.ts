@@ -31,6 +31,8 @@ async function makeQueue(t: TestContext, files: Record<string, string>, owners: 
   const store = openHostStore(paths.database);
   const shared = { store, paths, users: () => ({ build: null, cell: null }), onFacts: () => {} };
   const apps = new Apps({
+    onUsage: () => {},
+    onDeleted: () => {},
     ...shared,
     workerd,
     baseDomain: 'localhost',

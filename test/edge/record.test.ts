@@ -64,6 +64,7 @@ test('a record says in one flat object what a request was and what became of it'
     heldMs: 0,
     cellStart: 'warm',
     wakeMs: 0,
+    release: null,
     bytesIn: 12,
     bytesOut: 4,
     userAgent: 'agent',

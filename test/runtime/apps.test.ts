@@ -31,6 +31,8 @@ function open(t: TestContext, root: string, idleMs = 0) {
   const store = openHostStore(paths.database);
   const control = { wake: (): Promise<void> => Promise.reject(new Error('nobody wakes this app')) };
   const apps = new Apps({
+    onUsage: () => {},
+    onDeleted: () => {},
     store,
     paths,
     workerd,

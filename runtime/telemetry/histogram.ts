@@ -1,0 +1,97 @@
+// Durations as counts of classes that grow with what they hold, so that minutes can be added up to hours and still have
+// true percentiles: 16 classes for each doubling, so that a percentile is off by 3 % at most.
+
+/** Unit of the first classes, in ms. */
+const UNIT_MS = 0.01;
+const CLASSES_BITS = 4;
+const CLASSES = 2 ** CLASSES_BITS;
+/** Durations above are counted as this many units: about 12 hours. */
+const UNITS_MAX = 2 ** 32 - 1;
+
+/** How many durations of each class. */
+export type Histogram = Map<number, number>;
+
+/** The class of a duration in ms. */
+export function classOf(ms: number): number {
+  const units = Math.min(UNITS_MAX, Math.max(0, Math.round(ms / UNIT_MS)));
+  const exponent = 31 - Math.clz32(units);
+  if (exponent < CLASSES_BITS) return units;
+  return (exponent - CLASSES_BITS + 1) * CLASSES + ((units >>> (exponent - CLASSES_BITS)) & (CLASSES - 1));
+}
+
+/** The middle of a class, in ms. */
+export function middleOf(found: number): number {
+  if (found < CLASSES) return found * UNIT_MS;
+  const width = 2 ** (Math.floor(found / CLASSES) - 1);
+  return (CLASSES + (found % CLASSES) + 0.5) * width * UNIT_MS;
+}
+
+/** Adds `count` durations of `ms`. */
+export function count(histogram: Histogram, ms: number): void {
+  const found = classOf(ms);
+  histogram.set(found, (histogram.get(found) ?? 0) + 1);
+}
+
+/** Adds all of `other`. */
+export function addAll(histogram: Histogram, other: Histogram): void {
+  for (const [found, many] of other) histogram.set(found, (histogram.get(found) ?? 0) + many);
+}
+
+/** How many durations there are. */
+export function total(histogram: Histogram): number {
+  let sum = 0;
+  for (const many of histogram.values()) sum += many;
+  return sum;
+}
+
+/**
+ * The durations in ms below which so many of all lie, for each of `shares` (ascending, 0 to 1); null when there are none.
+ */
+export function percentiles(histogram: Histogram, shares: number[]): (number | null)[] {
+  const classes = [...histogram].sort(([a], [b]) => a - b);
+  const all = total(histogram);
+  let at = 0;
+  let below = classes[0]?.[1] ?? 0;
+  return shares.map((share) => {
+    if (all === 0) return null;
+    const rank = Math.max(1, Math.ceil(share * all));
+    while (below < rank) below += classes[++at]![1];
+    return Math.round(middleOf(classes[at]![0]) * 100) / 100;
+  });
+}
+
+/** As few bytes: for each class that has some, how far it is from the one before, and its count, as variable-length integers. */
+export function encode(histogram: Histogram): Uint8Array {
+  const bytes: number[] = [];
+  const write = (value: number) => {
+    let left = value;
+    for (; left >= 128; left = Math.floor(left / 128)) bytes.push((left % 128) | 128);
+    bytes.push(left);
+  };
+  let before = 0;
+  for (const [found, many] of [...histogram].sort(([a], [b]) => a - b)) {
+    write(found - before);
+    write(many);
+    before = found;
+  }
+  return Uint8Array.from(bytes);
+}
+
+/** Adds to `histogram` what `encode` wrote. */
+export function decodeInto(histogram: Histogram, bytes: Uint8Array): void {
+  let at = 0;
+  const read = (): number => {
+    let value = 0;
+    for (let scale = 1; at < bytes.length; scale *= 128) {
+      const byte = bytes[at++]!;
+      value += (byte & 127) * scale;
+      if (byte < 128) break;
+    }
+    return value;
+  };
+  let found = 0;
+  while (at < bytes.length) {
+    found += read();
+    histogram.set(found, (histogram.get(found) ?? 0) + read());
+  }
+}

@@ -1,0 +1,33 @@
+// One part of what the thread does: metrics, spans, logs, errors. Each has its own tables and its own answers.
+import type { AskName, Asks, Batch, FollowKind } from './protocol.ts';
+
+/** Answers by the name of the question. What is thrown is the question's failure. */
+export type Answers = { [Name in AskName]?: (params: Asks[Name]['params']) => Asks[Name]['answer'] };
+
+/** All calls are made one after another on the telemetry's thread. One that throws harms no other part. */
+export interface Part {
+  /** For messages. */
+  readonly name: string;
+  readonly answers: Answers;
+  /** What it dropped since the start, by what it was. */
+  readonly dropped: Readonly<Record<string, number>>;
+  /** Takes what the host has handed over. */
+  take(batch: Batch): void;
+  /** Writes what was taken. Called about every second; what could not be written is tried again at the next call. */
+  flush(): void;
+  /** Removes a small piece of what is too old or too much. Called every few seconds. @returns whether more is left */
+  prune(now: number): boolean;
+  /** Removes a small piece of what is kept of an app. @returns whether more is left */
+  forget(appId: string): boolean;
+  /** Pushes what is new of an app from now on, until the function that it returns is called. */
+  follow?(appId: string, kind: FollowKind, push: (items: unknown[]) => void): (() => void) | undefined;
+}
+
+/** A question that cannot be answered. `code` is one of the contract's error codes. */
+export class AskRefusal extends Error {
+  readonly code: string;
+  constructor(code: string, message: string) {
+    super(message);
+    this.code = code;
+  }
+}

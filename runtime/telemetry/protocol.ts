@@ -1,0 +1,85 @@
+// What the host's thread and the telemetry's thread say to each other.
+import type { TelemetryAnswers } from '../../handlers/contract/host-routes.ts';
+
+/** What an app's process has used since the sample before. */
+export interface Usage {
+  /** Processor time, in ms. */
+  cpuMs?: number;
+  /** Private memory, in bytes. */
+  memoryBytes?: number;
+  /** Starts of a process for an app that rested. */
+  wakes?: number;
+}
+
+/** A line of the host's own for an app's log. `source` names who speaks, such as `build` or `supervisor`. */
+export interface Said {
+  /** In ms since 1970. */
+  at: number;
+  level: 'debug' | 'info' | 'warn' | 'error';
+  source: string;
+  text: string;
+  deployId?: string | null;
+}
+
+/** A piece of what an app's process has printed, as it came out of the pipe. */
+export interface OutputPiece {
+  appId: string;
+  deployId: string;
+  /** When it came, in ms since 1970. */
+  at: number;
+  bytes: Uint8Array;
+}
+
+/** What was handed over since the batch before. */
+export interface Batch {
+  seq: number;
+  /** Requests as `request-lines.ts` writes them. */
+  requests: string;
+  usage: (Required<Usage> & { appId: string; at: number })[];
+  output: OutputPiece[];
+  said: (Said & { appId: string })[];
+}
+
+/** What is handed over piece by piece, and may have to be dropped. */
+export type Kind = 'requests' | 'output' | 'said';
+
+/** What the thread can be asked, by name. All that it answers can be copied. */
+export type Asks = TelemetryAnswers & {
+  /** Figures of the thread itself, for whoever runs this Cellar. */
+  stats: { params: Record<string, never>; answer: ThreadStats };
+};
+export type AskName = keyof Asks;
+
+export interface ThreadStats {
+  /** Bytes of each database with its WAL, by name. */
+  files: Record<string, number>;
+  /** What the thread has dropped since the host's start, by what it was. */
+  dropped: Record<string, number>;
+}
+
+/** What can be followed. Each part of the thread says what its items are. */
+export type FollowKind = 'logs' | 'errors';
+
+export type ToThread =
+  | { type: 'batch'; batch: Batch }
+  | { type: 'ask'; id: number; name: AskName; params: unknown }
+  | { type: 'follow'; id: number; appId: string; kind: FollowKind }
+  | { type: 'unfollow'; id: number }
+  | { type: 'forget'; appId: string }
+  | { type: 'close' };
+
+export type FromThread =
+  /** What came up to this batch is on the disk, or will be written again until it is. */
+  | { type: 'kept'; seq: number }
+  | { type: 'answer'; id: number; answer: unknown }
+  | { type: 'refusal'; id: number; code: string | null; message: string }
+  | { type: 'push'; id: number; items: unknown[] }
+  | { type: 'trouble'; message: string; error: string }
+  | { type: 'closed' };
+
+/** What the thread is started with. */
+export interface ThreadOptions {
+  /** Directory of the databases. */
+  directory: string;
+  retentionDays: number;
+}

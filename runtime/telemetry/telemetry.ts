@@ -1,0 +1,344 @@
+// Telemetry as the host's thread sees it: whatever happens is put into batches for a thread of its own, which parses,
+// groups and keeps it. Nothing here waits, and what finds no room is dropped and counted.
+import { Worker } from 'node:worker_threads';
+import type { RequestRecord } from '../edge/record.ts';
+import { logRarely } from '../log.ts';
+import type {
+  AskName,
+  Asks,
+  Batch,
+  FollowKind,
+  FromThread,
+  Kind,
+  Said,
+  ThreadOptions,
+  ThreadStats,
+  ToThread,
+  Usage,
+} from './protocol.ts';
+import { requestLine } from './request-lines.ts';
+
+/** How long something may wait for its batch, in ms. */
+const BATCH_MS = 100;
+/** A batch with so much in it does not wait, in characters and bytes. */
+const BATCH_SIZE = 64 * 1024;
+/** How much of each kind may be on its way to the disk, in characters or bytes; what comes above that is dropped. */
+const UNDERWAY_MAX: Record<Kind, number> = {
+  requests: 32 * 1024 * 1024,
+  output: 16 * 1024 * 1024,
+  said: 4 * 1024 * 1024,
+};
+/** JavaScript objects that the thread may have, in MiB. */
+const MEMORY_MB = 256;
+/** A thread that has kept nothing of a batch for so long hangs, in ms: it is ended, and another one started. */
+const HANGS_MS = 30_000;
+const ASK_DEADLINE_MS = 5_000;
+/** Questions that wait for their answers. */
+const ASKS_MAX = 100;
+const CLOSE_DEADLINE_MS = 2_000;
+const RESTART_MIN_MS = 500;
+const RESTART_MAX_MS = 30_000;
+/** A thread that has lived so long did not die of its start, in ms. */
+const SETTLED_MS = 60_000;
+
+/** The thread could not answer: it is not there, has too much to do, or the question is wrong (`code`). */
+export class TelemetryError extends Error {
+  /** One of the contract's error codes; null when the thread itself failed. */
+  readonly code: string | null;
+  constructor(code: string | null, message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
+interface Pending {
+  resolve: (answer: unknown) => void;
+  reject: (error: Error) => void;
+  deadline: NodeJS.Timeout;
+}
+
+interface Following {
+  appId: string;
+  kind: FollowKind;
+  onItems: (items: unknown[]) => void;
+}
+
+/** A batch that is not on the disk yet. */
+interface Underway {
+  seq: number;
+  sentAt: number;
+  sizes: Record<Kind, number>;
+  counts: Record<Kind, number>;
+}
+
+const KINDS = ['requests', 'output', 'said'] as const;
+const none = (): Record<Kind, number> => ({ requests: 0, output: 0, said: 0 });
+
+/** Takes what happens, at once and in any amount. */
+export class Telemetry {
+  readonly #options: ThreadOptions;
+  #thread: Worker | null = null;
+  #startedAt = 0;
+  #restartMs = RESTART_MIN_MS;
+  #restart: NodeJS.Timeout | null = null;
+  #closing = false;
+  #onClosed: (() => void) | null = null;
+  #lastId = 0;
+
+  #requests = '';
+  #usage = new Map<string, Required<Usage>>();
+  #output: Batch['output'] = [];
+  #said: Batch['said'] = [];
+  /** Of what waits for the next batch. */
+  #sizes = none();
+  #counts = none();
+  #timer: NodeJS.Timeout | null = null;
+
+  #seq = 0;
+  readonly #underway: Underway[] = [];
+  /** Sizes of all that is under way. */
+  readonly #sent = none();
+  /** Since the host's start, for want of room or because the thread ended: requests, pieces of output, lines. */
+  readonly #dropped = none();
+  #restarts = 0;
+  readonly #asked = new Map<number, Pending>();
+  readonly #following = new Map<number, Following>();
+
+  constructor(options: ThreadOptions) {
+    this.#options = options;
+  }
+
+  /** Starts the thread. What came before waits for it. */
+  start(): void {
+    if (this.#thread !== null || this.#closing) return;
+    this.#startedAt = performance.now();
+    const thread = new Worker(new URL('./thread.ts', import.meta.url), {
+      // Nothing of the host's environment or arguments.
+      env: {},
+      argv: [],
+      execArgv: [],
+      workerData: this.#options,
+      resourceLimits: { maxOldGenerationSizeMb: MEMORY_MB },
+    });
+    thread.unref();
+    this.#thread = thread;
+    thread.on('message', (message: FromThread) => this.#hear(message));
+    thread.on('error', (error: Error) => this.#lost(thread, error.message));
+    thread.on('exit', () => this.#lost(thread, 'it ended'));
+    for (const [id, { appId, kind }] of this.#following) this.#send({ type: 'follow', id, appId, kind });
+    this.#flushSoon();
+  }
+
+  /** Takes a request of an app that is over. */
+  record(record: RequestRecord): void {
+    const line = requestLine(record);
+    if (!this.#takes('requests', line.length)) return;
+    this.#requests += line;
+    this.#flushSoon();
+  }
+
+  /** Takes a piece of what an app's process of a release has printed. It is copied. */
+  output(appId: string, deployId: string, chunk: Buffer): void {
+    if (!this.#takes('output', chunk.length)) return;
+    // A copy of the piece alone: its memory may be a part of a much larger one.
+    this.#output.push({ appId, deployId, at: Date.now(), bytes: new Uint8Array(chunk) });
+    this.#flushSoon();
+  }
+
+  /** Takes a line of the host's own for an app's log. */
+  say(appId: string, said: Said): void {
+    if (!this.#takes('said', said.text.length)) return;
+    this.#said.push({ appId, ...said });
+    this.#flushSoon();
+  }
+
+  /** Takes what an app's process has used since the last call. */
+  usage(appId: string, { cpuMs = 0, memoryBytes = 0, wakes = 0 }: Usage): void {
+    const kept = this.#usage.get(appId);
+    if (kept === undefined) this.#usage.set(appId, { cpuMs, memoryBytes, wakes });
+    else {
+      kept.cpuMs += cpuMs;
+      kept.memoryBytes = Math.max(kept.memoryBytes, memoryBytes);
+      kept.wakes += wakes;
+    }
+    this.#flushSoon();
+  }
+
+  /** Has the thread remove all that it keeps of an app. */
+  forget(appId: string): void {
+    this.#flush();
+    this.#send({ type: 'forget', appId });
+  }
+
+  /**
+   * Asks the thread. What was handed over before is counted in the answer.
+   * @throws {TelemetryError} when there is no answer in time, and with a code when the question is wrong
+   */
+  ask<Name extends AskName>(name: Name, params: Asks[Name]['params']): Promise<Asks[Name]['answer']> {
+    if (this.#thread === null || this.#asked.size >= ASKS_MAX) {
+      return Promise.reject(new TelemetryError(null, 'telemetry cannot be read just now; try again'));
+    }
+    this.#flush();
+    const id = ++this.#lastId;
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    const late = () => this.#settle(id)?.reject(new TelemetryError(null, `${name} was not answered in time`));
+    this.#asked.set(id, { resolve, reject, deadline: setTimeout(late, ASK_DEADLINE_MS).unref() });
+    this.#send({ type: 'ask', id, name, params });
+    return promise as Promise<Asks[Name]['answer']>;
+  }
+
+  /** Figures of telemetry itself; `thread` is null while it does not answer. */
+  async stats(): Promise<{
+    dropped: Record<string, number>;
+    waiting: Record<Kind, number>;
+    restarts: number;
+    thread: ThreadStats | null;
+  }> {
+    const thread = await this.ask('stats', {}).catch(() => null);
+    return { dropped: { ...this.#dropped }, waiting: this.#waiting(), restarts: this.#restarts, thread };
+  }
+
+  /**
+   * Has `onItems` told of what is new of an app, a few items at a time. It is told on, without what came meanwhile, when
+   * the thread is started again. Call what it returns to end that.
+   */
+  follow(appId: string, kind: FollowKind, onItems: (items: unknown[]) => void): () => void {
+    const id = ++this.#lastId;
+    this.#following.set(id, { appId, kind, onItems });
+    this.#send({ type: 'follow', id, appId, kind });
+    return () => {
+      if (this.#following.delete(id)) this.#send({ type: 'unfollow', id });
+    };
+  }
+
+  /** Has all that was taken written, and ends the thread. Gives that up after 2 s. */
+  async close(): Promise<void> {
+    if (this.#restart !== null) clearTimeout(this.#restart);
+    const thread = this.#thread;
+    this.#flush();
+    this.#closing = true;
+    if (thread === null) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#onClosed = resolve;
+    const deadline = setTimeout(resolve, CLOSE_DEADLINE_MS);
+    this.#send({ type: 'close' });
+    await promise;
+    clearTimeout(deadline);
+    this.#thread = null;
+    await thread.terminate();
+    this.#failAsked('the host is stopping');
+  }
+
+  /** How much is not written yet, in characters and bytes. */
+  #waiting(): Record<Kind, number> {
+    const waiting = none();
+    for (const kind of KINDS) waiting[kind] = this.#sizes[kind] + this.#sent[kind];
+    return waiting;
+  }
+
+  /** Whether there is room for so much more of a kind. Counts it as dropped if not. */
+  #takes(kind: Kind, size: number): boolean {
+    if (this.#sizes[kind] + this.#sent[kind] + size > UNDERWAY_MAX[kind]) {
+      this.#dropped[kind]++;
+      return false;
+    }
+    this.#sizes[kind] += size;
+    this.#counts[kind]++;
+    return true;
+  }
+
+  #flushSoon(): void {
+    const { requests, output, said } = this.#sizes;
+    if (requests + output + said >= BATCH_SIZE) this.#flush();
+    else this.#timer ??= setTimeout(() => this.#flush(), BATCH_MS).unref();
+  }
+
+  #flush(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    this.#timer = null;
+    if (this.#thread === null) return;
+    if (this.#requests === '' && this.#usage.size + this.#output.length + this.#said.length === 0) return;
+    const at = Date.now();
+    const batch: Batch = {
+      seq: ++this.#seq,
+      requests: this.#requests,
+      usage: [...this.#usage].map(([appId, usage]) => ({ appId, at, ...usage })),
+      output: this.#output,
+      said: this.#said,
+    };
+    const sizes = this.#sizes;
+    this.#underway.push({ seq: batch.seq, sentAt: performance.now(), sizes, counts: this.#counts });
+    for (const kind of KINDS) this.#sent[kind] += sizes[kind];
+    this.#requests = '';
+    this.#usage = new Map();
+    this.#output = [];
+    this.#said = [];
+    this.#sizes = none();
+    this.#counts = none();
+    this.#send(
+      { type: 'batch', batch },
+      batch.output.map(({ bytes }) => bytes.buffer as ArrayBuffer),
+    );
+    if (performance.now() - this.#underway[0]!.sentAt > HANGS_MS) this.#lost(this.#thread, 'it hangs');
+  }
+
+  #send(message: ToThread, transfer: ArrayBuffer[] = []): void {
+    this.#thread?.postMessage(message, transfer);
+  }
+
+  #hear(message: FromThread): void {
+    if (message.type === 'kept') this.#kept(message.seq);
+    else if (message.type === 'answer') this.#settle(message.id)?.resolve(message.answer);
+    else if (message.type === 'refusal') {
+      this.#settle(message.id)?.reject(new TelemetryError(message.code, message.message));
+    } else if (message.type === 'push') this.#following.get(message.id)?.onItems(message.items);
+    else if (message.type === 'trouble')
+      logRarely('error', `telemetry: ${message.message}`, { error: message.error });
+    else this.#onClosed?.();
+  }
+
+  #kept(seq: number): void {
+    while (this.#underway.length > 0 && this.#underway[0]!.seq <= seq) {
+      const { sizes } = this.#underway.shift()!;
+      for (const kind of KINDS) this.#sent[kind] -= sizes[kind];
+    }
+  }
+
+  #settle(id: number): Pending | undefined {
+    const pending = this.#asked.get(id);
+    this.#asked.delete(id);
+    clearTimeout(pending?.deadline);
+    return pending;
+  }
+
+  #failAsked(message: string): void {
+    for (const id of [...this.#asked.keys()]) this.#settle(id)!.reject(new TelemetryError(null, message));
+  }
+
+  /** The thread has gone, or must: what it had not written is lost. */
+  #lost(thread: Worker, why: string): void {
+    if (this.#thread !== thread) return;
+    this.#thread = null;
+    void thread.terminate();
+    this.#onClosed?.();
+    const lost = none();
+    for (const { counts } of this.#underway.splice(0)) {
+      for (const kind of KINDS) lost[kind] += counts[kind];
+    }
+    for (const kind of KINDS) {
+      this.#dropped[kind] += lost[kind];
+      this.#sent[kind] = 0;
+    }
+    this.#failAsked('the thread of telemetry ended');
+    if (this.#closing) return;
+    if (performance.now() - this.#startedAt > SETTLED_MS) this.#restartMs = RESTART_MIN_MS;
+    logRarely('error', 'the thread of telemetry ended; it is started again', {
+      error: why,
+      ...lost,
+      retry_ms: this.#restartMs,
+    });
+    this.#restarts++;
+    this.#restart = setTimeout(() => this.start(), this.#restartMs).unref();
+    this.#restartMs = Math.min(2 * this.#restartMs, RESTART_MAX_MS);
+  }
+}

@@ -1,0 +1,127 @@
+// The thread of telemetry: takes batches, has each part work on them, writes about every second, and answers questions.
+import { mkdirSync } from 'node:fs';
+import { parentPort, workerData } from 'node:worker_threads';
+import { Metrics } from './metrics.ts';
+import { AskRefusal, type Part } from './part.ts';
+import type { AskName, FollowKind, FromThread, ThreadOptions, ThreadStats, ToThread } from './protocol.ts';
+import { Store } from './store.ts';
+
+/** What was taken is written so often, in ms. With what waits for a batch, no more than two seconds are lost. */
+const FLUSH_EVERY_MS = 1_000;
+/** Between two pieces of what is removed, in ms, while there is more and while there is none. */
+const PRUNE_NEXT_MS = 100;
+const PRUNE_AGAIN_MS = 10_000;
+
+const options = workerData as ThreadOptions;
+const port = parentPort!;
+
+mkdirSync(options.directory, { recursive: true, mode: 0o700 });
+const store = new Store(options.directory);
+const parts: Part[] = [new Metrics(store, options)];
+/** Ends what follows, by its id. */
+const following = new Map<number, () => void>();
+/** Apps of which something is to be removed. */
+const forgotten = new Set<string>();
+let takenSeq = 0;
+let keptSeq = 0;
+
+const flushing = setInterval(flush, FLUSH_EVERY_MS);
+let pruning = setTimeout(prune, PRUNE_AGAIN_MS);
+
+port.on('message', (message: ToThread) => {
+  if (message.type === 'batch') {
+    takenSeq = message.batch.seq;
+    for (const part of parts)
+      attempt(part, 'what happened could not be taken in', () => part.take(message.batch));
+  } else if (message.type === 'ask') answer(message.id, message.name, message.params);
+  else if (message.type === 'follow') follow(message.id, message.appId, message.kind);
+  else if (message.type === 'unfollow') {
+    following.get(message.id)?.();
+    following.delete(message.id);
+  } else if (message.type === 'forget') {
+    forgotten.add(message.appId);
+    soon();
+  } else close();
+});
+
+function flush(): void {
+  if (takenSeq === keptSeq) return;
+  for (const part of parts)
+    attempt(part, 'what happened could not be written; it is tried again', () => part.flush());
+  keptSeq = takenSeq;
+  say({ type: 'kept', seq: keptSeq });
+}
+
+function prune(): void {
+  let more = false;
+  for (const part of parts) {
+    attempt(part, 'what is too old could not be removed', () => {
+      if (part.prune(Date.now())) more = true;
+    });
+  }
+  for (const appId of forgotten) {
+    let left = false;
+    for (const part of parts) {
+      attempt(part, 'a deleted app could not be removed', () => {
+        if (part.forget(appId)) left = true;
+      });
+    }
+    if (left) more = true;
+    else forgotten.delete(appId);
+  }
+  attempt(store, 'room could not be given back', () => store.giveBack());
+  pruning = setTimeout(prune, more ? PRUNE_NEXT_MS : PRUNE_AGAIN_MS);
+}
+
+/** Has the next piece removed soon. */
+function soon(): void {
+  clearTimeout(pruning);
+  pruning = setTimeout(prune, PRUNE_NEXT_MS);
+}
+
+function answer(id: number, name: AskName, params: unknown): void {
+  try {
+    const found = name === 'stats' ? stats : parts.map(({ answers }) => answers[name]).find(Boolean);
+    if (found === undefined) throw new AskRefusal('not_implemented', `nothing answers ${name} yet`);
+    say({ type: 'answer', id, answer: (found as (params: unknown) => unknown)(params) });
+  } catch (error) {
+    const code = error instanceof AskRefusal ? error.code : null;
+    say({ type: 'refusal', id, code, message: (error as Error).message });
+  }
+}
+
+function stats(): ThreadStats {
+  const dropped: Record<string, number> = {};
+  for (const part of parts) {
+    for (const [what, count] of Object.entries(part.dropped)) dropped[what] = (dropped[what] ?? 0) + count;
+  }
+  return { files: store.sizes(), dropped };
+}
+
+function follow(id: number, appId: string, kind: FollowKind): void {
+  for (const part of parts) {
+    const end = part.follow?.(appId, kind, (items) => say({ type: 'push', id, items }));
+    if (end) following.set(id, end);
+  }
+}
+
+function close(): void {
+  clearInterval(flushing);
+  clearTimeout(pruning);
+  flush();
+  store.close();
+  say({ type: 'closed' });
+  port.close();
+}
+
+function attempt({ name }: { name: string }, message: string, work: () => void): void {
+  try {
+    work();
+  } catch (error) {
+    say({ type: 'trouble', message: `${name}: ${message}`, error: (error as Error).message });
+  }
+}
+
+function say(message: FromThread): void {
+  port.postMessage(message);
+}
