@@ -226,6 +226,27 @@ export const settings = {
     meaning: 'Apps to put to sleep are looked for so often, in seconds.',
     schema: integer(1, 86_400),
   },
+  RUNNER_SNAPSHOT_EVERY_H: {
+    default: '24',
+    meaning: 'Hours between snapshots that are taken without being asked for; a fraction will do. 0: none.',
+    schema: decimal(0, 8_760),
+  },
+  RUNNER_SNAPSHOT_URL: {
+    default: '',
+    meaning:
+      'Where snapshots are kept: the absolute path of a directory, best on another disk. Empty: `<data>/snapshots`.',
+    schema: z.union([z.literal(''), z.string().regex(/^\//, 'must be an absolute path')]),
+  },
+  RUNNER_SNAPSHOT_KEEP: {
+    default: '14',
+    meaning: 'Snapshots that are kept: older ones are removed.',
+    schema: integer(1, 10_000),
+  },
+  RUNNER_SNAPSHOT_KEEP_DAYS: {
+    default: '0',
+    meaning: 'Snapshots older than so many days are removed, but never the newest. 0: no limit.',
+    schema: integer(0, 36_500),
+  },
   RUNNER_TELEMETRY_RETENTION_DAYS: {
     default: '30',
     meaning:

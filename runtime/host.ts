@@ -44,6 +44,9 @@ import { emptyTrashUntil } from './machine/trash.ts';
 import { type AppUsers, allUids, appUsers } from './machine/users.ts';
 import { Walls } from './machine/walls.ts';
 import { threads } from './machine/worker.ts';
+import { finishMoves } from './snapshots/moves.ts';
+import { storePlace } from './snapshots/place.ts';
+import { Snapshots } from './snapshots/snapshots.ts';
 import { Telemetry } from './telemetry/telemetry.ts';
 
 /** What is left of the time for an end when the last requests are cut: processes and databases need some of it. */
@@ -84,6 +87,7 @@ export class Host {
   readonly #memory: MemoryGauge;
   readonly #loopDelay = new LoopDelay();
   readonly #rounds: Rounds;
+  readonly #snapshots: Snapshots;
   readonly #closing = new AbortController();
   #closed: Promise<void> | null = null;
 
@@ -102,6 +106,7 @@ export class Host {
           })
         : null;
     this.#release = claim(this.paths);
+    finishMoves(this.paths.restoring);
     // Before anything is written.
     this.#disk = new DiskWatch({
       directory: this.paths.root,
@@ -160,6 +165,14 @@ export class Host {
       disk: this.#disk,
       apps: () => this.#apps.storages(),
     });
+    this.#snapshots = new Snapshots({
+      store: this.#store,
+      paths: this.paths,
+      place: storePlace(config, this.paths),
+      keep: { count: config.RUNNER_SNAPSHOT_KEEP, days: config.RUNNER_SNAPSHOT_KEEP_DAYS, youngMs: 0 },
+      everyMs: config.RUNNER_SNAPSHOT_EVERY_H * 3_600_000 || null,
+      hasUsers: () => this.#store.apps.all().some(({ wanted }) => this.#users(wanted.id).cell !== null),
+    });
     this.#queue = new DeployQueue({
       store: this.#store,
       paths: this.paths,
@@ -203,6 +216,7 @@ export class Host {
         outbox: this.#outbox,
         alerts: this.#alerts,
         deliveries: this.#deliveries,
+        snapshots: this.#snapshots,
         controlUi: { url: config.RUNNER_UI_URL, token: this.#token },
         onPush: pushes({
           apps: this.#apps,
@@ -276,6 +290,7 @@ export class Host {
     this.#outbox.open();
     await this.#rounds.start();
     spares.prepare();
+    void this.#snapshots.start();
     return this.#addresses;
   }
 
@@ -334,6 +349,7 @@ export class Host {
     const ending = [
       closing.step('deploys', () => this.#queue.close()),
       closing.step('rounds', () => this.#rounds.stop()),
+      closing.step('snapshots', () => this.#snapshots.stop()),
       closing.step('disk watch', () => this.#disk.stop()),
       closing.step('storage limits', () => this.#storage.stop()),
       closing.step('missed deploys', () => this.#missed.stop()),

@@ -25,13 +25,14 @@ export const admin = [
   }),
   operation({
     name: 'admin.snapshot',
-    summary: 'Writes a snapshot of the state to the bucket',
+    summary: 'Takes a snapshot of everything',
     method: 'POST',
     path: '/v1/admin/snapshot',
     needs: 'runner',
     input: z.strictObject({}),
+    /** `key` names it, for a restore. `bytes`: what was written for it. */
     output: z.strictObject({ key: z.string(), bytes: z.int(), created_at: time }),
     status: 201,
-    errors: ['host_unavailable'],
+    errors: ['host_unavailable', 'insufficient_storage'],
   }),
 ] as const;

@@ -70,6 +70,7 @@ export interface HostCalls extends TelemetryCalls {
   'PUT /apps/:id/alerts/:alert': { body: AlertSettings; answer: Alert };
   'DELETE /apps/:id/alerts/:alert': { body: null; answer: null };
   'POST /apps/:id/alerts/:alert/test': { body: null; answer: AlertDelivery };
+  'POST /snapshots': { body: null; answer: Result<'admin.snapshot'> };
   'GET /stats': { body: null; answer: Record<string, unknown> };
   /** `full`: why nothing can be written just now. */
   'GET /disk': { body: null; answer: { full: string | null } };

@@ -1,6 +1,5 @@
 // Operations that are declared and not built yet: answered with 501. The only list of them.
 export const notYet = [
-  'admin.snapshot',
   'devices.list',
   'errors.get',
   'errors.list',

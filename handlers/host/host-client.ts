@@ -30,6 +30,8 @@ const SOURCE_DEADLINE_MS = 600_000;
 const TEST_ALERT_DEADLINE_MS = 15_000;
 /** A whole push or clone. What stalls is ended much earlier by the host. */
 const GIT_DEADLINE_MS = 3_600_000;
+/** A first snapshot reads and writes everything. */
+const SNAPSHOT_DEADLINE_MS = 6 * 3_600_000;
 /** Longest text taken from the host, in characters. */
 const LOG_LIMIT = 8 * 1024 * 1024;
 
@@ -204,6 +206,11 @@ export class HostClient {
   ): Promise<TelemetryAnswers[Name]['answer']> {
     const call: keyof HostCalls = `GET /apps/:id/telemetry/${name}`;
     return this.#json(call, [id], { query: query as Query }) as Promise<TelemetryAnswers[Name]['answer']>;
+  }
+
+  /** Takes a snapshot of everything. */
+  async snapshot(): Promise<Result<'admin.snapshot'>> {
+    return this.#json('POST /snapshots', [], { deadlineMs: SNAPSHOT_DEADLINE_MS });
   }
 
   /** The host's own figures. */

@@ -15,4 +15,6 @@ const stats: Service<'admin.stats'> = async ({ db, host }) => {
   };
 };
 
-export const adminServices = { 'admin.stats': stats };
+const snapshot: Service<'admin.snapshot'> = ({ host }) => host.snapshot();
+
+export const adminServices = { 'admin.stats': stats, 'admin.snapshot': snapshot };

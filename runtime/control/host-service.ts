@@ -11,6 +11,7 @@ import { type RefUpdate, serveGit } from '../git/smart-http.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import type { DiskWatch } from '../machine/disk-watch.ts';
 import type { LoopDelay } from '../machine/loop-delay.ts';
+import type { Snapshots } from '../snapshots/snapshots.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import { type AlertCall, type AlertOptions, alertRoutes } from './alert-routes.ts';
 import {
@@ -44,6 +45,7 @@ export interface HostServiceOptions extends AlertOptions {
   /** Gets to know of pushes and commits under way. */
   changes: BranchChanges;
   outbox: Outbox;
+  snapshots: Snapshots;
   /** The outside control UI that is asked who may use git, if one is set. */
   controlUi: { url: string; token: string };
   /** Deploys what was pushed and writes the log to `output`, then ends it. */
@@ -88,6 +90,7 @@ function routesOf({
   telemetry,
   changes,
   outbox,
+  snapshots,
   controlUi,
   onPush,
   alerts,
@@ -132,11 +135,17 @@ function routesOf({
       await outbox.flushed(FLUSH_MS);
       return fact;
     },
+    'POST /snapshots': async () => {
+      requireRoom(disk);
+      const { head, bytes } = await snapshots.take('asked for');
+      return { key: head.id, bytes, created_at: head.created_at };
+    },
     'GET /stats': async () => ({
       apps: apps.observeAll().length,
       rss_bytes: process.memoryUsage.rss(),
       event_loop_delay: loopDelay.recent,
       telemetry: await telemetry.stats(),
+      snapshots: snapshots.state,
     }),
     'GET /disk': async () => ({ full: (await disk.isFull()) ? DISK_FULL : null }),
     'POST /ui/git-auth': async ({ request, response }) => {

@@ -46,6 +46,7 @@ export function layout(directory: string) {
     token: join(root, 'token'),
     apiKey: join(root, 'api-key'),
     alertKey: join(root, 'alert-key'),
+    secretsKey: join(root, 'secrets-key'),
     database: join(root, 'host.sqlite'),
     control: join(root, 'control'),
     hooks: join(root, 'hooks'),
@@ -61,6 +62,11 @@ export function layout(directory: string) {
     builds: join(root, 'builds'),
     build: (appId: string) => join(root, 'builds', appId),
     trash: join(root, 'trash'),
+    snapshots: join(root, 'snapshots'),
+    /** What a snapshot that is being taken needs. */
+    snapshotting: join(root, 'snapshotting'),
+    /** What is restored lies here until it is whole. */
+    restoring: join(root, 'restoring'),
     ballast: join(root, 'ballast'),
     caddy: join(root, 'caddy'),
     accessLog: join(root, 'log', 'access.ndjson'),

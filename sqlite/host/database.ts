@@ -93,6 +93,9 @@ const MIGRATIONS = [
   `,
 ];
 
+/** The version of a database that this Cellar has opened. */
+export const SCHEMA_VERSION = MIGRATIONS.length;
+
 /**
  * Opens the host's database and brings its schema up to date. Every commit is on the disk when it returns. Opening and
  * reading it needs no room on the disk: this process alone has it, so SQLite needs no file for shared memory.

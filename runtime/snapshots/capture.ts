@@ -1,0 +1,215 @@
+// What becomes part of a snapshot: the files of the host's own directories and of the apps', those that have not changed
+// since the snapshot before without being read.
+import { closeSync, constants, fstatSync, openSync, readdirSync, readSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Layout } from '../machine/data-directory.ts';
+import { dropOwn, handOver, renewOwn } from '../machine/rights.ts';
+import type { User } from '../machine/users.ts';
+import { type Listed, list } from './listing.ts';
+import type { FileEntry, Part } from './manifest.ts';
+import { type Chunk, chunkSize, type PackWriter } from './packs.ts';
+import { Reader } from './reader.ts';
+
+/** An app as the host's database has it. */
+export interface CapturedApp {
+  id: string;
+  slug: string;
+  liveDeployId: string | null;
+  /** Who has its files; `null`: the host's own user. */
+  user: User | null;
+}
+
+/** Directories of an app's data that hold nothing of its own. */
+const SCRATCH = 'snapshot';
+const NOT_DATA = ['alarms', SCRATCH];
+/** Times that a directory is listed until nothing new is in it. */
+const ROUNDS = 5;
+const PIECE_BYTES = 256 * 1024;
+const HAND_OVER_TIMEOUT_MS = 60_000;
+
+/** Reads files into packs. */
+export class Capture {
+  readonly #paths: Layout;
+  readonly #packs: PackWriter;
+  /** Files of the snapshot before, by path. */
+  readonly #before: ReadonlyMap<string, FileEntry>;
+
+  constructor(paths: Layout, packs: PackWriter, before: readonly Part[]) {
+    this.#paths = paths;
+    this.#packs = packs;
+    const files = before.flatMap(({ files }) => files);
+    this.#before = new Map(files.map((file) => [file.path, file]));
+  }
+
+  /** @param copy path of a copy of the host's database */
+  async hostDatabase(copy: string): Promise<Part> {
+    const { content } = readOwn(copy);
+    const path = this.#paths.database.slice(this.#paths.root.length + 1);
+    const file = await this.#store({ path, mode: 0o600, stamp: '' }, statSync(copy).size, content);
+    return { kind: 'host', id: '', slug: '', files: [file] };
+  }
+
+  /** The control plane's database and objects. */
+  async control(scratch: string): Promise<Part> {
+    const files = new Map<string, FileEntry>();
+    await this.#storage(this.#paths.control, { user: null, scratch, skip: ['tmp'] }, files);
+    return { kind: 'control', id: '', slug: '', files: [...files.values()] };
+  }
+
+  /**
+   * All of an app: its repository, the release that serves, its storage. Each database is as of one moment, and they
+   * are read one after another.
+   */
+  async app({ id, slug, liveDeployId, user }: CapturedApp): Promise<Part> {
+    const files = new Map<string, FileEntry>();
+    await this.#repository(this.#paths.repository(id), files);
+    if (liveDeployId !== null) await this.#own(this.#paths.release(id, liveDeployId), () => true, files);
+    const root = this.#paths.data(id);
+    await this.#storage(root, { user, scratch: join(root, SCRATCH), skip: NOT_DATA }, files);
+    return { kind: 'app', id, slug, files: [...files.values()] };
+  }
+
+  /**
+   * Refs before objects: what a ref names then is there, for git only adds objects. Loose refs before packed ones, for
+   * git moves them in that direction.
+   */
+  async #repository(root: string, files: Files): Promise<void> {
+    const isObject = (path: string) => path.startsWith('objects/');
+    const isTemporary = (path: string) => /(^|\/)(tmp_|incoming-)|\.lock$/.test(path);
+    await this.#own(root, (path) => !isObject(path) && path !== 'packed-refs' && !isTemporary(path), files);
+    await this.#own(root, (path) => path === 'packed-refs', files);
+    await this.#own(root, (path) => isObject(path) && !isTemporary(path), files);
+  }
+
+  /** Files of the host's own, again until there are no new ones: git may put many objects into one file meanwhile. */
+  async #own(root: string, isWanted: (path: string) => boolean, files: Files): Promise<void> {
+    for (let round = 0; round < ROUNDS; round++) {
+      const listed = list(root, { databases: false });
+      const fresh = listed.filter(({ path }) => isWanted(path) && !files.has(this.#pathOf(root, path)));
+      if (fresh.length === 0) return;
+      for (const file of fresh)
+        await this.#take(root, file, ({ path }) => readIfThere(join(root, path)), files);
+    }
+  }
+
+  /**
+   * Storage, which changes while it is read. Large values lie in files that are written before the database that names
+   * them and removed after it forgot them: so files come first, then databases, then files again that have come since.
+   */
+  async #storage(root: string, { user, scratch, skip }: StoragePlace, files: Files): Promise<void> {
+    let starting: Promise<Reader> | null = null;
+    const start = async () => {
+      renewOwn(scratch, user);
+      // Those of an app that has not run since its directory was copied, or restored, are not its user's yet.
+      const directories = readdirSync(root, { withFileTypes: true }).filter((entry) => entry.isDirectory());
+      const theirs = directories.map(({ name }) => join(root, name));
+      if (user !== null) await handOver(theirs, user, HAND_OVER_TIMEOUT_MS);
+      return Reader.start({ root, user, copy: join(scratch, 'copy') });
+    };
+    const read = async (file: Listed) => {
+      starting ??= start();
+      return (await starting).read(file);
+    };
+    try {
+      for (const kind of ['plain', 'sqlite', 'plain']) {
+        for (const file of list(root, { databases: true, skip })) {
+          const isTurn = file.kind === kind || file.kind === 'directory';
+          if (isTurn && !files.has(this.#pathOf(root, file.path))) await this.#take(root, file, read, files);
+        }
+      }
+    } finally {
+      const reader = await (starting as Promise<Reader> | null)?.catch(() => null);
+      reader?.end();
+      if (starting !== null) dropOwn(scratch, user);
+    }
+  }
+
+  async #take(root: string, file: Listed, read: Read, files: Files): Promise<void> {
+    const { mode, stamp } = file;
+    const path = this.#pathOf(root, file.path);
+    const before = this.#before.get(path);
+    if (file.kind === 'directory') files.set(path, { path, size: 0, mode, stamp: '', chunks: [] });
+    else if (stamp !== '' && before?.stamp === stamp) files.set(path, { ...before, mode });
+    else {
+      const found = await read(file);
+      if (found !== null)
+        files.set(path, await this.#store({ path, mode, stamp }, found.size, found.content));
+    }
+  }
+
+  async #store(
+    about: Pick<FileEntry, 'path' | 'mode' | 'stamp'>,
+    size: number,
+    content: Pieces,
+  ): Promise<FileEntry> {
+    const chunks: Chunk[] = [];
+    for await (const piece of cut(content, chunkSize(size))) chunks.push(await this.#packs.add(piece));
+    return { ...about, size, chunks };
+  }
+
+  #pathOf(root: string, path: string): string {
+    return join(root, path).slice(this.#paths.root.length + 1);
+  }
+}
+
+type Files = Map<string, FileEntry>;
+type Pieces = Iterable<Buffer> | AsyncIterable<Buffer>;
+type Read = (file: Listed) => Promise<Content | null> | Content | null;
+
+interface Content {
+  size: number;
+  content: Pieces;
+}
+
+interface StoragePlace {
+  user: User | null;
+  /** A directory that the user may have for copies. */
+  scratch: string;
+  skip: string[];
+}
+
+/** Content in pieces of exactly `size` bytes, but for the last. Each is to be used before the next is asked for. */
+async function* cut(content: Pieces, size: number): AsyncIterable<Buffer> {
+  const piece = Buffer.alloc(size);
+  let filled = 0;
+  for await (let bytes of content) {
+    while (bytes.length > 0) {
+      const copied = bytes.copy(piece, filled);
+      filled += copied;
+      bytes = bytes.subarray(copied);
+      if (filled < size) continue;
+      yield piece;
+      filled = 0;
+    }
+  }
+  if (filled > 0) yield piece.subarray(0, filled);
+}
+
+function readIfThere(path: string): Content | null {
+  try {
+    return readOwn(path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    return null;
+  }
+}
+
+/** A file that nobody but the host writes. */
+function readOwn(path: string): Content {
+  const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW);
+  const { size } = fstatSync(file);
+  function* pieces(): Generator<Buffer> {
+    try {
+      const piece = Buffer.alloc(PIECE_BYTES);
+      for (let left = size; left > 0; ) {
+        const read = readSync(file, piece, 0, Math.min(left, piece.length), null);
+        if (read === 0) throw new Error(`${path} became shorter while it was read`);
+        left -= read;
+        yield piece.subarray(0, read);
+      }
+    } finally {
+      closeSync(file);
+    }
+  }
+  return { size, content: pieces() };
+}

@@ -1,0 +1,45 @@
+// The process that takes snapshots and restores them, at the lowest priority. It reads its job from standard input, and says
+// on standard output what it needs and what came of it: lines of JSON.
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { reason } from '../log.ts';
+import { NotThere, Unusable } from './errors.ts';
+import { type Restored, type RestoreJob, restoreStorage } from './storage.ts';
+import { type TakeJob, type Taken, take } from './take.ts';
+
+export type Job = TakeJob | RestoreJob;
+export type Done = Taken | Restored;
+
+/** What it says. */
+export type Word =
+  | { ask: 'copy' }
+  | { warn: string }
+  | { done: Done }
+  | { failed: string; kind: 'not_there' | 'unusable' | 'error' };
+
+const lines = createInterface({ input: process.stdin });
+
+function say(word: Word): void {
+  process.stdout.write(`${JSON.stringify(word)}\n`);
+}
+
+async function read(): Promise<unknown> {
+  const [line] = (await once(lines, 'line')) as [string];
+  return JSON.parse(line);
+}
+
+async function copyDatabase(): Promise<string> {
+  say({ ask: 'copy' });
+  return (await read()) as string;
+}
+
+process.umask(0o077);
+try {
+  const job = (await read()) as Job;
+  const host = { copyDatabase, warn: (message: string) => say({ warn: message }) };
+  say({ done: await (job.kind === 'take' ? take(job, host) : restoreStorage(job)) });
+} catch (error) {
+  const kind = error instanceof NotThere ? 'not_there' : error instanceof Unusable ? 'unusable' : 'error';
+  say({ failed: reason(error), kind });
+}
+lines.close();

@@ -1,0 +1,225 @@
+// The host's side of snapshots: when one is taken, and what came of it. The work is done by a process of its own.
+import { mkdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import type { HostStore } from '../../sqlite/host/index.ts';
+import { log, reason } from '../log.ts';
+import { startChild } from '../machine/child.ts';
+import type { Layout } from '../machine/data-directory.ts';
+import { dieWithParent } from '../machine/users.ts';
+import { NotThere, Unusable } from './errors.ts';
+import { type Head, listSnapshots, readHead, timeOf } from './manifest.ts';
+import { openStore, type StorePlace } from './place.ts';
+import type { Done, Job, Word } from './process.ts';
+import type { Keep } from './retention.ts';
+import type { Restored } from './storage.ts';
+import type { Taken } from './take.ts';
+
+const PROGRAM = fileURLToPath(new URL('./process.ts', import.meta.url));
+/** Longest run of the process, in ms. */
+const DEADLINE_MS = 6 * 3_600_000;
+/** Memory of its JavaScript objects, in MiB. */
+const HEAP_MB = 1024;
+const HOUR_MS = 3_600_000;
+/** The first snapshot of all is taken so long after the start, in ms. */
+const FIRST_MS = 10 * 60_000;
+/** A snapshot that failed is tried again after so long, in ms, or when the next one is due. */
+const RETRY_MS = HOUR_MS;
+/** A timer cannot be set for longer. */
+const LONGEST_TIMER_MS = 24 * HOUR_MS;
+
+export interface SnapshotsOptions {
+  store: HostStore;
+  paths: Layout;
+  place: StorePlace;
+  keep: Keep;
+  /** Time between snapshots, in ms; null for none by itself. */
+  everyMs: number | null;
+  /** Whether apps' files are those of users of their own. */
+  hasUsers: () => boolean;
+}
+
+/** What `admin.stats` says. */
+export interface SnapshotsState {
+  /** When the last one was taken, ISO 8601, how large what was written for it is, and how large all that is in it. */
+  last_at: string | null;
+  last_written_bytes: number | null;
+  last_bytes: number | null;
+  /** Why the last try failed, or what is not in the last one; null when all is well. */
+  problem: string | null;
+}
+
+export class Snapshots {
+  readonly #options: SnapshotsOptions;
+  /** What was asked for last: one thing is done after another. */
+  #last: Promise<unknown> = Promise.resolve();
+  #timer: NodeJS.Timeout | null = null;
+  #state: SnapshotsState = { last_at: null, last_written_bytes: null, last_bytes: null, problem: null };
+  readonly #ending = new AbortController();
+
+  constructor(options: SnapshotsOptions) {
+    this.#options = options;
+  }
+
+  get state(): SnapshotsState {
+    return this.#state;
+  }
+
+  /** Begins to take snapshots by itself. What was due while no host ran is due now. Never rejects. */
+  async start(): Promise<void> {
+    const { everyMs, paths } = this.#options;
+    rmSync(paths.snapshotting, { recursive: true, force: true });
+    try {
+      const store = openStore(this.#options.place);
+      const newest = (await listSnapshots(store)).at(-1);
+      if (newest !== undefined) this.#remember(await readHead(store, newest));
+    } catch (error) {
+      this.#fail(error);
+    }
+    if (everyMs === null) return;
+    const { last_at } = this.#state;
+    const isFirst = last_at === null;
+    this.#schedule(isFirst ? Math.min(FIRST_MS, everyMs) : Date.parse(last_at) + everyMs - Date.now());
+  }
+
+  /**
+   * Takes a snapshot, after those that were asked for before.
+   * @param why for people
+   */
+  take(why: string): Promise<Taken> {
+    return this.#next(async () => {
+      const { store, paths, place, keep, hasUsers } = this.#options;
+      const begun = performance.now();
+      try {
+        const of = store.snapshots.cellar();
+        const job: Job = {
+          kind: 'take',
+          root: paths.root,
+          store: place,
+          of,
+          why,
+          keep,
+          hasUsers: hasUsers(),
+        };
+        const taken = (await this.#run(job)) as Taken;
+        this.#remember(taken.head);
+        const { id, bytes } = taken.head;
+        const seconds = ((performance.now() - begun) / 1000).toFixed(1);
+        log('info', 'snapshot taken', { id, why, bytes, written: taken.bytes, seconds });
+        return taken;
+      } catch (error) {
+        this.#fail(error);
+        throw error;
+      }
+    });
+  }
+
+  /** The snapshots that there are, the newest first. */
+  async list(): Promise<Head[]> {
+    const store = openStore(this.#options.place);
+    const heads: Head[] = [];
+    for (const id of (await listSnapshots(store)).reverse()) {
+      const head = await readHead(store, id).catch((error: unknown) =>
+        log('warn', 'a snapshot cannot be read', { id, error: reason(error) }),
+      );
+      if (head) heads.push(head);
+    }
+    return heads;
+  }
+
+  /** Ends what is under way: a snapshot that is not whole yet is none. */
+  async stop(): Promise<void> {
+    this.#ending.abort(new Error('the host is stopping'));
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    await this.#last;
+  }
+
+  #next<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#last.then(() => {
+      this.#ending.signal.throwIfAborted();
+      return work();
+    });
+    this.#last = result.catch(() => {});
+    return result;
+  }
+
+  #schedule(delayMs: number): void {
+    if (this.#ending.signal.aborted) return;
+    const { everyMs } = this.#options;
+    this.#timer = setTimeout(
+      async () => {
+        if (delayMs > LONGEST_TIMER_MS) return this.#schedule(delayMs - LONGEST_TIMER_MS);
+        const next = await this.take('schedule').then(
+          () => everyMs!,
+          () => Math.min(everyMs!, RETRY_MS),
+        );
+        this.#schedule(next);
+      },
+      Math.min(Math.max(delayMs, 0), LONGEST_TIMER_MS),
+    );
+  }
+
+  #remember({ id, written, bytes, failures }: Head): void {
+    const problem = failures
+      .map(({ slug, error }) => `${slug} is as of an earlier snapshot: ${error}`)
+      .join('; ');
+    this.#state = {
+      last_at: new Date(timeOf(id)).toISOString(),
+      last_written_bytes: written,
+      last_bytes: bytes,
+      problem: problem || null,
+    };
+  }
+
+  #fail(error: unknown): void {
+    this.#state = { ...this.#state, problem: reason(error) };
+    if (!this.#ending.signal.aborted) log('error', 'a snapshot failed', { error: reason(error) });
+  }
+
+  /** Has the process do a job. @throws {NotThere}, {Unusable}, {Error} as the job does */
+  async #run(job: Job): Promise<Done> {
+    const { signal } = this.#ending;
+    const words = [...dieWithParent(), 'nice', '-n', '19', process.execPath];
+    const child = await startChild([...words, `--max-old-space-size=${HEAP_MB}`, PROGRAM], {
+      title: 'the process of snapshots',
+    });
+    const end = () => child.end();
+    const deadline = setTimeout(end, DEADLINE_MS);
+    signal.addEventListener('abort', end);
+    if (signal.aborted) end();
+    let errors = '';
+    child.stderr.on('data', (chunk: Buffer) => {
+      errors = (errors + chunk.toString('utf8')).slice(-2_000);
+    });
+    try {
+      child.stdin.write(`${JSON.stringify(job)}\n`);
+      for await (const line of createInterface({ input: child.stdout })) {
+        const word = JSON.parse(line) as Word;
+        if ('warn' in word) log('warn', `snapshot: ${word.warn}`);
+        else if ('ask' in word) child.stdin.write(`${JSON.stringify(await this.#copyDatabase())}\n`);
+        else if ('done' in word) return word.done;
+        else throw new FAILURES[word.kind](word.failed);
+      }
+      signal.throwIfAborted();
+      throw new Error(`the process of snapshots ended: ${errors.trim() || 'without a word'}`);
+    } finally {
+      clearTimeout(deadline);
+      signal.removeEventListener('abort', end);
+      child.end();
+    }
+  }
+
+  async #copyDatabase(): Promise<string> {
+    const { paths, store } = this.#options;
+    mkdirSync(paths.snapshotting, { recursive: true, mode: 0o700 });
+    const path = join(paths.snapshotting, 'host.sqlite');
+    rmSync(path, { force: true });
+    await store.snapshots.copy(path);
+    return path;
+  }
+}
+
+const FAILURES = { not_there: NotThere, unusable: Unusable, error: Error };
+
+export type { Restored };

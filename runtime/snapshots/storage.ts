@@ -1,0 +1,60 @@
+// The storage of one app out of a snapshot, written beside the data directory's own, for the host to put in its place.
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { layout } from '../machine/data-directory.ts';
+import { NotThere, Unusable } from './errors.ts';
+import { extract } from './extract.ts';
+import { type FileEntry, type Head, readManifest } from './manifest.ts';
+import { openStore, type StorePlace } from './place.ts';
+
+export interface RestoreJob {
+  kind: 'restore';
+  /** The data directory. */
+  root: string;
+  store: StorePlace;
+  /** Names this Cellar: snapshots of another one are refused. */
+  of: string;
+  snapshot: string;
+  app: string;
+  /** The one file that is wanted, below the app's data; null: all of them. */
+  only: string | null;
+  /** The directory that is to have them. */
+  into: string;
+}
+
+export interface Restored {
+  head: Head;
+  files: number;
+}
+
+/** @throws {NotThere}, {Unusable}; then `into` is not there */
+export async function restoreStorage({
+  root,
+  store: place,
+  of,
+  snapshot,
+  app,
+  only,
+  into,
+}: RestoreJob): Promise<Restored> {
+  const store = openStore(place);
+  const { head, parts } = await readManifest(store, snapshot);
+  if (head.of !== of)
+    throw new Unusable(`snapshot ${snapshot} is of another Cellar (${head.of}, this one is ${of})`);
+  const part = parts.find(({ id }) => id === app);
+  if (part === undefined) throw new NotThere(`snapshot ${snapshot} has no app ${app}`);
+  const data = `${layout(root)
+    .data(app)
+    .slice(root.length + 1)}/`;
+  const isWanted = ({ path }: FileEntry) => path.startsWith(data) && (only === null || path === data + only);
+  const files = part.files.filter(isWanted);
+  if (only !== null && files.length === 0)
+    throw new NotThere(`snapshot ${snapshot} has no such database of the app`);
+  try {
+    await extract(store, files, join(into, 'files'), ({ path }) => path.slice(data.length));
+  } catch (error) {
+    rmSync(into, { recursive: true, force: true });
+    throw error;
+  }
+  return { head, files: files.length };
+}

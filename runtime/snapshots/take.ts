@@ -1,0 +1,171 @@
+// Taking a snapshot, in a process of its own.
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { appsOfCopy, type CopiedApp } from '../../sqlite/host/snapshots.ts';
+import { reason } from '../log.ts';
+import { layout } from '../machine/data-directory.ts';
+import { Capture } from './capture.ts';
+import { Unusable } from './errors.ts';
+import {
+  type Head,
+  idAt,
+  listSnapshots,
+  type Manifest,
+  type Part,
+  readManifest,
+  writeManifest,
+} from './manifest.ts';
+import { type Chunk, PackWriter, packName } from './packs.ts';
+import { openStore, type StorePlace } from './place.ts';
+import { type Keep, removeOld } from './retention.ts';
+import { MissingObject, type Store, UNFINISHED } from './store.ts';
+
+/** What is to be done. */
+export interface TakeJob {
+  kind: 'take';
+  /** The data directory. */
+  root: string;
+  store: StorePlace;
+  /** Names this Cellar. */
+  of: string;
+  why: string;
+  keep: Keep;
+  /** Whether apps' files are read as users of their own. */
+  hasUsers: boolean;
+}
+
+export interface Taken {
+  head: Head;
+  /** Bytes that were written for it. */
+  bytes: number;
+  /** Ids of snapshots that were removed for it. */
+  removed: string[];
+}
+
+/** What the job needs of the host. */
+export interface Host {
+  /** Makes a copy of the host's database. @returns its path */
+  copyDatabase(): Promise<string>;
+  warn(message: string): void;
+}
+
+/** Says whose snapshots a store has. */
+const OWNER = 'cellar.json';
+/** Apps that were deployed while they were read are read again so often. */
+const ROUNDS = 4;
+const MOST_FAILURES = 100;
+
+/**
+ * Takes a snapshot. An app that cannot be read does not keep the others from being in it.
+ * @throws {Unusable} when the store has snapshots of another Cellar
+ */
+export async function take(job: TakeJob, host: Host): Promise<Taken> {
+  const store = openStore(job.store);
+  await own(store, job.of);
+  const left = await store.list(UNFINISHED);
+  await store.write(`${UNFINISHED}mark`, Buffer.from('\n'));
+  const before = await lastSnapshot(store, host);
+  const packs = new PackWriter(store, chunksOf(before));
+  const paths = layout(job.root);
+  const scratch = join(paths.snapshotting, 'control');
+  const capture = new Capture(paths, packs, before);
+  const created = new Date();
+  const { copy, apps, failures } = await captureApps(job, host, capture, before);
+  const parts = [await capture.hostDatabase(copy), await capture.control(scratch), ...apps];
+  await packs.finish();
+  const about = {
+    id: idAt(created),
+    of: job.of,
+    created_at: created.toISOString(),
+    why: job.why,
+    written: packs.written,
+    bytes: parts.flatMap(({ files }) => files).reduce((sum, { size }) => sum + size, 0),
+    apps: apps.length,
+    failures: failures.slice(0, MOST_FAILURES),
+  };
+  const { head, bytes } = await writeManifest(store, about, parts);
+  const removed = await removeOld(store, job.keep, { sweep: left.length > 0, warn: host.warn });
+  await store.remove(`${UNFINISHED}mark`);
+  rmSync(paths.snapshotting, { recursive: true, force: true });
+  return { head, bytes: packs.written + bytes, removed };
+}
+
+/** @throws {Unusable} when another Cellar has the store */
+async function own(store: Store, of: string): Promise<void> {
+  const found = await store.read(OWNER).catch((error: unknown) => {
+    if (error instanceof MissingObject) return null;
+    throw error;
+  });
+  if (found === null) return store.write(OWNER, Buffer.from(`${JSON.stringify({ cellar: of })}\n`));
+  const { cellar } = JSON.parse(found.toString('utf8')) as { cellar: string };
+  if (cellar !== of)
+    throw new Unusable(
+      `the place of snapshots has those of another Cellar (${cellar}, this one is ${of}): give this one a place of its own in RUNNER_SNAPSHOT_URL`,
+    );
+}
+
+/** The files of the newest snapshot that can be read, without those whose packs have gone. */
+async function lastSnapshot(store: Store, host: Host): Promise<Part[]> {
+  const packs = new Set((await store.list(packName(''))).map(({ name }) => name));
+  for (const id of (await listSnapshots(store)).reverse()) {
+    let found: Manifest;
+    try {
+      found = await readManifest(store, id);
+    } catch (error) {
+      host.warn(`the snapshot before is not used: ${reason(error)}`);
+      continue;
+    }
+    const isThere = ({ chunks }: { chunks: Chunk[] }) =>
+      chunks.every(({ pack }) => packs.has(packName(pack)));
+    return found.parts.map((part) => ({ ...part, files: part.files.filter(isThere) }));
+  }
+  return [];
+}
+
+function* chunksOf(parts: Part[]): Generator<Chunk> {
+  for (const { files } of parts) for (const { chunks } of files) yield* chunks;
+}
+
+/**
+ * Reads every app, and again those that were deployed meanwhile: the copy of the host's database names the release and
+ * the storage that are in the snapshot.
+ */
+async function captureApps(
+  job: TakeJob,
+  host: Host,
+  capture: Capture,
+  before: Part[],
+): Promise<{ copy: string; apps: Part[]; failures: Head['failures'] }> {
+  const captured = new Map<string, { state: string; part: Part; failure: Head['failures'][number] | null }>();
+  for (let round = 0; round < ROUNDS; round++) {
+    const copy = await host.copyDatabase();
+    const apps = appsOfCopy(copy);
+    const changed = apps.filter((app) => captured.get(app.id)?.state !== stateOf(app));
+    if (changed.length === 0) {
+      const found = apps.map(({ id }) => captured.get(id)!);
+      return {
+        copy,
+        apps: found.map(({ part }) => part),
+        failures: found.flatMap((each) => each.failure ?? []),
+      };
+    }
+    for (const app of changed) {
+      const { id, slug } = app;
+      const user = job.hasUsers && app.uid !== null ? { uid: app.uid, gid: app.uid } : null;
+      const state = stateOf(app);
+      try {
+        const part = await capture.app({ id, slug, liveDeployId: app.liveDeployId, user });
+        captured.set(id, { state, part, failure: null });
+      } catch (error) {
+        host.warn(`app ${slug} could not be read: ${reason(error)}`);
+        const part = before.find((each) => each.id === id) ?? { kind: 'app', id, slug, files: [] };
+        captured.set(id, { state, part, failure: { app: id, slug, error: reason(error).slice(0, 500) } });
+      }
+    }
+  }
+  throw new Error('apps were deployed again and again while they were read; it is tried again later');
+}
+
+function stateOf({ liveDeployId, storageNames }: CopiedApp): string {
+  return JSON.stringify([liveDeployId, storageNames]);
+}

@@ -1,0 +1,87 @@
+// The host's database in a snapshot: copied while the host has it, read as a copy, and made ready to be used again.
+import Database from 'better-sqlite3';
+import type { WantedApp } from '../../handlers/contract/host-calls.ts';
+import { BUILD_UIDS } from './build-users.ts';
+import { SCHEMA_VERSION } from './database.ts';
+
+/** What a snapshot does with the database that the host has. */
+export function snapshotQueries(database: Database.Database) {
+  const name = database.prepare<[], { value: string }>("SELECT value FROM meta WHERE name = 'cellar'");
+  const setName = database.prepare<[]>(
+    "INSERT OR IGNORE INTO meta VALUES ('cellar', lower(hex(randomblob(8))))",
+  );
+  return {
+    /** Names this Cellar in its snapshots: also after it was restored from one. */
+    cellar: (): string => {
+      if (name.get() === undefined) setName.run();
+      return name.get()!.value;
+    },
+    /** Copies the whole database, a few pages in each turn of the loop, as it is at the end. */
+    copy: async (path: string): Promise<void> => {
+      await database.backup(path);
+    },
+  };
+}
+
+/** An app as a copy has it. */
+export interface CopiedApp {
+  id: string;
+  slug: string;
+  liveDeployId: string | null;
+  /** Names of its storage, as JSON. */
+  storageNames: string;
+  /** The user of its process, if the host gives apps users; else null. */
+  uid: number | null;
+}
+
+interface Row {
+  id: string;
+  wanted: string;
+  live_deploy_id: string | null;
+  storage_names: string;
+  uid: number | null;
+}
+
+/** The apps of a copy that are not deleted, by id. */
+export function appsOfCopy(path: string): CopiedApp[] {
+  const database = new Database(path, { readonly: true });
+  try {
+    const rows = database
+      .prepare<[], Row>(
+        `SELECT id, wanted, live_deploy_id, storage_names, uid FROM apps
+         LEFT JOIN build_users ON app_id = id WHERE deleted_at IS NULL ORDER BY id`,
+      )
+      .all();
+    return rows.map(({ id, wanted, live_deploy_id, storage_names, uid }) => ({
+      id,
+      slug: (JSON.parse(wanted) as WantedApp).slug,
+      liveDeployId: live_deploy_id,
+      storageNames: storage_names,
+      uid: uid === null ? null : uid + BUILD_UIDS.count,
+    }));
+  } finally {
+    database.close();
+  }
+}
+
+/**
+ * Makes a copy ready for a host that goes on from it: its facts get new numbers, for the control plane may know later
+ * ones, and what apps have to do by themselves is found out again from their storage.
+ * @throws {Error} when a newer Cellar wrote it
+ */
+export function prepareCopy(path: string): void {
+  const database = new Database(path);
+  try {
+    const version = database.pragma('user_version', { simple: true }) as number;
+    if (version > SCHEMA_VERSION)
+      throw new Error(
+        `the host's database in it is of a newer Cellar (schema ${version}, this one knows ${SCHEMA_VERSION})`,
+      );
+    database.exec(`
+      UPDATE meta SET value = lower(hex(randomblob(16))) WHERE name = 'outbox';
+      UPDATE activity SET resting = 0, due_at = NULL;
+    `);
+  } finally {
+    database.close();
+  }
+}
