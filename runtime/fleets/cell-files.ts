@@ -8,12 +8,12 @@ import { assetRules } from '../../bundler/assets.ts';
 import { RELEASE_FILE, type Release } from '../../bundler/release.ts';
 import { publish } from '../machine/publish.ts';
 import { cellConfig } from './config/cell-config.ts';
-import { ENTRY, ENTRY_WORKER, entryModule } from './config/entry.ts';
+import { CAPTURE, CAPTURE_WORKER, ENTRY, ENTRY_TEXTS, entryModule } from './config/entry.ts';
 import { internetService } from './config/network.ts';
 import { inRoom } from './room.ts';
 
-/** To be raised with every change of what is written, but for the entry's text and the network's rules, which are hashed. */
-const FORMAT = 1;
+/** To be raised with every change of what is written, but for the entry's texts and the network's rules, which are hashed. */
+const FORMAT = 2;
 
 /** Share of a process's memory that the JavaScript heap may have: the rest is for buffers, SQLite and workerd itself. */
 const HEAP_SHARE = 0.75;
@@ -72,7 +72,7 @@ export class CellFilesCache {
   #nameFor(release: string): string {
     const { mtimeMs, size } = statSync(join(release, RELEASE_FILE));
     const place = relative(this.#directory, release);
-    const inputs = [FORMAT, this.#heapMb, ENTRY_WORKER, internetService(), place, mtimeMs, size];
+    const inputs = [FORMAT, this.#heapMb, ENTRY_TEXTS, internetService(), place, mtimeMs, size];
     const hash = createHash('sha256').update(JSON.stringify(inputs)).digest('hex').slice(0, 16);
     return `${PREFIX}${basename(release)}-${hash}`;
   }
@@ -91,7 +91,10 @@ export class CellFilesCache {
     const hasTrial = release.triggers !== undefined;
     await write(CONFIG, cellConfig(release, { ...options, isTrial: false }));
     if (hasTrial) await write(TRIAL_CONFIG, cellConfig(release, { ...options, isTrial: true }));
-    if (worker !== null) await write(ENTRY, entryModule(worker, exports));
+    if (worker !== null) {
+      await write(ENTRY, entryModule(worker, exports));
+      await write(CAPTURE, CAPTURE_WORKER);
+    }
     await write(LAUNCH, JSON.stringify({ hasTrial, databases } satisfies Launch));
     await publish(beside, directory);
     await this.#removeOthers(directory);

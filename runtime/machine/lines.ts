@@ -1,4 +1,5 @@
 // A child's output as lines of bounded length.
+import { readMarked } from './marked.ts';
 
 /** Longest line passed on, in bytes; the rest of a longer one is dropped, up to its end. */
 const LINE_BYTES = 64 * 1024;
@@ -80,7 +81,7 @@ function characterEnd(bytes: Buffer): number {
 export function messageOf(line: string): string {
   try {
     const { message } = JSON.parse(line);
-    return typeof message === 'string' ? message : line;
+    return typeof message === 'string' ? (readMarked(message)?.text ?? message) : line;
   } catch {
     return line;
   }

@@ -3,7 +3,7 @@ import { isAbsolute, join, normalize } from 'node:path';
 import type { AssetRules, Assets, Module, Release, Triggers } from '../../../bundler/release.ts';
 import { cronWorker, d1Worker, kvWorker, QUEUE_KEY, queueWorker } from './bundled-services.ts';
 import { type CapnpValue, capnp, embed, type Fields } from './capnp.ts';
-import { ENTRY } from './entry.ts';
+import { CAPTURE, ENTRY } from './entry.ts';
 import { internetService } from './network.ts';
 import { triedWorker } from './trial-entry.ts';
 
@@ -11,6 +11,8 @@ import { triedWorker } from './trial-entry.ts';
 const STATIC_SITE_DATE = '2026-01-01';
 /** From then on workerd takes `nodejs_compat` for granted and warns when it is asked for. */
 const NODEJS_COMPAT_DEFAULT_DATE = '2026-08-04';
+/** Gives Workers `AsyncLocalStorage`, which the entry needs at any date. */
+const ASYNC_CONTEXT = 'nodejs_als';
 
 /** What a config says besides the release. */
 export interface ConfigOptions {
@@ -100,13 +102,15 @@ function appWorker(
 ): Fields {
   const { compatibilityDate, compatibilityFlags } = worker;
   const redundant = compatibilityDate >= NODEJS_COMPAT_DEFAULT_DATE ? 'nodejs_compat' : null;
+  const without = [redundant, ASYNC_CONTEXT, `no_${ASYNC_CONTEXT}`];
   return {
     modules: [
       { name: ENTRY, esModule: embed(ENTRY) },
+      { name: CAPTURE, esModule: embed(CAPTURE) },
       ...worker.modules.map((each) => moduleField(each, toRelease)),
     ],
     compatibilityDate,
-    compatibilityFlags: compatibilityFlags.filter((flag) => flag !== redundant),
+    compatibilityFlags: [...compatibilityFlags.filter((flag) => !without.includes(flag)), ASYNC_CONTEXT],
     bindings: [...varBindings(release), ...storageBindings(release), ...assetsBinding(release)],
     durableObjectNamespaces: release.classes.map(({ className, storageId, sql }) => ({
       className,

@@ -1,7 +1,10 @@
 // The entry of every Worker. All ways into the app's code pass `wrap`: the default export, and each class and object that
-// the release names. It counts the work that goes on after answers.
+// the release names. It counts the work that goes on after answers, and has the host told of what goes wrong.
+// First, so that `console` is the one that tells more before the app's code runs.
+
 import { WorkerEntrypoint } from 'cloudflare:workers';
 import * as app from 'cellar-app-entry';
+import { enter, guard, tell } from './cellar-capture.js';
 
 export * from 'cellar-app-entry';
 
@@ -21,7 +24,10 @@ function count(context) {
     const work = { since: Date.now() };
     const end = () => pending.delete(work);
     pending.add(work);
-    Promise.resolve(promise).then(end, end);
+    Promise.resolve(promise).then(end, (error) => {
+      end();
+      tell(error, 'waitUntil');
+    });
     return waitUntil.call(this, promise);
   };
 }
@@ -55,7 +61,8 @@ function wrapClass(main) {
   return new Proxy(main, {
     construct(target, [context, ...others]) {
       count(context);
-      return Reflect.construct(target, [context, ...others]);
+      guard(target);
+      return enter(`new ${target.name}`, null, Reflect.construct, Reflect, [target, [context, ...others]]);
     },
   });
 }
@@ -68,7 +75,7 @@ function wrapHandlers(main) {
       if (typeof handler !== 'function') return handler;
       return (event, env, context) => {
         count(context);
-        return handler.call(main, event, env, context);
+        return enter(name, event, handler, main, [event, env, context]);
       };
     },
   });

@@ -1,11 +1,16 @@
-// The module that every Worker is entered by, before its own: what Cellar does around an app's code is in there.
+// The modules that every Worker is entered by, before its own: what Cellar does around an app's code is in there.
 import { readFileSync } from 'node:fs';
 import type { Release } from '../../../bundler/release.ts';
 
 /** The entry's name, beside the config and as a module. */
 export const ENTRY = 'cellar-entry.js';
-/** Its text as it is for every Worker. */
-export const ENTRY_WORKER = readFileSync(new URL('./entry-worker.js', import.meta.url), 'utf8');
+/** The name of the module that tells what goes wrong, beside the entry. */
+export const CAPTURE = 'cellar-capture.js';
+const ENTRY_WORKER = read('entry-worker.js');
+/** The text of `CAPTURE`. */
+export const CAPTURE_WORKER = read('capture-worker.js');
+/** What both depend on besides a release. */
+export const ENTRY_TEXTS = [ENTRY_WORKER, CAPTURE_WORKER];
 
 /** What the entry exports for the host: an app's export of the same name is hidden by it. */
 const OWN_EXPORTS = ['default', 'CellarState', 'CellarCache'];
@@ -23,4 +28,8 @@ export function entryModule(worker: NonNullable<Release['worker']>, exports: str
       return `const entry${index} = wrap(app[${quoted}]);\nexport { entry${index} as ${quoted} };\n`;
     });
   return ENTRY_WORKER.replaceAll("'cellar-app-entry'", () => app) + wrapped.join('');
+}
+
+function read(name: string): string {
+  return readFileSync(new URL(`./${name}`, import.meta.url), 'utf8');
 }

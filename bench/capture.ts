@@ -1,0 +1,177 @@
+// What the entry's capture costs a cell: the same app behind the entry, and with nothing before its own modules. One
+// process at a time, in alternating rounds, by the processor time of a request and by requests a second.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import type { Release } from '../bundler/release.ts';
+import { workerdPath } from '../runtime/fleets/cell.ts';
+import { cellOptions, makeRelease } from '../test/support/fleets/release.ts';
+import { effort } from './effort.ts';
+import { cpuMs, load, loadName } from './load.ts';
+
+const ROUNDS = effort(9, 1);
+const SECONDS = effort(4, 1);
+const WARM_SECONDS = 1;
+/** Share of a cell's throughput that the capture may cost. */
+const TARGET = 1.08;
+const READY_MS = 10_000;
+
+const ROOM = `
+import { DurableObject, WorkerEntrypoint } from 'cloudflare:workers';
+export class Room extends DurableObject {
+  #n = 0;
+  async add() { return ++this.#n; }
+  async fetch() { return new Response(String(++this.#n)); }
+}`;
+const KINDS: Record<string, string> = {
+  'an object, async fetch': `export default { async fetch(request) { return new Response('hello ' + request.url); } };`,
+  'a class, async fetch': `${ROOM}
+export default class extends WorkerEntrypoint { async fetch(request) { return new Response('hello ' + request.url); } }`,
+  'an object that awaits ten times': `export default { async fetch(request) {
+  for (let i = 0; i < 10; i++) await scheduler.wait(0);
+  return new Response('hello ' + request.url);
+} };`,
+  'a Durable Object by RPC': `${ROOM}
+export default { async fetch(request, env) { return new Response(await env.ROOM.getByName('one').add()); } };`,
+  'a Durable Object by fetch': `${ROOM}
+export default { fetch: (request, env) => env.ROOM.getByName('one').fetch('http://room/') };`,
+  'one line of console.log': `export default { async fetch(request) { console.log('asked for', request.url); return new Response('hello'); } };`,
+};
+/** What an app's modules have before them where nothing is captured. */
+const BARE_ENTRY = `
+import { WorkerEntrypoint } from 'cloudflare:workers';
+export * from './app.js';
+export { default } from './app.js';
+export class CellarState extends WorkerEntrypoint { fetch() { return new Response('0'); } }
+export class CellarCache extends WorkerEntrypoint {}
+`;
+
+/** One run: requests a second, and processor time of a request in µs. */
+interface Figures {
+  perSecond: number;
+  cpuUs: number;
+}
+
+/** Prints for each kind of app what both cost, and their ratio. */
+export async function run(): Promise<void> {
+  const root = mkdtempSync(join(tmpdir(), 'cellar-bench-'));
+  try {
+    console.log(`medians of ${ROUNDS} alternating rounds of ${SECONDS} s, ${loadName}`);
+    console.log(`${''.padEnd(34)}bare µs   entry µs   ratio   bare req/s   entry req/s`);
+    for (const [index, [kind, code]] of Object.entries(KINDS).entries())
+      await compare(kind, await configs(join(root, String(index)), code));
+    console.log(`target: a ratio of at most ${TARGET}`);
+  } finally {
+    rmSync(root, { recursive: true, force: true });
+  }
+}
+
+interface Subject {
+  directory: string;
+  config: string;
+}
+
+async function configs(root: string, code: string): Promise<[Subject, Subject]> {
+  const directory = join(root, 'release');
+  const room = code.includes('class Room');
+  const fields: Partial<Release> = room
+    ? {
+        exports: ['Room', 'default'],
+        classes: [{ className: 'Room', storageId: 'room', sql: true }],
+        durableObjects: [{ binding: 'ROOM', className: 'Room' }],
+      }
+    : { exports: ['default'] };
+  await makeRelease(directory, code, fields);
+  const { config } = await cellOptions(root, directory);
+  const bare = `${dirname(config)}-bare`;
+  cpSync(dirname(config), bare, { recursive: true });
+  writeFileSync(join(bare, 'cellar-entry.js'), BARE_ENTRY);
+  return [
+    { directory, config: join(bare, 'cell.capnp') },
+    { directory, config },
+  ];
+}
+
+async function compare(kind: string, subjects: [Subject, Subject]): Promise<void> {
+  const results: [Figures[], Figures[]] = [[], []];
+  for (let round = 0; round < ROUNDS; round++) {
+    const order = round % 2 === 0 ? [0, 1] : [1, 0];
+    for (const index of order) results[index]!.push(await measure(subjects[index]!));
+  }
+  const [bare, entry] = results.map((figures) => ({
+    cpuUs: median(figures.map(({ cpuUs }) => cpuUs)),
+    perSecond: median(figures.map(({ perSecond }) => perSecond)),
+  })) as [Figures, Figures];
+  const ratio = median(results[1].map(({ cpuUs }, index) => cpuUs / results[0][index]!.cpuUs));
+  console.log(
+    kind.padEnd(34) +
+      [bare.cpuUs.toFixed(1).padStart(7), entry.cpuUs.toFixed(1).padStart(10)].join(' ') +
+      ratio.toFixed(3).padStart(8) +
+      bare.perSecond.toFixed(0).padStart(13) +
+      entry.perSecond.toFixed(0).padStart(14),
+  );
+}
+
+async function measure({ directory, config }: Subject): Promise<Figures> {
+  const port = await freePort();
+  const disks = mkdtempSync(join(dirname(config), 'disks-'));
+  const args = [
+    'serve',
+    config,
+    '--experimental',
+    '-s',
+    `http=127.0.0.1:${port}`,
+    '-s',
+    'health=127.0.0.1:0',
+  ];
+  for (const name of ['do', 'kv']) {
+    mkdirSync(join(disks, name));
+    args.push('-d', `${name}=${join(disks, name)}`);
+  }
+  const child = spawn(workerdPath(), args, {
+    cwd: directory,
+    env: {},
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+  try {
+    await answers(port);
+    await load(port, WARM_SECONDS);
+    const before = cpuMs(child.pid!);
+    const { requests, requestsPerSecond } = await load(port, SECONDS);
+    return { perSecond: requestsPerSecond, cpuUs: ((cpuMs(child.pid!) - before) * 1000) / requests };
+  } finally {
+    await end(child);
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as { port: number };
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+async function answers(port: number): Promise<void> {
+  for (const begun = performance.now(); ; ) {
+    const answer = await fetch(`http://127.0.0.1:${port}/`).catch(() => null);
+    if (answer?.ok) return;
+    if (performance.now() - begun > READY_MS) throw new Error(`no answer within ${READY_MS / 1000} s`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  const exited = once(child, 'exit');
+  child.kill('SIGKILL');
+  await exited;
+}
+
+function median(values: number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)]!;
+}

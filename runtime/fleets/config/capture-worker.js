@@ -1,0 +1,255 @@
+// What the app's code throws and prints, told to the host with the request it belongs to. It goes to the log, behind a
+// mark. To the app nothing is different: the same values are returned, the same errors are thrown.
+
+import {
+  DurableObject,
+  RpcTarget,
+  ServiceStub,
+  WorkerEntrypoint,
+  WorkflowEntrypoint,
+} from 'cloudflare:workers';
+import { AsyncLocalStorage } from 'node:async_hooks';
+
+/** Begins what is printed: then comes JSON for the host, one of two ends, and the text. */
+const MARK = '\u001ecellar ';
+const END = '\u001e';
+/** The text has a blank before it that is none of its own. */
+const END_WITH_BLANK = '\u001f';
+/** Most characters of what an app chooses. The host bounds it again: an app can print anything. */
+const MESSAGE_LENGTH = 4_000;
+const STACK_LENGTH = 8_000;
+const PATH_LENGTH = 1_000;
+const PRINTED_LENGTH = 16_000;
+/** Errors told in a second, and how many an app that threw none before may tell at once. */
+const ERRORS_PER_S = 50;
+const ERRORS_SAVED = 200;
+/** Errors of other objects that are known again when they arrive where the object was called. */
+const REMEMBERED = 50;
+const CAUSES = 3;
+
+const TRACEPARENT = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
+
+/** The event that the running code belongs to: a request, a cron, a message, a call of an object's method. */
+const frames = new AsyncLocalStorage();
+const print = { ...console };
+
+/** The `traceparent` of an event. It is made when it is first asked for: most events print nothing. */
+function traceparentOf(frame) {
+  if (frame.trace === null) {
+    const given = requestOf(frame)?.headers.get('traceparent') ?? '';
+    frame.trace = TRACEPARENT.test(given) ? given : `00-${hex(16)}-${hex(8)}-00`;
+  }
+  return frame.trace;
+}
+
+function traceIdOf(frame) {
+  return traceparentOf(frame).slice(3, 35);
+}
+
+function requestOf({ event }) {
+  return event instanceof Request ? event : null;
+}
+
+/** Also where no random bytes are to be had, as before the first event. */
+function shortId() {
+  return Math.random().toString(36).slice(2, 10);
+}
+
+function hex(bytes) {
+  return Array.from(crypto.getRandomValues(new Uint8Array(bytes)), (byte) =>
+    byte.toString(16).padStart(2, '0'),
+  ).join('');
+}
+
+/** The call that `begin` is to make. By these and not by values of its own, which `AsyncLocalStorage` copies at some cost. */
+let called;
+let receiver;
+let values;
+
+/**
+ * Calls a handler of the app for a new event. What it throws, at once or later, is told, and thrown on.
+ * @param handler for people, such as `fetch` or `Room.alarm`
+ * @param event what the handler is given; of a request it says more
+ */
+export function enter(handler, event, call, self, given) {
+  const frame = { handler, event, trace: null };
+  called = call;
+  receiver = self;
+  values = given;
+  const result = frames.run(frame, begin);
+  // No other thenables: to ask one may have an effect.
+  if (result instanceof Promise) result.then(undefined, (error) => tell(error, 'uncaught', frame));
+  return result;
+}
+
+function begin() {
+  try {
+    return Reflect.apply(called, receiver, values);
+  } catch (error) {
+    tell(error, 'uncaught');
+    throw error;
+  }
+}
+
+/** Prototypes whose methods need no more: those that have it, and workerd's own. */
+const guarded = new Set(
+  [Object, DurableObject, RpcTarget, WorkerEntrypoint, WorkflowEntrypoint].map(({ prototype }) => prototype),
+);
+
+/**
+ * Has the methods of a class enter an event when workerd calls them; a call from within one is a call and no more. It is
+ * done in place, so that its instances have the prototype that the app knows.
+ */
+export function guard(main) {
+  for (let each = main.prototype; each && !guarded.has(each); each = Object.getPrototypeOf(each)) {
+    guarded.add(each);
+    for (const [name, { value, ...rest }] of Object.entries(Object.getOwnPropertyDescriptors(each))) {
+      if (name === 'constructor' || typeof value !== 'function' || !rest.configurable) continue;
+      Object.defineProperty(each, name, { ...rest, value: guardedMethod(main.name, name, value) });
+    }
+  }
+}
+
+function guardedMethod(className, name, method) {
+  const handler = `${className}.${name}`;
+  const { [name]: entering } = {
+    [name](...values) {
+      if (frames.getStore() !== undefined) return Reflect.apply(method, this, values);
+      return enter(handler, values[0], method, this, values);
+    },
+  };
+  return Object.defineProperty(entering, 'length', { value: method.length, configurable: true });
+}
+
+/** Told once: by its own object, or by the words of an error that another object threw. */
+const told = new WeakMap();
+const thrown = new Map();
+let left = ERRORS_SAVED;
+let filledAt = 0;
+let untold = 0;
+
+/**
+ * Tells the host of an error. Never throws.
+ * @param mechanism how it was noticed
+ * @param frame the event that it belongs to
+ * @param printed prints what the app printed with it, with this before it; null when it printed nothing
+ * @returns whether it was told
+ */
+export function tell(error, mechanism, frame = frames.getStore(), printed = null) {
+  try {
+    if (!mayTell()) {
+      untold++;
+      return false;
+    }
+    const head = {
+      error: { ...described(error), mechanism, ...(untold > 0 && { untold }), ...where(frame) },
+    };
+    if (frame !== undefined) head.trace_id = traceIdOf(frame);
+    untold = 0;
+    if (printed === null) print.error(marked(head, END) + (head.error.stack ?? head.error.message));
+    else printed(head);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** JSON without a `%`, for `console` looks for those in the first text. */
+function marked(head, end) {
+  return MARK + JSON.stringify(head).replaceAll('%', '\\u0025') + end;
+}
+
+function mayTell() {
+  const now = Date.now();
+  left = Math.min(ERRORS_SAVED, left + ((now - filledAt) / 1000) * ERRORS_PER_S);
+  filledAt = now;
+  if (left < 1) return false;
+  left--;
+  return true;
+}
+
+function described(error) {
+  if (!(error instanceof Error)) {
+    const text = typeof error === 'object' && error !== null ? JSON.stringify(error) : String(error);
+    return {
+      id: idOf(error, text),
+      type: typeof error,
+      message: cut(text ?? 'undefined', MESSAGE_LENGTH),
+      stack: null,
+    };
+  }
+  const message = cut(String(error.message), MESSAGE_LENGTH);
+  const type = cut(String(error.name), 200);
+  return { id: idOf(error, `${type}: ${message}`), type, message, stack: stackOf(error) };
+}
+
+function stackOf(error) {
+  let stack = '';
+  for (let each = error, depth = 0; each instanceof Error && depth <= CAUSES; each = each.cause, depth++)
+    stack += `${depth > 0 ? '\nCaused by: ' : ''}${cut(String(each.stack), STACK_LENGTH / 2)}`;
+  return cut(stack, STACK_LENGTH);
+}
+
+/** The same for each time that one error is told: printed and thrown, thrown by an object and by who called it. */
+function idOf(error, words) {
+  if (error === null || typeof error !== 'object') return shortId();
+  let id = told.get(error) ?? (error.remote === true ? thrown.get(words) : undefined);
+  id ??= shortId();
+  told.set(error, id);
+  thrown.delete(words);
+  thrown.set(words, id);
+  if (thrown.size > REMEMBERED) thrown.delete(thrown.keys().next().value);
+  return id;
+}
+
+function where(frame) {
+  if (frame === undefined) return {};
+  const { handler } = frame;
+  const request = requestOf(frame);
+  if (request === null) return { handler };
+  return { handler, method: cut(request.method, 20), path: cut(new URL(request.url).pathname, PATH_LENGTH) };
+}
+
+function cut(text, length) {
+  return text.length > length ? `${text.slice(0, length)}…` : text;
+}
+
+for (const level of ['debug', 'error', 'info', 'log', 'warn']) {
+  console[level] = {
+    [level](...values) {
+      const frame = frames.getStore();
+      const error = level === 'error' ? values.find((value) => value instanceof Error) : undefined;
+      for (let i = 0; i < values.length; i++)
+        if (typeof values[i] === 'string') values[i] = cut(values[i], PRINTED_LENGTH);
+      if (error !== undefined && tell(error, 'console', frame, (head) => printWith(level, head, values)))
+        return;
+      if (frame === undefined) print[level](...values);
+      else printWith(level, { trace_id: traceIdOf(frame) }, values);
+    },
+  }[level];
+}
+
+/** A first text may have places for the other values, as in `%s`: it stays the first. */
+function printWith(level, head, values) {
+  if (typeof values[0] === 'string') print[level](marked(head, END) + values[0], ...values.slice(1));
+  else print[level](marked(head, END_WITH_BLANK), ...values);
+}
+
+const { fetch } = ServiceStub.prototype;
+/** A request to an object, or to the app itself, belongs to the trace of the one that it is made for. */
+ServiceStub.prototype.fetch = {
+  fetch(input, init) {
+    const frame = frames.getStore();
+    if (
+      frame === undefined ||
+      (init === undefined && input instanceof Request && input.headers.has('traceparent'))
+    )
+      return fetch.call(this, input, init);
+    const request = new Request(input, init);
+    if (!request.headers.has('traceparent')) request.headers.set('traceparent', traceparentOf(frame));
+    return fetch.call(this, request);
+  },
+}.fetch;
+
+addEventListener('unhandledrejection', ({ reason }) => tell(reason, 'unhandledrejection'));
+addEventListener('error', ({ error }) => tell(error, 'error event'));

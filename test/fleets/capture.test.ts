@@ -1,0 +1,294 @@
+// What a Worker throws and prints, as its entry tells it: with the place, the handler and the request's trace. Each case
+// runs in workerd.
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import type { Release } from '../../bundler/release.ts';
+import { type Cell, startCell } from '../../runtime/fleets/cell.ts';
+import { readMarked } from '../../runtime/machine/marked.ts';
+import { eventually } from '../support/e2e/processes.ts';
+import { call, cellOptions, entry, makeRelease } from '../support/fleets/release.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
+
+const APP = `
+import { DurableObject, WorkerEntrypoint } from 'cloudflare:workers';
+export class Room extends DurableObject {
+  constructor(ctx, env) { super(ctx, env); if (ctx.id.name === 'unlucky') throw new Error('no room'); }
+  fail() { throw new TypeError('told'); }
+  async failLater() { await scheduler.wait(1); throw new TypeError('told later'); }
+  nested() { try { this.fail(); } catch { return 'caught'; } }
+  async fetch(request) {
+    const { pathname } = new URL(request.url);
+    if (pathname === '/throw') throw new Error('thrown by an object');
+    console.log('in the object', request.headers.get('traceparent')?.slice(3, 35));
+    return new Response('x');
+  }
+  async remind() { await this.ctx.storage.setAlarm(Date.now()); }
+  alarm() { console.log('it rings'); if (!this.rang) { this.rang = true; throw new Error('thrown by an alarm'); } }
+}
+export class Named extends WorkerEntrypoint {
+  fetch() { console.log('in the entrypoint'); return new Response('named'); }
+  hi() { throw new RangeError('thrown by a method'); }
+}
+const SEEN = [];
+export default {
+  async fetch(request, env, ctx) {
+    const { pathname } = new URL(request.url);
+    const room = env.ROOM.getByName('one');
+    if (pathname === '/throw') throw new Error('thrown in 100% of %s cases');
+    if (pathname === '/text') throw 'only a text';
+    if (pathname === '/nothing') throw undefined;
+    if (pathname === '/cause') throw new Error('outer', { cause: new Error('inner') });
+    if (pathname === '/reject') { Promise.reject(new Error('rejected')); await scheduler.wait(5); }
+    if (pathname === '/waits') ctx.waitUntil(scheduler.wait(1).then(() => { console.log('after the answer'); throw new Error('thrown after'); }));
+    if (pathname === '/rpc') return Response.json(await room.fail().catch((error) => [error.message, error instanceof TypeError]));
+    if (pathname === '/rpc-throws') await room.failLater();
+    if (pathname === '/nested') return Response.json(await room.nested());
+    if (pathname === '/unlucky') await env.ROOM.getByName('unlucky').nested();
+    if (pathname === '/object') return room.fetch('http://room/throw');
+    if (pathname === '/remind') await room.remind();
+    if (pathname === '/named') await ctx.exports.Named.hi();
+    if (pathname === '/cron') return Response.json(await ctx.exports.default.scheduled({ cron: '* * * * *' }));
+    if (pathname === '/queue') await env.QUEUE.send('x');
+    if (pathname === '/console') { const error = new Error('printed'); console.error('it failed:', error, 7); throw error; }
+    if (pathname === '/listener') {
+      const { 0: client, 1: server } = new WebSocketPair();
+      server.accept(); client.accept();
+      server.addEventListener('message', () => { throw new Error('thrown by a listener'); });
+      client.send('x');
+      await scheduler.wait(5);
+    }
+    if (pathname === '/trace') {
+      console.log('at first');
+      await scheduler.wait(1);
+      console.log('%s waits, %d times', 'it', 3, { a: 1 });
+      console.log({ b: 2 }, '50%');
+      console.log();
+      setTimeout(() => console.log('in a timer'), 1);
+      await room.fetch('http://room/');
+      await room.fetch(new Request('http://room/', { method: 'POST', body: 'x' }));
+      await ctx.exports.Named.fetch(request);
+      await scheduler.wait(5);
+    }
+    if (pathname === '/hostile') {
+      const error = new Error('x'.repeat(1_000_000));
+      error.name = '\\u001b[31mred';
+      Object.defineProperty(error, 'stack', { get() { throw new Error('no stack for you'); } });
+      console.error(error);
+      console.log('y'.repeat(1_000_000));
+      const cyclic = {}; cyclic.self = cyclic;
+      console.log(cyclic, null, undefined, Symbol('s'), 5n);
+      for (const value of [cyclic, new Proxy({}, { get() { throw new Error('trap'); }, ownKeys() { throw new Error('trap'); } })]) Promise.reject(value);
+      try { console.log('%s', { toString() { throw new Error('hostile'); } }); } catch (thrown) { console.log('as without the entry: ' + thrown.message); }
+      throw Object.create(error, { message: { get() { throw new Error('no message either'); } } });
+    }
+    if (pathname === '/many') for (let i = 0; i < 300; i++) console.error(new Error('number ' + i));
+    return new Response('fine');
+  },
+  async scheduled() { throw new Error('thrown by a cron'); },
+  async queue() { throw new Error('thrown by a queue'); },
+  async email() { throw new Error('thrown by an e-mail'); },
+};
+`;
+const FIELDS: Partial<Release> = {
+  worker: { ...entry('app.js'), compatibilityFlags: ['service_binding_extra_handlers'] },
+  exports: ['default', 'Room', 'Named'],
+  classes: [{ className: 'Room', storageId: 'room', sql: true }],
+  durableObjects: [{ binding: 'ROOM', className: 'Room' }],
+  triggers: {
+    crons: [],
+    producers: [{ binding: 'QUEUE', queue: 'q' }],
+    consumers: [{ queue: 'q', maxBatchSize: 1, maxBatchTimeout: 0, maxRetries: 0 }],
+  },
+};
+const TRACE = 'abcdef0123456789abcdef0123456789';
+
+interface Told {
+  id: string;
+  type: string;
+  message: string;
+  stack: string | null;
+  mechanism: string;
+  handler?: string;
+  method?: string;
+  path?: string;
+  untold?: number;
+}
+interface Line {
+  level: string;
+  text: string;
+  trace: unknown;
+  error: Told | undefined;
+}
+interface Started {
+  cell: Cell;
+  lines: Line[];
+  get: (path: string) => Promise<{ status: number; text: string }>;
+  /** Resolves with the first error told with these words. */
+  told: (message: string) => Promise<Told & { trace: unknown }>;
+}
+
+async function started(t: TestContext, code = APP, fields = FIELDS): Promise<Started> {
+  const root = temporaryDirectory(t);
+  const { directory } = await makeRelease(`${root}/r`, code, fields);
+  const lines: Line[] = [];
+  const onLine = (line: string) => {
+    const { level, message } = JSON.parse(line) as { level: string; message: string };
+    const marked = readMarked(message);
+    const error = marked?.said.error as Told | undefined;
+    lines.push({ level, text: marked?.text ?? message, trace: marked?.said.trace_id, error });
+  };
+  const cell = await startCell({ ...(await cellOptions(root, directory)), onLine });
+  t.after(() => cell.stop());
+  const headers = { traceparent: `00-${TRACE}-0123456789abcdef-01` };
+  const told: Started['told'] = async (message) => {
+    const find = () => lines.find(({ error }) => error?.message === message);
+    await eventually(() => find() !== undefined, `it is told: ${message}`);
+    const { error, trace } = find()!;
+    return { ...error!, trace };
+  };
+  return { cell, lines, get: (path) => call(cell.socketPath('http'), `${path}?secret=1`, { headers }), told };
+}
+
+test('what is thrown in any handler is told with its place, its handler and its request', async (t) => {
+  const { get, told } = await started(t);
+  assert.equal((await get('/throw')).status, 500);
+  const { id, stack, ...rest } = await told('thrown in 100% of %s cases');
+  assert.match(stack!, /^Error: thrown in 100% of %s cases\n {4}at .*\(app\.js:\d+:\d+\)/);
+  assert.match(id, /^\w{4,8}$/);
+  assert.deepEqual(rest, {
+    type: 'Error',
+    message: 'thrown in 100% of %s cases',
+    mechanism: 'uncaught',
+    handler: 'fetch',
+    method: 'GET',
+    path: '/throw',
+    trace: TRACE,
+  });
+  for (const [path, message, expected] of [
+    ['/text', 'only a text', { type: 'string', stack: null, mechanism: 'uncaught' }],
+    ['/nothing', 'undefined', { type: 'undefined', stack: null }],
+    ['/reject', 'rejected', { mechanism: 'unhandledrejection', path: '/reject', trace: TRACE }],
+    ['/waits', 'thrown after', { mechanism: 'waitUntil', path: '/waits', trace: TRACE }],
+    ['/rpc', 'told', { type: 'TypeError', handler: 'Room.fail', mechanism: 'uncaught' }],
+    ['/rpc-throws', 'told later', { handler: 'Room.failLater' }],
+    ['/unlucky', 'no room', { handler: 'new Room' }],
+    ['/object', 'thrown by an object', { handler: 'Room.fetch', path: '/throw', trace: TRACE }],
+    ['/remind', 'thrown by an alarm', { handler: 'Room.alarm' }],
+    ['/named', 'thrown by a method', { type: 'RangeError', handler: 'Named.hi' }],
+    ['/cron', 'thrown by a cron', { handler: 'scheduled' }],
+    ['/queue', 'thrown by a queue', { handler: 'queue' }],
+    ['/listener', 'thrown by a listener', { mechanism: 'error event' }],
+  ] as const) {
+    await get(path);
+    const error = await told(message);
+    assert.deepEqual({ ...error, ...expected }, error, path);
+    if (error.type === 'Error') assert.match(error.stack!, /\(?app\.js:\d+:\d+\)?/, path);
+  }
+  assert.match((await get('/rpc')).text, /\["told",true\]/);
+  await get('/cause');
+  assert.match((await told('outer')).stack!, /Error: outer\n.*Caused by: Error: inner\n {4}at/s);
+});
+
+test('an error that is printed and thrown, or thrown by an object and by who called it, has one id', async (t) => {
+  const { get, lines, told } = await started(t);
+  await get('/console');
+  await get('/rpc-throws');
+  await told('told later');
+  const ids = (message: string) => lines.filter(({ error }) => error?.message === message);
+  await eventually(() => ids('printed').length === 2 && ids('told later').length === 2, 'all is told');
+  const [printed, thrown] = ids('printed');
+  assert.equal(printed!.error!.id, thrown!.error!.id);
+  assert.equal(printed!.error!.mechanism, 'console');
+  assert.match(printed!.text, /^it failed: Error: printed\n.* 7$/s);
+  const [inside, outside] = ids('told later');
+  assert.equal(inside!.error!.id, outside!.error!.id);
+  assert.deepEqual(
+    [outside!.error!.handler, outside!.error!.path, outside!.trace],
+    ['fetch', '/rpc-throws', TRACE],
+  );
+});
+
+test('an error that a method of an object catches from another of its own is nobody else’s business', async (t) => {
+  const { get, lines } = await started(t);
+  assert.equal((await get('/nested')).text, '"caught"');
+  await get('/trace');
+  assert.deepEqual(
+    lines.filter(({ error }) => error !== undefined),
+    [],
+  );
+});
+
+test('what is printed belongs to the trace of its request, also in an object, an entrypoint and a timer', async (t) => {
+  const { get, lines } = await started(t);
+  await get('/trace');
+  await get('/waits');
+  await eventually(() => lines.some(({ text }) => text === 'after the answer'), 'waitUntil ends');
+  const printed = lines.filter(({ error }) => error === undefined);
+  assert.deepEqual(
+    printed.map(({ text }) => text),
+    [
+      'at first',
+      'it waits, 3 times { a: 1 }',
+      '{ b: 2 } 50%',
+      '',
+      'in the object abcdef0123456789abcdef0123456789',
+      'in the object abcdef0123456789abcdef0123456789',
+      'in the entrypoint',
+      'in a timer',
+      'after the answer',
+    ].sort(
+      (a, b) => printed.findIndex(({ text }) => text === a) - printed.findIndex(({ text }) => text === b),
+    ),
+  );
+  for (const { trace, text } of printed) assert.equal(trace, TRACE, text);
+});
+
+test('events without a trace have one of their own', async (t) => {
+  const { get, lines, told } = await started(t);
+  await get('/remind');
+  const { trace } = await told('thrown by an alarm');
+  assert.match(String(trace), /^[0-9a-f]{32}$/);
+  assert.notEqual(trace, TRACE);
+  assert.equal(lines.find(({ text }) => text === 'it rings')!.trace, trace);
+});
+
+test('hostile values are printed and thrown as without the entry, and told within bounds', async (t) => {
+  const { get, lines } = await started(t);
+  assert.equal((await get('/hostile')).status, 500);
+  assert.equal((await get('/')).text, 'fine');
+  assert.ok(lines.some(({ text }) => text === 'as without the entry: hostile'));
+  assert.ok(
+    lines.some(({ text }) => text === '<ref *1> { self: [Circular *1] } null undefined Symbol(s) 5n'),
+  );
+  for (const { text, error } of lines)
+    assert.ok(text.length < 40_000 && JSON.stringify(error ?? '').length < 20_000);
+});
+
+test('an app that throws without end tells some, and how many it did not tell', async (t) => {
+  const { get, lines } = await started(t);
+  await get('/many');
+  const errors = () => lines.filter(({ error }) => error !== undefined);
+  await eventually(() => lines.length >= 300, 'all is printed');
+  assert.ok(errors().length >= 200 && errors().length < 250, `${errors().length} are told`);
+  let asked = 0;
+  const untold = () => errors().reduce((sum, { error }) => sum + (error!.untold ?? 0), 0);
+  await eventually(async () => {
+    asked++;
+    await get('/throw');
+    return untold() > 0;
+  }, 'the others are told of');
+  await eventually(() => errors().length + untold() === 300 + asked, 'none is forgotten');
+});
+
+test('a Worker of years ago is captured too', async (t) => {
+  const code = `addEventListener; export default { fetch(request) { console.log('hello'); throw new Error('old'); } }`;
+  const worker = {
+    ...entry('app.js'),
+    compatibilityDate: '2022-01-01',
+    compatibilityFlags: ['no_nodejs_als'],
+  };
+  const { get, lines, told } = await started(t, code, { worker, exports: ['default'] });
+  assert.equal((await get('/')).status, 500);
+  assert.equal((await told('old')).trace, TRACE);
+  assert.equal(lines[0]!.text, 'hello');
+});
