@@ -57,6 +57,7 @@ function open(index: number): Fleet {
     lastRequestAt: null,
     slots,
     memory,
+    secrets: () => ({}),
     wake: () => Promise.reject(new Error('nobody wakes this app')),
     onLine: () => {},
     onState: (state) => {

@@ -89,6 +89,7 @@ function requireModest(bundle: Bundle): void {
     'class migrations': bundle.classMigrations,
     'D1 databases': bundle.databases,
     'KV namespaces': bundle.namespaces,
+    'required secrets': bundle.requiredSecrets ?? [],
   })) {
     if (list.length > BINDINGS)
       throw new BuildFailure(`the project has ${list.length} ${kind}, more than the ${BINDINGS} it may have`);
@@ -194,6 +195,7 @@ async function bundleWranglerProject(
     }),
     namespaces: config.kv_namespaces.map(({ binding, id }) => ({ binding, key: id || binding })),
     ...(called && { triggers: called }),
+    ...(config.secrets?.required?.length && { requiredSecrets: config.secrets.required }),
   };
   return { bundle, notes };
 }

@@ -80,6 +80,8 @@ export interface Bundle {
   namespaces: { binding: string; key: string }[];
   /** Left out when there is none. */
   triggers?: Triggers;
+  /** Names of secrets without which it is not deployed. Left out when there is none. */
+  requiredSecrets?: string[];
 }
 
 /** A bundle whose storage is resolved. Immutable once written; starting it reads nothing else. */
@@ -100,4 +102,5 @@ export interface Release {
   /** `storageId` is the namespace's name inside the KV service. */
   namespaces: { binding: string; storageId: string }[];
   triggers?: Triggers;
+  requiredSecrets?: string[];
 }

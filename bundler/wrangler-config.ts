@@ -15,6 +15,7 @@ export interface WranglerConfig {
   compatibility_date?: string;
   compatibility_flags: string[];
   vars: Record<string, unknown>;
+  secrets?: { required?: string[] };
   /** `cwd` starts at the configuration's directory. */
   build: { command?: string; cwd?: string };
   assets?: {

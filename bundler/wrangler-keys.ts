@@ -24,6 +24,7 @@ export const topLevelKeys: Record<string, Treatment> = {
   compatibility_date: 'used',
   compatibility_flags: 'used',
   vars: 'used',
+  secrets: 'used',
   assets: 'used',
   build: 'used',
   define: 'used',
@@ -99,7 +100,6 @@ export const topLevelKeys: Record<string, Treatment> = {
   pages_build_output_dir: false,
   pipelines: false,
   ratelimits: false,
-  secrets: false,
   secrets_store_secrets: false,
   send_email: false,
   services: false,
@@ -131,6 +131,7 @@ export const nestedKeys: Record<string, Record<string, Treatment>> = {
     base_path: false,
   },
   build: { command: 'used', cwd: 'used', watch_dir: 'quiet' },
+  secrets: { required: 'used' },
   triggers: { crons: 'used', events: false },
   queues: { producers: 'used', consumers: 'used' },
   // wrangler itself says of `delivery_delay` that it has no effect.

@@ -8,6 +8,7 @@ import { type Addresses, addresses } from './addresses.ts';
 import { type AlertedApp, Alerts } from './alerts/alerts.ts';
 import { Deliveries } from './alerts/deliveries.ts';
 import { Apps } from './apps/apps.ts';
+import { Secrets } from './apps/secrets.ts';
 import { FLEET_HEALTH, sites } from './apps/sites.ts';
 import { StorageLimits } from './apps/storage-limits.ts';
 import { closeBundler } from './builds/build.ts';
@@ -138,6 +139,7 @@ export class Host {
       queries: this.#store.alerts,
       reachable: new PublicAddresses(config.RUNNER_EGRESS_ALLOW),
     });
+    const secrets = new Secrets(this.#store, keptSecret(this.paths.secretsKey));
     const onFacts = () => this.#outbox.notify();
     const workerd = workerdPath();
     this.#users = appUsers(this.paths, this.#store.buildUsers, workerd);
@@ -154,6 +156,7 @@ export class Host {
       memoryMb: config.RUNNER_CELL_MAX_MB,
       slots: new Slots(config.RUNNER_WAKE_CONCURRENCY, wakeTimeoutMs),
       memory: this.#memory,
+      secrets,
       wake: (id) => this.#control.wake(id, wakeTimeoutMs),
       onFacts,
       onUsage: (id, usage) => this.#telemetry.usage(id, usage),
@@ -177,6 +180,7 @@ export class Host {
       store: this.#store,
       paths: this.paths,
       apps: this.#apps,
+      secrets,
       limits: {
         stepTimeoutMs: config.RUNNER_BUILD_TIMEOUT_S * 1000,
         worktreeMb: config.RUNNER_BUILD_MAX_MB,
@@ -209,6 +213,7 @@ export class Host {
         paths: this.paths,
         disk: this.#disk,
         apps: this.#apps,
+        secrets,
         queue: this.#queue,
         loopDelay: this.#loopDelay,
         telemetry: this.#telemetry,

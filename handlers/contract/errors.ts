@@ -17,6 +17,7 @@ const callerErrors = {
   key_not_found: { status: 404, meaning: 'There is no such API key.' },
   collaborator_not_found: { status: 404, meaning: 'The account is no collaborator of the app.' },
   env_not_found: { status: 404, meaning: 'The app has no such variable.' },
+  secret_not_found: { status: 404, meaning: 'The app has no such secret.' },
   domain_not_found: { status: 404, meaning: 'The app has no such domain.' },
   user_not_found: { status: 404, meaning: 'The app has not identified such a user.' },
   alert_not_found: { status: 404, meaning: 'The app has no such alert.' },

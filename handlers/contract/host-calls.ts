@@ -47,6 +47,16 @@ export interface ListedApp extends ObservedApp {
   open_streams: number;
 }
 
+/** A secret of an app, without its value. Times are ISO 8601. */
+export interface SecretRecord {
+  name: string;
+  created_at: string;
+  updated_at: string;
+}
+
+/** Values of secrets by name; `null` deletes one. */
+export type SecretChanges = Record<string, string | null>;
+
 /** `live` while it serves, `replaced` when another deploy does. */
 export type DeployStatus = 'queued' | 'building' | 'live' | 'replaced' | 'failed' | 'superseded';
 export type DeployTrigger = 'push' | 'rollback' | 'commit';

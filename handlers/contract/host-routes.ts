@@ -1,7 +1,16 @@
 // Every call of the handlers to the host, once: the client in `handlers/host` and the routes in `runtime/control` are typed
 // from this list. The host imports it too.
 import type { Alert, AlertDelivery } from './alerts.ts';
-import type { AsOf, DeployFact, DeployFacts, ListedApp, ObservedApp, WantedApp } from './host-calls.ts';
+import type {
+  AsOf,
+  DeployFact,
+  DeployFacts,
+  ListedApp,
+  ObservedApp,
+  SecretChanges,
+  SecretRecord,
+  WantedApp,
+} from './host-calls.ts';
 import type { Result } from './index.ts';
 
 /** A body or an answer that is no JSON: whoever sends it writes it by itself. */
@@ -71,6 +80,12 @@ export interface HostCalls extends TelemetryCalls {
   'DELETE /apps/:id/alerts/:alert': { body: null; answer: null };
   'POST /apps/:id/alerts/:alert/test': { body: null; answer: AlertDelivery };
   'POST /snapshots': { body: null; answer: Result<'admin.snapshot'> };
+  'GET /apps/:id/secrets': { body: null; answer: { items: SecretRecord[] } };
+  /** `items`: all that the app has now. `replaced`: names that it had before. The rest is what `secrets.set` answers. */
+  'PATCH /apps/:id/secrets': {
+    body: SecretChanges;
+    answer: { items: SecretRecord[]; replaced: string[]; in_effect: boolean; problem: string | null };
+  };
   'GET /stats': { body: null; answer: Record<string, unknown> };
   /** `full`: why nothing can be written just now. */
   'GET /disk': { body: null; answer: { full: string | null } };

@@ -10,6 +10,7 @@ import { env } from './env.ts';
 import { events, insights, users } from './events.ts';
 import { limits } from './limits.ts';
 import type { Operation } from './operation.ts';
+import { secrets } from './secrets.ts';
 import { source } from './source.ts';
 import { storage } from './storage.ts';
 import { telemetry } from './telemetry.ts';
@@ -19,6 +20,7 @@ export const operations = [
   ...deploys,
   ...git,
   ...env,
+  ...secrets,
   ...domains,
   ...source,
   ...storage,

@@ -4,7 +4,7 @@ import type { Access, Role } from '../../sqlite/control/access.ts';
 import type { Bindings } from '../bindings.ts';
 import type { Alert, AlertDelivery } from '../contract/alerts.ts';
 import { type ErrorCode, errorCodes } from '../contract/errors.ts';
-import type { DeployFact, DeployFacts, ListedApp, WantedApp } from '../contract/host-calls.ts';
+import type { DeployFact, DeployFacts, ListedApp, SecretChanges, WantedApp } from '../contract/host-calls.ts';
 import type {
   AlertSettings,
   Applied,
@@ -157,6 +157,24 @@ export class HostClient {
     const refusals = ['commit_conflict', 'path_not_found', 'invalid_input'] as const;
     const options = { bytes, refusals, deadlineMs: SOURCE_DEADLINE_MS };
     return this.#json('POST /apps/:id/source/commit', [appId], options).catch(maybeDone);
+  }
+
+  /** An app's secrets, without their values. */
+  async secrets(appId: string): Promise<HostCalls['GET /apps/:id/secrets']['answer']> {
+    return this.#json('GET /apps/:id/secrets', [appId]);
+  }
+
+  /**
+   * Sets and deletes secrets, and has the app start again with them where it runs.
+   * @throws {Problem} `quota_exceeded`
+   */
+  async changeSecrets(
+    appId: string,
+    changes: SecretChanges,
+  ): Promise<HostCalls['PATCH /apps/:id/secrets']['answer']> {
+    const refusals = ['quota_exceeded'] as const;
+    const options = { body: changes, refusals, deadlineMs: this.#applyDeadlineMs };
+    return this.#json('PATCH /apps/:id/secrets', [appId], options).catch(maybeDone);
   }
 
   /** Why the host could not write something just now: its disk is full; null when it is not. */

@@ -8,6 +8,7 @@ import { appServices } from './apps.ts';
 import { deployServices } from './deploys.ts';
 import { eventServices } from './events.ts';
 import { metricServices } from './metrics.ts';
+import { secretServices } from './secrets.ts';
 import { settingServices } from './settings.ts';
 import { sourceServices } from './source.ts';
 import type { Service } from './types.ts';
@@ -20,6 +21,7 @@ export const services = {
   ...deployServices,
   ...settingServices,
   ...alertServices,
+  ...secretServices,
   ...sourceServices,
   ...eventServices,
   ...accountServices,

@@ -39,7 +39,9 @@ export async function once(
   run: () => Promise<Answered>,
 ): Promise<Answered> {
   const held = { caller: callerOf(context.actor), key, holder: crypto.randomUUID() };
-  const request = { operation: operation.name, inputHash: await hashOf(canonical(input)) };
+  // With the token: nobody who reads the records is to find a secret by trying values.
+  const inputHash = await hashOf(`${context.env.RUNNER_TOKEN}\n${canonical(input)}`);
+  const request = { operation: operation.name, inputHash };
   const known = await takeKey(context.db, held, request, Date.now());
   if (known === null) {
     const running = runHeld(context.db, held, operation, run);

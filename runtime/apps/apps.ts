@@ -12,6 +12,7 @@ import { endProcessesOf } from '../machine/leftovers.ts';
 import { throwAway } from '../machine/trash.ts';
 import type { AppUsers } from '../machine/users.ts';
 import { KeptActivity } from './kept-activity.ts';
+import type { Secrets } from './secrets.ts';
 import type { LimitedApp } from './storage-limits.ts';
 
 /** Starts at boot that are asked for side by side; what requests ask for meanwhile waits behind no more than these. */
@@ -47,6 +48,7 @@ export interface AppsOptions {
   memoryMb: number;
   slots: Slots;
   memory: MemoryGauge;
+  secrets: Secrets;
   /** Has the control plane wake an app. Rejects when that fails. */
   wake: (id: string) => Promise<void>;
   /** Called after a transaction that added facts to the outbox. */
@@ -188,7 +190,10 @@ export class Apps {
       throw new StaleGeneration(`generation ${generation} of app ${id} is older than what this host knows`);
     }
     const app = this.#apps.get(id);
-    store.apps.delete(id, generation, new Date().toISOString());
+    store.transaction(() => {
+      store.apps.delete(id, generation, new Date().toISOString());
+      store.secrets.deleteAll(id);
+    });
     this.#activity.delete(id);
     if (app) {
       this.#unroute(app);
@@ -207,6 +212,14 @@ export class Apps {
       releases: paths.releases(id),
       run: paths.run(id),
     });
+  }
+
+  /**
+   * Starts an app's process again where there is one, because what it is given has changed; as `Fleet.renew` says.
+   * @throws {Error} why it does not start; what ran before runs on
+   */
+  async renew(id: string): Promise<boolean> {
+    return (await this.#apps.get(id)?.fleet.renew()) ?? false;
   }
 
   /** One app as the host sees it; undefined for one that it does not know. */
@@ -283,7 +296,7 @@ export class Apps {
   }
 
   #fleet({ id }: WantedApp): Fleet {
-    const { paths, workerd, users, idleMs, memoryMb, slots, memory } = this.#options;
+    const { paths, workerd, users, idleMs, memoryMb, slots, memory, secrets } = this.#options;
     return new Fleet({
       appId: id,
       directories: { run: paths.run(id), data: paths.data(id) },
@@ -294,6 +307,7 @@ export class Apps {
       lastRequestAt: this.#activity.atBoot(id)?.lastRequestAt ?? null,
       slots,
       memory,
+      secrets: () => secrets.values(id),
       wake: () => this.#options.wake(id),
       onLine: (line) => log('info', `app: ${line}`, { app: this.#apps.get(id)?.wanted.slug }),
       onState: (state) => this.#changed(id, state),

@@ -15,6 +15,7 @@ import { buildStep, installStep } from './commands.ts';
 import { type BuildDirectories, makeDirectories } from './environment.ts';
 import type { KeptInstall } from './kept-install.ts';
 import { placeRelease, readRelease } from './release.ts';
+import { warnOfLocalSecrets } from './secrets.ts';
 
 export { BuildFailure } from '../../bundler/failure.ts';
 
@@ -43,6 +44,7 @@ export async function build(input: BuildInput): Promise<Built & { tidied: Promis
       checkoutStep(input, directories),
     );
     const { project } = directories;
+    warnOfLocalSecrets(project, wranglerEnvironment(input), log);
     // A project that cannot be deployed fails before it is installed.
     log.line("reading the project's configuration");
     const { stepTimeoutMs } = input.limits;
@@ -123,8 +125,15 @@ async function releaseStep(
 ): Promise<Built> {
   const live = liveReleaseDirectory === null ? null : await readRelease(liveReleaseDirectory);
   const { names, ...stored } = resolveNames(storage, bundle, live, newId);
-  const { worker, exports, vars, assets, triggers } = bundle;
-  const own = { worker, exports, vars, assets, ...(triggers && { triggers }) };
+  const { worker, exports, vars, assets, triggers, requiredSecrets } = bundle;
+  const own = {
+    worker,
+    exports,
+    vars,
+    assets,
+    ...(triggers && { triggers }),
+    ...(requiredSecrets && { requiredSecrets }),
+  };
   const release: Release = { format: 1, deployId, sha, ...own, ...stored };
   await placeRelease(release, bundled, releaseDirectory);
   return { release, storage: names };

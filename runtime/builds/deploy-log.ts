@@ -1,11 +1,9 @@
 // The log of one deploy: its lines as they come, a bounded tail to keep, and its steps as facts.
-import { stripVTControlCharacters } from 'node:util';
 import type { DeployStep } from '../../handlers/contract/host-calls.ts';
+import { maskOf, plainText } from './mask.ts';
 
 /** Bytes of the log that are kept; older lines go first. */
 const KEPT_BYTES = 64 * 1024;
-/** Any control character but the end of a line. */
-const CONTROL = /[^\P{Cc}\n]/u;
 const CUT = '… (earlier lines are not kept)\n';
 
 export interface DeployLogOptions {
@@ -24,6 +22,7 @@ export class DeployLog {
   #bytes = 0;
   #cut = false;
   #steps: DeployStep[] = [];
+  #mask = (text: string) => text;
 
   constructor(options: DeployLogOptions) {
     this.#options = options;
@@ -39,10 +38,20 @@ export class DeployLog {
     return this.#steps;
   }
 
+  /** From now on these values are hidden in every line. */
+  hide(values: string[]): void {
+    this.#mask = maskOf(values);
+  }
+
+  /** A text as the log may have it: plain, and nothing in it that is to be hidden. */
+  shown(text: string): string {
+    return this.#mask(plainText(text));
+  }
+
   /** Adds a line, as plain text. A text of several lines becomes several; of one too long to be kept the end is taken. */
   line(text: string): void {
     if (text.length > KEPT_BYTES) this.#cut = true;
-    for (const line of plainText(text.slice(-KEPT_BYTES)).split('\n')) {
+    for (const line of this.shown(text.slice(-KEPT_BYTES)).split('\n')) {
       this.#keep(`${line}\n`);
       this.#options.onLine(line);
     }
@@ -97,15 +106,6 @@ export class DeployLog {
     this.#lines = this.#lines.slice(this.#first);
     this.#first = 0;
   }
-}
-
-/** A text as a log may hold it: no escape sequences, and no control characters but the ends of lines. */
-export function plainText(text: string): string {
-  // Most lines have none of that, and are many.
-  if (!CONTROL.test(text)) return text;
-  return stripVTControlCharacters(text)
-    .replaceAll('\t', '  ')
-    .replace(/[^\P{Cc}\n]/gu, '');
 }
 
 /** The end of `text` that fits into `bytes` of UTF-8, cut between characters. */

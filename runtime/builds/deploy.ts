@@ -8,6 +8,7 @@ import type { DeployFact, ObservedApp } from '../../handlers/contract/host-calls
 import { cutText } from '../../handlers/contract/text.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { Apps } from '../apps/apps.ts';
+import type { Secrets } from '../apps/secrets.ts';
 import { describeCommit } from '../git/repository.ts';
 import { log, logRarely, reason } from '../log.ts';
 import type { Layout } from '../machine/data-directory.ts';
@@ -18,10 +19,11 @@ import type { Walls } from '../machine/walls.ts';
 import { emptyNames, type StorageNames } from '../storage/names.ts';
 import { build } from './build.ts';
 import type { BuildInput } from './build-input.ts';
-import { DeployLog, plainText } from './deploy-log.ts';
+import { DeployLog } from './deploy-log.ts';
 import { lineWriter } from './follower.ts';
 import { LineBatch } from './line-batch.ts';
 import { reuseRelease } from './releases.ts';
+import { checkSecrets } from './secrets.ts';
 import { requireDisk } from './size.ts';
 
 /** The kept log is written to the database, and its new lines are told, at most so often. */
@@ -47,6 +49,7 @@ export interface DeployOptions {
   store: HostStore;
   paths: Layout;
   apps: Apps;
+  secrets: Secrets;
   limits: BuildInput['limits'];
   /** The users that an app's builds and process run as. */
   users: (appId: string) => AppUsers;
@@ -128,13 +131,16 @@ export class Deploy {
 
   /** Builds and releases. Resolves when the row says how it ended; a failure of the project is no rejection. */
   async run(): Promise<void> {
-    const { paths, apps, users, walls } = this.#options;
+    const { paths, apps, users, walls, secrets } = this.#options;
     const { id, app_id } = this.#fact;
     this.#tell({ status: 'building', started_at: new Date().toISOString() });
     try {
       await this.#waitForWake();
+      const values = secrets.values(app_id);
+      this.#log.hide([...Object.values(apps.get(app_id)?.wanted.env ?? {}), ...Object.values(values)]);
       await walls.cover(users(app_id));
       const storage = this.releaseOf === null ? await this.#build() : await this.#reuse(this.releaseOf);
+      await checkSecrets(paths.release(app_id, id), Object.keys(values), this.#log);
       this.#abort.signal.throwIfAborted();
       const before = apps.get(app_id)?.liveDeployId ?? null;
       const detail = before === null ? 'the first release' : `in the place of deploy ${before}`;
@@ -261,7 +267,7 @@ export class Deploy {
     this.#saveLog();
     this.#tell({
       status,
-      error: error && cutText(plainText(error), ERROR_LENGTH, ' …'),
+      error: error && cutText(this.#log.shown(error), ERROR_LENGTH, ' …'),
       steps: this.#log.steps,
       finished_at: new Date().toISOString(),
     });

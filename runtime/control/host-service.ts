@@ -5,6 +5,7 @@ import type { Duplex } from 'node:stream';
 import { HOST_CALL_BYTES, WANTED_BYTES } from '../../handlers/contract/sizes.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { Apps } from '../apps/apps.ts';
+import type { Secrets } from '../apps/secrets.ts';
 import type { DeployQueue } from '../builds/queue.ts';
 import type { BranchChanges } from '../git/branch-changes.ts';
 import { type RefUpdate, serveGit } from '../git/smart-http.ts';
@@ -26,6 +27,7 @@ import {
 } from './host-call.ts';
 import type { Outbox } from './outbox.ts';
 import { Refusal, requireRoom } from './refusal.ts';
+import { type SecretCall, secretRoutes } from './secret-routes.ts';
 import { type SourceCall, sourceRoutes } from './source-routes.ts';
 import { type TelemetryCall, telemetryRoutes } from './telemetry-routes.ts';
 
@@ -39,6 +41,7 @@ export interface HostServiceOptions extends AlertOptions {
   paths: Layout;
   disk: DiskWatch;
   apps: Apps;
+  secrets: Secrets;
   queue: DeployQueue;
   loopDelay: LoopDelay;
   telemetry: Telemetry;
@@ -61,6 +64,7 @@ export function hostService(
     ...sourceRoutes(options),
     ...telemetryRoutes(options.telemetry),
     ...alertRoutes(options),
+    ...secretRoutes(options),
   });
   const expected = digest(`Bearer ${options.secret}`);
 
@@ -94,7 +98,7 @@ function routesOf({
   controlUi,
   onPush,
   alerts,
-}: HostServiceOptions): Omit<HostRoutes, SourceCall | TelemetryCall | AlertCall> {
+}: HostServiceOptions): Omit<HostRoutes, SourceCall | TelemetryCall | AlertCall | SecretCall> {
   return {
     'PUT /apps/:id': async ({ request, words }) => {
       const wanted = await readJson<'PUT /apps/:id'>(request, WANTED_BYTES);

@@ -48,20 +48,20 @@ export class CellFilesCache {
   }
 
   /**
-   * The files of the release in a directory. Nothing is read or written when they were asked for just before.
+   * The files of the release in a directory, for a process that has secrets of these names. Nothing is read or written when they were asked for just before.
    * @throws {NoTurn} when the host has no room for another process
    * @throws {Error} when the release's description is missing, or names a path outside of it
    */
-  of(release: string): Promise<CellFiles> {
-    return inRoom(() => this.#find(release));
+  of(release: string, secrets: string[] = []): Promise<CellFiles> {
+    return inRoom(() => this.#find(release, secrets));
   }
 
-  async #find(release: string): Promise<CellFiles> {
-    const directory = join(this.#directory, this.#nameFor(release));
+  async #find(release: string, secrets: string[]): Promise<CellFiles> {
+    const directory = join(this.#directory, this.#nameFor(release, secrets));
     const config = join(directory, CONFIG);
     const exists = existsSync(config);
     if (exists && this.#last?.config === config) return this.#last;
-    if (!exists) await this.#write(release, directory);
+    if (!exists) await this.#write(release, directory, secrets);
     const launch = JSON.parse(await readFile(join(directory, LAUNCH), 'utf8')) as Launch;
     const { hasTrial, databases } = launch;
     this.#last = { config, trialConfig: hasTrial ? join(directory, TRIAL_CONFIG) : config, databases };
@@ -69,15 +69,15 @@ export class CellFilesCache {
   }
 
   /** Names all that the files depend on. A release that was made anew at the same path has another description. */
-  #nameFor(release: string): string {
+  #nameFor(release: string, secrets: string[]): string {
     const { mtimeMs, size } = statSync(join(release, RELEASE_FILE));
     const place = relative(this.#directory, release);
-    const inputs = [FORMAT, this.#heapMb, ENTRY_TEXTS, internetService(), place, mtimeMs, size];
+    const inputs = [FORMAT, this.#heapMb, ENTRY_TEXTS, internetService(), place, mtimeMs, size, ...secrets];
     const hash = createHash('sha256').update(JSON.stringify(inputs)).digest('hex').slice(0, 16);
     return `${PREFIX}${basename(release)}-${hash}`;
   }
 
-  async #write(path: string, directory: string): Promise<void> {
+  async #write(path: string, directory: string, secrets: string[]): Promise<void> {
     const release = JSON.parse(await readFile(join(path, RELEASE_FILE), 'utf8')) as Release;
     const beside = `${directory}.new`;
     await rm(beside, { recursive: true, force: true });
@@ -87,7 +87,7 @@ export class CellFilesCache {
     // A build of before left them in the directory alone.
     const rules = assets === null ? {} : (assets.rules ?? assetRules(join(path, assets.directory)));
     const toRelease = relative(directory, path);
-    const options = { toRelease, rules, heapMb: this.#heapMb };
+    const options = { toRelease, rules, secrets, heapMb: this.#heapMb };
     const hasTrial = release.triggers !== undefined;
     await write(CONFIG, cellConfig(release, { ...options, isTrial: false }));
     if (hasTrial) await write(TRIAL_CONFIG, cellConfig(release, { ...options, isTrial: true }));

@@ -31,6 +31,8 @@ export interface CellOptions extends CellPlace {
   workerd: string;
   /** Memory that the process may use (`RUNNER_CELL_MAX_MB`), in MiB. */
   memoryMb: number;
+  /** The environment of the process. Default: none. */
+  environment?: Record<string, string>;
   /** Whether the disks are an app's storage: then no older process may have them. */
   ownsStorage: boolean;
   /** Gets each line the process writes: workerd's structured log as JSON, now and then plain text. */
@@ -245,7 +247,8 @@ function startWorkerd(options: CellOptions): Promise<Child> {
     ...sockets.map((name) => `--socket-addr=${name}=unix:${newSocketPath(runDirectory, name)}`),
   ];
   const dataLimitBytes = (options.memoryMb + RESERVED_MB) * MB;
-  return spares.run({ words, cwd: directory, dataLimitBytes });
+  const { environment = {} } = options;
+  return spares.run({ words, cwd: directory, environment, dataLimitBytes });
 }
 
 /** Resolves when each of `sockets` has been reported on the control pipe. */

@@ -10,7 +10,7 @@ import type { ReleaseRef } from './launch.ts';
 import { type LeasedCell, Leasing } from './leasing.ts';
 import { admission, end, failedWake, overloaded, type Phase, type Running } from './phase.ts';
 import { NO_MEMORY, Supervisor, type SupervisorOptions } from './supervisor.ts';
-import { adopt, type SwapSteps, swap } from './swap.ts';
+import { adopt, renew, type SwapSteps, swap } from './swap.ts';
 import { Wakes } from './wakes.ts';
 
 export type { Rest } from './due.ts';
@@ -44,6 +44,8 @@ export class Fleet implements Backend {
   );
   /** What the start failed with that a wake makes while the control plane is asked; null inside when it did not fail. */
   #ahead: Promise<unknown> | null = null;
+  /** A restart that waits for its turn. */
+  #renewal: Promise<boolean> | null = null;
   /** Settles when the start that was asked for last has ended, also one that still waits for its turn. */
   #coming: Promise<void> | null = null;
   /** Starts after a rest, for requests, since `takeUsage` was called. */
@@ -257,6 +259,21 @@ export class Fleet implements Backend {
    */
   swap(next: ReleaseRef, steps: SwapSteps): Promise<void> {
     return this.#process.operations.run(() => swap(this.#process, next, steps));
+  }
+
+  /**
+   * Starts the live release again where it runs or should, because what its process is given has changed. Requests are
+   * held meanwhile, as for a deploy. An app that rests or is stopped starts nothing. Calls that come before it has begun
+   * share it.
+   * @returns whether a new process serves
+   * @throws {Error} why the release does not start; a process that ran before runs on
+   */
+  renew(): Promise<boolean> {
+    this.#renewal ??= this.#process.operations.run(async () => {
+      this.#renewal = null;
+      return renew(this.#process, this.#options.onLine);
+    });
+    return this.#renewal;
   }
 
   /**

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type { User } from '../machine/users.ts';
 import { type Cell, type CellOptions, startCell } from './cell.ts';
 import { type CellFiles, CellFilesCache } from './cell-files.ts';
+import { secretEnvironment } from './config/secret-bindings.ts';
 import { migrate } from './migrate.ts';
 import { tryRelease } from './trial.ts';
 
@@ -22,6 +23,8 @@ export interface Place {
   memoryMb: number;
   /** `run`: sockets, the pid file and the files of launches. `data`: the app's storage. */
   directories: { run: string; data: string };
+  /** The secrets that its Worker gets at this moment, by name. @throws when they cannot be read */
+  secrets: () => Record<string, string>;
   /** Gets each line of the process. */
   onLine: (line: string) => void;
 }
@@ -47,13 +50,15 @@ export class Launcher {
    */
   async launch(release: ReleaseRef, log: (line: string) => void, start: Start): Promise<Cell> {
     const { workerd, user, memoryMb, directories, onLine } = this.#place;
-    const { config } = await this.migrate(release, log, start.signal);
+    const secrets = this.#place.secrets();
+    const { config } = await this.#migrate(release, secrets, log, start.signal);
     return startCell({
       workerd,
       user,
       memoryMb,
       directory: release.directory,
       config,
+      environment: secretEnvironment(secrets),
       disks: { do: join(directories.data, 'do'), kv: join(directories.data, 'kv') },
       runDirectory: directories.run,
       sockets: ['http', 'health'],
@@ -64,13 +69,18 @@ export class Launcher {
   }
 
   /** Brings the databases up to the release, and gives its files. No database is asked when that was done before. */
-  async migrate(
+  migrate(release: ReleaseRef, log: (line: string) => void, signal: AbortSignal): Promise<CellFiles> {
+    return this.#migrate(release, this.#place.secrets(), log, signal);
+  }
+
+  async #migrate(
     { directory }: ReleaseRef,
+    secrets: object,
     log: (line: string) => void,
     signal: AbortSignal,
   ): Promise<CellFiles> {
     const { workerd, user, memoryMb, directories } = this.#place;
-    const files = await this.#files.of(directory);
+    const files = await this.#files.of(directory, Object.keys(secrets));
     if (files.config === this.#migrated) return files;
     await migrate({
       workerd,
@@ -89,7 +99,9 @@ export class Launcher {
 
   /** Starts a release on storage of its own, beside the one that serves, as `tryRelease` says. */
   async try({ directory }: ReleaseRef, signal: AbortSignal): Promise<void> {
-    const { trialConfig } = await this.#files.of(directory);
-    await tryRelease(this.#place, { directory, config: trialConfig }, signal);
+    const secrets = this.#place.secrets();
+    const { trialConfig } = await this.#files.of(directory, Object.keys(secrets));
+    const release = { directory, config: trialConfig, environment: secretEnvironment(secrets) };
+    await tryRelease(this.#place, release, signal);
   }
 }

@@ -56,6 +56,25 @@ export async function adopt(
   }
 }
 
+/** One of the operations of a fleet; `Fleet.renew` says what it does. */
+export async function renew(supervisor: Supervisor, log: (line: string) => void): Promise<boolean> {
+  const { phase, live, wanted } = supervisor;
+  if (live === null) return false;
+  if (phase.name === 'running' && !phase.asleep) {
+    await swap(supervisor, live, { commit: () => {}, log });
+    return true;
+  }
+  if (phase.name === 'starting' || phase.name === 'crashed') {
+    supervisor.forgive();
+    await supervisor.retire(log);
+    await supervisor.bringUp(wanted);
+    return true;
+  }
+  // It runs for due work only, and comes back for what is left of that.
+  if (phase.name === 'running') await supervisor.hibernate(phase);
+  return false;
+}
+
 /** @throws when the release does not load, or the swap was given up */
 async function tried(
   { launcher, operations: { closing } }: Supervisor,

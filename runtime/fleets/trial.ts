@@ -25,7 +25,7 @@ const BAD_CRON = /cron trigger ".*": .*?(?= at cron\.js:)/;
 /**
  * Starts a release on empty storage and ends it as soon as it has loaded. Runs beside the release that serves. No cron
  * calls it, and no queue has a message.
- * @param release its directory, and the config to try it with
+ * @param release its directory, the config to try it with, and the environment of its process
  * @throws {Error} with workerd's own message, file and line of the project in it, when it does not load
  */
 export async function tryRelease(
@@ -35,7 +35,11 @@ export async function tryRelease(
     memoryMb,
     directories,
   }: Pick<CellOptions, 'workerd' | 'user' | 'memoryMb'> & { directories: { run: string } },
-  { directory, config }: { directory: string; config: string },
+  {
+    directory,
+    config,
+    environment,
+  }: { directory: string; config: string; environment: Record<string, string> },
   signal?: AbortSignal,
 ): Promise<void> {
   const runs = dirname(directories.run);
@@ -51,6 +55,7 @@ export async function tryRelease(
       memoryMb,
       directory,
       config,
+      environment,
       ...place,
       sockets: ['http', 'health'],
       ownsStorage: false,

@@ -46,6 +46,7 @@ export function layout(directory: string) {
     token: join(root, 'token'),
     apiKey: join(root, 'api-key'),
     alertKey: join(root, 'alert-key'),
+    /** Encrypts the secrets of apps, which lie in the database. */
     secretsKey: join(root, 'secrets-key'),
     database: join(root, 'host.sqlite'),
     control: join(root, 'control'),

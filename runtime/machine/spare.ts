@@ -10,9 +10,11 @@ const QUIET_MS = 100;
 
 /** What a spare runs. */
 export interface Program {
-  /** The path of the program and its arguments. It gets no environment and reads nothing. */
+  /** The path of the program and its arguments. It reads nothing. */
   words: string[];
   cwd: string;
+  /** Its whole environment. Names are words of the shell's: letters, digits and `_`. */
+  environment: Record<string, string>;
   /** Memory that it may write to (RLIMIT_DATA): an allocation beyond it fails. In bytes. */
   dataLimitBytes: number;
 }
@@ -38,7 +40,7 @@ export class Spares {
    * Has a spare run a program, or a new child when none waits. Its output and descriptor 3 are pipes.
    * @throws {ChildError} when there is none and none can be started
    */
-  async run({ words, cwd, dataLimitBytes }: Program): Promise<Child> {
+  async run({ words, cwd, environment, dataLimitBytes }: Program): Promise<Child> {
     const child = this.#waiting.shift() ?? (await this.#start());
     setReferenced(child, true);
     const steps = [
@@ -46,6 +48,8 @@ export class Spares {
       `cd ${quote(cwd)}`,
       // Some shells set them by themselves.
       'unset PWD OLDPWD SHLVL',
+      // Not as arguments of `env`, which everybody could read.
+      ...Object.entries(environment).map(([name, value]) => `export ${name}=${quote(value)}`),
       `exec ${words.map(quote).join(' ')} < /dev/null`,
     ];
     child.stdin.end(`${steps.join(' && ')}\n`);

@@ -91,6 +91,16 @@ const MIGRATIONS = [
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX alert_deliveries_next ON alert_deliveries (next_at);
   `,
+  `
+  CREATE TABLE secrets (
+    app_id TEXT NOT NULL REFERENCES apps (id),
+    name TEXT NOT NULL,
+    sealed BLOB NOT NULL,                 -- the value, encrypted; the key lies in a file of its own
+    created_at TEXT NOT NULL,
+    updated_at TEXT NOT NULL,
+    PRIMARY KEY (app_id, name)
+  ) STRICT;
+  `,
 ];
 
 /** The version of a database that this Cellar has opened. */

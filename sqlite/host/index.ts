@@ -7,6 +7,7 @@ import { openHostDatabase } from './database.ts';
 import { deployQueries } from './deploys.ts';
 import { heldQueries } from './held.ts';
 import { outboxQueries } from './outbox.ts';
+import { secretQueries } from './secrets.ts';
 import { snapshotQueries } from './snapshots.ts';
 
 /**
@@ -24,6 +25,7 @@ export function openHostStore(path: string) {
     held: heldQueries(database),
     outbox: outboxQueries(database),
     snapshots: snapshotQueries(database),
+    secrets: secretQueries(database),
     /** Runs `work` as one transaction: all of it is kept or none. */
     transaction: <T>(work: () => T): T => database.transaction(work).immediate(),
     close: () => database.close(),

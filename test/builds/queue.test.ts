@@ -6,13 +6,14 @@ import { PassThrough } from 'node:stream';
 import { after, type TestContext, test } from 'node:test';
 import type { DeployFact, WantedApp } from '../../handlers/contract/host-calls.ts';
 import { Apps } from '../../runtime/apps/apps.ts';
+import { Secrets } from '../../runtime/apps/secrets.ts';
 import { closeBundler } from '../../runtime/builds/build.ts';
 import type { Deploy } from '../../runtime/builds/deploy.ts';
 import { DeployQueue } from '../../runtime/builds/queue.ts';
 import { MemoryGauge } from '../../runtime/fleets/memory.ts';
 import { Slots } from '../../runtime/fleets/slots.ts';
 import { DEPLOY_REF } from '../../runtime/git/repository.ts';
-import { claim, layout } from '../../runtime/machine/data-directory.ts';
+import { claim, keptSecret, layout } from '../../runtime/machine/data-directory.ts';
 import { Walls } from '../../runtime/machine/walls.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
 import { commit } from '../support/builds/projects.ts';
@@ -29,7 +30,8 @@ async function makeQueue(t: TestContext, files: Record<string, string>, owners: 
   const paths = layout(`${directory}/data`);
   const release = claim(paths);
   const store = openHostStore(paths.database);
-  const shared = { store, paths, users: () => ({ build: null, cell: null }), onFacts: () => {} };
+  const secrets = new Secrets(store, keptSecret(paths.secretsKey));
+  const shared = { store, paths, secrets, users: () => ({ build: null, cell: null }), onFacts: () => {} };
   const apps = new Apps({
     onUsage: () => {},
     onDeleted: () => {},

@@ -113,3 +113,19 @@ test('a release without a description, or with a damaged one, says so', async (t
     [],
   );
 });
+
+test('a config names the secrets of the process, but for those whose names bindings have, and other names make another', async (t) => {
+  const root = temporaryDirectory(t);
+  const databases = [{ binding: 'DB', storageId: 'main', migrations: [] }];
+  const { directory } = await makeRelease(`${root}/r`, HELLO, {
+    databases,
+    vars: { MODE: 'open', A: 'var' },
+  });
+  const cache = new CellFilesCache(`${root}/run`, 512);
+  const { config } = await cache.of(directory, ['A', 'DB']);
+  const text = readFileSync(config, 'utf8');
+  assert.match(text, /\(name = "A", fromEnvironment = "SECRET_0"\)/);
+  assert.doesNotMatch(text, /SECRET_1|"var"/);
+  assert.match(text, /\(name = "MODE", text = "open"\)/);
+  assert.notEqual((await cache.of(directory, ['A'])).config, config);
+});

@@ -13,7 +13,10 @@ async function tried(directory: string): Promise<void> {
   const root = dirname(directory);
   const directories = { run: `${root}/run/app`, data: `${root}/data` };
   const { trialConfig } = await new CellFilesCache(directories.run, 512).of(directory);
-  return tryRelease({ workerd, user: null, memoryMb: 512, directories }, { directory, config: trialConfig });
+  return tryRelease(
+    { workerd, user: null, memoryMb: 512, directories },
+    { directory, config: trialConfig, environment: {} },
+  );
 }
 
 test('a release that loads passes its trial and leaves nothing behind', async (t) => {
@@ -53,7 +56,7 @@ test(
       directories: { run: `${root}/run/app`, data: `${root}/data` },
     };
     const { trialConfig } = await new CellFilesCache(place.directories.run, 512).of(directory);
-    await tryRelease(place, { directory, config: trialConfig });
+    await tryRelease(place, { directory, config: trialConfig, environment: {} });
     assert.deepEqual(readdirSync(`${root}/run`), ['app']);
     assert.deepEqual(readdirSync(`${root}/others`), ['file']);
   },

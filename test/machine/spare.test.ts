@@ -9,6 +9,8 @@ import { eventually } from '../support/e2e/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const DATA_LIMIT = 64 * 2 ** 20;
+/** Every character of one and two bytes, but NUL, and some of more. */
+const CHARACTERS = `${String.fromCharCode(...Array.from({ length: 0x7ff }, (_, n) => n + 1))}‼€😀`;
 
 /** Spares, once all of them wait, and the processes that were started for that. */
 async function waiting(t: TestContext): Promise<{ spares: Spares; started: number[] }> {
@@ -27,7 +29,7 @@ test('a spare becomes the program: with its words, directory and limit, without 
   const [first] = spares.pids;
   const script = 'cat; pwd; ulimit -d; tr "\\0" " " < /proc/$$/environ; echo "$0"; echo control >&3; exit 7';
   const words = ['/bin/sh', '-c', script, `a 'word'\n$(id)`];
-  const child = await spares.run({ words, cwd, dataLimitBytes: DATA_LIMIT });
+  const child = await spares.run({ words, cwd, environment: {}, dataLimitBytes: DATA_LIMIT });
   assert.equal(child.process.pid, first);
   const [output, control, end] = await Promise.all([text(child.stdout), text(child.channel), child.closed]);
   assert.equal(output, `${cwd}\n${DATA_LIMIT / 1024}\na 'word'\n$(id)\n`);
@@ -42,7 +44,12 @@ test('a spare that was killed is not used, and a program needs none', async (t) 
   const killed = spares.pids;
   for (const pid of killed) process.kill(pid, 'SIGKILL');
   await eventually(() => spares.pids.length === 0, 'no process waits');
-  const child = await spares.run({ words: ['/bin/true'], cwd: '/', dataLimitBytes: DATA_LIMIT });
+  const child = await spares.run({
+    words: ['/bin/true'],
+    cwd: '/',
+    environment: {},
+    dataLimitBytes: DATA_LIMIT,
+  });
   assert.ok(!killed.includes(child.process.pid!));
   assert.deepEqual(await child.closed, { code: 0, killedBy: null });
 });
@@ -53,7 +60,7 @@ test('what cannot be run is the end of its process, with the reason in its outpu
     ['/', '/nowhere/at/all', /nowhere/],
     ['/nowhere', '/bin/true', /nowhere/],
   ] as const) {
-    const child = await spares.run({ words: [word], cwd, dataLimitBytes: DATA_LIMIT });
+    const child = await spares.run({ words: [word], cwd, environment: {}, dataLimitBytes: DATA_LIMIT });
     const [errors, { code }] = await Promise.all([text(child.stderr), child.closed]);
     assert.match(errors, reason);
     assert.notEqual(code, 0);
@@ -81,4 +88,21 @@ test('spares keep no process from ending, and end with it, however it ends', asy
     for (const pid of String(line).trim().split(' '))
       await eventually(() => !existsSync(`/proc/${pid}/exe`), `spare ${pid} has ended`);
   }
+});
+
+test('a program gets its environment byte by byte, as much as fits, and nobody sees it among the arguments', async (t) => {
+  const { spares } = await waiting(t);
+  const environment = {
+    A: `${CHARACTERS}'"\\ $HOME $(id) \`id\`\n`,
+    ...Object.fromEntries(Array.from({ length: 100 }, (_, n) => [`S_${n}`, CHARACTERS])),
+  };
+  const words = ['/bin/cat', '/proc/self/environ'];
+  const child = await spares.run({ words, cwd: '/', environment, dataLimitBytes: DATA_LIMIT });
+  const lines = (await text(child.stdout)).split('\0').slice(0, -1);
+  assert.deepEqual(
+    lines.sort(),
+    Object.entries(environment)
+      .map(([name, value]) => `${name}=${value}`)
+      .sort(),
+  );
 });

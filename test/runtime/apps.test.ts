@@ -3,9 +3,10 @@ import { type TestContext, test } from 'node:test';
 import type { Release } from '../../bundler/release.ts';
 import type { WantedApp } from '../../handlers/contract/host-calls.ts';
 import { Apps } from '../../runtime/apps/apps.ts';
+import { Secrets } from '../../runtime/apps/secrets.ts';
 import { MemoryGauge } from '../../runtime/fleets/memory.ts';
 import { Slots } from '../../runtime/fleets/slots.ts';
-import { layout } from '../../runtime/machine/data-directory.ts';
+import { keptSecret, layout } from '../../runtime/machine/data-directory.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
 import { askUpstream } from '../support/edge/ask.ts';
 import { makeRelease, workerd } from '../support/fleets/release.ts';
@@ -42,6 +43,7 @@ function open(t: TestContext, root: string, idleMs = 0) {
     slots: new Slots(4, 10_000),
     memoryMb: 512,
     memory: new MemoryGauge(0, 512),
+    secrets: new Secrets(store, keptSecret(paths.secretsKey)),
     wake: () => control.wake(),
     onFacts: () => {},
   });

@@ -5,6 +5,7 @@ import { cronWorker, d1Worker, kvWorker, QUEUE_KEY, queueWorker } from './bundle
 import { type CapnpValue, capnp, embed, type Fields } from './capnp.ts';
 import { CAPTURE, ENTRY } from './entry.ts';
 import { internetService } from './network.ts';
+import { dividedSecrets, secretBindings } from './secret-bindings.ts';
 import { triedWorker } from './trial-entry.ts';
 
 /** How assets behave for a site without a Worker, which states no compatibility date. */
@@ -22,6 +23,8 @@ export interface ConfigOptions {
   rules: AssetRules;
   /** Most that the JavaScript heap may have, in MiB. V8 ends the process that needs more. */
   heapMb: number;
+  /** Names of the secrets that are in the process's environment. */
+  secrets: string[];
   /** Whether the Worker is only to say which handlers it lacks; no cron calls it then. */
   isTrial: boolean;
 }
@@ -98,9 +101,10 @@ function services(release: Release, options: ConfigOptions): CapnpValue[] {
 function appWorker(
   release: Release,
   worker: NonNullable<Release['worker']>,
-  { toRelease }: ConfigOptions,
+  { toRelease, secrets }: ConfigOptions,
 ): Fields {
   const { compatibilityDate, compatibilityFlags } = worker;
+  const { given } = dividedSecrets(release, secrets);
   const redundant = compatibilityDate >= NODEJS_COMPAT_DEFAULT_DATE ? 'nodejs_compat' : null;
   const without = [redundant, ASYNC_CONTEXT, `no_${ASYNC_CONTEXT}`];
   return {
@@ -111,7 +115,12 @@ function appWorker(
     ],
     compatibilityDate,
     compatibilityFlags: [...compatibilityFlags.filter((flag) => !without.includes(flag)), ASYNC_CONTEXT],
-    bindings: [...varBindings(release), ...storageBindings(release), ...assetsBinding(release)],
+    bindings: [
+      ...varBindings(release, given),
+      ...secretBindings(given, secrets),
+      ...storageBindings(release),
+      ...assetsBinding(release),
+    ],
     durableObjectNamespaces: release.classes.map(({ className, storageId, sql }) => ({
       className,
       uniqueKey: storageId,
@@ -135,10 +144,12 @@ function moduleField({ name, type, path }: Module, toRelease: string): Fields {
   return { name, [MODULE_FIELDS[type]]: embed(join(toRelease, inside(path))) };
 }
 
-function varBindings({ vars }: Release): CapnpValue[] {
-  return Object.entries(vars).map(([name, value]) =>
-    typeof value === 'string' ? { name, text: value } : { name, json: JSON.stringify(value) },
-  );
+function varBindings({ vars }: Release, secrets: string[]): CapnpValue[] {
+  return Object.entries(vars)
+    .filter(([name]) => !secrets.includes(name))
+    .map(([name, value]) =>
+      typeof value === 'string' ? { name, text: value } : { name, json: JSON.stringify(value) },
+    );
 }
 
 function storageBindings({ durableObjects, databases, namespaces, triggers }: Release): CapnpValue[] {

@@ -85,6 +85,7 @@ export function harness(t: TestContext, own: Partial<FleetOptions> = {}): Harnes
     slots: new Slots(4, 10_000),
     memoryMb: 512,
     memory,
+    secrets: () => ({}),
     wake: () => Promise.reject(new Error('nobody wakes this app')),
     onLine: (line) => {
       lines.push(line);

@@ -1,0 +1,95 @@
+// The secrets of apps: encrypted in the host's database, with a key that lies in a file of its own.
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import type { SecretChanges, SecretRecord } from '../../handlers/contract/host-calls.ts';
+import { SECRETS_LIMIT } from '../../handlers/contract/sizes.ts';
+import type { HostStore } from '../../sqlite/host/index.ts';
+
+const CIPHER = 'aes-256-gcm';
+/** The first byte of what is sealed: how it was. */
+const FORMAT = 1;
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+
+/** There would be more secrets than an app may have. */
+export class TooManySecrets extends Error {}
+
+/** The secrets of every app. */
+export class Secrets {
+  readonly #store: Pick<HostStore, 'secrets' | 'transaction'>;
+  readonly #key: Buffer;
+
+  /** @param key 32 random bytes as base64url */
+  constructor(store: Pick<HostStore, 'secrets' | 'transaction'>, key: string) {
+    this.#store = store;
+    this.#key = Buffer.from(key, 'base64url');
+    if (this.#key.length !== 32)
+      throw new Error('the key for secrets is damaged: it must be 43 characters, as it was made');
+  }
+
+  /** An app's secrets by name, without their values. */
+  list(appId: string): SecretRecord[] {
+    return this.#store.secrets
+      .all(appId)
+      .map(({ name, createdAt, updatedAt }) => ({ name, created_at: createdAt, updated_at: updatedAt }));
+  }
+
+  /**
+   * Sets secrets, and deletes those that are to be `null`: all of it or nothing.
+   * @returns the names of those that were there before
+   * @throws {TooManySecrets}
+   */
+  change(appId: string, changes: SecretChanges): string[] {
+    const at = new Date().toISOString();
+    const { secrets } = this.#store;
+    return this.#store.transaction(() => {
+      const before = new Set(secrets.all(appId).map(({ name }) => name));
+      for (const [name, value] of Object.entries(changes)) {
+        if (value === null) secrets.delete(appId, name);
+        else secrets.set(appId, name, this.#seal(appId, name, value), at);
+      }
+      if (secrets.all(appId).length > SECRETS_LIMIT) throw new TooManySecrets();
+      return Object.keys(changes).filter((name) => before.has(name));
+    });
+  }
+
+  /**
+   * The values of an app's secrets, by name.
+   * @throws {Error} naming the secret that this key does not open
+   */
+  values(appId: string): Record<string, string> {
+    const entries = this.#store.secrets
+      .all(appId)
+      .map(({ name, sealed }) => [name, this.#open(appId, name, sealed)]);
+    return Object.fromEntries(entries);
+  }
+
+  #seal(appId: string, name: string, value: string): Buffer {
+    const nonce = randomBytes(NONCE_BYTES);
+    const cipher = createCipheriv(CIPHER, this.#key, nonce).setAAD(owner(appId, name));
+    const encrypted = Buffer.concat([cipher.update(value, 'utf8'), cipher.final()]);
+    return Buffer.concat([Buffer.of(FORMAT), nonce, cipher.getAuthTag(), encrypted]);
+  }
+
+  #open(appId: string, name: string, sealed: Buffer): string {
+    try {
+      if (sealed[0] !== FORMAT) throw new Error('it was sealed in another way');
+      const tagAt = 1 + NONCE_BYTES;
+      const from = tagAt + TAG_BYTES;
+      const decipher = createDecipheriv(CIPHER, this.#key, sealed.subarray(1, tagAt), {
+        authTagLength: TAG_BYTES,
+      })
+        .setAAD(owner(appId, name))
+        .setAuthTag(sealed.subarray(tagAt, from));
+      return decipher.update(sealed.subarray(from), undefined, 'utf8') + decipher.final('utf8');
+    } catch {
+      throw new Error(
+        `the secret ${name} cannot be decrypted: the key in the data directory is not the one that it was encrypted with; put that key back, or set the secret again`,
+      );
+    }
+  }
+}
+
+/** Whose a value is: moved to another app or name in the database, it does not open. */
+function owner(appId: string, name: string): Buffer {
+  return Buffer.from(`${appId}\0${name}`, 'utf8');
+}

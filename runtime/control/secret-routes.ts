@@ -1,0 +1,59 @@
+// The handlers' calls about secrets of Workers.
+import type { HostCall } from '../../handlers/contract/host-routes.ts';
+import { SECRETS_LIMIT } from '../../handlers/contract/sizes.ts';
+import type { Apps } from '../apps/apps.ts';
+import { type Secrets, TooManySecrets } from '../apps/secrets.ts';
+import { maskOf } from '../builds/mask.ts';
+import { reason } from '../log.ts';
+import { type HostRoutes, readJson } from './host-call.ts';
+import { Refusal } from './refusal.ts';
+
+export type SecretCall = Extract<HostCall, `${string}/secrets`>;
+
+/** Makes what answers these calls. */
+export function secretRoutes({
+  apps,
+  secrets,
+}: {
+  apps: Apps;
+  secrets: Secrets;
+}): Pick<HostRoutes, SecretCall> {
+  const requireApp = (id: string) => {
+    if (!apps.get(id)) throw new Refusal(404, 'app_not_found', 'no such app');
+  };
+  /** Starts the app again with its secrets, where it runs. */
+  const renew = async (id: string) => {
+    try {
+      return { in_effect: await apps.renew(id), problem: null };
+    } catch (error) {
+      const mask = maskOf(Object.values(secrets.values(id)));
+      return { in_effect: false, problem: mask(reason(error)) };
+    }
+  };
+  return {
+    'GET /apps/:id/secrets': ({ words }) => {
+      requireApp(words[0]!);
+      return { items: secrets.list(words[0]!) };
+    },
+    'PATCH /apps/:id/secrets': async ({ request, words }) => {
+      const id = words[0]!;
+      const changes = await readJson<'PATCH /apps/:id/secrets'>(request);
+      requireApp(id);
+      try {
+        const replaced = secrets.change(id, changes);
+        const isChange = Object.entries(changes).some(
+          ([name, value]) => value !== null || replaced.includes(name),
+        );
+        const renewed = isChange ? await renew(id) : { in_effect: false, problem: null };
+        return { replaced, ...renewed, items: secrets.list(id) };
+      } catch (error) {
+        if (!(error instanceof TooManySecrets)) throw error;
+        throw new Refusal(
+          403,
+          'quota_exceeded',
+          `an app may have ${SECRETS_LIMIT} secrets; delete one first`,
+        );
+      }
+    },
+  };
+}

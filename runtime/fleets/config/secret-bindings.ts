@@ -1,0 +1,37 @@
+// Secrets in a cell: the config names them, and their values are in the environment of the process. The config lies on the
+// disk; the environment can be read by the process's own user alone.
+import type { Release } from '../../../bundler/release.ts';
+import type { Fields } from './capnp.ts';
+
+/** The environment of a process whose Worker has these secrets. Names of theirs could mean something to programs. */
+export function secretEnvironment(secrets: Record<string, string>): Record<string, string> {
+  return Object.fromEntries(Object.values(secrets).map((value, n) => [variable(n), value]));
+}
+
+/** The bindings of those of the secrets that the Worker gets, by name. @param names of all of them, in their order */
+export function secretBindings(given: string[], names: string[]): Fields[] {
+  return given.map((name) => ({ name, fromEnvironment: variable(names.indexOf(name)) }));
+}
+
+function variable(n: number): string {
+  return `SECRET_${n}`;
+}
+
+/**
+ * Which secrets a release's Worker gets: all but those whose names its other bindings have. A variable gives way.
+ * @param names of all secrets of the app
+ */
+export function dividedSecrets(
+  { durableObjects, databases, namespaces, triggers, assets }: Release,
+  names: string[],
+): { given: string[]; taken: string[] } {
+  const bindings = new Set(
+    [...durableObjects, ...databases, ...namespaces, ...(triggers?.producers ?? []), assets].map(
+      (each) => each?.binding,
+    ),
+  );
+  return {
+    given: names.filter((name) => !bindings.has(name)),
+    taken: names.filter((name) => bindings.has(name)),
+  };
+}

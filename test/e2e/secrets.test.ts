@@ -1,0 +1,194 @@
+// Secrets of Workers, through the whole of a Cellar: set by RPC, given to the process, and nowhere in the clear.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { cells, eventually } from '../support/e2e/processes.ts';
+import { rpcOf } from '../support/e2e/rpc.ts';
+import { NEEDS_USERS } from '../support/users.ts';
+
+const cellar = new Cellar();
+before(() => cellar.start());
+after(() => cellar[Symbol.asyncDispose]());
+
+/** Answers what it was given, at its start and with the request. `/slow` takes a while. */
+const CODE = `
+import { env as atStart } from 'cloudflare:workers';
+if (atStart.TOKEN?.includes('wrong')) throw new Error('refused the token ' + atStart.TOKEN);
+const first = atStart.TOKEN;
+export default {
+  async fetch(request, env) {
+    if (new URL(request.url).pathname === '/slow') await scheduler.wait(300);
+    return Response.json({ first, TOKEN: env.TOKEN ?? null, MODE: env.MODE ?? null, node: process.env.TOKEN ?? null });
+  },
+};`;
+const CONFIG = `name = "app"
+main = "index.js"
+compatibility_date = "2026-10-01"
+[vars]
+MODE = "from the file"
+`;
+
+const rpc = rpcOf(cellar);
+const seen = async (slug: string) => JSON.parse((await cellar.get(slug)).text);
+
+/** Pushes these files in place of what the app had. Answers what the pusher reads. */
+async function push(slug: string, files: Record<string, string> = {}): Promise<string> {
+  const work = await cellar.checkout('hello');
+  const all = { 'index.js': CODE, 'wrangler.toml': CONFIG, ...files };
+  for (const [name, text] of Object.entries(all)) writeFileSync(join(work, name), text);
+  await cellar.commit(work, 'changed');
+  return (await cellar.push(work, slug, '--force')).stderr;
+}
+
+/** The files below a directory that have a text in the clear. */
+function filesWith(directory: string, text: string): string[] {
+  return readdirSync(directory, { recursive: true, encoding: 'utf8' }).filter((name) => {
+    const path = join(directory, name);
+    return statSync(path, { throwIfNoEntry: false })?.isFile() && readFileSync(path).includes(text);
+  });
+}
+
+test('a secret reaches the Worker at the next start, which follows at once and drops no request', async () => {
+  const id = await cellar.create('given');
+  assert.match(await push('given'), /serves this push/);
+  assert.deepEqual(await seen('given'), { MODE: 'from the file', TOKEN: null, node: null });
+
+  let stop = false;
+  const failures: string[] = [];
+  const clients = Array.from({ length: 4 }, async (_, n) => {
+    while (!stop) {
+      const { status, text } = await cellar.get('given', n === 0 ? '/slow' : '/');
+      if (status !== 200) failures.push(`${status} ${text}`);
+    }
+  });
+  for (let n = 1; n <= 5; n++) {
+    const TOKEN = `value ${n} "ü"\nsecond line`;
+    const answer = await rpc('secrets.set', { id, name: 'TOKEN', value: TOKEN });
+    assert.deepEqual([answer.name, answer.in_effect, answer.problem], ['TOKEN', true, null]);
+    assert.ok(!JSON.stringify(answer).includes('value'), 'the answer has no value');
+    assert.deepEqual(await seen('given'), { first: TOKEN, MODE: 'from the file', TOKEN, node: TOKEN });
+  }
+  stop = true;
+  await Promise.all(clients);
+  assert.deepEqual(failures, []);
+
+  const { items } = await rpc('secrets.list', { id });
+  assert.deepEqual(items.map(Object.keys), [['name', 'created_at', 'updated_at']]);
+  assert.equal(await rpc('secrets.delete', { id, name: 'TOKEN' }), null);
+  assert.equal((await seen('given')).TOKEN, null);
+  assert.equal((await rpc('secrets.delete', { id, name: 'TOKEN' })).code, 'secret_not_found');
+});
+
+test('deploys and rollbacks keep secrets, and one wins over a variable of the same name', async () => {
+  const id = await cellar.create('kept');
+  await rpc('secrets.set', { id, name: 'TOKEN', value: 'before the first deploy' });
+  await rpc('secrets.set', { id, name: '$_', value: 'a name no shell knows' });
+  assert.match(await push('kept'), /serves this push/);
+  assert.equal((await seen('kept')).TOKEN, 'before the first deploy');
+  await rpc('secrets.set', { id, name: 'MODE', value: 'from the secret' });
+  assert.equal((await seen('kept')).MODE, 'from the secret');
+  assert.match(await push('kept'), /MODE is a secret and among the vars: the secret is given/);
+  const { body } = await cellar.call('GET', `/v1/apps/${id}/deploys`);
+  const earlier = body.items[1].id;
+  const { body: asked } = await cellar.call('POST', `/v1/apps/${id}/rollback`, { deploy_id: earlier });
+  await eventually(async () => (await cellar.app(id)).live_deploy_id === asked.id, 'the rollback serves');
+  const { TOKEN, MODE } = await seen('kept');
+  assert.deepEqual([TOKEN, MODE], ['before the first deploy', 'from the secret']);
+});
+
+test('a secret that the release does not start with leaves what ran before running', async () => {
+  const id = await cellar.create('refusing');
+  await rpc('secrets.set', { id, name: 'TOKEN', value: 'right' });
+  await push('refusing');
+  const { in_effect, problem } = await rpc('secrets.set', { id, name: 'TOKEN', value: 'wrong, and secret' });
+  assert.equal(in_effect, false);
+  assert.match(problem, /refused the token \*\*\*/);
+  assert.equal((await seen('refusing')).TOKEN, 'right');
+  assert.equal((await rpc('secrets.set', { id, name: 'TOKEN', value: 'right again' })).in_effect, true);
+  assert.equal((await seen('refusing')).TOKEN, 'right again');
+});
+
+test('an app that sleeps or is stopped is not started, and has the secret when it runs', async () => {
+  const id = await cellar.create('resting');
+  await push('resting');
+  for (const [at, state] of [
+    [`/v1/apps/${id}/sleep`, 'sleeping'],
+    [`/v1/apps/${id}`, 'stopped'],
+  ] as const) {
+    if (state === 'sleeping') await cellar.call('POST', at);
+    else await cellar.call('PATCH', at, { desired_state: 'stopped' });
+    const { in_effect, problem } = await rpc('secrets.set', {
+      id,
+      name: 'TOKEN',
+      value: `set while ${state}`,
+    });
+    assert.deepEqual([in_effect, problem, cells(id)], [false, null, []]);
+    assert.equal((await cellar.app(id)).status, state);
+    if (state === 'stopped') await cellar.call('PATCH', at, { desired_state: 'running' });
+    assert.equal((await seen('resting')).TOKEN, `set while ${state}`);
+  }
+});
+
+test('secrets.required: a missing one fails the deploy and is named; .dev.vars is not read, and the log says so', async () => {
+  const id = await cellar.create('needy');
+  const config = `${CONFIG}[secrets]\nrequired = ["TOKEN", "OTHER"]\n`;
+  await rpc('secrets.set', { id, name: 'OTHER', value: 'is there' });
+  const refused = await push('needy', { 'wrangler.toml': config, '.dev.vars': 'TOKEN=local\n' });
+  assert.match(refused, /\.dev\.vars is not read on a deploy.*secrets\.set/);
+  assert.match(refused, /deploy failed: secrets\.required: the app has no secret TOKEN; set it/);
+  await rpc('secrets.set', { id, name: 'TOKEN', value: 'is there too' });
+  assert.match(await push('needy', { 'wrangler.toml': config }), /serves this push/);
+});
+
+test('values of variables and secrets are hidden in the log of a build, also when they come in pieces', async () => {
+  const id = await cellar.create('masked');
+  await cellar.call('POST', `/v1/apps/${id}/env`, {
+    name: 'API_KEY',
+    value: 'key-of-the-build\nits second line',
+  });
+  await cellar.call('POST', `/v1/apps/${id}/env`, { name: 'TINY', value: 'abc' });
+  await rpc('secrets.set', { id, name: 'TOKEN', value: 'known-secret' });
+  const build = `const { API_KEY, TINY } = process.env;
+process.stdout.write('have key-of-');
+setTimeout(() => { console.log('the-build', TINY); console.log(API_KEY); console.log('known-\\x1b[1msecret'); process.exit(1); }, 200);`;
+  const said = await push('masked', {
+    'package.json': JSON.stringify({ scripts: { build: 'node build.js' } }),
+    'build.js': build,
+  });
+  assert.match(said, /have \*\*\* abc/);
+  for (const value of ['key-of-the-build', 'its second line', 'known-secret'])
+    assert.ok(!said.includes(value), value);
+  const { body } = await cellar.call('GET', `/v1/apps/${id}/deploys`);
+  assert.ok(!JSON.stringify(body).includes('known-secret'));
+});
+
+test('a value lies nowhere in the clear, and no answer or record has it', async () => {
+  const id = await cellar.create('sealed');
+  const value = 'a-value-to-be-looked-for';
+  await push('sealed');
+  const once = { headers: { 'idempotency-key': 'once' } };
+  const first = await rpc('secrets.set', { id, name: 'TOKEN', value }, once);
+  assert.deepEqual(await rpc('secrets.set', { id, name: 'TOKEN', value }, once), first);
+  const refused = await rpc('secrets.set', { id, name: 'not a name', value });
+  assert.equal(refused.code, 'invalid_input');
+  assert.ok(!JSON.stringify(refused).includes(value));
+  await push('sealed');
+  assert.equal((await seen('sealed')).TOKEN, value);
+  assert.deepEqual(filesWith(cellar.data, value), []);
+  assert.ok(!cellar.output.includes(value));
+  assert.equal(statSync(join(cellar.data, 'secrets-key')).mode & 0o777, 0o600);
+  const { pid } = cells(id)[0]!;
+  assert.ok(readFileSync(`/proc/${pid}/environ`, 'utf8').includes(value));
+});
+
+test("nobody but the app's own user reads its environment", NEEDS_USERS, async () => {
+  const id = await cellar.create('private');
+  await rpc('secrets.set', { id, name: 'TOKEN', value: 'private' });
+  await push('private');
+  const { pid } = cells(id)[0]!;
+  const other = ['--reuid', '54321', '--regid', '54321', '--clear-groups', 'cat', `/proc/${pid}/environ`];
+  assert.throws(() => execFileSync('setpriv', other, { stdio: 'pipe' }), /Permission denied/);
+});

@@ -1,0 +1,24 @@
+// Calls of a Cellar's RPC.
+import { fetch } from 'undici';
+import type { Cellar } from './cellar.ts';
+
+/** What calls a method with the runner token, or another key: its result, or `{code, detail}` of its error. */
+export function rpcOf(cellar: Cellar) {
+  return async (
+    method: string,
+    params: object,
+    { headers = {}, key = cellar.token }: { headers?: Record<string, string>; key?: string } = {},
+    // biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests assert
+  ): Promise<any> => {
+    const response = await fetch(`${cellar.api}/rpc`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+      signal: AbortSignal.timeout(60_000),
+    });
+    // biome-ignore lint/suspicious/noExplicitAny: see above
+    const { result, error } = (await response.json()) as any;
+    if (!error) return result;
+    return { code: error.data?.code ?? error.code, detail: error.data?.detail ?? error.message };
+  };
+}
