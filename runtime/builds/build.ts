@@ -27,7 +27,7 @@ interface Built {
 }
 
 /**
- * Builds a commit.
+ * Builds a commit. What it wrote to `scratch` stays there when it succeeds: to remove that takes a while.
  * @returns the release that now lies in `releaseDirectory`; the storage names to keep once it is live; and the end of
  * tidying up, which never rejects and after which nothing is logged
  * @throws {BuildFailure} with a message for the project's author
@@ -59,18 +59,18 @@ export async function build(input: BuildInput): Promise<Built & { tidied: Promis
     return { ...built, tidied: tidyUp(input, installed) };
   } catch (error) {
     await tidyUp(input, null);
-    await removeTree(bundled);
+    for (const path of [scratch, bundled]) await removeTree(path);
     signal.throwIfAborted();
     throw error;
   }
 }
 
-/** Keeps what the next build can use, and removes the rest. What fails of that is no fault of the project. */
+/** Keeps what the next build can use. What fails of that is no fault of the project. */
 async function tidyUp(input: BuildInput, installed: KeptInstall | null): Promise<void> {
   const failed = (error: unknown) =>
     logOfHost('warn', 'a build could not be tidied up', { app: input.appId, error: reason(error) });
   await installed?.keep().catch(failed);
-  await Promise.all([trimStep(input).catch(failed), removeTree(input.scratch).catch(failed)]);
+  await trimStep(input).catch(failed);
 }
 
 /** Ends the bundler's process, for a host that stops. */

@@ -26,8 +26,8 @@ import { reuseRelease } from './releases.ts';
 import { checkSecrets } from './secrets.ts';
 import { requireDisk } from './size.ts';
 
-/** The kept log is written to the database, and its new lines are told, at most so often. */
-const LOG_SAVE_MS = 100;
+/** The log and the steps of a deploy under way are written to the database, and told, at most so often. */
+const PROGRESS_MS = 100;
 /** What could not be written, because the disk is full, say, is tried again after so long. */
 const RETRY_MS = 1_000;
 /** How long a deploy waits for its sleeping app to be woken. */
@@ -68,10 +68,11 @@ export class Deploy {
   readonly #events = new EventEmitter<{ line: [string]; end: [] }>();
   readonly #abort = new AbortController();
   #fact: DeployFact;
-  #saving: NodeJS.Timeout | null = null;
+  /** Whether more than lines has changed since the control plane was told. */
+  #changed = false;
+  #recording: NodeJS.Timeout | null = null;
   /** The end of what follows a build that succeeded. */
   #tidied: Promise<void> = Promise.resolve();
-  #telling: NodeJS.Timeout | null = null;
 
   /** @throws when it cannot be recorded: then there is no such deploy */
   constructor(options: DeployOptions, fact: DeployFact, releaseOf: string | null) {
@@ -83,9 +84,12 @@ export class Deploy {
       onLine: (line) => {
         this.#events.emit('line', line);
         this.#untold.add(line);
-        this.#saving ??= setTimeout(() => this.#saveLog(), LOG_SAVE_MS);
+        this.#recordSoon(PROGRESS_MS);
       },
-      onSteps: (steps) => this.#tell({ steps }),
+      onSteps: (steps) => {
+        this.#change({ steps });
+        this.#recordSoon(PROGRESS_MS);
+      },
     });
     options.store.transaction(() => this.#save());
     options.onFacts();
@@ -156,8 +160,12 @@ export class Deploy {
       this.#end(this.#fact.status === 'live' ? 'live' : 'failed', message);
     } finally {
       await this.#tidied;
-      await remove(paths.build(app_id));
     }
+  }
+
+  /** Removes what the build left. Never rejects. */
+  tidy(): Promise<void> {
+    return remove(this.#options.paths.build(this.#fact.app_id));
   }
 
   /** Writes its log to `output`, from the first line to the last as fast as it is read, then `last()`, and ends it. */
@@ -264,7 +272,6 @@ export class Deploy {
   }
 
   #end(status: DeployFact['status'], error: string | null): void {
-    this.#saveLog();
     this.#tell({
       status,
       error: error && cutText(this.#log.shown(error), ERROR_LENGTH, ' …'),
@@ -280,29 +287,54 @@ export class Deploy {
     });
   }
 
-  /** Changes the deploy, records that and tells the control plane. What cannot be written now is written later. */
-  #tell(change: Partial<DeployFact>): void {
+  #change(change: Partial<DeployFact>): void {
     this.#fact = { ...this.#fact, ...change };
-    if (this.#telling) clearTimeout(this.#telling);
-    this.#telling = null;
+    this.#changed = true;
+  }
+
+  /** Changes the deploy, records that and tells the control plane at once. */
+  #tell(change: Partial<DeployFact>): void {
+    this.#change(change);
+    this.#record();
+  }
+
+  #recordSoon(delayMs: number): void {
+    this.#recording ??= setTimeout(() => this.#record(), delayMs);
+  }
+
+  /** Writes what has changed, and tells it. What cannot be written now is written later. */
+  #record(): void {
+    if (this.#recording) clearTimeout(this.#recording);
+    this.#recording = null;
+    const { store, onFacts } = this.#options;
     try {
-      this.#options.store.transaction(() => this.#save());
-      this.#options.onFacts();
+      store.transaction(() => (this.#changed ? this.#save() : this.#saveLog()));
+      this.#changed = false;
+      onFacts();
     } catch (error) {
       logRarely('error', 'a deploy could not be recorded; it is tried again', {
         deploy: this.#fact.id,
         error: reason(error),
       });
-      this.#telling = setTimeout(() => this.#tell({}), RETRY_MS).unref();
+      this.#recordSoon(RETRY_MS);
     }
   }
 
-  /** Writes the deploy, in the transaction around this call. */
+  /** Writes the deploy with its log, in the transaction around this call. */
   #save(): void {
+    const { deploys, outbox } = this.#options.store;
     // Before the fact: whoever learns of the end has had every line.
     this.#tellLines();
-    this.#options.store.deploys.save(this.#fact);
-    this.#options.store.outbox.add({ type: 'deploy', deploy: this.#fact });
+    deploys.save(this.#fact);
+    deploys.saveLog(this.#fact.id, this.#log.text);
+    outbox.add({ type: 'deploy', deploy: this.#fact });
+  }
+
+  /** Writes the log alone, in the transaction around this call. */
+  #saveLog(): void {
+    const { deploys, outbox } = this.#options.store;
+    deploys.saveLog(this.#fact.id, this.#log.text);
+    if (!outbox.hasMoreThan(FACTS_WAITING)) this.#tellLines();
   }
 
   #tellLines(): void {
@@ -310,25 +342,6 @@ export class Deploy {
     const { id, app_id } = this.#fact;
     if (lines.length > 0)
       this.#options.store.outbox.add({ type: 'lines', lines: { app_id, deploy_id: id, lines } });
-  }
-
-  #saveLog(): void {
-    if (this.#saving) clearTimeout(this.#saving);
-    this.#saving = null;
-    const { store, onFacts } = this.#options;
-    try {
-      store.transaction(() => {
-        store.deploys.saveLog(this.#fact.id, this.#log.text);
-        if (!store.outbox.hasMoreThan(FACTS_WAITING)) this.#tellLines();
-      });
-      onFacts();
-    } catch (error) {
-      logRarely('error', 'the log of a deploy could not be written; it is tried again', {
-        deploy: this.#fact.id,
-        error: reason(error),
-      });
-      this.#saving = setTimeout(() => this.#saveLog(), RETRY_MS).unref();
-    }
   }
 }
 

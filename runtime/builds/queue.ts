@@ -1,5 +1,6 @@
 // Deploys: one at a time for each app, the newest push next, and one row for each, whatever happens to it.
 import { existsSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { DeployFact, DeployTrigger } from '../../handlers/contract/host-calls.ts';
 import { newId } from '../../handlers/contract/id.ts';
 import { Refusal } from '../control/refusal.ts';
@@ -20,6 +21,9 @@ const KEPT_RELEASES = 5;
 
 /** Deploys of an app that are kept with their logs. */
 const KEPT_DEPLOYS = 200;
+
+/** What a deploy leaves is removed so long after its end, in ms: whoever pushed is answered first. */
+const TIDY_AFTER_MS = 50;
 
 /** What could not be written is tried again after so long. */
 const RETRY_MS = 1_000;
@@ -43,7 +47,7 @@ export class DeployQueue {
   readonly #waiting = new Map<string, Deploy>();
   /** What still writes to the store. */
   readonly #work = new Set<Promise<void>>();
-  #closed = false;
+  readonly #closing = new AbortController();
 
   constructor(options: DeployOptions) {
     this.#options = options;
@@ -114,7 +118,7 @@ export class DeployQueue {
 
   /** Cuts what builds, and ends what waits: both are recorded as interrupted. Resolves when nothing runs. */
   async close(): Promise<void> {
-    this.#closed = true;
+    this.#closing.abort();
     for (const deploy of this.#waiting.values()) deploy.cancel(INTERRUPTED);
     this.#waiting.clear();
     for (const { deploy } of this.#running.values()) deploy.cancel(INTERRUPTED);
@@ -145,7 +149,7 @@ export class DeployQueue {
     what: Pick<DeployFact, 'app_id' | 'sha' | 'ref' | 'message' | 'author' | 'trigger'>,
     releaseOf: string | null,
   ): Deploy {
-    if (this.#closed) throw new Error('Cellar is stopping; try again in a moment');
+    if (this.#closing.signal.aborted) throw new Error('Cellar is stopping; try again in a moment');
     const fact: DeployFact = {
       id: newId(),
       ...what,
@@ -167,6 +171,15 @@ export class DeployQueue {
       deploy.waits(before ? `behind deploy ${before.deploy.fact.id}` : 'behind the builds of other apps');
     }
     return deploy;
+  }
+
+  /** The next deploy of the app waits for this, those of others do not. */
+  async #tidyAfter(deploy: Deploy): Promise<void> {
+    this.#advance();
+    const appId = deploy.fact.app_id;
+    if (!this.#waiting.has(appId))
+      await sleep(TIDY_AFTER_MS, undefined, { signal: this.#closing.signal }).catch(() => {});
+    await Promise.all([deploy.tidy(), this.#prune(appId)]);
   }
 
   /** Removes the releases that nobody will ask for: only the last ones that served can be gone back to. */
@@ -192,7 +205,9 @@ export class DeployQueue {
 
   /** The deploy whose turn it is; `null` while none may begin. */
   #next(): Deploy | null {
-    const running = [...this.#running.values()].map(({ deploy }) => deploy);
+    const running = [...this.#running.values()]
+      .map(({ deploy }) => deploy)
+      .filter(({ fact }) => fact.finished_at === null);
     const waiting = [...this.#waiting.values()].filter(({ fact }) => !this.#running.has(fact.app_id));
     const rollback = waiting.find(({ releaseOf }) => releaseOf !== null);
     const builds = running.filter(({ releaseOf }) => releaseOf === null);
@@ -219,7 +234,7 @@ export class DeployQueue {
       this.#waiting.delete(appId);
       const end = deploy
         .run()
-        .then(() => this.#prune(appId))
+        .then(() => this.#tidyAfter(deploy))
         .catch((error: unknown) => log('error', 'a deploy broke', { app: appId, error: reason(error) }))
         .finally(() => {
           this.#running.delete(appId);

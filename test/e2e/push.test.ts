@@ -171,7 +171,10 @@ test('deleting an app ends its build, and leaves no process and no file of it', 
     assert.match(stderr, /remote: deploy failed: the app was deleted/);
   assert.ok(!processes().some(({ command }) => command.includes('7654.75')));
   for (const place of ['caches', 'releases']) assert.ok(!existsSync(join(cellar.data, place, id)), place);
-  assert.deepEqual(readdirSync(join(cellar.data, 'builds')), []);
+  await eventually(
+    () => readdirSync(join(cellar.data, 'builds')).length === 0,
+    'nothing of the build is left',
+  );
 });
 
 test('a data directory behind a symbolic link builds and serves as any other', async () => {

@@ -7,6 +7,7 @@ import { newId } from '../../../handlers/contract/id.ts';
 import { build } from '../../../runtime/builds/build.ts';
 import type { BuildInput } from '../../../runtime/builds/build-input.ts';
 import { DeployLog } from '../../../runtime/builds/deploy-log.ts';
+import { removeTree } from '../../../runtime/machine/remove.ts';
 import { Walls } from '../../../runtime/machine/walls.ts';
 import { emptyNames } from '../../../runtime/storage/names.ts';
 
@@ -78,6 +79,7 @@ export async function buildCommit(
   };
   const result = build(input).then(async (built) => {
     await built.tidied;
+    await removeTree(input.scratch);
     return built;
   });
   return { input, lines, log, result };
