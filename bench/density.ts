@@ -1,0 +1,252 @@
+// What an app costs while nobody calls it: private memory of an awake one beside workerd by hand on the same config, what the
+// host keeps of one that hibernates or sleeps, and how long a Cellar with many of them takes until it serves.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { copyFileSync, globSync, linkSync, mkdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { newId } from '../handlers/contract/id.ts';
+import { workerdPath } from '../runtime/fleets/cell.ts';
+import { Cellar } from '../test/support/e2e/cellar.ts';
+import { descendants, eventually } from '../test/support/e2e/processes.ts';
+import { effort, isQuick } from './effort.ts';
+
+const AWAKE = isQuick ? [2] : [10, 100, 300];
+const RESTING = isQuick ? [10, 20] : [10, 1_000, 10_000];
+const STARTS = effort(3, 1);
+/** After its start the host has garbage of it left, and reconciles. In ms. */
+const SETTLE_MS = effort(8_000, 500);
+const BY_HAND = effort(5, 1);
+
+type State = 'awake' | 'hibernating' | 'sleeping';
+
+interface Figures {
+  /** From spawn to serving, in ms: the median of a few starts. */
+  readyMs: number;
+  /** Private memory of the host's own process, in KiB. */
+  hostKb: number;
+  /** The same of the control plane's. */
+  controlKb: number;
+}
+
+/** Prints each figure with its target. */
+export async function run(): Promise<void> {
+  await using cellar = await new Cellar({
+    RUNNER_FLEET_IDLE_EVICT_S: '3600',
+    RUNNER_FLEET_MAX_RSS_MB: '1000000',
+  }).start();
+  const id = await cellar.deploy('proto', 'guestbook');
+  await cellar.get('proto');
+  const deployId = (await cellar.app(id)).live_deploy_id;
+  await reportByHand(cellar, id);
+  await cellar.stop();
+  const copies = new Copies(cellar.data, id, deployId);
+
+  for (const state of ['sleeping', 'hibernating'] as const) {
+    const figures: Figures[] = [];
+    for (const count of RESTING) {
+      copies.make(count, state);
+      figures.push(await measure(cellar));
+      print(`${count} ${state}`, figures.at(-1)!);
+    }
+    const [few, many] = [figures[0]!, figures.at(-1)!];
+    const apps = RESTING.at(-1)! - RESTING[0]!;
+    target(`host memory for one ${state}`, (many.hostKb - few.hostKb) / apps, 12, ' KiB');
+    console.log(`control plane for one      ${((many.controlKb - few.controlKb) / apps).toFixed(1)} KiB`);
+    target(`ready, ${RESTING.at(-1)} / ${RESTING[0]} ${state}`, many.readyMs / few.readyMs, 2);
+  }
+}
+
+let byHandKb = 0;
+/** Private memory of awake apps that nobody calls, beside workerd by hand on the same config. All of them run at once. */
+async function reportByHand(cellar: Cellar, id: string): Promise<void> {
+  const children: ChildProcess[] = [];
+  const [config] = globSync(join(cellar.data, 'run', id, 'cell-*', 'cell.capnp'));
+  const [release] = globSync(join(cellar.data, 'releases', id, '*'));
+  for (let index = 0; index < BY_HAND; index++) {
+    const scratch = join(cellar.directory, `by-hand-${index}`);
+    for (const disk of ['do', 'kv']) mkdirSync(join(scratch, disk), { recursive: true });
+    const args = ['serve', config!, '--experimental', '--control-fd=3'];
+    for (const disk of ['do', 'kv']) args.push(`--directory-path=${disk}=${join(scratch, disk)}`);
+    for (const name of ['http', 'health']) args.push(`--socket-addr=${name}=unix:${join(scratch, name)}`);
+    const child = spawn(workerdPath(), args, {
+      cwd: release,
+      env: {},
+      stdio: ['ignore', 'ignore', 'inherit', 'pipe'],
+    });
+    await once(child.stdio[3]!, 'data');
+    children.push(child);
+  }
+  byHandKb = median(children.map(({ pid }) => privateKb(pid!)));
+  for (const child of children) {
+    const gone = once(child, 'exit');
+    child.kill('SIGKILL');
+    await gone;
+  }
+  console.log(`workerd by hand            ${(byHandKb / 1024).toFixed(1)} MiB private`);
+  const names = Array.from({ length: Math.max(...AWAKE) }, (_, index) => `awake-${index}`);
+  await cellar.stop();
+  const deployId = globSync(join(cellar.data, 'releases', id, '*'))[0]!
+    .split('/')
+    .at(-1)!;
+  const copies = new Copies(cellar.data, id, deployId);
+  for (const count of AWAKE) {
+    copies.make(Math.min(count, names.length), 'awake');
+    await cellar.start();
+    const own = () => descendants(cellar.pid).filter(({ command }) => isCell(command));
+    await eventually(() => own().length > count, `${count} apps run`, 300_000);
+    const figures = own().map(({ pid }) => privateKb(pid));
+    target(`${count} awake / by hand`, median(figures) / byHandKb, 1.1);
+    console.log(
+      `  each ${(median(figures) / 1024).toFixed(1)} MiB, host ${(privateKb(cellar.pid) / 1024).toFixed(0)} MiB`,
+    );
+    await cellar.stop();
+  }
+  copies.make(0, 'awake');
+  await cellar.start();
+}
+
+async function measure(cellar: Cellar): Promise<Figures> {
+  const starts: number[] = [];
+  let figures = { hostKb: 0, controlKb: 0 };
+  for (let round = 0; round < STARTS; round++) {
+    const from = performance.now();
+    await cellar.start();
+    starts.push(performance.now() - from);
+    if (round === STARTS - 1) {
+      await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
+      const control = descendants(cellar.pid).filter(
+        ({ command }) => command[0]?.endsWith('workerd') && !isCell(command),
+      );
+      figures = {
+        hostKb: privateKb(cellar.pid),
+        controlKb: control.reduce((sum, { pid }) => sum + privateKb(pid), 0),
+      };
+    }
+    await cellar.stop();
+  }
+  return { readyMs: median(starts), ...figures };
+}
+
+/** Makes copies of one app in the databases of a Cellar that does not run. */
+class Copies {
+  readonly #data: string;
+  readonly #id: string;
+  readonly #deployId: string;
+  #ids: string[] = [];
+
+  constructor(data: string, id: string, deployId: string) {
+    this.#data = data;
+    this.#id = id;
+    this.#deployId = deployId;
+  }
+
+  /** Has exactly `count` copies, all in one state. */
+  make(count: number, state: State): void {
+    const control = new Database(this.#controlDatabase());
+    const host = new Database(join(this.#data, 'host.sqlite'));
+    try {
+      this.#remove(control, host);
+      this.#ids = Array.from({ length: count }, () => newId());
+      control.transaction(() => this.#inControl(control, state))();
+      host.transaction(() => this.#inHost(host, state))();
+    } finally {
+      control.close();
+      host.close();
+    }
+    for (const id of this.#ids) this.#copyRelease(id, state);
+  }
+
+  #remove(control: Database.Database, host: Database.Database): void {
+    control.prepare("DELETE FROM apps WHERE slug LIKE 'copy-%'").run();
+    const ids = "(SELECT id FROM apps WHERE wanted ->> 'slug' LIKE 'copy-%')";
+    for (const table of ['activity', 'held', 'alerts', 'build_users'])
+      host.prepare(`DELETE FROM ${table} WHERE app_id IN ${ids}`).run();
+    host.prepare('DELETE FROM outbox').run();
+    host.prepare(`DELETE FROM apps WHERE id IN ${ids}`).run();
+  }
+
+  #inControl(database: Database.Database, state: State): void {
+    const row = database.prepare('SELECT * FROM apps WHERE id = ?').get(this.#id) as Record<string, unknown>;
+    const names = Object.keys(row);
+    const add = database.prepare(`INSERT INTO apps (${names}) VALUES (${names.map((name) => `@${name}`)})`);
+    const asleep_since = state === 'sleeping' ? '2026-01-01T00:00:00.000Z' : null;
+    const process_state = { awake: 'running', hibernating: 'idle', sleeping: 'stopped' }[state];
+    for (const [index, id] of this.#ids.entries())
+      add.run({
+        ...row,
+        id,
+        slug: `copy-${index}`,
+        seq: Number(row.seq) + 1 + index,
+        asleep_since,
+        process_state,
+      });
+  }
+
+  #inHost(database: Database.Database, state: State): void {
+    const row = database.prepare('SELECT * FROM apps WHERE id = ?').get(this.#id) as Record<string, unknown>;
+    const names = Object.keys(row);
+    const add = database.prepare(`INSERT INTO apps (${names}) VALUES (${names.map((name) => `@${name}`)})`);
+    const rest = database.prepare('INSERT INTO activity (app_id, last_request_at, resting) VALUES (?, ?, ?)');
+    const wanted = JSON.parse(String(row.wanted));
+    for (const [index, id] of this.#ids.entries()) {
+      const own = { ...wanted, id, slug: `copy-${index}`, asleep: state === 'sleeping' };
+      add.run({ ...row, id, wanted: JSON.stringify(own) });
+      rest.run(id, Date.now(), state === 'awake' ? 0 : 1);
+    }
+  }
+
+  /** What runs has files of its own, which belong to its user. */
+  #copyRelease(id: string, state: State): void {
+    const copy = state === 'awake' ? copyFileSync : linkSync;
+    const from = join(this.#data, 'releases', this.#id, this.#deployId);
+    const to = join(this.#data, 'releases', id, this.#deployId);
+    for (const entry of globSync('**', { cwd: from, withFileTypes: true })) {
+      const path = join(entry.parentPath, entry.name).slice(from.length);
+      if (entry.isDirectory()) mkdirSync(to + path, { recursive: true, mode: 0o755 });
+      else copy(from + path, to + path);
+    }
+  }
+
+  /** Miniflare names the file by itself. */
+  #controlDatabase(): string {
+    const files = globSync(join(this.#data, 'control', '**', '*.sqlite'));
+    const found = files.find((path) => {
+      const database = new Database(path, { readonly: true });
+      try {
+        return (
+          database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'collaborators'").get() !== undefined
+        );
+      } finally {
+        database.close();
+      }
+    });
+    if (found === undefined) throw new Error("the control plane's database was not found");
+    return found;
+  }
+}
+
+function isCell(command: string[]): boolean {
+  return command.some((word) => word.includes('/http.sock'));
+}
+
+/** What would be free without this process, in KiB. */
+function privateKb(pid: number): number {
+  const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
+  return [...rollup.matchAll(/^Private_\w+:\s+(\d+) kB$/gm)].reduce((sum, [, size]) => sum + Number(size), 0);
+}
+
+function print(name: string, { readyMs, hostKb, controlKb }: Figures): void {
+  const memory = `host ${(hostKb / 1024).toFixed(0)} MiB, control plane ${(controlKb / 1024).toFixed(0)} MiB`;
+  console.log(`${name.padEnd(26)} ready after ${readyMs.toFixed(0)} ms, ${memory}`);
+}
+
+function target(name: string, value: number, most: number, unit = ''): void {
+  const verdict = value <= most ? 'met' : 'missed';
+  console.log(`${name.padEnd(36)}${value.toFixed(2)}${unit}   target ≤ ${most}${unit}: ${verdict}`);
+}
+
+function median(values: number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)]!;
+}
