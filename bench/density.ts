@@ -227,7 +227,7 @@ class Copies {
 }
 
 function isCell(command: string[]): boolean {
-  return command.some((word) => word.includes('/http.sock'));
+  return command.some((word) => word.includes('/new/http.sock'));
 }
 
 /** What would be free without this process, in KiB. */

@@ -121,6 +121,8 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
       clientNetwork: this.client === peer ? network : cutAddress(this.client),
       peerNetwork: network,
       traceId: this.#forwarded.traceId,
+      spanId: this.#forwarded.spanId,
+      parentSpanId: this.#forwarded.parentSpanId,
       requestId: this.requestId,
       refused: this.#refused,
       upgraded: this.#tunnel !== null,

@@ -41,6 +41,10 @@ export interface RequestRecord {
   peerNetwork: string;
   /** 32 hexadecimal digits. */
   traceId: string;
+  /** The request's own span: 16 hexadecimal digits. */
+  spanId: string;
+  /** The caller's span; null when the trace begins here. */
+  parentSpanId: string | null;
   requestId: string;
   /** Why the gateway answered by itself, such as `rate_limited` or `shed`; null when it did not refuse. */
   refused: string | null;

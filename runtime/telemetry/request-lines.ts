@@ -16,6 +16,8 @@ export type CountedRequest = Pick<
   | 'refused'
   | 'release'
   | 'traceId'
+  | 'spanId'
+  | 'parentSpanId'
   | 'method'
   | 'host'
   | 'path'
@@ -35,6 +37,7 @@ export function requestLine(record: RequestRecord): string {
     `${record.site}\0${record.endedAt}\0${record.status}\0${Math.round(record.durationMs * 1000)}\0` +
     `${Math.round(record.heldMs)}\0${Math.round(record.wakeMs)}\0${record.bytesIn}\0${record.bytesOut}\0` +
     `${start}\0${record.upgraded ? 1 : 0}\0${record.refused ?? ''}\0${record.release ?? ''}\0${record.traceId}\0` +
+    `${record.spanId}\0${record.parentSpanId ?? ''}\0` +
     `${record.method}\0${cut(record.host)}\0${cut(record.path)}\0${cut(userAgent)}\0${cut(referrer)}\n`
   );
 }
@@ -49,7 +52,8 @@ export function* readRequestLines(lines: string): Generator<CountedRequest> {
     if (line === '') continue;
     const fields = line.split(FIELD_END);
     const [appId, endedAt, status, micros, heldMs, wakeMs, bytesIn, bytesOut, start, upgraded] = fields;
-    const [refused, release, traceId, method, host, path, userAgent, referrer] = fields.slice(10);
+    const [refused, release, traceId, spanId, parentSpanId, ...words] = fields.slice(10);
+    const [method, host, path, userAgent, referrer] = words;
     yield {
       appId: appId!,
       endedAt: Number(endedAt),
@@ -64,6 +68,8 @@ export function* readRequestLines(lines: string): Generator<CountedRequest> {
       refused: refused || null,
       release: release || null,
       traceId: traceId!,
+      spanId: spanId!,
+      parentSpanId: parentSpanId || null,
       method: method!,
       host: host!,
       path: path!,

@@ -52,6 +52,7 @@ test('a record says in one flat object what a request was and what became of it'
   assert.ok(record!.endedAt >= before && record!.endedAt <= Date.now());
   assert.ok(record!.durationMs > 0 && record!.durationMs < 10_000);
   assert.match(record!.traceId, /^[0-9a-f]{32}$/);
+  assert.match(record!.spanId, /^[0-9a-f]{16}$/);
   assert.deepEqual(record, {
     endedAt: record!.endedAt,
     site: 'app',
@@ -73,6 +74,8 @@ test('a record says in one flat object what a request was and what became of it'
     clientNetwork: '127.0.0.0',
     peerNetwork: '127.0.0.0',
     traceId: record!.traceId,
+    spanId: record!.spanId,
+    parentSpanId: null,
     requestId: headers['x-request-id'],
     refused: null,
     upgraded: false,

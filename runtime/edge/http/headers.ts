@@ -1,7 +1,7 @@
 // Which headers cross the gateway, and which it writes itself.
 import type { AnswerHead } from './answer-head.ts';
 import type { RequestHead } from './head.ts';
-import { isRequestId, isTraceparent, newTraceparent, randomHex } from './ids.ts';
+import { isRequestId, isTraceparent, randomHex } from './ids.ts';
 
 /** Meant for the next hop only (RFC 9110, 7.6.1), and `Proxy`, which CGI programs read as HTTP_PROXY. */
 const HOP_BY_HOP = new Set([
@@ -50,6 +50,9 @@ export interface Caller {
   client(forwardedFor: string | undefined): string;
 }
 
+/** A trace that begins here is not sampled upstream. */
+const NOT_SAMPLED = '00';
+
 /** What goes to the process, and what it says of the request. */
 export interface ForwardedHeaders {
   /** Field lines, each with its end. How the body is framed is not among them. */
@@ -58,6 +61,10 @@ export interface ForwardedHeaders {
   requestId: string;
   /** The trace that the request belongs to: 32 hexadecimal digits. */
   traceId: string;
+  /** The request's own span in it, which the process is told as its parent: 16 hexadecimal digits. */
+  spanId: string;
+  /** The caller's span; null when the trace begins here. */
+  parentSpanId: string | null;
   /** The client's address. */
   client: string;
 }
@@ -81,7 +88,12 @@ export function forwardedHeaders(head: RequestHead, caller: Caller): ForwardedHe
   // One id names the trace and the request unless the caller brought either.
   const id = randomHex(16);
   const requestId = claims.requestId ?? id;
-  const traceparent = claims.traceparent ?? newTraceparent(id);
+  const { traceparent } = claims;
+  const [traceId, parentSpanId, flags] =
+    traceparent === undefined
+      ? [id, null, NOT_SAMPLED]
+      : [traceparent.slice(3, 35), traceparent.slice(36, 52), traceparent.slice(53)];
+  const spanId = randomHex(8);
   const proto = forwardedProto === 'https' ? 'https' : 'http';
   const lines =
     `host: ${authority}\r\n${passed}` +
@@ -90,8 +102,8 @@ export function forwardedHeaders(head: RequestHead, caller: Caller): ForwardedHe
     // For workerd, which takes both out: it makes the Worker's URL of the first, `request.cf` of the second.
     `x-cellar-proto: ${proto}\r\nx-cellar-cf: {}\r\n` +
     `x-real-ip: ${client}\r\ncf-connecting-ip: ${client}\r\n` +
-    `x-request-id: ${requestId}\r\ntraceparent: ${traceparent}\r\n`;
-  return { lines, requestId, traceId: traceparent.slice(3, 35), client };
+    `x-request-id: ${requestId}\r\ntraceparent: 00-${traceId}-${spanId}-${flags}\r\n`;
+  return { lines, requestId, traceId, spanId, parentSpanId, client };
 }
 
 /** The head of a request to a process. `lines` are those of `forwardedHeaders`. */

@@ -24,8 +24,3 @@ export function isRequestId(value: string): boolean {
 export function isTraceparent(value: string): boolean {
   return /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/.test(value);
 }
-
-/** A new trace, not sampled upstream. `traceId` has 32 hexadecimal digits. */
-export function newTraceparent(traceId: string): string {
-  return `00-${traceId}-${randomHex(8)}-00`;
-}

@@ -24,6 +24,8 @@ export function record(given: Partial<RequestRecord> = {}): RequestRecord {
     clientNetwork: '127.0.0.0/24',
     peerNetwork: '127.0.0.0/24',
     traceId: '0af7651916cd43dd8448eb211c80319c',
+    spanId: 'b7ad6b7169203331',
+    parentSpanId: null,
     requestId: 'request',
     refused: null,
     upgraded: false,
