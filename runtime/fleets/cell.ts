@@ -22,6 +22,7 @@ import {
   takeSocket,
 } from './cell-directories.ts';
 import { CellOutput, type ExitReason } from './cell-output.ts';
+import { CoreUse } from './core-use.ts';
 import { inRoom } from './room.ts';
 import { evictOwner, OWNER_FILE, recordOwner } from './storage-claim.ts';
 
@@ -263,14 +264,18 @@ function listening(control: Readable, sockets: Set<string>): Promise<void> {
   });
 }
 
-/** Rejects when a process that starts uses more than any start needs. */
+/** Rejects when a process that starts uses more than any start needs. One that uses much works in the background. */
 async function excess(pid: number, memoryMb: number, ended: AbortSignal): Promise<never> {
+  const coreUse = new CoreUse();
+  coreUse.begin(pid);
+  ended.addEventListener('abort', () => coreUse.forgive());
   for await (const _ of setInterval(EXCESS_EVERY_MS, null, { signal: ended })) {
     const usage = await readUsage('/', [pid]).then(
       ({ processes }) => processes[0],
       () => null,
     );
     if (!usage) continue;
+    coreUse.look(usage.cpuMs);
     if (usage.cpuMs > START_CPU_MS)
       throw new Error(
         `not ready after ${START_CPU_MS / 1000} s of processor time: does a module loop at its top level?`,

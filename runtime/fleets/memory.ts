@@ -1,8 +1,10 @@
-// Whether there is memory for one more process, and which processes have too much of it.
+// Whether there is memory for one more process, and which processes have too much of it. What it reads of a process for
+// that tells of its use of the processors too.
 import { log, reason } from '../log.ts';
 import { type Memory, readMemory } from '../machine/memory.ts';
 import { readUsage } from '../machine/processes.ts';
 import type { Cell } from './cell.ts';
+import type { CoreUse } from './core-use.ts';
 
 const MB = 1024 * 1024;
 /** Share of the container that may be used when no limit is set. */
@@ -18,6 +20,7 @@ export interface Eater {
   footprint: number;
   /** Sends its process away, for `why`: others need the memory. */
   giveWay: (why: string) => void;
+  coreUse: CoreUse;
 }
 
 export class MemoryGauge {
@@ -50,6 +53,7 @@ export class MemoryGauge {
   /** Looks after the memory of an app's process until it ends. */
   watch(cell: Cell, eater: Eater): void {
     this.#cells.set(cell, eater);
+    eater.coreUse.begin(cell.pid, cell.startedAt - cell.startMs);
     void cell.exited.then(() => this.#cells.delete(cell));
   }
 
@@ -115,6 +119,7 @@ export class MemoryGauge {
     if (eater === undefined || usage === null) return;
     cell.usage = usage;
     eater.footprint = usage.privateBytes;
+    eater.coreUse.look(usage.cpuMs);
     if (usage.privateBytes <= this.#cellMb * MB) return;
     cell.kill(
       `the app used ${mb(usage.privateBytes)} MiB of memory, more than RUNNER_CELL_MAX_MB (${this.#cellMb}) allows`,

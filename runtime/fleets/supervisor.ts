@@ -7,6 +7,7 @@ import { Backoff, type Restart } from '../machine/backoff.ts';
 import { endProcessesOf } from '../machine/leftovers.ts';
 import { Activity } from './activity.ts';
 import type { Cell, CellExit } from './cell.ts';
+import { CoreUse } from './core-use.ts';
 import { DueReader, type Rest, RestRecord } from './due.ts';
 import { Launcher, type Place, type ReleaseRef } from './launch.ts';
 import { Leases } from './leases.ts';
@@ -51,7 +52,11 @@ export class Supervisor {
   /** Called when the app begins to serve requests. */
   readonly #onServing: () => void;
   /** The app as the memory's gauge sees it. */
-  readonly #eater: Eater = { footprint: 0, giveWay: (why) => this.#giveWay(why) };
+  readonly #eater: Eater = {
+    footprint: 0,
+    giveWay: (why) => this.#giveWay(why),
+    coreUse: new CoreUse(),
+  };
   #givesWay = false;
   /** The limit that the process before went over, if that was its end. */
   #limit: string | null = null;

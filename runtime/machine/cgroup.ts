@@ -1,10 +1,11 @@
-// Control groups: how much memory, and how many processes, what an app runs may have in all. Version 1 and version 2 of
-// the kernel's interface, each where this machine has it; see cgroups(7).
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
+// Control groups: how much memory, and how many processes, what an app runs may have in all, and who waits when the
+// processors are short. Version 1 and version 2 of the kernel's interface, each where this machine has it; see cgroups(7).
+import { existsSync, mkdirSync, readdirSync, rmdirSync, writeFileSync } from 'node:fs';
 import { mkdir, readFile, rmdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { log, reason } from '../log.ts';
+import { type Controller, delegate, home, ownGroup, type Place, PROCESSES } from './cgroup-place.ts';
 
 /** The most that a group may have. `null`: as much as the groups above it. */
 export interface GroupLimits {
@@ -24,35 +25,35 @@ export interface GroupState {
   tasksRefused: number;
 }
 
-type Controller = 'memory' | 'pids';
-/** Where a controller keeps its groups. */
-interface Place {
-  version: 1 | 2;
-  directory: string;
-}
 type Places = Partial<Record<Controller, Place>>;
 
 const MB = 1024 * 1024;
-const CONTROLLERS: Controller[] = ['memory', 'pids'];
-/** The group that a host goes to so that the one it was in may have groups with limits. */
-const ROOM = 'cellar-host';
-const ROOM_AT_END = new RegExp(`/${ROOM}$`);
+const CONTROLLERS: Controller[] = ['memory', 'pids', 'cpu'];
+/** The group of the processes that work in the background, and are in no other. */
+const BACKGROUND = 'background';
 /** A group can be removed only when its last process has been reaped. */
 const REMOVE_TRIES = 100;
 const REMOVE_POLL_MS = 20;
 
-/** The groups of one Cellar, below a group of its own in the one that this process belongs to. */
+/**
+ * The groups of one Cellar, below a group of its own in the one that this process belongs to. What runs in them works in
+ * the background: it gets the processors when nobody outside of them wants them.
+ */
 export class ControlGroups {
   readonly #parents: Places;
+  /** What this process is in; `null` where the processors cannot be shared out. */
+  readonly #home: string | null;
 
   /** Use `openControlGroups`. */
-  constructor(parents: Places) {
+  constructor(parents: Places, home: string | null) {
     this.#parents = parents;
+    this.#home = home;
   }
 
-  /** Whether this machine lets Cellar limit the memory of a group, and the number of its processes. */
-  get limits(): { memory: boolean; tasks: boolean } {
-    return { memory: this.#parents.memory !== undefined, tasks: this.#parents.pids !== undefined };
+  /** Whether this machine lets Cellar limit the memory of a group and the number of its processes, and share out the processors. */
+  get limits(): { memory: boolean; tasks: boolean; processors: boolean } {
+    const { memory, pids, cpu } = this.#parents;
+    return { memory: memory !== undefined, tasks: pids !== undefined, processors: cpu !== undefined };
   }
 
   /**
@@ -73,9 +74,21 @@ export class ControlGroups {
     return group;
   }
 
+  /** Where processes can be put to work in the background; `null` where the processors cannot be shared out. */
+  background(): BackgroundGroup | null {
+    const { cpu } = this.#parents;
+    if (cpu === undefined || this.#home === null) return null;
+    const directory = join(cpu.directory, BACKGROUND);
+    mkdirSync(directory, { recursive: true });
+    return new BackgroundGroup(directory, this.#home);
+  }
+
   /** Removes the group of them all. Its groups must have gone. Never throws. */
   close(): void {
-    for (const { directory } of Object.values(this.#parents)) removeSync(directory);
+    for (const { directory } of Object.values(this.#parents)) {
+      removeSync(join(directory, BACKGROUND));
+      removeSync(directory);
+    }
   }
 }
 
@@ -96,7 +109,7 @@ export class ControlGroup {
   /** The words before a command that make it run in the group. They need the host's own rights. */
   get enter(): string[] {
     const { directories } = this;
-    const enter = directories.map((_, index) => `echo $$ > "$${index + 1}/cgroup.procs"`).join(' && ');
+    const enter = directories.map((_, index) => `echo $$ > "$${index + 1}/${PROCESSES}"`).join(' && ');
     const script = `${enter} && shift ${directories.length} && exec "$@"`;
     return ['/bin/sh', '-c', script, 'sh', ...directories];
   }
@@ -104,7 +117,7 @@ export class ControlGroup {
   /** Puts a process into the group, and leaves those that it has started where they are. */
   async add(pid: number): Promise<void> {
     for (const directory of this.directories) {
-      await writeFile(join(directory, 'cgroup.procs'), String(pid));
+      await writeFile(join(directory, PROCESSES), String(pid));
     }
   }
 
@@ -138,18 +151,40 @@ export class ControlGroup {
   }
 }
 
+/** Processes that work in the background for a while. While one is moved, what forks on this machine waits for some 10 ms. */
+export class BackgroundGroup {
+  readonly #directory: string;
+  readonly #home: string;
+
+  /** Use `ControlGroups.background`. */
+  constructor(directory: string, home: string) {
+    this.#directory = directory;
+    this.#home = home;
+  }
+
+  /** @throws {Error} when the process has gone */
+  add(pid: number): Promise<void> {
+    return writeFile(join(this.#directory, PROCESSES), String(pid));
+  }
+
+  /** Treats the process like all others again. @throws {Error} when it has gone */
+  release(pid: number): Promise<void> {
+    return writeFile(join(this.#home, PROCESSES), String(pid));
+  }
+}
+
 /**
  * The groups of this Cellar, or why there can be none. What a host that was killed left of them is removed.
  * @param name of their common group; no other Cellar on this machine may have the same
  * @param root where `proc` and `sys` lie
  */
 export function openControlGroups(name: string, root = '/'): ControlGroups | string {
-  const lines = text(join(root, 'proc/self/cgroup')).split('\n');
   const parents: Places = {};
   const problems: string[] = [];
+  let where: string | null = null;
   for (const controller of CONTROLLERS) {
     try {
-      const own = ownGroup(controller, lines, root);
+      const own = ownGroup(controller, root);
       const directory = join(own.directory, name);
       if (own.version === 2) delegate(own.directory, controller);
       mkdirSync(directory, { recursive: true });
@@ -158,79 +193,23 @@ export function openControlGroups(name: string, root = '/'): ControlGroups | str
       }
       if (own.version === 2) delegate(directory, controller);
       parents[controller] = { ...own, directory };
+      if (controller === 'cpu') {
+        workInBackground(parents[controller]);
+        where = home(own);
+      }
     } catch (error) {
       problems.push(`${controller}: ${reason(error)}`);
     }
   }
-  return problems.length === CONTROLLERS.length ? problems.join('; ') : new ControlGroups(parents);
+  return problems.length === CONTROLLERS.length ? problems.join('; ') : new ControlGroups(parents, where);
 }
 
-/** Where the group of this process lies for a controller. A container sees its own group as the root, yet may be told the outer path. */
-function ownGroup(controller: Controller, lines: string[], root: string): Place {
-  const mounted = join(root, 'sys/fs/cgroup');
-  const v1 = lines
-    .map((line) => new RegExp(`^\\d+:(?:[^:]*,)?${controller}(?:,[^:]*)?:(.*)$`).exec(line)?.[1])
-    .find((path) => path !== undefined);
-  if (v1 !== undefined) {
-    const directory = firstGroup([join(mounted, controller, v1), join(mounted, controller)]);
-    if (directory !== undefined) return { version: 1, directory };
-  }
-  // A host before this one may have made room for its groups: then this process began in the group below.
-  const v2 = lines
-    .find((line) => line.startsWith('0::'))
-    ?.slice('0::'.length)
-    .replace(ROOM_AT_END, '');
-  if (v2 !== undefined) {
-    const directory = firstGroup([join(mounted, v2), mounted]);
-    if (directory !== undefined && offers(directory, controller)) return { version: 2, directory };
-  }
-  throw new Error('this process has no control group for it');
-}
-
-function firstGroup(directories: string[]): string | undefined {
-  return directories.find((directory) => existsSync(join(directory, 'cgroup.procs')));
-}
-
-function offers(directory: string, controller: Controller): boolean {
-  return text(join(directory, 'cgroup.controllers')).trim().split(' ').includes(controller);
-}
-
-/** Version 2: lets the groups in `directory` have a controller. A group that does so may hold no process itself. */
-function delegate(directory: string, controller: Controller): void {
-  const enabled = join(directory, 'cgroup.subtree_control');
-  if (text(enabled).trim().split(' ').includes(controller)) return;
-  try {
-    writeFileSync(enabled, `+${controller}`);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EBUSY') throw error;
-    makeRoom(directory);
-    writeFileSync(enabled, `+${controller}`);
-  }
-}
-
-/** Moves this process and those it was started by, such as npm, a group down, if the group has no others. */
-function makeRoom(directory: string): void {
-  const ours = ancestors();
-  const members = text(join(directory, 'cgroup.procs')).trim().split('\n');
-  const other = members.find((pid) => !ours.has(pid));
-  if (other !== undefined) {
-    throw new Error(
-      `process ${other} is in the same group; with systemd, set Delegate=yes for Cellar's unit`,
-    );
-  }
-  const below = join(directory, ROOM);
-  mkdirSync(below, { recursive: true });
-  for (const pid of members) writeFileSync(join(below, 'cgroup.procs'), pid);
-}
-
-/** The ids of this process and of those above it. */
-function ancestors(): Set<string> {
-  const pids = new Set<string>();
-  for (let pid = String(process.pid); pid !== '0' && pid !== ''; ) {
-    pids.add(pid);
-    pid = /^PPid:\t(\d+)$/m.exec(text(`/proc/${pid}/status`))?.[1] ?? '';
-  }
-  return pids;
+/** Leaves a group what all others do not want of the processors. Older kernels give it the smallest share there is. */
+function workInBackground({ version, directory }: Place): void {
+  const idle = join(directory, 'cpu.idle');
+  if (existsSync(idle)) writeFileSync(idle, '1');
+  else if (version === 2) writeFileSync(join(directory, 'cpu.weight'), '1');
+  else writeFileSync(join(directory, 'cpu.shares'), '2');
 }
 
 async function limitMemory({ version, directory }: Place, memoryMb: number | null): Promise<void> {
@@ -286,12 +265,4 @@ function removeSync(directory: string): void {
   try {
     rmdirSync(directory);
   } catch {}
-}
-
-function text(path: string): string {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch {
-    return '';
-  }
 }

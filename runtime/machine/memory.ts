@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { totalmem } from 'node:os';
 import { join } from 'node:path';
+import { ownPath2 } from './cgroup-place.ts';
 
 /** Memory of the container: what it has, what is in use and cannot be taken back at once. In bytes. */
 export interface Memory {
@@ -21,7 +22,7 @@ export function readMemory(root = '/'): Memory {
 }
 
 function cgroup2(root: string, groups: string[]): Memory | null {
-  const path = groups.find((line) => line.startsWith('0::'))?.slice('0::'.length) ?? '/';
+  const path = ownPath2(groups) ?? '/';
   // A container sees its own cgroup as the root, yet may be told the path that it has outside.
   for (const directory of [join('sys/fs/cgroup', path), 'sys/fs/cgroup']) {
     const current = text(root, join(directory, 'memory.current'));

@@ -1,19 +1,25 @@
-// Whom the kernel ends first when the machine has no memory left: builds, then apps' processes, then the host.
+// Who goes without when the machine is short of something: builds, then apps' processes, then the host.
 import { readFileSync, writeFileSync } from 'node:fs';
 
 /** Thousandths of the machine's memory that count on top of what a process uses; see `oom_score_adj` in proc(5). */
 const SHARES = { build: 800, cell: 500 };
 const MOST = 1000;
+/** The niceness of a process that all others are served before: of its own, and, where a session has one, of its session. */
+const LAST_NICE = 19;
 
 /** The `oom_score_adj` of an app's process, or of a build's: above the host's, wherever that stands. */
 function outOfMemoryScore(kind: keyof typeof SHARES): number {
   return Math.min(MOST, Number(readOwn()) + SHARES[kind]);
 }
 
-/** The words before a command of a build that have the kernel end it, and what it starts, before apps and the host. */
-export function endFirst(): string[] {
-  const score = outOfMemoryScore('build');
-  return ['/bin/sh', '-c', `echo ${score} 2> /dev/null > /proc/self/oom_score_adj; exec "$@"`, 'sh'];
+/**
+ * The words before a command of a build that have the kernel end it, and what it starts, before apps and the host when
+ * memory is short, and serve them first when the processors are.
+ */
+export function giveWay(): string[] {
+  const settings = { oom_score_adj: outOfMemoryScore('build'), autogroup: LAST_NICE };
+  const set = Object.entries(settings).map(([file, value]) => `echo ${value} > /proc/self/${file}`);
+  return ['/bin/sh', '-c', `{ ${set.join('; ')}; } 2> /dev/null; exec nice -n ${LAST_NICE} "$@"`, 'sh'];
 }
 
 /** Has the kernel end an app's process before the host. Whatever that process starts later is treated like it. */

@@ -3,6 +3,7 @@
 import { chmodSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { log, reason } from '../log.ts';
+import { openBackground } from './background.ts';
 import { type ControlGroup, ControlGroups, openControlGroups } from './cgroup.ts';
 import { isDiskFull } from './disk.ts';
 import { type Endpoint, type Firewall, openFirewall } from './firewall.ts';
@@ -38,6 +39,7 @@ export class Walls {
     this.sandbox().catch(() => {});
     const groups = openControlGroups(this.#name);
     this.#groups = groups instanceof ControlGroups ? groups : null;
+    openBackground(this.#groups?.background() ?? null);
     const without = users.some(({ build }) => build === null);
     const firewall = without ? 'apps have no users of their own' : await openFirewall(this.#name, users);
     if (typeof firewall === 'string') {

@@ -39,6 +39,7 @@ const look = (secret: string, stranger: number) => `
   import { execFileSync } from 'node:child_process';
   import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
   import { createRequire } from 'node:module';
+  import { getPriority } from 'node:os';
   import { dirname } from 'node:path';
   const say = (name, value) => console.log(name + '=' + value);
   const attempt = (act) => { try { return act(); } catch (error) { return error.code ?? 'failed'; } };
@@ -59,6 +60,7 @@ const look = (secret: string, stranger: number) => `
   say('top', readdirSync('/').join());
   for (const path of ['/', '/dev', '/etc', '/usr', dirname(process.cwd())]) say('write ' + path, attempt(() => writeFileSync(path + '/cellar-test', '') ?? 'written'));
   for (const path of ['/tmp', '/var/tmp', '/dev/shm', process.env.TMPDIR, process.env.HOME]) say('write ' + path, attempt(() => writeFileSync(path + '/cellar-test', '') ?? 'written'));
+  say('nice', getPriority());
   say('npm', execFileSync('npm', ['--version'], { encoding: 'utf8' }).trim().split('.').length);
 `;
 
@@ -77,6 +79,7 @@ async function assertWalled(host: Cellar, secret: string): Promise<void> {
     assert.equal(found.zod, 'MODULE_NOT_FOUND', printed);
     assert.ok(!found.git.startsWith('/'), printed);
     assert.equal(found.above, '', printed);
+    assert.equal(found.nice, '19', printed);
     assert.equal(found.secret, 'ENOENT', printed);
     assert.equal(found.stranger, 'false', printed);
     assert.equal(found.processes, 'true', printed);

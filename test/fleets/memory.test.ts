@@ -29,6 +29,17 @@ test('in a cgroup v2 the working set is what is in use less what can be taken ba
   assert.deepEqual(readMemory(root), { source: 'cgroup v2', total: 512 * MB, used: 200 * MB });
 });
 
+test('a host that has made room for its control groups keeps to the limit of the one they all lie in', (t) => {
+  const root = rootWith(t, {
+    'proc/self/cgroup': '0::/cellar.service/cellar-host\n',
+    'sys/fs/cgroup/cellar.service/memory.max': `${512 * MB}\n`,
+    'sys/fs/cgroup/cellar.service/memory.current': `${300 * MB}\n`,
+    'sys/fs/cgroup/cellar.service/cellar-host/memory.max': 'max\n',
+    'sys/fs/cgroup/cellar.service/cellar-host/memory.current': `${100 * MB}\n`,
+  });
+  assert.deepEqual(readMemory(root), { source: 'cgroup v2', total: 512 * MB, used: 300 * MB });
+});
+
 test('a cgroup v2 without a limit has all of the machine, and may be shown as the root of a container', (t) => {
   const root = rootWith(t, {
     'proc/self/cgroup': '0::/not/shown/here\n',

@@ -4,6 +4,7 @@ import { request } from 'node:http';
 import { availableParallelism, loadavg } from 'node:os';
 import { type TestContext, test } from 'node:test';
 import type { Cell } from '../../runtime/fleets/cell.ts';
+import { CoreUse } from '../../runtime/fleets/core-use.ts';
 import { MemoryGauge } from '../../runtime/fleets/memory.ts';
 import { Watchdog } from '../../runtime/fleets/watchdog.ts';
 import { harness } from '../support/fleets/harness.ts';
@@ -32,7 +33,7 @@ async function watched(t: TestContext, limits = LIMITS) {
   const cell = await startRelease(root, directory);
   t.after(() => cell.kill());
   const memory = new MemoryGauge(0, 512);
-  memory.watch(cell, { footprint: 0, giveWay: () => {} });
+  memory.watch(cell, { footprint: 0, giveWay: () => {}, coreUse: new CoreUse() });
   const stuck: Cell[] = [];
   const watchdog = new Watchdog((found) => stuck.push(found), limits);
   const look = setInterval(() => {

@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { setTimeout } from 'node:timers/promises';
 import { type ControlGroup, ControlGroups, openControlGroups } from '../../runtime/machine/cgroup.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
@@ -15,6 +16,9 @@ const why = groups === null ? `no control groups here: ${opened}` : null;
 const NEEDS_MEMORY = groups?.limits.memory
   ? {}
   : { skip: why ?? 'the memory of groups cannot be limited here' };
+const NEEDS_PROCESSORS = groups?.limits.processors
+  ? {}
+  : { skip: why ?? 'the processors cannot be shared out here' };
 const NEEDS_TASKS = groups?.limits.tasks
   ? {}
   : { skip: why ?? 'the processes of groups cannot be limited here' };
@@ -101,6 +105,44 @@ test('what a host left of its groups goes at the next start', NEEDS_MEMORY, asyn
   next.close();
 });
 
+/** CPU time that a process has used, in ms. */
+function cpuMs(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ')[1]!.split(' ');
+  return (Number(fields[11]) + Number(fields[12])) * 10;
+}
+
+test(
+  'what works in the background gets what others leave of a core, and its share again when it is released',
+  NEEDS_PROCESSORS,
+  async (t) => {
+    const all = openControlGroups(NAME) as ControlGroups;
+    t.after(() => all.close());
+    const burn = () => {
+      // Each in a session of its own, as the processes of apps are, and all on the same core.
+      const child = spawn('taskset', ['1', process.execPath, '-e', 'for (;;);'], { detached: true, env: {} });
+      t.after(async () => {
+        const ended = once(child, 'exit');
+        child.kill('SIGKILL');
+        await ended;
+      });
+      return child.pid!;
+    };
+    const [first, second] = [burn(), burn()];
+    /** What the second uses while the first uses half a second. */
+    const share = async () => {
+      const [from, beside] = [cpuMs(first), cpuMs(second)];
+      const deadline = AbortSignal.timeout(60_000);
+      while (cpuMs(first) - from < 500) await setTimeout(20, undefined, { signal: deadline });
+      return (cpuMs(second) - beside) / 500;
+    };
+    const background = all.background()!;
+    await background.add(second);
+    assert.ok((await share()) < 0.2);
+    await background.release(second);
+    assert.ok((await share()) > 0.5);
+  },
+);
+
 /** A tree like `/`, with a group of version 2 that holds `members`. Its files are plain ones: the kernel's checks are missing. */
 function tree(t: TestContext, members: number[]): { root: string; own: string } {
   const root = temporaryDirectory(t);
@@ -117,8 +159,8 @@ function tree(t: TestContext, members: number[]): { root: string; own: string } 
 test('version 2: limits are written to one directory for all, and read from there', async (t) => {
   const { root, own } = tree(t, []);
   const all = openControlGroups('cellar-x', root) as ControlGroups;
-  assert.deepEqual(all.limits, { memory: true, tasks: true });
-  assert.equal(readFileSync(join(own, 'cgroup.subtree_control'), 'utf8'), '+pids');
+  assert.deepEqual(all.limits, { memory: true, tasks: true, processors: true });
+  assert.equal(readFileSync(join(own, 'cgroup.subtree_control'), 'utf8'), '+cpu');
   const group = await all.create('one', { memoryMb: 2, tasks: 5 });
   const directory = join(own, 'cellar-x', 'one');
   const written = (name: string) => readFileSync(join(directory, name), 'utf8');
@@ -132,6 +174,27 @@ test('version 2: limits are written to one directory for all, and read from ther
   assert.deepEqual(await group.state(), { memoryBytes: 4000, memoryKills: 3, tasksRefused: 2 });
   await group.limit({ memoryMb: null, tasks: null });
   assert.deepEqual([written('memory.max'), written('pids.max')], ['max', 'max']);
+});
+
+test('version 2: what works in the background has the least weight, or none where the kernel knows that', async (t) => {
+  const { root, own } = tree(t, []);
+  const all = openControlGroups('cellar-x', root) as ControlGroups;
+  assert.equal(readFileSync(join(own, 'cellar-x', 'cpu.weight'), 'utf8'), '1');
+  writeFileSync(join(own, 'cellar-x', 'cpu.idle'), '0');
+  openControlGroups('cellar-x', root);
+  assert.equal(readFileSync(join(own, 'cellar-x', 'cpu.idle'), 'utf8'), '1');
+  await all.background()!.add(12);
+  assert.equal(readFileSync(join(own, 'cellar-x/background/cgroup.procs'), 'utf8'), '12');
+  await all.background()!.release(12);
+  assert.equal(readFileSync(join(own, 'cgroup.procs'), 'utf8'), '12');
+});
+
+test('version 2: a process comes back to where the host has moved to make room', async (t) => {
+  const { root, own } = tree(t, []);
+  mkdirSync(join(own, 'cellar-host'));
+  const all = openControlGroups('cellar-x', root) as ControlGroups;
+  await all.background()!.release(12);
+  assert.equal(readFileSync(join(own, 'cellar-host/cgroup.procs'), 'utf8'), '12');
 });
 
 test('without a control group it says why', (t) => {
