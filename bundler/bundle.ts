@@ -90,6 +90,7 @@ function requireModest(bundle: Bundle): void {
     'D1 databases': bundle.databases,
     'KV namespaces': bundle.namespaces,
     'required secrets': bundle.requiredSecrets ?? [],
+    'R2 buckets': bundle.buckets ?? [],
   })) {
     if (list.length > BINDINGS)
       throw new BuildFailure(`the project has ${list.length} ${kind}, more than the ${BINDINGS} it may have`);
@@ -179,6 +180,10 @@ async function bundleWranglerProject(
   }
   const assets = bundleAssets(root, base, config, out, assetsMb, notes);
   const called = triggers(file, config, notes);
+  const buckets = config.r2_buckets.map(({ binding, bucket_name }) => ({
+    binding,
+    key: bucket_name || binding,
+  }));
   const bundle: Bundle = {
     worker,
     exports,
@@ -194,6 +199,7 @@ async function bundleWranglerProject(
       return { binding, key: database_id || database_name || binding, migrations };
     }),
     namespaces: config.kv_namespaces.map(({ binding, id }) => ({ binding, key: id || binding })),
+    ...(buckets.length > 0 && { buckets }),
     ...(called && { triggers: called }),
     ...(config.secrets?.required?.length && { requiredSecrets: config.secrets.required }),
   };

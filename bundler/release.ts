@@ -78,6 +78,8 @@ export interface Bundle {
   databases: { binding: string; key: string; migrations: DatabaseMigration[] }[];
   /** `key` is the namespace's stable name: `id`, else the binding. */
   namespaces: { binding: string; key: string }[];
+  /** `key` is the bucket's stable name: `bucket_name`, else the binding. Left out when there is none. */
+  buckets?: { binding: string; key: string }[];
   /** Left out when there is none. */
   triggers?: Triggers;
   /** Names of secrets without which it is not deployed. Left out when there is none. */
@@ -101,6 +103,8 @@ export interface Release {
   databases: { binding: string; storageId: string; migrations: DatabaseMigration[] }[];
   /** `storageId` is the namespace's name inside the KV service. */
   namespaces: { binding: string; storageId: string }[];
+  /** `storageId` is the bucket's name inside the host's bucket service. Left out when there is none. */
+  buckets?: { binding: string; storageId: string }[];
   triggers?: Triggers;
   requiredSecrets?: string[];
 }

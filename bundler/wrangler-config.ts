@@ -52,6 +52,7 @@ export interface WranglerConfig {
     migrations_pattern?: string;
   }[];
   kv_namespaces: { binding: string; id?: string }[];
+  r2_buckets: { binding: string; bucket_name?: string }[];
   triggers: { crons?: string[] };
   queues: {
     producers?: { binding: string; queue?: string }[];

@@ -48,7 +48,7 @@ export const topLevelKeys: Record<string, Treatment> = {
   exports: 'used',
   d1_databases: 'used',
   kv_namespaces: 'used',
-  r2_buckets: false,
+  r2_buckets: 'used',
   queues: 'used',
   workflows: false,
   triggers: 'used',
@@ -180,5 +180,13 @@ export const nestedKeys: Record<string, Record<string, Treatment>> = {
     database_internal_env: 'quiet',
   },
   'kv_namespaces[]': { binding: 'used', id: 'used', preview_id: 'quiet', remote: localOnly },
+  'r2_buckets[]': {
+    binding: 'used',
+    bucket_name: 'used',
+    preview_bucket_name: 'quiet',
+    jurisdiction: noEdge,
+    local_dev: 'quiet',
+    remote: localOnly,
+  },
   'rules[]': { type: 'used', globs: 'used', fallthrough: 'used' },
 };

@@ -48,6 +48,7 @@ import { threads } from './machine/worker.ts';
 import { finishMoves } from './snapshots/moves.ts';
 import { storePlace } from './snapshots/place.ts';
 import { Snapshots } from './snapshots/snapshots.ts';
+import { Buckets } from './storage/r2/buckets.ts';
 import { Telemetry } from './telemetry/telemetry.ts';
 
 /** What is left of the time for an end when the last requests are cut: processes and databases need some of it. */
@@ -67,6 +68,7 @@ export class Host {
   readonly #store: HostStore;
   readonly #users: (appId: string) => AppUsers;
   readonly #walls: Walls;
+  readonly #buckets: Buckets;
   readonly #apps: Apps;
   readonly #queue: DeployQueue;
   readonly #missed: MissedDeploys;
@@ -146,6 +148,11 @@ export class Host {
     this.#walls = new Walls(this.paths.machineName);
     const wakeTimeoutMs = config.RUNNER_WAKE_TIMEOUT_S * 1000;
     this.#memory = new MemoryGauge(config.RUNNER_FLEET_MAX_RSS_MB, config.RUNNER_CELL_MAX_MB);
+    this.#buckets = new Buckets({
+      paths: this.paths,
+      users: this.#users,
+      room: { maxMb: config.RUNNER_APP_MAX_MB, floorMb: config.RUNNER_DISK_FLOOR_MB },
+    });
     this.#apps = new Apps({
       store: this.#store,
       paths: this.paths,
@@ -157,6 +164,7 @@ export class Host {
       slots: new Slots(config.RUNNER_WAKE_CONCURRENCY, wakeTimeoutMs),
       memory: this.#memory,
       secrets,
+      buckets: this.#buckets,
       wake: (id) => this.#control.wake(id, wakeTimeoutMs),
       onFacts,
       onUsage: (id, usage) => this.#telemetry.usage(id, usage),
@@ -286,6 +294,7 @@ export class Host {
     this.#disk.start({ makeRoom: (enough) => this.#makeRoom(enough), onLook: () => this.#storage.look() });
     const users = this.#store.apps.all().map(({ wanted }) => this.#users(wanted.id));
     await this.#walls.open(users, this.paths.builds, registryEndpoints);
+    this.#buckets.warm();
     await this.#apps.resume();
     if (this.#closed) return this.#addresses;
     await removeCutPushes(this.paths.repositories);
@@ -364,6 +373,7 @@ export class Host {
     await closing.step('apps', () => this.#apps.close());
     await closing.step('spare processes', () => spares.close());
     await closing.step('telemetry', () => this.#telemetry.close());
+    await closing.step('buckets', () => this.#buckets.close());
     await closing.step('walls', () => this.#walls.close());
     await closing.step('bundler', closeBundler);
     await closing.step('threads', () => threads.close());

@@ -11,6 +11,7 @@ import type { Layout } from '../machine/data-directory.ts';
 import { endProcessesOf } from '../machine/leftovers.ts';
 import { throwAway } from '../machine/trash.ts';
 import type { AppUsers } from '../machine/users.ts';
+import type { Buckets } from '../storage/r2/buckets.ts';
 import { KeptActivity } from './kept-activity.ts';
 import type { Secrets } from './secrets.ts';
 import type { LimitedApp } from './storage-limits.ts';
@@ -49,6 +50,7 @@ export interface AppsOptions {
   slots: Slots;
   memory: MemoryGauge;
   secrets: Secrets;
+  buckets: Buckets;
   /** Has the control plane wake an app. Rejects when that fails. */
   wake: (id: string) => Promise<void>;
   /** Called after a transaction that added facts to the outbox. */
@@ -125,7 +127,7 @@ export class Apps {
     return [...this.#apps].map(([id, { wanted, fleet }]) => ({
       id,
       slug: wanted.slug,
-      data: this.#options.paths.data(id),
+      directories: [this.#options.paths.data(id), this.#options.paths.buckets(id)],
       pid: fleet.pid,
       writtenBytes: fleet.writtenBytes,
       isHeld: fleet.isHeld,
@@ -206,9 +208,11 @@ export class Apps {
       if (cell !== null) await endProcessesOf(cell);
     }
     this.#options.onDeleted(id);
+    await this.#options.buckets.forget(id);
     throwAway(paths.trash, id, {
       'repository.git': paths.repository(id),
       data: paths.data(id),
+      buckets: paths.buckets(id),
       releases: paths.releases(id),
       run: paths.run(id),
     });
@@ -296,7 +300,7 @@ export class Apps {
   }
 
   #fleet({ id }: WantedApp): Fleet {
-    const { paths, workerd, users, idleMs, memoryMb, slots, memory, secrets } = this.#options;
+    const { paths, workerd, users, idleMs, memoryMb, slots, memory, secrets, buckets } = this.#options;
     return new Fleet({
       appId: id,
       directories: { run: paths.run(id), data: paths.data(id) },
@@ -308,6 +312,7 @@ export class Apps {
       slots,
       memory,
       secrets: () => secrets.values(id),
+      buckets: buckets.access(id),
       wake: () => this.#options.wake(id),
       onLine: (line) => log('info', `app: ${line}`, { app: this.#apps.get(id)?.wanted.slug }),
       onState: (state) => this.#changed(id, state),

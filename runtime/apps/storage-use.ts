@@ -10,8 +10,8 @@ const BYTES_IN_MB = 2 ** 20;
 /** What is looked at of an app. */
 export interface Storage {
   id: string;
-  /** The directory of what it keeps. */
-  data: string;
+  /** The directories of what it keeps. */
+  directories: string[];
   /** Its process, while it has one. */
   pid: number | null;
   /** Bytes that this process has written since its start, as the kernel counts them: not on every file system. */
@@ -113,14 +113,16 @@ export class StorageUse {
   async measure(apps: Storage[], signal: AbortSignal): Promise<void> {
     for (let from = 0; from < apps.length; from += AT_ONCE) {
       const portion = apps.slice(from, from + AT_ONCE);
-      const paths = portion.map(({ data }) => data);
+      const paths = portion.flatMap(({ directories }) => directories);
       const sizes = await count(paths, signal);
       if (signal.aborted) return;
       const at = performance.now();
-      for (const { id, data, pid, writtenBytes } of portion) {
+      for (const { id, directories, pid, writtenBytes } of portion) {
         const known = this.#of(id);
         // A directory that is not there keeps nothing.
-        known.size = { at, megabytes: sizes.get(data) ?? known.size?.megabytes ?? 0 };
+        const counted = directories.flatMap((path) => sizes.get(path) ?? []);
+        const megabytes = counted.length > 0 ? counted.reduce((a, b) => a + b) : (known.size?.megabytes ?? 0);
+        known.size = { at, megabytes };
         known.kept.add(known.size, this.#windowMs);
         known.writtenAtMeasure = writtenBytes / BYTES_IN_MB;
         known.stale = pid !== null;

@@ -13,7 +13,7 @@ import { internetService } from './config/network.ts';
 import { inRoom } from './room.ts';
 
 /** To be raised with every change of what is written, but for the entry's texts and the network's rules, which are hashed. */
-const FORMAT = 2;
+const FORMAT = 3;
 
 /** Share of a process's memory that the JavaScript heap may have: the rest is for buffers, SQLite and workerd itself. */
 const HEAP_SHARE = 0.75;
@@ -21,6 +21,8 @@ const HEAP_SHARE = 0.75;
 const CONFIG = 'cell.capnp';
 const TRIAL_CONFIG = 'trial.capnp';
 const LAUNCH = 'launch.json';
+/** Where nothing listens, nor ever will: a release that is only tried must not reach the app's buckets. */
+const NO_SOCKET = '/dev/null/none';
 /** How the directories of these files begin, beside an app's sockets. */
 const PREFIX = 'cell-';
 
@@ -30,20 +32,25 @@ export interface CellFiles {
   config: string;
   trialConfig: string;
   databases: Release['databases'];
+  /** Whether it has buckets, which the host's bucket service keeps. */
+  hasBuckets: boolean;
 }
 
 /** The files of one app's releases, of those that it launched last. */
 export class CellFilesCache {
   readonly #directory: string;
   readonly #heapMb: number;
+  readonly #bucketSocket: string;
   #last: CellFiles | null = null;
 
   /**
    * @param directory where they lie: the app's own, and only the host's to change
    * @param memoryMb what a process may use, in MiB
+   * @param bucketSocket where the bucket service answers this app
    */
-  constructor(directory: string, memoryMb: number) {
+  constructor(directory: string, memoryMb: number, bucketSocket: string = NO_SOCKET) {
     this.#directory = directory;
+    this.#bucketSocket = bucketSocket;
     this.#heapMb = Math.floor(memoryMb * HEAP_SHARE);
   }
 
@@ -63,8 +70,13 @@ export class CellFilesCache {
     if (exists && this.#last?.config === config) return this.#last;
     if (!exists) await this.#write(release, directory, secrets);
     const launch = JSON.parse(await readFile(join(directory, LAUNCH), 'utf8')) as Launch;
-    const { hasTrial, databases } = launch;
-    this.#last = { config, trialConfig: hasTrial ? join(directory, TRIAL_CONFIG) : config, databases };
+    const { hasTrial, databases, hasBuckets } = launch;
+    this.#last = {
+      config,
+      trialConfig: hasTrial ? join(directory, TRIAL_CONFIG) : config,
+      databases,
+      hasBuckets,
+    };
     return this.#last;
   }
 
@@ -72,7 +84,17 @@ export class CellFilesCache {
   #nameFor(release: string, secrets: string[]): string {
     const { mtimeMs, size } = statSync(join(release, RELEASE_FILE));
     const place = relative(this.#directory, release);
-    const inputs = [FORMAT, this.#heapMb, ENTRY_TEXTS, internetService(), place, mtimeMs, size, ...secrets];
+    const inputs = [
+      FORMAT,
+      this.#heapMb,
+      this.#bucketSocket,
+      ENTRY_TEXTS,
+      internetService(),
+      place,
+      mtimeMs,
+      size,
+      ...secrets,
+    ];
     const hash = createHash('sha256').update(JSON.stringify(inputs)).digest('hex').slice(0, 16);
     return `${PREFIX}${basename(release)}-${hash}`;
   }
@@ -83,19 +105,24 @@ export class CellFilesCache {
     await rm(beside, { recursive: true, force: true });
     await mkdir(beside, { recursive: true, mode: 0o700 });
     const write = (name: string, text: string) => writeFile(join(beside, name), text, { mode: 0o600 });
-    const { worker, exports, assets, databases } = release;
+    const { worker, exports, assets, databases, buckets = [] } = release;
     // A build of before left them in the directory alone.
     const rules = assets === null ? {} : (assets.rules ?? assetRules(join(path, assets.directory)));
     const toRelease = relative(directory, path);
     const options = { toRelease, rules, secrets, heapMb: this.#heapMb };
-    const hasTrial = release.triggers !== undefined;
-    await write(CONFIG, cellConfig(release, { ...options, isTrial: false }));
-    if (hasTrial) await write(TRIAL_CONFIG, cellConfig(release, { ...options, isTrial: true }));
+    const hasBuckets = buckets.length > 0;
+    const hasTrial = release.triggers !== undefined || hasBuckets;
+    await write(
+      CONFIG,
+      cellConfig(release, { ...options, isTrial: false, bucketSocket: this.#bucketSocket }),
+    );
+    if (hasTrial)
+      await write(TRIAL_CONFIG, cellConfig(release, { ...options, isTrial: true, bucketSocket: NO_SOCKET }));
     if (worker !== null) {
       await write(ENTRY, entryModule(worker, exports));
       await write(CAPTURE, CAPTURE_WORKER);
     }
-    await write(LAUNCH, JSON.stringify({ hasTrial, databases } satisfies Launch));
+    await write(LAUNCH, JSON.stringify({ hasTrial, databases, hasBuckets } satisfies Launch));
     await publish(beside, directory);
     await this.#removeOthers(directory);
   }
@@ -111,6 +138,6 @@ export class CellFilesCache {
 }
 
 /** Kept with the files. */
-interface Launch extends Pick<CellFiles, 'databases'> {
+interface Launch extends Pick<CellFiles, 'databases' | 'hasBuckets'> {
   hasTrial: boolean;
 }

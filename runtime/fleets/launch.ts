@@ -1,6 +1,7 @@
 // A release brought up on an app's storage: databases migrated, process started.
 import { join } from 'node:path';
 import type { User } from '../machine/users.ts';
+import type { BucketAccess } from '../storage/r2/access.ts';
 import { type Cell, type CellOptions, startCell } from './cell.ts';
 import { type CellFiles, CellFilesCache } from './cell-files.ts';
 import { secretEnvironment } from './config/secret-bindings.ts';
@@ -27,6 +28,8 @@ export interface Place {
   secrets: () => Record<string, string>;
   /** Gets each line of the process. */
   onLine: (line: string) => void;
+  /** The app's way to its buckets. Left out where there is no bucket service. */
+  buckets?: BucketAccess;
 }
 
 /** What a start has to keep to, as `CellOptions` has it. */
@@ -41,7 +44,7 @@ export class Launcher {
 
   constructor(place: Place) {
     this.#place = place;
-    this.#files = new CellFilesCache(place.directories.run, place.memoryMb);
+    this.#files = new CellFilesCache(place.directories.run, place.memoryMb, place.buckets?.socket);
   }
 
   /**
@@ -49,10 +52,12 @@ export class Launcher {
    * @param log gets what the migrations say
    */
   async launch(release: ReleaseRef, log: (line: string) => void, start: Start): Promise<Cell> {
-    const { workerd, user, memoryMb, directories, onLine } = this.#place;
+    const { workerd, user, memoryMb, directories, onLine, buckets } = this.#place;
     const secrets = this.#place.secrets();
-    const { config } = await this.#migrate(release, secrets, log, start.signal);
-    return startCell({
+    const { config, hasBuckets } = await this.#migrate(release, secrets, log, start.signal);
+    // Beside the start: the process connects when the app first uses a bucket.
+    const bucketsOpen = hasBuckets ? buckets?.open() : undefined;
+    const cell = await startCell({
       workerd,
       user,
       memoryMb,
@@ -66,6 +71,8 @@ export class Launcher {
       onLine,
       ...start,
     });
+    await bucketsOpen;
+    return cell;
   }
 
   /** Brings the databases up to the release, and gives its files. No database is asked when that was done before. */

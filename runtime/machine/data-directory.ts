@@ -56,6 +56,9 @@ export function layout(directory: string) {
     releases: (appId: string) => join(root, 'releases', appId),
     release: (appId: string, deployId: string) => join(root, 'releases', appId, deployId),
     data: (appId: string) => join(root, 'data', appId),
+    allBuckets: join(root, 'buckets'),
+    /** An app's buckets, and the socket at which it reaches them. */
+    buckets: (appId: string) => join(root, 'buckets', appId),
     runs: join(root, 'run'),
     run: (appId: string) => join(root, 'run', appId),
     caches: join(root, 'caches'),
@@ -119,7 +122,7 @@ function ownerOf(paths: Layout): string {
 
 /** The directories in which each app has one that its users need. */
 export function directoriesOfUsers(paths: Layout): string[] {
-  return ['builds', 'caches', 'data', 'releases', 'run'].map((name) => join(paths.root, name));
+  return ['buckets', 'builds', 'caches', 'data', 'releases', 'run'].map((name) => join(paths.root, name));
 }
 
 /**

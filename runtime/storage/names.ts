@@ -19,11 +19,13 @@ export interface StorageNames {
   databases: Record<string, string>;
   /** By `Bundle.namespaces[].key`. */
   namespaces: Record<string, string>;
+  /** By `Bundle.buckets[].key`. Left out by a Cellar that had none. */
+  buckets?: Record<string, string>;
 }
 
 /** The names of an app that was never deployed. */
 export function emptyNames(): StorageNames {
-  return { appliedTags: [], classes: {}, formerClasses: {}, databases: {}, namespaces: {} };
+  return { appliedTags: [], classes: {}, formerClasses: {}, databases: {}, namespaces: {}, buckets: {} };
 }
 
 /**
@@ -37,7 +39,10 @@ export function resolveNames(
   bundle: Bundle,
   live: Release | null,
   newId: () => string,
-): { names: StorageNames } & Pick<Release, 'classes' | 'durableObjects' | 'databases' | 'namespaces'> {
+): { names: StorageNames } & Pick<
+  Release,
+  'classes' | 'durableObjects' | 'databases' | 'namespaces' | 'buckets'
+> {
   const names = toMaps(current);
   for (const migration of bundle.classMigrations) {
     if (migration.tag === null || !names.appliedTags.has(migration.tag))
@@ -55,6 +60,12 @@ export function resolveNames(
       binding,
       storageId: idOf(names.namespaces, key, newId),
     })),
+    ...(bundle.buckets && {
+      buckets: bundle.buckets.map(({ binding, key }) => ({
+        binding,
+        storageId: idOf(names.buckets, key, newId),
+      })),
+    }),
     names: fromMaps(names),
   };
 }
@@ -66,25 +77,30 @@ interface Names {
   formerClasses: Map<string, ClassStorage>;
   databases: Map<string, string>;
   namespaces: Map<string, string>;
+  buckets: Map<string, string>;
 }
 
-function toMaps({ appliedTags, classes, formerClasses, databases, namespaces }: StorageNames): Names {
+function toMaps(names: StorageNames): Names {
+  const { appliedTags, classes, formerClasses, databases, namespaces, buckets = {} } = names;
   return {
     appliedTags: new Set(appliedTags),
     classes: new Map(Object.entries(classes)),
     formerClasses: new Map(Object.entries(formerClasses)),
     databases: new Map(Object.entries(databases)),
     namespaces: new Map(Object.entries(namespaces)),
+    buckets: new Map(Object.entries(buckets)),
   };
 }
 
-function fromMaps({ appliedTags, classes, formerClasses, databases, namespaces }: Names): StorageNames {
+function fromMaps(names: Names): StorageNames {
+  const { appliedTags, classes, formerClasses, databases, namespaces, buckets } = names;
   return {
     appliedTags: [...appliedTags],
     classes: Object.fromEntries(classes),
     formerClasses: Object.fromEntries(formerClasses),
     databases: Object.fromEntries(databases),
     namespaces: Object.fromEntries(namespaces),
+    buckets: Object.fromEntries(buckets),
   };
 }
 

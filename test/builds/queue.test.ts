@@ -15,6 +15,7 @@ import { Slots } from '../../runtime/fleets/slots.ts';
 import { DEPLOY_REF } from '../../runtime/git/repository.ts';
 import { claim, keptSecret, layout } from '../../runtime/machine/data-directory.ts';
 import { Walls } from '../../runtime/machine/walls.ts';
+import { Buckets } from '../../runtime/storage/r2/buckets.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
 import { commit } from '../support/builds/projects.ts';
 import { workerd } from '../support/fleets/release.ts';
@@ -42,6 +43,7 @@ async function makeQueue(t: TestContext, files: Record<string, string>, owners: 
     slots: new Slots(4, 10_000),
     memoryMb: 512,
     memory: new MemoryGauge(0, 512),
+    buckets: new Buckets({ ...shared, room: { maxMb: 0, floorMb: 0 } }),
     wake: () => Promise.reject(new Error('nobody wakes this app')),
   });
   const { repository, sha } = commit(directory, files);

@@ -32,6 +32,7 @@ test('the table of keys has every key that wrangler knows, and no other', () => 
     'migrations[]': definitions.DurableObjectMigration.properties,
     'd1_databases[]': RawConfig.properties.d1_databases.items.properties,
     'kv_namespaces[]': RawConfig.properties.kv_namespaces.items.properties,
+    'r2_buckets[]': RawConfig.properties.r2_buckets.items.properties,
   };
   for (const [place, known] of Object.entries(properties)) {
     for (const key of Object.keys(known)) assert.ok(key in nestedKeys[place]!, `${place}.${key}`);
@@ -55,6 +56,7 @@ test('every supported key arrives in the bundle', async () => {
           { binding: 'BARE' },
         ],
         kv_namespaces: [{ binding: 'KV', id: 'kv-id' }, { binding: 'BARE_KV' }],
+        r2_buckets: [{ binding: 'R2', bucket_name: 'files' }, { binding: 'BARE_R2' }],
         assets: { directory: './public', binding: 'ASSETS', run_worker_first: true, html_handling: 'none' },
       },
       { 'sql/10_b.sql': '10', 'sql/2_a.sql': '2', 'sql/notes.md': '', 'public/a.txt': 'asset' },
@@ -63,6 +65,10 @@ test('every supported key arrives in the bundle', async () => {
   assert.deepEqual(notes.slice(-2), ['Worker: index.js', 'assets: 1 files in public']);
   assert.deepEqual(bundle.worker?.compatibilityFlags, ['nodejs_compat']);
   assert.deepEqual(bundle.exports.toSorted(), ['Other', 'Room', 'default']);
+  assert.deepEqual(bundle.buckets, [
+    { binding: 'R2', key: 'files' },
+    { binding: 'BARE_R2', key: 'BARE_R2' },
+  ]);
   assert.deepEqual(bundle.vars, { TEXT: 'a', OBJECT: { b: [1] } });
   assert.deepEqual(bundle.durableObjects, [{ binding: 'ROOM', className: 'Room' }]);
   assert.deepEqual(bundle.classMigrations, [
@@ -120,12 +126,11 @@ test("a database's migrations stay in their folder", async () => {
 test('a feature that is not run here fails the deploy, and all of them are named', async () => {
   await refuses(
     {
-      r2_buckets: [{ binding: 'B', bucket_name: 'bucket' }],
       workflows: [{ binding: 'W', name: 'w', class_name: 'Room' }],
       queues: { consumers: [{ queue: 'queue', visibility_timeout_ms: 1000 }] },
       services: [{ binding: 'S', service: 'other' }],
     },
-    /^wrangler\.jsonc: (?=.*"r2_buckets")(?=.*"workflows")(?=.*"queues\.consumers\.visibility_timeout_ms")(?=.*"services")/,
+    /^wrangler\.jsonc: (?=.*"workflows")(?=.*"queues\.consumers\.visibility_timeout_ms")(?=.*"services")/,
   );
   await refuses({ assets: { directory: '.', base_path: '/x' } }, /"assets\.base_path" is not supported/);
 });

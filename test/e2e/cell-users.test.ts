@@ -93,7 +93,7 @@ test(
 
     const theirs = [...Object.values(belongings(other!)).flat(), inside('run', other!, 'http.sock')];
     for (const [path, right] of Object.entries(rights(user, theirs))) assert.equal(right, '', path);
-    const passed = ['builds', 'caches', 'data', 'releases', 'run'];
+    const passed = ['buckets', 'builds', 'caches', 'data', 'releases', 'run'];
     for (const name of readdirSync(cellar.data)) {
       const path = inside(name);
       assert.equal(rights(user, [path])[path], passed.includes(name) ? 'x' : '', name);

@@ -7,6 +7,7 @@ import { Secrets } from '../../runtime/apps/secrets.ts';
 import { MemoryGauge } from '../../runtime/fleets/memory.ts';
 import { Slots } from '../../runtime/fleets/slots.ts';
 import { keptSecret, layout } from '../../runtime/machine/data-directory.ts';
+import { Buckets } from '../../runtime/storage/r2/buckets.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
 import { askUpstream } from '../support/edge/ask.ts';
 import { makeRelease, workerd } from '../support/fleets/release.ts';
@@ -31,19 +32,21 @@ function open(t: TestContext, root: string, idleMs = 0) {
   const paths = layout(root);
   const store = openHostStore(paths.database);
   const control = { wake: (): Promise<void> => Promise.reject(new Error('nobody wakes this app')) };
+  const users = () => ({ build: null, cell: null });
   const apps = new Apps({
     onUsage: () => {},
     onDeleted: () => {},
     store,
     paths,
     workerd,
-    users: () => ({ build: null, cell: null }),
+    users,
     baseDomain: 'localhost',
     idleMs,
     slots: new Slots(4, 10_000),
     memoryMb: 512,
     memory: new MemoryGauge(0, 512),
     secrets: new Secrets(store, keptSecret(paths.secretsKey)),
+    buckets: new Buckets({ paths, users, room: { maxMb: 0, floorMb: 0 } }),
     wake: () => control.wake(),
     onFacts: () => {},
   });

@@ -172,17 +172,22 @@ test('declared exports make, rename and keep classes on every deploy', () => {
   assert.deepEqual(it.deploy(bundleOf(['Room'], [declared])), room);
 });
 
-test('databases and namespaces keep their storage by key, whatever their bindings are called', () => {
+test('databases, namespaces and buckets keep their storage by key, whatever their bindings are called', () => {
   const newId = ids();
   const bundle = (binding: string) =>
     bundleOf([], [], {
       databases: [{ binding, key: 'main', migrations: [] }],
       namespaces: [{ binding, key: 'constructor' }],
+      buckets: [{ binding, key: 'files' }],
     });
-  const first = resolveNames(emptyNames(), bundle('A'), null, newId);
+  // As a Cellar that had no buckets kept them.
+  const { buckets: _, ...before } = emptyNames();
+  const first = resolveNames(before, bundle('A'), null, newId);
   assert.deepEqual(first.databases, [{ binding: 'A', storageId: 'id1', migrations: [] }]);
   assert.deepEqual(first.namespaces, [{ binding: 'A', storageId: 'id2' }]);
+  assert.deepEqual(first.buckets, [{ binding: 'A', storageId: 'id3' }]);
   const second = resolveNames(first.names, bundle('B'), null, newId);
   assert.deepEqual(second.databases, [{ binding: 'B', storageId: 'id1', migrations: [] }]);
   assert.deepEqual(second.namespaces, [{ binding: 'B', storageId: 'id2' }]);
+  assert.deepEqual(second.buckets, [{ binding: 'B', storageId: 'id3' }]);
 });

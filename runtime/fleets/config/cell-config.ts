@@ -1,6 +1,7 @@
 // A release as workerd's text config. It is written at launch, so that a release of long ago gets what this Cellar can do.
 import { isAbsolute, join, normalize } from 'node:path';
 import type { AssetRules, Assets, Module, Release, Triggers } from '../../../bundler/release.ts';
+import { BUCKET_HEADER } from '../../storage/r2/headers.ts';
 import { cronWorker, d1Worker, kvWorker, QUEUE_KEY, queueWorker } from './bundled-services.ts';
 import { type CapnpValue, capnp, embed, type Fields } from './capnp.ts';
 import { CAPTURE, ENTRY } from './entry.ts';
@@ -27,6 +28,8 @@ export interface ConfigOptions {
   secrets: string[];
   /** Whether the Worker is only to say which handlers it lacks; no cron calls it then. */
   isTrial: boolean;
+  /** The socket of the host's bucket service that is this app's own; nothing answers there for a trial. */
+  bucketSocket: string;
 }
 
 /**
@@ -89,6 +92,9 @@ function services(release: Release, options: ConfigOptions): CapnpValue[] {
   if (assets !== null) list.push({ name: 'assets', assets: assetsService(release, assets, options) });
   if (databases.length > 0) list.push({ name: 'd1-service', worker: d1Worker() });
   if (namespaces.length > 0) list.push({ name: 'kv-service', worker: kvWorker() });
+  // Two bindings may be of one bucket.
+  const buckets = new Set(release.buckets?.map(({ storageId }) => storageId));
+  for (const storageId of buckets) list.push(bucketService(storageId, options));
   if (triggers && usesQueues(triggers)) {
     list.push({ name: 'queue-service', worker: queueWorker(triggers.consumers, 'app') });
   }
@@ -152,7 +158,21 @@ function varBindings({ vars }: Release, secrets: string[]): CapnpValue[] {
     );
 }
 
-function storageBindings({ durableObjects, databases, namespaces, triggers }: Release): CapnpValue[] {
+/** One service for each bucket: the header that names it is workerd's to write, and no Worker's. */
+function bucketService(storageId: string, { bucketSocket }: ConfigOptions): Fields {
+  const named = { name: BUCKET_HEADER, value: storageId };
+  return {
+    name: bucketServiceName(storageId),
+    external: { address: `unix:${bucketSocket}`, http: { injectRequestHeaders: [named] } },
+  };
+}
+
+function bucketServiceName(storageId: string): string {
+  return `bucket-${storageId}`;
+}
+
+function storageBindings(release: Release): CapnpValue[] {
+  const { durableObjects, databases, namespaces, buckets = [], triggers } = release;
   return [
     ...durableObjects.map(({ binding, className }) => ({ name: binding, durableObjectNamespace: className })),
     ...databases.map(({ binding, storageId }) => ({
@@ -171,6 +191,7 @@ function storageBindings({ durableObjects, databases, namespaces, triggers }: Re
       name: binding,
       kvNamespace: { name: 'kv-service', props: { json: JSON.stringify({ namespace: storageId }) } },
     })),
+    ...buckets.map(({ binding, storageId }) => ({ name: binding, r2Bucket: bucketServiceName(storageId) })),
     ...(triggers?.producers ?? []).map(({ binding, queue }) => ({
       name: binding,
       queue: { name: 'queue-service', props: { json: JSON.stringify({ queue }) } },

@@ -1,0 +1,80 @@
+// What the bucket service answers, as workerd's R2 binding reads it.
+import type { ServerResponse } from 'node:http';
+import type { ObjectRow } from '../../../sqlite/storage/objects.ts';
+import type { Part } from './conditions.ts';
+import type { R2Error } from './errors.ts';
+import { ERROR_HEADER, METADATA_SIZE_HEADER } from './headers.ts';
+import type { Listed } from './listing.ts';
+import type { RequestOf } from './requests.ts';
+
+/** What is known of an object, as JSON. @param part what an answer holds of it, if it holds any */
+export function describeObject(object: ObjectRow, part?: Part): string {
+  return JSON.stringify(fields(object, part));
+}
+
+/** A page, as JSON. Metadata that was not asked for is left out. */
+export function describePage(
+  { objects, delimitedPrefixes, cursor }: Listed,
+  { include = [] }: RequestOf<'list'>,
+): string {
+  const kept = objects.map((row) => ({
+    ...row,
+    ...(!include.includes(0) && { http_metadata: '{}' }),
+    ...(!include.includes(1) && { custom_metadata: '[]' }),
+  }));
+  return JSON.stringify({
+    objects: kept.map((row) => fields(row)),
+    truncated: cursor !== null,
+    ...(cursor !== null && { cursor }),
+    delimitedPrefixes,
+  });
+}
+
+function fields(row: ObjectRow, range?: Part): object {
+  const { md5, sha1, sha256, sha384, sha512 } = JSON.parse(row.checksums) as Record<string, string>;
+  return {
+    name: row.key.toString('utf8'),
+    version: row.version,
+    size: row.size,
+    etag: row.etag,
+    uploaded: row.uploaded,
+    storageClass: row.storage_class,
+    httpFields: JSON.parse(row.http_metadata) as object,
+    customFields: JSON.parse(row.custom_metadata) as object,
+    range,
+    // An etag of parts is no digest of the bytes.
+    checksums: {
+      0: md5 ?? (row.etag.includes('-') ? undefined : row.etag),
+      1: sha1,
+      2: sha256,
+      3: sha384,
+      4: sha512,
+    },
+  };
+}
+
+export function sendJson(response: ServerResponse, json: string): void {
+  const body = Buffer.from(json, 'utf8');
+  response.writeHead(200, { [METADATA_SIZE_HEADER]: body.length, 'content-length': body.length }).end(body);
+}
+
+/** @param metadata JSON that goes with the refusal */
+export function sendError(response: ServerResponse, error: R2Error, metadata: string | null): void {
+  if (response.headersSent) {
+    response.destroy();
+    return;
+  }
+  const body = Buffer.from(metadata ?? '', 'utf8');
+  response
+    .writeHead(error.status, {
+      [ERROR_HEADER]: asHeader(JSON.stringify({ version: 1, v4code: error.code, message: error.message })),
+      'content-length': body.length,
+      ...(metadata !== null && { [METADATA_SIZE_HEADER]: body.length }),
+    })
+    .end(body);
+}
+
+/** A header may have any byte from 128 up, as the bytes of UTF-8 are. */
+function asHeader(text: string): string {
+  return Buffer.from(text, 'utf8').toString('latin1');
+}

@@ -1,0 +1,230 @@
+// Answers the R2 bindings of one app, at a socket that is the app's alone.
+
+import { once } from 'node:events';
+import { chmodSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { log, reason } from '../../log.ts';
+import { describeObject, describePage, sendError, sendJson } from './answers.ts';
+import { discard, ResponseWriter, splitBody } from './body.ts';
+import type { Body, BucketStore, Found } from './bucket-store.ts';
+import { internalError, invalidRequest, R2Error, unavailable } from './errors.ts';
+import { Gate } from './gate.ts';
+import { BUCKET_HEADER, METADATA_SIZE_HEADER, REQUEST_HEADER } from './headers.ts';
+import type { KeptOpen } from './kept-open.ts';
+import { parseRequest, type R2Request, type RequestOf } from './requests.ts';
+import type { Room } from './room.ts';
+
+/** A connection on which nothing moves is closed after so long, in ms. workerd lets go of an unused one after 5 s. */
+const SILENCE_MS = 60_000;
+/** Longest time for a whole request to arrive, in ms. */
+const REQUEST_MS = 6 * 60 * 60_000;
+/** Keys may have 1,024 bytes, which JSON may write as six times as many; a request may name several. */
+const HEADER_BYTES = 256 * 1024;
+const METADATA_BYTES = 4 * 2 ** 20;
+/** Connections of an app. */
+const CONNECTIONS = 2_000;
+/** Bodies of an app that are written at a time; each takes about 1 MB of memory. */
+const WRITES = 32;
+const BUCKET = /^[0-9a-z]{1,64}$/;
+
+export class AppServer {
+  readonly #server: Server;
+  readonly #stores: KeptOpen;
+  readonly #room: Room;
+  readonly #writes = new Gate(WRITES);
+
+  private constructor(stores: KeptOpen, room: Room) {
+    this.#stores = stores;
+    this.#room = room;
+    this.#server = createServer(
+      {
+        maxHeaderSize: HEADER_BYTES,
+        headersTimeout: SILENCE_MS,
+        requestTimeout: REQUEST_MS,
+        keepAliveTimeout: SILENCE_MS,
+        highWaterMark: HEADER_BYTES,
+      },
+      (request, response) => void this.#answer(request, response),
+    );
+    this.#server.timeout = SILENCE_MS;
+    this.#server.maxConnections = CONNECTIONS;
+  }
+
+  /** Listens at a socket in a directory that only the app and this process can pass through. */
+  static async listen(socket: string, stores: KeptOpen, room: Room): Promise<AppServer> {
+    const server = new AppServer(stores, room);
+    await rm(socket, { force: true });
+    server.#server.listen(socket);
+    await once(server.#server, 'listening');
+    // Whoever comes to its door is the app.
+    chmodSync(socket, 0o666);
+    return server;
+  }
+
+  /** Ends what is under way. */
+  async close(): Promise<void> {
+    const closed = once(this.#server, 'close');
+    this.#server.close();
+    this.#server.closeAllConnections();
+    await closed;
+    await this.#stores.close();
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    let metadata: string | null = null;
+    try {
+      await this.#stores.during((store) =>
+        request.method === 'PUT'
+          ? this.#write(store, request, response)
+          : read(store, request, response, (object) => {
+              metadata = object;
+            }),
+      );
+    } catch (error) {
+      const refusal = error instanceof R2Error ? error : failure(error);
+      await discard(request);
+      sendError(response, refusal, metadata);
+    }
+  }
+
+  async #write(store: BucketStore, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const bucket = bucketOf(request);
+    const metadataSize = Number(request.headers[METADATA_SIZE_HEADER]);
+    const size = Number(request.headers['content-length']) - metadataSize;
+    if (!(metadataSize <= METADATA_BYTES && size >= 0)) throw invalidRequest();
+    const body = await splitBody(request, metadataSize);
+    if (body === null) throw invalidRequest();
+    try {
+      await this.#carryOut(store, bucket, body.metadata, { size, bytes: body.rest }, response);
+    } catch (error) {
+      await body.leave();
+      throw error;
+    }
+  }
+
+  async #carryOut(
+    store: BucketStore,
+    bucket: string,
+    metadata: Buffer,
+    body: Body,
+    response: ServerResponse,
+  ): Promise<void> {
+    const asked = parseRequest(metadata.toString('utf8'));
+    switch (asked.method) {
+      case 'put': {
+        const object = await this.#bounded(store, body, () => store.put(bucket, asked, body));
+        return sendJson(response, describeObject(object));
+      }
+      case 'uploadPart': {
+        const etag = await this.#bounded(store, body, () => store.uploadPart(bucket, asked, body));
+        return sendJson(response, JSON.stringify({ etag }));
+      }
+      case 'createMultipartUpload':
+        return sendJson(response, JSON.stringify({ uploadId: await store.createUpload(bucket, asked) }));
+      case 'completeMultipartUpload':
+        return sendJson(response, describeObject(await store.completeUpload(bucket, asked)));
+      case 'abortMultipartUpload':
+        await store.abortUpload(bucket, asked);
+        return sendJson(response, '');
+      case 'delete':
+        await store.delete(bucket, asked);
+        return sendJson(response, '');
+      default:
+        throw invalidRequest();
+    }
+  }
+
+  /** Writes a body when it is its turn, and if there is room for it. */
+  #bounded<T>(store: BucketStore, { size }: Body, write: () => Promise<T>): Promise<T> {
+    return this.#writes.during(() => this.#room.during(size, () => store.keptBytes, write));
+  }
+}
+
+async function read(
+  store: BucketStore,
+  request: IncomingMessage,
+  response: ServerResponse,
+  onUnmet: (metadata: string) => void,
+): Promise<void> {
+  const header = request.headers[REQUEST_HEADER];
+  if (request.method !== 'GET' || typeof header !== 'string') throw invalidRequest();
+  // Node reads headers byte by byte, workerd writes UTF-8.
+  const asked: R2Request = parseRequest(Buffer.from(header, 'latin1').toString('utf8'));
+  if (asked.method === 'usage') return sendJson(response, JSON.stringify(store.usage()));
+  const bucket = bucketOf(request);
+  switch (asked.method) {
+    case 'head': {
+      const object = store.head(bucket, asked);
+      return sendJson(response, describeObject(object, { offset: 0, length: object.size }));
+    }
+    case 'list':
+      return sendJson(response, describePage(store.list(bucket, asked), asked));
+    case 'get':
+      return sendObject(store, bucket, asked, response, onUnmet);
+    default:
+      throw invalidRequest();
+  }
+}
+
+async function sendObject(
+  store: BucketStore,
+  bucket: string,
+  asked: RequestOf<'get'>,
+  response: ServerResponse,
+  onUnmet: (metadata: string) => void,
+): Promise<void> {
+  const found = store.get(bucket, asked, (object) =>
+    onUnmet(describeObject(object, { offset: 0, length: object.size })),
+  );
+  try {
+    await sendBytes(store, found, response);
+  } finally {
+    found.release();
+  }
+}
+
+async function sendBytes(
+  store: BucketStore,
+  { object, part, blobs }: Found,
+  response: ServerResponse,
+): Promise<void> {
+  const metadata = Buffer.from(describeObject(object, part), 'utf8');
+  response.writeHead(200, {
+    [METADATA_SIZE_HEADER]: metadata.length,
+    'content-length': metadata.length + part.length,
+  });
+  response.write(metadata);
+  const writer = new ResponseWriter(response);
+  const end = part.offset + part.length;
+  let start = 0;
+  for (const blob of blobs) {
+    const [from, to] = [Math.max(part.offset, start), Math.min(end, start + blob.size)];
+    if (from < to) {
+      const file = await store.openBlob(blob);
+      try {
+        await writer.copy(file, from - start, to - from);
+      } finally {
+        await file.close();
+      }
+    }
+    start += blob.size;
+  }
+  await writer.end();
+}
+
+/** @throws {R2Error} */
+function bucketOf({ headers }: IncomingMessage): string {
+  const bucket = headers[BUCKET_HEADER];
+  if (typeof bucket !== 'string' || !BUCKET.test(bucket)) throw invalidRequest();
+  return bucket;
+}
+
+function failure(error: unknown): R2Error {
+  const { code } = error as NodeJS.ErrnoException;
+  if (code === 'ENOSPC' || code === 'EDQUOT' || code === 'SQLITE_FULL')
+    return unavailable('The disk of this machine is full, so this could not be written.');
+  // Whoever is not there any more needs no answer.
+  if (code !== 'ECONNRESET') log('error', 'a bucket operation failed', { error: reason(error) });
+  return internalError();
+}

@@ -1,0 +1,89 @@
+// Bodies of the bucket service: read with their metadata before them, and written from files.
+import type { FileHandle } from 'node:fs/promises';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { finished } from 'node:stream/promises';
+
+/** Bytes that are read of a file at a time. Two such pieces are on their way at most. */
+const READ_BYTES = 256 * 1024;
+
+/**
+ * Takes the metadata off the beginning of a body.
+ * @returns the metadata; the rest of the body as it comes; and what is to be called when that is not read to its end. Null
+ * when the body ends before
+ */
+export async function splitBody(
+  request: IncomingMessage,
+  metadataSize: number,
+): Promise<{ metadata: Buffer; rest: AsyncIterable<Buffer>; leave: () => Promise<unknown> } | null> {
+  // Not closed early: what is not read of a body blocks its connection.
+  const chunks = request.iterator({ destroyOnReturn: false }) as AsyncIterator<Buffer>;
+  const read: Buffer[] = [];
+  for (let size = 0; size < metadataSize; ) {
+    const { done, value } = await chunks.next();
+    if (done) return null;
+    read.push(value);
+    size += value.length;
+  }
+  const begun = Buffer.concat(read);
+  async function* rest() {
+    if (begun.length > metadataSize) yield begun.subarray(metadataSize);
+    yield* { [Symbol.asyncIterator]: () => chunks };
+  }
+  return { metadata: begun.subarray(0, metadataSize), rest: rest(), leave: async () => chunks.return?.() };
+}
+
+/** Writes to a response as fast as it is taken, reading ahead by one piece. */
+export class ResponseWriter {
+  readonly #response: ServerResponse;
+  readonly #buffers: Buffer[] = [];
+  #turn = 0;
+  readonly #written: Promise<void>[] = [Promise.resolve(), Promise.resolve()];
+
+  #giveUp: ((error: Error) => void)[] = [];
+
+  constructor(response: ServerResponse) {
+    this.#response = response;
+    response.once('close', () => {
+      for (const giveUp of this.#giveUp) giveUp(new Error('the other side has gone'));
+    });
+  }
+
+  /**
+   * Copies a part of a file, and resolves when all of it was handed over.
+   * @throws {Error} when the file is shorter, or the other side has gone
+   */
+  async copy(file: FileHandle, offset: number, length: number): Promise<void> {
+    for (let left = length, at = offset; left > 0; ) {
+      const turn = this.#turn++ % 2;
+      await this.#written[turn];
+      this.#buffers[turn] ??= Buffer.allocUnsafe(Math.min(READ_BYTES, this.#turn === 1 ? left : READ_BYTES));
+      const buffer = this.#buffers[turn];
+      const { bytesRead } = await file.read(buffer, 0, Math.min(left, buffer.length), at);
+      if (bytesRead === 0) throw new Error('a blob is shorter than the index says');
+      this.#written[turn] = this.#write(buffer.subarray(0, bytesRead));
+      // Looked at when its turn comes again.
+      this.#written[turn].catch(() => {});
+      left -= bytesRead;
+      at += bytesRead;
+    }
+  }
+
+  /** Resolves when all that was copied has gone out. */
+  async end(): Promise<void> {
+    await Promise.all(this.#written);
+    this.#response.end();
+  }
+
+  #write(piece: Buffer): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#giveUp = [...this.#giveUp.slice(-1), reject];
+      this.#response.write(piece, (error) => (error ? reject(error) : resolve()));
+    });
+  }
+}
+
+/** Reads a body to its end for nobody: an answer that comes before that cuts the sender short. */
+export async function discard(request: IncomingMessage): Promise<void> {
+  request.resume();
+  await finished(request, { writable: false }).catch(() => {});
+}

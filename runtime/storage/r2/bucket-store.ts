@@ -1,0 +1,414 @@
+// The buckets of one app: what each operation does to the index and the files.
+import { createHash, randomBytes } from 'node:crypto';
+import { open } from 'node:fs/promises';
+import { join } from 'node:path';
+import {
+  type BlobRow,
+  type ObjectIndex,
+  type ObjectRow,
+  openObjectIndex,
+  type UploadRow,
+  type UsageRow,
+} from '../../../sqlite/storage/objects.ts';
+import { log, reason } from '../../log.ts';
+import { ALGORITHMS, type Algorithm, Blobs, type Digests } from './blobs.ts';
+import { type Part, partOf, requireCondition } from './conditions.ts';
+import {
+  badDigest,
+  badUpload,
+  internalError,
+  invalidKey,
+  invalidPart,
+  invalidRequest,
+  KEY_BYTES,
+  METADATA_BYTES,
+  metadataTooLarge,
+  noSuchKey,
+  noSuchUpload,
+  OBJECT_BYTES,
+  PART_BYTES,
+  partTooSmall,
+  tooLarge,
+} from './errors.ts';
+import { type Listed, listObjects } from './listing.ts';
+import type { RequestOf } from './requests.ts';
+import { Sync } from './sync.ts';
+
+const INDEX = 'index.sqlite';
+const BLOBS = 'blobs';
+const STORAGE_CLASSES = ['Standard', 'InfrequentAccess'];
+/** An upload that was not completed by then goes, in ms: as R2 has it. */
+const UPLOAD_MS = 7 * 24 * 60 * 60_000;
+/** Uploads of an app, open or lately ended. */
+const UPLOADS = 100_000;
+const UPLOADS_AT_ONCE = 20;
+
+/** The bytes of a `put`, and how many they are. */
+export interface Body {
+  size: number;
+  bytes: AsyncIterable<Buffer>;
+}
+
+/** An object that was found, and the part of it that was asked for. Release it when its files are not needed any more. */
+export interface Found {
+  object: ObjectRow;
+  part: Part;
+  blobs: BlobRow[];
+  release: () => void;
+}
+
+export class BucketStore {
+  readonly #index: ObjectIndex;
+  readonly #blobs: Blobs;
+  readonly #sync: Sync;
+  /** How many read an object's version just now. */
+  readonly #readers = new Map<string, number>();
+  /** Files that go when the readers of their version have gone. */
+  readonly #doomed = new Map<string, string[]>();
+
+  #tidied: Promise<void> = Promise.resolve();
+
+  private constructor(index: ObjectIndex, blobs: Blobs, path: string) {
+    this.#index = index;
+    this.#blobs = blobs;
+    this.#sync = new Sync(() => open(`${path}-wal`, 'r+'));
+  }
+
+  /**
+   * Opens the buckets of an app.
+   * @param sweeps whether what was cut short may have left something
+   */
+  static async open(directory: string, sweeps: boolean): Promise<BucketStore> {
+    const path = join(directory, INDEX);
+    const blobs = new Blobs(join(directory, BLOBS));
+    await blobs.prepare();
+    // Before anything is written anew.
+    const files = sweeps ? await blobs.list() : [];
+    const index = openObjectIndex(path);
+    const store = new BucketStore(index, blobs, path);
+    store.#tidied = store
+      .#tidy(files)
+      .catch((error: unknown) => log('warn', 'buckets were not tidied up', { error: reason(error) }));
+    return store;
+  }
+
+  /** No operation may be under way. */
+  async close(): Promise<void> {
+    await this.#tidied;
+    await this.#sync.close();
+    await this.#blobs.close();
+    this.#index.close();
+  }
+
+  /** @throws {R2Error} */
+  head(bucket: string, { object }: RequestOf<'head'>): ObjectRow {
+    const row = this.#index.object(bucket, keyBytes(object));
+    if (row === undefined) throw noSuchKey();
+    return row;
+  }
+
+  /**
+   * Finds an object's bytes. They stay as they are until `release` is called, whatever becomes of the object.
+   * @param onUnmet called with the object when the condition does not hold
+   * @throws {R2Error}
+   */
+  get(bucket: string, request: RequestOf<'get'>, onUnmet: (object: ObjectRow) => void): Found {
+    const object = this.#index.object(bucket, keyBytes(request.object));
+    if (object === undefined) throw noSuchKey();
+    try {
+      requireCondition(request.onlyIf, object);
+    } catch (error) {
+      onUnmet(object);
+      throw error;
+    }
+    const part = partOf(request, object.size);
+    const { version } = object;
+    this.#readers.set(version, (this.#readers.get(version) ?? 0) + 1);
+    return { object, part, blobs: this.#index.blobs(version), release: () => this.#release(version) };
+  }
+
+  /** The file of a blob that `get` has found. */
+  openBlob({ file }: BlobRow) {
+    return this.#blobs.open(file);
+  }
+
+  /**
+   * Puts an object. Whoever reads it before this resolves gets the one before.
+   * @throws {R2Error}
+   */
+  async put(bucket: string, request: RequestOf<'put'>, { size, bytes }: Body): Promise<ObjectRow> {
+    const key = keyBytes(request.object);
+    if (size > OBJECT_BYTES) throw tooLarge();
+    const described = describe(request);
+    const given = ALGORITHMS.filter((algorithm) => request[algorithm] !== undefined);
+    const { file, digests } = await this.#blobs.write(bytes, size, [
+      'md5',
+      ...given.filter((a) => a !== 'md5'),
+    ]);
+    const md5 = digests.md5!.toString('hex');
+    const row: ObjectRow = {
+      bucket,
+      key,
+      version: newVersion(),
+      size,
+      etag: md5,
+      uploaded: Date.now(),
+      checksums: '{}',
+      ...described,
+    };
+    const blob: BlobRow = { owner: row.version, part: 1, file, size, etag: md5, md5 };
+    return this.#keeping(file, (drop) => {
+      row.checksums = JSON.stringify(requireDigests(given, request, digests));
+      const before = this.#index.object(bucket, key);
+      requireCondition(request.onlyIf, before);
+      drop(this.#index.putObject(row), before?.version);
+      this.#index.putBlob(blob);
+      return row;
+    });
+  }
+
+  /** Deletes objects; those that are not there are no error. @throws {R2Error} */
+  async delete(bucket: string, { object, objects = [] }: RequestOf<'delete'>): Promise<void> {
+    const keys = [...(object === undefined ? [] : [object]), ...objects].map(keyBytes);
+    await this.#commit((drop) => {
+      for (const key of keys) {
+        const before = this.#index.object(bucket, key);
+        if (before !== undefined) drop(this.#index.deleteObject(bucket, key), before.version);
+      }
+    });
+  }
+
+  /** @throws {R2Error} */
+  list(bucket: string, request: RequestOf<'list'>): Listed {
+    return listObjects((from, limit) => this.#index.page(bucket, from, limit), request);
+  }
+
+  /** @returns the id of the upload @throws {R2Error} */
+  async createUpload(bucket: string, request: RequestOf<'createMultipartUpload'>): Promise<string> {
+    const key = keyBytes(request.object);
+    const described = describe(request);
+    if (this.#index.countUploads() >= UPLOADS) {
+      await this.#dropOldUploads();
+      if (this.#index.countUploads() >= UPLOADS)
+        throw tooLarge(`An app may have ${UPLOADS} multipart uploads within seven days.`);
+    }
+    const id = randomBytes(128).toString('base64url');
+    this.#index.addUpload({ id, bucket, key, created: Date.now(), ...described });
+    await this.#sync.flush();
+    return id;
+  }
+
+  /** @returns the etag of the part @throws {R2Error} */
+  async uploadPart(bucket: string, request: RequestOf<'uploadPart'>, { size, bytes }: Body): Promise<string> {
+    const key = keyBytes(request.object);
+    const { uploadId, partNumber } = request;
+    if (size > OBJECT_BYTES) throw tooLarge();
+    const { file, digests } = await this.#blobs.write(bytes, size, ['md5']);
+    const etag = randomBytes(128).toString('base64url');
+    const md5 = digests.md5!.toString('hex');
+    return this.#keeping(file, (drop) => {
+      if (this.#upload(bucket, key, uploadId)?.state !== 'open') throw noSuchUpload();
+      drop(this.#index.putBlob({ owner: uploadId, part: partNumber, file, size, etag, md5 }));
+      return etag;
+    });
+  }
+
+  /** @throws {R2Error} */
+  async completeUpload(bucket: string, request: RequestOf<'completeMultipartUpload'>): Promise<ObjectRow> {
+    const key = keyBytes(request.object);
+    return this.#commit((drop) => {
+      const upload = this.#upload(bucket, key, request.uploadId);
+      if (upload === undefined) throw internalError();
+      if (upload.state !== 'open') throw noSuchUpload();
+      const parts = chosenParts(this.#index.blobs(upload.id), request.parts);
+      const { id, storage_class, http_metadata, custom_metadata } = upload;
+      const row: ObjectRow = {
+        bucket,
+        key,
+        version: newVersion(),
+        size: parts.reduce((sum, { size }) => sum + size, 0),
+        etag: uploadEtag(parts),
+        uploaded: Date.now(),
+        checksums: '{}',
+        ...{ storage_class, http_metadata, custom_metadata },
+      };
+      const before = this.#index.object(bucket, key);
+      drop(this.#index.putObject(row), before?.version);
+      for (const { part } of parts) this.#index.giveBlob(id, part, row.version);
+      drop(this.#index.deleteBlobs(id));
+      this.#index.setUploadState(id, 'completed');
+      return row;
+    });
+  }
+
+  /** @throws {R2Error} */
+  async abortUpload(bucket: string, request: RequestOf<'abortMultipartUpload'>): Promise<void> {
+    const upload = this.#upload(bucket, keyBytes(request.object), request.uploadId);
+    if (upload === undefined) throw internalError();
+    if (upload.state !== 'open') return;
+    await this.#commit((drop) => {
+      drop(this.#index.deleteBlobs(upload.id));
+      this.#index.setUploadState(upload.id, 'aborted');
+    });
+  }
+
+  /** Every bucket that ever had an object. */
+  usage(): UsageRow[] {
+    return this.#index.usage();
+  }
+
+  /** Bytes of all files, those of unfinished uploads too. */
+  get keptBytes(): number {
+    return this.#index.keptBytes();
+  }
+
+  /** Makes a file count, by a transaction, and removes the file when that fails. */
+  async #keeping<T>(file: string, work: (drop: Drop) => T): Promise<T> {
+    try {
+      return await this.#commit(work);
+    } catch (error) {
+      if (!this.#index.hasFile(file)) await this.#blobs.remove([file]);
+      throw error;
+    }
+  }
+
+  /**
+   * Runs a transaction and brings it onto the disk. What it drops goes after that, in the background: a power cut before
+   * might bring back an index that needs it.
+   */
+  async #commit<T>(work: (drop: Drop) => T): Promise<T> {
+    const dropped: { files: string[]; version: string | undefined }[] = [];
+    const result = this.#index.transaction(() => work((files, version) => dropped.push({ files, version })));
+    await this.#sync.flush();
+    for (const { files, version } of dropped) {
+      if (version !== undefined && this.#readers.has(version)) this.#doomed.set(version, files);
+      else void this.#blobs.remove(files);
+    }
+    return result;
+  }
+
+  #upload(bucket: string, key: Buffer, id: string): UploadRow | undefined {
+    const upload = this.#index.upload(id);
+    return upload?.bucket === bucket && upload.key.equals(key) ? upload : undefined;
+  }
+
+  /** Removes what was cut short, of the `files` that were there before this process wrote any. */
+  async #tidy(files: string[]): Promise<void> {
+    await this.#dropOldUploads();
+    await this.#blobs.sweep(files, (file) => this.#index.hasFile(file));
+  }
+
+  async #dropOldUploads(): Promise<void> {
+    const before = Date.now() - UPLOAD_MS;
+    for (;;) {
+      const ids = this.#index.oldUploads(before, UPLOADS_AT_ONCE);
+      if (ids.length === 0) return;
+      await this.#commit((drop) => {
+        for (const id of ids) {
+          drop(this.#index.deleteBlobs(id));
+          this.#index.deleteUpload(id);
+        }
+      });
+    }
+  }
+
+  #release(version: string): void {
+    const left = this.#readers.get(version)! - 1;
+    if (left > 0) {
+      this.#readers.set(version, left);
+      return;
+    }
+    this.#readers.delete(version);
+    const files = this.#doomed.get(version);
+    if (files === undefined) return;
+    this.#doomed.delete(version);
+    void this.#blobs.remove(files);
+  }
+}
+
+/** Takes note of files that nothing needs any more: those of an object's version, or of uploads. */
+type Drop = (files: string[], version?: string) => void;
+
+/** @throws {R2Error} */
+function keyBytes(key: string): Buffer {
+  const bytes = Buffer.from(key, 'utf8');
+  if (bytes.length > KEY_BYTES) throw invalidKey();
+  return bytes;
+}
+
+type Described = Pick<ObjectRow, 'storage_class' | 'http_metadata' | 'custom_metadata'>;
+
+/** @throws {R2Error} */
+function describe({
+  customFields = [],
+  httpFields = {},
+  storageClass = '',
+}: Pick<RequestOf<'put'>, 'customFields' | 'httpFields' | 'storageClass'>): Described {
+  const size = customFields.reduce((sum, { k, v }) => sum + metadataBytes(k) + metadataBytes(v), 0);
+  if (size > METADATA_BYTES) throw metadataTooLarge();
+  if (storageClass !== '' && !STORAGE_CLASSES.includes(storageClass))
+    throw invalidRequest('The storage class specified is not valid.');
+  return {
+    storage_class: storageClass || 'Standard',
+    http_metadata: JSON.stringify(httpFields),
+    custom_metadata: JSON.stringify(customFields),
+  };
+}
+
+/** As V8 writes strings: one byte for each character, or two where one of them needs two. */
+function metadataBytes(text: string): number {
+  for (let i = 0; i < text.length; i++) if (text.charCodeAt(i) >= 256) return text.length * 2;
+  return text.length;
+}
+
+const ALGORITHM_NAMES: Record<Algorithm, string> = {
+  md5: 'MD5',
+  sha1: 'SHA-1',
+  sha256: 'SHA-256',
+  sha384: 'SHA-384',
+  sha512: 'SHA-512',
+};
+
+/** @returns the digests that were given, as hex @throws {R2Error} when one differs */
+function requireDigests(
+  given: Algorithm[],
+  request: RequestOf<'put'>,
+  digests: Digests,
+): Record<string, string> {
+  const checked: Record<string, string> = {};
+  for (const algorithm of given) {
+    const [wanted, actual] = [request[algorithm]!, digests[algorithm]!];
+    if (!wanted.equals(actual)) throw badDigest(ALGORITHM_NAMES[algorithm], wanted, actual);
+    checked[algorithm] = actual.toString('hex');
+  }
+  return checked;
+}
+
+/** The parts of an upload that are to be the object, in order. @throws {R2Error} */
+function chosenParts(uploaded: BlobRow[], chosen: { part: number; etag: string }[]): BlobRow[] {
+  if (new Set(chosen.map(({ part }) => part)).size < chosen.length) throw internalError();
+  const byNumber = new Map(uploaded.map((row) => [row.part, row]));
+  const parts = chosen.map(({ part, etag }) => {
+    const row = byNumber.get(part);
+    if (row?.etag !== etag) throw invalidPart();
+    return row;
+  });
+  if (parts.slice(0, -1).some(({ size }) => size < PART_BYTES)) throw partTooSmall();
+  parts.sort((a, b) => a.part - b.part);
+  const sizes = parts.map(({ size }) => size);
+  const last = sizes.pop() ?? 0;
+  const [first] = sizes;
+  if (first !== undefined && (last > first || sizes.some((size) => size < PART_BYTES || size !== first)))
+    throw badUpload();
+  return parts;
+}
+
+function uploadEtag(parts: BlobRow[]): string {
+  const hash = createHash('md5');
+  for (const { md5 } of parts) hash.update(md5, 'hex');
+  return `${hash.digest('hex')}-${parts.length}`;
+}
+
+function newVersion(): string {
+  return randomBytes(16).toString('hex');
+}

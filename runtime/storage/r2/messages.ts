@@ -1,0 +1,16 @@
+// What the host and the bucket service say to each other.
+
+/** Name of an app's socket in the directory of its buckets. */
+export const SOCKET = 'r2.sock';
+
+/** Has the service serve an app, whose buckets lie in the directory `open`; with `null`, close it. */
+export interface BucketRequest {
+  id: number;
+  app: string;
+  open: string | null;
+}
+
+export interface BucketReply {
+  id: number;
+  error: string | null;
+}

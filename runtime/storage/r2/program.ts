@@ -1,0 +1,46 @@
+// The bucket service: a process that keeps the objects of all apps, each app's apart. The host says which apps it serves.
+import { join } from 'node:path';
+import { log, reason } from '../../log.ts';
+import { AppServer } from './app-server.ts';
+import { KeptOpen } from './kept-open.ts';
+import { type BucketReply, type BucketRequest, SOCKET } from './messages.ts';
+import { Room, type RoomOptions } from './room.ts';
+
+const options = JSON.parse(process.argv[2]!) as RoomOptions;
+const servers = new Map<string, AppServer>();
+
+/** What is done to an app, one after another. */
+const turns = new Map<string, Promise<void>>();
+
+process.on('message', ({ id, app, open }: BucketRequest) => {
+  const before = turns.get(app) ?? Promise.resolve();
+  const done = before.then(() => (open === null ? close(app) : serve(app, open)));
+  turns.set(
+    app,
+    done.catch(() => {}),
+  );
+  done.then(
+    () => reply({ id, error: null }),
+    (error: unknown) => reply({ id, error: reason(error) }),
+  );
+});
+// It ends with the host.
+process.on('disconnect', () => process.exit());
+// One app's trouble must not end what the others do.
+process.on('uncaughtException', (error) => log('error', 'the bucket service erred', { error: error.stack }));
+
+async function serve(app: string, directory: string): Promise<void> {
+  if (servers.has(app)) return;
+  const room = new Room(directory, options);
+  servers.set(app, await AppServer.listen(join(directory, SOCKET), new KeptOpen(directory), room));
+}
+
+async function close(app: string): Promise<void> {
+  const server = servers.get(app);
+  servers.delete(app);
+  await server?.close();
+}
+
+function reply(reply: BucketReply): void {
+  process.send?.(reply);
+}

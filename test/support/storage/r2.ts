@@ -1,0 +1,83 @@
+// The same Worker with a bucket, in a cell beside a real bucket service, and under Miniflare.
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
+import { startCell } from '../../../runtime/fleets/cell.ts';
+import { CellFilesCache } from '../../../runtime/fleets/cell-files.ts';
+import { layout } from '../../../runtime/machine/data-directory.ts';
+import { Buckets } from '../../../runtime/storage/r2/buckets.ts';
+import type { RoomOptions } from '../../../runtime/storage/r2/room.ts';
+import { call, cellOptions, makeRelease } from '../fleets/release.ts';
+import { temporaryDirectory } from '../temporary.ts';
+
+export const APP_ID = 'a'.repeat(16);
+const WORKER = readFileSync(new URL('./r2-app.js', import.meta.url), 'utf8');
+
+/** A call of the bucket's: its method and what it gets; `r2-app.js` says how bytes and the like are written. */
+export type Step = [method: string, ...values: unknown[]];
+// biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests assert
+export type Answer = { value?: any; error?: string };
+
+/** A bucket service in a temporary data directory. */
+export function startBuckets(t: TestContext, room: RoomOptions = { maxMb: 0, floorMb: 0 }) {
+  const paths = layout(`${temporaryDirectory(t)}/d`);
+  const buckets = new Buckets({ paths, users: () => ({ build: null, cell: null }), room });
+  t.after(() => buckets.close());
+  return { paths, buckets };
+}
+
+/** A cell of an app whose Worker is `r2-app.js`. */
+export async function startApp(
+  t: TestContext,
+  { paths, buckets }: ReturnType<typeof startBuckets>,
+  appId = APP_ID,
+  code = WORKER,
+) {
+  const directory = paths.release(appId, 'release');
+  await makeRelease(directory, code, { buckets: [{ binding: 'BUCKET', storageId: 'main' }] });
+  const root = join(paths.root, 'cells', appId);
+  const files = new CellFilesCache(join(root, 'run'), 512, await buckets.open(appId));
+  const cell = await startCell({ ...(await cellOptions(root, directory)), ...(await files.of(directory)) });
+  t.after(() => cell.kill());
+  const socket = cell.socketPath('http');
+  return {
+    cell,
+    socket,
+    run: async (steps: Step[]): Promise<Answer[]> => {
+      const { status, text } = await call(socket, '/', { method: 'POST', body: JSON.stringify(steps) });
+      if (status !== 200) throw new Error(`the app answered ${status}: ${text}`);
+      return JSON.parse(text);
+    },
+  };
+}
+
+/** The same app under Miniflare. */
+export async function startMiniflare(t: TestContext) {
+  const root = temporaryDirectory(t);
+  const instance = new Miniflare(
+    convertV4MiniflareOptions({
+      host: '127.0.0.1',
+      port: 0,
+      cf: false,
+      telemetry: { enabled: false },
+      resourcePersistencePath: root,
+      name: 'app',
+      modules: true,
+      script: WORKER,
+      compatibilityDate: '2026-10-01',
+      r2Buckets: { BUCKET: 'main' },
+    }),
+  );
+  t.after(() => instance.dispose());
+  const url = await instance.ready;
+  return {
+    url,
+    run: async (steps: Step[]): Promise<Answer[]> => {
+      const answer = await fetch(url, { method: 'POST', body: JSON.stringify(steps) });
+      if (answer.status !== 200)
+        throw new Error(`Miniflare answered ${answer.status}: ${await answer.text()}`);
+      return (await answer.json()) as Answer[];
+    },
+  };
+}
