@@ -325,7 +325,7 @@ export class Deploy {
     const { deploys, outbox } = this.#options.store;
     // Before the fact: whoever learns of the end has had every line.
     this.#tellLines();
-    deploys.save(this.#fact);
+    deploys.save(this.#fact, this.releaseOf);
     deploys.saveLog(this.#fact.id, this.#log.text);
     outbox.add({ type: 'deploy', deploy: this.#fact });
   }

@@ -1,4 +1,4 @@
-// Pushes that were taken and never came to a deploy: the host ended between the two.
+// Deploys that were asked for and never came to their end, because the host ended: pushes and rollbacks.
 import type { DeployFact } from '../../handlers/contract/host-calls.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { BranchChanges } from '../git/branch-changes.ts';
@@ -21,7 +21,7 @@ export interface MissedDeploysOptions {
   everyMs: number;
 }
 
-/** Deploys main of every app where it is not what was deployed, or tried, last. */
+/** Makes the rollbacks that were cut, and deploys main of every app where it is not what was deployed, or tried, last. */
 export class MissedDeploys {
   readonly #options: MissedDeploysOptions;
   #timer: NodeJS.Timeout | null = null;
@@ -58,6 +58,12 @@ export class MissedDeploys {
 
   async #lookAt(appId: string): Promise<void> {
     const { store, paths, queue, changes } = this.#options;
+    const rollback = cutRollback(store.deploys.last(appId, 2));
+    if (rollback !== null && store.deploys.find(appId, rollback)?.can_roll_back) {
+      log('info', 'a rollback was cut and is made now', { app: appId, deploy: rollback });
+      queue.rollback(appId, rollback);
+      return;
+    }
     const tip = await resolveCommit(paths.repository(appId), DEPLOY_REF);
     // Asked after the branch was read: a change that ended in between has its deploy by now. Rollbacks do not count:
     // they move no branch.
@@ -65,6 +71,13 @@ export class MissedDeploys {
     log('info', 'a push was missed and is deployed now', { app: appId, sha: tip });
     await queue.request({ appId, sha: tip, ref: DEPLOY_REF, trigger: 'push' });
   }
+}
+
+/** Whose release an app was to go back to when the host ended; `null`: no rollback was cut, or it was tried once more. */
+function cutRollback([newest, before]: ReturnType<HostStore['deploys']['last']>): string | null {
+  if (newest === undefined || !isInterrupted(newest.fact)) return null;
+  const isSecond = before?.releaseOf === newest.releaseOf && isInterrupted(before.fact);
+  return isSecond ? null : newest.releaseOf;
 }
 
 /** Whether a commit had its deploy. One that the end of the host cut is tried once more: the cause may be the build itself. */

@@ -101,6 +101,8 @@ const MIGRATIONS = [
     PRIMARY KEY (app_id, name)
   ) STRICT;
   `,
+  // The deploy whose release a rollback starts again; NULL for a build.
+  'ALTER TABLE deploys ADD COLUMN release_of TEXT;',
 ];
 
 /** The version of a database that this Cellar has opened. */

@@ -4,9 +4,9 @@ import type { DeployFact } from '../../handlers/contract/host-calls.ts';
 
 /** Typed queries over the `deploys` table. */
 export function deployQueries(database: Database) {
-  const save = database.prepare<{ id: string; app: string; fact: string }>(
-    `INSERT INTO deploys (id, app_id, fact)
-     SELECT @id, @app, @fact WHERE EXISTS (SELECT 1 FROM apps WHERE id = @app AND deleted_at IS NULL)
+  const save = database.prepare<{ id: string; app: string; fact: string; releaseOf: string | null }>(
+    `INSERT INTO deploys (id, app_id, fact, release_of)
+     SELECT @id, @app, @fact, @releaseOf WHERE EXISTS (SELECT 1 FROM apps WHERE id = @app AND deleted_at IS NULL)
      ON CONFLICT (id) DO UPDATE SET fact = excluded.fact`,
   );
   const saveLog = database.prepare<[string, string]>('UPDATE deploys SET log = ? WHERE id = ?');
@@ -25,6 +25,9 @@ export function deployQueries(database: Database) {
   const released = database.prepare<[string], { fact: string }>(
     "SELECT fact FROM deploys WHERE app_id = ? AND fact ->> 'can_roll_back' = 1",
   );
+  const last = database.prepare<[string, number], { fact: string; release_of: string | null }>(
+    'SELECT fact, release_of FROM deploys WHERE app_id = ? ORDER BY rowid DESC LIMIT ?',
+  );
   const newest = database.prepare<[string, number], { fact: string }>(
     `SELECT fact FROM deploys
      WHERE app_id = ? AND fact ->> 'trigger' <> 'rollback' ORDER BY rowid DESC LIMIT ?`,
@@ -39,9 +42,12 @@ export function deployQueries(database: Database) {
   );
 
   return {
-    /** Writes a deploy whole, new or known. One of a deleted app is not kept. */
-    save: (fact: DeployFact): void => {
-      save.run({ id: fact.id, app: fact.app_id, fact: JSON.stringify(fact) });
+    /**
+     * Writes a deploy whole, new or known. One of a deleted app is not kept.
+     * @param releaseOf of a new rollback: the deploy whose release it starts again
+     */
+    save: (fact: DeployFact, releaseOf: string | null = null): void => {
+      save.run({ id: fact.id, app: fact.app_id, fact: JSON.stringify(fact), releaseOf });
     },
     /** Replaces the kept tail of a deploy's log. */
     saveLog: (id: string, text: string): void => {
@@ -67,6 +73,11 @@ export function deployQueries(database: Database) {
     /** The app's newest deploys that are no rollbacks, newest first. */
     newest: (appId: string, limit: number): DeployFact[] =>
       newest.all(appId, limit).map((row) => JSON.parse(row.fact) as DeployFact),
+    /** The app's newest deploys of any kind, newest first, with the deploys whose releases they start again. */
+    last: (appId: string, limit: number): { fact: DeployFact; releaseOf: string | null }[] =>
+      last
+        .all(appId, limit)
+        .map((row) => ({ fact: JSON.parse(row.fact) as DeployFact, releaseOf: row.release_of })),
     /** Deploys that are queued or building, oldest first. */
     unfinished: (): DeployFact[] => unfinished.all().map((row) => JSON.parse(row.fact) as DeployFact),
   };

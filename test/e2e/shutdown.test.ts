@@ -104,3 +104,29 @@ test('what never ends is cut in time, also when the control plane hangs', async 
   assert.ok(tookMs < DRAIN_S * 1000 + SLACK_MS, `it took ${tookMs} ms`);
   await assert.rejects(again.text());
 });
+
+test('a rollback that a SIGTERM cuts is taken up again', async () => {
+  await using cellar = await new Cellar({ RUNNER_DRAIN_S: String(DRAIN_S) }).start();
+  const id = await cellar.deploy('back', 'hello', { 'index.js': WORKER });
+  const [first] = (await cellar.call('GET', `/v1/apps/${id}/deploys`)).body.items;
+  await cellar.deployAgain('back', 'hello', { 'index.js': WORKER.replace("'here'", "'there'") });
+  // The process that serves has requests in flight to end, so the rollback does not come to its end.
+  const never = await cellar.open('back', '/never');
+  const { status } = await cellar.call('POST', `/v1/apps/${id}/rollback`, { deploy_id: first.id });
+  assert.equal(status, 202);
+  await eventually(async () => {
+    const { body } = await cellar.call('GET', `/v1/apps/${id}/deploys?limit=1`);
+    return body.items[0].steps.some(({ name }: { name: string }) => name === 'start');
+  }, 'the rollback waits for what is in flight');
+  await Promise.all([cellar.stop(), assert.rejects(never.text())]);
+
+  await cellar.start();
+  await eventually(
+    async () => (await cellar.get('back')).text === 'here',
+    'the release that was asked for serves',
+  );
+  const [newest, before] = (await cellar.call('GET', `/v1/apps/${id}/deploys`)).body.items;
+  assert.deepEqual([newest.trigger, newest.status, newest.sha], ['rollback', 'live', first.sha]);
+  assert.deepEqual([before.trigger, before.status], ['rollback', 'failed']);
+  assert.match(before.error, /interrupted/);
+});
