@@ -195,7 +195,7 @@ export const settings = {
   RUNNER_FLEET_DEPLOY_POLL_S: {
     default: '300',
     meaning:
-      'Each app is looked at so often, in seconds, and at the start, for a push that was taken and never deployed.',
+      'Each app is looked at so often, in seconds, and at the start, for a push that was taken and never deployed, or failed for want of room on the disk.',
     schema: integer(1, 86_400),
   },
   RUNNER_FLEET_IDLE_EVICT_S: {

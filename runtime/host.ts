@@ -17,6 +17,7 @@ import { MissedDeploys } from './builds/missed-pushes.ts';
 import { registryEndpoints } from './builds/network-settings.ts';
 import { pushes } from './builds/pushes.ts';
 import { DeployQueue } from './builds/queue.ts';
+import { hasDisk } from './builds/size.ts';
 import { Closing, within } from './closing.ts';
 import { type Config, isLocal } from './config.ts';
 import { Control, ControlError } from './control/control-plane.ts';
@@ -207,6 +208,7 @@ export class Host {
       queue: this.#queue,
       changes,
       paused: () => this.#disk.short,
+      hasRoom: () => hasDisk(this.paths.root, config.RUNNER_BUILD_MAX_MB, config.RUNNER_DISK_FLOOR_MB),
       everyMs: config.RUNNER_FLEET_DEPLOY_POLL_S * 1000,
     });
     this.#control = new Control({

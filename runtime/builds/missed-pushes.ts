@@ -1,4 +1,4 @@
-// Deploys that were asked for and never came to their end, because the host ended: pushes and rollbacks.
+// Deploys that were asked for and came to nothing through no fault of theirs: the host ended, or the disk had no room.
 import type { DeployFact } from '../../handlers/contract/host-calls.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { BranchChanges } from '../git/branch-changes.ts';
@@ -8,6 +8,7 @@ import { log, reason } from '../log.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import { isInterrupted } from './deploy.ts';
 import type { DeployQueue } from './queue.ts';
+import { isWantOfRoom } from './size.ts';
 
 /** What finding them needs of the rest of the host. */
 export interface MissedDeploysOptions {
@@ -17,6 +18,8 @@ export interface MissedDeploysOptions {
   changes: BranchChanges;
   /** Whether nothing is deployed now, for want of room on the disk. */
   paused: () => boolean;
+  /** Whether the disk has room for a build. */
+  hasRoom: () => boolean;
   /** Time between two looks, in ms. */
   everyMs: number;
 }
@@ -57,7 +60,7 @@ export class MissedDeploys {
   }
 
   async #lookAt(appId: string): Promise<void> {
-    const { store, paths, queue, changes } = this.#options;
+    const { store, paths, queue, changes, hasRoom } = this.#options;
     const rollback = cutRollback(store.deploys.last(appId, 2));
     if (rollback !== null && store.deploys.find(appId, rollback)?.can_roll_back) {
       log('info', 'a rollback was cut and is made now', { app: appId, deploy: rollback });
@@ -67,7 +70,13 @@ export class MissedDeploys {
     const tip = await resolveCommit(paths.repository(appId), DEPLOY_REF);
     // Asked after the branch was read: a change that ended in between has its deploy by now. Rollbacks do not count:
     // they move no branch.
-    if (tip === null || changes.has(appId) || wasTried(tip, store.deploys.newest(appId, 2))) return;
+    if (tip === null || changes.has(appId)) return;
+    const [newest, before] = store.deploys.newest(appId, 2);
+    if (newest?.sha === tip) {
+      // Tried once more: the cause may be the build itself.
+      if (!isBlameless(newest) || (before?.sha === tip && isBlameless(before))) return;
+      if (!isInterrupted(newest) && !hasRoom()) return;
+    }
     log('info', 'a push was missed and is deployed now', { app: appId, sha: tip });
     await queue.request({ appId, sha: tip, ref: DEPLOY_REF, trigger: 'push' });
   }
@@ -80,8 +89,7 @@ function cutRollback([newest, before]: ReturnType<HostStore['deploys']['last']>)
   return isSecond ? null : newest.releaseOf;
 }
 
-/** Whether a commit had its deploy. One that the end of the host cut is tried once more: the cause may be the build itself. */
-function wasTried(sha: string, [newest, before]: DeployFact[]): boolean {
-  if (newest?.sha !== sha) return false;
-  return !isInterrupted(newest) || (before?.sha === sha && isInterrupted(before));
+/** Whether a deploy failed for what its commit may have no part in. */
+function isBlameless(deploy: DeployFact): boolean {
+  return isInterrupted(deploy) || (deploy.status === 'failed' && isWantOfRoom(deploy.error ?? ''));
 }

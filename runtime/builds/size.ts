@@ -11,6 +11,8 @@ const TIMEOUT_MS = 60_000;
 
 /** Files and folders that a build may have; a commit may have a fifth of that. Empty ones take no bytes, but inodes. */
 const MAX_FILES = 500_000;
+/** How a failure for want of room begins. */
+const DISK_HAS = 'the disk of this machine has';
 /** Pauses between two looks, in ms: at what is free, which costs nothing, and at each file. */
 const DISK_PAUSE_MS = 200;
 const SIZE_PAUSE_MS = 1000;
@@ -43,6 +45,11 @@ export function sizeLimits(
   return { directories, files: MAX_FILES, freeMb: floorMb };
 }
 
+/** Whether a disk has room for a build that may use `megabytes`, beside the `floorMb` MiB that must stay free. */
+export function hasDisk(directory: string, megabytes: number, floorMb: number): boolean {
+  return freeMegabytes(directory) >= megabytes + floorMb;
+}
+
 /**
  * Refuses to begin a build on a disk that it could fill.
  * @param megabytes that the build may use
@@ -50,11 +57,15 @@ export function sizeLimits(
  * @throws {BuildFailure}
  */
 export function requireDisk(directory: string, megabytes: number, floorMb: number): void {
-  const free = freeMegabytes(directory);
-  if (free >= megabytes + floorMb) return;
+  if (hasDisk(directory, megabytes, floorMb)) return;
   throw new BuildFailure(
-    `${hasFree(free)}. A build may need ${megabytes} (RUNNER_BUILD_MAX_MB), and ${floorMb} must stay free (RUNNER_DISK_FLOOR_MB): make room, or lower one of the two`,
+    `${hasFree(freeMegabytes(directory))}. A build may need ${megabytes} (RUNNER_BUILD_MAX_MB), and ${floorMb} must stay free (RUNNER_DISK_FLOOR_MB): make room, or lower one of the two`,
   );
+}
+
+/** Whether a build failed because the disk had no room for it, by its failure. */
+export function isWantOfRoom(failure: string): boolean {
+  return failure.startsWith(DISK_HAS);
 }
 
 /**
@@ -141,7 +152,7 @@ function requireWithin(limits: SizeLimits, { kilobytes, files }: Usage): void {
 }
 
 function hasFree(megabytes: number): string {
-  return `the disk of this machine has ${megabytes} MiB free`;
+  return `${DISK_HAS} ${megabytes} MiB free`;
 }
 
 /** Calls `look` after each pause, until it throws or the signal is aborted. */

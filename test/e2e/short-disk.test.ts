@@ -49,6 +49,33 @@ test('below the floor pushes and commits are refused and say why, apps answer, a
   assert.match(again.stderr, /serves this push/);
 });
 
+test('a push that had no room to be built is deployed by itself when there is room', async (t) => {
+  const cellar = new Cellar({ ...SETTINGS, RUNNER_FLEET_DEPLOY_POLL_S: '1' });
+  await using _ = cellar;
+  using disk = SmallDisk.mount(cellar.data, 200);
+  if (disk === null) return t.skip(SmallDisk.why);
+  await cellar.start();
+  const ids: Record<string, string> = {};
+  for (const slug of ['hello', 'missed']) ids[slug] = await cellar.create(slug);
+  const work = await cellar.checkout('hello');
+  const deploys = async (slug: string): Promise<string[]> => {
+    const { body } = await cellar.call('GET', `/v1/apps/${ids[slug]}/deploys`);
+    return body.items.map(({ status }: { status: string }) => status);
+  };
+  disk.fill(FLOOR_MB + 8);
+  const { stderr } = await cellar.push(work, 'hello');
+  assert.match(stderr, /deploy failed: the disk of this machine has \d+ MiB free. A build may need 16/);
+  // It fails too, at a look that comes by the other app.
+  await cellar.git(work, 'push', join(cellar.data, 'repos', `${ids.missed}.git`), 'HEAD:main');
+  await eventually(async () => (await deploys('missed')).join() === 'failed', 'a look has come by');
+  assert.deepEqual(await deploys('hello'), ['failed'], 'nothing is tried again without room');
+  disk.clear();
+  for (const slug of Object.keys(ids)) {
+    await eventually(async () => (await deploys(slug)).join() === 'live,failed', `${slug} is live`);
+    assert.equal((await cellar.get(slug)).status, 200);
+  }
+});
+
 test('when room is short the oldest trash goes first, then build caches, and no more than has to', async (t) => {
   const cellar = new Cellar(SETTINGS);
   await using _ = cellar;
