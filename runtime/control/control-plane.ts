@@ -67,6 +67,7 @@ export class ControlError extends Error {
 /** The control plane as something that the gateway sends requests to and the host calls. */
 export class Control implements Backend {
   readonly site = 'control';
+  readonly streamsForEver = true;
   readonly #options: ControlOptions;
   #miniflare: Miniflare | null = null;
   /** The handlers, bundled. */

@@ -17,5 +17,7 @@ export type Refused = Refusal & { kind: 'refuse' };
 export interface Backend {
   /** A name for the access log and the limits: the app's id, or `control`. */
   readonly site: string;
+  /** Whether its streams of events go on for ever: a gateway that closes does not wait for them. */
+  readonly streamsForEver?: boolean;
   admit(): Admission;
 }

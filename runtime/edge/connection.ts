@@ -49,8 +49,8 @@ export interface CarriedRequest {
   gone(): void;
   /** Gives up a tunnel that has stood still too long at `now`, on the clock of `performance.now()`. */
   checkTunnel(now: number): void;
-  /** Ends a tunnel politely; a plain request is left to finish. */
-  closeTunnel(): void;
+  /** Ends politely what would not end by itself. */
+  endEndless(): void;
 }
 
 /** What a connection needs of the gateway. */

@@ -85,6 +85,11 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
     return this.head.upgrade !== null;
   }
 
+  get #isEndless(): boolean {
+    const type = headerValue(this.tally.headers, 'content-type') ?? '';
+    return this.backend?.streamsForEver === true && type.startsWith('text/event-stream');
+  }
+
   /** The address of whoever asks, which a trusted proxy may have told. */
   get client(): string {
     return this.#forwarded.client;
@@ -222,9 +227,12 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
     this.#tunnel?.check(now);
   }
 
-  /** Ends a tunnel politely; a plain request is left to finish. */
-  closeTunnel(): void {
+  /** Ends politely what would not end by itself. Any other answer is left to finish. */
+  endEndless(): void {
     this.#tunnel?.close();
+    if (this.#process === null || this.#response === null || !this.#isEndless) return;
+    this.#process.abandon();
+    this.onBody([], true);
   }
 
   /** The client has taken what was written. */
@@ -256,6 +264,7 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
     // A 204 has no length (RFC 9110, 8.6); clients have been seen to wait for the bytes.
     else if (length !== null && status !== 204) head += `content-length: ${length}\r\n`;
     this.#begin(head, chunked);
+    if (this.#owner.closing) this.endEndless();
   }
 
   onBody(pieces: Buffer[], last: boolean): void {

@@ -145,7 +145,7 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
     const stopped = this.#servers.map((server) => new Promise((resolve) => server.close(resolve)));
     for (const connection of [...this.#connections]) {
       if (connection.exchange === null) connection.close();
-      else connection.exchange.closeTunnel();
+      else connection.exchange.endEndless();
     }
     const refusal = setTimeout(
       () => this.#router.refuseHeld(),

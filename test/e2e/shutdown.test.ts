@@ -130,3 +130,20 @@ test('a rollback that a SIGTERM cuts is taken up again', async () => {
   assert.deepEqual([before.trigger, before.status], ['rollback', 'failed']);
   assert.match(before.error, /interrupted/);
 });
+
+test('a stream of events of the API ends at once, and whole', async () => {
+  const drainS = 30;
+  await using cellar = await new Cellar({ RUNNER_DRAIN_S: String(drainS) }).start();
+  const id = await cellar.create('followed');
+  const { body, status } = await fetch(`${cellar.api}/v1/apps/${id}/deploys/stream`, {
+    headers: { authorization: `Bearer ${cellar.token}` },
+  });
+  assert.equal(status, 200);
+  const reader = body!.pipeThrough(new TextDecoderStream()).getReader();
+  assert.equal((await reader.read()).value, ': connected\n\n');
+  const stopping = stopTimed(cellar);
+  assert.deepEqual(await reader.read(), { done: true, value: undefined });
+  const { code, tookMs } = await stopping;
+  assert.equal(code, 0);
+  assert.ok(tookMs < (drainS * 1000) / 3, `it took ${tookMs} ms`);
+});
