@@ -232,6 +232,8 @@ export class Host {
         alerts: this.#alerts,
         deliveries: this.#deliveries,
         snapshots: this.#snapshots,
+        users: this.#users,
+        storageNames: (appId) => this.#store.apps.storageNames(appId),
         controlUi: { url: config.RUNNER_UI_URL, token: this.#token },
         onPush: pushes({
           apps: this.#apps,

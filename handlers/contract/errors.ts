@@ -23,6 +23,7 @@ const callerErrors = {
   alert_not_found: { status: 404, meaning: 'The app has no such alert.' },
   error_not_found: { status: 404, meaning: 'The app has no such grouped error.' },
   storage_not_found: { status: 404, meaning: 'The app has no such database, class, bucket or object.' },
+  snapshot_not_found: { status: 404, meaning: 'There is no such snapshot, or not this in it.' },
   ref_not_found: { status: 404, meaning: 'The repository has no such branch, tag or commit.' },
   path_not_found: { status: 404, meaning: 'The repository has no such path.' },
   method_not_allowed: { status: 405, meaning: 'The gateway does not relay this method.' },
@@ -50,6 +51,10 @@ const callerErrors = {
   range_not_satisfiable: { status: 416, meaning: 'The range begins behind the end.' },
   expectation_failed: { status: 417, meaning: 'The only expectation understood is 100-continue.' },
   idempotency_mismatch: { status: 422, meaning: 'This key was used before with another request.' },
+  snapshot_unusable: {
+    status: 422,
+    meaning: 'The snapshot is damaged, of another Cellar, or of a newer one.',
+  },
   rate_limited: { status: 429, meaning: 'Too many requests; `Retry-After` says when to come again.' },
   headers_too_large: { status: 431, meaning: 'The head of the request is too large.' },
 } as const;

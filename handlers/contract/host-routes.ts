@@ -79,6 +79,11 @@ export interface HostCalls extends TelemetryCalls {
   'PUT /apps/:id/alerts/:alert': { body: AlertSettings; answer: Alert };
   'DELETE /apps/:id/alerts/:alert': { body: null; answer: null };
   'POST /apps/:id/alerts/:alert/test': { body: null; answer: AlertDelivery };
+  'GET /snapshots': { body: null; answer: Pick<Result<'snapshots.list'>, 'items'> };
+  'POST /snapshots/restore': {
+    body: { snapshot: string; app: string; database: string | null };
+    answer: Result<'admin.restore'>;
+  };
   'POST /snapshots': { body: null; answer: Result<'admin.snapshot'> };
   'GET /apps/:id/secrets': { body: null; answer: { items: SecretRecord[] } };
   /** `items`: all that the app has now. `replaced`: names that it had before. The rest is what `secrets.set` answers. */

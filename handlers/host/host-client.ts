@@ -228,7 +228,20 @@ export class HostClient {
 
   /** Takes a snapshot of everything. */
   async snapshot(): Promise<Result<'admin.snapshot'>> {
-    return this.#json('POST /snapshots', [], { deadlineMs: SNAPSHOT_DEADLINE_MS });
+    const refusals = ['snapshot_unusable'] as const;
+    return this.#json('POST /snapshots', [], { refusals, deadlineMs: SNAPSHOT_DEADLINE_MS });
+  }
+
+  /** All snapshots, the newest first. */
+  async snapshots(): Promise<Result<'snapshots.list'>['items']> {
+    return (await this.#json('GET /snapshots', [], { deadlineMs: GIT_DEADLINE_MS })).items;
+  }
+
+  /** @throws {Problem} `app_not_found`, `snapshot_not_found`, `snapshot_unusable` */
+  async restore(body: HostCalls['POST /snapshots/restore']['body']): Promise<Result<'admin.restore'>> {
+    const refusals = ['app_not_found', 'snapshot_not_found', 'snapshot_unusable'] as const;
+    const options = { body, refusals, deadlineMs: SNAPSHOT_DEADLINE_MS };
+    return this.#json('POST /snapshots/restore', [], options).catch(maybeDone);
   }
 
   /** The host's own figures. */

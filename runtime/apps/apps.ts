@@ -271,6 +271,24 @@ export class Apps {
     });
   }
 
+  /** The id of an app that is here, by its id or slug. */
+  find(name: string): string | undefined {
+    if (this.#apps.has(name)) return name;
+    for (const [id, { wanted }] of this.#apps) if (wanted.slug === name) return id;
+    return undefined;
+  }
+
+  /**
+   * Has `replace` change an app's storage while no process has it; requests are held meanwhile. Then it is as before: what
+   * ran runs again.
+   * @throws what `replace` throws
+   */
+  async replaceStorage(id: string, replace: () => void): Promise<void> {
+    const app = this.#apps.get(id);
+    if (!app) throw new Error('the app was deleted');
+    await this.#queue(app, () => app.fleet.replaceStorage(replace));
+  }
+
   /** Ends every fleet: drain, then stop. */
   async close(): Promise<void> {
     await Promise.all([...this.#apps.values()].map((app) => app.fleet.close()));

@@ -12,7 +12,6 @@ import { type RefUpdate, serveGit } from '../git/smart-http.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import type { DiskWatch } from '../machine/disk-watch.ts';
 import type { LoopDelay } from '../machine/loop-delay.ts';
-import type { Snapshots } from '../snapshots/snapshots.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import { type AlertCall, type AlertOptions, alertRoutes } from './alert-routes.ts';
 import {
@@ -28,6 +27,7 @@ import {
 import type { Outbox } from './outbox.ts';
 import { Refusal, requireRoom } from './refusal.ts';
 import { type SecretCall, secretRoutes } from './secret-routes.ts';
+import { type SnapshotCall, type SnapshotRouteOptions, snapshotRoutes } from './snapshot-routes.ts';
 import { type SourceCall, sourceRoutes } from './source-routes.ts';
 import { type TelemetryCall, telemetryRoutes } from './telemetry-routes.ts';
 
@@ -35,7 +35,7 @@ const FLUSH_MS = 1_000;
 const CONTROL_UI_DEADLINE_MS = 8_000;
 
 /** What the service needs of the rest of the host. */
-export interface HostServiceOptions extends AlertOptions {
+export interface HostServiceOptions extends AlertOptions, SnapshotRouteOptions {
   secret: string;
   store: HostStore;
   paths: Layout;
@@ -48,7 +48,6 @@ export interface HostServiceOptions extends AlertOptions {
   /** Gets to know of pushes and commits under way. */
   changes: BranchChanges;
   outbox: Outbox;
-  snapshots: Snapshots;
   /** The outside control UI that is asked who may use git, if one is set. */
   controlUi: { url: string; token: string };
   /** Deploys what was pushed and writes the log to `output`, then ends it. */
@@ -65,6 +64,7 @@ export function hostService(
     ...telemetryRoutes(options.telemetry),
     ...alertRoutes(options),
     ...secretRoutes(options),
+    ...snapshotRoutes(options),
   });
   const expected = digest(`Bearer ${options.secret}`);
 
@@ -98,7 +98,7 @@ function routesOf({
   controlUi,
   onPush,
   alerts,
-}: HostServiceOptions): Omit<HostRoutes, SourceCall | TelemetryCall | AlertCall | SecretCall> {
+}: HostServiceOptions): Omit<HostRoutes, SourceCall | TelemetryCall | AlertCall | SecretCall | SnapshotCall> {
   return {
     'PUT /apps/:id': async ({ request, words }) => {
       const wanted = await readJson<'PUT /apps/:id'>(request, WANTED_BYTES);
@@ -138,11 +138,6 @@ function routesOf({
       // So that a list that is asked for now has it.
       await outbox.flushed(FLUSH_MS);
       return fact;
-    },
-    'POST /snapshots': async () => {
-      requireRoom(disk);
-      const { head, bytes } = await snapshots.take('asked for');
-      return { key: head.id, bytes, created_at: head.created_at };
     },
     'GET /stats': async () => ({
       apps: apps.observeAll().length,

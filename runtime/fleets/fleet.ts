@@ -10,7 +10,7 @@ import type { ReleaseRef } from './launch.ts';
 import { type LeasedCell, Leasing } from './leasing.ts';
 import { admission, end, failedWake, overloaded, type Phase, type Running } from './phase.ts';
 import { NO_MEMORY, Supervisor, type SupervisorOptions } from './supervisor.ts';
-import { adopt, renew, type SwapSteps, swap } from './swap.ts';
+import { adopt, renew, replaceStorage, type SwapSteps, swap } from './swap.ts';
 import { Wakes } from './wakes.ts';
 
 export type { Rest } from './due.ts';
@@ -283,6 +283,14 @@ export class Fleet implements Backend {
    */
   adopt(next: ReleaseRef, steps: SwapSteps, resting: 'asleep' | 'stopped'): Promise<void> {
     return this.#process.operations.run(() => adopt(this.#process, next, steps, resting));
+  }
+
+  /**
+   * Has `replace` change the app's storage while no process has it, holding requests meanwhile. Then all is as before.
+   * @throws what `replace` throws
+   */
+  replaceStorage(replace: () => void): Promise<void> {
+    return this.#process.operations.run(() => replaceStorage(this.#process, replace, this.#options.onLine));
   }
 
   /**

@@ -104,6 +104,11 @@ export class Launcher {
     return files;
   }
 
+  /** The storage is another one now: its databases are asked again what they have. */
+  forgetStorage(): void {
+    this.#migrated = null;
+  }
+
   /** Starts a release on storage of its own, beside the one that serves, as `tryRelease` says. */
   async try({ directory }: ReleaseRef, signal: AbortSignal): Promise<void> {
     const secrets = this.#place.secrets();

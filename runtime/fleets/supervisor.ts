@@ -201,10 +201,14 @@ export class Supervisor {
       this.enter({ name: phase.name === 'running' ? 'draining' : 'stopped' });
       await end(phase, this.#options.onLine);
     }
-    // Also what has got out of its sandbox, and out of its process group. A host that stops leaves that to the next.
+    await this.endProcesses();
+    this.enter({ name: this.live === null ? 'none' : 'stopped' });
+  }
+
+  /** Ends also what has got out of its sandbox, and out of its process group. A host that stops leaves that to the next. */
+  async endProcesses(): Promise<void> {
     const { user } = this.#options;
     if (user !== null && !this.operations.closing.aborted) await endProcessesOf(user);
-    this.enter({ name: this.live === null ? 'none' : 'stopped' });
   }
 
   /** Starts the live release in its turn. @throws when it does not start; what comes then is arranged */

@@ -75,6 +75,26 @@ export async function renew(supervisor: Supervisor, log: (line: string) => void)
   return false;
 }
 
+/** One of the operations of a fleet; `Fleet.replaceStorage` says what it does. */
+export async function replaceStorage(
+  supervisor: Supervisor,
+  replace: () => void,
+  log: (line: string) => void,
+): Promise<void> {
+  const { phase: before, lastError } = supervisor;
+  const slept = before.name === 'running' && before.asleep;
+  await supervisor.retire(log);
+  await supervisor.endProcesses();
+  try {
+    replace();
+  } finally {
+    supervisor.launcher.forgetStorage();
+    if (before.name === 'held') supervisor.enter(before, lastError);
+    else if (slept) await supervisor.goIdle('asleep');
+    else await restore(supervisor, before.name === 'leased' ? { name: 'stopped' } : before, log);
+  }
+}
+
 /** @throws when the release does not load, or the swap was given up */
 async function tried(
   { launcher, operations: { closing } }: Supervisor,

@@ -4,7 +4,7 @@
 import { hash } from 'node:crypto';
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { Damaged } from './errors.ts';
-import type { Store } from './store.ts';
+import { MissingObject, type Store } from './store.ts';
 
 /** Where a chunk lies. */
 export interface Chunk {
@@ -115,10 +115,18 @@ export class PackReader {
     return content;
   }
 
+  async #load(pack: string): Promise<Buffer> {
+    const bytes = await this.#store.read(packName(pack)).catch((error: unknown) => {
+      throw error instanceof MissingObject ? new Damaged(error.message) : error;
+    });
+    if (hash('sha256', bytes) !== pack) throw new Damaged(`${packName(pack)} is damaged`);
+    return bytes;
+  }
+
   async #pack(pack: string): Promise<Buffer> {
     let found = this.#packs.get(pack);
     if (found === undefined) {
-      found = this.#store.read(packName(pack));
+      found = this.#load(pack);
       this.#packs.set(pack, found);
       const [oldest] = this.#packs.keys();
       if (this.#packs.size > KEPT_PACKS) this.#packs.delete(oldest!);

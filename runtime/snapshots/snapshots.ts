@@ -13,7 +13,7 @@ import { type Head, listSnapshots, readHead, timeOf } from './manifest.ts';
 import { openStore, type StorePlace } from './place.ts';
 import type { Done, Job, Word } from './process.ts';
 import type { Keep } from './retention.ts';
-import type { Restored } from './storage.ts';
+import type { Restored, RestoreJob } from './storage.ts';
 import type { Taken } from './take.ts';
 
 const PROGRAM = fileURLToPath(new URL('./process.ts', import.meta.url));
@@ -113,6 +113,17 @@ export class Snapshots {
         throw error;
       }
     });
+  }
+
+  /**
+   * Writes an app's storage, or one file of it, as a snapshot has it into a directory. Every byte has been checked then.
+   * @throws {NotThere}, {Unusable}; then there is no such directory
+   */
+  extract(wanted: Pick<RestoreJob, 'snapshot' | 'app' | 'only' | 'into'>): Promise<Restored> {
+    const { store, paths, place } = this.#options;
+    const of = store.snapshots.cellar();
+    const job: Job = { kind: 'restore', root: paths.root, store: place, of, ...wanted };
+    return this.#next(() => this.#run(job) as Promise<Restored>);
   }
 
   /** The snapshots that there are, the newest first. */
@@ -221,5 +232,3 @@ export class Snapshots {
 }
 
 const FAILURES = { not_there: NotThere, unusable: Unusable, error: Error };
-
-export type { Restored };

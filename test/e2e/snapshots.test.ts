@@ -1,7 +1,7 @@
 // Snapshots of a real Cellar, and what is restored from them.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -81,4 +81,121 @@ test('a whole Cellar is restored into an empty directory only', async () => {
   mkdirSync(empty);
   assert.match(restore('2020-01-01T00-00-00-000Z', empty, settings).stderr, /there is no snapshot/);
   assert.equal(restore('latest', empty, settings).status, 0);
+});
+
+/** The RPC's result, or its error's code. */
+async function rpc(cellar: Cellar, method: string, params: object) {
+  const { body } = await cellar.call('POST', '/rpc', { jsonrpc: '2.0', id: 1, method, params });
+  return (body.result ?? body.error.data) as Record<string, string>;
+}
+
+test("an app's storage, or one database of it, goes back to a snapshot while the others serve", async () => {
+  await using cellar = await new Cellar({ RUNNER_SNAPSHOT_EVERY_H: '0' }).start();
+  const id = await cellar.deploy('back', 'hello', KEEPER);
+  await cellar.deploy('other', 'hello', KEEPER);
+  for (const slug of ['back', 'other']) await keep(cellar, slug, 1);
+  const { key } = await snapshot(cellar);
+  for (const slug of ['back', 'other']) await keep(cellar, slug, 2);
+
+  const whole = await rpc(cellar, 'admin.restore', { snapshot: key, app: 'back' });
+  assert.equal(whole.app, id, JSON.stringify(whole));
+  assert.deepEqual(await kept(cellar, 'back'), keeps(1));
+  assert.deepEqual(await kept(cellar, 'other'), keeps(1, 2));
+  assert.equal((await cellar.app(id)).status, 'running');
+
+  // What was before is in a snapshot too. Of that one, only the database.
+  await rpc(cellar, 'admin.restore', { snapshot: whole.before!, app: id, database: 'notes' });
+  const now = (await kept(cellar, 'back')) as { notes: string[]; values: string[]; count: number };
+  assert.deepEqual(now.notes, ['note 1', 'note 2']);
+  assert.deepEqual([now.values.length, now.count], [2, 1]);
+
+  // An app that sleeps sleeps on.
+  await cellar.call('POST', `/v1/apps/${id}/sleep`);
+  await rpc(cellar, 'admin.restore', { snapshot: whole.before!, app: id });
+  assert.equal((await cellar.app(id)).status, 'sleeping');
+  assert.deepEqual(await kept(cellar, 'back'), keeps(1, 2));
+
+  const { items } = (await rpc(cellar, 'snapshots.list', {})) as unknown as { items: { key: string }[] };
+  assert.equal(items.length, 4);
+  assert.equal(items.at(-1)!.key, key);
+  for (const [params, code] of [
+    [{ snapshot: '2020-01-01T00-00-00-000Z', app: id }, 'snapshot_not_found'],
+    [{ snapshot: '../../token', app: id }, 'snapshot_not_found'],
+    [{ snapshot: key, app: id, database: 'constructor' }, 'snapshot_not_found'],
+    [{ snapshot: key, app: 'nobody' }, 'app_not_found'],
+  ] as const)
+    assert.equal((await rpc(cellar, 'admin.restore', params)).code, code);
+  const { body } = await cellar.call('GET', '/v1/admin/stats');
+  assert.equal(body.host.snapshots.problem, null);
+  assert.equal(body.host.snapshots.last_at.length, 24);
+});
+
+test('a snapshot that is damaged, foreign or newer is refused, and nothing changes', async () => {
+  await using cellar = await new Cellar({ RUNNER_SNAPSHOT_EVERY_H: '0' }).start();
+  const id = await cellar.deploy('safe', 'hello', KEEPER);
+  await keep(cellar, 'safe', 1);
+  const { key } = await snapshot(cellar);
+  await keep(cellar, 'safe', 2);
+  const directory = join(cellar.data, 'snapshots');
+  const manifest = join(directory, 'snapshots', key);
+  const packs = readdirSync(join(directory, 'packs')).map((name) => join(directory, 'packs', name));
+  const refused = async (expected: RegExp) => {
+    const { code, detail } = await rpc(cellar, 'admin.restore', { snapshot: key, app: id });
+    assert.equal(code, 'snapshot_unusable');
+    assert.match(detail!, expected);
+    assert.deepEqual(await kept(cellar, 'safe'), keeps(1, 2));
+    const empty = join(cellar.directory, 'empty');
+    mkdirSync(empty);
+    const whole = restore(key, empty, { RUNNER_SNAPSHOT_URL: directory });
+    assert.equal(whole.status, 1);
+    assert.deepEqual(readdirSync(empty), []);
+    rmSync(empty, { recursive: true });
+  };
+  const changed = async (path: string, change: (bytes: Buffer) => Buffer, expected: RegExp) => {
+    const bytes = readFileSync(path);
+    writeFileSync(path, change(Buffer.from(bytes)));
+    await refused(expected);
+    writeFileSync(path, bytes);
+  };
+  const flip = (bytes: Buffer) => {
+    for (let at = 0; at < bytes.length; at += 4096) bytes[at]! ^= 1;
+    return bytes;
+  };
+  for (const pack of packs) await changed(pack, flip, /is damaged/);
+  for (const pack of packs) await changed(pack, (bytes) => bytes.subarray(0, bytes.length / 2), /is damaged/);
+  await changed(manifest, (bytes) => bytes.subarray(0, bytes.length - 9), /checksum is wrong/);
+  const head = (change: (head: Record<string, unknown>) => void) => (bytes: Buffer) => {
+    const end = bytes.indexOf('\n');
+    const said = JSON.parse(bytes.toString('utf8', 0, end));
+    change(said);
+    return Buffer.concat([Buffer.from(JSON.stringify(said)), bytes.subarray(end)]);
+  };
+  const newer = head((said) => {
+    said.format = 2;
+    delete said.checksum;
+  });
+  await changed(manifest, newer, /written by a newer Cellar \(format 2/);
+  await changed(
+    manifest,
+    head((said) => (said.bytes = 5)),
+    /checksum is wrong/,
+  );
+  rmSync(packs[0]!);
+  await refused(/is missing/);
+});
+
+test('a snapshot of another Cellar is refused, and its place is left alone', async () => {
+  using snapshots = place();
+  const settings = { RUNNER_SNAPSHOT_URL: snapshots.path, RUNNER_SNAPSHOT_EVERY_H: '0' };
+  await using one = await new Cellar(settings).start();
+  const { key } = await snapshot(one);
+  await one.stop();
+  await using other = await new Cellar(settings).start();
+  const id = await other.deploy('mine', 'hello', KEEPER);
+  const refused = await other.call('POST', '/v1/admin/snapshot');
+  assert.deepEqual([refused.status, refused.body.code], [422, 'snapshot_unusable']);
+  assert.match(refused.body.detail, /those of another Cellar/);
+  const restored = await rpc(other, 'admin.restore', { snapshot: key, app: id });
+  assert.equal(restored.code, 'snapshot_unusable');
+  assert.match(restored.detail!, /of another Cellar/);
 });

@@ -63,6 +63,8 @@ const routes = [
   'POST /v1/admin/snapshot admin.snapshot',
 ];
 const rpcOnly = [
+  'admin.restore',
+  'snapshots.list',
   'apps.get_by_slug',
   'alerts.list',
   'alerts.set',
