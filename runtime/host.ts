@@ -233,6 +233,7 @@ export class Host {
         deliveries: this.#deliveries,
         snapshots: this.#snapshots,
         users: this.#users,
+        buckets: this.#buckets,
         storageNames: (appId) => this.#store.apps.storageNames(appId),
         controlUi: { url: config.RUNNER_UI_URL, token: this.#token },
         onPush: pushes({

@@ -283,7 +283,7 @@ export class Apps {
    * ran runs again.
    * @throws what `replace` throws
    */
-  async replaceStorage(id: string, replace: () => void): Promise<void> {
+  async replaceStorage(id: string, replace: () => Promise<void>): Promise<void> {
     const app = this.#apps.get(id);
     if (!app) throw new Error('the app was deleted');
     await this.#queue(app, () => app.fleet.replaceStorage(replace));

@@ -289,7 +289,7 @@ export class Fleet implements Backend {
    * Has `replace` change the app's storage while no process has it, holding requests meanwhile. Then all is as before.
    * @throws what `replace` throws
    */
-  replaceStorage(replace: () => void): Promise<void> {
+  replaceStorage(replace: () => Promise<void>): Promise<void> {
     return this.#process.operations.run(() => replaceStorage(this.#process, replace, this.#options.onLine));
   }
 

@@ -78,7 +78,7 @@ export async function renew(supervisor: Supervisor, log: (line: string) => void)
 /** One of the operations of a fleet; `Fleet.replaceStorage` says what it does. */
 export async function replaceStorage(
   supervisor: Supervisor,
-  replace: () => void,
+  replace: () => Promise<void>,
   log: (line: string) => void,
 ): Promise<void> {
   const { phase: before, lastError } = supervisor;
@@ -86,7 +86,7 @@ export async function replaceStorage(
   await supervisor.retire(log);
   await supervisor.endProcesses();
   try {
-    replace();
+    await replace();
   } finally {
     supervisor.launcher.forgetStorage();
     if (before.name === 'held') supervisor.enter(before, lastError);

@@ -1,6 +1,15 @@
 // What becomes part of a snapshot: the files of the host's own directories and of the apps', those that have not changed
 // since the snapshot before without being read.
-import { closeSync, constants, fstatSync, openSync, readdirSync, readSync, statSync } from 'node:fs';
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  lstatSync,
+  openSync,
+  readdirSync,
+  readSync,
+  statSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import type { Layout } from '../machine/data-directory.ts';
 import { dropOwn, handOver, renewOwn } from '../machine/rights.ts';
@@ -20,8 +29,7 @@ export interface CapturedApp {
 }
 
 /** Directories of an app's data that hold nothing of its own. */
-const SCRATCH = 'snapshot';
-const NOT_DATA = ['alarms', SCRATCH];
+const NOT_DATA = ['alarms'];
 /** Times that a directory is listed until nothing new is in it. */
 const ROUNDS = 5;
 const PIECE_BYTES = 256 * 1024;
@@ -50,9 +58,9 @@ export class Capture {
   }
 
   /** The control plane's database and objects. */
-  async control(scratch: string): Promise<Part> {
+  async control(): Promise<Part> {
     const files = new Map<string, FileEntry>();
-    await this.#storage(this.#paths.control, { user: null, scratch, skip: ['tmp'] }, files);
+    await this.#storage(this.#paths.control, { user: null, theirs: false, skip: ['tmp'] }, files);
     return { kind: 'control', id: '', slug: '', files: [...files.values()] };
   }
 
@@ -65,7 +73,10 @@ export class Capture {
     await this.#repository(this.#paths.repository(id), files);
     if (liveDeployId !== null) await this.#own(this.#paths.release(id, liveDeployId), () => true, files);
     const root = this.#paths.data(id);
-    await this.#storage(root, { user, scratch: join(root, SCRATCH), skip: NOT_DATA }, files);
+    await this.#storage(root, { user, theirs: true, skip: NOT_DATA }, files);
+    // The bucket service has these, as a user of its own.
+    const buckets = this.#paths.buckets(id);
+    await this.#storage(buckets, { user: user && ownerOf(buckets), theirs: false, skip: [] }, files);
     return { kind: 'app', id, slug, files: [...files.values()] };
   }
 
@@ -96,14 +107,14 @@ export class Capture {
    * Storage, which changes while it is read. Large values lie in files that are written before the database that names
    * them and removed after it forgot them: so files come first, then databases, then files again that have come since.
    */
-  async #storage(root: string, { user, scratch, skip }: StoragePlace, files: Files): Promise<void> {
+  async #storage(root: string, { user, theirs, skip }: StoragePlace, files: Files): Promise<void> {
+    const scratch = join(this.#paths.snapshotting, 'reader');
     let starting: Promise<Reader> | null = null;
     const start = async () => {
       renewOwn(scratch, user);
-      // Those of an app that has not run since its directory was copied, or restored, are not its user's yet.
       const directories = readdirSync(root, { withFileTypes: true }).filter((entry) => entry.isDirectory());
-      const theirs = directories.map(({ name }) => join(root, name));
-      if (user !== null) await handOver(theirs, user, HAND_OVER_TIMEOUT_MS);
+      const paths = directories.map(({ name }) => join(root, name));
+      if (user !== null && theirs) await handOver(paths, user, HAND_OVER_TIMEOUT_MS);
       return Reader.start({ root, user, copy: join(scratch, 'copy') });
     };
     const read = async (file: Listed) => {
@@ -163,8 +174,8 @@ interface Content {
 
 interface StoragePlace {
   user: User | null;
-  /** A directory that the user may have for copies. */
-  scratch: string;
+  /** Whether directories in it are to be the user's, and are not yet where the app has not run since they were copied. */
+  theirs: boolean;
   skip: string[];
 }
 
@@ -183,6 +194,12 @@ async function* cut(content: Pieces, size: number): AsyncIterable<Buffer> {
     }
   }
   if (filled > 0) yield piece.subarray(0, filled);
+}
+
+/** The user whose a directory is; null for this process's own, and where there is none. */
+function ownerOf(directory: string): User | null {
+  const { uid } = lstatSync(directory, { throwIfNoEntry: false }) ?? { uid: process.getuid!() };
+  return uid === process.getuid!() ? null : { uid, gid: uid };
 }
 
 function readIfThere(path: string): Content | null {

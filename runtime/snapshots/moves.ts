@@ -25,6 +25,11 @@ export interface Move {
 
 const MOVES = 'moves.json';
 
+/** Removes what was to be moved, unless the moves have begun: then the next start finishes them. */
+export function giveUpMoves(work: string): void {
+  if (!existsSync(join(work, MOVES))) rmSync(work, { recursive: true, force: true });
+}
+
 /** Carries out moves. Once it has begun, they happen, now or at the next start. @param work the directory of what is moved */
 export function moveAll(work: string, moves: Move[]): void {
   writeAtomic(join(work, MOVES), JSON.stringify(moves));

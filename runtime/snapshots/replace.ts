@@ -1,5 +1,5 @@
 // An app's storage replaced by that of a snapshot, while everything else runs.
-import { lstatSync, readdirSync, rmSync } from 'node:fs';
+import { lstatSync, mkdirSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Apps } from '../apps/apps.ts';
 import type { Layout } from '../machine/data-directory.ts';
@@ -7,8 +7,9 @@ import { handOver } from '../machine/rights.ts';
 import type { AppUsers } from '../machine/users.ts';
 import type { StorageNames } from '../storage/names.ts';
 import { objectId } from '../storage/object-id.ts';
+import type { Buckets } from '../storage/r2/buckets.ts';
 import { NotThere } from './errors.ts';
-import { type Move, moveAll } from './moves.ts';
+import { giveUpMoves, type Move, moveAll } from './moves.ts';
 import type { Snapshots } from './snapshots.ts';
 
 export interface ReplaceOptions {
@@ -17,6 +18,7 @@ export interface ReplaceOptions {
   paths: Layout;
   storageNames: (appId: string) => Partial<StorageNames>;
   users: (appId: string) => AppUsers;
+  buckets: Buckets;
 }
 
 /** What is to be restored. `database`: the key of one D1 database; null for all storage of the app. */
@@ -37,29 +39,36 @@ const D1_KEY = 'D1Database';
  * @throws {NotThere}, {Unusable}; then nothing has changed
  */
 export async function replaceStorage(options: ReplaceOptions, wanted: Wanted): Promise<{ before: string }> {
-  const { apps, snapshots, paths, users } = options;
+  const { apps, snapshots, paths, users, buckets } = options;
   const { snapshot, app, database } = wanted;
   const work = join(paths.restoring, `${app}-${Date.now()}`);
   const only = database === null ? null : databaseFile(options.storageNames(app), database);
   await snapshots.extract({ snapshot, app, only, into: work });
   try {
     const { head } = await snapshots.take(`before a restore of ${apps.get(app)?.wanted.slug ?? app}`);
-    const files = join(work, 'files');
+    const [data, files] = [paths.data(app), join(work, 'data')];
+    // An app that had nothing then has nothing afterwards.
+    for (const name of only === null ? ['data', ...(buckets.has(app) ? ['buckets'] : [])] : [])
+      mkdirSync(join(work, name), { recursive: true, mode: 0o700 });
     const { cell } = users(app);
-    const theirs = readdirSync(files, { withFileTypes: true }).filter((entry) => entry.isDirectory());
     if (cell !== null) {
+      const theirs = readdirSync(files, { withFileTypes: true }).filter((entry) => entry.isDirectory());
       const directories = theirs.map(({ name }) => join(files, name));
       await handOver(directories, cell, HAND_OVER_TIMEOUT_MS);
     }
     const aside = join(paths.trash, `${app}-${Date.now()}`);
-    const data = paths.data(app);
-    await apps.replaceStorage(app, () => {
-      if (only === null) moveAll(work, [{ from: files, to: data, aside: join(aside, 'data') }]);
-      else moveAll(work, databaseMoves(files, data, only, aside));
+    await apps.replaceStorage(app, async () => {
+      if (only !== null) return moveAll(work, databaseMoves(files, data, only, aside));
+      // Its files may be moved then; the next who needs them has them opened again.
+      await buckets.forget(app);
+      moveAll(work, [
+        { from: files, to: data, aside: join(aside, 'data') },
+        { from: join(work, 'buckets'), to: paths.buckets(app), aside: join(aside, 'buckets') },
+      ]);
     });
     return { before: head.id };
   } finally {
-    rmSync(work, { recursive: true, force: true });
+    giveUpMoves(work);
   }
 }
 

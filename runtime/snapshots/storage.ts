@@ -16,9 +16,9 @@ export interface RestoreJob {
   of: string;
   snapshot: string;
   app: string;
-  /** The one file that is wanted, below the app's data; null: all of them. */
+  /** The one file that is wanted, below the app's data; null: all of them, and its buckets. */
   only: string | null;
-  /** The directory that is to have them. */
+  /** The directory that is to have them, in `data` and `buckets`. */
   into: string;
 }
 
@@ -43,15 +43,20 @@ export async function restoreStorage({
     throw new Unusable(`snapshot ${snapshot} is of another Cellar (${head.of}, this one is ${of})`);
   const part = parts.find(({ id }) => id === app);
   if (part === undefined) throw new NotThere(`snapshot ${snapshot} has no app ${app}`);
-  const data = `${layout(root)
-    .data(app)
-    .slice(root.length + 1)}/`;
-  const isWanted = ({ path }: FileEntry) => path.startsWith(data) && (only === null || path === data + only);
-  const files = part.files.filter(isWanted);
+  const paths = layout(root);
+  const folders = { data: paths.data(app), buckets: paths.buckets(app) };
+  const prefixes = Object.entries(folders).map(([name, path]) => [`${path.slice(root.length + 1)}/`, name]);
+  const placeOf = ({ path }: FileEntry): string | null => {
+    const [prefix, name] = prefixes.find(([prefix]) => path.startsWith(prefix!)) ?? [];
+    return prefix === undefined ? null : join(name!, path.slice(prefix.length));
+  };
+  const isWanted = (place: string | null) =>
+    place !== null && (only === null || place === join('data', only));
+  const files = part.files.filter((file) => isWanted(placeOf(file)));
   if (only !== null && files.length === 0)
     throw new NotThere(`snapshot ${snapshot} has no such database of the app`);
   try {
-    await extract(store, files, join(into, 'files'), ({ path }) => path.slice(data.length));
+    await extract(store, files, into, (file) => placeOf(file)!);
   } catch (error) {
     rmSync(into, { recursive: true, force: true });
     throw error;

@@ -1,6 +1,5 @@
 // Taking a snapshot, in a process of its own.
 import { rmSync } from 'node:fs';
-import { join } from 'node:path';
 import { appsOfCopy, type CopiedApp } from '../../sqlite/host/snapshots.ts';
 import { reason } from '../log.ts';
 import { layout } from '../machine/data-directory.ts';
@@ -67,11 +66,10 @@ export async function take(job: TakeJob, host: Host): Promise<Taken> {
   const before = await lastSnapshot(store, host);
   const packs = new PackWriter(store, chunksOf(before));
   const paths = layout(job.root);
-  const scratch = join(paths.snapshotting, 'control');
   const capture = new Capture(paths, packs, before);
   const created = new Date();
   const { copy, apps, failures } = await captureApps(job, host, capture, before);
-  const parts = [await capture.hostDatabase(copy), await capture.control(scratch), ...apps];
+  const parts = [await capture.hostDatabase(copy), await capture.control(), ...apps];
   await packs.finish();
   const about = {
     id: idAt(created),

@@ -5,7 +5,7 @@ import type { Cellar } from './cellar.ts';
 /** Large enough to be a file beside KV's index. */
 const LARGE_BYTES = 300_000;
 
-/** The files of the app. `GET /` tells all that it keeps; `POST /?n=1` adds a row, a key, a large value and a count. */
+/** The files of the app. `GET /` tells all that it keeps; `POST /?n=1` adds a row, a key, a large value, an object and a count. */
 export const KEEPER = {
   'wrangler.toml': `name = "keeper"
 main = "index.js"
@@ -17,6 +17,9 @@ database_id = "notes"
 [[kv_namespaces]]
 binding = "KV"
 id = "words"
+[[r2_buckets]]
+binding = "FILES"
+bucket_name = "files"
 [[durable_objects.bindings]]
 name = "COUNTER"
 class_name = "Counter"
@@ -37,7 +40,7 @@ export class Counter extends DurableObject {
   }
 }
 export default {
-  async fetch(request, { DB, KV, COUNTER }) {
+  async fetch(request, { DB, KV, COUNTER, FILES }) {
     const n = new URL(request.url).searchParams.get('n');
     const counter = COUNTER.getByName('one');
     await DB.exec('CREATE TABLE IF NOT EXISTS notes (text TEXT)');
@@ -45,6 +48,7 @@ export default {
       await DB.prepare('INSERT INTO notes VALUES (?)').bind('note ' + n).run();
       await KV.put('word-' + n, 'value ' + n);
       await KV.put('large-' + n, n.repeat(${LARGE_BYTES}));
+      await FILES.put('file-' + n, n.repeat(${LARGE_BYTES}));
       await counter.add();
     }
     const { results } = await DB.prepare('SELECT text FROM notes').all();
@@ -53,7 +57,9 @@ export default {
       const value = await KV.get(name);
       return name + '=' + (value.length > 100 ? value[0] + '*' + value.length : value);
     }));
-    return Response.json({ notes: results.map(({ text }) => text), values, count: await counter.count() });
+    const { objects } = await FILES.list();
+    const files = await Promise.all(objects.map(async ({ key }) => key + '*' + (await (await FILES.get(key)).text()).length));
+    return Response.json({ notes: results.map(({ text }) => text), values, files, count: await counter.count() });
   },
 };
 `,
@@ -78,5 +84,6 @@ export function keeps(...ns: number[]): unknown {
     ...ns.map((n) => `large-${n}=${String(n)[0]}*${LARGE_BYTES * String(n).length}`),
     ...ns.map((n) => `word-${n}=value ${n}`),
   ];
-  return { notes: ns.map((n) => `note ${n}`), values, count: ns.length };
+  const files = ns.map((n) => `file-${n}*${LARGE_BYTES * String(n).length}`);
+  return { notes: ns.map((n) => `note ${n}`), values, files, count: ns.length };
 }
