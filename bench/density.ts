@@ -2,7 +2,7 @@
 // host keeps of one that hibernates or sleeps, and how long a Cellar with many of them takes until it serves.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { copyFileSync, globSync, linkSync, mkdirSync, readFileSync } from 'node:fs';
+import { copyFileSync, cpSync, globSync, linkSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { newId } from '../handlers/contract/id.ts';
@@ -14,9 +14,12 @@ import { effort, isQuick } from './effort.ts';
 const AWAKE = isQuick ? [2] : [10, 100, 300];
 const RESTING = isQuick ? [10, 20] : [10, 1_000, 10_000];
 const STARTS = effort(3, 1);
-/** After its start the host has garbage of it left, and reconciles. In ms. */
-const SETTLE_MS = effort(8_000, 500);
+/** After its start the host reconciles, and has garbage of it left until V8 finds the time. In ms. */
+const SETTLE_MS = effort(40_000, 500);
 const BY_HAND = effort(5, 1);
+
+/** Of the users that the copies get. */
+const FIRST_UID = 1_000_000;
 
 type State = 'awake' | 'hibernating' | 'sleeping';
 
@@ -154,13 +157,16 @@ class Copies {
       control.close();
       host.close();
     }
-    for (const id of this.#ids) this.#copyRelease(id, state);
+    for (const id of this.#ids) {
+      this.#copyRelease(id, state);
+      this.#copyRepository(id);
+    }
   }
 
   #remove(control: Database.Database, host: Database.Database): void {
     control.prepare("DELETE FROM apps WHERE slug LIKE 'copy-%'").run();
     const ids = "(SELECT id FROM apps WHERE wanted ->> 'slug' LIKE 'copy-%')";
-    for (const table of ['activity', 'held', 'alerts', 'build_users'])
+    for (const table of ['activity', 'held', 'alerts', 'build_users', 'deploys'])
       host.prepare(`DELETE FROM ${table} WHERE app_id IN ${ids}`).run();
     host.prepare('DELETE FROM outbox').run();
     host.prepare(`DELETE FROM apps WHERE id IN ${ids}`).run();
@@ -188,12 +194,25 @@ class Copies {
     const names = Object.keys(row);
     const add = database.prepare(`INSERT INTO apps (${names}) VALUES (${names.map((name) => `@${name}`)})`);
     const rest = database.prepare('INSERT INTO activity (app_id, last_request_at, resting) VALUES (?, ?, ?)');
+    const deploy = database.prepare('INSERT INTO deploys (id, app_id, fact) VALUES (?, ?, ?)');
+    const fact = JSON.parse(
+      String(database.prepare('SELECT fact FROM deploys WHERE id = ?').pluck().get(this.#deployId)),
+    );
+    const user = database.prepare('INSERT INTO build_users (app_id, uid) VALUES (?, ?)');
     const wanted = JSON.parse(String(row.wanted));
     for (const [index, id] of this.#ids.entries()) {
       const own = { ...wanted, id, slug: `copy-${index}`, asleep: state === 'sleeping' };
       add.run({ ...row, id, wanted: JSON.stringify(own) });
       rest.run(id, Date.now(), state === 'awake' ? 0 : 1);
+      const deployId = newId();
+      deploy.run(deployId, id, JSON.stringify({ ...fact, id: deployId, app_id: id }));
+      user.run(id, FIRST_UID + index);
     }
+  }
+
+  #copyRepository(id: string): void {
+    const [from, to] = [this.#id, id].map((each) => join(this.#data, 'repos', `${each}.git`));
+    cpSync(from!, to!, { recursive: true });
   }
 
   /** What runs has files of its own, which belong to its user. */

@@ -34,7 +34,7 @@ import { MemoryGauge } from './fleets/memory.ts';
 import { Slots } from './fleets/slots.ts';
 import { throwTrialsAway } from './fleets/trial.ts';
 import { BranchChanges } from './git/branch-changes.ts';
-import { removeCutPushes, writeHooks } from './git/repository.ts';
+import { writeHooks } from './git/repository.ts';
 import { log, reason } from './log.ts';
 import { letGoWhenCopied } from './machine/copied.ts';
 import { claim, keptSecret, type Layout, layout } from './machine/data-directory.ts';
@@ -302,7 +302,6 @@ export class Host {
     this.#buckets.warm();
     await this.#apps.resume();
     if (this.#closed) return this.#addresses;
-    await removeCutPushes(this.paths.repositories);
     this.#missed.start();
     await this.#startControl();
     if (this.#closed) return this.#addresses;

@@ -79,14 +79,9 @@ export class Apps {
       const app = this.#open(row.wanted);
       app.deployedAt = row.deployedAt;
       app.liveDeployId = row.liveDeployId;
-      if (row.liveDeployId === null) continue;
-      const kept = this.#activity.atBoot(row.wanted.id);
-      const live = this.#release(row.wanted.id, row.liveDeployId);
-      const phase = restingPhase(row.wanted);
-      const why = phase === 'idle' ? held.get(row.wanted.id)?.why : undefined;
-      const rest = kept?.resting ? { dueAt: kept.dueAt } : null;
-      if (why === undefined) app.fleet.restore(phase, live, rest);
-      else app.fleet.restore('held', live, rest, why);
+      if (row.liveDeployId !== null) this.#restore(app, row.liveDeployId, held.get(row.wanted.id)?.why);
+      // The control plane asks for the states of all apps when it starts: thousands of facts would say nothing else.
+      app.toldState = app.fleet.state;
     }
   }
 
@@ -315,6 +310,16 @@ export class Apps {
     app.wanted = wanted;
     for (const host of this.#hosts(wanted)) this.#byHost.set(host, app);
     return app;
+  }
+
+  /** @param heldFor why its process was ended because of what it keeps on the disk */
+  #restore({ wanted, fleet }: App, deployId: string, heldFor: string | undefined): void {
+    const kept = this.#activity.atBoot(wanted.id);
+    const live = this.#release(wanted.id, deployId);
+    const phase = restingPhase(wanted);
+    const rest = kept?.resting ? { dueAt: kept.dueAt } : null;
+    if (phase === 'idle' && heldFor !== undefined) fleet.restore('held', live, rest, heldFor);
+    else fleet.restore(phase, live, rest);
   }
 
   #fleet({ id }: WantedApp): Fleet {

@@ -2,8 +2,8 @@
 import type { DeployFact } from '../../handlers/contract/host-calls.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { BranchChanges } from '../git/branch-changes.ts';
-import { DEPLOY_REF } from '../git/repository.ts';
-import { resolveCommit } from '../git/source.ts';
+import { DEPLOY_REF, removeCutPushes } from '../git/repository.ts';
+import { deployTip } from '../git/source.ts';
 import { log, reason } from '../log.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import { isInterrupted } from './deploy.ts';
@@ -35,8 +35,9 @@ export class MissedDeploys {
     this.#options = options;
   }
 
-  /** Looks now, and from time to time. */
+  /** Looks now, and from time to time. Before the first look it removes what pushes left that were cut. */
   start(): void {
+    this.#looking = this.#tidy();
     this.#look();
     this.#timer = setInterval(() => this.#look(), this.#options.everyMs);
   }
@@ -46,6 +47,14 @@ export class MissedDeploys {
     this.#stopped = true;
     if (this.#timer) clearInterval(this.#timer);
     await this.#looking;
+  }
+
+  async #tidy(): Promise<void> {
+    const { store, paths, changes } = this.#options;
+    for (const { wanted } of store.apps.all()) {
+      if (this.#stopped) return;
+      await removeCutPushes(paths.repository(wanted.id), () => changes.has(wanted.id));
+    }
   }
 
   #look(): void {
@@ -67,7 +76,7 @@ export class MissedDeploys {
       queue.rollback(appId, rollback);
       return;
     }
-    const tip = await resolveCommit(paths.repository(appId), DEPLOY_REF);
+    const tip = await deployTip(paths.repository(appId));
     // Asked after the branch was read: a change that ended in between has its deploy by now. Rollbacks do not count:
     // they move no branch.
     if (tip === null || changes.has(appId)) return;

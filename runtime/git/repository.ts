@@ -1,11 +1,13 @@
 // The bare repository of an app.
 
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
+import { readdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { cutText } from '../../handlers/contract/text.ts';
 import { log, reason } from '../log.ts';
 import { runChild } from '../machine/child.ts';
 import { writeUnlessSame } from '../machine/data-directory.ts';
+import { removeTree } from '../machine/remove.ts';
 import { gitEnvironment } from './environment.ts';
 
 const DEADLINE_MS = 30_000;
@@ -32,17 +34,24 @@ export async function createRepository(path: string): Promise<void> {
   renameSync(beside, path);
 }
 
+/** How the directories begin in which git has the objects of a push until it is taken. */
+const INCOMING = /^(tmp_objdir-|incoming-)/;
+
 /**
- * Removes what pushes left that were cut with the host: git itself keeps it for ever. No push may be under way.
- * @param repositories the directory of all repositories. Never rejects
+ * Removes what pushes to a repository left that were cut with the host: git itself keeps it for ever. Never rejects.
+ * @param isBusy whether a push is under way: then nothing is removed
  */
-export async function removeCutPushes(repositories: string): Promise<void> {
-  if (!existsSync(repositories)) return;
-  const names = ['(', '-name', 'tmp_objdir-*', '-o', '-name', 'incoming-*', ')'];
-  const found = [repositories, '-mindepth', '3', '-maxdepth', '3', '-path', '*.git/objects/*', ...names];
-  await runChild(['find', ...found, '-exec', 'rm', '-rf', '--', '{}', '+'], { timeoutMs: DEADLINE_MS }).catch(
-    (error: unknown) => log('warn', 'what cut pushes left could not be removed', { error: reason(error) }),
-  );
+export async function removeCutPushes(repository: string, isBusy: () => boolean): Promise<void> {
+  if (isBusy()) return;
+  const objects = join(repository, 'objects');
+  const names = (await readdir(objects).catch(() => [])).filter((name) => INCOMING.test(name));
+  // One that has begun meanwhile may be among them.
+  if (isBusy()) return;
+  for (const name of names) {
+    await removeTree(join(objects, name)).catch((error: unknown) =>
+      log('warn', 'what a cut push left could not be removed', { repository, error: reason(error) }),
+    );
+  }
 }
 
 /** Characters of a commit's author and subject that a deploy shows. */

@@ -1,5 +1,7 @@
 // Reads a repository: commits, trees, files, and what differs between two commits. How large those are, a push decides: but
 // for `resolveCommit`, call them by way of `source-thread.ts`.
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { MAX_ENTRIES } from '../../bundler/limits.ts';
 import { Refusal } from '../control/refusal.ts';
 import { ChildError } from '../machine/child.ts';
@@ -57,6 +59,16 @@ export async function resolveCommit(repository: string, ref: string): Promise<st
     if (error instanceof ChildError && error.exitCode !== null) return null;
     throw error;
   }
+}
+
+/**
+ * The commit that main is at; null before the first push. Git is asked only where the branch has no file of its own: with
+ * thousands of apps, a process for each would take a start of Cellar half a minute.
+ * @throws {ChildError} when the repository cannot be read
+ */
+export async function deployTip(repository: string): Promise<string | null> {
+  const text = await readFile(join(repository, DEPLOY_REF), 'latin1').catch(() => '');
+  return /^[0-9a-f]{40}\n$/.test(text) ? text.trimEnd() : resolveCommit(repository, DEPLOY_REF);
 }
 
 /**

@@ -21,18 +21,18 @@ const DNS_PORT = 53;
 /** The rules of one Cellar, in place. */
 export class Firewall {
   readonly #table: string;
-  readonly #known: Set<number>;
+  /** Users of builds that the rules hold for. */
+  readonly #known = new Set<number>();
 
   /** Use `openFirewall`. */
-  constructor(table: string, known: number[]) {
+  constructor(table: string) {
     this.#table = table;
-    this.#known = new Set(known);
   }
 
-  /** Has the rules hold for an app's users, if they do not yet. Await it before anything runs as one of them. */
+  /** Has the rules hold for an app's users, if they do not yet. Await it before a build runs, or a new app's process. */
   async cover({ build, cell }: AppUsers): Promise<void> {
     if (build === null || cell === null || this.#known.has(build.uid)) return;
-    await nft(elements(this.#table, [build.uid], [cell.uid]));
+    await nft(add(this.#table, 'cells', [cell.uid]) + buildElements(this.#table, build.uid));
     this.#known.add(build.uid);
   }
 
@@ -52,12 +52,12 @@ export class Firewall {
 /**
  * Puts the rules of this Cellar in place of those that one before it may have left. Name servers are let through.
  * @param name no other Cellar on this machine may have the same
- * @param users of apps, as far as there are any
+ * @param users of apps, as far as there are any: the rules hold for their processes. `cover` has them hold for builds, one
+ *   app at a time, for there may be thousands
  * @returns why it cannot be, for the operator, when it cannot
  */
 export async function openFirewall(name: string, users: AppUsers[]): Promise<Firewall | string> {
   const table = name.replaceAll('-', '_');
-  const builds = users.flatMap(({ build }) => (build === null ? [] : [build.uid]));
   const cells = users.flatMap(({ cell }) => (cell === null ? [] : [cell.uid]));
   try {
     await nft(
@@ -65,11 +65,11 @@ export async function openFirewall(name: string, users: AppUsers[]): Promise<Fir
         // Made if it is missing, so that there is one to delete.
         `table inet ${table}\ndelete table inet ${table}\n`,
         rules(table),
-        elements(table, builds, cells),
+        add(table, 'cells', cells),
         allowed(table, 'resolvers', nameServers()),
       ].join(''),
     );
-    return new Firewall(table, builds);
+    return new Firewall(table);
   } catch (error) {
     return reason(error);
   }
@@ -160,21 +160,12 @@ function rules(table: string): string {
 `;
 }
 
-function elements(table: string, builds: number[], cells: number[]): string {
+function buildElements(table: string, uid: number): string {
   return [
-    add(table, 'builds', builds),
-    add(table, 'cells', cells),
-    add(
-      table,
-      'marks',
-      builds.map((uid) => `${uid} : ${uid}`),
-    ),
-    add(table, 'marked', builds),
-    add(
-      table,
-      'listeners',
-      builds.map((uid) => `${uid} . ${uid}`),
-    ),
+    add(table, 'builds', [uid]),
+    add(table, 'marks', [`${uid} : ${uid}`]),
+    add(table, 'marked', [uid]),
+    add(table, 'listeners', [`${uid} . ${uid}`]),
   ].join('');
 }
 

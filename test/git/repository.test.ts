@@ -16,11 +16,13 @@ test('the objects of pushes that were cut are removed, and nothing else', async 
     writeFileSync(join(objects, name, 'pack', 'tmp_pack_cccccc'), 'PACK');
   }
   mkdirSync(join(repositories, 'app.git', 'refs', 'heads', 'incoming-dddddd'), { recursive: true });
-  await removeCutPushes(repositories);
+  await removeCutPushes(join(repositories, 'app.git'), () => true);
+  assert.equal(readdirSync(objects).length, before.length + 2, 'a push under way is left alone');
+  await removeCutPushes(join(repositories, 'app.git'), () => false);
   assert.deepEqual(readdirSync(objects), before);
   assert.deepEqual(readdirSync(join(repositories, 'app.git', 'refs', 'heads')), ['incoming-dddddd']);
 });
 
 test('without a repository there is nothing to remove, and that is no failure of the host', async (t) => {
-  await removeCutPushes(join(temporaryDirectory(t), 'none'));
+  await removeCutPushes(join(temporaryDirectory(t), 'none'), () => false);
 });

@@ -19,6 +19,7 @@ async function open(t: TestContext, all: AppUsers[]): Promise<Firewall> {
   const firewall = await openFirewall(RULES, all);
   assert.ok(firewall instanceof Firewall, String(firewall));
   t.after(() => firewall.close());
+  for (const each of all) await firewall.cover(each);
   return firewall;
 }
 
@@ -147,7 +148,7 @@ test('rules that a killed host left are replaced, and taken away at the end', NE
   const firewall = await openFirewall(RULES, [users(2)]);
   assert.ok(firewall instanceof Firewall);
   const rules = execFileSync('nft', ['list', 'table', 'inet', TABLE], { encoding: 'utf8' });
-  assert.ok(rules.includes('100002') && !rules.includes('100001'));
+  assert.ok(rules.includes('110002') && !rules.includes('110001'));
   await firewall.close();
   assert.ok(!tables().includes(TABLE));
 });
