@@ -70,6 +70,16 @@ export class HostClient {
     this.#env = env;
   }
 
+  /** The same host. `onChange` is called before each call that may change something. */
+  watched(onChange: () => void): HostClient {
+    const { HOST } = this.#env;
+    const fetch: Fetcher['fetch'] = (input, init) => {
+      if (init?.method !== 'GET') onChange();
+      return HOST.fetch(input, init);
+    };
+    return new HostClient({ ...this.#env, HOST: { fetch } as Fetcher });
+  }
+
   get #applyDeadlineMs(): number {
     return Number(this.#env.RUNNER_WAKE_TIMEOUT_S) * 1000 + APPLY_SLACK_MS;
   }

@@ -6,6 +6,7 @@ import { type ErrorCode, errorCodes, type ProblemBody } from '../contract/errors
 import type { Operation } from '../contract/operation.ts';
 import { Problem } from '../problem.ts';
 import { hashOf } from '../secrets.ts';
+import { watchChanges } from './changes.ts';
 import { invalidInput } from './validate.ts';
 
 /** What an operation came to. */
@@ -36,7 +37,7 @@ export async function once(
   operation: Operation,
   key: string,
   input: unknown,
-  run: () => Promise<Answered>,
+  run: (context: Context) => Promise<Answered>,
 ): Promise<Answered> {
   const held = { caller: callerOf(context.actor), key, holder: crypto.randomUUID() };
   // With the token: nobody who reads the records is to find a secret by trying values.
@@ -44,7 +45,7 @@ export async function once(
   const request = { operation: operation.name, inputHash };
   const known = await takeKey(context.db, held, request, Date.now());
   if (known === null) {
-    const running = runHeld(context.db, held, operation, run);
+    const running = runHeld(context, held, operation, run);
     context.waitUntil(running.catch(() => {}));
     return running;
   }
@@ -55,20 +56,22 @@ export async function once(
 }
 
 async function runHeld(
-  db: D1Database,
+  context: Context,
   held: HeldKey,
   { secrets = [] }: Operation,
-  run: () => Promise<Answered>,
+  run: (context: Context) => Promise<Answered>,
 ): Promise<Answered> {
+  const { db } = context;
+  const { watched, changed } = watchChanges(context);
   const renew = () => renewKey(db, held, Date.now()).catch(() => {});
   const renewing = setInterval(() => void renew(), RENEW_MS);
   const keep = (kept: Kept) => keepAnswer(db, held, JSON.stringify(kept), Date.now());
   try {
-    const answer = await run();
+    const answer = await run(watched);
     await keep({ status: answer.status, output: withoutSecrets(answer.output, secrets) });
     return answer;
   } catch (error) {
-    const kept = keptOf(error);
+    const kept = keptOf(error, changed());
     await (kept === null ? freeKey(db, held) : keep(kept));
     throw error;
   } finally {
@@ -76,10 +79,13 @@ async function runHeld(
   }
 }
 
-/** What a failure leaves for the next request; null when that may run. Of a fault of ours nobody knows what it changed. */
-function keptOf(error: unknown): Kept | null {
+/**
+ * What a failure leaves for the next request; null when that may run.
+ * @param mayHaveChanged whether something was changed that a fault of ours does not tell of
+ */
+function keptOf(error: unknown, mayHaveChanged: boolean): Kept | null {
   if (!(error instanceof Problem))
-    return { code: 'internal_error', detail: errorCodes.internal_error.meaning };
+    return mayHaveChanged ? { code: 'internal_error', detail: errorCodes.internal_error.meaning } : null;
   const { code, message, errors, status, changed } = error;
   return status >= 500 && !changed ? null : { code, detail: message, ...(errors && { errors }) };
 }

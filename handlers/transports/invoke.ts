@@ -30,12 +30,12 @@ export async function invoke(
   if (implementation === undefined) {
     throw new Problem('not_implemented', `${operation.name} is declared and not there yet.`);
   }
-  const run = async (): Promise<Answered> => {
+  const run = async (context: Context): Promise<Answered> => {
     const output = await implementation(context, checked, from.transport);
     return output instanceof Replaced
       ? { status: 200, output: output.output }
       : { status: operation.status, output };
   };
-  if (from.key === null || operation.method === 'GET') return run();
+  if (from.key === null || operation.method === 'GET') return run(context);
   return once(context, operation, from.key, checked, run);
 }

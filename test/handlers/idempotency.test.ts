@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { eventually } from '../support/e2e/processes.ts';
-import { TestControl, TOKEN } from '../support/handlers/control.ts';
+import { type Answer, TestControl, TOKEN } from '../support/handlers/control.ts';
 
 let control: TestControl;
 before(async () => {
@@ -183,4 +183,32 @@ test('keys belong to who calls: one of another account is another key', async ()
   assert.deepEqual([runners.status, accounts.status], [201, 201], accounts.text);
   assert.deepEqual((await create('accounts-own', other)).body, accounts.body);
   assert.deepEqual((await create('runners-own', TOKEN)).body, runners.body);
+});
+
+test('a fault of ours that changed nothing may be tried again; one that may have comes again', async () => {
+  const database = await control.database();
+  /** Asks while rows cannot be added to a table, which is a fault, and again when they can. */
+  const twice = async (table: string, ask: () => Promise<Answer>) => {
+    const broken = `CREATE TRIGGER broken BEFORE INSERT ON ${table} BEGIN SELECT raise(ABORT, 'broken'); END`;
+    await database.prepare(broken).run();
+    const first = await ask();
+    await database.prepare('DROP TRIGGER broken').run();
+    return [first, await ask()] as const;
+  };
+  const call = {
+    ...{ jsonrpc: '2.0', id: 1, method: 'accounts.create' },
+    params: { name: 'Faulty', email: 'faulty@example.com' },
+  };
+  const [refused, created] = await twice('accounts', () => control.rpc(call, key('refused')));
+  assert.equal(refused.body.error.data.code, 'internal_error');
+  assert.equal(created.body.result?.email, 'faulty@example.com', created.text);
+
+  const { id } = await control.create('faulty');
+  const log = () => control.api('POST', `/v1/apps/${id}/events`, { channel: 'c', event: 'e' }, key('faulty'));
+  // The app's own object does this one, and does not tell how far it came.
+  const answers = await twice('events', log);
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    [500, 500],
+  );
 });
