@@ -160,6 +160,7 @@ export class Host {
       workerd,
       users: this.#users,
       baseDomain: config.RUNNER_BASE_DOMAIN,
+      apiUrl: () => (isLocal(config.RUNNER_BASE_DOMAIN) ? (this.#addresses?.api ?? null) : null),
       idleMs: config.RUNNER_FLEET_IDLE_EVICT_S * 1000 || Number.POSITIVE_INFINITY,
       memoryMb: config.RUNNER_CELL_MAX_MB,
       slots: new Slots(config.RUNNER_WAKE_CONCURRENCY, wakeTimeoutMs),

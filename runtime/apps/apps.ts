@@ -51,6 +51,8 @@ export interface AppsOptions {
   memory: MemoryGauge;
   secrets: Secrets;
   buckets: Buckets;
+  /** Where the API answers, while apps are developed here; null where others use them. */
+  apiUrl: () => string | null;
   /** Has the control plane wake an app. Rejects when that fails. */
   wake: (id: string) => Promise<void>;
   /** Called after a transaction that added facts to the outbox. */
@@ -323,7 +325,8 @@ export class Apps {
   }
 
   #fleet({ id }: WantedApp): Fleet {
-    const { paths, workerd, users, idleMs, memoryMb, slots, memory, secrets, buckets } = this.#options;
+    const { paths, workerd, users, idleMs, memoryMb, slots, memory, secrets, buckets, apiUrl } =
+      this.#options;
     return new Fleet({
       appId: id,
       directories: { run: paths.run(id), data: paths.data(id) },
@@ -336,6 +339,7 @@ export class Apps {
       memory,
       secrets: () => secrets.values(id),
       buckets: buckets.access(id),
+      apiUrl,
       wake: () => this.#options.wake(id),
       onLine: (line) => log('info', `app: ${line}`, { app: this.#apps.get(id)?.wanted.slug }),
       onState: (state) => this.#changed(id, state),

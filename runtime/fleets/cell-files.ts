@@ -5,10 +5,18 @@ import { existsSync, statSync } from 'node:fs';
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { basename, join, relative } from 'node:path';
 import { assetRules } from '../../bundler/assets.ts';
-import { RELEASE_FILE, type Release } from '../../bundler/release.ts';
+import { type Module, RELEASE_FILE, type Release } from '../../bundler/release.ts';
 import { publish } from '../machine/publish.ts';
 import { cellConfig } from './config/cell-config.ts';
-import { CAPTURE, CAPTURE_WORKER, ENTRY, ENTRY_TEXTS, entryModule } from './config/entry.ts';
+import {
+  CAPTURE,
+  CAPTURE_WORKER,
+  ENTRY,
+  ENTRY_TEXTS,
+  entryModule,
+  PAGE,
+  pageModule,
+} from './config/entry.ts';
 import { internetService } from './config/network.ts';
 import { inRoom } from './room.ts';
 
@@ -17,6 +25,9 @@ const FORMAT = 3;
 
 /** Share of a process's memory that the JavaScript heap may have: the rest is for buffers, SQLite and workerd itself. */
 const HEAP_SHARE = 0.75;
+
+/** Longest source map that a process is given for its pages. */
+const MAP_BYTES = 8 * 2 ** 20;
 
 const CONFIG = 'cell.capnp';
 const TRIAL_CONFIG = 'trial.capnp';
@@ -41,14 +52,22 @@ export class CellFilesCache {
   readonly #directory: string;
   readonly #heapMb: number;
   readonly #bucketSocket: string;
+  readonly #apiUrl: () => string | null;
   #last: CellFiles | null = null;
 
   /**
    * @param directory where they lie: the app's own, and only the host's to change
    * @param memoryMb what a process may use, in MiB
    * @param bucketSocket where the bucket service answers this app
+   * @param apiUrl where the API answers, as browsers are told that meet an error of the app; null: they are told nothing
    */
-  constructor(directory: string, memoryMb: number, bucketSocket: string = NO_SOCKET) {
+  constructor(
+    directory: string,
+    memoryMb: number,
+    bucketSocket: string = NO_SOCKET,
+    apiUrl: () => string | null = () => null,
+  ) {
+    this.#apiUrl = apiUrl;
     this.#directory = directory;
     this.#bucketSocket = bucketSocket;
     this.#heapMb = Math.floor(memoryMb * HEAP_SHARE);
@@ -89,6 +108,7 @@ export class CellFilesCache {
       this.#heapMb,
       this.#bucketSocket,
       ENTRY_TEXTS,
+      this.#apiUrl(),
       internetService(),
       place,
       mtimeMs,
@@ -109,7 +129,9 @@ export class CellFilesCache {
     // A build of before left them in the directory alone.
     const rules = assets === null ? {} : (assets.rules ?? assetRules(join(path, assets.directory)));
     const toRelease = relative(directory, path);
-    const options = { toRelease, rules, secrets, heapMb: this.#heapMb };
+    const apiUrl = this.#apiUrl();
+    const pageMaps = apiUrl === null || worker === null ? null : mapsOf(path, worker.modules);
+    const options = { toRelease, rules, secrets, pageMaps, heapMb: this.#heapMb };
     const hasBuckets = buckets.length > 0;
     const hasTrial = release.triggers !== undefined || hasBuckets;
     await write(
@@ -119,8 +141,9 @@ export class CellFilesCache {
     if (hasTrial)
       await write(TRIAL_CONFIG, cellConfig(release, { ...options, isTrial: true, bucketSocket: NO_SOCKET }));
     if (worker !== null) {
-      await write(ENTRY, entryModule(worker, exports));
+      await write(ENTRY, entryModule(worker, exports, apiUrl !== null));
       await write(CAPTURE, CAPTURE_WORKER);
+      if (apiUrl !== null) await write(PAGE, pageModule(apiUrl));
     }
     await write(LAUNCH, JSON.stringify({ hasTrial, databases, hasBuckets } satisfies Launch));
     await publish(beside, directory);
@@ -135,6 +158,14 @@ export class CellFilesCache {
       if (name.startsWith(PREFIX) && !kept.includes(path)) await rm(path, { recursive: true, force: true });
     }
   }
+}
+
+/** The modules that have a source map which a process may keep. */
+function mapsOf(release: string, modules: Module[]): Module[] {
+  return modules.filter(({ path }) => {
+    const map = statSync(join(release, `${path}.map`), { throwIfNoEntry: false });
+    return map?.isFile() === true && map.size <= MAP_BYTES;
+  });
 }
 
 /** Kept with the files. */

@@ -28,6 +28,8 @@ export interface Place {
   secrets: () => Record<string, string>;
   /** Gets each line of the process. */
   onLine: (line: string) => void;
+  /** Where the API answers, as browsers are told that meet an error of the app; null where they are told nothing. */
+  apiUrl?: () => string | null;
   /** The app's way to its buckets. Left out where there is no bucket service. */
   buckets?: BucketAccess;
 }
@@ -44,7 +46,8 @@ export class Launcher {
 
   constructor(place: Place) {
     this.#place = place;
-    this.#files = new CellFilesCache(place.directories.run, place.memoryMb, place.buckets?.socket);
+    const { directories, memoryMb, buckets, apiUrl } = place;
+    this.#files = new CellFilesCache(directories.run, memoryMb, buckets?.socket, apiUrl);
   }
 
   /**

@@ -39,6 +39,57 @@ export async function replacePlaces(directory: string, message: string): Promise
   });
 }
 
+/** A place in a module, and in the file that it was bundled from. */
+export interface SourcePlace {
+  file: string;
+  line: number;
+  column: number;
+  /** What the source calls the thing there, where the bundle has another name for it. */
+  name: string | null;
+  /** Whether the bundle has other names than the source. */
+  renamed: boolean;
+}
+
+/**
+ * The places in a project's own files of places in its release's modules, in their order; null for those without a source
+ * map, and for all when the maps cannot be read in time.
+ * @param directory the release's
+ * @param places such as `index.js:4:11`
+ */
+export async function toSources(directory: string, places: string[]): Promise<(SourcePlace | null)[]> {
+  return threads
+    .run<typeof findSources>(new URL(import.meta.url), 'findSources', [directory, places], {
+      deadlineMs: DEADLINE_MS,
+      key: directory,
+    })
+    .catch(() => places.map(() => null));
+}
+
+/** What the thread does. It keeps the map that it read last: releases never change. */
+export async function findSources(directory: string, places: string[]): Promise<(SourcePlace | null)[]> {
+  const found: (SourcePlace | null)[] = [];
+  for (const place of places) {
+    const [, module, line, column] = /^(.*):(\d+):(\d+)$/.exec(place) ?? [];
+    const map = module === undefined ? null : await keptMap(directory, module);
+    const origin = map?.findOrigin(Number(line), Number(column));
+    if (!map || !origin || !('fileName' in origin)) found.push(null);
+    else {
+      const { fileName: file, lineNumber, columnNumber, name } = origin;
+      const renamed = ((map.payload as { names?: unknown[] }).names?.length ?? 0) > 0;
+      found.push({ file, line: lineNumber, column: columnNumber, name: name ?? null, renamed });
+    }
+  }
+  return found;
+}
+
+let kept: { path: string; map: SourceMap | null } | null = null;
+
+async function keptMap(directory: string, module: string): Promise<SourceMap | null> {
+  const path = join(directory, module);
+  if (kept?.path !== path) kept = { path, map: await readMap(directory, module) };
+  return kept.map;
+}
+
 async function readMap(directory: string, module: string): Promise<SourceMap | null> {
   try {
     const file = await open(join(directory, 'modules', `${basename(module)}.map`));

@@ -38,6 +38,7 @@ async function makeQueue(t: TestContext, files: Record<string, string>, owners: 
     onDeleted: () => {},
     ...shared,
     workerd,
+    apiUrl: () => null,
     baseDomain: 'localhost',
     idleMs: 0,
     slots: new Slots(4, 10_000),

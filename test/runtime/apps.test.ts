@@ -40,6 +40,7 @@ function open(t: TestContext, root: string, idleMs = 0) {
     paths,
     workerd,
     users,
+    apiUrl: () => null,
     baseDomain: 'localhost',
     idleMs,
     slots: new Slots(4, 10_000),

@@ -46,6 +46,11 @@ function traceIdOf(frame) {
   return traceparentOf(frame).slice(3, 35);
 }
 
+/** The trace of the event that the running code belongs to. */
+export function eventTraceId() {
+  return traceIdOf(frames.getStore());
+}
+
 function requestOf({ event }) {
   return event instanceof Request ? event : null;
 }
@@ -67,12 +72,16 @@ let receiver;
 let values;
 
 /**
- * Calls a handler of the app for a new event. What it throws, at once or later, is told, and thrown on.
  * @param handler for people, such as `fetch` or `Room.alarm`
- * @param event what the handler is given; of a request it says more
+ * @param given what the handler is given; of a request it says more
  */
-export function enter(handler, event, call, self, given) {
-  const frame = { handler, event, trace: null };
+export function eventOf(handler, given = null) {
+  return { handler, event: given, trace: null };
+}
+
+/** Calls a handler of the app for a new event. What it throws, at once or later, is told, and thrown on. */
+export function enter(handler, call, self, given) {
+  const frame = eventOf(handler, given[0]);
   called = call;
   receiver = self;
   values = given;
@@ -115,7 +124,7 @@ function guardedMethod(className, name, method) {
   const { [name]: entering } = {
     [name](...values) {
       if (frames.getStore() !== undefined) return Reflect.apply(method, this, values);
-      return enter(handler, values[0], method, this, values);
+      return enter(handler, method, this, values);
     },
   };
   return Object.defineProperty(entering, 'length', { value: method.length, configurable: true });

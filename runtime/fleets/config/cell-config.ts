@@ -4,7 +4,7 @@ import type { AssetRules, Assets, Module, Release, Triggers } from '../../../bun
 import { BUCKET_HEADER } from '../../storage/r2/headers.ts';
 import { cronWorker, d1Worker, kvWorker, QUEUE_KEY, queueWorker } from './bundled-services.ts';
 import { type CapnpValue, capnp, embed, type Fields } from './capnp.ts';
-import { CAPTURE, ENTRY } from './entry.ts';
+import { CAPTURE, ENTRY, PAGE } from './entry.ts';
 import { internetService } from './network.ts';
 import { dividedSecrets, secretBindings } from './secret-bindings.ts';
 import { triedWorker } from './trial-entry.ts';
@@ -28,6 +28,8 @@ export interface ConfigOptions {
   secrets: string[];
   /** Whether the Worker is only to say which handlers it lacks; no cron calls it then. */
   isTrial: boolean;
+  /** The modules whose source maps the page for errors reads; null when there is no such page. */
+  pageMaps: Module[] | null;
   /** The socket of the host's bucket service that is this app's own; nothing answers there for a trial. */
   bucketSocket: string;
 }
@@ -107,7 +109,7 @@ function services(release: Release, options: ConfigOptions): CapnpValue[] {
 function appWorker(
   release: Release,
   worker: NonNullable<Release['worker']>,
-  { toRelease, secrets }: ConfigOptions,
+  { toRelease, secrets, pageMaps }: ConfigOptions,
 ): Fields {
   const { compatibilityDate, compatibilityFlags } = worker;
   const { given } = dividedSecrets(release, secrets);
@@ -117,6 +119,7 @@ function appWorker(
     modules: [
       { name: ENTRY, esModule: embed(ENTRY) },
       { name: CAPTURE, esModule: embed(CAPTURE) },
+      ...(pageMaps === null ? [] : pageModules(pageMaps, toRelease)),
       ...worker.modules.map((each) => moduleField(each, toRelease)),
     ],
     compatibilityDate,
@@ -135,6 +138,14 @@ function appWorker(
     durableObjectStorage: { localDisk: 'do' },
     cacheApiOutbound: { name: 'app', entrypoint: 'CellarCache' },
   };
+}
+
+function pageModules(maps: Module[], toRelease: string): CapnpValue[] {
+  const files = maps.map(({ name, path }) => ({
+    name: `${name}.map`,
+    text: embed(join(toRelease, inside(`${path}.map`))),
+  }));
+  return [{ name: PAGE, esModule: embed(PAGE) }, ...files];
 }
 
 const MODULE_FIELDS = {

@@ -4,7 +4,7 @@
 
 import { WorkerEntrypoint } from 'cloudflare:workers';
 import * as app from 'cellar-app-entry';
-import { enter, guard, tell } from './cellar-capture.js';
+import { enter, eventOf, guard, tell } from './cellar-capture.js';
 
 export * from 'cellar-app-entry';
 
@@ -62,7 +62,12 @@ function wrapClass(main) {
     construct(target, [context, ...others]) {
       count(context);
       guard(target);
-      return enter(`new ${target.name}`, null, Reflect.construct, Reflect, [target, [context, ...others]]);
+      try {
+        return Reflect.construct(target, [context, ...others]);
+      } catch (error) {
+        tell(error, 'uncaught', eventOf(`new ${target.name}`));
+        throw error;
+      }
     },
   });
 }
@@ -75,7 +80,7 @@ function wrapHandlers(main) {
       if (typeof handler !== 'function') return handler;
       return (event, env, context) => {
         count(context);
-        return enter(name, event, handler, main, [event, env, context]);
+        return enter(name, handler, main, [event, env, context]);
       };
     },
   });

@@ -9,17 +9,34 @@ export const CAPTURE = 'cellar-capture.js';
 const ENTRY_WORKER = read('entry-worker.js');
 /** The text of `CAPTURE`. */
 export const CAPTURE_WORKER = read('capture-worker.js');
-/** What both depend on besides a release. */
-export const ENTRY_TEXTS = [ENTRY_WORKER, CAPTURE_WORKER];
+/** The name of the module with the page for errors, beside the entry. */
+export const PAGE = 'cellar-page.js';
+const PAGE_WORKER = read('page-worker.js');
+/** What all of them depend on besides a release. */
+export const ENTRY_TEXTS = [ENTRY_WORKER, CAPTURE_WORKER, PAGE_WORKER];
+
+/** How the entry passes on the app's default export, and how with pages for errors. */
+const DEFAULT = 'export default wrap(app.default ?? {});';
+const DEFAULT_WITH_PAGES = `import { withPages } from './${PAGE}';\nexport default wrap(withPages(app.default ?? {}));`;
 
 /** What the entry exports for the host: an app's export of the same name is hidden by it. */
 const OWN_EXPORTS = ['default', 'CellarState', 'CellarCache'];
 
+/** The text of `PAGE`. @param apiUrl where its readers find the API */
+export function pageModule(apiUrl: string): string {
+  return PAGE_WORKER.replace("'cellar-api-url'", () => JSON.stringify(apiUrl));
+}
+
 /**
  * The entry of a release's Worker. It exports what the app's module does. What the release names is wrapped; a release
  * of before, which names nothing, has its default export wrapped alone.
+ * @param hasPage whether browsers are shown what the app does not catch
  */
-export function entryModule(worker: NonNullable<Release['worker']>, exports: string[] = []): string {
+export function entryModule(
+  worker: NonNullable<Release['worker']>,
+  exports: string[] = [],
+  hasPage = false,
+): string {
   const app = JSON.stringify(`./${worker.modules[0]!.name}`);
   const wrapped = exports
     .filter((name) => !OWN_EXPORTS.includes(name))
@@ -27,7 +44,8 @@ export function entryModule(worker: NonNullable<Release['worker']>, exports: str
       const quoted = JSON.stringify(name);
       return `const entry${index} = wrap(app[${quoted}]);\nexport { entry${index} as ${quoted} };\n`;
     });
-  return ENTRY_WORKER.replaceAll("'cellar-app-entry'", () => app) + wrapped.join('');
+  const text = hasPage ? ENTRY_WORKER.replace(DEFAULT, () => DEFAULT_WITH_PAGES) : ENTRY_WORKER;
+  return text.replaceAll("'cellar-app-entry'", () => app) + wrapped.join('');
 }
 
 function read(name: string): string {

@@ -1,0 +1,139 @@
+// While an app is developed, on `localhost`: a browser that meets an error which the app does not catch is shown what went
+// wrong, and where. On any other domain a Worker does not have this module.
+import { eventTraceId, tell } from './cellar-capture.js';
+
+/** Where the API answers. */
+const API = 'cellar-api-url';
+const PLACE = /(?:file:\/\/\/bundle\/)?([\w.-]+\.js):(\d+):(\d+)/g;
+const ENTRY_FRAME = /\n {4}at [^\n]*\bcellar-\w+\.js:\d+:\d+\)?/g;
+/** Most characters of a stack. */
+const STACK_LENGTH = 20_000;
+const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
+
+/** A default export, an object or a class, whose `fetch` answers browsers with the page for what it throws. */
+export function withPages(main) {
+  if (typeof main === 'function') {
+    const { fetch } = main.prototype ?? {};
+    if (typeof fetch === 'function') main.prototype.fetch = answering(fetch);
+    return main;
+  }
+  return new Proxy(Object.create(main), {
+    get(_, name) {
+      const handler = main[name];
+      if (typeof handler !== 'function') return handler;
+      return name === 'fetch' ? answering(handler).bind(main) : handler.bind(main);
+    },
+  });
+}
+
+function answering(fetch) {
+  return async function (request, ...others) {
+    try {
+      return await fetch.call(this, request, ...others);
+    } catch (error) {
+      if (!request.headers.get('accept')?.includes('text/html')) throw error;
+      tell(error, 'uncaught');
+      return new Response(await page(error, request), {
+        status: 500,
+        headers: { 'content-type': 'text/html; charset=utf-8', 'cache-control': 'no-store' },
+      });
+    }
+  };
+}
+
+async function page(error, request) {
+  const { hostname, pathname } = new URL(request.url);
+  const words = textOf(error);
+  const stack = await withSources(words.slice(0, STACK_LENGTH).replace(ENTRY_FRAME, ''));
+  const [title] = stack.split('\n', 1);
+  const log = `${API}/v1/apps/${hostname.split('.')[0]}/logs?trace_id=${eventTraceId()}`;
+  return `<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>${escaped(title)}</title>
+<style>
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 56rem; margin: 8vh auto 2rem; padding: 0 1rem; color: #22201d; background: #faf9f7 }
+h1 { font-size: 1.5rem; line-height: 1.25; overflow-wrap: anywhere } pre { overflow-x: auto; padding: 1rem; background: #efece7 }
+code, pre { font: .875rem/1.6 ui-monospace, monospace } p { overflow-wrap: anywhere }
+@media (prefers-color-scheme: dark) { body { color: #e6e3df; background: #141312 } pre { background: #23211f } }
+</style>
+<h1>${escaped(title)}</h1>
+<p>The app did not catch this error. It was thrown while <code>${escaped(`${request.method} ${pathname}`)}</code> was answered.</p>
+<pre>${escaped(stack)}</pre>
+<p>The log of this request: <code>GET ${escaped(log)}</code></p>
+<p>All errors of the app: the method <code>errors.list</code> of <code>POST ${escaped(API)}/rpc</code></p>
+<p>Only browsers on <code>localhost</code> see this page: anywhere else the answer is a plain 500.</p>
+</html>
+`;
+}
+
+function textOf(error) {
+  try {
+    return error instanceof Error ? String(error.stack) : String(error);
+  } catch {
+    return 'An error that cannot be shown';
+  }
+}
+
+/** Replaces the places of the bundle by those of the project's files, where there is a source map. */
+async function withSources(stack) {
+  const maps = new Map();
+  for (const [, module] of stack.matchAll(PLACE))
+    if (!maps.has(module)) maps.set(module, await readMap(module));
+  return stack.replaceAll(PLACE, (place, module, line, column) => {
+    const source = maps.get(module)?.(Number(line) - 1, Number(column) - 1);
+    return source ?? place;
+  });
+}
+
+/** What finds places in a module's source map, if the release has one. */
+async function readMap(module) {
+  try {
+    const { default: text } = await import(`./${module}.map`);
+    const { sources, mappings } = JSON.parse(text);
+    const lines = mappings.split(';');
+    return (line, column) => find(lines, sources, line, column);
+  } catch {
+    return null;
+  }
+}
+
+/** Lines and columns from 0. Positions in a map are differences to the one before, over all lines. */
+function find(lines, sources, line, column) {
+  let [source, sourceLine, sourceColumn] = [0, 0, 0];
+  let found = null;
+  for (let i = 0; i <= line && i < lines.length; i++) {
+    let at = 0;
+    for (const segment of lines[i].split(',')) {
+      const [step, ...steps] = numbers(segment);
+      at += step;
+      if (steps.length < 3) continue;
+      source += steps[0];
+      sourceLine += steps[1];
+      sourceColumn += steps[2];
+      if (i === line && at <= column) found = `${sources[source]}:${sourceLine + 1}:${sourceColumn + 1}`;
+    }
+  }
+  return found;
+}
+
+/** The numbers of a segment: 5 bits a digit, the lowest first, the sign in the lowest of all. */
+function numbers(segment) {
+  const list = [];
+  let [value, shift] = [0, 0];
+  for (const digit of segment) {
+    const bits = DIGITS.indexOf(digit);
+    value += (bits & 31) << shift;
+    shift += 5;
+    if (bits & 32) continue;
+    list.push(value & 1 ? -(value >> 1) : value >> 1);
+    [value, shift] = [0, 0];
+  }
+  return list;
+}
+
+function escaped(text) {
+  return text.replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`);
+}

@@ -1,0 +1,137 @@
+// The places of a stack in a project's own files, and which errors are the same one: with real bundles and source maps.
+import assert from 'node:assert/strict';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { type TestContext, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { build } from 'esbuild';
+import { toSources } from '../../runtime/fleets/source-places.ts';
+import { fingerprintOf, normalized } from '../../runtime/telemetry/fingerprint.ts';
+import { placesIn, type SourceStack, withSources } from '../../runtime/telemetry/stack.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
+
+/** A project with a function that fails in a file of its own. `before`: lines that come above it. */
+const PROJECT = (before: string): Record<string, string> => ({
+  'src/index.js': `import { loadUser } from './users.js';
+${before}
+export class Accounts { open(user) { return loadUser(user).name; } }
+export function fetchHandler(user) { return new Accounts().open(user); }
+`,
+  'src/users.js': `${before}import { parse } from 'parser';
+export function loadUser(user) {
+  if (user === null) throw new TypeError('no user ' + Math.random());
+  if (user === 'parse') return parse(user);
+  return user;
+}
+`,
+  'node_modules/parser/index.js': `export function parse(text) { throw new SyntaxError('bad ' + text); }`,
+  'node_modules/parser/package.json': '{"name":"parser","main":"index.js"}',
+});
+
+/** The stack of what a bundle of the project throws, mapped. */
+async function thrown(
+  t: TestContext,
+  user: string | null,
+  before: string,
+  minify: boolean,
+): Promise<SourceStack> {
+  const root = temporaryDirectory(t);
+  for (const [path, text] of Object.entries(PROJECT(before))) {
+    mkdirSync(`${root}/${path}`.replace(/\/[^/]*$/, ''), { recursive: true });
+    writeFileSync(`${root}/${path}`, text);
+  }
+  await build({
+    entryPoints: [`${root}/src/index.js`],
+    outfile: `${root}/modules/index.js`,
+    absWorkingDir: root,
+    bundle: true,
+    format: 'esm',
+    sourcemap: 'external',
+    sourcesContent: false,
+    minify,
+  });
+  const { fetchHandler } = await import(pathToFileURL(`${root}/modules/index.js`).href);
+  try {
+    fetchHandler(user);
+  } catch (error) {
+    // As workerd names its modules; and none of the frames of this test.
+    const lines = (error as Error).stack!.replaceAll(`file://${root}/modules/`, '').split('\n');
+    const stack = lines.filter((line) => !line.includes('/')).join('\n');
+    const places = placesIn(stack);
+    const found = await toSources(root, places);
+    return withSources(stack, new Map(places.map((place, index) => [place, found[index]!])));
+  }
+  throw new Error('it did not fail');
+}
+
+test('a stack names the files of the project, and is the same error whatever comes above and however small it is made', async (t) => {
+  const plain = await thrown(t, null, '', false);
+  assert.match(
+    plain.text,
+    /^TypeError: no user [\d.]+\n {4}at loadUser \(\.\.\/src\/users\.js:3:28\)\n {4}at Accounts\.open \(\.\.\/src\/index\.js:3:/,
+  );
+  assert.equal(plain.place, '../src/users.js:3:28');
+  const fingerprint = (stack: SourceStack) => fingerprintOf('TypeError', 'x', stack.frames);
+  const moved = await thrown(t, null, '// a comment\nconsole.log;\n', false);
+  assert.equal(moved.place, '../src/users.js:5:28');
+  assert.equal(fingerprint(moved), fingerprint(plain));
+  const small = await thrown(t, null, '', true);
+  assert.match(small.text, /at loadUser \(\.\.\/src\/users\.js:3:\d+\)\n {4}at open \(/);
+  assert.equal(fingerprint(small), fingerprint(plain));
+  assert.equal(fingerprint(await thrown(t, null, '// more\n', true)), fingerprint(plain));
+});
+
+test('frames of packages do not tell errors apart, unless there are no others', async (t) => {
+  const stack = await thrown(t, 'parse', '', false);
+  assert.match(stack.text, /at parse \(\.\.\/node_modules\/parser\/index\.js:1:/);
+  assert.match(stack.place!, /src\/users\.js:4/);
+  assert.deepEqual(stack.frames[0], '../src/users.js loadUser');
+});
+
+test('frames of the entry are left out, and a stack without a map is kept as it is', () => {
+  const stack = `Error: no
+    at Object.fetch (app.js:4:11)
+    at async Room.alarm (app.js:9:1)
+    at begin (cellar-capture.js:80:20)
+    at enter (cellar-capture.js:70:1)
+    at wrong line (`;
+  const { text, place, frames } = withSources(stack, new Map());
+  assert.equal(
+    text,
+    'Error: no\n    at fetch (app.js:4:11)\n    at async Room.alarm (app.js:9:1)\n    at wrong line (',
+  );
+  assert.equal(place, 'app.js:4:11');
+  assert.deepEqual(frames, ['app.js fetch', 'app.js alarm']);
+});
+
+test('a message tells errors apart without ids, numbers, dates and addresses', () => {
+  const same = [
+    ['no user 17 at 2026-11-22T04:00:00.123Z', 'no user 4 at 2025-01-02T03:04:05Z'],
+    ['missing 0189d9d0-7d8b-7c3a-9d2e-1a2b3c4d5e6f', 'missing 00000000-7d8b-4c3a-8d2e-1a2b3c4d5e6f'],
+    ['key deadbeef01234567', 'key 0123456789abcdef'],
+    ['mail to a.b@example.org failed', 'mail to x@y.example failed'],
+    ['took 1.5 ms', 'took 200 ms'],
+  ];
+  for (const [a, b] of same) assert.equal(fingerprintOf('E', a!, []), fingerprintOf('E', b!, []), a!);
+  assert.notEqual(fingerprintOf('E', 'no user', []), fingerprintOf('E', 'no room', []));
+  assert.notEqual(fingerprintOf('E', 'no user', []), fingerprintOf('F', 'no user', []));
+  assert.equal(normalized('cannot read name of undefined'), 'cannot read name of undefined');
+});
+
+test('hostile stacks and messages are read in time', () => {
+  const begun = performance.now();
+  const lines = [
+    ' at '.repeat(5_000),
+    `    at ${'('.repeat(8_000)}`,
+    `    at ${'a b'.repeat(2_000)} (x:1:1`,
+    '1-'.repeat(4_000),
+    'a@'.repeat(4_000),
+    'Mon'.repeat(2_000),
+  ];
+  for (const line of lines) {
+    const stack = `Error\n${`${line}\n`.repeat(20)}`;
+    placesIn(stack);
+    withSources(stack, new Map());
+    fingerprintOf('E', line, []);
+  }
+  assert.ok(performance.now() - begun < 500, `${performance.now() - begun} ms`);
+});
