@@ -49,7 +49,9 @@ import { threads } from './machine/worker.ts';
 import { finishMoves } from './snapshots/moves.ts';
 import { storePlace } from './snapshots/place.ts';
 import { Snapshots } from './snapshots/snapshots.ts';
+import { Looking } from './storage/looking.ts';
 import { Buckets } from './storage/r2/buckets.ts';
+import { StorageReaders } from './storage/reading.ts';
 import { Telemetry } from './telemetry/telemetry.ts';
 
 /** What is left of the time for an end when the last requests are cut: processes and databases need some of it. */
@@ -70,6 +72,7 @@ export class Host {
   readonly #users: (appId: string) => AppUsers;
   readonly #walls: Walls;
   readonly #buckets: Buckets;
+  readonly #readers = new StorageReaders();
   readonly #apps: Apps;
   readonly #queue: DeployQueue;
   readonly #missed: MissedDeploys;
@@ -172,6 +175,13 @@ export class Host {
       onUsage: (id, usage) => this.#telemetry.usage(id, usage),
       onDeleted: (id) => this.#telemetry.forget(id),
     });
+    const looking = new Looking({
+      store: this.#store,
+      paths: this.paths,
+      apps: this.#apps,
+      users: this.#users,
+      readers: this.#readers,
+    });
     this.#storage = new StorageLimits({
       held: this.#store.held,
       maxMb: config.RUNNER_APP_MAX_MB,
@@ -225,6 +235,7 @@ export class Host {
         disk: this.#disk,
         apps: this.#apps,
         secrets,
+        looking,
         queue: this.#queue,
         loopDelay: this.#loopDelay,
         telemetry: this.#telemetry,
@@ -378,6 +389,7 @@ export class Host {
     await closing.step('apps', () => this.#apps.close());
     await closing.step('spare processes', () => spares.close());
     await closing.step('telemetry', () => this.#telemetry.close());
+    await closing.step('storage readers', () => this.#readers.close());
     await closing.step('buckets', () => this.#buckets.close());
     await closing.step('walls', () => this.#walls.close());
     await closing.step('bundler', closeBundler);

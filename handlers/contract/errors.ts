@@ -24,6 +24,7 @@ const callerErrors = {
   error_not_found: { status: 404, meaning: 'The app has no such grouped error.' },
   storage_not_found: { status: 404, meaning: 'The app has no such database, class, bucket or object.' },
   snapshot_not_found: { status: 404, meaning: 'There is no such snapshot, or not this in it.' },
+  query_failed: { status: 400, meaning: 'SQLite refuses the statement, or it is one that writes.' },
   ref_not_found: { status: 404, meaning: 'The repository has no such branch, tag or commit.' },
   path_not_found: { status: 404, meaning: 'The repository has no such path.' },
   method_not_allowed: { status: 405, meaning: 'The gateway does not relay this method.' },
@@ -43,6 +44,7 @@ const callerErrors = {
   stale_generation: { status: 409, meaning: 'The host knows a newer state of the app.' },
   idempotency_in_progress: { status: 409, meaning: 'The first request with this key is still running.' },
   body_too_large: { status: 413, meaning: 'The body is over the stated size.' },
+  answer_too_large: { status: 413, meaning: 'The answer would have more bytes than one answer has.' },
   file_too_large: {
     status: 413,
     meaning: 'The file has more than one answer has; a range of it can be read.',
@@ -62,6 +64,8 @@ const callerErrors = {
 /** What went wrong on this side. */
 const systemErrors = {
   internal_error: { status: 500, meaning: 'Something failed that should not; the log has the request id.' },
+  storage_unreadable: { status: 500, meaning: 'What the app keeps there cannot be read.' },
+  query_timeout: { status: 504, meaning: 'The reading took longer than it may.' },
   not_implemented: { status: 501, meaning: 'Declared, and not there yet.' },
   unknown_transfer_encoding: { status: 501, meaning: 'The only transfer coding understood is chunked.' },
   newer_schema: { status: 500, meaning: 'A newer Cellar has used the database; this one leaves it alone.' },

@@ -57,6 +57,41 @@ export interface SecretRecord {
 /** Values of secrets by name; `null` deletes one. */
 export type SecretChanges = Record<string, string | null>;
 
+/** One statement, a page of a table, or, with neither, what tables there are. `after`: where a page begins. */
+interface TableQuestion {
+  sql: string | null;
+  table: string | null;
+  sort: string | null;
+  filter: string | null;
+  after: string | null;
+  limit: number;
+}
+
+/** What is asked of a database, by its id or binding. */
+export interface DatabaseQuestion extends TableQuestion {
+  database: string;
+}
+
+/** What is asked of a class, or of one of its objects, by id or name. */
+export interface ObjectQuestion extends TableQuestion {
+  class_name: string;
+  object: string | null;
+  name: string | null;
+  key: string | null;
+}
+
+/** What is asked of a namespace, by its id or binding: its keys, or the value of one. */
+export interface KeysQuestion {
+  namespace: string;
+  key: string | null;
+  prefix: string;
+  after: string | null;
+  limit: number;
+}
+
+/** An answer about what an app keeps: as the operation has it, with `next` for the place where the next page begins. */
+export type Looked<Answer> = Omit<Answer, 'next_cursor'> & { next: string | null };
+
 /** `live` while it serves, `replaced` when another deploy does. */
 export type DeployStatus = 'queued' | 'building' | 'live' | 'replaced' | 'failed' | 'superseded';
 export type DeployTrigger = 'push' | 'rollback' | 'commit';

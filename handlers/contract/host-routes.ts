@@ -3,9 +3,12 @@
 import type { Alert, AlertDelivery } from './alerts.ts';
 import type {
   AsOf,
+  DatabaseQuestion,
   DeployFact,
   DeployFacts,
+  KeysQuestion,
   ListedApp,
+  ObjectQuestion,
   ObservedApp,
   SecretChanges,
   SecretRecord,
@@ -91,6 +94,12 @@ export interface HostCalls extends TelemetryCalls {
     body: SecretChanges;
     answer: { items: SecretRecord[]; replaced: string[]; in_effect: boolean; problem: string | null };
   };
+  /** Without buckets. */
+  'GET /apps/:id/storage': { body: null; answer: Bytes };
+  'POST /apps/:id/storage/d1': { body: DatabaseQuestion; answer: Bytes };
+  'POST /apps/:id/storage/do': { body: ObjectQuestion; answer: Bytes };
+  'POST /apps/:id/storage/kv': { body: KeysQuestion; answer: Bytes };
+  'GET /apps/:id/buckets': { body: null; answer: Result<'storage.overview'>['buckets'] };
   'GET /stats': { body: null; answer: Record<string, unknown> };
   /** `full`: why nothing can be written just now. */
   'GET /disk': { body: null; answer: { full: string | null } };

@@ -3,8 +3,16 @@ import * as z from 'zod';
 import { listOf, nothing, page, reference, time } from './fields.ts';
 import { operation } from './operation.ts';
 
-/** What SQLite stores; bytes travel as base64 text. */
-const sqlValue = z.union([z.string(), z.number(), z.boolean(), z.null()]);
+/** What SQLite keeps. What is no JSON has the forms that docs/storage.md describes, such as `{"$bytes": base64}`. */
+const sqlValue = z.union([
+  z.string(),
+  z.number(),
+  z.boolean(),
+  z.null(),
+  z.strictObject({ $bigint: z.string().regex(/^-?[0-9]{1,19}$/) }),
+  z.strictObject({ $bytes: z.base64() }),
+  z.strictObject({ $number: z.enum(['Infinity', '-Infinity', 'NaN', '-0']) }),
+]);
 const sql = z.string().min(1).max(100_000);
 const statement = { sql, params: z.array(sqlValue).max(100).optional() };
 const written = z.strictObject({
@@ -12,6 +20,44 @@ const written = z.strictObject({
   last_row_id: z.int().nullable(),
   duration_ms: z.number(),
 });
+/** One statement, or a page of a table: `sort` is a column, `-` before it turns the order; `filter` is a condition in SQL. */
+const looked = {
+  sql: sql.optional(),
+  table: reference.optional(),
+  sort: reference.optional(),
+  filter: z.string().min(1).max(1000).optional(),
+  ...page,
+};
+const table = z.strictObject({
+  name: z.string(),
+  type: z.string(),
+  columns: z.array(
+    z.strictObject({
+      name: z.string(),
+      type: z.string(),
+      not_null: z.boolean(),
+      /** As SQL. */
+      default: z.string().nullable(),
+      /** Its place in the primary key, from 1; 0 for none. */
+      primary_key: z.int(),
+      generated: z.boolean(),
+    }),
+  ),
+});
+const rows = { columns: z.array(z.string()), rows: z.array(z.array(sqlValue)) };
+const readErrors = [
+  'app_not_found',
+  'storage_not_found',
+  'query_failed',
+  'query_timeout',
+  'answer_too_large',
+  'storage_unreadable',
+  'host_unavailable',
+] as const;
+/** `id`: what other operations take. `binding`: that of the release that is live; null when it has none. */
+const named = { id: z.string(), binding: z.string().nullable() };
+const kvKey = z.string().min(1).max(512);
+const kvEntry = { expires_at: time.nullable(), metadata: z.unknown() };
 const objectKey = z.string().min(1).max(1024);
 
 export const storage = [
@@ -23,12 +69,14 @@ export const storage = [
     needs: 'push',
     input: z.strictObject({ id: reference }),
     output: z.strictObject({
-      databases: z.array(z.strictObject({ id: z.string(), binding: z.string(), bytes: z.int() })),
+      databases: z.array(z.strictObject({ ...named, bytes: z.int() })),
       classes: z.array(z.strictObject({ class_name: z.string(), objects: z.int(), bytes: z.int() })),
-      buckets: z.array(z.strictObject({ bucket: z.string(), binding: z.string() })),
+      namespaces: z.array(z.strictObject({ ...named, keys: z.int(), bytes: z.int() })),
+      queues: z.array(z.strictObject({ queue: z.string(), messages: z.int(), bytes: z.int() })),
+      buckets: z.array(z.strictObject({ bucket: z.string(), binding: z.string().nullable() })),
     }),
     status: 200,
-    errors: ['app_not_found'],
+    errors: readErrors,
   }),
   operation({
     name: 'storage.d1.get',
@@ -36,22 +84,15 @@ export const storage = [
     method: 'GET',
     path: '/v1/apps/:id/storage/d1/:database_id',
     needs: 'push',
-    input: z.strictObject({
-      id: reference,
-      database_id: reference,
-      sql: sql.optional(),
-      table: reference.optional(),
-      sort: reference.optional(),
-      filter: z.string().max(1000).optional(),
-      ...page,
-    }),
+    input: z.strictObject({ id: reference, database_id: reference, ...looked }),
     output: z.strictObject({
-      columns: z.array(z.string()),
-      rows: z.array(z.array(sqlValue)),
+      ...rows,
       next_cursor: z.string().nullable(),
+      /** What tables there are, when neither `sql` nor `table` was asked for. */
+      tables: z.array(table).optional(),
     }),
     status: 200,
-    errors: ['app_not_found', 'storage_not_found', 'host_unavailable'],
+    errors: readErrors,
   }),
   operation({
     name: 'storage.d1.write',
@@ -81,12 +122,63 @@ export const storage = [
       class_name: reference,
       object_id: reference.optional(),
       name: z.string().min(1).max(1024).optional(),
-      ...page,
+      key: z.string().max(2048).optional(),
+      ...looked,
     }),
     queryNames: { id: 'object_id' },
-    output: listOf(z.record(z.string(), z.unknown())),
+    output: z.strictObject({
+      /** The object that was asked for; null in a list of objects. */
+      object: z
+        .strictObject({
+          id: z.string(),
+          name: z.string().nullable(),
+          bytes: z.int(),
+          next_alarm: time.nullable(),
+          tables: z.array(table),
+        })
+        .nullable(),
+      /** Objects of the class, or the keys of one object: `{key, bytes, value}`. */
+      items: z.array(z.record(z.string(), z.unknown())),
+      columns: rows.columns.optional(),
+      rows: rows.rows.optional(),
+      next_cursor: z.string().nullable(),
+    }),
     status: 200,
-    errors: ['app_not_found', 'storage_not_found', 'host_unavailable'],
+    errors: readErrors,
+  }),
+  operation({
+    name: 'storage.kv.list',
+    summary: "Lists a namespace's keys",
+    method: 'GET',
+    path: null,
+    needs: 'push',
+    input: z.strictObject({
+      id: reference,
+      namespace_id: reference,
+      prefix: z.string().max(512).optional(),
+      ...page,
+    }),
+    output: listOf(
+      z.strictObject({
+        key: z.string(),
+        /** Null for one that lies in a file of its own: it has more than 64 KiB. */
+        bytes: z.int().nullable(),
+        ...kvEntry,
+      }),
+    ),
+    status: 200,
+    errors: readErrors,
+  }),
+  operation({
+    name: 'storage.kv.get',
+    summary: 'Reads the value of a key',
+    method: 'GET',
+    path: null,
+    needs: 'push',
+    input: z.strictObject({ id: reference, namespace_id: reference, key: kvKey }),
+    output: z.strictObject({ key: z.string(), value_base64: z.string(), ...kvEntry }),
+    status: 200,
+    errors: readErrors,
   }),
   operation({
     name: 'storage.r2.list',

@@ -4,7 +4,17 @@ import type { Access, Role } from '../../sqlite/control/access.ts';
 import type { Bindings } from '../bindings.ts';
 import type { Alert, AlertDelivery } from '../contract/alerts.ts';
 import { type ErrorCode, errorCodes } from '../contract/errors.ts';
-import type { DeployFact, DeployFacts, ListedApp, SecretChanges, WantedApp } from '../contract/host-calls.ts';
+import type {
+  DatabaseQuestion,
+  DeployFact,
+  DeployFacts,
+  KeysQuestion,
+  ListedApp,
+  Looked,
+  ObjectQuestion,
+  SecretChanges,
+  WantedApp,
+} from '../contract/host-calls.ts';
 import type {
   AlertSettings,
   Applied,
@@ -58,6 +68,17 @@ interface Options<Name extends HostCall> {
   /** Codes with which the host may refuse, and its words are the caller's. */
   refusals?: readonly ErrorCode[];
 }
+
+/** A reading of storage has 10 s, and may wait for its turn. */
+const READ_DEADLINE_MS = 60_000;
+const READ_REFUSALS = [
+  'storage_not_found',
+  'invalid_input',
+  'query_failed',
+  'query_timeout',
+  'answer_too_large',
+  'storage_unreadable',
+] as const;
 
 /** What reads of an app's source have in common. */
 const SOURCE = { refusals: ['ref_not_found', 'path_not_found'], deadlineMs: SOURCE_DEADLINE_MS } as const;
@@ -167,6 +188,31 @@ export class HostClient {
     const refusals = ['commit_conflict', 'path_not_found', 'invalid_input'] as const;
     const options = { bytes, refusals, deadlineMs: SOURCE_DEADLINE_MS };
     return this.#json('POST /apps/:id/source/commit', [appId], options).catch(maybeDone);
+  }
+
+  /** All that an app keeps. */
+  async storage(appId: string): Promise<Result<'storage.overview'>> {
+    const [kept, buckets] = await Promise.all([
+      this.#look<Omit<Result<'storage.overview'>, 'buckets'>>('GET /apps/:id/storage', appId),
+      this.#json('GET /apps/:id/buckets', [appId]),
+    ]);
+    return { ...kept, buckets };
+  }
+
+  async database(appId: string, body: DatabaseQuestion): Promise<Looked<Result<'storage.d1.get'>>> {
+    return this.#look('POST /apps/:id/storage/d1', appId, body);
+  }
+
+  async objects(appId: string, body: ObjectQuestion): Promise<Looked<Result<'storage.do.get'>>> {
+    return this.#look('POST /apps/:id/storage/do', appId, body);
+  }
+
+  async kvKeys(appId: string, body: KeysQuestion): Promise<Looked<Result<'storage.kv.list'>>> {
+    return this.#look('POST /apps/:id/storage/kv', appId, body);
+  }
+
+  async kvValue(appId: string, body: KeysQuestion): Promise<Result<'storage.kv.get'>> {
+    return this.#look('POST /apps/:id/storage/kv', appId, body);
   }
 
   /** An app's secrets, without their values. */
@@ -289,6 +335,17 @@ export class HostClient {
     if (response.status === errorCodes[NO_ROOM].status)
       throw new Problem(NO_ROOM, detailOf(await response.text()));
     return response;
+  }
+
+  /** A reading of what an app keeps. @throws {Problem} with the host's own words */
+  async #look<Answer>(
+    name: Extract<HostCall, `${string}/storage${string}`>,
+    appId: string,
+    body?: object,
+  ): Promise<Answer> {
+    const options = { refusals: READ_REFUSALS, deadlineMs: READ_DEADLINE_MS };
+    const bytes = body && new Blob([JSON.stringify(body)]);
+    return (await this.#call(name, [appId], { ...options, ...(bytes && { bytes }) })).json();
   }
 
   async #json<Name extends HostCall>(

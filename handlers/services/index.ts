@@ -11,6 +11,7 @@ import { metricServices } from './metrics.ts';
 import { secretServices } from './secrets.ts';
 import { settingServices } from './settings.ts';
 import { sourceServices } from './source.ts';
+import { storageServices } from './storage.ts';
 import type { Service } from './types.ts';
 
 type NotYet = (typeof notYet)[number];
@@ -23,6 +24,7 @@ export const services = {
   ...alertServices,
   ...secretServices,
   ...sourceServices,
+  ...storageServices,
   ...eventServices,
   ...accountServices,
   ...adminServices,

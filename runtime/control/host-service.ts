@@ -12,6 +12,7 @@ import { type RefUpdate, serveGit } from '../git/smart-http.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import type { DiskWatch } from '../machine/disk-watch.ts';
 import type { LoopDelay } from '../machine/loop-delay.ts';
+import type { Looking } from '../storage/looking.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import { type AlertCall, type AlertOptions, alertRoutes } from './alert-routes.ts';
 import {
@@ -29,6 +30,7 @@ import { Refusal, requireRoom } from './refusal.ts';
 import { type SecretCall, secretRoutes } from './secret-routes.ts';
 import { type SnapshotCall, type SnapshotRouteOptions, snapshotRoutes } from './snapshot-routes.ts';
 import { type SourceCall, sourceRoutes } from './source-routes.ts';
+import { type StorageCall, storageRoutes } from './storage-routes.ts';
 import { type TelemetryCall, telemetryRoutes } from './telemetry-routes.ts';
 
 const FLUSH_MS = 1_000;
@@ -42,6 +44,7 @@ export interface HostServiceOptions extends AlertOptions, SnapshotRouteOptions {
   disk: DiskWatch;
   apps: Apps;
   secrets: Secrets;
+  looking: Looking;
   queue: DeployQueue;
   loopDelay: LoopDelay;
   telemetry: Telemetry;
@@ -65,6 +68,7 @@ export function hostService(
     ...alertRoutes(options),
     ...secretRoutes(options),
     ...snapshotRoutes(options),
+    ...storageRoutes(options),
   });
   const expected = digest(`Bearer ${options.secret}`);
 
@@ -98,7 +102,10 @@ function routesOf({
   controlUi,
   onPush,
   alerts,
-}: HostServiceOptions): Omit<HostRoutes, SourceCall | TelemetryCall | AlertCall | SecretCall | SnapshotCall> {
+}: HostServiceOptions): Omit<
+  HostRoutes,
+  SourceCall | TelemetryCall | AlertCall | SecretCall | SnapshotCall | StorageCall
+> {
   return {
     'PUT /apps/:id': async ({ request, words }) => {
       const wanted = await readJson<'PUT /apps/:id'>(request, WANTED_BYTES);

@@ -75,6 +75,8 @@ const rpcOnly = [
   'errors.list',
   'errors.get',
   'errors.set_status',
+  'storage.kv.list',
+  'storage.kv.get',
   'secrets.list',
   'secrets.set',
   'secrets.delete',

@@ -22,11 +22,11 @@ function variable(n: number): string {
  * @param names of all secrets of the app
  */
 export function dividedSecrets(
-  { durableObjects, databases, namespaces, triggers, assets }: Release,
+  { durableObjects, databases, namespaces, buckets = [], triggers, assets }: Release,
   names: string[],
 ): { given: string[]; taken: string[] } {
   const bindings = new Set(
-    [...durableObjects, ...databases, ...namespaces, ...(triggers?.producers ?? []), assets].map(
+    [...durableObjects, ...databases, ...namespaces, ...buckets, ...(triggers?.producers ?? []), assets].map(
       (each) => each?.binding,
     ),
   );

@@ -1,0 +1,89 @@
+// What an app keeps, looked into.
+import { hashOf } from '../secrets.ts';
+import { invalidInput } from '../transports/validate.ts';
+import { requireApp } from './apps.ts';
+import { decodeCursor, encodeCursor } from './cursor.ts';
+import type { Service } from './types.ts';
+
+const overview: Service<'storage.overview'> = async (context, { id }) => {
+  const app = await requireApp(context, id);
+  return context.host.storage(app.id);
+};
+
+const databaseGet: Service<'storage.d1.get'> = async (context, { id, database_id, cursor, ...asked }) => {
+  const app = await requireApp(context, id);
+  const question = tableQuestion(asked);
+  const list = await listName('storage.d1.get', app.id, database_id, asked.table, asked.sort, asked.filter);
+  const after = decodeCursor(list, cursor, 1)?.[0] ?? null;
+  const { next, ...answer } = await context.host.database(app.id, {
+    ...question,
+    database: database_id,
+    after,
+  });
+  return { ...answer, next_cursor: encodeCursor(list, next === null ? null : [next]) };
+};
+
+const objectsGet: Service<'storage.do.get'> = async (context, { id, class_name, cursor, ...input }) => {
+  const app = await requireApp(context, id);
+  const { object_id = null, name = null, key = null, ...asked } = input;
+  if (object_id !== null && name !== null) throw oneOf('name', 'id');
+  if (object_id === null && name === null)
+    for (const field of ['key', 'sql', 'table'] as const)
+      if (input[field] !== undefined)
+        throw invalidInput([{ path: field, message: 'is for one object: name its id or name' }]);
+  const question = { ...tableQuestion(asked), class_name, object: object_id, name, key };
+  const { table, sort, filter } = asked;
+  const list = await listName('storage.do.get', app.id, class_name, object_id, name, table, sort, filter);
+  const after = decodeCursor(list, cursor, 1)?.[0] ?? null;
+  const { next, ...answer } = await context.host.objects(app.id, { ...question, after });
+  return { ...answer, next_cursor: encodeCursor(list, next === null ? null : [next]) };
+};
+
+const kvList: Service<'storage.kv.list'> = async (
+  context,
+  { id, namespace_id, prefix = '', limit, cursor },
+) => {
+  const app = await requireApp(context, id);
+  const list = await listName('storage.kv.list', app.id, namespace_id, prefix);
+  const after = decodeCursor(list, cursor, 1)?.[0] ?? null;
+  const asked = { namespace: namespace_id, key: null, prefix, after, limit };
+  const { next, items } = await context.host.kvKeys(app.id, asked);
+  return { items, next_cursor: encodeCursor(list, next === null ? null : [next]) };
+};
+
+const kvGet: Service<'storage.kv.get'> = async (context, { id, namespace_id, key }) => {
+  const app = await requireApp(context, id);
+  return context.host.kvValue(app.id, { namespace: namespace_id, key, prefix: '', after: null, limit: 1 });
+};
+
+export const storageServices = {
+  'storage.overview': overview,
+  'storage.d1.get': databaseGet,
+  'storage.do.get': objectsGet,
+  'storage.kv.list': kvList,
+  'storage.kv.get': kvGet,
+};
+
+/** What is asked of tables. A page is one of a table; of a statement all rows are taken. */
+function tableQuestion(asked: {
+  sql?: string | undefined;
+  table?: string | undefined;
+  sort?: string | undefined;
+  filter?: string | undefined;
+  limit: number;
+}) {
+  const { sql = null, table = null, sort = null, filter = null, limit } = asked;
+  if (sql !== null && table !== null) throw oneOf('sql', 'table');
+  for (const [path, value] of Object.entries({ sort, filter }))
+    if (value !== null && table === null) throw invalidInput([{ path, message: 'is for a table' }]);
+  return { sql, table, sort, filter, limit };
+}
+
+function oneOf(path: string, other: string) {
+  return invalidInput([{ path, message: `cannot be given together with ${other}` }]);
+}
+
+/** Names a list shortly, whatever it is filtered by: its name is in each of its cursors. */
+async function listName(...words: (string | null | undefined)[]): Promise<string> {
+  return (await hashOf(JSON.stringify(words))).slice(0, 24);
+}

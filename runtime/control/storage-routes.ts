@@ -1,0 +1,51 @@
+// The handlers' calls about what apps keep.
+import type { ServerResponse } from 'node:http';
+import { errorCodes } from '../../handlers/contract/errors.ts';
+import type { HostCall } from '../../handlers/contract/host-routes.ts';
+import type { Apps } from '../apps/apps.ts';
+import type { Looking } from '../storage/looking.ts';
+import { ReadingRefused } from '../storage/reading.ts';
+import { type Call, type HostRoutes, readJson } from './host-call.ts';
+import { Refusal } from './refusal.ts';
+
+export type StorageCall = Extract<HostCall, `${string}/storage${string}` | `${string}/buckets`>;
+
+/** Makes what answers these calls. Answers of the readers are passed on as they are. */
+export function storageRoutes({
+  apps,
+  looking,
+}: {
+  apps: Apps;
+  looking: Looking;
+}): Pick<HostRoutes, StorageCall> {
+  const answer = (ask: (appId: string, call: Call) => Promise<Buffer>) => async (call: Call) => {
+    const [appId] = call.words as [string];
+    if (!apps.get(appId)) throw new Refusal(404, 'app_not_found', 'no such app');
+    try {
+      send(call.response, await ask(appId, call));
+    } catch (error) {
+      if (!(error instanceof ReadingRefused)) throw error;
+      throw new Refusal(errorCodes[error.code].status, error.code, error.message);
+    }
+  };
+  return {
+    'GET /apps/:id/storage': answer((id) => looking.overview(id)),
+    'GET /apps/:id/buckets': async ({ words }) => {
+      const { buckets } = await looking.places(words[0]!);
+      return buckets.map(({ id, binding }) => ({ bucket: id, binding }));
+    },
+    'POST /apps/:id/storage/d1': answer(async (id, { request }) =>
+      looking.database(id, await readJson<'POST /apps/:id/storage/d1'>(request)),
+    ),
+    'POST /apps/:id/storage/do': answer(async (id, { request }) =>
+      looking.objects(id, await readJson<'POST /apps/:id/storage/do'>(request)),
+    ),
+    'POST /apps/:id/storage/kv': answer(async (id, { request }) =>
+      looking.keys(id, await readJson<'POST /apps/:id/storage/kv'>(request)),
+    ),
+  };
+}
+
+function send(response: ServerResponse, json: Buffer): void {
+  response.writeHead(200, { 'content-type': 'application/json' }).end(json);
+}

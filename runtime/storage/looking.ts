@@ -1,0 +1,109 @@
+// Looking into what an app keeps: each question in the owner's names becomes one about files.
+import { join } from 'node:path';
+import type { DatabaseQuestion, KeysQuestion, ObjectQuestion } from '../../handlers/contract/host-calls.ts';
+import type { HostStore } from '../../sqlite/host/index.ts';
+import type { Apps } from '../apps/apps.ts';
+import { readRelease } from '../builds/release.ts';
+import type { Layout } from '../machine/data-directory.ts';
+import type { AppUsers } from '../machine/users.ts';
+import { emptyNames } from './names.ts';
+import { find, objectFile, objectId, type Places, placesOf, type Stored } from './places.ts';
+import { ReadingRefused, type StorageReaders } from './reading.ts';
+
+/** The unique keys of what workerd's own services keep. */
+const DATABASE_KEY = 'D1Database';
+const NAMESPACE_KEY = 'KVNamespace';
+const QUEUE_KEY = 'QueueShard';
+
+export interface LookingOptions {
+  store: HostStore;
+  paths: Layout;
+  apps: Apps;
+  users: (appId: string) => AppUsers;
+  readers: StorageReaders;
+}
+
+/** Answers are JSON that nobody has parsed. Methods throw `ReadingRefused`. */
+export class Looking {
+  readonly #options: LookingOptions;
+
+  constructor(options: LookingOptions) {
+    this.#options = options;
+  }
+
+  /** All that an app keeps, with counts and bytes. */
+  async overview(appId: string): Promise<Buffer> {
+    const { databases, namespaces, classes, queues } = await this.places(appId);
+    const named = ({ id, binding }: Stored) => ({ id, binding });
+    return this.#ask(appId, {
+      kind: 'overview',
+      databases: databases.map((each) => ({ ...named(each), path: this.#file(appId, DATABASE_KEY, each) })),
+      namespaces: namespaces.map((each) => ({ ...named(each), ...this.#namespace(appId, each) })),
+      classes: classes.map(({ className, storageId }) => ({
+        class_name: className,
+        directory: this.#directory(appId, storageId),
+      })),
+      queues,
+      queueDirectory: this.#directory(appId, QUEUE_KEY),
+    });
+  }
+
+  async database(appId: string, { database, ...asked }: DatabaseQuestion): Promise<Buffer> {
+    const { databases } = await this.places(appId);
+    const found = required(find(databases, database), `no database ${database}`);
+    return this.#ask(appId, { kind: 'database', path: this.#file(appId, DATABASE_KEY, found), ...asked });
+  }
+
+  async objects(appId: string, { class_name, object, name, ...asked }: ObjectQuestion): Promise<Buffer> {
+    const { classes } = await this.places(appId);
+    const { storageId } = required(
+      classes.find(({ className }) => className === class_name),
+      `no class ${class_name}`,
+    );
+    const id = object ?? (name === null ? null : objectId(storageId, name));
+    const directory = this.#directory(appId, storageId);
+    if (id === null) return this.#ask(appId, { kind: 'objects', directory, ...asked });
+    if (!/^[0-9a-f]{64}$/.test(id))
+      throw new ReadingRefused('storage_not_found', 'the class has no such object');
+    return this.#ask(appId, { kind: 'object', directory, object: id, name, ...asked });
+  }
+
+  /** The keys of a namespace, or the value of one. */
+  async keys(appId: string, { namespace, ...asked }: KeysQuestion): Promise<Buffer> {
+    const { namespaces } = await this.places(appId);
+    const found = required(find(namespaces, namespace), `no namespace ${namespace}`);
+    const kind = asked.key === null ? 'keys' : 'key';
+    return this.#ask(appId, { kind, ...this.#namespace(appId, found), ...asked });
+  }
+
+  async places(appId: string): Promise<Places> {
+    const { store, paths, apps } = this.#options;
+    const live = apps.get(appId)?.liveDeployId ?? null;
+    const release = live === null ? null : await readRelease(paths.release(appId, live));
+    return placesOf({ ...emptyNames(), ...store.apps.storageNames(appId) }, release);
+  }
+
+  #ask(appId: string, question: { kind: string } & Record<string, unknown>): Promise<Buffer> {
+    const { users, readers } = this.#options;
+    return readers.ask(appId, users(appId).cell, question);
+  }
+
+  #directory(appId: string, uniqueKey: string): string {
+    return join(this.#options.paths.data(appId), 'do', uniqueKey);
+  }
+
+  #file(appId: string, uniqueKey: string, { storageId }: Stored): string {
+    return objectFile(this.#options.paths.data(appId), uniqueKey, objectId(uniqueKey, storageId));
+  }
+
+  #namespace(appId: string, namespace: Stored): { path: string; blobs: string } {
+    const id = objectId(NAMESPACE_KEY, namespace.storageId);
+    const blobs = join(this.#options.paths.data(appId), 'kv');
+    return { path: this.#file(appId, NAMESPACE_KEY, namespace), blobs: join(blobs, id, 'b') };
+  }
+}
+
+function required<Value>(value: Value | undefined, missing: string): Value {
+  if (value === undefined) throw new ReadingRefused('storage_not_found', `the app has ${missing}`);
+  return value;
+}

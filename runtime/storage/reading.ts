@@ -1,0 +1,120 @@
+// What an app keeps, read by a process of the app's user that the host starts for each question: a sleeping app sleeps on.
+import { readFileSync } from 'node:fs';
+import { type ErrorCode, errorCodes } from '../../handlers/contract/errors.ts';
+import { ChildError, runChild } from '../machine/child.ts';
+import { withDataLimit } from '../machine/process-limits.ts';
+import { asUser, dieWithParent, type User } from '../machine/users.ts';
+
+/** Where one question is answered: the words of `reader.js`, with absolute paths. */
+export type Question = { kind: string } & Record<string, unknown>;
+
+/** What an app keeps could not be read, or not as it was asked for. */
+export class ReadingRefused extends Error {
+  readonly code: ErrorCode;
+  constructor(code: ErrorCode, message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
+const READER = readFileSync(new URL('./reader.js', import.meta.url), 'utf8');
+/** The exit code with which it says why it does not answer. */
+const REFUSED = 3;
+const ANSWER_BYTES = 10 * 1024 * 1024;
+const DEADLINE_MS = 10_000;
+/** Memory that it may write to: Node reserves 560 MiB of it and uses 10. */
+const MEMORY_BYTES = 900 * 1024 * 1024;
+/** MiB of JavaScript objects. */
+const HEAP_MB = 128;
+/** Readers at a time, and questions that wait: each of an app waits for the one before. */
+const AT_ONCE = 3;
+const WAITING = 100;
+
+/** Readers of apps' storage, in turns. */
+export class StorageReaders {
+  readonly #running = new Set<string>();
+  readonly #waiting: { appId: string; begin: () => void }[] = [];
+  readonly #closing = new AbortController();
+  readonly #deadlineMs: number;
+
+  constructor(deadlineMs = DEADLINE_MS) {
+    this.#deadlineMs = deadlineMs;
+  }
+
+  /**
+   * The answer to a question, as JSON that nobody has parsed.
+   * @throws {ReadingRefused}
+   */
+  async ask(appId: string, user: User | null, question: Question): Promise<Buffer> {
+    await this.#turn(appId);
+    const deadline = AbortSignal.timeout(this.#deadlineMs);
+    try {
+      const signal = AbortSignal.any([deadline, this.#closing.signal]);
+      const { output } = await runChild(command(user), {
+        title: 'reading the storage',
+        input: JSON.stringify({ ...question, limitBytes: ANSWER_BYTES }),
+        timeoutMs: 2 * this.#deadlineMs,
+        limitBytes: 2 * ANSWER_BYTES,
+        signal,
+      });
+      return output;
+    } catch (error) {
+      if (deadline.aborted)
+        throw new ReadingRefused(
+          'query_timeout',
+          `it took longer than ${this.#deadlineMs / 1000} s and was ended`,
+        );
+      throw refusalOf(error);
+    } finally {
+      this.#running.delete(appId);
+      this.#advance();
+    }
+  }
+
+  /** Ends all readers. */
+  close(): void {
+    this.#closing.abort(new Error('the host is stopping'));
+  }
+
+  #turn(appId: string): Promise<void> {
+    if (this.#waiting.length >= WAITING)
+      throw new ReadingRefused('host_unavailable', 'too many readings wait; try again soon');
+    return new Promise((resolve) => {
+      this.#waiting.push({ appId, begin: resolve });
+      this.#advance();
+    });
+  }
+
+  #advance(): void {
+    while (this.#running.size < AT_ONCE) {
+      const at = this.#waiting.findIndex(({ appId }) => !this.#running.has(appId));
+      if (at === -1) return;
+      const { appId, begin } = this.#waiting.splice(at, 1)[0]!;
+      this.#running.add(appId);
+      begin();
+    }
+  }
+}
+
+function command(user: User | null): string[] {
+  return [
+    ...(user === null ? dieWithParent() : asUser(user)),
+    ...withDataLimit(MEMORY_BYTES),
+    process.execPath,
+    '--no-warnings',
+    `--max-old-space-size=${HEAP_MB}`,
+    '--input-type=module',
+    `--eval=${READER}`,
+  ];
+}
+
+function refusalOf(error: unknown): unknown {
+  if (!(error instanceof ChildError)) return error;
+  if (error.exitCode !== REFUSED)
+    return new ReadingRefused(
+      'storage_unreadable',
+      'it needs more memory than a reading may use, or its files are damaged',
+    );
+  const { code, message } = JSON.parse(error.output) as { code: ErrorCode; message: string };
+  return new ReadingRefused(code in errorCodes ? code : 'storage_unreadable', String(message));
+}

@@ -1,0 +1,214 @@
+// Looking into what a pushed app keeps, over REST and RPC: while it runs, hibernates and sleeps.
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { cells } from '../support/e2e/processes.ts';
+import { rpcOf } from '../support/e2e/rpc.ts';
+
+const cellar = new Cellar();
+const rpc = rpcOf(cellar);
+before(() => cellar.start());
+after(() => cellar[Symbol.asyncDispose]());
+
+const CODE = `
+import { DurableObject } from 'cloudflare:workers';
+export class Room extends DurableObject {
+  async fill(alarm) {
+    await this.ctx.storage.put({ n: 1, when: new Date(0), map: new Map([['a', 2n]]) });
+    this.ctx.storage.sql.exec('CREATE TABLE IF NOT EXISTS said (line TEXT)');
+    this.ctx.storage.sql.exec('INSERT INTO said VALUES (?)', 'hello');
+    if (alarm) await this.ctx.storage.setAlarm(Date.UTC(2100, 0, 1));
+  }
+  alarm() {}
+}
+export default {
+  async fetch(request, env) {
+    const { pathname } = new URL(request.url);
+    if (pathname === '/read') {
+      const { results } = await env.DB.prepare('SELECT * FROM people ORDER BY id').all();
+      return Response.json({ people: results, kv: await env.KV.get('new') });
+    }
+    await env.ROOM.getByName('one').fill(true);
+    await env.ROOM.getByName('two').fill(false);
+    await env.DB.exec('CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT NOT NULL, photo BLOB)');
+    for (const name of ['Ada', 'Grace', 'Edsger'])
+      await env.DB.prepare('INSERT INTO people (name, photo) VALUES (?, ?)').bind(name, new Uint8Array([1, 2])).run();
+    await env.KV.put('small', 'é', { metadata: { x: 1 }, expirationTtl: 3600 });
+    await env.KV.put('dir/large', 'v'.repeat(100_000));
+    await env.JOBS.send('one', { delaySeconds: 43200 });
+    return new Response('filled');
+  },
+};`;
+const CONFIG = `name = "app"
+main = "index.js"
+compatibility_date = "2026-10-01"
+[[durable_objects.bindings]]
+name = "ROOM"
+class_name = "Room"
+[[migrations]]
+tag = "v1"
+new_sqlite_classes = ["Room"]
+[[d1_databases]]
+binding = "DB"
+database_name = "people"
+[[kv_namespaces]]
+binding = "KV"
+id = "the-namespace"
+[[queues.producers]]
+binding = "JOBS"
+queue = "jobs"
+`;
+
+async function push(slug: string, config = CONFIG): Promise<void> {
+  const work = await cellar.checkout('hello');
+  writeFileSync(join(work, 'index.js'), CODE);
+  writeFileSync(join(work, 'wrangler.toml'), config);
+  await cellar.commit(work, 'keeping');
+  const { stderr } = await cellar.push(work, slug, '--force');
+  assert.match(stderr, /serves this push/, stderr);
+}
+
+/** What is there to be read, in every state of the app. */
+async function assertReadable(id: string): Promise<void> {
+  const get = async (path: string) => {
+    const { status, body } = await cellar.call('GET', `/v1/apps/${id}/storage${path}`);
+    assert.equal(status, 200, `${path} ${JSON.stringify(body)}`);
+    return body;
+  };
+  const all = await get('');
+  assert.deepEqual(
+    all.databases.map(({ bytes, ...named }: { bytes: number }) => [named, bytes > 0]),
+    [[{ id: 'people', binding: 'DB' }, true]],
+  );
+  assert.deepEqual([all.classes[0].class_name, all.classes[0].objects], ['Room', 2]);
+  assert.deepEqual([all.namespaces[0].id, all.namespaces[0].keys], ['the-namespace', 2]);
+  assert.ok(all.namespaces[0].bytes > 100_000);
+  assert.deepEqual([all.queues[0].queue, all.queues[0].messages], ['jobs', 1]);
+
+  const { tables } = await get('/d1/people');
+  const [people] = tables.filter(({ name }: { name: string }) => name === 'people');
+  assert.deepEqual(people.columns[0], {
+    name: 'id',
+    type: 'INTEGER',
+    not_null: false,
+    default: null,
+    primary_key: 1,
+    generated: false,
+  });
+  const first = await get('/d1/DB?table=people&limit=2&sort=-name&filter=id+%3C+10');
+  assert.deepEqual(first.columns, ['id', 'name', 'photo']);
+  assert.deepEqual(
+    first.rows.map((row: unknown[]) => row[1]),
+    ['Grace', 'Edsger'],
+  );
+  assert.deepEqual(first.rows[0][2], { $bytes: 'AQI=' });
+  const more = `/d1/DB?table=people&limit=2&sort=-name&filter=id+%3C+10&cursor=${first.next_cursor}`;
+  assert.deepEqual((await get(more)).rows, [[1, 'Ada', { $bytes: 'AQI=' }]]);
+  const counted = await rpc('storage.d1.get', {
+    id,
+    database_id: 'people',
+    sql: 'SELECT count(*) AS n FROM people',
+  });
+  assert.deepEqual(counted, { columns: ['n'], rows: [[3]], next_cursor: null });
+
+  const { items } = await get('/do/Room');
+  assert.equal(items.length, 2);
+  const alarmed = items.find(({ name }: { name: string | null }) => name === 'one');
+  assert.equal(alarmed.next_alarm, '2100-01-01T00:00:00.000Z');
+  const two = await get('/do/Room?name=two');
+  assert.deepEqual([two.object.name, two.object.next_alarm], ['two', null]);
+  assert.deepEqual(
+    two.items.map(({ key, value }: { key: string; value: unknown }) => [key, value]),
+    [
+      ['map', { $map: [['a', { $bigint: '2' }]] }],
+      ['n', 1],
+      ['when', { $date: '1970-01-01T00:00:00.000Z' }],
+    ],
+  );
+  assert.deepEqual(
+    two.object.tables.map(({ name }: { name: string }) => name),
+    ['said'],
+  );
+  const said = await get(`/do/Room?id=${two.object.id}&table=said`);
+  assert.deepEqual([said.columns, said.rows], [['line'], [['hello']]]);
+
+  const keys = await rpc('storage.kv.list', { id, namespace_id: 'KV' });
+  assert.deepEqual(
+    keys.items.map(({ key, bytes, metadata }: { key: string; bytes: number; metadata: unknown }) => [
+      key,
+      bytes,
+      metadata,
+    ]),
+    [
+      ['dir/large', null, null],
+      ['small', 2, { x: 1 }],
+    ],
+  );
+  assert.equal((await rpc('storage.kv.list', { id, namespace_id: 'KV', prefix: 'dir/' })).items.length, 1);
+  const value = async (key: string) =>
+    Buffer.from(
+      (await rpc('storage.kv.get', { id, namespace_id: 'KV', key })).value_base64,
+      'base64',
+    ).toString();
+  assert.deepEqual([await value('small'), (await value('dir/large')).length], ['é', 100_000]);
+}
+
+test('all that an app keeps is read while it runs, and while it sleeps no process is started', async () => {
+  const id = await cellar.create('keeping');
+  await push('keeping');
+  assert.equal((await cellar.get('keeping')).text, 'filled');
+  assert.equal(cells(id).length, 1);
+  await assertReadable(id);
+  const { body } = await cellar.call('POST', `/v1/apps/${id}/sleep`);
+  assert.equal(body.status, 'sleeping');
+  const from = cellar.output.length;
+  await assertReadable(id);
+  assert.deepEqual(cells(id), []);
+  const app = await cellar.app(id);
+  assert.deepEqual([app.status, app.asleep_since], ['sleeping', body.asleep_since]);
+  assert.doesNotMatch(cellar.output.slice(from), /wakes/);
+  await cellar.call('PATCH', `/v1/apps/${id}`, { desired_state: 'stopped' });
+  await assertReadable(id);
+  assert.deepEqual(cells(id), []);
+  await cellar.call('PATCH', `/v1/apps/${id}`, { desired_state: 'running' });
+  assert.equal(JSON.parse((await cellar.get('keeping', '/read')).text).people.length, 3);
+});
+
+test('what is not there, not allowed or not to be read has a clear answer', async () => {
+  const id = await cellar.create('refused');
+  const get = async (path: string) => {
+    const { status, body } = await cellar.call('GET', `/v1/apps/${id}/storage${path}`);
+    return [status, body.code];
+  };
+  const empty = { databases: [], classes: [], namespaces: [], queues: [], buckets: [] };
+  assert.deepEqual((await cellar.call('GET', `/v1/apps/${id}/storage`)).body, empty);
+  await push('refused');
+  // Nothing was kept so far.
+  assert.deepEqual((await cellar.call('GET', `/v1/apps/${id}/storage/d1/people`)).body.tables, []);
+  assert.deepEqual((await cellar.call('GET', `/v1/apps/${id}/storage/do/Room`)).body.items, []);
+  assert.deepEqual((await rpc('storage.kv.list', { id, namespace_id: 'KV' })).items, []);
+  for (const path of [
+    '/d1/nothing',
+    '/do/Nothing',
+    '/do/Room?id=..%2F..',
+    `/do/Room?id=${'0'.repeat(64)}`,
+    '/d1/people?table=x',
+  ])
+    assert.deepEqual(await get(path), [404, 'storage_not_found'], path);
+  for (const sql of ['DELETE FROM people', "ATTACH '/etc/passwd' AS p", 'SELEC'])
+    assert.deepEqual(await get(`/d1/people?sql=${encodeURIComponent(sql)}`), [400, 'query_failed'], sql);
+  for (const path of ['/d1/people?sql=SELECT+1&table=t', '/d1/people?sort=a', '/do/Room?table=t'])
+    assert.deepEqual(await get(path), [400, 'invalid_input'], path);
+
+  const { id: account } = await rpc('accounts.create', { name: 'Eve', email: 'eve@example.com' });
+  const { key } = await rpc('keys.create', { account });
+  const reading = { id, database_id: 'people', sql: 'SELECT 1' };
+  assert.equal((await rpc('storage.d1.get', reading, { key })).code, 'forbidden');
+  await rpc('collaborators.set', { id, account, role: 'view' });
+  assert.equal((await rpc('storage.d1.get', reading, { key })).code, 'forbidden');
+  assert.equal((await rpc('secrets.list', { id }, { key })).code, 'forbidden');
+  await rpc('collaborators.set', { id, account, role: 'push' });
+  assert.deepEqual((await rpc('storage.d1.get', reading, { key })).rows, [[1]]);
+});
