@@ -234,8 +234,42 @@ export const settings = {
   RUNNER_SNAPSHOT_URL: {
     default: '',
     meaning:
-      'Where snapshots are kept: the absolute path of a directory, best on another disk. Empty: `<data>/snapshots`.',
-    schema: z.union([z.literal(''), z.string().regex(/^\//, 'must be an absolute path')]),
+      'Where snapshots are kept: the absolute path of a directory, best on another disk, or `s3://bucket/prefix`. Empty: `<data>/snapshots`.',
+    schema: z.union([
+      z.literal(''),
+      z
+        .string()
+        .regex(/^(\/|s3:\/\/[\w.-]+(\/[\w.-]+)*\/?$)/, 'must be an absolute path, or s3://bucket/prefix'),
+    ]),
+  },
+  RUNNER_SNAPSHOT_ENDPOINT: {
+    default: '',
+    meaning:
+      'Of a store that is not Amazon’s: its URL, before the name of the bucket, such as `https://storage.example.com`.',
+    schema: z.union([
+      z.literal(''),
+      z
+        .string()
+        .refine(
+          (text) => /^https?:\/\/[^?#@]+$/.test(text) && URL.canParse(text),
+          'must be like https://storage.example.com',
+        ),
+    ]),
+  },
+  RUNNER_SNAPSHOT_REGION: {
+    default: 'us-east-1',
+    meaning: 'Region of the bucket of snapshots.',
+    schema: z.string().regex(/^[\w-]+$/, 'must be like us-east-1'),
+  },
+  RUNNER_SNAPSHOT_ACCESS_KEY: {
+    default: '',
+    meaning: 'Id of the access key of that bucket.',
+    schema: z.string().max(256, 'must have at most 256 characters'),
+  },
+  RUNNER_SNAPSHOT_SECRET_KEY: {
+    default: '',
+    meaning: 'The secret of that key.',
+    schema: z.string().max(256, 'must have at most 256 characters'),
   },
   RUNNER_SNAPSHOT_KEEP: {
     default: '14',
@@ -300,6 +334,12 @@ function contradictions(config: Partial<Config>): string[] {
   if (RUNNER_EDGE === 'embedded' && RUNNER_EDGE_HTTP_PORT) {
     problems.push(
       'RUNNER_EDGE_HTTP_PORT needs RUNNER_EDGE=caddy; the embedded edge has one port, RUNNER_EDGE_PORT',
+    );
+  }
+  const isStore = String(config.RUNNER_SNAPSHOT_URL).startsWith('s3:');
+  if (isStore && (config.RUNNER_SNAPSHOT_ACCESS_KEY === '' || config.RUNNER_SNAPSHOT_SECRET_KEY === '')) {
+    problems.push(
+      'RUNNER_SNAPSHOT_ACCESS_KEY and RUNNER_SNAPSHOT_SECRET_KEY must be set when RUNNER_SNAPSHOT_URL is s3://',
     );
   }
   const ports = ['RUNNER_PORT', 'RUNNER_EDGE_PORT', 'RUNNER_EDGE_HTTP_PORT'] as const;

@@ -56,6 +56,7 @@ import { Telemetry } from './telemetry/telemetry.ts';
 
 /** What is left of the time for an end when the last requests are cut: processes and databases need some of it. */
 const RESERVE_MS = 3_000;
+const DAY_MS = 24 * 3_600_000;
 const CONTROL_RETRY_MIN_MS = 1_000;
 const CONTROL_RETRY_MAX_MS = 30_000;
 /** Room on the disk that the control plane needs to start, in MiB. */
@@ -188,11 +189,16 @@ export class Host {
       disk: this.#disk,
       apps: () => this.#apps.storages(),
     });
+    const place = storePlace(config, this.paths);
     this.#snapshots = new Snapshots({
       store: this.#store,
       paths: this.paths,
-      place: storePlace(config, this.paths),
-      keep: { count: config.RUNNER_SNAPSHOT_KEEP, days: config.RUNNER_SNAPSHOT_KEEP_DAYS, youngMs: 0 },
+      place,
+      keep: {
+        count: config.RUNNER_SNAPSHOT_KEEP,
+        days: config.RUNNER_SNAPSHOT_KEEP_DAYS,
+        youngMs: 's3' in place ? DAY_MS : 0,
+      },
       everyMs: config.RUNNER_SNAPSHOT_EVERY_H * 3_600_000 || null,
       hasUsers: () => this.#store.apps.all().some(({ wanted }) => this.#users(wanted.id).cell !== null),
     });

@@ -12,7 +12,7 @@ import { MissingObject, type Store } from './store.ts';
 const FORMAT = 1;
 const FOLDER = 'snapshots/';
 /** Longest first line, in bytes, and all that follows, decompressed. */
-const HEAD_BYTES = 2 ** 20;
+const HEAD_BYTES = 2 ** 17;
 const BODY_BYTES = 2 ** 31;
 
 const failureSchema = z.object({ app: z.string(), slug: z.string(), error: z.string() });

@@ -13,7 +13,7 @@ export interface Store {
   /** @returns the object's bytes, or a part of them. @throws {MissingObject} */
   read(name: string, part?: { offset: number; length: number }): Promise<Buffer>;
   /** Writes an object whole or not at all, also through a power cut. One that is there already is replaced. */
-  write(name: string, bytes: Buffer): Promise<void>;
+  write(name: string, bytes: Buffer<ArrayBuffer>): Promise<void>;
   /** Removes an object. One that is not there is no error. */
   remove(name: string): Promise<void>;
 }

@@ -52,7 +52,7 @@ export interface Host {
 const OWNER = 'cellar.json';
 /** Apps that were deployed while they were read are read again so often. */
 const ROUNDS = 4;
-const MOST_FAILURES = 100;
+const MOST_FAILURES = 50;
 
 /**
  * Takes a snapshot. An app that cannot be read does not keep the others from being in it.

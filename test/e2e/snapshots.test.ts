@@ -1,12 +1,22 @@
 // Snapshots of a real Cellar, and what is restored from them.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { KEEPER, keep, keeps, kept } from '../support/e2e/keeper.ts';
+import { descendants, eventually, processes } from '../support/e2e/processes.ts';
+import { startS3 } from '../support/e2e/s3.ts';
 
 /** A directory for snapshots, which is removed at the end. */
 function place(): Disposable & { path: string } {
@@ -198,4 +208,85 @@ test('a snapshot of another Cellar is refused, and its place is left alone', asy
   const restored = await rpc(other, 'admin.restore', { snapshot: key, app: id });
   assert.equal(restored.code, 'snapshot_unusable');
   assert.match(restored.detail!, /of another Cellar/);
+});
+
+test('snapshots are kept in a store that speaks S3, and restored from there', async () => {
+  await using store = await startS3();
+  const settings = { ...store.settings, RUNNER_SNAPSHOT_EVERY_H: '0' };
+  await using before = await new Cellar(settings).start();
+  const id = await before.deploy('far', 'hello', KEEPER);
+  await keep(before, 'far', 1);
+  const { key } = await snapshot(before);
+  await keep(before, 'far', 2);
+  await snapshot(before);
+  const names = await store.names();
+  assert.ok(names.every((name) => name.startsWith('of/cellar/')));
+  assert.ok(names.includes(`of/cellar/snapshots/${key}`));
+  await rpc(before, 'admin.restore', { snapshot: key, app: id });
+  assert.deepEqual(await kept(before, 'far'), keeps(1));
+  assert.ok(!before.output.includes(settings.RUNNER_SNAPSHOT_SECRET_KEY));
+  await before.stop();
+
+  await using after = new Cellar(settings);
+  const wrong = restore('latest', after.data, { ...settings, RUNNER_SNAPSHOT_SECRET_KEY: 'another' });
+  assert.match(wrong.stderr, /answered GET .* with 403: SignatureDoesNotMatch/);
+  // The newest was taken before the restore.
+  assert.equal(restore('latest', after.data, settings).status, 0);
+  await after.start();
+  assert.deepEqual(await kept(after, 'far'), keeps(1, 2));
+});
+
+test('old snapshots go with what only they needed, and what was cut is swept', async () => {
+  await using cellar = await new Cellar({ RUNNER_SNAPSHOT_EVERY_H: '0', RUNNER_SNAPSHOT_KEEP: '2' }).start();
+  await cellar.deploy('kept', 'hello', KEEPER);
+  const directory = join(cellar.data, 'snapshots');
+  const packs = () => readdirSync(join(directory, 'packs'));
+  const keys: string[] = [];
+  for (const n of [1, 2, 3]) {
+    await keep(cellar, 'kept', n);
+    keys.push((await snapshot(cellar)).key);
+  }
+  assert.deepEqual(readdirSync(join(directory, 'snapshots')), keys.slice(1));
+  const { body } = await cellar.call('GET', '/v1/admin/stats');
+  assert.equal(body.host.snapshots.problem, null);
+
+  // As a host leaves it that is killed in the middle.
+  await cellar.stop('SIGKILL');
+  const litter = 'a'.repeat(64);
+  writeFileSync(join(directory, 'packs', litter), 'half');
+  mkdirSync(join(directory, 'unfinished'), { recursive: true });
+  writeFileSync(join(directory, 'unfinished', 'mark'), '');
+  await cellar.start();
+  await keep(cellar, 'kept', 4);
+  await snapshot(cellar);
+  assert.ok(!packs().includes(litter));
+  assert.deepEqual(readdirSync(join(directory, 'unfinished')), []);
+  assert.deepEqual(
+    readdirSync(cellar.data).filter((name) => /snapshotting|restoring/.test(name)),
+    [],
+  );
+  const id = (await cellar.call('GET', '/v1/apps')).body.items[0].id;
+  await rpc(cellar, 'admin.restore', { snapshot: keys[2]!, app: id });
+  assert.deepEqual(await kept(cellar, 'kept'), keeps(1, 2, 3));
+});
+
+test('a host that is killed while it takes a snapshot has the ones before, and takes the next', async () => {
+  await using cellar = await new Cellar({ RUNNER_SNAPSHOT_EVERY_H: '0' }).start();
+  const id = await cellar.deploy('cut', 'hello', KEEPER);
+  await keep(cellar, 'cut', 1);
+  const { key } = await snapshot(cellar);
+  const mark = join(cellar.data, 'snapshots', 'unfinished', 'mark');
+  await keep(cellar, 'cut', 2);
+  const cut = snapshot(cellar).catch(() => null);
+  await eventually(() => existsSync(mark), 'the snapshot has begun');
+  const taking = descendants(cellar.pid).map(({ pid }) => pid);
+  await cellar.stop('SIGKILL');
+  await cut;
+  await eventually(() => !processes().some(({ pid }) => taking.includes(pid)), 'its processes have gone');
+  await cellar.start();
+  const { items } = (await rpc(cellar, 'snapshots.list', {})) as unknown as { items: { key: string }[] };
+  assert.ok(items.some((item) => item.key === key));
+  await snapshot(cellar);
+  await rpc(cellar, 'admin.restore', { snapshot: key, app: id });
+  assert.deepEqual(await kept(cellar, 'cut'), keeps(1));
 });
