@@ -1,17 +1,16 @@
 // One workerd process: started, watched, stopped.
-import { request } from 'node:http';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { setInterval } from 'node:timers/promises';
 import { logRarely, reason } from '../log.ts';
 import { aborted } from '../machine/aborted.ts';
+import { askSocket } from '../machine/ask-socket.ts';
 import type { Child } from '../machine/child.ts';
 import { LineReader } from '../machine/lines.ts';
 import { endBeforeHost } from '../machine/out-of-memory.ts';
 import type { Usage } from '../machine/proc.ts';
 import { readUsage } from '../machine/processes.ts';
-import { readAtMost } from '../machine/read-at-most.ts';
 import { Spares } from '../machine/spare.ts';
 import { asUser, dieWithParent, type User } from '../machine/users.ts';
 import {
@@ -116,20 +115,11 @@ export class Cell {
 
   /** Whether the process answers on a socket within `timeoutMs`; any status will do. */
   answers(socket: string, timeoutMs: number): Promise<boolean> {
-    return new Promise((resolve) => {
-      const probe = request({
-        socketPath: this.socketPath(socket),
-        method: 'HEAD',
-        agent: false,
-        signal: AbortSignal.timeout(timeoutMs),
-      });
-      probe.once('response', (response) => {
-        response.resume();
-        resolve(true);
-      });
-      probe.once('error', () => resolve(false));
-      probe.end();
-    });
+    const request = { method: 'HEAD', limitBytes: 0, signal: AbortSignal.timeout(timeoutMs) };
+    return askSocket(this.socketPath(socket), request).then(
+      () => true,
+      () => false,
+    );
   }
 
   /**
@@ -137,21 +127,11 @@ export class Cell {
    * `timeoutMs`.
    */
   workAfterAnswers(timeoutMs: number): Promise<number> {
-    return new Promise((resolve) => {
-      const options = {
-        socketPath: this.socketPath('health'),
-        agent: false,
-        signal: AbortSignal.timeout(timeoutMs),
-      };
-      const ask = request(options, (response) => {
-        readAtMost(response, COUNT_BYTES).then(
-          (count) => resolve(Number(count) || 0),
-          () => resolve(0),
-        );
-      });
-      ask.once('error', () => resolve(0));
-      ask.end();
-    });
+    const request = { limitBytes: COUNT_BYTES, signal: AbortSignal.timeout(timeoutMs) };
+    return askSocket(this.socketPath('health'), request).then(
+      ({ text }) => Number(text) || 0,
+      () => 0,
+    );
   }
 
   /** Ends it: SIGTERM, then SIGKILL to its group after a grace. Route nothing to it any more before the call. */

@@ -3,10 +3,9 @@
 import { readFileSync } from 'node:fs';
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Client } from 'undici';
 import type { DatabaseMigration, Release } from '../../bundler/release.ts';
+import { askSocket } from '../machine/ask-socket.ts';
 import { writeAtomic } from '../machine/data-directory.ts';
-import { readAtMost } from '../machine/read-at-most.ts';
 import type { User } from '../machine/users.ts';
 import { type Cell, startCell } from './cell.ts';
 import { capnp } from './config/capnp.ts';
@@ -56,12 +55,11 @@ export async function migrate(options: MigrateOptions): Promise<void> {
   const deadline = AbortSignal.timeout(MIGRATE_TIMEOUT_MS);
   const signal = options.signal ? AbortSignal.any([deadline, options.signal]) : deadline;
   const cell = await startMigrationCell(options, signal);
-  const client = new Client('http://cell', { socketPath: cell.socketPath(SOCKET), headersTimeout: 0 });
   try {
     for (const { binding, storageId, migrations } of pending) {
       const body = JSON.stringify(await readMigrations(options.directory, migrations));
       const path = `/${encodeURIComponent(storageId)}`;
-      const answer = await ask(client, cell, { path, body, signal });
+      const answer = await ask(cell, { path, body, signal });
       if ('failed' in answer) {
         throw new Error(`migration of ${binding} failed at ${answer.failed.at}: ${answer.failed.message}`);
       }
@@ -73,23 +71,18 @@ export async function migrate(options: MigrateOptions): Promise<void> {
     throw new Error(`migrations did not end within ${MIGRATE_TIMEOUT_MS / 1000} s and were undone`);
   } finally {
     if (signal.aborted) cell.kill();
-    await client.destroy();
     await cell.stop();
   }
   // Written last and only to save a process start: `d1_migrations` has the truth.
   writeAtomic(knownPath(options.dataDirectory), JSON.stringify(known));
 }
 
-async function ask(
-  client: Client,
-  cell: Cell,
-  { path, body, signal }: { path: string; body: string; signal: AbortSignal },
-): Promise<Answer> {
-  const answered = client.request({ method: 'POST', path, body, signal }).then(async (response) => {
-    const text = await readAtMost(response.body, ANSWER_BYTES);
+async function ask(cell: Cell, about: { path: string; body: string; signal: AbortSignal }): Promise<Answer> {
+  const request = { method: 'POST', limitBytes: ANSWER_BYTES, ...about };
+  const answered = askSocket(cell.socketPath(SOCKET), request).then(({ status, text }) => {
     if (text === null) throw new Error(`migrations failed with more than ${ANSWER_BYTES} bytes to say`);
-    if (response.statusCode !== 200) throw new Error(`migrations failed: ${text}`);
-    return JSON.parse(text.toString('utf8')) as Answer;
+    if (status !== 200) throw new Error(`migrations failed: ${text}`);
+    return JSON.parse(text) as Answer;
   });
   const ended = cell.exited.then(({ reason }) => Promise.reject(new Error(`migrations failed: ${reason}`)));
   return Promise.race([answered, ended]);

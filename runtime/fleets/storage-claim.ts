@@ -1,13 +1,12 @@
 // Which process has an app's storage. Two at once lose writes, so a host that was killed must not leave one behind
 // that its successor does not know of.
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { until } from '../machine/until.ts';
 
 /** The file's name, in the directory of an app's sockets. */
 export const OWNER_FILE = 'cell.pid';
-/** Longest wait for a killed process to be gone, in ms. */
-const GONE_TIMEOUT_MS = 5_000;
-const GONE_POLL_MS = 10;
+/** The wait for a killed process to be gone. */
+const GONE = { everyMs: 10, timeoutMs: 5_000 };
 
 /** Writes down that process `pid` has the storage that `file` stands for. Whole or not at all. */
 export function recordOwner(file: string, pid: number): void {
@@ -27,12 +26,8 @@ export async function evictOwner(file: string): Promise<void> {
   const pid = Number.parseInt(owner, 10);
   if (Number.isInteger(pid) && identify(pid) === owner) {
     process.kill(-pid, 'SIGKILL');
-    const deadline = performance.now() + GONE_TIMEOUT_MS;
-    while (identify(pid) === owner) {
-      if (performance.now() > deadline)
-        throw new Error(`process ${pid} still has the app's storage; end it first`);
-      await sleep(GONE_POLL_MS);
-    }
+    if (!(await until(() => identify(pid) !== owner, GONE)))
+      throw new Error(`process ${pid} still has the app's storage; end it first`);
   }
   rmSync(file, { force: true });
 }

@@ -1,21 +1,21 @@
 // Caddy as a child of the host: found, started, told its config, started again when it ends.
-import { type ChildProcess, spawn } from 'node:child_process';
 import { accessSync, constants, mkdirSync, rmSync } from 'node:fs';
-import { request } from 'node:http';
 import { createServer } from 'node:net';
 import { delimiter, join } from 'node:path';
-import { text } from 'node:stream/consumers';
-import { setTimeout as delay } from 'node:timers/promises';
 import { log, reason } from '../../log.ts';
+import { askSocket } from '../../machine/ask-socket.ts';
 import { Backoff } from '../../machine/backoff.ts';
+import { type Child, startChild } from '../../machine/child.ts';
 import { LineReader } from '../../machine/lines.ts';
+import { until } from '../../machine/until.ts';
 import { dieWithParent } from '../../machine/users.ts';
 import { ADMIN_HOST, adminSocket, bootConfig } from './config.ts';
 
-/** Longest wait for the admin API after a start, and for an answer of it, in ms. */
-const START_MS = 10_000;
+/** The wait for the admin API after a start. */
+const START = { everyMs: 20, timeoutMs: 10_000 };
+/** Longest wait for an answer of it, in ms, and its longest answer. */
 const LOAD_MS = 30_000;
-const POLL_MS = 20;
+const ANSWER_BYTES = 1024 * 1024;
 /** What Caddy may take for its end beyond the grace in its config, in ms. */
 const STOP_MS = 12_000;
 
@@ -54,7 +54,7 @@ export class Caddy {
   readonly #backoff = new Backoff();
   readonly #onCertificateFailure: (hostname: string, error: string) => void;
   #config: object | null = null;
-  #child: ChildProcess | null = null;
+  #child: Child | null = null;
   #exited: Promise<void> = Promise.resolve();
   #problem: string | null = 'not started';
   #stopping = false;
@@ -81,7 +81,7 @@ export class Caddy {
 
   /** Its process while it runs. */
   get pid(): number | undefined {
-    return this.#child?.pid;
+    return this.#child?.process.pid;
   }
 
   /**
@@ -126,38 +126,29 @@ export class Caddy {
 
   async #spawn(): Promise<void> {
     rmSync(adminSocket(this.#directory), { force: true });
-    const [command, ...words] = [...dieWithParent(), this.#program, 'run', '--config', '-'];
-    const child = spawn(command!, words, {
-      cwd: this.#directory,
-      env: { HOME: this.#directory, PATH: '/usr/bin:/bin' },
-      detached: true,
-      stdio: ['pipe', 'ignore', 'pipe'],
-    });
     const startedAt = performance.now();
-    this.#child = child;
-    this.#exited = this.#watch(child);
-    this.#exited.then(() => this.#ended(performance.now() - startedAt));
-    child.stdin!.on('error', () => {});
-    child.stdin!.end(JSON.stringify(bootConfig(this.#directory)));
-    const deadline = startedAt + START_MS;
-    while (!(await this.#answers())) {
-      if (this.#child !== child) throw new Error('Caddy ended while it started; its log says why');
-      if (performance.now() > deadline) throw new Error(`Caddy is not ready after ${START_MS / 1000} s`);
-      await delay(POLL_MS);
-    }
-  }
-
-  /** Resolves at its end. Its errors go to the host's log. */
-  #watch(child: ChildProcess): Promise<void> {
-    const reader = new LineReader((line) => this.#read(line));
-    child.stderr!.on('data', (chunk) => reader.write(chunk)).on('end', () => reader.end());
-    return new Promise((resolve) => {
-      child.once('error', (error) => {
-        log('error', 'Caddy does not start', { error: error.message });
-        resolve();
-      });
-      child.once('close', () => resolve());
+    const child = await startChild([...dieWithParent(), this.#program, 'run', '--config', '-'], {
+      cwd: this.#directory,
+      environment: { HOME: this.#directory, PATH: '/usr/bin:/bin' },
+    }).catch((error: unknown) => {
+      this.#ended(0);
+      throw error;
     });
+    this.#child = child;
+    this.#exited = child.closed.then(() => this.#ended(performance.now() - startedAt));
+    if (this.#stopping) child.end();
+    // Its errors go to the host's log.
+    const reader = new LineReader((line) => this.#read(line));
+    child.stderr.on('data', (chunk) => reader.write(chunk)).on('end', () => reader.end());
+    child.stdout.resume();
+    child.stdin.end(JSON.stringify(bootConfig(this.#directory)));
+    const isReady = async () => {
+      if (await this.#answers()) return true;
+      if (this.#child !== child) throw new Error('Caddy ended while it started; its log says why');
+      return false;
+    };
+    if (!(await until(isReady, START)))
+      throw new Error(`Caddy is not ready after ${START.timeoutMs / 1000} s`);
   }
 
   /** One line of Caddy's log: JSON with a level, a logger and a message. */
@@ -209,39 +200,20 @@ export class Caddy {
     await this.#ask('POST', path, JSON.stringify(body));
   }
 
-  #ask(method: string, path: string, body = ''): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const call = request({
-        socketPath: adminSocket(this.#directory),
-        method,
-        path,
-        agent: false,
-        headers: {
-          host: ADMIN_HOST,
-          'content-type': 'application/json',
-          'content-length': Buffer.byteLength(body),
-        },
-        signal: AbortSignal.timeout(LOAD_MS),
-      });
-      call.once('error', reject);
-      call.once('response', (response) => {
-        text(response).then((answer) => {
-          if (response.statusCode === 200) resolve();
-          else reject(new Error(messageIn(answer)));
-        }, reject);
-      });
-      call.end(body);
+  async #ask(method: string, path: string, body = ''): Promise<void> {
+    const { status, text } = await askSocket(adminSocket(this.#directory), {
+      method,
+      path,
+      body,
+      headers: { host: ADMIN_HOST, 'content-type': 'application/json' },
+      limitBytes: ANSWER_BYTES,
+      signal: AbortSignal.timeout(LOAD_MS),
     });
+    if (status !== 200) throw new Error(messageIn(text ?? 'it said too much'));
   }
 
   #signal(signal: NodeJS.Signals): void {
-    const child = this.#child;
-    if (child?.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
-    try {
-      process.kill(-child.pid, signal);
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
-    }
+    this.#child?.end(signal);
   }
 }
 

@@ -1,0 +1,19 @@
+// Waiting for what nobody tells of.
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/**
+ * Asks again and again.
+ * @returns whether `holds` said yes within `timeoutMs`
+ * @throws what `holds` throws
+ */
+export async function until(
+  holds: () => boolean | Promise<boolean>,
+  { everyMs, timeoutMs }: { everyMs: number; timeoutMs: number },
+): Promise<boolean> {
+  const deadline = performance.now() + timeoutMs;
+  while (!(await holds())) {
+    if (performance.now() > deadline) return false;
+    await sleep(everyMs);
+  }
+  return true;
+}
