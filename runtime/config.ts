@@ -45,6 +45,30 @@ const addressRanges = z
     }
   });
 
+const otlpEndpoint = z.union([
+  z.literal(''),
+  z
+    .string()
+    .refine(
+      (text) => /^https?:\/\/[^?#@]+$/.test(text) && URL.canParse(text),
+      'must be like http://127.0.0.1:4318 or https://example.com/otlp, without a query or a password',
+    ),
+]);
+const otlpHeaders = z.string().transform((text, context) => {
+  const headers: Record<string, string> = {};
+  for (const pair of text.split(',').filter((each) => each.trim() !== '')) {
+    const [, name, value] = /^\s*([\w!#$%&'*+.^`|~-]+)\s*=\s*([\x21-\x7e]*)\s*$/.exec(pair) ?? [];
+    try {
+      headers[name!.toLowerCase()] = decodeURIComponent(value!);
+    } catch {
+      // The value may be a secret.
+      context.addIssue({ code: 'custom', message: 'must be like name=value,name=value, percent-encoded' });
+      return z.NEVER;
+    }
+  }
+  return headers;
+});
+
 interface Setting {
   default: string;
   meaning: string;
@@ -134,6 +158,18 @@ export const settings = {
     meaning:
       'Private addresses and CIDR ranges, separated by commas, that the webhooks of alerts may reach. They reach public addresses only without it.',
     schema: addressRanges,
+  },
+  OTEL_EXPORTER_OTLP_ENDPOINT: {
+    default: '',
+    meaning:
+      'Spans, logs and figures of apps are sent to this OTLP/HTTP endpoint, such as `http://127.0.0.1:4318`. Empty: nowhere.',
+    schema: otlpEndpoint,
+  },
+  OTEL_EXPORTER_OTLP_HEADERS: {
+    default: '',
+    meaning:
+      'Headers for that endpoint, such as `authorization=Bearer%20abc,x-team=one`: values percent-encoded.',
+    schema: otlpHeaders,
   },
   SERVICE_EDGE_RPM: {
     default: '1800',

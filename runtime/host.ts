@@ -134,6 +134,10 @@ export class Host {
     this.#telemetry = new Telemetry({
       directory: this.paths.telemetry,
       retentionDays: config.RUNNER_TELEMETRY_RETENTION_DAYS,
+      otlp:
+        config.OTEL_EXPORTER_OTLP_ENDPOINT === ''
+          ? null
+          : { endpoint: config.OTEL_EXPORTER_OTLP_ENDPOINT, headers: config.OTEL_EXPORTER_OTLP_HEADERS },
     });
     this.#outbox = new Outbox(this.#store.outbox, (events) => this.#deliver(events));
     this.#alerts = new Alerts({
@@ -174,6 +178,7 @@ export class Host {
       wake: (id) => this.#control.wake(id, wakeTimeoutMs),
       onFacts,
       onUsage: (id, usage) => this.#telemetry.usage(id, usage),
+      onNamed: (id, slug) => this.#telemetry.name(id, slug),
       onDeleted: (id) => this.#telemetry.forget(id),
     });
     const looking = new Looking({

@@ -59,6 +59,8 @@ export interface AppsOptions {
   onFacts: () => void;
   /** Called at most once a second for each app, with what it has used since the call before. */
   onUsage: (id: string, usage: FleetUsage) => void;
+  /** Called with an app's slug, at the start and when there is a new one. */
+  onNamed: (id: string, slug: string) => void;
   /** Called when an app was deleted and takes no more requests. */
   onDeleted: (id: string) => void;
 }
@@ -310,6 +312,7 @@ export class Apps {
     if (app.wanted.asleep !== wanted.asleep && wanted.desired_state === 'running')
       log('info', wanted.asleep ? 'app goes to sleep' : 'app wakes', { app: wanted.slug });
     app.wanted = wanted;
+    this.#options.onNamed(wanted.id, wanted.slug);
     for (const host of this.#hosts(wanted)) this.#byHost.set(host, app);
     return app;
   }

@@ -19,6 +19,8 @@ export interface Part {
   prune(now: number): boolean;
   /** Removes a small piece of what is kept of an app. @returns whether more is left */
   forget(appId: string): boolean;
+  /** Ends what the part does by itself. What takes longer than the thread has for its end is given up. */
+  close?(): Promise<void>;
   /** Pushes what is new of an app from now on, until the function that it returns is called. */
   follow?(appId: string, kind: FollowKind, push: (items: unknown[]) => void): (() => void) | undefined;
 }

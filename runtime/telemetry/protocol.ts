@@ -66,6 +66,7 @@ export type ToThread =
   | { type: 'follow'; id: number; appId: string; kind: FollowKind }
   | { type: 'unfollow'; id: number }
   | { type: 'forget'; appId: string }
+  | { type: 'names'; names: [appId: string, slug: string][] }
   | { type: 'close' };
 
 export type FromThread =
@@ -77,9 +78,18 @@ export type FromThread =
   | { type: 'trouble'; message: string; error: string }
   | { type: 'closed' };
 
+/** Where telemetry is sent to by OTLP/HTTP. */
+export interface OtlpOptions {
+  /** `/v1/traces` and the like come behind it. */
+  endpoint: string;
+  headers: Record<string, string>;
+}
+
 /** What the thread is started with. */
 export interface ThreadOptions {
   /** Directory of the databases. */
   directory: string;
   retentionDays: number;
+  /** `null`: nothing is sent. */
+  otlp: OtlpOptions | null;
 }

@@ -77,6 +77,8 @@ const none = (): Record<Kind, number> => ({ requests: 0, output: 0, said: 0 });
 /** Takes what happens, at once and in any amount. */
 export class Telemetry {
   readonly #options: ThreadOptions;
+  /** Slugs of apps, where telemetry is sent under their names. */
+  readonly #names = new Map<string, string>();
   #thread: Worker | null = null;
   #startedAt = 0;
   #restartMs = RESTART_MIN_MS;
@@ -125,6 +127,7 @@ export class Telemetry {
     thread.on('message', (message: FromThread) => this.#hear(message));
     thread.on('error', (error: Error) => this.#lost(thread, error.message));
     thread.on('exit', () => this.#lost(thread, 'it ended'));
+    this.#send({ type: 'names', names: [...this.#names] });
     for (const [id, { appId, kind }] of this.#following) this.#send({ type: 'follow', id, appId, kind });
     this.#flushSoon();
   }
@@ -164,8 +167,16 @@ export class Telemetry {
     this.#flushSoon();
   }
 
+  /** Takes an app's slug, when there is a new app or a new slug. */
+  name(appId: string, slug: string): void {
+    if (this.#options.otlp === null || this.#names.get(appId) === slug) return;
+    this.#names.set(appId, slug);
+    this.#send({ type: 'names', names: [[appId, slug]] });
+  }
+
   /** Has the thread remove all that it keeps of an app. */
   forget(appId: string): void {
+    this.#names.delete(appId);
     this.#flush();
     this.#send({ type: 'forget', appId });
   }

@@ -18,6 +18,12 @@ const port = parentPort!;
 mkdirSync(options.directory, { recursive: true, mode: 0o700 });
 const store = new Store(options.directory);
 const parts: Part[] = [new Metrics(store, options)];
+/** Slugs of apps, where something is sent. */
+const names = new Map<string, string>();
+if (options.otlp !== null) {
+  const { Otlp } = await import('./otlp.ts');
+  parts.push(new Otlp(options.otlp, (appId) => names.get(appId) ?? appId));
+}
 /** Ends what follows, by its id. */
 const following = new Map<number, () => void>();
 /** Apps of which something is to be removed. */
@@ -40,8 +46,11 @@ port.on('message', (message: ToThread) => {
     following.delete(message.id);
   } else if (message.type === 'forget') {
     forgotten.add(message.appId);
+    names.delete(message.appId);
     soon();
-  } else close();
+  } else if (message.type === 'names') {
+    for (const [appId, slug] of message.names) names.set(appId, slug);
+  } else void close();
 });
 
 function flush(): void {
@@ -105,10 +114,11 @@ function follow(id: number, appId: string, kind: FollowKind): void {
   }
 }
 
-function close(): void {
+async function close(): Promise<void> {
   clearInterval(flushing);
   clearTimeout(pruning);
   flush();
+  await Promise.all(parts.map((part) => part.close?.()));
   store.close();
   say({ type: 'closed' });
   port.close();

@@ -35,6 +35,7 @@ async function makeQueue(t: TestContext, files: Record<string, string>, owners: 
   const shared = { store, paths, secrets, users: () => ({ build: null, cell: null }), onFacts: () => {} };
   const apps = new Apps({
     onUsage: () => {},
+    onNamed: () => {},
     onDeleted: () => {},
     ...shared,
     workerd,

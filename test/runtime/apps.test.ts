@@ -35,6 +35,7 @@ function open(t: TestContext, root: string, idleMs = 0) {
   const users = () => ({ build: null, cell: null });
   const apps = new Apps({
     onUsage: () => {},
+    onNamed: () => {},
     onDeleted: () => {},
     store,
     paths,

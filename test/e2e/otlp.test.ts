@@ -1,0 +1,145 @@
+// Telemetry that is sent by OTLP/HTTP, as its receiver gets it.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, type IncomingHttpHeaders } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { test } from 'node:test';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { eventually } from '../support/e2e/processes.ts';
+
+interface Attribute {
+  key: string;
+  value: Record<string, unknown>;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: OTLP as JSON
+type Json = any;
+
+/** Keeps what is sent to it, by path. */
+class Receiver {
+  readonly got = new Map<string, Json[]>();
+  headers: IncomingHttpHeaders = {};
+  status = 200;
+  readonly #server = createServer(async (request, response) => {
+    const body = JSON.parse(await text(request));
+    this.headers = request.headers;
+    if (this.status === 200) this.got.set(request.url!, [...(this.got.get(request.url!) ?? []), body]);
+    response.writeHead(this.status, { 'content-type': 'application/json' }).end('{}');
+  });
+
+  static async start(): Promise<Receiver> {
+    const receiver = new Receiver();
+    receiver.#server.listen(0, '127.0.0.1');
+    await once(receiver.#server, 'listening');
+    return receiver;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/otlp`;
+  }
+
+  /** Every span, with the attributes of its service. */
+  spans() {
+    return (this.got.get('/otlp/v1/traces') ?? []).flatMap(({ resourceSpans }) =>
+      resourceSpans.flatMap(({ resource, scopeSpans }: Json) =>
+        scopeSpans.flatMap(({ spans }: Json) =>
+          spans.map((span: Json) => ({
+            ...span,
+            service: valuesOf(resource.attributes),
+            attributes: valuesOf(span.attributes),
+          })),
+        ),
+      ),
+    );
+  }
+
+  /** The data points of a figure, of all deliveries. */
+  points(name: string) {
+    return (this.got.get('/otlp/v1/metrics') ?? []).flatMap(({ resourceMetrics }) =>
+      resourceMetrics.flatMap(({ scopeMetrics }: Json) =>
+        scopeMetrics.flatMap(({ metrics }: Json) =>
+          metrics
+            .filter((metric: Json) => metric.name === name)
+            .flatMap(({ histogram, sum, gauge }: Json) => (histogram ?? sum ?? gauge).dataPoints)
+            .map((point: Json) => ({ ...point, attributes: valuesOf(point.attributes) })),
+        ),
+      ),
+    );
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#server.closeAllConnections();
+    this.#server.close();
+    await once(this.#server, 'close');
+  }
+}
+
+function valuesOf(attributes: Attribute[]): Record<string, unknown> {
+  return Object.fromEntries(attributes.map(({ key, value }) => [key, Object.values(value)[0]]));
+}
+
+test('each request is a span of its app, joined with its caller and its process, and counts in the figures', async () => {
+  await using receiver = await Receiver.start();
+  await using cellar = await new Cellar({
+    OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url,
+    OTEL_EXPORTER_OTLP_HEADERS: 'authorization=Bearer%20abc',
+  }).start();
+  const id = await cellar.deploy('traced', 'hello', {
+    'index.js': `export default { fetch: (request) => new Response(request.headers.get('traceparent'), {
+      status: request.url.includes('/broken') ? 500 : 200 }) };`,
+  });
+  const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
+  const { text: forwarded } = await cellar.get('traced', '/broken?secret=1', { headers: { traceparent } });
+  for (let i = 0; i < 9; i++) await cellar.get('traced');
+  await eventually(() => receiver.spans().length === 10, 'all spans have arrived');
+  assert.equal(receiver.headers.authorization, 'Bearer abc');
+
+  const [span] = receiver.spans().filter(({ attributes }) => attributes['url.path'] === '/broken');
+  assert.equal(span.traceId, '0af7651916cd43dd8448eb211c80319c');
+  assert.equal(span.parentSpanId, 'b7ad6b7169203331');
+  assert.equal(forwarded, `00-${span.traceId}-${span.spanId}-01`);
+  assert.equal(span.name, 'GET');
+  assert.equal(span.status.code, 2);
+  assert.equal(span.attributes['http.response.status_code'], 500);
+  assert.deepEqual(span.service, {
+    'service.name': 'traced',
+    'service.namespace': 'cellar',
+    'cellar.app.id': id,
+  });
+  assert.ok(BigInt(span.endTimeUnixNano) > BigInt(span.startTimeUnixNano));
+  assert.doesNotMatch(JSON.stringify(receiver.spans()), /secret=1|127\.0\.0\.1/);
+
+  const used = async () =>
+    JSON.stringify((await cellar.call('GET', `/v1/apps/${id}/metrics?hours=1`)).body).match(
+      /"memory_bytes":[1-9]/,
+    );
+  await eventually(async () => (await used()) !== null, 'the memory of the app was looked at');
+  await cellar.stop();
+  const requests = receiver.points('http.server.request.duration');
+  const sum = requests.reduce((total, { count }) => total + Number(count), 0);
+  assert.equal(sum, 10);
+  assert.deepEqual(
+    new Set(requests.map(({ attributes }) => attributes['cellar.app.slug'])),
+    new Set(['traced']),
+  );
+  assert.ok(receiver.points('cellar.app.memory.usage').length > 0);
+});
+
+test('an endpoint that refuses, or is not there, harms nothing and what it misses is counted', async () => {
+  const receiver = await Receiver.start();
+  receiver.status = 400;
+  await using cellar = await new Cellar({ OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url }).start();
+  await cellar.deploy('traced', 'hello');
+  assert.equal((await cellar.get('traced')).status, 200);
+  const dropped = async () => {
+    const { body } = await cellar.call('GET', '/v1/admin/stats');
+    return JSON.stringify(body.host).match(/"otlp_spans":(\d+)/)?.[1];
+  };
+  await eventually(async () => (await dropped()) === '1', 'the span is counted as dropped');
+  await receiver[Symbol.asyncDispose]();
+  assert.equal((await cellar.get('traced')).status, 200);
+  const from = performance.now();
+  await cellar.stop();
+  assert.ok(performance.now() - from < 10_000);
+});
