@@ -40,6 +40,9 @@ export type HostBlob = SourceItem & { size: number; commit: string };
 /** What an alert is to be; what is left out is as it was. */
 export type AlertSettings = Partial<Pick<Alert, 'url' | 'on' | 'error_rate'>>;
 
+/** What is known of an object in a bucket. */
+export type HostObject = Omit<Result<'storage.r2.get'>, 'content_base64'>;
+
 /**
  * What the host's telemetry answers of an app, by the end of the path below `/apps/:id/telemetry/`. The query of the call
  * holds what is asked for besides the app.
@@ -77,6 +80,11 @@ export interface HostCalls extends TelemetryCalls {
   'GET /apps/:id/source/blob/:sha': { body: null; answer: Bytes };
   'GET /apps/:id/source/diff': { body: null; answer: Result<'source.diff'> };
   'POST /apps/:id/source/commit': { body: Bytes; answer: Result<'source.commit'> };
+  'GET /apps/:id/r2/list': { body: null; answer: { items: HostObject[]; next: string | null } };
+  'GET /apps/:id/r2/head': { body: null; answer: HostObject };
+  'GET /apps/:id/r2/bytes': { body: null; answer: Bytes };
+  'PUT /apps/:id/r2/object': { body: Bytes; answer: HostObject };
+  'DELETE /apps/:id/r2/object': { body: null; answer: null };
   'GET /apps/:id/alerts': { body: null; answer: Alert[] };
   'POST /apps/:id/alerts': { body: AlertSettings & { url: string }; answer: Alert & { secret: string } };
   'PUT /apps/:id/alerts/:alert': { body: AlertSettings; answer: Alert };

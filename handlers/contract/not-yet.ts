@@ -11,8 +11,4 @@ export const notYet = [
   'refs.list',
   'spans.list',
   'storage.d1.write',
-  'storage.r2.delete',
-  'storage.r2.get',
-  'storage.r2.list',
-  'storage.r2.raw',
 ] as const;

@@ -23,6 +23,13 @@ export const WANTED_BYTES = 16 * 1024 * 1024;
 /** Any other call of the control plane to the host. */
 export const HOST_CALL_BYTES = 4 * 1024 * 1024;
 
+/** An object that is put through the API, in bytes. */
+export const R2_BODY_BYTES = 16 * 1024 * 1024;
+/** An object up to this size comes with what is known of it. */
+export const R2_INLINE_BYTES = 1024 * 1024;
+/** Bytes of an object that one RPC answer has. */
+export const R2_RPC_BYTES = 16 * 1024 * 1024;
+
 /** A batch of the host's facts: none is begun behind so many bytes. */
 export const FACTS_BYTES = 4 * 1024 * 1024;
 /** Facts of one batch. */

@@ -2,6 +2,7 @@
 import * as z from 'zod';
 import { listOf, nothing, page, reference, time } from './fields.ts';
 import { operation } from './operation.ts';
+import { R2_BODY_BYTES } from './sizes.ts';
 
 /** What SQLite keeps. What is no JSON has the forms that docs/storage.md describes, such as `{"$bytes": base64}`. */
 const sqlValue = z.union([
@@ -59,6 +60,15 @@ const named = { id: z.string(), binding: z.string().nullable() };
 const kvKey = z.string().min(1).max(512);
 const kvEntry = { expires_at: time.nullable(), metadata: z.unknown() };
 const objectKey = z.string().min(1).max(1024);
+/** What is known of an object in a bucket. */
+const described = {
+  key: z.string(),
+  size: z.int(),
+  etag: z.string(),
+  uploaded_at: time,
+  content_type: z.string().nullable(),
+  metadata: z.record(z.string(), z.string()),
+};
 
 export const storage = [
   operation({
@@ -73,7 +83,14 @@ export const storage = [
       classes: z.array(z.strictObject({ class_name: z.string(), objects: z.int(), bytes: z.int() })),
       namespaces: z.array(z.strictObject({ ...named, keys: z.int(), bytes: z.int() })),
       queues: z.array(z.strictObject({ queue: z.string(), messages: z.int(), bytes: z.int() })),
-      buckets: z.array(z.strictObject({ bucket: z.string(), binding: z.string().nullable() })),
+      buckets: z.array(
+        z.strictObject({
+          bucket: z.string(),
+          binding: z.string().nullable(),
+          objects: z.int(),
+          bytes: z.int(),
+        }),
+      ),
     }),
     status: 200,
     errors: readErrors,
@@ -204,16 +221,12 @@ export const storage = [
     needs: 'push',
     input: z.strictObject({ id: reference, bucket: reference, key: objectKey }),
     output: z.strictObject({
-      key: z.string(),
-      size: z.int(),
-      etag: z.string(),
-      uploaded_at: time,
-      content_type: z.string().nullable(),
-      metadata: z.record(z.string(), z.string()),
+      ...described,
+      /** Null for an object of more than 1 MiB: `storage.r2.raw` reads it. */
       content_base64: z.string().nullable(),
     }),
     status: 200,
-    errors: ['app_not_found', 'storage_not_found', 'host_unavailable'],
+    errors: ['app_not_found', 'storage_not_found', 'transition_conflict', 'host_unavailable'],
   }),
   operation({
     name: 'storage.r2.delete',
@@ -232,10 +245,43 @@ export const storage = [
     method: 'GET',
     path: '/v1/apps/:id/storage/r2/:bucket/raw',
     needs: 'push',
-    input: z.strictObject({ id: reference, bucket: reference, key: objectKey }),
+    input: z.strictObject({
+      id: reference,
+      bucket: reference,
+      key: objectKey,
+      /** As in HTTP: `bytes=0-1023`. In REST it is a header. */
+      range: z.string().max(100).optional(),
+    }),
     output: z.strictObject({ content_base64: z.string() }),
     status: 200,
     kind: 'bytes',
-    errors: ['app_not_found', 'storage_not_found', 'host_unavailable'],
+    errors: [
+      'app_not_found',
+      'storage_not_found',
+      'transition_conflict',
+      'file_too_large',
+      'range_not_satisfiable',
+      'host_unavailable',
+    ],
+  }),
+  operation({
+    name: 'storage.r2.put',
+    summary: 'Puts one object, in the place of the one before',
+    method: 'POST',
+    path: null,
+    needs: 'push',
+    input: z.strictObject({
+      id: reference,
+      bucket: reference,
+      key: objectKey,
+      content_base64: z.base64(),
+      content_type: z.string().max(200).optional(),
+      /** The app's own words about the object. */
+      metadata: z.record(z.string().max(1024), z.string().max(8192)).optional(),
+    }),
+    output: z.strictObject(described),
+    status: 200,
+    bodyLimit: R2_BODY_BYTES,
+    errors: ['app_not_found', 'storage_not_found', 'quota_exceeded', 'host_unavailable'],
   }),
 ] as const;

@@ -22,6 +22,7 @@ import type {
   HostCall,
   HostCalls,
   HostInventory,
+  HostObject,
   TelemetryAnswers,
 } from '../contract/host-routes.ts';
 import type { Result } from '../contract/index.ts';
@@ -36,6 +37,8 @@ const CALL_DEADLINE_MS = 10_000;
 const APPLY_SLACK_MS = 30_000;
 /** The host itself gives up on git's commands earlier; the contents of a file may take their time. */
 const SOURCE_DEADLINE_MS = 600_000;
+/** A whole object of 5 GB. What stalls is ended much earlier by the host. */
+const OBJECT_DEADLINE_MS = 3_600_000;
 /** The webhook itself has less. */
 const TEST_ALERT_DEADLINE_MS = 15_000;
 /** A whole push or clone. What stalls is ended much earlier by the host. */
@@ -82,6 +85,16 @@ const READ_REFUSALS = [
 
 /** What reads of an app's source have in common. */
 const SOURCE = { refusals: ['ref_not_found', 'path_not_found'], deadlineMs: SOURCE_DEADLINE_MS } as const;
+
+/** What calls about objects in buckets have in common. */
+const BUCKET = {
+  refusals: ['storage_not_found', 'transition_conflict', 'quota_exceeded', 'invalid_input'],
+} as const;
+
+interface ObjectPlace {
+  bucket: string;
+  key: string;
+}
 
 /** Talks to the host. Methods throw a `Problem` `host_unavailable` when it cannot be reached in time. */
 export class HostClient {
@@ -213,6 +226,43 @@ export class HostClient {
 
   async kvValue(appId: string, body: KeysQuestion): Promise<Result<'storage.kv.get'>> {
     return this.#look('POST /apps/:id/storage/kv', appId, body);
+  }
+
+  /** A page of a bucket's objects. @throws {Problem} `storage_not_found` */
+  async bucketList(appId: string, query: Query): Promise<HostCalls['GET /apps/:id/r2/list']['answer']> {
+    return this.#json('GET /apps/:id/r2/list', [appId], { ...BUCKET, query });
+  }
+
+  /** @throws {Problem} `storage_not_found` */
+  async bucketHead(appId: string, { bucket, key }: ObjectPlace): Promise<HostObject> {
+    return this.#json('GET /apps/:id/r2/head', [appId], { ...BUCKET, query: { bucket, key } });
+  }
+
+  /** A part of an object, as a body to pass on. @throws {Problem} `transition_conflict` when it has another etag by now */
+  async bucketBytes(appId: string, query: ObjectPlace & Part & { etag: string }): Promise<Response> {
+    return this.#call('GET /apps/:id/r2/bytes', [appId], {
+      ...BUCKET,
+      query: { ...query },
+      deadlineMs: OBJECT_DEADLINE_MS,
+    });
+  }
+
+  /** @throws {Problem} `storage_not_found`, `quota_exceeded`, `invalid_input` */
+  async bucketPut(
+    appId: string,
+    { bucket, key }: ObjectPlace,
+    described: object,
+    content: Uint8Array,
+  ): Promise<HostObject> {
+    const query = { bucket, key, described: JSON.stringify(described) };
+    const options = { ...BUCKET, query, bytes: new Blob([content]), deadlineMs: SOURCE_DEADLINE_MS };
+    return this.#json('PUT /apps/:id/r2/object', [appId], options).catch(maybeDone);
+  }
+
+  /** @throws {Problem} `storage_not_found` */
+  async bucketDelete(appId: string, { bucket, key }: ObjectPlace): Promise<void> {
+    const options = { ...BUCKET, query: { bucket, key } };
+    await this.#call('DELETE /apps/:id/r2/object', [appId], options).catch(maybeDone);
   }
 
   /** An app's secrets, without their values. */

@@ -5,6 +5,7 @@ import { accountServices } from './accounts.ts';
 import { adminServices } from './admin.ts';
 import { alertServices } from './alerts.ts';
 import { appServices } from './apps.ts';
+import { bucketServices } from './buckets.ts';
 import { deployServices } from './deploys.ts';
 import { eventServices } from './events.ts';
 import { metricServices } from './metrics.ts';
@@ -29,4 +30,5 @@ export const services = {
   ...accountServices,
   ...adminServices,
   ...metricServices,
+  ...bucketServices,
 } satisfies { [Name in Built]: Service<Name> } & { [Name in NotYet]?: never };

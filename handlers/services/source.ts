@@ -5,8 +5,10 @@ import { BLOB_BYTES } from '../contract/source.ts';
 import { Problem } from '../problem.ts';
 import { type Part, partOf } from '../range.ts';
 import { requireApp, wakeForDeploy } from './apps.ts';
+import { fromBase64, toBase64 } from './base64.ts';
 import { decodeCursor, encodeCursor } from './cursor.ts';
 import type { Service } from './types.ts';
+import { UNTRUSTED } from './untrusted.ts';
 
 /** Bytes of a file that one RPC answer has when a range is asked for. */
 const RPC_RANGE_BYTES = 4 * 1024 * 1024;
@@ -49,13 +51,6 @@ const blob: Service<'source.blob'> = async (context, { id, path, ref, range }, t
     offset,
     content_base64: toBase64(new Uint8Array(await response.arrayBuffer())),
   };
-};
-
-/** What the repository has is whatever was pushed: no browser is to run it at the API's address. */
-const UNTRUSTED = {
-  'x-content-type-options': 'nosniff',
-  'content-security-policy': "sandbox; default-src 'none'",
-  'cache-control': 'private, no-cache',
 };
 
 async function blobResponse(
@@ -113,25 +108,9 @@ function contentOf(content: string | undefined, base64: string | undefined): Uin
   return base64 === undefined ? null : fromBase64(base64);
 }
 
-function fromBase64(base64: string): Uint8Array {
-  const text = atob(base64);
-  const bytes = new Uint8Array(text.length);
-  for (let at = 0; at < text.length; at++) bytes[at] = text.charCodeAt(at);
-  return bytes;
-}
-
 export const sourceServices = {
   'source.tree': tree,
   'source.blob': blob,
   'source.diff': diff,
   'source.commit': commit,
 };
-
-function toBase64(bytes: Uint8Array): string {
-  let text = '';
-  // In pieces: a call takes only so many arguments.
-  for (let at = 0; at < bytes.length; at += 32_768) {
-    text += String.fromCharCode(...bytes.subarray(at, at + 32_768));
-  }
-  return btoa(text);
-}

@@ -15,6 +15,7 @@ import type { LoopDelay } from '../machine/loop-delay.ts';
 import type { Looking } from '../storage/looking.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import { type AlertCall, type AlertOptions, alertRoutes } from './alert-routes.ts';
+import { type BucketCall, type BucketOptions, bucketRoutes } from './bucket-routes.ts';
 import {
   type Call,
   compile,
@@ -37,7 +38,7 @@ const FLUSH_MS = 1_000;
 const CONTROL_UI_DEADLINE_MS = 8_000;
 
 /** What the service needs of the rest of the host. */
-export interface HostServiceOptions extends AlertOptions, SnapshotRouteOptions {
+export interface HostServiceOptions extends AlertOptions, SnapshotRouteOptions, BucketOptions {
   secret: string;
   store: HostStore;
   paths: Layout;
@@ -69,6 +70,7 @@ export function hostService(
     ...secretRoutes(options),
     ...snapshotRoutes(options),
     ...storageRoutes(options),
+    ...bucketRoutes(options),
   });
   const expected = digest(`Bearer ${options.secret}`);
 
@@ -104,7 +106,7 @@ function routesOf({
   alerts,
 }: HostServiceOptions): Omit<
   HostRoutes,
-  SourceCall | TelemetryCall | AlertCall | SecretCall | SnapshotCall | StorageCall
+  SourceCall | TelemetryCall | AlertCall | SecretCall | SnapshotCall | StorageCall | BucketCall
 > {
   return {
     'PUT /apps/:id': async ({ request, words }) => {

@@ -8,7 +8,7 @@ import { ReadingRefused } from '../storage/reading.ts';
 import { type Call, type HostRoutes, readJson } from './host-call.ts';
 import { Refusal } from './refusal.ts';
 
-export type StorageCall = Extract<HostCall, `${string}/storage${string}` | `${string}/buckets`>;
+export type StorageCall = Extract<HostCall, `${string}/storage${string}`>;
 
 /** Makes what answers these calls. Answers of the readers are passed on as they are. */
 export function storageRoutes({
@@ -30,10 +30,6 @@ export function storageRoutes({
   };
   return {
     'GET /apps/:id/storage': answer((id) => looking.overview(id)),
-    'GET /apps/:id/buckets': async ({ words }) => {
-      const { buckets } = await looking.places(words[0]!);
-      return buckets.map(({ id, binding }) => ({ bucket: id, binding }));
-    },
     'POST /apps/:id/storage/d1': answer(async (id, { request }) =>
       looking.database(id, await readJson<'POST /apps/:id/storage/d1'>(request)),
     ),

@@ -80,6 +80,7 @@ const rpcOnly = [
   'secrets.list',
   'secrets.set',
   'secrets.delete',
+  'storage.r2.put',
   'accounts.create',
   'accounts.list',
   'accounts.delete',

@@ -12,6 +12,8 @@ export type Digests = Partial<Record<Algorithm, Buffer>>;
 
 /** Bytes that are gathered before they are written. */
 const WRITE_BYTES = 512 * 1024;
+/** Bytes after which a file is synced while more come, so that its end does not wait for all of them. */
+const SYNC_BYTES = 8 * 1024 * 1024;
 /** Files looked at before others get their turn. */
 const SWEEP_AT_ONCE = 100;
 
@@ -42,11 +44,13 @@ export class Blobs {
     const file = randomBytes(16).toString('hex');
     const path = join(this.#directory, file);
     const handle = await open(path, 'wx', 0o600);
+    // Its name is brought onto the disk while its bytes come.
+    const named = this.#sync.flush();
+    named.catch(() => {});
     try {
       const digests = await copy(body, size, handle, algorithms);
-      await handle.datasync();
+      await Promise.all([handle.datasync(), named]);
       await handle.close();
-      await this.#sync.flush();
       return { file, digests };
     } catch (error) {
       await handle.close().catch(() => {});
@@ -94,9 +98,20 @@ async function copy(
   let gathered: Buffer[] = [];
   let gatheredBytes = 0;
   let bytes = 0;
+  let unsynced = 0;
   let writing: Promise<unknown> = Promise.resolve();
+  let syncing: Promise<unknown> | null = null;
   const write = async () => {
     await writing;
+    if (unsynced >= SYNC_BYTES && syncing === null) {
+      unsynced = 0;
+      // A failure shows at the last sync too.
+      syncing = handle.datasync().then(
+        () => (syncing = null),
+        () => {},
+      );
+    }
+    unsynced += gatheredBytes;
     writing = handle.writev(gathered);
     // Looked at by the next one who waits for it.
     writing.catch(() => {});
@@ -115,7 +130,7 @@ async function copy(
     if (bytes < size) throw new Error('the body ended before its time');
     if (gatheredBytes > 0) await write();
   } finally {
-    await writing;
+    await writing.finally(() => syncing);
   }
   return Object.fromEntries(hashes.map(({ algorithm, hash }) => [algorithm, hash.digest()]));
 }

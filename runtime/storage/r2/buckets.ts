@@ -3,6 +3,7 @@
 import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { UsageRow } from '../../../sqlite/storage/objects.ts';
 import { log, logRarely, reason } from '../../log.ts';
 import { Backoff } from '../../machine/backoff.ts';
 import { type Child, startChild } from '../../machine/child.ts';
@@ -11,6 +12,7 @@ import { LineReader } from '../../machine/lines.ts';
 import { handOver } from '../../machine/rights.ts';
 import { type AppUsers, asUser, dieWithParent, type User } from '../../machine/users.ts';
 import type { BucketAccess } from './access.ts';
+import { usageAt } from './client.ts';
 import { type BucketReply, type BucketRequest, SOCKET } from './messages.ts';
 import type { RoomOptions } from './room.ts';
 
@@ -88,6 +90,11 @@ export class Buckets {
   /** Whether an app ever had a bucket. */
   has(appId: string): boolean {
     return existsSync(this.#options.paths.buckets(appId));
+  }
+
+  /** What an app's buckets keep, by their storage ids. */
+  async usage(appId: string): Promise<UsageRow[]> {
+    return usageAt(await this.open(appId));
   }
 
   /** Ends what goes on in an app's buckets, whose files may then be moved. */

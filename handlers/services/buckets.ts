@@ -1,0 +1,145 @@
+// Objects in apps' buckets, whether the apps run or not.
+import type { Context } from '../context.ts';
+import type { HostObject } from '../contract/host-routes.ts';
+import { R2_INLINE_BYTES, R2_RPC_BYTES } from '../contract/sizes.ts';
+import { Problem } from '../problem.ts';
+import { type Part, partOf } from '../range.ts';
+import { requireApp } from './apps.ts';
+import { fromBase64, toBase64 } from './base64.ts';
+import { decodeCursor, encodeCursor } from './cursor.ts';
+import type { Service } from './types.ts';
+import { UNTRUSTED } from './untrusted.ts';
+
+/** How often an object that changes meanwhile is asked for again. */
+const TRIES = 3;
+
+interface Place {
+  id: string;
+  bucket: string;
+  key: string;
+}
+
+const list: Service<'storage.r2.list'> = async (context, { bucket, prefix, limit, cursor, ...of }) => {
+  const { id } = await requireApp(context, of.id);
+  const name = `storage.r2.list ${id} ${bucket}`;
+  const [from] = decodeCursor(name, cursor, 1) ?? [];
+  const { items, next } = await context.host.bucketList(id, { bucket, prefix, limit, cursor: from });
+  return {
+    items: items.map(({ key, size, etag, uploaded_at }) => ({ key, size, etag, uploaded_at })),
+    next_cursor: encodeCursor(name, next === null ? null : [next]),
+  };
+};
+
+const get: Service<'storage.r2.get'> = async (context, asked) => {
+  const place = await placeOf(context, asked);
+  return unchanged(async () => {
+    const object = await context.host.bucketHead(place.id, place);
+    if (object.size > R2_INLINE_BYTES) return { ...object, content_base64: null };
+    const response = await bytesOf(context, place, object, { offset: 0, length: object.size });
+    return { ...object, content_base64: await base64Of(response) };
+  });
+};
+
+const raw: Service<'storage.r2.raw'> = async (context, { range, ...asked }, transport) => {
+  const place = await placeOf(context, asked);
+  return unchanged(async () => {
+    const object = await context.host.bucketHead(place.id, place);
+    const part = partOf(range, object.size);
+    const { offset, length } = part ?? { offset: 0, length: object.size };
+    if (transport === 'rest')
+      return rawResponse(object, part, await bytesOf(context, place, object, { offset, length }));
+    if (length > R2_RPC_BYTES) {
+      const detail = `There are ${length} bytes, more than the ${R2_RPC_BYTES} of one answer; ask for a range.`;
+      throw new Problem('file_too_large', detail);
+    }
+    return { content_base64: await base64Of(await bytesOf(context, place, object, { offset, length })) };
+  });
+};
+
+const put: Service<'storage.r2.put'> = async (
+  context,
+  { content_base64, content_type, metadata, ...asked },
+) => {
+  const place = await placeOf(context, asked);
+  return context.host.bucketPut(place.id, place, { content_type, metadata }, fromBase64(content_base64));
+};
+
+const remove: Service<'storage.r2.delete'> = async (context, asked) => {
+  const place = await placeOf(context, asked);
+  await context.host.bucketDelete(place.id, place);
+  return null;
+};
+
+/** An object's place, with the app's own id. */
+async function placeOf(context: Context, { id, ...place }: Place): Promise<Place> {
+  return { ...place, id: (await requireApp(context, id)).id };
+}
+
+/** Again when the object was changed between the look at it and the reading. */
+async function unchanged<T>(work: () => Promise<T>): Promise<T> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await work();
+    } catch (error) {
+      const isChanged = error instanceof Problem && error.code === 'transition_conflict';
+      if (!isChanged || tries === TRIES) throw error;
+    }
+  }
+}
+
+function bytesOf(
+  { host }: Context,
+  { id, bucket, key }: Place,
+  { etag }: HostObject,
+  part: Part,
+): Promise<Response> {
+  return host.bucketBytes(id, { bucket, key, etag, ...part });
+}
+
+/** What a bucket has is whatever was put there: no browser is to run it at the API's address. */
+function rawResponse(
+  { size, etag, key, content_type }: HostObject,
+  part: Part | null,
+  { body }: Response,
+): Response {
+  const { offset, length } = part ?? { offset: 0, length: size };
+  const name = encodeURIComponent(key.slice(key.lastIndexOf('/') + 1).toWellFormed()).replace(
+    /['()*]/g,
+    escaped,
+  );
+  return new Response(body, {
+    status: part === null ? 200 : 206,
+    headers: {
+      ...UNTRUSTED,
+      'content-type': safeType(content_type),
+      'content-length': String(length),
+      'content-disposition': `inline; filename*=UTF-8''${name}`,
+      'accept-ranges': 'bytes',
+      etag: `"${etag}"`,
+      ...(part && { 'content-range': `bytes ${offset}-${offset + length - 1}/${size}` }),
+    },
+  });
+}
+
+function escaped(character: string): string {
+  return `%${character.charCodeAt(0).toString(16).toUpperCase()}`;
+}
+
+/** The type that the app gave its object, where that is one. */
+function safeType(type: string | null): string {
+  return type !== null && /^[\w.+-]+\/[\w.+-]+(?:\s*;\s*[\w-]+="?[\w.+-]+"?)*$/.test(type)
+    ? type
+    : 'application/octet-stream';
+}
+
+async function base64Of(response: Response): Promise<string> {
+  return toBase64(new Uint8Array(await response.arrayBuffer()));
+}
+
+export const bucketServices = {
+  'storage.r2.list': list,
+  'storage.r2.get': get,
+  'storage.r2.raw': raw,
+  'storage.r2.put': put,
+  'storage.r2.delete': remove,
+};

@@ -1,0 +1,123 @@
+// The handlers' calls about objects in apps' buckets.
+import { pipeline } from 'node:stream/promises';
+import type { HostCall, HostCalls } from '../../handlers/contract/host-routes.ts';
+import { R2_BODY_BYTES } from '../../handlers/contract/sizes.ts';
+import type { Apps } from '../apps/apps.ts';
+import type { Looking } from '../storage/looking.ts';
+import { find } from '../storage/places.ts';
+import type { Buckets } from '../storage/r2/buckets.ts';
+import { BucketClient, type DescribedObject } from '../storage/r2/client.ts';
+import { R2Error } from '../storage/r2/errors.ts';
+import { type Call, type HostRoutes, readBody } from './host-call.ts';
+import { Refusal } from './refusal.ts';
+
+export type BucketCall = Extract<HostCall, `${string}/r2/${string}` | `${string}/buckets`>;
+type Described = HostCalls['GET /apps/:id/r2/head']['answer'];
+
+export interface BucketOptions {
+  looking: Looking;
+  apps: Apps;
+  buckets: Buckets;
+}
+
+/** Makes what answers these calls. */
+export function bucketRoutes(options: BucketOptions): Pick<HostRoutes, BucketCall> {
+  const { looking, buckets } = options;
+  return {
+    'GET /apps/:id/buckets': async ({ words }) => {
+      const [appId] = words as [string];
+      const known = (await looking.places(appId)).buckets;
+      const usage = known.length > 0 && buckets.has(appId) ? await buckets.usage(appId) : [];
+      return known.map(({ id, binding, storageId }) => {
+        const { objects = 0, bytes = 0 } = usage.find(({ bucket }) => bucket === storageId) ?? {};
+        return { bucket: id, binding, objects, bytes };
+      });
+    },
+    'GET /apps/:id/r2/list': (call) =>
+      during(options, call, async (bucket) => {
+        const { query } = call;
+        const [prefix, cursor] = [query.get('prefix'), query.get('cursor')];
+        const page = await bucket.list({
+          limit: Number(query.get('limit')),
+          ...(prefix !== null && { prefix }),
+          ...(cursor !== null && { cursor }),
+        });
+        return { items: page.objects.map(described), next: page.cursor ?? null };
+      }),
+    'GET /apps/:id/r2/head': (call) =>
+      during(options, call, async (bucket) => described(await bucket.head(keyOf(call)))),
+    'GET /apps/:id/r2/bytes': (call) =>
+      during(options, call, async (bucket) => {
+        const { query, response } = call;
+        const part = { offset: Number(query.get('offset')), length: Number(query.get('length')) };
+        const bytes = await bucket.bytes(keyOf(call), query.get('etag') ?? '', part);
+        response.writeHead(200, {
+          'content-type': 'application/octet-stream',
+          'content-length': part.length,
+        });
+        // What stops on its way cuts the answer short, and that says all.
+        await pipeline(bytes, response).catch(() => response.destroy());
+      }),
+    'PUT /apps/:id/r2/object': (call) =>
+      during(options, call, async (bucket) => {
+        const bytes = await readBody(call.request, R2_BODY_BYTES);
+        const { content_type, metadata } = JSON.parse(call.query.get('described') ?? '{}') as {
+          content_type?: string;
+          metadata?: Record<string, string>;
+        };
+        const object = await bucket.put(keyOf(call), bytes, {
+          httpFields: content_type === undefined ? {} : { contentType: content_type },
+          customFields: Object.entries(metadata ?? {}).map(([k, v]) => ({ k, v })),
+        });
+        return described(object);
+      }),
+    'DELETE /apps/:id/r2/object': (call) =>
+      during(options, call, async (bucket) => {
+        // One that is not there is to be told.
+        await bucket.head(keyOf(call));
+        await bucket.delete(keyOf(call));
+        return null;
+      }),
+  };
+}
+
+/** Runs `work` with the bucket that a call names. @throws {Refusal} */
+async function during<T>(
+  { apps, looking, buckets }: BucketOptions,
+  { words, query }: Call,
+  work: (bucket: BucketClient) => Promise<T>,
+): Promise<T> {
+  const [appId] = words as [string];
+  if (!apps.get(appId)) throw new Refusal(404, 'app_not_found', 'no such app');
+  const found = find((await looking.places(appId)).buckets, query.get('bucket') ?? '');
+  if (found === undefined) throw new Refusal(404, 'storage_not_found', 'the app has no such bucket');
+  try {
+    return await work(new BucketClient(await buckets.open(appId), found.storageId));
+  } catch (error) {
+    throw error instanceof R2Error ? asRefusal(error) : error;
+  }
+}
+
+function asRefusal({ status, code, message }: R2Error): Refusal {
+  if (status === 404) return new Refusal(404, 'storage_not_found', 'the bucket has no such object');
+  if (status === 412) return new Refusal(409, 'transition_conflict', 'the object was changed meanwhile');
+  if (status === 503) return new Refusal(507, 'insufficient_storage', message);
+  if (code === 100100) return new Refusal(403, 'quota_exceeded', message);
+  if (status < 500) return new Refusal(400, 'invalid_input', message);
+  return new Refusal(500, 'internal_error', message);
+}
+
+function keyOf({ query }: Call): string {
+  return query.get('key') ?? '';
+}
+
+function described({ name, size, etag, uploaded, httpFields, customFields }: DescribedObject): Described {
+  return {
+    key: name,
+    size,
+    etag,
+    uploaded_at: new Date(uploaded).toISOString(),
+    content_type: httpFields.contentType ?? null,
+    metadata: Object.fromEntries(customFields.map(({ k, v }) => [k, v])),
+  };
+}
