@@ -3,9 +3,11 @@
 import { join } from 'node:path';
 import { Gateway } from '../runtime/edge/gateway.ts';
 import { workerdPath } from '../runtime/fleets/cell.ts';
+import { lineSink } from '../runtime/fleets/cell-output.ts';
 import { Fleet } from '../runtime/fleets/fleet.ts';
 import { MemoryGauge } from '../runtime/fleets/memory.ts';
 import { Slots } from '../runtime/fleets/slots.ts';
+import { WakeFigures } from '../runtime/fleets/wake-figures.ts';
 import { openHostStore } from '../sqlite/host/index.ts';
 
 /** Says when each app's last wake got where, as ms since 1970 with fractions. */
@@ -58,8 +60,10 @@ function open(index: number): Fleet {
     slots,
     memory,
     secrets: () => ({}),
+    wakes: new WakeFigures(),
     wake: () => Promise.reject(new Error('nobody wakes this app')),
-    onLine: () => {},
+    output: () => lineSink(() => {}),
+    say: () => {},
     onState: (state) => {
       if (state === 'running') own.ready = now();
     },

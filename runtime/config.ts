@@ -5,6 +5,7 @@ import { z } from 'zod';
 import { reason } from './log.ts';
 import { AddressRanges } from './machine/address-ranges.ts';
 import { DATA_DIRECTORY_MAX } from './machine/data-directory.ts';
+import { LogFilter } from './telemetry/log-filter.ts';
 
 const numberLike = (form: RegExp, message: string) => (min: number, max: number) =>
   z
@@ -239,6 +240,18 @@ export const settings = {
     meaning:
       'An app hibernates after so many seconds without an open request or WebSocket: its process goes, and the next request starts it. 0: never.',
     schema: integer(0, 31_536_000),
+  },
+  RUNNER_FLEET_LOG: {
+    default: 'error,celld=warn',
+    meaning:
+      "Which of Cellar's own words come into an app's log: a level (`off`, `error`, `warn`, `info`, `debug`), and others for single targets: `celld` (the supervisor of its process), `workerd` (what runs it) and `build` (its deploys).",
+    schema: z.string().superRefine((text, context) => {
+      try {
+        LogFilter.parse(text);
+      } catch (error) {
+        context.addIssue({ code: 'custom', message: `is wrong: ${reason(error)}` });
+      }
+    }),
   },
   RUNNER_CELL_MAX_MB: {
     default: '512',

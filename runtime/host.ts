@@ -22,6 +22,7 @@ import { Closing, within } from './closing.ts';
 import { type Config, isLocal } from './config.ts';
 import { Control, ControlError } from './control/control-plane.ts';
 import { hostService } from './control/host-service.ts';
+import { LiveStreams } from './control/live-streams.ts';
 import { Outbox } from './control/outbox.ts';
 import { Rounds } from './control/rounds.ts';
 import { accessLine } from './edge/access-line.ts';
@@ -33,9 +34,10 @@ import { spares, workerdPath } from './fleets/cell.ts';
 import { MemoryGauge } from './fleets/memory.ts';
 import { Slots } from './fleets/slots.ts';
 import { throwTrialsAway } from './fleets/trial.ts';
+import { WakeFigures } from './fleets/wake-figures.ts';
 import { BranchChanges } from './git/branch-changes.ts';
 import { writeHooks } from './git/repository.ts';
-import { log, reason } from './log.ts';
+import { type Level, log, reason } from './log.ts';
 import { letGoWhenCopied } from './machine/copied.ts';
 import { claim, keptSecret, type Layout, layout } from './machine/data-directory.ts';
 import { DiskWatch } from './machine/disk-watch.ts';
@@ -52,6 +54,8 @@ import { Snapshots } from './snapshots/snapshots.ts';
 import { Looking } from './storage/looking.ts';
 import { Buckets } from './storage/r2/buckets.ts';
 import { StorageReaders } from './storage/reading.ts';
+import { LogFilter } from './telemetry/log-filter.ts';
+import type { Source } from './telemetry/log-lines.ts';
 import { Telemetry } from './telemetry/telemetry.ts';
 
 /** What is left of the time for an end when the last requests are cut: processes and databases need some of it. */
@@ -138,7 +142,21 @@ export class Host {
         config.OTEL_EXPORTER_OTLP_ENDPOINT === ''
           ? null
           : { endpoint: config.OTEL_EXPORTER_OTLP_ENDPOINT, headers: config.OTEL_EXPORTER_OTLP_HEADERS },
+      fleetLog: config.RUNNER_FLEET_LOG,
     });
+    const words = LogFilter.parse(config.RUNNER_FLEET_LOG);
+    const say = (
+      source: Source,
+      appId: string,
+      level: Level,
+      text: string,
+      deployId: string | null = null,
+    ) => {
+      if (words.passes(source, level))
+        this.#telemetry.say(appId, { at: Date.now(), source, level, text, deployId });
+    };
+    const slots = new Slots(config.RUNNER_WAKE_CONCURRENCY, config.RUNNER_WAKE_TIMEOUT_S * 1000);
+    const wakes = new WakeFigures();
     this.#outbox = new Outbox(this.#store.outbox, (events) => this.#deliver(events));
     this.#alerts = new Alerts({
       store: this.#store,
@@ -171,11 +189,14 @@ export class Host {
       apiUrl: () => (isLocal(config.RUNNER_BASE_DOMAIN) ? (this.#addresses?.api ?? null) : null),
       idleMs: config.RUNNER_FLEET_IDLE_EVICT_S * 1000 || Number.POSITIVE_INFINITY,
       memoryMb: config.RUNNER_CELL_MAX_MB,
-      slots: new Slots(config.RUNNER_WAKE_CONCURRENCY, wakeTimeoutMs),
+      slots,
       memory: this.#memory,
       secrets,
       buckets: this.#buckets,
+      wakes,
       wake: (id) => this.#control.wake(id, wakeTimeoutMs),
+      output: (id, deployId) => this.#telemetry.outputOf(id, deployId),
+      say: (id, level, text) => say('supervisor', id, level, text),
       onFacts,
       onUsage: (id, usage) => this.#telemetry.usage(id, usage),
       onNamed: (id, slug) => this.#telemetry.name(id, slug),
@@ -221,6 +242,7 @@ export class Host {
       },
       users: this.#users,
       walls: this.#walls,
+      say: (appId, deployId, level, text) => say('build', appId, level, text, deployId),
       onFacts,
     });
     const changes = new BranchChanges();
@@ -250,6 +272,11 @@ export class Host {
         queue: this.#queue,
         loopDelay: this.#loopDelay,
         telemetry: this.#telemetry,
+        streams: new LiveStreams(),
+        memory: this.#memory,
+        slots,
+        wakes,
+        controlPlane: () => ({ answers: this.#control.answers, restarts: this.#control.restarts }),
         changes,
         outbox: this.#outbox,
         alerts: this.#alerts,

@@ -4,6 +4,7 @@
 const WAITING_BYTES = 1024 * 1024;
 let dropped = 0;
 
+export type Level = 'debug' | 'info' | 'warn' | 'error';
 type Fields = Record<string, string | number | boolean | null | undefined>;
 
 /** Lines of `logRarely` with the same message are at least so long apart, in ms. */
@@ -15,7 +16,7 @@ process.stdout.on('error', () => {});
 process.stderr.on('error', () => {});
 
 /** Writes one line: time, level, message, then `key=value` fields; undefined fields are left out. Never pass a secret. */
-export function log(level: 'info' | 'warn' | 'error', message: string, fields: Fields = {}): void {
+export function log(level: Level, message: string, fields: Fields = {}): void {
   let line = `${new Date().toISOString()} ${level.padEnd(5)} ${message}`;
   for (const [key, value] of Object.entries(fields)) {
     if (value === undefined) continue;
@@ -37,7 +38,7 @@ function write(line: string): void {
 }
 
 /** Writes a line as `log` does, unless one with the same message was written within the last minute. */
-export function logRarely(level: 'info' | 'warn' | 'error', message: string, fields?: Fields): void {
+export function logRarely(level: Level, message: string, fields?: Fields): void {
   const now = performance.now();
   if (now - (saidAt.get(message) ?? Number.NEGATIVE_INFINITY) < RARELY_MS) return;
   saidAt.set(message, now);

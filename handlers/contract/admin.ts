@@ -4,6 +4,51 @@ import { appStatus } from './apps.ts';
 import { listOf, page, reference, time } from './fields.ts';
 import { operation } from './operation.ts';
 
+const percentile = z.number().nullable();
+const counts = z.record(z.string(), z.int());
+
+/** The host's own figures. Times in ms, sizes in bytes. */
+export const HostStats = z.strictObject({
+  started_at: time,
+  /** The host's process. */
+  rss_bytes: z.int(),
+  /** How late the gateway's thread comes to what is due, in the last `over_s` seconds. */
+  event_loop_delay: z.strictObject({
+    p50_ms: z.number(),
+    p99_ms: z.number(),
+    max_ms: z.number(),
+    over_s: z.int(),
+  }),
+  /** Processes of apps. `memory_bytes` is what is theirs alone. */
+  cells: z.strictObject({ running: z.int(), memory_bytes: z.int(), open_streams: z.int() }),
+  /** Starts that requests waited for, since the host's start; the percentiles are of the last 1,000. */
+  wakes: z.strictObject({ count: z.int(), failed: z.int(), p50_ms: percentile, p99_ms: percentile }),
+  /** What counts against `RUNNER_FLEET_MAX_RSS_MB`, and how much may be used. */
+  memory: z.strictObject({ used_bytes: z.int(), limit_bytes: z.int(), over: z.boolean() }),
+  /** The disk of the data directory, and how much must stay free on it. */
+  disk: z.strictObject({ free_bytes: z.int(), floor_bytes: z.int(), short: z.boolean() }),
+  /** What waits for its turn. */
+  queues: z.strictObject({
+    deploys_running: z.int(),
+    deploys_waiting: z.int(),
+    starts_waiting: z.int(),
+    /** Facts that the control plane has not been told, and apps of which it refuses one. */
+    outbox: z.int(),
+    outbox_refused: z.int(),
+  }),
+  /** What waits to be written, what was dropped since the host's start, the bytes of its files, and ends of its thread. */
+  telemetry: z.strictObject({ waiting: counts, dropped: counts, files: counts, restarts: z.int() }),
+  control_plane: z.strictObject({ answers: z.boolean(), restarts: z.int() }),
+  /** The last snapshot: when it was taken, what it wrote and has. `problem`: why the last try failed. */
+  snapshots: z.strictObject({
+    last_at: time.nullable(),
+    last_written_bytes: z.int().nullable(),
+    last_bytes: z.int().nullable(),
+    problem: z.string().nullable(),
+  }),
+});
+export type HostStats = z.output<typeof HostStats>;
+
 export const admin = [
   operation({
     name: 'admin.stats',
@@ -18,7 +63,7 @@ export const admin = [
       domains: z.int(),
       deploys: z.strictObject({ total: z.int(), unfinished: z.int() }),
       /** The host's own figures; null while it does not answer. */
-      host: z.record(z.string(), z.unknown()).nullable(),
+      host: HostStats.nullable(),
     }),
     status: 200,
     errors: [],

@@ -1,6 +1,6 @@
 // Product events, the users they are about, and insights.
 import * as z from 'zod';
-import { id, listOf, page, reference, text, time } from './fields.ts';
+import { id, listOf, moment, page, reference, text, time } from './fields.ts';
 import { operation } from './operation.ts';
 import { PROPERTIES_BYTES, TAGS_BYTES } from './sizes.ts';
 import { byteLength } from './text.ts';
@@ -13,12 +13,6 @@ const tags = z
   .refine((value) => byteLength(JSON.stringify(value)) <= TAGS_BYTES, {
     error: `must have at most ${TAGS_BYTES} bytes as JSON`,
   });
-/** Any offset is taken; UTC with milliseconds is kept, which has four digits for the year. */
-const at = z.iso
-  .datetime({ offset: true })
-  .transform((value) => new Date(value).toISOString())
-  .refine((value) => /^\d{4}-/.test(value), { error: 'must be in the years 0000 to 9999 of UTC' });
-
 export const Event = z.strictObject({
   id,
   app_id: id,
@@ -73,7 +67,7 @@ export const events = [
       icon: text(100).optional(),
       tags: tags.optional(),
       user_id: text(200).optional(),
-      at: at.optional(),
+      at: moment.optional(),
     }),
     output: Event,
     status: 201,

@@ -9,6 +9,12 @@ export const id = z.string().regex(/^[0-9a-z]{16}$/);
 /** ISO 8601, UTC, with milliseconds. */
 export const time = z.iso.datetime({ precision: 3 });
 
+/** A time in a request. Any offset is taken; UTC with milliseconds is kept, which has four digits for the year. */
+export const moment = z.iso
+  .datetime({ offset: true })
+  .transform((value) => new Date(value).toISOString())
+  .refine((value) => /^\d{4}-/.test(value), { error: 'must be in the years 0000 to 9999 of UTC' });
+
 /** The input of every list, besides its filters. */
 export const page = {
   limit: z.int().min(1).max(200).default(50),

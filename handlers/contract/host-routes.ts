@@ -1,5 +1,6 @@
 // Every call of the handlers to the host, once: the client in `handlers/host` and the routes in `runtime/control` are typed
 // from this list. The host imports it too.
+import type { HostStats } from './admin.ts';
 import type { Alert, AlertDelivery } from './alerts.ts';
 import type {
   AsOf,
@@ -15,6 +16,7 @@ import type {
   WantedApp,
 } from './host-calls.ts';
 import type { Result } from './index.ts';
+import type { LogLine } from './telemetry.ts';
 
 /** A body or an answer that is no JSON: whoever sends it writes it by itself. */
 export type Bytes = 'bytes';
@@ -50,6 +52,20 @@ export type HostObject = Omit<Result<'storage.r2.get'>, 'content_base64'>;
 export interface TelemetryAnswers {
   metrics: { params: { appId: string; hours: number }; answer: Result<'metrics.get'> };
   'metrics/version': { params: { appId: string }; answer: Result<'metrics.version'> };
+  /** Times in ms since 1970. `before` and `next` are ids of lines: the list goes on with those before. */
+  logs: {
+    params: {
+      appId: string;
+      limit: number;
+      search?: string | undefined;
+      level?: LogLine['level'] | undefined;
+      since?: number | undefined;
+      until?: number | undefined;
+      traceId?: string | undefined;
+      before?: number | undefined;
+    };
+    answer: { items: LogLine[]; next: number | null };
+  };
 }
 
 /** The calls that read an app's telemetry. */
@@ -65,6 +81,7 @@ type TelemetryCalls = {
  * `null` is no body, and a 204.
  */
 export interface HostCalls extends TelemetryCalls {
+  'GET /apps/:id/telemetry/logs/stream': { body: null; answer: Bytes };
   'PUT /apps/:id': { body: WantedApp; answer: Applied };
   'DELETE /apps/:id': { body: null; answer: null };
   'GET /apps': { body: null; answer: HostInventory };
@@ -108,7 +125,7 @@ export interface HostCalls extends TelemetryCalls {
   'POST /apps/:id/storage/do': { body: ObjectQuestion; answer: Bytes };
   'POST /apps/:id/storage/kv': { body: KeysQuestion; answer: Bytes };
   'GET /apps/:id/buckets': { body: null; answer: Result<'storage.overview'>['buckets'] };
-  'GET /stats': { body: null; answer: Record<string, unknown> };
+  'GET /stats': { body: null; answer: HostStats };
   /** `full`: why nothing can be written just now. */
   'GET /disk': { body: null; answer: { full: string | null } };
   'POST /ui/git-auth': { body: Bytes; answer: Bytes };

@@ -5,8 +5,6 @@ export const notYet = [
   'errors.list',
   'errors.set_status',
   'errors.stream',
-  'logs.list',
-  'logs.stream',
   'paths.list',
   'refs.list',
   'spans.list',

@@ -1,7 +1,7 @@
 // What an app did: figures, spans, logs, errors.
 import * as z from 'zod';
 import { lastEventId } from './events.ts';
-import { listOf, page, reference, time } from './fields.ts';
+import { listOf, moment, page, reference, time } from './fields.ts';
 import { operation } from './operation.ts';
 
 /** How far to look back. */
@@ -49,13 +49,25 @@ const GroupedError = z.strictObject({
   first_seen_at: time,
   last_seen_at: time,
 });
+const logLevel = z.enum(['debug', 'info', 'warn', 'error']);
+/** A text that lines have in them or in their fields, in lower or upper case. */
+const search = z.string().min(1).max(200);
 const LogLine = z.strictObject({
+  /** Rises with each line of the app. */
   id: z.string(),
   at: time,
-  level: z.string(),
-  message: z.string(),
+  level: logLevel,
+  /** Who says it: the app, workerd that runs it, a deploy of it, or the supervisor of its process. */
+  source: z.enum(['app', 'workerd', 'build', 'supervisor']),
+  /** May have several lines. */
+  text: z.string(),
+  fields: z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()])).nullable(),
+  /** The request it belongs to, as the app says. */
   trace_id: z.string().nullable(),
+  /** The deploy whose release says it. */
+  release: z.string().nullable(),
 });
+export type LogLine = z.output<typeof LogLine>;
 
 export const telemetry = [
   operation({
@@ -150,10 +162,24 @@ export const telemetry = [
     method: 'GET',
     path: '/v1/apps/:id/logs',
     needs: 'view',
-    input: z.strictObject({ id: reference, level: reference.optional(), ...page }),
+    input: z.strictObject({
+      id: reference,
+      search: search.optional(),
+      /** Lines of this time or later. */
+      since: moment.optional(),
+      /** Lines before this time. */
+      until: moment.optional(),
+      /** Lines of this level or above. */
+      level: logLevel.optional(),
+      trace_id: z
+        .string()
+        .regex(/^[0-9a-f]{32}$/, 'must be 32 hexadecimal digits in lower case')
+        .optional(),
+      ...page,
+    }),
     output: listOf(LogLine),
     status: 200,
-    errors: ['app_not_found'],
+    errors: ['app_not_found', 'host_unavailable'],
   }),
   operation({
     name: 'logs.stream',
@@ -161,11 +187,17 @@ export const telemetry = [
     method: 'GET',
     path: '/v1/apps/:id/logs/stream',
     needs: 'view',
-    input: z.strictObject({ id: reference, last_event_id: lastEventId }),
+    input: z.strictObject({
+      id: reference,
+      search: search.optional(),
+      /** Lines of this level or above. */
+      level: logLevel.optional(),
+      last_event_id: lastEventId,
+    }),
     output: LogLine,
     status: 200,
     kind: 'stream',
-    errors: ['app_not_found', 'rate_limited'],
+    errors: ['app_not_found', 'rate_limited', 'host_unavailable'],
   }),
   operation({
     name: 'errors.list',

@@ -2,6 +2,7 @@
 
 import type { Access, Role } from '../../sqlite/control/access.ts';
 import type { Bindings } from '../bindings.ts';
+import type { HostStats } from '../contract/admin.ts';
 import type { Alert, AlertDelivery } from '../contract/alerts.ts';
 import { type ErrorCode, errorCodes } from '../contract/errors.ts';
 import type {
@@ -67,6 +68,8 @@ interface Options<Name extends HostCall> {
   bytes?: Blob;
   query?: Query;
   deadlineMs?: number;
+  /** In place of a deadline for all of the answer. */
+  signal?: AbortSignal;
   missing?: boolean;
   /** Codes with which the host may refuse, and its words are the caller's. */
   refusals?: readonly ErrorCode[];
@@ -350,16 +353,39 @@ export class HostClient {
     return this.#json('POST /snapshots/restore', [], options).catch(maybeDone);
   }
 
+  /**
+   * The log of an app as it is written, as server-sent events. It lasts until either side ends it.
+   * @throws {Problem} `rate_limited` when too many listen
+   */
+  async followLog(appId: string, query: Query): Promise<ReadableStream<Uint8Array>> {
+    const head = new AbortController();
+    const timer = setTimeout(() => head.abort(new Error('no answer in time')), CALL_DEADLINE_MS);
+    try {
+      const options = { query, refusals: ['rate_limited'], signal: head.signal } as const;
+      const response = await this.#call('GET /apps/:id/telemetry/logs/stream', [appId], options);
+      return response.body!;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
   /** The host's own figures. */
-  async stats(): Promise<Record<string, unknown>> {
+  async stats(): Promise<HostStats> {
     return this.#json('GET /stats', []);
   }
 
   /** Asks the outside control UI, through the host, what a key may do: its status and body as they came. */
   async askControlUi(question: { slug: string; key: string; need: Role }): Promise<Response> {
-    return this.#send('POST /ui/git-auth', [], '', JSON.stringify(question), CALL_DEADLINE_MS, {
-      'content-type': 'application/json',
-    });
+    return this.#send(
+      'POST /ui/git-auth',
+      [],
+      '',
+      JSON.stringify(question),
+      AbortSignal.timeout(CALL_DEADLINE_MS),
+      {
+        'content-type': 'application/json',
+      },
+    );
   }
 
   /** Passes a git request on, with `body`; neither that nor the answer's is read here. */
@@ -381,7 +407,14 @@ export class HostClient {
     }
     const name = request.method === 'GET' ? 'GET /git/:id/:refs' : 'POST /git/:id/:service';
     const words = [to.appId, to.service];
-    const response = await this.#send(name, words, to.search, to.body, GIT_DEADLINE_MS, headers);
+    const response = await this.#send(
+      name,
+      words,
+      to.search,
+      to.body,
+      AbortSignal.timeout(GIT_DEADLINE_MS),
+      headers,
+    );
     if (response.status === errorCodes[NO_ROOM].status)
       throw new Problem(NO_ROOM, detailOf(await response.text()));
     return response;
@@ -416,9 +449,9 @@ export class HostClient {
     const search =
       given.length === 0 ? '' : `?${new URLSearchParams(given.map(([key, value]) => [key, String(value)]))}`;
     const body = options.body === undefined ? (options.bytes ?? null) : JSON.stringify(options.body);
-    const response = await this.#send(name, words, search, body, options.deadlineMs ?? CALL_DEADLINE_MS, {
-      'content-type': 'application/json',
-    });
+    const signal = options.signal ?? AbortSignal.timeout(options.deadlineMs ?? CALL_DEADLINE_MS);
+    const headers = { 'content-type': 'application/json' };
+    const response = await this.#send(name, words, search, body, signal, headers);
     if (response.ok || (options.missing && response.status === 404)) return response;
     const text = (await response.text()).slice(0, 1000);
     const refusal = [NO_ROOM, ...(options.refusals ?? [])].find((code) => code === codeOf(text));
@@ -436,7 +469,7 @@ export class HostClient {
     words: string[],
     search: string,
     body: BodyInit | null,
-    deadlineMs: number,
+    signal: AbortSignal,
     headers: Record<string, string>,
   ): Promise<Response> {
     const [method, pattern] = name.split(' ') as [string, string];
@@ -447,7 +480,7 @@ export class HostClient {
         method,
         body,
         headers: { ...headers, authorization: `Bearer ${this.#env.HOST_SECRET}` },
-        signal: AbortSignal.timeout(deadlineMs),
+        signal,
         redirect: 'manual',
       });
     } catch (error) {

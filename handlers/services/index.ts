@@ -8,6 +8,7 @@ import { appServices } from './apps.ts';
 import { bucketServices } from './buckets.ts';
 import { deployServices } from './deploys.ts';
 import { eventServices } from './events.ts';
+import { logServices } from './logs.ts';
 import { metricServices } from './metrics.ts';
 import { secretServices } from './secrets.ts';
 import { settingServices } from './settings.ts';
@@ -29,6 +30,7 @@ export const services = {
   ...eventServices,
   ...accountServices,
   ...adminServices,
+  ...logServices,
   ...metricServices,
   ...bucketServices,
 } satisfies { [Name in Built]: Service<Name> } & { [Name in NotYet]?: never };

@@ -5,10 +5,12 @@ import type { HostStore } from '../../sqlite/host/index.ts';
 import { Fleet, type FleetUsage, type ReleaseRef } from '../fleets/fleet.ts';
 import type { MemoryGauge } from '../fleets/memory.ts';
 import type { Slots } from '../fleets/slots.ts';
+import type { WakeFigures } from '../fleets/wake-figures.ts';
 import { createRepository } from '../git/repository.ts';
-import { log, logRarely, reason } from '../log.ts';
+import { type Level, log, logRarely, reason } from '../log.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import { endProcessesOf } from '../machine/leftovers.ts';
+import type { OutputSink } from '../machine/output-sink.ts';
 import { throwAway } from '../machine/trash.ts';
 import type { AppUsers } from '../machine/users.ts';
 import type { Buckets } from '../storage/r2/buckets.ts';
@@ -53,8 +55,13 @@ export interface AppsOptions {
   buckets: Buckets;
   /** Where the API answers, while apps are developed here; null where others use them. */
   apiUrl: () => string | null;
+  wakes: WakeFigures;
   /** Has the control plane wake an app. Rejects when that fails. */
   wake: (id: string) => Promise<void>;
+  /** Where a process of an app's release has its output go. */
+  output: (id: string, deployId: string) => OutputSink;
+  /** Says something of an app to its owner. */
+  say: (id: string, level: Level, words: string) => void;
   /** Called after a transaction that added facts to the outbox. */
   onFacts: () => void;
   /** Called at most once a second for each app, with what it has used since the call before. */
@@ -328,7 +335,7 @@ export class Apps {
   }
 
   #fleet({ id }: WantedApp): Fleet {
-    const { paths, workerd, users, idleMs, memoryMb, slots, memory, secrets, buckets, apiUrl } =
+    const { paths, workerd, users, idleMs, memoryMb, slots, memory, secrets, buckets, apiUrl, wakes } =
       this.#options;
     return new Fleet({
       appId: id,
@@ -343,13 +350,21 @@ export class Apps {
       secrets: () => secrets.values(id),
       buckets: buckets.access(id),
       apiUrl,
+      wakes,
       wake: () => this.#options.wake(id),
-      onLine: (line) => log('info', `app: ${line}`, { app: this.#apps.get(id)?.wanted.slug }),
+      output: (deployId) => this.#options.output(id, deployId),
+      say: (level, words) => this.#say(id, level, words),
       onState: (state) => this.#changed(id, state),
       onRest: (rest) => {
         if (this.#apps.has(id)) this.#activity.setRest(id, rest);
       },
     });
+  }
+
+  /** Says something of an app to its owner, and to whoever runs this host if it is trouble. */
+  #say(id: string, level: Level, words: string): void {
+    if (level !== 'info') log(level, `app: ${words}`, { app: this.#apps.get(id)?.wanted.slug });
+    this.#options.say(id, level, words);
   }
 
   /** Tells the control plane, but of hibernating and waking only at the next tick: a request waits for the wake. */

@@ -1,14 +1,16 @@
 // The log of one deploy: its lines as they come, a bounded tail to keep, and its steps as facts.
 import type { DeployStep } from '../../handlers/contract/host-calls.ts';
-import { maskOf, plainText } from './mask.ts';
+import type { Level } from '../log.ts';
+import { plainText } from '../machine/lines.ts';
+import { maskOf } from './mask.ts';
 
 /** Bytes of the log that are kept; older lines go first. */
 const KEPT_BYTES = 64 * 1024;
 const CUT = '… (earlier lines are not kept)\n';
 
 export interface DeployLogOptions {
-  /** Called with each line, without its end. */
-  onLine: (line: string) => void;
+  /** Called with each line, without its end. What the commands of a build print is of level `debug`. */
+  onLine: (line: string, level: Level) => void;
   /** Called with all steps after each change of one. */
   onSteps: (steps: DeployStep[]) => void;
 }
@@ -49,17 +51,17 @@ export class DeployLog {
   }
 
   /** Adds a line, as plain text. A text of several lines becomes several; of one too long to be kept the end is taken. */
-  line(text: string): void {
+  line(text: string, level: Level = 'debug'): void {
     if (text.length > KEPT_BYTES) this.#cut = true;
     for (const line of this.shown(text.slice(-KEPT_BYTES)).split('\n')) {
       this.#keep(`${line}\n`);
-      this.#options.onLine(line);
+      this.#options.onLine(line, level);
     }
   }
 
   /** Runs a step: says what it does, and how long it took. Its rejection is passed on. */
   async step<T>(name: DeployStep['name'], detail: string, run: () => Promise<T>): Promise<T> {
-    this.line(`▸ ${name}: ${detail}`);
+    this.line(`▸ ${name}: ${detail}`, 'info');
     const index = this.#steps.length;
     const started = performance.now();
     const record = (status: DeployStep['status']): string => {
@@ -70,17 +72,17 @@ export class DeployLog {
     record('running');
     try {
       const result = await run();
-      this.line(`  ${name} took ${record('done')}`);
+      this.line(`  ${name} took ${record('done')}`, 'info');
       return result;
     } catch (error) {
-      this.line(`  ${name} failed after ${record('failed')}`);
+      this.line(`  ${name} failed after ${record('failed')}`, 'error');
       throw error;
     }
   }
 
   /** Records that a step has nothing to do. */
   skip(name: DeployStep['name'], why: string): void {
-    this.line(`▸ ${name}: skipped, ${why}`);
+    this.line(`▸ ${name}: skipped, ${why}`, 'info');
     this.#setStep(this.#steps.length, { name, status: 'skipped', duration_ms: null });
   }
 

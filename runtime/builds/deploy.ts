@@ -10,7 +10,7 @@ import type { HostStore } from '../../sqlite/host/index.ts';
 import type { Apps } from '../apps/apps.ts';
 import type { Secrets } from '../apps/secrets.ts';
 import { describeCommit } from '../git/repository.ts';
-import { log, logRarely, reason } from '../log.ts';
+import { type Level, log, logRarely, reason } from '../log.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import { removeLitter } from '../machine/leftovers.ts';
 import { removeTree } from '../machine/remove.ts';
@@ -54,6 +54,8 @@ export interface DeployOptions {
   /** The users that an app's builds and process run as. */
   users: (appId: string) => AppUsers;
   walls: Walls;
+  /** Gets what the log of a deploy says, for the log of its app. */
+  say: (appId: string, deployId: string, level: Level, words: string) => void;
   /** Called after a transaction that added facts to the outbox. */
   onFacts: () => void;
 }
@@ -81,7 +83,8 @@ export class Deploy {
     this.releaseOf = releaseOf;
     this.#events.setMaxListeners(0);
     this.#log = new DeployLog({
-      onLine: (line) => {
+      onLine: (line, level) => {
+        options.say(fact.app_id, fact.id, level, line);
         this.#events.emit('line', line);
         this.#untold.add(line);
         this.#recordSoon(PROGRESS_MS);
@@ -116,12 +119,12 @@ export class Deploy {
 
   /** Says in its log why it does not begin yet. */
   waits(reason: string): void {
-    this.#log.line(`▸ queued: ${reason}`);
+    this.#log.line(`▸ queued: ${reason}`, 'info');
   }
 
   /** Ends it before its turn came: a newer push makes it pointless. */
   supersede(by: string): void {
-    this.#log.line(`superseded by deploy ${by}`);
+    this.#log.line(`superseded by deploy ${by}`, 'info');
     this.#end('superseded', null);
   }
 
@@ -129,7 +132,7 @@ export class Deploy {
   cancel(why: string): void {
     this.#abort.abort(new Error(why));
     if (this.#fact.status !== 'queued') return;
-    this.#log.line(`deploy failed: ${why}`);
+    this.#log.line(`deploy failed: ${why}`, 'error');
     this.#end('failed', why);
   }
 
@@ -153,9 +156,9 @@ export class Deploy {
       this.#end('live', null);
     } catch (error) {
       const message = reason(this.#abort.signal.aborted ? this.#abort.signal.reason : error);
-      this.#log.line(`deploy failed: ${message}`);
+      this.#log.line(`deploy failed: ${message}`, 'error');
       const serving = apps.get(app_id)?.liveDeployId;
-      if (serving && serving !== id) this.#log.line(`deploy ${serving} stays live`);
+      if (serving && serving !== id) this.#log.line(`deploy ${serving} stays live`, 'info');
       if (this.#fact.status !== 'live') await remove(paths.release(app_id, id));
       this.#end(this.#fact.status === 'live' ? 'live' : 'failed', message);
     } finally {
@@ -188,7 +191,7 @@ export class Deploy {
   async #waitForWake(): Promise<void> {
     const { app_id } = this.#fact;
     const woken = await this.#options.apps.untilAwake(app_id, WAKE_DEADLINE_MS, this.#abort.signal);
-    if (!woken) this.#log.line('the app could not be woken; the deploy goes on');
+    if (!woken) this.#log.line('the app could not be woken; the deploy goes on', 'warn');
   }
 
   async #build(): Promise<StorageNames> {

@@ -97,6 +97,11 @@ export class DeployQueue {
     return this.#enqueue({ app_id: appId, sha, ref, message, author, trigger: 'rollback' }, deployId);
   }
 
+  /** How many deploys run and wait. */
+  get counts(): { running: number; waiting: number } {
+    return { running: this.#running.size, waiting: this.#waiting.size };
+  }
+
   /** Whether a deploy of an app runs. */
   isRunning(appId: string): boolean {
     return this.#running.has(appId);

@@ -5,7 +5,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { BuildFailure } from '../../bundler/failure.ts';
 import { cutText } from '../../handlers/contract/text.ts';
 import { type ChildError, startChild } from '../machine/child.ts';
-import { plainText } from './mask.ts';
+import { plainText } from '../machine/lines.ts';
 
 /** Characters of one line of output that are kept. */
 const LINE_LENGTH = 2000;

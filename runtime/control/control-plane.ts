@@ -80,6 +80,7 @@ export class Control implements Backend {
   #isUp = false;
   #probe: NodeJS.Timeout | null = null;
   #missed = 0;
+  #restarts = 0;
   readonly #ending = new AbortController();
 
   constructor(options: ControlOptions) {
@@ -89,6 +90,11 @@ export class Control implements Backend {
     this.#upstream = new Upstream({ socketPath });
     // Calls have their own deadlines.
     this.#agent = new Agent({ connect: { socketPath }, headersTimeout: 0, bodyTimeout: 0 });
+  }
+
+  /** How often its process has ended and was started again. */
+  get restarts(): number {
+    return this.#restarts;
   }
 
   /** Whether it answered when it was last asked. */
@@ -285,6 +291,7 @@ export class Control implements Backend {
   #restarted(): void {
     log('warn', 'the process of the control plane ended and was started again');
     this.#missed = 0;
+    this.#restarts++;
     this.#options.onRestart();
   }
 }

@@ -3,17 +3,11 @@ import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { HOST_CALL_BYTES, WANTED_BYTES } from '../../handlers/contract/sizes.ts';
-import type { HostStore } from '../../sqlite/host/index.ts';
-import type { Apps } from '../apps/apps.ts';
 import type { Secrets } from '../apps/secrets.ts';
-import type { DeployQueue } from '../builds/queue.ts';
 import type { BranchChanges } from '../git/branch-changes.ts';
 import { type RefUpdate, serveGit } from '../git/smart-http.ts';
 import type { Layout } from '../machine/data-directory.ts';
-import type { DiskWatch } from '../machine/disk-watch.ts';
-import type { LoopDelay } from '../machine/loop-delay.ts';
 import type { Looking } from '../storage/looking.ts';
-import type { Telemetry } from '../telemetry/telemetry.ts';
 import { type AlertCall, type AlertOptions, alertRoutes } from './alert-routes.ts';
 import { type BucketCall, type BucketOptions, bucketRoutes } from './bucket-routes.ts';
 import {
@@ -26,7 +20,8 @@ import {
   refuse,
   sendJson,
 } from './host-call.ts';
-import type { Outbox } from './outbox.ts';
+import { hostStats, type StatsOptions } from './host-stats.ts';
+import type { LiveStreams } from './live-streams.ts';
 import { Refusal, requireRoom } from './refusal.ts';
 import { type SecretCall, secretRoutes } from './secret-routes.ts';
 import { type SnapshotCall, type SnapshotRouteOptions, snapshotRoutes } from './snapshot-routes.ts';
@@ -38,20 +33,14 @@ const FLUSH_MS = 1_000;
 const CONTROL_UI_DEADLINE_MS = 8_000;
 
 /** What the service needs of the rest of the host. */
-export interface HostServiceOptions extends AlertOptions, SnapshotRouteOptions, BucketOptions {
+export interface HostServiceOptions extends AlertOptions, SnapshotRouteOptions, BucketOptions, StatsOptions {
   secret: string;
-  store: HostStore;
   paths: Layout;
-  disk: DiskWatch;
-  apps: Apps;
+  streams: LiveStreams;
   secrets: Secrets;
   looking: Looking;
-  queue: DeployQueue;
-  loopDelay: LoopDelay;
-  telemetry: Telemetry;
   /** Gets to know of pushes and commits under way. */
   changes: BranchChanges;
-  outbox: Outbox;
   /** The outside control UI that is asked who may use git, if one is set. */
   controlUi: { url: string; token: string };
   /** Deploys what was pushed and writes the log to `output`, then ends it. */
@@ -65,7 +54,7 @@ export function hostService(
   const routes = compile({
     ...routesOf(options),
     ...sourceRoutes(options),
-    ...telemetryRoutes(options.telemetry),
+    ...telemetryRoutes(options.telemetry, options.streams),
     ...alertRoutes(options),
     ...secretRoutes(options),
     ...snapshotRoutes(options),
@@ -90,24 +79,13 @@ export function hostService(
   };
 }
 
-function routesOf({
-  store,
-  paths,
-  disk,
-  apps,
-  queue,
-  loopDelay,
-  telemetry,
-  changes,
-  outbox,
-  snapshots,
-  controlUi,
-  onPush,
-  alerts,
-}: HostServiceOptions): Omit<
+function routesOf(
+  options: HostServiceOptions,
+): Omit<
   HostRoutes,
   SourceCall | TelemetryCall | AlertCall | SecretCall | SnapshotCall | StorageCall | BucketCall
 > {
+  const { store, paths, disk, apps, queue, changes, outbox, controlUi, onPush, alerts } = options;
   return {
     'PUT /apps/:id': async ({ request, words }) => {
       const wanted = await readJson<'PUT /apps/:id'>(request, WANTED_BYTES);
@@ -148,13 +126,7 @@ function routesOf({
       await outbox.flushed(FLUSH_MS);
       return fact;
     },
-    'GET /stats': async () => ({
-      apps: apps.observeAll().length,
-      rss_bytes: process.memoryUsage.rss(),
-      event_loop_delay: loopDelay.recent,
-      telemetry: await telemetry.stats(),
-      snapshots: snapshots.state,
-    }),
+    'GET /stats': () => hostStats(options),
     'GET /disk': async () => ({ full: (await disk.isFull()) ? DISK_FULL : null }),
     'POST /ui/git-auth': async ({ request, response }) => {
       const question = await readBody(request, HOST_CALL_BYTES);

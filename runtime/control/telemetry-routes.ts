@@ -1,21 +1,65 @@
 // The host's routes to an app's telemetry.
 import type { HostCall } from '../../handlers/contract/host-routes.ts';
-import type { AskName, Asks } from '../telemetry/protocol.ts';
+import { LEVELS, type Level } from '../telemetry/log-lines.ts';
+import type { LogFollow } from '../telemetry/log-listener.ts';
+import type { AskName, Asks, StreamPiece } from '../telemetry/protocol.ts';
 import { type Telemetry, TelemetryError } from '../telemetry/telemetry.ts';
 import type { HostRoutes } from './host-call.ts';
+import type { LiveStreams } from './live-streams.ts';
 import { Refusal } from './refusal.ts';
 
 /** The calls that are about an app's telemetry. */
 export type TelemetryCall = Extract<HostCall, `${string}/telemetry/${string}`>;
 
 /** Calls carry what the control plane has checked: the words of the contract. */
-export function telemetryRoutes(telemetry: Telemetry): Pick<HostRoutes, TelemetryCall> {
+export function telemetryRoutes(telemetry: Telemetry, streams: LiveStreams): Pick<HostRoutes, TelemetryCall> {
   return {
     'GET /apps/:id/telemetry/metrics': ({ words, query }) =>
       ask(telemetry, 'metrics', { appId: words[0]!, hours: Number(query.get('hours')) }),
     'GET /apps/:id/telemetry/metrics/version': ({ words }) =>
       ask(telemetry, 'metrics/version', { appId: words[0]! }),
+    'GET /apps/:id/telemetry/logs': ({ words, query }) =>
+      ask(telemetry, 'logs', {
+        appId: words[0]!,
+        limit: Number(query.get('limit')),
+        search: query.get('search') ?? undefined,
+        level: levelOf(query),
+        since: numberOf(query, 'since'),
+        until: numberOf(query, 'until'),
+        traceId: query.get('traceId') ?? undefined,
+        before: numberOf(query, 'before'),
+      }),
+    'GET /apps/:id/telemetry/logs/stream': ({ words, query, response }) => {
+      const follow: LogFollow = {
+        level: levelOf(query) ?? null,
+        search: query.get('search'),
+        after: numberOf(query, 'after') ?? null,
+        rpcMethod: query.get('rpcMethod'),
+      };
+      streams.open(words[0]!, response, (take) =>
+        telemetry.follow(
+          words[0]!,
+          'logs',
+          () => follow,
+          (items) => {
+            const pieces = items as StreamPiece[];
+            // A thread that is started again goes on there.
+            follow.after = pieces.findLast(({ lastId }) => lastId !== null)?.lastId ?? follow.after;
+            take(pieces);
+          },
+        ),
+      );
+    },
   };
+}
+
+function numberOf(query: URLSearchParams, name: string): number | undefined {
+  const text = query.get(name);
+  return text === null ? undefined : Number(text);
+}
+
+function levelOf(query: URLSearchParams): Level | undefined {
+  return LEVELS.find((level) => level === query.get('level'));
 }
 
 async function ask<Name extends AskName>(

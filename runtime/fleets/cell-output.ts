@@ -1,7 +1,8 @@
-// What a process prints: its app's log, within bounds, and the last of it, which says why it ended.
+// What a process prints, on its way to whoever reads it, within bounds; and the last of it, which says why it ended.
 import type { Readable } from 'node:stream';
 import { cutText } from '../../handlers/contract/text.ts';
-import { LineReader, messageOf } from '../machine/lines.ts';
+import { countLines, LineReader, messageOf } from '../machine/lines.ts';
+import type { OutputPipe, OutputSink } from '../machine/output-sink.ts';
 
 /** Why a process ended, for people. */
 export interface ExitReason {
@@ -10,15 +11,19 @@ export interface ExitReason {
   limit: string | null;
 }
 
-/** Bytes of output that are read as lines in a second, and lines. What an app did not use it may use at once later. */
-const BYTES_PER_S = 256 * 1024;
-const LINES_PER_S = 2_000;
+/** Bytes of output that are passed on in a second. What an app did not use it may use at once later. */
+export const BYTES_PER_S = 256 * 1024;
 /** Seconds of that which an app can have saved up. */
 const SAVED_S = 4;
-/** Reading rests so long, in ms, after each piece of output that was dropped: an app that prints on waits for its pipe. */
-const REST_MS = 10;
-/** Between two lines that say how much was dropped, in ms. */
-const TELL_EVERY_MS = 1_000;
+/**
+ * Between two readings of a pipe that is flooded, in ms. So much is read at once then, which costs the host little; and what
+ * the app prints meanwhile must find room in the pipe, or the app waits.
+ */
+const REST_MIN_MS = 1;
+const REST_MAX_MS = 10;
+/** Half of what a pipe takes on Linux, in bytes, and what each write to it takes there besides its own bytes. */
+const PIPE_BYTES = 100_000;
+const WRITE_BYTES = 1_280;
 /** Bytes kept for whoever asks why the process ended. */
 const KEPT_BYTES = 16 * 1024;
 /** Lines among them that may say so: a load error may be followed by warnings. */
@@ -31,39 +36,48 @@ const LOAD_ERROR_LENGTH = 4_000;
 /** How V8 says that it has no memory left. */
 const OUT_OF_MEMORY = /(JavaScript heap|process) out of memory/;
 
+/** Pipes that rest now. The more do, the longer each of them rests, so that many floods cost no more than one. */
+let resting = 0;
+
 export class CellOutput {
-  readonly #onLine: (line: string) => void;
+  readonly #sink: OutputSink;
   readonly #memoryMb: number;
   readonly #kept: Buffer[] = [];
   #keptBytes = 0;
   #filledAt = performance.now();
   #bytes = BYTES_PER_S * SAVED_S;
-  #lines = LINES_PER_S * SAVED_S;
-  #dropped = 0;
-  #telling: NodeJS.Timeout | null = null;
 
-  /**
-   * @param onLine gets the lines, but for those beyond the bounds, and a line that says how much was dropped
-   * @param memoryMb what the process may use, for whoever reads that it ran out of it
-   */
-  constructor(onLine: (line: string) => void, memoryMb: number) {
+  /** @param memoryMb what the process may use, for whoever reads that it ran out of it */
+  constructor(sink: OutputSink, memoryMb: number) {
+    this.#sink = sink;
     this.#memoryMb = memoryMb;
-    this.#onLine = onLine;
   }
 
-  read(stream: Readable): void {
-    const reader = new LineReader(this.#onLine);
+  read(pipe: OutputPipe, stream: Readable): void {
+    let dropped: number | null = null;
+    let readAt = performance.now();
     stream.on('data', (chunk: Buffer) => {
       this.#keep(chunk);
-      const dropped = this.#pass(reader, chunk);
-      if (dropped === 0) return;
-      this.#drop(dropped);
+      if (this.#takes(chunk.length)) {
+        this.#sink.write(pipe, chunk, dropped);
+        dropped = null;
+        return;
+      }
+      const lines = countLines(chunk);
+      dropped = (dropped ?? 0) + lines;
+      const now = performance.now();
+      const rest = restAfter(lines * WRITE_BYTES + 2 * chunk.length, now - readAt);
+      readAt = now;
+      resting++;
       stream.pause();
-      setTimeout(() => stream.resume(), REST_MS);
+      setTimeout(() => {
+        resting--;
+        stream.resume();
+      }, rest);
     });
     stream.on('end', () => {
-      reader.end();
-      if (this.#telling !== null) this.#tell();
+      if (dropped !== null) this.#sink.write(pipe, Buffer.alloc(0), dropped);
+      this.#sink.end(pipe);
     });
   }
 
@@ -83,41 +97,15 @@ export class CellOutput {
     return { reason, limit: null };
   }
 
-  /** Reads a piece of output as lines, if the app may still print some. @returns the bytes that were dropped */
-  #pass(reader: LineReader, chunk: Buffer): number {
-    this.#fill();
-    if (this.#bytes <= 0 || this.#lines <= 0) {
-      reader.skip();
-      return chunk.length;
-    }
-    const { lines, bytes } = reader.write(chunk, this.#lines);
-    this.#lines -= lines;
-    this.#bytes -= bytes;
-    if (bytes < chunk.length) reader.skip();
-    return chunk.length - bytes;
-  }
-
-  #fill(): void {
+  /** Whether the app may print so much more now. Where others wait, it is one that has printed little lately. */
+  #takes(bytes: number): boolean {
     const now = performance.now();
     const seconds = (now - this.#filledAt) / 1000;
     this.#filledAt = now;
     this.#bytes = Math.min(this.#bytes + seconds * BYTES_PER_S, BYTES_PER_S * SAVED_S);
-    this.#lines = Math.min(this.#lines + seconds * LINES_PER_S, LINES_PER_S * SAVED_S);
-  }
-
-  #drop(bytes: number): void {
-    this.#dropped += bytes;
-    this.#telling ??= setTimeout(() => this.#tell(), TELL_EVERY_MS);
-  }
-
-  #tell(): void {
-    clearTimeout(this.#telling!);
-    this.#telling = null;
-    const most = `${BYTES_PER_S / 1024} KiB and ${LINES_PER_S} lines`;
-    this.#onLine(
-      `${Math.ceil(this.#dropped / 1024)} KiB of output were dropped: an app may print ${most} a second`,
-    );
-    this.#dropped = 0;
+    if (this.#bytes <= (this.#sink.isCrowded ? (BYTES_PER_S * SAVED_S) / 2 : 0)) return false;
+    this.#bytes -= bytes;
+    return true;
   }
 
   #keep(chunk: Buffer): void {
@@ -136,6 +124,25 @@ export class CellOutput {
   }
 }
 
+/** Reads what a process prints as lines, where it prints little: one that is tried, or only migrates. */
+export function lineSink(onLine: (line: string) => void): OutputSink {
+  const readers = { stdout: new LineReader(onLine), stderr: new LineReader(onLine) };
+  return {
+    isCrowded: false,
+    write: (pipe, piece, dropped) => {
+      if (dropped !== null) readers[pipe].skip();
+      readers[pipe].write(piece);
+    },
+    end: (pipe) => readers[pipe].end(),
+  };
+}
+
 function oneLine(text: string): string {
   return text.replace(/\s*\n\s*/g, ' ').trim();
+}
+
+/** How long a pipe may rest that has taken so many bytes in so many ms, in ms. */
+function restAfter(bytes: number, elapsedMs: number): number {
+  const rest = Math.max(elapsedMs, REST_MIN_MS) * (PIPE_BYTES / bytes);
+  return Math.min(Math.max(rest, REST_MIN_MS + resting), REST_MAX_MS);
 }

@@ -9,6 +9,7 @@ import { askSocket } from '../machine/ask-socket.ts';
 import type { Child } from '../machine/child.ts';
 import { LineReader } from '../machine/lines.ts';
 import { endBeforeHost } from '../machine/out-of-memory.ts';
+import type { OutputSink } from '../machine/output-sink.ts';
 import type { Usage } from '../machine/proc.ts';
 import { readUsage } from '../machine/processes.ts';
 import { Spares } from '../machine/spare.ts';
@@ -35,8 +36,8 @@ export interface CellOptions extends CellPlace {
   environment?: Record<string, string>;
   /** Whether the disks are an app's storage: then no older process may have them. */
   ownsStorage: boolean;
-  /** Gets each line the process writes: workerd's structured log as JSON, now and then plain text. */
-  onLine: (line: string) => void;
+  /** Gets what the process prints: lines of workerd's log as JSON, now and then plain text. */
+  output: OutputSink;
   /** Longest wait for the sockets, in ms. */
   startTimeoutMs?: number | undefined;
   /** Gives up on starting and kills the process. */
@@ -172,7 +173,7 @@ async function start(options: CellOptions): Promise<Cell> {
   // 2. The process, and word of it for whoever comes after a crash of this host.
   const child = await startWorkerd(options);
   const { pid = 0 } = child.process;
-  const output = new CellOutput(options.onLine, options.memoryMb);
+  const output = new CellOutput(options.output, options.memoryMb);
   const exited = watchExit(child, output);
   // 3. Ready, against exit, deadline and abort.
   const stop = new AbortController();
@@ -275,8 +276,8 @@ function parse(line: string): { event?: unknown; socket?: unknown } {
 }
 
 async function watchExit(child: Child, output: CellOutput): Promise<CellExit> {
-  output.read(child.stdout);
-  output.read(child.stderr);
+  output.read('stdout', child.stdout);
+  output.read('stderr', child.stderr);
   const { code, killedBy } = await child.closed;
   return { code, signal: killedBy, ...output.explain(code, killedBy) };
 }

@@ -11,6 +11,7 @@ import { type LeasedCell, Leasing } from './leasing.ts';
 import { admission, end, failedWake, overloaded, type Phase, type Running } from './phase.ts';
 import { NO_MEMORY, Supervisor, type SupervisorOptions } from './supervisor.ts';
 import { adopt, renew, replaceStorage, type SwapSteps, swap } from './swap.ts';
+import type { WakeFigures } from './wake-figures.ts';
 import { Wakes } from './wakes.ts';
 
 export type { Rest } from './due.ts';
@@ -18,6 +19,8 @@ export type { ReleaseRef } from './launch.ts';
 
 export interface FleetOptions extends SupervisorOptions {
   appId: string;
+  /** How wakes went, of all fleets. */
+  wakes: WakeFigures;
   /** Has the control plane wake the app. Rejects when it does not serve then. */
   wake: () => Promise<void>;
 }
@@ -32,6 +35,8 @@ export interface FleetUsage {
 type Resting = 'none' | 'idle' | 'asleep' | 'stopped' | 'held';
 
 const HEALTH_TIMEOUT_MS = 2_000;
+/** An app that gets no memory says so at most this often, in ms, however many requests come. */
+const TELL_SHED_EVERY_MS = 60_000;
 
 export class Fleet implements Backend {
   readonly #options: FleetOptions;
@@ -39,13 +44,15 @@ export class Fleet implements Backend {
   readonly #idling: Idling;
   readonly #leasing: Leasing;
   readonly #wakes = new Wakes(
-    () => this.#askToWake(),
-    (error) => this.#options.onLine(`the app was not woken: ${reason(error)}`),
+    () => this.#timed(() => this.#askToWake()),
+    (error) => this.#options.say('error', `the app was not woken: ${reason(error)}`),
   );
   /** What the start failed with that a wake makes while the control plane is asked; null inside when it did not fail. */
   #ahead: Promise<unknown> | null = null;
   /** A restart that waits for its turn. */
   #renewal: Promise<boolean> | null = null;
+  /** When requests that were refused for want of memory were told of last. */
+  #shedAt = Number.NEGATIVE_INFINITY;
   /** Settles when the start that was asked for last has ended, also one that still waits for its turn. */
   #coming: Promise<void> | null = null;
   /** Starts after a rest, for requests, since `takeUsage` was called. */
@@ -117,7 +124,7 @@ export class Fleet implements Backend {
     const phase = this.#process.phase;
     if (phase.name === 'running' && !phase.asleep) this.#process.activity.requests++;
     else if (phase.name === 'idle' && this.#coming === null) {
-      if (!this.#process.hasMemory()) return overloaded();
+      if (!this.#process.hasMemory()) return this.#shed();
       this.#wake();
     } else if (this.#isAsleep()) return this.#admitAsleep();
     return admission(this.#process.phase, this.#coming);
@@ -206,7 +213,7 @@ export class Fleet implements Backend {
         void this.#process.goIdle('idle', NO_MEMORY);
         throw new Error(NO_MEMORY);
       }
-      await this.#process.retire(this.#options.onLine);
+      await this.#process.retire(this.#process.warn);
       await this.#process.bringUp(wanted);
       if (phase.name === 'asleep') this.#wakeCount++;
     });
@@ -246,7 +253,8 @@ export class Fleet implements Backend {
       const [phase, error] = [this.#process.phase, this.#process.lastError];
       if (phase.name === 'running') {
         this.#process.enter({ name: 'hibernating', gate: Promise.withResolvers() });
-        await end(phase, this.#options.onLine);
+        await end(phase, this.#process.warn);
+        this.#options.say('info', 'the app sleeps');
       }
       if (this.#process.live === null) this.#process.enter({ name: 'none' });
       else await this.#process.goIdle('asleep', error);
@@ -271,7 +279,7 @@ export class Fleet implements Backend {
   renew(): Promise<boolean> {
     this.#renewal ??= this.#process.operations.run(async () => {
       this.#renewal = null;
-      return renew(this.#process, this.#options.onLine);
+      return renew(this.#process, this.#process.warn);
     });
     return this.#renewal;
   }
@@ -290,7 +298,7 @@ export class Fleet implements Backend {
    * @throws what `replace` throws
    */
   replaceStorage(replace: () => Promise<void>): Promise<void> {
-    return this.#process.operations.run(() => replaceStorage(this.#process, replace, this.#options.onLine));
+    return this.#process.operations.run(() => replaceStorage(this.#process, replace, this.#process.warn));
   }
 
   /**
@@ -317,9 +325,19 @@ export class Fleet implements Backend {
 
   /** A request for a sleeping app. Due work may have a process already; then a wake needs none. */
   #admitAsleep(): Admission {
-    if (this.#process.phase.name === 'asleep' && !this.#process.hasMemory()) return overloaded();
+    if (this.#process.phase.name === 'asleep' && !this.#process.hasMemory()) return this.#shed();
     const woken = this.#wakes.join();
     return woken === null ? failedWake(this.#wakes.retryAfterS) : { kind: 'hold', ready: woken };
+  }
+
+  /** Refuses a request for want of memory, and says so now and then. */
+  #shed(): Refused {
+    const now = performance.now();
+    if (now - this.#shedAt > TELL_SHED_EVERY_MS) {
+      this.#shedAt = now;
+      this.#options.say('warn', 'requests are answered with 503: the host has no memory for a process now');
+    }
+    return overloaded();
   }
 
   /** The process starts while the control plane is asked; it gets no request before that agrees, and goes if it does not. */
@@ -335,6 +353,19 @@ export class Fleet implements Backend {
       this.#ahead = null;
     }
     if (this.#isAsleep()) throw new Error('the control plane let it sleep on');
+  }
+
+  /** Counts a wake, and what it took. */
+  async #timed(wake: () => Promise<void>): Promise<void> {
+    const { wakes } = this.#options;
+    const from = performance.now();
+    try {
+      await wake();
+      wakes.add(performance.now() - from);
+    } catch (error) {
+      wakes.add(null);
+      throw error;
+    }
   }
 
   /** A start that fails is not made again for the same wake: its time is used up, or its release does not load. */
@@ -355,7 +386,7 @@ export class Fleet implements Backend {
         // An operation that came before may have started it, or stopped it.
         if (this.#process.phase !== phase) return;
         this.#process.cancelRestart();
-        await this.#process.bringUp(wanted);
+        await this.#timed(() => this.#process.bringUp(wanted));
         this.#wakeCount++;
       })
       .catch(() => {});

@@ -1,5 +1,6 @@
 // A release brought up on an app's storage: databases migrated, process started.
 import { join } from 'node:path';
+import type { OutputSink } from '../machine/output-sink.ts';
 import type { User } from '../machine/users.ts';
 import type { BucketAccess } from '../storage/r2/access.ts';
 import { type Cell, type CellOptions, startCell } from './cell.ts';
@@ -26,8 +27,8 @@ export interface Place {
   directories: { run: string; data: string };
   /** The secrets that its Worker gets at this moment, by name. @throws when they cannot be read */
   secrets: () => Record<string, string>;
-  /** Gets each line of the process. */
-  onLine: (line: string) => void;
+  /** Where a process of a release has its output go. */
+  output: (deployId: string) => OutputSink;
   /** Where the API answers, as browsers are told that meet an error of the app; null where they are told nothing. */
   apiUrl?: () => string | null;
   /** The app's way to its buckets. Left out where there is no bucket service. */
@@ -55,7 +56,7 @@ export class Launcher {
    * @param log gets what the migrations say
    */
   async launch(release: ReleaseRef, log: (line: string) => void, start: Start): Promise<Cell> {
-    const { workerd, user, memoryMb, directories, onLine, buckets } = this.#place;
+    const { workerd, user, memoryMb, directories, output, buckets } = this.#place;
     const secrets = this.#place.secrets();
     const { config, hasBuckets } = await this.#migrate(release, secrets, log, start.signal);
     // Beside the start: the process connects when the app first uses a bucket.
@@ -71,7 +72,7 @@ export class Launcher {
       runDirectory: directories.run,
       sockets: ['http', 'health'],
       ownsStorage: true,
-      onLine,
+      output: output(release.deployId),
       ...start,
     });
     await bucketsOpen;

@@ -45,6 +45,13 @@ export class MemoryGauge {
     this.#take(readMemory(root));
   }
 
+  /** What the container uses and may use, and what is the cells' own, in bytes, as last read. */
+  get figures(): { used: number; limit: number; cells: number; inCells: number } {
+    const eaters = [...this.#cells.values()];
+    const inCells = eaters.reduce((sum, { footprint }) => sum + footprint, 0);
+    return { used: this.#used, limit: this.#limit, cells: eaters.length, inCells };
+  }
+
   /** Whether the container uses more than it may. */
   get over(): boolean {
     return this.#used > this.#limit;

@@ -8,6 +8,7 @@ import { askSocket } from '../machine/ask-socket.ts';
 import { writeAtomic } from '../machine/data-directory.ts';
 import type { User } from '../machine/users.ts';
 import { type Cell, startCell } from './cell.ts';
+import { lineSink } from './cell-output.ts';
 import { capnp } from './config/capnp.ts';
 import { splitStatements } from './sql-statements.ts';
 
@@ -104,7 +105,7 @@ async function startMigrationCell(options: MigrateOptions, signal: AbortSignal):
       runDirectory: options.runDirectory,
       sockets: [SOCKET],
       ownsStorage: true,
-      onLine: () => {},
+      output: lineSink(() => {}),
       signal,
     });
   } finally {

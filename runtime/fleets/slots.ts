@@ -34,6 +34,11 @@ export class Slots {
     this.#mostLong = LONG_PER_TURN * count;
   }
 
+  /** Starts that wait for their turn. */
+  get waiting(): number {
+    return this.#waiting.well.size + this.#waiting.doubtful.size;
+  }
+
   /**
    * Runs `work` when its turn has come. It gets what is left of the time, in ms.
    * @param who starts: by it is known how the last start went

@@ -2,7 +2,7 @@
 // the fleet's operations see to that.
 import type { ProcessState } from '../../handlers/contract/host-calls.ts';
 import { Upstream } from '../edge/upstream.ts';
-import { reason } from '../log.ts';
+import { type Level, reason } from '../log.ts';
 import { Backoff, type Restart } from '../machine/backoff.ts';
 import { endProcessesOf } from '../machine/leftovers.ts';
 import { Activity } from './activity.ts';
@@ -25,6 +25,8 @@ export interface SupervisorOptions extends Place {
   slots: Slots;
   /** The host's memory, shared by all fleets. */
   memory: MemoryGauge;
+  /** Says something of the process to the app's owner. */
+  say: (level: Level, words: string) => void;
   /** Called after each change of `state` or `lastError`. */
   onState: (state: ProcessState, lastError: string | null) => void;
   /** Called when the process has gone because nobody needs it, and with `null` before there is one again. */
@@ -76,6 +78,9 @@ export class Supervisor {
     this.#due = new DueReader(options.user, options.directories.data);
     this.launcher = new Launcher(options);
   }
+
+  /** For `end`: what it says is a warning. */
+  readonly warn = (words: string): void => this.#options.say('warn', words);
 
   get phase(): Phase {
     return this.#phase;
@@ -143,8 +148,9 @@ export class Supervisor {
   /** Ends a process that nobody needs, or that others need the memory of. Requests that come meanwhile start another. */
   async hibernate(phase: Running, lastError = this.#limit): Promise<void> {
     const { asleep } = phase;
+    this.#options.say('info', 'the process goes, for nobody needs it now');
     this.enter(asleep ? { name: 'asleep' } : { name: 'hibernating', gate: Promise.withResolvers() });
-    await end(phase, this.#options.onLine);
+    await end(phase, this.warn);
     void this.goIdle(asleep ? 'asleep' : 'idle', lastError);
   }
 
@@ -156,10 +162,10 @@ export class Supervisor {
     const phase = this.#phase;
     if (['none', 'stopped', 'leased', 'asleep', 'held'].includes(phase.name)) return;
     this.cancelRestart();
-    this.#options.onLine(why);
+    this.#options.say('error', why);
     this.enter({ name: 'held', asleep: phase.name === 'running' && phase.asleep }, why);
     if (phase.name !== 'running') return;
-    if (!atOnce) return end(phase, this.#options.onLine);
+    if (!atOnce) return end(phase, this.warn);
     phase.cell.kill();
     await phase.cell.exited;
     phase.upstream.destroy();
@@ -176,7 +182,7 @@ export class Supervisor {
       return await this.#due.next(this.live!.directory, signal);
     } catch (error) {
       signal.throwIfAborted();
-      this.#options.onLine(`alarms could not be read, so the process stays for them: ${reason(error)}`);
+      this.#options.say('warn', `alarms could not be read, so the process stays for them: ${reason(error)}`);
       return Date.now();
     }
   }
@@ -198,8 +204,9 @@ export class Supervisor {
     const phase = this.#phase;
     this.live ??= live ?? null;
     if (phase.name === 'running' || phase.name === 'leased') {
+      this.#options.say('info', 'the app is stopped');
       this.enter({ name: phase.name === 'running' ? 'draining' : 'stopped' });
-      await end(phase, this.#options.onLine);
+      await end(phase, this.warn);
     }
     await this.endProcesses();
     this.enter({ name: this.live === null ? 'none' : 'stopped' });
@@ -238,8 +245,9 @@ export class Supervisor {
 
   /** Starts a process of the live release in its turn; it serves nobody yet. @throws when it does not start */
   launchLive(signal: AbortSignal): Promise<Cell> {
-    const { slots, onLine } = this.#options;
-    return slots.run(this, (leftMs) => this.launch(this.live!, onLine, signal, leftMs), signal);
+    const { slots, say } = this.#options;
+    const log = (line: string) => say('info', line);
+    return slots.run(this, (leftMs) => this.launch(this.live!, log, signal, leftMs), signal);
   }
 
   /**
@@ -269,6 +277,7 @@ export class Supervisor {
     const started = { readyAt: cell.startedAt, startMs: cell.startMs, release };
     const upstream = new Upstream({ socketPath: cell.socketPath('http') }, started);
     this.activity.begin(forDueWork);
+    this.#options.say('info', `a process runs after ${Math.round(cell.startMs)} ms`);
     this.enter({ name: 'running', cell, upstream, asleep, leases }, this.#limit);
     void cell.exited.then((exit) => this.#exited(cell, exit));
   }
@@ -298,7 +307,7 @@ export class Supervisor {
       this.#givesWay = false;
       const phase = this.#phase;
       if (phase.name !== 'running') return;
-      this.#options.onLine(why);
+      this.#options.say('warn', why);
       await this.hibernate(phase, why);
     };
     this.operations.run(leave).catch(() => {});
@@ -317,7 +326,10 @@ export class Supervisor {
 
   /** The due work of a sleeping app failed: it gets another process later. */
   #postpone({ delayMs }: Restart, error: string): void {
-    this.#options.onLine(`the app sleeps on; what is due is tried again in ${delayMs} ms or later: ${error}`);
+    this.#options.say(
+      'error',
+      `the app sleeps on; what is due is tried again in ${delayMs} ms or later: ${error}`,
+    );
     void this.goIdle('asleep', error, delayMs);
   }
 
@@ -327,7 +339,7 @@ export class Supervisor {
       this.enter({ name: 'stopped' });
       return;
     }
-    this.#options.onLine(`restart in ${delayMs} ms: ${error}`);
+    this.#options.say('error', `restart in ${delayMs} ms: ${error}`);
     const phase = this.#phase;
     if (loop) this.enter({ name: 'crashed', retryAt: Date.now() + delayMs }, error);
     else if (phase.name === 'starting') this.enter(phase, error);

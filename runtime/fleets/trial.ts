@@ -10,6 +10,7 @@ import { throwAway } from '../machine/trash.ts';
 import type { User } from '../machine/users.ts';
 import { type CellOptions, startCell } from './cell.ts';
 import { ownDirectories } from './cell-directories.ts';
+import { lineSink } from './cell-output.ts';
 import { MISSING_HANDLER } from './config/trial-entry.ts';
 import { toSourcePlaces } from './source-places.ts';
 
@@ -59,12 +60,12 @@ export async function tryRelease(
       ...place,
       sockets: ['http', 'health'],
       ownsStorage: false,
-      onLine: (line) => {
+      output: lineSink((line) => {
         const message = messageOf(line);
         const className = MISSING_CLASS.exec(message)?.[1];
         if (className !== undefined) missing.push(className);
         if (message.startsWith(MISSING_HANDLER)) handlers.push(message);
-      },
+      }),
       ...(signal ? { signal } : {}),
     });
     cell.kill();

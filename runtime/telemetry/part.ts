@@ -2,7 +2,9 @@
 import type { AskName, Asks, Batch, FollowKind } from './protocol.ts';
 
 /** Answers by the name of the question. What is thrown is the question's failure. */
-export type Answers = { [Name in AskName]?: (params: Asks[Name]['params']) => Asks[Name]['answer'] };
+export type Answers = {
+  [Name in AskName]?: (params: Asks[Name]['params']) => Asks[Name]['answer'] | Promise<Asks[Name]['answer']>;
+};
 
 /** All calls are made one after another on the telemetry's thread. One that throws harms no other part. */
 export interface Part {
@@ -22,7 +24,12 @@ export interface Part {
   /** Ends what the part does by itself. What takes longer than the thread has for its end is given up. */
   close?(): Promise<void>;
   /** Pushes what is new of an app from now on, until the function that it returns is called. */
-  follow?(appId: string, kind: FollowKind, push: (items: unknown[]) => void): (() => void) | undefined;
+  follow?(
+    appId: string,
+    kind: FollowKind,
+    params: unknown,
+    push: (items: unknown[]) => void,
+  ): (() => void) | undefined;
 }
 
 /** A question that cannot be answered. `code` is one of the contract's error codes. */

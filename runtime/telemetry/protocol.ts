@@ -1,5 +1,6 @@
 // What the host's thread and the telemetry's thread say to each other.
 import type { TelemetryAnswers } from '../../handlers/contract/host-routes.ts';
+import type { Level, Source } from './log-lines.ts';
 
 /** What an app's process has used since the sample before. */
 export interface Usage {
@@ -11,14 +12,15 @@ export interface Usage {
   wakes?: number;
 }
 
-/** A line of the host's own for an app's log. `source` names who speaks, such as `build` or `supervisor`. */
+/** A line of the host's own for an app's log. */
 export interface Said {
   /** In ms since 1970. */
   at: number;
-  level: 'debug' | 'info' | 'warn' | 'error';
-  source: string;
+  level: Level;
+  source: Source;
   text: string;
-  deployId?: string | null;
+  /** The deploy that it is about. */
+  deployId: string | null;
 }
 
 /** A piece of what an app's process has printed, as it came out of the pipe. */
@@ -27,7 +29,14 @@ export interface OutputPiece {
   deployId: string;
   /** When it came, in ms since 1970. */
   at: number;
+  /** Which pipe of which process: no other one has this number. */
+  pipe: number;
+  stream: 'stdout' | 'stderr';
   bytes: Uint8Array;
+  /** How many ends of lines were in what was dropped before it; null when nothing was. */
+  dropped: number | null;
+  /** Whether the pipe has no more. */
+  isLast: boolean;
 }
 
 /** What was handed over since the batch before. */
@@ -60,10 +69,21 @@ export interface ThreadStats {
 /** What can be followed. Each part of the thread says what its items are. */
 export type FollowKind = 'logs' | 'errors';
 
+/** Server-sent events on their way to somebody who follows an app. */
+export interface StreamPiece {
+  text: string;
+  /** How many they are. */
+  events: number;
+  /** The id of the last of them; null when none has one. */
+  lastId: number | null;
+  /** Whether the stream ends with it. */
+  isLast: boolean;
+}
+
 export type ToThread =
   | { type: 'batch'; batch: Batch }
   | { type: 'ask'; id: number; name: AskName; params: unknown }
-  | { type: 'follow'; id: number; appId: string; kind: FollowKind }
+  | { type: 'follow'; id: number; appId: string; kind: FollowKind; params: unknown }
   | { type: 'unfollow'; id: number }
   | { type: 'forget'; appId: string }
   | { type: 'names'; names: [appId: string, slug: string][] }
@@ -92,4 +112,6 @@ export interface ThreadOptions {
   retentionDays: number;
   /** `null`: nothing is sent. */
   otlp: OtlpOptions | null;
+  /** `RUNNER_FLEET_LOG`. */
+  fleetLog: string;
 }

@@ -3,6 +3,8 @@
 import { Worker } from 'node:worker_threads';
 import type { RequestRecord } from '../edge/record.ts';
 import { logRarely } from '../log.ts';
+import { countLines } from '../machine/lines.ts';
+import type { OutputPipe, OutputSink } from '../machine/output-sink.ts';
 import type {
   AskName,
   Asks,
@@ -60,6 +62,7 @@ interface Pending {
 interface Following {
   appId: string;
   kind: FollowKind;
+  params: () => unknown;
   onItems: (items: unknown[]) => void;
 }
 
@@ -128,7 +131,7 @@ export class Telemetry {
     thread.on('error', (error: Error) => this.#lost(thread, error.message));
     thread.on('exit', () => this.#lost(thread, 'it ended'));
     this.#send({ type: 'names', names: [...this.#names] });
-    for (const [id, { appId, kind }] of this.#following) this.#send({ type: 'follow', id, appId, kind });
+    for (const id of this.#following.keys()) this.#sendFollow(id);
     this.#flushSoon();
   }
 
@@ -140,12 +143,40 @@ export class Telemetry {
     this.#flushSoon();
   }
 
-  /** Takes a piece of what an app's process of a release has printed. It is copied. */
-  output(appId: string, deployId: string, chunk: Buffer): void {
-    if (!this.#takes('output', chunk.length)) return;
-    // A copy of the piece alone: its memory may be a part of a much larger one.
-    this.#output.push({ appId, deployId, at: Date.now(), bytes: new Uint8Array(chunk) });
-    this.#flushSoon();
+  /** Takes what one process of an app's release prints, piece by piece. What it is given is copied. */
+  outputOf(appId: string, deployId: string): OutputSink {
+    const pipes = { stdout: ++this.#lastId, stderr: ++this.#lastId };
+    const lost: Record<OutputPipe, number | null> = { stdout: null, stderr: null };
+    const take = (stream: OutputPipe, piece: Buffer, dropped: number | null, isLast: boolean) => {
+      if (dropped !== null) lost[stream] = (lost[stream] ?? 0) + dropped;
+      if (!this.#takes('output', piece.length)) {
+        lost[stream] = (lost[stream] ?? 0) + countLines(piece);
+        return;
+      }
+      // A copy of the piece alone: its memory may be a part of a much larger one.
+      const bytes = new Uint8Array(piece);
+      const pipe = pipes[stream];
+      this.#output.push({
+        appId,
+        deployId,
+        at: Date.now(),
+        pipe,
+        stream,
+        bytes,
+        dropped: lost[stream],
+        isLast,
+      });
+      lost[stream] = null;
+      this.#flushSoon();
+    };
+    const isCrowded = () => this.#waiting().output > UNDERWAY_MAX.output / 4;
+    return {
+      get isCrowded() {
+        return isCrowded();
+      },
+      write: (stream, piece, dropped) => take(stream, piece, dropped, false),
+      end: (stream) => take(stream, Buffer.alloc(0), null, true),
+    };
   }
 
   /** Takes a line of the host's own for an app's log. */
@@ -210,13 +241,20 @@ export class Telemetry {
   }
 
   /**
-   * Has `onItems` told of what is new of an app, a few items at a time. It is told on, without what came meanwhile, when
-   * the thread is started again. Call what it returns to end that.
+   * Has `onItems` told of what is new of an app, a few items at a time. It is told on when the thread is started again. Call
+   * what it returns to end that.
+   * @param params what is wanted, as the part of the thread has it; asked each time the thread begins
    */
-  follow(appId: string, kind: FollowKind, onItems: (items: unknown[]) => void): () => void {
+  follow(
+    appId: string,
+    kind: FollowKind,
+    params: () => unknown,
+    onItems: (items: unknown[]) => void,
+  ): () => void {
+    this.#flush();
     const id = ++this.#lastId;
-    this.#following.set(id, { appId, kind, onItems });
-    this.#send({ type: 'follow', id, appId, kind });
+    this.#following.set(id, { appId, kind, params, onItems });
+    this.#sendFollow(id);
     return () => {
       if (this.#following.delete(id)) this.#send({ type: 'unfollow', id });
     };
@@ -291,6 +329,11 @@ export class Telemetry {
       batch.output.map(({ bytes }) => bytes.buffer as ArrayBuffer),
     );
     if (performance.now() - this.#underway[0]!.sentAt > HANGS_MS) this.#lost(this.#thread, 'it hangs');
+  }
+
+  #sendFollow(id: number): void {
+    const { appId, kind, params } = this.#following.get(id)!;
+    this.#send({ type: 'follow', id, appId, kind, params: params() });
   }
 
   #send(message: ToThread, transfer: ArrayBuffer[] = []): void {

@@ -1,9 +1,10 @@
 // The thread of telemetry: takes batches, has each part work on them, writes about every second, and answers questions.
 import { mkdirSync } from 'node:fs';
 import { parentPort, workerData } from 'node:worker_threads';
+import { Logs } from './logs.ts';
 import { Metrics } from './metrics.ts';
 import { AskRefusal, type Part } from './part.ts';
-import type { AskName, FollowKind, FromThread, ThreadOptions, ThreadStats, ToThread } from './protocol.ts';
+import type { AskName, FromThread, ThreadOptions, ThreadStats, ToThread } from './protocol.ts';
 import { Store } from './store.ts';
 
 /** What was taken is written so often, in ms. With what waits for a batch, no more than two seconds are lost. */
@@ -17,7 +18,7 @@ const port = parentPort!;
 
 mkdirSync(options.directory, { recursive: true, mode: 0o700 });
 const store = new Store(options.directory);
-const parts: Part[] = [new Metrics(store, options)];
+const parts: Part[] = [new Metrics(store, options), new Logs(store, options)];
 /** Slugs of apps, where something is sent. */
 const names = new Map<string, string>();
 if (options.otlp !== null) {
@@ -39,8 +40,8 @@ port.on('message', (message: ToThread) => {
     takenSeq = message.batch.seq;
     for (const part of parts)
       attempt(part, 'what happened could not be taken in', () => part.take(message.batch));
-  } else if (message.type === 'ask') answer(message.id, message.name, message.params);
-  else if (message.type === 'follow') follow(message.id, message.appId, message.kind);
+  } else if (message.type === 'ask') void answer(message.id, message.name, message.params);
+  else if (message.type === 'follow') follow(message);
   else if (message.type === 'unfollow') {
     following.get(message.id)?.();
     following.delete(message.id);
@@ -88,11 +89,11 @@ function soon(): void {
   pruning = setTimeout(prune, PRUNE_NEXT_MS);
 }
 
-function answer(id: number, name: AskName, params: unknown): void {
+async function answer(id: number, name: AskName, params: unknown): Promise<void> {
   try {
     const found = name === 'stats' ? stats : parts.map(({ answers }) => answers[name]).find(Boolean);
     if (found === undefined) throw new AskRefusal('not_implemented', `nothing answers ${name} yet`);
-    say({ type: 'answer', id, answer: (found as (params: unknown) => unknown)(params) });
+    say({ type: 'answer', id, answer: await (found as (params: unknown) => unknown)(params) });
   } catch (error) {
     const code = error instanceof AskRefusal ? error.code : null;
     say({ type: 'refusal', id, code, message: (error as Error).message });
@@ -107,10 +108,12 @@ function stats(): ThreadStats {
   return { files: store.sizes(), dropped };
 }
 
-function follow(id: number, appId: string, kind: FollowKind): void {
+function follow({ id, appId, kind, params }: Extract<ToThread, { type: 'follow' }>): void {
   for (const part of parts) {
-    const end = part.follow?.(appId, kind, (items) => say({ type: 'push', id, items }));
-    if (end) following.set(id, end);
+    attempt(part, 'what is new could not be followed', () => {
+      const end = part.follow?.(appId, kind, params, (items) => say({ type: 'push', id, items }));
+      if (end) following.set(id, end);
+    });
   }
 }
 

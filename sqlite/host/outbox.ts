@@ -30,6 +30,7 @@ export function outboxQueries(database: Database) {
   );
   const last = database.prepare<[], { seq: number }>("SELECT seq FROM sqlite_sequence WHERE name = 'outbox'");
   const nth = database.prepare<[number], object>('SELECT 1 FROM outbox LIMIT 1 OFFSET ?');
+  const size = database.prepare<[], { count: number }>('SELECT count(*) AS count FROM outbox');
   const name = database.prepare<[], { value: string }>("SELECT value FROM meta WHERE name = 'outbox'");
 
   return {
@@ -56,6 +57,8 @@ export function outboxQueries(database: Database) {
       }
       return events;
     },
+    /** How many facts wait. */
+    size: (): number => size.get()!.count,
     /** Whether more than `count` facts wait. */
     hasMoreThan: (count: number): boolean => nth.get(count) !== undefined,
     /** Forgets facts that were applied. */

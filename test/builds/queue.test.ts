@@ -10,8 +10,10 @@ import { Secrets } from '../../runtime/apps/secrets.ts';
 import { closeBundler } from '../../runtime/builds/build.ts';
 import type { Deploy } from '../../runtime/builds/deploy.ts';
 import { DeployQueue } from '../../runtime/builds/queue.ts';
+import { lineSink } from '../../runtime/fleets/cell-output.ts';
 import { MemoryGauge } from '../../runtime/fleets/memory.ts';
 import { Slots } from '../../runtime/fleets/slots.ts';
+import { WakeFigures } from '../../runtime/fleets/wake-figures.ts';
 import { DEPLOY_REF } from '../../runtime/git/repository.ts';
 import { claim, keptSecret, layout } from '../../runtime/machine/data-directory.ts';
 import { Walls } from '../../runtime/machine/walls.ts';
@@ -32,7 +34,14 @@ async function makeQueue(t: TestContext, files: Record<string, string>, owners: 
   const release = claim(paths);
   const store = openHostStore(paths.database);
   const secrets = new Secrets(store, keptSecret(paths.secretsKey));
-  const shared = { store, paths, secrets, users: () => ({ build: null, cell: null }), onFacts: () => {} };
+  const shared = {
+    store,
+    paths,
+    secrets,
+    users: () => ({ build: null, cell: null }),
+    onFacts: () => {},
+    say: () => {},
+  };
   const apps = new Apps({
     onUsage: () => {},
     onNamed: () => {},
@@ -46,7 +55,9 @@ async function makeQueue(t: TestContext, files: Record<string, string>, owners: 
     memoryMb: 512,
     memory: new MemoryGauge(0, 512),
     buckets: new Buckets({ ...shared, room: { maxMb: 0, floorMb: 0 } }),
+    wakes: new WakeFigures(),
     wake: () => Promise.reject(new Error('nobody wakes this app')),
+    output: () => lineSink(() => {}),
   });
   const { repository, sha } = commit(directory, files);
   const ids = owners.map((_, n) => String.fromCharCode(97 + n).repeat(16));

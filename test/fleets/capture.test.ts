@@ -5,6 +5,7 @@ import { type TestContext, test } from 'node:test';
 import type { Release } from '../../bundler/release.ts';
 import { type Cell, startCell } from '../../runtime/fleets/cell.ts';
 import { CellFilesCache } from '../../runtime/fleets/cell-files.ts';
+import { lineSink } from '../../runtime/fleets/cell-output.ts';
 import { readMarked } from '../../runtime/machine/marked.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { call, cellOptions, entry, makeRelease } from '../support/fleets/release.ts';
@@ -138,7 +139,7 @@ async function started(t: TestContext, code = APP, fields = FIELDS): Promise<Sta
     const error = marked?.said.error as Told | undefined;
     lines.push({ level, text: marked?.text ?? message, trace: marked?.said.trace_id, error });
   };
-  const cell = await startCell({ ...(await cellOptions(root, directory)), onLine });
+  const cell = await startCell({ ...(await cellOptions(root, directory)), output: lineSink(onLine) });
   t.after(() => cell.stop());
   const headers = { traceparent: `00-${TRACE}-0123456789abcdef-01` };
   const told: Started['told'] = async (message) => {
@@ -321,7 +322,7 @@ for (const [form, main] of Object.entries({
     const options = await cellOptions(root, directory);
     const cache = new CellFilesCache(`${root}/run`, 512, undefined, () => 'http://api.example:1');
     const { config } = await cache.of(directory);
-    const cell = await startCell({ ...options, config, onLine: (line) => lines.push(line) });
+    const cell = await startCell({ ...options, config, output: lineSink((line) => lines.push(line)) });
     t.after(() => cell.stop());
     const get = (headers: Record<string, string>) =>
       call(cell.socketPath('http'), '/x', { headers: { host: 'shop.localhost:8787', ...headers } });

@@ -2,10 +2,13 @@
 import assert from 'node:assert/strict';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { PassThrough } from 'node:stream';
+import { finished } from 'node:stream/promises';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { CellOutput } from '../../runtime/fleets/cell-output.ts';
-import { call, makeRelease, startRelease } from '../support/fleets/release.ts';
+import { startCell } from '../../runtime/fleets/cell.ts';
+import { BYTES_PER_S, CellOutput, lineSink } from '../../runtime/fleets/cell-output.ts';
+import type { OutputSink } from '../../runtime/machine/output-sink.ts';
+import { call, cellOptions, makeRelease } from '../support/fleets/release.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const FLOOD = `
@@ -18,19 +21,45 @@ export default { async fetch(request, env, context) {
     await scheduler.wait(0);
   }
 } }`;
+/** 100,000 lines a second, as far as the machine lets it; answers how many there were and how long they took. */
+const PACED = `
+export default { async fetch() {
+  const begun = Date.now();
+  let printed = 0;
+  for (; printed < 200_000; printed += 500) {
+    for (let i = 0; i < 500; i++) console.log('a line of an app');
+    await scheduler.wait(Math.max(0, begun + (printed + 500) / 100 - Date.now()));
+  }
+  return Response.json({ printed, ms: Date.now() - begun });
+} }`;
 const MEASURED_MS = 3_000;
 
+/** A sink that counts what it is given, and what it is told was dropped. */
+function counting(): OutputSink & { bytes: number; lines: number; lost: number } {
+  const sink = lineSink(() => counted.lines++);
+  const counted = {
+    bytes: 0,
+    lines: 0,
+    lost: 0,
+    isCrowded: false,
+    write: (...given: Parameters<OutputSink['write']>) => {
+      const [, piece, dropped] = given;
+      counted.bytes += piece.length;
+      // The line that the rest of the first piece belongs to has lost its beginning.
+      if (dropped !== null) counted.lost += dropped + Math.min(piece.length, 1);
+      sink.write(...given);
+    },
+    end: sink.end,
+  };
+  return counted;
+}
+
 for (const length of [1, 100, 10_000]) {
-  test(`an app that prints lines of ${length} bytes without end costs the host little, and is told`, async (t) => {
+  test(`an app that prints lines of ${length} bytes without end costs the host little`, async (t) => {
     const root = temporaryDirectory(t);
     const { directory } = await makeRelease(`${root}/r`, FLOOD);
-    let [bytes, count] = [0, 0];
-    const told: string[] = [];
-    const cell = await startRelease(root, directory, (line) => {
-      bytes += line.length;
-      count++;
-      if (/^\d+ KiB of output were dropped/.test(line)) told.push(line);
-    });
+    const output = counting();
+    const cell = await startCell({ ...(await cellOptions(root, directory)), output });
     t.after(() => cell.kill());
     const flooding = call(cell.socketPath('http'), `/?${length}`).catch(() => null);
     const delay = monitorEventLoopDelay({ resolution: 1 });
@@ -43,11 +72,10 @@ for (const length of [1, 100, 10_000]) {
     const elapsed = performance.now() - began;
     const share = (user + system) / 1000 / elapsed;
     t.diagnostic(`${(100 * share).toFixed(1)} % of a core, p99 of the loop ${delay.percentile(99) / 1e6} ms`);
-    assert.ok(share < 0.1, `${share} of a core`);
+    assert.ok(share < 0.25, `${share} of a core`);
     // What a second may have, and what was saved up for four.
-    const seconds = elapsed / 1000 + 5;
-    assert.ok(bytes < seconds * 256 * 1024 && count < seconds * 2_000, `${bytes} bytes, ${count} lines`);
-    assert.ok(told.length > 0 && told.length <= seconds, told.join('\n'));
+    assert.ok(output.bytes < (elapsed / 1000 + 5) * BYTES_PER_S, `${output.bytes} bytes`);
+    assert.ok(output.lost > 0);
     assert.equal((await call(cell.socketPath('http'), '/')).text, 'ok', 'it is not blocked for long');
     cell.kill();
     await flooding;
@@ -55,28 +83,66 @@ for (const length of [1, 100, 10_000]) {
   });
 }
 
-test('a quiet app’s burst of lines is passed on whole', async () => {
+test('an app that prints 100,000 lines a second is not held up by its pipe, and each line is kept or counted', async (t) => {
+  const root = temporaryDirectory(t);
+  const { directory } = await makeRelease(`${root}/r`, PACED);
+  const output = counting();
+  const cell = await startCell({ ...(await cellOptions(root, directory)), output });
+  t.after(() => cell.kill());
+  const { printed, ms } = JSON.parse((await call(cell.socketPath('http'), '/')).text);
+  await cell.stop();
+  t.diagnostic(
+    `${Math.round((printed / ms) * 1000)} lines a second, ${output.lines} kept, ${output.lost} dropped`,
+  );
+  assert.equal(output.lines + output.lost, printed);
+  assert.ok(output.lines > 5_000);
+});
+
+/** What a process that printed `pieces` is known to have said. */
+async function printed(pieces: string[], isCrowded = false) {
   const lines: string[] = [];
-  const output = new CellOutput((line) => lines.push(line), 512);
-  const stream = new PassThrough();
-  output.read(stream);
-  for (let i = 0; i < 5_000; i++) stream.write(`line ${i}\n`);
+  const dropped: number[] = [];
+  const sink = lineSink((line) => lines.push(line));
+  const output = new CellOutput(
+    {
+      isCrowded,
+      end: sink.end,
+      write: (pipe, piece, lost) => {
+        if (lost !== null) dropped.push(lost);
+        sink.write(pipe, piece, lost);
+      },
+    },
+    512,
+  );
+  const stream = new PassThrough({ highWaterMark: 1024 * 1024 });
+  output.read('stdout', stream);
+  for (const piece of pieces) {
+    stream.write(piece);
+    // So that each is read by itself.
+    await new Promise((resolve) => setImmediate(resolve));
+  }
   stream.end();
-  await new Promise((resolve) => stream.once('end', resolve));
+  await finished(stream);
+  return { lines, dropped, output };
+}
+
+test('a quiet app’s burst of lines is passed on whole', async () => {
+  const { lines, dropped } = await printed(Array.from({ length: 5_000 }, (_, i) => `line ${i}\n`));
   assert.equal(lines.length, 5_000);
   assert.equal(lines.at(-1), 'line 4999');
+  assert.deepEqual(dropped, []);
 });
 
 test('lines around what was dropped are whole ones', async () => {
-  const lines: string[] = [];
-  const output = new CellOutput((line) => lines.push(line), 512);
-  const stream = new PassThrough();
-  output.read(stream);
-  stream.write(Buffer.from('short\n'.repeat(10_000)));
-  stream.end('end of a dropped line\nlast\n');
-  await new Promise((resolve) => stream.once('end', resolve));
-  const others = lines.filter((line) => line !== 'short' && line !== 'last');
-  assert.equal(others.length, 1);
-  assert.match(others[0]!, /^\d+ KiB of output were dropped/);
-  assert.match(output.explain(1, null).reason, /short\nshort\nend of a dropped line\nlast$/);
+  const burst = 'short\n'.repeat(200_000);
+  const { lines, dropped, output } = await printed([burst, 'dropped\nbegins to be dr', 'opped\nlast\n']);
+  assert.deepEqual([lines.length, dropped], [200_000, [3]]);
+  assert.match(output.explain(1, null).reason, /short\nshort\ndropped\nbegins to be dropped\nlast$/);
+});
+
+test('where much of others waits, an app that has printed much does without first', async () => {
+  const half = 'short\n'.repeat(100_000);
+  assert.deepEqual((await printed([half, 'kept\n'])).dropped, []);
+  assert.deepEqual((await printed([half, 'dropped\n'], true)).dropped, [1]);
+  assert.deepEqual((await printed(['kept\n'], true)).dropped, []);
 });

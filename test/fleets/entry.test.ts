@@ -6,6 +6,7 @@ import { WebSocket } from 'undici';
 import type { Release } from '../../bundler/release.ts';
 import type { Cell } from '../../runtime/fleets/cell.ts';
 import { startCell } from '../../runtime/fleets/cell.ts';
+import { lineSink } from '../../runtime/fleets/cell-output.ts';
 import { readMarked } from '../../runtime/machine/marked.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { call, cellOptions, entry, makeRelease } from '../support/fleets/release.ts';
@@ -154,7 +155,7 @@ async function started(
   const lines: string[] = [];
   const cell = await startCell({
     ...(await cellOptions(root, directory)),
-    onLine: (line) => lines.push(line),
+    output: lineSink((line) => lines.push(line)),
   });
   t.after(() => cell.stop());
   return { cell, lines, get: (path) => call(cell.socketPath('http'), path) };

@@ -4,8 +4,10 @@ import type { Release } from '../../bundler/release.ts';
 import type { WantedApp } from '../../handlers/contract/host-calls.ts';
 import { Apps } from '../../runtime/apps/apps.ts';
 import { Secrets } from '../../runtime/apps/secrets.ts';
+import { lineSink } from '../../runtime/fleets/cell-output.ts';
 import { MemoryGauge } from '../../runtime/fleets/memory.ts';
 import { Slots } from '../../runtime/fleets/slots.ts';
+import { WakeFigures } from '../../runtime/fleets/wake-figures.ts';
 import { keptSecret, layout } from '../../runtime/machine/data-directory.ts';
 import { Buckets } from '../../runtime/storage/r2/buckets.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
@@ -49,8 +51,11 @@ function open(t: TestContext, root: string, idleMs = 0) {
     memory: new MemoryGauge(0, 512),
     secrets: new Secrets(store, keptSecret(paths.secretsKey)),
     buckets: new Buckets({ paths, users, room: { maxMb: 0, floorMb: 0 } }),
+    wakes: new WakeFigures(),
     wake: () => control.wake(),
     onFacts: () => {},
+    output: () => lineSink(() => {}),
+    say: () => {},
   });
   const told = () =>
     store.outbox

@@ -15,7 +15,12 @@ function directory(): Disposable & { path: string } {
 }
 
 function started(path: string): Telemetry & AsyncDisposable {
-  const telemetry = new Telemetry({ directory: join(path, 'telemetry'), retentionDays: 30, otlp: null });
+  const telemetry = new Telemetry({
+    directory: join(path, 'telemetry'),
+    retentionDays: 30,
+    otlp: null,
+    fleetLog: 'error',
+  });
   telemetry.start();
   return Object.assign(telemetry, { [Symbol.asyncDispose]: () => telemetry.close() });
 }
@@ -42,7 +47,12 @@ test('each request counts once, also those that were handed over just before a q
 
 test('a question to a thread that is not there is refused at once', async () => {
   using files = directory();
-  const telemetry = new Telemetry({ directory: files.path, retentionDays: 30, otlp: null });
+  const telemetry = new Telemetry({
+    directory: files.path,
+    retentionDays: 30,
+    otlp: null,
+    fleetLog: 'error',
+  });
   await assert.rejects(telemetry.ask('metrics', { appId: APP, hours: 1 }), TelemetryError);
   await telemetry.close();
 });

@@ -4,10 +4,12 @@ import { existsSync } from 'node:fs';
 import type { TestContext } from 'node:test';
 import type { Release } from '../../../bundler/release.ts';
 import type { ProcessState } from '../../../handlers/contract/host-calls.ts';
+import { lineSink } from '../../../runtime/fleets/cell-output.ts';
 import { DueReader } from '../../../runtime/fleets/due.ts';
 import { Fleet, type FleetOptions, type Rest } from '../../../runtime/fleets/fleet.ts';
 import { MemoryGauge } from '../../../runtime/fleets/memory.ts';
 import { Slots } from '../../../runtime/fleets/slots.ts';
+import { WakeFigures } from '../../../runtime/fleets/wake-figures.ts';
 import { askUpstream } from '../edge/ask.ts';
 import { temporaryDirectory } from '../temporary.ts';
 import { makeRelease, workerd } from './release.ts';
@@ -74,6 +76,10 @@ export function harness(t: TestContext, own: Partial<FleetOptions> = {}): Harnes
   const changed = () => {
     for (const watcher of watchers) watcher();
   };
+  const said = (line: string) => {
+    lines.push(line);
+    changed();
+  };
   const { memory = new MemoryGauge(0, 512) } = own;
   const options: FleetOptions = {
     appId: 'app1',
@@ -86,11 +92,10 @@ export function harness(t: TestContext, own: Partial<FleetOptions> = {}): Harnes
     memoryMb: 512,
     memory,
     secrets: () => ({}),
+    wakes: new WakeFigures(),
     wake: () => Promise.reject(new Error('nobody wakes this app')),
-    onLine: (line) => {
-      lines.push(line);
-      changed();
-    },
+    output: () => lineSink(said),
+    say: (_, words) => said(words),
     onRest: (rest) => {
       rests.push(rest);
       changed();

@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path';
 import type { Release } from '../../../bundler/release.ts';
 import { type Cell, type CellOptions, startCell, workerdPath } from '../../../runtime/fleets/cell.ts';
 import { CellFilesCache } from '../../../runtime/fleets/cell-files.ts';
+import { lineSink } from '../../../runtime/fleets/cell-output.ts';
 
 export const workerd = workerdPath();
 
@@ -61,7 +62,7 @@ export async function cellOptions(root: string, directory: string): Promise<Cell
     runDirectory: join(root, 'run'),
     sockets: ['http', 'health'],
     ownsStorage: true,
-    onLine: () => {},
+    output: lineSink(() => {}),
   };
 }
 
@@ -71,7 +72,7 @@ export async function startRelease(
   directory: string,
   onLine: (line: string) => void = () => {},
 ): Promise<Cell> {
-  return startCell({ ...(await cellOptions(root, directory)), onLine });
+  return startCell({ ...(await cellOptions(root, directory)), output: lineSink(onLine) });
 }
 
 /** One request over a unix socket. */

@@ -1,6 +1,7 @@
 // A small host for the control plane's tests: speaks the HOST binding, records what it was sent, and can be told to
 // fail. The real one is in the end-to-end tests.
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { HostStats } from '../../../handlers/contract/admin.ts';
 import type {
   AsOf,
   DeployFact,
@@ -9,6 +10,21 @@ import type {
   WantedApp,
 } from '../../../handlers/contract/host-calls.ts';
 import { HOST_CALL_BYTES, HOST_COMMIT_BYTES, WANTED_BYTES } from '../../../handlers/contract/sizes.ts';
+
+/** What a host answers that has nothing to do. */
+export const HOST_STATS: HostStats = {
+  started_at: '2026-01-01T00:00:00.000Z',
+  rss_bytes: 1,
+  event_loop_delay: { p50_ms: 0, p99_ms: 0, max_ms: 0, over_s: 60 },
+  cells: { running: 0, memory_bytes: 0, open_streams: 0 },
+  wakes: { count: 0, failed: 0, p50_ms: null, p99_ms: null },
+  memory: { used_bytes: 1, limit_bytes: 2, over: false },
+  disk: { free_bytes: 1, floor_bytes: 1, short: false },
+  queues: { deploys_running: 0, deploys_waiting: 0, starts_waiting: 0, outbox: 0, outbox_refused: 0 },
+  telemetry: { waiting: {}, dropped: {}, files: {}, restarts: 0 },
+  control_plane: { answers: true, restarts: 0 },
+  snapshots: { last_at: null, last_written_bytes: null, last_bytes: null, problem: null },
+};
 
 export interface Sent {
   method: string;
@@ -100,7 +116,7 @@ export class TestHost {
       const asked = JSON.parse(body) as { id: string }[];
       send(200, { as_of: this.asOf, items: asked.flatMap(({ id }) => this.deploys.get(id) ?? []) });
     } else if (first === 'disk') send(200, { full: null });
-    else if (first === 'stats') send(200, { apps: this.wanted.size, rss_bytes: 1 });
+    else if (first === 'stats') send(200, HOST_STATS);
     else if (id === undefined) {
       const items = [...this.wanted.keys()].map((app) => this.listed(app));
       send(200, { as_of: this.asOf, highest_generation: this.highestGeneration, items });

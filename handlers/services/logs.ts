@@ -1,0 +1,29 @@
+// What an app and those around it say. The host keeps it, and streams it by itself.
+import { requireApp } from './apps.ts';
+import { decodeCursor, encodeCursor } from './cursor.ts';
+import type { Service } from './types.ts';
+
+const list: Service<'logs.list'> = async (context, { id, cursor, since, until, trace_id, ...filter }) => {
+  await requireApp(context, id);
+  const name = `logs.list ${id}`;
+  const place = decodeCursor(name, cursor, 1);
+  const { items, next } = await context.host.telemetry('logs', id, {
+    ...filter,
+    since: since === undefined ? undefined : Date.parse(since),
+    until: until === undefined ? undefined : Date.parse(until),
+    traceId: trace_id,
+    before: place === null ? undefined : Number(place[0]),
+  });
+  return { items, next_cursor: encodeCursor(name, next === null ? null : [String(next)]) };
+};
+
+const stream: Service<'logs.stream'> = async (context, { id, last_event_id, ...filter }, transport) => {
+  await requireApp(context, id);
+  return context.host.followLog(id, {
+    ...filter,
+    after: last_event_id,
+    rpcMethod: transport === 'rpc' ? 'logs.stream' : undefined,
+  });
+};
+
+export const logServices = { 'logs.list': list, 'logs.stream': stream };

@@ -1,0 +1,74 @@
+// The host's own figures, for whoever runs this Cellar.
+import type { HostStats } from '../../handlers/contract/admin.ts';
+import type { HostStore } from '../../sqlite/host/index.ts';
+import type { Apps } from '../apps/apps.ts';
+import type { DeployQueue } from '../builds/queue.ts';
+import type { MemoryGauge } from '../fleets/memory.ts';
+import type { Slots } from '../fleets/slots.ts';
+import type { WakeFigures } from '../fleets/wake-figures.ts';
+import type { DiskWatch } from '../machine/disk-watch.ts';
+import type { LoopDelay } from '../machine/loop-delay.ts';
+import type { Snapshots } from '../snapshots/snapshots.ts';
+import type { Telemetry } from '../telemetry/telemetry.ts';
+import type { Outbox } from './outbox.ts';
+
+/** Where the figures come from. */
+export interface StatsOptions {
+  store: HostStore;
+  disk: DiskWatch;
+  apps: Apps;
+  queue: DeployQueue;
+  loopDelay: LoopDelay;
+  telemetry: Telemetry;
+  outbox: Outbox;
+  memory: MemoryGauge;
+  slots: Slots;
+  wakes: WakeFigures;
+  snapshots: Snapshots;
+  /** The control plane's process: whether it answers, and how often it was started again. */
+  controlPlane: () => { answers: boolean; restarts: number };
+}
+
+const MB = 1024 * 1024;
+const startedAt = new Date(performance.timeOrigin).toISOString();
+
+export async function hostStats(parts: StatsOptions): Promise<HostStats> {
+  const { disk, memory, queue, outbox } = parts;
+  const { used, limit, cells, inCells } = memory.figures;
+  const deploys = queue.counts;
+  const telemetry = await parts.telemetry.stats();
+  return {
+    started_at: startedAt,
+    rss_bytes: process.memoryUsage.rss(),
+    event_loop_delay: parts.loopDelay.recent,
+    cells: {
+      running: cells,
+      memory_bytes: inCells,
+      open_streams: parts.apps.observeAll().reduce((sum, app) => sum + app.open_streams, 0),
+    },
+    wakes: parts.wakes.counts,
+    memory: { used_bytes: used, limit_bytes: Math.round(limit), over: memory.over },
+    disk: { free_bytes: disk.freeMb * MB, floor_bytes: disk.floorMb * MB, short: disk.short },
+    queues: {
+      deploys_running: deploys.running,
+      deploys_waiting: deploys.waiting,
+      starts_waiting: parts.slots.waiting,
+      outbox: parts.store.outbox.size(),
+      outbox_refused: outbox.refused.length,
+    },
+    telemetry: {
+      waiting: telemetry.waiting,
+      dropped: sum(telemetry.dropped, telemetry.thread?.dropped ?? {}),
+      files: telemetry.thread?.files ?? {},
+      restarts: telemetry.restarts,
+    },
+    control_plane: parts.controlPlane(),
+    snapshots: parts.snapshots.state,
+  };
+}
+
+function sum(one: Record<string, number>, other: Record<string, number>): Record<string, number> {
+  const all = { ...one };
+  for (const [name, count] of Object.entries(other)) all[name] = (all[name] ?? 0) + count;
+  return all;
+}

@@ -1,0 +1,37 @@
+// How the starts went that requests waited for, of all apps.
+
+/** The percentiles are of so many last ones. */
+const REMEMBERED = 1_000;
+
+/** Since the host's start; percentiles in ms, null before the first wake. */
+export interface WakeCounts {
+  count: number;
+  failed: number;
+  p50_ms: number | null;
+  p99_ms: number | null;
+}
+
+export class WakeFigures {
+  readonly #last: number[] = [];
+  #count = 0;
+  #failed = 0;
+
+  /** @param ms what the start took, in ms; null for one that failed */
+  add(ms: number | null): void {
+    if (ms === null) {
+      this.#failed++;
+      return;
+    }
+    this.#last[this.#count % REMEMBERED] = ms;
+    this.#count++;
+  }
+
+  get counts(): WakeCounts {
+    const sorted = this.#last.toSorted((a, b) => a - b);
+    const percentile = (share: number) => {
+      const value = sorted[Math.ceil(share * sorted.length) - 1];
+      return value === undefined ? null : Math.round(value * 10) / 10;
+    };
+    return { count: this.#count, failed: this.#failed, p50_ms: percentile(0.5), p99_ms: percentile(0.99) };
+  }
+}

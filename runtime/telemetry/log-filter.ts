@@ -1,0 +1,56 @@
+// Which of Cellar's own words come into an app's log: `RUNNER_FLEET_LOG`, such as `error,celld=warn`.
+import { LEVELS, type Level, type Source } from './log-lines.ts';
+
+/** Who speaks in an app's log besides the app, by the name that a filter has for it. */
+const TARGETS: Record<string, Source> = { celld: 'supervisor', workerd: 'workerd', build: 'build' };
+
+/** From which level on each source is let through. The app's own words always are. */
+export class LogFilter {
+  readonly #least: Record<Source, number>;
+
+  private constructor(least: Record<Source, number>) {
+    this.#least = least;
+  }
+
+  /**
+   * Reads a filter: levels separated by commas, each for the target before its `=`, the one without for all other targets.
+   * Without such a one the others are at `error`.
+   * @throws {Error} naming what is wrong with it
+   */
+  static parse(text: string): LogFilter {
+    let rest: number | null = null;
+    const own = new Map<Source, number>();
+    for (const directive of text.split(',').map((part) => part.trim())) {
+      const [word, level, ...more] = directive.split('=').map((part) => part.trim());
+      if (directive === '' || more.length > 0)
+        throw new Error(`${JSON.stringify(directive)} is no level and no target=level`);
+      if (level === undefined) {
+        if (rest !== null) throw new Error('it has two levels without a target');
+        rest = leastOf(word!);
+        continue;
+      }
+      const source = Object.hasOwn(TARGETS, word!) ? TARGETS[word!]! : null;
+      if (source === null)
+        throw new Error(`there is no target ${word}; the targets are ${Object.keys(TARGETS).join(', ')}`);
+      if (own.has(source)) throw new Error(`it has two levels for ${word}`);
+      own.set(source, leastOf(level));
+    }
+    const all = rest ?? LEVELS.indexOf('error');
+    const least = { app: 0, supervisor: all, workerd: all, build: all };
+    return new LogFilter({ ...least, ...Object.fromEntries(own) });
+  }
+
+  passes(source: Source, level: Level): boolean {
+    return LEVELS.indexOf(level) >= this.#least[source];
+  }
+}
+
+/** A level as a number; `off` is above all others. */
+function leastOf(word: string): number {
+  const level = word.toLowerCase();
+  if (level === 'off') return LEVELS.length;
+  if (level === 'trace') return 0;
+  const index = (LEVELS as readonly string[]).indexOf(level);
+  if (index !== -1) return index;
+  throw new Error(`${word} is no level; the levels are off, error, warn, info, debug and trace`);
+}

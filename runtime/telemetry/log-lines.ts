@@ -1,0 +1,190 @@
+// One line of a cell's output as a record: what the line says, within bounds, in characters that harm nobody who reads it.
+import { cutText } from '../../handlers/contract/text.ts';
+import { plainText } from '../machine/lines.ts';
+import { readMarked } from '../machine/marked.ts';
+
+export const LEVELS = ['debug', 'info', 'warn', 'error'] as const;
+export type Level = (typeof LEVELS)[number];
+/** Whose words they are: the app's own, those of workerd around it, those of its builds, those of the supervisor. */
+export const SOURCES = ['app', 'workerd', 'build', 'supervisor'] as const;
+export type Source = (typeof SOURCES)[number];
+export type Fields = Record<string, string | number | boolean | null>;
+
+/** One entry of an app's log. */
+export interface LogRecord {
+  /** ms since 1970. */
+  at: number;
+  level: Level;
+  source: Source;
+  /** May have several lines. */
+  text: string;
+  fields: Fields | null;
+  /** As the app says: 32 hexadecimal digits. */
+  traceId: string | null;
+  /** The deploy whose release printed it. */
+  release: string | null;
+}
+
+/** What the entry of a Worker reports of an exception. All of it is the app's word. */
+export interface ReportedError {
+  type: string;
+  message: string;
+  stack: string | null;
+  mechanism: string | null;
+  handler: string | null;
+  method: string | null;
+  path: string | null;
+}
+
+/** A line that was read. */
+export interface ReadLine {
+  record: Omit<LogRecord, 'release'>;
+  error: ReportedError | null;
+}
+
+/** Characters of a text, of all fields together, of one field's name and of one field's text. */
+export const TEXT_LENGTH = 16_384;
+const FIELDS_LENGTH = 4_096;
+const NAME_LENGTH = 100;
+const FIELD_LENGTH = 1_000;
+const MARK = ' …';
+/** A time that is so long before the line came, in ms, or after it, is not believed. */
+const LATE_MS = 10_000;
+/** The beginning of a line of workerd's log, for one that was cut because it was too long. */
+const CUT_LINE = /^\{"timestamp":"?(\d{1,16})"?,"level":"([a-z]+)",(?:"source":"[^"\\]*",)?"message":"/;
+const TRACE_ID = /^(?!0{32})[0-9a-f]{32}$/;
+
+/**
+ * Reads a line that a cell printed.
+ * @param pipe where it was printed: what is no line of workerd's log is an error on `stderr`
+ * @param now ms since 1970
+ */
+export function readLine(line: string, pipe: 'stdout' | 'stderr', now: number): ReadLine {
+  const logged = line.startsWith('{"') ? (whole(line) ?? cut(line)) : null;
+  if (logged === null)
+    return { record: plain(line, pipe === 'stderr' ? 'error' : 'info', 'app', now), error: null };
+  const { timestamp, level, message } = logged;
+  // Of its own lines workerd writes the time as a text.
+  const source = typeof timestamp === 'string' ? 'workerd' : 'app';
+  const time = Number(timestamp);
+  const at = time <= now && time > now - LATE_MS ? Math.floor(time) : now;
+  const marked = source === 'app' ? readMarked(message) : null;
+  const record = plain(marked?.text ?? message, levelOf(level), source, at);
+  if (marked === null) return { record, error: null };
+  const { trace_id, fields, error } = marked.said;
+  const traceId = typeof trace_id === 'string' && TRACE_ID.test(trace_id) ? trace_id : null;
+  return { record: { ...record, traceId, fields: fieldsOf(fields) }, error: errorOf(error) };
+}
+
+/** A text as a record may have it: bounded, and without control characters but the ends of its lines. */
+export function shownText(text: string): string {
+  // What is removed may be longer than what is kept, but not without end.
+  const bounded = text.length > 2 * TEXT_LENGTH ? text.slice(0, 2 * TEXT_LENGTH) : text;
+  const shown = cutText(plainText(bounded), TEXT_LENGTH, MARK).trimEnd();
+  return bounded === text || shown.endsWith(MARK) ? shown : shown + MARK;
+}
+
+interface Logged {
+  timestamp: unknown;
+  level: string;
+  message: string;
+}
+
+function whole(line: string): Logged | null {
+  const { timestamp, level, message } = parse(line) ?? {};
+  return typeof level === 'string' && typeof message === 'string' && timestamp !== undefined
+    ? { timestamp, level, message }
+    : null;
+}
+
+/** What is there of a line whose end is missing. */
+function cut(line: string): Logged | null {
+  const head = CUT_LINE.exec(line);
+  if (head === null) return null;
+  const timestamp = head[0].startsWith('{"timestamp":"') ? head[1] : Number(head[1]);
+  // The reader of lines has put a character there. An escape may have lost its end.
+  const rest = line.slice(head[0].length).replace(/…$/, '');
+  for (let missing = 0; missing <= 6; missing++) {
+    try {
+      const message = JSON.parse(`"${rest.slice(0, rest.length - missing)}"`) as string;
+      return { timestamp, level: head[2]!, message: message + MARK };
+    } catch {
+      // One character less.
+    }
+  }
+  return null;
+}
+
+function parse(json: string): Record<string, unknown> | null {
+  try {
+    const value: unknown = JSON.parse(json);
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? (value as Record<string, unknown>)
+      : null;
+  } catch {
+    return null;
+  }
+}
+
+function plain(words: string, level: Level, source: Source, at: number): Omit<LogRecord, 'release'> {
+  return { at, level, source, text: shownText(words), fields: null, traceId: null };
+}
+
+function levelOf(level: string): Level {
+  if (level === 'log') return 'info';
+  return (LEVELS as readonly string[]).includes(level) ? (level as Level) : 'info';
+}
+
+/** The fields of a record, as many as there is room for. */
+function fieldsOf(given: unknown): Fields | null {
+  if (typeof given !== 'object' || given === null) return null;
+  const fields: Fields = {};
+  let room = FIELDS_LENGTH;
+  for (const [name, value] of Object.entries(given)) {
+    const key = cutText(plainText(cutText(name, NAME_LENGTH, MARK)), NAME_LENGTH + MARK.length);
+    const shown = fieldOf(value);
+    room -= key.length + (typeof shown === 'string' ? shown.length : 8);
+    if (room < 0) break;
+    // Not by assignment: a field may be called `__proto__`.
+    Object.defineProperty(fields, key, {
+      value: shown,
+      enumerable: true,
+      configurable: true,
+      writable: true,
+    });
+  }
+  return Object.keys(fields).length === 0 ? null : fields;
+}
+
+function fieldOf(value: unknown): Fields[string] {
+  if (value === null || typeof value === 'number' || typeof value === 'boolean') return value;
+  if (typeof value === 'string') return cutText(plainText(cutText(value, FIELD_LENGTH)), FIELD_LENGTH, MARK);
+  try {
+    return cutText(plainText(JSON.stringify(value)), FIELD_LENGTH, MARK);
+  } catch {
+    // Nested deeper than can be written.
+    return MARK.trim();
+  }
+}
+
+function errorOf(given: unknown): ReportedError | null {
+  if (typeof given !== 'object' || given === null) return null;
+  const { type, message, stack, mechanism, handler, method, path } = given as Record<string, unknown>;
+  return {
+    type: short(type) ?? 'Error',
+    message: text(message) ?? '',
+    stack: text(stack),
+    mechanism: short(mechanism),
+    handler: short(handler),
+    method: short(method),
+    path: short(path),
+  };
+}
+
+function text(value: unknown): string | null {
+  return typeof value === 'string' ? shownText(value) : null;
+}
+
+function short(value: unknown): string | null {
+  return typeof value === 'string' ? cutText(plainText(cutText(value, FIELD_LENGTH)), FIELD_LENGTH) : null;
+}

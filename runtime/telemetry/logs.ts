@@ -1,0 +1,309 @@
+// The logs of apps: what processes print is read line by line, kept for a day within bounds, searched and followed.
+import { setImmediate } from 'node:timers/promises';
+import type { LogLine } from '../../handlers/contract/telemetry.ts';
+import { LOGS_MIGRATIONS, type LogQueries, type LogRow, logQueries } from '../../sqlite/telemetry/logs.ts';
+import { LineReader } from '../machine/lines.ts';
+import { LINES_PER_S, LogBudget } from './log-budget.ts';
+import { LogFilter } from './log-filter.ts';
+import { type Fields, LEVELS, type LogRecord, readLine, SOURCES, shownText } from './log-lines.ts';
+import { type LogFollow, LogListener, matcher } from './log-listener.ts';
+import type { Answers, Part } from './part.ts';
+import type { Asks, Batch, FollowKind, OutputPiece } from './protocol.ts';
+import type { Store } from './store.ts';
+
+/** How long lines are kept, in ms. */
+const KEPT_MS = 24 * 3_600_000;
+/** Bytes of lines that are kept of one app, and of all together: then the app that has most loses its oldest. */
+const APP_BYTES = 64 * 1024 * 1024;
+const ALL_BYTES = 1024 * 1024 * 1024;
+/** Lines that wait to be written are written at once when there are so many characters of them. */
+const PENDING_LENGTH = 4 * 1024 * 1024;
+/** While they cannot be written, no more than so many characters wait. */
+const PENDING_MAX = 16 * 1024 * 1024;
+/** Lines that are removed at a time. */
+const PRUNED_LINES = 2_000;
+/** Lines that a search looks at before others have their turn, and how long it goes on before it shows what it has, in ms. */
+const SEARCHED_LINES = 4_000;
+const SEARCH_MS = 1_000;
+/** Lines that a listener who comes back is sent of what it has missed; and their characters, about. */
+const MISSED_LINES = 2_000;
+const MISSED_LENGTH = 512 * 1024;
+/** What ids are made of: so many for each ms. */
+const IDS_PER_MS = 100;
+
+interface Pipe {
+  reader: LineReader;
+  lines: string[];
+}
+
+export interface LogsOptions {
+  /** `RUNNER_FLEET_LOG`. */
+  fleetLog: string;
+  /** Bounds, for tests. */
+  appBytes?: number;
+  allBytes?: number;
+}
+
+export class Logs implements Part {
+  readonly name = 'logs';
+  readonly answers: Answers = { logs: (params) => this.#list(params) };
+  readonly dropped = { log_lines: 0 };
+  readonly #queries: LogQueries;
+  readonly #filter: LogFilter;
+  readonly #appBytes: number;
+  readonly #allBytes: number;
+  readonly #pipes = new Map<number, Pipe>();
+  readonly #budgets = new Map<string, LogBudget>();
+  /** Lines that are not written yet, by app. */
+  readonly #pending = new Map<string, LogRow[]>();
+  #pendingLength = 0;
+  readonly #listeners = new Map<string, Set<LogListener>>();
+  #lastId: number;
+
+  constructor(store: Store, { fleetLog, appBytes = APP_BYTES, allBytes = ALL_BYTES }: LogsOptions) {
+    this.#queries = logQueries(store.open('logs', LOGS_MIGRATIONS));
+    this.#filter = LogFilter.parse(fleetLog);
+    this.#appBytes = appBytes;
+    this.#allBytes = allBytes;
+    this.#lastId = this.#queries.lastId();
+  }
+
+  take({ output, said }: Pick<Batch, 'output' | 'said'>): void {
+    for (const piece of output) this.#read(piece);
+    for (const { appId, at, level, source, text, deployId } of said) {
+      const record = {
+        at,
+        level,
+        source,
+        text: shownText(text),
+        fields: null,
+        traceId: null,
+        release: deployId,
+      };
+      this.#add(appId, record);
+    }
+    if (this.#pendingLength > PENDING_LENGTH) this.flush();
+  }
+
+  flush(): void {
+    this.#tellDropped();
+    if (this.#pending.size === 0) return;
+    try {
+      this.#queries.transaction(() => {
+        for (const [appId, rows] of this.#pending) this.#queries.append(appId, rows);
+      });
+    } catch (error) {
+      if (this.#pendingLength > PENDING_MAX) this.#giveUpPending();
+      throw error;
+    }
+    this.#pending.clear();
+    this.#pendingLength = 0;
+  }
+
+  prune(now: number): boolean {
+    const sizes = this.#queries.sizes().sort((a, b) => b.bytes - a.bytes);
+    const all = sizes.reduce((sum, { bytes }) => sum + bytes, 0);
+    const [largest] = sizes;
+    const bytes = Math.max((largest?.bytes ?? 0) - this.#appBytes, all - this.#allBytes);
+    if (largest !== undefined && bytes > 0) {
+      if (this.#queries.removeOldest(largest.app_id, PRUNED_LINES, { bytes }) > 0) return true;
+    }
+    for (const { app_id } of sizes) {
+      if (this.#queries.removeOldest(app_id, PRUNED_LINES, { before: idAt(now - KEPT_MS) }) > 0) return true;
+      if (this.#queries.ends(app_id) === null) this.#queries.removeApp(app_id);
+    }
+    return false;
+  }
+
+  forget(appId: string): boolean {
+    for (const listener of this.#listeners.get(appId) ?? []) listener.end();
+    this.#listeners.delete(appId);
+    this.#budgets.delete(appId);
+    this.#pendingLength -= lengthOf(this.#pending.get(appId) ?? []);
+    this.#pending.delete(appId);
+    if (this.#queries.removeOldest(appId, PRUNED_LINES) > 0) return true;
+    this.#queries.removeApp(appId);
+    return false;
+  }
+
+  /** Pushes texts of server-sent events; see `log-listener.ts`. */
+  follow(
+    appId: string,
+    kind: FollowKind,
+    params: unknown,
+    push: (items: unknown[]) => void,
+  ): (() => void) | undefined {
+    if (kind !== 'logs') return undefined;
+    const follow = params as LogFollow;
+    const listener = new LogListener(follow, push);
+    if (follow.after !== null) this.#sendMissed(appId, follow.after, listener);
+    const listeners = this.#listeners.get(appId) ?? new Set();
+    this.#listeners.set(appId, listeners.add(listener));
+    return () => {
+      listeners.delete(listener);
+      if (listeners.size === 0 && this.#listeners.get(appId) === listeners) this.#listeners.delete(appId);
+    };
+  }
+
+  #read({ appId, deployId, at, pipe, stream, bytes, dropped, isLast }: OutputPiece): void {
+    let known = this.#pipes.get(pipe);
+    if (known === undefined) {
+      const lines: string[] = [];
+      known = { lines, reader: new LineReader((line) => lines.push(line)) };
+      this.#pipes.set(pipe, known);
+    }
+    const { reader, lines } = known;
+    let lost = dropped ?? 0;
+    if (dropped !== null) reader.skip();
+    const wasSkipping = reader.isSkipping;
+    reader.write(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));
+    // The one whose end has come now began in what was dropped.
+    if (wasSkipping && !reader.isSkipping) lost++;
+    if (isLast) {
+      reader.end();
+      this.#pipes.delete(pipe);
+    }
+    if (lost > 0) this.#drop(appId, lost);
+    for (const line of lines.splice(0)) {
+      const { record } = readLine(line, stream, at);
+      if (record.text === '' && record.fields === null) continue;
+      if (this.#filter.passes(record.source, record.level))
+        this.#add(appId, { ...record, release: deployId });
+    }
+  }
+
+  /** Keeps a record and shows it to those who listen, if the app may have more. */
+  #add(appId: string, record: LogRecord): void {
+    if (!this.#budget(appId).takes(performance.now())) {
+      this.dropped.log_lines++;
+      return;
+    }
+    this.#keep(appId, record);
+  }
+
+  #keep(appId: string, record: LogRecord): void {
+    this.#lastId = Math.max(this.#lastId + 1, idAt(Date.now()));
+    const row = rowOf(this.#lastId, record);
+    const rows = this.#pending.get(appId);
+    if (rows === undefined) this.#pending.set(appId, [row]);
+    else rows.push(row);
+    this.#pendingLength += row.text.length;
+    const listeners = this.#listeners.get(appId);
+    if (listeners === undefined) return;
+    const line = lineOf(row);
+    for (const listener of listeners) listener.take(line);
+  }
+
+  #budget(appId: string): LogBudget {
+    let budget = this.#budgets.get(appId);
+    if (budget === undefined) {
+      budget = new LogBudget(performance.now());
+      this.#budgets.set(appId, budget);
+    }
+    return budget;
+  }
+
+  #drop(appId: string, lines: number): void {
+    this.dropped.log_lines += lines;
+    this.#budget(appId).drop(lines);
+  }
+
+  /** Says in the log of each app how much of it is missing. */
+  #tellDropped(): void {
+    const now = performance.now();
+    for (const [appId, budget] of this.#budgets) {
+      const dropped = budget.takeDropped();
+      if (dropped > 0) {
+        const text = `${dropped} lines were dropped: of what an app prints, ${LINES_PER_S} lines and 256 KiB a second are kept`;
+        const source = 'supervisor';
+        this.#keep(appId, {
+          at: Date.now(),
+          level: 'warn',
+          source,
+          text,
+          fields: null,
+          traceId: null,
+          release: null,
+        });
+      } else if (budget.isUnused(now)) this.#budgets.delete(appId);
+    }
+  }
+
+  /** What cannot be written is dropped, of the app that has most first. */
+  #giveUpPending(): void {
+    const [most] = [...this.#pending].sort((a, b) => lengthOf(b[1]) - lengthOf(a[1]));
+    if (most === undefined) return;
+    const [appId, rows] = most;
+    this.#pending.delete(appId);
+    this.#pendingLength -= lengthOf(rows);
+    this.#drop(appId, rows.length);
+  }
+
+  /** Newest first. A search that takes long shows what it has found, and where it goes on. */
+  async #list(params: Asks['logs']['params']): Promise<Asks['logs']['answer']> {
+    this.flush();
+    const { appId, limit, search, level, since, until, traceId } = params;
+    const filter = { level: level && LEVELS.indexOf(level), since, until, traceId };
+    const matches = matcher(search);
+    const deadline = performance.now() + SEARCH_MS;
+    const items: LogLine[] = [];
+    let before = params.before ?? Number.MAX_SAFE_INTEGER;
+    for (;;) {
+      const from = this.#queries.further(appId, before, SEARCHED_LINES);
+      for (const row of this.#queries.between(appId, from ?? 0, before, filter)) {
+        if (!matches(row)) continue;
+        if (items.length === limit) return { items, next: Number(items.at(-1)!.id) };
+        items.push(lineOf(row));
+      }
+      // Older ones came before that time, too.
+      if (from === null || (since !== undefined && from < idAt(since))) return { items, next: null };
+      before = from;
+      if (performance.now() > deadline) return { items, next: before };
+      await setImmediate();
+    }
+  }
+
+  /** Sends a listener who comes back what it has missed, or says that something is missing. */
+  #sendMissed(appId: string, after: number, listener: LogListener): void {
+    this.flush();
+    const first = this.#queries.ends(appId)?.first ?? Number.POSITIVE_INFINITY;
+    const rows = this.#queries.after(appId, after, MISSED_LINES + 1);
+    if (after < first || rows.length > MISSED_LINES || lengthOf(rows) > MISSED_LENGTH) listener.reset();
+    else for (const row of rows) listener.take(lineOf(row));
+  }
+}
+
+/** The lowest id that a line which came at `at` can have. */
+function idAt(at: number): number {
+  return at * IDS_PER_MS;
+}
+
+function rowOf(id: number, { at, level, source, text, fields, traceId, release }: LogRecord): LogRow {
+  return {
+    id,
+    at,
+    level: LEVELS.indexOf(level),
+    source: SOURCES.indexOf(source),
+    text,
+    fields: fields === null ? null : JSON.stringify(fields),
+    trace_id: traceId,
+    release,
+  };
+}
+
+function lineOf({ id, at, level, source, text, fields, trace_id, release }: LogRow): LogLine {
+  return {
+    id: String(id),
+    at: new Date(at).toISOString(),
+    level: LEVELS[level]!,
+    source: SOURCES[source]!,
+    text,
+    fields: fields === null ? null : (JSON.parse(fields) as Fields),
+    trace_id,
+    release,
+  };
+}
+
+function lengthOf(rows: readonly LogRow[]): number {
+  return rows.reduce((sum, { text }) => sum + text.length, 0);
+}

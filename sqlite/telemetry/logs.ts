@@ -1,0 +1,180 @@
+// Rows of the logs of apps. Rows of one app lie together, in the order of their ids.
+import type { Database } from 'better-sqlite3';
+
+/** One entry for each schema version of `logs.sqlite`, applied in order. Never change one that has been released: add the next. */
+export const LOGS_MIGRATIONS = [
+  `
+  CREATE TABLE apps (
+    number INTEGER PRIMARY KEY,
+    app_id TEXT NOT NULL UNIQUE,
+    bytes INTEGER NOT NULL                  -- of all its lines, as ROW_BYTES counts them
+  ) STRICT;
+  CREATE TABLE lines (
+    app INTEGER NOT NULL,                   -- its number
+    id INTEGER NOT NULL,                    -- rises with each line; a hundredth of it is about when it came, in ms since 1970
+    at INTEGER NOT NULL,                    -- when it was said; ms since 1970
+    level INTEGER NOT NULL,
+    source INTEGER NOT NULL,
+    text TEXT NOT NULL,
+    fields TEXT,                            -- JSON
+    trace_id TEXT,
+    release TEXT,
+    PRIMARY KEY (app, id)
+  ) STRICT, WITHOUT ROWID;
+  `,
+];
+
+/** Bytes that a row has besides its texts, about. */
+const ROW_BYTES = 60;
+
+/** A line. `level` and `source` are numbers that the caller gives a meaning. */
+export interface LogRow {
+  id: number;
+  at: number;
+  level: number;
+  source: number;
+  text: string;
+  fields: string | null;
+  trace_id: string | null;
+  release: string | null;
+}
+
+/** Which lines are wanted. Times in ms since 1970; what is undefined does not matter. */
+export interface LogFilter {
+  /** The least. */
+  level?: number | undefined;
+  since?: number | undefined;
+  until?: number | undefined;
+  traceId?: string | undefined;
+}
+
+/** What an app's lines take. */
+export interface AppBytes {
+  app_id: string;
+  bytes: number;
+}
+
+/** Which of the oldest lines are meant. */
+interface Oldest {
+  /** Those with a lower id. */
+  before: number;
+  /** No more than it takes to have so many bytes less. */
+  bytes: number;
+}
+
+/** Typed queries over `logs.sqlite`. */
+export function logQueries(database: Database) {
+  const findApp = database.prepare<[string], { number: number; bytes: number }>(
+    'SELECT number, bytes FROM apps WHERE app_id = ?',
+  );
+  const addApp = database.prepare<[string]>('INSERT INTO apps (app_id, bytes) VALUES (?, 0)');
+  const removeApp = database.prepare<[number]>('DELETE FROM apps WHERE number = ?');
+  const addBytes = database.prepare<[number, number]>('UPDATE apps SET bytes = bytes + ? WHERE number = ?');
+  const allApps = database.prepare<[], AppBytes>('SELECT app_id, bytes FROM apps');
+  const lastId = database.prepare<[], { id: number | null }>(
+    'SELECT max((SELECT max(id) FROM lines WHERE app = number)) AS id FROM apps',
+  );
+  const add = database.prepare<LogRow & { app: number }>(
+    `INSERT INTO lines (app, id, at, level, source, text, fields, trace_id, release)
+     VALUES (@app, @id, @at, @level, @source, @text, @fields, @trace_id, @release)`,
+  );
+  const columns = 'id, at, level, source, text, fields, trace_id, release';
+  const between = database.prepare<
+    { app: number; from: number; before: number } & {
+      [Name in keyof Required<LogFilter>]: LogFilter[Name] | null;
+    },
+    LogRow
+  >(
+    `SELECT ${columns} FROM lines WHERE app = @app AND id >= @from AND id < @before
+       AND (@level IS NULL OR level >= @level) AND (@since IS NULL OR at >= @since)
+       AND (@until IS NULL OR at < @until) AND (@traceId IS NULL OR trace_id = @traceId)
+     ORDER BY id DESC`,
+  );
+  const further = database.prepare<[number, number, number], { id: number }>(
+    'SELECT id FROM lines WHERE app = ? AND id < ? ORDER BY id DESC LIMIT 1 OFFSET ?',
+  );
+  const after = database.prepare<[number, number, number], LogRow>(
+    `SELECT ${columns} FROM lines WHERE app = ? AND id > ? ORDER BY id LIMIT ?`,
+  );
+  const ends = database.prepare<[number, number], { first: number | null; last: number | null }>(
+    'SELECT (SELECT min(id) FROM lines WHERE app = ?) AS first, (SELECT max(id) FROM lines WHERE app = ?) AS last',
+  );
+  const oldest = database.prepare<
+    { app: number; before: number; limit: number; bytes: number },
+    { id: number | null; bytes: number | null }
+  >(
+    `SELECT max(id) AS id, sum(size) AS bytes FROM (
+       SELECT id, size, sum(size) OVER (ORDER BY id) AS total FROM (
+         SELECT id, octet_length(text) + coalesce(octet_length(fields), 0) + ${ROW_BYTES} AS size
+         FROM lines WHERE app = @app AND id < @before ORDER BY id LIMIT @limit))
+     WHERE total - size < @bytes`,
+  );
+  const removeUpTo = database.prepare<[number, number]>('DELETE FROM lines WHERE app = ? AND id <= ?');
+
+  const append = database.transaction((appId: string, rows: readonly LogRow[]): void => {
+    const app = findApp.get(appId)?.number ?? Number(addApp.run(appId).lastInsertRowid);
+    let bytes = 0;
+    for (const row of rows) {
+      add.run({ app, ...row });
+      bytes += Buffer.byteLength(row.text) + ROW_BYTES;
+      if (row.fields !== null) bytes += Buffer.byteLength(row.fields);
+    }
+    addBytes.run(bytes, app);
+  });
+  const removeOldest = database.transaction((appId: string, limit: number, most: Partial<Oldest>): number => {
+    const app = findApp.get(appId);
+    if (app === undefined) return 0;
+    const { before = Number.MAX_SAFE_INTEGER, bytes = Number.MAX_SAFE_INTEGER } = most;
+    const found = oldest.get({ app: app.number, before, limit, bytes })!;
+    if (found.id === null) return 0;
+    const { changes } = removeUpTo.run(app.number, found.id);
+    addBytes.run(-found.bytes!, app.number);
+    return changes;
+  });
+
+  return {
+    /** Adds lines of an app, whose ids are higher than those before. */
+    append: (appId: string, rows: readonly LogRow[]): void => append(appId, rows),
+    /** Runs `work` in one transaction. */
+    transaction: (work: () => void): void => database.transaction(work)(),
+    /** The highest id of all; 0 when there is none. */
+    lastId: (): number => lastId.get()!.id ?? 0,
+    /**
+     * The lines of an app from one id on, before another, that the filter lets through; newest first. Nothing else may be
+     * asked before they were read.
+     */
+    between: (appId: string, from: number, beforeId: number, filter: LogFilter): Iterable<LogRow> => {
+      const app = findApp.get(appId);
+      if (app === undefined) return [];
+      const { level = null, since = null, until = null, traceId = null } = filter;
+      return between.iterate({ app: app.number, from, before: beforeId, level, since, until, traceId });
+    },
+    /** The id of the line of an app that is `count` lines before an id; null when there are not so many. */
+    further: (appId: string, beforeId: number, count: number): number | null => {
+      const app = findApp.get(appId);
+      return (app && further.get(app.number, beforeId, count - 1)?.id) ?? null;
+    },
+    /** Up to `limit` lines of an app with a higher id, oldest first. */
+    after: (appId: string, id: number, limit: number): LogRow[] => {
+      const app = findApp.get(appId);
+      return app === undefined ? [] : after.all(app.number, id, limit);
+    },
+    /** The ids of the first and the last line of an app; null when it has none. */
+    ends: (appId: string): { first: number; last: number } | null => {
+      const app = findApp.get(appId);
+      const found = app && ends.get(app.number, app.number);
+      return found?.first == null ? null : { first: found.first, last: found.last! };
+    },
+    /** What the lines of each app take, in bytes. */
+    sizes: (): AppBytes[] => allApps.all(),
+    /** Removes up to `limit` of an app's oldest lines. @returns how many */
+    removeOldest: (appId: string, limit: number, most: Partial<Oldest> = {}): number =>
+      removeOldest(appId, limit, most),
+    /** Removes an app that has no lines left. */
+    removeApp: (appId: string): void => {
+      const app = findApp.get(appId);
+      if (app !== undefined) removeApp.run(app.number);
+    },
+  };
+}
+export type LogQueries = ReturnType<typeof logQueries>;
