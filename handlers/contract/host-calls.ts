@@ -89,6 +89,26 @@ export interface KeysQuestion {
   limit: number;
 }
 
+/** A value for a statement. Bytes are base64. */
+export type SqlParameter = string | number | boolean | null | { $bytes: string };
+
+/** A write: statements to a database, as one transaction, or one value of a namespace. `of`: its id or binding. */
+export type StorageWrite =
+  | { kind: 'd1'; of: string; statements: { sql: string; params: SqlParameter[] }[] }
+  | {
+      kind: 'kv';
+      of: string;
+      key: string;
+      /** `null` deletes it. */
+      value: { $bytes: string } | null;
+      /** In s since 1970. */
+      expiration: number | null;
+      metadata: unknown;
+    };
+
+/** What became of each statement; empty for a namespace. */
+export type StorageWritten = { changes: number; last_row_id: number | null; duration_ms: number }[];
+
 /** An answer about what an app keeps: as the operation has it, with `next` for the place where the next page begins. */
 export type Looked<Answer> = Omit<Answer, 'next_cursor'> & { next: string | null };
 

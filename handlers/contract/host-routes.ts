@@ -13,6 +13,8 @@ import type {
   ObservedApp,
   SecretChanges,
   SecretRecord,
+  StorageWrite,
+  StorageWritten,
   WantedApp,
 } from './host-calls.ts';
 import type { Result } from './index.ts';
@@ -124,6 +126,7 @@ export interface HostCalls extends TelemetryCalls {
   'POST /apps/:id/storage/d1': { body: DatabaseQuestion; answer: Bytes };
   'POST /apps/:id/storage/do': { body: ObjectQuestion; answer: Bytes };
   'POST /apps/:id/storage/kv': { body: KeysQuestion; answer: Bytes };
+  'POST /apps/:id/storage/write': { body: StorageWrite; answer: StorageWritten };
   'GET /apps/:id/buckets': { body: null; answer: Result<'storage.overview'>['buckets'] };
   'GET /stats': { body: null; answer: HostStats };
   /** `full`: why nothing can be written just now. */

@@ -8,5 +8,4 @@ export const notYet = [
   'paths.list',
   'refs.list',
   'spans.list',
-  'storage.d1.write',
 ] as const;

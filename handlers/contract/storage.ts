@@ -15,7 +15,15 @@ const sqlValue = z.union([
   z.strictObject({ $number: z.enum(['Infinity', '-Infinity', 'NaN', '-0']) }),
 ]);
 const sql = z.string().min(1).max(100_000);
-const statement = { sql, params: z.array(sqlValue).max(100).optional() };
+/** D1 binds no integers beyond 2^53. */
+const parameter = z.union([
+  z.string(),
+  z.number(),
+  z.boolean(),
+  z.null(),
+  z.strictObject({ $bytes: z.base64() }),
+]);
+const statement = { sql, params: z.array(parameter).max(100).optional() };
 const written = z.strictObject({
   changes: z.int(),
   last_row_id: z.int().nullable(),
@@ -53,6 +61,13 @@ const readErrors = [
   'query_timeout',
   'answer_too_large',
   'storage_unreadable',
+  'host_unavailable',
+] as const;
+const writeErrors = [
+  'app_not_found',
+  'storage_not_found',
+  'query_failed',
+  'app_unavailable',
   'host_unavailable',
 ] as const;
 /** `id`: what other operations take. `binding`: that of the release that is live; null when it has none. */
@@ -126,7 +141,7 @@ export const storage = [
     }),
     output: z.union([written, z.array(written)]),
     status: 200,
-    errors: ['app_not_found', 'storage_not_found', 'host_unavailable'],
+    errors: writeErrors,
   }),
   operation({
     name: 'storage.do.get',
@@ -196,6 +211,37 @@ export const storage = [
     output: z.strictObject({ key: z.string(), value_base64: z.string(), ...kvEntry }),
     status: 200,
     errors: readErrors,
+  }),
+  operation({
+    name: 'storage.kv.put',
+    summary: 'Sets the value of a key',
+    method: 'POST',
+    path: null,
+    needs: 'push',
+    input: z.strictObject({
+      id: reference,
+      namespace_id: reference,
+      key: kvKey,
+      value_base64: z.base64(),
+      /** At least a minute ahead. */
+      expires_at: time.optional(),
+      /** At most 1,024 bytes as JSON. */
+      metadata: z.unknown().optional(),
+    }),
+    output: z.strictObject({ key: z.string() }),
+    status: 200,
+    errors: writeErrors,
+  }),
+  operation({
+    name: 'storage.kv.delete',
+    summary: 'Deletes a key; one that is not there is deleted already',
+    method: 'DELETE',
+    path: null,
+    needs: 'push',
+    input: z.strictObject({ id: reference, namespace_id: reference, key: kvKey }),
+    output: nothing,
+    status: 204,
+    errors: writeErrors,
   }),
   operation({
     name: 'storage.r2.list',

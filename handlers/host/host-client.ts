@@ -14,6 +14,8 @@ import type {
   Looked,
   ObjectQuestion,
   SecretChanges,
+  StorageWrite,
+  StorageWritten,
   WantedApp,
 } from '../contract/host-calls.ts';
 import type {
@@ -85,6 +87,8 @@ const READ_REFUSALS = [
   'answer_too_large',
   'storage_unreadable',
 ] as const;
+
+const WRITE_REFUSALS = ['storage_not_found', 'query_failed', 'app_unavailable'] as const;
 
 /** What reads of an app's source have in common. */
 const SOURCE = { refusals: ['ref_not_found', 'path_not_found'], deadlineMs: SOURCE_DEADLINE_MS } as const;
@@ -266,6 +270,12 @@ export class HostClient {
   async bucketDelete(appId: string, { bucket, key }: ObjectPlace): Promise<void> {
     const options = { ...BUCKET, query: { bucket, key } };
     await this.#call('DELETE /apps/:id/r2/object', [appId], options).catch(maybeDone);
+  }
+
+  /** Has a process of the app write. @throws {Problem} with SQLite's own words, or why there is no process */
+  async writeStorage(appId: string, body: StorageWrite): Promise<StorageWritten> {
+    const options = { body, refusals: WRITE_REFUSALS, deadlineMs: READ_DEADLINE_MS };
+    return this.#json('POST /apps/:id/storage/write', [appId], options).catch(maybeDone);
   }
 
   /** An app's secrets, without their values. */

@@ -39,6 +39,41 @@ const objectsGet: Service<'storage.do.get'> = async (context, { id, class_name, 
   return { ...answer, next_cursor: encodeCursor(list, next === null ? null : [next]) };
 };
 
+const databaseWrite: Service<'storage.d1.write'> = async (context, input) => {
+  const app = await requireApp(context, input.id);
+  const { database_id, sql, params, statements } = input;
+  if ((sql === undefined) === (statements === undefined)) throw oneOf('statements', 'sql, and one is needed');
+  if (statements && params) throw oneOf('params', 'statements, which have their own');
+  const all = statements ?? [{ sql: sql!, params }];
+  const written = await context.host.writeStorage(app.id, {
+    kind: 'd1',
+    of: database_id,
+    statements: all.map(({ sql, params = [] }) => ({ sql, params })),
+  });
+  return statements ? written : written[0]!;
+};
+
+const kvPut: Service<'storage.kv.put'> = async (context, { id, namespace_id, key, ...value }) => {
+  const app = await requireApp(context, id);
+  const { value_base64, expires_at, metadata = null } = value;
+  await context.host.writeStorage(app.id, {
+    kind: 'kv',
+    of: namespace_id,
+    key,
+    value: { $bytes: value_base64 },
+    expiration: expires_at === undefined ? null : Math.floor(Date.parse(expires_at) / 1000),
+    metadata,
+  });
+  return { key };
+};
+
+const kvDelete: Service<'storage.kv.delete'> = async (context, { id, namespace_id, key }) => {
+  const app = await requireApp(context, id);
+  const gone = { value: null, expiration: null, metadata: null };
+  await context.host.writeStorage(app.id, { kind: 'kv', of: namespace_id, key, ...gone });
+  return null;
+};
+
 const kvList: Service<'storage.kv.list'> = async (
   context,
   { id, namespace_id, prefix = '', limit, cursor },
@@ -62,6 +97,9 @@ export const storageServices = {
   'storage.do.get': objectsGet,
   'storage.kv.list': kvList,
   'storage.kv.get': kvGet,
+  'storage.d1.write': databaseWrite,
+  'storage.kv.put': kvPut,
+  'storage.kv.delete': kvDelete,
 };
 
 /** What is asked of tables. A page is one of a table; of a statement all rows are taken. */

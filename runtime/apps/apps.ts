@@ -3,6 +3,7 @@ import { EventEmitter, once } from 'node:events';
 import type { ListedApp, ObservedApp, ProcessState, WantedApp } from '../../handlers/contract/host-calls.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import { Fleet, type FleetUsage, type ReleaseRef } from '../fleets/fleet.ts';
+import type { LeasedCell } from '../fleets/leasing.ts';
 import type { MemoryGauge } from '../fleets/memory.ts';
 import type { Slots } from '../fleets/slots.ts';
 import type { WakeFigures } from '../fleets/wake-figures.ts';
@@ -230,6 +231,18 @@ export class Apps {
    */
   async renew(id: string): Promise<boolean> {
     return (await this.#apps.get(id)?.fleet.renew()) ?? false;
+  }
+
+  /** Resolves when what was being done to an app's process has ended. */
+  async settled(id: string): Promise<void> {
+    await this.#apps.get(id)?.fleet.settled();
+  }
+
+  /** Has `use` speak with a process of an app, as `Fleet.withCell` says. @throws {Error} when there can be none */
+  async withCell<T>(id: string, purpose: string, use: (cell: LeasedCell) => Promise<T>): Promise<T> {
+    const app = this.#apps.get(id);
+    if (!app) throw new Error('the app was deleted');
+    return app.fleet.withCell(purpose, use);
   }
 
   /** One app as the host sees it; undefined for one that it does not know. */

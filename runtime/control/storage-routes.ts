@@ -5,6 +5,7 @@ import type { HostCall } from '../../handlers/contract/host-routes.ts';
 import type { Apps } from '../apps/apps.ts';
 import type { Looking } from '../storage/looking.ts';
 import { ReadingRefused } from '../storage/reading.ts';
+import { writeStorage } from '../storage/writing.ts';
 import { type Call, type HostRoutes, readJson } from './host-call.ts';
 import { Refusal } from './refusal.ts';
 
@@ -21,15 +22,14 @@ export function storageRoutes({
   const answer = (ask: (appId: string, call: Call) => Promise<Buffer>) => async (call: Call) => {
     const [appId] = call.words as [string];
     if (!apps.get(appId)) throw new Refusal(404, 'app_not_found', 'no such app');
-    try {
-      send(call.response, await ask(appId, call));
-    } catch (error) {
-      if (!(error instanceof ReadingRefused)) throw error;
-      throw new Refusal(errorCodes[error.code].status, error.code, error.message);
-    }
+    send(call.response, await ask(appId, call).catch(refuse));
   };
   return {
     'GET /apps/:id/storage': answer((id) => looking.overview(id)),
+    'POST /apps/:id/storage/write': async ({ request, words }) => {
+      const asked = await readJson<'POST /apps/:id/storage/write'>(request);
+      return writeStorage({ apps, looking }, words[0]!, asked).catch(refuse);
+    },
     'POST /apps/:id/storage/d1': answer(async (id, { request }) =>
       looking.database(id, await readJson<'POST /apps/:id/storage/d1'>(request)),
     ),
@@ -40,6 +40,11 @@ export function storageRoutes({
       looking.keys(id, await readJson<'POST /apps/:id/storage/kv'>(request)),
     ),
   };
+}
+
+function refuse(error: unknown): never {
+  if (!(error instanceof ReadingRefused)) throw error;
+  throw new Refusal(errorCodes[error.code].status, error.code, error.message);
 }
 
 function send(response: ServerResponse, json: Buffer): void {

@@ -313,6 +313,11 @@ export class Fleet implements Backend {
     return this.#leasing.withCell(purpose, use);
   }
 
+  /** Resolves when the operations that were asked for before have ended. */
+  settled(): Promise<void> {
+    return this.#process.operations.run(async () => {});
+  }
+
   /** To be called about once a second: sends a quiet process away, and gets one for work that falls due. */
   tick(): void {
     this.#idling.look();

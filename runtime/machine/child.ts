@@ -14,10 +14,18 @@ export class ChildError extends Error {
   readonly exitCode: number | null;
   /** What it had printed, as far as it was taken. */
   readonly output: string;
-  constructor(message: string, exitCode: number | null = null, output = '', options?: ErrorOptions) {
+  /** The signal that ended it, if one did. */
+  readonly killedBy: NodeJS.Signals | null;
+  constructor(
+    message: string,
+    exitCode: number | null = null,
+    output = '',
+    options: ErrorOptions & { killedBy?: NodeJS.Signals | null } = {},
+  ) {
     super(message, options);
     this.exitCode = exitCode;
     this.output = output;
+    this.killedBy = options.killedBy ?? null;
   }
 }
 
@@ -166,7 +174,7 @@ export async function runChild(words: string[], options: RunOptions): Promise<Ch
     if (errors.length < EXPLANATION) errors += chunk.toString('utf8');
   });
   child.stdin?.end(options.input ?? '');
-  const { code } = await child.closed;
+  const { code, killedBy } = await child.closed;
   clearTimeout(deadline);
   signal?.removeEventListener('abort', stop);
   child.end();
@@ -176,7 +184,8 @@ export async function runChild(words: string[], options: RunOptions): Promise<Ch
   if (cut && options.longer !== 'cut') failure ??= `printed more than ${limitBytes} bytes`;
   errors = errors.slice(0, EXPLANATION).trim();
   if (code !== 0 && !cut) failure ??= `failed: ${errors || `exit code ${code}`}`;
-  if (failure !== null) throw new ChildError(`${title} ${failure}`, code, output.toString('utf8'));
+  if (failure !== null)
+    throw new ChildError(`${title} ${failure}`, code, output.toString('utf8'), { killedBy });
   return { output, cut, errors };
 }
 

@@ -84,8 +84,8 @@ export class Looking {
   }
 
   #ask(appId: string, question: { kind: string } & Record<string, unknown>): Promise<Buffer> {
-    const { users, readers } = this.#options;
-    return readers.ask(appId, users(appId).cell, question);
+    const { users, readers, apps } = this.#options;
+    return readers.ask(appId, users(appId).cell, question, () => apps.settled(appId));
   }
 
   #directory(appId: string, uniqueKey: string): string {

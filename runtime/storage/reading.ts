@@ -1,7 +1,7 @@
 // What an app keeps, read by a process of the app's user that the host starts for each question: a sleeping app sleeps on.
 import { readFileSync } from 'node:fs';
 import { type ErrorCode, errorCodes } from '../../handlers/contract/errors.ts';
-import { ChildError, runChild } from '../machine/child.ts';
+import { ChildError, type ChildResult, type RunOptions, runChild } from '../machine/child.ts';
 import { withDataLimit } from '../machine/process-limits.ts';
 import { asUser, dieWithParent, type User } from '../machine/users.ts';
 
@@ -29,6 +29,8 @@ const HEAP_MB = 128;
 /** Readers at a time, and questions that wait: each of an app waits for the one before. */
 const AT_ONCE = 3;
 const WAITING = 100;
+/** How often a reader is started that somebody else ends. */
+const TRIES = 3;
 
 /** Readers of apps' storage, in turns. */
 export class StorageReaders {
@@ -43,20 +45,30 @@ export class StorageReaders {
 
   /**
    * The answer to a question, as JSON that nobody has parsed.
+   * @param settled resolves when nothing is being done to the app's process: to stop it ends all processes of its user
    * @throws {ReadingRefused}
    */
-  async ask(appId: string, user: User | null, question: Question): Promise<Buffer> {
+  async ask(
+    appId: string,
+    user: User | null,
+    question: Question,
+    settled: () => Promise<void> = () => Promise.resolve(),
+  ): Promise<Buffer> {
     await this.#turn(appId);
     const deadline = AbortSignal.timeout(this.#deadlineMs);
     try {
       const signal = AbortSignal.any([deadline, this.#closing.signal]);
-      const { output } = await runChild(command(user), {
-        title: 'reading the storage',
-        input: JSON.stringify({ ...question, limitBytes: ANSWER_BYTES }),
-        timeoutMs: 2 * this.#deadlineMs,
-        limitBytes: 2 * ANSWER_BYTES,
-        signal,
-      });
+      const { output } = await runAgain(
+        command(user),
+        {
+          title: 'reading the storage',
+          input: JSON.stringify({ ...question, limitBytes: ANSWER_BYTES }),
+          timeoutMs: 2 * this.#deadlineMs,
+          limitBytes: 2 * ANSWER_BYTES,
+          signal,
+        },
+        settled,
+      );
       return output;
     } catch (error) {
       if (deadline.aborted)
@@ -92,6 +104,23 @@ export class StorageReaders {
       const { appId, begin } = this.#waiting.splice(at, 1)[0]!;
       this.#running.add(appId);
       begin();
+    }
+  }
+}
+
+/** Starts a process again that somebody else has ended. */
+async function runAgain(
+  words: string[],
+  options: RunOptions,
+  settled: () => Promise<void>,
+): Promise<ChildResult> {
+  for (let left = TRIES - 1; ; left--) {
+    try {
+      return await runChild(words, options);
+    } catch (error) {
+      const wasEnded = error instanceof ChildError && error.killedBy === 'SIGKILL';
+      if (!wasEnded || left === 0) throw error;
+      await settled();
     }
   }
 }

@@ -176,6 +176,70 @@ test('all that an app keeps is read while it runs, and while it sleeps no proces
   assert.equal(JSON.parse((await cellar.get('keeping', '/read')).text).people.length, 3);
 });
 
+test('a write goes through a process of the app, as one transaction, and a sleeping app sleeps on', async () => {
+  const id = await cellar.create('writing');
+  await push('writing');
+  await cellar.get('writing');
+  const write = (body: object) => cellar.call('POST', `/v1/apps/${id}/storage/d1/people/write`, body);
+  const count = async () => {
+    const answer = await rpc('storage.d1.get', { id, database_id: 'DB', sql: 'SELECT count(*) FROM people' });
+    assert.ok('rows' in answer, JSON.stringify(answer));
+    return answer.rows[0][0];
+  };
+  const writeAll = async () => {
+    const sql = 'INSERT INTO people (name, photo) VALUES (?, ?)';
+    const before = await count();
+    const { status, body } = await write({ sql, params: ["Barbara'); --", { $bytes: 'AAEC' }] });
+    assert.equal(status, 200, JSON.stringify(body));
+    assert.deepEqual([body.changes, body.last_row_id], [1, before + 1]);
+    const failed = await write({
+      statements: [
+        { sql, params: ['first', null] },
+        { sql, params: [null, null] },
+      ],
+    });
+    assert.deepEqual([failed.status, failed.body.code], [400, 'query_failed']);
+    assert.match(failed.body.detail, /NOT NULL constraint failed: people\.name/);
+    assert.equal(await count(), before + 1, 'nothing of the transaction stays');
+    const both = await write({
+      statements: [{ sql, params: ['x', null] }, { sql: 'UPDATE people SET photo = NULL' }],
+    });
+    assert.equal(both.status, 200, JSON.stringify(both.body));
+    assert.deepEqual(
+      both.body.map(({ changes }: { changes: number }) => changes),
+      [1, before + 2],
+    );
+    const found = { id, database_id: 'DB', table: 'people', sort: '-id', limit: 2 };
+    assert.deepEqual(
+      (await rpc('storage.d1.get', found)).rows.map((row: unknown[]) => row[1]),
+      ['x', "Barbara'); --"],
+    );
+    const entry = { id, namespace_id: 'KV', key: 'new/ü' };
+    const value_base64 = Buffer.from([0, 255, 128]).toString('base64');
+    const expires_at = new Date(Date.UTC(2037, 0, 1)).toISOString();
+    assert.deepEqual(
+      await rpc('storage.kv.put', { ...entry, value_base64, expires_at, metadata: { a: 1 } }),
+      {
+        key: 'new/ü',
+      },
+    );
+    const got = await rpc('storage.kv.get', entry);
+    assert.deepEqual(got, { key: 'new/ü', value_base64, expires_at, metadata: { a: 1 } });
+    assert.equal(await rpc('storage.kv.delete', entry), null);
+    assert.equal((await rpc('storage.kv.get', entry)).code, 'storage_not_found');
+  };
+  await writeAll();
+  const { body } = await cellar.call('POST', `/v1/apps/${id}/sleep`);
+  await writeAll();
+  const app = await cellar.app(id);
+  assert.deepEqual([app.status, app.asleep_since], ['sleeping', body.asleep_since]);
+  assert.deepEqual((await write({ sql: 'SELECT 1', statements: [{ sql: 'SELECT 1' }] })).status, 400);
+  await cellar.call('PATCH', `/v1/apps/${id}`, { desired_state: 'stopped' });
+  await writeAll();
+  assert.equal((await cellar.app(id)).status, 'stopped');
+  assert.equal((await cellar.get('writing')).status, 503);
+});
+
 test('what is not there, not allowed or not to be read has a clear answer', async () => {
   const id = await cellar.create('refused');
   const get = async (path: string) => {

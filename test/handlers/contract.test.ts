@@ -77,6 +77,8 @@ const rpcOnly = [
   'errors.set_status',
   'storage.kv.list',
   'storage.kv.get',
+  'storage.kv.put',
+  'storage.kv.delete',
   'secrets.list',
   'secrets.set',
   'secrets.delete',

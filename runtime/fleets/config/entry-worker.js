@@ -32,9 +32,39 @@ function count(context) {
   };
 }
 
-/** Answers the host with the number of pieces of work under way. */
+/** A value as D1 takes it: bytes come as `{$bytes: base64}`. */
+function bound(value) {
+  if (typeof value !== 'object' || value === null) return value;
+  return Uint8Array.from(atob(value.$bytes), (character) => character.charCodeAt(0)).buffer;
+}
+
+/** What the host has the app's bindings write, for the app's owner. */
+const writes = {
+  /** All statements are one transaction. */
+  async d1(database, { statements }) {
+    const prepared = statements.map(({ sql, params }) => database.prepare(sql).bind(...params.map(bound)));
+    const results = await database.batch(prepared);
+    return results.map(({ meta }) => [meta.changes, meta.last_row_id, meta.duration]);
+  },
+  async kv(namespace, { key, value, expiration, metadata }) {
+    if (value === null) await namespace.delete(key);
+    else await namespace.put(key, bound(value), { metadata, ...(expiration !== null && { expiration }) });
+  },
+};
+
+async function write(request, env) {
+  const { kind, binding, ...asked } = await request.json();
+  try {
+    return Response.json({ done: (await writes[kind](env[binding], asked)) ?? null });
+  } catch (error) {
+    return Response.json({ failed: String(error.message).slice(0, 2000) });
+  }
+}
+
+/** Answers the host, and nobody else: with the number of pieces of work under way, or with what became of a write. */
 export class CellarState extends WorkerEntrypoint {
-  fetch() {
+  fetch(request) {
+    if (request.method === 'POST') return write(request, this.env);
     for (const work of pending) if (Date.now() - work.since > LIMIT_MS) pending.delete(work);
     return new Response(String(pending.size));
   }
