@@ -45,7 +45,7 @@ export const attacks: Attack[] = [
   app('takes buffers without end', '/memory', 4, { burnsCore: true }),
   app('takes heap without end', '/heap', 4, { burnsCore: true }),
   app('logs without end', '/log', 1, { burnsCore: true }),
-  app('lets 1,000 requests wait', '/hang', 1_000),
+  app('lets 1,000 requests wait, and asks again at once', '/hang', 1_000, { burnsCore: true }),
   app('sends as much as eight clients take', '/endless', 8, { burnsCore: true }),
   app('writes to its storage without end', '/write', 1, { burnsCore: true }),
 
