@@ -1,12 +1,10 @@
 // When an app without a process has work to do. workerd keeps alarms on disk, and fires one that is overdue as soon
 // as it runs again.
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { RELEASE_FILE, type Release } from '../../bundler/release.ts';
 import type { User } from '../machine/users.ts';
 import { type Alarm, readAlarms } from './alarms.ts';
 import { CRON_KEY } from './config/bundled-services.ts';
-import { alarmKeys } from './config/cell-config.ts';
+import type { DueWork } from './write-cell-files.ts';
 
 /** What is known of an app whose process has gone. `dueAt`: when it has work to do, in ms since 1970. */
 export interface Rest {
@@ -64,28 +62,28 @@ export class RestRecord {
   }
 }
 
-/** What of a release has work to do by itself. */
-interface DueWork {
-  /** Of namespaces with alarms: of classes that are gone none could run. */
-  keys: string[];
-  crons: string[];
-}
-
 /** Asks one app's storage when there is work to do. */
 export class DueReader {
   readonly #user: User | null;
   readonly #data: string;
   readonly #scratch: string;
-  #work: { directory: string; work: DueWork } | null = null;
+  readonly #workOf: (release: string) => Promise<DueWork>;
   #last: Promise<unknown> = Promise.resolve();
 
   /**
    * @param data the app's data directory, whose files are read as `user`
+   * @param workOf what of the release in a directory has work to do
    * @param scratch a directory of this reader alone, for copies
    */
-  constructor(user: User | null, data: string, scratch = join(data, 'alarms')) {
+  constructor(
+    user: User | null,
+    data: string,
+    workOf: (release: string) => Promise<DueWork>,
+    scratch = join(data, 'alarms'),
+  ) {
     this.#user = user;
     this.#data = data;
+    this.#workOf = workOf;
     this.#scratch = scratch;
   }
 
@@ -110,15 +108,6 @@ export class DueReader {
     );
     const all = [...times, ...nextCrons(crons, alarms)].filter((time) => time !== null);
     return all.length === 0 ? null : Math.min(...all);
-  }
-
-  async #workOf(directory: string): Promise<DueWork> {
-    if (this.#work?.directory !== directory) {
-      const release = JSON.parse(await readFile(join(directory, RELEASE_FILE), 'utf8')) as Release;
-      const work = { keys: alarmKeys(release), crons: release.triggers?.crons ?? [] };
-      this.#work = { directory, work };
-    }
-    return this.#work.work;
   }
 }
 

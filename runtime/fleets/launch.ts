@@ -8,6 +8,7 @@ import { type CellFiles, CellFilesCache } from './cell-files.ts';
 import { secretEnvironment } from './config/secret-bindings.ts';
 import { migrate } from './migrate.ts';
 import { tryRelease } from './trial.ts';
+import type { DueWork } from './write-cell-files.ts';
 
 /** A release on disk. */
 export interface ReleaseRef {
@@ -111,6 +112,11 @@ export class Launcher {
   /** The storage is another one now: its databases are asked again what they have. */
   forgetStorage(): void {
     this.#migrated = null;
+  }
+
+  /** What of a release has work to do by itself. */
+  async dueWork(directory: string): Promise<DueWork> {
+    return (await this.#files.of(directory, Object.keys(this.#place.secrets()))).due;
   }
 
   /** Starts a release on storage of its own, beside the one that serves, as `tryRelease` says. */

@@ -75,8 +75,10 @@ export class Supervisor {
     this.#onServing = onServing;
     this.activity = new Activity(options.idleMs, options.lastRequestAt);
     this.rest = new RestRecord(options.onRest);
-    this.#due = new DueReader(options.user, options.directories.data);
     this.launcher = new Launcher(options);
+    this.#due = new DueReader(options.user, options.directories.data, (release) =>
+      this.launcher.dueWork(release),
+    );
   }
 
   /** For `end`: what it says is a warning. */

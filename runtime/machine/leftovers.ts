@@ -1,19 +1,21 @@
 // Ends what builds and apps left running, daemons in sessions of their own and what a killed host left, and removes what
 // builds left lying about.
-import { lstat, readdir } from 'node:fs/promises';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { log, reason } from '../log.ts';
+import type * as litter from './litter.ts';
 import { findProcesses as findProcessesNow } from './proc.ts';
 import { findProcesses } from './processes.ts';
-import { removeTree } from './remove.ts';
 import { runAs, type User } from './users.ts';
+import { threads } from './worker.ts';
 
 /** Longest wait for killed processes to be gone, in ms. */
 const GONE_TIMEOUT_MS = 5_000;
 const GONE_POLL_MS = 5;
 /** Longest run of the command that kills, in ms. */
 const KILL_TIMEOUT_MS = 2_000;
+const LITTER = new URL('./litter.ts', import.meta.url);
+/** Longest time for removing what a build left, in ms. */
+const LITTER_TIMEOUT_MS = 60_000;
 /** Where every user of a machine may write. */
 const OPEN_DIRECTORIES = ['/tmp', '/var/tmp', '/dev/shm'];
 
@@ -56,16 +58,13 @@ export async function endProcessesOf(user: User): Promise<void> {
 
 /** Removes what a build left where everybody may write. None of its processes runs any more. Never rejects. */
 export async function removeLitter({ uid }: User): Promise<void> {
-  for (const directory of OPEN_DIRECTORIES) {
-    for (const name of await readdir(directory).catch(() => [])) {
-      const path = join(directory, name);
-      const owner = await lstat(path).catch(() => null);
-      if (owner?.uid !== uid) continue;
-      await removeTree(path).catch((error: unknown) =>
-        log('warn', 'what a build left could not be removed', { path, error: reason(error) }),
-      );
-    }
-  }
+  await threads
+    .run<typeof litter.removeLitter>(LITTER, 'removeLitter', [OPEN_DIRECTORIES, uid], {
+      deadlineMs: LITTER_TIMEOUT_MS,
+    })
+    .catch((error: unknown) =>
+      log('warn', 'what a build left could not be removed', { uid, error: reason(error) }),
+    );
 }
 
 function kill(pid: number): boolean {

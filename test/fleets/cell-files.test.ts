@@ -114,6 +114,39 @@ test('a release without a description, or with a damaged one, says so', async (t
   );
 });
 
+test('a description of many megabytes holds the host up no more than a small one', async (t) => {
+  const root = temporaryDirectory(t);
+  const vars = Object.fromEntries(
+    Array.from({ length: 20_000 }, (_, n) => [`NAME_${n}`, 'value '.repeat(80)]),
+  );
+  const { directory } = await makeRelease(`${root}/r`, HELLO, { vars });
+  const cache = new CellFilesCache(`${root}/run`, 512);
+  const before = process.threadCpuUsage();
+  const { config } = await cache.of(directory);
+  const { user, system } = process.threadCpuUsage(before);
+  assert.ok(statSync(config).size > 8e6);
+  assert.ok(user + system < 100_000, `the host worked ${(user + system) / 1000} ms for it`);
+});
+
+test('what a launch needs to know has an end', async (t) => {
+  const root = temporaryDirectory(t);
+  const classes = Array.from({ length: 10_000 }, (_, n) => ({
+    className: `C${n}`,
+    storageId: 'x'.repeat(60) + n,
+    sql: true,
+  }));
+  const { directory } = await makeRelease(`${root}/r`, HELLO, { classes });
+  await assert.rejects(new CellFilesCache(`${root}/run`, 512).of(directory), /more than 524288/);
+});
+
+test('files of one release that are asked for by two at once are written once', async (t) => {
+  const root = temporaryDirectory(t);
+  const { directory } = await makeRelease(`${root}/r`, HELLO);
+  const cache = new CellFilesCache(`${root}/run`, 512);
+  const [one, other] = await Promise.all([cache.of(directory), cache.of(directory)]);
+  assert.equal(one, other);
+});
+
 test('a config names the secrets of the process, but for those whose names bindings have, and other names make another', async (t) => {
   const root = temporaryDirectory(t);
   const databases = [{ binding: 'DB', storageId: 'main', migrations: [] }];

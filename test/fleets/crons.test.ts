@@ -46,7 +46,7 @@ function withRuns(app: Harness, live: Crons['live'], root = app.root): Crons {
     nextDue: () => nextDue(live.directory, `${root}/data`),
     runs: () =>
       app.lines.flatMap((line) => {
-        const [, cron, time, at] = /"run of (.*) for (\d+) at (\d+)"/.exec(line) ?? [];
+        const [, cron, time, at] = /run of (.*) for (\d+) at (\d+)/.exec(line) ?? [];
         return cron === undefined ? [] : [{ cron, for: Number(time), at: Number(at) }];
       }),
   };

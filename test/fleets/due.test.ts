@@ -14,9 +14,8 @@ import { dirname } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { type TestContext, test } from 'node:test';
 import Database from 'better-sqlite3';
-import { DueReader } from '../../runtime/fleets/due.ts';
 import { eventually } from '../support/e2e/processes.ts';
-import { assertGone, type Harness, harness, nextDue } from '../support/fleets/harness.ts';
+import { assertGone, dueReader, type Harness, harness, nextDue } from '../support/fleets/harness.ts';
 import { makeRelease } from '../support/fleets/release.ts';
 
 /** `/set?<ms>` sets an alarm so far ahead and answers its time. An alarm takes 300 ms. */
@@ -209,7 +208,7 @@ test('a reading of alarms that is given up when its app goes makes no directory 
   await app.fleet.stop();
   const [data, scratch] = [`${app.root}/data`, `${app.root}/data/alarms-of-test`];
   const abort = new AbortController();
-  const reading = new DueReader(null, data, scratch).next(app.live.directory, abort.signal);
+  const reading = dueReader(data).next(app.live.directory, abort.signal);
   await eventually(() => existsSync(scratch), 'the reading is under way');
   rmSync(data, { recursive: true });
   abort.abort();

@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import type { TestContext } from 'node:test';
 import type { Release } from '../../../bundler/release.ts';
 import type { ProcessState } from '../../../handlers/contract/host-calls.ts';
+import { CellFilesCache } from '../../../runtime/fleets/cell-files.ts';
 import { lineSink } from '../../../runtime/fleets/cell-output.ts';
 import { DueReader } from '../../../runtime/fleets/due.ts';
 import { Fleet, type FleetOptions, type Rest } from '../../../runtime/fleets/fleet.ts';
@@ -171,10 +172,16 @@ async function withDeadline(event: Promise<void>, what: string, deadlineMs = DEA
   await Promise.race([event, late]).finally(() => clearTimeout(timer));
 }
 
+/** Reads when there is work to do on this data, beside a fleet that may be reading too. */
+export function dueReader(data: string): DueReader {
+  const files = new CellFilesCache(`${data}-files-of-test`, 512);
+  const workOf = async (release: string) => (await files.of(release)).due;
+  return new DueReader(null, data, workOf, `${data}/alarms-of-test`);
+}
+
 /** When the release in a directory has work to do on this data, as a fleet without a process finds out. */
 export function nextDue(release: string, data: string): Promise<number | null> {
-  // The fleet may be reading too.
-  return new DueReader(null, data, `${data}/alarms-of-test`).next(release, AbortSignal.timeout(DEADLINE_MS));
+  return dueReader(data).next(release, AbortSignal.timeout(DEADLINE_MS));
 }
 
 /** Fails when a process `pid` is left. */

@@ -1,0 +1,93 @@
+// Writes the files that workerd is started with. It runs in a thread: a release's description is as large as a push made it.
+import { statSync } from 'node:fs';
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join, relative } from 'node:path';
+import { assetRules } from '../../bundler/assets.ts';
+import { type Module, RELEASE_FILE, type Release } from '../../bundler/release.ts';
+import { publish } from '../machine/publish.ts';
+import { alarmKeys, cellConfig } from './config/cell-config.ts';
+import { CAPTURE, CAPTURE_WORKER, ENTRY, entryModule, PAGE, pageModule } from './config/entry.ts';
+
+export const CONFIG = 'cell.capnp';
+export const TRIAL_CONFIG = 'trial.capnp';
+export const LAUNCH = 'launch.json';
+/** Where nothing listens, nor ever will: a release that is only tried must not reach the app's buckets. */
+export const NO_SOCKET = '/dev/null/none';
+
+/** Longest source map that a process is given for its pages. */
+const MAP_BYTES = 8 * 2 ** 20;
+/** Most bytes of what a launch needs to know, which the gateway's thread reads. */
+const LAUNCH_BYTES = 512 * 1024;
+
+/** What a launch needs to know of a release. It is kept with the files. */
+export interface Launch {
+  databases: Release['databases'];
+  /** Whether it is tried with a config of its own. */
+  hasTrial: boolean;
+  /** Whether it has buckets, which the host's bucket service keeps. */
+  hasBuckets: boolean;
+  due: DueWork;
+}
+
+/** What of a release has work to do by itself. */
+export interface DueWork {
+  /** Of namespaces with alarms: of classes that are gone none could run. */
+  keys: string[];
+  crons: string[];
+}
+
+/** Where the files come from and go to, and what they depend on. */
+export interface CellFilesOrder {
+  /** The release's directory. */
+  release: string;
+  /** That of the files. It is there when all of them are. */
+  directory: string;
+  heapMb: number;
+  /** Names of the secrets that the process has in its environment. */
+  secrets: string[];
+  /** Where the bucket service answers the app. */
+  bucketSocket: string;
+  /** Where the API answers, as browsers are told that meet an error of the app; null: they are told nothing. */
+  apiUrl: string | null;
+}
+
+/** @throws {Error} when the description is missing, names a path outside of the release, or has too much for a launch */
+export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
+  const { directory, heapMb, secrets, bucketSocket, apiUrl } = order;
+  const release = JSON.parse(await readFile(join(order.release, RELEASE_FILE), 'utf8')) as Release;
+  const beside = `${directory}.new`;
+  await rm(beside, { recursive: true, force: true });
+  await mkdir(beside, { recursive: true, mode: 0o700 });
+  const write = (name: string, text: string) => writeFile(join(beside, name), text, { mode: 0o600 });
+  const { worker, exports, assets, databases, buckets = [], triggers } = release;
+  // A build of before left them in the directory alone.
+  const rules = assets === null ? {} : (assets.rules ?? assetRules(join(order.release, assets.directory)));
+  const pageMaps = apiUrl === null || worker === null ? null : mapsOf(order.release, worker.modules);
+  const options = { toRelease: relative(directory, order.release), rules, secrets, pageMaps, heapMb };
+  const hasBuckets = buckets.length > 0;
+  const hasTrial = triggers !== undefined || hasBuckets;
+  const due = { keys: alarmKeys(release), crons: triggers?.crons ?? [] };
+  const launch = JSON.stringify({ databases, hasTrial, hasBuckets, due } satisfies Launch);
+  if (launch.length > LAUNCH_BYTES)
+    throw new Error(
+      `the names of its classes, D1 migrations and cron triggers have ${launch.length} bytes, more than ${LAUNCH_BYTES}`,
+    );
+  await write(CONFIG, cellConfig(release, { ...options, isTrial: false, bucketSocket }));
+  if (hasTrial)
+    await write(TRIAL_CONFIG, cellConfig(release, { ...options, isTrial: true, bucketSocket: NO_SOCKET }));
+  if (worker !== null) {
+    await write(ENTRY, entryModule(worker, exports, apiUrl !== null));
+    await write(CAPTURE, CAPTURE_WORKER);
+    if (apiUrl !== null) await write(PAGE, pageModule(apiUrl));
+  }
+  await write(LAUNCH, launch);
+  await publish(beside, directory);
+}
+
+/** The modules that have a source map which a process may keep. */
+function mapsOf(release: string, modules: Module[]): Module[] {
+  return modules.filter(({ path }) => {
+    const map = statSync(join(release, `${path}.map`), { throwIfNoEntry: false });
+    return map?.isFile() === true && map.size <= MAP_BYTES;
+  });
+}
