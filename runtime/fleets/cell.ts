@@ -199,6 +199,8 @@ async function start(options: CellOptions): Promise<Cell> {
     );
   } finally {
     stop.abort();
+    // Not before: a fork would take the processor from this start.
+    spares.prepare();
   }
 }
 

@@ -5,7 +5,7 @@ import { quote } from './shell.ts';
 
 /** How many wait: a deploy starts one process, and soon after that another. */
 const SPARES = 2;
-/** Time after the last use in which none is started, in ms: somebody waits for an answer then. */
+/** Time between being asked for spares and starting one, in ms: somebody may wait for an answer. */
 const QUIET_MS = 100;
 
 /** What a spare runs. */
@@ -37,7 +37,8 @@ export class Spares {
   }
 
   /**
-   * Has a spare run a program, or a new child when none waits. Its output and descriptor 3 are pipes.
+   * Has a spare run a program, or a new child when none waits. Its output and descriptor 3 are pipes. Ask for another
+   * spare by `prepare` when the program is under way.
    * @throws {ChildError} when there is none and none can be started
    */
   async run({ words, cwd, environment, dataLimitBytes }: Program): Promise<Child> {
@@ -53,11 +54,10 @@ export class Spares {
       `exec ${words.map(quote).join(' ')} < /dev/null`,
     ];
     child.stdin.end(`${steps.join(' && ')}\n`);
-    this.prepare();
     return child;
   }
 
-  /** Starts what spares are missing, one after another, but not at once. */
+  /** Starts what spares are missing, one after another, some time after the last call. */
   prepare(): void {
     clearTimeout(this.#timer);
     if (this.#closed || this.#waiting.length >= SPARES) return;

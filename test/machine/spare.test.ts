@@ -35,6 +35,7 @@ test('a spare becomes the program: with its words, directory and limit, without 
   assert.equal(output, `${cwd}\n${DATA_LIMIT / 1024}\na 'word'\n$(id)\n`);
   assert.equal(control, 'control\n');
   assert.deepEqual(end, { code: 7, killedBy: null });
+  spares.prepare();
   await eventually(() => spares.pids.length === 2, 'another waits in its place');
   assert.equal(started.length, 3);
 });
