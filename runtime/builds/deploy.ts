@@ -302,7 +302,7 @@ export class Deploy {
   }
 
   #recordSoon(delayMs: number): void {
-    this.#recording ??= setTimeout(() => this.#record(), delayMs);
+    this.#recording ??= setTimeout(() => this.#record(), delayMs).unref();
   }
 
   /** Writes what has changed, and tells it. What cannot be written now is written later. */
