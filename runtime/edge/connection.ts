@@ -56,6 +56,8 @@ export interface CarriedRequest {
 /** What a connection needs of the gateway. */
 export interface ConnectionOwner {
   begin(connection: Connection, head: RequestHead): void;
+  /** It keeps so many bytes more than before, or less. It may be gone afterwards. */
+  kept(more: number): void;
   /** It has closed, or has nothing more to say. */
   closed(connection: Connection): void;
 }
@@ -79,6 +81,8 @@ export class Connection implements Caller {
   #used = false;
   /** What came and was not taken. */
   readonly #waiting = new Backlog();
+  /** The bytes of it that its owner knows of. */
+  #told = 0;
   /** The body of the request in flight, until it has been read whole. */
   #body: BodyReader | null = null;
   /** Whether the body is wanted now, and not held. */
@@ -153,7 +157,9 @@ export class Connection implements Caller {
     this.socket.off('end', this.#onEnd);
     this.socket.off('drain', this.#onDrain);
     this.socket.resume();
-    return ownCopy(this.#waiting.take());
+    const early = ownCopy(this.#waiting.take());
+    this.#tell();
+    return early;
   }
 
   /** The exchange is over: the next request is taken, or the connection ends. */
@@ -287,11 +293,19 @@ export class Connection implements Caller {
 
   /** Reads on while there is a use or a place for what comes. A socket that is not read does not tell of its end. */
   #readOrNot(): void {
+    this.#tell();
     const reads = this.#phase === 'closing' || (!this.#stopped && this.#waiting.length < WAITING_BYTES);
     if (reads === this.#reading) return;
     this.#reading = reads;
     if (reads) this.socket.resume();
     else this.socket.pause();
+  }
+
+  #tell(): void {
+    const more = this.#waiting.length - this.#told;
+    if (more === 0) return;
+    this.#told += more;
+    this.#owner.kept(more);
   }
 
   /** The client has ended its side. While it is owed an answer, that is taken for leaving, as other proxies do. */
@@ -320,6 +334,8 @@ export class Connection implements Caller {
 
   readonly #onClose = (): void => {
     this.#phase = 'closing';
+    this.#waiting.take();
+    this.#tell();
     this.exchange?.gone();
     this.#owner.closed(this);
   };

@@ -1,11 +1,13 @@
 // The open connections, and whose they are: when there is no room, whoever has most gives one up for a newcomer.
-import { log } from '../log.ts';
+import { log, logRarely } from '../log.ts';
 import type { Connection } from './connection.ts';
 import { cutAddress, visitorOf } from './limits/networks.ts';
 import { TOO_MANY_CONNECTIONS } from './refusals.ts';
 
 /** Most connections at once. A tenth more are told so, and the rest are dropped. */
 export const CONNECTIONS_MAX = 8_192;
+/** Most bytes that all connections keep of what nobody takes yet. */
+const KEPT_MAX = 192 * 2 ** 20;
 /** Time between two lines about too many connections, in ms. */
 const TOLD_EVERY_MS = 60_000;
 
@@ -13,12 +15,20 @@ const TOLD_EVERY_MS = 60_000;
 type Own = Set<Connection>;
 
 export class Connections implements Iterable<Connection> {
+  readonly #keptMax: number;
   readonly #all = new Set<Connection>();
   /** Without those of trusted proxies, which come for many. */
   readonly #visitors = new Map<number | string, Own>();
   /** Visitors with one connection, with two, and so on to those with most. */
   readonly #ranks: Set<Own>[] = [];
   #toldAt = -TOLD_EVERY_MS;
+  /** Bytes that all of them keep of what nobody takes yet. */
+  #kept = 0;
+
+  /** @param keptMax most bytes that all of them keep of what nobody takes yet */
+  constructor(keptMax = KEPT_MAX) {
+    this.#keptMax = keptMax;
+  }
 
   get size(): number {
     return this.#all.size;
@@ -51,6 +61,27 @@ export class Connections implements Iterable<Connection> {
     own.delete(connection);
     this.#rank(own, own.size + 1);
     if (own.size === 0) this.#visitors.delete(visitor);
+  }
+
+  /** They keep so many bytes more, or less. When that is too much, the visitors that keep most lose their connections. */
+  kept(more: number): void {
+    this.#kept += more;
+    if (this.#kept <= this.#keptMax) return;
+    // A proxy's connections are those of many.
+    const owns = Map.groupBy(this.#all, (each) => (each.trusted ? each : visitorOf(each.peer)));
+    const greedy = [...owns.values()]
+      .map((own) => ({ own, bytes: own.reduce((sum, { keptBytes }) => sum + keptBytes, 0) }))
+      .sort((a, b) => b.bytes - a.bytes);
+    let left = this.#kept;
+    for (const { own, bytes } of greedy) {
+      // Fewer than may be: to look for them takes its time.
+      if (left <= this.#keptMax / 2) break;
+      left -= bytes;
+      logRarely('warn', 'more is sent than is taken: the connections of whoever sends most are closed', {
+        of: cutAddress(own[0]!.peer),
+      });
+      for (const { socket } of own) socket.destroy();
+    }
   }
 
   #ownOf({ trusted, peer }: Connection): Own | null {

@@ -97,6 +97,10 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
     this.#router.route(exchange);
   }
 
+  kept(more: number): void {
+    this.#connections.kept(more);
+  }
+
   admit(exchange: Exchange): void {
     this.#router.admit(exchange);
   }

@@ -1,0 +1,79 @@
+// What connections keep of what nobody takes yet has an end for all of them together.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { type TestContext, test } from 'node:test';
+import { TrustedProxies } from '../../runtime/edge/client.ts';
+import { Connection } from '../../runtime/edge/connection.ts';
+import { Connections } from '../../runtime/edge/connections.ts';
+
+/** Takes connections that never have a whole request. Resolves with a way to make one that has sent so many bytes. */
+async function listen(t: TestContext, keptMax: number) {
+  const connections = new Connections(keptMax);
+  let kept = 0;
+  let told = () => {};
+  const owner = {
+    begin: () => assert.fail('no request is whole'),
+    closed: (connection: Connection) => connections.delete(connection),
+    kept: (more: number) => {
+      kept += more;
+      connections.kept(more);
+      told();
+    },
+  };
+  const server = createServer({ pauseOnConnect: true }, (socket) =>
+    connections.add(new Connection(owner, socket, new TrustedProxies([]), false)),
+  );
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  t.after(() => {
+    for (const { socket } of connections) socket.destroy();
+    server.close();
+  });
+  const keeps = async (bytes: number) => {
+    while (kept !== bytes) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      told = resolve;
+      await promise;
+    }
+  };
+  const send = async (localAddress: string, bytes: number): Promise<Socket> => {
+    const socket = connect({ port, host: '127.0.0.1', localAddress });
+    t.after(() => socket.destroy());
+    socket.on('error', () => {});
+    await once(socket, 'connect');
+    socket.write(`GET / HTTP/1.1\r\nx: ${'y'.repeat(bytes - 19)}`);
+    return socket;
+  };
+  return { connections, keeps, send };
+}
+
+test('when connections keep too much, the visitor that keeps most loses its own, and nobody else', async (t) => {
+  const { connections, keeps, send } = await listen(t, 60_000);
+  const greedy = [await send('127.0.0.2', 20_000), await send('127.0.0.2', 20_000)];
+  await keeps(40_000);
+  await send('127.0.0.3', 10_000);
+  await keeps(50_000);
+  assert.equal(connections.size, 3);
+  const closed = Promise.all(greedy.map((socket) => once(socket, 'close')));
+  await send('127.0.0.3', 15_000);
+  await closed;
+  await keeps(25_000);
+  assert.deepEqual(
+    [...connections].map(({ peer }) => peer),
+    ['127.0.0.3', '127.0.0.3'],
+  );
+});
+
+test('what is taken, or goes with its connection, is kept no longer', async (t) => {
+  const { keeps, send } = await listen(t, 60_000);
+  const first = await send('127.0.0.2', 30_000);
+  await keeps(30_000);
+  first.destroy();
+  await keeps(0);
+  // Too long for a head: refused, and dropped.
+  await send('127.0.0.2', 40_000);
+  await send('127.0.0.2', 20_000);
+  await keeps(20_000);
+});
