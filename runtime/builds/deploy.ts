@@ -16,12 +16,14 @@ import { removeLitter } from '../machine/leftovers.ts';
 import { removeTree } from '../machine/remove.ts';
 import type { AppUsers } from '../machine/users.ts';
 import type { Walls } from '../machine/walls.ts';
+import { throwClassesAway } from '../storage/deleted-classes.ts';
 import { emptyNames, type StorageNames } from '../storage/names.ts';
 import { build } from './build.ts';
 import type { BuildInput } from './build-input.ts';
 import { DeployLog } from './deploy-log.ts';
 import { lineWriter } from './follower.ts';
 import { LineBatch } from './line-batch.ts';
+import { readRelease } from './release.ts';
 import { reuseRelease } from './releases.ts';
 import { checkSecrets } from './secrets.ts';
 import { requireDisk } from './size.ts';
@@ -152,6 +154,7 @@ export class Deploy {
       const before = apps.get(app_id)?.liveDeployId ?? null;
       const detail = before === null ? 'the first release' : `in the place of deploy ${before}`;
       await this.#log.step('start', detail, () => this.#release(storage));
+      await this.#throwClassesAway(storage);
       await this.#tidied;
       this.#end('live', null);
     } catch (error) {
@@ -260,6 +263,23 @@ export class Deploy {
         }
       },
     });
+  }
+
+  /** The data of classes that the project has deleted goes, now that nothing serves that has them. Never rejects. */
+  async #throwClassesAway(storage: object): Promise<void> {
+    const { paths } = this.#options;
+    const { id, app_id } = this.#fact;
+    try {
+      const release = await readRelease(paths.release(app_id, id));
+      if (release === null) return;
+      for (const name of throwClassesAway(paths, app_id, storage, release))
+        this.#log.line(`class ${name} is deleted: what its objects kept lies in Cellar's trash for 7 days`);
+    } catch (error) {
+      const why = reason(error);
+      this.#log.line(
+        `the data of deleted classes could not be moved away; the next deploy tries again: ${why}`,
+      );
+    }
   }
 
   /** The deploy that served until now does not any more. In the transaction that moves the pointer. */

@@ -21,6 +21,8 @@ export interface StorageNames {
   namespaces: Record<string, string>;
   /** By `Bundle.buckets[].key`. Left out by a Cellar that had none. */
   buckets?: Record<string, string>;
+  /** Classes that the project has deleted, by storage id: their data goes once no release that serves has it. */
+  deletedClasses?: Record<string, string>;
 }
 
 /** The names of an app that was never deployed. */
@@ -78,10 +80,19 @@ interface Names {
   databases: Map<string, string>;
   namespaces: Map<string, string>;
   buckets: Map<string, string>;
+  deletedClasses: Map<string, string>;
 }
 
 function toMaps(names: StorageNames): Names {
-  const { appliedTags, classes, formerClasses, databases, namespaces, buckets = {} } = names;
+  const {
+    appliedTags,
+    classes,
+    formerClasses,
+    databases,
+    namespaces,
+    buckets = {},
+    deletedClasses = {},
+  } = names;
   return {
     appliedTags: new Set(appliedTags),
     classes: new Map(Object.entries(classes)),
@@ -89,11 +100,12 @@ function toMaps(names: StorageNames): Names {
     databases: new Map(Object.entries(databases)),
     namespaces: new Map(Object.entries(namespaces)),
     buckets: new Map(Object.entries(buckets)),
+    deletedClasses: new Map(Object.entries(deletedClasses)),
   };
 }
 
 function fromMaps(names: Names): StorageNames {
-  const { appliedTags, classes, formerClasses, databases, namespaces, buckets } = names;
+  const { appliedTags, classes, formerClasses, databases, namespaces, buckets, deletedClasses } = names;
   return {
     appliedTags: [...appliedTags],
     classes: Object.fromEntries(classes),
@@ -101,6 +113,7 @@ function fromMaps(names: Names): StorageNames {
     databases: Object.fromEntries(databases),
     namespaces: Object.fromEntries(namespaces),
     buckets: Object.fromEntries(buckets),
+    ...(deletedClasses.size > 0 && { deletedClasses: Object.fromEntries(deletedClasses) }),
   };
 }
 
@@ -111,7 +124,7 @@ function idOf(ids: Map<string, string>, key: string, newId: () => string): strin
 }
 
 function applyMigration(names: Names, migration: ClassMigration, newId: () => string): void {
-  const { classes, formerClasses } = names;
+  const { classes, formerClasses, deletedClasses } = names;
   const make = (className: string, sql: boolean) => {
     if (!classes.has(className)) classes.set(className, { id: newId(), sql });
     formerClasses.delete(className);
@@ -127,6 +140,12 @@ function applyMigration(names: Names, migration: ClassMigration, newId: () => st
     formerClasses.set(from, storage);
   }
   for (const className of migration.deletedClasses) {
+    const id = classes.get(className)?.id;
+    if (id !== undefined) {
+      deletedClasses.set(id, className);
+      // Code that goes back before a rename finds nothing either.
+      for (const [former, storage] of formerClasses) if (storage.id === id) formerClasses.delete(former);
+    }
     classes.delete(className);
     formerClasses.delete(className);
   }

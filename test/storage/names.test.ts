@@ -191,3 +191,22 @@ test('databases, namespaces and buckets keep their storage by key, whatever thei
   assert.deepEqual(second.namespaces, [{ binding: 'B', storageId: 'id2' }]);
   assert.deepEqual(second.buckets, [{ binding: 'B', storageId: 'id3' }]);
 });
+
+test('the storage of a deleted class is named once, under every name that it had', () => {
+  const bundle = (...classMigrations: ClassMigration[]) => bundleOf([], classMigrations);
+  let n = 0;
+  const newId = () => `id${++n}`;
+  const history = [made('v1', 'A'), renamed('v2', 'A', 'B')];
+  const first = resolveNames(emptyNames(), bundle(...history), null, newId).names;
+  assert.equal('deletedClasses' in first, false);
+  const second = resolveNames(first, bundle(...history, deleted('v3', 'B')), null, newId).names;
+  assert.deepEqual(second.deletedClasses, { id1: 'B' });
+  assert.deepEqual([second.classes, second.formerClasses], [{}, {}]);
+  const again = resolveNames(
+    second,
+    bundle(...history, deleted('v3', 'B'), deleted('v4', 'B')),
+    null,
+    newId,
+  ).names;
+  assert.deepEqual(again.deletedClasses, { id1: 'B' });
+});

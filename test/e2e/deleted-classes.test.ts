@@ -1,0 +1,70 @@
+// A class that a project deletes loses its data when the deploy is live, and never before.
+import assert from 'node:assert/strict';
+import { existsSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
+import { eventually } from '../support/e2e/processes.ts';
+
+const cellar = new Cellar();
+before(() => cellar.start());
+after(() => cellar[Symbol.asyncDispose]());
+
+const COUNTING = `${COUNTER_CLASS}
+export default { fetch: async (request, env) => Response.json(await env.COUNTER.getByName('one').add()) };`;
+const PLAIN = "export default { fetch: () => new Response('no class') };";
+const DELETED = `name = "counter"
+main = "index.js"
+compatibility_date = "2026-10-01"
+[[migrations]]
+tag = "v1"
+new_sqlite_classes = ["Counter"]
+[[migrations]]
+tag = "v2"
+deleted_classes = ["Counter"]
+`;
+
+async function push(slug: string, code: string, config: string): Promise<string> {
+  const work = await cellar.checkout('hello');
+  writeFileSync(join(work, 'index.js'), code);
+  writeFileSync(join(work, 'wrangler.toml'), config);
+  await cellar.commit(work, 'changed');
+  return (await cellar.push(work, slug, '--force')).stderr;
+}
+
+test('the data of a deleted class goes to the trash, and the log says so; a failed deploy moves nothing', async () => {
+  const id = await cellar.create('counter');
+  assert.match(await push('counter', COUNTING, COUNTER_CONFIG), /serves this push/);
+  assert.equal((await cellar.get('counter')).text, '1');
+  const kept = () => readdirSync(join(cellar.data, 'data', id, 'do'));
+  const trash = () => (existsSync(join(cellar.data, 'trash')) ? readdirSync(join(cellar.data, 'trash')) : []);
+  const [storageId] = kept() as [string];
+
+  const failed = await push(
+    'counter',
+    "throw new Error('does not load');\nexport default { fetch() {} };",
+    DELETED,
+  );
+  assert.match(failed, /deploy failed/);
+  assert.deepEqual([kept(), trash().filter((name) => name.startsWith(id))], [[storageId], []]);
+  assert.equal((await cellar.get('counter')).text, '2');
+
+  const said = await push('counter', PLAIN, DELETED);
+  assert.match(said, /class Counter is deleted: what its objects kept lies in Cellar's trash for 7 days/);
+  assert.deepEqual(kept(), []);
+  const [place] = trash().filter((name) => name.startsWith(id)) as [string];
+  assert.deepEqual(readdirSync(join(cellar.data, 'trash', place)), [storageId]);
+  assert.doesNotMatch(await push('counter', PLAIN, DELETED), /is deleted/);
+
+  // Code that goes back finds the class empty, and what it keeps then stays.
+  const { body } = await cellar.call('GET', `/v1/apps/${id}/deploys`);
+  const first = body.items.at(-1).id;
+  const asked = await cellar.call('POST', `/v1/apps/${id}/rollback`, { deploy_id: first });
+  assert.equal(asked.status, 202, JSON.stringify(asked.body));
+  await eventually(
+    async () => (await cellar.app(id)).live_deploy_id === asked.body.id,
+    'the rollback serves',
+  );
+  assert.equal((await cellar.get('counter')).text, '1');
+  assert.deepEqual(kept(), [storageId]);
+});
