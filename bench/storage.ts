@@ -47,7 +47,7 @@ export async function run(): Promise<void> {
   const buckets = new Buckets({
     paths,
     users: () => ({ build: null, cell: null }),
-    room: { maxMb: 0, floorMb: 0 },
+    service: { maxMb: 0, floorMb: 0 },
   });
   const cell = await ownCell(root, buckets);
   const miniflare = await referenceApp(join(root, 'miniflare'));

@@ -178,7 +178,7 @@ export class Host {
     this.#buckets = new Buckets({
       paths: this.paths,
       users: this.#users,
-      room: { maxMb: config.RUNNER_APP_MAX_MB, floorMb: config.RUNNER_DISK_FLOOR_MB },
+      service: { maxMb: config.RUNNER_APP_MAX_MB, floorMb: config.RUNNER_DISK_FLOOR_MB },
     });
     this.#apps = new Apps({
       store: this.#store,

@@ -54,7 +54,7 @@ async function makeQueue(t: TestContext, files: Record<string, string>, owners: 
     slots: new Slots(4, 10_000),
     memoryMb: 512,
     memory: new MemoryGauge(0, 512),
-    buckets: new Buckets({ ...shared, room: { maxMb: 0, floorMb: 0 } }),
+    buckets: new Buckets({ ...shared, service: { maxMb: 0, floorMb: 0 } }),
     wakes: new WakeFigures(),
     wake: () => Promise.reject(new Error('nobody wakes this app')),
     output: () => lineSink(() => {}),

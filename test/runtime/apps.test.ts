@@ -50,7 +50,7 @@ function open(t: TestContext, root: string, idleMs = 0) {
     memoryMb: 512,
     memory: new MemoryGauge(0, 512),
     secrets: new Secrets(store, keptSecret(paths.secretsKey)),
-    buckets: new Buckets({ paths, users, room: { maxMb: 0, floorMb: 0 } }),
+    buckets: new Buckets({ paths, users, service: { maxMb: 0, floorMb: 0 } }),
     wakes: new WakeFigures(),
     wake: () => control.wake(),
     onFacts: () => {},

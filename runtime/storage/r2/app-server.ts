@@ -12,6 +12,7 @@ import { internalError, invalidRequest, R2Error, unavailable } from './errors.ts
 import { Gate } from './gate.ts';
 import { BUCKET_HEADER, METADATA_SIZE_HEADER, REQUEST_HEADER } from './headers.ts';
 import type { KeptOpen } from './kept-open.ts';
+import type { ServiceOptions } from './messages.ts';
 import { parseRequest, type R2Request, type RequestOf } from './requests.ts';
 import type { Room } from './room.ts';
 
@@ -34,26 +35,31 @@ export class AppServer {
   readonly #room: Room;
   readonly #writes = new Gate(WRITES);
 
-  private constructor(stores: KeptOpen, room: Room) {
+  private constructor(stores: KeptOpen, room: Room, silenceMs = SILENCE_MS) {
     this.#stores = stores;
     this.#room = room;
     this.#server = createServer(
       {
         maxHeaderSize: HEADER_BYTES,
-        headersTimeout: SILENCE_MS,
+        headersTimeout: silenceMs,
         requestTimeout: REQUEST_MS,
-        keepAliveTimeout: SILENCE_MS,
+        keepAliveTimeout: silenceMs,
         highWaterMark: HEADER_BYTES,
       },
       (request, response) => void this.#answer(request, response),
     );
-    this.#server.timeout = SILENCE_MS;
+    this.#server.timeout = silenceMs;
     this.#server.maxConnections = CONNECTIONS;
   }
 
   /** Listens at a socket in a directory that only the app and this process can pass through. */
-  static async listen(socket: string, stores: KeptOpen, room: Room): Promise<AppServer> {
-    const server = new AppServer(stores, room);
+  static async listen(
+    socket: string,
+    stores: KeptOpen,
+    room: Room,
+    { silenceMs }: Pick<ServiceOptions, 'silenceMs'> = {},
+  ): Promise<AppServer> {
+    const server = new AppServer(stores, room, silenceMs);
     await rm(socket, { force: true });
     server.#server.listen(socket);
     await once(server.#server, 'listening');

@@ -13,8 +13,7 @@ import { handOver } from '../../machine/rights.ts';
 import { type AppUsers, asUser, dieWithParent, type User } from '../../machine/users.ts';
 import type { BucketAccess } from './access.ts';
 import { usageAt } from './client.ts';
-import { type BucketReply, type BucketRequest, SOCKET } from './messages.ts';
-import type { RoomOptions } from './room.ts';
+import { type BucketReply, type BucketRequest, type ServiceOptions, SOCKET } from './messages.ts';
 
 const PROGRAM = new URL('./program.ts', import.meta.url).pathname;
 /** Whose user the service is, among those of the apps. */
@@ -23,13 +22,15 @@ const SERVICE = 'bucket-service';
 const OPEN_TIMEOUT_MS = 10_000;
 /** Longest time to give the buckets of a directory that was copied to the service's new user, in ms. */
 const HAND_OVER_TIMEOUT_MS = 60_000;
+/** All apps wait for it: it is started again soon, however often it ended. In ms. */
+const LONGEST_DELAY_MS = 5_000;
 /** Rights to pass through a directory: its owner's and its group's, not to see what is in it. */
 const PASSED_BY_GROUP = 0o710;
 
 export interface BucketsOptions {
   paths: Layout;
   users: (appId: string) => AppUsers;
-  room: RoomOptions;
+  service: ServiceOptions;
 }
 
 export class Buckets {
@@ -136,8 +137,8 @@ export class Buckets {
   }
 
   async #start(): Promise<Service> {
-    const { users, room } = this.#options;
-    const service = await Service.start(users(SERVICE).cell, room);
+    const { users, service: options } = this.#options;
+    const service = await Service.start(users(SERVICE).cell, options);
     const from = performance.now();
     void service.ended.then((how) => this.#again(how, performance.now() - from));
     return service;
@@ -149,7 +150,7 @@ export class Buckets {
     this.#opened.clear();
     const { signal } = this.#closing;
     if (signal.aborted) return;
-    const { delayMs } = this.#backoff.next(livedMs);
+    const delayMs = Math.min(this.#backoff.next(livedMs).delayMs, LONGEST_DELAY_MS);
     log('error', 'the bucket service ended and is started again', { how, delay_ms: delayMs });
     await sleep(delayMs, undefined, { signal }).catch(() => {});
     if (signal.aborted) return;
@@ -188,9 +189,9 @@ class Service {
     });
   }
 
-  static async start(user: User | null, room: RoomOptions): Promise<Service> {
+  static async start(user: User | null, options: ServiceOptions): Promise<Service> {
     const bound = user === null ? dieWithParent() : asUser(user);
-    const words = [...bound, process.execPath, '--no-warnings', PROGRAM, JSON.stringify(room)];
+    const words = [...bound, process.execPath, '--no-warnings', PROGRAM, JSON.stringify(options)];
     return new Service(await startChild(words, { title: 'bucket service', stdin: 'ignore', messages: true }));
   }
 

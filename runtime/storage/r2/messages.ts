@@ -1,4 +1,5 @@
 // What the host and the bucket service say to each other.
+import type { RoomOptions } from './room.ts';
 
 /** Name of an app's socket in the directory of its buckets. */
 export const SOCKET = 'r2.sock';
@@ -13,4 +14,10 @@ export interface BucketRequest {
 export interface BucketReply {
   id: number;
   error: string | null;
+}
+
+/** What the service is started with. */
+export interface ServiceOptions extends RoomOptions {
+  /** A connection on which nothing moves is closed after so long, in ms. Default 60,000. */
+  silenceMs?: number;
 }

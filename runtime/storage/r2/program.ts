@@ -3,10 +3,12 @@ import { join } from 'node:path';
 import { log, reason } from '../../log.ts';
 import { AppServer } from './app-server.ts';
 import { KeptOpen } from './kept-open.ts';
-import { type BucketReply, type BucketRequest, SOCKET } from './messages.ts';
-import { Room, type RoomOptions } from './room.ts';
+import { type BucketReply, type BucketRequest, type ServiceOptions, SOCKET } from './messages.ts';
+import { Room } from './room.ts';
 
-const options = JSON.parse(process.argv[2]!) as RoomOptions;
+const options = JSON.parse(process.argv[2]!) as ServiceOptions;
+// The app whose buckets these are passes through their directory to its socket, and reads no file in it.
+process.umask(0o077);
 const servers = new Map<string, AppServer>();
 
 /** What is done to an app, one after another. */
@@ -32,7 +34,7 @@ process.on('uncaughtException', (error) => log('error', 'the bucket service erre
 async function serve(app: string, directory: string): Promise<void> {
   if (servers.has(app)) return;
   const room = new Room(directory, options);
-  servers.set(app, await AppServer.listen(join(directory, SOCKET), new KeptOpen(directory), room));
+  servers.set(app, await AppServer.listen(join(directory, SOCKET), new KeptOpen(directory), room, options));
 }
 
 async function close(app: string): Promise<void> {

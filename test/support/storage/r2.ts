@@ -7,7 +7,7 @@ import { startCell } from '../../../runtime/fleets/cell.ts';
 import { CellFilesCache } from '../../../runtime/fleets/cell-files.ts';
 import { layout } from '../../../runtime/machine/data-directory.ts';
 import { Buckets } from '../../../runtime/storage/r2/buckets.ts';
-import type { RoomOptions } from '../../../runtime/storage/r2/room.ts';
+import type { ServiceOptions } from '../../../runtime/storage/r2/messages.ts';
 import { call, cellOptions, makeRelease } from '../fleets/release.ts';
 import { temporaryDirectory } from '../temporary.ts';
 
@@ -20,9 +20,9 @@ export type Step = [method: string, ...values: unknown[]];
 export type Answer = { value?: any; error?: string };
 
 /** A bucket service in a temporary data directory. */
-export function startBuckets(t: TestContext, room: RoomOptions = { maxMb: 0, floorMb: 0 }) {
+export function startBuckets(t: TestContext, service: ServiceOptions = { maxMb: 0, floorMb: 0 }) {
   const paths = layout(`${temporaryDirectory(t)}/d`);
-  const buckets = new Buckets({ paths, users: () => ({ build: null, cell: null }), room });
+  const buckets = new Buckets({ paths, users: () => ({ build: null, cell: null }), service });
   t.after(() => buckets.close());
   return { paths, buckets };
 }

@@ -1,0 +1,116 @@
+// The bucket service killed again and again while it is written to: nothing acknowledged is lost, and nothing is half.
+// `R2_KILLS=200 npm test -- test/storage/r2-kills.test.ts` does it for longer.
+import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { BucketClient } from '../../runtime/storage/r2/client.ts';
+import { openObjectIndex } from '../../sqlite/storage/objects.ts';
+import { eventually } from '../support/e2e/processes.ts';
+import { APP_ID, startBuckets } from '../support/storage/r2.ts';
+
+const KILLS = Number(process.env.R2_KILLS ?? 6);
+const KEYS = 6;
+/** Time of writing before a kill, in ms: it comes at any place of a write. */
+const LONGEST_LIFE_MS = 400;
+
+/** The bytes of version `n` of an object: each tells which version it is of. */
+const content = (key: string, n: number) => {
+  const line = `${key} ${n}\n`;
+  return Buffer.from(line.repeat(1 + ((n * 7919) % 20_000)));
+};
+
+test(`${KILLS} kills lose no acknowledged put and leave none half`, {
+  timeout: 120_000 + KILLS * 2_000,
+}, async (t) => {
+  const { paths, buckets } = startBuckets(t);
+  const client = async () => new BucketClient(await buckets.open(APP_ID), 'main');
+  const attempted = new Map<string, number>();
+  const acknowledged = new Map<string, number>();
+  let writing = false;
+  const writer = async (key: string) => {
+    for (let n = 1 + (attempted.get(key) ?? 0); writing; n++) {
+      attempted.set(key, n);
+      // Every seventh version is a deletion.
+      const act = async (bucket: BucketClient) =>
+        n % 7 === 0
+          ? bucket.delete(key)
+          : bucket.put(key, content(key, n), { httpFields: {}, customFields: [] });
+      await client()
+        .then(act)
+        .then(
+          () => acknowledged.set(key, n),
+          () => sleep(5),
+        );
+    }
+  };
+  const writes = () => [...acknowledged.values()].reduce((a, b) => a + b, 0);
+  const answers = async () => {
+    try {
+      await (await client()).list({ limit: 1 });
+      return true;
+    } catch {
+      return false;
+    }
+  };
+  const check = async () => {
+    const bucket = await client();
+    for (let k = 0; k < KEYS; k++) {
+      const key = `key${k}`;
+      const least = acknowledged.get(key) ?? 0;
+      const object = await bucket.head(key).catch((error: { code?: number }) => {
+        if (error.code === 10007) return null;
+        throw error;
+      });
+      const bytes = object && (await bytesOf(bucket, key, object));
+      const most = attempted.get(key) ?? 0;
+      if (bytes === null) {
+        const deleted = least === 0 || [...range(least, most)].some((n) => n % 7 === 0);
+        assert.ok(deleted, `${key} is gone, acknowledged ${least}, tried ${most}`);
+        continue;
+      }
+      const n = Number(/^\S+ (\d+)\n/.exec(bytes.toString('latin1', 0, 40))![1]);
+      assert.ok(n >= least && n <= most, `${key} has ${n}, acknowledged ${least}, tried ${most}`);
+      assert.ok(bytes.equals(content(key, n)), `${key} ${n} is not whole`);
+    }
+  };
+
+  for (let kill = 0; kill < KILLS; kill++) {
+    writing = true;
+    const before = writes();
+    const writers = Array.from({ length: KEYS }, (_, k) => writer(`key${k}`));
+    await eventually(() => writes() > before + KEYS, 'the service takes writes');
+    await sleep(Math.random() * LONGEST_LIFE_MS);
+    const pid = (await buckets.pid)!;
+    process.kill(pid, 'SIGKILL');
+    writing = false;
+    await Promise.all(writers);
+    await eventually(answers, 'the service is back');
+    await check();
+  }
+
+  // What kills left is removed when the buckets are opened first.
+  process.kill((await buckets.pid)!, 'SIGKILL');
+  await eventually(answers, 'the service is back');
+  const directory = paths.buckets(APP_ID);
+  const index = openObjectIndex(join(directory, 'index.sqlite'));
+  t.after(() => index.close());
+  await eventually(() => readdirSync(join(directory, 'blobs')).every(index.hasFile), 'nothing is left');
+  const objects = index.page('main', Buffer.alloc(0), 100);
+  const files = objects.flatMap(({ version }) => index.blobs(version).map(({ file }) => file));
+  assert.deepEqual(readdirSync(join(directory, 'blobs')).toSorted(), files.toSorted());
+  assert.deepEqual(index.usage(), [
+    { bucket: 'main', objects: objects.length, bytes: objects.reduce((sum, { size }) => sum + size, 0) },
+  ]);
+  t.diagnostic(`${writes()} writes`);
+});
+
+async function bytesOf(bucket: BucketClient, key: string, { size, etag }: { size: number; etag: string }) {
+  const stream = await bucket.bytes(key, etag, { offset: 0, length: size });
+  return Buffer.concat(await stream.toArray());
+}
+
+function* range(from: number, to: number): Generator<number> {
+  for (let n = from; n <= to; n++) yield n;
+}

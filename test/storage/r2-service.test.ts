@@ -1,0 +1,268 @@
+// The bucket service against those who mean ill, who are slow, and who have much.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { chmodSync, existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { dirname, join } from 'node:path';
+import { test } from 'node:test';
+import { asUser } from '../../runtime/machine/users.ts';
+import { Buckets } from '../../runtime/storage/r2/buckets.ts';
+import { BucketClient } from '../../runtime/storage/r2/client.ts';
+import { openObjectIndex } from '../../sqlite/storage/objects.ts';
+import { eventually } from '../support/e2e/processes.ts';
+import { APP_ID, type Step, startApp, startBuckets } from '../support/storage/r2.ts';
+import { NEEDS_USERS } from '../support/users.ts';
+
+const plain = { httpFields: {}, customFields: [] };
+const put = (size: number, object = 'x') => {
+  const metadata = JSON.stringify({ method: 'put', object });
+  return `PUT / HTTP/1.1\r\nhost: x\r\nx-cellar-bucket: main\r\ncf-r2-metadata-size: ${metadata.length}\r\ncontent-length: ${metadata.length + size}\r\n\r\n${metadata}`;
+};
+const get = (request: string, more = 'x-cellar-bucket: main\r\n') =>
+  `GET / HTTP/1.1\r\nhost: x\r\n${more}cf-r2-request: ${request}\r\n\r\n`;
+
+/** Writes bytes to a socket; resolves with what came before it was closed, or what `until` matched. */
+function say(socket: string, bytes: string | Buffer, until = /\r\n\r\n/): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const connection = connect(socket);
+    let answer = '';
+    const end = () => {
+      connection.destroy();
+      resolve(answer);
+    };
+    connection.on('data', (chunk) => {
+      answer += chunk.toString('latin1');
+      if (until.test(answer)) end();
+    });
+    connection.on('close', end).on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code === 'ENOENT') reject(error);
+      else end();
+    });
+    connection.write(bytes);
+  });
+}
+
+test('junk is refused, and the service serves on', { timeout: 60_000 }, async (t) => {
+  const { paths, buckets } = startBuckets(t, { maxMb: 0, floorMb: 0, silenceMs: 500 });
+  const socket = await buckets.open(APP_ID);
+  const pid = await buckets.pid;
+  const client = new BucketClient(socket, 'main');
+  await client.put('kept', Buffer.from('kept'), plain);
+  const deep = `${'['.repeat(50_000)}${']'.repeat(50_000)}`;
+  for (const junk of [
+    randomBytes(4096),
+    '\r\n\r\n\r\n',
+    'GET / HTTP/1.1\r\nhost: x\r\n\r\n',
+    'DELETE / HTTP/1.1\r\nhost: x\r\nx-cellar-bucket: main\r\n\r\n',
+    get('{'),
+    get('null'),
+    get('{"method":"put","object":"x"}'),
+    get('{"method":"usages"}'),
+    get('{"method":"get","object":{"toString":1}}'),
+    get(deep),
+    get('{"method":"head","object":"x"}', ''),
+    ...['../main', 'MAIN', '.', 'a/b', 'main\u0001', 'x'.repeat(65)].map((bucket) =>
+      get('{"method":"head","object":"x"}', `x-cellar-bucket: ${bucket}\r\n`),
+    ),
+    get('{"method":"list","limit":1e9}'),
+    get('{"method":"list","cursor":"!!!","limit":"a"}'),
+    get(`{"method":"head","object":"${'x'.repeat(300_000)}"}`),
+    'PUT / HTTP/1.1\r\nhost: x\r\nx-cellar-bucket: main\r\ncf-r2-metadata-size: 99\r\ncontent-length: 2\r\n\r\n{}',
+    'PUT / HTTP/1.1\r\nhost: x\r\nx-cellar-bucket: main\r\ncf-r2-metadata-size: -1\r\ncontent-length: 2\r\n\r\n{}',
+    'PUT / HTTP/1.1\r\nhost: x\r\nx-cellar-bucket: main\r\ncf-r2-metadata-size: 2\r\ncontent-length: 2\r\n\r\n{}',
+    'PUT / HTTP/1.1\r\nhost: x\r\nx-cellar-bucket: main\r\ncf-r2-metadata-size: 1e9\r\ncontent-length: 2000000000\r\n\r\n',
+    'PUT / HTTP/1.1\r\nhost: x\r\nx-cellar-bucket: main\r\ncf-r2-metadata-size: 2\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n',
+    `PUT / HTTP/1.1\r\nhost: x\r\nx-cellar-bucket: main\r\ncf-r2-metadata-size: ${deep.length}\r\ncontent-length: ${deep.length}\r\n\r\n${deep}`,
+  ]) {
+    const answer = await say(socket, junk);
+    assert.doesNotMatch(answer, /^HTTP\/1\.1 200/, `${String(junk).slice(0, 100)}: ${answer}`);
+    assert.doesNotMatch(answer, /node:|\/work|\.ts/, answer);
+  }
+  assert.equal((await client.head('kept')).size, 4);
+  assert.equal(await buckets.pid, pid, 'it is the same process');
+  assert.deepEqual(readdirSync(paths.allBuckets), [APP_ID]);
+});
+
+test('a body that stalls is cut, and nothing is left of it', { timeout: 30_000 }, async (t) => {
+  const { paths, buckets } = startBuckets(t, { maxMb: 0, floorMb: 0, silenceMs: 300 });
+  const socket = await buckets.open(APP_ID);
+  const client = new BucketClient(socket, 'main');
+  await client.put('x', Buffer.from('before'), plain);
+  const begun = performance.now();
+  await Promise.all(Array.from({ length: 40 }, () => say(socket, `${put(1_000_000)}half`)));
+  assert.ok(performance.now() - begun < 10_000);
+  assert.equal((await client.head('x')).size, 6);
+  const blobs = join(paths.buckets(APP_ID), 'blobs');
+  await eventually(() => readdirSync(blobs).length === 1, 'the halves have gone');
+  assert.equal((await client.put('y', Buffer.from('next'), plain)).size, 4);
+});
+
+test('who reads an object gets it whole, though it is replaced or deleted meanwhile', async (t) => {
+  const { paths, buckets } = startBuckets(t);
+  const client = new BucketClient(await buckets.open(APP_ID), 'main');
+  const size = 8 * 2 ** 20;
+  const { etag } = await client.put('large', Buffer.alloc(size, 'a'), plain);
+  const stream = await client.bytes('large', etag, { offset: 0, length: size });
+  await client.put('large', Buffer.from('small'), plain);
+  await client.delete('large');
+  const bytes = Buffer.concat(await stream.toArray());
+  assert.ok(bytes.equals(Buffer.alloc(size, 'a')));
+  await eventually(
+    () => readdirSync(join(paths.buckets(APP_ID), 'blobs')).length === 0,
+    'its files have gone',
+  );
+});
+
+test('100,000 keys are listed a page at a time, by prefix and by folder, and others need not wait', async (t) => {
+  const { paths, buckets } = startBuckets(t);
+  const directory = paths.buckets(APP_ID);
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  const index = openObjectIndex(join(directory, 'index.sqlite'));
+  index.transaction(() => {
+    for (let n = 0; n < 100_000; n++) {
+      const key = Buffer.from(`folder-${n % 50}/${String(n).padStart(6, '0')}`);
+      const known = { etag: 'e'.repeat(32), uploaded: 1, storage_class: 'Standard', checksums: '{}' };
+      index.putObject({
+        ...{ bucket: 'main', key, version: `v${n}`, size: 1, http_metadata: '{}', custom_metadata: '[]' },
+        ...known,
+      });
+    }
+  });
+  index.close();
+  const { run } = await startApp(t, { paths, buckets });
+  const timed = async (steps: Step[]) => {
+    const begun = performance.now();
+    const answers = await run(steps);
+    return { answers, ms: performance.now() - begun };
+  };
+  const folders = await timed([['list', { delimiter: '/' }]]);
+  assert.equal(folders.answers[0]!.value.delimitedPrefixes.length, 50);
+  const page = await timed([['list', { prefix: 'folder-7/', delimiter: '/' }]]);
+  assert.equal(page.answers[0]!.value.objects.length, 1_000);
+  assert.equal(page.answers[0]!.value.truncated, true);
+  t.diagnostic(
+    `50 folders of 100,000 keys in ${folders.ms.toFixed(0)} ms, 1,000 keys in ${page.ms.toFixed(0)} ms`,
+  );
+  assert.ok(folders.ms < 2_000 && page.ms < 2_000);
+  const client = new BucketClient(buckets.access(APP_ID).socket, 'main');
+  let count = 0;
+  for (let cursor: string | undefined, more = true; more; more = cursor !== undefined) {
+    const found = await client.list({ limit: 1000, ...(cursor && { cursor }) });
+    count += found.objects.length;
+    cursor = found.cursor;
+  }
+  assert.equal(count, 100_000);
+});
+
+test('what an app keeps is bounded: objects, parts of uploads nobody completes, and what the disk has', async (t) => {
+  const { buckets, paths } = startBuckets(t, { maxMb: 12, floorMb: 0 });
+  const { run } = await startApp(t, { buckets, paths });
+  const five = { $fill: 5 * 2 ** 20 };
+  const answers = await run([
+    ['createMultipartUpload', 'half'],
+    ['uploadPart', 0, 1, five],
+    ['uploadPart', 0, 2, five],
+    ['uploadPart', 0, 3, five],
+    ['put', 'more', five],
+    ['abort', 0],
+    ['put', 'more', five],
+  ]);
+  const tooMuch =
+    /^Error: (uploadPart|put): The objects of this app may have 12 MiB in all \(RUNNER_APP_MAX_MB\)\. \(100100\)$/;
+  assert.match(answers[3]!.error!, tooMuch);
+  assert.match(answers[4]!.error!, tooMuch);
+  assert.equal(answers[6]!.value.size, 5 * 2 ** 20);
+
+  const full = startBuckets(t, { maxMb: 0, floorMb: 1_000_000_000 });
+  const [refused] = await (await startApp(t, full)).run([['put', 'x', 'y']]);
+  assert.match(
+    refused!.error!,
+    /^Error: put: The disk of this machine is almost full \(RUNNER_DISK_FLOOR_MB is \d+\)\. \(10043\)$/,
+  );
+});
+
+test('an upload that nobody completed in seven days goes, with its parts', async (t) => {
+  const { paths, buckets } = startBuckets(t);
+  const directory = paths.buckets(APP_ID);
+  mkdirSync(join(directory, 'blobs'), { recursive: true, mode: 0o700 });
+  const index = openObjectIndex(join(directory, 'index.sqlite'));
+  t.after(() => index.close());
+  const week = 7 * 24 * 60 * 60_000;
+  const described = { storage_class: 'Standard', http_metadata: '{}', custom_metadata: '[]' };
+  for (const [id, age] of [
+    ['old', week + 1_000],
+    ['young', week - 60_000],
+  ] as const) {
+    index.addUpload({ id, bucket: 'main', key: Buffer.from('k'), created: Date.now() - age, ...described });
+    index.putBlob({ owner: id, part: 1, file: `${id}-part`, size: 4, etag: 'e', md5: 'm' });
+    writeFileSync(join(directory, 'blobs', `${id}-part`), 'part');
+  }
+  writeFileSync(join(directory, 'blobs', 'litter'), 'cut short');
+  const client = new BucketClient(await buckets.open(APP_ID), 'main');
+  await client.list({ limit: 1 });
+  await eventually(
+    () => readdirSync(join(directory, 'blobs')).join() === 'young-part',
+    'the old one has gone',
+  );
+  assert.equal(index.upload('old'), undefined);
+  assert.equal(index.upload('young')?.state, 'open');
+});
+
+test('customer-provided keys and unknown storage classes are refused, known ones kept', async (t) => {
+  const { run } = await startApp(t, startBuckets(t));
+  const answers = await run([
+    ['put', 'a', 'x', { ssecKey: 'ab'.repeat(32) }],
+    ['get', 'a'],
+    ['put', 'b', 'x', { storageClass: 'InfrequentAccess' }],
+    ['head', 'b'],
+    ['put', 'b', 'x', { storageClass: 'Frozen' }],
+  ]);
+  assert.match(
+    answers[0]!.error!,
+    /^Error: put: customer-provided keys \(SSE-C\) are not supported \(10029\)$/,
+  );
+  assert.equal(answers[1]!.value, null);
+  assert.equal(answers[3]!.value.$storageClass, 'InfrequentAccess');
+  assert.match(answers[4]!.error!, /The storage class specified is not valid\. \(10029\)$/);
+});
+
+test("no app's user comes to another app's socket, nor to any file", NEEDS_USERS, async (t) => {
+  const { paths } = startBuckets(t);
+  chmodSync(dirname(paths.root), 0o711);
+  chmodSync(paths.root, 0o711);
+  const base = 40_000_000 + (process.pid % 100_000) * 10;
+  const ids = [APP_ID, 'b'.repeat(16)];
+  const user = (n: number) => ({ uid: base + n, gid: base + n });
+  const buckets = new Buckets({
+    paths,
+    users: (id) => ({ build: null, cell: user(ids.indexOf(id) + 1) }),
+    service: { maxMb: 0, floorMb: 0 },
+  });
+  t.after(() => buckets.close());
+  for (const id of ids)
+    await new BucketClient(await buckets.open(id), 'main').put('secret', Buffer.from(id), plain);
+  const script = `
+    const net = require('node:net'), fs = require('node:fs');
+    const [socket, ...files] = process.argv.slice(1);
+    const seen = files.filter((file) => { try { fs.readdirSync(file); return true; } catch {} try { fs.readFileSync(file); return true; } catch { return false; } });
+    const end = (how) => { console.log(how + ' ' + seen.length); process.exit(); };
+    net.connect(socket).on('connect', () => end('connected')).on('error', (error) => end(error.code));`;
+  const tries = (n: number, id: string) => {
+    const directory = paths.buckets(id);
+    const files = [directory, join(directory, 'index.sqlite'), join(directory, 'blobs')];
+    for (const file of files) assert.ok(existsSync(file), file);
+    const [program, ...words] = asUser(user(n));
+    const socket = join(directory, 'r2.sock');
+    const result = spawnSync(program!, [...words, process.execPath, '-e', script, '--', socket, ...files], {
+      cwd: '/',
+      encoding: 'utf8',
+    });
+    return result.stdout.trim() || result.stderr;
+  };
+  assert.equal(tries(1, ids[0]!), 'connected 0');
+  assert.equal(tries(2, ids[1]!), 'connected 0');
+  assert.equal(tries(2, ids[0]!), 'EACCES 0');
+  assert.equal(tries(1, ids[1]!), 'EACCES 0');
+  assert.equal(statSync(join(paths.buckets(APP_ID), 'index.sqlite')).uid, user(0).uid);
+});
