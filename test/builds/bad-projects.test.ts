@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync 
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { processes } from '../support/e2e/processes.ts';
+import { eventually, processes } from '../support/e2e/processes.ts';
 
 const cellar = new Cellar({ RUNNER_MAX_APPS_PER_USER: '100' });
 before(() => cellar.start());
@@ -195,7 +195,8 @@ for (const [i, { what, make, says, answers }] of projects.entries()) {
     const { status, text } = await cellar.get(slug);
     if (answers) assert.match(text, answers);
     else assert.equal(status, 404, stderr);
-    assert.deepEqual(readdirSync(join(cellar.data, 'builds')), []);
+    // What a build left is removed once its pusher has been answered.
+    await eventually(() => readdirSync(join(cellar.data, 'builds')).length === 0, 'the build is removed');
     const inBuilds = processes().filter(({ command }) =>
       command.some((word) => word.includes(`${cellar.data}/builds`) || word === '7654.25'),
     );
