@@ -38,7 +38,7 @@ async function jobs(t: TestContext, settings: Partial<QueueConsumer> = {}, idleM
   const app = harness(t, { idleMs });
   const live = await release(`${app.root}/release-1`, settings);
   await app.fleet.start(live);
-  const batches = () => app.lines.flatMap((line) => /"batch of (.*) at \d+"/.exec(line)?.[1] ?? []);
+  const batches = () => app.lines.flatMap((line) => /^\{.*batch of ([^"\\]*) at \d+/.exec(line)?.[1] ?? []);
   return { ...app, live, batches, send: async (body) => Number((await app.ask(`/?${body}`)).text) };
 }
 
