@@ -23,6 +23,8 @@ export class Firewall {
   readonly #table: string;
   /** Users of builds that the rules hold for. */
   readonly #known = new Set<number>();
+  /** The commands that let builds reach what they reach. */
+  #letThrough = '';
 
   /** Use `openFirewall`. */
   constructor(table: string) {
@@ -36,9 +38,13 @@ export class Firewall {
     this.#known.add(build.uid);
   }
 
-  /** Lets builds reach these, wherever they are. */
+  /** Lets builds reach these, wherever they are, and this machine's name servers of now. What was let through before stays so. */
   async letBuildsReach(endpoints: Endpoint[]): Promise<void> {
-    await nft(allowed(this.#table, 'registries', endpoints));
+    const commands =
+      allowed(this.#table, 'resolvers', nameServers()) + allowed(this.#table, 'registries', endpoints);
+    if (commands === this.#letThrough) return;
+    await nft(commands);
+    this.#letThrough = commands;
   }
 
   /** Takes the rules away. Never rejects. */

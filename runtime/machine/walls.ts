@@ -16,8 +16,10 @@ export class Walls {
   /** What can be limited of a group of processes; `null`: nothing. */
   #groups: ControlGroups | null = null;
   #firewall: Firewall | null = null;
-  /** Resolves when builds reach their registry. */
-  #registries: Promise<void> = Promise.resolve();
+  /** Finds what builds need of private networks. */
+  #registries: () => Promise<Endpoint[]> = async () => [];
+  /** Settles when builds reach that. */
+  #reached: Promise<void> = Promise.resolve();
   /** Where the sandbox is tried; `null`: the walls are not up. */
   #probe: string | null = null;
   #sandbox: Promise<Sandbox | null> | null = null;
@@ -47,18 +49,18 @@ export class Walls {
       return log('warn', `${what}: deploy only code you trust`, { why: firewall });
     }
     this.#firewall = firewall;
-    this.#registries = registries()
-      .then((endpoints) => firewall.letBuildsReach(endpoints))
-      .catch((error: unknown) =>
-        log('warn', 'builds may not reach a registry or proxy on a private network', {
-          error: reason(error),
-        }),
-      );
+    this.#registries = registries;
+    void this.#letBuildsReach(firewall);
   }
 
-  /** Has the rules hold for an app's users. Await it before anything runs as one of them. @throws {Error} when that fails */
+  /**
+   * Has the rules hold for an app's users, and lets its builds reach name servers and registries, whose addresses change.
+   * Await it before anything runs as one of them.
+   * @throws {Error} when the rules do not hold
+   */
   async cover(users: AppUsers): Promise<void> {
-    await Promise.all([this.#registries, this.#firewall?.cover(users)]);
+    if (this.#firewall === null) return;
+    await Promise.all([this.#letBuildsReach(this.#firewall), this.#firewall.cover(users)]);
   }
 
   /** The sandbox of builds; `null`: this machine has none, or the walls are not up. @throws while the disk is too full to try it */
@@ -79,9 +81,21 @@ export class Walls {
 
   /** Takes them down. Nothing of an app's may run any more. Never rejects. */
   async close(): Promise<void> {
-    await Promise.allSettled([this.#registries, this.#sandbox]);
+    await Promise.allSettled([this.#reached, this.#sandbox]);
     await this.#firewall?.close();
     this.#groups?.close();
+  }
+
+  #letBuildsReach(firewall: Firewall): Promise<void> {
+    this.#reached = this.#reached
+      .then(this.#registries)
+      .then((endpoints) => firewall.letBuildsReach(endpoints))
+      .catch((error: unknown) =>
+        log('warn', 'builds may not reach a registry or proxy on a private network', {
+          error: reason(error),
+        }),
+      );
+    return this.#reached;
   }
 
   async #findSandbox(scratch: string): Promise<Sandbox | null> {

@@ -6,9 +6,11 @@ import type { AddressInfo } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { type TestContext, test } from 'node:test';
 import { promisify } from 'node:util';
-import { Firewall, openFirewall } from '../../runtime/machine/firewall.ts';
+import { type Endpoint, Firewall, openFirewall } from '../../runtime/machine/firewall.ts';
 import { type AppUsers, asUser, type User } from '../../runtime/machine/users.ts';
+import { Walls } from '../../runtime/machine/walls.ts';
 import { NEEDS_RULES, RULES } from '../support/rules.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
 
 const TABLE = RULES.replaceAll('-', '_');
 const users = (n: number): AppUsers => ({
@@ -139,6 +141,21 @@ test('an app that comes later is covered too', NEEDS_RULES, async (t) => {
   const script = `return get('127.0.0.1', ${port});`;
   assert.equal(await as(users(3).build!, script), 'ECONNREFUSED');
   assert.equal(await as(users(3).cell!, script), 'ECONNREFUSED');
+});
+
+test('a registry that has moved since the start is reached by the next build', NEEDS_RULES, async (t) => {
+  const { build } = users(1);
+  const port = await listen(t);
+  const script = `return get('127.0.0.1', ${port});`;
+  const walls = new Walls(RULES);
+  let registries: Endpoint[] = [];
+  await walls.open([users(1)], temporaryDirectory(t), async () => registries);
+  t.after(() => walls.close());
+  await walls.cover(users(1));
+  assert.equal(await as(build!, script), 'ECONNREFUSED');
+  registries = [{ address: '127.0.0.1', port }];
+  await walls.cover(users(1));
+  assert.equal(await as(build!, script), 'reached');
 });
 
 test('rules that a killed host left are replaced, and taken away at the end', NEEDS_RULES, async () => {
