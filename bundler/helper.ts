@@ -1,5 +1,6 @@
 // The bundler's process: wrangler and esbuild are large, and a project can make them fail in ways that must not
 // reach the host. It ends with the host, or when the host disconnects.
+import { flushCompileCache } from 'node:module';
 import { bundleProject } from './bundle.ts';
 import { BuildFailure } from './failure.ts';
 import { planBuild } from './plan.ts';
@@ -7,6 +8,9 @@ import type { BundlerReply, BundlerRequest, BundlerResults } from './protocol.ts
 
 /** Characters of a message to the project's author. One line of a source may have very many. */
 const MESSAGE_LENGTH = 16_000;
+
+/** So long after an answer the process writes down what it has compiled, in ms: the deploy goes first. */
+const KEEP_AFTER_MS = 500;
 
 function answer(request: BundlerRequest): Promise<BundlerResults[keyof BundlerResults]> {
   if (request.method === 'plan') return planBuild(request.worktree, request.environment, request.manifests);
@@ -30,5 +34,7 @@ function shorten(text: string): string {
 
 process.on('message', async (request: BundlerRequest) => {
   process.send!(await reply(request));
+  // Not at the end, which is a SIGKILL.
+  setTimeout(flushCompileCache, KEEP_AFTER_MS).unref();
 });
 process.on('disconnect', () => process.exit(0));

@@ -11,7 +11,7 @@ import { Apps } from './apps/apps.ts';
 import { Secrets } from './apps/secrets.ts';
 import { FLEET_HEALTH, sites } from './apps/sites.ts';
 import { StorageLimits } from './apps/storage-limits.ts';
-import { closeBundler } from './builds/build.ts';
+import { closeBundler, openBundler } from './builds/build.ts';
 import { dropCachesUntil } from './builds/cache.ts';
 import { MissedDeploys } from './builds/missed-pushes.ts';
 import { registryEndpoints } from './builds/network-settings.ts';
@@ -133,6 +133,7 @@ export class Host {
     endLeftovers(this.paths.builds, allUids(this.#store.buildUsers));
     rmSync(this.paths.builds, { recursive: true, force: true });
     mkdirSync(this.paths.builds, { mode: 0o700 });
+    openBundler(this.paths.compiled);
     throwTrialsAway(this.paths);
 
     this.#telemetry = new Telemetry({

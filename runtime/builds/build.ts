@@ -37,7 +37,7 @@ export async function build(input: BuildInput): Promise<Built & { tidied: Promis
   const { scratch, releaseDirectory, log, signal } = input;
   const bundled = `${releaseDirectory}.new`;
   // It starts while git works.
-  bundler.warm();
+  warmBundler();
   try {
     const directories = makeDirectories(scratch, input.cacheDirectory);
     const { manifests, digest } = await log.step('checkout', input.sha.slice(0, 12), () =>
@@ -71,6 +71,19 @@ async function tidyUp(input: BuildInput, installed: KeptInstall | null): Promise
     logOfHost('warn', 'a build could not be tidied up', { app: input.appId, error: reason(error) });
   await installed?.keep().catch(failed);
   await trimStep(input).catch(failed);
+}
+
+/**
+ * Has the bundler keep what it compiles of its own code, which takes most of the start of its process.
+ * @param codeDirectory made when there is something to keep, and the host's alone
+ */
+export function openBundler(codeDirectory: string): void {
+  bundler.codeDirectory = codeDirectory;
+}
+
+/** Starts the bundler's process for a build that will come. */
+export function warmBundler(): void {
+  bundler.warm();
 }
 
 /** Ends the bundler's process, for a host that stops. */

@@ -24,6 +24,8 @@ export class Bundler {
   readonly #busy = new Set<Helper>();
   #idle: Helper | null = null;
   #timer: NodeJS.Timeout | undefined;
+  /** Where its processes keep what they have compiled of their own code, for the next ones; null: nowhere. */
+  codeDirectory: string | null = null;
 
   constructor(idleMs = IDLE_MS) {
     this.#idleMs = idleMs;
@@ -36,7 +38,7 @@ export class Bundler {
 
   /** Starts a process, if none waits, for a request that will come. */
   warm(): void {
-    if (this.#idle === null) this.#keep(new Helper());
+    if (this.#idle === null) this.#keep(new Helper(this.codeDirectory));
   }
 
   /**
@@ -67,7 +69,7 @@ export class Bundler {
     clearTimeout(this.#timer);
     const waiting = this.#idle?.ended ? null : this.#idle;
     this.#idle = null;
-    const helper = waiting ?? new Helper();
+    const helper = waiting ?? new Helper(this.codeDirectory);
     this.#busy.add(helper);
     try {
       return await helper.request(request, timeoutMs);
@@ -103,8 +105,8 @@ class Helper {
   #fail: (error: Error) => void = () => {};
   #answer: (reply: BundlerReply) => void = () => {};
 
-  constructor() {
-    this.#child = this.#start();
+  constructor(codeDirectory: string | null) {
+    this.#child = this.#start(codeDirectory);
   }
 
   get pid(): number | null {
@@ -147,7 +149,7 @@ class Helper {
     void this.#child.then((child) => child?.end());
   }
 
-  async #start(): Promise<Child | null> {
+  async #start(codeDirectory: string | null): Promise<Child | null> {
     try {
       const child = await startChild([...withDataLimit(MEMORY_BYTES), process.execPath, HELPER], {
         title: 'bundler',
@@ -157,6 +159,7 @@ class Helper {
           NO_COLOR: '1',
           WRANGLER_WRITE_LOGS: 'false',
           HOME: '/nonexistent',
+          ...(codeDirectory !== null && { NODE_COMPILE_CACHE: codeDirectory }),
         },
         stdin: 'ignore',
         messages: true,

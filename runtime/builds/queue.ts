@@ -6,6 +6,7 @@ import { newId } from '../../handlers/contract/id.ts';
 import { Refusal } from '../control/refusal.ts';
 import { log, logRarely, reason } from '../log.ts';
 import { removeTree } from '../machine/remove.ts';
+import { warmBundler } from './build.ts';
 import { Deploy, type DeployOptions, INTERRUPTED } from './deploy.ts';
 import { pruneReleases } from './releases.ts';
 
@@ -100,6 +101,11 @@ export class DeployQueue {
   /** How many deploys run and wait. */
   get counts(): { running: number; waiting: number } {
     return { running: this.#running.size, waiting: this.#waiting.size };
+  }
+
+  /** Gets ready for a build: a push has begun. */
+  expect(): void {
+    if (!this.#closing.signal.aborted) warmBundler();
   }
 
   /** Whether a deploy of an app runs. */

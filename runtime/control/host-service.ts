@@ -152,7 +152,10 @@ function routesOf(
       throw new Refusal(400, 'invalid_input', 'x-cellar-role is missing or unknown');
     }
     // Where a push begins: with the reading of the refs. Git shows the words of this refusal to its user.
-    if (query.get('service') === 'git-receive-pack') requireRoom(disk);
+    if (query.get('service') === 'git-receive-pack') {
+      requireRoom(disk);
+      queue.expect();
+    }
     const push = (updates: RefUpdate[], output: Duplex) => onPush(appId, updates, output);
     const served = serveGit(
       {

@@ -63,6 +63,8 @@ export function layout(directory: string) {
     run: (appId: string) => join(root, 'run', appId),
     caches: join(root, 'caches'),
     cache: (appId: string) => join(root, 'caches', appId),
+    /** What the bundler has compiled of its own code. */
+    compiled: join(root, 'compiled'),
     builds: join(root, 'builds'),
     build: (appId: string) => join(root, 'builds', appId),
     trash: join(root, 'trash'),

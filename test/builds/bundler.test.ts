@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { truncateSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { BuildFailure } from '../../bundler/failure.ts';
 import { Bundler } from '../../runtime/builds/bundler.ts';
 import { makeWorktrees, wranglerProject } from '../support/bundler/worktree.ts';
+import { eventually } from '../support/e2e/processes.ts';
 
 const worktrees = makeWorktrees();
 const bundlers: Bundler[] = [];
@@ -127,4 +128,14 @@ test('the process ends with the host', async () => {
   const helper = fork(new URL('../../bundler/helper.ts', import.meta.url), { execArgv: [] });
   helper.disconnect();
   assert.deepEqual(await once(helper, 'exit'), [0, null]);
+});
+
+test('what a process has compiled of its own code is kept for the next one', async () => {
+  const bundler = start();
+  bundler.codeDirectory = join(worktrees.write({}), 'compiled');
+  await plan(bundler, hello());
+  const kept = () => (existsSync(bundler.codeDirectory!) ? readdirSync(bundler.codeDirectory!) : []);
+  await eventually(() => kept().length > 0, 'it is written down');
+  bundler.close();
+  assert.deepEqual((await bundle(bundler, hello())).bundle.exports, ['default']);
 });
