@@ -334,6 +334,7 @@ export class Host {
   async start(): Promise<Addresses> {
     this.#queue.interruptUnfinished();
     this.#telemetry.start();
+    this.#telemetry.keepOnly(this.#apps.observeAll().map(({ id }) => id));
     const { RUNNER_PORT, RUNNER_EDGE_PORT, RUNNER_BASE_DOMAIN } = this.config;
     const api = await this.#api.listen(RUNNER_PORT, '127.0.0.1');
     const host = isLocal(RUNNER_BASE_DOMAIN) ? '127.0.0.1' : '::';

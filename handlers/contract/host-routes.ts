@@ -47,6 +47,23 @@ export type AlertSettings = Partial<Pick<Alert, 'url' | 'on' | 'error_rate'>>;
 /** What is known of an object in a bucket. */
 export type HostObject = Omit<Result<'storage.r2.get'>, 'content_base64'>;
 
+/** A part of a list that is ordered by how many requests there were: from the `offset`th on. */
+export interface BreakdownParams {
+  appId: string;
+  hours: number;
+  limit: number;
+  offset: number;
+}
+
+/** `next` is where the next page begins; null on the last. */
+export interface Ranked<Item> {
+  items: Item[];
+  next: number | null;
+}
+
+type ItemOf<Name extends 'devices.list' | 'paths.list' | 'refs.list' | 'spans.list'> =
+  Result<Name> extends { items: (infer Item)[] } ? Item : never;
+
 /**
  * What the host's telemetry answers of an app, by the end of the path below `/apps/:id/telemetry/`. The query of the call
  * holds what is asked for besides the app.
@@ -67,6 +84,15 @@ export interface TelemetryAnswers {
       before?: number | undefined;
     };
     answer: { items: LogLine[]; next: number | null };
+  };
+  devices: { params: BreakdownParams; answer: Ranked<ItemOf<'devices.list'>> };
+  paths: { params: BreakdownParams; answer: Ranked<ItemOf<'paths.list'>> };
+  /** `own`: the app's own host names, which the host adds. */
+  refs: { params: BreakdownParams & { own?: string[] }; answer: Ranked<ItemOf<'refs.list'>> };
+  /** `before`: the place that an answer before named. */
+  spans: {
+    params: { appId: string; hours: number; limit: number; before?: number | undefined };
+    answer: Ranked<ItemOf<'spans.list'>>;
   };
 }
 

@@ -8,8 +8,8 @@ import { operation } from './operation.ts';
 const hours = z.int().min(1).max(720).default(24);
 const range = { id: reference, hours, ...page };
 
-const breakdown = (name: string) =>
-  listOf(z.strictObject({ [name]: z.string(), requests: z.int(), errors: z.int() }));
+/** Requests, and how many of them were answered with 5xx. */
+const counts = { requests: z.int(), errors: z.int() };
 
 /** What an app did in one step. Times are in ms; percentiles and mean are null where nothing was timed. */
 const MetricStep = z.strictObject({
@@ -104,40 +104,62 @@ export const telemetry = [
   }),
   operation({
     name: 'devices.list',
-    summary: 'Counts requests by kind of device',
+    summary: 'Counts requests by device, client and system, most first',
     method: 'GET',
     path: '/v1/apps/:id/devices',
     needs: 'view',
     input: z.strictObject(range),
-    output: breakdown('device'),
+    output: listOf(
+      z.strictObject({
+        /** `program`: a client that is no browser, such as curl. `other`: all that had no room of their own. */
+        kind: z.enum(['desktop', 'mobile', 'tablet', 'tv', 'bot', 'program', 'unknown', 'other']),
+        client: z.string().nullable(),
+        os: z.string().nullable(),
+        ...counts,
+      }),
+    ),
     status: 200,
-    errors: ['app_not_found'],
+    errors: ['app_not_found', 'host_unavailable'],
   }),
   operation({
     name: 'paths.list',
-    summary: 'Counts requests by path',
+    summary: 'Counts requests by path, ids in it folded, most first',
     method: 'GET',
     path: '/v1/apps/:id/paths',
     needs: 'view',
     input: z.strictObject(range),
-    output: breakdown('path'),
+    output: listOf(
+      z.strictObject({
+        /** Such as `/users/:id`; null for all that had no room of their own. */
+        path: z.string().nullable(),
+        ...counts,
+      }),
+    ),
     status: 200,
-    errors: ['app_not_found'],
+    errors: ['app_not_found', 'host_unavailable'],
   }),
   operation({
     name: 'refs.list',
-    summary: 'Counts requests by referrer',
+    summary: 'Counts requests by the host that referred to them, most first',
     method: 'GET',
     path: '/v1/apps/:id/refs',
     needs: 'view',
     input: z.strictObject(range),
-    output: breakdown('referrer'),
+    output: listOf(
+      z.strictObject({
+        /** A host name; null for `none` and `other`. */
+        referrer: z.string().nullable(),
+        /** `own`: one of the app's hosts. `none`: no referrer was sent. `other`: all that had no room of their own. */
+        source: z.enum(['site', 'own', 'none', 'other']),
+        ...counts,
+      }),
+    ),
     status: 200,
-    errors: ['app_not_found'],
+    errors: ['app_not_found', 'host_unavailable'],
   }),
   operation({
     name: 'spans.list',
-    summary: 'Lists recent slow or failed spans',
+    summary: 'Lists requests that took a second or more, or failed, newest first',
     method: 'GET',
     path: '/v1/apps/:id/spans',
     needs: 'view',
@@ -146,15 +168,32 @@ export const telemetry = [
       z.strictObject({
         trace_id: z.string(),
         span_id: z.string(),
-        kind: z.string(),
+        /** Of whoever sent the request with a traceparent. */
+        parent_span_id: z.string().nullable(),
+        kind: z.literal('fleet.fetch'),
         name: z.string(),
+        method: z.string(),
+        /** Without the query. */
+        path: z.string(),
         status: z.int(),
+        /** Why the gateway answered by itself; null when it did not. */
+        refused: z.string().nullable(),
         started_at: time,
         duration_ms: z.number(),
+        /** Of the duration: how long the request was held. */
+        held_ms: z.int(),
+        /** What the start took that it waited for; 0 when it waited for none. */
+        wake_ms: z.int(),
+        bytes_in: z.int(),
+        bytes_out: z.int(),
+        /** Whether it waited for the start of its process; null when it reached none. */
+        cell_start: z.enum(['warm', 'cold']).nullable(),
+        /** The deploy whose release answered. */
+        release: z.string().nullable(),
       }),
     ),
     status: 200,
-    errors: ['app_not_found'],
+    errors: ['app_not_found', 'host_unavailable'],
   }),
   operation({
     name: 'logs.list',

@@ -1,5 +1,8 @@
 // What an app did, in figures. The host keeps them: an app that sleeps need not wake for them.
+import type { Context } from '../context.ts';
+import type { TelemetryAnswers } from '../contract/host-routes.ts';
 import { requireApp } from './apps.ts';
+import { decodeCursor, encodeCursor } from './cursor.ts';
 import type { Service } from './types.ts';
 
 const get: Service<'metrics.get'> = async (context, { id, hours }) => {
@@ -12,4 +15,47 @@ const version: Service<'metrics.version'> = async (context, { id }) => {
   return context.host.telemetry('metrics/version', id);
 };
 
-export const metricServices = { 'metrics.get': get, 'metrics.version': version };
+const devices: Service<'devices.list'> = (context, input) => breakdown(context, 'devices', input);
+const paths: Service<'paths.list'> = (context, input) => breakdown(context, 'paths', input);
+const refs: Service<'refs.list'> = (context, input) => breakdown(context, 'refs', input);
+
+interface Range {
+  id: string;
+  hours: number;
+  limit: number;
+  cursor?: string | undefined;
+}
+
+async function breakdown<Name extends 'devices' | 'paths' | 'refs'>(
+  context: Context,
+  name: Name,
+  { id, hours, limit, cursor }: Range,
+): Promise<{ items: TelemetryAnswers[Name]['answer']['items']; next_cursor: string | null }> {
+  await requireApp(context, id);
+  const list = `${name}.list ${id} ${hours}`;
+  const offset = Number(decodeCursor(list, cursor, 1)?.[0] ?? 0);
+  const { items, next } = await context.host.telemetry<'devices' | 'paths' | 'refs'>(name, id, {
+    hours,
+    limit,
+    offset,
+  });
+  return { items, next_cursor: encodeCursor(list, next === null ? null : [String(next)]) };
+}
+
+const spans: Service<'spans.list'> = async (context, { id, hours, limit, cursor }) => {
+  await requireApp(context, id);
+  const list = `spans.list ${id}`;
+  const place = decodeCursor(list, cursor, 1);
+  const before = place === null ? undefined : Number(place[0]);
+  const { items, next } = await context.host.telemetry('spans', id, { hours, limit, before });
+  return { items, next_cursor: encodeCursor(list, next === null ? null : [String(next)]) };
+};
+
+export const metricServices = {
+  'metrics.get': get,
+  'metrics.version': version,
+  'devices.list': devices,
+  'paths.list': paths,
+  'refs.list': refs,
+  'spans.list': spans,
+};

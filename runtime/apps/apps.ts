@@ -116,8 +116,7 @@ export class Apps {
     for (const [id, app] of this.#apps) {
       try {
         app.fleet.tick();
-        const usage = app.fleet.takeUsage();
-        if (usage !== null) this.#options.onUsage(id, usage);
+        this.#tellUsage(id, app);
       } catch (error) {
         logRarely('error', 'an app could not be looked at; the next tick tries again', {
           app: app.wanted.slug,
@@ -146,6 +145,12 @@ export class Apps {
   /** The fleet that answers at a host name (lower case, without port). */
   resolve(host: string): Fleet | undefined {
     return this.#byHost.get(host)?.fleet;
+  }
+
+  /** The host names that an app answers at; none for one that is not known. */
+  hostsOf(id: string): string[] {
+    const app = this.#apps.get(id);
+    return app === undefined ? [] : this.#hosts(app.wanted);
   }
 
   get(id: string): Readonly<App> | undefined {
@@ -310,6 +315,7 @@ export class Apps {
 
   /** Ends every fleet: drain, then stop. */
   async close(): Promise<void> {
+    for (const [id, app] of this.#apps) this.#tellUsage(id, app);
     await Promise.all([...this.#apps.values()].map((app) => app.fleet.close()));
     this.#activity.keep(this.#apps.values());
   }
@@ -378,6 +384,11 @@ export class Apps {
   #say(id: string, level: Level, words: string): void {
     if (level !== 'info') log(level, `app: ${words}`, { app: this.#apps.get(id)?.wanted.slug });
     this.#options.say(id, level, words);
+  }
+
+  #tellUsage(id: string, { fleet }: App): void {
+    const usage = fleet.takeUsage();
+    if (usage !== null) this.#options.onUsage(id, usage);
   }
 
   /** Tells the control plane, but of hibernating and waking only at the next tick: a request waits for the wake. */

@@ -54,7 +54,7 @@ export function hostService(
   const routes = compile({
     ...routesOf(options),
     ...sourceRoutes(options),
-    ...telemetryRoutes(options.telemetry, options.streams),
+    ...telemetryRoutes(options),
     ...alertRoutes(options),
     ...secretRoutes(options),
     ...snapshotRoutes(options),

@@ -1,23 +1,46 @@
 // The host's routes to an app's telemetry.
-import type { HostCall } from '../../handlers/contract/host-routes.ts';
+import type { BreakdownParams, HostCall } from '../../handlers/contract/host-routes.ts';
+import type { Apps } from '../apps/apps.ts';
 import { LEVELS, type Level } from '../telemetry/log-lines.ts';
 import type { LogFollow } from '../telemetry/log-listener.ts';
 import type { AskName, Asks, StreamPiece } from '../telemetry/protocol.ts';
 import { type Telemetry, TelemetryError } from '../telemetry/telemetry.ts';
-import type { HostRoutes } from './host-call.ts';
+import type { Call, HostRoutes } from './host-call.ts';
 import type { LiveStreams } from './live-streams.ts';
 import { Refusal } from './refusal.ts';
+
+/** What the routes need of the rest of the host. */
+export interface TelemetryOptions {
+  telemetry: Telemetry;
+  streams: LiveStreams;
+  apps: Apps;
+}
 
 /** The calls that are about an app's telemetry. */
 export type TelemetryCall = Extract<HostCall, `${string}/telemetry/${string}`>;
 
 /** Calls carry what the control plane has checked: the words of the contract. */
-export function telemetryRoutes(telemetry: Telemetry, streams: LiveStreams): Pick<HostRoutes, TelemetryCall> {
+export function telemetryRoutes({
+  telemetry,
+  streams,
+  apps,
+}: TelemetryOptions): Pick<HostRoutes, TelemetryCall> {
   return {
     'GET /apps/:id/telemetry/metrics': ({ words, query }) =>
       ask(telemetry, 'metrics', { appId: words[0]!, hours: Number(query.get('hours')) }),
     'GET /apps/:id/telemetry/metrics/version': ({ words }) =>
       ask(telemetry, 'metrics/version', { appId: words[0]! }),
+    'GET /apps/:id/telemetry/devices': (call) => ask(telemetry, 'devices', ranked(call)),
+    'GET /apps/:id/telemetry/paths': (call) => ask(telemetry, 'paths', ranked(call)),
+    'GET /apps/:id/telemetry/refs': (call) =>
+      ask(telemetry, 'refs', { ...ranked(call), own: apps.hostsOf(call.words[0]!) }),
+    'GET /apps/:id/telemetry/spans': ({ words, query }) =>
+      ask(telemetry, 'spans', {
+        appId: words[0]!,
+        hours: Number(query.get('hours')),
+        limit: Number(query.get('limit')),
+        before: numberOf(query, 'before'),
+      }),
     'GET /apps/:id/telemetry/logs': ({ words, query }) =>
       ask(telemetry, 'logs', {
         appId: words[0]!,
@@ -60,6 +83,11 @@ function numberOf(query: URLSearchParams, name: string): number | undefined {
 
 function levelOf(query: URLSearchParams): Level | undefined {
   return LEVELS.find((level) => level === query.get('level'));
+}
+
+function ranked({ words, query }: Call): BreakdownParams {
+  const number = (name: string) => Number(query.get(name));
+  return { appId: words[0]!, hours: number('hours'), limit: number('limit'), offset: number('offset') };
 }
 
 async function ask<Name extends AskName>(

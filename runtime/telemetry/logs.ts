@@ -126,6 +126,10 @@ export class Logs implements Part {
     return false;
   }
 
+  apps(): string[] {
+    return this.#queries.sizes().map(({ app_id }) => app_id);
+  }
+
   /** Pushes texts of server-sent events; see `log-listener.ts`. */
   follow(
     appId: string,

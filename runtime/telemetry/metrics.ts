@@ -2,12 +2,12 @@
 import type { Database } from 'better-sqlite3';
 import type { Result } from '../../handlers/contract/index.ts';
 import { bucketQueries, METRICS_MIGRATIONS, writtenQueries } from '../../sqlite/telemetry/buckets.ts';
+import { bytesInUse } from '../../sqlite/telemetry/database.ts';
 import { addRequest, addRow, addUsage, emptyBucket } from './bucket.ts';
 import { Buckets } from './buckets.ts';
 import { percentiles, total } from './histogram.ts';
-import type { Answers, Part } from './part.ts';
-import type { Batch, ThreadOptions } from './protocol.ts';
-import { readRequestLines } from './request-lines.ts';
+import type { Immediate, Part, Taken } from './part.ts';
+import type { ThreadOptions } from './protocol.ts';
 import type { Store } from './store.ts';
 
 /** Raised when figures mean something else than before. */
@@ -17,6 +17,8 @@ const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 /** Minutes are kept so long; before that there are hours. */
 const MINUTES_KEPT_MS = 74 * HOUR_MS;
+/** What all apps may have, in bytes. */
+const BYTES_MAX = 1024 * 1024 * 1024;
 /** Rows that are removed at once. */
 const PIECE = 500;
 
@@ -34,7 +36,7 @@ const STEPS: readonly [hours: number, stepMs: number][] = [
 export class Metrics implements Part {
   readonly name = 'metrics';
   readonly dropped = { buckets: 0 };
-  readonly answers: Answers;
+  readonly answers: Immediate<'metrics' | 'metrics/version'>;
   readonly #database: Database;
   readonly #retentionMs: number;
   readonly #minutes: Buckets;
@@ -60,8 +62,8 @@ export class Metrics implements Part {
     };
   }
 
-  take({ requests, usage }: Batch): void {
-    for (const request of readRequestLines(requests)) {
+  take({ requests, usage }: Taken): void {
+    for (const request of requests) {
       for (const buckets of [this.#minutes, this.#hours])
         addRequest(buckets.at(request.appId, request.endedAt), request);
     }
@@ -87,13 +89,28 @@ export class Metrics implements Part {
 
   prune(now: number): boolean {
     const minutes = this.#minutes.removeBefore(now - Math.min(MINUTES_KEPT_MS, this.#retentionMs), PIECE);
-    return minutes + this.#hours.removeBefore(now - this.#retentionMs, PIECE) >= PIECE;
+    const hours = this.#hours.removeBefore(now - this.#retentionMs, PIECE);
+    return minutes + hours + this.#removeTooMuch() >= PIECE;
+  }
+
+  /** The oldest go first, of whatever app: each has only so many buckets. @returns how many went */
+  #removeTooMuch(): number {
+    if (bytesInUse(this.#database) < BYTES_MAX) return 0;
+    const removed =
+      this.#minutes.removeBefore(Number.MAX_SAFE_INTEGER, PIECE) ||
+      this.#hours.removeBefore(Number.MAX_SAFE_INTEGER, PIECE);
+    this.dropped.buckets += removed;
+    return removed;
   }
 
   forget(appId: string): boolean {
     this.#written.delete(appId);
     const left = [this.#minutes, this.#hours].map((buckets) => buckets.forget(appId, PIECE));
     return left.includes(true);
+  }
+
+  apps(): string[] {
+    return this.#written.apps();
   }
 
   #read(appId: string, hours: number, now: number): Result<'metrics.get'> {

@@ -16,9 +16,9 @@ import { type Resource, resourceFromAttributes } from '@opentelemetry/resources'
 import { MeterProvider, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics';
 import type { ReadableSpan } from '@opentelemetry/sdk-trace';
 import { OtlpQueue } from './otlp-queue.ts';
-import type { Part } from './part.ts';
-import type { Batch, OtlpOptions } from './protocol.ts';
-import { type CountedRequest, readRequestLines } from './request-lines.ts';
+import type { Part, Taken } from './part.ts';
+import type { OtlpOptions } from './protocol.ts';
+import type { CountedRequest } from './request-lines.ts';
 
 const SCOPE = { name: 'cellar' };
 /** Figures are sent so often, in ms. */
@@ -79,8 +79,8 @@ export class Otlp implements Part {
     return { otlp_spans: this.#spans.dropped };
   }
 
-  take({ requests, usage }: Pick<Batch, 'requests' | 'usage'>): void {
-    for (const request of readRequestLines(requests)) {
+  take({ requests, usage }: Pick<Taken, 'requests' | 'usage'>): void {
+    for (const request of requests) {
       const attributes = attributesOf(request);
       this.#duration.record(request.durationMs / 1000, { ...attributes, ...this.#app(request.appId) });
       this.#spans.add(this.#span(request, attributes));
@@ -98,6 +98,11 @@ export class Otlp implements Part {
 
   prune(): boolean {
     return false;
+  }
+
+  /** What was sent is not kept here. */
+  apps(): string[] {
+    return [];
   }
 
   forget(appId: string): boolean {

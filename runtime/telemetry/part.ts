@@ -1,9 +1,18 @@
 // One part of what the thread does: metrics, spans, logs, errors. Each has its own tables and its own answers.
 import type { AskName, Asks, Batch, FollowKind } from './protocol.ts';
+import type { CountedRequest } from './request-lines.ts';
+
+/** A batch whose requests have been read. */
+export type Taken = Omit<Batch, 'requests'> & { requests: readonly CountedRequest[] };
 
 /** Answers by the name of the question. What is thrown is the question's failure. */
 export type Answers = {
   [Name in AskName]?: (params: Asks[Name]['params']) => Asks[Name]['answer'] | Promise<Asks[Name]['answer']>;
+};
+
+/** The same of a part that answers all of these, at once. */
+export type Immediate<Name extends AskName> = {
+  [N in Name]: (params: Asks[N]['params']) => Asks[N]['answer'];
 };
 
 /** All calls are made one after another on the telemetry's thread. One that throws harms no other part. */
@@ -14,7 +23,7 @@ export interface Part {
   /** What it dropped since the start, by what it was. */
   readonly dropped: Readonly<Record<string, number>>;
   /** Takes what the host has handed over. */
-  take(batch: Batch): void;
+  take(taken: Taken): void;
   /** Writes what was taken. Called about every second; what could not be written is tried again at the next call. */
   flush(): void;
   /** Removes a small piece of what is too old or too much. Called every few seconds. @returns whether more is left */
@@ -23,6 +32,8 @@ export interface Part {
   forget(appId: string): boolean;
   /** Ends what the part does by itself. What takes longer than the thread has for its end is given up. */
   close?(): Promise<void>;
+  /** Every app of which it keeps something. */
+  apps(): string[];
   /** Pushes what is new of an app from now on, until the function that it returns is called. */
   follow?(
     appId: string,

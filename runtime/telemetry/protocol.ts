@@ -87,6 +87,8 @@ export type ToThread =
   | { type: 'unfollow'; id: number }
   | { type: 'forget'; appId: string }
   | { type: 'names'; names: [appId: string, slug: string][] }
+  /** Of all other apps nothing is to be kept. */
+  | { type: 'keep'; appIds: string[] }
   | { type: 'close' };
 
 export type FromThread =

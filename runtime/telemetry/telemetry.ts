@@ -212,6 +212,11 @@ export class Telemetry {
     this.#send({ type: 'forget', appId });
   }
 
+  /** Has the thread remove all that it keeps of other apps: of such as were deleted while it was not there. */
+  keepOnly(appIds: string[]): void {
+    this.#send({ type: 'keep', appIds });
+  }
+
   /**
    * Asks the thread. What was handed over before is counted in the answer.
    * @throws {TelemetryError} when there is no answer in time, and with a code when the question is wrong

@@ -1,10 +1,13 @@
 // The thread of telemetry: takes batches, has each part work on them, writes about every second, and answers questions.
 import { mkdirSync } from 'node:fs';
 import { parentPort, workerData } from 'node:worker_threads';
+import { Breakdowns } from './breakdowns.ts';
 import { Logs } from './logs.ts';
 import { Metrics } from './metrics.ts';
-import { AskRefusal, type Part } from './part.ts';
-import type { AskName, FromThread, ThreadOptions, ThreadStats, ToThread } from './protocol.ts';
+import { AskRefusal, type Part, type Taken } from './part.ts';
+import type { AskName, Batch, FromThread, ThreadOptions, ThreadStats, ToThread } from './protocol.ts';
+import { readRequestLines } from './request-lines.ts';
+import { Spans } from './spans.ts';
 import { Store } from './store.ts';
 
 /** What was taken is written so often, in ms. With what waits for a batch, no more than two seconds are lost. */
@@ -18,7 +21,12 @@ const port = parentPort!;
 
 mkdirSync(options.directory, { recursive: true, mode: 0o700 });
 const store = new Store(options.directory);
-const parts: Part[] = [new Metrics(store, options), new Logs(store, options)];
+const parts: Part[] = [
+  new Metrics(store, options),
+  new Breakdowns(store, options),
+  new Spans(store, options),
+  new Logs(store, options),
+];
 /** Slugs of apps, where something is sent. */
 const names = new Map<string, string>();
 if (options.otlp !== null) {
@@ -31,16 +39,15 @@ const following = new Map<number, () => void>();
 const forgotten = new Set<string>();
 let takenSeq = 0;
 let keptSeq = 0;
+/** Whether something could not be written. */
+let unwritten = false;
 
 const flushing = setInterval(flush, FLUSH_EVERY_MS);
 let pruning = setTimeout(prune, PRUNE_AGAIN_MS);
 
 port.on('message', (message: ToThread) => {
-  if (message.type === 'batch') {
-    takenSeq = message.batch.seq;
-    for (const part of parts)
-      attempt(part, 'what happened could not be taken in', () => part.take(message.batch));
-  } else if (message.type === 'ask') void answer(message.id, message.name, message.params);
+  if (message.type === 'batch') take(message.batch);
+  else if (message.type === 'ask') void answer(message.id, message.name, message.params);
   else if (message.type === 'follow') follow(message);
   else if (message.type === 'unfollow') {
     following.get(message.id)?.();
@@ -48,16 +55,37 @@ port.on('message', (message: ToThread) => {
   } else if (message.type === 'forget') {
     forgotten.add(message.appId);
     names.delete(message.appId);
-    soon();
-  } else if (message.type === 'names') {
+    pruneSoon();
+  } else if (message.type === 'keep') forgetAllBut(new Set(message.appIds));
+  else if (message.type === 'names') {
     for (const [appId, slug] of message.names) names.set(appId, slug);
   } else void close();
 });
 
+function take(batch: Batch): void {
+  takenSeq = batch.seq;
+  const taken: Taken = { ...batch, requests: [...readRequestLines(batch.requests)] };
+  for (const part of parts) attempt(part, 'what happened could not be taken in', () => part.take(taken));
+}
+
+function forgetAllBut(known: Set<string>): void {
+  for (const part of parts) {
+    attempt(part, 'deleted apps could not be looked for', () => {
+      for (const appId of part.apps()) if (!known.has(appId)) forgotten.add(appId);
+    });
+  }
+  pruneSoon();
+}
+
 function flush(): void {
-  if (takenSeq === keptSeq) return;
-  for (const part of parts)
-    attempt(part, 'what happened could not be written; it is tried again', () => part.flush());
+  if (takenSeq === keptSeq && !unwritten) return;
+  unwritten = false;
+  for (const part of parts) {
+    const isWritten = attempt(part, 'what happened could not be written; it is tried again', () =>
+      part.flush(),
+    );
+    if (!isWritten) unwritten = true;
+  }
   keptSeq = takenSeq;
   say({ type: 'kept', seq: keptSeq });
 }
@@ -84,7 +112,7 @@ function prune(): void {
 }
 
 /** Has the next piece removed soon. */
-function soon(): void {
+function pruneSoon(): void {
   clearTimeout(pruning);
   pruning = setTimeout(prune, PRUNE_NEXT_MS);
 }
@@ -127,11 +155,13 @@ async function close(): Promise<void> {
   port.close();
 }
 
-function attempt({ name }: { name: string }, message: string, work: () => void): void {
+function attempt({ name }: { name: string }, message: string, work: () => void): boolean {
   try {
     work();
+    return true;
   } catch (error) {
     say({ type: 'trouble', message: `${name}: ${message}`, error: (error as Error).message });
+    return false;
   }
 }
 

@@ -116,7 +116,10 @@ export function writtenQueries(database: Database) {
     'INSERT OR REPLACE INTO apps (app_id, written_at) VALUES (?, ?)',
   );
   const remove = database.prepare<[string]>('DELETE FROM apps WHERE app_id = ?');
+  const all = database.prepare<[], { app_id: string }>('SELECT app_id FROM apps');
   return {
+    /** Every app of which something was written. */
+    apps: (): string[] => all.all().map(({ app_id }) => app_id),
     /** When something of an app was written last, in ms since 1970; null when nothing is kept of it. */
     at: (appId: string): number | null => find.get(appId)?.written_at ?? null,
     save: (appId: string, at: number): void => {

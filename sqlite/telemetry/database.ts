@@ -69,6 +69,12 @@ export function bytesOnDisk(database: Database.Database): number {
   }, 0);
 }
 
+/** Bytes of the pages that hold something. */
+export function bytesInUse(database: Database.Database): number {
+  const read = (name: string) => database.pragma(name, { simple: true }) as number;
+  return (read('page_count') - read('freelist_count')) * read('page_size');
+}
+
 /** Gives a little of what was deleted back to the disk, which takes some milliseconds. */
 export function giveBack(database: Database.Database, pages = 256): void {
   database.pragma(`incremental_vacuum(${pages})`);

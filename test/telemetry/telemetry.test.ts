@@ -1,10 +1,11 @@
 // The host's side of telemetry with its real thread: what is handed over is counted, also by a thread that was started again.
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Telemetry, TelemetryError } from '../../runtime/telemetry/telemetry.ts';
+import { eventually } from '../support/e2e/processes.ts';
 import { record } from '../support/telemetry/records.ts';
 
 const APP = '0123456789abcdef';
@@ -63,7 +64,59 @@ test('an app that is forgotten has no figures', async () => {
   telemetry.record(record({ site: APP }));
   assert.deepEqual(await sum(telemetry), { requests: 1, errors: 0 });
   telemetry.forget(APP);
-  const deadline = AbortSignal.timeout(10_000);
-  while ((await sum(telemetry)).requests > 0) deadline.throwIfAborted();
+  await eventually(async () => (await sum(telemetry)).requests === 0, 'the app has no figures');
   assert.deepEqual(await telemetry.ask('metrics/version', { appId: APP }), { schema: 1, watermark: null });
+});
+
+test('a thread that dies is started again, what waits meanwhile is counted', async () => {
+  using files = directory();
+  const path = join(files.path, 'telemetry');
+  // Where its directory should be there is a file: it cannot start.
+  writeFileSync(path, '');
+  await using telemetry = started(files.path);
+  telemetry.record(record({ site: APP }));
+  await assert.rejects(telemetry.ask('metrics', { appId: APP, hours: 1 }), TelemetryError);
+  rmSync(path);
+  const answers = () => sum(telemetry).then(Boolean, () => false);
+  await eventually(answers, 'the thread that was started again answers');
+  telemetry.record(record({ site: APP }));
+  const after = await telemetry.stats();
+  assert.ok(after.restarts > 0);
+  // Each was either counted or is said to have been dropped.
+  assert.equal((await sum(telemetry)).requests + after.dropped.requests!, 2);
+});
+
+test('a file that is no database is put aside, and counting begins anew', async () => {
+  using files = directory();
+  {
+    await using telemetry = started(files.path);
+    telemetry.record(record({ site: APP }));
+    assert.equal((await sum(telemetry)).requests, 1);
+  }
+  const database = join(files.path, 'telemetry', 'metrics.sqlite');
+  writeFileSync(database, 'this is no database, and never was one '.repeat(1_000));
+  await using telemetry = started(files.path);
+  telemetry.record(record({ site: APP }));
+  assert.equal((await sum(telemetry)).requests, 1);
+  assert.ok(existsSync(`${database}.broken`));
+});
+
+test('what finds no room is dropped and counted, and what was deleted meanwhile is forgotten', async () => {
+  using files = directory();
+  const telemetry = new Telemetry({
+    directory: join(files.path, 'telemetry'),
+    retentionDays: 30,
+    otlp: null,
+    fleetLog: 'error',
+  });
+  const path = '/'.repeat(512);
+  const flood = 80_000;
+  for (let i = 0; i < flood; i++) telemetry.record(record({ site: APP, path }));
+  const { dropped, waiting } = await telemetry.stats();
+  assert.ok(dropped.requests! > 0 && waiting.requests! <= 32 * 1024 * 1024);
+  telemetry.start();
+  assert.equal((await sum(telemetry)).requests, flood - dropped.requests!);
+  telemetry.keepOnly([]);
+  await eventually(async () => (await sum(telemetry)).requests === 0, 'the app has no figures');
+  await telemetry.close();
 });

@@ -1,0 +1,66 @@
+// What a user agent says of itself: what kind of device, which client, which system. Versions are left out.
+import Bowser from 'bowser';
+
+/** Longest user agent that is read, in characters. Those of browsers have about 150. */
+const LENGTH_MAX = 400;
+/** Longest name taken from one, in characters: programs give themselves any. */
+const NAME_MAX = 40;
+/** User agents whose devices are remembered. */
+const REMEMBERED = 2_000;
+const BOT = /bot\b|bot[/;)]|crawl|spider|slurp|preview|monitor|scan|archiver|headless|lighthouse/i;
+
+export type DeviceKind = 'desktop' | 'mobile' | 'tablet' | 'tv' | 'bot' | 'program' | 'unknown';
+
+export interface Device {
+  kind: DeviceKind;
+  /** Such as `Firefox`; null when it does not say. */
+  client: string | null;
+  /** Such as `Android`; null when it does not say. */
+  os: string | null;
+}
+
+const known = new Map<string, string>();
+
+/** The device as a key, which `readDevice` reads. */
+export function deviceKey(userAgent: string): string {
+  const text = userAgent.slice(0, LENGTH_MAX);
+  let key = known.get(text);
+  if (key !== undefined) return key;
+  const { kind, client, os } = deviceOf(text);
+  key = JSON.stringify([kind, client, os]);
+  if (known.size >= REMEMBERED) known.clear();
+  known.set(text, key);
+  return key;
+}
+
+export function readDevice(key: string): Device {
+  const [kind, client, os] = JSON.parse(key) as [DeviceKind, string | null, string | null];
+  return { kind, client, os };
+}
+
+function deviceOf(userAgent: string): Device {
+  if (userAgent.trim() === '') return { kind: 'unknown', client: null, os: null };
+  const { browser, os, platform } = Bowser.parse(userAgent);
+  const client = name(browser.name);
+  if (platform.type === 'bot' || BOT.test(userAgent)) {
+    // Of a bot that calls itself a browser, the word that gave it away.
+    return { kind: 'bot', client: botName(userAgent) ?? client, os: null };
+  }
+  if (!userAgent.startsWith('Mozilla/')) return { kind: 'program', client: productOf(userAgent), os: null };
+  const kind = (['desktop', 'mobile', 'tablet', 'tv'] as const).find((type) => type === platform.type);
+  return { kind: kind ?? 'unknown', client: client === 'Mozilla' ? null : client, os: name(os.name) };
+}
+
+function botName(userAgent: string): string | null {
+  const words = userAgent.match(/[\w.-]+/g) ?? [];
+  return name(words.find((word) => BOT.test(`${word}/`)));
+}
+
+/** The first word, without its version: `curl/8.5.0` is `curl`. */
+function productOf(userAgent: string): string | null {
+  return name(/^[\w.-]+/.exec(userAgent)?.[0]);
+}
+
+function name(text: string | undefined): string | null {
+  return text ? text.slice(0, NAME_MAX) : null;
+}

@@ -1,0 +1,47 @@
+// Paths as kinds of pages: what names one user, order or file becomes a placeholder. That bounds how many there are, and
+// keeps names of people and secrets of links out of what is kept.
+
+/** Segments that are told apart; what comes deeper is `…`. */
+const SEGMENTS_MAX = 8;
+/** A segment that is longer is no name that anybody chose. */
+const SEGMENT_LENGTH = 64;
+const EXTENSION = /\.[a-z][a-z0-9]{0,4}$/i;
+/** Numbers, dates, versions, coordinates. */
+const NUMBER = /^\d[\d.,:_+-]*$/;
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+/** What somebody chose, before what was made. */
+const WORDS = /^[a-z][a-z._-]{0,31}$/i;
+const EMAIL = /@|%40/;
+
+/** The path without what is particular in it: `/users/42/orders/9f3c2a71` becomes `/users/:id/orders/:id`. */
+export function foldPath(path: string): string {
+  const segments = path.split('/', SEGMENTS_MAX + 2);
+  const deeper = segments.length > SEGMENTS_MAX + 1;
+  const folded = segments.slice(0, SEGMENTS_MAX + 1).map(foldSegment);
+  return `${folded.join('/')}${deeper ? '/…' : ''}`;
+}
+
+function foldSegment(segment: string): string {
+  if (segment === '') return segment;
+  if (EMAIL.test(segment)) return ':email';
+  if (UUID.test(segment)) return ':id';
+  if (segment.length > SEGMENT_LENGTH) return ':long';
+  const extension = NUMBER.test(segment) ? '' : (EXTENSION.exec(segment)?.[0] ?? '');
+  const name = segment.slice(0, segment.length - extension.length);
+  if (NUMBER.test(name)) return `:id${extension}`;
+  // Such as `usr_01H8XGJWBWBAQ4`, `index-BxY1z2Ab`, `app.3f2a9b1c`.
+  const cut = Math.max(name.lastIndexOf('_'), name.lastIndexOf('-'), name.lastIndexOf('.')) + 1;
+  if (WORDS.test(name.slice(0, cut)) && isRandom(name.slice(cut)))
+    return `${name.slice(0, cut)}:id${extension}`;
+  if (isRandom(name)) return `:id${extension}`;
+  return segment;
+}
+
+/** Whether no person would name something so: long enough, with digits among the letters. */
+function isRandom(text: string): boolean {
+  if (!/^[A-Za-z0-9_-]+$/.test(text)) return false;
+  if (/^[0-9a-f]{8,}$/i.test(text)) return /\d/.test(text);
+  const longest = Math.max(...text.split(/[-_]/).map(({ length }) => length));
+  if (longest < 8 || !/\d/.test(text) || !/[a-z]/i.test(text)) return false;
+  return longest >= 16 || (/[a-z]/.test(text) && /[A-Z]/.test(text));
+}

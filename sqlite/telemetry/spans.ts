@@ -1,0 +1,91 @@
+// Rows of `spans`: requests that were slow or failed.
+import type { Database } from 'better-sqlite3';
+
+/** One entry for each schema version of `spans.sqlite`, applied in order. Never change one that has been released: add the next. */
+export const SPAN_MIGRATIONS = [
+  `
+  CREATE TABLE spans (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    app_id TEXT NOT NULL,
+    started_at INTEGER NOT NULL,            -- in ms since 1970
+    trace_id TEXT NOT NULL,
+    span_id TEXT NOT NULL,
+    parent_span_id TEXT,
+    method TEXT NOT NULL,
+    path TEXT NOT NULL,                     -- without the query
+    status INTEGER NOT NULL,
+    refused TEXT,                           -- why the gateway answered by itself
+    duration_ms REAL NOT NULL,
+    held_ms INTEGER NOT NULL,
+    wake_ms INTEGER NOT NULL,
+    bytes_in INTEGER NOT NULL,
+    bytes_out INTEGER NOT NULL,
+    cell_start TEXT,                        -- 'warm' or 'cold'; null when it reached no process
+    release TEXT
+  ) STRICT;
+  CREATE INDEX spans_of_app ON spans (app_id, id);
+  `,
+];
+
+export interface SpanRow {
+  id: number;
+  app_id: string;
+  started_at: number;
+  trace_id: string;
+  span_id: string;
+  parent_span_id: string | null;
+  method: string;
+  path: string;
+  status: number;
+  refused: string | null;
+  duration_ms: number;
+  held_ms: number;
+  wake_ms: number;
+  bytes_in: number;
+  bytes_out: number;
+  cell_start: 'warm' | 'cold' | null;
+  release: string | null;
+}
+
+/** Typed queries over the `spans` table. */
+export function spanQueries(database: Database) {
+  const add = database.prepare<Omit<SpanRow, 'id'>>(
+    `INSERT INTO spans (app_id, started_at, trace_id, span_id, parent_span_id, method, path, status, refused, duration_ms, held_ms,
+       wake_ms, bytes_in, bytes_out, cell_start, release)
+     VALUES (@app_id, @started_at, @trace_id, @span_id, @parent_span_id, @method, @path, @status, @refused, @duration_ms, @held_ms,
+       @wake_ms, @bytes_in, @bytes_out, @cell_start, @release)`,
+  );
+  const newest = database.prepare<[string, number, number, number], SpanRow>(
+    'SELECT * FROM spans WHERE app_id = ? AND id < ? AND started_at >= ? ORDER BY id DESC LIMIT ?',
+  );
+  const trim = database.prepare<[string, string, number]>(
+    `DELETE FROM spans WHERE app_id = ? AND id <= (
+       SELECT id FROM spans WHERE app_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?)`,
+  );
+  // Only the oldest are looked at: a clock that was set back must not have all of them read each time.
+  const deleteBefore = database.prepare<[number, number]>(
+    `DELETE FROM spans WHERE id IN (
+       SELECT id FROM (SELECT id, started_at FROM spans ORDER BY id LIMIT ?) WHERE started_at < ?)`,
+  );
+  const deleteOf = database.prepare<[string, number]>(
+    'DELETE FROM spans WHERE id IN (SELECT id FROM spans WHERE app_id = ? LIMIT ?)',
+  );
+  const apps = database.prepare<[], { app_id: string }>('SELECT DISTINCT app_id FROM spans');
+
+  return {
+    add: (row: Omit<SpanRow, 'id'>): void => {
+      add.run(row);
+    },
+    /** Spans that began since `from`, newest first: those before the span `before`. */
+    newest: (appId: string, from: number, before: number, limit: number): SpanRow[] =>
+      newest.all(appId, before, from, limit),
+    /** Removes all but the newest `count` spans of an app. @returns how many went */
+    trim: (appId: string, count: number): number => trim.run(appId, appId, count).changes,
+    /** Removes up to `limit` spans that began before `at`. @returns how many */
+    deleteBefore: (at: number, limit: number): number => deleteBefore.run(limit, at).changes,
+    /** Removes up to `limit` spans of an app. @returns how many */
+    deleteOf: (appId: string, limit: number): number => deleteOf.run(appId, limit).changes,
+    apps: (): string[] => apps.all().map(({ app_id }) => app_id),
+  };
+}
+export type SpanQueries = ReturnType<typeof spanQueries>;

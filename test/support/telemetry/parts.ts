@@ -1,0 +1,37 @@
+// Parts of telemetry's thread for tests that call them directly.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { RequestRecord } from '../../../runtime/edge/record.ts';
+import type { Taken } from '../../../runtime/telemetry/part.ts';
+import { readRequestLines, requestLine } from '../../../runtime/telemetry/request-lines.ts';
+import { Store } from '../../../runtime/telemetry/store.ts';
+import { record } from './records.ts';
+
+/** The app of `record`. */
+export const APP = record().site;
+
+/** A directory of databases that goes with the test; `reopen` ends what is open, as a restart does. */
+export function temporaryStore(): Disposable & { directory: string; store: Store; reopen: () => Store } {
+  const directory = mkdtempSync(join(tmpdir(), 'cellar-telemetry-'));
+  const files = {
+    directory,
+    store: new Store(directory),
+    reopen: () => {
+      files.store.close();
+      files.store = new Store(directory);
+      return files.store;
+    },
+    [Symbol.dispose]: () => {
+      files.store.close();
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+  return files;
+}
+
+/** What the thread gives its parts when these requests were handed over. */
+export function taken(requests: Partial<RequestRecord>[], rest: Partial<Taken> = {}): Taken {
+  const lines = requests.map((given) => requestLine(record(given))).join('');
+  return { seq: 1, usage: [], output: [], said: [], ...rest, requests: [...readRequestLines(lines)] };
+}
