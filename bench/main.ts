@@ -13,6 +13,7 @@ interface Bench {
 const QUICK_DEADLINE_MS = 120_000;
 const HELPERS = [
   'main.ts',
+  'copies.ts',
   'effort.ts',
   'hostile-attacker.ts',
   'hostile-attacks.ts',

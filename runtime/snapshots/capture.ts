@@ -12,7 +12,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import type { Layout } from '../machine/data-directory.ts';
-import { dropOwn, handOver, renewOwn } from '../machine/rights.ts';
+import { dropOwn, handOver, makePassage, renewOwn } from '../machine/rights.ts';
 import type { User } from '../machine/users.ts';
 import { type Listed, list } from './listing.ts';
 import type { FileEntry, Part } from './manifest.ts';
@@ -114,10 +114,13 @@ export class Capture {
       renewOwn(scratch, user);
       const directories = readdirSync(root, { withFileTypes: true }).filter((entry) => entry.isDirectory());
       const paths = directories.map(({ name }) => join(root, name));
+      if (theirs) makePassage(root, user);
       if (user !== null && theirs) await handOver(paths, user, HAND_OVER_TIMEOUT_MS);
       return Reader.start({ root, user, copy: join(scratch, 'copy') });
     };
     const read = async (file: Listed) => {
+      // Directly in the directory of an app's data lies what the host has written down, where only the host can write.
+      if (theirs && !file.path.includes('/')) return readIfThere(join(root, file.path));
       starting ??= start();
       return (await starting).read(file);
     };

@@ -27,6 +27,7 @@ function place(): Disposable & { path: string } {
 async function snapshot(cellar: Cellar): Promise<{ key: string; bytes: number }> {
   const { status, body } = await cellar.call('POST', '/v1/admin/snapshot');
   assert.equal(status, 201, JSON.stringify(body));
+  assert.equal((await cellar.call('GET', '/v1/admin/stats')).body.host.snapshots.problem, null);
   return body;
 }
 

@@ -1,9 +1,18 @@
 // A real Cellar for a test: the host as a process of its own, on free ports, in a temporary data directory.
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { EventEmitter, once } from 'node:events';
-import { chmodSync, cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Agent, fetch, type RequestInit, type Response, WebSocket } from 'undici';
 import { openControlGroups } from '../../../runtime/machine/cgroup.ts';
@@ -209,7 +218,10 @@ export class Cellar {
   /** Deploys a sample to an app that there is, whatever it had before. */
   async deployAgain(slug: string, sample: string, files: Record<string, string> = {}): Promise<void> {
     const work = await this.checkout(sample);
-    for (const [name, text] of Object.entries(files)) writeFileSync(join(work, name), text);
+    for (const [name, text] of Object.entries(files)) {
+      mkdirSync(dirname(join(work, name)), { recursive: true });
+      writeFileSync(join(work, name), text);
+    }
     await this.commit(work, 'changed');
     const { stderr } = await this.push(work, slug, '--force');
     if (!stderr.includes('serves this push')) throw new Error(`the push was not deployed:\n${stderr}`);

@@ -27,6 +27,7 @@ class_name = "Counter"
 tag = "v1"
 new_sqlite_classes = ["Counter"]
 `,
+  'migrations/0001_notes.sql': 'CREATE TABLE notes (text TEXT);',
   'package.json': '{"scripts": {"build": "true"}}',
   'index.js': `import { DurableObject } from 'cloudflare:workers';
 export class Counter extends DurableObject {
@@ -43,7 +44,6 @@ export default {
   async fetch(request, { DB, KV, COUNTER, FILES }) {
     const n = new URL(request.url).searchParams.get('n');
     const counter = COUNTER.getByName('one');
-    await DB.exec('CREATE TABLE IF NOT EXISTS notes (text TEXT)');
     if (request.method === 'POST') {
       await DB.prepare('INSERT INTO notes VALUES (?)').bind('note ' + n).run();
       await KV.put('word-' + n, 'value ' + n);

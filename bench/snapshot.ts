@@ -1,0 +1,133 @@
+// Snapshots of many apps: what the first costs, what one costs after little has changed, and what an app that is called
+// meanwhile feels of it.
+import { cpSync, globSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import Database from 'better-sqlite3';
+import { request } from 'undici';
+import { Cellar, LOCALHOST } from '../test/support/e2e/cellar.ts';
+import { Copies } from './copies.ts';
+import { effort } from './effort.ts';
+
+const APPS = effort(100, 3);
+/** Of each app's database. */
+const MB = effort(10, 1);
+/** Apps that get a row between the snapshots. */
+const CHANGED = effort(3, 1);
+const QUIET_MS = effort(15_000, 1_000);
+/** Time between two requests to the app that is called. */
+const PACE_MS = 5;
+const ROW_BYTES = 1_000;
+
+interface Taken {
+  bytes: number;
+  ms: number;
+}
+
+/** Prints each figure with its target. */
+export async function run(): Promise<void> {
+  await using cellar = await new Cellar({
+    RUNNER_SNAPSHOT_EVERY_H: '0',
+    RUNNER_FLEET_IDLE_EVICT_S: '3600',
+  }).start();
+  const id = await cellar.deploy('proto', 'guestbook');
+  await sign(cellar, 'proto');
+  const deployId = (await cellar.app(id)).live_deploy_id;
+  await cellar.stop();
+  const copies = new Copies(cellar.data, id, deployId);
+  copies.make(APPS, 'sleeping');
+  for (const copy of copies.ids) fill(cellar.data, id, copy);
+  await cellar.start();
+  // Once, so that the app runs and nothing of a start is measured.
+  await cellar.get('proto', '/entries');
+  const quiet = await feel(cellar, sleep(QUIET_MS));
+
+  const taking = take(cellar);
+  const during = await feel(cellar, taking);
+  const first = await taking;
+  report('first snapshot', first);
+  for (let index = 0; index < CHANGED; index++) await sign(cellar, `copy-${index}`);
+  const second = await take(cellar);
+  report(`second, ${CHANGED} apps changed`, second);
+  target('bytes, second / first', second.bytes / first.bytes, 0.05);
+  target('time, second / first', second.ms / first.ms, 0.05);
+  console.log(
+    `p99 of an app: quiet ${quiet.toFixed(1)} ms, while the first was taken ${during.toFixed(1)} ms`,
+  );
+  target('p99 meanwhile / quiet', during / quiet, 1.5);
+}
+
+async function take(cellar: Cellar): Promise<Taken> {
+  const from = performance.now();
+  const { statusCode, body } = await request(`${cellar.api}/v1/admin/snapshot`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${cellar.token}` },
+    headersTimeout: 0,
+  });
+  const taken = (await body.json()) as { bytes: number };
+  if (statusCode !== 201) throw new Error(`the snapshot failed: ${JSON.stringify(taken)}`);
+  const ms = performance.now() - from;
+  const { problem } = (await cellar.call('GET', '/v1/admin/stats')).body.host.snapshots;
+  if (problem !== null) throw new Error(problem);
+  return { bytes: taken.bytes, ms };
+}
+
+/** Asks an app at a steady pace until `end` settles. @returns the 99th percentile of its answers' times, in ms */
+async function feel(cellar: Cellar, end: Promise<unknown>): Promise<number> {
+  let ended = false;
+  const done = end.finally(() => (ended = true));
+  const times: number[] = [];
+  const url = `http://proto.localhost:${cellar.edgePort}/entries`;
+  const asked: Promise<void>[] = [];
+  const ask = async () => {
+    const from = performance.now();
+    const { body } = await request(url, { dispatcher: LOCALHOST });
+    await body.dump();
+    times.push(performance.now() - from);
+  };
+  while (!ended) {
+    asked.push(ask());
+    await sleep(PACE_MS);
+  }
+  await Promise.all([...asked, done]);
+  times.sort((a, b) => a - b);
+  return times[Math.floor(times.length * 0.99)]!;
+}
+
+async function sign(cellar: Cellar, slug: string): Promise<void> {
+  const { status, text } = await cellar.get(slug, '/entries', {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ name: 'Ada', message: 'hello' }),
+  });
+  if (status !== 201) throw new Error(`${slug} answered ${status}: ${text}`);
+}
+
+/** Gives a copy storage of its own, with rows that no other app has. */
+function fill(data: string, from: string, to: string): void {
+  cpSync(join(data, 'data', from), join(data, 'data', to), { recursive: true });
+  const files = globSync(join(data, 'data', to, 'do', 'D1Database', '*.sqlite'));
+  const database = new Database(files.find((path) => !path.endsWith('metadata.sqlite'))!);
+  try {
+    const add = database.prepare(
+      `INSERT INTO entries (name, message, created_at) VALUES ('a', hex(randomblob(${ROW_BYTES / 2})), '2026')`,
+    );
+    database.transaction(() => {
+      for (let row = 0; row < (MB * 2 ** 20) / ROW_BYTES; row++) add.run();
+    })();
+  } finally {
+    database.close();
+  }
+}
+
+function report(name: string, { bytes, ms }: Taken): void {
+  console.log(
+    `${name.padEnd(28)}${(bytes / 2 ** 20).toFixed(2).padStart(9)} MiB in ${(ms / 1000).toFixed(2)} s`,
+  );
+}
+
+function target(name: string, value: number, most: number): void {
+  console.log(
+    `${name.padEnd(28)}${value.toFixed(3)}   target ≤ ${most}: ${value <= most ? 'met' : 'missed'}`,
+  );
+}
