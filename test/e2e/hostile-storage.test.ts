@@ -1,0 +1,296 @@
+// An attacker who got out of workerd's sandbox leaves files to harm whoever looks into the app, and whoever may ask asks
+// for more than is theirs: nothing of another app or of the host comes out, and a neighbour serves all the while.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import {
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { after, before, test } from 'node:test';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { descendants, eventually } from '../support/e2e/processes.ts';
+import { rpcOf } from '../support/e2e/rpc.ts';
+import { NEEDS_USERS } from '../support/users.ts';
+
+const cellar = new Cellar();
+const rpc = rpcOf(cellar);
+const OWN = 'what-the-neighbour-keeps';
+const ENDLESS = 'WITH RECURSIVE s(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s) SELECT count(*) AS a FROM s';
+const code = (own: string) => `
+import { DurableObject } from 'cloudflare:workers';
+export class Room extends DurableObject {
+  put(value) { return this.ctx.storage.put('value', value); }
+}
+export default {
+  async fetch(request, env) {
+    if (new URL(request.url).pathname !== '/fill') return new Response('served');
+    await env.ROOM.getByName('one').put('${own}');
+    await env.DB.exec('CREATE TABLE IF NOT EXISTS t (a TEXT)');
+    await env.DB.prepare('INSERT INTO t VALUES (?)').bind('${own}').run();
+    await env.KV.put('small', '${own}');
+    await env.KV.put('large', '${own}'.repeat(10_000));
+    return new Response('filled');
+  },
+};`;
+const CONFIG = `name = "app"
+main = "index.js"
+compatibility_date = "2026-10-01"
+[[durable_objects.bindings]]
+name = "ROOM"
+class_name = "Room"
+[[migrations]]
+tag = "v1"
+new_sqlite_classes = ["Room"]
+[[d1_databases]]
+binding = "DB"
+[[kv_namespaces]]
+binding = "KV"
+`;
+
+let hostile: string;
+let neighbour: string;
+let serving = true;
+let watched: Promise<number>;
+
+before(async () => {
+  await cellar.start();
+  for (const slug of ['hostile', 'neighbour']) {
+    const own = slug === 'neighbour' ? OWN : 'what the hostile app keeps';
+    await cellar.deploy(slug, 'hello', { 'index.js': code(own), 'wrangler.toml': CONFIG });
+    assert.equal((await cellar.get(slug, '/fill')).text, 'filled');
+  }
+  hostile = (await rpc('apps.get_by_slug', { slug: 'hostile' })).id;
+  neighbour = (await rpc('apps.get_by_slug', { slug: 'neighbour' })).id;
+  await rpc('secrets.set', { id: neighbour, name: 'TOKEN', value: OWN });
+  await cellar.call('POST', `/v1/apps/${hostile}/sleep`);
+  watched = (async () => {
+    let answers = 0;
+    for (; serving; answers++) assert.equal((await cellar.get('neighbour')).text, 'served');
+    return answers;
+  })();
+});
+after(() => cellar[Symbol.asyncDispose]());
+
+const data = (id: string, ...path: string[]) => join(cellar.data, 'data', id, ...path);
+const objects = (directory: string) =>
+  readdirSync(directory)
+    .filter((name) => /^[0-9a-f]{64}\.sqlite$/.test(name))
+    .map((name) => join(directory, name));
+
+/** The ways to look into the app, by operation. None of the answers may have what is not the app's. */
+async function lookAround(ways: RegExp): Promise<void> {
+  const id = hostile;
+  const rows = ['t', 'neighbours', 'looping'];
+  const calls: [string, object][] = [
+    ['storage.overview', { id }],
+    ['storage.d1.get', { id, database_id: 'DB' }],
+    ['storage.d1.get', { id, database_id: 'DB', sql: 'SELECT * FROM t' }],
+    ...rows.map((table): [string, object] => ['storage.d1.get', { id, database_id: 'DB', table }]),
+    ['storage.do.get', { id, class_name: 'Room' }],
+    ['storage.do.get', { id, class_name: 'Room', name: 'one' }],
+    ['storage.do.get', { id, class_name: 'Room', name: 'one', table: 't' }],
+    ['storage.kv.list', { id, namespace_id: 'KV' }],
+    ...['small', 'large', 'outside'].map((key): [string, object] => [
+      'storage.kv.get',
+      { id, namespace_id: 'KV', key },
+    ]),
+  ];
+  const secrets = [
+    OWN,
+    cellar.token,
+    cellar.key,
+    readFileSync(join(cellar.data, 'secrets-key'), 'utf8').trim(),
+  ];
+  for (const [method, params] of calls.filter(([method]) => ways.test(method))) {
+    const from = performance.now();
+    const answer = JSON.stringify(await rpc(method, params));
+    const decoded = answer.replace(/"([A-Za-z0-9+/=]{16,})"/g, (_, text) =>
+      Buffer.from(text, 'base64').toString(),
+    );
+    for (const secret of secrets) {
+      assert.ok(!answer.includes(secret), `${method} ${JSON.stringify(params)}: ${answer.slice(0, 300)}`);
+      assert.ok(!decoded.includes(secret), `${method} ${JSON.stringify(params)}: ${decoded.slice(0, 300)}`);
+    }
+    assert.ok(performance.now() - from < 30_000, method);
+  }
+}
+
+/** Puts something in place of a file, and puts that back afterwards. */
+async function instead(path: string, ways: RegExp, make: (path: string) => void): Promise<void> {
+  const files = ['', '-wal', '-shm'].map((suffix) => path + suffix);
+  for (const file of files) rmSync(`${file}.kept`, { recursive: true, force: true });
+  const moved = files.filter((file) =>
+    readdirSync(dirname(file)).includes(file.slice(dirname(file).length + 1)),
+  );
+  for (const file of moved) renameSync(file, `${file}.kept`);
+  try {
+    make(path);
+    const owner = `${ownerOf(dirname(path))}`;
+    execFileSync('chown', ['-h', '-R', owner, path]);
+    await lookAround(ways);
+  } finally {
+    for (const file of files) rmSync(file, { recursive: true, force: true });
+    for (const file of moved) renameSync(`${file}.kept`, file);
+  }
+}
+
+function ownerOf(path: string): string {
+  return execFileSync('stat', ['-c', '%u:%g', path], { encoding: 'utf8' }).trim();
+}
+
+test('files made to lead a reader elsewhere, or to keep it, give nothing away', NEEDS_USERS, async () => {
+  const own = objects(data(hostile, 'do', 'D1Database'))[0]!;
+  const theirs = objects(data(neighbour, 'do', 'D1Database'))[0]!;
+  const [object] = readdirSync(data(hostile, 'do'))
+    .filter((name) => !/^(D1Database|KVNamespace)$/.test(name))
+    .flatMap((name) => objects(data(hostile, 'do', name)));
+  const namespace = objects(data(hostile, 'do', 'KVNamespace'))[0]!;
+  const [databases, rooms, keys] = [/overview|d1/, /overview|do/, /overview|kv/];
+  for (const [path, ways] of [
+    [own, databases],
+    [object!, rooms],
+    [namespace, keys],
+  ] as const) {
+    await instead(path, ways, (at) => symlinkSync(theirs, at));
+    await instead(path, ways, (at) => symlinkSync(join(cellar.data, 'host.sqlite'), at));
+    await instead(path, ways, (at) => execFileSync('mkfifo', [at]));
+    await instead(path, ways, (at) => mkdirSync(at));
+    await instead(path, ways, (at) => writeFileSync(at, 'SQLite format 3\0'.repeat(4_000)));
+  }
+  // Not its file but the directory above leads elsewhere.
+  await instead(dirname(own), databases, (at) => symlinkSync(dirname(theirs), at));
+  await instead(own, databases, (at) => {
+    const database = new DatabaseSync(at);
+    database.exec(`CREATE TABLE t (a); CREATE VIEW neighbours AS SELECT readfile('${theirs}') AS a`);
+    database.close();
+  });
+  await instead(object!, rooms, (at) => {
+    const database = new DatabaseSync(at);
+    database.exec(
+      `CREATE VIEW _cf_KV AS SELECT 'key' AS key, (${ENDLESS}) AS value; CREATE VIEW t AS ${ENDLESS}`,
+    );
+    database.close();
+  });
+  await instead(join(dirname(object!), 'metadata.sqlite'), rooms, (at) => {
+    const database = new DatabaseSync(at);
+    database.exec(
+      `CREATE VIEW _cf_ALARM AS SELECT (${ENDLESS}) AS actor_id, 1 AS scheduled_time, 'x' AS actor_name`,
+    );
+    database.close();
+  });
+});
+
+test(
+  'rows of KV that name files elsewhere, and values that are too much, give nothing away',
+  NEEDS_USERS,
+  async () => {
+    const path = objects(data(hostile, 'do', 'KVNamespace'))[0]!;
+    const id = path.slice(-71, -7);
+    const large = readdirSync(data(neighbour, 'kv'), { recursive: true, encoding: 'utf8' }).find((name) =>
+      /\/b\/[0-9a-f]+$/.test(name),
+    )!;
+    const database = new DatabaseSync(path);
+    const name = (blob: string) =>
+      database.prepare("INSERT OR REPLACE INTO entries (key, blob) VALUES ('outside', ?)").run(blob);
+    for (const blob of [
+      '../../../../token',
+      join(cellar.data, 'token'),
+      `${'0'.repeat(64)}/b/../../../token`,
+    ]) {
+      name(blob);
+      await lookAround(/kv/);
+    }
+    name(`${id}/b/abcd`);
+    const link = data(hostile, 'kv', id, 'b', 'abcd');
+    for (const target of [
+      join(cellar.data, 'token'),
+      data(neighbour, 'kv', large),
+      '/dev/zero',
+      '/etc/shadow',
+    ]) {
+      symlinkSync(target, link);
+      await lookAround(/kv/);
+      rmSync(link);
+    }
+    execFileSync('mkfifo', [link]);
+    await lookAround(/kv/);
+    database.close();
+  },
+);
+
+test('statements that reach for other files are refused, for reading and for writing', async () => {
+  const theirs = data(neighbour, 'do', 'D1Database');
+  const file = objects(theirs)[0]!;
+  for (const sql of [
+    `ATTACH '${file}' AS other`,
+    `SELECT * FROM '${file}'.t`,
+    `VACUUM INTO '${data(hostile, 'copy.sqlite')}'`,
+    `SELECT readfile('${join(cellar.data, 'token')}')`,
+    `SELECT load_extension('/tmp/x')`,
+    'PRAGMA database_list',
+    'SELECT * FROM _cf_KV',
+    "INSERT INTO sqlite_schema VALUES ('x', 'x', 'x', 0, 'x')",
+  ]) {
+    const read = await rpc('storage.d1.get', { id: hostile, database_id: 'DB', sql });
+    assert.equal(read.code, 'query_failed', sql);
+    const written = await rpc('storage.d1.write', { id: hostile, database_id: 'DB', sql });
+    assert.ok(!JSON.stringify(written).includes(OWN), sql);
+    // `PRAGMA database_list` gives no rows through a write.
+    if (!sql.startsWith('PRAGMA')) assert.equal(written.code, 'query_failed', sql);
+  }
+  for (const database_id of ['../DB', neighbour, `../../${neighbour}`])
+    assert.equal((await rpc('storage.d1.get', { id: hostile, database_id })).code, 'storage_not_found');
+});
+
+test('no visitor reaches the entry that writes, and names of secrets mean nothing to programs', async () => {
+  const body = JSON.stringify({
+    kind: 'd1',
+    binding: 'DB',
+    statements: [{ sql: 'DELETE FROM t', params: [] }],
+  });
+  assert.equal((await cellar.get('neighbour', '/', { method: 'POST', body })).text, 'served');
+  const { rows } = await rpc('storage.d1.get', {
+    id: neighbour,
+    database_id: 'DB',
+    sql: 'SELECT count(*) FROM t',
+  });
+  assert.deepEqual(rows, [[1]]);
+  for (const name of ['LD_PRELOAD', 'PATH', 'constructor', 'toString', '$', 'DB'])
+    assert.equal((await rpc('secrets.set', { id: hostile, name, value: '/tmp/evil.so' })).name, name);
+  for (const name of ['__proto__', 'a b', 'A=B', "x'; touch /tmp/x; '", '', 'é'])
+    assert.equal((await rpc('secrets.set', { id: hostile, name, value: 'x' })).code, 'invalid_input', name);
+  const value = `'; touch ${cellar.directory}/made; echo '\n$(touch ${cellar.directory}/made)`;
+  await rpc('secrets.set', { id: hostile, name: 'QUOTES', value });
+  assert.equal((await cellar.get('hostile')).text, 'served');
+  assert.ok(!readdirSync(cellar.directory).includes('made'));
+});
+
+test('a reader that is killed leaves nothing stuck', async () => {
+  const readers = () =>
+    descendants(cellar.pid).filter(({ command }) =>
+      command.some((word) => word.startsWith('--eval=// Run by a process of the app')),
+    );
+  const asked = rpc('storage.d1.get', { id: hostile, database_id: 'DB', sql: ENDLESS });
+  for (let n = 0; n < 3; n++) {
+    await eventually(() => readers().length > 0, 'a reader runs');
+    const { pid } = readers()[0]!;
+    process.kill(pid, 'SIGKILL');
+    await eventually(() => !readers().some((reader) => reader.pid === pid), 'it has gone');
+  }
+  assert.equal((await asked).code, 'storage_unreadable');
+  const { rows } = await rpc('storage.d1.get', { id: hostile, database_id: 'DB', sql: 'SELECT 1' });
+  assert.deepEqual(rows, [[1]]);
+  await eventually(() => readers().length === 0, 'no reader is left');
+});
+
+test('the neighbour served all the while', async () => {
+  serving = false;
+  assert.ok((await watched) > 10);
+});
