@@ -431,8 +431,8 @@ export class Host {
     await closing.step('telemetry', () => this.#telemetry.close());
     await closing.step('storage readers', () => this.#readers.close());
     await closing.step('buckets', () => this.#buckets.close());
-    await closing.step('walls', () => this.#walls.close());
     await closing.step('bundler', closeBundler);
+    await closing.step('walls', () => this.#walls.close());
     await closing.step('threads', () => threads.close());
     await closing.step('loop delay', () => this.#loopDelay.stop());
     ending.push(closing.step('alerts', () => this.#deliveries.stop()));

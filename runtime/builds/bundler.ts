@@ -4,6 +4,7 @@ import type { Bundled, BundleOptions } from '../../bundler/bundle.ts';
 import { BuildFailure } from '../../bundler/failure.ts';
 import type { Plan } from '../../bundler/plan.ts';
 import type { BundlerReply, BundlerRequest, BundlerResults } from '../../bundler/protocol.ts';
+import { toBackground } from '../machine/background.ts';
 import { type Child, startChild } from '../machine/child.ts';
 import { withDataLimit } from '../machine/process-limits.ts';
 
@@ -175,6 +176,8 @@ class Helper {
 
   #watch(child: Child): void {
     this.#process = child.process;
+    // How long it works, a project decides.
+    void toBackground(child.process.pid!);
     child.stdout.resume();
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
       this.#explanation = (this.#explanation + text).slice(-EXPLANATION);

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readdirSync, truncateSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { BuildFailure } from '../../bundler/failure.ts';
 import { Bundler } from '../../runtime/builds/bundler.ts';
+import { openBackground } from '../../runtime/machine/background.ts';
+import { openControlGroups } from '../../runtime/machine/cgroup.ts';
 import { makeWorktrees, wranglerProject } from '../support/bundler/worktree.ts';
 import { eventually } from '../support/e2e/processes.ts';
 
@@ -35,6 +37,20 @@ const bundle = (bundler: Bundler, worktree: string, timeoutMs = 20_000) => {
   return bundler.bundle(options, timeoutMs);
 };
 const plan = (bundler: Bundler, worktree: string) => bundler.plan(worktree, null, [], 20_000);
+
+test('its processes work in the background', async (t) => {
+  const groups = openControlGroups(`cellar-test-${process.pid}`);
+  if (typeof groups === 'string' || !groups.limits.processors)
+    return t.skip('the processors cannot be shared out here');
+  openBackground(groups.background());
+  const bundler = start();
+  await plan(bundler, hello());
+  assert.match(readFileSync(`/proc/${bundler.pids[0]}/cgroup`, 'utf8'), /\/background$/m);
+  openBackground(null);
+  bundler.close();
+  await eventually(() => bundler.pids.length === 0, 'it has ended');
+  groups.close();
+});
 
 test('one process answers one deploy after another, and those at the same time have one each', async () => {
   const bundler = start();
