@@ -97,6 +97,7 @@ const WORD = /^[a-z0-9][a-z0-9-]{1,30}[a-z0-9]$/;
 
 /** Values that fit a schema. */
 function fitting(schema: Schema): fc.Arbitrary<unknown> {
+  if (Object.keys(schema).length === 0) return fc.jsonValue({ maxDepth: 2 });
   if (schema.const !== undefined) return fc.constant(schema.const);
   if (schema.enum) return fc.constantFrom(...schema.enum);
   if (schema.anyOf) return fc.oneof(...schema.anyOf.map(fitting));

@@ -117,6 +117,7 @@ export class TestHost {
       send(200, { as_of: this.asOf, items: asked.flatMap(({ id }) => this.deploys.get(id) ?? []) });
     } else if (first === 'disk') send(200, { full: null });
     else if (first === 'stats') send(200, HOST_STATS);
+    else if (first !== 'apps') send(404, { code: 'route_not_found' });
     else if (id === undefined) {
       const items = [...this.wanted.keys()].map((app) => this.listed(app));
       send(200, { as_of: this.asOf, highest_generation: this.highestGeneration, items });
