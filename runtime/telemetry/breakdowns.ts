@@ -43,6 +43,14 @@ interface Cached {
   tally: Tally;
 }
 
+interface Last {
+  app: string;
+  hour: number;
+  tallies: [hour: Record<BreakdownKind, Tally>, day: Record<BreakdownKind, Tally>];
+}
+
+const KINDS = ['devices', 'paths', 'refs'] as const;
+
 export class Breakdowns implements Part {
   readonly name = 'breakdowns';
   readonly dropped = { breakdowns: 0 };
@@ -52,6 +60,7 @@ export class Breakdowns implements Part {
   readonly #retentionMs: number;
   readonly #cached = new Map<string, Cached>();
   readonly #unwritten = new Set<Cached>();
+  #last: Last | null = null;
 
   constructor(store: Store, { retentionDays }: Pick<ThreadOptions, 'retentionDays'>) {
     this.#database = store.open('breakdowns', BREAKDOWN_MIGRATIONS);
@@ -67,11 +76,11 @@ export class Breakdowns implements Part {
   take({ requests }: Taken): void {
     for (const request of requests) {
       const isError = request.status >= 500;
+      const [hour, day] = this.#talliesOf(request.appId, request.endedAt);
       const keys = keysOf(request);
-      for (const length of [HOUR_MS, DAY_MS]) {
-        for (const kind of ['devices', 'paths', 'refs'] as const) {
-          this.#at(request.appId, kind, length, request.endedAt).add(keys[kind], isError);
-        }
+      for (const kind of KINDS) {
+        hour[kind].add(keys[kind], isError);
+        day[kind].add(keys[kind], isError);
       }
     }
   }
@@ -85,6 +94,7 @@ export class Breakdowns implements Part {
         }
       }
     })();
+    this.#last = null;
     for (const { tally } of this.#unwritten) tally.written();
     this.#unwritten.clear();
     this.#letGo(Date.now());
@@ -108,6 +118,7 @@ export class Breakdowns implements Part {
   }
 
   forget(appId: string): boolean {
+    this.#last = null;
     for (const [name, cached] of this.#cached) {
       if (cached.place.app !== appId) continue;
       this.#cached.delete(name);
@@ -132,6 +143,19 @@ export class Breakdowns implements Part {
     const rows = this.#rows.top(place, from - (from % length), limit + 1, offset);
     const items = rows.slice(0, limit).map(({ key, ...counts }) => ({ ...show(key), ...counts }));
     return { items, next: rows.length > limit ? offset + limit : null };
+  }
+
+  /** The tallies of an hour and its day. Those used last are mostly used next. */
+  #talliesOf(app: string, time: number): Last['tallies'] {
+    const hour = time - (time % HOUR_MS);
+    if (this.#last?.hour === hour && this.#last.app === app) return this.#last.tallies;
+    const of = (length: number): Record<BreakdownKind, Tally> => ({
+      devices: this.#at(app, 'devices', length, time),
+      paths: this.#at(app, 'paths', length, time),
+      refs: this.#at(app, 'refs', length, time),
+    });
+    this.#last = { app, hour, tallies: [of(HOUR_MS), of(DAY_MS)] };
+    return this.#last.tallies;
   }
 
   #at(app: string, kind: BreakdownKind, length: number, time: number): Tally {

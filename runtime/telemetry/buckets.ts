@@ -18,6 +18,8 @@ export class Buckets {
   readonly #rows: BucketQueries;
   readonly #cached = new Map<string, Cached>();
   readonly #unwritten = new Set<Cached>();
+  /** The one added to last, which is mostly added to next. */
+  #last: Cached | null = null;
 
   /** @param lengthMs of one bucket */
   constructor(rows: BucketQueries, lengthMs: number) {
@@ -28,6 +30,7 @@ export class Buckets {
   /** The bucket of an app at a time, to be added to. */
   at(appId: string, time: number): Bucket {
     const at = time - (time % this.lengthMs);
+    if (this.#last?.at === at && this.#last.appId === appId) return this.#last.bucket;
     const key = `${appId} ${at}`;
     let cached = this.#cached.get(key);
     if (cached === undefined) {
@@ -38,6 +41,7 @@ export class Buckets {
       this.#cached.set(key, cached);
     }
     this.#unwritten.add(cached);
+    this.#last = cached;
     return cached.bucket;
   }
 
@@ -48,6 +52,7 @@ export class Buckets {
   }
 
   written(): void {
+    this.#last = null;
     this.#unwritten.clear();
     if (this.#cached.size > CACHED_MAX) this.#cached.clear();
   }
@@ -56,6 +61,7 @@ export class Buckets {
   notWritten(): number {
     const given = this.#unwritten.size > UNWRITTEN_MAX ? this.#unwritten.size : 0;
     if (given > 0) {
+      this.#last = null;
       this.#unwritten.clear();
       this.#cached.clear();
     }
@@ -69,6 +75,7 @@ export class Buckets {
 
   /** Forgets what is in memory of an app, and removes up to `limit` rows of it. @returns whether more is left */
   forget(appId: string, limit: number): boolean {
+    this.#last = null;
     for (const [key, cached] of this.#cached) {
       if (cached.appId !== appId) continue;
       this.#cached.delete(key);

@@ -13,8 +13,21 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const WORDS = /^[a-z][a-z._-]{0,31}$/i;
 const EMAIL = /@|%40/;
 
+/** Paths whose folded forms are remembered. */
+const REMEMBERED = 2_000;
+const known = new Map<string, string>();
+
 /** The path without what is particular in it: `/users/42/orders/9f3c2a71` becomes `/users/:id/orders/:id`. */
 export function foldPath(path: string): string {
+  let folded = known.get(path);
+  if (folded !== undefined) return folded;
+  folded = fold(path);
+  if (known.size >= REMEMBERED) known.clear();
+  known.set(path, folded);
+  return folded;
+}
+
+function fold(path: string): string {
   const segments = path.split('/', SEGMENTS_MAX + 2);
   const deeper = segments.length > SEGMENTS_MAX + 1;
   const folded = segments.slice(0, SEGMENTS_MAX + 1).map(foldSegment);

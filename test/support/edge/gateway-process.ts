@@ -1,6 +1,6 @@
 // A gateway alone in a process, to be measured, with limits, access log and the count of requests as the host has them:
 // sends every request to the unix socket named by the first argument, logs to the file named by the second, and prints
-// its port. On SIGUSR2 it collects garbage and prints what memory is left in use.
+// its port. With a third argument telemetry is on too, and keeps its files in that directory. On SIGUSR2 it collects garbage and prints what memory is left in use.
 import { runInNewContext } from 'node:vm';
 import { accessLine } from '../../../runtime/edge/access-line.ts';
 import { AccessLog } from '../../../runtime/edge/access-log.ts';
@@ -8,10 +8,11 @@ import type { Backend } from '../../../runtime/edge/backend.ts';
 import { Gateway } from '../../../runtime/edge/gateway.ts';
 import { Upstream } from '../../../runtime/edge/upstream.ts';
 import { Activity } from '../../../runtime/fleets/activity.ts';
+import { Telemetry } from '../../../runtime/telemetry/telemetry.ts';
 
-const [socketPath, logPath] = process.argv.slice(2);
+const [socketPath, logPath, telemetryPath] = process.argv.slice(2);
 if (socketPath === undefined || logPath === undefined) {
-  throw new Error('usage: gateway-process.ts <unix socket> <access log>');
+  throw new Error('usage: gateway-process.ts <unix socket> <access log> [directory of telemetry]');
 }
 const upstream = new Upstream({ socketPath });
 const activity = new Activity(Number.POSITIVE_INFINITY, null);
@@ -30,6 +31,16 @@ const gateway = new Gateway({
   holdTimeoutMs: 1_000,
 });
 gateway.onEnd((record) => accessLog.write(accessLine(record)));
+if (telemetryPath !== undefined) {
+  const telemetry = new Telemetry({
+    directory: telemetryPath,
+    retentionDays: 30,
+    otlp: null,
+    fleetLog: 'error',
+  });
+  telemetry.start();
+  gateway.onEnd((record) => telemetry.record(record));
+}
 console.log(await gateway.listen(0, '127.0.0.1'));
 process.on('SIGUSR2', () => {
   // `gc` is there because the gateway asked for it.

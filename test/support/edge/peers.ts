@@ -117,10 +117,14 @@ const app :Workerd.Worker = (
 /** The gateway in a process of its own, in front of a unix socket, with limits and access log. */
 export async function startGatewayProcess(
   socketPath: string,
+  { telemetry = false } = {},
 ): Promise<{ port: number; pid: number; memory: () => Promise<NodeJS.MemoryUsage> } & AsyncDisposable> {
   const script = join(import.meta.dirname, 'gateway-process.ts');
   const directory = temporary();
-  const gateway = spawn(process.execPath, [script, socketPath, join(directory.path, 'access.ndjson')], {
+  const files = ['access.ndjson', ...(telemetry ? ['telemetry'] : [])].map((name) =>
+    join(directory.path, name),
+  );
+  const gateway = spawn(process.execPath, [script, socketPath, ...files], {
     env: {},
     stdio: ['ignore', 'pipe', 'inherit'],
   });
