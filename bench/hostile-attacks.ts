@@ -48,6 +48,7 @@ export const attacks: Attack[] = [
   app('lets 1,000 requests wait, and asks again at once', '/hang', 1_000, { burnsCore: true }),
   app('sends as much as eight clients take', '/endless', 8, { burnsCore: true }),
   app('writes to its storage without end', '/write', 1, { burnsCore: true }),
+  app('uses its bucket 300 times at once, without end', '/bucket', 1, { burnsCore: true }),
 
   build(
     'burns every core',

@@ -1,6 +1,8 @@
 // One app does its worst, another answers as before, and the host is well.
 import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
 import { availableParallelism, loadavg } from 'node:os';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Cellar } from '../support/e2e/cellar.ts';
@@ -23,10 +25,13 @@ export default { async fetch(request) {
   return new Response('ok');
 } }`;
 
+let neighbour = '';
 before(async () => {
   await cellar.start();
   await cellar.deploy('good', 'hello');
   hostile = await cellar.deploy('hostile', 'hello', { 'index.js': HOSTILE });
+  neighbour = await cellar.deploy('neighbour', 'bucket');
+  await cellar.deploy('greedy', 'hostile');
 });
 after(() => cellar[Symbol.asyncDispose]());
 
@@ -75,4 +80,37 @@ test('an endless loop', async () => {
   assert.ok((await slowestAnswer(1_000)) < 1_000 * crowd());
   await cellar.waitFor(/the process did not answer any more/);
   await looping;
+});
+
+test('a bucket used 300 times at once, and keys that name what is another app’s', async (t) => {
+  const kept = () => cellar.get('neighbour', '/kept.txt');
+  assert.equal((await cellar.get('neighbour', '/kept.txt', { method: 'PUT', body: 'mine' })).status, 200);
+  const places = join(cellar.data, 'buckets', neighbour);
+  const blobs = readdirSync(join(places, 'blobs'));
+  const names = ['kept.txt', `${neighbour}/index.sqlite`, `${places}/index.sqlite`, ...blobs].map(
+    encodeURIComponent,
+  );
+  const stolen = await cellar.get('greedy', `/steal?${names.map((name) => `name=${name}`).join('&')}`);
+  const { tried, found } = JSON.parse(stolen.text);
+  assert.equal(tried, 7 * names.length);
+  assert.deepEqual(found, []);
+  assert.equal((await kept()).text, 'mine');
+  assert.deepEqual(readdirSync(join(places, 'blobs')), blobs);
+
+  const greedy = cellar.get('greedy', '/bucket').catch(() => null);
+  let slowest = 0;
+  let count = 0;
+  for (const end = performance.now() + 4_000; performance.now() < end; count++) {
+    const asked = performance.now();
+    assert.equal((await kept()).text, 'mine');
+    slowest = Math.max(slowest, performance.now() - asked);
+  }
+  t.diagnostic(`${count} answers, the slowest after ${slowest.toFixed(0)} ms`);
+  assert.ok(slowest < 3_000 * crowd(), `${slowest} ms`);
+  assert.ok((await slowestAnswer(500)) < 1_000 * crowd());
+  const { items } = (await cellar.call('GET', '/v1/apps?limit=10')).body;
+  const { id } = items.find((app: { slug: string }) => app.slug === 'greedy');
+  await cellar.call('PATCH', `/v1/apps/${id}`, { desired_state: 'stopped' });
+  await greedy;
+  assert.equal((await kept()).text, 'mine');
 });

@@ -145,6 +145,9 @@ test('100,000 keys are listed a page at a time, by prefix and by folder, and oth
     `50 folders of 100,000 keys in ${folders.ms.toFixed(0)} ms, 1,000 keys in ${page.ms.toFixed(0)} ms`,
   );
   assert.ok(folders.ms < 2_000 && page.ms < 2_000);
+  const many = Array.from({ length: 1_001 }, (_, n) => `folder-0/${n}`);
+  const [deletion] = await run([['delete', many]]);
+  assert.match(deletion!.error!, /^Error: delete: a delete may name 1000 keys \(10029\)$/);
   const client = new BucketClient(buckets.access(APP_ID).socket, 'main');
   let count = 0;
   for (let cursor: string | undefined, more = true; more; more = cursor !== undefined) {

@@ -25,8 +25,10 @@ const HEADER_BYTES = 256 * 1024;
 const METADATA_BYTES = 4 * 2 ** 20;
 /** Connections of an app. */
 const CONNECTIONS = 2_000;
-/** Bodies of an app that are written at a time; each takes about 1 MB of memory. */
-const WRITES = 32;
+/** Bodies of an app that are taken at a time; each takes up to 1 MB of memory. Many may come from slow clients. */
+const WRITES = 128;
+/** Of an app's requests that may take the process some milliseconds, so many have their turn before another app's. */
+const LONG = 2;
 const BUCKET = /^[0-9a-z]{1,64}$/;
 
 export class AppServer {
@@ -34,6 +36,7 @@ export class AppServer {
   readonly #stores: KeptOpen;
   readonly #room: Room;
   readonly #writes = new Gate(WRITES);
+  readonly #long = new Gate(LONG);
 
   private constructor(stores: KeptOpen, room: Room, silenceMs = SILENCE_MS) {
     this.#stores = stores;
@@ -83,7 +86,7 @@ export class AppServer {
       await this.#stores.during((store) =>
         request.method === 'PUT'
           ? this.#write(store, request, response)
-          : read(store, request, response, (object) => {
+          : read(store, request, response, this.#long, (object) => {
               metadata = object;
             }),
       );
@@ -128,13 +131,15 @@ export class AppServer {
       }
       case 'createMultipartUpload':
         return sendJson(response, JSON.stringify({ uploadId: await store.createUpload(bucket, asked) }));
-      case 'completeMultipartUpload':
-        return sendJson(response, describeObject(await store.completeUpload(bucket, asked)));
+      case 'completeMultipartUpload': {
+        const object = await this.#long.during(() => store.completeUpload(bucket, asked));
+        return sendJson(response, describeObject(object));
+      }
       case 'abortMultipartUpload':
         await store.abortUpload(bucket, asked);
         return sendJson(response, '');
       case 'delete':
-        await store.delete(bucket, asked);
+        await this.#long.during(() => store.delete(bucket, asked));
         return sendJson(response, '');
       default:
         throw invalidRequest();
@@ -151,6 +156,7 @@ async function read(
   store: BucketStore,
   request: IncomingMessage,
   response: ServerResponse,
+  long: Gate,
   onUnmet: (metadata: string) => void,
 ): Promise<void> {
   const header = request.headers[REQUEST_HEADER];
@@ -165,7 +171,7 @@ async function read(
       return sendJson(response, describeObject(object, { offset: 0, length: object.size }));
     }
     case 'list':
-      return sendJson(response, describePage(store.list(bucket, asked), asked));
+      return long.during(async () => sendJson(response, describePage(store.list(bucket, asked), asked)));
     case 'get':
       return sendObject(store, bucket, asked, response, onUnmet);
     default:

@@ -3,6 +3,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { type FileHandle, mkdir, open, readdir, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
+import { Gate } from './gate.ts';
 import { Sync } from './sync.ts';
 
 /** The digests that there may be, by the name that answers use. */
@@ -14,12 +15,16 @@ export type Digests = Partial<Record<Algorithm, Buffer>>;
 const WRITE_BYTES = 512 * 1024;
 /** Bytes after which a file is synced while more come, so that its end does not wait for all of them. */
 const SYNC_BYTES = 8 * 1024 * 1024;
+/** Files of an app that are synced at a time. */
+const SYNCS = 4;
 /** Files looked at before others get their turn. */
 const SWEEP_AT_ONCE = 100;
 
 export class Blobs {
   readonly #directory: string;
   readonly #sync: Sync;
+  /** Turns to wait for the disk: the process has few threads that can, and other apps need some of them. */
+  readonly #turns = new Gate(SYNCS);
 
   constructor(directory: string) {
     this.#directory = directory;
@@ -48,8 +53,9 @@ export class Blobs {
     const named = this.#sync.flush();
     named.catch(() => {});
     try {
-      const digests = await copy(body, size, handle, algorithms);
-      await Promise.all([handle.datasync(), named]);
+      const sync = () => this.#turns.during(() => handle.datasync());
+      const digests = await copy(body, size, { handle, sync }, algorithms);
+      await Promise.all([sync(), named]);
       await handle.close();
       return { file, digests };
     } catch (error) {
@@ -91,7 +97,7 @@ export class Blobs {
 async function copy(
   body: AsyncIterable<Buffer>,
   size: number,
-  handle: FileHandle,
+  { handle, sync }: { handle: FileHandle; sync: () => Promise<void> },
   algorithms: Algorithm[],
 ): Promise<Digests> {
   const hashes = algorithms.map((algorithm) => ({ algorithm, hash: createHash(algorithm) }));
@@ -106,7 +112,7 @@ async function copy(
     if (unsynced >= SYNC_BYTES && syncing === null) {
       unsynced = 0;
       // A failure shows at the last sync too.
-      syncing = handle.datasync().then(
+      syncing = sync().then(
         () => (syncing = null),
         () => {},
       );

@@ -16,6 +16,8 @@ import { usageAt } from './client.ts';
 import { type BucketReply, type BucketRequest, type ServiceOptions, SOCKET } from './messages.ts';
 
 const PROGRAM = new URL('./program.ts', import.meta.url).pathname;
+/** Its threads mostly wait for the disk. */
+const ENVIRONMENT = { UV_THREADPOOL_SIZE: '16' };
 /** Whose user the service is, among those of the apps. */
 const SERVICE = 'bucket-service';
 /** Longest wait of an app's start for its buckets, in ms. The service itself starts in about 200. */
@@ -192,7 +194,14 @@ class Service {
   static async start(user: User | null, options: ServiceOptions): Promise<Service> {
     const bound = user === null ? dieWithParent() : asUser(user);
     const words = [...bound, process.execPath, '--no-warnings', PROGRAM, JSON.stringify(options)];
-    return new Service(await startChild(words, { title: 'bucket service', stdin: 'ignore', messages: true }));
+    return new Service(
+      await startChild(words, {
+        title: 'bucket service',
+        environment: ENVIRONMENT,
+        stdin: 'ignore',
+        messages: true,
+      }),
+    );
   }
 
   get pid(): number {

@@ -1,4 +1,4 @@
-/** Lets so many in at a time; the others wait in a row. */
+/** Lets so many in at a time; the others wait in a row, and whatever else there is to do comes before each of them. */
 export class Gate {
   #free: number;
   readonly #waiting: (() => void)[] = [];
@@ -9,7 +9,7 @@ export class Gate {
 
   async during<T>(work: () => Promise<T>): Promise<T> {
     if (this.#free > 0) this.#free--;
-    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    else await new Promise<void>((resolve) => this.#waiting.push(() => setImmediate(resolve)));
     try {
       return await work();
     } finally {

@@ -2,6 +2,9 @@
 import * as z from 'zod';
 import { invalidRequest } from './errors.ts';
 
+/** Keys of one deletion, as R2 has it. */
+const DELETE_KEYS = 1000;
+
 // workerd writes 64-bit numbers as text.
 const number = z.coerce.number();
 const hex = z.string().transform((text) => Buffer.from(text, 'hex'));
@@ -74,7 +77,7 @@ const request = z.discriminatedUnion('method', [
   z.object({
     method: z.literal('delete'),
     object: z.string().optional(),
-    objects: z.array(z.string()).optional(),
+    objects: z.array(z.string()).max(DELETE_KEYS, `a delete may name ${DELETE_KEYS} keys`).optional(),
   }),
   z.object({ method: z.literal('createMultipartUpload'), object: z.string(), ...described }),
   z.object({
@@ -111,6 +114,6 @@ export function parseRequest(json: string): R2Request {
   }
   const parsed = request.safeParse(value);
   if (parsed.success) return parsed.data;
-  const unsupported = parsed.error.issues.find(({ path }) => path[0] === 'ssec');
+  const unsupported = parsed.error.issues.find(({ path }) => path[0] === 'ssec' || path[0] === 'objects');
   throw unsupported ? invalidRequest(unsupported.message) : invalidRequest();
 }

@@ -35,6 +35,44 @@ const ways = {
     });
     return new Response(null, { status: 101, webSocket: client });
   },
+  /** Puts, lists and half uploads, hundreds at a time. */
+  async '/bucket'(_, { BUCKET }) {
+    const body = new Uint8Array(MB);
+    const again = async (n) => {
+      for (let i = 0; ; i++) {
+        const key = `${n}/${i % 50}`;
+        if (n % 3 === 0) await BUCKET.list({ delimiter: '/', include: ['customMetadata'] });
+        else if (n % 3 === 1)
+          await BUCKET.put(key, n % 2 ? body : 'x', { customMetadata: { n: 'x'.repeat(8000) } });
+        else await (await BUCKET.createMultipartUpload(key)).uploadPart(1, 'half');
+      }
+    };
+    await Promise.all(Array.from({ length: 300 }, (_, n) => again(n).catch(() => {})));
+  },
+  /** Looks for what is another app's, by every name that might lead there. */
+  async '/steal'(request, { BUCKET }) {
+    const { searchParams } = new URL(request.url);
+    const names = searchParams.getAll('name');
+    const ways = (name) => [
+      name,
+      `../${name}`,
+      `../../${name}`,
+      `/${name}`,
+      `%2e%2e/${name}`,
+      `..\u0000/${name}`,
+      `${name}\u0000`,
+    ];
+    const keys = names.flatMap(ways);
+    const found = [];
+    for (const key of keys) {
+      if ((await BUCKET.get(key)) !== null) found.push(key);
+      const { objects } = await BUCKET.list({ prefix: key, limit: 1 });
+      found.push(...objects.map((object) => object.key));
+      await BUCKET.put(`stolen:${key}`, 'x');
+      await BUCKET.delete(key);
+    }
+    return Response.json({ tried: keys.length, found });
+  },
   async '/write'(_, env) {
     await env.HOARD.getByName('all').write();
   },
