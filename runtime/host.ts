@@ -7,6 +7,7 @@ import { type HostStore, openHostStore } from '../sqlite/host/index.ts';
 import { type Addresses, addresses } from './addresses.ts';
 import { type AlertedApp, Alerts } from './alerts/alerts.ts';
 import { Deliveries } from './alerts/deliveries.ts';
+import { ErrorRates } from './alerts/error-rate.ts';
 import { Apps } from './apps/apps.ts';
 import { Secrets } from './apps/secrets.ts';
 import { FLEET_HEALTH, sites } from './apps/sites.ts';
@@ -83,6 +84,7 @@ export class Host {
   readonly #missed: MissedDeploys;
   readonly #alerts: Alerts;
   readonly #deliveries: Deliveries;
+  readonly #errorRates: ErrorRates;
   readonly #outbox: Outbox;
   readonly #control: Control;
   readonly #api: Gateway;
@@ -163,6 +165,10 @@ export class Host {
       store: this.#store,
       key: keptSecret(this.paths.alertKey),
       describe: (appId) => this.#described(appId),
+    });
+    this.#errorRates = new ErrorRates({
+      alerts: this.#alerts,
+      minutes: async (appId) => (await this.#telemetry.ask('metrics', { appId, hours: 1 })).items,
     });
     this.#deliveries = new Deliveries({
       alerts: this.#alerts,
@@ -410,6 +416,7 @@ export class Host {
     void this.#memory.sample();
     this.#apps.tick();
     this.#alerts.lookAtDisk(this.#disk.shortage);
+    this.#errorRates.tick();
     this.#deliveries.tick();
   }
 

@@ -159,10 +159,10 @@ export class Alerts {
     });
   }
 
-  /** Puts a happening among the deliveries of those alerts of the app that are about it, and have not just told it. */
-  tell(appId: string, happening: Happening): void {
+  /** Puts a happening among the deliveries of those alerts of the app that it `concerns`, and that have not just told it. */
+  tell(appId: string, happening: Happening, concerns: (alert: Alert) => boolean = () => true): void {
     for (const alert of this.list(appId)) {
-      if (!alert.on.includes(happening.kind)) continue;
+      if (!alert.on.includes(happening.kind) || !concerns(alert)) continue;
       try {
         this.#tell(alert, happening);
       } catch (error) {

@@ -6,6 +6,7 @@ import { ALERTS_LIMIT } from '../../handlers/contract/alerts.ts';
 import type { DeployFact, ObservedApp } from '../../handlers/contract/host-calls.ts';
 import { Alerts, type Happening } from '../../runtime/alerts/alerts.ts';
 import { Deliveries } from '../../runtime/alerts/deliveries.ts';
+import { ErrorRates } from '../../runtime/alerts/error-rate.ts';
 import { PublicAddresses } from '../../runtime/machine/private-networks.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
 import { Receiver, signatureOf } from '../support/alerts/receiver.ts';
@@ -213,4 +214,23 @@ test('an alert goes with its app, and there are so many at most', async (t) => {
   assert.throws(() => it.alerts.add('b'.repeat(16), { url: 'http://example.com' }), {
     code: 'app_not_found',
   });
+});
+
+test('a rate of errors above what an alert says is told, but not of a few requests, or of long ago', async (t) => {
+  await using it = world(t);
+  it.alerts.add(APP, { url: 'http://example.com', error_rate: 10 });
+  it.alerts.add(APP, { url: 'http://example.com', error_rate: 50 });
+  let minutes: { requests: number; errors: number }[] = [];
+  const rates = new ErrorRates({ alerts: it.alerts, minutes: async () => minutes as never });
+  const told = async (...given: [requests: number, errors: number][]) => {
+    minutes = given.map(([requests, errors]) => ({ requests, errors }));
+    await rates.look();
+    return waiting(it).map(({ type }) => type);
+  };
+  assert.deepEqual(await told([10, 10], [9, 9]), []);
+  assert.deepEqual(await told([100, 10]), []);
+  assert.deepEqual(await told([500, 500], [100, 0], [0, 0], [0, 0], [0, 0], [0, 0]), []);
+  assert.deepEqual(await told([100, 0], [100, 30]), ['error_rate.high']);
+  assert.deepEqual(await told([100, 0], [100, 30]), [], 'not again within the hour');
+  assert.deepEqual(await told([20, 20]), ['error_rate.high'], 'the other alert');
 });

@@ -1,0 +1,65 @@
+// Looks, once a minute, whether too many requests of an app fail.
+import type { Result } from '../../handlers/contract/index.ts';
+import { logRarely, reason } from '../log.ts';
+import type { Alerts } from './alerts.ts';
+
+const EVERY_MS = 60_000;
+/** So much of the past is looked at. The minute under way counts as far as it goes. */
+const MINUTES = 5;
+/** Fewer requests say nothing. */
+const ENOUGH = 20;
+
+type Minutes = Result<'metrics.get'>['items'];
+
+export interface ErrorRatesOptions {
+  alerts: Alerts;
+  /** The minutes of an app's last hour, oldest first. */
+  minutes: (appId: string) => Promise<Minutes>;
+}
+
+export class ErrorRates {
+  readonly #options: ErrorRatesOptions;
+  #lookedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(options: ErrorRatesOptions) {
+    this.#options = options;
+  }
+
+  /** To be called about once a second. */
+  tick(): void {
+    const now = performance.now();
+    if (now - this.#lookedAt < EVERY_MS) return;
+    this.#lookedAt = now;
+    void this.look();
+  }
+
+  /** Tells of the apps of which too many requests fail. Never rejects. */
+  async look(): Promise<void> {
+    const { alerts, minutes } = this.#options;
+    for (const appId of alerts.appsWith('error_rate')) {
+      try {
+        tellOfRate(alerts, appId, (await minutes(appId)).slice(-MINUTES));
+      } catch (error) {
+        logRarely('warn', 'the error rate of an app could not be read', { app: appId, error: reason(error) });
+      }
+    }
+  }
+}
+
+function tellOfRate(alerts: Alerts, appId: string, minutes: Minutes): void {
+  const requests = minutes.reduce((sum, minute) => sum + minute.requests, 0);
+  const errors = minutes.reduce((sum, minute) => sum + minute.errors, 0);
+  if (requests < ENOUGH) return;
+  const percent = (100 * errors) / requests;
+  alerts.tell(
+    appId,
+    {
+      kind: 'error_rate',
+      type: 'error_rate.high',
+      topic: 'error rate',
+      message: `${errors} of ${requests} requests of the last ${MINUTES} minutes failed (${percent.toFixed(0)} %).`,
+      details: { requests, errors },
+    },
+    ({ error_rate }) => percent > error_rate,
+  );
+}
