@@ -39,6 +39,8 @@ interface Pipe {
 export interface LogsOptions {
   /** `RUNNER_FLEET_LOG`. */
   fleetLog: string;
+  /** Is told of each record that is kept. */
+  onKept?: (appId: string, record: LogRecord) => void;
   /** Bounds, for tests. */
   appBytes?: number;
   allBytes?: number;
@@ -50,6 +52,7 @@ export class Logs implements Part {
   readonly dropped = { log_lines: 0 };
   readonly #queries: LogQueries;
   readonly #filter: LogFilter;
+  readonly #onKept: LogsOptions['onKept'];
   readonly #appBytes: number;
   readonly #allBytes: number;
   readonly #pipes = new Map<number, Pipe>();
@@ -60,9 +63,10 @@ export class Logs implements Part {
   readonly #listeners = new Map<string, Set<LogListener>>();
   #lastId: number;
 
-  constructor(store: Store, { fleetLog, appBytes = APP_BYTES, allBytes = ALL_BYTES }: LogsOptions) {
+  constructor(store: Store, { fleetLog, onKept, appBytes = APP_BYTES, allBytes = ALL_BYTES }: LogsOptions) {
     this.#queries = logQueries(store.open('logs', LOGS_MIGRATIONS));
     this.#filter = LogFilter.parse(fleetLog);
+    this.#onKept = onKept;
     this.#appBytes = appBytes;
     this.#allBytes = allBytes;
     this.#lastId = this.#queries.lastId();
@@ -186,6 +190,7 @@ export class Logs implements Part {
   }
 
   #keep(appId: string, record: LogRecord): void {
+    this.#onKept?.(appId, record);
     this.#lastId = Math.max(this.#lastId + 1, idAt(Date.now()));
     const row = rowOf(this.#lastId, record);
     const rows = this.#pending.get(appId);

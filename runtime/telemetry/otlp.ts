@@ -1,20 +1,24 @@
-// What OpenTelemetry's own packages send to an OTLP/HTTP endpoint: a span and figures of each request, and figures of each
-// app's process. Loaded only where an endpoint is set.
+// What OpenTelemetry's own packages send to an OTLP/HTTP endpoint: a span and figures of each request, figures of each app's
+// process, and its log. Loaded only where an endpoint is set.
 import {
   type Attributes,
   type Counter,
   type Gauge,
   type Histogram,
   type HrTime,
+  SeverityNumber,
   SpanKind,
   SpanStatusCode,
   TraceFlags,
 } from '@opentelemetry/api';
+import { OTLPLogExporter } from '@opentelemetry/exporter-logs-otlp-http';
 import { OTLPMetricExporter } from '@opentelemetry/exporter-metrics-otlp-http';
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
 import { type Resource, resourceFromAttributes } from '@opentelemetry/resources';
+import type { ReadableLogRecord } from '@opentelemetry/sdk-logs';
 import { MeterProvider, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics';
 import type { ReadableSpan } from '@opentelemetry/sdk-trace';
+import type { Level, LogRecord } from './log-lines.ts';
 import { OtlpQueue } from './otlp-queue.ts';
 import type { Part, Taken } from './part.ts';
 import type { OtlpOptions } from './protocol.ts';
@@ -29,6 +33,13 @@ const TIMEOUT_MS = 10_000;
 const CARDINALITY = 10_000;
 /** In s, as OpenTelemetry has it for durations of HTTP requests. */
 const BOUNDARIES = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
+const SEVERITIES: Record<Level, SeverityNumber> = {
+  debug: SeverityNumber.DEBUG,
+  info: SeverityNumber.INFO,
+  warn: SeverityNumber.WARN,
+  error: SeverityNumber.ERROR,
+};
+const NO_SPAN = '0'.repeat(16);
 /** Others are `_OTHER`, for clients may make up any. */
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH', 'CONNECT', 'TRACE']);
 
@@ -38,6 +49,7 @@ export class Otlp implements Part {
   readonly answers = {};
   readonly #nameOf: (appId: string) => string;
   readonly #spans: OtlpQueue<ReadableSpan>;
+  readonly #records: OtlpQueue<ReadableLogRecord>;
   readonly #meters: MeterProvider;
   readonly #duration: Histogram;
   readonly #cpu: Counter;
@@ -54,6 +66,7 @@ export class Otlp implements Part {
       timeoutMillis: TIMEOUT_MS,
     });
     this.#spans = new OtlpQueue(new OTLPTraceExporter(to('traces')));
+    this.#records = new OtlpQueue(new OTLPLogExporter(to('logs')));
     this.#meters = new MeterProvider({
       resource: resourceFromAttributes({ 'service.name': 'cellar' }),
       views: [{ instrumentName: '*', aggregationCardinalityLimit: CARDINALITY }],
@@ -76,7 +89,7 @@ export class Otlp implements Part {
   }
 
   get dropped(): Record<string, number> {
-    return { otlp_spans: this.#spans.dropped };
+    return { otlp_spans: this.#spans.dropped, otlp_logs: this.#records.dropped };
   }
 
   take({ requests, usage }: Pick<Taken, 'requests' | 'usage'>): void {
@@ -91,6 +104,30 @@ export class Otlp implements Part {
       if (memoryBytes > 0) this.#memory.record(memoryBytes, app);
       if (wakes > 0) this.#wakes.add(wakes, app);
     }
+  }
+
+  /** Takes a record of an app's log. */
+  log(appId: string, { at, level, source, text, fields, traceId, release }: LogRecord): void {
+    const time = hrTime(at);
+    this.#records.add({
+      hrTime: time,
+      hrTimeObserved: time,
+      severityText: level,
+      severityNumber: SEVERITIES[level],
+      body: text,
+      // The app says which trace it was, not which span.
+      ...(traceId === null
+        ? {}
+        : { spanContext: { traceId, spanId: NO_SPAN, traceFlags: TraceFlags.SAMPLED } }),
+      resource: this.#resource(appId),
+      instrumentationScope: SCOPE,
+      attributes: {
+        ...Object.fromEntries(Object.entries(fields ?? {}).filter(([, value]) => value !== null)),
+        'cellar.source': source,
+        ...(release === null ? {} : { 'cellar.deploy.id': release }),
+      } as Attributes,
+      droppedAttributesCount: 0,
+    });
   }
 
   /** Nothing is kept here; queues send by themselves. */
@@ -113,7 +150,7 @@ export class Otlp implements Part {
 
   /** Sends what waits, once. */
   async close(): Promise<void> {
-    await Promise.allSettled([this.#spans.close(), this.#meters.shutdown()]);
+    await Promise.allSettled([this.#spans.close(), this.#records.close(), this.#meters.shutdown()]);
   }
 
   #app(appId: string): Attributes {

@@ -21,18 +21,20 @@ const port = parentPort!;
 
 mkdirSync(options.directory, { recursive: true, mode: 0o700 });
 const store = new Store(options.directory);
+/** Slugs of apps, where something is sent. */
+const names = new Map<string, string>();
+// OpenTelemetry's packages take 20 MB: only where they are needed.
+const otlp =
+  options.otlp === null
+    ? null
+    : new (await import('./otlp.ts')).Otlp(options.otlp, (appId) => names.get(appId) ?? appId);
 const parts: Part[] = [
   new Metrics(store, options),
   new Breakdowns(store, options),
   new Spans(store, options),
-  new Logs(store, options),
+  new Logs(store, { ...options, onKept: (appId, record) => otlp?.log(appId, record) }),
+  ...(otlp === null ? [] : [otlp]),
 ];
-/** Slugs of apps, where something is sent. */
-const names = new Map<string, string>();
-if (options.otlp !== null) {
-  const { Otlp } = await import('./otlp.ts');
-  parts.push(new Otlp(options.otlp, (appId) => names.get(appId) ?? appId));
-}
 /** Ends what follows, by its id. */
 const following = new Map<number, () => void>();
 /** Apps of which something is to be removed. */

@@ -54,6 +54,21 @@ class Receiver {
     );
   }
 
+  /** Every record of a log, with the attributes of its service. */
+  logs() {
+    return (this.got.get('/otlp/v1/logs') ?? []).flatMap(({ resourceLogs }) =>
+      resourceLogs.flatMap(({ resource, scopeLogs }: Json) =>
+        scopeLogs.flatMap(({ logRecords }: Json) =>
+          logRecords.map((record: Json) => ({
+            ...record,
+            service: valuesOf(resource.attributes),
+            attributes: valuesOf(record.attributes),
+          })),
+        ),
+      ),
+    );
+  }
+
   /** The data points of a figure, of all deliveries. */
   points(name: string) {
     return (this.got.get('/otlp/v1/metrics') ?? []).flatMap(({ resourceMetrics }) =>
@@ -86,7 +101,7 @@ test('each request is a span of its app, joined with its caller and its process,
     OTEL_EXPORTER_OTLP_HEADERS: 'authorization=Bearer%20abc',
   }).start();
   const id = await cellar.deploy('traced', 'hello', {
-    'index.js': `export default { fetch: (request) => new Response(request.headers.get('traceparent'), {
+    'index.js': `export default { fetch: (request) => console.log('asked for', request.url) ?? new Response(request.headers.get('traceparent'), {
       status: request.url.includes('/broken') ? 500 : 200 }) };`,
   });
   const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
@@ -115,6 +130,16 @@ test('each request is a span of its app, joined with its caller and its process,
       /"memory_bytes":[1-9]/,
     );
   await eventually(async () => (await used()) !== null, 'the memory of the app was looked at');
+  await eventually(
+    () => receiver.logs().some(({ body }) => body.stringValue.includes('/broken')),
+    'the log arrives',
+  );
+  const line = receiver.logs().find(({ body }) => body.stringValue.includes('/broken'));
+  assert.equal(line.service['service.name'], 'traced');
+  assert.equal(line.traceId, '0af7651916cd43dd8448eb211c80319c');
+  assert.equal(line.severityText, 'info');
+  assert.equal(line.attributes['cellar.source'], 'app');
+
   await cellar.stop();
   const requests = receiver.points('http.server.request.duration');
   const sum = requests.reduce((total, { count }) => total + Number(count), 0);
