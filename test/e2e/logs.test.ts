@@ -1,6 +1,7 @@
 // An app's log through the real host: what it prints is listed and streamed within a second, and so is what is said of it.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { HostStats } from '../../handlers/contract/admin.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { EventReader } from '../support/handlers/events-source.ts';
@@ -149,6 +150,29 @@ test('an app that floods its log is told so, and its neighbour loses nothing', a
     async () => (await list('search=count&limit=200', other)).length === 200,
     'every line is there',
   );
+});
+
+test('listeners that leave make room for others', async () => {
+  const all = await Promise.all(Array.from({ length: 100 }, () => follow()));
+  const refused = await follow();
+  assert.equal(refused.response.status, 429);
+  for (const reader of all) reader.close();
+  const another = async () => {
+    const reader = await follow();
+    reader.close();
+    return reader.response.status === 200;
+  };
+  await eventually(another, 'one more may listen', 30_000);
+});
+
+test('the host’s figures are as the contract says, and count wakes', async () => {
+  await cellar.call('POST', `/v1/apps/${id}/sleep`);
+  await cellar.get('talking');
+  const { host } = (await cellar.call('GET', '/v1/admin/stats')).body;
+  const { wakes, cells, telemetry, control_plane } = HostStats.parse(host);
+  assert.ok(wakes.count >= 1 && wakes.p99_ms! > 0, JSON.stringify(wakes));
+  assert.ok(cells.running >= 1 && telemetry.files.logs! > 0 && telemetry.dropped.log_lines! > 0);
+  assert.deepEqual(control_plane, { answers: true, restarts: 0 });
 });
 
 test('what is done to an app is in its log', async () => {
