@@ -6,7 +6,11 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import type { Release } from '../bundler/release.ts';
 import { type CellOptions, startCell, workerdPath } from '../runtime/fleets/cell.ts';
+import { CellFilesCache } from '../runtime/fleets/cell-files.ts';
+import { layout } from '../runtime/machine/data-directory.ts';
+import { Buckets } from '../runtime/storage/r2/buckets.ts';
 import { call, cellOptions, makeRelease } from '../test/support/fleets/release.ts';
 import { effort } from './effort.ts';
 import { startMiniflare } from './miniflare-app.ts';
@@ -14,6 +18,7 @@ import { startMiniflare } from './miniflare-app.ts';
 const ROUNDS = effort(9, 1);
 /** Longest wait for a first 200, in ms. */
 const READY_MS = 20_000;
+const APP_ID = 'b'.repeat(16);
 const DATE = '2026-10-01';
 const APP = `
 import { DurableObject } from 'cloudflare:workers';
@@ -49,9 +54,15 @@ interface Subject {
 export async function run(): Promise<void> {
   const root = mkdtempSync(join(tmpdir(), 'cellar-bench-'));
   try {
-    const { app, hello } = await writeReleases(root);
+    const buckets = new Buckets({
+      paths: layout(join(root, 'd')),
+      users: () => ({ build: null, cell: null }),
+      service: { maxMb: 0, floorMb: 0 },
+    });
+    const { app, hello, stored } = await writeReleases(root, buckets);
     const subjects: Subject[] = [
       { name: 'Cellar cell', start: (scratch) => cell(scratch, app) },
+      { name: 'cell with bucket', start: (scratch) => cellWithBucket(scratch, stored, buckets) },
       { name: 'workerd by hand', start: (scratch) => byHand(scratch, app, '/entries') },
       { name: 'bare workerd', start: (scratch) => byHand(scratch, hello, '/') },
       { name: 'Miniflare', start: (scratch) => miniflareProcess(scratch, app.directory) },
@@ -70,6 +81,7 @@ export async function run(): Promise<void> {
       }
     }
     await neighbour.stop();
+    await buckets.close();
     report(subjects, results);
   } finally {
     rmSync(root, { recursive: true, force: true });
@@ -78,27 +90,34 @@ export async function run(): Promise<void> {
 
 type Started = Pick<CellOptions, 'directory' | 'config'>;
 
-async function writeReleases(root: string): Promise<{ app: CellOptions; hello: Started }> {
-  const app = join(root, 'app');
-  await makeRelease(
-    app,
-    APP,
-    {
-      vars: { TITLE: 'Guestbook' },
-      classes: [{ className: 'Visits', storageId: 'visits', sql: true }],
-      durableObjects: [{ binding: 'VISITS', className: 'Visits' }],
-      databases: [{ binding: 'DB', storageId: 'main', migrations: [] }],
-      namespaces: [{ binding: 'KV', storageId: 'main' }],
-      assets: {
-        directory: 'public',
-        binding: 'ASSETS',
-        notFoundHandling: 'none',
-        htmlHandling: 'auto-trailing-slash',
-        runWorkerFirst: false,
+async function writeReleases(
+  root: string,
+  buckets: Buckets,
+): Promise<{ app: CellOptions; hello: Started; stored: CellOptions }> {
+  const [app, stored] = [join(root, 'app'), join(root, 'stored')];
+  const write = (directory: string, more: Partial<Release>) =>
+    makeRelease(
+      directory,
+      APP,
+      {
+        vars: { TITLE: 'Guestbook' },
+        classes: [{ className: 'Visits', storageId: 'visits', sql: true }],
+        durableObjects: [{ binding: 'VISITS', className: 'Visits' }],
+        databases: [{ binding: 'DB', storageId: 'main', migrations: [] }],
+        namespaces: [{ binding: 'KV', storageId: 'main' }],
+        assets: {
+          directory: 'public',
+          binding: 'ASSETS',
+          notFoundHandling: 'none',
+          htmlHandling: 'auto-trailing-slash',
+          runWorkerFirst: false,
+        },
+        ...more,
       },
-    },
-    { 'public/index.html': '<h1>Guestbook</h1>' },
-  );
+      { 'public/index.html': '<h1>Guestbook</h1>' },
+    );
+  await write(app, {});
+  await write(stored, { buckets: [{ binding: 'FILES', storageId: 'files' }] });
   const hello = join(root, 'hello');
   mkdirSync(hello);
   writeFileSync(join(hello, 'app.js'), HELLO);
@@ -111,7 +130,12 @@ async function writeReleases(root: string): Promise<{ app: CellOptions; hello: S
       sockets = [(name = "http", http = (), service = "app")]);`,
   );
   // As at any launch but the first of a release, the files are there.
-  return { app: await cellOptions(root, app), hello: { directory: hello, config } };
+  const files = new CellFilesCache(join(root, 'stored-run'), 512, await buckets.open(APP_ID));
+  return {
+    app: await cellOptions(root, app),
+    hello: { directory: hello, config },
+    stored: { ...(await cellOptions(join(root, 's'), stored)), ...(await files.of(stored)) },
+  };
 }
 
 /** How a cell is started with its state in `scratch`. */
@@ -130,6 +154,13 @@ async function cell(scratch: string, options: CellOptions): Promise<Start> {
   const privateMb = privateMemory(started.pid);
   await started.stop();
   return { readyMs, privateMb };
+}
+
+/** As a host starts it: the bucket service runs, and opens the app's buckets beside the start. */
+async function cellWithBucket(scratch: string, options: CellOptions, buckets: Buckets): Promise<Start> {
+  await buckets.forget(APP_ID);
+  const [start] = await Promise.all([cell(scratch, options), buckets.open(APP_ID)]);
+  return start;
 }
 
 /** As `workerd serve` in a shell: nobody tells when it is ready, so it is asked until it answers. */
@@ -216,10 +247,14 @@ function report(subjects: Subject[], results: Start[][]): void {
       `${name.padEnd(18)}${readyMs.toFixed(0).padStart(15)} ms${privateMb.toFixed(1).padStart(14)} MB`,
     );
   }
-  const [own, hand, , mini, warm] = medians as [Start, Start, Start, Start, Start];
+  const [own, stored, hand, , mini, warm] = medians as [Start, Start, Start, Start, Start, Start];
   line('start, cell / by hand', own.readyMs / hand.readyMs, 1.25);
   line('start, cell / Miniflare', own.readyMs / mini.readyMs, 0.25);
   console.log(`${'start, cell / warm one'.padEnd(26)}${(own.readyMs / warm.readyMs).toFixed(2)}`);
+  line('start, with / without R2', stored.readyMs / own.readyMs, 1.1);
+  console.log(
+    `${'memory, R2 adds'.padEnd(26)}${(stored.privateMb - own.privateMb).toFixed(1)} MB   target ≤ 1`,
+  );
   line('memory, cell / by hand', own.privateMb / hand.privateMb, 1.15);
   console.log(`${'memory, cell / warm one'.padEnd(26)}${(own.privateMb / warm.privateMb).toFixed(2)}`);
 }
