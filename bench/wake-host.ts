@@ -67,6 +67,7 @@ function open(index: number): Fleet {
     onState: (state) => {
       if (state === 'running') own.ready = now();
     },
+    onFailure: () => {},
     onRest: (rest) => {
       store.activity.setRest(id, rest);
       if (rest === null) own.launched = now();

@@ -146,6 +146,7 @@ export class Host {
           ? null
           : { endpoint: config.OTEL_EXPORTER_OTLP_ENDPOINT, headers: config.OTEL_EXPORTER_OTLP_HEADERS },
       fleetLog: config.RUNNER_FLEET_LOG,
+      releases: this.paths.allReleases,
     });
     const words = LogFilter.parse(config.RUNNER_FLEET_LOG);
     const say = (
@@ -204,6 +205,7 @@ export class Host {
       wake: (id) => this.#control.wake(id, wakeTimeoutMs),
       output: (id, deployId) => this.#telemetry.outputOf(id, deployId),
       say: (id, level, text) => say('supervisor', id, level, text),
+      onFailure: (id, failure) => this.#telemetry.failed(id, { at: Date.now(), ...failure }),
       onFacts,
       onUsage: (id, usage) => this.#telemetry.usage(id, usage),
       onNamed: (id, slug) => this.#telemetry.name(id, slug),

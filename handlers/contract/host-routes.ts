@@ -18,7 +18,7 @@ import type {
   WantedApp,
 } from './host-calls.ts';
 import type { Result } from './index.ts';
-import type { LogLine } from './telemetry.ts';
+import type { GroupedError, LogLine } from './telemetry.ts';
 
 /** A body or an answer that is no JSON: whoever sends it writes it by itself. */
 export type Bytes = 'bytes';
@@ -94,6 +94,18 @@ export interface TelemetryAnswers {
     params: { appId: string; hours: number; limit: number; before?: number | undefined };
     answer: Ranked<ItemOf<'spans.list'>>;
   };
+  /** `afterAt` with `afterId`, and `next`, are places in the list: when the group there was seen last, and its number. */
+  errors: {
+    params: {
+      appId: string;
+      status: GroupedError['status'];
+      limit: number;
+      afterAt?: number | undefined;
+      afterId?: number | undefined;
+    };
+    answer: { items: GroupedError[]; next: { at: number; id: number } | null };
+  };
+  'errors/get': { params: { appId: string; fingerprint: string }; answer: Result<'errors.get'> };
 }
 
 /** The calls that read an app's telemetry. */
@@ -110,6 +122,11 @@ type TelemetryCalls = {
  */
 export interface HostCalls extends TelemetryCalls {
   'GET /apps/:id/telemetry/logs/stream': { body: null; answer: Bytes };
+  'GET /apps/:id/telemetry/errors/stream': { body: null; answer: Bytes };
+  'PUT /apps/:id/telemetry/errors/status': {
+    body: { fingerprint: string; status: GroupedError['status'] };
+    answer: GroupedError;
+  };
   'PUT /apps/:id': { body: WantedApp; answer: Applied };
   'DELETE /apps/:id': { body: null; answer: null };
   'GET /apps': { body: null; answer: HostInventory };

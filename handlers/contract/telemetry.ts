@@ -40,14 +40,46 @@ const MetricStep = z.strictObject({
 });
 
 export const errorStatus = z.enum(['open', 'resolved', 'ignored']);
+/** Where and how an error occurred, as far as the app tells. */
+const circumstances = {
+  message: z.string(),
+  /** The uppermost place in the project's own files, such as `src/index.ts:12:9`. */
+  place: z.string().nullable(),
+  /** How it was noticed, such as `uncaught`, `unhandledrejection`, `waitUntil`, `console`, `load` or `crash`. */
+  mechanism: z.string(),
+  /** What was called, such as `fetch`, `scheduled` or `Room.alarm`. */
+  handler: z.string().nullable(),
+  method: z.string().nullable(),
+  path: z.string().nullable(),
+  trace_id: z.string().nullable(),
+};
 const GroupedError = z.strictObject({
   fingerprint: z.string(),
+  /** Its type, such as `TypeError`. */
   kind: z.string(),
-  message: z.string(),
+  /** These are of the last occurrence. */
+  ...circumstances,
   count: z.int(),
   status: errorStatus,
+  /** When it was seen on a newer release than the one it was resolved in; null unless it is open for that. */
+  regressed_at: time.nullable(),
   first_seen_at: time,
   last_seen_at: time,
+  /** Deploys: that of the first occurrence, and the newest with one. */
+  first_release: z.string().nullable(),
+  last_release: z.string().nullable(),
+  /** How many there were in each of the last 24 hours, the present one last. */
+  sparkline: z.array(z.int()).length(24),
+});
+export type GroupedError = z.output<typeof GroupedError>;
+/** One of the last occurrences, with the lines of the log of the same trace. */
+const ErrorOccurrence = z.strictObject({
+  at: time,
+  ...circumstances,
+  /** With the places in the project's files. */
+  stack: z.string().nullable(),
+  release: z.string().nullable(),
+  log: z.array(z.strictObject({ at: time, level: z.string(), text: z.string() })),
 });
 const logLevel = z.enum(['debug', 'info', 'warn', 'error']);
 /** A text that lines have in them or in their fields, in lower or upper case. */
@@ -240,30 +272,25 @@ export const telemetry = [
   }),
   operation({
     name: 'errors.list',
-    summary: 'Lists grouped errors in a status, newest first',
+    summary: 'Lists grouped errors in a status, seen last first',
     method: 'GET',
     path: null,
     needs: 'view',
     input: z.strictObject({ id: reference, status: errorStatus.default('open'), ...page }),
     output: listOf(GroupedError),
     status: 200,
-    errors: ['app_not_found'],
+    errors: ['app_not_found', 'host_unavailable'],
   }),
   operation({
     name: 'errors.get',
-    summary: 'Reads one grouped error with its occurrences',
+    summary: 'Reads one grouped error with its last 20 occurrences: stack, request, release and log',
     method: 'GET',
     path: null,
     needs: 'view',
     input: z.strictObject({ id: reference, fingerprint: reference }),
-    output: z.strictObject({
-      ...GroupedError.shape,
-      occurrences: z.array(
-        z.strictObject({ at: time, stack: z.string().nullable(), trace_id: z.string().nullable() }),
-      ),
-    }),
+    output: z.strictObject({ ...GroupedError.shape, occurrences: z.array(ErrorOccurrence) }),
     status: 200,
-    errors: ['app_not_found', 'error_not_found'],
+    errors: ['app_not_found', 'error_not_found', 'host_unavailable'],
   }),
   operation({
     name: 'errors.set_status',
@@ -274,7 +301,7 @@ export const telemetry = [
     input: z.strictObject({ id: reference, fingerprint: reference, status: errorStatus }),
     output: GroupedError,
     status: 200,
-    errors: ['app_not_found', 'error_not_found'],
+    errors: ['app_not_found', 'error_not_found', 'host_unavailable'],
   }),
   operation({
     name: 'errors.stream',
@@ -290,6 +317,6 @@ export const telemetry = [
     output: GroupedError,
     status: 200,
     kind: 'stream',
-    errors: ['app_not_found', 'rate_limited'],
+    errors: ['app_not_found', 'rate_limited', 'host_unavailable'],
   }),
 ] as const;

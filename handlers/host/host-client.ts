@@ -29,6 +29,7 @@ import type {
   TelemetryAnswers,
 } from '../contract/host-routes.ts';
 import type { Result } from '../contract/index.ts';
+import type { GroupedError } from '../contract/telemetry.ts';
 import { cutText } from '../contract/text.ts';
 import { afterChange, Problem } from '../problem.ts';
 import type { Part } from '../range.ts';
@@ -335,14 +336,15 @@ export class HostClient {
     return this.#json('POST /apps/:id/alerts/:alert/test', [appId, alertId], options);
   }
 
-  /** What the host's telemetry says of an app. */
+  /** What the host's telemetry says of an app. @throws {Problem} `error_not_found` */
   async telemetry<Name extends keyof TelemetryAnswers>(
     name: Name,
     id: string,
     query?: Omit<TelemetryAnswers[Name]['params'], 'appId'>,
   ): Promise<TelemetryAnswers[Name]['answer']> {
     const call: keyof HostCalls = `GET /apps/:id/telemetry/${name}`;
-    return this.#json(call, [id], { query: query as Query }) as Promise<TelemetryAnswers[Name]['answer']>;
+    const options = { query: query as Query, refusals: ['error_not_found'] } as const;
+    return this.#json(call, [id], options) as Promise<TelemetryAnswers[Name]['answer']>;
   }
 
   /** Takes a snapshot of everything. */
@@ -363,16 +365,25 @@ export class HostClient {
     return this.#json('POST /snapshots/restore', [], options).catch(maybeDone);
   }
 
+  /** @throws {Problem} `error_not_found` */
+  async setErrorStatus(
+    appId: string,
+    body: HostCalls['PUT /apps/:id/telemetry/errors/status']['body'],
+  ): Promise<GroupedError> {
+    const options = { body, refusals: ['error_not_found'] } as const;
+    return this.#json('PUT /apps/:id/telemetry/errors/status', [appId], options);
+  }
+
   /**
-   * The log of an app as it is written, as server-sent events. It lasts until either side ends it.
+   * The log of an app, or its errors, as they come, as server-sent events. It lasts until either side ends it.
    * @throws {Problem} `rate_limited` when too many listen
    */
-  async followLog(appId: string, query: Query): Promise<ReadableStream<Uint8Array>> {
+  async follow(kind: 'logs' | 'errors', appId: string, query: Query): Promise<ReadableStream<Uint8Array>> {
     const head = new AbortController();
     const timer = setTimeout(() => head.abort(new Error('no answer in time')), CALL_DEADLINE_MS);
     try {
       const options = { query, refusals: ['rate_limited'], signal: head.signal } as const;
-      const response = await this.#call('GET /apps/:id/telemetry/logs/stream', [appId], options);
+      const response = await this.#call(`GET /apps/:id/telemetry/${kind}/stream`, [appId], options);
       return response.body!;
     } finally {
       clearTimeout(timer);

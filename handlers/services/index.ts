@@ -7,6 +7,7 @@ import { alertServices } from './alerts.ts';
 import { appServices } from './apps.ts';
 import { bucketServices } from './buckets.ts';
 import { deployServices } from './deploys.ts';
+import { errorServices } from './errors.ts';
 import { eventServices } from './events.ts';
 import { logServices } from './logs.ts';
 import { metricServices } from './metrics.ts';
@@ -33,4 +34,5 @@ export const services = {
   ...logServices,
   ...metricServices,
   ...bucketServices,
+  ...errorServices,
 } satisfies { [Name in Built]: Service<Name> } & { [Name in NotYet]?: never };

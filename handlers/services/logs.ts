@@ -19,7 +19,7 @@ const list: Service<'logs.list'> = async (context, { id, cursor, since, until, t
 
 const stream: Service<'logs.stream'> = async (context, { id, last_event_id, ...filter }, transport) => {
   await requireApp(context, id);
-  return context.host.followLog(id, {
+  return context.host.follow('logs', id, {
     ...filter,
     after: last_event_id,
     rpcMethod: transport === 'rpc' ? 'logs.stream' : undefined,

@@ -6,6 +6,7 @@ import { Fleet, type FleetUsage, type ReleaseRef } from '../fleets/fleet.ts';
 import type { LeasedCell } from '../fleets/leasing.ts';
 import type { MemoryGauge } from '../fleets/memory.ts';
 import type { Slots } from '../fleets/slots.ts';
+import type { ProcessFailure } from '../fleets/supervisor.ts';
 import type { WakeFigures } from '../fleets/wake-figures.ts';
 import { createRepository } from '../git/repository.ts';
 import { type Level, log, logRarely, reason } from '../log.ts';
@@ -63,6 +64,8 @@ export interface AppsOptions {
   output: (id: string, deployId: string) => OutputSink;
   /** Says something of an app to its owner. */
   say: (id: string, level: Level, words: string) => void;
+  /** Called when a release of an app did not start, or its process ended by itself. */
+  onFailure: (id: string, failure: ProcessFailure) => void;
   /** Called after a transaction that added facts to the outbox. */
   onFacts: () => void;
   /** Called at most once a second for each app, with what it has used since the call before. */
@@ -288,9 +291,16 @@ export class Apps {
       const next = this.#release(id, deployId);
       const { desired_state, asleep } = app.wanted;
       const swap = { ...steps, commit };
-      if (desired_state === 'running' && !asleep) return app.fleet.swap(next, swap);
       const resting = asleep ? 'asleep' : 'stopped';
-      await app.fleet.adopt(next, swap, resting);
+      const runs = desired_state === 'running' && !asleep;
+      try {
+        await (runs ? app.fleet.swap(next, swap) : app.fleet.adopt(next, swap, resting));
+      } catch (error) {
+        if (steps.signal?.aborted !== true)
+          this.#options.onFailure(id, { mechanism: 'load', deployId, reason: reason(error) });
+        throw error;
+      }
+      if (runs) return;
       steps.log(`the app is ${resting}: this release starts when the app does`);
     });
   }
@@ -373,6 +383,7 @@ export class Apps {
       wake: () => this.#options.wake(id),
       output: (deployId) => this.#options.output(id, deployId),
       say: (level, words) => this.#say(id, level, words),
+      onFailure: (failure) => this.#options.onFailure(id, failure),
       onState: (state) => this.#changed(id, state),
       onRest: (rest) => {
         if (this.#apps.has(id)) this.#activity.setRest(id, rest);

@@ -1,11 +1,14 @@
 // The host's routes to an app's telemetry.
+import type { ServerResponse } from 'node:http';
 import type { BreakdownParams, HostCall } from '../../handlers/contract/host-routes.ts';
+import type { GroupStatus } from '../../sqlite/telemetry/errors.ts';
 import type { Apps } from '../apps/apps.ts';
+import type { ErrorFollow } from '../telemetry/error-listener.ts';
 import { LEVELS, type Level } from '../telemetry/log-lines.ts';
 import type { LogFollow } from '../telemetry/log-listener.ts';
-import type { AskName, Asks, StreamPiece } from '../telemetry/protocol.ts';
+import type { AskName, Asks, FollowKind, StreamPiece } from '../telemetry/protocol.ts';
 import { type Telemetry, TelemetryError } from '../telemetry/telemetry.ts';
-import type { Call, HostRoutes } from './host-call.ts';
+import { type Call, type HostRoutes, readJson } from './host-call.ts';
 import type { LiveStreams } from './live-streams.ts';
 import { Refusal } from './refusal.ts';
 
@@ -25,6 +28,20 @@ export function telemetryRoutes({
   streams,
   apps,
 }: TelemetryOptions): Pick<HostRoutes, TelemetryCall> {
+  const open = (kind: FollowKind, appId: string, response: ServerResponse, follow: LogFollow | ErrorFollow) =>
+    streams.open(appId, response, (take) =>
+      telemetry.follow(
+        appId,
+        kind,
+        () => follow,
+        (items) => {
+          const pieces = items as StreamPiece[];
+          // A thread that is started again goes on there.
+          follow.after = pieces.findLast(({ lastId }) => lastId !== null)?.lastId ?? follow.after;
+          take(pieces);
+        },
+      ),
+    );
   return {
     'GET /apps/:id/telemetry/metrics': ({ words, query }) =>
       ask(telemetry, 'metrics', { appId: words[0]!, hours: Number(query.get('hours')) }),
@@ -59,26 +76,38 @@ export function telemetryRoutes({
         after: numberOf(query, 'after') ?? null,
         rpcMethod: query.get('rpcMethod'),
       };
-      streams.open(words[0]!, response, (take) =>
-        telemetry.follow(
-          words[0]!,
-          'logs',
-          () => follow,
-          (items) => {
-            const pieces = items as StreamPiece[];
-            // A thread that is started again goes on there.
-            follow.after = pieces.findLast(({ lastId }) => lastId !== null)?.lastId ?? follow.after;
-            take(pieces);
-          },
-        ),
-      );
+      open('logs', words[0]!, response, follow);
     },
+    'GET /apps/:id/telemetry/errors': ({ words, query }) =>
+      ask(telemetry, 'errors', {
+        appId: words[0]!,
+        status: statusOf(query),
+        limit: Number(query.get('limit')),
+        afterAt: numberOf(query, 'afterAt'),
+        afterId: numberOf(query, 'afterId'),
+      }),
+    'GET /apps/:id/telemetry/errors/get': ({ words, query }) =>
+      ask(telemetry, 'errors/get', { appId: words[0]!, fingerprint: query.get('fingerprint') ?? '' }),
+    'PUT /apps/:id/telemetry/errors/status': async ({ request, words }) => {
+      const changes = await readJson<'PUT /apps/:id/telemetry/errors/status'>(request);
+      return ask(telemetry, 'errors/status', { appId: words[0]!, ...changes });
+    },
+    'GET /apps/:id/telemetry/errors/stream': ({ words, query, response }) =>
+      open('errors', words[0]!, response, {
+        status: statusOf(query),
+        after: numberOf(query, 'after') ?? null,
+        rpcMethod: query.get('rpcMethod'),
+      }),
   };
 }
 
 function numberOf(query: URLSearchParams, name: string): number | undefined {
   const text = query.get(name);
   return text === null ? undefined : Number(text);
+}
+
+function statusOf(query: URLSearchParams): GroupStatus {
+  return (query.get('status') ?? 'open') as GroupStatus;
 }
 
 function levelOf(query: URLSearchParams): Level | undefined {

@@ -48,21 +48,22 @@ export interface SourcePlace {
   name: string | null;
   /** Whether the bundle has other names than the source. */
   renamed: boolean;
+  /** The text that is written there, where an error is made: `new Error('…')`. It tells throws in one function apart. */
+  words: string | null;
 }
 
 /**
  * The places in a project's own files of places in its release's modules, in their order; null for those without a source
- * map, and for all when the maps cannot be read in time.
+ * map.
  * @param directory the release's
  * @param places such as `index.js:4:11`
+ * @throws {Error} when the maps cannot be read in time
  */
 export async function toSources(directory: string, places: string[]): Promise<(SourcePlace | null)[]> {
-  return threads
-    .run<typeof findSources>(new URL(import.meta.url), 'findSources', [directory, places], {
-      deadlineMs: DEADLINE_MS,
-      key: directory,
-    })
-    .catch(() => places.map(() => null));
+  return threads.run<typeof findSources>(new URL(import.meta.url), 'findSources', [directory, places], {
+    deadlineMs: DEADLINE_MS,
+    key: directory,
+  });
 }
 
 /** What the thread does. It keeps the map that it read last: releases never change. */
@@ -70,35 +71,60 @@ export async function findSources(directory: string, places: string[]): Promise<
   const found: (SourcePlace | null)[] = [];
   for (const place of places) {
     const [, module, line, column] = /^(.*):(\d+):(\d+)$/.exec(place) ?? [];
-    const map = module === undefined ? null : await keptMap(directory, module);
+    const { map, code } = module === undefined ? NOTHING : await read(directory, module);
     const origin = map?.findOrigin(Number(line), Number(column));
     if (!map || !origin || !('fileName' in origin)) found.push(null);
     else {
+      const words = wordsAt(code, Number(line), Number(column));
       const { fileName: file, lineNumber, columnNumber, name } = origin;
       const renamed = ((map.payload as { names?: unknown[] }).names?.length ?? 0) > 0;
-      found.push({ file, line: lineNumber, column: columnNumber, name: name ?? null, renamed });
+      found.push({ file, line: lineNumber, column: columnNumber, name: name ?? null, renamed, words });
     }
   }
   return found;
 }
 
-let kept: { path: string; map: SourceMap | null } | null = null;
+interface ReadModule {
+  map: SourceMap | null;
+  /** Its lines. */
+  code: string[];
+}
 
-async function keptMap(directory: string, module: string): Promise<SourceMap | null> {
-  const path = join(directory, module);
-  if (kept?.path !== path) kept = { path, map: await readMap(directory, module) };
-  return kept.map;
+const NOTHING: ReadModule = { map: null, code: [] };
+/** How a bundle makes an error, with the text up to where it is put together with others. */
+const MADE = /^new [\w$.]+\(\s*(?:"((?:[^"\\]|\\.)*)"|`((?:[^`$\\]|\\.)*))/;
+const MADE_LENGTH = 300;
+let kept: ({ path: string } & ReadModule) | null = null;
+
+async function read(directory: string, module: string): Promise<ReadModule> {
+  const path = join(directory, 'modules', basename(module));
+  if (kept?.path !== path) {
+    const map = await readMap(directory, module);
+    kept = { path, map, code: map === null ? [] : ((await readBounded(path))?.split('\n') ?? []) };
+  }
+  return kept;
+}
+
+function wordsAt(code: string[], line: number, column: number): string | null {
+  const [, quoted, template] =
+    MADE.exec(code[line - 1]?.slice(column - 1, column - 1 + MADE_LENGTH) ?? '') ?? [];
+  return quoted ?? template ?? null;
 }
 
 async function readMap(directory: string, module: string): Promise<SourceMap | null> {
   try {
-    const file = await open(join(directory, 'modules', `${basename(module)}.map`));
-    try {
-      if ((await file.stat()).size > MAP_BYTES) return null;
-      return new SourceMap(JSON.parse(await file.readFile('utf8')));
-    } finally {
-      await file.close();
-    }
+    const text = await readBounded(join(directory, 'modules', `${basename(module)}.map`));
+    return text === null ? null : new SourceMap(JSON.parse(text));
+  } catch {
+    return null;
+  }
+}
+
+/** A file of a release; null when there is none, or it is too large. */
+async function readBounded(path: string): Promise<string | null> {
+  try {
+    await using file = await open(path);
+    return (await file.stat()).size > MAP_BYTES ? null : await file.readFile('utf8');
   } catch {
     return null;
   }

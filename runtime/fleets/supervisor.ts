@@ -16,6 +16,13 @@ import { Operations } from './operations.ts';
 import { end, type Phase, processState, type Running } from './phase.ts';
 import { NoTurn, type Slots } from './slots.ts';
 
+/** `load`: it did not start; `crash`: it ended by itself. */
+export interface ProcessFailure {
+  mechanism: 'load' | 'crash';
+  deployId: string | null;
+  reason: string;
+}
+
 export interface SupervisorOptions extends Place {
   /** Quiet time after which the process goes, in ms; `Infinity` for never. */
   idleMs: number;
@@ -27,6 +34,8 @@ export interface SupervisorOptions extends Place {
   memory: MemoryGauge;
   /** Says something of the process to the app's owner. */
   say: (level: Level, words: string) => void;
+  /** Called when the process did not start, or ended by itself. */
+  onFailure: (failure: ProcessFailure) => void;
   /** Called after each change of `state` or `lastError`. */
   onState: (state: ProcessState, lastError: string | null) => void;
   /** Called when the process has gone because nobody needs it, and with `null` before there is one again. */
@@ -232,8 +241,11 @@ export class Supervisor {
     } catch (error) {
       if (signal.aborted) this.enter({ name: 'stopped' });
       else if (error instanceof NoTurn) void this.goIdle(purpose.asleep ? 'asleep' : 'idle', error.message);
-      else if (purpose.asleep) this.#postpone(failed(), reason(error));
-      else this.#crash(failed(), reason(error));
+      else {
+        this.#failed('load', reason(error));
+        if (purpose.asleep) this.#postpone(failed(), reason(error));
+        else this.#crash(failed(), reason(error));
+      }
       throw error;
     }
   }
@@ -287,7 +299,10 @@ export class Supervisor {
   /** A start that somebody waited for failed: it is tried again, but not at once. */
   failed(error: unknown): void {
     if (error instanceof NoTurn) void this.goIdle('idle', error.message);
-    else this.#crash(this.#backoff.failed(), reason(error));
+    else {
+      this.#failed('load', reason(error));
+      this.#crash(this.#backoff.failed(), reason(error));
+    }
   }
 
   /** There is a new release, or somebody asks for a start: what failed before does not count. */
@@ -315,12 +330,17 @@ export class Supervisor {
     this.operations.run(leave).catch(() => {});
   }
 
+  #failed(mechanism: ProcessFailure['mechanism'], why: string): void {
+    this.#options.onFailure({ mechanism, deployId: this.live?.deployId ?? null, reason: why });
+  }
+
   #exited(cell: Cell, exit: CellExit): void {
     const phase = this.#phase;
     // An end that was asked for is no crash: the phase has left the process before it is told to go.
     if (phase.name !== 'running' || phase.cell !== cell) return;
     phase.upstream.destroy();
     this.#limit = exit.limit;
+    this.#failed('crash', exit.reason);
     const restart = this.#backoff.next(performance.now() - cell.startedAt);
     if (phase.asleep) this.#postpone(restart, exit.reason);
     else this.#crash(restart, exit.reason);

@@ -53,6 +53,7 @@ export function layout(directory: string) {
     hooks: join(root, 'hooks'),
     repositories: join(root, 'repos'),
     repository: (appId: string) => join(root, 'repos', `${appId}.git`),
+    allReleases: join(root, 'releases'),
     releases: (appId: string) => join(root, 'releases', appId),
     release: (appId: string, deployId: string) => join(root, 'releases', appId, deployId),
     data: (appId: string) => join(root, 'data', appId),

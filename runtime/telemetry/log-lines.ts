@@ -27,6 +27,8 @@ export interface LogRecord {
 
 /** What the entry of a Worker reports of an exception. All of it is the app's word. */
 export interface ReportedError {
+  /** The same for each time that one error is told; null when the app does not say. */
+  id: string | null;
   type: string;
   message: string;
   stack: string | null;
@@ -34,6 +36,8 @@ export interface ReportedError {
   handler: string | null;
   method: string | null;
   path: string | null;
+  /** How many errors before it were not told, because there were too many. */
+  untold: number;
 }
 
 /** A line that was read. */
@@ -52,6 +56,8 @@ const MARK = ' …';
 const LATE_MS = 10_000;
 /** The beginning of a line of workerd's log, for one that was cut because it was too long. */
 const CUT_LINE = /^\{"timestamp":"?(\d{1,16})"?,"level":"([a-z]+)",(?:"source":"[^"\\]*",)?"message":"/;
+/** More errors than a cell can throw between two that it tells. */
+const UNTOLD_MOST = 1_000_000;
 const TRACE_ID = /^(?!0{32})[0-9a-f]{32}$/;
 
 /**
@@ -169,8 +175,12 @@ function fieldOf(value: unknown): Fields[string] {
 
 function errorOf(given: unknown): ReportedError | null {
   if (typeof given !== 'object' || given === null) return null;
-  const { type, message, stack, mechanism, handler, method, path } = given as Record<string, unknown>;
+  const { id, type, message, stack, mechanism, handler, method, path, untold } = given as Record<
+    string,
+    unknown
+  >;
   return {
+    id: short(id),
     type: short(type) ?? 'Error',
     message: text(message) ?? '',
     stack: text(stack),
@@ -178,6 +188,7 @@ function errorOf(given: unknown): ReportedError | null {
     handler: short(handler),
     method: short(method),
     path: short(path),
+    untold: Number.isSafeInteger(untold) ? Math.min(Math.max(untold as number, 0), UNTOLD_MOST) : 0,
   };
 }
 

@@ -5,7 +5,15 @@ import { LOGS_MIGRATIONS, type LogQueries, type LogRow, logQueries } from '../..
 import { LineReader } from '../machine/lines.ts';
 import { LINES_PER_S, LogBudget } from './log-budget.ts';
 import { LogFilter } from './log-filter.ts';
-import { type Fields, LEVELS, type LogRecord, readLine, SOURCES, shownText } from './log-lines.ts';
+import {
+  type Fields,
+  LEVELS,
+  type LogRecord,
+  type ReportedError,
+  readLine,
+  SOURCES,
+  shownText,
+} from './log-lines.ts';
 import { type LogFollow, LogListener, matcher } from './log-listener.ts';
 import type { Answers, Part } from './part.ts';
 import type { Asks, Batch, FollowKind, OutputPiece } from './protocol.ts';
@@ -46,6 +54,15 @@ export interface LogsOptions {
   allBytes?: number;
 }
 
+/** Takes an error that an app's process of a release has told of. */
+export type OnError = (
+  appId: string,
+  release: string,
+  at: number,
+  traceId: string | null,
+  error: ReportedError,
+) => void;
+
 export class Logs implements Part {
   readonly name = 'logs';
   readonly answers: Answers = { logs: (params) => this.#list(params) };
@@ -62,8 +79,14 @@ export class Logs implements Part {
   #pendingLength = 0;
   readonly #listeners = new Map<string, Set<LogListener>>();
   #lastId: number;
+  readonly #onError: OnError;
 
-  constructor(store: Store, { fleetLog, onKept, appBytes = APP_BYTES, allBytes = ALL_BYTES }: LogsOptions) {
+  constructor(
+    store: Store,
+    { fleetLog, onKept, appBytes = APP_BYTES, allBytes = ALL_BYTES }: LogsOptions,
+    onError: OnError = () => {},
+  ) {
+    this.#onError = onError;
     this.#queries = logQueries(store.open('logs', LOGS_MIGRATIONS));
     this.#filter = LogFilter.parse(fleetLog);
     this.#onKept = onKept;
@@ -173,7 +196,8 @@ export class Logs implements Part {
     }
     if (lost > 0) this.#drop(appId, lost);
     for (const line of lines.splice(0)) {
-      const { record } = readLine(line, stream, at);
+      const { record, error } = readLine(line, stream, at);
+      if (error !== null) this.#onError(appId, deployId, record.at, record.traceId, error);
       if (record.text === '' && record.fields === null) continue;
       if (this.#filter.passes(record.source, record.level))
         this.#add(appId, { ...record, release: deployId });

@@ -1,5 +1,6 @@
 // What the host's thread and the telemetry's thread say to each other.
 import type { TelemetryAnswers } from '../../handlers/contract/host-routes.ts';
+import type { GroupedError } from '../../handlers/contract/telemetry.ts';
 import type { Level, Source } from './log-lines.ts';
 
 /** What an app's process has used since the sample before. */
@@ -21,6 +22,15 @@ export interface Said {
   text: string;
   /** The deploy that it is about. */
   deployId: string | null;
+}
+
+/** A release of an app did not start, or its process ended by itself. */
+export interface Failure {
+  /** In ms since 1970. */
+  at: number;
+  deployId: string | null;
+  mechanism: 'load' | 'crash';
+  reason: string;
 }
 
 /** A piece of what an app's process has printed, as it came out of the pipe. */
@@ -47,6 +57,7 @@ export interface Batch {
   usage: (Required<Usage> & { appId: string; at: number })[];
   output: OutputPiece[];
   said: (Said & { appId: string })[];
+  failures: (Failure & { appId: string })[];
 }
 
 /** What is handed over piece by piece, and may have to be dropped. */
@@ -54,6 +65,10 @@ export type Kind = 'requests' | 'output' | 'said';
 
 /** What the thread can be asked, by name. All that it answers can be copied. */
 export type Asks = TelemetryAnswers & {
+  'errors/status': {
+    params: { appId: string; fingerprint: string; status: GroupedError['status'] };
+    answer: GroupedError;
+  };
   /** Figures of the thread itself, for whoever runs this Cellar. */
   stats: { params: Record<string, never>; answer: ThreadStats };
 };
@@ -114,6 +129,8 @@ export interface ThreadOptions {
   retentionDays: number;
   /** `null`: nothing is sent. */
   otlp: OtlpOptions | null;
+  /** Directory of all releases: `<app id>/<deploy id>` in it. */
+  releases: string;
   /** `RUNNER_FLEET_LOG`. */
   fleetLog: string;
 }

@@ -57,7 +57,8 @@ export function withSources(stack: string, sources: ReadonlyMap<string, SourcePl
     if (cause !== -1 && frame.line > cause) continue;
     // Nobody says what the source calls a function without a caller, but names of methods are never made short.
     const isSure = source === null || caller !== null || frame.name?.includes('.');
-    const key = `${file} ${isSure ? (name?.split('.').at(-1) ?? '') : ''}`;
+    const words = frame === frames[0] ? (source?.words ?? '') : '';
+    const key = `${file} ${isSure ? (name?.split('.').at(-1) ?? '') : ''}${words === '' ? '' : ` ${words}`}`;
     if (FOREIGN_FILE.test(file)) foreign.push(key);
     else own.push({ key, place });
   }

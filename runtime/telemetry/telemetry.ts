@@ -9,6 +9,7 @@ import type {
   AskName,
   Asks,
   Batch,
+  Failure,
   FollowKind,
   FromThread,
   Kind,
@@ -35,6 +36,8 @@ const MEMORY_MB = 256;
 /** A thread that has kept nothing of a batch for so long hangs, in ms: it is ended, and another one started. */
 const HANGS_MS = 30_000;
 const ASK_DEADLINE_MS = 5_000;
+/** Ends of processes that wait for the next batch. */
+const FAILURES_MAX = 1_000;
 /** Questions that wait for their answers. */
 const ASKS_MAX = 100;
 const CLOSE_DEADLINE_MS = 2_000;
@@ -94,6 +97,7 @@ export class Telemetry {
   #usage = new Map<string, Required<Usage>>();
   #output: Batch['output'] = [];
   #said: Batch['said'] = [];
+  #failures: Batch['failures'] = [];
   /** Of what waits for the next batch. */
   #sizes = none();
   #counts = none();
@@ -183,6 +187,14 @@ export class Telemetry {
   say(appId: string, said: Said): void {
     if (!this.#takes('said', said.text.length)) return;
     this.#said.push({ appId, ...said });
+    this.#flushSoon();
+  }
+
+  /** Takes word of a release that did not start, or of a process that ended by itself. */
+  failed(appId: string, failure: Failure): void {
+    // They are rare: a process is started again only after a while.
+    if (this.#failures.length >= FAILURES_MAX) this.#failures.shift();
+    this.#failures.push({ appId, ...failure });
     this.#flushSoon();
   }
 
@@ -311,7 +323,11 @@ export class Telemetry {
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
     if (this.#thread === null) return;
-    if (this.#requests === '' && this.#usage.size + this.#output.length + this.#said.length === 0) return;
+    if (
+      this.#requests === '' &&
+      this.#usage.size + this.#output.length + this.#said.length + this.#failures.length === 0
+    )
+      return;
     const at = Date.now();
     const batch: Batch = {
       seq: ++this.#seq,
@@ -319,6 +335,7 @@ export class Telemetry {
       usage: [...this.#usage].map(([appId, usage]) => ({ appId, at, ...usage })),
       output: this.#output,
       said: this.#said,
+      failures: this.#failures,
     };
     const sizes = this.#sizes;
     this.#underway.push({ seq: batch.seq, sentAt: performance.now(), sizes, counts: this.#counts });
@@ -327,6 +344,7 @@ export class Telemetry {
     this.#usage = new Map();
     this.#output = [];
     this.#said = [];
+    this.#failures = [];
     this.#sizes = none();
     this.#counts = none();
     this.#send(

@@ -2,6 +2,7 @@
 import { mkdirSync } from 'node:fs';
 import { parentPort, workerData } from 'node:worker_threads';
 import { Breakdowns } from './breakdowns.ts';
+import { Errors } from './errors.ts';
 import { Logs } from './logs.ts';
 import { Metrics } from './metrics.ts';
 import { AskRefusal, type Part, type Taken } from './part.ts';
@@ -28,11 +29,18 @@ const otlp =
   options.otlp === null
     ? null
     : new (await import('./otlp.ts')).Otlp(options.otlp, (appId) => names.get(appId) ?? appId);
+const logs = new Logs(
+  store,
+  { ...options, onKept: (appId, record) => otlp?.log(appId, record) },
+  (...told) => void errors.report(...told),
+);
+const errors = new Errors(store, options, logs.answers.logs!);
 const parts: Part[] = [
   new Metrics(store, options),
   new Breakdowns(store, options),
   new Spans(store, options),
-  new Logs(store, { ...options, onKept: (appId, record) => otlp?.log(appId, record) }),
+  logs,
+  errors,
   ...(otlp === null ? [] : [otlp]),
 ];
 /** Ends what follows, by its id. */

@@ -49,6 +49,7 @@ async function makeQueue(t: TestContext, files: Record<string, string>, owners: 
     ...shared,
     workerd,
     apiUrl: () => null,
+    onFailure: () => {},
     baseDomain: 'localhost',
     idleMs: 0,
     slots: new Slots(4, 10_000),

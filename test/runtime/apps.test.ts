@@ -44,6 +44,7 @@ function open(t: TestContext, root: string, idleMs = 0) {
     workerd,
     users,
     apiUrl: () => null,
+    onFailure: () => {},
     baseDomain: 'localhost',
     idleMs,
     slots: new Slots(4, 10_000),

@@ -31,11 +31,11 @@ export function loadUser(user) {
 async function thrown(
   t: TestContext,
   user: string | null,
-  before: string,
   minify: boolean,
+  files: Record<string, string>,
 ): Promise<SourceStack> {
   const root = temporaryDirectory(t);
-  for (const [path, text] of Object.entries(PROJECT(before))) {
+  for (const [path, text] of Object.entries(files)) {
     mkdirSync(`${root}/${path}`.replace(/\/[^/]*$/, ''), { recursive: true });
     writeFileSync(`${root}/${path}`, text);
   }
@@ -64,27 +64,27 @@ async function thrown(
 }
 
 test('a stack names the files of the project, and is the same error whatever comes above and however small it is made', async (t) => {
-  const plain = await thrown(t, null, '', false);
+  const plain = await thrown(t, null, false, PROJECT(''));
   assert.match(
     plain.text,
     /^TypeError: no user [\d.]+\n {4}at loadUser \(\.\.\/src\/users\.js:3:28\)\n {4}at Accounts\.open \(\.\.\/src\/index\.js:3:/,
   );
   assert.equal(plain.place, '../src/users.js:3:28');
   const fingerprint = (stack: SourceStack) => fingerprintOf('TypeError', 'x', stack.frames);
-  const moved = await thrown(t, null, '// a comment\nconsole.log;\n', false);
+  const moved = await thrown(t, null, false, PROJECT('// a comment\nconsole.log;\n'));
   assert.equal(moved.place, '../src/users.js:5:28');
   assert.equal(fingerprint(moved), fingerprint(plain));
-  const small = await thrown(t, null, '', true);
+  const small = await thrown(t, null, true, PROJECT(''));
   assert.match(small.text, /at loadUser \(\.\.\/src\/users\.js:3:\d+\)\n {4}at open \(/);
   assert.equal(fingerprint(small), fingerprint(plain));
-  assert.equal(fingerprint(await thrown(t, null, '// more\n', true)), fingerprint(plain));
+  assert.equal(fingerprint(await thrown(t, null, true, PROJECT('// more\n'))), fingerprint(plain));
 });
 
 test('frames of packages do not tell errors apart, unless there are no others', async (t) => {
-  const stack = await thrown(t, 'parse', '', false);
+  const stack = await thrown(t, 'parse', false, PROJECT(''));
   assert.match(stack.text, /at parse \(\.\.\/node_modules\/parser\/index\.js:1:/);
   assert.match(stack.place!, /src\/users\.js:4/);
-  assert.deepEqual(stack.frames[0], '../src/users.js loadUser');
+  assert.equal(stack.frames[0], '../src/users.js loadUser');
 });
 
 test('frames of the entry are left out, and a stack without a map is kept as it is', () => {
@@ -134,4 +134,21 @@ test('hostile stacks and messages are read in time', () => {
     fingerprintOf('E', line, []);
   }
   assert.ok(performance.now() - begun < 500, `${performance.now() - begun} ms`);
+});
+
+test('two errors that one function makes with words of their own are two, however small the bundle is', async (t) => {
+  const project = (first: string) => `export function fails(first) {
+  if (first) throw new Error(${first} + Math.random());
+  throw new Error(\`second \${Math.random()}\`);
+}
+export function fetchHandler(user) { return fails(user !== null); }
+`;
+  const keys = new Set<string>();
+  for (const minify of [false, true]) {
+    for (const user of ['x', null]) {
+      const { frames } = await thrown(t, user, minify, { 'src/index.js': project("'first '") });
+      keys.add(fingerprintOf('Error', 'x', frames));
+    }
+  }
+  assert.equal(keys.size, 2);
 });

@@ -20,6 +20,7 @@ function started(path: string): Telemetry & AsyncDisposable {
     directory: join(path, 'telemetry'),
     retentionDays: 30,
     otlp: null,
+    releases: '/nowhere',
     fleetLog: 'error',
   });
   telemetry.start();
@@ -52,6 +53,7 @@ test('a question to a thread that is not there is refused at once', async () => 
     directory: files.path,
     retentionDays: 30,
     otlp: null,
+    releases: '/nowhere',
     fleetLog: 'error',
   });
   await assert.rejects(telemetry.ask('metrics', { appId: APP, hours: 1 }), TelemetryError);
@@ -107,6 +109,7 @@ test('what finds no room is dropped and counted, and what was deleted meanwhile 
     directory: join(files.path, 'telemetry'),
     retentionDays: 30,
     otlp: null,
+    releases: '/nowhere',
     fleetLog: 'error',
   });
   const path = '/'.repeat(512);

@@ -19,7 +19,7 @@ const END_WITH_BLANK = '\u001f';
 const MESSAGE_LENGTH = 4_000;
 const STACK_LENGTH = 8_000;
 const PATH_LENGTH = 1_000;
-const PRINTED_LENGTH = 16_000;
+const PRINTED_LENGTH = 32_000;
 /** Errors told in a second, and how many an app that threw none before may tell at once. */
 const ERRORS_PER_S = 50;
 const ERRORS_SAVED = 200;

@@ -97,6 +97,7 @@ export function harness(t: TestContext, own: Partial<FleetOptions> = {}): Harnes
     wake: () => Promise.reject(new Error('nobody wakes this app')),
     output: () => lineSink(said),
     say: (_, words) => said(words),
+    onFailure: () => {},
     onRest: (rest) => {
       rests.push(rest);
       changed();

@@ -33,5 +33,13 @@ export function temporaryStore(): Disposable & { directory: string; store: Store
 /** What the thread gives its parts when these requests were handed over. */
 export function taken(requests: Partial<RequestRecord>[], rest: Partial<Taken> = {}): Taken {
   const lines = requests.map((given) => requestLine(record(given))).join('');
-  return { seq: 1, usage: [], output: [], said: [], ...rest, requests: [...readRequestLines(lines)] };
+  return {
+    seq: 1,
+    usage: [],
+    output: [],
+    said: [],
+    failures: [],
+    ...rest,
+    requests: [...readRequestLines(lines)],
+  };
 }

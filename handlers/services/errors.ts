@@ -1,0 +1,44 @@
+// The grouped errors of an app. The host keeps them, and streams them by itself.
+import { requireApp } from './apps.ts';
+import { decodeCursor, encodeCursor } from './cursor.ts';
+import type { Service } from './types.ts';
+
+const list: Service<'errors.list'> = async (context, { id, status, limit, cursor }) => {
+  await requireApp(context, id);
+  const name = `errors.list ${id} ${status}`;
+  const place = decodeCursor(name, cursor, 2)?.map(Number);
+  const { items, next } = await context.host.telemetry('errors', id, {
+    status,
+    limit,
+    afterAt: place?.[0],
+    afterId: place?.[1],
+  });
+  const last = next === null ? null : [String(next.at), String(next.id)];
+  return { items, next_cursor: encodeCursor(name, last) };
+};
+
+const get: Service<'errors.get'> = async (context, { id, fingerprint }) => {
+  await requireApp(context, id);
+  return context.host.telemetry('errors/get', id, { fingerprint });
+};
+
+const setStatus: Service<'errors.set_status'> = async (context, { id, fingerprint, status }) => {
+  await requireApp(context, id);
+  return context.host.setErrorStatus(id, { fingerprint, status });
+};
+
+const stream: Service<'errors.stream'> = async (context, { id, status, last_event_id }, transport) => {
+  await requireApp(context, id);
+  return context.host.follow('errors', id, {
+    status,
+    after: last_event_id,
+    rpcMethod: transport === 'rpc' ? 'errors.stream' : undefined,
+  });
+};
+
+export const errorServices = {
+  'errors.list': list,
+  'errors.get': get,
+  'errors.set_status': setStatus,
+  'errors.stream': stream,
+};

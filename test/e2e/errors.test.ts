@@ -1,0 +1,220 @@
+// Why does my app answer 500? What the API says of the errors of a pushed app, thrown in each place where its code runs.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { eventually } from '../support/e2e/processes.ts';
+import { EventReader, type SentEvent } from '../support/handlers/events-source.ts';
+
+const CONFIG = (minify: boolean) => `name = "shop"
+main = "main.ts"
+compatibility_date = "2026-10-01"
+${minify ? 'minify = true' : ''}
+[triggers]
+crons = ["* * * * *"]
+[[durable_objects.bindings]]
+name = "ROOM"
+class_name = "Room"
+[[migrations]]
+tag = "v1"
+new_sqlite_classes = ["Room"]
+[[queues.producers]]
+queue = "orders"
+binding = "QUEUE"
+[[queues.consumers]]
+queue = "orders"
+max_batch_timeout = 0
+max_retries = 0
+`;
+/** The line that throws is the third, in this file too when another has been bundled before it. */
+const USERS = `interface User { name: string }
+export function loadUser(id: string): User {
+  throw new TypeError('no user ' + id);
+}
+`;
+const MAIN = `import { DurableObject } from 'cloudflare:workers';
+import { loadUser } from './users.ts';
+interface Env { ROOM: DurableObjectNamespace; QUEUE: Queue }
+export class Room extends DurableObject {
+  join(): never { throw new RangeError('the room is full'); }
+  async fetch(): Promise<Response> { throw new Error('fetched in vain'); }
+  async remind() { await this.ctx.storage.setAlarm(Date.now()); }
+  alarm() { if (!this.rang) { this.rang = true; throw new Error('woken up'); } }
+  rang = false;
+}
+export default {
+  async fetch(request: Request, env: Env, ctx: ExecutionContext) {
+    const { pathname } = new URL(request.url);
+    const room = env.ROOM.getByName('one');
+    if (pathname === '/user') { console.log('looking for the user'); return new Response(loadUser('17').name); }
+    if (pathname === '/join') await room.join();
+    if (pathname === '/object') await room.fetch('http://room/');
+    if (pathname === '/remind') await room.remind();
+    if (pathname === '/queue') await env.QUEUE.send('x');
+    if (pathname === '/waits') ctx.waitUntil(Promise.reject(new Error('done too late')));
+    if (pathname === '/reject') void Promise.reject(new Error('nobody cares'));
+    if (pathname === '/log') console.error('it went wrong:', new Error('only printed'));
+    if (pathname === '/other') throw new Error('of another kind');
+    return new Response('fine');
+  },
+  async scheduled() { throw new Error('too early'); },
+  async queue() { throw new Error('not in stock'); },
+};
+`;
+
+interface Group {
+  fingerprint: string;
+  kind: string;
+  message: string;
+  place: string | null;
+  count: number;
+  status: string;
+  regressed_at: string | null;
+  method: string | null;
+  path: string | null;
+  trace_id: string | null;
+  last_release: string | null;
+}
+interface Occurrence extends Omit<Group, 'count'> {
+  stack: string | null;
+  handler: string | null;
+  mechanism: string;
+  release: string | null;
+  log: { level: string; text: string }[];
+}
+
+let cellar: Cellar;
+let id: string;
+const files = (minify = false) => ({ 'wrangler.toml': CONFIG(minify), 'main.ts': MAIN, 'users.ts': USERS });
+before(async () => {
+  cellar = await new Cellar().start();
+  id = await cellar.deploy('shop', 'hello', files());
+});
+after(() => cellar[Symbol.asyncDispose]());
+
+async function rpc<Result>(method: string, params: Record<string, unknown> = {}): Promise<Result> {
+  const { body } = await cellar.call('POST', '/rpc', {
+    jsonrpc: '2.0',
+    id: 1,
+    method,
+    params: { id, ...params },
+  });
+  assert.ok(body.result !== undefined, JSON.stringify(body));
+  return body.result;
+}
+const list = async (status = 'open') => (await rpc<{ items: Group[] }>('errors.list', { status })).items;
+
+/** The last occurrence of the group with a message, once it is there. */
+async function occurred(message: string): Promise<Occurrence & { group: Group }> {
+  const find = async () => (await list()).find((each) => each.message === message);
+  await eventually(async () => (await find()) !== undefined, `it is listed: ${message}`);
+  const group = (await find())!;
+  const { occurrences } = await rpc<{ occurrences: Occurrence[] }>('errors.get', {
+    fingerprint: group.fingerprint,
+  });
+  return { ...occurrences[0]!, group };
+}
+
+test('why an app answers 500 is said in one call: place, request, release, trace and log', async () => {
+  const answer = await cellar.get('shop', '/user?secret=1');
+  assert.equal(answer.status, 500);
+  assert.equal(answer.text, 'Internal Server Error');
+  await occurred('no user 17');
+  // Its line of the log comes the same way.
+  await eventually(async () => (await occurred('no user 17')).log.length === 2, 'the log is there');
+  const { group, stack, log, ...rest } = await occurred('no user 17');
+  assert.match(
+    stack!,
+    /^TypeError: no user 17\n {4}at loadUser \(users\.ts:3:9\)\n {4}at fetch \(main\.ts:15:/,
+  );
+  assert.deepEqual(
+    [rest.place, rest.handler, rest.method, rest.path, rest.mechanism, rest.release],
+    ['users.ts:3:9', 'fetch', 'GET', '/user', 'uncaught', (await cellar.app(id)).live_deploy_id],
+  );
+  assert.equal(rest.trace_id, answer.headers.get('x-request-id'));
+  assert.deepEqual(
+    log.map(({ level, text }) => [level, text.split('\n')[0]]),
+    [
+      ['info', 'looking for the user'],
+      ['error', 'TypeError: no user 17'],
+    ],
+  );
+  assert.deepEqual(
+    [group.kind, group.count, group.status, group.place],
+    ['TypeError', 1, 'open', 'users.ts:3:9'],
+  );
+});
+
+for (const [path, message, expected] of [
+  [
+    '/join',
+    'the room is full',
+    { handler: 'Room.join', place: 'main.ts:5:25', method: 'GET', path: '/join' },
+  ],
+  ['/object', 'fetched in vain', { handler: 'Room.fetch', path: '/object' }],
+  ['/remind', 'woken up', { handler: 'Room.alarm', method: null }],
+  ['/queue', 'not in stock', { handler: 'queue' }],
+  ['/waits', 'done too late', { mechanism: 'waitUntil', path: '/waits' }],
+  ['/reject', 'nobody cares', { mechanism: 'unhandledrejection', path: '/reject' }],
+  ['/log', 'only printed', { mechanism: 'console', path: '/log' }],
+] as const) {
+  test(`an error at ${path} is told with its place and what called it`, async () => {
+    const { headers } = await cellar.get('shop', path);
+    await eventually(async () => {
+      const found = await occurred(message);
+      return Object.entries(expected).every(([name, value]) => found[name as keyof Occurrence] === value);
+    }, `${path} is known`);
+    const found = await occurred(message);
+    assert.match(found.place!, /^main\.ts:\d+:\d+$/);
+    assert.equal(found.group.count, 1);
+    if (found.path !== null) assert.equal(found.trace_id, headers.get('x-request-id'));
+  });
+}
+
+test('errors are followed as they occur, within a second, and after a break from there on', async () => {
+  const open = (headers: Record<string, string> = {}) =>
+    EventReader.open(`${cellar.api}/v1/apps/${id}/errors/stream?status=open`, {
+      headers: { authorization: `Bearer ${cellar.token}`, ...headers },
+    });
+  const stream = await open();
+  const asked = performance.now();
+  await cellar.get('shop', '/other');
+  const [event] = (await stream.take(1)) as [SentEvent];
+  assert.ok(performance.now() - asked < 1_000, `after ${performance.now() - asked} ms`);
+  const group = JSON.parse(event.data!) as Group;
+  assert.deepEqual([group.message, group.path], ['of another kind', '/other']);
+  stream.close();
+  await cellar.get('shop', '/user');
+  const again = await open({ 'last-event-id': event.id! });
+  const [missedEvent] = (await again.take(1)) as [SentEvent];
+  const missed = JSON.parse(missedEvent.data!) as Group;
+  assert.deepEqual([missed.message, missed.count], ['no user 17', 2]);
+  again.close();
+});
+
+test('what is resolved comes back with a newer release that still has it, also one made small', async () => {
+  const { group } = await occurred('no user 17');
+  const { fingerprint } = group;
+  await rpc('errors.set_status', { fingerprint, status: 'resolved' });
+  assert.ok(!(await list()).some((each) => each.fingerprint === fingerprint));
+  const { 'users.ts': users, ...others } = files(true);
+  await cellar.deployAgain('shop', 'hello', { ...others, 'users.ts': `// a line more\n${users}` });
+  await eventually(async () => {
+    await cellar.get('shop', '/user');
+    return (await list()).some((each) => each.fingerprint === fingerprint);
+  }, 'it is back');
+  const { group: back, place, stack } = await occurred('no user 17');
+  assert.equal(typeof back.regressed_at, 'string');
+  assert.match(place!, /^users\.ts:4:/);
+  assert.match(stack!, /at loadUser \(users\.ts:4:/);
+});
+
+test('errors that are not there, and statuses that are none, are refused', async () => {
+  const { body: unknown } = await cellar.call('POST', '/rpc', {
+    jsonrpc: '2.0',
+    id: 1,
+    method: 'errors.get',
+    params: { id, fingerprint: 'none' },
+  });
+  assert.equal(unknown.error.data.code, 'error_not_found');
+  assert.equal((await cellar.call('GET', `/v1/apps/${id}/errors/stream?status=gone`)).status, 400);
+});
