@@ -8,6 +8,7 @@ import type { Env } from './env.ts';
 import { git, gitChallenge, gitHostPath } from './git/smart-http.ts';
 import { internal } from './host/internal.ts';
 import { Problem, problemResponse } from './problem.ts';
+import { prometheus } from './prometheus.ts';
 import { discard } from './transports/body.ts';
 import { failure } from './transports/failure.ts';
 import { openapi } from './transports/openapi.ts';
@@ -61,6 +62,7 @@ async function route(request: Request, url: URL, context: RequestContext): Promi
   if (pathname === '/openapi.json' && request.method === 'GET') {
     return Response.json(openapi(context.env.PUBLIC_API_URL));
   }
+  if (pathname === '/metrics' && request.method === 'GET') return prometheus(acting);
   return api(request, acting);
 }
 

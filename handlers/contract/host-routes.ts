@@ -172,6 +172,8 @@ export interface HostCalls extends TelemetryCalls {
   'POST /apps/:id/storage/write': { body: StorageWrite; answer: StorageWritten };
   'GET /apps/:id/buckets': { body: null; answer: Result<'storage.overview'>['buckets'] };
   'GET /stats': { body: null; answer: HostStats };
+  /** The same and every app's, as Prometheus reads them. */
+  'GET /metrics': { body: null; answer: Bytes };
   /** `full`: why nothing can be written just now. */
   'GET /disk': { body: null; answer: { full: string | null } };
   'POST /ui/git-auth': { body: Bytes; answer: Bytes };

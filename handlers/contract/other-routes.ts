@@ -54,6 +54,15 @@ export const otherRoutes: readonly OtherRoute[] = [
     errors: ['bad_request'],
   },
   {
+    name: 'metrics',
+    method: 'GET',
+    path: '/metrics',
+    summary: "Figures of the host and of every app in Prometheus' text format; needs the runner token",
+    auth: 'token',
+    answers: 'text/plain',
+    errors: ['unauthorized', 'forbidden', 'host_unavailable'],
+  },
+  {
     name: 'git.refs',
     method: 'GET',
     path: '/v1/git/{slug}/info/refs',

@@ -390,6 +390,11 @@ export class HostClient {
     }
   }
 
+  /** The host's figures and every app's, as Prometheus reads them. */
+  async prometheus(): Promise<string> {
+    return (await this.#call('GET /metrics', [])).text();
+  }
+
   /** The host's own figures. */
   async stats(): Promise<HostStats> {
     return this.#json('GET /stats', []);

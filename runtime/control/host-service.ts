@@ -127,6 +127,10 @@ function routesOf(
       return fact;
     },
     'GET /stats': () => hostStats(options),
+    'GET /metrics': async ({ response }) => {
+      const text = await options.telemetry.ask('prometheus', { stats: await hostStats(options) });
+      response.writeHead(200, { 'content-type': 'text/plain; charset=utf-8' }).end(text);
+    },
     'GET /disk': async () => ({ full: (await disk.isFull()) ? DISK_FULL : null }),
     'POST /ui/git-auth': async ({ request, response }) => {
       const question = await readBody(request, HOST_CALL_BYTES);

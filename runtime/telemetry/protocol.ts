@@ -1,4 +1,5 @@
 // What the host's thread and the telemetry's thread say to each other.
+import type { HostStats } from '../../handlers/contract/admin.ts';
 import type { TelemetryAnswers } from '../../handlers/contract/host-routes.ts';
 import type { GroupedError } from '../../handlers/contract/telemetry.ts';
 import type { Level, Source } from './log-lines.ts';
@@ -71,6 +72,8 @@ export type Asks = TelemetryAnswers & {
   };
   /** Figures of the thread itself, for whoever runs this Cellar. */
   stats: { params: Record<string, never>; answer: ThreadStats };
+  /** All figures as Prometheus reads them. */
+  prometheus: { params: { stats: HostStats }; answer: string };
 };
 export type AskName = keyof Asks;
 

@@ -83,7 +83,7 @@ const none = (): Record<Kind, number> => ({ requests: 0, output: 0, said: 0 });
 /** Takes what happens, at once and in any amount. */
 export class Telemetry {
   readonly #options: ThreadOptions;
-  /** Slugs of apps, where telemetry is sent under their names. */
+  /** Slugs of apps, as others read of them. */
   readonly #names = new Map<string, string>();
   #thread: Worker | null = null;
   #startedAt = 0;
@@ -212,7 +212,7 @@ export class Telemetry {
 
   /** Takes an app's slug, when there is a new app or a new slug. */
   name(appId: string, slug: string): void {
-    if (this.#options.otlp === null || this.#names.get(appId) === slug) return;
+    if (this.#names.get(appId) === slug) return;
     this.#names.set(appId, slug);
     this.#send({ type: 'names', names: [[appId, slug]] });
   }

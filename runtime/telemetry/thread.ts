@@ -10,6 +10,7 @@ import type { AskName, Batch, FromThread, ThreadOptions, ThreadStats, ToThread }
 import { readRequestLines } from './request-lines.ts';
 import { Spans } from './spans.ts';
 import { Store } from './store.ts';
+import { Totals } from './totals.ts';
 
 /** What was taken is written so often, in ms. With what waits for a batch, no more than two seconds are lost. */
 const FLUSH_EVERY_MS = 1_000;
@@ -22,13 +23,11 @@ const port = parentPort!;
 
 mkdirSync(options.directory, { recursive: true, mode: 0o700 });
 const store = new Store(options.directory);
-/** Slugs of apps, where something is sent. */
+/** Slugs of apps. */
 const names = new Map<string, string>();
+const slugOf = (appId: string) => names.get(appId) ?? appId;
 // OpenTelemetry's packages take 20 MB: only where they are needed.
-const otlp =
-  options.otlp === null
-    ? null
-    : new (await import('./otlp.ts')).Otlp(options.otlp, (appId) => names.get(appId) ?? appId);
+const otlp = options.otlp === null ? null : new (await import('./otlp.ts')).Otlp(options.otlp, slugOf);
 const logs = new Logs(
   store,
   { ...options, onKept: (appId, record) => otlp?.log(appId, record) },
@@ -36,6 +35,7 @@ const logs = new Logs(
 );
 const errors = new Errors(store, options, logs.answers.logs!);
 const parts: Part[] = [
+  new Totals(slugOf),
   new Metrics(store, options),
   new Breakdowns(store, options),
   new Spans(store, options),

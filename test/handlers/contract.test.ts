@@ -96,6 +96,7 @@ const rpcOnly = [
 /** Routes without an RPC method, answered elsewhere. */
 const outside = [
   'GET /health',
+  'GET /metrics',
   'GET /ready',
   'GET /v1/git/{slug}/info/refs',
   'POST /v1/git/{slug}/git-upload-pack',
