@@ -138,16 +138,21 @@ export class Host {
     openBundler(this.paths.compiled);
     throwTrialsAway(this.paths);
 
-    this.#telemetry = new Telemetry({
-      directory: this.paths.telemetry,
-      retentionDays: config.RUNNER_TELEMETRY_RETENTION_DAYS,
-      otlp:
-        config.OTEL_EXPORTER_OTLP_ENDPOINT === ''
-          ? null
-          : { endpoint: config.OTEL_EXPORTER_OTLP_ENDPOINT, headers: config.OTEL_EXPORTER_OTLP_HEADERS },
-      fleetLog: config.RUNNER_FLEET_LOG,
-      releases: this.paths.allReleases,
-    });
+    this.#telemetry = new Telemetry(
+      {
+        directory: this.paths.telemetry,
+        retentionDays: config.RUNNER_TELEMETRY_RETENTION_DAYS,
+        otlp:
+          config.OTEL_EXPORTER_OTLP_ENDPOINT === ''
+            ? null
+            : { endpoint: config.OTEL_EXPORTER_OTLP_ENDPOINT, headers: config.OTEL_EXPORTER_OTLP_HEADERS },
+        fleetLog: config.RUNNER_FLEET_LOG,
+        releases: this.paths.allReleases,
+      },
+      (groups) => {
+        for (const group of groups) this.#alerts.tellOfError(group);
+      },
+    );
     const words = LogFilter.parse(config.RUNNER_FLEET_LOG);
     const say = (
       source: Source,

@@ -9,6 +9,7 @@ import type { HostStore } from '../../sqlite/host/index.ts';
 import type { HostFact } from '../../sqlite/host/outbox.ts';
 import { Refusal } from '../control/refusal.ts';
 import { logRarely, reason } from '../log.ts';
+import type { OpenGroup } from '../telemetry/protocol.ts';
 
 const HOUR_MS = 3_600_000;
 /** The same thing is told again after this time. */
@@ -179,6 +180,17 @@ export class Alerts {
     this.#options.store.transaction(() => {
       for (const id of this.appsWith('disk'))
         this.tell(id, { kind: 'disk', type: 'disk.short', topic: 'disk', message: shortage });
+    });
+  }
+
+  /** Tells of an error that is new, has come back, or goes on. */
+  tellOfError({ appId, kind, message, place, release, ...group }: OpenGroup): void {
+    this.tell(appId, {
+      kind: 'error',
+      type: 'error.new',
+      topic: `error ${group.fingerprint}`,
+      message: `${kind}: ${message}${place === null ? '' : ` (${place})`}`,
+      details: { error: { kind, place, ...group }, deploy: release === null ? null : { id: release } },
     });
   }
 

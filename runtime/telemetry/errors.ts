@@ -14,7 +14,7 @@ import { type ErrorFollow, ErrorListener } from './error-listener.ts';
 import { fingerprintOf, GROUPING } from './fingerprint.ts';
 import type { ReportedError } from './log-lines.ts';
 import { type Answers, AskRefusal, type Part } from './part.ts';
-import type { Asks, Batch, Failure, FollowKind, StreamPiece, ThreadOptions } from './protocol.ts';
+import type { Asks, Batch, Failure, FollowKind, OpenGroup, StreamPiece, ThreadOptions } from './protocol.ts';
 import { placesIn, withSources } from './stack.ts';
 import type { Store } from './store.ts';
 
@@ -57,6 +57,10 @@ const OTHER = {
   mechanism: 'uncaught',
 };
 
+/** Whoever is told of groups is told of one at most so often, in ms; and so many times are remembered. */
+const TELL_EVERY_MS = 60_000;
+const TOLD = 20_000;
+
 /** An error on its way into its group. */
 interface Occurrence extends Circumstances {
   appId: string;
@@ -82,6 +86,9 @@ export class Errors implements Part {
   readonly #releases: string;
   readonly #retentionMs: number;
   readonly #logsOf: LogsOf;
+  readonly #onGroups: (groups: OpenGroup[]) => void;
+  /** When `#onGroups` was last told of a group. */
+  readonly #toldAt = new Map<number, number>();
   /** What waits for its places, one error of an app after another. */
   readonly #queues = new Map<string, { waiting: number; last: Promise<void> }>();
   #pending: Occurrence[] = [];
@@ -96,7 +103,9 @@ export class Errors implements Part {
     store: Store,
     { releases, retentionDays }: Pick<ThreadOptions, 'releases' | 'retentionDays'>,
     logsOf: LogsOf,
+    onGroups: (groups: OpenGroup[]) => void = () => {},
   ) {
+    this.#onGroups = onGroups;
     this.#queries = errorQueries(store.open('errors', ERRORS_MIGRATIONS));
     this.#releases = releases;
     this.#retentionMs = retentionDays * DAY_MS;
@@ -159,6 +168,7 @@ export class Errors implements Part {
     this.#pending = [];
     this.#untold = new Map();
     for (const group of changed.values()) this.#show(group, group.status);
+    this.#tell([...changed.values()]);
   }
 
   prune(now: number): boolean {
@@ -438,6 +448,29 @@ export class Errors implements Part {
     this.#queries.update(changed);
     this.#show(changed, group.status);
     return this.#shown(changed);
+  }
+
+  /** Tells of open groups that have an error more: of each now and then. */
+  #tell(groups: GroupRow[]): void {
+    const now = Date.now();
+    const due = groups.filter(
+      ({ id, status }) => status === 'open' && now - (this.#toldAt.get(id) ?? 0) >= TELL_EVERY_MS,
+    );
+    if (due.length === 0) return;
+    if (this.#toldAt.size > TOLD) this.#toldAt.clear();
+    for (const { id } of due) this.#toldAt.set(id, now);
+    this.#onGroups(
+      due.map(({ app_id, fingerprint, kind, message, place, count, regressed_at, last_release }) => ({
+        appId: app_id,
+        fingerprint,
+        kind,
+        message,
+        place,
+        count,
+        regressed: regressed_at !== null,
+        release: last_release,
+      })),
+    );
   }
 
   #groupOf(appId: string, fingerprint: string): GroupRow {

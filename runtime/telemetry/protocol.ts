@@ -109,12 +109,28 @@ export type ToThread =
   | { type: 'keep'; appIds: string[] }
   | { type: 'close' };
 
+/** An open group of an app's errors that has one more. */
+export interface OpenGroup {
+  appId: string;
+  fingerprint: string;
+  kind: string;
+  message: string;
+  /** In the source; null when that is not known. */
+  place: string | null;
+  count: number;
+  /** Whether it was resolved before. */
+  regressed: boolean;
+  /** The newest deploy that it was seen in. */
+  release: string | null;
+}
+
 export type FromThread =
   /** What came up to this batch is on the disk, or will be written again until it is. */
   | { type: 'kept'; seq: number }
   | { type: 'answer'; id: number; answer: unknown }
   | { type: 'refusal'; id: number; code: string | null; message: string }
   | { type: 'push'; id: number; items: unknown[] }
+  | { type: 'errors'; groups: OpenGroup[] }
   | { type: 'trouble'; message: string; error: string }
   | { type: 'closed' };
 

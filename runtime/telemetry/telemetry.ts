@@ -13,6 +13,7 @@ import type {
   FollowKind,
   FromThread,
   Kind,
+  OpenGroup,
   Said,
   ThreadOptions,
   ThreadStats,
@@ -83,6 +84,7 @@ const none = (): Record<Kind, number> => ({ requests: 0, output: 0, said: 0 });
 /** Takes what happens, at once and in any amount. */
 export class Telemetry {
   readonly #options: ThreadOptions;
+  readonly #onErrors: (groups: OpenGroup[]) => void;
   /** Slugs of apps, as others read of them. */
   readonly #names = new Map<string, string>();
   #thread: Worker | null = null;
@@ -113,8 +115,10 @@ export class Telemetry {
   readonly #asked = new Map<number, Pending>();
   readonly #following = new Map<number, Following>();
 
-  constructor(options: ThreadOptions) {
+  /** @param onErrors is told of open groups of errors that have one more, of each at most once a minute */
+  constructor(options: ThreadOptions, onErrors: (groups: OpenGroup[]) => void = () => {}) {
     this.#options = options;
+    this.#onErrors = onErrors;
   }
 
   /** Starts the thread. What came before waits for it. */
@@ -368,7 +372,8 @@ export class Telemetry {
     else if (message.type === 'answer') this.#settle(message.id)?.resolve(message.answer);
     else if (message.type === 'refusal') {
       this.#settle(message.id)?.reject(new TelemetryError(message.code, message.message));
-    } else if (message.type === 'push') this.#following.get(message.id)?.onItems(message.items);
+    } else if (message.type === 'errors') this.#onErrors(message.groups);
+    else if (message.type === 'push') this.#following.get(message.id)?.onItems(message.items);
     else if (message.type === 'trouble')
       logRarely('error', `telemetry: ${message.message}`, { error: message.error });
     else this.#onClosed?.();

@@ -33,7 +33,7 @@ const logs = new Logs(
   { ...options, onKept: (appId, record) => otlp?.log(appId, record) },
   (...told) => void errors.report(...told),
 );
-const errors = new Errors(store, options, logs.answers.logs!);
+const errors = new Errors(store, options, logs.answers.logs!, (groups) => say({ type: 'errors', groups }));
 const parts: Part[] = [
   new Totals(slugOf),
   new Metrics(store, options),

@@ -15,7 +15,12 @@ async function rpc(cellar: Cellar, method: string, params: object): Promise<any>
 test('a failed deploy and a crash are told to a webhook that the owner set, and signed', async () => {
   await using receiver = await Receiver.start();
   await using cellar = await new Cellar({ RUNNER_EGRESS_ALLOW: '127.0.0.1' }).start();
-  const id = await cellar.deploy('shop', 'hello');
+  const id = await cellar.deploy('shop', 'hello', {
+    'index.js': `export default { fetch(request) {
+      if (new URL(request.url).pathname === '/broken') throw new TypeError('the cart is empty');
+      return new Response('ok');
+    } };`,
+  });
   const { secret, id: alert_id, ...alert } = await rpc(cellar, 'alerts.set', { id, url: receiver.url });
   assert.match(secret, /^whsec_[A-Za-z0-9+/]{43}=$/);
   assert.deepEqual(alert.on, ['error', 'error_rate', 'crash', 'deploy', 'disk', 'certificate']);
@@ -30,6 +35,12 @@ test('a failed deploy and a crash are told to a webhook that the owner set, and 
     url: `http://shop.localhost:${cellar.edgePort}`,
   });
   assert.equal((await rpc(cellar, 'alerts.test', { id, alert_id })).refused.code, 'rate_limited');
+
+  await cellar.get('shop', '/broken');
+  await cellar.get('shop', '/broken');
+  const error = await receiver.first(({ body }) => body.type === 'error.new');
+  assert.match(error.body.data.message, /^TypeError: the cart is empty \(index\.js:2:\d+\)$/);
+  assert.equal(error.body.data.error.regressed, false);
 
   await assert.rejects(cellar.deployAgain('shop', 'hello', { 'index.js': 'export default {' }));
   const deploy = await receiver.first(({ body }) => body.type === 'deploy.failed');
@@ -55,7 +66,8 @@ test('a failed deploy and a crash are told to a webhook that the owner set, and 
   );
   await rpc(cellar, 'alerts.delete', { id, alert_id });
   assert.equal((await rpc(cellar, 'alerts.delete', { id, alert_id })).refused.code, 'alert_not_found');
-  assert.equal(receiver.received.filter(({ body }) => body.type === 'app.crashed').length, 1, 'once an hour');
+  for (const type of ['app.crashed', 'error.new'])
+    assert.equal(receiver.received.filter(({ body }) => body.type === type).length, 1, 'once an hour');
 });
 
 test('bad alerts are refused by name, and no webhook reaches this machine unless the operator says so', async () => {

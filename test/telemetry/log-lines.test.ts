@@ -72,7 +72,7 @@ test('the entry’s words have fields, a trace and an error, each checked', () =
   assert.deepEqual(said.record.fields, { user: 7, ok: true, none: null, nested: '{"a":[1]}', text: 'red' });
   assert.deepEqual(said.error, {
     ...{ type: 'TypeError', message: 'no', stack: 'at x', mechanism: 'fetch', handler: null },
-    ...{ method: 'GET', path: '/a' },
+    ...{ method: 'GET', path: '/a', id: null, untold: 0 },
   });
 });
 
