@@ -45,6 +45,10 @@ const SOURCE_DEADLINE_MS = 600_000;
 const OBJECT_DEADLINE_MS = 3_600_000;
 /** The webhook itself has less. */
 const TEST_ALERT_DEADLINE_MS = 15_000;
+const STREAMS = {
+  logs: 'GET /apps/:id/telemetry/logs/stream',
+  errors: 'GET /apps/:id/telemetry/errors/stream',
+} as const;
 /** A whole push or clone. What stalls is ended much earlier by the host. */
 const GIT_DEADLINE_MS = 3_600_000;
 /** A first snapshot reads and writes everything. */
@@ -383,7 +387,7 @@ export class HostClient {
     const timer = setTimeout(() => head.abort(new Error('no answer in time')), CALL_DEADLINE_MS);
     try {
       const options = { query, refusals: ['rate_limited'], signal: head.signal } as const;
-      const response = await this.#call(`GET /apps/:id/telemetry/${kind}/stream`, [appId], options);
+      const response = await this.#call(STREAMS[kind], [appId], options);
       return response.body!;
     } finally {
       clearTimeout(timer);

@@ -3,6 +3,7 @@
 import {
   closeSync,
   constants,
+  existsSync,
   fstatSync,
   lstatSync,
   openSync,
@@ -108,14 +109,13 @@ export class Capture {
    * them and removed after it forgot them: so files come first, then databases, then files again that have come since.
    */
   async #storage(root: string, { user, theirs, skip }: StoragePlace, files: Files): Promise<void> {
+    if (!existsSync(root)) return;
+    // Before the files are looked at: what changes hands looks changed.
+    if (theirs) await giveTo(user, root);
     const scratch = join(this.#paths.snapshotting, 'reader');
     let starting: Promise<Reader> | null = null;
     const start = async () => {
       renewOwn(scratch, user);
-      const directories = readdirSync(root, { withFileTypes: true }).filter((entry) => entry.isDirectory());
-      const paths = directories.map(({ name }) => join(root, name));
-      if (theirs) makePassage(root, user);
-      if (user !== null && theirs) await handOver(paths, user, HAND_OVER_TIMEOUT_MS);
       return Reader.start({ root, user, copy: join(scratch, 'copy') });
     };
     const read = async (file: Listed) => {
@@ -180,6 +180,15 @@ interface StoragePlace {
   /** Whether directories in it are to be the user's, and are not yet where the app has not run since they were copied. */
   theirs: boolean;
   skip: string[];
+}
+
+/** Gives what lies in a directory of the host's to its user, where the app has not run since it was copied. */
+async function giveTo(user: User | null, root: string): Promise<void> {
+  if (user === null) return;
+  const directories = readdirSync(root, { withFileTypes: true }).filter((entry) => entry.isDirectory());
+  makePassage(root, user);
+  const paths = directories.map(({ name }) => join(root, name));
+  await handOver(paths, user, HAND_OVER_TIMEOUT_MS);
 }
 
 /** Content in pieces of exactly `size` bytes, but for the last. Each is to be used before the next is asked for. */
