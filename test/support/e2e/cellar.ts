@@ -61,6 +61,7 @@ export class Cellar {
   readonly #settings: Record<string, string>;
   readonly #node: string;
   #child: ChildProcess | null = null;
+  #changes = 0;
   #killed = false;
   #output = '';
   readonly #printed = new EventEmitter();
@@ -222,7 +223,8 @@ export class Cellar {
       mkdirSync(dirname(join(work, name)), { recursive: true });
       writeFileSync(join(work, name), text);
     }
-    await this.commit(work, 'changed');
+    // Two commits of one second that differ in nothing are the same.
+    await this.commit(work, `change ${++this.#changes}`);
     const { stderr } = await this.push(work, slug, '--force');
     if (!stderr.includes('serves this push')) throw new Error(`the push was not deployed:\n${stderr}`);
   }
