@@ -35,12 +35,21 @@ function table(kind: string): string[][] {
 function holdersOf(pids: number[]): Map<string, number[]> {
   const holders = new Map<string, number[]>();
   for (const pid of pids) {
-    for (const descriptor of readdirSync(`/proc/${pid}/fd`)) {
+    for (const descriptor of descriptorsOf(pid)) {
       const inode = inodeOf(`/proc/${pid}/fd/${descriptor}`);
       if (inode !== undefined) holders.set(inode, [...(holders.get(inode) ?? []), pid]);
     }
   }
   return holders;
+}
+
+function descriptorsOf(pid: number): string[] {
+  try {
+    return readdirSync(`/proc/${pid}/fd`);
+  } catch {
+    // It has gone since.
+    return [];
+  }
 }
 
 function inodeOf(descriptor: string): string | undefined {
