@@ -25,6 +25,7 @@ import { Control, ControlError } from './control/control-plane.ts';
 import { hostService } from './control/host-service.ts';
 import { LiveStreams } from './control/live-streams.ts';
 import { Outbox } from './control/outbox.ts';
+import { requireRoom } from './control/refusal.ts';
 import { Rounds } from './control/rounds.ts';
 import { accessLine } from './edge/access-line.ts';
 import { AccessLog } from './edge/access-log.ts';
@@ -257,6 +258,10 @@ export class Host {
       users: this.#users,
       walls: this.#walls,
       say: (appId, deployId, level, text) => say('build', appId, level, text, deployId),
+      snapshot: async (appId) => {
+        requireRoom(this.#disk);
+        return this.#snapshots.takeForClasses(appId, this.#apps.get(appId)?.wanted.slug ?? appId);
+      },
       onFacts,
     });
     const changes = new BranchChanges();

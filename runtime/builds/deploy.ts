@@ -16,7 +16,7 @@ import { removeLitter } from '../machine/leftovers.ts';
 import { removeTree } from '../machine/remove.ts';
 import type { AppUsers } from '../machine/users.ts';
 import type { Walls } from '../machine/walls.ts';
-import { throwClassesAway } from '../storage/deleted-classes.ts';
+import { type DeletedClass, findDeletedClasses, throwClassesAway } from '../storage/deleted-classes.ts';
 import { emptyNames, type StorageNames } from '../storage/names.ts';
 import { build } from './build.ts';
 import type { BuildInput } from './build-input.ts';
@@ -58,6 +58,8 @@ export interface DeployOptions {
   walls: Walls;
   /** Gets what the log of a deploy says, for the log of its app. */
   say: (appId: string, deployId: string, level: Level, words: string) => void;
+  /** Takes a snapshot that has the app as it is, before classes lose their data. @returns its key */
+  snapshot: (appId: string) => Promise<string>;
   /** Called after a transaction that added facts to the outbox. */
   onFacts: () => void;
 }
@@ -71,12 +73,15 @@ export class Deploy {
   readonly #untold = new LineBatch();
   readonly #events = new EventEmitter<{ line: [string]; end: [] }>();
   readonly #abort = new AbortController();
+  readonly #succeeded = new AbortController();
   #fact: DeployFact;
   /** Whether more than lines has changed since the control plane was told. */
   #changed = false;
   #recording: NodeJS.Timeout | null = null;
   /** The end of what follows a build that succeeded. */
   #tidied: Promise<void> = Promise.resolve();
+  /** Classes whose data is to go when the deploy has ended. */
+  #deletedClasses: DeletedClass[] = [];
 
   /** @throws when it cannot be recorded: then there is no such deploy */
   constructor(options: DeployOptions, fact: DeployFact, releaseOf: string | null) {
@@ -154,7 +159,7 @@ export class Deploy {
       const before = apps.get(app_id)?.liveDeployId ?? null;
       const detail = before === null ? 'the first release' : `in the place of deploy ${before}`;
       await this.#log.step('start', detail, () => this.#release(storage));
-      await this.#throwClassesAway(storage);
+      await this.#findDeletedClasses(storage);
       await this.#tidied;
       this.#end('live', null);
     } catch (error) {
@@ -167,6 +172,47 @@ export class Deploy {
     } finally {
       await this.#tidied;
     }
+  }
+
+  /** A newer deploy waits: what would keep it waiting after this one's end is left to it. */
+  makeWay(): void {
+    this.#succeeded.abort(new Error('a newer deploy waits'));
+  }
+
+  /**
+   * Snapshots the data of classes that the project has deleted, and moves it to the trash. When it is cut, the next
+   * deploy does that. Never rejects.
+   */
+  async throwClassesAway(): Promise<void> {
+    if (this.#deletedClasses.length === 0) return;
+    const { paths } = this.#options;
+    const names = this.#deletedClasses.map(({ className }) => className).join(', ');
+    const signal = AbortSignal.any([this.#abort.signal, this.#succeeded.signal]);
+    try {
+      const key = await this.#snapshot(signal);
+      signal.throwIfAborted();
+      throwClassesAway(paths, this.#fact.app_id, this.#deletedClasses);
+      const kept =
+        key === null ? "no snapshot could be taken (Cellar's log says why)" : `snapshot ${key} has it`;
+      this.#log.line(`data of deleted classes (${names}): ${kept}, and it lies in Cellar's trash for 7 days`);
+    } catch (error) {
+      const why = reason(error);
+      this.#log.line(`data of deleted classes (${names}) is not moved; the next deploy does that: ${why}`);
+    }
+    this.#record();
+  }
+
+  /** @returns null when it cannot be taken */
+  async #snapshot(signal: AbortSignal): Promise<string | null> {
+    signal.throwIfAborted();
+    const cut = Promise.withResolvers<null>();
+    signal.addEventListener('abort', () => cut.resolve(null), { once: true });
+    const { app_id, id } = this.#fact;
+    const taken = this.#options.snapshot(app_id).catch((error: unknown) => {
+      log('warn', 'no snapshot before classes lose their data', { deploy: id, error: reason(error) });
+      return null;
+    });
+    return Promise.race([taken, cut.promise]);
   }
 
   /** Removes what the build left. Never rejects. */
@@ -265,20 +311,21 @@ export class Deploy {
     });
   }
 
-  /** The data of classes that the project has deleted goes, now that nothing serves that has them. Never rejects. */
-  async #throwClassesAway(storage: object): Promise<void> {
+  /** The data of classes that the project has deleted is to go, now that nothing serves that has them. Never rejects. */
+  async #findDeletedClasses(storage: object): Promise<void> {
     const { paths } = this.#options;
     const { id, app_id } = this.#fact;
     try {
       const release = await readRelease(paths.release(app_id, id));
       if (release === null) return;
-      for (const name of throwClassesAway(paths, app_id, storage, release))
-        this.#log.line(`class ${name} is deleted: what its objects kept lies in Cellar's trash for 7 days`);
+      this.#deletedClasses = findDeletedClasses(paths, app_id, storage, release);
+      for (const { className } of this.#deletedClasses)
+        this.#log.line(
+          `class ${className} is deleted: what its objects kept is snapshotted now, then lies in Cellar's trash for 7 days`,
+        );
     } catch (error) {
       const why = reason(error);
-      this.#log.line(
-        `the data of deleted classes could not be moved away; the next deploy tries again: ${why}`,
-      );
+      this.#log.line(`the data of deleted classes could not be found; the next deploy tries again: ${why}`);
     }
   }
 

@@ -176,6 +176,7 @@ export class DeployQueue {
     this.#waiting.get(fact.app_id)?.supersede(fact.id);
     this.#waiting.delete(fact.app_id);
     this.#waiting.set(fact.app_id, deploy);
+    this.#running.get(fact.app_id)?.deploy.makeWay();
     this.#advance();
     if (this.#waiting.has(fact.app_id)) {
       const before = this.#running.get(fact.app_id);
@@ -190,7 +191,7 @@ export class DeployQueue {
     const appId = deploy.fact.app_id;
     if (!this.#waiting.has(appId))
       await sleep(TIDY_AFTER_MS, undefined, { signal: this.#closing.signal }).catch(() => {});
-    await Promise.all([deploy.tidy(), this.#prune(appId)]);
+    await Promise.all([deploy.tidy(), this.#prune(appId), deploy.throwClassesAway()]);
   }
 
   /** Removes the releases that nobody will ask for: only the last ones that served can be gone back to. */

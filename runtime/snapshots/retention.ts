@@ -1,11 +1,11 @@
 // Which snapshots are kept, and the packs that these need.
 import { reason } from '../log.ts';
-import { listSnapshots, readManifest, removeManifest, timeOf } from './manifest.ts';
+import { listSnapshots, readHead, readManifest, removeManifest, timeOf } from './manifest.ts';
 import { packName } from './packs.ts';
 import { type Store, UNFINISHED } from './store.ts';
 
 export interface Keep {
-  /** Snapshots that are kept. */
+  /** Snapshots that are kept, and so many besides that deploys asked for. */
   count: number;
   /** Days that one is kept; 0: no limit. */
   days: number;
@@ -14,6 +14,8 @@ export interface Keep {
 }
 
 const DAY_MS = 24 * 3_600_000;
+/** How the reason of a snapshot begins that a deploy asked for: whoever may push can ask for many. */
+export const FOR_CLASSES = 'before deleted classes';
 
 /**
  * Removes snapshots that are too many or too old, but never the newest, and then packs that no snapshot needs.
@@ -27,8 +29,8 @@ export async function removeOld(
 ): Promise<string[]> {
   const ids = await listSnapshots(store);
   const oldest = keep.days === 0 ? Number.NEGATIVE_INFINITY : Date.now() - keep.days * DAY_MS;
-  const older = ids.slice(0, -1);
-  const removed = older.filter((id, index) => ids.length - index > keep.count || timeOf(id) < oldest);
+  const tooMany = await beyond(store, ids, keep.count);
+  const removed = ids.slice(0, -1).filter((id) => tooMany.has(id) || timeOf(id) < oldest);
   for (const id of removed) await removeManifest(store, id);
   if (removed.length === 0 && !sweep) return [];
   try {
@@ -41,6 +43,18 @@ export async function removeOld(
     warn(`packs that no snapshot needs stay: ${reason(error)}`);
   }
   return removed;
+}
+
+/** The snapshots that are too many. Those that deploys asked for are counted by themselves, and push out no others. */
+async function beyond(store: Store, ids: string[], count: number): Promise<Set<string>> {
+  if (ids.length <= count) return new Set();
+  const ofDeploys: string[] = [];
+  const others: string[] = [];
+  for (const id of ids) {
+    const head = await readHead(store, id).catch(() => null);
+    (head?.why.startsWith(FOR_CLASSES) ? ofDeploys : others).push(id);
+  }
+  return new Set([ofDeploys, others].flatMap((kind) => kind.slice(0, Math.max(0, kind.length - count))));
 }
 
 /** @throws {Error} when a snapshot cannot be read: what it needs is not known, and nothing is removed */

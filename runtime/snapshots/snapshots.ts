@@ -12,7 +12,7 @@ import { NotThere, Unusable } from './errors.ts';
 import { type Head, listSnapshots, readHead, timeOf } from './manifest.ts';
 import { openStore, type StorePlace } from './place.ts';
 import type { Done, Job, Word } from './process.ts';
-import type { Keep } from './retention.ts';
+import { FOR_CLASSES, type Keep } from './retention.ts';
 import type { Restored, RestoreJob } from './storage.ts';
 import type { Taken } from './take.ts';
 
@@ -113,6 +113,17 @@ export class Snapshots {
         throw error;
       }
     });
+  }
+
+  /**
+   * Takes a snapshot before a deploy's deleted classes lose their data.
+   * @returns its id
+   * @throws {Error} also when the app could not be read: then the snapshot has older data of it
+   */
+  async takeForClasses(appId: string, slug: string): Promise<string> {
+    const { head, unread } = await this.take(`${FOR_CLASSES} of ${slug}`);
+    if (unread.includes(appId)) throw new Error(`snapshot ${head.id} has app ${slug} as of an earlier one`);
+    return head.id;
   }
 
   /**

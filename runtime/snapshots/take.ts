@@ -37,6 +37,8 @@ export interface Taken {
   head: Head;
   /** Bytes that were written for it. */
   bytes: number;
+  /** Ids of the apps that could not be read: it has them as of the snapshot before. */
+  unread: string[];
   /** Ids of snapshots that were removed for it. */
   removed: string[];
 }
@@ -85,7 +87,8 @@ export async function take(job: TakeJob, host: Host): Promise<Taken> {
   const removed = await removeOld(store, job.keep, { sweep: left.length > 0, warn: host.warn });
   await store.remove(`${UNFINISHED}mark`);
   rmSync(paths.snapshotting, { recursive: true, force: true });
-  return { head, bytes: packs.written + bytes, removed };
+  const unread = failures.map(({ app }) => app);
+  return { head, bytes: packs.written + bytes, unread, removed };
 }
 
 /** @throws {Unusable} when another Cellar has the store */

@@ -6,24 +6,36 @@ import type { Layout } from '../machine/data-directory.ts';
 import { throwAway } from '../machine/trash.ts';
 import type { StorageNames } from './names.ts';
 
+/** The data of a deleted class. */
+export interface DeletedClass {
+  id: string;
+  className: string;
+  path: string;
+}
+
 /**
- * Moves to the trash what classes kept that are deleted, and that the release which serves does not have. It has been
- * moved already after an earlier deploy, or is moved now, whenever a host was killed.
+ * The data that is still there of classes that are deleted, and that the release which serves does not have. What a host
+ * that was killed did not move is found again after the next deploy.
  * @param release the one that serves
- * @returns the names of those whose data was moved
  */
-export function throwClassesAway(
-  { data, trash }: Pick<Layout, 'data' | 'trash'>,
+export function findDeletedClasses(
+  { data }: Pick<Layout, 'data'>,
   appId: string,
   { deletedClasses = {} }: Pick<StorageNames, 'deletedClasses'>,
   release: Release,
-): string[] {
+): DeletedClass[] {
   const serving = new Set(release.classes.map(({ storageId }) => storageId));
-  const left = Object.entries(deletedClasses)
+  return Object.entries(deletedClasses)
     .filter(([id]) => !serving.has(id))
     .map(([id, className]) => ({ id, className, path: join(data(appId), 'do', id) }))
     .filter(({ path }) => existsSync(path));
-  if (left.length === 0) return [];
-  throwAway(trash, appId, Object.fromEntries(left.map(({ id, path }) => [id, path])));
-  return left.map(({ className }) => className);
+}
+
+/** Moves the data of deleted classes of an app to the trash. */
+export function throwClassesAway(
+  { trash }: Pick<Layout, 'trash'>,
+  appId: string,
+  classes: DeletedClass[],
+): void {
+  throwAway(trash, appId, Object.fromEntries(classes.map(({ id, path }) => [id, path])));
 }

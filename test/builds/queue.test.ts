@@ -41,6 +41,7 @@ async function makeQueue(t: TestContext, files: Record<string, string>, owners: 
     users: () => ({ build: null, cell: null }),
     onFacts: () => {},
     say: () => {},
+    snapshot: () => Promise.reject(new Error('nobody takes snapshots here')),
   };
   const apps = new Apps({
     onUsage: () => {},

@@ -1,6 +1,6 @@
-// A class that a project deletes loses its data when the deploy is live, and never before.
+// A class that a project deletes loses its data when the deploy is live, never before, and after a snapshot.
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
@@ -32,6 +32,21 @@ async function push(slug: string, code: string, config: string): Promise<string>
   return (await cellar.push(work, slug, '--force')).stderr;
 }
 
+/** The log of the app's last deploy, once it says this. */
+async function logWith(id: string, expected: RegExp): Promise<string> {
+  const { body } = await cellar.call('GET', `/v1/apps/${id}/deploys`);
+  const read = async () =>
+    JSON.stringify((await cellar.call('GET', `/v1/apps/${id}/deploys/${body.items[0].id}/log`)).body);
+  await eventually(async () => expected.test(await read()), 'the log says what became of the data');
+  return read();
+}
+
+async function rpc(method: string, params: object) {
+  const { body } = await cellar.call('POST', '/rpc', { jsonrpc: '2.0', id: 1, method, params });
+  assert.ok(body.result, JSON.stringify(body));
+  return body.result;
+}
+
 test('the data of a deleted class goes to the trash, and the log says so; a failed deploy moves nothing', async () => {
   const id = await cellar.create('counter');
   assert.match(await push('counter', COUNTING, COUNTER_CONFIG), /serves this push/);
@@ -50,7 +65,9 @@ test('the data of a deleted class goes to the trash, and the log says so; a fail
   assert.equal((await cellar.get('counter')).text, '2');
 
   const said = await push('counter', PLAIN, DELETED);
-  assert.match(said, /class Counter is deleted: what its objects kept lies in Cellar's trash for 7 days/);
+  assert.match(said, /class Counter is deleted: what its objects kept is snapshotted now, then lies in/);
+  const ended = await logWith(id, /data of deleted classes/);
+  const [, key] = /\(Counter\): snapshot (\S+) has it, and it lies in Cellar's trash for 7 days/.exec(ended)!;
   assert.deepEqual(kept(), []);
   const [place] = trash().filter((name) => name.startsWith(id)) as [string];
   assert.deepEqual(readdirSync(join(cellar.data, 'trash', place)), [storageId]);
@@ -67,4 +84,26 @@ test('the data of a deleted class goes to the trash, and the log says so; a fail
   );
   assert.equal((await cellar.get('counter')).text, '1');
   assert.deepEqual(kept(), [storageId]);
+
+  const listed = await rpc('snapshots.list', {});
+  assert.deepEqual(
+    listed.items.map((item: { key: string; why: string }) => [item.key, item.why]),
+    [[key, 'before deleted classes of counter']],
+  );
+  await rpc('admin.restore', { snapshot: key, app: id });
+  assert.equal((await cellar.get('counter')).text, '3');
+});
+
+test('without a snapshot the data goes to the trash all the same, and the log says so', async () => {
+  const id = await cellar.create('full');
+  await push('full', COUNTING, COUNTER_CONFIG);
+  assert.equal((await cellar.get('full')).text, '1');
+  const snapshots = join(cellar.data, 'snapshots');
+  rmSync(snapshots, { recursive: true, force: true });
+  writeFileSync(snapshots, 'no directory');
+  assert.match(await push('full', PLAIN, DELETED), /serves this push/);
+  const ended = await logWith(id, /data of deleted classes/);
+  assert.match(ended, /\(Counter\): no snapshot could be taken .*, and it lies in Cellar's trash for 7 days/);
+  assert.deepEqual(readdirSync(join(cellar.data, 'data', id, 'do')), []);
+  rmSync(snapshots);
 });
