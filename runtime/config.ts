@@ -333,7 +333,7 @@ export const settings = {
   RUNNER_TELEMETRY_RETENTION_DAYS: {
     default: '30',
     meaning:
-      'Events, users and insights that were not written for so many days, and the backlogs of live streams, are removed.',
+      'Days that metrics, devices, paths, referrers, spans and the backlogs of live streams are kept, and grouped errors, events, users and insights after they were last seen or written.',
     schema: integer(1, 3_650),
   },
   RUNNER_WAKE_CONCURRENCY: {

@@ -1,5 +1,6 @@
 // The host's routes to an app's telemetry.
 import type { ServerResponse } from 'node:http';
+import { errorCodes } from '../../handlers/contract/errors.ts';
 import type { BreakdownParams, HostCall } from '../../handlers/contract/host-routes.ts';
 import type { GroupStatus } from '../../sqlite/telemetry/errors.ts';
 import type { Apps } from '../apps/apps.ts';
@@ -128,8 +129,7 @@ async function ask<Name extends AskName>(
     return await telemetry.ask(name, params);
   } catch (error) {
     if (!(error instanceof TelemetryError)) throw error;
-    throw error.code === null
-      ? new Refusal(503, 'host_unavailable', error.message)
-      : new Refusal(404, error.code, error.message);
+    const code = error.code ?? 'host_unavailable';
+    throw new Refusal(errorCodes[code].status, code, error.message);
   }
 }

@@ -1,4 +1,5 @@
 // One part of what the thread does: metrics, spans, logs, errors. Each has its own tables and its own answers.
+import type { ErrorCode } from '../../handlers/contract/errors.ts';
 import type { AskName, Asks, Batch, FollowKind } from './protocol.ts';
 import type { CountedRequest } from './request-lines.ts';
 
@@ -43,10 +44,10 @@ export interface Part {
   ): (() => void) | undefined;
 }
 
-/** A question that cannot be answered. `code` is one of the contract's error codes. */
+/** A question that cannot be answered. */
 export class AskRefusal extends Error {
-  readonly code: string;
-  constructor(code: string, message: string) {
+  readonly code: ErrorCode;
+  constructor(code: ErrorCode, message: string) {
     super(message);
     this.code = code;
   }

@@ -1,5 +1,6 @@
 // What the host's thread and the telemetry's thread say to each other.
 import type { HostStats } from '../../handlers/contract/admin.ts';
+import type { ErrorCode } from '../../handlers/contract/errors.ts';
 import type { TelemetryAnswers } from '../../handlers/contract/host-routes.ts';
 import type { GroupedError } from '../../handlers/contract/telemetry.ts';
 import type { Level, Source } from './log-lines.ts';
@@ -128,7 +129,7 @@ export type FromThread =
   /** What came up to this batch is on the disk, or will be written again until it is. */
   | { type: 'kept'; seq: number }
   | { type: 'answer'; id: number; answer: unknown }
-  | { type: 'refusal'; id: number; code: string | null; message: string }
+  | { type: 'refusal'; id: number; code: ErrorCode | null; message: string }
   | { type: 'push'; id: number; items: unknown[] }
   | { type: 'errors'; groups: OpenGroup[] }
   | { type: 'trouble'; message: string; error: string }

@@ -1,6 +1,7 @@
 // Telemetry as the host's thread sees it: whatever happens is put into batches for a thread of its own, which parses,
 // groups and keeps it. Nothing here waits, and what finds no room is dropped and counted.
 import { Worker } from 'node:worker_threads';
+import type { ErrorCode } from '../../handlers/contract/errors.ts';
 import type { RequestRecord } from '../edge/record.ts';
 import { logRarely } from '../log.ts';
 import { countLines } from '../machine/lines.ts';
@@ -49,9 +50,9 @@ const SETTLED_MS = 60_000;
 
 /** The thread could not answer: it is not there, has too much to do, or the question is wrong (`code`). */
 export class TelemetryError extends Error {
-  /** One of the contract's error codes; null when the thread itself failed. */
-  readonly code: string | null;
-  constructor(code: string | null, message: string) {
+  /** Null when the thread itself failed. */
+  readonly code: ErrorCode | null;
+  constructor(code: ErrorCode | null, message: string) {
     super(message);
     this.code = code;
   }

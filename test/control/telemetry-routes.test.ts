@@ -1,0 +1,21 @@
+// What a question to an app's telemetry is answered when it cannot be.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { errorCodes } from '../../handlers/contract/errors.ts';
+import type { Call } from '../../runtime/control/host-call.ts';
+import { type TelemetryOptions, telemetryRoutes } from '../../runtime/control/telemetry-routes.ts';
+import { TelemetryError } from '../../runtime/telemetry/telemetry.ts';
+
+for (const [thrown, code] of [
+  ['error_not_found', 'error_not_found'],
+  ['not_implemented', 'not_implemented'],
+  [null, 'host_unavailable'],
+] as const) {
+  test(`a question that is refused with ${thrown} is answered with the status of ${code}`, async () => {
+    const ask = () => Promise.reject(new TelemetryError(thrown, 'no'));
+    const routes = telemetryRoutes({ telemetry: { ask } } as unknown as TelemetryOptions);
+    const call = { words: ['a'], query: new URLSearchParams() } as unknown as Call;
+    const answer = Promise.resolve(routes['GET /apps/:id/telemetry/metrics/version'](call));
+    await assert.rejects(answer, { status: errorCodes[code].status, code });
+  });
+}
