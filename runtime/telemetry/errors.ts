@@ -45,6 +45,8 @@ const LINES_BEFORE_MS = 60_000;
 const LINES_AFTER_MS = 5_000;
 /** Characters of the reason of a failure. */
 const MESSAGE_LENGTH = 4_000;
+/** A place in what does not load, as workerd says it. */
+const PLACE = /\s+at ([\w./-]+:\d+:\d+)/g;
 /** Groups that are removed at once. */
 const PIECE = 50;
 /** Changes are numbered so that their numbers also say about when they were, also after the file was lost. */
@@ -521,17 +523,16 @@ export class Errors implements Part {
 
 /** The end of a process, or a start that failed, as an error. What does not load says so in workerd's words. */
 function errorOf({ mechanism, reason }: Failure): ReportedError {
-  const [first = ''] = reason.split('; its last lines:');
-  const [, type, thrown] = /Uncaught (\w+): (.*)/s.exec(first) ?? [];
-  const message = (thrown ?? first).slice(0, MESSAGE_LENGTH);
-  const places = [...first.slice(0, MESSAGE_LENGTH).matchAll(/\bat ([\w./-]+:\d+:\d+)/g)];
-  const stack =
-    places.length === 0 ? null : [`${type}: ${message}`, ...places.map(([, at]) => `    at ${at}`)];
+  const [words = ''] = reason.slice(0, MESSAGE_LENGTH).split('; its last lines:');
+  const [, type, thrown] = /Uncaught (\w+): (.*)/s.exec(words) ?? [];
+  const places = [...words.matchAll(PLACE)].map(([, place]) => `    at ${place}`);
+  // A process that the host has killed is known by what it was killed for.
+  const message = (thrown ?? words).split(PLACE)[0]!.replace(/: workerd was ended by SIGKILL$/, '');
   return {
     id: null,
     type: type ?? (mechanism === 'crash' ? 'Crash' : 'LoadError'),
     message,
-    stack: stack?.join('\n') ?? null,
+    stack: places.length === 0 ? null : [`${type}: ${message}`, ...places].join('\n'),
     mechanism,
     handler: null,
     method: null,

@@ -1,6 +1,9 @@
 // What a Worker throws and prints, as its entry tells it: with the place, the handler and the request's trace. Each case
 // runs in workerd.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { request } from 'node:http';
+import type { Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import type { Release } from '../../bundler/release.ts';
 import { type Cell, startCell } from '../../runtime/fleets/cell.ts';
@@ -21,9 +24,17 @@ export class Room extends DurableObject {
   async fetch(request) {
     const { pathname } = new URL(request.url);
     if (pathname === '/throw') throw new Error('thrown by an object');
+    if (pathname === '/socket') {
+      const { 0: client, 1: server } = new WebSocketPair();
+      this.ctx.acceptWebSocket(server);
+      return new Response(null, { status: 101, webSocket: client });
+    }
     console.log('in the object', request.headers.get('traceparent')?.slice(3, 35));
     return new Response('x');
   }
+  webSocketMessage() { throw new Error('thrown for a message'); }
+  async webSocketClose() { throw new Error('thrown for a close'); }
+  webSocketError() { throw new Error('thrown for a broken socket'); }
   async remind() { await this.ctx.storage.setAlarm(Date.now()); }
   alarm() { console.log('it rings'); if (!this.rang) { this.rang = true; throw new Error('thrown by an alarm'); } }
 }
@@ -48,6 +59,7 @@ export default {
     if (pathname === '/unlucky') await env.ROOM.getByName('unlucky').nested();
     if (pathname === '/object') return room.fetch('http://room/throw');
     if (pathname === '/remind') await room.remind();
+    if (pathname === '/socket') return room.fetch(request);
     if (pathname === '/named') await ctx.exports.Named.hi();
     if (pathname === '/cron') return Response.json(await ctx.exports.default.scheduled({ cron: '* * * * *' }));
     if (pathname === '/queue') await env.QUEUE.send('x');
@@ -88,7 +100,6 @@ export default {
   },
   async scheduled() { throw new Error('thrown by a cron'); },
   async queue() { throw new Error('thrown by a queue'); },
-  async email() { throw new Error('thrown by an e-mail'); },
 };
 `;
 const FIELDS: Partial<Release> = {
@@ -190,6 +201,34 @@ test('what is thrown in any handler is told with its place, its handler and its 
   await get('/cause');
   assert.match((await told('outer')).stack!, /Error: outer\n.*Caused by: Error: inner\n {4}at/s);
 });
+
+for (const [event, message, handler, frame] of [
+  // The bytes of frames: type, length, mask, and what is masked with it.
+  ['a message', 'thrown for a message', 'Room.webSocketMessage', [0x81, 0x81, 0, 0, 0, 0, 0x78]],
+  ['a close', 'thrown for a close', 'Room.webSocketClose', [0x88, 0x82, 0, 0, 0, 0, 0x03, 0xe8]],
+  ['a frame of no known type', 'thrown for a broken socket', 'Room.webSocketError', [0x8f, 0x80, 0, 0, 0, 0]],
+] as const) {
+  test(`what an object throws for ${event} of a WebSocket that may hibernate is told`, async (t) => {
+    const { cell, told } = await started(t);
+    const headers = {
+      connection: 'upgrade',
+      upgrade: 'websocket',
+      'sec-websocket-version': '13',
+      'sec-websocket-key': Buffer.alloc(16).toString('base64'),
+    };
+    const asked = request({ socketPath: cell.socketPath('http'), path: '/socket', headers });
+    asked.end();
+    const [, socket] = (await once(asked, 'upgrade')) as [unknown, Socket];
+    socket.on('error', () => {});
+    socket.write(Buffer.from(frame));
+    const { stack, mechanism, ...error } = await told(message).finally(() => socket.destroy());
+    assert.match(stack!, /\(app\.js:\d+:\d+\)/);
+    assert.deepEqual([mechanism, error.handler], ['uncaught', handler]);
+    // An event of its own, long after the request that opened the socket.
+    assert.match(String(error.trace), /^[0-9a-f]{32}$/);
+    assert.notEqual(error.trace, TRACE);
+  });
+}
 
 test('an error that is printed and thrown, or thrown by an object and by who called it, has one id', async (t) => {
   const { get, lines, told } = await started(t);
