@@ -10,8 +10,8 @@ import { descendants, eventually } from '../test/support/e2e/processes.ts';
 import { Copies } from './copies.ts';
 import { effort, isQuick } from './effort.ts';
 
-const AWAKE = isQuick ? [2] : [10, 100, 300];
-const RESTING = isQuick ? [10, 20] : [10, 1_000, 10_000];
+const AWAKE = isQuick ? [1] : [10, 100, 300];
+const RESTING = isQuick ? [2, 4] : [10, 1_000, 10_000];
 const STARTS = effort(3, 1);
 /** After its start the host reconciles, and has garbage of it left until V8 finds the time. In ms. */
 const SETTLE_MS = effort(40_000, 500);
