@@ -18,6 +18,7 @@ import { type LogFollow, LogListener, matcher } from './log-listener.ts';
 import type { Answers, Part } from './part.ts';
 import type { Asks, Batch, FollowKind, OutputPiece } from './protocol.ts';
 import type { Store } from './store.ts';
+import { UncaughtLines } from './uncaught-lines.ts';
 
 /** How long lines are kept, in ms. */
 const KEPT_MS = 24 * 3_600_000;
@@ -80,6 +81,7 @@ export class Logs implements Part {
   readonly #listeners = new Map<string, Set<LogListener>>();
   #lastId: number;
   readonly #onError: OnError;
+  readonly #uncaught = new UncaughtLines();
 
   constructor(
     store: Store,
@@ -197,7 +199,10 @@ export class Logs implements Part {
     if (lost > 0) this.#drop(appId, lost);
     for (const line of lines.splice(0)) {
       const { record, error } = readLine(line, stream, at);
-      if (error !== null) this.#onError(appId, deployId, record.at, record.traceId, error);
+      if (error !== null) {
+        this.#uncaught.told(appId, error);
+        this.#onError(appId, deployId, record.at, record.traceId, error);
+      } else if (record.source === 'workerd' && this.#uncaught.repeats(appId, record.text)) continue;
       if (record.text === '' && record.fields === null) continue;
       if (this.#filter.passes(record.source, record.level))
         this.#add(appId, { ...record, release: deployId });

@@ -142,6 +142,14 @@ test('why an app answers 500 is said in one call: place, request, release, trace
     [group.kind, group.count, group.status, group.place],
     ['TypeError', 1, 'open', 'users.ts:3:9'],
   );
+  // What workerd says of it comes before that of another exception.
+  await cellar.get('shop', '/user');
+  await eventually(async () => (await occurred('no user 17')).group.count === 2, 'it is there again');
+  const { body } = await cellar.call('GET', `/v1/apps/${id}/logs?search=no%20user%2017`);
+  assert.deepEqual(
+    body.items.map(({ source }: { source: string }) => source),
+    ['app', 'app'],
+  );
 });
 
 for (const [path, message, expected] of [
@@ -187,7 +195,7 @@ test('errors are followed as they occur, within a second, and after a break from
   const again = await open({ 'last-event-id': event.id! });
   const [missedEvent] = (await again.take(1)) as [SentEvent];
   const missed = JSON.parse(missedEvent.data!) as Group;
-  assert.deepEqual([missed.message, missed.count], ['no user 17', 2]);
+  assert.deepEqual([missed.message, missed.count], ['no user 17', 3]);
   again.close();
 });
 

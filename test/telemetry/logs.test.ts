@@ -67,6 +67,40 @@ test('lines are read from pieces cut anywhere, each pipe by itself, and the app�
   assert.deepEqual(await texts(OTHER), ['another’s']);
 });
 
+test('what workerd says of an exception is left out where the app has told the same error, and kept where not', async (t) => {
+  const { print, texts } = open(t);
+  const told = (message: string, type = 'TypeError') => {
+    const error = { type, message, stack: null, mechanism: 'uncaught' };
+    return logged(`\u001ecellar ${JSON.stringify({ error })}\u001e${message}`, 'error');
+  };
+  const uncaught = (message: string, timestamp: unknown = String(Date.now()), type = 'TypeError') => {
+    const text = `Uncaught exception: workerd/jsg/value.h:1456: failed: remote.jsg.${type}: ${message}`;
+    return `${JSON.stringify({ timestamp, level: 'error', source: 'workerd/x.rs:1', message: text })}\n`;
+  };
+  const long = 'x'.repeat(5_000);
+  print(APP, told('no user 7') + uncaught('no user 7') + uncaught('no user 8'));
+  print(APP, told(`${long.slice(0, 4_000)}…`) + uncaught(long), { pipe: 2 });
+  // An error of a name that the app has made up, and one without a message.
+  print(APP, told('mine', 'MyError') + uncaught('MyError: mine', undefined, 'Error'), { pipe: 2 });
+  print(APP, told('') + uncaught('').replace('TypeError: ', 'TypeError'), { pipe: 2 });
+  print(APP, uncaught('aborted', undefined, 'DOMException(AbortError)'), { pipe: 2 });
+  print(APP, told('aborted', 'AbortError') + uncaught('aborted', undefined, 'DOMException(AbortError)'));
+  // The words of the app itself, and another app's.
+  print(APP, uncaught('no user 7', Date.now()));
+  print(OTHER, uncaught('no user 7'), { pipe: 3 });
+  const ends = (lines: string[]) => lines.map((line) => line.slice(0, 200).split(': ').at(-1));
+  assert.deepEqual(ends(await texts(APP)), [
+    'no user 7',
+    'no user 8',
+    long.slice(0, 200),
+    'mine',
+    'aborted',
+    'aborted',
+    'no user 7',
+  ]);
+  assert.deepEqual(ends(await texts(OTHER)), ['no user 7']);
+});
+
 test('a list is filtered, newest first, page by page, each line once', async (t) => {
   const { print, list, texts } = open(t);
   for (let i = 0; i < 500; i++)
