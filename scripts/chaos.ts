@@ -1,0 +1,237 @@
+// Kills the host, the control plane, the app's process, the bucket service and readers, again and again at random moments while
+// an app writes to all of its storage: `npm run chaos`, or `npm run chaos -- 100` for as many kills. It says what was lost.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Cellar } from '../test/support/e2e/cellar.ts';
+import { cells, descendants, eventually } from '../test/support/e2e/processes.ts';
+
+const ROUNDS = Number(process.argv[2] ?? 10);
+/** Longest time of writing before a kill, in ms: it comes at any place of a write. */
+const LONGEST_LIFE_MS = 1_000;
+/** After a kill everything answers again within this time, in ms. */
+const BACK_MS = 30_000;
+/** All messages of the queue are delivered so long after the last kill, in ms. */
+const DELIVERED_MS = 120_000;
+const ANSWER_MS = 5_000;
+
+const KINDS = ['d1', 'kv', 'r2', 'queue', 'do'] as const;
+type Kind = (typeof KINDS)[number];
+
+const APP = {
+  'wrangler.toml': `name = "writer"
+main = "index.js"
+compatibility_date = "2026-10-01"
+[[d1_databases]]
+binding = "DB"
+database_name = "rows"
+database_id = "rows"
+[[kv_namespaces]]
+binding = "KV"
+id = "words"
+[[r2_buckets]]
+binding = "FILES"
+bucket_name = "files"
+[[queues.producers]]
+binding = "JOBS"
+queue = "jobs"
+[[queues.consumers]]
+queue = "jobs"
+max_batch_timeout = 0
+max_retries = 100
+[[durable_objects.bindings]]
+name = "NUMBERS"
+class_name = "Numbers"
+[[migrations]]
+tag = "v1"
+new_sqlite_classes = ["Numbers"]
+`,
+  'migrations/0001_rows.sql':
+    'CREATE TABLE written (n INTEGER PRIMARY KEY); CREATE TABLE delivered (n INTEGER PRIMARY KEY);',
+  'index.js': `import { DurableObject } from 'cloudflare:workers';
+export class Numbers extends DurableObject {
+  add(n) { return this.ctx.storage.put('n' + n, n); }
+  async all() { return [...(await this.ctx.storage.list()).values()]; }
+}
+const rows = async (DB, table) => (await DB.prepare('SELECT n FROM ' + table).all()).results.map(({ n }) => n);
+async function listed(store, found) {
+  const names = [];
+  for (let cursor, more = true; more;) {
+    const page = await store.list({ cursor });
+    names.push(...found(page));
+    cursor = page.cursor;
+    more = page.truncated ?? !page.list_complete;
+  }
+  return names.map(Number);
+}
+export default {
+  async fetch(request, { DB, KV, FILES, JOBS, NUMBERS }) {
+    const { pathname, searchParams } = new URL(request.url);
+    const n = Number(searchParams.get('n'));
+    const numbers = NUMBERS.getByName('all');
+    const kinds = {
+      d1: [() => DB.prepare('INSERT OR IGNORE INTO written VALUES (?)').bind(n).run(), () => rows(DB, 'written')],
+      kv: [() => KV.put(String(n), 'x'.repeat(n % 3 ? 10 : 100_000)), () => listed(KV, ({ keys }) => keys.map(({ name }) => name))],
+      r2: [() => FILES.put(String(n), 'x'.repeat(1 + n * 7919 % 200_000)), () => listed(FILES, ({ objects }) => objects.map(({ key }) => key))],
+      queue: [() => JOBS.send(n), () => rows(DB, 'delivered')],
+      do: [() => numbers.add(n), () => numbers.all()],
+    };
+    const [write, read] = kinds[pathname.slice(1)];
+    if (request.method !== 'POST') return Response.json(await read());
+    await write();
+    return new Response('kept');
+  },
+  async queue({ messages }, { DB }) {
+    for (const { body } of messages) await DB.prepare('INSERT OR IGNORE INTO delivered VALUES (?)').bind(body).run();
+  },
+};
+`,
+};
+
+const cellar = new Cellar({ RUNNER_SNAPSHOT_EVERY_H: '0' });
+const acknowledged = Object.fromEntries(KINDS.map((kind) => [kind, new Set()])) as Record<Kind, Set<number>>;
+const problems: string[] = [];
+const neighbour = { answers: 0, failures: 0 };
+let next = 0;
+let hostRuns = true;
+let hostKills = 0;
+let ending = false;
+
+try {
+  await cellar.start();
+  const id = await cellar.deploy('writer', 'hello', APP);
+  await cellar.deploy('neighbour', 'hello');
+  const clients = [...KINDS.map((kind) => whileRunning(() => write(kind))), whileRunning(askNeighbour)];
+  clients.push(whileRunning(() => readDatabase(id)));
+  const kills = await killAgainAndAgain(id);
+  ending = true;
+  await Promise.all(clients);
+  for (const kind of KINDS) await check(kind);
+  if (neighbour.failures > 0)
+    problems.push(`the neighbour failed ${neighbour.failures} times while the host ran`);
+  print(kills);
+} finally {
+  ending = true;
+  await cellar[Symbol.asyncDispose]();
+}
+process.exitCode = problems.length === 0 ? 0 : 1;
+
+async function whileRunning(once: () => Promise<unknown>): Promise<void> {
+  while (!ending) {
+    await once().catch(() => {});
+    await sleep(5);
+  }
+}
+
+/** Whether it was acknowledged. */
+async function write(kind: Kind): Promise<boolean> {
+  const n = ++next;
+  const init = { method: 'POST', signal: AbortSignal.timeout(ANSWER_MS) };
+  const { status } = await cellar.get('writer', `/${kind}?n=${n}`, init);
+  if (status === 200) acknowledged[kind].add(n);
+  return status === 200;
+}
+
+/** No death but the host's is to be noticed by another app. */
+async function askNeighbour(): Promise<void> {
+  const [ranBefore, killsBefore] = [hostRuns, hostKills];
+  const answer = await cellar.get('neighbour').catch(() => null);
+  if (answer?.status === 200) neighbour.answers += 1;
+  else if (ranBefore && hostKills === killsBefore) neighbour.failures += 1;
+}
+
+/** Each is a reader's process. */
+async function readDatabase(id: string): Promise<boolean> {
+  const sql = encodeURIComponent('SELECT count(*) FROM written AS a, (SELECT 1 FROM written LIMIT 200) AS b');
+  const { status } = await cellar.call('GET', `/v1/apps/${id}/storage/d1/rows?sql=${sql}`);
+  return status === 200;
+}
+
+/** @returns how many of each were killed */
+async function killAgainAndAgain(id: string): Promise<Map<string, number>> {
+  const below = (word: string) =>
+    descendants(cellar.pid).filter(({ command }) => command.some((part) => part.includes(word)));
+  const victims: Record<string, () => Promise<boolean>> = {
+    host: async () => {
+      hostRuns = false;
+      hostKills += 1;
+      await cellar.stop('SIGKILL');
+      await cellar.start();
+      hostRuns = true;
+      return true;
+    },
+    'control plane': async () => kill(below('--binary').find(({ parent }) => parent === cellar.pid)?.pid),
+    cell: async () => kill(cells(id)[0]?.pid),
+    'bucket service': async () => kill(below('storage/r2/program.ts').at(-1)?.pid),
+    reader: async () => {
+      let pid: number | undefined;
+      await eventually(() => {
+        pid = below('--eval=// Run by a process of the app').at(-1)?.pid;
+        return pid !== undefined;
+      }, 'there is a reader').catch(() => {});
+      return kill(pid);
+    },
+  };
+  const kills = new Map(Object.keys(victims).map((name) => [name, 0]));
+  const names = Object.keys(victims);
+  for (let round = 0; round < ROUNDS; round++) {
+    await sleep(Math.random() * LONGEST_LIFE_MS);
+    // All of them come in each turn, so that few rounds have everyone.
+    const name = names[round % names.length]!;
+    if (await victims[name]!()) kills.set(name, kills.get(name)! + 1);
+    else problems.push(`round ${round + 1}: there was no ${name} to kill`);
+    const begun = performance.now();
+    await untilBack(id, name, round);
+    console.log(`${round + 1}: ${name}, back after ${Math.round(performance.now() - begun)} ms`);
+  }
+  return kills;
+}
+
+function kill(pid: number | undefined): boolean {
+  if (pid === undefined) return false;
+  try {
+    process.kill(pid, 'SIGKILL');
+    return true;
+  } catch {
+    // It ended by itself in that moment.
+    return false;
+  }
+}
+
+async function untilBack(id: string, victim: string, round: number): Promise<void> {
+  const parts: Record<string, () => Promise<boolean>> = {
+    ...Object.fromEntries(KINDS.map((kind) => [kind, () => write(kind)])),
+    'the API': async () => (await cellar.call('GET', '/v1/apps')).status === 200,
+    'a reader': () => readDatabase(id),
+    'the neighbour': async () => (await cellar.get('neighbour')).status === 200,
+  };
+  for (const [name, answers] of Object.entries(parts)) {
+    const what = `${name} is back after the ${victim} was killed`;
+    await eventually(() => answers().catch(() => false), what, BACK_MS).catch((error: Error) =>
+      problems.push(`round ${round + 1}: ${error.message}`),
+    );
+  }
+}
+
+/** Each acknowledged write is there. Messages of the queue have some time. */
+async function check(kind: Kind): Promise<void> {
+  let lost: number[] = [];
+  const isWhole = async () => {
+    const { status, text } = await cellar.get('writer', `/${kind}`);
+    if (status !== 200) return false;
+    const there = new Set(JSON.parse(text) as number[]);
+    lost = [...acknowledged[kind]].filter((n) => !there.has(n));
+    return lost.length === 0;
+  };
+  const deadline = kind === 'queue' ? DELIVERED_MS : BACK_MS;
+  await eventually(() => isWhole().catch(() => false), kind, deadline).catch(() =>
+    problems.push(
+      `${kind}: ${lost.length} of ${acknowledged[kind].size} acknowledged writes are lost (${lost.slice(0, 10)})`,
+    ),
+  );
+}
+
+function print(kills: Map<string, number>): void {
+  console.log(`\nkilled: ${[...kills].map(([name, count]) => `${count} ${name}`).join(', ')}`);
+  console.log(`acknowledged: ${KINDS.map((kind) => `${acknowledged[kind].size} ${kind}`).join(', ')}`);
+  console.log(`the neighbour answered ${neighbour.answers} times`);
+  console.log(problems.length === 0 ? 'nothing is lost, nothing is stuck' : problems.join('\n'));
+}
