@@ -23,6 +23,9 @@ export const WANTED_BYTES = 16 * 1024 * 1024;
 /** Any other call of the control plane to the host. */
 export const HOST_CALL_BYTES = 4 * 1024 * 1024;
 
+/** A database as SQL, in the JSON of an answer or a body. What is exported can be imported. */
+export const D1_SQL_BYTES = 10 * 1024 * 1024;
+
 /** An object that is put through the API, in bytes. */
 export const R2_BODY_BYTES = 16 * 1024 * 1024;
 /** An object up to this size comes with what is known of it. */

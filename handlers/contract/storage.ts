@@ -2,7 +2,7 @@
 import * as z from 'zod';
 import { listOf, nothing, page, reference, time } from './fields.ts';
 import { operation } from './operation.ts';
-import { R2_BODY_BYTES } from './sizes.ts';
+import { D1_SQL_BYTES, R2_BODY_BYTES } from './sizes.ts';
 
 /** What SQLite keeps. What is no JSON has the forms that docs/storage.md describes, such as `{"$bytes": base64}`. */
 const sqlValue = z.union([
@@ -29,6 +29,7 @@ const written = z.strictObject({
   last_row_id: z.int().nullable(),
   duration_ms: z.number(),
 });
+const imported = z.strictObject({ statements: z.int(), changes: z.int(), duration_ms: z.number() });
 /** One statement, or a page of a table: `sort` is a column, `-` before it turns the order; `filter` is a condition in SQL. */
 const looked = {
   sql: sql.optional(),
@@ -141,6 +142,34 @@ export const storage = [
     }),
     output: z.union([written, z.array(written)]),
     status: 200,
+    errors: writeErrors,
+  }),
+  operation({
+    name: 'storage.d1.export',
+    summary: 'Gives a database as SQL, its schema and its rows',
+    method: 'GET',
+    path: null,
+    needs: 'push',
+    input: z.strictObject({ id: reference, database_id: reference }),
+    output: z.strictObject({ sql: z.string() }),
+    status: 200,
+    errors: readErrors,
+  }),
+  operation({
+    name: 'storage.d1.import',
+    summary: 'Runs a file of SQL in one transaction',
+    method: 'POST',
+    path: null,
+    needs: 'push',
+    input: z.strictObject({
+      id: reference,
+      database_id: reference,
+      /** One statement may have 100,000 bytes, besides its texts and bytes. */
+      sql: z.string().min(1),
+    }),
+    output: imported,
+    status: 200,
+    bodyLimit: D1_SQL_BYTES,
     errors: writeErrors,
   }),
   operation({

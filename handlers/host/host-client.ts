@@ -228,6 +228,11 @@ export class HostClient {
     return this.#look('POST /apps/:id/storage/d1', appId, body);
   }
 
+  /** A database as SQL. @throws {Problem} `answer_too_large` */
+  async exportDatabase(appId: string, database: string): Promise<Result<'storage.d1.export'>> {
+    return this.#look('POST /apps/:id/storage/export', appId, { database });
+  }
+
   async objects(appId: string, body: ObjectQuestion): Promise<Looked<Result<'storage.do.get'>>> {
     return this.#look('POST /apps/:id/storage/do', appId, body);
   }
@@ -281,6 +286,13 @@ export class HostClient {
   async writeStorage(appId: string, body: StorageWrite): Promise<StorageWritten> {
     const options = { body, refusals: WRITE_REFUSALS, deadlineMs: READ_DEADLINE_MS };
     return this.#json('POST /apps/:id/storage/write', [appId], options).catch(maybeDone);
+  }
+
+  /** Has a process of the app run a file of SQL. @throws {Problem} as `writeStorage` */
+  async importDatabase(appId: string, database: string, sql: string): Promise<Result<'storage.d1.import'>> {
+    const given = { query: { database }, bytes: new Blob([sql]) };
+    const options = { ...given, refusals: WRITE_REFUSALS, deadlineMs: READ_DEADLINE_MS };
+    return this.#json('POST /apps/:id/storage/import', [appId], options).catch(maybeDone);
   }
 
   /** An app's secrets, without their values. */

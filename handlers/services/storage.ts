@@ -53,6 +53,16 @@ const databaseWrite: Service<'storage.d1.write'> = async (context, input) => {
   return statements ? written : written[0]!;
 };
 
+const databaseExport: Service<'storage.d1.export'> = async (context, { id, database_id }) => {
+  const app = await requireApp(context, id);
+  return context.host.exportDatabase(app.id, database_id);
+};
+
+const databaseImport: Service<'storage.d1.import'> = async (context, { id, database_id, sql }) => {
+  const app = await requireApp(context, id);
+  return context.host.importDatabase(app.id, database_id, sql);
+};
+
 const kvPut: Service<'storage.kv.put'> = async (context, { id, namespace_id, key, ...value }) => {
   const app = await requireApp(context, id);
   const { value_base64, expires_at, metadata = null } = value;
@@ -98,6 +108,8 @@ export const storageServices = {
   'storage.kv.list': kvList,
   'storage.kv.get': kvGet,
   'storage.d1.write': databaseWrite,
+  'storage.d1.export': databaseExport,
+  'storage.d1.import': databaseImport,
   'storage.kv.put': kvPut,
   'storage.kv.delete': kvDelete,
 };

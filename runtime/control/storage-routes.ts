@@ -2,11 +2,12 @@
 import type { ServerResponse } from 'node:http';
 import { errorCodes } from '../../handlers/contract/errors.ts';
 import type { HostCall } from '../../handlers/contract/host-routes.ts';
+import { D1_SQL_BYTES } from '../../handlers/contract/sizes.ts';
 import type { Apps } from '../apps/apps.ts';
 import type { Looking } from '../storage/looking.ts';
 import { ReadingRefused } from '../storage/reading.ts';
-import { writeStorage } from '../storage/writing.ts';
-import { type Call, type HostRoutes, readJson } from './host-call.ts';
+import { importDatabase, writeStorage } from '../storage/writing.ts';
+import { type Call, type HostRoutes, readBody, readJson } from './host-call.ts';
 import { Refusal } from './refusal.ts';
 
 export type StorageCall = Extract<HostCall, `${string}/storage${string}`>;
@@ -29,6 +30,13 @@ export function storageRoutes({
     'POST /apps/:id/storage/write': async ({ request, words }) => {
       const asked = await readJson<'POST /apps/:id/storage/write'>(request);
       return writeStorage({ apps, looking }, words[0]!, asked).catch(refuse);
+    },
+    'POST /apps/:id/storage/export': answer(async (id, { request }) =>
+      looking.exportDatabase(id, (await readJson<'POST /apps/:id/storage/export'>(request)).database),
+    ),
+    'POST /apps/:id/storage/import': async ({ request, words, query }) => {
+      const sql = await readBody(request, D1_SQL_BYTES);
+      return importDatabase({ apps, looking }, words[0]!, query.get('database') ?? '', sql).catch(refuse);
     },
     'POST /apps/:id/storage/d1': answer(async (id, { request }) =>
       looking.database(id, await readJson<'POST /apps/:id/storage/d1'>(request)),

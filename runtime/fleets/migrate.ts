@@ -10,7 +10,7 @@ import type { User } from '../machine/users.ts';
 import { type Cell, startCell } from './cell.ts';
 import { lineSink } from './cell-output.ts';
 import { capnp } from './config/capnp.ts';
-import { splitStatements } from './sql-statements.ts';
+import { splitStatements } from './sql-statements.js';
 
 /** What to migrate, and where. */
 export interface MigrateOptions {

@@ -6,7 +6,16 @@ import { assetRules } from '../../bundler/assets.ts';
 import { type Module, RELEASE_FILE, type Release } from '../../bundler/release.ts';
 import { publish } from '../machine/publish.ts';
 import { alarmKeys, cellConfig } from './config/cell-config.ts';
-import { CAPTURE, CAPTURE_WORKER, ENTRY, entryModule, PAGE, pageModule } from './config/entry.ts';
+import {
+  CAPTURE,
+  CAPTURE_WORKER,
+  ENTRY,
+  entryModule,
+  PAGE,
+  pageModule,
+  STATEMENTS,
+  STATEMENTS_WORKER,
+} from './config/entry.ts';
 
 export const CONFIG = 'cell.capnp';
 export const TRIAL_CONFIG = 'trial.capnp';
@@ -78,6 +87,7 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   if (worker !== null) {
     await write(ENTRY, entryModule(worker, exports, apiUrl !== null));
     await write(CAPTURE, CAPTURE_WORKER);
+    if (databases.length > 0) await write(STATEMENTS, STATEMENTS_WORKER);
     if (apiUrl !== null) await write(PAGE, pageModule(apiUrl));
   }
   await write(LAUNCH, launch);

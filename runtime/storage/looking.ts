@@ -54,6 +54,13 @@ export class Looking {
     return this.#ask(appId, { kind: 'database', path: this.#file(appId, DATABASE_KEY, found), ...asked });
   }
 
+  /** A database's schema and rows as SQL. */
+  async exportDatabase(appId: string, database: string): Promise<Buffer> {
+    const { databases } = await this.places(appId);
+    const found = required(find(databases, database), `no database ${database}`);
+    return this.#ask(appId, { kind: 'export', path: this.#file(appId, DATABASE_KEY, found) });
+  }
+
   async objects(appId: string, { class_name, object, name, ...asked }: ObjectQuestion): Promise<Buffer> {
     const { classes } = await this.places(appId);
     const { storageId } = required(

@@ -1,6 +1,7 @@
 // Writes to what an app keeps, for its owner: by a process of the app, which alone may have the storage.
 import { Client } from 'undici';
 import type { StorageWrite, StorageWritten } from '../../handlers/contract/host-calls.ts';
+import type { Result } from '../../handlers/contract/index.ts';
 import type { Apps } from '../apps/apps.ts';
 import type { LeasedCell } from '../fleets/leasing.ts';
 import { reason } from '../log.ts';
@@ -12,19 +13,54 @@ import { ReadingRefused } from './reading.ts';
 /** Longest answer: a few numbers for each statement, or one message. */
 const ANSWER_BYTES = 64 * 1024;
 
-type Answer =
-  | { done: [changes: number, lastRowId: number | null, durationMs: number][] | null }
-  | { failed: string };
+/** What became of one statement, or of a whole file: then its second is how many statements that had. */
+type Done = [changes: number, lastRowId: number | null, durationMs: number];
+type Answer = { done: Done[] | null } | { failed: string };
+
+/** Where writes go: to a process of the app. */
+interface Writing {
+  apps: Apps;
+  looking: Looking;
+}
 
 /**
  * Has the app's process carry out a write; one is started for it where none runs, and a sleeping app sleeps on.
  * @throws {ReadingRefused} with SQLite's own message when a statement fails: then none of them has changed anything
  */
 export async function writeStorage(
-  { apps, looking }: { apps: Apps; looking: Looking },
+  writing: Writing,
   appId: string,
   { kind, of, ...asked }: StorageWrite,
 ): Promise<StorageWritten> {
+  const binding = await bindingOf(writing, appId, kind, of);
+  const done = await written(writing, appId, '/', JSON.stringify({ kind, binding, ...asked }));
+  return done.map(([changes, lastRowId, durationMs]) => ({
+    changes: Number(changes),
+    last_row_id: lastRowId === null ? null : Number(lastRowId),
+    duration_ms: Number(durationMs),
+  }));
+}
+
+/** Has the app's process run a file of SQL in one transaction. @throws {ReadingRefused} as `writeStorage` */
+export async function importDatabase(
+  writing: Writing,
+  appId: string,
+  database: string,
+  sql: Buffer,
+): Promise<Result<'storage.d1.import'>> {
+  const binding = await bindingOf(writing, appId, 'd1', database);
+  const path = `/?import=${encodeURIComponent(binding)}`;
+  const [[changes, statements, durationMs] = [0, 0, 0]] = await written(writing, appId, path, sql);
+  return { statements: Number(statements), changes: Number(changes), duration_ms: Number(durationMs) };
+}
+
+/** The name that the live release has for a database or namespace. */
+async function bindingOf(
+  { looking }: Writing,
+  appId: string,
+  kind: StorageWrite['kind'],
+  of: string,
+): Promise<string> {
   const { databases, namespaces } = await looking.places(appId);
   const what = kind === 'd1' ? 'database' : 'namespace';
   const found = find(kind === 'd1' ? databases : namespaces, of);
@@ -34,24 +70,28 @@ export async function writeStorage(
       'storage_not_found',
       `the live release has no binding to the ${what}, and only it can write`,
     );
-  const body = JSON.stringify({ kind, binding: found.binding, ...asked });
+  return found.binding;
+}
+
+async function written(
+  { apps }: Writing,
+  appId: string,
+  path: string,
+  body: string | Buffer,
+): Promise<Done[]> {
   const answer = await apps
-    .withCell(appId, 'a write to its storage', (cell) => ask(cell, body))
+    .withCell(appId, 'a write to its storage', (cell) => ask(cell, path, body))
     .catch((error: unknown) => {
       throw new ReadingRefused('app_unavailable', reason(error));
     });
   if ('failed' in answer) throw new ReadingRefused('query_failed', String(answer.failed).replace(/\.$/, ''));
-  return (answer.done ?? []).map(([changes, lastRowId, durationMs]) => ({
-    changes: Number(changes),
-    last_row_id: lastRowId === null ? null : Number(lastRowId),
-    duration_ms: Number(durationMs),
-  }));
+  return answer.done ?? [];
 }
 
-async function ask({ socketPath, signal }: LeasedCell, body: string): Promise<Answer> {
+async function ask({ socketPath, signal }: LeasedCell, path: string, body: string | Buffer): Promise<Answer> {
   const client = new Client('http://cell', { socketPath, headersTimeout: 0 });
   try {
-    const response = await client.request({ method: 'POST', path: '/', body, signal });
+    const response = await client.request({ method: 'POST', path, body, signal });
     const text = await readAtMost(response.body, ANSWER_BYTES);
     if (text === null || response.statusCode !== 200)
       throw new Error(`the process answered with status ${response.statusCode} and no result`);

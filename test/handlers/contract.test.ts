@@ -75,6 +75,8 @@ const rpcOnly = [
   'errors.list',
   'errors.get',
   'errors.set_status',
+  'storage.d1.export',
+  'storage.d1.import',
   'storage.kv.list',
   'storage.kv.get',
   'storage.kv.put',

@@ -4,7 +4,7 @@ import type { AssetRules, Assets, Module, Release, Triggers } from '../../../bun
 import { BUCKET_HEADER } from '../../storage/r2/headers.ts';
 import { cronWorker, d1Worker, kvWorker, QUEUE_KEY, queueWorker } from './bundled-services.ts';
 import { type CapnpValue, capnp, embed, type Fields } from './capnp.ts';
-import { CAPTURE, ENTRY, PAGE } from './entry.ts';
+import { CAPTURE, ENTRY, PAGE, STATEMENTS } from './entry.ts';
 import { internetService } from './network.ts';
 import { dividedSecrets, secretBindings } from './secret-bindings.ts';
 import { triedWorker } from './trial-entry.ts';
@@ -119,6 +119,7 @@ function appWorker(
     modules: [
       { name: ENTRY, esModule: embed(ENTRY) },
       { name: CAPTURE, esModule: embed(CAPTURE) },
+      ...(release.databases.length === 0 ? [] : [{ name: STATEMENTS, esModule: embed(STATEMENTS) }]),
       ...(pageMaps === null ? [] : pageModules(pageMaps, toRelease)),
       ...worker.modules.map((each) => moduleField(each, toRelease)),
     ],

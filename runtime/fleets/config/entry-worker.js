@@ -52,9 +52,68 @@ const writes = {
   },
 };
 
+/** Most bytes of SQL in one query: SQLite takes 100,000 here. */
+const QUERY_BYTES = 90_000;
+/** Longer texts and bytes of a long statement are bound to it, at most so many. */
+const LITERAL_LENGTH = 5_000;
+const PARAMETERS = 100;
+const LITERAL = /[xX]'[^']*'|'[^']*(?:''[^']*)*'|"[^"]*"|`[^`]*`|\[[^\]]*\]|--[^\n]*|\/\*[\s\S]*?\*\//g;
+
+/** Has a database run a file of SQL in one transaction: short statements together, a long one by itself. */
+async function importFile(database, text) {
+  const { splitStatements } = await import('./cellar-sql-statements.js');
+  const statements = splitStatements(text);
+  if (statements.length === 0) throw new Error('the file has no statement');
+  const encoder = new TextEncoder();
+  const queries = [];
+  let together = [];
+  let bytes = 0;
+  const flush = () => {
+    if (together.length > 0) queries.push(database.prepare(together.join(';\n')));
+    together = [];
+    bytes = 0;
+  };
+  for (const { sql } of statements) {
+    const length = encoder.encode(sql).length + 2;
+    if (bytes + length > QUERY_BYTES) flush();
+    if (length > QUERY_BYTES) queries.push(withBound(database, sql));
+    else {
+      together.push(sql);
+      bytes += length;
+    }
+  }
+  flush();
+  const results = await database.batch(queries);
+  const sum = (name) => results.reduce((total, { meta }) => total + meta[name], 0);
+  return [[sum('changes'), statements.length, sum('duration')]];
+}
+
+/** A statement with its long texts and bytes bound to it. */
+function withBound(database, sql) {
+  const values = [];
+  const shortened = sql.replace(LITERAL, (literal) => {
+    const isText = literal.startsWith("'");
+    if ((!isText && !/^x'/i.test(literal)) || literal.length < LITERAL_LENGTH) return literal;
+    if (values.length === PARAMETERS) return literal;
+    values.push(isText ? literal.slice(1, -1).replaceAll("''", "'") : bytesOf(literal.slice(2, -1)));
+    return '?';
+  });
+  return database.prepare(shortened).bind(...values);
+}
+
+function bytesOf(hex) {
+  if (!/^(?:[0-9a-f]{2})*$/i.test(hex)) throw new Error('the file has bytes that are no hexadecimal digits');
+  const bytes = new Uint8Array(hex.length / 2);
+  for (let n = 0; n < bytes.length; n++) bytes[n] = Number.parseInt(hex.slice(2 * n, 2 * n + 2), 16);
+  return bytes.buffer;
+}
+
 async function write(request, env) {
-  const { kind, binding, ...asked } = await request.json();
   try {
+    const imported = new URL(request.url).searchParams.get('import');
+    if (imported !== null)
+      return Response.json({ done: await importFile(env[imported], await request.text()) });
+    const { kind, binding, ...asked } = await request.json();
     return Response.json({ done: (await writes[kind](env[binding], asked)) ?? null });
   } catch (error) {
     return Response.json({ failed: String(error.message).slice(0, 2000) });

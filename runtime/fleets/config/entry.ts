@@ -12,8 +12,12 @@ export const CAPTURE_WORKER = read('capture-worker.js');
 /** The name of the module with the page for errors, beside the entry. */
 export const PAGE = 'cellar-page.js';
 const PAGE_WORKER = read('page-worker.js');
+/** The name of the module that takes a SQL file apart, beside the entry. */
+export const STATEMENTS = 'cellar-sql-statements.js';
+/** The text of `STATEMENTS`. */
+export const STATEMENTS_WORKER = read('../sql-statements.js');
 /** What all of them depend on besides a release. */
-export const ENTRY_TEXTS = [ENTRY_WORKER, CAPTURE_WORKER, PAGE_WORKER];
+export const ENTRY_TEXTS = [ENTRY_WORKER, CAPTURE_WORKER, PAGE_WORKER, STATEMENTS_WORKER];
 
 /** How the entry passes on the app's default export, and how with pages for errors. */
 const DEFAULT = 'export default wrap(app.default ?? {});';
@@ -49,5 +53,5 @@ export function entryModule(
 }
 
 function read(name: string): string {
-  return readFileSync(new URL(`./${name}`, import.meta.url), 'utf8');
+  return readFileSync(new URL(name, import.meta.url), 'utf8');
 }

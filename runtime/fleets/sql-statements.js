@@ -1,23 +1,15 @@
-// Splits a SQL file into statements, as SQLite's own `sqlite3_complete` tells where one ends.
-
-/** One statement: its text, and the line of the file it begins at, counted from 1. */
-export interface Statement {
-  sql: string;
-  line: number;
-}
+// Splits a SQL file into statements, as SQLite's own `sqlite3_complete` tells where one ends. The host uses it, and so
+// does the Worker's entry, for an import: it is a module of workerd too.
 
 /** A comment, a quoted name or text, a word, white space, or any other character. Unclosed ones reach to the end. */
 const TOKEN =
   /--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|'[^']*'?|"[^"]*"?|`[^`]*`?|\[[^\]]*\]?|[\w$\u0080-\uffff]+|\s+|[\s\S]/g;
 const BLANK = /^(?:--|\/\*|\s)/;
 
-/** Where a statement stands. `body`: inside a trigger, where `;` ends nothing until `END` follows one. */
-type Place = 'start' | 'explain' | 'create' | 'normal' | 'body' | 'body-semicolon' | 'body-end';
-
 /** The statements of a file, without the comments around them. workerd refuses text that holds no statement. */
-export function splitStatements(text: string): Statement[] {
-  const statements: Statement[] = [];
-  let place: Place = 'start';
+export function splitStatements(text) {
+  const statements = [];
+  let place = 'start';
   let line = 1;
   let from = 0;
   let end = 0;
@@ -46,8 +38,11 @@ export function splitStatements(text: string): Statement[] {
   return statements;
 }
 
-/** SQLite's own automaton. `start` after a token means that a statement has ended there. */
-function next(place: Place, token: string): Place {
+/**
+ * SQLite's own automaton. `start` after a token means that a statement has ended there; `body` is inside a trigger, where
+ * `;` ends nothing until `END` follows one.
+ */
+function next(place, token) {
   const word = token.toUpperCase();
   if (place === 'body') return word === ';' ? 'body-semicolon' : 'body';
   if (place === 'body-semicolon') return word === ';' ? place : word === 'END' ? 'body-end' : 'body';
