@@ -1,12 +1,17 @@
 // Running an operation, whichever transport asked for it.
+import { findAppBySlug } from '../../sqlite/control/apps.ts';
 import { authorize } from '../access.ts';
 import type { Context } from '../context.ts';
-import type { Operation } from '../contract/operation.ts';
+import type { Needs, Operation } from '../contract/operation.ts';
 import { Problem } from '../problem.ts';
 import { services } from '../services/index.ts';
 import { Replaced, type Transport } from '../services/types.ts';
 import { type Answered, once } from './idempotency.ts';
 import { validate } from './validate.ts';
+
+/** Operations on an app. */
+const NEEDS_APP: readonly Needs[] = ['view', 'push', 'admin'];
+const ID = /^[0-9a-z]{16}$/;
 
 type Run = (context: Context, input: unknown, transport: Transport) => Promise<unknown>;
 
@@ -24,7 +29,7 @@ export async function invoke(
   input: unknown,
   from: { transport: Transport; key: string | null },
 ): Promise<Answered> {
-  const checked = validate(operation.input, input);
+  const checked = await withAppId(context, operation, validate(operation.input, input));
   await authorize(context, operation, checked);
   const implementation = implementations[operation.name];
   if (implementation === undefined) {
@@ -38,4 +43,17 @@ export async function invoke(
   };
   if (from.key === null || operation.method === 'GET') return run(context);
   return once(context, operation, from.key, checked, run);
+}
+
+/** An app may be named by its slug, too, unless that looks like an id. */
+async function withAppId<Input extends object>(
+  { reads }: Context,
+  { needs }: Operation,
+  input: Input,
+): Promise<Input> {
+  const { id } = input as { id?: unknown };
+  if (!NEEDS_APP.includes(needs) || typeof id !== 'string' || ID.test(id)) return input;
+  const app = await findAppBySlug(reads, id);
+  if (app === null) throw new Problem('app_not_found');
+  return { ...input, id: app.id };
 }

@@ -215,3 +215,17 @@ test('git-remote says where to push and how, with a place for the key', async ()
     push: 'git push "http://git:<API_KEY>@git.localhost:8787/remote" HEAD:main',
   });
 });
+
+test('an app is named by its id or its slug, also where something is changed, and by an account only if it may', async () => {
+  const { body: app } = await control.api('POST', '/v1/apps', { slug: 'by-name' });
+  assert.deepEqual((await control.api('GET', '/v1/apps/by-name')).body, app);
+  assert.equal((await control.api('POST', '/v1/apps/by-name/env', { name: 'A', value: '1' })).status, 201);
+  assert.deepEqual((await control.call('env.list', { id: app.id })).items.length, 1);
+  assert.equal((await control.api('GET', '/v1/apps/by-another-name')).status, 404);
+  const { id } = await control.call('accounts.create', { name: 'Ada', email: 'ada@example.com' });
+  const { key } = await control.call('keys.create', { account: id });
+  const headers = { authorization: `Bearer ${key}` };
+  assert.equal((await control.fetch('GET', '/v1/apps/by-name', { headers })).status, 403);
+  assert.equal((await control.api('DELETE', '/v1/apps/by-name')).status, 204);
+  assert.equal((await control.api('GET', '/v1/apps/by-name')).status, 404);
+});
