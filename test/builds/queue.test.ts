@@ -1,7 +1,7 @@
 // The queue of deploys by itself: real stores, repositories and builds, without the rest of a host.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { cpSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { PassThrough } from 'node:stream';
 import { after, type TestContext, test } from 'node:test';
 import type { DeployFact, WantedApp } from '../../handlers/contract/host-calls.ts';
@@ -20,6 +20,7 @@ import { Walls } from '../../runtime/machine/walls.ts';
 import { Buckets } from '../../runtime/storage/r2/buckets.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
 import { commit } from '../support/builds/projects.ts';
+import { eventually } from '../support/e2e/processes.ts';
 import { workerd } from '../support/fleets/release.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
@@ -28,7 +29,12 @@ const APP = 'a'.repeat(16);
 after(closeBundler);
 
 /** A queue with apps, by their owners, whose repositories have a commit of these files. `push` pushes to the first. */
-async function makeQueue(t: TestContext, files: Record<string, string>, owners: string[] = ['ada']) {
+async function makeQueue(
+  t: TestContext,
+  files: Record<string, string>,
+  owners: string[] = ['ada'],
+  snapshot: () => Promise<string> = () => Promise.reject(new Error('nobody takes snapshots here')),
+) {
   const directory = temporaryDirectory(t);
   const paths = layout(`${directory}/data`);
   const release = claim(paths);
@@ -41,7 +47,7 @@ async function makeQueue(t: TestContext, files: Record<string, string>, owners: 
     users: () => ({ build: null, cell: null }),
     onFacts: () => {},
     say: () => {},
-    snapshot: () => Promise.reject(new Error('nobody takes snapshots here')),
+    snapshot,
   };
   const apps = new Apps({
     onUsage: () => {},
@@ -175,6 +181,39 @@ test("long builds of some hold up neither another account's build nor a rollback
   assert.equal(store.deploys.find(third, ours[2]!.fact.id)!.status, 'queued');
   rmSync(`${directory}/gate`);
   for (const deploy of [...ours, theirs]) assert.equal((await ended(deploy)).status, 'live');
+});
+
+test('a deploy does not wait for the snapshot of the one before, and does itself what that left', async (t) => {
+  const config = `name = "app"
+main = "index.js"
+compatibility_date = "2026-10-01"
+[[migrations]]
+tag = "v1"
+new_sqlite_classes = ["Counter"]
+[[migrations]]
+tag = "v2"
+deleted_classes = ["Counter"]
+`;
+  const asked = Promise.withResolvers<void>();
+  let snapshots = 0;
+  const snapshot = () => {
+    asked.resolve();
+    return ++snapshots === 1 ? new Promise<string>(() => {}) : Promise.resolve('KEY');
+  };
+  const files = { 'index.js': WORKER, 'wrangler.toml': config };
+  const { directory, store, push } = await makeQueue(t, files, ['ada'], snapshot);
+  assert.equal((await ended(await push())).status, 'live');
+  const { deletedClasses } = store.apps.storageNames(APP) as { deletedClasses: object };
+  const kept = `${layout(`${directory}/data`).data(APP)}/do/${Object.keys(deletedClasses)[0]}`;
+  mkdirSync(kept, { recursive: true });
+  const second = await ended(await push());
+  await asked.promise;
+  const third = await ended(await push());
+  assert.deepEqual([second.status, third.status], ['live', 'live']);
+  const said = /\(Counter\): snapshot KEY has it/;
+  await eventually(() => said.test(store.deploys.log(APP, third.id)!), 'the data is moved');
+  assert.match(store.deploys.log(APP, second.id)!, /is not moved; the next deploy does that: a newer deploy/);
+  assert.ok(!existsSync(kept));
 });
 
 test('of an app that is deleted no deploy is kept', async (t) => {
