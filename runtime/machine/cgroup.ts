@@ -83,11 +83,16 @@ export class ControlGroups {
     return new BackgroundGroup(directory, this.#home);
   }
 
-  /** Removes the group of them all. Its groups must have gone. Never throws. */
-  close(): void {
+  /**
+   * Removes the group of them all, once what works in the background has ended: at once where nothing does any more. Its
+   * other groups must have gone. Never rejects.
+   */
+  async close(): Promise<void> {
     for (const { directory } of Object.values(this.#parents)) {
-      removeSync(join(directory, BACKGROUND));
-      removeSync(directory);
+      for (const path of [join(directory, BACKGROUND), directory]) {
+        // What is used for long is left for the next start.
+        if (!removeSync(path)) await removeWhenEmpty(path).catch(() => {});
+      }
     }
   }
 }
@@ -260,9 +265,12 @@ async function removeWhenEmpty(directory: string): Promise<void> {
   }
 }
 
-/** What is still used is left for the next start. */
-function removeSync(directory: string): void {
+/** @returns whether the group is not there any more */
+function removeSync(directory: string): boolean {
   try {
     rmdirSync(directory);
-  } catch {}
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ENOENT';
+  }
 }

@@ -83,7 +83,7 @@ export class Walls {
   async close(): Promise<void> {
     await Promise.allSettled([this.#reached, this.#sandbox]);
     await this.#firewall?.close();
-    this.#groups?.close();
+    await this.#groups?.close();
   }
 
   #letBuildsReach(firewall: Firewall): Promise<void> {

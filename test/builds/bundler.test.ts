@@ -49,7 +49,7 @@ test('its processes work in the background', async (t) => {
   openBackground(null);
   bundler.close();
   await eventually(() => bundler.pids.length === 0, 'it has ended');
-  groups.close();
+  await groups.close();
 });
 
 test('one process answers one deploy after another, and those at the same time have one each', async () => {

@@ -13,7 +13,7 @@ const opened = openControlGroups(`cellar-test-${process.pid}`);
 const groups = opened instanceof ControlGroups && opened.limits.processors ? opened : null;
 const NEEDS_PROCESSORS = groups === null ? { skip: 'the processors cannot be shared out here' } : {};
 openBackground(groups?.background() ?? null);
-process.once('exit', () => groups?.close());
+process.once('exit', () => void groups?.close());
 
 const BURNING = 'export default { fetch() { for (;;); } };';
 

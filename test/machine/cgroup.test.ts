@@ -11,7 +11,7 @@ import { temporaryDirectory } from '../support/temporary.ts';
 const NAME = `cellar-test-${process.pid}`;
 const opened = openControlGroups(NAME);
 const groups = opened instanceof ControlGroups ? opened : null;
-groups?.close();
+await groups?.close();
 const why = groups === null ? `no control groups here: ${opened}` : null;
 const NEEDS_MEMORY = groups?.limits.memory
   ? {}
@@ -32,7 +32,7 @@ async function makeGroup(
   const group = await all.create(`test-${t.name.length}`, limits);
   t.after(async () => {
     await group.remove();
-    all.close();
+    await all.close();
   });
   return group;
 }
@@ -102,7 +102,7 @@ test('what a host left of its groups goes at the next start', NEEDS_MEMORY, asyn
   for (const directory of directories) assert.ok(existsSync(directory));
   const next = openControlGroups(NAME) as ControlGroups;
   for (const directory of directories) assert.ok(!existsSync(directory), directory);
-  next.close();
+  await next.close();
 });
 
 /** CPU time that a process has used, in ms. */

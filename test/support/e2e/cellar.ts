@@ -176,7 +176,7 @@ export class Cellar {
     const { machineName } = layout(this.data);
     const [firewall, groups] = [await openFirewall(machineName, []), openControlGroups(machineName)];
     if (typeof firewall !== 'string') await firewall.close();
-    if (typeof groups !== 'string') groups.close();
+    if (typeof groups !== 'string') await groups.close();
   }
 
   /** Calls the REST API with the runner token. */
