@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from 'miniflare';
 import { TestControl, TOKEN } from '../test/support/handlers/control.ts';
 import { effort } from './effort.ts';
+import { median } from './figures.ts';
 import { type Asked, type Load, load, loadName } from './load.ts';
 
 const ROUNDS = effort(5, 1);
@@ -115,10 +116,6 @@ function tell(what: string, value: number, bound: 'at least' | 'at most', target
 /** The median of the ratios within each round. */
 function ratio(of: Result, to: Result, pick: (load: Load) => number): number {
   return median(of.rounds.map((load, round) => pick(load) / pick(to.rounds[round]!)));
-}
-
-function median(values: number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
 }
 
 interface Started {

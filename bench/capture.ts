@@ -10,6 +10,7 @@ import type { Release } from '../bundler/release.ts';
 import { workerdPath } from '../runtime/fleets/cell.ts';
 import { cellOptions, makeRelease } from '../test/support/fleets/release.ts';
 import { effort } from './effort.ts';
+import { median } from './figures.ts';
 import { cpuMs, load, loadName } from './load.ts';
 
 const ROUNDS = effort(9, 1);
@@ -170,9 +171,4 @@ async function end(child: ChildProcess): Promise<void> {
   const exited = once(child, 'exit');
   child.kill('SIGKILL');
   await exited;
-}
-
-function median(values: number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 2)]!;
 }

@@ -2,7 +2,7 @@
 // config, a bare workerd, and Miniflare with the same bindings. In alternating rounds of one run.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -13,6 +13,7 @@ import { layout } from '../runtime/machine/data-directory.ts';
 import { Buckets } from '../runtime/storage/r2/buckets.ts';
 import { call, cellOptions, makeRelease } from '../test/support/fleets/release.ts';
 import { effort } from './effort.ts';
+import { median, privateKb } from './figures.ts';
 import { startMiniflare } from './miniflare-app.ts';
 
 const ROUNDS = effort(9, 1);
@@ -151,7 +152,7 @@ async function cell(scratch: string, options: CellOptions): Promise<Start> {
   const begun = performance.now();
   const started = await startCell(inScratch(options, scratch));
   const readyMs = await firstAnswer(started.socketPath('http'), '/entries', begun);
-  const privateMb = privateMemory(started.pid);
+  const privateMb = privateKb(started.pid) / 1024;
   await started.stop();
   return { readyMs, privateMb };
 }
@@ -176,7 +177,7 @@ async function byHand(scratch: string, { directory, config }: Started, path: str
   const args = ['serve', config, '--experimental', '-s', `http=unix:${socket}`, ...more];
   const child = spawn(workerdPath(), args, { cwd: directory, env: {}, stdio: 'ignore' });
   const readyMs = await firstAnswer(socket, path, begun);
-  const privateMb = privateMemory(child.pid!);
+  const privateMb = privateKb(child.pid!) / 1024;
   await end(child);
   return { readyMs, privateMb };
 }
@@ -191,7 +192,7 @@ async function miniflareProcess(scratch: string, directory: string): Promise<Sta
   const [line] = (await once(child.stdout!, 'data')) as [Buffer];
   const readyMs = performance.now() - begun;
   const pids = line.toString().trim().split(' ').slice(1).map(Number);
-  const privateMb = [child.pid!, ...pids].reduce((sum, pid) => sum + privateMemory(pid), 0);
+  const privateMb = [child.pid!, ...pids].reduce((sum, pid) => sum + privateKb(pid), 0) / 1024;
   const exited = once(child, 'exit');
   child.stdin!.end();
   await exited;
@@ -203,7 +204,7 @@ async function miniflareWarm(scratch: string, directory: string): Promise<Start>
   const begun = performance.now();
   const { instance, pids } = await startMiniflare(scratch, directory);
   const readyMs = performance.now() - begun;
-  const privateMb = pids.reduce((sum, pid) => sum + privateMemory(pid), 0);
+  const privateMb = pids.reduce((sum, pid) => sum + privateKb(pid), 0) / 1024;
   await instance.dispose();
   return { readyMs, privateMb };
 }
@@ -223,13 +224,6 @@ async function end(child: ChildProcess): Promise<void> {
   const exited = once(child, 'exit');
   child.kill('SIGKILL');
   await exited;
-}
-
-/** What would be free without this process, in MB. RSS would count the program file, which all of them share. */
-function privateMemory(pid: number): number {
-  const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
-  const kilobytes = [...rollup.matchAll(/^Private_\w+:\s+(\d+) kB$/gm)].map(([, size]) => Number(size));
-  return kilobytes.reduce((sum, size) => sum + size, 0) / 1024;
 }
 
 function report(subjects: Subject[], results: Start[][]): void {
@@ -262,9 +256,4 @@ function report(subjects: Subject[], results: Start[][]): void {
 function line(name: string, ratio: number, target: number): void {
   const verdict = ratio <= target ? 'met' : 'missed';
   console.log(`${name.padEnd(26)}${ratio.toFixed(2)}   target ≤ ${target}: ${verdict}`);
-}
-
-function median(values: number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 2)]!;
 }

@@ -2,13 +2,14 @@
 // host keeps of one that hibernates or sleeps, and how long a Cellar with many of them takes until it serves.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { globSync, mkdirSync, readFileSync } from 'node:fs';
+import { globSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { workerdPath } from '../runtime/fleets/cell.ts';
 import { Cellar } from '../test/support/e2e/cellar.ts';
 import { descendants, eventually } from '../test/support/e2e/processes.ts';
 import { Copies } from './copies.ts';
 import { effort, isQuick } from './effort.ts';
+import { median, privateKb } from './figures.ts';
 
 const AWAKE = isQuick ? [1] : [10, 100, 300];
 const RESTING = isQuick ? [2, 4] : [10, 1_000, 10_000];
@@ -129,12 +130,6 @@ function isCell(command: string[]): boolean {
   return command.some((word) => word.includes('/new/http.sock'));
 }
 
-/** What would be free without this process, in KiB. */
-function privateKb(pid: number): number {
-  const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
-  return [...rollup.matchAll(/^Private_\w+:\s+(\d+) kB$/gm)].reduce((sum, [, size]) => sum + Number(size), 0);
-}
-
 function print(name: string, { readyMs, hostKb, controlKb }: Figures): void {
   const memory = `host ${(hostKb / 1024).toFixed(0)} MiB, control plane ${(controlKb / 1024).toFixed(0)} MiB`;
   console.log(`${name.padEnd(26)} ready after ${readyMs.toFixed(0)} ms, ${memory}`);
@@ -143,9 +138,4 @@ function print(name: string, { readyMs, hostKb, controlKb }: Figures): void {
 function target(name: string, value: number, most: number, unit = ''): void {
   const verdict = value <= most ? 'met' : 'missed';
   console.log(`${name.padEnd(36)}${value.toFixed(2)}${unit}   target ≤ ${most}${unit}: ${verdict}`);
-}
-
-function median(values: number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 2)]!;
 }

@@ -10,6 +10,7 @@ import type { DeployStep } from '../handlers/contract/host-calls.ts';
 import { Cellar } from '../test/support/e2e/cellar.ts';
 import { descendants, eventually } from '../test/support/e2e/processes.ts';
 import { effort } from './effort.ts';
+import { median } from './figures.ts';
 
 const ROUNDS = effort(15, 1);
 const COLD_ROUNDS = effort(5, 1);
@@ -227,8 +228,4 @@ function backend(repository: string, request: IncomingMessage, response: ServerR
 
 function sum(values: number[]): number {
   return values.reduce((total, value) => total + value, 0);
-}
-
-function median(values: number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
 }

@@ -4,6 +4,7 @@
 // connections at once.
 import { startGatewayProcess, startWorkerd } from '../test/support/edge/peers.ts';
 import { effort, words } from './effort.ts';
+import { median } from './figures.ts';
 import { type Asked, cpuMs, crowd, type Load, load, loadName } from './load.ts';
 import { CADDY, HAPROXY, NGINX, startProxy } from './proxies.ts';
 
@@ -136,8 +137,4 @@ function compare(
         (target === undefined ? '' : ` (target at most ${target}: ${cpu <= target ? 'met' : 'missed'})`),
     );
   }
-}
-
-function median(values: number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
 }

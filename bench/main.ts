@@ -15,6 +15,7 @@ const HELPERS = [
   'main.ts',
   'copies.ts',
   'effort.ts',
+  'figures.ts',
   'hostile-attacker.ts',
   'hostile-attacks.ts',
   'load.ts',

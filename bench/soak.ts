@@ -7,6 +7,7 @@ import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startGatewayProcess, startWorkerd } from '../test/support/edge/peers.ts';
 import { effort, words } from './effort.ts';
+import { median } from './figures.ts';
 
 const MINUTES = effort(30, 1);
 const MINUTE_MS = effort(60_000, 2_000);
@@ -95,10 +96,6 @@ export async function run(): Promise<void> {
 function lastToSecondQuarter(values: number[], of: (values: number[]) => number): number {
   const quarter = Math.ceil(values.length / 4);
   return of(values.slice(-quarter)) / of(values.slice(quarter, 2 * quarter));
-}
-
-function median(values: number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
 }
 
 function list(numbers: Map<string, number>): string {

@@ -12,6 +12,7 @@ import { layout } from '../runtime/machine/data-directory.ts';
 import { Buckets } from '../runtime/storage/r2/buckets.ts';
 import { cellOptions, makeRelease } from '../test/support/fleets/release.ts';
 import { effort, isQuick } from './effort.ts';
+import { median } from './figures.ts';
 
 const ROUNDS = effort(5, 1);
 const MB = 2 ** 20;
@@ -160,9 +161,4 @@ function copyRate(root: string): number {
 function line(name: string, ratio: number, target: number): void {
   const verdict = ratio >= target ? 'met' : 'missed';
   console.log(`${name.padEnd(26)}${ratio.toFixed(1)}   target ≥ ${target}: ${verdict}`);
-}
-
-function median(values: number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 2)]!;
 }

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { StorageReaders } from '../runtime/storage/reading.ts';
 import { effort, isQuick } from './effort.ts';
+import { median } from './figures.ts';
 
 const ROUNDS = effort(15, 2);
 const ROWS = effort(1_000_000, 10_000);
@@ -79,8 +80,4 @@ async function timed(work: () => unknown): Promise<number> {
   const from = performance.now();
   await work();
   return performance.now() - from;
-}
-
-function median(times: number[]): number {
-  return times.toSorted((a, b) => a - b)[times.length >> 1]!;
 }

@@ -9,6 +9,7 @@ import { Cellar } from '../test/support/e2e/cellar.ts';
 import { startGatewayProcess, startWorkerd } from '../test/support/edge/peers.ts';
 import { taken } from '../test/support/telemetry/parts.ts';
 import { effort, words } from './effort.ts';
+import { median } from './figures.ts';
 import { cpuMs, type Load, load, loadName } from './load.ts';
 
 const ROUNDS = effort(9, 1);
@@ -115,8 +116,4 @@ function fill(directory: string, ids: string[]): void {
     })();
   }
   store.close();
-}
-
-function median(values: number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!;
 }

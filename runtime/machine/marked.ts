@@ -22,14 +22,15 @@ export function readMarked(message: string): Marked | null {
     .filter((at) => at !== -1);
   if (ends.length === 0) return null;
   const end = Math.min(...ends);
-  const said = parse(message.slice(MARK.length, end));
+  const said = parseObject(message.slice(MARK.length, end));
   if (said === null) return null;
   const text = message.slice(end + END.length);
   const hasBlank = message[end] === END_WITH_BLANK && text.startsWith(' ');
   return { text: hasBlank ? text.slice(1) : text, said };
 }
 
-function parse(json: string): Record<string, unknown> | null {
+/** The object that a text is as JSON; null when it is something else, or no JSON. */
+export function parseObject(json: string): Record<string, unknown> | null {
   try {
     const value: unknown = JSON.parse(json);
     return typeof value === 'object' && value !== null && !Array.isArray(value)

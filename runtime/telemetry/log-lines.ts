@@ -1,7 +1,7 @@
 // One line of a cell's output as a record: what the line says, within bounds, in characters that harm nobody who reads it.
 import { cutText } from '../../handlers/contract/text.ts';
 import { plainText } from '../machine/lines.ts';
-import { readMarked } from '../machine/marked.ts';
+import { parseObject, readMarked } from '../machine/marked.ts';
 
 export const LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 export type Level = (typeof LEVELS)[number];
@@ -97,7 +97,7 @@ interface Logged {
 }
 
 function whole(line: string): Logged | null {
-  const { timestamp, level, message } = parse(line) ?? {};
+  const { timestamp, level, message } = parseObject(line) ?? {};
   return typeof level === 'string' && typeof message === 'string' && timestamp !== undefined
     ? { timestamp, level, message }
     : null;
@@ -119,17 +119,6 @@ function cut(line: string): Logged | null {
     }
   }
   return null;
-}
-
-function parse(json: string): Record<string, unknown> | null {
-  try {
-    const value: unknown = JSON.parse(json);
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? (value as Record<string, unknown>)
-      : null;
-  } catch {
-    return null;
-  }
 }
 
 function plain(words: string, level: Level, source: Source, at: number): Omit<LogRecord, 'release'> {
