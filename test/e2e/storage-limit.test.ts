@@ -61,7 +61,7 @@ test('an app over its limit is stopped and says why, may tidy up when it is star
     /^the app was stopped: it keeps \d+ MiB on the disk, and may keep 30 \(RUNNER_APP_MAX_MB\)/,
   );
   assert.match(last_error, /start it, or deploy another release, to have it delete data/);
-  assert.deepEqual(cells(id), []);
+  await eventually(() => cells(id).length === 0, 'its process is gone');
   const refused = await cellar.get('hoard');
   assert.equal(refused.status, 503);
   assert.match(refused.text, /Its owner can read why/);
