@@ -60,6 +60,8 @@ export function layout(directory: string) {
     allBuckets: join(root, 'buckets'),
     /** An app's buckets, and the socket at which it reaches them. */
     buckets: (appId: string) => join(root, 'buckets', appId),
+    /** Sockets of buckets are made here. */
+    doors: join(root, 'doors'),
     runs: join(root, 'run'),
     run: (appId: string) => join(root, 'run', appId),
     caches: join(root, 'caches'),

@@ -2,7 +2,15 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chmodSync, existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { connect } from 'node:net';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
@@ -96,6 +104,30 @@ test('a body that stalls is cut, and nothing is left of it', { timeout: 30_000 }
   const blobs = join(paths.buckets(APP_ID), 'blobs');
   await eventually(() => readdirSync(blobs).length === 1, 'the halves have gone');
   assert.equal((await client.put('y', Buffer.from('next'), plain)).size, 4);
+});
+
+test('calls that come while the service is gone wait for the next one, and it has a memory limit', async (t) => {
+  const made = startBuckets(t);
+  const { run } = await startApp(t, made);
+  await run([['put', 'kept', 'before']]);
+  for (let round = 0; round < 3; round++) {
+    const pid = (await made.buckets.pid)!;
+    process.kill(pid, 'SIGKILL');
+    await eventually(() => !existsSync(`/proc/${pid}/fd`), 'the service has gone');
+    const client = new BucketClient(made.buckets.access(APP_ID).socket, 'main');
+    const [[got, put], { size }] = await Promise.all([
+      run([
+        ['get', 'kept'],
+        ['put', `round ${round}`, 'x'],
+      ]),
+      client.head('kept'),
+      client.put('another', Buffer.from('y'), plain),
+    ]);
+    assert.equal(Buffer.from(got!.value.body, 'hex').toString(), 'before');
+    assert.deepEqual([put!.value.size, size], [1, 6]);
+  }
+  const limits = readFileSync(`/proc/${await made.buckets.pid}/limits`, 'utf8');
+  assert.match(limits, /^Max data size +3221225472 +3221225472/m);
 });
 
 test('who reads an object gets it whole, though it is replaced or deleted meanwhile', async (t) => {

@@ -1,13 +1,12 @@
 // Answers the R2 bindings of one app, at a socket that is the app's alone.
 
 import { once } from 'node:events';
-import { chmodSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { log, reason } from '../../log.ts';
 import { describeObject, describePage, sendError, sendJson } from './answers.ts';
 import { discard, ResponseWriter, splitBody } from './body.ts';
 import type { Body, BucketStore, Found } from './bucket-store.ts';
+import type { SocketHandle } from './door.ts';
 import { internalError, invalidRequest, R2Error, unavailable } from './errors.ts';
 import { Gate } from './gate.ts';
 import { BUCKET_HEADER, METADATA_SIZE_HEADER, REQUEST_HEADER } from './headers.ts';
@@ -55,19 +54,16 @@ export class AppServer {
     this.#server.maxConnections = CONNECTIONS;
   }
 
-  /** Listens at a socket in a directory that only the app and this process can pass through. */
+  /** Listens at a socket to which only the app can come. */
   static async listen(
-    socket: string,
+    door: SocketHandle,
     stores: KeptOpen,
     room: Room,
     { silenceMs }: Pick<ServiceOptions, 'silenceMs'> = {},
   ): Promise<AppServer> {
     const server = new AppServer(stores, room, silenceMs);
-    await rm(socket, { force: true });
-    server.#server.listen(socket);
+    server.#server.listen({ fd: door.fd });
     await once(server.#server, 'listening');
-    // Whoever comes to its door is the app.
-    chmodSync(socket, 0o666);
     return server;
   }
 

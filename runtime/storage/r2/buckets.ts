@@ -1,5 +1,5 @@
 // The host's side of the bucket service: starts it when an app first needs it, says which apps it serves, and starts it
-// again when it ends.
+// again when it ends. The sockets are the host's, so that calls wait meanwhile.
 import { chmodSync, chownSync, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -9,15 +9,20 @@ import { Backoff } from '../../machine/backoff.ts';
 import { type Child, startChild } from '../../machine/child.ts';
 import type { Layout } from '../../machine/data-directory.ts';
 import { LineReader } from '../../machine/lines.ts';
+import { withDataLimit } from '../../machine/process-limits.ts';
 import { handOver } from '../../machine/rights.ts';
 import { type AppUsers, asUser, dieWithParent, type User } from '../../machine/users.ts';
 import type { BucketAccess } from './access.ts';
 import { usageAt } from './client.ts';
+import { makeDoor, type SocketHandle, sendable } from './door.ts';
 import { type BucketReply, type BucketRequest, type ServiceOptions, SOCKET } from './messages.ts';
 
 const PROGRAM = new URL('./program.ts', import.meta.url).pathname;
 /** Its threads mostly wait for the disk. */
 const ENVIRONMENT = { UV_THREADPOOL_SIZE: '16' };
+/** Memory that it may use in all, in bytes, of which Node reserves 560 MiB; and for its JavaScript objects, in MiB. */
+const MEMORY_BYTES = 3 * 1024 ** 3;
+const HEAP_MB = 512;
 /** Whose user the service is, among those of the apps. */
 const SERVICE = 'bucket-service';
 /** Longest wait of an app's start for its buckets, in ms. The service itself starts in about 200. */
@@ -39,6 +44,8 @@ export class Buckets {
   readonly #options: BucketsOptions;
   /** Apps that the service is to serve. */
   readonly #wanted = new Set<string>();
+  /** Their sockets. */
+  readonly #doors = new Map<string, SocketHandle>();
   /** Those that it serves, or will when this resolves. */
   readonly #opened = new Map<string, Promise<void>>();
   #service: Promise<Service> | null = null;
@@ -107,6 +114,8 @@ export class Buckets {
     // When it does not run, or ends meanwhile, nothing goes on.
     const service = await this.#service?.catch(() => null);
     await service?.ask(appId, null).catch(() => {});
+    this.#doors.get(appId)?.close();
+    this.#doors.delete(appId);
   }
 
   /** Ends the service. All that it acknowledged is on the disk. */
@@ -114,6 +123,8 @@ export class Buckets {
     this.#closing.abort();
     const service = await this.#service?.catch(() => null);
     await service?.end();
+    for (const door of this.#doors.values()) door.close();
+    this.#doors.clear();
   }
 
   #socket(appId: string): string {
@@ -124,7 +135,14 @@ export class Buckets {
     const { paths, users } = this.#options;
     const directory = paths.buckets(appId);
     await makeDirectory(paths, directory, users(SERVICE).cell, users(appId).cell);
-    await (await this.#running()).ask(appId, directory);
+    const service = await this.#running();
+    await service.ask(appId, directory, this.#door(appId));
+  }
+
+  #door(appId: string): SocketHandle {
+    const door = this.#doors.get(appId) ?? makeDoor(this.#options.paths.doors, this.#socket(appId));
+    this.#doors.set(appId, door);
+    return door;
   }
 
   #running(): Promise<Service> {
@@ -193,7 +211,8 @@ class Service {
 
   static async start(user: User | null, options: ServiceOptions): Promise<Service> {
     const bound = user === null ? dieWithParent() : asUser(user);
-    const words = [...bound, process.execPath, '--no-warnings', PROGRAM, JSON.stringify(options)];
+    const limits = [...withDataLimit(MEMORY_BYTES), process.execPath, `--max-old-space-size=${HEAP_MB}`];
+    const words = [...bound, ...limits, '--no-warnings', PROGRAM, JSON.stringify(options)];
     return new Service(
       await startChild(words, {
         title: 'bucket service',
@@ -209,11 +228,11 @@ class Service {
   }
 
   /** @throws {Error} when the service fails at it, or ends */
-  async ask(app: string, open: string | null): Promise<void> {
+  async ask(app: string, open: string | null, door?: SocketHandle): Promise<void> {
     const id = ++this.#lastId;
     const answered = new Promise<void>((resolve, reject) => this.#asked.set(id, { resolve, reject }));
     const request: BucketRequest = { id, app, open };
-    this.#child.process.send(request, (error) => {
+    this.#child.process.send(request, door && sendable(door), (error) => {
       if (error) this.#asked.get(id)?.reject(error);
     });
     await answered;

@@ -108,8 +108,16 @@ function header(asked: object): Record<string, string> {
   return { [REQUEST_HEADER]: Buffer.from(JSON.stringify(asked), 'utf8').toString('latin1') };
 }
 
+/** A read that the service's end cut is asked once more: the next process takes it. @throws {R2Error} */
+function send(...asked: Parameters<typeof sendOnce>): Promise<IncomingMessage> {
+  return sendOnce(...asked).catch((error: NodeJS.ErrnoException) => {
+    if (asked[1] === 'GET' && error.code === 'ECONNRESET') return sendOnce(...asked);
+    throw error;
+  });
+}
+
 /** @throws {R2Error} */
-function send(
+function sendOnce(
   socketPath: string,
   method: string,
   headers: Record<string, string>,

@@ -4,7 +4,7 @@ import type { RoomOptions } from './room.ts';
 /** Name of an app's socket in the directory of its buckets. */
 export const SOCKET = 'r2.sock';
 
-/** Has the service serve an app, whose buckets lie in the directory `open`; with `null`, close it. */
+/** Has the service serve an app, whose buckets lie in the directory `open`, at the socket that comes along; with `null`, close it. */
 export interface BucketRequest {
   id: number;
   app: string;

@@ -1,9 +1,9 @@
 // The bucket service: a process that keeps the objects of all apps, each app's apart. The host says which apps it serves.
-import { join } from 'node:path';
 import { log, reason } from '../../log.ts';
 import { AppServer } from './app-server.ts';
+import type { SocketHandle } from './door.ts';
 import { KeptOpen } from './kept-open.ts';
-import { type BucketReply, type BucketRequest, type ServiceOptions, SOCKET } from './messages.ts';
+import type { BucketReply, BucketRequest, ServiceOptions } from './messages.ts';
 import { Room } from './room.ts';
 
 const options = JSON.parse(process.argv[2]!) as ServiceOptions;
@@ -14,9 +14,9 @@ const servers = new Map<string, AppServer>();
 /** What is done to an app, one after another. */
 const turns = new Map<string, Promise<void>>();
 
-process.on('message', ({ id, app, open }: BucketRequest) => {
+process.on('message', ({ id, app, open }: BucketRequest, door: unknown) => {
   const before = turns.get(app) ?? Promise.resolve();
-  const done = before.then(() => (open === null ? close(app) : serve(app, open)));
+  const done = before.then(() => (open === null ? close(app) : serve(app, open, door as SocketHandle)));
   turns.set(
     app,
     done.catch(() => {}),
@@ -31,10 +31,10 @@ process.on('disconnect', () => process.exit());
 // One app's trouble must not end what the others do.
 process.on('uncaughtException', (error) => log('error', 'the bucket service erred', { error: error.stack }));
 
-async function serve(app: string, directory: string): Promise<void> {
+async function serve(app: string, directory: string, door: SocketHandle): Promise<void> {
   if (servers.has(app)) return;
   const room = new Room(directory, options);
-  servers.set(app, await AppServer.listen(join(directory, SOCKET), new KeptOpen(directory), room, options));
+  servers.set(app, await AppServer.listen(door, new KeptOpen(directory), room, options));
 }
 
 async function close(app: string): Promise<void> {
