@@ -19,7 +19,7 @@ const imports = files.flatMap(importsOf);
 function importsOf(from: string): Import[] {
   const source = readFileSync(from, 'utf8');
   const statements = source.matchAll(/^(?:import|export)\s+(type\s)?[^'";]*?from\s+'([^']+)'/gm);
-  const bare = source.matchAll(/(?<![./])\bimport\(?\s*()'([^']+)'/g);
+  const bare = source.matchAll(/(?<![./'])\bimport\(?\s*()'([^']+)'/g);
   return [...statements, ...bare].map(([statement, type, name]) => ({
     from,
     to: name!.startsWith('.') ? join(dirname(from), name!) : name!,

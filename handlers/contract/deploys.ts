@@ -4,8 +4,16 @@ import { lastEventId } from './events.ts';
 import { id, listOf, page, reference, time } from './fields.ts';
 import { operation } from './operation.ts';
 
-/** `live` while it serves, `replaced` when another deploy does. */
-export const deployStatus = z.enum(['queued', 'building', 'live', 'replaced', 'failed', 'superseded']);
+/** `live` while it serves, `replaced` when another deploy does. `error` says who cancelled one. */
+export const deployStatus = z.enum([
+  'queued',
+  'building',
+  'live',
+  'replaced',
+  'failed',
+  'superseded',
+  'cancelled',
+]);
 
 export const Deploy = z.strictObject({
   id,
@@ -14,7 +22,7 @@ export const Deploy = z.strictObject({
   ref: z.string(),
   message: z.string(),
   author: z.string(),
-  trigger: z.enum(['push', 'rollback', 'commit']),
+  trigger: z.enum(['push', 'rollback', 'commit', 'redeploy', 'import']),
   status: deployStatus,
   /** Whether its release is kept. */
   can_roll_back: z.boolean(),
@@ -87,6 +95,29 @@ export const deploys = [
       'transition_conflict',
       'host_unavailable',
     ],
+  }),
+  operation({
+    name: 'deploys.create',
+    summary:
+      'Builds and deploys the tip of main again, or the commit of an earlier deploy; wakes a sleeping app first',
+    method: 'POST',
+    path: null,
+    needs: 'push',
+    input: z.strictObject({ id: reference, deploy_id: reference.optional() }),
+    output: Deploy,
+    status: 202,
+    errors: ['app_not_found', 'deploy_not_found', 'ref_not_found', 'transition_conflict', 'host_unavailable'],
+  }),
+  operation({
+    name: 'deploys.cancel',
+    summary: 'Ends a deploy that waits or builds; what served before it still serves',
+    method: 'POST',
+    path: null,
+    needs: 'push',
+    input: z.strictObject({ id: reference, deploy_id: reference }),
+    output: Deploy,
+    status: 200,
+    errors: ['app_not_found', 'deploy_not_found', 'transition_conflict', 'host_unavailable'],
   }),
 ] as const;
 

@@ -113,8 +113,15 @@ export type StorageWritten = { changes: number; last_row_id: number | null; dura
 export type Looked<Answer> = Omit<Answer, 'next_cursor'> & { next: string | null };
 
 /** `live` while it serves, `replaced` when another deploy does. */
-export type DeployStatus = 'queued' | 'building' | 'live' | 'replaced' | 'failed' | 'superseded';
-export type DeployTrigger = 'push' | 'rollback' | 'commit';
+export type DeployStatus =
+  | 'queued'
+  | 'building'
+  | 'live'
+  | 'replaced'
+  | 'failed'
+  | 'superseded'
+  | 'cancelled';
+export type DeployTrigger = 'push' | 'rollback' | 'commit' | 'redeploy' | 'import';
 
 /** One step of a deploy, in the order run. */
 export interface DeployStep {

@@ -181,6 +181,29 @@ export class HostClient {
     return this.#json('POST /apps/:id/rollback', [appId], options).catch(maybeDone);
   }
 
+  /**
+   * Builds and deploys the tip of main again, or the commit of an earlier deploy.
+   * @throws {Problem} `deploy_not_found`, `ref_not_found`
+   */
+  async deployAgain(appId: string, deployId: string | null): Promise<DeployFact> {
+    const refusals = ['deploy_not_found', 'ref_not_found'] as const;
+    const options = { body: { deploy_id: deployId }, refusals, deadlineMs: SOURCE_DEADLINE_MS };
+    return this.#json('POST /apps/:id/deploys', [appId], options).catch(maybeDone);
+  }
+
+  /**
+   * Ends a deploy that waits or builds.
+   * @param by who does, for people
+   * @throws {Problem} `deploy_not_found`, `transition_conflict` when it has ended or serves already
+   */
+  async cancelDeploy(appId: string, deployId: string, by: string): Promise<DeployFact> {
+    const refusals = ['deploy_not_found', 'transition_conflict'] as const;
+    const words = [appId, deployId];
+    return this.#json('POST /apps/:id/deploys/:deploy/cancel', words, { body: { by }, refusals }).catch(
+      maybeDone,
+    );
+  }
+
   /** Entries of a directory; `sha` is the commit, null before the first push. */
   async sourceTree(
     appId: string,

@@ -1,5 +1,7 @@
 // Deploys, and where to push to for one.
+import { findAccount } from '../../sqlite/control/accounts.ts';
 import { type DeployRow, findDeploy, listDeploys } from '../../sqlite/control/deploys.ts';
+import { accountOf } from '../access.ts';
 import type { Deploy, DeployLines } from '../contract/deploys.ts';
 import type { DeployFact, LinesFact } from '../contract/host-calls.ts';
 import { Problem } from '../problem.ts';
@@ -29,6 +31,24 @@ const rollback: Service<'deploys.rollback'> = async (context, { id, deploy_id })
   return shownDeploy(await context.host.rollback(id, deploy_id));
 };
 
+const create: Service<'deploys.create'> = async (context, { id, deploy_id = null }) => {
+  await requireApp(context, id);
+  if (deploy_id !== null && (await findDeploy(context.reads, id, deploy_id)) === undefined)
+    throw new Problem('deploy_not_found');
+  await wakeForDeploy(context, id);
+  return shownDeploy(await context.host.deployAgain(id, deploy_id));
+};
+
+const cancel: Service<'deploys.cancel'> = async (context, { id, deploy_id }) => {
+  const { reads, actor, host } = context;
+  const deploy = await findDeploy(reads, id, deploy_id);
+  if (deploy === null) throw new Problem('app_not_found');
+  if (deploy === undefined) throw new Problem('deploy_not_found');
+  const account = accountOf(actor);
+  const by = account === null ? 'the runner token' : ((await findAccount(reads, account))?.name ?? account);
+  return shownDeploy(await host.cancelDeploy(id, deploy_id, by));
+};
+
 const stream: Service<'deploys.stream'> = (context, input, transport) =>
   openStream(context, input, 'deploys', transport);
 
@@ -49,6 +69,8 @@ export const deployServices = {
   'deploys.list': list,
   'deploys.log': log,
   'deploys.rollback': rollback,
+  'deploys.create': create,
+  'deploys.cancel': cancel,
   'deploys.stream': stream,
   'git.remote': remote,
 };

@@ -1,6 +1,6 @@
 // One deploy: builds a commit, or takes an earlier release, makes that the live one, and keeps its row and its log
 // true meanwhile.
-import { EventEmitter } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Writable } from 'node:stream';
@@ -74,6 +74,8 @@ export class Deploy {
   readonly #events = new EventEmitter<{ line: [string]; end: [] }>();
   readonly #abort = new AbortController();
   readonly #succeeded = new AbortController();
+  /** What it ends as when it is cut. */
+  #cut: 'failed' | 'cancelled' = 'failed';
   #fact: DeployFact;
   /** Whether more than lines has changed since the control plane was told. */
   #changed = false;
@@ -135,12 +137,26 @@ export class Deploy {
     this.#end('superseded', null);
   }
 
-  /** Ends it, whether it waits or builds. A release that already serves stays live. */
-  cancel(why: string): void {
+  /** Whether it can still be ended without a release that serves. */
+  get mayBeCancelled(): boolean {
+    return !this.#ended && this.#fact.status !== 'live' && !this.#abort.signal.aborted;
+  }
+
+  /**
+   * Ends it, whether it waits or builds. A release that already serves stays live.
+   * @param as the status that it ends with
+   */
+  cancel(why: string, as: 'failed' | 'cancelled' = 'failed'): void {
+    this.#cut = as;
     this.#abort.abort(new Error(why));
     if (this.#fact.status !== 'queued') return;
-    this.#log.line(`deploy failed: ${why}`, 'error');
-    this.#end('failed', why);
+    this.#log.line(as === 'failed' ? `deploy failed: ${why}` : `deploy ${why}`, 'error');
+    this.#end(as, why);
+  }
+
+  /** Resolves when it has ended, or `signal` aborts. */
+  async untilEnded(signal: AbortSignal): Promise<void> {
+    if (!this.#ended) await once(this.#events, 'end', { signal }).catch(() => {});
   }
 
   /** Builds and releases. Resolves when the row says how it ended; a failure of the project is no rejection. */
@@ -164,11 +180,12 @@ export class Deploy {
       this.#end('live', null);
     } catch (error) {
       const message = reason(this.#abort.signal.aborted ? this.#abort.signal.reason : error);
-      this.#log.line(`deploy failed: ${message}`, 'error');
+      const cut = this.#abort.signal.aborted ? this.#cut : 'failed';
+      this.#log.line(cut === 'failed' ? `deploy failed: ${message}` : `deploy ${message}`, 'error');
       const serving = apps.get(app_id)?.liveDeployId;
       if (serving && serving !== id) this.#log.line(`deploy ${serving} stays live`, 'info');
       if (this.#fact.status !== 'live') await remove(paths.release(app_id, id));
-      this.#end(this.#fact.status === 'live' ? 'live' : 'failed', message);
+      this.#end(this.#fact.status === 'live' ? 'live' : cut, message);
     } finally {
       await this.#tidied;
     }

@@ -77,8 +77,8 @@ export class MissedDeploys {
       return;
     }
     const tip = await deployTip(paths.repository(appId));
-    // Asked after the branch was read: a change that ended in between has its deploy by now. Rollbacks do not count:
-    // they move no branch.
+    // Asked after the branch was read: a change that ended in between has its deploy by now. Rollbacks and commits
+    // that are deployed again do not count: they move no branch.
     if (tip === null || changes.has(appId)) return;
     const [newest, before] = store.deploys.newest(appId, 2);
     if (newest?.sha === tip) {

@@ -4,6 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { DeployFact, DeployTrigger } from '../../handlers/contract/host-calls.ts';
 import { newId } from '../../handlers/contract/id.ts';
 import { Refusal } from '../control/refusal.ts';
+import { DEPLOY_REF } from '../git/repository.ts';
+import { resolveCommit } from '../git/source.ts';
 import { log, logRarely, reason } from '../log.ts';
 import { removeTree } from '../machine/remove.ts';
 import { warmBundler } from './build.ts';
@@ -25,6 +27,9 @@ const KEPT_DEPLOYS = 200;
 
 /** What a deploy leaves is removed so long after its end, in ms: whoever pushed is answered first. */
 const TIDY_AFTER_MS = 50;
+
+/** How long the end of a cancelled build is waited for, in ms. */
+const CANCEL_MS = 5_000;
 
 /** What could not be written is tried again after so long. */
 const RETRY_MS = 1_000;
@@ -96,6 +101,52 @@ export class DeployQueue {
     }
     const { sha, ref, message, author } = earlier;
     return this.#enqueue({ app_id: appId, sha, ref, message, author, trigger: 'rollback' }, deployId);
+  }
+
+  /**
+   * Records a deploy of the tip of main, or of an earlier deploy's commit, and runs it when its turn comes.
+   * @param deployId the earlier deploy; null: the tip
+   * @throws {Refusal} for an unknown deploy, and for a commit that is not there
+   * @throws {Error} while the host is stopping
+   */
+  async deployAgain(appId: string, deployId: string | null): Promise<Deploy> {
+    const { store, paths } = this.#options;
+    const earlier = deployId === null ? null : store.deploys.find(appId, deployId);
+    if (earlier === undefined) throw new Refusal(404, 'deploy_not_found', 'no such deploy');
+    const sha = await resolveCommit(paths.repository(appId), earlier?.sha ?? DEPLOY_REF);
+    if (sha === null) {
+      const missing = earlier
+        ? `the repository has no commit ${earlier.sha} any more`
+        : 'main has no commit yet';
+      throw new Refusal(404, 'ref_not_found', missing);
+    }
+    return this.request({ appId, sha, ref: DEPLOY_REF, trigger: 'redeploy' });
+  }
+
+  /**
+   * Ends a deploy that waits or builds. Resolves with it once it has ended, or after a few seconds.
+   * @param by who does, for people
+   * @throws {Refusal} for an unknown deploy, and for one that has ended or serves already
+   */
+  async cancel(appId: string, deployId: string, by: string): Promise<DeployFact> {
+    const waiting = this.#waiting.get(appId);
+    const running = this.#running.get(appId)?.deploy;
+    const deploy = [waiting, running].find((found) => found?.fact.id === deployId);
+    if (deploy === undefined || !deploy.mayBeCancelled) {
+      const status = deploy?.fact.status ?? this.#options.store.deploys.find(appId, deployId)?.status;
+      if (status === undefined) throw new Refusal(404, 'deploy_not_found', 'no such deploy');
+      throw new Refusal(409, 'transition_conflict', `deploy ${deployId} has ended (${status})`);
+    }
+    if (deploy === waiting) this.#waiting.delete(appId);
+    deploy.cancel(`cancelled by ${by}`, 'cancelled');
+    await deploy.untilEnded(AbortSignal.timeout(CANCEL_MS));
+    if (deploy.fact.status === 'live')
+      throw new Refusal(
+        409,
+        'transition_conflict',
+        `deploy ${deployId} went live before it could be cancelled`,
+      );
+    return deploy.fact;
   }
 
   /** How many deploys run and wait. */

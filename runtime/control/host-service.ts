@@ -126,6 +126,19 @@ function routesOf(
       await outbox.flushed(FLUSH_MS);
       return fact;
     },
+    'POST /apps/:id/deploys': async ({ request, words }) => {
+      requireRoom(disk);
+      const { deploy_id } = await readJson<'POST /apps/:id/deploys'>(request);
+      const { fact } = await queue.deployAgain(words[0]!, deploy_id);
+      await outbox.flushed(FLUSH_MS);
+      return fact;
+    },
+    'POST /apps/:id/deploys/:deploy/cancel': async ({ request, words }) => {
+      const { by } = await readJson<'POST /apps/:id/deploys/:deploy/cancel'>(request);
+      const fact = await queue.cancel(words[0]!, words[1]!, by);
+      await outbox.flushed(FLUSH_MS);
+      return fact;
+    },
     'GET /stats': () => hostStats(options),
     'GET /metrics': async ({ response }) => {
       const text = await options.telemetry.ask('prometheus', { stats: await hostStats(options) });

@@ -55,6 +55,12 @@ export async function insertAccount(db: D1Database, row: AccountRow): Promise<bo
   return inserted !== null;
 }
 
+/** One account; null when there is none with this id. */
+export async function findAccount(db: Reader, id: string): Promise<AccountRow | null> {
+  const [found] = await db.batch<AccountRow>([db.prepare('SELECT * FROM accounts WHERE id = ?').bind(id)]);
+  return found!.results[0] ?? null;
+}
+
 /** Accounts, oldest first. */
 export async function listAccounts(
   db: Reader,

@@ -161,6 +161,47 @@ test('a queue that is closed ends what builds and what waits as interrupted, and
   await assert.rejects(push(), /Cellar is stopping/);
 });
 
+test('a deploy that waits or builds can be cancelled by somebody, and the next one goes on', async (t) => {
+  const build = 'echo begun; while [ -e "$GATE" ]; do sleep 0.05; done';
+  const files = { 'index.js': WORKER, 'package.json': JSON.stringify({ scripts: { build } }) };
+  const { directory, store, queue, push } = await makeQueue(t, files);
+  writeFileSync(`${directory}/gate`, '');
+  const building = await push();
+  const output = new PassThrough();
+  building.follow(output, async () => '');
+  for await (const text of output) if (/^begun$/m.test(String(text))) break;
+  const waiting = await push();
+  const byAda = async ({ fact }: Deploy) => {
+    const { status, error, finished_at } = await queue.cancel(APP, fact.id, 'Ada');
+    assert.deepEqual([status, error], ['cancelled', 'cancelled by Ada']);
+    assert.ok(finished_at);
+    assert.equal(store.deploys.find(APP, fact.id)!.status, 'cancelled');
+    assert.match(store.deploys.log(APP, fact.id)!, /^deploy cancelled by Ada$/m);
+    await assert.rejects(queue.cancel(APP, fact.id, 'Ada'), { code: 'transition_conflict' });
+  };
+  await byAda(waiting);
+  await byAda(building);
+  rmSync(`${directory}/gate`);
+  const last = await ended(await push());
+  assert.equal(last.status, 'live');
+  await assert.rejects(queue.cancel(APP, last.id, 'Ada'), { code: 'transition_conflict' });
+  await assert.rejects(queue.cancel(APP, 'z'.repeat(16), 'Ada'), { code: 'deploy_not_found' });
+});
+
+test('the tip of main and an earlier commit are deployed again, and neither counts as what came to main last', async (t) => {
+  const { store, queue, push, sha } = await makeQueue(t, { 'index.js': WORKER });
+  const first = await ended(await push());
+  const tip = await ended(await queue.deployAgain(APP, null));
+  const again = await ended(await queue.deployAgain(APP, first.id));
+  for (const fact of [tip, again])
+    assert.deepEqual([fact.status, fact.trigger, fact.sha], ['live', 'redeploy', sha]);
+  assert.deepEqual(
+    store.deploys.newest(APP, 5).map(({ id }) => id),
+    [first.id],
+  );
+  await assert.rejects(queue.deployAgain(APP, 'z'.repeat(16)), { code: 'deploy_not_found' });
+});
+
 test("long builds of some hold up neither another account's build nor a rollback", async (t) => {
   const build = 'echo begun; while [ -e "$GATE" ]; do sleep 0.05; done';
   const files = { 'index.js': WORKER, 'package.json': JSON.stringify({ scripts: { build } }) };

@@ -134,3 +134,29 @@ test('a rollback of a stopped app starts nothing until the app is started', asyn
   await cellar.call('PATCH', `/v1/apps/${id}`, { desired_state: 'running' });
   assert.equal((await cellar.get('stopped')).text, 'one');
 });
+
+test('a deploy is made again and cancelled over RPC, by name of who did it', async () => {
+  const id = await cellar.create('again');
+  // biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests assert
+  const rpc = async (method: string, params: object): Promise<any> =>
+    (await cellar.call('POST', '/rpc', { jsonrpc: '2.0', id: 1, method, params: { id, ...params } })).body;
+  assert.equal((await rpc('deploys.create', {})).error.data.code, 'ref_not_found');
+  const work = await cellar.checkout('hello');
+  const one = await deploy(id, work, 'again', 'one');
+  const again = (await rpc('deploys.create', { deploy_id: one.id })).result;
+  assert.deepEqual([again.trigger, again.sha, again.message], ['redeploy', one.sha, 'one']);
+  const found = async () => (await deploysOf(id)).find((row) => row.id === again.id);
+  await eventually(async () => (await found())?.status === 'live', 'it is live again');
+  assert.equal((await rpc('deploys.cancel', { deploy_id: again.id })).error.data.code, 'transition_conflict');
+  assert.equal((await rpc('deploys.cancel', { deploy_id: 'nonsense' })).error.data.code, 'deploy_not_found');
+
+  writeFileSync(join(work, 'package.json'), JSON.stringify({ scripts: { build: 'sleep 1000' } }));
+  await cellar.commit(work, 'slow');
+  const pushed = cellar.push(work, 'again');
+  await eventually(async () => (await deploysOf(id))[0].status === 'building', 'it builds');
+  const [slow] = await deploysOf(id);
+  const cancelled = (await rpc('deploys.cancel', { deploy_id: slow.id })).result;
+  assert.deepEqual([cancelled.status, cancelled.error], ['cancelled', 'cancelled by the runner token']);
+  assert.match((await pushed).stderr, /deploy cancelled by the runner token/);
+  assert.equal((await cellar.get('again')).text, 'one');
+});

@@ -66,6 +66,8 @@ const rpcOnly = [
   'admin.restore',
   'snapshots.list',
   'apps.get_by_slug',
+  'deploys.create',
+  'deploys.cancel',
   'alerts.list',
   'alerts.set',
   'alerts.delete',
