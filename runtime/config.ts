@@ -157,7 +157,7 @@ export const settings = {
   RUNNER_EGRESS_ALLOW: {
     default: '',
     meaning:
-      'Private addresses and CIDR ranges, separated by commas, that the webhooks of alerts may reach. They reach public addresses only without it.',
+      'Private addresses and CIDR ranges, separated by commas, that the webhooks of alerts and imports of Git repositories may reach. They reach public addresses only without it.',
     schema: addressRanges,
   },
   OTEL_EXPORTER_OTLP_ENDPOINT: {

@@ -14,6 +14,7 @@ import { FLEET_HEALTH, sites } from './apps/sites.ts';
 import { StorageLimits } from './apps/storage-limits.ts';
 import { closeBundler, openBundler } from './builds/build.ts';
 import { dropCachesUntil } from './builds/cache.ts';
+import { Imports } from './builds/import.ts';
 import { MissedDeploys } from './builds/missed-pushes.ts';
 import { registryEndpoints } from './builds/network-settings.ts';
 import { pushes } from './builds/pushes.ts';
@@ -177,10 +178,11 @@ export class Host {
       alerts: this.#alerts,
       minutes: async (appId) => (await this.#telemetry.ask('metrics', { appId, hours: 1 })).items,
     });
+    const reachable = new PublicAddresses(config.RUNNER_EGRESS_ALLOW);
     this.#deliveries = new Deliveries({
       alerts: this.#alerts,
       queries: this.#store.alerts,
-      reachable: new PublicAddresses(config.RUNNER_EGRESS_ALLOW),
+      reachable,
     });
     const secrets = new Secrets(this.#store, keptSecret(this.paths.secretsKey));
     const onFacts = () => this.#outbox.notify();
@@ -243,18 +245,19 @@ export class Host {
       everyMs: config.RUNNER_SNAPSHOT_EVERY_H * 3_600_000 || null,
       hasUsers: () => this.#store.apps.all().some(({ wanted }) => this.#users(wanted.id).cell !== null),
     });
+    const buildLimits = {
+      stepTimeoutMs: config.RUNNER_BUILD_TIMEOUT_S * 1000,
+      worktreeMb: config.RUNNER_BUILD_MAX_MB,
+      cacheMb: config.RUNNER_BUILD_CACHE_MB,
+      floorMb: config.RUNNER_DISK_FLOOR_MB,
+      memoryMb: config.RUNNER_BUILD_MEMORY_MB,
+    };
     this.#queue = new DeployQueue({
       store: this.#store,
       paths: this.paths,
       apps: this.#apps,
       secrets,
-      limits: {
-        stepTimeoutMs: config.RUNNER_BUILD_TIMEOUT_S * 1000,
-        worktreeMb: config.RUNNER_BUILD_MAX_MB,
-        cacheMb: config.RUNNER_BUILD_CACHE_MB,
-        floorMb: config.RUNNER_DISK_FLOOR_MB,
-        memoryMb: config.RUNNER_BUILD_MEMORY_MB,
-      },
+      limits: buildLimits,
       users: this.#users,
       walls: this.#walls,
       say: (appId, deployId, level, text) => say('build', appId, level, text, deployId),
@@ -289,6 +292,7 @@ export class Host {
         secrets,
         looking,
         queue: this.#queue,
+        imports: new Imports({ paths: this.paths, walls: this.#walls, limits: buildLimits, reachable }),
         loopDelay: this.#loopDelay,
         telemetry: this.#telemetry,
         streams: new LiveStreams(),

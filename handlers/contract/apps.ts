@@ -88,6 +88,19 @@ export const apps = [
     errors: ['app_not_found'],
   }),
   operation({
+    name: 'apps.templates',
+    summary: 'Lists the projects that an app can be started from',
+    method: 'GET',
+    path: null,
+    needs: 'account',
+    input: z.strictObject({}),
+    output: z.strictObject({
+      items: z.array(z.strictObject({ name: z.string(), title: z.string(), description: z.string() })),
+    }),
+    status: 200,
+    errors: [],
+  }),
+  operation({
     name: 'apps.update',
     summary: 'Starts or stops an app; starting wakes a sleeping one',
     method: 'PATCH',

@@ -39,6 +39,10 @@ const callerErrors = {
     status: 409,
     meaning: 'The deploy never went live, or its release is no longer kept.',
   },
+  import_failed: {
+    status: 422,
+    meaning: 'The repository at that address could not be taken over; `detail` says why.',
+  },
   commit_conflict: { status: 409, meaning: 'The branch main is not where the commit was to go on from.' },
   transition_conflict: { status: 409, meaning: 'Another transition of the app is under way or came first.' },
   stale_generation: { status: 409, meaning: 'The host knows a newer state of the app.' },

@@ -146,6 +146,11 @@ export interface HostCalls extends TelemetryCalls {
   'GET /apps/:id/source/blob/:sha': { body: null; answer: Bytes };
   'GET /apps/:id/source/diff': { body: null; answer: Result<'source.diff'> };
   'POST /apps/:id/source/commit': { body: Bytes; answer: Result<'source.commit'> };
+  'POST /apps/:id/source/import': { body: { url: string }; answer: Result<'source.import'> };
+  'POST /apps/:id/source/template': {
+    body: { template: string; author: { name: string; email: string } };
+    answer: Result<'source.template'>;
+  };
   'GET /apps/:id/r2/list': { body: null; answer: { items: HostObject[]; next: string | null } };
   'GET /apps/:id/r2/head': { body: null; answer: HostObject };
   'GET /apps/:id/r2/bytes': { body: null; answer: Bytes };

@@ -4,6 +4,7 @@ import { id, page, reference, text } from './fields.ts';
 import { operation } from './operation.ts';
 import { pathFault } from './path.ts';
 import { COMMIT_BODY_BYTES } from './sizes.ts';
+import { templates } from './templates.ts';
 
 /** Bytes of a file that are answered when no range is asked for. */
 export const BLOB_BYTES = 256 * 1024;
@@ -29,6 +30,14 @@ const ref = z
 /** As browsers take them, so `root@localhost` too, but for what git takes off at the beginning: `.` and `'`. */
 const EMAIL =
   /^[\w+-][\w.!#$%&'*+/=?^`{|}~-]*@[a-zA-Z\d](?:[a-zA-Z\d-]{0,61}[a-zA-Z\d])?(?:\.[a-zA-Z\d](?:[a-zA-Z\d-]{0,61}[a-zA-Z\d])?)*$/;
+/** Of a public repository: git itself is told no name and no password. */
+const repositoryUrl = z
+  .string()
+  .max(2000)
+  .refine((text) => {
+    const url = URL.parse(text);
+    return url?.protocol === 'https:' && url.username === '' && url.password === '' && url.search === '';
+  }, 'must be an https address without a user name or password');
 const sha = z.string().regex(/^[0-9a-f]{40}$/);
 
 const change = z
@@ -188,5 +197,35 @@ export const source = [
     status: 202,
     errors: ['app_not_found', 'path_not_found', 'commit_conflict', 'transition_conflict', 'host_unavailable'],
     bodyLimit: COMMIT_BODY_BYTES,
+  }),
+  operation({
+    name: 'source.import',
+    summary:
+      'Takes over the default branch of a public Git repository, once, into an app without commits, and deploys it',
+    method: 'POST',
+    path: null,
+    needs: 'push',
+    input: z.strictObject({ id: reference, url: repositoryUrl }),
+    output: z.strictObject({ sha, deploy_id: id }),
+    status: 202,
+    errors: [
+      'app_not_found',
+      'commit_conflict',
+      'import_failed',
+      'transition_conflict',
+      'rate_limited',
+      'host_unavailable',
+    ],
+  }),
+  operation({
+    name: 'source.template',
+    summary: 'Commits one of the templates to an app without commits, and deploys it',
+    method: 'POST',
+    path: null,
+    needs: 'push',
+    input: z.strictObject({ id: reference, template: z.enum(templates.map(({ name }) => name)) }),
+    output: z.strictObject({ sha, deploy_id: id }),
+    status: 202,
+    errors: ['app_not_found', 'commit_conflict', 'transition_conflict', 'host_unavailable'],
   }),
 ] as const;

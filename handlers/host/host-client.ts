@@ -238,6 +238,22 @@ export class HostClient {
     return this.#json('POST /apps/:id/source/commit', [appId], options).catch(maybeDone);
   }
 
+  /** Takes over a repository. @throws {Problem} `commit_conflict`, `import_failed`, `rate_limited` */
+  async importSource(appId: string, url: string): Promise<Result<'source.import'>> {
+    const refusals = ['commit_conflict', 'import_failed', 'rate_limited'] as const;
+    const options = { body: { url }, refusals, deadlineMs: SOURCE_DEADLINE_MS };
+    return this.#json('POST /apps/:id/source/import', [appId], options).catch(maybeDone);
+  }
+
+  /** Commits a template. @throws {Problem} `commit_conflict` */
+  async startFromTemplate(
+    appId: string,
+    body: HostCalls['POST /apps/:id/source/template']['body'],
+  ): Promise<Result<'source.template'>> {
+    const options = { body, refusals: ['commit_conflict'], deadlineMs: SOURCE_DEADLINE_MS } as const;
+    return this.#json('POST /apps/:id/source/template', [appId], options).catch(maybeDone);
+  }
+
   /** All that an app keeps. */
   async storage(appId: string): Promise<Result<'storage.overview'>> {
     const [kept, buckets] = await Promise.all([

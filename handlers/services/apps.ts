@@ -6,6 +6,7 @@ import type { Changed, Outcome } from '../app/app-object.ts';
 import type { Context } from '../context.ts';
 import type { App } from '../contract/apps.ts';
 import { newId } from '../contract/id.ts';
+import { templates as projects } from '../contract/templates.ts';
 import type { Env } from '../env.ts';
 import { Problem } from '../problem.ts';
 import { decodeCursor } from './cursor.ts';
@@ -41,6 +42,8 @@ const getBySlug: Service<'apps.get_by_slug'> = async ({ reads, env }, { slug }) 
   return toApp(row, env);
 };
 
+const templates: Service<'apps.templates'> = async () => ({ items: [...projects] });
+
 const update: Service<'apps.update'> = async (context, { id, desired_state }) => {
   const event = desired_state === 'running' ? 'start' : 'stop';
   return toApp(unwrap(await context.app(id).live(id, event, context.at)), context.env);
@@ -62,6 +65,7 @@ export const appServices = {
   'apps.create': create,
   'apps.get': get,
   'apps.get_by_slug': getBySlug,
+  'apps.templates': templates,
   'apps.update': update,
   'apps.rename': rename,
   'apps.sleep': sleep,

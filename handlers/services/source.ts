@@ -1,4 +1,6 @@
 // The repository, read and changed without git.
+import { findAccount } from '../../sqlite/control/accounts.ts';
+import { accountOf } from '../access.ts';
 import type { Context } from '../context.ts';
 import type { HostBlob } from '../contract/host-routes.ts';
 import { BLOB_BYTES } from '../contract/source.ts';
@@ -103,6 +105,20 @@ const commit: Service<'source.commit'> = async (context, input) => {
   return context.host.sourceCommit(id, { message, author, parent, files }, contents);
 };
 
+const importSource: Service<'source.import'> = async (context, { id, url }) => {
+  await wakeForDeploy(context, id);
+  return context.host.importSource(id, url);
+};
+
+const template: Service<'source.template'> = async (context, { id, template }) => {
+  const { reads, actor, host } = context;
+  const accountId = accountOf(actor);
+  const account = accountId === null ? null : await findAccount(reads, accountId);
+  const author = { name: account?.name ?? 'Cellar', email: account?.email ?? 'cellar@localhost' };
+  await wakeForDeploy(context, id);
+  return host.startFromTemplate(id, { template, author });
+};
+
 function contentOf(content: string | undefined, base64: string | undefined): Uint8Array | null {
   if (content !== undefined) return new TextEncoder().encode(content);
   return base64 === undefined ? null : fromBase64(base64);
@@ -113,4 +129,6 @@ export const sourceServices = {
   'source.blob': blob,
   'source.diff': diff,
   'source.commit': commit,
+  'source.import': importSource,
+  'source.template': template,
 };

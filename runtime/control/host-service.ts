@@ -4,6 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { HOST_CALL_BYTES, WANTED_BYTES } from '../../handlers/contract/sizes.ts';
 import type { Secrets } from '../apps/secrets.ts';
+import type { Imports } from '../builds/import.ts';
 import type { BranchChanges } from '../git/branch-changes.ts';
 import { type RefUpdate, serveGit } from '../git/smart-http.ts';
 import type { Layout } from '../machine/data-directory.ts';
@@ -39,6 +40,7 @@ export interface HostServiceOptions extends AlertOptions, SnapshotRouteOptions, 
   streams: LiveStreams;
   secrets: Secrets;
   looking: Looking;
+  imports: Imports;
   /** Gets to know of pushes and commits under way. */
   changes: BranchChanges;
   /** The outside control UI that is asked who may use git, if one is set. */

@@ -1,19 +1,22 @@
 // The host's routes to an app's source: read it, compare it, commit to it.
 import type { ServerResponse } from 'node:http';
+import type { DeployTrigger } from '../../handlers/contract/host-calls.ts';
 import type { HostCall, HostCalls } from '../../handlers/contract/host-routes.ts';
 import { HOST_COMMIT_BYTES } from '../../handlers/contract/sizes.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { Apps } from '../apps/apps.ts';
+import type { Imports } from '../builds/import.ts';
 import type { DeployQueue } from '../builds/queue.ts';
 import type { BranchChanges } from '../git/branch-changes.ts';
 import { startGit } from '../git/git.ts';
 import { DEPLOY_REF } from '../git/repository.ts';
 import { requireCommit, resolveCommit } from '../git/source.ts';
 import { commitBody, diffCommits, findEntry, listTree } from '../git/source-thread.ts';
+import { commitTemplate } from '../git/templates.ts';
 import { log } from '../log.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import type { DiskWatch } from '../machine/disk-watch.ts';
-import { type Call, type HostRoutes, readBody } from './host-call.ts';
+import { type Call, type HostRoutes, readBody, readJson } from './host-call.ts';
 import type { Outbox } from './outbox.ts';
 import { Refusal, requireRoom } from './refusal.ts';
 
@@ -33,6 +36,7 @@ export interface SourceOptions {
   queue: DeployQueue;
   changes: BranchChanges;
   outbox: Outbox;
+  imports: Imports;
 }
 
 /** The calls that are about an app's source. */
@@ -45,6 +49,20 @@ export function sourceRoutes(options: SourceOptions): Pick<HostRoutes, SourceCal
     'GET /apps/:id/source/blob/:sha': (call) => blob(options, call),
     'GET /apps/:id/source/diff': (call) => diff(options, call),
     'POST /apps/:id/source/commit': (call) => commit(options, call),
+    'POST /apps/:id/source/import': async ({ request, response, words }) => {
+      const { url } = await readJson<'POST /apps/:id/source/import'>(request);
+      const gone = new AbortController();
+      response.on('close', () => gone.abort(new Error('nobody waits for the import any more')));
+      return change(options, words, 'import', (repository) =>
+        options.imports.import(repository, new URL(url), gone.signal),
+      );
+    },
+    'POST /apps/:id/source/template': async ({ request, words }) => {
+      const { template, author } = await readJson<'POST /apps/:id/source/template'>(request);
+      return change(options, words, 'commit', (repository) =>
+        commitTemplate(repository, options.paths.builds, template, author),
+      );
+    },
   };
 }
 
@@ -159,16 +177,28 @@ async function commit(
   options: SourceOptions,
   { request, words }: Call,
 ): Promise<HostCalls['POST /apps/:id/source/commit']['answer']> {
-  const { paths, disk, queue, changes, outbox } = options;
+  requireRoom(options.disk);
+  repositoryOf(options, words);
+  const body = await readBody(request, HOST_COMMIT_BYTES);
+  return change(options, words, 'commit', (repository) => commitBody(repository, options.paths.builds, body));
+}
+
+/**
+ * Has main changed, and deploys what it is then.
+ * @param make changes main of the repository. @returns the commit that it is at
+ */
+async function change(
+  options: SourceOptions,
+  words: string[],
+  trigger: DeployTrigger,
+  make: (repository: string) => Promise<string>,
+): Promise<{ sha: string; deploy_id: string }> {
+  const { disk, queue, changes, outbox } = options;
   requireRoom(disk);
   const appId = words[0]!;
   const repository = repositoryOf(options, words);
-  const body = await readBody(request, HOST_COMMIT_BYTES);
-  const change = async () => {
-    const sha = await commitBody(repository, paths.builds, body);
-    return queue.request({ appId, sha, ref: DEPLOY_REF, trigger: 'commit' });
-  };
-  const { fact } = await changes.during(appId, change());
+  const deploy = async () => queue.request({ appId, sha: await make(repository), ref: DEPLOY_REF, trigger });
+  const { fact } = await changes.during(appId, deploy());
   // So that a list that is asked for now has the deploy.
   await outbox.flushed(FLUSH_MS);
   return { sha: fact.sha, deploy_id: fact.id };

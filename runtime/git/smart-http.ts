@@ -104,6 +104,11 @@ const TOLERATED = [
   'missingEmail',
 ];
 
+/** The option of `git index-pack` that has it check objects as those of a push are checked. */
+export function strictness(): string {
+  return `--strict=${TOLERATED.map((fault) => `${fault.toLowerCase()}=ignore`).join(',')}`;
+}
+
 /** Git's own settings: what it serves, what it refuses the role, and which objects it takes. */
 function settingsFor({ role, repository, floorMb }: GitRequest): Record<string, string> {
   const room = (freeMegabytes(repository) - floorMb) * 2 ** 20;

@@ -1,0 +1,41 @@
+// Starts an empty repository from one of the projects in `templates/`.
+import { readdir, readFile } from 'node:fs/promises';
+import { join, relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { templates } from '../../handlers/contract/templates.ts';
+import { Refusal } from '../control/refusal.ts';
+import { commitFiles } from './commit.ts';
+import { DEPLOY_REF } from './repository.ts';
+import { resolveCommit } from './source.ts';
+
+/** Where the projects lie, each in the folder of its name. */
+export const TEMPLATES = fileURLToPath(new URL('../../templates', import.meta.url));
+
+/**
+ * Commits a template to main of a repository without commits.
+ * @param scratch an existing directory for temporary files
+ * @returns its sha
+ * @throws {Refusal} `commit_conflict` when there are commits
+ */
+export async function commitTemplate(
+  repository: string,
+  scratch: string,
+  name: string,
+  author: { name: string; email: string },
+): Promise<string> {
+  const template = templates.find((known) => known.name === name);
+  if (template === undefined) throw new Refusal(400, 'invalid_input', `there is no template ${name}`);
+  if ((await resolveCommit(repository, DEPLOY_REF)) !== null)
+    throw new Refusal(409, 'commit_conflict', 'the app has commits already; a template is for an empty one');
+  const directory = join(TEMPLATES, template.name);
+  const entries = await readdir(directory, { recursive: true, withFileTypes: true });
+  const files = entries
+    .filter((entry) => entry.isFile())
+    .map((entry) => relative(directory, join(entry.parentPath, entry.name)))
+    .map(async (path) => {
+      const content = await readFile(join(directory, path));
+      return { path, content, mode: null, delete: false, from: null };
+    });
+  const message = `Start from the template ${template.title}`;
+  return commitFiles(repository, scratch, { message, author, parent: null, files: await Promise.all(files) });
+}

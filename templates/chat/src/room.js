@@ -1,0 +1,26 @@
+import { DurableObject } from 'cloudflare:workers';
+
+/** One room: it keeps its last messages, and sends each new one to everybody in it. */
+export class Room extends DurableObject {
+  constructor(ctx, env) {
+    super(ctx, env);
+    ctx.storage.sql.exec('CREATE TABLE IF NOT EXISTS messages (id INTEGER PRIMARY KEY, text TEXT NOT NULL)');
+  }
+
+  /** Takes a visitor in: sends what was said before, then whatever comes. */
+  fetch(request) {
+    if (request.headers.get('upgrade') !== 'websocket')
+      return new Response('This is for WebSockets\n', { status: 426 });
+    const [client, server] = Object.values(new WebSocketPair());
+    this.ctx.acceptWebSocket(server);
+    const last = this.ctx.storage.sql.exec('SELECT text FROM messages ORDER BY id DESC LIMIT 50').toArray();
+    for (const { text } of last.reverse()) server.send(text);
+    return new Response(null, { status: 101, webSocket: client });
+  }
+
+  webSocketMessage(_socket, message) {
+    const text = String(message).slice(0, 1000);
+    this.ctx.storage.sql.exec('INSERT INTO messages (text) VALUES (?)', text);
+    for (const socket of this.ctx.getWebSockets()) socket.send(text);
+  }
+}

@@ -1,0 +1,132 @@
+// How an app without commits gets its first ones without git at hand: from a template, or from a public repository.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { templates } from '../../handlers/contract/templates.ts';
+import { serveGit } from '../../runtime/git/smart-http.ts';
+import { TEMPLATES } from '../../runtime/git/templates.ts';
+import { commit } from '../support/builds/projects.ts';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { eventually } from '../support/e2e/processes.ts';
+
+/** A key and a certificate of `localhost`, for tests alone. */
+const CERTIFICATE = join(import.meta.dirname, '../support/git/localhost.pem');
+/** The first deploy of a Cellar looks up the addresses of registries, which may take its time. */
+const DEPLOY_MS = 60_000;
+const WORKER = 'export default { fetch: () => new Response("imported") };\n';
+
+const cellar = new Cellar({ RUNNER_EGRESS_ALLOW: '127.0.0.1', SSL_CERT_FILE: CERTIFICATE });
+/** Serves each repository below its name, and leads `/elsewhere/…` away. */
+const repositories = new Map<string, string>();
+const pem = readFileSync(CERTIFICATE);
+const server = createServer({ key: pem, cert: pem }, (request, response) => {
+  const [path = '', query = ''] = request.url!.split('?');
+  const [, name = '', ...service] = path.split('/');
+  const repository = repositories.get(name);
+  if (name === 'elsewhere') response.writeHead(302, { location: request.url!.replace(name, 'good') }).end();
+  else if (name === 'private') response.writeHead(401, { 'www-authenticate': 'Basic realm="x"' }).end();
+  else if (repository === undefined) response.writeHead(404).end();
+  else {
+    const git = { repository, hooks: '/dev/null', role: 'view', floorMb: 1, onPush: () => {} } as const;
+    void serveGit({ ...git, service: service.join('/'), query }, request, response);
+  }
+});
+let port = 0;
+before(async () => {
+  server.listen(0, '127.0.0.1');
+  await Promise.all([once(server, 'listening'), cellar.start()]);
+  port = (server.address() as AddressInfo).port;
+});
+after(async () => {
+  server.close();
+  server.closeAllConnections();
+  await cellar[Symbol.asyncDispose]();
+});
+
+// biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests assert
+async function rpc(method: string, params: object): Promise<any> {
+  return (await cellar.call('POST', '/rpc', { jsonrpc: '2.0', id: 1, method, params })).body;
+}
+
+/** Waits for the end of a deploy and answers it. */
+// biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests assert
+async function ended(id: string, deployId: string): Promise<any> {
+  let found: { finished_at: string | null } | undefined;
+  await eventually(
+    async () => {
+      const { items } = (await cellar.call('GET', `/v1/apps/${id}/deploys`)).body;
+      found = items.find((deploy: { id: string }) => deploy.id === deployId);
+      return found?.finished_at != null;
+    },
+    'the deploy has ended',
+    DEPLOY_MS,
+  );
+  return found;
+}
+
+test('each template is listed, has a folder, and becomes an app that answers', async () => {
+  const { items } = (await rpc('apps.templates', {})).result;
+  assert.deepEqual(items, templates);
+  assert.deepEqual(
+    items.map(({ name }: { name: string }) => name).toSorted(),
+    readdirSync(TEMPLATES).toSorted(),
+  );
+  const start = async ({ name, title }: (typeof templates)[number]) => {
+    const id = await cellar.create(`from-${name}`);
+    const { sha, deploy_id } = (await rpc('source.template', { id, template: name })).result;
+    const deploy = await ended(id, deploy_id);
+    assert.deepEqual([deploy.status, deploy.sha, deploy.error], ['live', sha, null], name);
+    assert.equal(deploy.message, `Start from the template ${title}`);
+    assert.equal((await cellar.get(`from-${name}`)).status, 200);
+  };
+  await Promise.all(templates.map(start));
+  const body = new URLSearchParams({ name: 'Ada <3', message: 'hello' });
+  const signed = await cellar.get('from-guestbook', '/', { method: 'POST', body, redirect: 'manual' });
+  assert.equal(signed.status, 303);
+  assert.match((await cellar.get('from-guestbook')).text, /<b>Ada &#60;3<\/b> hello/);
+  const again = await rpc('source.template', { id: 'from-hello', template: 'site' });
+  assert.equal(again.error.data.code, 'commit_conflict');
+});
+
+test('a public repository is imported once, with its history, and deployed', async () => {
+  const { repository, sha } = commit(cellar.directory, { 'index.js': WORKER, 'src/x.txt': 'x' });
+  repositories.set('good', repository);
+  const url = `https://localhost:${port}/good`;
+  const id = await cellar.create('imported');
+  const imported = (await rpc('source.import', { id, url })).result;
+  assert.equal(imported?.sha, sha);
+  const deploy = await ended(id, imported.deploy_id);
+  assert.deepEqual([deploy.status, deploy.trigger, deploy.message], ['live', 'import', 'A commit']);
+  assert.equal((await cellar.get('imported')).text, 'imported');
+  assert.equal((await rpc('source.import', { id, url })).error.data.code, 'commit_conflict');
+  assert.deepEqual(
+    readdirSync(join(cellar.data, 'builds')).filter((name) => name.startsWith('import-')),
+    [],
+  );
+});
+
+test('what is no public repository is refused with the reason, and leaves the app empty', async () => {
+  const id = await cellar.create('refused');
+  const refused: [string, string, RegExp][] = [
+    [`https://127.0.0.2:${port}/good`, 'import_failed', /127\.0\.0\.2 is no public address/],
+    ['https://169.254.169.254/latest', 'import_failed', /no public address/],
+    ['https://nobody.invalid/x', 'import_failed', /nobody knows the host nobody\.invalid/],
+    [`https://localhost:${port}/missing`, 'import_failed', /not found/],
+    [`https://localhost:${port}/private`, 'import_failed', /no public repository/],
+    [`https://localhost:${port}/elsewhere`, 'import_failed', /leads to another one/],
+    [`http://localhost:${port}/good`, 'invalid_input', /./],
+    [`https://me:secret@localhost:${port}/good`, 'invalid_input', /./],
+    ['file:///etc', 'invalid_input', /./],
+    ['ext::sh -c id', 'invalid_input', /./],
+  ];
+  for (const [url, code, words] of refused) {
+    const { data } = (await rpc('source.import', { id, url })).error;
+    assert.equal(data.code, code, `${url}: ${data.detail}`);
+    assert.match(data.detail, words, url);
+  }
+  assert.equal((await cellar.call('GET', `/v1/apps/${id}/tree`)).body.sha, null);
+});
