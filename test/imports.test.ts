@@ -4,7 +4,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 
-const TREES = ['bundler', 'client', 'handlers', 'runtime', 'sqlite'];
+const TREES = ['bundler', 'client', 'handlers', 'runtime', 'sqlite', 'ui'];
 
 interface Import {
   from: string;
@@ -13,7 +13,7 @@ interface Import {
   isType: boolean;
 }
 
-const files = globSync(TREES.map((tree) => `${tree}/**/*.{ts,js}`)).sort();
+const files = globSync(TREES.map((tree) => `${tree}/**/*.{ts,tsx,js}`)).sort();
 const imports = files.flatMap(importsOf);
 
 function importsOf(from: string): Import[] {
@@ -80,6 +80,13 @@ rule(
   'runtime/',
   (found) => !found.to.startsWith('handlers/') || isContract(found),
 );
+rule(
+  'the control UI knows only the contract',
+  'ui/',
+  (found) =>
+    (!isOurs(found) && !found.to.startsWith('node:')) || found.to.startsWith('ui/') || isContract(found),
+);
+rule('nothing knows the control UI', '', ({ from, to }) => from.startsWith('ui/') || !to.startsWith('ui/'));
 rule('the edge knows no fleets', 'runtime/edge/', ({ to }) => !to.startsWith('runtime/fleets/'));
 
 test('there are no circles, not of types either', () => {

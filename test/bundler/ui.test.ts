@@ -1,0 +1,41 @@
+// The control UI as it is served: whole, small, and nothing of it from elsewhere.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { gzipSync } from 'node:zlib';
+import { bundleUi, withImports } from '../../bundler/ui.ts';
+
+/** Bytes of gzip, before the editor: of the first view, and of any screen with all that it loads at once. */
+const BUDGET = 90 * 1024;
+const { files, first, metafile } = await bundleUi();
+
+const sizes = new Map(files.map(({ path, contents }) => [path, gzipSync(contents).length]));
+const sizeOf = (paths: Iterable<string>) => [...paths].reduce((sum, path) => sum + sizes.get(path)!, 0);
+
+test('each screen stays in its budget of bytes, with the page and all that it loads at once', () => {
+  for (const [path, { entryPoint }] of Object.entries(metafile.outputs)) {
+    if (!entryPoint?.startsWith('ui/screens/')) continue;
+    const loaded = new Set([
+      ...first,
+      '/index.html',
+      ...withImports(metafile.outputs, path).map((each) => `/${each}`),
+    ]);
+    const bytes = sizeOf(loaded);
+    assert.ok(bytes <= BUDGET, `${entryPoint} needs ${bytes} bytes of gzip, more than ${BUDGET}`);
+  }
+});
+
+test('the page names files that are there, and nothing of another origin or inline', () => {
+  const page = new TextDecoder().decode(files.find(({ path }) => path === '/index.html')!.contents);
+  const named = [...page.matchAll(/(?:src|href)="([^"]*)"/g)].map((match) => match[1]!);
+  assert.ok(named.length >= 4);
+  for (const path of named) assert.ok(sizes.has(path), `${path} is not there`);
+  assert.doesNotMatch(page, /<script(?![^>]*src=)|<style|style="|\son\w+="/);
+});
+
+test('what may be kept for ever has a hash in its name, and every file a type', () => {
+  for (const { path, immutable, type } of files) {
+    assert.equal(immutable, path.startsWith('/assets/'), path);
+    if (immutable) assert.match(path, /-[A-Z0-9]{8}\.(js|css)$/);
+    assert.ok(type, path);
+  }
+});

@@ -1,0 +1,66 @@
+// Numbers, sizes and times in words.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { ago, bytes, change, count, duration, percent, plural } from '../../../ui/parts/format.ts';
+
+/** With plain spaces, so that they can be read here. */
+const plain = (text: string | null) => text?.replaceAll(/[\u00a0\u2009\u202f]/g, ' ') ?? null;
+
+test('says counts with at most three digits', () => {
+  const said = [0, 7, 999, 1_000, 1_234, 12_345, 999_499, 999_500, 3_400_000, null].map((n) =>
+    plain(count(n)),
+  );
+  assert.deepEqual(said, ['0', '7', '999', '1 k', '1.23 k', '12.3 k', '999 k', '1 M', '3.4 M', '–']);
+});
+
+test('says sizes in multiples of 1,024', () => {
+  const said = [0, 512, 1024, 1536, 999 * 1024, 1000 * 1024, 64 * 2 ** 20, 2 ** 40].map((n) =>
+    plain(bytes(n)),
+  );
+  assert.deepEqual(said, ['0 B', '512 B', '1 KB', '1.5 KB', '999 KB', '0.98 MB', '64 MB', '1 TB']);
+});
+
+test('says durations', () => {
+  const said = [0.42, 12.34, 999.4, 999.6, 59_900, 60_000, 125_000, 3_600_000, 12_000_000, 4 * 86_400_000];
+  assert.deepEqual(
+    said.map((ms) => plain(duration(ms))),
+    ['0.42 ms', '12.3 ms', '999 ms', '1 s', '59.9 s', '1 min', '2 min 5 s', '1 h', '3 h 20 min', '4 days'],
+  );
+});
+
+test('says shares and changes', () => {
+  assert.deepEqual([0, 0.0004, 0.012, 0.5, 1].map(percent).map(plain), [
+    '0 %',
+    '< 0.1 %',
+    '1.2 %',
+    '50 %',
+    '100 %',
+  ]);
+  assert.deepEqual(
+    [change(112, 100), change(97, 100), change(1, 1), change(5, 0), change(40_000, 2)].map(plain),
+    ['+12 %', '−3 %', '±0 %', null, '×20000'],
+  );
+});
+
+test('says how long ago something was', () => {
+  const now = Date.parse('2026-11-22T12:00:00.000Z');
+  const before = [0, 9, 30, 90, 3_700, 86_400, 5 * 86_400].map((s) => ago(now - s * 1e3, now));
+  assert.deepEqual(before, [
+    'just now',
+    'just now',
+    '30 s ago',
+    '2 min ago',
+    '1 h ago',
+    '1 day ago',
+    '5 days ago',
+  ]);
+  assert.equal(ago(now + 7_200_000, now), 'in 2 h');
+  assert.equal(ago('2025-03-04T12:00:00.000Z', now), '4 Mar 2025');
+});
+
+test('says how many there are of something', () => {
+  assert.deepEqual(
+    [0, 1, 12_345].map((n) => plain(plural(n, 'app'))),
+    ['0 apps', '1 app', '12 345 apps'],
+  );
+});

@@ -1,0 +1,51 @@
+// Addresses and routes: what is printed is read as the same.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { href, parseRoute, paths, type Route, type RouteName } from '../../../ui/router.ts';
+
+test('reads the address of a screen, with what it catches decoded', () => {
+  assert.deepEqual(parseRoute('/'), { name: 'apps' });
+  assert.deepEqual(parseRoute('/apps/shop'), { name: 'overview', app: 'shop' });
+  assert.deepEqual(parseRoute('/apps/shop/'), { name: 'overview', app: 'shop' });
+  assert.deepEqual(parseRoute('/apps/shop/deploys/x1'), { name: 'deploy', app: 'shop', deploy: 'x1' });
+  assert.deepEqual(parseRoute('/apps/shop/source/src/a%20b.ts'), {
+    name: 'source',
+    app: 'shop',
+    path: 'src/a b.ts',
+  });
+  assert.deepEqual(parseRoute('/apps/shop/source'), { name: 'source', app: 'shop', path: '' });
+});
+
+test('knows no other address', () => {
+  for (const path of ['/apps', '/apps/', '/apps/shop/nothing', '/nothing', '/apps/%ff', '/new/more'])
+    assert.equal(parseRoute(path), null, path);
+});
+
+test('reads every route that it prints', () => {
+  const segment = fc
+    .string({ minLength: 1, unit: 'grapheme' })
+    .filter((text) => text !== '.' && text !== '..');
+  const tail = fc.array(segment.filter((text) => !text.includes('/'))).map((parts) => parts.join('/'));
+  fc.assert(
+    fc.property(
+      fc.constantFrom(...(Object.keys(paths) as RouteName[])),
+      fc.infiniteStream(segment),
+      tail,
+      (name, values, rest) => {
+        const caught = paths[name].matchAll(/:(\w+)(\*?)/g);
+        const params = [...caught].map(([, key, star]) => [key, star ? rest : values.next().value]);
+        const route = { name, ...Object.fromEntries(params) } as Route;
+        assert.deepEqual(parseRoute(href(route)), route);
+      },
+    ),
+  );
+});
+
+test('leaves empty values out of the query', () => {
+  assert.equal(href({ name: 'apps' }, { q: '' }), '/');
+  assert.equal(
+    href({ name: 'logs', app: 'shop' }, { q: 'a b', level: null, n: 3 }),
+    '/apps/shop/logs?q=a+b&n=3',
+  );
+});

@@ -1,0 +1,163 @@
+// The API, as the signed-in account: every call is one of the contract, over RPC at the page's own origin.
+import { signal } from '@preact/signals';
+import type { ErrorCode, ProblemBody } from '../handlers/contract/errors.ts';
+import type { OperationName, Params, Result } from '../handlers/contract/index.ts';
+
+export type { OperationName, Params, Result };
+
+/** Something that went wrong, said so that a person can read it. `code` is null for what is no refusal of the API. */
+export class Failure extends Error {
+  readonly code: ErrorCode | 'offline' | 'signed_out' | null;
+  readonly status: number;
+  /** Fields that stood against it. */
+  readonly fields: { path: string; message: string }[];
+  constructor(message: string, code: Failure['code'], status: number, fields: Failure['fields'] = []) {
+    super(message);
+    this.code = code;
+    this.status = status;
+    this.fields = fields;
+  }
+}
+
+/** Since when (ms) the server has not answered; null while it does. */
+export const lostSince = signal<number | null>(null);
+/** Counts the answers that said nobody is signed in any more. */
+export const signedOut = signal(0);
+
+const DEADLINE_MS = 180_000;
+/** Of what git does for a call. */
+const SOURCE_DEADLINE_MS = 660_000;
+
+interface CallOptions {
+  signal?: AbortSignal;
+  /** Makes a changing operation run once, however often it is sent. */
+  idempotencyKey?: string;
+}
+
+/**
+ * Runs an operation that is no stream, and answers what the contract says.
+ * @throws {Failure} also when the server cannot be reached
+ */
+export async function api<Name extends OperationName>(
+  name: Name,
+  params: Params<Name>,
+  { signal, idempotencyKey }: CallOptions = {},
+): Promise<Result<Name>> {
+  const deadline = AbortSignal.timeout(name.startsWith('source.') ? SOURCE_DEADLINE_MS : DEADLINE_MS);
+  const response = await send('/rpc', {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }),
+    },
+    body: message(name, params),
+    signal: signal ? AbortSignal.any([signal, deadline]) : deadline,
+  });
+  const { error, result } = await answerOf<{ error?: { data: ProblemBody }; result: Result<Name> }>(response);
+  if (error) throw refusal(error.data);
+  return result;
+}
+
+/**
+ * Calls a route of the server that is none of the API's: `/session`, `/welcome`, `/api/auth/…`.
+ * @param body sent as JSON; without one it is a GET
+ * @throws {Failure} also when the server cannot be reached
+ */
+export async function serverRoute<Answer>(
+  path: string,
+  body?: unknown,
+  signal?: AbortSignal,
+): Promise<Answer> {
+  const request: RequestInit =
+    body === undefined
+      ? { headers: { accept: 'application/json' } }
+      : { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) };
+  return answerOf<Answer>(await send(path, { ...request, ...(signal && { signal }) }));
+}
+
+function message(method: string, params: object): string {
+  return JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });
+}
+
+async function send(path: string, init: RequestInit): Promise<Response> {
+  let response: Response;
+  try {
+    response = await fetch(path, { ...init, credentials: 'same-origin' });
+  } catch (error) {
+    if (init.signal?.aborted && (init.signal.reason as Error).name !== 'TimeoutError') throw error;
+    lostSince.value ??= Date.now();
+    throw new Failure('Cellar cannot be reached. This page tries again by itself.', 'offline', 0);
+  }
+  if (response.status < 502) lostSince.value = null;
+  return response;
+}
+
+/** @throws {Failure} for every answer that is not the one asked for */
+async function answerOf<Answer>(response: Response): Promise<Answer> {
+  const text = await response.text();
+  let body: unknown = null;
+  try {
+    body = text === '' ? null : JSON.parse(text);
+  } catch {
+    throw new Failure(
+      `The server answered ${response.status}, and not as Cellar does.`,
+      null,
+      response.status,
+    );
+  }
+  if (response.ok) return body as Answer;
+  throw refusal({ status: response.status, ...(body as Partial<ProblemBody> | null) });
+}
+
+function refusal(problem: Partial<ProblemBody> & { status: number; message?: string }): Failure {
+  const { status, code, detail, message, errors = [] } = problem;
+  if (status === 401) {
+    if (code !== undefined) signedOut.value++;
+    return new Failure(detail ?? message ?? 'You are signed out.', 'signed_out', 401, errors);
+  }
+  const fields = errors.map(({ path, message }) => (path === '' ? message : `${path} ${message}`));
+  const said = fields.length > 0 ? `${fields.join('. ')}.` : (detail ?? message);
+  return new Failure(said ?? `The server answered ${status}.`, code ?? null, status, errors);
+}
+
+/** An event of a stream, or that some were dropped and the list has to be read again. */
+export type Streamed<Data> = { reset: false; id: string | null; data: Data } | { reset: true };
+
+/**
+ * Follows a stream of the API once, until it ends or `signal` aborts.
+ * @throws {Failure} also when the server cannot be reached
+ */
+export async function* stream<Name extends OperationName>(
+  name: Name,
+  params: Params<Name>,
+  signal: AbortSignal,
+): AsyncGenerator<Streamed<Result<Name>>[], void> {
+  const headers = { 'content-type': 'application/json', accept: 'text/event-stream' };
+  const response = await send('/rpc', { method: 'POST', headers, body: message(name, params), signal });
+  if (!response.headers.get('content-type')?.startsWith('text/event-stream')) {
+    const { error } = await answerOf<{ error: { data: ProblemBody } }>(response);
+    throw refusal(error.data);
+  }
+  yield [];
+  let text = '';
+  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const blocks = (text + value).split('\n\n');
+    text = blocks.pop()!;
+    yield blocks.map(eventOf<Result<Name>>).filter((event) => event !== null);
+  }
+}
+
+/** @returns null for a comment, which keeps the connection alive */
+function eventOf<Data>(block: string): Streamed<Data> | null {
+  const fields: Partial<Record<string, string>> = {};
+  for (const line of block.split('\n')) {
+    const colon = line.indexOf(':');
+    if (colon > 0) fields[line.slice(0, colon)] = line.slice(colon + 1).trimStart();
+  }
+  if (fields.data === undefined) return null;
+  if (fields.event === 'reset') return { reset: true };
+  return { reset: false, id: fields.id ?? null, data: JSON.parse(fields.data) as Data };
+}

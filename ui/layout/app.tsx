@@ -1,0 +1,165 @@
+// Which screen is shown: its chunk is loaded first, and the screen before stays until then.
+import { Component, type ComponentChildren, type ComponentType } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import type { Failure } from '../api.ts';
+import { Button } from '../parts/button.tsx';
+import { Empty, Failed, SkeletonRows } from '../parts/states.tsx';
+import { Toasts } from '../parts/toast.tsx';
+import { href, open, type Route, type RouteName, route } from '../router.ts';
+import { type Screen, screens } from '../screens/index.ts';
+import { isAdmin, loadSession, session } from '../session.ts';
+import { Frame } from './frame.tsx';
+
+interface Shown {
+  route: Route;
+  View: ComponentType<Record<string, string>>;
+}
+
+/** The whole of the page. */
+export function App() {
+  const [failure, setFailure] = useState<Failure | null>(null);
+  useEffect(() => {
+    loadSession().catch(setFailure);
+  }, []);
+  const retry = async () => {
+    await loadSession();
+    setFailure(null);
+  };
+  const isKnown = session.value !== undefined;
+  return (
+    <>
+      {isKnown ? <Place /> : failure && <Failed failure={failure} retry={retry} />}
+      <Toasts />
+    </>
+  );
+}
+
+/** The screen of the address, or the sign-in before it. */
+function Place() {
+  const asked = route.value;
+  const isDoor = asked !== null && screens[asked.name].place === 'door';
+  const isOut = session.value === null;
+  const wanted: Route | null = isOut && !isDoor ? { name: 'signIn' } : asked;
+  const { shown, failure } = useShown(wanted);
+  // Whoever is signed in has nothing to do at the sign-in.
+  useEffect(() => {
+    if (!isOut && asked?.name === 'signIn') open({ name: 'apps' }, { replace: true });
+  }, [isOut, asked]);
+
+  if (wanted === null)
+    return (
+      <Frame shown={null}>
+        <Empty title="There is no such page">
+          <p>
+            The address leads nowhere. <a href={href({ name: 'apps' })}>Go to the apps</a>
+          </p>
+        </Empty>
+      </Frame>
+    );
+  const current = shown ?? null;
+  const screen = screens[(current?.route ?? wanted).name] as Screen<RouteName>;
+  const view = current && (
+    <Boundary key={keyOf(current.route)}>
+      <current.View {...paramsOf(current.route)} />
+    </Boundary>
+  );
+  if (screen.place === 'door') return <main id="main">{view}</main>;
+  const forbidden = screen.admin && !isAdmin.value;
+  return (
+    <Frame shown={current?.route ?? wanted}>
+      {failure ? <NewVersion /> : forbidden ? <Forbidden /> : (view ?? <SkeletonRows />)}
+    </Frame>
+  );
+}
+
+function keyOf(route: Route): string {
+  return href(route);
+}
+
+function paramsOf({ name: _, ...params }: Route): Record<string, string> {
+  return params;
+}
+
+const loaded = new Map<RouteName, Shown['View']>();
+
+/** Loads the screen of a route. The one before is shown until it is there. */
+function useShown(wanted: Route | null): { shown: Shown | null; failure: boolean } {
+  const [shown, setShown] = useState<Shown | null>(null);
+  const [failure, setFailure] = useState(false);
+  const isFirst = useRef(true);
+  const key = wanted && keyOf(wanted);
+  useEffect(() => {
+    if (wanted === null) return;
+    let gone = false;
+    const show = (View: Shown['View']) => {
+      if (gone) return;
+      loaded.set(wanted.name, View);
+      setFailure(false);
+      setShown({ route: wanted, View });
+      const { title } = screens[wanted.name] as Screen<RouteName>;
+      const said = typeof title === 'string' ? title : title(wanted as never);
+      document.title = 'app' in wanted ? `${said} · ${wanted.app} · Cellar` : `${said} · Cellar`;
+      // Screen readers begin with the new screen; the first one the browser tells by itself.
+      if (!isFirst.current) document.getElementById('main')?.focus({ preventScroll: true });
+      isFirst.current = false;
+    };
+    const known = loaded.get(wanted.name);
+    if (known) show(known);
+    else {
+      const { load } = screens[wanted.name] as unknown as { load: () => Promise<{ default: Shown['View'] }> };
+      load().then(
+        ({ default: View }) => show(View),
+        () => gone || setFailure(true),
+      );
+    }
+    return () => {
+      gone = true;
+    };
+  }, [key]);
+  return { shown: wanted === null ? null : shown, failure };
+}
+
+function Forbidden() {
+  return (
+    <Empty title="This is for administrators of the machine">
+      <p>
+        Ask one of them for what you need. <a href={href({ name: 'apps' })}>Go to your apps</a>
+      </p>
+    </Empty>
+  );
+}
+
+/** A chunk that cannot be loaded is most often one of the version before. */
+function NewVersion() {
+  return (
+    <Empty title="This page could not be loaded">
+      <p>Cellar may have been updated since you opened it, or the connection is gone.</p>
+      <Button onClick={() => location.reload()}>Load the page again</Button>
+    </Empty>
+  );
+}
+
+/** Keeps a fault of one screen in that screen. */
+class Boundary extends Component<{ children: ComponentChildren }, { error: Error | null }> {
+  override state = { error: null };
+
+  static override getDerivedStateFromError(error: Error) {
+    return { error };
+  }
+
+  override componentDidCatch(error: Error) {
+    console.error(error);
+  }
+
+  override render() {
+    const error = this.state.error as Error | null;
+    if (error === null) return this.props.children;
+    return (
+      <div class="failed" role="alert">
+        <h2>This screen has a fault</h2>
+        <p>The rest works. What it says about itself: {error.message}</p>
+        <Button onClick={() => this.setState({ error: null })}>Try again</Button>
+      </div>
+    );
+  }
+}

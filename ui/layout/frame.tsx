@@ -1,0 +1,190 @@
+// The frame of every screen that needs a session: top bar, sections, the lines that say what is wrong with the connection.
+import type { ComponentChildren } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { lostSince } from '../api.ts';
+import { Button, Link } from '../parts/button.tsx';
+import {
+  IconLogOut,
+  IconMenu,
+  IconMonitor,
+  IconMoon,
+  IconSearch,
+  IconServer,
+  IconSun,
+  IconUser,
+  IconX,
+} from '../parts/icons.tsx';
+import { Menu } from '../parts/menu.tsx';
+import { Time } from '../parts/time.tsx';
+import { href, type Route, type RouteName, route } from '../router.ts';
+import { type Screen, screens } from '../screens/index.ts';
+import { isAdmin, session, signOut } from '../session.ts';
+import { theme } from '../theme.ts';
+import { groupsOf, routeOf } from './sections.ts';
+
+/** The top bar, the sections of where one is, and the screen. */
+export function Frame({ shown, children }: { shown: Route | null; children: ComponentChildren }) {
+  const [isOpen, setOpen] = useState(false);
+  const screen = shown === null ? null : (screens[shown.name] as Screen<RouteName>);
+  const groups = groupsOf(screen?.place ?? 'home');
+  const app = shown !== null && 'app' in shown ? shown.app : null;
+  useEffect(() => setOpen(false), [route.value]);
+  return (
+    <div class={['frame', groups.length === 0 && 'wide', isOpen && 'open'].filter(Boolean).join(' ')}>
+      <a class="skip" href="#main">
+        Skip to the content
+      </a>
+      <header class="bar">
+        {groups.length > 0 && (
+          <span class="menu-button">
+            <Button
+              look="quiet"
+              label={isOpen ? 'Close the menu' : 'Menu'}
+              aria-expanded={isOpen}
+              onClick={() => setOpen(!isOpen)}
+            >
+              {isOpen ? <IconX /> : <IconMenu />}
+            </Button>
+          </span>
+        )}
+        <Link to={{ name: 'apps' }} class="brand">
+          <Mark />
+          <span>{machineName()}</span>
+        </Link>
+        <Crumbs shown={shown} app={app} />
+        <span class="grow" />
+        <button
+          type="button"
+          class="find"
+          onClick={() => dispatchEvent(new Event('cellar-find'))}
+          aria-keyshortcuts="Meta+K Control+K"
+        >
+          <IconSearch />
+          <span>Find</span>
+          <kbd>{isMac ? '⌘K' : 'Ctrl K'}</kbd>
+        </button>
+        <AccountMenu />
+      </header>
+      {groups.length > 0 && (
+        <nav class="nav" aria-label="Sections">
+          {groups.map(({ title, sections }) => (
+            <section key={title}>
+              <h2>{title}</h2>
+              <ul>
+                {sections.map((section) => (
+                  <li key={section.name}>
+                    <Link
+                      to={routeOf(section, app)}
+                      current={(screen?.above ?? shown?.name) === section.name}
+                    >
+                      <section.icon />
+                      {section.text}
+                    </Link>
+                  </li>
+                ))}
+              </ul>
+            </section>
+          ))}
+        </nav>
+      )}
+      <main class="main" id="main" tabIndex={-1}>
+        {children}
+      </main>
+      <Lost />
+    </div>
+  );
+}
+
+const isMac = /Mac|iPhone|iPad/.test(navigator.userAgent);
+
+/** The name of the machine is that of its page. */
+function machineName(): string {
+  return location.hostname === 'localhost' ? 'Cellar' : location.hostname;
+}
+
+/** A bottle on its side, as it lies in a cellar. */
+export function Mark({ size = 20 }: { size?: number }) {
+  return (
+    <svg width={size} height={size} viewBox="0 0 20 20" aria-hidden="true">
+      <rect width="20" height="20" rx="5" fill="var(--accent)" />
+      <path
+        d="M4 8.2C4 7 5 6 6.2 6h4.3c1 0 1.5 1.9 2.6 1.9H16v4.2h-2.9c-1.1 0-1.6 1.9-2.6 1.9H6.2A2.2 2.2 0 0 1 4 11.8z"
+        fill="var(--accent-ink)"
+      />
+    </svg>
+  );
+}
+
+function Crumbs({ shown, app }: { shown: Route | null; app: string | null }) {
+  if (shown === null) return null;
+  const screen = screens[shown.name] as Screen<RouteName>;
+  const titleOf = ({ title }: Screen<RouteName>) =>
+    typeof title === 'string' ? title : title(shown as never);
+  const above = screen.above;
+  return (
+    <nav aria-label="Breadcrumb" class="grow">
+      <ol class="crumbs">
+        {app !== null && (
+          <li>
+            <Link to={{ name: 'overview', app }}>{app}</Link>
+          </li>
+        )}
+        {above !== undefined && (
+          <li>
+            <Link to={routeOf({ name: above } as never, app)}>
+              {titleOf(screens[above] as Screen<RouteName>)}
+            </Link>
+          </li>
+        )}
+        {shown.name !== 'overview' && shown.name !== 'apps' && (
+          <li>
+            <span aria-current="page" class="cut">
+              {titleOf(screen)}
+            </span>
+          </li>
+        )}
+      </ol>
+    </nav>
+  );
+}
+
+function AccountMenu() {
+  const account = session.value?.account;
+  const next = { system: 'light', light: 'dark', dark: 'system' } as const;
+  const words = { system: 'Theme: as the system', light: 'Theme: light', dark: 'Theme: dark' };
+  const icons = { system: IconMonitor, light: IconSun, dark: IconMoon };
+  const chosen = theme.value;
+  return (
+    <Menu
+      button={<IconUser />}
+      label={account ? `Account of ${account.name}` : 'Account'}
+      look="quiet"
+      items={[
+        { text: account?.name ?? 'Account', icon: IconUser, href: href({ name: 'account' }) },
+        ...(isAdmin.value ? [{ text: 'Machine', icon: IconServer, href: href({ name: 'machine' }) }] : []),
+        null,
+        {
+          text: words[chosen],
+          icon: icons[chosen],
+          run: () => {
+            theme.value = next[chosen];
+          },
+        },
+        null,
+        { text: 'Sign out', icon: IconLogOut, run: signOut },
+      ]}
+    />
+  );
+}
+
+/** Says since when there is no connection. What was read stays. */
+function Lost() {
+  const since = lostSince.value;
+  if (since === null) return null;
+  return (
+    <p class="lost" role="status">
+      No connection since <Time at={since} />. What you see is as it was then; this page tries again by
+      itself.
+    </p>
+  );
+}

@@ -1,0 +1,194 @@
+// What keeps a view up to date: streams that reconnect, lists that do not grow without end, and reading again.
+import { signal } from '@preact/signals';
+import { type Failure, lostSince, type OperationName, type Params, type Result, stream } from './api.ts';
+
+/** How often what has come is shown. */
+const FLUSH_MS = 250;
+const RETRY_MS = { first: 1_000, most: 30_000 };
+/** Rows that a live list keeps. */
+const ROWS = 2_000;
+
+interface Listener<Data> {
+  /** Called at most every 250 ms with what has come since, oldest first. */
+  onItems(items: Data[]): void;
+  /** Events were dropped: read the list again. Also called when the stream begins anew without an id to go on from. */
+  onReset?(): void;
+  onOpen?(): void;
+  onLost?(): void;
+  /** Called once when the API refuses the stream for good. */
+  onRefused?(failure: Failure): void;
+}
+
+/**
+ * Follows a stream until the function that it returns is called: reconnects by itself, goes on where it was, and rests
+ * while the page is hidden, because a browser has only six connections to one server for all of its tabs.
+ */
+export function live<Name extends OperationName>(
+  name: Name,
+  params: Params<Name>,
+  listener: Listener<Result<Name>>,
+): () => void {
+  let last: string | null = null;
+  let waiting: Result<Name>[] = [];
+  let retry: ReturnType<typeof setTimeout> | undefined;
+  let flush: ReturnType<typeof setTimeout> | undefined;
+  let open: AbortController | null = null;
+
+  const show = () => {
+    flush = undefined;
+    const items = waiting;
+    waiting = [];
+    if (items.length > 0) listener.onItems(items);
+  };
+  const follow = async () => {
+    const own = new AbortController();
+    open = own;
+    let wait = RETRY_MS.first;
+    while (!own.signal.aborted) {
+      try {
+        const from = last === null ? {} : { last_event_id: last };
+        for await (const events of stream(name, { ...params, ...from }, own.signal)) {
+          wait = RETRY_MS.first;
+          if (events.length === 0) listener.onOpen?.();
+          for (const event of events) {
+            if (event.reset) listener.onReset?.();
+            else {
+              last = event.id ?? last;
+              waiting.push(event.data);
+            }
+          }
+          if (waiting.length > 0) flush ??= setTimeout(show, FLUSH_MS);
+        }
+      } catch (error) {
+        if (own.signal.aborted) return;
+        const { status, code } = error as Failure;
+        if (status >= 400 && status < 500 && code !== 'rate_limited') {
+          listener.onRefused?.(error as Failure);
+          return;
+        }
+      }
+      if (own.signal.aborted) return;
+      listener.onLost?.();
+      await new Promise<void>((resolve) => {
+        own.signal.addEventListener('abort', () => resolve(), { once: true });
+        retry = setTimeout(resolve, wait * (0.75 + Math.random() / 2));
+      });
+      wait = Math.min(wait * 2, RETRY_MS.most);
+    }
+  };
+  const rest = () => {
+    open?.abort();
+    open = null;
+    clearTimeout(retry);
+  };
+  const stop = whileVisible(() => void follow(), rest);
+  return () => {
+    stop();
+    clearTimeout(flush);
+  };
+}
+
+/** Runs `begin` now and whenever the page is shown again, and `end` when it is hidden. @returns ends it for good */
+export function whileVisible(begin: () => void, end: () => void): () => void {
+  const change = () => (document.visibilityState === 'hidden' ? end() : begin());
+  document.addEventListener('visibilitychange', change);
+  if (document.visibilityState !== 'hidden') begin();
+  return () => {
+    document.removeEventListener('visibilitychange', change);
+    end();
+  };
+}
+
+/** The newest rows of a live list, newest last, and how many older ones were let go of. */
+export function liveRows<Row>(keep = ROWS) {
+  const rows = signal<readonly Row[]>([]);
+  const dropped = signal(0);
+  return {
+    rows,
+    dropped,
+    add(more: readonly Row[]) {
+      const all = [...rows.peek(), ...more];
+      const over = Math.max(0, all.length - keep);
+      if (over > 0) dropped.value += over;
+      rows.value = over > 0 ? all.slice(over) : all;
+    },
+    /** Older rows, read from a list. Rows that no longer fit are let go of at the newer end never: they are not added. */
+    addOlder(older: readonly Row[]) {
+      const room = keep - rows.peek().length;
+      rows.value = [...older.slice(Math.max(0, older.length - room)), ...rows.peek()];
+    },
+    replace(all: readonly Row[]) {
+      rows.value = all.slice(-keep);
+      dropped.value = 0;
+    },
+  };
+}
+
+/** What a view shows of something that is read from the server. */
+export interface Resource<Data> {
+  /** What was read last; it stays while it is read again, and when that fails. */
+  data: { readonly value: Data | null };
+  failure: { readonly value: Failure | null };
+  /** Reads again. A second call while one runs waits for that one's successor. */
+  refresh(): Promise<void>;
+  /** Shows a change before the server has answered. */
+  set(data: Data): void;
+  close(): void;
+}
+
+/**
+ * Reads something now, again every `everyMs` while the page is shown, and after the connection came back.
+ * Close it when its view goes: `useModel` does.
+ */
+export function resource<Data>(
+  load: (signal: AbortSignal) => Promise<Data>,
+  { everyMs }: { everyMs?: number } = {},
+): Resource<Data> {
+  const data = signal<Data | null>(null);
+  const failure = signal<Failure | null>(null);
+  let running: AbortController | null = null;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let closed = false;
+
+  const refresh = async () => {
+    running?.abort();
+    clearTimeout(timer);
+    const own = new AbortController();
+    running = own;
+    try {
+      const read = await load(own.signal);
+      if (own.signal.aborted) return;
+      data.value = read;
+      failure.value = null;
+    } catch (error) {
+      if (own.signal.aborted) return;
+      failure.value = error as Failure;
+    }
+    const lost = failure.value?.code === 'offline' || (failure.value?.status ?? 0) >= 502;
+    const next = lost ? Math.min(everyMs ?? 5_000, 5_000) : everyMs;
+    if (next !== undefined && !closed) timer = setTimeout(refresh, next);
+  };
+  const stop = whileVisible(
+    () => void refresh(),
+    () => {
+      running?.abort();
+      clearTimeout(timer);
+    },
+  );
+  const unsubscribe = lostSince.subscribe((since) => {
+    if (since === null && failure.peek()?.code === 'offline' && !closed) void refresh();
+  });
+  return {
+    data,
+    failure,
+    refresh,
+    set(next) {
+      data.value = next;
+    },
+    close() {
+      closed = true;
+      unsubscribe();
+      stop();
+    },
+  };
+}

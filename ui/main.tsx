@@ -1,0 +1,18 @@
+// The control UI. How to add a screen:
+//   1. `ui/router.ts`: give it a path. What the path catches (`:app`) is what the screen is called with, decoded.
+//   2. `ui/screens/index.ts`: say what loads it, its title and its place. Without this it does not compile.
+//   3. `ui/models/<domain>.ts`: a function that makes its model of signals: `resource(…)` for what is read, `live(…)` for
+//      what streams; `close()` ends them. No JSX and no DOM in there: `node --test` runs it (test/ui/unit).
+//   4. `ui/screens/<screen>.tsx`: `export default function`. It takes its model with `useModel(() => …)`, begins with
+//      `<Head>`, shows it with `<Loaded of={…}>`, and reads filter, range and selection from the query (`queryOf`, `setQuery`).
+//   5. Parts are in `ui/parts`, words for numbers and times in `ui/parts/format.ts`, styles in `ui/style` by concern, with
+//      the roles of tokens.css. Style attributes in the HTML are not allowed by the page's policy; `style={{…}}` is.
+//   6. Sections at the left, and their letter after `g`: `ui/layout/sections.ts`.
+// `ui/screens/apps.tsx` with `ui/models/apps.ts` is an example of all that.
+import { render } from 'preact';
+import { App } from './layout/app.tsx';
+import { startRouter } from './router.ts';
+import './style/index.css';
+
+startRouter();
+render(<App />, document.getElementById('page')!);

@@ -1,0 +1,135 @@
+// Numbers, sizes, durations and times in words. Nothing else in `ui` makes them. All of it in English, as the words are.
+
+/** What stands where there is no value. */
+export const NONE = '–';
+
+/** At most three digits: `0.12`, `1.2`, `12`, `123`. Never rounded up to four. */
+function threeDigits(value: number): string {
+  const size = Math.abs(value);
+  const digits = size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2;
+  return String(Number(value.toFixed(digits)));
+}
+
+/** A count: `7`, `950`, `1.2 k`, `3.4 M`. */
+export function count(value: number | null): string {
+  if (value === null) return NONE;
+  for (const [unit, of] of [
+    ['', 1],
+    ['\u00a0k', 1e3],
+    ['\u00a0M', 1e6],
+  ] as const) {
+    if (Math.abs(value) < of * 999.5) return threeDigits(value / of) + unit;
+  }
+  return `${threeDigits(value / 1e9)}\u00a0G`;
+}
+
+/** A count with all of its digits: `12 345`. */
+export function exactCount(value: number): string {
+  return value.toLocaleString('en').replaceAll(',', '\u202f');
+}
+
+/** A number and its noun: `1 app`, `3 apps`. */
+export function plural(value: number, one: string, many = `${one}s`): string {
+  return `${exactCount(value)} ${value === 1 ? one : many}`;
+}
+
+/** A size: `512 B`, `1.5 KB`, `64 MB`. Multiples of 1,024, as the settings of Cellar count. */
+export function bytes(value: number | null): string {
+  if (value === null) return NONE;
+  let size = value;
+  for (const unit of ['B', 'KB', 'MB', 'GB']) {
+    if (Math.abs(size) < 999.5) return `${threeDigits(size)}\u00a0${unit}`;
+    size /= 1024;
+  }
+  return `${threeDigits(size)}\u00a0TB`;
+}
+
+/** A duration of `ms`: `0.4 ms`, `120 ms`, `1.5 s`, `2 min 5 s`, `3 h 20 min`, `4 days`. */
+export function duration(ms: number | null): string {
+  if (ms === null) return NONE;
+  if (ms < 999.5) return `${threeDigits(ms)}\u00a0ms`;
+  if (ms < 59_950) return `${threeDigits(ms / 1e3)}\u00a0s`;
+  const s = Math.round(ms / 1e3);
+  if (s < 3_600) return two(Math.floor(s / 60), 'min', s % 60, 's');
+  const min = Math.round(s / 60);
+  if (min < 48 * 60) return two(Math.floor(min / 60), 'h', min % 60, 'min');
+  return `${Math.round(min / 1440)}\u00a0days`;
+}
+
+function two(large: number, unit: string, small: number, smallUnit: string): string {
+  return small === 0 ? `${large}\u00a0${unit}` : `${large}\u00a0${unit} ${small}\u00a0${smallUnit}`;
+}
+
+/** A share of one: `0 %`, `0.3 %`, `12 %`. */
+export function percent(share: number | null): string {
+  if (share === null || Number.isNaN(share)) return NONE;
+  const value = share * 100;
+  if (value > 0 && value < 0.1) return '<\u20090.1\u00a0%';
+  return `${Number(value.toFixed(value < 10 ? 1 : 0))}\u00a0%`;
+}
+
+/** How a figure changed: `+12 %`, `−3 %`, `±0 %`; null where there was nothing to compare with. */
+export function change(now: number | null, before: number | null): string | null {
+  if (now === null || before === null || before === 0) return null;
+  const share = Math.round((now / before - 1) * 100);
+  if (share === 0) return '±0\u00a0%';
+  if (share > 999) return `×${threeDigits(now / before)}`;
+  return `${share > 0 ? '+' : '−'}${Math.abs(share)}\u00a0%`;
+}
+
+const SHORT = { hour12: false, hour: '2-digit', minute: '2-digit' } as const;
+
+/** How long ago, or until when: `just now`, `3 min ago`, `in 2 h`, `5 days ago`, then the date. */
+export function ago(time: string | number, now = Date.now()): string {
+  const at = new Date(time).getTime();
+  const s = Math.round(Math.abs(now - at) / 1e3);
+  if (s < 10) return 'just now';
+  const told = (value: number, unit: string) => {
+    const length = `${value} ${unit}`;
+    return at <= now ? `${length} ago` : `in ${length}`;
+  };
+  if (s < 60) return told(s, 's');
+  if (s < 3_600) return told(Math.round(s / 60), 'min');
+  if (s < 86_400) return told(Math.round(s / 3_600), 'h');
+  const days = Math.round(s / 86_400);
+  if (days < 14) return told(days, days === 1 ? 'day' : 'days');
+  return date(at, now);
+}
+
+/** `12 Nov`, with its year when that is another. */
+export function date(time: string | number, now = Date.now()): string {
+  const at = new Date(time);
+  const isThisYear = at.getFullYear() === new Date(now).getFullYear();
+  const year = isThisYear ? {} : ({ year: 'numeric' } as const);
+  return at.toLocaleDateString('en-GB', { day: 'numeric', month: 'short', ...year });
+}
+
+/** To the second, with the time zone: `Sun 22 Nov 2026, 07:03:21 CET`. */
+export function exactTime(time: string | number): string {
+  return new Date(time).toLocaleString('en-GB', {
+    weekday: 'short',
+    day: 'numeric',
+    month: 'short',
+    year: 'numeric',
+    ...SHORT,
+    second: '2-digit',
+    timeZoneName: 'short',
+  });
+}
+
+/** The time of day: `07:03:21`, with milliseconds if asked. For rows of one day, such as a log's. */
+export function clock(time: string | number, { ms = false } = {}): string {
+  const at = new Date(time);
+  const said = at.toLocaleTimeString('en-GB', { ...SHORT, second: '2-digit' });
+  return ms ? `${said}.${String(at.getMilliseconds()).padStart(3, '0')}` : said;
+}
+
+/** A commit's id as people read it. */
+export function shortSha(sha: string): string {
+  return sha.slice(0, 7);
+}
+
+/** The first line of a text. */
+export function firstLine(text: string): string {
+  return text.split('\n', 1)[0]!.trim();
+}

@@ -1,0 +1,12 @@
+// How a view gets its model.
+import { useEffect, useMemo } from 'preact/hooks';
+
+/**
+ * Makes a model when its view appears, and closes it when the view goes. A screen is made anew when what its path catches
+ * changes, so a model never changes what it is about.
+ */
+export function useModel<Model extends { close(): void }>(make: () => Model): Model {
+  const model = useMemo(make, []);
+  useEffect(() => () => model.close(), [model]);
+  return model;
+}

@@ -1,0 +1,173 @@
+// Where one is: the address is read into a `Route` and printed from one. Filter, range and selection are in its query.
+import { computed, signal } from '@preact/signals';
+
+/** The path of every screen. `:name` catches one segment, `:name*` the rest, which may be empty. */
+export const paths = {
+  apps: '/',
+  new: '/new',
+  overview: '/apps/:app',
+  logs: '/apps/:app/logs',
+  errors: '/apps/:app/errors',
+  error: '/apps/:app/errors/:fingerprint',
+  traces: '/apps/:app/traces',
+  trace: '/apps/:app/traces/:trace',
+  insights: '/apps/:app/insights',
+  deploys: '/apps/:app/deploys',
+  deploy: '/apps/:app/deploys/:deploy',
+  source: '/apps/:app/source/:path*',
+  commits: '/apps/:app/commits',
+  commit: '/apps/:app/commits/:sha',
+  variables: '/apps/:app/variables',
+  domains: '/apps/:app/domains',
+  storage: '/apps/:app/storage',
+  database: '/apps/:app/storage/databases/:database',
+  objects: '/apps/:app/storage/objects/:class',
+  object: '/apps/:app/storage/objects/:class/:object',
+  namespace: '/apps/:app/storage/namespaces/:namespace',
+  bucket: '/apps/:app/storage/buckets/:bucket/:prefix*',
+  events: '/apps/:app/events',
+  users: '/apps/:app/users',
+  user: '/apps/:app/users/:user',
+  limits: '/apps/:app/limits',
+  alerts: '/apps/:app/alerts',
+  collaborators: '/apps/:app/collaborators',
+  settings: '/apps/:app/settings',
+  account: '/account',
+  machine: '/machine',
+  snapshots: '/machine/snapshots',
+  people: '/machine/people',
+  machineSettings: '/machine/settings',
+  signIn: '/sign-in',
+  welcome: '/welcome',
+  invite: '/invite',
+} as const;
+
+export type RouteName = keyof typeof paths;
+
+type NamesIn<Path extends string> = Path extends `${string}:${infer Name}/${infer Rest}`
+  ? Name | NamesIn<`/${Rest}`>
+  : Path extends `${string}:${infer Name}*`
+    ? Name
+    : Path extends `${string}:${infer Name}`
+      ? Name
+      : never;
+
+/** What a screen is called with: what its path catches, decoded. */
+export type ParamsOf<Name extends RouteName> = { [Key in NamesIn<(typeof paths)[Name]>]: string };
+/** A screen and what it shows: `{ name: 'deploy', app: 'shop', deploy: 'x1…' }`. */
+export type Route = { [Name in RouteName]: { name: Name } & ParamsOf<Name> }[RouteName];
+
+/** @returns null when no screen has this path */
+export function parseRoute(path: string): Route | null {
+  const asked = path.split('/').slice(1);
+  if (asked.length > 1 && asked.at(-1) === '') asked.pop();
+  for (const [name, pattern] of Object.entries(paths)) {
+    const found = match(pattern.split('/').slice(1), asked);
+    if (found) return { name, ...found } as Route;
+  }
+  return null;
+}
+
+function match(pattern: string[], asked: string[]): Record<string, string> | null {
+  const found: Record<string, string> = {};
+  for (const [i, part] of pattern.entries()) {
+    if (part.endsWith('*')) {
+      const rest = asked.slice(i).map(decoded);
+      if (rest.includes(null)) return null;
+      found[part.slice(1, -1)] = rest.join('/');
+      return found;
+    }
+    const segment = asked[i];
+    if (segment === undefined) return null;
+    if (!part.startsWith(':')) {
+      if (part !== segment) return null;
+      continue;
+    }
+    const value = decoded(segment);
+    if (value === null || value === '') return null;
+    found[part.slice(1)] = value;
+  }
+  return asked.length === pattern.length ? found : null;
+}
+
+function decoded(segment: string): string | null {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return null;
+  }
+}
+
+/** What stands behind the `?`. An empty or missing value is left out. */
+export type Query = Record<string, string | number | null | undefined>;
+
+/** The address of a screen. */
+export function href(route: Route, query: Query = {}): string {
+  const values: Record<string, string> = route;
+  const path = paths[route.name].replace(/\/:(\w+)(\*?)/g, (_, name: string, rest: string) => {
+    if (rest === '') return `/${encodeURIComponent(values[name]!)}`;
+    return values[name] === '' ? '' : `/${values[name]!.split('/').map(encodeURIComponent).join('/')}`;
+  });
+  const search = printQuery(new URLSearchParams(), query);
+  return search === '' ? path : `${path}?${search}`;
+}
+
+function printQuery(search: URLSearchParams, query: Query): string {
+  for (const [name, value] of Object.entries(query)) {
+    if (value === null || value === undefined || value === '') search.delete(name);
+    else search.set(name, String(value));
+  }
+  return search.toString();
+}
+
+const at = signal({ path: '/', search: '' });
+
+/** Where one is; null when there is no such screen. */
+export const route = computed(() => parseRoute(at.value.path));
+/** What stands behind the `?`. Read single names with `queryOf`. */
+export const query = computed(() => new URLSearchParams(at.value.search));
+
+/** A value of the query, or `otherwise`. Reading it subscribes to it. */
+export function queryOf(name: string, otherwise = ''): string {
+  return query.value.get(name) ?? otherwise;
+}
+
+/** Opens a screen. `replace` leaves no step to come back to. */
+export function open(to: Route, { query = {}, replace = false }: { query?: Query; replace?: boolean } = {}) {
+  openPath(href(to, query), replace);
+}
+
+/** The same by its address, which must be one of ours. */
+export function openPath(path: string, replace = false) {
+  if (replace) history.replaceState(null, '', path);
+  else history.pushState(null, '', path);
+  const before = at.peek().path;
+  read();
+  if (at.peek().path !== before) scrollTo(0, 0);
+}
+
+/** Changes what is named of the query and leaves the rest. Leaves no step to come back to unless `push`. */
+export function setQuery(changes: Query, { push = false } = {}) {
+  const search = printQuery(new URLSearchParams(at.peek().search), changes);
+  openPath(at.peek().path + (search === '' ? '' : `?${search}`), !push);
+}
+
+function read() {
+  at.value = { path: location.pathname, search: location.search };
+}
+
+/** Begins to follow the address: back, forward, and clicks on links to our screens. */
+export function startRouter() {
+  read();
+  addEventListener('popstate', read);
+  document.addEventListener('click', (event) => {
+    if (event.defaultPrevented || event.button !== 0) return;
+    if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+    const link = (event.target as Element).closest('a');
+    if (!link?.href || link.target || link.hasAttribute('download') || link.origin !== location.origin)
+      return;
+    if (parseRoute(link.pathname) === null || link.getAttribute('href')!.startsWith('#')) return;
+    event.preventDefault();
+    openPath(link.pathname + link.search);
+  });
+}

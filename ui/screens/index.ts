@@ -1,0 +1,61 @@
+// The screen of every route: what loads it, its title, and where it stands. A route without one does not compile.
+import type { ComponentType } from 'preact';
+import type { ParamsOf, RouteName } from '../router.ts';
+
+export interface Screen<Name extends RouteName> {
+  /** A chunk of its own, loaded when the screen is first opened. Its default export is the screen. */
+  load: () => Promise<{ default: ComponentType<ParamsOf<Name>> }>;
+  /** In the title of the window and the breadcrumb. */
+  title: string | ((params: ParamsOf<Name>) => string);
+  /** `app` and `machine` have their sections at the left; a `door` has no frame, and needs no session. */
+  place: 'home' | 'app' | 'machine' | 'door';
+  /** The screen that it lies beneath, in the breadcrumb and the sections. */
+  above?: RouteName;
+  /** For administrators of the machine alone. */
+  admin?: true;
+}
+
+export const screens: { [Name in RouteName]: Screen<Name> } = {
+  apps: { load: () => import('./apps.tsx'), title: 'Apps', place: 'home' },
+  new: { load: () => import('./new.tsx'), title: 'New app', place: 'home' },
+  overview: { load: () => import('./overview.tsx'), title: 'Overview', place: 'app' },
+  logs: { load: () => import('./logs.tsx'), title: 'Logs', place: 'app' },
+  errors: { load: () => import('./errors.tsx'), title: 'Errors', place: 'app' },
+  error: { load: () => import('./error.tsx'), title: 'Error', place: 'app', above: 'errors' },
+  traces: { load: () => import('./traces.tsx'), title: 'Traces', place: 'app' },
+  trace: { load: () => import('./trace.tsx'), title: 'Trace', place: 'app', above: 'traces' },
+  insights: { load: () => import('./insights.tsx'), title: 'Insights', place: 'app' },
+  deploys: { load: () => import('./deploys.tsx'), title: 'Deploys', place: 'app' },
+  deploy: { load: () => import('./deploy.tsx'), title: 'Deploy', place: 'app', above: 'deploys' },
+  source: { load: () => import('./source.tsx'), title: 'Source', place: 'app' },
+  commits: { load: () => import('./commits.tsx'), title: 'Commits', place: 'app', above: 'source' },
+  commit: { load: () => import('./commit.tsx'), title: 'Commit', place: 'app', above: 'source' },
+  variables: { load: () => import('./variables.tsx'), title: 'Variables and secrets', place: 'app' },
+  domains: { load: () => import('./domains.tsx'), title: 'Domains', place: 'app' },
+  storage: { load: () => import('./storage.tsx'), title: 'Storage', place: 'app' },
+  database: { load: () => import('./database.tsx'), title: 'Database', place: 'app', above: 'storage' },
+  objects: { load: () => import('./objects.tsx'), title: 'Durable Objects', place: 'app', above: 'storage' },
+  object: { load: () => import('./object.tsx'), title: 'Durable Object', place: 'app', above: 'storage' },
+  namespace: { load: () => import('./namespace.tsx'), title: 'Namespace', place: 'app', above: 'storage' },
+  bucket: { load: () => import('./bucket.tsx'), title: 'Bucket', place: 'app', above: 'storage' },
+  events: { load: () => import('./events.tsx'), title: 'Events', place: 'app' },
+  users: { load: () => import('./users.tsx'), title: 'Users', place: 'app' },
+  user: { load: () => import('./user.tsx'), title: 'User', place: 'app', above: 'users' },
+  limits: { load: () => import('./limits.tsx'), title: 'Limits', place: 'app' },
+  alerts: { load: () => import('./alerts.tsx'), title: 'Alerts', place: 'app' },
+  collaborators: { load: () => import('./collaborators.tsx'), title: 'Collaborators', place: 'app' },
+  settings: { load: () => import('./settings.tsx'), title: 'Settings', place: 'app' },
+  account: { load: () => import('./account.tsx'), title: 'Account', place: 'home' },
+  machine: { load: () => import('./machine.tsx'), title: 'Machine', place: 'machine', admin: true },
+  snapshots: { load: () => import('./snapshots.tsx'), title: 'Snapshots', place: 'machine', admin: true },
+  people: { load: () => import('./people.tsx'), title: 'People and invites', place: 'machine', admin: true },
+  machineSettings: {
+    load: () => import('./machine-settings.tsx'),
+    title: 'Settings of the machine',
+    place: 'machine',
+    admin: true,
+  },
+  signIn: { load: () => import('./sign-in.tsx'), title: 'Sign in', place: 'door' },
+  welcome: { load: () => import('./welcome.tsx'), title: 'Welcome', place: 'door' },
+  invite: { load: () => import('./invite.tsx'), title: 'Invitation', place: 'door' },
+};

@@ -1,0 +1,42 @@
+// Who is signed in, and where things are.
+import { computed, signal } from '@preact/signals';
+import { Failure, serverRoute, signedOut } from './api.ts';
+
+export interface Account {
+  id: string;
+  name: string;
+  email: string;
+  role: 'admin' | 'member';
+}
+
+export interface Session {
+  account: Account;
+  /** `app` has `{slug}` in it. */
+  urls: { api: string; git: string; app: string };
+  version: string;
+}
+
+/** `null`: nobody is signed in. `undefined`: not asked yet. */
+export const session = signal<Session | null | undefined>(undefined);
+export const isAdmin = computed(() => session.value?.account.role === 'admin');
+
+/** Asks the server who is signed in. @throws {Failure} when it does not answer */
+export async function loadSession(): Promise<void> {
+  try {
+    session.value = await serverRoute<Session>('/session');
+  } catch (error) {
+    if (!(error instanceof Failure) || error.status !== 401) throw error;
+    session.value = null;
+  }
+}
+
+/** Ends the session on the server, then here. @throws {Failure} */
+export async function signOut(): Promise<void> {
+  await serverRoute('/api/auth/sign-out', {});
+  session.value = null;
+}
+
+// A call that says nobody is signed in ends the session here: the sign-in takes its place and comes back.
+signedOut.subscribe((times) => {
+  if (times > 0) session.value = null;
+});

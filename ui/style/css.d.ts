@@ -1,0 +1,2 @@
+// esbuild takes style sheets where they are imported.
+declare module '*.css';
