@@ -1,5 +1,4 @@
 // The errors of apps, grouped: those that their Workers report, and the ends of their processes.
-import { join } from 'node:path';
 import type { GroupedError } from '../../handlers/contract/telemetry.ts';
 import {
   type Circumstances,
@@ -9,13 +8,12 @@ import {
   type GroupRow,
   type GroupStatus,
 } from '../../sqlite/telemetry/errors.ts';
-import { type SourcePlace, toSources } from '../fleets/source-places.ts';
 import { type ErrorFollow, ErrorListener } from './error-listener.ts';
 import { fingerprintOf, GROUPING } from './fingerprint.ts';
 import type { ReportedError } from './log-lines.ts';
 import { type Answers, AskRefusal, type Part } from './part.ts';
 import type { Asks, Batch, Failure, FollowKind, OpenGroup, StreamPiece, ThreadOptions } from './protocol.ts';
-import { placesIn, withSources } from './stack.ts';
+import type { SourceStacks } from './source-stacks.ts';
 import type { Store } from './store.ts';
 
 const HOUR_MS = 3_600_000;
@@ -35,8 +33,6 @@ const WAITING = 200;
 const WRITE_MS = 200;
 /** An error that is told again within the next so many is the same one. */
 const REMEMBERED = 2_000;
-/** Places that are known by heart. */
-const PLACES = 5_000;
 /** Groups that a listener who comes back is sent. */
 const MISSED = 500;
 /** Lines of the log that an occurrence is shown with: those of its trace, from before it and a little after, in ms. */
@@ -85,7 +81,7 @@ export class Errors implements Part {
   /** Errors of apps of which nothing is known but that they were. */
   #untold = new Map<string, number>();
   readonly #queries: ErrorQueries;
-  readonly #releases: string;
+  readonly #stacks: SourceStacks;
   readonly #retentionMs: number;
   readonly #logsOf: LogsOf;
   readonly #onGroups: (groups: OpenGroup[]) => void;
@@ -95,7 +91,6 @@ export class Errors implements Part {
   readonly #queues = new Map<string, { waiting: number; last: Promise<void> }>();
   #pending: Occurrence[] = [];
   #timer: NodeJS.Timeout | null = null;
-  readonly #places = new Map<string, SourcePlace | null>();
   /** Occurrences by app and id. */
   readonly #recent = new Map<string, { group: number; occurrence: number }>();
   readonly #listeners = new Map<string, Set<ErrorListener>>();
@@ -103,13 +98,13 @@ export class Errors implements Part {
 
   constructor(
     store: Store,
-    { releases, retentionDays }: Pick<ThreadOptions, 'releases' | 'retentionDays'>,
+    { stacks, retentionDays }: Pick<ThreadOptions, 'retentionDays'> & { stacks: SourceStacks },
     logsOf: LogsOf,
     onGroups: (groups: OpenGroup[]) => void = () => {},
   ) {
     this.#onGroups = onGroups;
     this.#queries = errorQueries(store.open('errors', ERRORS_MIGRATIONS));
-    this.#releases = releases;
+    this.#stacks = stacks;
     this.#retentionMs = retentionDays * DAY_MS;
     this.#logsOf = logsOf;
     this.#lastChange = this.#queries.lastChange();
@@ -222,7 +217,7 @@ export class Errors implements Part {
     error: ReportedError,
   ): Promise<Occurrence> {
     const { id, type: kind, message, stack, mechanism, handler, method, path } = error;
-    const known = stack === null ? null : await this.#mapped(appId, release, stack);
+    const known = stack === null ? null : await this.#stacks.find(appId, release, stack);
     return {
       appId,
       at,
@@ -239,26 +234,6 @@ export class Errors implements Part {
       path,
       trace_id: traceId,
     };
-  }
-
-  async #mapped(appId: string, release: string | null, stack: string) {
-    const places = placesIn(stack);
-    const key = (place: string) => `${release} ${place}`;
-    const unknown = places.filter((place) => !this.#places.has(key(place)));
-    if (release !== null && unknown.length > 0) {
-      const find = () => toSources(join(this.#releases, appId, release), unknown);
-      // A machine under load may make the thread late once. What could not be found is not known by heart.
-      const found = await find()
-        .catch(find)
-        .catch(() => []);
-      for (const [index, source] of found.entries()) this.#places.set(key(unknown[index]!), source);
-    }
-    const sources = new Map(places.map((place) => [place, this.#places.get(key(place)) ?? null]));
-    for (const old of this.#places.keys()) {
-      if (this.#places.size <= PLACES) break;
-      this.#places.delete(old);
-    }
-    return withSources(stack, sources);
   }
 
   #drop(appId: string, count: number): void {

@@ -15,8 +15,10 @@ import {
   shownText,
 } from './log-lines.ts';
 import { type LogFollow, LogListener, matcher } from './log-listener.ts';
+import { LogStacks } from './log-stacks.ts';
 import type { Answers, Part } from './part.ts';
 import type { Asks, Batch, FollowKind, OutputPiece } from './protocol.ts';
+import type { SourceStacks } from './source-stacks.ts';
 import type { Store } from './store.ts';
 import { UncaughtLines } from './uncaught-lines.ts';
 
@@ -48,6 +50,7 @@ interface Pipe {
 export interface LogsOptions {
   /** `RUNNER_FLEET_LOG`. */
   fleetLog: string;
+  stacks: SourceStacks;
   /** Is told of each record that is kept. */
   onKept?: (appId: string, record: LogRecord) => void;
   /** Bounds, for tests. */
@@ -82,10 +85,11 @@ export class Logs implements Part {
   #lastId: number;
   readonly #onError: OnError;
   readonly #uncaught = new UncaughtLines();
+  readonly #stacks: LogStacks;
 
   constructor(
     store: Store,
-    { fleetLog, onKept, appBytes = APP_BYTES, allBytes = ALL_BYTES }: LogsOptions,
+    { fleetLog, stacks, onKept, appBytes = APP_BYTES, allBytes = ALL_BYTES }: LogsOptions,
     onError: OnError = () => {},
   ) {
     this.#onError = onError;
@@ -95,6 +99,7 @@ export class Logs implements Part {
     this.#appBytes = appBytes;
     this.#allBytes = allBytes;
     this.#lastId = this.#queries.lastId();
+    this.#stacks = new LogStacks(stacks, (appId, record) => this.#add(appId, record));
   }
 
   take({ output, said }: Pick<Batch, 'output' | 'said'>): void {
@@ -109,7 +114,7 @@ export class Logs implements Part {
         traceId: null,
         release: deployId,
       };
-      this.#add(appId, record);
+      this.#stacks.take(appId, record);
     }
     if (this.#pendingLength > PENDING_LENGTH) this.flush();
   }
@@ -127,6 +132,11 @@ export class Logs implements Part {
     }
     this.#pending.clear();
     this.#pendingLength = 0;
+  }
+
+  async close(): Promise<void> {
+    this.#stacks.end();
+    this.flush();
   }
 
   prune(now: number): boolean {
@@ -148,6 +158,7 @@ export class Logs implements Part {
     for (const listener of this.#listeners.get(appId) ?? []) listener.end();
     this.#listeners.delete(appId);
     this.#budgets.delete(appId);
+    this.#stacks.forget(appId);
     this.#pendingLength -= lengthOf(this.#pending.get(appId) ?? []);
     this.#pending.delete(appId);
     if (this.#queries.removeOldest(appId, PRUNED_LINES) > 0) return true;
@@ -205,7 +216,7 @@ export class Logs implements Part {
       } else if (record.source === 'workerd' && this.#uncaught.repeats(appId, record.text)) continue;
       if (record.text === '' && record.fields === null) continue;
       if (this.#filter.passes(record.source, record.level))
-        this.#add(appId, { ...record, release: deployId });
+        this.#stacks.take(appId, { ...record, release: deployId });
     }
   }
 

@@ -1,9 +1,9 @@
 // The stack of an error: its frames, with the places in the project's own files.
 import type { SourcePlace } from '../fleets/source-places.ts';
 
-const FRAME = /^\s+at (?:(async )?(?:(.+?) \()?)((?:file:\/\/\/bundle\/)?([^()\s]+)):(\d+):(\d+)\)?$/;
+const FRAME = /^(\s+)at (?:(async )?(?:(.+?) \()?)((?:file:\/\/\/bundle\/)?([^()\s]+)):(\d+):(\d+)\)?( .*)?$/;
 /** Modules of the entry, and what is none of the project's own code. */
-const ENTRY_FILE = /^cellar-\w+\.js$/;
+const ENTRY_FILE = /^cellar-[\w-]+\.js$/;
 const FOREIGN_FILE = /(?:^|\/)node_modules\/|^(?:node|cloudflare|workerd)[-\w]*:/;
 /** Frames that are looked at: an app may make any number. */
 const FRAMES = 50;
@@ -13,6 +13,9 @@ const MADE_SHORT = 2;
 interface Frame {
   /** Where it stands in the stack. */
   line: number;
+  /** What comes before it in its line, and after it: an error may be printed between other things. */
+  indent: string;
+  rest: string;
   isAsync: boolean;
   /** As the stack has it, such as `Object.fetch`; null for a function without a name. */
   name: string | null;
@@ -47,13 +50,15 @@ export function withSources(stack: string, sources: ReadonlyMap<string, SourcePl
     const file = source?.file ?? fileOf(frame.place);
     if (ENTRY_FILE.test(file)) {
       lines[frame.line] = null;
+      const before = lines.findLastIndex((line, at) => at < frame.line && line !== null);
+      if (before !== -1) lines[before] += frame.rest;
       continue;
     }
     const caller = sources.get(frames[index + 1]?.place ?? '') ?? null;
     const name = nameOf(frame, source, caller);
     const place = source === null ? frame.place : `${source.file}:${source.line}:${source.column}`;
     const called = `${frame.isAsync ? 'async ' : ''}${name ?? ''}`.trim();
-    lines[frame.line] = called === '' ? `    at ${place}` : `    at ${called} (${place})`;
+    lines[frame.line] = `${frame.indent}at ${called === '' ? place : `${called} (${place})`}${frame.rest}`;
     if (cause !== -1 && frame.line > cause) continue;
     // Nobody says what the source calls a function without a caller, but names of methods are never made short.
     const isSure = source === null || caller !== null || frame.name?.includes('.');
@@ -72,10 +77,11 @@ export function withSources(stack: string, sources: ReadonlyMap<string, SourcePl
 function framesOf(lines: string[]): Frame[] {
   const frames: Frame[] = [];
   for (const [line, text] of lines.entries()) {
-    const [, isAsync, name, , file, row, column] = FRAME.exec(text.slice(0, 1_000)) ?? [];
-    if (file === undefined) continue;
+    const [, indent, isAsync, name, , file, row, column, rest = ''] = FRAME.exec(text.slice(0, 1_000)) ?? [];
+    if (indent === undefined || file === undefined) continue;
     const place = `${file}:${row}:${column}`;
-    frames.push({ line, isAsync: isAsync !== undefined, name: name ?? null, place });
+    const end = text.length > 1_000 ? rest + text.slice(1_000) : rest;
+    frames.push({ line, indent, rest: end, isAsync: isAsync !== undefined, name: name ?? null, place });
     if (frames.length === FRAMES) break;
   }
   return frames;

@@ -8,6 +8,7 @@ import { Metrics } from './metrics.ts';
 import { AskRefusal, type Part, type Taken } from './part.ts';
 import type { AskName, Batch, FromThread, ThreadOptions, ThreadStats, ToThread } from './protocol.ts';
 import { readRequestLines } from './request-lines.ts';
+import { SourceStacks } from './source-stacks.ts';
 import { Spans } from './spans.ts';
 import { Store } from './store.ts';
 import { Totals } from './totals.ts';
@@ -28,12 +29,15 @@ const names = new Map<string, string>();
 const slugOf = (appId: string) => names.get(appId) ?? appId;
 // OpenTelemetry's packages take 20 MB: only where they are needed.
 const otlp = options.otlp === null ? null : new (await import('./otlp.ts')).Otlp(options.otlp, slugOf);
+const stacks = new SourceStacks(options.releases);
 const logs = new Logs(
   store,
-  { ...options, onKept: (appId, record) => otlp?.log(appId, record) },
+  { ...options, stacks, onKept: (appId, record) => otlp?.log(appId, record) },
   (...told) => void errors.report(...told),
 );
-const errors = new Errors(store, options, logs.answers.logs!, (groups) => say({ type: 'errors', groups }));
+const errors = new Errors(store, { ...options, stacks }, logs.answers.logs!, (groups) =>
+  say({ type: 'errors', groups }),
+);
 const parts: Part[] = [
   new Totals(slugOf),
   new Metrics(store, options),

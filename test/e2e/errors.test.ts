@@ -138,6 +138,7 @@ test('why an app answers 500 is said in one call: place, request, release, trace
       ['error', 'TypeError: no user 17'],
     ],
   );
+  assert.equal(log[1]!.text, stack, 'its line has the places of the source, too');
   assert.deepEqual(
     [group.kind, group.count, group.status, group.place],
     ['TypeError', 1, 'open', 'users.ts:3:9'],

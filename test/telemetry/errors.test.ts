@@ -5,6 +5,7 @@ import { type TestContext, test } from 'node:test';
 import { Errors } from '../../runtime/telemetry/errors.ts';
 import type { ReportedError } from '../../runtime/telemetry/log-lines.ts';
 import type { StreamPiece } from '../../runtime/telemetry/protocol.ts';
+import { SourceStacks } from '../../runtime/telemetry/source-stacks.ts';
 import { Store } from '../../runtime/telemetry/store.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
@@ -51,7 +52,7 @@ function kept(t: TestContext): Kept {
       JSON.stringify({ version: 3, sources: ['src/index.ts'], names: [], mappings: `AA${line}A;AACA` }),
     );
   }
-  const options = { directory, retentionDays: 30, releases: `${directory}/releases`, fleetLog: '' };
+  const options = { retentionDays: 30, stacks: new SourceStacks(`${directory}/releases`) };
   const errors = new Errors(store, options, () => ({ items: [], next: null }));
   const report: Kept['report'] = (error = {}, release = 'r1', traceId = null) =>
     errors.report(APP, release, Date.now(), traceId, { ...REPORTED, ...error });

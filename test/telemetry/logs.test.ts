@@ -1,12 +1,14 @@
 // The thread's part that keeps logs, on a real database.
 import assert from 'node:assert/strict';
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
 import { LINES_PER_S } from '../../runtime/telemetry/log-budget.ts';
 import type { LogFollow } from '../../runtime/telemetry/log-listener.ts';
 import { Logs } from '../../runtime/telemetry/logs.ts';
 import type { Asks, OutputPiece, StreamPiece } from '../../runtime/telemetry/protocol.ts';
+import { SourceStacks } from '../../runtime/telemetry/source-stacks.ts';
 import { Store } from '../../runtime/telemetry/store.ts';
+import { eventually } from '../support/e2e/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const APP = 'a'.repeat(16);
@@ -21,7 +23,8 @@ function open(
   mkdirSync(root, { recursive: true });
   const store = new Store(root);
   t.after(() => store.close());
-  const logs = new Logs(store, { fleetLog: 'error', ...bounds });
+  const stacks = new SourceStacks(`${root}/releases`);
+  const logs = new Logs(store, { fleetLog: 'error', stacks, ...bounds });
   const print = (appId: string, text: string, piece: Partial<OutputPiece> = {}) => {
     const bytes = new Uint8Array(Buffer.from(text));
     logs.take({
@@ -283,4 +286,31 @@ test('the stream of a deleted app ends', async (t) => {
   const listener = following(logs, APP, {});
   logs.forget(APP);
   assert.equal(listener.pieces.at(-1)!.isLast, true);
+});
+
+test('stacks have the places of the project’s files and none of Cellar’s, and what is printed after them comes after', async (t) => {
+  const { print, root, texts, logs } = open(t);
+  const modules = `${root}/releases/${APP}/deploy1/modules`;
+  mkdirSync(modules, { recursive: true });
+  // Line 1 of the bundle is line 11 of the source.
+  const map = { version: 3, sources: ['src/index.ts'], names: [], mappings: 'AAUA;AACA' };
+  writeFileSync(`${modules}/index.js.map`, JSON.stringify(map));
+  const stack = 'Error: no\n    at load (index.js:1:5)\n    at enter (cellar-capture.js:7:1)';
+  print(APP, logged(`it failed: ${stack} 7`) + logged('after') + logged('a line\n    at x (nowhere.js:9:9)'));
+  const wanted = [
+    'it failed: Error: no\n    at load (src/index.ts:11:5) 7',
+    'after',
+    'a line\n    at x (nowhere.js:9:9)',
+  ];
+  await eventually(async () => (await texts(APP)).length === 3, 'all is there');
+  assert.deepEqual(await texts(APP), wanted);
+  // Known by heart: at once. Of more than may wait nothing is lost.
+  print(APP, logged(stack));
+  assert.deepEqual((await texts(APP)).at(-1), 'Error: no\n    at load (src/index.ts:11:5)');
+  print(
+    APP,
+    Array.from({ length: 300 }, (_, n) => logged(`Error ${n}\n    at y (index.js:${n + 50}:1)`)).join(''),
+  );
+  await logs.close();
+  assert.equal((await texts(APP, { limit: 1_000, search: 'at y' })).length, 300);
 });
