@@ -1,13 +1,17 @@
 // Who calls, and what they may do: decided here for every operation, once.
-import { appAccess, keyAccount, type Role } from '../sqlite/control/access.ts';
+import { appAccess, isAdmin, keyAccount, type Role } from '../sqlite/control/access.ts';
 import type { Reader } from '../sqlite/control/reads.ts';
 import type { Operation } from './contract/operation.ts';
+import { ACCOUNT_HEADER } from './contract/sign-in.ts';
 import type { Env } from './env.ts';
 import { Problem } from './problem.ts';
 import { hashOf, isApiKey, sameSecret } from './secrets.ts';
 
-/** Who calls: the runner's own token, which may do everything, or an account, by one of its API keys. */
-export type Actor = { kind: 'runner' } | { kind: 'account'; id: string };
+/**
+ * Who calls: the runner's own token, which may do everything, or an account: by one of its API keys, or named by the control
+ * UI's server, where its person is signed in. `runs`: it may do what the runner token may, as an admin who is signed in.
+ */
+export type Actor = { kind: 'runner' } | { kind: 'account'; id: string; runs: boolean };
 
 /** Where the token may be when there is no `Authorization: Bearer`, in this order. */
 const FALLBACK_HEADERS = ['x-runner-token', 'x-host-token', 'x-agent-token'] as const;
@@ -28,10 +32,20 @@ export async function authenticate(request: Request, env: Env): Promise<Actor> {
       `This route needs \`Authorization: Bearer\` with the runner token or an API key.${where}`,
     );
   }
-  if (env.RUNNER_TOKEN !== '' && (await sameSecret(token, env.RUNNER_TOKEN))) return { kind: 'runner' };
+  if (env.RUNNER_TOKEN !== '' && (await sameSecret(token, env.RUNNER_TOKEN))) {
+    const id = request.headers.get(ACCOUNT_HEADER);
+    return id === null ? { kind: 'runner' } : signedIn(env.DB, id);
+  }
   const account = isApiKey(token) ? await keyAccount(env.DB, await hashOf(token)) : null;
   if (account === null) throw new Problem('unauthorized', 'The bearer token is wrong.');
-  return { kind: 'account', id: account };
+  return { kind: 'account', id: account, runs: false };
+}
+
+/** The account that the holder of the runner token names. @throws {Problem} `unauthorized` when it is not there any more */
+async function signedIn(db: D1Database, id: string): Promise<Actor> {
+  const runs = await isAdmin(db, id);
+  if (runs === null) throw new Problem('unauthorized', 'The account is not there any more.');
+  return { kind: 'account', id, runs };
 }
 
 /**
@@ -45,8 +59,10 @@ export async function authorize(
   input: object,
 ): Promise<void> {
   if (actor.kind === 'runner' || needs === 'account') return;
-  if (needs === 'runner')
-    throw new Problem('forbidden', 'This needs the runner token; an API key may not do it.');
+  if (needs === 'runner') {
+    if (actor.runs) return;
+    throw new Problem('forbidden', 'This needs the runner token, or an admin who is signed in.');
+  }
   const { id = null, slug = null } = input as { id?: string; slug?: string };
   const access = await appAccess(reads, actor.id, id === null ? { slug: slug! } : { id });
   if (access === null) throw new Problem('app_not_found');

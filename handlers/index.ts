@@ -1,7 +1,7 @@
 // The control plane's entry: which handler answers a request.
-import { migrate, NewerSchema } from '../sqlite/control/migrations.ts';
+import { migrate } from '../sqlite/control/migrations.ts';
+import { NewerSchema } from '../sqlite/d1.ts';
 import { authenticate } from './access.ts';
-import { page } from './base-page.ts';
 import { createContext, type RequestContext } from './context.ts';
 import { edge } from './edge.ts';
 import type { Env } from './env.ts';
@@ -37,7 +37,7 @@ async function answer(received: Request, context: RequestContext): Promise<Respo
   const request = onGitHost ? new Request(url, received) : received;
   const challenge = url.pathname.startsWith('/v1/git/') ? gitChallenge : bearerChallenge;
   try {
-    return await route(request, url, context);
+    return await route(request, url.pathname, context);
   } catch (error) {
     const problem = await failure(error, context);
     if (request.body && !request.bodyUsed) await discard(request.body);
@@ -45,9 +45,7 @@ async function answer(received: Request, context: RequestContext): Promise<Respo
   }
 }
 
-async function route(request: Request, url: URL, context: RequestContext): Promise<Response> {
-  const { pathname } = url;
-  if (isForPeople(request, url, context.env)) return page(context.env, pathname === '/' ? 200 : 404);
+async function route(request: Request, pathname: string, context: RequestContext): Promise<Response> {
   if (!migrated) {
     await migrate(context.db).catch((error: unknown) => {
       throw error instanceof NewerSchema ? new Problem('newer_schema', error.message) : error;
@@ -64,13 +62,6 @@ async function route(request: Request, url: URL, context: RequestContext): Promi
   }
   if (pathname === '/metrics' && request.method === 'GET') return prometheus(acting);
   return api(request, acting);
-}
-
-/** At the base domain a browser gets a page. Programs get the API there too: on this machine it is `localhost`. */
-function isForPeople(request: Request, url: URL, env: Env): boolean {
-  if (url.hostname !== env.BASE_DOMAIN || (request.method !== 'GET' && request.method !== 'HEAD'))
-    return false;
-  return url.pathname === '/' || (request.headers.get('accept') ?? '').includes('text/html');
 }
 
 function bearerChallenge(problem: Problem): Record<string, string> {

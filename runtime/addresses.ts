@@ -6,6 +6,8 @@ export interface Addresses {
   api: string;
   git: string;
   app: string;
+  /** The control UI's origin: Cellar's own, or one outside. */
+  ui: string;
 }
 
 /**
@@ -17,7 +19,8 @@ export function addresses(config: Config, ports: { api: number; edge: number }):
   const tls = config.RUNNER_EDGE === 'caddy';
   const scheme = outside?.protocol ?? (tls ? 'https:' : 'http:');
   const port = outside ? outside.port : String(tls && ports.edge === 443 ? '' : ports.edge);
-  const at = (name: string) => `${scheme}//${name}.${base}${port === '' ? '' : `:${port}`}`;
+  const origin = (host: string) => `${scheme}//${host}${port === '' ? '' : `:${port}`}`;
+  const at = (name: string) => origin(`${name}.${base}`);
   const api = outside || (tls && !isLocal(base)) ? at('api') : `http://127.0.0.1:${ports.api}`;
-  return { api, git: at('git'), app: at('{slug}') };
+  return { api, git: at('git'), app: at('{slug}'), ui: config.RUNNER_UI_URL || origin(base) };
 }

@@ -145,7 +145,7 @@ export const settings = {
   RUNNER_UI_URL: {
     default: '',
     meaning:
-      'Origin of an outside control UI that answers `/internal/git-auth`. Empty: Cellar answers it itself.',
+      'Origin of an outside control UI, which has sign-in then and answers `/internal/git-auth`. Empty: Cellar has its own at the base domain.',
     schema: origin,
   },
   RUNNER_TRUSTED_PROXIES: {
@@ -187,6 +187,18 @@ export const settings = {
     default: '0',
     meaning:
       "Requests per minute to one app from all visitors. An app's `appRpm` comes before it. 0: no limit.",
+    schema: perMinute,
+  },
+  SERVICE_RATE_LIMIT_RPM: {
+    default: '600',
+    meaning:
+      "Requests per minute from one client to the control UI's sign-in, and as many to its invites. 0: no limit.",
+    schema: perMinute,
+  },
+  SERVICE_AUTH_RATE_LIMIT: {
+    default: '600',
+    meaning:
+      'Requests per minute from one client that the sign-in library itself takes at `/api/auth`. 0: no limit.',
     schema: perMinute,
   },
   RUNNER_MAX_APPS_PER_USER: {

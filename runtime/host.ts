@@ -1,6 +1,6 @@
 // The host: puts the parts together, in the order that lets apps serve first, and takes them apart again.
-import { randomBytes } from 'node:crypto';
-import { mkdirSync, rmSync } from 'node:fs';
+import { createHmac, randomBytes } from 'node:crypto';
+import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { HostEvents } from '../handlers/contract/host-calls.ts';
 import { type HostStore, openHostStore } from '../sqlite/host/index.ts';
@@ -28,6 +28,7 @@ import { LiveStreams } from './control/live-streams.ts';
 import { Outbox } from './control/outbox.ts';
 import { requireRoom } from './control/refusal.ts';
 import { Rounds } from './control/rounds.ts';
+import { controlSocket } from './control/runtime-program.ts';
 import { accessLine } from './edge/access-line.ts';
 import { AccessLog } from './edge/access-log.ts';
 import { Caddy, findCaddy } from './edge/caddy/caddy.ts';
@@ -60,6 +61,7 @@ import { StorageReaders } from './storage/reading.ts';
 import { LogFilter } from './telemetry/log-filter.ts';
 import type { Source } from './telemetry/log-lines.ts';
 import { Telemetry } from './telemetry/telemetry.ts';
+import { Ui } from './ui/ui.ts';
 
 /** What is left of the time for an end when the last requests are cut: processes and databases need some of it. */
 const RESERVE_MS = 3_000;
@@ -70,6 +72,8 @@ const CONTROL_RETRY_MAX_MS = 30_000;
 const CONTROL_MB = 4;
 /** Caddy stays so long while the edge drains: until WebSockets are closed. */
 const CADDY_STAYS_MS = 1_500;
+
+const VERSION: string = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).version;
 
 /** A running Cellar. */
 export class Host {
@@ -89,6 +93,8 @@ export class Host {
   readonly #errorRates: ErrorRates;
   readonly #outbox: Outbox;
   readonly #control: Control;
+  /** Null when another control UI than Cellar's own is used. */
+  readonly #ui: Ui | null;
   readonly #api: Gateway;
   readonly #edge: Gateway;
   readonly #accessLog: AccessLog;
@@ -98,6 +104,7 @@ export class Host {
   readonly #secret = randomBytes(32).toString('base64url');
   readonly #token: string;
   #addresses: Addresses | null = null;
+  #welcome: string | null = null;
   readonly #disk: DiskWatch;
   readonly #storage: StorageLimits;
   readonly #memory: MemoryGauge;
@@ -131,6 +138,7 @@ export class Host {
     });
     this.#token = config.RUNNER_TOKEN || keptSecret(this.paths.token);
     keptSecret(this.paths.apiKey, 'cellar_');
+    keptSecret(this.paths.signInKey);
     writeHooks(this.paths.hooks);
     this.#store = openHostStore(this.paths.database);
     letGoWhenCopied(this.paths, this.#store.buildUsers);
@@ -317,6 +325,16 @@ export class Host {
         }),
       }),
     });
+    this.#ui =
+      config.RUNNER_UI_URL === ''
+        ? new Ui({
+            directory: this.paths.ui,
+            storage: this.paths.signIn,
+            apiSocket: controlSocket(this.paths.control),
+            workerd,
+            variables: () => this.#uiVariables(),
+          })
+        : null;
     this.#rounds = new Rounds({
       control: this.#control,
       trash: this.paths.trash,
@@ -327,6 +345,7 @@ export class Host {
     const resolve = sites({
       baseDomain: config.RUNNER_BASE_DOMAIN,
       control: this.#control,
+      ui: this.#ui ?? config.RUNNER_UI_URL,
       apps: this.#apps,
       failing: () => this.#failing(),
       limits: {
@@ -386,6 +405,11 @@ export class Host {
     return this.#addresses;
   }
 
+  /** The link that makes whoever opens it first the admin; null when it was used. It is a secret. */
+  get welcome(): string | null {
+    return this.#welcome;
+  }
+
   /**
    * Drains and ends everything within `RUNNER_DRAIN_S`; deploys are given up and taken up again at the next start.
    * Calling it again waits for the same end.
@@ -408,7 +432,11 @@ export class Host {
       await this.#disk.room(CONTROL_MB, this.#closing.signal);
       if (this.#closed) return;
       try {
-        return await this.#control.start({ api_key: keptSecret(this.paths.apiKey) });
+        const secret = welcomeSecret(keptSecret(this.paths.signInKey));
+        const boot = { api_key: keptSecret(this.paths.apiKey), welcome: secret };
+        const { welcome } = await this.#control.start(boot);
+        if (welcome && this.#ui !== null) this.#welcome = `${this.#addresses!.ui}/welcome?token=${secret}`;
+        return;
       } catch (error) {
         if (this.#closed) return;
         // Its database must be left as it is, and what the two planes say of each other would be wrong.
@@ -448,6 +476,7 @@ export class Host {
       closing.step('missed deploys', () => this.#missed.stop()),
     ];
     await closing.step('edge', () => this.#drain(Math.max(limitMs / 2, limitMs - RESERVE_MS)));
+    await closing.step('control UI', () => this.#ui?.close());
     await closing.step('access log', () => this.#accessLog.close());
     await closing.step('apps', () => this.#apps.close());
     await closing.step('spare processes', () => spares.close());
@@ -496,6 +525,22 @@ export class Host {
     };
   }
 
+  #uiVariables(): Record<string, string> {
+    const { api, git, app, ui } = this.#addresses!;
+    return {
+      RUNNER_TOKEN: this.#token,
+      HOST_SECRET: this.#secret,
+      SIGN_IN_KEY: keptSecret(this.paths.signInKey),
+      PUBLIC_UI_URL: ui,
+      PUBLIC_API_URL: api,
+      PUBLIC_GIT_URL: git,
+      PUBLIC_APP_URL: app,
+      VERSION,
+      SERVICE_RATE_LIMIT_RPM: String(this.config.SERVICE_RATE_LIMIT_RPM),
+      SERVICE_AUTH_RATE_LIMIT: String(this.config.SERVICE_AUTH_RATE_LIMIT),
+    };
+  }
+
   /** An app as alerts show it. */
   #described(appId: string): AlertedApp | null {
     const app = this.#apps.get(appId);
@@ -515,4 +560,9 @@ export class Host {
     if (this.#outbox.refused.length > 0) failing.push('outbox');
     return failing;
   }
+}
+
+/** The secret of the first start's link. It is the same at each start, and nobody has to keep it: its hash is kept. */
+function welcomeSecret(key: string): string {
+  return createHmac('sha256', key).update('welcome').digest('base64url');
 }

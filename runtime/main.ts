@@ -50,7 +50,7 @@ async function main(): Promise<void> {
     throw error;
   });
   if (stopping || addresses === null) return;
-  const { api, git, app } = addresses;
+  const { api, git, app, ui } = addresses;
   const example = new URL(git);
   example.username = 'git';
   example.password = 'KEY';
@@ -63,6 +63,13 @@ async function main(): Promise<void> {
   process.stdout.write(
     [
       '',
+      `  UI       ${ui}`,
+      ...(host.welcome === null
+        ? []
+        : [
+            `           ${host.welcome}`,
+            '           This link makes you the admin. It works once; keep it to yourself.',
+          ]),
       `  API      ${api}   (token: ${config.RUNNER_TOKEN ? 'RUNNER_TOKEN' : host.paths.token})`,
       `  apps     ${app.replace('{slug}', '<slug>')}`,
       `  git      ${git}/<slug>   (user git, password: ${host.paths.apiKey})`,

@@ -8,8 +8,11 @@ export const Account = z.strictObject({
   name: z.string(),
   /** Null for the first account. */
   email: z.string().nullable(),
-  /** `owner`: the first account, which owns the apps that are created for nobody else. */
-  role: z.enum(['owner', 'member']),
+  /**
+   * `owner`: the first account, which owns the apps that are created for nobody else, and is an admin. `admin`: may do, signed
+   * in to the control UI, what the runner token may.
+   */
+  role: z.enum(['owner', 'admin', 'member']),
   created_at: time,
 });
 
@@ -51,17 +54,6 @@ export const accounts = [
     output: listOf(Account),
     status: 200,
     errors: [],
-  }),
-  operation({
-    name: 'accounts.me',
-    summary: 'Reads the account of whoever calls; of the runner token it is the first account',
-    method: 'GET',
-    path: null,
-    needs: 'account',
-    input: z.strictObject({}),
-    output: Account,
-    status: 200,
-    errors: ['account_not_found'],
   }),
   operation({
     name: 'accounts.delete',

@@ -14,6 +14,10 @@ const callerErrors = {
   app_not_found: { status: 404, meaning: 'There is no such app.' },
   deploy_not_found: { status: 404, meaning: 'The app has no such deploy.' },
   account_not_found: { status: 404, meaning: 'There is no such account.' },
+  invite_not_found: {
+    status: 404,
+    meaning: 'There is no such invite: the link is wrong, was used or revoked, or has expired.',
+  },
   key_not_found: { status: 404, meaning: 'There is no such API key.' },
   collaborator_not_found: { status: 404, meaning: 'The account is no collaborator of the app.' },
   env_not_found: { status: 404, meaning: 'The app has no such variable.' },

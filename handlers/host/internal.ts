@@ -2,6 +2,7 @@
 import * as z from 'zod';
 import { ensureFirstAccount } from '../../sqlite/control/accounts.ts';
 import { applyHostEvents } from '../../sqlite/control/host-events.ts';
+import { ensureWelcome } from '../../sqlite/control/invites.ts';
 import { sleepingOf } from '../../sqlite/control/life.ts';
 import { authenticate } from '../access.ts';
 import type { StreamFact } from '../app/streams.ts';
@@ -18,9 +19,10 @@ import { readHostJson, readJson } from '../transports/body.ts';
 import { validate } from '../transports/validate.ts';
 import { prune } from './prune.ts';
 import { reconcile } from './reconcile.ts';
+import { signIn } from './sign-in.ts';
 import { sweep } from './sweep.ts';
 
-const bootInput = z.strictObject({ api_key: z.string().min(16) });
+const bootInput = z.strictObject({ api_key: z.string().min(16), welcome: z.string().min(16) });
 const wakeInput = z.strictObject({ id: z.string() });
 const gitAuthInput = z.strictObject({
   slug: z.string(),
@@ -39,6 +41,7 @@ export async function internal(request: Request, context: RequestContext): Promi
   if (route === 'POST /internal/wake') return wake(request, context);
   if (route === 'POST /internal/host-events') return hostEvents(request, context);
   if (route === 'POST /internal/boot') return boot(request, context);
+  if (pathname.startsWith('/internal/sign-in/')) return signIn(route, request, context);
   if (route === 'POST /internal/reconcile') return Response.json(await reconcile(context));
   if (route === 'POST /internal/prune') {
     await prune(context);
@@ -101,12 +104,16 @@ async function wakeDeploying(context: RequestContext, { events }: HostEvents, ap
   await Promise.all(asleep.map((id) => wake(id)));
 }
 
-/** Makes the first account, and stores its key, when they are not there yet. */
+/**
+ * Makes the first account, and stores its key and the link of the first start, when they are not there yet. Answers whether
+ * the link can still be used.
+ */
 async function boot(request: Request, { db, at }: RequestContext): Promise<Response> {
-  const { api_key } = validate(bootInput, await readJson(request));
+  const { api_key, welcome } = validate(bootInput, await readJson(request));
   const key = { id: newId(), name: 'first start', hash: await hashOf(api_key) };
   await ensureFirstAccount(db, { id: newId(), name: 'owner', at }, key);
-  return new Response(null, { status: 204 });
+  const open = await ensureWelcome(db, { id: newId(), hash: await hashOf(welcome), at });
+  return Response.json({ welcome: open });
 }
 
 async function gitAuth(request: Request, { env, db }: RequestContext): Promise<Response> {

@@ -11,6 +11,8 @@ import type { Apps } from './apps.ts';
 export interface SitesOptions {
   baseDomain: string;
   control: Backend;
+  /** The control UI, or the origin of one outside. */
+  ui: Backend | string;
   apps: Apps;
   /** The parts that do not serve now, by name. */
   failing: () => string[];
@@ -22,7 +24,7 @@ export interface SitesOptions {
 export const FLEET_HEALTH = '/.well-known/fleet/health';
 
 /** The routing decisions of both listeners: `api`, where every host is the control plane's, and `edge`. */
-export function sites({ baseDomain, control, apps, failing, limits }: SitesOptions): {
+export function sites({ baseDomain, control, ui, apps, failing, limits }: SitesOptions): {
   api: (head: RequestHead) => Target;
   edge: (head: RequestHead) => Target;
 } {
@@ -37,6 +39,10 @@ export function sites({ baseDomain, control, apps, failing, limits }: SitesOptio
   ]);
   const fallback: SiteLimits = { site: 'fallback', clientRpm, appRpm: 0 };
   const toControl: Target = { kind: 'proxy', backend: control };
+  const toUi: Target =
+    typeof ui === 'string'
+      ? { kind: 'respond', respond: () => ({ status: 302, headers: { location: ui }, body: '' }) }
+      : { kind: 'proxy', backend: ui };
   const health: Target = { kind: 'respond', respond: () => json(200, { status: 'ok' }) };
   const ready: Target = {
     kind: 'respond',
@@ -67,13 +73,18 @@ export function sites({ baseDomain, control, apps, failing, limits }: SitesOptio
     if (path === '/v1/edge/wake' && method === 'GET') return wake;
     return toControl;
   };
+  const base = ({ path }: RequestHead): Target => {
+    if (path === '/health') return health;
+    return path === '/ready' ? ready : toUi;
+  };
   const edge = (head: RequestHead): Target => {
     const fleet = apps.resolve(head.host);
     if (fleet !== undefined) return toApp(head, fleet);
     const own = controlHosts.get(head.host);
     if (own !== undefined) {
       const isChallenged = own === git && headerValue(head.headers, 'authorization') === undefined;
-      return { ...api(head), limits: isChallenged ? gitChallenges : own };
+      const target = head.host === baseDomain ? base(head) : api(head);
+      return { ...target, limits: isChallenged ? gitChallenges : own };
     }
     return { kind: 'respond', respond: () => unknownHost(head.host), limits: fallback };
   };

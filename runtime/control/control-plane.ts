@@ -44,6 +44,19 @@ export interface ControlOptions {
   onRestart: () => void;
 }
 
+/** What the control plane is told first. */
+export interface BootFacts {
+  /** The first account's key. */
+  api_key: string;
+  /** The secret in the link of the first start. */
+  welcome: string;
+}
+
+export interface BootAnswer {
+  /** Whether that link can still be used. */
+  welcome: boolean;
+}
+
 /** A request of the host's own. */
 interface Asked {
   method?: 'GET' | 'POST';
@@ -110,11 +123,13 @@ export class Control implements Backend {
   /**
    * Bundles the handlers and starts them. Requests that come before are held.
    * @param boot what `/internal/boot` is given, before any other request
+   * @returns what it answers
+   * @throws {ControlError} when it refuses that; the signal's reason when it is stopped meanwhile
    */
-  async start(boot: { api_key: string }): Promise<void> {
+  async start(boot: BootFacts): Promise<BootAnswer> {
     // Importing Miniflare takes over half a second, so the apps are serving before anyone gets here.
     const [script, { Miniflare }] = await Promise.all([bundleHandlers(), import('miniflare')]);
-    if (this.#ending.signal.aborted) return;
+    this.#ending.signal.throwIfAborted();
     this.#script = script;
     const { directory, workerd } = this.#options;
     process.env.MINIFLARE_WORKERD_PATH = writeRuntimeProgram(directory, workerd);
@@ -130,9 +145,10 @@ export class Control implements Backend {
         if (!signalListeners[i]!.includes(listener)) process.off(signal, listener);
       }
     });
+    let answer: BootAnswer;
     try {
       await this.#miniflare.ready;
-      await this.call('/internal/boot', boot);
+      answer = (await this.call('/internal/boot', boot)) as BootAnswer;
     } catch (error) {
       const failed = this.#miniflare;
       this.#miniflare = null;
@@ -144,6 +160,7 @@ export class Control implements Backend {
     this.#isUp = true;
     this.#up.resolve();
     this.#probe = setInterval(() => void this.#check(), PROBE_EVERY_MS);
+    return answer;
   }
 
   /**

@@ -48,8 +48,14 @@ export function layout(directory: string) {
     alertKey: join(root, 'alert-key'),
     /** Encrypts the secrets of apps, which lie in the database. */
     secretsKey: join(root, 'secrets-key'),
+    /** Signs who is signed in to the control UI. */
+    signInKey: join(root, 'sign-in-key'),
     database: join(root, 'host.sqlite'),
     control: join(root, 'control'),
+    /** The database of sign-in: like the control plane's, a part of what there is about people. */
+    signIn: join(root, 'control', 'sign-in'),
+    /** The program, files and socket of the control UI. */
+    ui: join(root, 'ui'),
     hooks: join(root, 'hooks'),
     repositories: join(root, 'repos'),
     repository: (appId: string) => join(root, 'repos', `${appId}.git`),

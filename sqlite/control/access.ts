@@ -35,6 +35,13 @@ export async function keyAccount(db: D1Database, keyHash: string): Promise<strin
   return (await statement.first<{ account_id: string }>())?.account_id ?? null;
 }
 
+/** Whether an account is an admin of the machine; null for one that is not there. */
+export async function isAdmin(db: D1Database, accountId: string): Promise<boolean | null> {
+  const statement = db.prepare('SELECT is_admin FROM accounts WHERE id = ?').bind(accountId);
+  const found = await statement.first<{ is_admin: 0 | 1 }>();
+  return found === null ? null : found.is_admin === 1;
+}
+
 /** What an account may do on an app; null for an unknown app, role null for an account without one. */
 export async function appAccess(
   db: Reader,

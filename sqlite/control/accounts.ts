@@ -14,7 +14,7 @@ export async function ensureFirstAccount(
   await db.batch([
     db
       .prepare(
-        `INSERT INTO accounts (id, name, role, created_at) VALUES (?, ?, 'owner', ?)
+        `INSERT INTO accounts (id, name, role, is_admin, created_at) VALUES (?, ?, 'owner', 1, ?)
          ON CONFLICT (role) WHERE role = 'owner' DO NOTHING`,
       )
       .bind(account.id, account.name, account.at),
@@ -32,9 +32,14 @@ export interface AccountRow {
   id: string;
   name: string;
   email: string | null;
-  role: 'owner' | 'member';
+  /** `owner`: the first account, an admin too. */
+  role: 'owner' | 'admin' | 'member';
   created_at: string;
 }
+
+/** `role` as it is told: `accounts.role` knows the first account only. */
+const ACCOUNT = `id, name, email, created_at,
+  CASE WHEN role = 'owner' THEN role WHEN is_admin THEN 'admin' ELSE 'member' END AS role`;
 
 export interface KeyRow {
   id: string;
@@ -47,21 +52,19 @@ export interface KeyRow {
 export async function insertAccount(db: D1Database, row: AccountRow): Promise<boolean> {
   const inserted = await db
     .prepare(
-      `INSERT INTO accounts (id, name, email, role, created_at) VALUES (?, ?, ?, ?, ?)
+      `INSERT INTO accounts (id, name, email, role, created_at) VALUES (?, ?, ?, 'member', ?)
        ON CONFLICT (email) DO NOTHING RETURNING id`,
     )
-    .bind(row.id, row.name, row.email, row.role, row.created_at)
+    .bind(row.id, row.name, row.email, row.created_at)
     .first();
   return inserted !== null;
 }
 
-/** One account, by its id; with null, the first account. @returns null when there is none with this id */
-export async function findAccount(db: Reader, id: string | null): Promise<AccountRow | null> {
-  const statement =
-    id === null
-      ? db.prepare("SELECT * FROM accounts WHERE role = 'owner'")
-      : db.prepare('SELECT * FROM accounts WHERE id = ?').bind(id);
-  const [found] = await db.batch<AccountRow>([statement]);
+/** One account; null when there is none with this id. */
+export async function findAccount(db: Reader, id: string): Promise<AccountRow | null> {
+  const [found] = await db.batch<AccountRow>([
+    db.prepare(`SELECT ${ACCOUNT} FROM accounts WHERE id = ?`).bind(id),
+  ]);
   return found!.results[0] ?? null;
 }
 
@@ -70,7 +73,7 @@ export async function listAccounts(
   db: Reader,
   { after, limit }: { after: string; limit: number },
 ): Promise<Page<AccountRow>> {
-  const statement = db.prepare('SELECT * FROM accounts WHERE id > ? ORDER BY id LIMIT ?');
+  const statement = db.prepare(`SELECT ${ACCOUNT} FROM accounts WHERE id > ? ORDER BY id LIMIT ?`);
   const [accounts] = await db.batch<AccountRow>([statement.bind(after, limit + 1)]);
   return pageOf(accounts!.results, limit, ({ id }) => [id]);
 }

@@ -178,15 +178,6 @@ test('a HEAD is answered as its GET, without a body', async () => {
   assert.deepEqual([status, text], [200, '']);
 });
 
-test('the base domain shows people a small page and gives programs the API', async () => {
-  const page = await control.at('localhost', '/', {});
-  assert.equal(page.status, 200);
-  assert.match(page.text, /Cellar/);
-  assert.equal((await control.at('localhost', '/nowhere', { accept: 'text/html' })).status, 404);
-  assert.equal((await control.at('localhost', '/v1/apps', { 'x-runner-token': TOKEN })).status, 200);
-  assert.equal((await control.fetch('GET', '/')).status, 401);
-});
-
 test('tls-ask answers 200 for own names, apps that run or sleep, and attached domains; 404 for others', async () => {
   const { id } = await control.create('certified');
   const database = await control.database();

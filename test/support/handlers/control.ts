@@ -8,6 +8,8 @@ import { TestHost } from './host.ts';
 export const TOKEN = 'test-token-0123456789';
 export const SECRET = 'test-secret-0123456789';
 export const API_KEY = 'cellar_0123456789abcdefghjkmnpqrstvwxyz';
+/** The secret of the first start's link. */
+export const WELCOME = 'test-welcome-0123456789';
 
 const variables = {
   RUNNER_TOKEN: TOKEN,
@@ -70,8 +72,13 @@ export class TestControl {
     await miniflare.ready;
     const control = new TestControl(miniflare, (await miniflare.unsafeGetDirectURL()).origin);
     host = control.host;
-    if (boot) assert.equal((await control.internal('/internal/boot', { api_key: API_KEY })).status, 204);
+    if (boot) assert.equal((await control.boot()).status, 200);
     return control;
+  }
+
+  /** Tells it what the host tells first. */
+  boot(): Promise<Answer> {
+    return this.internal('/internal/boot', { api_key: API_KEY, welcome: WELCOME });
   }
 
   /** The database behind it. */
@@ -85,7 +92,7 @@ export class TestControl {
 
   /** Any request, with no header but those given. */
   async fetch(method: string, path: string, init: RequestInit = {}): Promise<Answer> {
-    const signal = AbortSignal.timeout(60_000);
+    const signal = AbortSignal.timeout(10_000);
     const response = await fetch(this.url + path, { method, redirect: 'manual', signal, ...init });
     const text = await response.text();
     const json = /json/.test(response.headers.get('content-type') ?? '') && text !== '';

@@ -1,0 +1,41 @@
+// What the control UI's server and the API say to each other about people. Pure values and types: the host imports them too.
+
+/** Names the account that a call is made for. It counts only beside the runner token. */
+export const ACCOUNT_HEADER = 'x-cellar-account';
+
+/** Who is signed in, as a browser is told. */
+export interface SignedIn {
+  id: string;
+  name: string;
+  email: string;
+  role: 'admin' | 'member';
+}
+
+/** What a link is for, as whoever has it is told. */
+export interface LinkPurpose {
+  /** `welcome`: the first start's. `account`: sets the password of an account. `invite`: makes an account. */
+  kind: 'welcome' | 'account' | 'invite';
+  /** What the account is, or will be, on this machine. */
+  role: 'admin' | 'member';
+  /** The app that the link gives a role on, if any. */
+  app: { slug: string; role: 'view' | 'push' | 'admin' } | null;
+  /** Null: whoever uses the link says it. */
+  name: string | null;
+  email: string | null;
+  /** Whether the address is the account's already and stays. */
+  email_fixed: boolean;
+  /** Null: when it is used. */
+  expires_at: string | null;
+}
+
+/** `POST /internal/sign-in/*`: what is asked and answered. Each asks with the host's secret. */
+export interface SignInCalls {
+  /** Who an account is. @throws `account_not_found` */
+  account: { input: { id: string }; answer: SignedIn };
+  /** What a link is for. @throws `invite_not_found` */
+  look: { input: { token: string }; answer: LinkPurpose };
+  /** Gives the link its account; may be done again. @throws `invite_not_found`, `email_taken`, `invalid_input` */
+  claim: { input: { token: string; name: string; email: string }; answer: SignedIn };
+  /** Ends the link. */
+  close: { input: { token: string }; answer: null };
+}

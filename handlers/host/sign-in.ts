@@ -1,0 +1,88 @@
+// What the control UI's server asks about people. It keeps passwords and sessions; who there is, is known here.
+import * as z from 'zod';
+import { type AccountRow, findAccount } from '../../sqlite/control/accounts.ts';
+import { claimInvite, closeInvite, type OpenInvite, openInvite } from '../../sqlite/control/invites.ts';
+import type { RequestContext } from '../context.ts';
+import { text } from '../contract/fields.ts';
+import { newId } from '../contract/id.ts';
+import type { LinkPurpose, SignedIn, SignInCalls } from '../contract/sign-in.ts';
+import { Problem } from '../problem.ts';
+import { hashOf } from '../secrets.ts';
+import { readJson } from '../transports/body.ts';
+import { validate } from '../transports/validate.ts';
+
+const token = z.string().max(100);
+const inputs = {
+  account: z.strictObject({ id: z.string() }),
+  look: z.strictObject({ token }),
+  claim: z.strictObject({
+    token,
+    name: text(100),
+    email: z
+      .email()
+      .max(254)
+      .transform((value) => value.toLowerCase()),
+  }),
+  close: z.strictObject({ token }),
+};
+
+type Answers = {
+  [Name in keyof SignInCalls]: (
+    context: RequestContext,
+    input: SignInCalls[Name]['input'],
+  ) => Promise<SignInCalls[Name]['answer']>;
+};
+
+const answers: Answers = {
+  async account({ db }, { id }) {
+    const account = await findAccount(db, id);
+    if (account === null) throw new Problem('account_not_found');
+    return signedIn(account);
+  },
+
+  async look({ db, at }, { token }) {
+    return purpose(await openInvite(db, await hashOf(token), at));
+  },
+
+  async claim({ db, at }, { token, name, email }) {
+    const invite = await claimInvite(db, await hashOf(token), { id: newId(), name, email, at });
+    if (invite === null) throw new Problem('invite_not_found');
+    const account = invite.account_id && (await findAccount(db, invite.account_id));
+    // An account without an address cannot sign in.
+    if (!account || account.email === null) throw new Problem('email_taken');
+    return signedIn(account);
+  },
+
+  async close({ db, at }, { token }) {
+    await closeInvite(db, await hashOf(token), at);
+    return null;
+  },
+};
+
+/** Answers `POST /internal/sign-in/*`, for whoever has the host's secret. */
+export async function signIn(route: string, request: Request, context: RequestContext): Promise<Response> {
+  const name = route.replace('POST /internal/sign-in/', '');
+  if (!Object.hasOwn(answers, name)) throw new Problem('route_not_found');
+  const call = name as keyof Answers;
+  const input = validate(inputs[call], await readJson(request));
+  return Response.json(await answers[call](context, input as never));
+}
+
+function signedIn({ id, name, email, role }: AccountRow): SignedIn {
+  return { id, name, email: email ?? '', role: role === 'member' ? 'member' : 'admin' };
+}
+
+/** @throws {Problem} `invite_not_found` */
+function purpose(invite: OpenInvite | null): LinkPurpose {
+  if (invite === null) throw new Problem('invite_not_found');
+  const { role, app_slug, app_role, account_id, account_name, account_email, email, expires_at } = invite;
+  return {
+    kind: expires_at === null ? 'welcome' : account_id === null ? 'invite' : 'account',
+    role,
+    app: app_slug !== null && app_role !== null ? { slug: app_slug, role: app_role } : null,
+    name: account_email === null ? null : account_name,
+    email: account_email ?? email,
+    email_fixed: account_email !== null,
+    expires_at,
+  };
+}

@@ -1,0 +1,79 @@
+// The API behind the UI: calls of a signed-in person, and the server's own about people.
+import type { ProblemBody } from '../contract/errors.ts';
+import { ACCOUNT_HEADER, type SignInCalls } from '../contract/sign-in.ts';
+import { Problem } from '../problem.ts';
+import type { Env } from './env.ts';
+
+/** Of a request, what the API gets. Cookies and what a browser says of itself stay here. */
+const PASSED = [
+  'accept',
+  'content-type',
+  'content-encoding',
+  'idempotency-key',
+  'if-match',
+  'if-none-match',
+  'last-event-id',
+  'range',
+  'traceparent',
+  'x-request-id',
+];
+/** What an app keeps may come back: it is data here, whatever it says it is. */
+const DATA_POLICY = "default-src 'none'; sandbox; frame-ancestors 'none'";
+
+/** Whether a path of this origin is the API's. Git and the edge have keys and callers of their own. */
+export function isApi(path: string): boolean {
+  return path === '/rpc' || (path.startsWith('/v1/') && !/^\/v1\/(git|edge)(\/|$)/.test(path));
+}
+
+/**
+ * Asks the API on behalf of an account.
+ * @returns its answer; null when it does not know the account any more
+ * @throws {Problem} `host_unavailable`
+ */
+export async function passOn(request: Request, account: string, env: Env): Promise<Response | null> {
+  const headers = new Headers({ authorization: `Bearer ${env.RUNNER_TOKEN}`, [ACCOUNT_HEADER]: account });
+  for (const name of PASSED) {
+    const value = request.headers.get(name);
+    if (value !== null) headers.set(name, value);
+  }
+  const { pathname, search } = new URL(request.url);
+  const { method, body, signal } = request;
+  const response = await ask(env, pathname + search, { method, headers, body, signal, redirect: 'manual' });
+  // The token is right: so it is the account that is not there.
+  if (response.status === 401) {
+    await response.body?.cancel();
+    return null;
+  }
+  const answer = new Response(response.body, response);
+  answer.headers.set('content-security-policy', DATA_POLICY);
+  answer.headers.delete('set-cookie');
+  return answer;
+}
+
+/**
+ * Asks the control plane about people.
+ * @throws {Problem} as the call does, or `host_unavailable`
+ */
+export async function askAbout<Name extends keyof SignInCalls>(
+  env: Env,
+  name: Name,
+  input: SignInCalls[Name]['input'],
+): Promise<SignInCalls[Name]['answer']> {
+  const response = await ask(env, `/internal/sign-in/${name}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'x-cellar-secret': env.HOST_SECRET },
+    body: JSON.stringify(input),
+  });
+  if (response.ok) return response.json();
+  const { code, detail, errors } = (await response.json()) as ProblemBody;
+  throw new Problem(code, detail, errors);
+}
+
+async function ask(env: Env, path: string, init: RequestInit): Promise<Response> {
+  try {
+    return await env.API.fetch(`http://control${path}`, init);
+  } catch (error) {
+    if (init.signal?.aborted) throw error;
+    throw new Problem('host_unavailable', 'The API does not answer now. It is being started again.');
+  }
+}

@@ -1,0 +1,62 @@
+// What browsers get of the app itself: its page, scripts, styles.
+import { ENCODINGS, type Encoding, PAGE } from '../contract/ui-files.ts';
+import type { Env } from './env.ts';
+
+/** A year, in seconds. */
+const IMMUTABLE = 'public, max-age=31536000, immutable';
+
+/** No script but our own files, no frame, nothing from elsewhere. */
+const PAGE_POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data: blob:",
+  "media-src 'self' blob:",
+  "font-src 'self'",
+  "connect-src 'self'",
+  "worker-src 'self'",
+  "manifest-src 'self'",
+  "form-action 'self'",
+  "base-uri 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
+
+/** The file at a path. @returns null when there is none, or the request is none for a file */
+export async function file(request: Request, path: string, env: Env): Promise<Response | null> {
+  if (request.method !== 'GET' && request.method !== 'HEAD') return null;
+  const found = Object.hasOwn(env.FILES, path) ? env.FILES[path]! : null;
+  if (found === null) return null;
+  const encoding = bestEncoding(request.headers.get('accept-encoding') ?? '', found.encodings);
+  const headers = new Headers({
+    'content-type': found.type,
+    etag: found.etag,
+    vary: 'accept-encoding',
+    'cache-control': found.immutable ? IMMUTABLE : 'no-cache',
+    ...(path === PAGE && { 'content-security-policy': PAGE_POLICY }),
+  });
+  // Weakly: one content in several encodings.
+  const known = (request.headers.get('if-none-match') ?? '')
+    .split(',')
+    .map((tag) => tag.trim().replace(/^W\//, ''));
+  if (known.includes(found.etag)) return new Response(null, { status: 304, headers });
+  if (encoding !== null) headers.set('content-encoding', encoding);
+  const name = encoding === null ? path : path + ENCODINGS[encoding];
+  const { ok, body, headers: of } = await env.DISK.fetch(`http://disk${name}`, { method: request.method });
+  if (!ok) throw new Error(`the file ${name} is not there`);
+  const length = of.get('content-length');
+  if (length !== null) headers.set('content-length', length);
+  return new Response(body, { headers, encodeBody: 'manual' });
+}
+
+/** Whether somebody looks at this with a browser. */
+export function wantsPage({ method, headers }: Request): boolean {
+  return (method === 'GET' || method === 'HEAD') && (headers.get('accept') ?? '').includes('text/html');
+}
+
+function bestEncoding(accepted: string, there: Encoding[]): Encoding | null {
+  const names = accepted
+    .split(',')
+    .filter((each) => !/;\s*q=0(\.0*)?\s*$/.test(each))
+    .map((each) => each.split(';', 1)[0]!.trim().toLowerCase());
+  return there.find((encoding) => names.includes(encoding)) ?? null;
+}

@@ -1,0 +1,161 @@
+// The control UI's server: files for browsers, sign-in, and the API on behalf of whoever is signed in.
+
+import { migrate } from '../../sqlite/sign-in/migrations.ts';
+import { forgetPerson } from '../../sqlite/sign-in/people.ts';
+import { PAGE } from '../contract/ui-files.ts';
+import { asProblem, Problem, problemResponse } from '../problem.ts';
+import { discard } from '../transports/body.ts';
+import { askAbout, isApi, passOn } from './api.ts';
+import { type Auth, cookiePrefix, createAuth, isAuthRoute } from './auth.ts';
+import type { Env } from './env.ts';
+import { file, wantsPage } from './files.ts';
+import { Attempts, clientOf, Limiter, TooMany } from './limits.ts';
+import { look, useLink } from './links.ts';
+import { ownCookies, requireOwnOrigin } from './origin.ts';
+import { signInByPassword } from './password.ts';
+
+/** What is made once, for all requests. */
+class Server {
+  readonly #env: Env;
+  readonly #limiter: Limiter;
+  readonly #attempts = new Attempts();
+  #auth: Promise<Auth> | null = null;
+
+  constructor(env: Env) {
+    this.#env = env;
+    this.#limiter = new Limiter(Number(env.SERVICE_RATE_LIMIT_RPM));
+  }
+
+  async answer(received: Request): Promise<Response> {
+    const env = this.#env;
+    const { pathname } = new URL(received.url);
+    const found = await file(received, pathname, env);
+    if (found !== null) return found;
+    if (isApi(pathname)) return this.#api(this.#own(received));
+    if (pathname.startsWith('/api/auth/') || pathname === '/session') {
+      this.#limit('auth', received);
+      return this.#signIn(this.#own(received), pathname);
+    }
+    const route = `${received.method} ${pathname}`;
+    if (route === 'POST /welcome' || route === 'POST /invites/look' || route === 'POST /invites/accept') {
+      this.#limit('invite', received);
+      const request = this.#own(received);
+      return route === 'POST /invites/look'
+        ? look(request, env)
+        : useLink(request, env, await this.#library());
+    }
+    // Which of them there are is known in the browser.
+    if (wantsPage(received)) return (await file(received, PAGE, env))!;
+    throw new Problem('route_not_found');
+  }
+
+  /** A request that comes from our own pages, with the cookies that are ours. */
+  #own(request: Request): Request {
+    requireOwnOrigin(request, this.#env.PUBLIC_UI_URL);
+    const own = new Request(request);
+    const cookies = ownCookies(request.headers.get('cookie'), cookiePrefix(this.#env));
+    if (cookies === '') own.headers.delete('cookie');
+    else own.headers.set('cookie', cookies);
+    return own;
+  }
+
+  #limit(kind: 'auth' | 'invite', { headers }: Request): void {
+    const wait = this.#limiter.admit(`${kind} ${clientOf(headers)}`, Date.now());
+    if (wait > 0) throw new TooMany(wait);
+  }
+
+  async #signIn(request: Request, path: string): Promise<Response> {
+    if (path === '/session' && request.method === 'GET') return this.#session(request);
+    if (!isAuthRoute(request.method, path)) throw new Problem('route_not_found');
+    const auth = await this.#library();
+    const response =
+      path === '/api/auth/sign-in/email'
+        ? await signInByPassword(request, auth, this.#attempts)
+        : await auth.handler(request);
+    const wait = response.headers.get('x-retry-after');
+    if (response.status !== 429) return response;
+    await response.body?.cancel();
+    throw new TooMany(Number(wait) || 60);
+  }
+
+  /** Who is signed in, and where things are. */
+  async #session(request: Request): Promise<Response> {
+    const env = this.#env;
+    const { id, headers } = await this.#whoIs(request);
+    const account = await askAbout(env, 'account', { id }).catch((error: unknown) => {
+      if (error instanceof Problem && error.code === 'account_not_found') return this.#forget(id);
+      throw error;
+    });
+    const urls = { api: env.PUBLIC_API_URL, git: env.PUBLIC_GIT_URL, app: env.PUBLIC_APP_URL };
+    return Response.json({ account, urls, version: env.VERSION }, { headers });
+  }
+
+  async #api(request: Request): Promise<Response> {
+    const { id, headers } = await this.#whoIs(request);
+    const response = (await passOn(request, id, this.#env)) ?? (await this.#forget(id));
+    for (const cookie of headers.getSetCookie()) response.headers.append('set-cookie', cookie);
+    return response;
+  }
+
+  /** The signed-in person's account, and cookies that keep them signed in. @throws {Problem} `unauthorized` */
+  async #whoIs(request: Request): Promise<{ id: string; headers: Headers }> {
+    if (!request.headers.has('cookie')) throw signedOut();
+    const auth = await this.#library();
+    const { response, headers } = await auth.api.getSession({
+      headers: request.headers,
+      returnHeaders: true,
+    });
+    if (response === null) throw signedOut();
+    return { id: response.user.id, headers };
+  }
+
+  /** Ends all that is left here of an account that was deleted. */
+  async #forget(id: string): Promise<never> {
+    await forgetPerson(this.#env.DB, id);
+    throw signedOut();
+  }
+
+  #library(): Promise<Auth> {
+    this.#auth ??= migrate(this.#env.DB).then(() => createAuth(this.#env));
+    this.#auth.catch(() => {
+      this.#auth = null;
+    });
+    return this.#auth;
+  }
+}
+
+let server: Server | null = null;
+
+export default {
+  async fetch(request: Request, env: Env): Promise<Response> {
+    server ??= new Server(env);
+    try {
+      return secured(await server.answer(request));
+    } catch (error) {
+      const problem = asProblem(error, request.headers.get('x-request-id') ?? '');
+      if (request.body && !request.bodyUsed) await discard(request.body);
+      const wait: Record<string, string> =
+        problem instanceof TooMany ? { 'retry-after': String(problem.seconds) } : {};
+      return secured(problemResponse(problem, wait));
+    }
+  },
+} satisfies ExportedHandler<Env>;
+
+function signedOut(): Problem {
+  return new Problem('unauthorized', 'You are not signed in, or not any more.');
+}
+
+/** What every answer says, whatever it is. */
+function secured(response: Response): Response {
+  const sent = new Response(response.body, response);
+  const { headers } = sent;
+  headers.set('x-content-type-options', 'nosniff');
+  headers.set('referrer-policy', 'no-referrer');
+  headers.set('cross-origin-resource-policy', 'same-origin');
+  headers.set('cross-origin-opener-policy', 'same-origin');
+  headers.set('x-frame-options', 'DENY');
+  if (!headers.has('content-security-policy'))
+    headers.set('content-security-policy', "default-src 'none'; frame-ancestors 'none'");
+  if (!headers.has('cache-control')) headers.set('cache-control', 'no-store');
+  return sent;
+}

@@ -1,0 +1,26 @@
+// Signing in with a password, which may be guessed only so fast.
+import * as z from 'zod';
+import { Problem } from '../problem.ts';
+import { readJson } from '../transports/body.ts';
+import type { Auth } from './auth.ts';
+import { type Attempts, TooMany } from './limits.ts';
+
+const BODY_BYTES = 16 * 1024;
+const input = z.object({ email: z.string().max(254) });
+
+/**
+ * Has the library sign a person in.
+ * @throws {TooMany} when too many attempts on this address failed lately, before the library is asked
+ */
+export async function signInByPassword(request: Request, auth: Auth, attempts: Attempts): Promise<Response> {
+  const body = await readJson(request, BODY_BYTES);
+  const { success, data } = input.safeParse(body);
+  if (!success) throw new Problem('invalid_input', 'This needs an e-mail address and a password.');
+  const account = data.email.toLowerCase();
+  const wait = attempts.begin(account, Date.now());
+  if (wait > 0) throw new TooMany(wait, 'Too many attempts on this account failed.');
+  const { url, method, headers } = request;
+  const response = await auth.handler(new Request(url, { method, headers, body: JSON.stringify(body) }));
+  if (response.ok) attempts.succeeded(account);
+  return response;
+}

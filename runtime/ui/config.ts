@@ -1,0 +1,63 @@
+// The config of the control UI's process.
+import type { UiFiles } from '../../handlers/contract/ui-files.ts';
+import { d1Worker } from '../fleets/config/bundled-services.ts';
+import { capnp, embed, type Fields } from '../fleets/config/capnp.ts';
+import { WORKER } from './files.ts';
+
+/** Most that its JavaScript heap may have, in MiB. */
+const HEAP_MB = 256;
+const DATE = '2026-10-01';
+
+export interface UiConfig {
+  files: UiFiles;
+  /** The socket of the API. */
+  apiSocket: string;
+  /** Names of the text bindings, whose values are in the process's environment. */
+  variables: string[];
+}
+
+/**
+ * The text of the config, which lies beside the Worker. Socket: `http`. Disks, given at start: `do` (its database) and
+ * `files`. It reaches the API and nothing else.
+ */
+export function uiConfig({ files, apiSocket, variables }: UiConfig): string {
+  const ui: Fields = {
+    modules: [{ name: 'worker.js', esModule: embed(WORKER) }],
+    compatibilityDate: DATE,
+    bindings: [
+      ...variables.map((name) => ({ name, fromEnvironment: name })),
+      { name: 'FILES', json: JSON.stringify(files) },
+      { name: 'DISK', service: 'files' },
+      { name: 'API', service: 'api' },
+      {
+        name: 'DB',
+        wrapped: {
+          moduleName: 'cloudflare-internal:d1-api',
+          innerBindings: [
+            { name: 'fetcher', service: { name: 'd1-service', props: { json: '{"database":"sign-in"}' } } },
+          ],
+        },
+      },
+    ],
+  };
+  const config: Fields = {
+    structuredLogging: true,
+    v8Flags: [`--max-old-space-size=${HEAP_MB}`],
+    services: [
+      { name: 'do', disk: { writable: true } },
+      { name: 'files', disk: {} },
+      { name: 'api', external: { address: `unix:${apiSocket}`, http: {} } },
+      { name: 'internet', network: { allow: [] } },
+      { name: 'd1-service', worker: d1Worker() },
+      { name: 'ui', worker: ui },
+    ],
+    sockets: [
+      {
+        name: 'http',
+        http: { forwardedProtoHeader: 'X-Cellar-Proto', cfBlobHeader: 'X-Cellar-Cf' },
+        service: 'ui',
+      },
+    ],
+  };
+  return `using Workerd = import "/workerd/workerd.capnp";\nconst config :Workerd.Config = ${capnp(config)};\n`;
+}

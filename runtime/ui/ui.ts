@@ -1,0 +1,166 @@
+// The control UI: a process that the first visit starts, for a Cellar that nobody looks at needs none.
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Admission, Backend } from '../edge/backend.ts';
+import { Upstream } from '../edge/upstream.ts';
+import { type Cell, startCell } from '../fleets/cell.ts';
+import { log, logRarely, reason } from '../log.ts';
+import { Backoff } from '../machine/backoff.ts';
+import { LineReader, messageOf } from '../machine/lines.ts';
+import type { OutputPipe, OutputSink } from '../machine/output-sink.ts';
+import { uiConfig } from './config.ts';
+import { FILES, writeUi } from './files.ts';
+
+const PROBE_EVERY_MS = 5_000;
+const PROBE_DEADLINE_MS = 5_000;
+/** So many probes in a row without an answer: it hangs. */
+const PROBES_MISSED_LIMIT = 3;
+/** Memory that the process may use, in MiB. */
+const MEMORY_MB = 512;
+
+export interface UiOptions {
+  /** Of its program, files and socket. Nobody but the host may enter it. */
+  directory: string;
+  /** Of its database. */
+  storage: string;
+  /** Where the API listens. */
+  apiSocket: string;
+  /** Path of the workerd program. */
+  workerd: string;
+  /** Text bindings, by name; asked at each start. They are not written down. */
+  variables: () => Record<string, string>;
+}
+
+/** The control UI as something that the gateway sends requests to. */
+export class Ui implements Backend {
+  readonly site = 'ui';
+  readonly streamsForEver = true;
+  readonly #options: UiOptions;
+  /** Files and config, once for this host. */
+  #written: Promise<string> | null = null;
+  #running: { cell: Cell; upstream: Upstream } | null = null;
+  #starting: Promise<void> | null = null;
+  readonly #backoff = new Backoff();
+  /** Not started again before, as `performance.now()`. */
+  #restAfterFailure = 0;
+  readonly #ending = new AbortController();
+
+  constructor(options: UiOptions) {
+    this.#options = options;
+  }
+
+  /** The process, while it runs. */
+  get pid(): number | null {
+    return this.#running?.cell.pid ?? null;
+  }
+
+  admit(): Admission {
+    if (this.#running !== null) return { kind: 'forward', upstream: this.#running.upstream };
+    const restMs = this.#restAfterFailure - performance.now();
+    if (this.#starting === null && restMs > 0) {
+      return {
+        kind: 'refuse',
+        status: 503,
+        code: 'host_unavailable',
+        reason: 'no_answer',
+        detail: 'The control UI does not start. The log of Cellar says why; the API serves on.',
+        retryAfterS: restMs / 1000,
+      };
+    }
+    this.#starting ??= this.#start().finally(() => {
+      this.#starting = null;
+    });
+    return { kind: 'hold', ready: this.#starting };
+  }
+
+  /** Ends it. Drain the gateway first. */
+  async close(): Promise<void> {
+    this.#ending.abort(new Error('the host is stopping'));
+    await this.#starting;
+    this.#running?.upstream.destroy();
+    await this.#running?.cell.stop();
+  }
+
+  /** Never rejects: whoever waits is then refused. */
+  async #start(): Promise<void> {
+    const { directory, storage, workerd, variables } = this.#options;
+    const { signal } = this.#ending;
+    try {
+      signal.throwIfAborted();
+      this.#written ??= this.#write();
+      const config = await this.#written;
+      const cell = await startCell({
+        workerd,
+        user: null,
+        memoryMb: MEMORY_MB,
+        directory,
+        config,
+        environment: variables(),
+        disks: { do: storage, files: join(directory, FILES) },
+        runDirectory: directory,
+        sockets: ['http'],
+        ownsStorage: true,
+        output: new Said(),
+        signal,
+      });
+      const upstream = new Upstream({ socketPath: cell.socketPath('http') });
+      this.#running = { cell, upstream };
+      const probe = watch(cell);
+      void cell.exited.then(({ reason }) => {
+        clearInterval(probe);
+        this.#running = null;
+        upstream.destroy();
+        if (signal.aborted) return;
+        this.#rest(performance.now() - cell.startedAt);
+        log('error', 'the process of the control UI ended; the next visit starts it again', { reason });
+      });
+    } catch (error) {
+      if (signal.aborted) return;
+      this.#written = null;
+      this.#rest(0);
+      log('error', 'the control UI does not start', { error: reason(error) });
+    }
+  }
+
+  #rest(livedMs: number): void {
+    this.#restAfterFailure = performance.now() + this.#backoff.next(livedMs).delayMs;
+  }
+
+  /** @returns the path of the config */
+  async #write(): Promise<string> {
+    const { directory, apiSocket, variables } = this.#options;
+    const files = await writeUi(directory);
+    const path = join(directory, 'ui.capnp');
+    await writeFile(path, uiConfig({ files, apiSocket, variables: Object.keys(variables()) }), {
+      mode: 0o600,
+    });
+    return path;
+  }
+}
+
+/** Ends a process that hangs: an endless loop stops every socket of workerd. */
+function watch(cell: Cell): NodeJS.Timeout {
+  let missed = 0;
+  return setInterval(async () => {
+    missed = (await cell.answers('http', PROBE_DEADLINE_MS)) ? 0 : missed + 1;
+    if (missed >= PROBES_MISSED_LIMIT) cell.kill('it did not answer');
+  }, PROBE_EVERY_MS).unref();
+}
+
+/** What the process prints goes to the host's log, now and then. */
+class Said implements OutputSink {
+  readonly isCrowded = false;
+  readonly #lines: Record<OutputPipe, LineReader>;
+
+  constructor() {
+    const reader = () =>
+      new LineReader((line) => logRarely('warn', `control UI: ${messageOf(line).slice(0, 500)}`));
+    this.#lines = { stdout: reader(), stderr: reader() };
+  }
+
+  write(pipe: OutputPipe, piece: Buffer): void {
+    this.#lines[pipe].write(Buffer.from(piece));
+  }
+
+  end(): void {}
+}

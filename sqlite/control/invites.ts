@@ -1,0 +1,163 @@
+// Links by which people become accounts, or set the password of one.
+import { type Page, pageOf } from './page.ts';
+import type { Reader } from './reads.ts';
+
+export interface InviteRow {
+  id: string;
+  email: string | null;
+  role: 'admin' | 'member';
+  app_id: string | null;
+  app_role: 'view' | 'push' | 'admin' | null;
+  account_id: string | null;
+  created_at: string;
+  expires_at: string | null;
+  used_at: string | null;
+}
+
+/** What a link that can still be used is for. */
+export interface OpenInvite extends InviteRow {
+  app_slug: string | null;
+  /** Of the account whose password it sets; null when it makes one. */
+  account_name: string | null;
+  account_email: string | null;
+}
+
+const COLUMNS = 'id, email, role, app_id, app_role, account_id, created_at, expires_at, used_at';
+/** `?1` is the hash of a link, `?2` the time. */
+const IS_OPEN = 'hash = ?1 AND used_at IS NULL AND (expires_at IS NULL OR expires_at > ?2)';
+
+/**
+ * Adds an invite.
+ * @param hash SHA-256 of the secret in the link, hexadecimal
+ * @returns whether the app and the account are there that it names
+ */
+export async function insertInvite(db: D1Database, row: InviteRow, hash: string): Promise<boolean> {
+  const inserted = await db
+    .prepare(
+      `INSERT INTO invites (hash, ${COLUMNS}) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10
+       WHERE (?5 IS NULL OR EXISTS (SELECT 1 FROM apps WHERE id = ?5 AND deleted_at IS NULL))
+         AND (?7 IS NULL OR EXISTS (SELECT 1 FROM accounts WHERE id = ?7)) RETURNING id`,
+    )
+    .bind(
+      hash,
+      row.id,
+      row.email,
+      row.role,
+      row.app_id,
+      row.app_role,
+      row.account_id,
+      row.created_at,
+      row.expires_at,
+      row.used_at,
+    )
+    .first();
+  return inserted !== null;
+}
+
+/**
+ * Adds the link of the first start, for the first account, unless it was added before.
+ * @returns whether it can still be used
+ */
+export async function ensureWelcome(
+  db: D1Database,
+  link: { id: string; hash: string; at: string },
+): Promise<boolean> {
+  const [, found] = await db.batch<{ used_at: string | null }>([
+    db
+      .prepare(
+        `INSERT INTO invites (id, hash, role, account_id, created_at)
+         SELECT ?, ?, 'admin', id, ? FROM accounts WHERE role = 'owner' ON CONFLICT (hash) DO NOTHING`,
+      )
+      .bind(link.id, link.hash, link.at),
+    db.prepare('SELECT used_at FROM invites WHERE hash = ?').bind(link.hash),
+  ]);
+  return found!.results[0]?.used_at === null;
+}
+
+/** Invites that can be used, newest last; not the link of the first start. */
+export async function listInvites(
+  db: Reader,
+  at: string,
+  { after, limit }: { after: string; limit: number },
+): Promise<Page<InviteRow>> {
+  const statement = db.prepare(
+    `SELECT ${COLUMNS} FROM invites WHERE used_at IS NULL AND expires_at > ? AND id > ? ORDER BY id LIMIT ?`,
+  );
+  const [found] = await db.batch<InviteRow>([statement.bind(at, after, limit + 1)]);
+  return pageOf(found!.results, limit, ({ id }) => [id]);
+}
+
+/** @returns false for one that is not there, or was used */
+export async function deleteInvite(db: D1Database, id: string): Promise<boolean> {
+  const statement = db.prepare(
+    'DELETE FROM invites WHERE id = ? AND used_at IS NULL AND expires_at IS NOT NULL RETURNING id',
+  );
+  return (await statement.bind(id).first()) !== null;
+}
+
+/** The invite of a link; null when it cannot be used, or not any more. */
+export async function openInvite(db: D1Database, hash: string, at: string): Promise<OpenInvite | null> {
+  return openInviteStatement(db, hash, at).first<OpenInvite>();
+}
+
+/**
+ * Gives the invite of a link its account, which is made if it has none. An account without an address gets the name and the
+ * address; another keeps its own. Doing it again changes nothing.
+ * @param account.id of the account, if one is made
+ * @returns the invite as it is then, without an account when the address is another's; null when the link cannot be used
+ */
+export async function claimInvite(
+  db: D1Database,
+  hash: string,
+  account: { id: string; name: string; email: string; at: string },
+): Promise<OpenInvite | null> {
+  const { id, name, email, at } = account;
+  const results = await db.batch<OpenInvite>([
+    db
+      .prepare(
+        `INSERT INTO accounts (id, name, email, role, is_admin, created_at)
+         SELECT ?3, ?4, ?5, 'member', role = 'admin', ?2 FROM invites WHERE ${IS_OPEN} AND account_id IS NULL
+         ON CONFLICT (email) DO NOTHING`,
+      )
+      .bind(hash, at, id, name, email),
+    db
+      .prepare(
+        `UPDATE invites SET account_id = ?3
+         WHERE ${IS_OPEN} AND account_id IS NULL AND EXISTS (SELECT 1 FROM accounts WHERE id = ?3)`,
+      )
+      .bind(hash, at, id),
+    db
+      .prepare(
+        `UPDATE accounts SET name = ?3, email = ?4
+         WHERE email IS NULL AND id = (SELECT account_id FROM invites WHERE ${IS_OPEN})
+           AND NOT EXISTS (SELECT 1 FROM accounts WHERE email = ?4)`,
+      )
+      .bind(hash, at, name, email),
+    db
+      .prepare(
+        `INSERT INTO collaborators (app_id, account_id, role, created_at)
+         SELECT app_id, account_id, app_role, ?2 FROM invites
+         WHERE ${IS_OPEN} AND app_id IS NOT NULL AND account_id IS NOT NULL
+         ON CONFLICT (app_id, account_id) DO NOTHING`,
+      )
+      .bind(hash, at),
+    openInviteStatement(db, hash, at),
+  ]);
+  return results.at(-1)!.results[0] ?? null;
+}
+
+/** Ends a link: it was used. */
+export async function closeInvite(db: D1Database, hash: string, at: string): Promise<void> {
+  await db.prepare('UPDATE invites SET used_at = ? WHERE hash = ? AND used_at IS NULL').bind(at, hash).run();
+}
+
+function openInviteStatement(db: D1Database, hash: string, at: string): D1PreparedStatement {
+  return db
+    .prepare(
+      `SELECT ${COLUMNS.replace(/\w+/g, 'invites.$&')}, apps.slug AS app_slug,
+         accounts.name AS account_name, accounts.email AS account_email
+       FROM invites LEFT JOIN apps ON apps.id = app_id LEFT JOIN accounts ON accounts.id = account_id
+       WHERE ${IS_OPEN}`,
+    )
+    .bind(hash, at);
+}

@@ -1,0 +1,86 @@
+-- What better-auth keeps of people who sign in. Names of tables and columns are the library's. Who there is, with which name
+-- and address, is the control plane's to say: `user` is a copy of its accounts, with their ids.
+CREATE TABLE user (
+  id TEXT PRIMARY KEY,
+  name TEXT NOT NULL,
+  email TEXT NOT NULL UNIQUE,
+  emailVerified INTEGER NOT NULL,
+  image TEXT,
+  createdAt TEXT NOT NULL,
+  updatedAt TEXT NOT NULL,
+  twoFactorEnabled INTEGER
+) STRICT;
+
+CREATE TABLE session (
+  id TEXT PRIMARY KEY,
+  token TEXT NOT NULL UNIQUE,
+  userId TEXT NOT NULL REFERENCES user (id) ON DELETE CASCADE,
+  expiresAt TEXT NOT NULL,
+  ipAddress TEXT,
+  userAgent TEXT,
+  createdAt TEXT NOT NULL,
+  updatedAt TEXT NOT NULL
+) STRICT;
+CREATE INDEX session_user ON session (userId);
+CREATE INDEX session_age ON session (expiresAt);
+
+-- Passwords.
+CREATE TABLE account (
+  id TEXT PRIMARY KEY,
+  accountId TEXT NOT NULL,
+  providerId TEXT NOT NULL,
+  userId TEXT NOT NULL REFERENCES user (id) ON DELETE CASCADE,
+  accessToken TEXT,
+  refreshToken TEXT,
+  idToken TEXT,
+  accessTokenExpiresAt TEXT,
+  refreshTokenExpiresAt TEXT,
+  scope TEXT,
+  password TEXT,
+  createdAt TEXT NOT NULL,
+  updatedAt TEXT NOT NULL
+) STRICT;
+CREATE INDEX account_user ON account (userId);
+
+-- Challenges, for some minutes each.
+CREATE TABLE verification (
+  id TEXT PRIMARY KEY,
+  identifier TEXT NOT NULL,
+  value TEXT NOT NULL,
+  expiresAt TEXT NOT NULL,
+  createdAt TEXT NOT NULL,
+  updatedAt TEXT NOT NULL
+) STRICT;
+CREATE INDEX verification_identifier ON verification (identifier);
+CREATE INDEX verification_age ON verification (expiresAt);
+
+CREATE TABLE twoFactor (
+  id TEXT PRIMARY KEY,
+  secret TEXT NOT NULL,
+  backupCodes TEXT NOT NULL,
+  userId TEXT NOT NULL REFERENCES user (id) ON DELETE CASCADE,
+  verified INTEGER,
+  failedVerificationCount INTEGER,
+  lockedUntil TEXT
+) STRICT;
+CREATE INDEX twoFactor_user ON twoFactor (userId);
+
+CREATE TABLE passkey (
+  id TEXT PRIMARY KEY,
+  name TEXT,
+  publicKey TEXT NOT NULL,
+  userId TEXT NOT NULL REFERENCES user (id) ON DELETE CASCADE,
+  credentialID TEXT NOT NULL UNIQUE,
+  counter INTEGER NOT NULL,
+  deviceType TEXT NOT NULL,
+  backedUp INTEGER NOT NULL,
+  transports TEXT,
+  createdAt TEXT,
+  aaguid TEXT
+) STRICT;
+CREATE INDEX passkey_user ON passkey (userId);
+
+-- Links that were used here, by the SHA-256 of their secret: two uses at once cannot both set a password.
+CREATE TABLE used_links (
+  hash TEXT PRIMARY KEY
+) STRICT, WITHOUT ROWID;

@@ -1,0 +1,63 @@
+// People who sign in, as far as the library's own queries do not do it.
+
+/** An account as the control plane has it. */
+export interface Person {
+  id: string;
+  name: string;
+  email: string;
+}
+
+/**
+ * Uses a link once: from now on the person signs in with this password alone, and sessions from before have ended.
+ * @param link SHA-256 of the link's secret, hexadecimal
+ * @param ids a new id for the password's row
+ * @returns false when the link was used before; nothing is changed then
+ */
+export async function setPassword(
+  db: D1Database,
+  link: string,
+  { id, name, email }: Person,
+  password: { id: string; hash: string },
+  at: string,
+): Promise<boolean> {
+  const statements = [
+    db.prepare('INSERT INTO used_links (hash) VALUES (?)').bind(link),
+    // An account that was deleted, and whose address another has now.
+    db.prepare('DELETE FROM user WHERE email = ?1 AND id <> ?2').bind(email, id),
+    db
+      .prepare(
+        `INSERT INTO user (id, name, email, emailVerified, createdAt, updatedAt) VALUES (?1, ?2, ?3, 1, ?4, ?4)
+         ON CONFLICT (id) DO UPDATE SET name = ?2, email = ?3, updatedAt = ?4`,
+      )
+      .bind(id, name, email, at),
+    db.prepare("DELETE FROM account WHERE userId = ? AND providerId = 'credential'").bind(id),
+    db
+      .prepare(
+        `INSERT INTO account (id, accountId, providerId, userId, password, createdAt, updatedAt)
+         VALUES (?1, ?2, 'credential', ?2, ?3, ?4, ?4)`,
+      )
+      .bind(password.id, id, password.hash, at),
+    db.prepare('DELETE FROM session WHERE userId = ?').bind(id),
+  ];
+  try {
+    await db.batch(statements);
+    return true;
+  } catch (error) {
+    const used = await db.prepare('SELECT 1 FROM used_links WHERE hash = ?').bind(link).first();
+    if (used === null) throw error;
+    return false;
+  }
+}
+
+/** Forgets a person, with sessions, passkeys and all. */
+export async function forgetPerson(db: D1Database, id: string): Promise<void> {
+  await db.prepare('DELETE FROM user WHERE id = ?').bind(id).run();
+}
+
+/** Removes sessions and challenges that have expired. */
+export async function removeExpired(db: D1Database, at: string): Promise<void> {
+  await db.batch([
+    db.prepare('DELETE FROM session WHERE expiresAt < ?').bind(at),
+    db.prepare('DELETE FROM verification WHERE expiresAt < ?').bind(at),
+  ]);
+}

@@ -1,0 +1,101 @@
+// Somebody at a browser, as far as a server can tell: an origin, cookies, and what a browser says of each request.
+import { fetch, type Response } from 'undici';
+import { type Cellar, LOCALHOST } from './cellar.ts';
+
+export interface Seen {
+  status: number;
+  headers: Response['headers'];
+  text: string;
+  // biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests assert
+  body: any;
+}
+
+export class Visitor {
+  readonly origin: string;
+  readonly #base: string;
+  readonly #always: Record<string, string>;
+  readonly cookies = new Map<string, string>();
+
+  /**
+   * @param origin what the browser has in its address line. Default: the edge's
+   * @param always headers that a proxy on the way adds
+   */
+  constructor(cellar: Cellar, origin?: string, always: Record<string, string> = {}) {
+    this.#base = `http://localhost:${cellar.edgePort}`;
+    this.origin = origin ?? this.#base;
+    this.#always = always;
+  }
+
+  /** Sends what a script of one of our pages would; `headers` replace what it says of itself. */
+  async ask(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers: Record<string, string> = {},
+  ): Promise<Seen> {
+    const response = await this.open(method, path, body, headers);
+    const text = await response.text();
+    const isJson = /json/.test(response.headers.get('content-type') ?? '') && text !== '';
+    return {
+      status: response.status,
+      headers: response.headers,
+      text,
+      body: isJson ? JSON.parse(text) : undefined,
+    };
+  }
+
+  /** Like `ask`, with the body still to be read. */
+  async open(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers: Record<string, string> = {},
+    signal = AbortSignal.timeout(20_000),
+  ): Promise<Response> {
+    const cookie = [...this.cookies].map(([name, value]) => `${name}=${value}`).join('; ');
+    const response = await fetch(this.#base + path, {
+      method,
+      redirect: 'manual',
+      dispatcher: LOCALHOST,
+      signal,
+      headers: {
+        ...this.#always,
+        'sec-fetch-site': 'same-origin',
+        ...(method !== 'GET' && { origin: this.origin }),
+        ...(cookie !== '' && { cookie }),
+        ...(body !== undefined && { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    });
+    for (const line of response.headers.getSetCookie()) {
+      const [, name, value] = /^([^=]+)=([^;]*)/.exec(line)!;
+      if (/max-age=0/i.test(line)) this.cookies.delete(name!);
+      else this.cookies.set(name!, value!);
+    }
+    return response;
+  }
+
+  /** Opens a page, as from the address line. */
+  page(path: string): Promise<Seen> {
+    return this.ask('GET', path, undefined, { accept: 'text/html', 'sec-fetch-site': 'none' });
+  }
+
+  /** Runs an operation. @returns its result, or the code it is refused with */
+  // biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests assert
+  async rpc(method: string, params: object): Promise<any> {
+    const { status, body } = await this.ask('POST', '/rpc', { jsonrpc: '2.0', id: 1, method, params });
+    if (status !== 200) return body.code;
+    return body.error?.data.code ?? body.result;
+  }
+
+  /** Signs in with a password. @returns the status */
+  async signIn(email: string, password: string): Promise<number> {
+    return (await this.ask('POST', '/api/auth/sign-in/email', { email, password })).status;
+  }
+}
+
+/** The secret of the link that the first start has printed. */
+export function welcomeOf(cellar: Cellar, from = 0): string {
+  return /\/welcome\?token=(\S+)/.exec(cellar.output.slice(from))![1]!;
+}
