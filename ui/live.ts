@@ -1,5 +1,5 @@
 // What keeps a view up to date: streams that reconnect, lists that do not grow without end, and reading again.
-import { signal } from '@preact/signals';
+import { type ReadonlySignal, signal } from '@preact/signals';
 import { type Failure, lostSince, type OperationName, type Params, type Result, stream } from './api.ts';
 
 /** How often what has come is shown. */
@@ -127,8 +127,8 @@ export function liveRows<Row>(keep = ROWS) {
 /** What a view shows of something that is read from the server. */
 export interface Resource<Data> {
   /** What was read last; it stays while it is read again, and when that fails. */
-  data: { readonly value: Data | null };
-  failure: { readonly value: Failure | null };
+  data: ReadonlySignal<Data | null>;
+  failure: ReadonlySignal<Failure | null>;
   /** Reads again. A second call while one runs waits for that one's successor. */
   refresh(): Promise<void>;
   /** Shows a change before the server has answered. */

@@ -56,6 +56,17 @@ export const deploys = [
     errors: ['app_not_found'],
   }),
   operation({
+    name: 'deploys.get',
+    summary: 'Reads one deploy',
+    method: 'GET',
+    path: null,
+    needs: 'view',
+    input: z.strictObject({ id: reference, deploy_id: reference }),
+    output: Deploy,
+    status: 200,
+    errors: ['app_not_found', 'deploy_not_found'],
+  }),
+  operation({
     name: 'deploys.log',
     summary: 'Reads the log of a deploy, as far as it has come',
     method: 'GET',

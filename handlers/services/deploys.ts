@@ -1,6 +1,7 @@
 // Deploys, and where to push to for one.
 import { findAccount } from '../../sqlite/control/accounts.ts';
 import { type DeployRow, findDeploy, listDeploys } from '../../sqlite/control/deploys.ts';
+import type { Reader } from '../../sqlite/control/reads.ts';
 import { accountOf } from '../access.ts';
 import type { Deploy, DeployLines } from '../contract/deploys.ts';
 import type { DeployFact, LinesFact } from '../contract/host-calls.ts';
@@ -18,11 +19,13 @@ const list: Service<'deploys.list'> = async ({ reads }, { id, status, limit, cur
   return listAnswer(name, await listDeploys(reads, id, { status: status ?? null, before, limit }), toDeploy);
 };
 
+const get: Service<'deploys.get'> = async ({ reads }, { id, deploy_id }) =>
+  toDeploy(await requireDeploy(reads, id, deploy_id));
+
 const log: Service<'deploys.log'> = async ({ reads, host }, { id, deploy_id }) => {
-  const deploy = await findDeploy(reads, id, deploy_id);
-  if (deploy === null) throw new Problem('app_not_found');
-  const text = deploy && (await host.deployLog(id, deploy_id));
-  if (deploy === undefined || text === null || text === undefined) throw new Problem('deploy_not_found');
+  const deploy = await requireDeploy(reads, id, deploy_id);
+  const text = await host.deployLog(id, deploy_id);
+  if (text === null) throw new Problem('deploy_not_found');
   return { deploy_id, status: deploy.status, log: text };
 };
 
@@ -32,18 +35,14 @@ const rollback: Service<'deploys.rollback'> = async (context, { id, deploy_id })
 };
 
 const create: Service<'deploys.create'> = async (context, { id, deploy_id = null }) => {
-  await requireApp(context, id);
-  if (deploy_id !== null && (await findDeploy(context.reads, id, deploy_id)) === undefined)
-    throw new Problem('deploy_not_found');
+  if (deploy_id !== null) await requireDeploy(context.reads, id, deploy_id);
   await wakeForDeploy(context, id);
   return shownDeploy(await context.host.deployAgain(id, deploy_id));
 };
 
 const cancel: Service<'deploys.cancel'> = async (context, { id, deploy_id }) => {
   const { reads, actor, host } = context;
-  const deploy = await findDeploy(reads, id, deploy_id);
-  if (deploy === null) throw new Problem('app_not_found');
-  if (deploy === undefined) throw new Problem('deploy_not_found');
+  await requireDeploy(reads, id, deploy_id);
   const account = accountOf(actor);
   const by = account === null ? 'the runner token' : ((await findAccount(reads, account))?.name ?? account);
   return shownDeploy(await host.cancelDeploy(id, deploy_id, by));
@@ -67,6 +66,7 @@ const remote: Service<'git.remote'> = async (context, { id }) => {
 
 export const deployServices = {
   'deploys.list': list,
+  'deploys.get': get,
   'deploys.log': log,
   'deploys.rollback': rollback,
   'deploys.create': create,
@@ -74,6 +74,14 @@ export const deployServices = {
   'deploys.stream': stream,
   'git.remote': remote,
 };
+
+/** @throws {Problem} `app_not_found`, `deploy_not_found` */
+async function requireDeploy(reads: Reader, id: string, deployId: string): Promise<DeployRow> {
+  const deploy = await findDeploy(reads, id, deployId);
+  if (deploy === null) throw new Problem('app_not_found');
+  if (deploy === undefined) throw new Problem('deploy_not_found');
+  return deploy;
+}
 
 /** A deploy as the API shows it. */
 export function shownDeploy(fact: DeployFact): Deploy {

@@ -183,7 +183,7 @@ export function errorQueries(database: Database) {
        AND id <= (SELECT id FROM occurrences WHERE group_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?)`,
   );
   const occurrences = database.prepare<[number], OccurrenceRow>(
-    'SELECT * FROM occurrences WHERE group_id = ? ORDER BY id DESC',
+    `SELECT id, ${OCCURRENCE_COLUMNS.join(', ')} FROM occurrences WHERE group_id = ? ORDER BY id DESC`,
   );
   const addHour = database.prepare<[number, number, number]>(
     'INSERT INTO hours (group_id, hour, count) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count',

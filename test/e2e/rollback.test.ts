@@ -145,7 +145,7 @@ test('a deploy is made again and cancelled over RPC, by name of who did it', asy
   const one = await deploy(id, work, 'again', 'one');
   const again = (await rpc('deploys.create', { deploy_id: one.id })).result;
   assert.deepEqual([again.trigger, again.sha, again.message], ['redeploy', one.sha, 'one']);
-  const found = async () => (await deploysOf(id)).find((row) => row.id === again.id);
+  const found = async () => (await rpc('deploys.get', { deploy_id: again.id })).result;
   await eventually(async () => (await found())?.status === 'live', 'it is live again');
   assert.equal((await rpc('deploys.cancel', { deploy_id: again.id })).error.data.code, 'transition_conflict');
   assert.equal((await rpc('deploys.cancel', { deploy_id: 'nonsense' })).error.data.code, 'deploy_not_found');

@@ -69,6 +69,7 @@ const rpcOnly = [
   'apps.templates',
   'source.import',
   'source.template',
+  'deploys.get',
   'deploys.create',
   'deploys.cancel',
   'alerts.list',

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
+import { operationsByName } from '../../handlers/contract/index.ts';
 import { Errors } from '../../runtime/telemetry/errors.ts';
 import type { ReportedError } from '../../runtime/telemetry/log-lines.ts';
 import type { StreamPiece } from '../../runtime/telemetry/protocol.ts';
@@ -84,6 +85,7 @@ test('an error is counted in its group, with its place in the source', async (t)
   assert.deepEqual([sparkline.length, sparkline.at(-1)! + sparkline.at(-2)!], [24, 2]);
   assert.ok(first_seen_at <= last_seen_at);
   const got = await errors.answers['errors/get']!({ appId: APP, fingerprint });
+  assert.ok(operationsByName.get('errors.get')!.output.safeParse(got).success, 'as the contract has it');
   assert.deepEqual(
     got.occurrences.map(({ stack, release, trace_id }) => [stack!.split('\n')[1], release, trace_id]),
     [

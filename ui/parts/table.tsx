@@ -27,6 +27,7 @@ export function Table<Row>({
   keyOf,
   stays = false,
   isSelected,
+  isNew,
 }: {
   /** What is in it, for screen readers. */
   label: string;
@@ -36,6 +37,8 @@ export function Table<Row>({
   /** It stays a table on a small screen. */
   stays?: boolean;
   isSelected?: (row: Row) => boolean;
+  /** It has come since the list was read: it glows once. */
+  isNew?: (row: Row) => boolean;
 }) {
   return (
     <table class={stays ? 'table stays' : 'table'} aria-label={label}>
@@ -50,7 +53,13 @@ export function Table<Row>({
       </thead>
       <tbody>
         {rows.map((row) => (
-          <tr key={keyOf(row)} data-row onClick={follow} aria-selected={isSelected?.(row)}>
+          <tr
+            key={keyOf(row)}
+            data-row
+            class={isNew?.(row) ? 'glow' : undefined}
+            onClick={follow}
+            aria-selected={isSelected?.(row)}
+          >
             {columns.map((column) => (
               <td key={column.name} class={classOf(column)} data-label={column.label}>
                 {column.cell(row)}

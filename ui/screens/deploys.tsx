@@ -1,14 +1,99 @@
-import { Head } from '../layout/head.tsx';
-import { Empty } from '../parts/states.tsx';
+// The deploys of an app, newest first.
 
-export default function Deploys() {
+import { api } from '../api.ts';
+import { Head } from '../layout/head.tsx';
+import { authorName, type Deploy, deploysModel, isUnderWay, tookMs, triggers } from '../models/deploys.ts';
+import { Button, Link } from '../parts/button.tsx';
+import { duration, firstLine, shortSha } from '../parts/format.ts';
+import { IconRefreshCw, IconRocket } from '../parts/icons.tsx';
+import { useModel } from '../parts/model.ts';
+import { Empty, Loaded } from '../parts/states.tsx';
+import { Status } from '../parts/status.tsx';
+import { type Column, Table } from '../parts/table.tsx';
+import { now, Time } from '../parts/time.tsx';
+import { open } from '../router.ts';
+
+/** A deploy's message as a title. */
+export function titleOf({ message, sha }: Deploy): string {
+  return firstLine(message) || `Commit ${shortSha(sha)}`;
+}
+
+const columns = (app: string): readonly Column<Deploy>[] => [
+  {
+    name: 'Deploy',
+    wide: true,
+    cell: (deploy) => (
+      <span class="stack lines">
+        <Link to={{ name: 'deploy', app, deploy: deploy.id }} class="main-cell cut">
+          {titleOf(deploy)}
+        </Link>
+        {(deploy.status === 'failed' || deploy.status === 'cancelled') && deploy.error && (
+          <span class="cut small danger">{firstLine(deploy.error)}</span>
+        )}
+      </span>
+    ),
+  },
+  { name: 'Status', cell: ({ status }) => <Status of={status} /> },
+  {
+    name: 'By',
+    cell: ({ author, trigger }) => (
+      <span class="nowrap">
+        {authorName(author)} <span class="muted">{triggers[trigger] ?? trigger}</span>
+      </span>
+    ),
+  },
+  { name: 'Commit', skipSmall: true, cell: ({ sha }) => <code>{shortSha(sha)}</code> },
+  {
+    name: 'Took',
+    number: true,
+    cell: (deploy) => duration(tookMs(deploy, isUnderWay(deploy) ? now.value : 0)),
+  },
+  { name: 'When', number: true, cell: ({ started_at }) => <Time at={started_at} otherwise="waits" /> },
+];
+
+export default function Deploys({ app }: { app: string }) {
+  const { list, rows, news, hasOlder, readOlder } = useModel(() => deploysModel(app));
+  const again = async () => {
+    const deploy = await api('deploys.create', { id: app });
+    open({ name: 'deploy', app, deploy: deploy.id });
+  };
   return (
     <>
-      <Head title="Deploys" />
+      <Head title="Deploys">
+        {rows.value.length > 0 && (
+          <Button onClick={again}>
+            <IconRefreshCw /> Deploy main again
+          </Button>
+        )}
+      </Head>
       <div class="panel">
-        <Empty title="No deploys yet">
-          <p>Push to main, and the deploy is shown here while it runs.</p>
-        </Empty>
+        <Loaded of={list}>
+          {() =>
+            rows.value.length === 0 ? (
+              <Empty title="No deploys yet" icon={IconRocket}>
+                <p>Push to main, or commit in the browser, and the deploy is shown here while it runs.</p>
+                <Link to={{ name: 'overview', app }}>How to bring code to this app</Link>
+              </Empty>
+            ) : (
+              <>
+                <Table
+                  label="Deploys"
+                  columns={columns(app)}
+                  rows={rows.value}
+                  keyOf={({ id }) => id}
+                  isNew={({ id }) => news.value.has(id)}
+                />
+                {hasOlder.value && (
+                  <footer class="more">
+                    <Button look="quiet" onClick={readOlder}>
+                      Show older deploys
+                    </Button>
+                  </footer>
+                )}
+              </>
+            )
+          }
+        </Loaded>
       </div>
     </>
   );

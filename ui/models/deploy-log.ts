@@ -1,0 +1,56 @@
+// The log of a deploy, which is text: cut into its steps.
+
+/** One step's part of the log. */
+export interface LogStep {
+  /** `checkout`, `install`, …; `queued` for the wait before. */
+  name: string;
+  /** What it does: `npm ci, 10.9.0, by package-lock.json`. */
+  detail: string;
+  lines: string[];
+}
+
+export interface DeployLog {
+  /** Before the first step, such as that earlier lines are not kept. */
+  before: string[];
+  steps: LogStep[];
+  /** How it ended: from `deploy failed: …` on. */
+  end: string[];
+}
+
+const STEP = /^▸ ([\w-]+): (.*)$/;
+/** The host's own words at the end of a step. Its time stands beside the step already. */
+const STEP_END = /^ {2}(\w+) (?:took|failed after) [\d.]+ m?s$/;
+const END = /^(?:deploy (?:failed|cancelled)|superseded by deploy)\b/;
+
+/** Cuts the lines of a log into steps. */
+export function parseLog(lines: readonly string[]): DeployLog {
+  const log: DeployLog = { before: [], steps: [], end: [] };
+  let into = log.before;
+  for (const line of lines) {
+    const step = STEP.exec(line);
+    if (step && into !== log.end) {
+      into = [];
+      log.steps.push({ name: step[1]!, detail: step[2]!, lines: into });
+      continue;
+    }
+    if (END.test(line)) into = log.end;
+    const ended = STEP_END.exec(line)?.[1];
+    if (ended !== undefined && ended === log.steps.at(-1)?.name && into !== log.end) continue;
+    into.push(line);
+  }
+  return log;
+}
+
+/** Appends lines that came over a stream to those of a log that was read meanwhile, which may have some of them. */
+export function joinLines(log: readonly string[], more: readonly string[]): string[] {
+  for (let both = Math.min(log.length, more.length); both > 0; both--) {
+    if (more.slice(0, both).every((line, i) => line === log[log.length - both + i]))
+      return [...log, ...more.slice(both)];
+  }
+  return [...log, ...more];
+}
+
+/** The lines of a log as the API answers it. */
+export function linesOf(text: string): string[] {
+  return text === '' ? [] : text.replace(/\n$/, '').split('\n');
+}

@@ -1,0 +1,178 @@
+// The deploys of an app, and one of them.
+import { computed, effect, signal } from '@preact/signals';
+import { api, type Result } from '../api.ts';
+import { live, resource } from '../live.ts';
+import { joinLines, linesOf, parseLog } from './deploy-log.ts';
+
+export type Deploy = Result<'deploys.get'>;
+
+/** Deploys that one page has. */
+const PAGE = 30;
+
+/** Whether it waits or builds. */
+export function isUnderWay({ status }: Deploy): boolean {
+  return status === 'queued' || status === 'building';
+}
+
+/** How long it has run, or ran, in ms; null before it began. */
+export function tookMs({ started_at, finished_at }: Deploy, now: number): number | null {
+  if (started_at === null) return null;
+  const end = finished_at === null ? now : Date.parse(finished_at);
+  return Math.max(0, end - Date.parse(started_at));
+}
+
+/** Why it is there, in words. */
+export const triggers: Record<Deploy['trigger'], string> = {
+  push: 'pushed',
+  commit: 'committed',
+  rollback: 'rolled back',
+  redeploy: 'deployed again',
+  import: 'imported',
+  ...({ upload: 'uploaded' } as object),
+};
+
+/** Who made the commit: git's `Ada <ada@example.com>` without the address. */
+export function authorName(author: string): string {
+  return author.replace(/\s*<[^>]*>$/, '') || 'somebody';
+}
+
+/** All deploys of an app, newest first, as they change. */
+export function deploysModel(app: string) {
+  const older = signal<Deploy[]>([]);
+  const cursor = signal<string | null>(null);
+  /** The ids of those that have come since the list was read. */
+  const news = signal<ReadonlySet<string>>(new Set());
+  const list = resource(async (signal) => {
+    const read = await api('deploys.list', { id: app, limit: PAGE }, { signal });
+    if (older.peek().length === 0) cursor.value = read.next_cursor;
+    return read.items;
+  });
+  const stop = live(
+    'deploys.stream',
+    { id: app },
+    {
+      onItems(items) {
+        const deploys = items.filter((item): item is Deploy => 'status' in item);
+        const before = list.data.peek();
+        if (deploys.length === 0 || before === null) return;
+        const { all, added } = mergeDeploys(before, deploys);
+        list.set(all);
+        if (added.length > 0) news.value = new Set([...news.peek(), ...added]);
+      },
+      onReset: () => void list.refresh(),
+    },
+  );
+  const rows = computed(() => {
+    const first = list.data.value ?? [];
+    const known = new Set(first.map(({ id }) => id));
+    return [...first, ...older.value.filter(({ id }) => !known.has(id))];
+  });
+  return {
+    list,
+    rows,
+    news,
+    hasOlder: computed(() => cursor.value !== null),
+    async readOlder() {
+      const read = await api('deploys.list', { id: app, limit: PAGE, cursor: cursor.peek()! });
+      older.value = [...older.peek(), ...read.items];
+      cursor.value = read.next_cursor;
+    },
+    close() {
+      stop();
+      list.close();
+    },
+  };
+}
+
+/** Puts what a stream told into a list, newest first. A deploy that goes live takes the place of the one before. */
+export function mergeDeploys(
+  list: readonly Deploy[],
+  told: readonly Deploy[],
+): { all: Deploy[]; added: string[] } {
+  const byId = new Map(list.map((deploy) => [deploy.id, deploy]));
+  const added = [...new Set(told.map(({ id }) => id))].filter((id) => !byId.has(id));
+  for (const deploy of told) byId.set(deploy.id, deploy);
+  const all = [...byId.values()].sort((a, b) => (a.id < b.id ? 1 : -1));
+  return { all, added };
+}
+
+/** One deploy with its log, as both grow. */
+export function deployModel(app: string, id: string) {
+  const deploy = resource((signal) => api('deploys.get', { id: app, deploy_id: id }, { signal }));
+  const served = resource((signal) => api('apps.get', { id: app }, { signal }));
+  const lines = signal<readonly string[] | null>(null);
+  /** What the stream brought while the log was read. */
+  let early: string[] = [];
+  const log = resource(async (signal) => {
+    const text = await api('deploys.log', { id: app, deploy_id: id }, { signal });
+    lines.value = joinLines(linesOf(text.log), early);
+    early = [];
+    return text.status;
+  });
+  let stop: (() => void) | null = null;
+  const follow = () =>
+    live(
+      'deploys.stream',
+      { id: app },
+      {
+        onItems(items) {
+          for (const item of items) {
+            if ('status' in item) {
+              if (item.id === id) deploy.set(item);
+            } else if (item.deploy_id === id) {
+              if (lines.peek() === null) early.push(...item.lines);
+              else lines.value = [...lines.peek()!, ...item.lines];
+            }
+          }
+        },
+        onOpen: readAgain,
+        onReset: readAgain,
+      },
+    );
+  /** What was said before the stream was open, nobody has told. */
+  const readAgain = () => {
+    lines.value = null;
+    void deploy.refresh();
+    void log.refresh();
+  };
+  const end = effect(() => {
+    const found = deploy.data.value;
+    if (found !== null && isUnderWay(found)) stop ??= follow();
+    else if (found !== null && stop !== null) {
+      // Its last lines and who serves now.
+      stop();
+      stop = null;
+      void log.refresh();
+      void served.refresh();
+    }
+  });
+  const parsed = computed(() => (lines.value === null ? null : parseLog(lines.value)));
+  const compared = resource((signal) => compareDeploy(app, id, signal));
+  return {
+    deploy,
+    served,
+    log,
+    parsed,
+    compared,
+    async cancel() {
+      deploy.set(await api('deploys.cancel', { id: app, deploy_id: id }));
+    },
+    close() {
+      end();
+      stop?.();
+      for (const each of [deploy, served, log, compared]) each.close();
+    },
+  };
+}
+
+/** What a deploy changed against the one that served before it; null when none did. */
+async function compareDeploy(app: string, id: string, signal: AbortSignal) {
+  const { items } = await api('deploys.list', { id: app, limit: 200 }, { signal });
+  const at = items.findIndex((deploy) => deploy.id === id);
+  const own = items[at];
+  const before = items
+    .slice(at + 1)
+    .find(({ status, sha }) => (status === 'live' || status === 'replaced') && sha !== own?.sha);
+  if (own === undefined || before === undefined) return null;
+  return { before, diff: await api('source.diff', { id: app, from: before.sha, to: own.sha }, { signal }) };
+}

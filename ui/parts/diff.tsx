@@ -1,0 +1,98 @@
+// What differs between two commits, file by file.
+import type { Result } from '../api.ts';
+import { type DiffLine, parseDiff } from '../models/diff.ts';
+import { href } from '../router.ts';
+import { plural } from './format.ts';
+import { Empty } from './states.tsx';
+
+type Diff = Result<'source.diff'>;
+
+/** Files with more changed lines are closed at first. */
+const OPEN_LINES = 300;
+const SIGNS = { same: ' ', added: '+', removed: '−', hunk: '' };
+
+/** A hunk that begins the file and says nothing is no news. */
+function isShown({ kind, text }: DiffLine, i: number): boolean {
+  return kind !== 'hunk' || i > 0 || text !== '';
+}
+
+/** How many files differ, and by how much. */
+export function DiffSum({ files }: Pick<Diff, 'files'>) {
+  const sum = (name: 'additions' | 'deletions') => files.reduce((all, file) => all + (file[name] ?? 0), 0);
+  return (
+    <span>
+      {plural(files.length, 'file')} <Counts additions={sum('additions')} deletions={sum('deletions')} />
+    </span>
+  );
+}
+
+function Counts({ additions, deletions }: { additions: number | null; deletions: number | null }) {
+  if (additions === null || deletions === null) return <span class="muted small">binary</span>;
+  return (
+    <span class="diff-counts small">
+      <span class="added">
+        <span class="unseen">added </span>+{additions}
+      </span>{' '}
+      <span class="removed">
+        <span class="unseen">removed </span>−{deletions}
+      </span>
+    </span>
+  );
+}
+
+/** All files that differ, each to be opened and closed. */
+export function DiffView({ diff, app }: { diff: Diff; app: string }) {
+  if (diff.files.length === 0) return <Empty title="Nothing differs" />;
+  const patches = new Map(parseDiff(diff.diff).map((patch) => [patch.path, patch]));
+  return (
+    <div class="stack">
+      {diff.files.map(({ path, from_path, status, additions, deletions }) => {
+        const patch = patches.get(path);
+        return (
+          <details key={path} class="panel diff" open={(additions ?? 0) + (deletions ?? 0) <= OPEN_LINES}>
+            <summary>
+              <span class="mono grow cut">
+                {from_path !== null && <span class="muted">{from_path} → </span>}
+                {path}
+              </span>
+              <span class="muted small">{status}</span>
+              <Counts additions={additions} deletions={deletions} />
+              {status !== 'deleted' && (
+                <a
+                  class="small"
+                  href={href({ name: 'source', app, path }, { ref: diff.to })}
+                  onClick={(event) => event.stopPropagation()}
+                >
+                  Open
+                </a>
+              )}
+            </summary>
+            {patch === undefined || patch.isBinary || patch.lines.length === 0 ? (
+              <p class="muted small diff-note">{patch?.isBinary ? 'A binary file' : 'No lines to show'}</p>
+            ) : (
+              // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls sideways, by keyboard too
+              <div class="diff-lines" tabIndex={0}>
+                <table>
+                  <tbody>
+                    {patch.lines.filter(isShown).map(({ kind, before, after, text }, i) => (
+                      <tr key={i} class={kind}>
+                        <td class="number">{before}</td>
+                        <td class="number">{after}</td>
+                        <td class="text">
+                          <span aria-hidden="true">{SIGNS[kind]}</span>
+                          {kind === 'hunk' ? `⋯ ${text}` : text}
+                        </td>
+                      </tr>
+                    ))}
+                  </tbody>
+                </table>
+                {patch.isCut && <p class="muted small diff-note">The rest of the file is not shown here.</p>}
+              </div>
+            )}
+          </details>
+        );
+      })}
+      {diff.truncated && <p class="muted">There is more than is shown here.</p>}
+    </div>
+  );
+}
