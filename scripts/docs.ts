@@ -2,6 +2,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { commands } from '../cli/commands.ts';
+import { commandReference, exitRows, sharedOptionRows } from '../cli/reference.ts';
 import { operations } from '../handlers/contract/index.ts';
 import { notYet } from '../handlers/contract/not-yet.ts';
 import type { Operation } from '../handlers/contract/operation.ts';
@@ -12,7 +14,11 @@ const declared: readonly Operation[] = operations;
 
 /** Texts of the pages, by their path. */
 export function pages(): Record<string, string> {
-  return { 'docs/settings.md': settingsPage(), 'docs/operations-of-the-api.md': operationsPage() };
+  return {
+    'docs/settings.md': settingsPage(),
+    'docs/operations-of-the-api.md': operationsPage(),
+    'docs/cli.md': cliPage(),
+  };
 }
 
 function settingsPage(): string {
@@ -48,6 +54,34 @@ Each is a JSON-RPC method at \`POST /rpc\`, and those with a route are REST too.
 | RPC | REST | Needs | |
 | --- | --- | --- | --- |
 ${rows.join('')}`;
+}
+
+function cliPage(): string {
+  return `# The command line
+
+${MADE}
+
+\`cellar\` deploys apps and looks after them. In a clone of Cellar, \`npx cellar\` runs it; \`npm install -g .\` there puts it on
+the path. With the Cellar of the same clone it works at once; \`cellar login\` keeps the address and token of another one, and
+\`CELLAR_URL\` and \`CELLAR_TOKEN\` (the runner token, or an account's API key) come before what it kept.
+
+The app that a command is about is \`--app\`, else that of the folder's git remote \`cellar\` (\`cellar init\` makes it), else the
+name in the folder's Wrangler configuration. Standard output has data only; progress, questions and errors go to standard error. An
+error names the command that helps on. \`cellar env\` is \`cellar env list\`, and so on. \`cellar completion\` prints the completion
+for bash, zsh and fish.
+
+| Option | |
+| --- | --- |
+${sharedOptionRows()}
+With \`--json\`, the answer has the shape that the named operation has in \`GET /openapi.json\`; a list is whole, with all its pages.
+Without a terminal, a command that destroys something fails unless \`--yes\` is given.
+
+| Exit code | |
+| --- | --- |
+${exitRows()}
+## Commands
+
+${commandReference(commands)}`;
 }
 
 if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href) {

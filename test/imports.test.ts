@@ -4,7 +4,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 
-const TREES = ['bundler', 'client', 'handlers', 'runtime', 'sqlite', 'ui'];
+const TREES = ['bundler', 'cli', 'client', 'handlers', 'runtime', 'sqlite', 'ui'];
 
 interface Import {
   from: string;
@@ -74,6 +74,11 @@ rule(
   'the client knows only the contract',
   'client/',
   (found) => !isOurs(found) || found.to.startsWith('client/') || isContract(found),
+);
+rule(
+  'the command line knows the client and the contract',
+  'cli/',
+  (found) => !isOurs(found) || /^cli(ent)?\//.test(found.to) || isContract(found),
 );
 rule(
   'of the handlers the host knows only the contract',

@@ -112,7 +112,7 @@ async function answerOf<Answer>(response: Response): Promise<Answer> {
 function refusal(problem: Partial<ProblemBody> & { status: number; message?: string }): Failure {
   const { status, code, detail, message, errors = [] } = problem;
   if (status === 401) {
-    if (code !== undefined) signedOut.value++;
+    if (code === 'unauthorized') signedOut.value++;
     return new Failure(detail ?? message ?? 'You are signed out.', 'signed_out', 401, errors);
   }
   const fields = errors.map(({ path, message }) => (path === '' ? message : `${path} ${message}`));

@@ -56,6 +56,17 @@ export const accounts = [
     errors: [],
   }),
   operation({
+    name: 'accounts.me',
+    summary: 'Reads the account of whoever calls; of the runner token it is the first account',
+    method: 'GET',
+    path: null,
+    needs: 'account',
+    input: z.strictObject({}),
+    output: Account,
+    status: 200,
+    errors: ['account_not_found'],
+  }),
+  operation({
     name: 'accounts.delete',
     summary: 'Deletes an account that owns no app, and its keys',
     method: 'DELETE',

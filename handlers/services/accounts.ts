@@ -2,6 +2,7 @@
 import {
   deleteAccount,
   deleteKey,
+  findAccount,
   insertAccount,
   insertKey,
   type KeyRow,
@@ -29,6 +30,12 @@ const accountsCreate: Service<'accounts.create'> = async ({ db, at }, { name, em
 
 const accountsList: Service<'accounts.list'> = async ({ reads }, page) =>
   listAnswer('accounts.list', await listAccounts(reads, pageAfter('accounts.list', page)), (row) => row);
+
+const accountsMe: Service<'accounts.me'> = async ({ reads, actor }) => {
+  const account = await findAccount(reads, accountOf(actor));
+  if (account === null) throw new Problem('account_not_found');
+  return account;
+};
 
 const accountsDelete: Service<'accounts.delete'> = async ({ db }, { id }) => {
   const result = await deleteAccount(db, id);
@@ -79,6 +86,7 @@ const collaboratorsRemove: Service<'collaborators.remove'> = async ({ db }, { id
 export const accountServices = {
   'accounts.create': accountsCreate,
   'accounts.list': accountsList,
+  'accounts.me': accountsMe,
   'accounts.delete': accountsDelete,
   'keys.create': keysCreate,
   'keys.list': keysList,

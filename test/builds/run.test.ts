@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { test } from 'node:test';
-import { setImmediate } from 'node:timers/promises';
 import { BuildFailure } from '../../bundler/failure.ts';
 import { DeployLog } from '../../runtime/builds/deploy-log.ts';
 import { type Command, run } from '../../runtime/builds/run.ts';
+import { eventually } from '../support/e2e/processes.ts';
 
 function shell(script: string, more: Partial<Command> = {}) {
   const lines: string[] = [];
@@ -16,7 +16,7 @@ function shell(script: string, more: Partial<Command> = {}) {
     title: 'script',
     cwd: '/',
     environment: { PATH: '/usr/bin:/bin' },
-    timeoutMs: 20_000,
+    timeoutMs: 60_000,
     signal: new AbortController().signal,
     onLine: (line) => lines.push(line),
     ...more,
@@ -33,13 +33,7 @@ function hasEnded(pid: number): boolean {
   }
 }
 
-async function assertEnds(pid: number): Promise<void> {
-  const deadline = Date.now() + 5000;
-  while (!hasEnded(pid)) {
-    assert.ok(Date.now() < deadline, `process ${pid} still runs`);
-    await setImmediate();
-  }
-}
+const assertEnds = (pid: number) => eventually(() => hasEnded(pid), `process ${pid} ends`);
 
 test('a command that takes too long is ended with everything it started', async () => {
   const { lines, ended } = shell('sleep 1000 & echo $!; wait', { timeoutMs: 300 });
@@ -119,8 +113,8 @@ for (const [output, script] of [
     const { ended } = shell(script!, { timeoutMs: 1000, onLine: (line) => log.line(line) });
     await assert.rejects(ended, /took longer than 1 s/);
     delay.disable();
-    assert.ok(delay.percentile(90) / 1e6 < 50, `a tenth of the time ${delay.percentile(90) / 1e6} ms pass`);
-    assert.ok(delay.max / 1e6 < 500, `the event loop stood still for ${delay.max / 1e6} ms`);
+    assert.ok(delay.percentile(90) / 1e6 < 200, `a tenth of the time ${delay.percentile(90) / 1e6} ms pass`);
+    assert.ok(delay.max / 1e6 < 3_000, `the event loop stood still for ${delay.max / 1e6} ms`);
     const grown = (process.memoryUsage.rss() - before) / 2 ** 20;
     assert.ok(grown < 150, `${grown} MiB more`);
   });

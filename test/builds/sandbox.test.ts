@@ -19,7 +19,7 @@ import { BuildFailure } from '../../bundler/failure.ts';
 import { checkOwner } from '../../runtime/builds/size.ts';
 import { handOver } from '../../runtime/machine/rights.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { processes } from '../support/e2e/processes.ts';
+import { eventually, processes } from '../support/e2e/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 import { NEEDS_USERS } from '../support/users.ts';
 
@@ -143,10 +143,9 @@ test(
     const { stderr } = await buildWith('daemon', script);
     assert.match(stderr, /serves this push/);
     const pid = /daemon (\d+)/.exec(stderr)?.[1];
-    assert.deepEqual(
-      processes().filter((process) => process.pid === Number(pid) || process.command.includes('77.25')),
-      [],
-    );
+    const left = () =>
+      processes().some((process) => process.pid === Number(pid) || process.command.includes('77.25'));
+    await eventually(() => !left(), 'no process of the build is left');
   },
 );
 
@@ -169,10 +168,9 @@ test('no file of a build outlives it, wherever everybody may write', NEEDS_USERS
   const { lines, stderr } = await buildWith('littering', script);
   for (const place of places) {
     assert.ok(lines.includes(`littered ${place}`), stderr);
-    assert.deepEqual(
-      readdirSync(place).filter((entry) => entry.startsWith(name) && join(place, entry) !== kept),
-      [],
-    );
+    const litter = () =>
+      readdirSync(place).filter((entry) => entry.startsWith(name) && join(place, entry) !== kept);
+    await eventually(() => litter().length === 0, `nothing is left in ${place}`);
   }
   assert.ok(existsSync(kept));
 });

@@ -10,7 +10,7 @@ import { temporaryDirectory } from '../support/temporary.ts';
 const LIMIT_BYTES = 1024;
 /** More than all buffers on the way hold. */
 const LONG_BYTES = 8 * 1024 * 1024;
-const DEADLINE_MS = 5_000;
+const DEADLINE_MS = 60_000;
 
 /** Sends a long body, and then another request over the same connection. Answers both status lines. */
 async function statusesAfterLongBody(t: TestContext, answerLong: RequestListener): Promise<string[]> {

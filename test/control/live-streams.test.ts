@@ -58,7 +58,7 @@ test('a listener that reads slowly is told how many events it missed, and goes o
     text += chunk;
   });
   const until = async (pattern: RegExp) => {
-    while (!pattern.test(text)) await once(response, 'data', { signal: AbortSignal.timeout(5_000) });
+    while (!pattern.test(text)) await once(response, 'data', { signal: AbortSignal.timeout(60_000) });
   };
   await until(/^event: skipped$/m);
   send(piece(201));

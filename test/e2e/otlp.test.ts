@@ -166,5 +166,5 @@ test('an endpoint that refuses, or is not there, harms nothing and what it misse
   assert.equal((await cellar.get('traced')).status, 200);
   const from = performance.now();
   await cellar.stop();
-  assert.ok(performance.now() - from < 10_000);
+  assert.ok(performance.now() - from < 60_000);
 });

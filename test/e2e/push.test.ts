@@ -16,7 +16,7 @@ async function enter(room: string) {
   const socket = cellar.webSocket('chat', `/rooms/${room}/socket`);
   const messages: string[] = [];
   socket.addEventListener('message', ({ data }) => messages.push(String(data)));
-  await once(socket, 'open', { signal: AbortSignal.timeout(10_000) });
+  await once(socket, 'open', { signal: AbortSignal.timeout(60_000) });
   const next = async (pattern: RegExp) => {
     await eventually(() => messages.some((message) => pattern.test(message)), `a message like ${pattern}`);
     return messages.find((message) => pattern.test(message))!;
@@ -169,10 +169,14 @@ test('deleting an app ends its build, and leaves no process and no file of it', 
   assert.equal((await cellar.call('DELETE', `/v1/apps/${id}`)).status, 204);
   for (const { stderr } of await Promise.all([first, second]))
     assert.match(stderr, /remote: deploy failed: the app was deleted/);
-  assert.ok(!processes().some(({ command }) => command.includes('7654.75')));
-  for (const place of ['caches', 'releases']) assert.ok(!existsSync(join(cellar.data, place, id)), place);
   await eventually(
-    () => readdirSync(join(cellar.data, 'builds')).length === 0,
+    () => !processes().some(({ command }) => command.includes('7654.75')),
+    'the build has gone',
+  );
+  await eventually(
+    () =>
+      ['caches', 'releases'].every((place) => !existsSync(join(cellar.data, place, id))) &&
+      readdirSync(join(cellar.data, 'builds')).length === 0,
     'nothing of the build is left',
   );
 });

@@ -1,7 +1,7 @@
 // Secrets of Workers, through the whole of a Cellar: set by RPC, given to the process, and nowhere in the clear.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
@@ -45,12 +45,23 @@ async function push(slug: string, files: Record<string, string> = {}): Promise<s
   return (await cellar.push(work, slug, '--force')).stderr;
 }
 
-/** The files below a directory that have a text in the clear. */
+/** The files below a directory that have a text in the clear. A running host removes some meanwhile. */
 function filesWith(directory: string, text: string): string[] {
-  return readdirSync(directory, { recursive: true, encoding: 'utf8' }).filter((name) => {
-    const path = join(directory, name);
-    return statSync(path, { throwIfNoEntry: false })?.isFile() && readFileSync(path).includes(text);
-  });
+  const { stdout } = spawnSync(
+    'grep',
+    [
+      '--recursive',
+      '--files-with-matches',
+      '--text',
+      '--no-messages',
+      '--devices=skip',
+      '-F',
+      text,
+      directory,
+    ],
+    { encoding: 'utf8' },
+  );
+  return stdout.split('\n').filter((line) => line !== '');
 }
 
 test('a secret reaches the Worker at the next start, which follows at once and drops no request', async () => {

@@ -14,7 +14,7 @@ const status = async (id: string) => (await cellar.app(id)).status;
 test('the sweep puts to sleep what nobody uses; an open WebSocket, a stop and no release keep an app from it', async () => {
   const talking = await cellar.deploy('talking', 'chat');
   const socket = cellar.webSocket('talking', '/rooms/one/socket');
-  await once(socket, 'open', { signal: AbortSignal.timeout(10_000) });
+  await once(socket, 'open', { signal: AbortSignal.timeout(60_000) });
   const stopped = await cellar.deploy('stopped', 'hello');
   await cellar.call('PATCH', `/v1/apps/${stopped}`, { desired_state: 'stopped' });
   const empty = await cellar.create('empty');
@@ -26,7 +26,7 @@ test('the sweep puts to sleep what nobody uses; an open WebSocket, a stop and no
     [await status(talking), await status(stopped), await status(empty)],
     ['running', 'stopped', 'created'],
   );
-  const closed = once(socket, 'close', { signal: AbortSignal.timeout(10_000) });
+  const closed = once(socket, 'close', { signal: AbortSignal.timeout(60_000) });
   socket.close();
   await closed;
   await eventually(async () => (await status(talking)) === 'sleeping', 'it sleeps once nobody talks');

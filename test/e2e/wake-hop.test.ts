@@ -56,7 +56,7 @@ for (const { name, start, skip } of PROXIES) {
 
     const get = async (slug: string, init: RequestInit = {}) => {
       const response = await fetch(`http://${slug}.localhost:${proxy.port}/`, {
-        signal: AbortSignal.timeout(30_000),
+        signal: AbortSignal.timeout(60_000),
         ...init,
         dispatcher: LOCALHOST,
       });
@@ -75,7 +75,7 @@ for (const { name, start, skip } of PROXIES) {
         watch.seen.length = 0;
         await served(init, bytes);
         assert.deepEqual(watch.seen, [true], 'the app ran before the edge had the request');
-        assert.equal((await app()).status, 'running');
+        await eventually(async () => (await app()).status === 'running', 'it reads as running');
       }
     });
 
@@ -180,7 +180,7 @@ function hasProcess(): boolean {
 
 /** The first event of a kind; rejects with an error of the WebSocket, or after a while. */
 async function heard(socket: WebSocket, event: string): Promise<{ data: unknown }> {
-  const deadline = { signal: AbortSignal.timeout(15_000) };
+  const deadline = { signal: AbortSignal.timeout(60_000) };
   const failed = once(socket, 'error', deadline).then(([error]) => Promise.reject(error.error ?? error));
   const [first] = await Promise.race([once(socket, event, deadline), failed]);
   return first;

@@ -53,7 +53,7 @@ test('an idle upstream drains at once, and counts each end once', async () => {
   end();
   end();
   assert.equal(upstream.active, 0);
-  assert.deepEqual(await within(upstream.drain(5_000), 'the drain', 1_000), { cut: 0 });
+  assert.deepEqual(await within(upstream.drain(100_000), 'the drain'), { cut: 0 });
 });
 
 test('close lets a request in flight finish, ends idle connections at once and takes no more', async () => {
@@ -71,9 +71,9 @@ test('close lets a request in flight finish, ends idle connections at once and t
   busy.send('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
   await until(() => waiting.length === 2, 'the second request arrived');
 
-  const closed = front.gateway.close(5_000);
+  const closed = front.gateway.close(100_000);
   assert.equal(front.gateway.close(0), closed);
-  await within(Promise.all([idle.closed, fresh.closed, half.closed]), 'the end of idle connections', 1_000);
+  await within(Promise.all([idle.closed, fresh.closed, half.closed]), 'the end of idle connections');
   await assert.rejects(call(front.port, '/'), { code: 'ECONNREFUSED' });
   assert.equal(busy.ended, false);
   waiting[1]!.write(OK);

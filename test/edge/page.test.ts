@@ -1,6 +1,7 @@
 // The page of a refusal: what it says, and that it can be read.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { PAGE_COLOURS } from '../../handlers/contract/pages.ts';
 import { refusalPage } from '../../runtime/edge/page.ts';
 import type { RefusalReason } from '../../runtime/edge/refusals.ts';
 
@@ -36,24 +37,36 @@ function contrast(one: string, other: string): number {
 const page = (reason: RefusalReason) =>
   refusalPage({ status: 503, code: 'app_unavailable', reason, detail: 'What <b> happened.' }, 'abc123');
 
-test('each page says what happened, what visitor and owner can do, and names the request', () => {
+test('each page says what state it is, what happened, what visitor and owner can do, and names the request', () => {
   for (const reason of REASONS) {
     const text = page(reason);
+    assert.match(text, /<p class="state"><svg [^>]*aria-hidden="true".+<\/svg>[A-Z][a-z ]+<\/p>/, reason);
     assert.match(text, /<h1>[A-Z][^<]+<\/h1>\n<p>What &#60;b&#62; happened\.<\/p>/, reason);
     assert.match(text, /If you are visiting<\/h2>\n<p>[A-Z][^<]+\.<\/p>/, reason);
     assert.match(text, /If this is your app<\/h2>\n<p>[A-Z][^<]+\.<\/p>/, reason);
     assert.match(text, /<code>abc123<\/code>/, reason);
+    assert.ok(
+      !text.includes('<script') && !text.includes('http'),
+      `${reason}: no script, and nothing from elsewhere`,
+    );
   }
 });
 
-test('all text has a contrast of 4.5:1 in light and in dark', () => {
-  const [light, dark] = page('stopped').split('@media (prefers-color-scheme: dark)');
-  for (const style of [light!, dark!]) {
-    const background = /background: (#\w{6})/.exec(style)![1]!;
-    const colours = [...style.matchAll(/[ {]color: (#\w{6})/g)].map((match) => match[1]!);
-    assert.equal(colours.length, 2);
-    for (const colour of colours) {
-      assert.ok(contrast(colour, background) >= 4.5, `${colour} on ${background}`);
+test('a page offers to try again where that may help', () => {
+  assert.match(page('held_too_long'), /<a class="again" href="">Try again<\/a>/);
+  assert.doesNotMatch(page('stopped'), /Try again/);
+});
+
+test("a page's text has a contrast of 4.5:1 to paper and raised, and its shapes 3:1, in light and in dark", () => {
+  for (const [theme, colours] of Object.entries(PAGE_COLOURS)) {
+    const { paper, raised, line: _, ...others } = colours;
+    for (const [role, colour] of Object.entries(others)) {
+      for (const behind of [paper, raised]) {
+        assert.ok(contrast(colour, behind) >= 4.5, `${theme}: ${role} ${colour} on ${behind}`);
+      }
     }
+  }
+  for (const colours of [PAGE_COLOURS.light, PAGE_COLOURS.dark]) {
+    for (const colour of Object.values(colours)) assert.ok(page('stopped').includes(colour), colour);
   }
 });

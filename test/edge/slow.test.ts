@@ -61,7 +61,7 @@ test('a head that is not whole after 15 seconds is answered 408, however many by
   parts.after(10);
   client.send('st: a\r\nX: ');
   await taken(parts);
-  parts.after(14);
+  parts.after(12);
   assert.equal(client.ended, false);
   parts.after(16);
   assert.match(await client.end(), /^HTTP\/1\.1 408 [\s\S]*"code":"request_timeout"/);
@@ -114,10 +114,10 @@ test('a client whose upload stands still for two minutes is dropped, and its req
   using client = new RawClient(parts.front.port);
   client.send('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf');
   await until(() => parts.waiting.length === 1, 'the request arrived');
-  parts.after(119);
+  parts.after(110);
   client.send('more');
   await taken(parts);
-  parts.after(119);
+  parts.after(110);
   assert.equal(client.ended, false);
   parts.after(121);
   await client.end();
@@ -160,7 +160,7 @@ test('a client that takes nothing of its answer for two minutes is dropped', asy
   process!.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n');
   while (process!.write(`10000\r\n${CHUNK}\r\n`)) await new Promise((resolve) => setImmediate(resolve));
   await taken(parts);
-  parts.after(119);
+  parts.after(110);
   assert.equal(parts.front.upstream.active, 1);
   parts.after(121);
   await until(() => parts.front.upstream.active === 0, 'the request is cancelled');

@@ -4,19 +4,14 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { startCell } from '../../runtime/fleets/cell.ts';
+import { eventually } from '../support/e2e/processes.ts';
 import { call, cellOptions, makeRelease, startRelease } from '../support/fleets/release.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const HELLO = `export default { fetch: () => new Response('hello') }`;
 
-/** Resolves when no process `pid` is left; fails after 5 s. */
-async function gone(pid: number): Promise<void> {
-  const deadline = performance.now() + 5_000;
-  while (existsSync(`/proc/${pid}/exe`)) {
-    assert.ok(performance.now() < deadline, `process ${pid} lives on`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-}
+/** Resolves when no process `pid` is left. */
+const gone = (pid: number) => eventually(() => !existsSync(`/proc/${pid}/exe`), `process ${pid} goes`);
 
 test('a cell listens where it says, stops when told, and starts again over its stale socket', async (t) => {
   const root = temporaryDirectory(t);

@@ -19,7 +19,7 @@ const BURNING = 'export default { fetch() { for (;;); } };';
 
 /** Resolves when a process works in the background, or does so no more. */
 async function until(isInBackground: boolean, pid: number): Promise<void> {
-  const deadline = AbortSignal.timeout(20_000);
+  const deadline = AbortSignal.timeout(60_000);
   while (readFileSync(`/proc/${pid}/cgroup`, 'utf8').includes('/background') !== isInBackground) {
     await sleep(20, undefined, { signal: deadline });
   }

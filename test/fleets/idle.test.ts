@@ -120,7 +120,7 @@ for (const [how, code] of Object.entries(LATER)) {
     const clock = setInterval(() => app.fleet.tick(), 20);
     t.after(() => clearInterval(clock));
     await app.rested();
-    assert.ok(app.lines.some((line) => line.includes('worked on')));
+    await app.until(() => app.lines.some((line) => line.includes('worked on')));
   });
 }
 
@@ -279,21 +279,19 @@ test('short of memory, what would have to start is refused, and what runs serves
 });
 
 test('starts wait for their turn', async (t) => {
-  const slots = new Slots(1, 10_000);
-  const apps = Array.from({ length: 3 }, () => harness(t, { idleMs: 0, slots }));
-  for (const app of apps) app.fleet.restore('idle', await app.release(1), { dueAt: null });
+  const slots = new Slots(1, 60_000);
   const up: number[] = [];
-  const answers = apps.map(async (app, index) => {
-    const { status } = await app.ask('/version');
-    up.push(index);
-    return status;
-  });
+  const apps = Array.from({ length: 3 }, (_, index) =>
+    harness(t, { idleMs: 0, slots, onState: (state) => state === 'running' && up.push(index) }),
+  );
+  for (const app of apps) app.fleet.restore('idle', await app.release(1), { dueAt: null });
+  const answers = apps.map(async (app) => (await app.ask('/version')).status);
   assert.deepEqual(await Promise.all(answers), [200, 200, 200]);
   assert.deepEqual(up, [0, 1, 2]);
 });
 
 test('apps that hang at start do not hold up the others', async (t) => {
-  const slots = new Slots(1, 10_000, 100);
+  const slots = new Slots(1, 60_000, 100);
   const hanging = Array.from({ length: 3 }, () => harness(t, { slots }));
   const good = harness(t, { slots });
   const code = 'await new Promise(() => {}); export default {}';

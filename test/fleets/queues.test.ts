@@ -5,7 +5,7 @@ import { type Harness, harness, nextDue } from '../support/fleets/harness.ts';
 import { makeRelease } from '../support/fleets/release.ts';
 
 /**
- * `/?body` sends a message. Each batch is a line: queue, bodies with their attempts, and when. `slow` takes 300 ms,
+ * `/?body` sends a message. Each batch is a line: queue, bodies with their attempts, and when. `slow` takes 800 ms,
  * `bad` throws, `loop` takes for ever the first time.
  */
 const CODE = `
@@ -17,14 +17,17 @@ export default {
   async queue({ queue, messages }) {
     const bodies = messages.map(({ body, attempts }) => body + '/' + attempts);
     console.log('batch of ' + queue + ': ' + bodies.join(' ') + ' at ' + Date.now());
-    if (messages.some(({ body }) => body === 'slow')) await scheduler.wait(300);
+    if (messages.some(({ body }) => body === 'slow')) await scheduler.wait(800);
     if (bodies.includes('loop/1')) for (;;);
     if (queue === 'jobs' && messages.some(({ body }) => body === 'bad')) throw new Error('bad message');
     console.log('end of ' + bodies.join(' '));
   },
 };`;
 
-const BATCH_TIMEOUT_S = 1;
+/** So long that an app is at rest before its batch is due. */
+const BATCH_TIMEOUT_S = 3;
+/** On a machine with much to do. */
+const LATE_MS = 20_000;
 
 interface Jobs extends Harness {
   live: { deployId: string; directory: string };
@@ -78,7 +81,7 @@ test('a message that is sent just before the app hibernates is consumed in time'
   app.fleet.tick();
   app.fleet.tick();
   await app.rested();
-  assert.ok(Math.abs(app.rests.at(-1)!.dueAt! - sentAt - BATCH_TIMEOUT_S * 1000) < 500);
+  assert.ok(Math.abs(app.rests.at(-1)!.dueAt! - sentAt - BATCH_TIMEOUT_S * 1000) < 2_000);
   runClock(t, app);
   await app.until(() => app.rests.length === 3);
   assert.deepEqual(app.batches(), ['jobs: slow/1']);
@@ -86,7 +89,7 @@ test('a message that is sent just before the app hibernates is consumed in time'
     app.lines.some((line) => line.includes('end of slow')),
     'a batch under way keeps the process',
   );
-  assert.ok(lateness(app, sentAt) < 2_000, `${lateness(app, sentAt)} ms late`);
+  assert.ok(lateness(app, sentAt) < LATE_MS, `${lateness(app, sentAt)} ms late`);
   assert.deepEqual([app.fleet.state, app.rests.at(-1)], ['idle', { dueAt: null }]);
 });
 
@@ -99,7 +102,7 @@ test('a message that is sent just before the app falls asleep is consumed in tim
   runClock(t, app);
   await app.until(() => app.rests.at(-1)?.dueAt === null);
   assert.deepEqual(app.batches(), ['jobs: slow/1']);
-  assert.ok(lateness(app, sentAt) < 2_000, `${lateness(app, sentAt)} ms late`);
+  assert.ok(lateness(app, sentAt) < LATE_MS, `${lateness(app, sentAt)} ms late`);
   assert.deepEqual([app.fleet.state, app.states.length], ['stopped', changes]);
 });
 
@@ -141,7 +144,7 @@ test('a batch that never ends is cut though the app sleeps, and comes again', as
   await app.send('loop');
   await app.fleet.sleep();
   runClock(t, app);
-  await app.until(() => app.batches().length === 2, 40_000);
+  await app.until(() => app.batches().length === 2);
   assert.deepEqual(app.batches(), ['jobs: loop/1', 'jobs: loop/2']);
   assert.equal(app.fleet.state, 'stopped');
 });

@@ -35,7 +35,7 @@ async function refusal({ key }: { key: string }, method: string, params: object)
     method: 'POST',
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
     body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
-    signal: AbortSignal.timeout(10_000),
+    signal: AbortSignal.timeout(60_000),
   });
   if (response.headers.get('content-type')?.startsWith('text/event-stream')) {
     await response.body?.cancel();
@@ -129,6 +129,9 @@ test('an account has its own keys, and no other’s', async () => {
   const extra = await control.call('keys.create', { account: none.account });
   assert.equal(await refusal({ key: extra.key }, 'apps.list', {}), null);
   assert.equal(await refusal(none, 'keys.revoke', { id: extra.id }), null);
+  const headers = { authorization: `Bearer ${none.key}`, 'content-type': 'application/json' };
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'accounts.me', params: {} });
+  assert.equal((await control.fetch('POST', '/rpc', { headers, body })).body.result.id, none.account);
   const gone = await control.fetch('GET', '/v1/apps', { headers: { authorization: `Bearer ${extra.key}` } });
   assert.equal(gone.status, 401);
 });

@@ -54,6 +54,7 @@ test('every operation that is there answers what the contract says', async () =>
   await call('insights.list', { id });
   await call('admin.stats', {});
   await call('accounts.list', {});
+  assert.equal((await call('accounts.me', {})).role, 'owner');
   await call('keys.list', { account: account.id });
   await call('collaborators.set', { id, account: account.id, role: 'view' });
   await call('collaborators.list', { id });

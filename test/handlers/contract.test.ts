@@ -93,6 +93,7 @@ const rpcOnly = [
   'storage.r2.put',
   'accounts.create',
   'accounts.list',
+  'accounts.me',
   'accounts.delete',
   'keys.create',
   'keys.list',

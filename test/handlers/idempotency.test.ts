@@ -160,13 +160,13 @@ test('a request goes on when its caller has gone, and one that comes meanwhile i
   await eventually(() => sent() === before + 1, 'the host is asked');
   leaving.abort();
   await first;
-  const meanwhile = await set(AbortSignal.timeout(10_000));
+  const meanwhile = await set(AbortSignal.timeout(60_000));
   assert.equal(((await meanwhile.json()) as { code: string }).code, 'idempotency_in_progress');
   held.resolve();
   control.host.held = Promise.resolve();
-  let again = await set(AbortSignal.timeout(10_000));
+  let again = await set(AbortSignal.timeout(60_000));
   await eventually(async () => {
-    again = await set(AbortSignal.timeout(10_000));
+    again = await set(AbortSignal.timeout(60_000));
     return again.status !== 409;
   }, 'the first request has its answer');
   assert.equal(again.status, 201);

@@ -28,9 +28,9 @@ test('a child that fails says why, and with which code', async () => {
 test('a child that takes too long or prints too much is ended with all that it started', async () => {
   const began = performance.now();
   // The one that leaves the group holds the output open.
-  const script = 'sleep 1234 & setsid sleep 3 & sleep 1234';
+  const script = 'sleep 1234 & setsid sleep 20 & sleep 1234';
   await assert.rejects(runChild(sh(script), { timeoutMs: 300 }), /^Error: sh took longer than 0\.3 s/);
-  assert.ok(performance.now() - began < 2_500, 'the end does not wait for a process that left the group');
+  assert.ok(performance.now() - began < 15_000, 'the end does not wait for a process that left the group');
   await assert.rejects(
     runChild(['yes'], { timeoutMs: 10_000, limitBytes: 100 }),
     /^Error: yes printed more than 100 bytes/,

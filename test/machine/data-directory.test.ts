@@ -35,7 +35,7 @@ test('a claim ends with its process, also by SIGKILL', async (t) => {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   t.after(() => owner.kill('SIGKILL'));
-  await once(owner.stdout, 'data', { signal: AbortSignal.timeout(20_000) });
+  await once(owner.stdout, 'data', { signal: AbortSignal.timeout(60_000) });
   assert.throws(() => claim(paths), new RegExp(`process ${owner.pid}`));
   owner.kill('SIGKILL');
   await once(owner, 'exit');

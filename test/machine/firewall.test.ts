@@ -36,7 +36,7 @@ async function listen(t: TestContext): Promise<number> {
 async function as(user: User, script: string) {
   const program = `
     const get = (host, port) => new Promise((resolve) => {
-      const sent = require('node:http').get({ host, port, timeout: 6000, agent: false }, (response) => { response.resume(); resolve('reached'); });
+      const sent = require('node:http').get({ host, port, timeout: 30_000, agent: false }, (response) => { response.resume(); resolve('reached'); });
       sent.on('error', ({ code }) => resolve(code));
       sent.on('timeout', () => { sent.destroy(); resolve('no answer'); });
     });

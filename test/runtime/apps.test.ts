@@ -91,20 +91,20 @@ async function ask(apps: Apps): Promise<number> {
 
 /** Looks at the apps, as the host's clock does, until `condition` holds. */
 async function tickUntil(apps: Apps, condition: () => boolean): Promise<void> {
-  const end = performance.now() + 10_000;
+  const end = performance.now() + 60_000;
   while (!condition()) {
-    assert.ok(performance.now() < end, 'not within 10 s');
+    assert.ok(performance.now() < end, 'not within 60 s');
     apps.tick();
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }
 
 const HELLO = `export default { fetch: () => new Response('hello') }`;
-/** Each request sets an alarm 1 s ahead. */
+/** Each request sets an alarm 3 s ahead: by then a host has ended and another one begun. */
 const ALARM = `
 import { DurableObject } from 'cloudflare:workers';
 export class Clock extends DurableObject {
-  async set() { await this.ctx.storage.setAlarm(Date.now() + 1000); }
+  async set() { await this.ctx.storage.setAlarm(Date.now() + 3000); }
   async alarm() {}
 }
 export default { async fetch(request, env) { await env.CLOCK.getByName('one').set(); return new Response('set'); } }`;
@@ -149,10 +149,10 @@ test('the alarm of an app that hibernates, or sleeps, is kept over a restart and
     const next = open(t, root);
     await next.apps.resume();
     const kept = next.store.activity.all().get(APP)!;
-    assert.ok(kept.resting && kept.dueAt! <= setBefore + 1_000);
+    assert.ok(kept.resting && kept.dueAt! <= setBefore + 10_000);
     assert.equal(next.apps.get(APP)!.fleet.pid, null);
     await tickUntil(next.apps, () => next.apps.get(APP)!.fleet.pid !== null);
-    assert.ok(Date.now() >= kept.dueAt! && Date.now() < kept.dueAt! + 2_000);
+    assert.ok(Date.now() >= kept.dueAt! && Date.now() < kept.dueAt! + 20_000);
     await tickUntil(next.apps, () => next.store.activity.all().get(APP)!.resting);
     assert.equal(next.store.activity.all().get(APP)!.dueAt, null, 'it ran');
     assert.equal(next.apps.get(APP)!.fleet.state, asleep ? 'stopped' : 'idle');

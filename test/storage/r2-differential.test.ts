@@ -366,7 +366,7 @@ const BETTER: { step: Step; answer: (answer: Answer) => void }[] = [
 ];
 
 for (const [name, steps] of Object.entries(SCRIPTS)) {
-  test(`answers as Miniflare does: ${name}`, { timeout: 30_000 }, async (t) => {
+  test(`answers as Miniflare does: ${name}`, { timeout: 120_000 }, async (t) => {
     const [own, reference] = await Promise.all([startApp(t, startBuckets(t)), startMiniflare(t)]);
     const [answers, expected] = [await own.run(steps), await reference.run(steps)];
     for (const [i, step] of steps.entries()) {

@@ -153,7 +153,7 @@ test('statements and files that compute for ever, or take all memory, are ended 
   );
   const from = performance.now();
   assert.equal((await refused({ sql: forever })).code, 'query_timeout');
-  assert.ok(performance.now() - from < 3 * DEADLINE_MS);
+  assert.ok(performance.now() - from < 10 * DEADLINE_MS);
   assert.equal((await refused({ table: 'endless' })).code, 'query_timeout');
   for (const asked of [
     { table: 'looping' },

@@ -14,6 +14,7 @@ import {
   IconUser,
   IconX,
 } from '../parts/icons.tsx';
+import { Mark } from '../parts/mark.tsx';
 import { Menu } from '../parts/menu.tsx';
 import { Time } from '../parts/time.tsx';
 import { href, type Route, type RouteName, route } from '../router.ts';
@@ -100,19 +101,6 @@ const isMac = /Mac|iPhone|iPad/.test(navigator.userAgent);
 /** The name of the machine is that of its page. */
 function machineName(): string {
   return location.hostname === 'localhost' ? 'Cellar' : location.hostname;
-}
-
-/** A bottle on its side, as it lies in a cellar. */
-export function Mark({ size = 20 }: { size?: number }) {
-  return (
-    <svg width={size} height={size} viewBox="0 0 20 20" aria-hidden="true">
-      <rect width="20" height="20" rx="5" fill="var(--accent)" />
-      <path
-        d="M4 8.2C4 7 5 6 6.2 6h4.3c1 0 1.5 1.9 2.6 1.9H16v4.2h-2.9c-1.1 0-1.6 1.9-2.6 1.9H6.2A2.2 2.2 0 0 1 4 11.8z"
-        fill="var(--accent-ink)"
-      />
-    </svg>
-  );
 }
 
 function Crumbs({ shown, app }: { shown: Route | null; app: string | null }) {

@@ -6,7 +6,12 @@ import { useEffect, useMemo } from 'preact/hooks';
  * changes, so a model never changes what it is about.
  */
 export function useModel<Model extends { close(): void }>(make: () => Model): Model {
-  const model = useMemo(make, []);
+  const model = useMade(make);
   useEffect(() => () => model.close(), [model]);
   return model;
+}
+
+/** The same for a model that has nothing to end. */
+export function useMade<Model>(make: () => Model): Model {
+  return useMemo(make, []);
 }

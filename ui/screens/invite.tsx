@@ -1,7 +1,6 @@
+// A link that somebody was given: an account, a role on an app, or a new password.
+import { LinkForm } from '../layout/link-form.tsx';
+
 export default function Invite() {
-  return (
-    <div class="door">
-      <h1>You are invited</h1>
-    </div>
-  );
+  return <LinkForm path="/invites/accept" />;
 }

@@ -1,7 +1,108 @@
+// Sign in: by password, by passkey, with a second factor.
+import { useState } from 'preact/hooks';
+import { Door } from '../layout/door.tsx';
+import { hasPasskeys, signInModel } from '../models/doors.ts';
+import { Button } from '../parts/button.tsx';
+import { Check, TextField } from '../parts/field.tsx';
+import { IconCircleAlert, IconFingerprintPattern } from '../parts/icons.tsx';
+import { useMade } from '../parts/model.ts';
+import { Notice } from '../parts/states.tsx';
+import { useSubmit } from '../parts/submit.ts';
+
 export default function SignIn() {
+  const model = useMade(signInModel);
+  return model.step.value === 'password' ? <ByPassword model={model} /> : <ByCode model={model} />;
+}
+
+type Model = ReturnType<typeof signInModel>;
+
+function ByPassword({ model }: { model: Model }) {
+  const [email, setEmail] = useState('');
+  const [password, setPassword] = useState('');
+  const { busy, onSubmit } = useSubmit(() => model.byPassword(email.trim(), password));
   return (
-    <div class="door">
-      <h1>Sign in</h1>
-    </div>
+    <Door title="Sign in" about="To see and run the apps of this machine.">
+      <form class="stack" onSubmit={onSubmit}>
+        <Wrong model={model} />
+        <TextField
+          label="E-mail"
+          type="email"
+          value={email}
+          onValue={setEmail}
+          autocomplete="username webauthn"
+          autofocus
+          required
+        />
+        <TextField
+          label="Password"
+          type="password"
+          value={password}
+          onValue={setPassword}
+          autocomplete="current-password"
+          required
+        />
+        <Button type="submit" look="primary" disabled={busy}>
+          Sign in
+        </Button>
+        {hasPasskeys() && (
+          <Button onClick={model.byPasskey}>
+            <IconFingerprintPattern /> Sign in with a passkey
+          </Button>
+        )}
+      </form>
+      <p class="small muted">No account, or no way in? Whoever runs this machine can send you a link.</p>
+    </Door>
+  );
+}
+
+function ByCode({ model }: { model: Model }) {
+  const [code, setCode] = useState('');
+  const [isTrusted, setTrusted] = useState(false);
+  const { busy, onSubmit } = useSubmit(() => model.byCode(code, isTrusted));
+  const isBackup = model.step.value === 'backup';
+  const change = () => {
+    setCode('');
+    model.wrong.value = null;
+    model.step.value = isBackup ? 'code' : 'backup';
+  };
+  return (
+    <Door
+      title="One more step"
+      about={
+        isBackup
+          ? 'One of the backup codes that you kept.'
+          : 'The code that your authenticator app shows now.'
+      }
+    >
+      <form class="stack" onSubmit={onSubmit}>
+        <Wrong model={model} />
+        <TextField
+          key={String(isBackup)}
+          label={isBackup ? 'Backup code' : 'Code of six digits'}
+          value={code}
+          onValue={setCode}
+          inputMode={isBackup ? 'text' : 'numeric'}
+          autocomplete="one-time-code"
+          autofocus
+          required
+        />
+        <Check label="Do not ask in this browser for 30 days" value={isTrusted} onValue={setTrusted} />
+        <Button type="submit" look="primary" disabled={busy}>
+          Sign in
+        </Button>
+        <Button look="quiet" onClick={change}>
+          {isBackup ? 'Use the authenticator app' : 'Use a backup code'}
+        </Button>
+      </form>
+    </Door>
+  );
+}
+
+function Wrong({ model }: { model: Model }) {
+  if (model.wrong.value === null) return null;
+  return (
+    <Notice look="danger" icon={IconCircleAlert}>
+      {model.wrong.value}
+    </Notice>
   );
 }

@@ -1,7 +1,6 @@
+// The first start: its link makes whoever has it the first administrator.
+import { LinkForm } from '../layout/link-form.tsx';
+
 export default function Welcome() {
-  return (
-    <div class="door">
-      <h1>Welcome</h1>
-    </div>
-  );
+  return <LinkForm path="/welcome" />;
 }

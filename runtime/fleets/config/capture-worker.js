@@ -80,8 +80,7 @@ export function eventOf(handler, given = null) {
 }
 
 /** Calls a handler of the app for a new event. What it throws, at once or later, is told, and thrown on. */
-export function enter(handler, call, self, given) {
-  const frame = eventOf(handler, given[0]);
+export function enter(handler, call, self, given, frame = eventOf(handler, given[0])) {
   called = call;
   receiver = self;
   values = given;
@@ -100,23 +99,38 @@ function begin() {
   }
 }
 
-/** Prototypes whose methods need no more: those that have it, and workerd's own. */
-const guarded = new Set(
+/** Prototypes of workerd's own. */
+const builtIn = new Set(
   [Object, DurableObject, RpcTarget, WorkerEntrypoint, WorkflowEntrypoint].map(({ prototype }) => prototype),
 );
+/** Prototypes whose methods are guarded. */
+const guarded = new Set();
+
+/** The methods of a class that workerd may call, those of the classes that it extends too, each with whose it is. */
+function* methodsOf(main) {
+  for (let each = main.prototype; each && !builtIn.has(each); each = Object.getPrototypeOf(each))
+    for (const [name, described] of Object.entries(Object.getOwnPropertyDescriptors(each)))
+      if (name !== 'constructor') yield { owner: each, name, described };
+}
+
+function isGuardable({ value, configurable }) {
+  return typeof value === 'function' && configurable;
+}
 
 /**
  * Has the methods of a class enter an event when workerd calls them; a call from within one is a call and no more. It is
  * done in place, so that its instances have the prototype that the app knows.
  */
 export function guard(main) {
-  for (let each = main.prototype; each && !guarded.has(each); each = Object.getPrototypeOf(each)) {
-    guarded.add(each);
-    for (const [name, { value, ...rest }] of Object.entries(Object.getOwnPropertyDescriptors(each))) {
-      if (name === 'constructor' || typeof value !== 'function' || !rest.configurable) continue;
-      Object.defineProperty(each, name, { ...rest, value: guardedMethod(main.name, name, value) });
-    }
+  if (guarded.has(main.prototype)) return;
+  const before = new Set(guarded);
+  for (const { owner, name, described } of methodsOf(main)) {
+    guarded.add(owner);
+    if (before.has(owner) || !isGuardable(described)) continue;
+    const { value, ...rest } = described;
+    Object.defineProperty(owner, name, { ...rest, value: guardedMethod(main.name, name, value) });
   }
+  guarded.add(main.prototype);
 }
 
 function guardedMethod(className, name, method) {
@@ -124,11 +138,99 @@ function guardedMethod(className, name, method) {
   const { [name]: entering } = {
     [name](...values) {
       if (frames.getStore() !== undefined) return Reflect.apply(method, this, values);
-      return enter(handler, method, this, values);
+      const carried = carriedBy(values.at(-1));
+      if (carried !== null) values.pop();
+      const frame = eventOf(handler, values[0]);
+      frame.trace = carried ?? givenAway.get(this) ?? null;
+      const result = enter(handler, method, this, values, frame);
+      if (result instanceof Promise)
+        result.then(
+          (value) => guardGiven(value, frame),
+          () => {},
+        );
+      else guardGiven(result, frame);
+      return result;
     },
   };
   return Object.defineProperty(entering, 'length', { value: method.length, configurable: true });
 }
+
+/** The trace of the event that gave an object away whose methods are called from elsewhere. */
+const givenAway = new WeakMap();
+
+/** Has the methods of an object that is given away enter events. */
+function guardGiven(value, frame) {
+  if (!(value instanceof RpcTarget)) return;
+  guard(value.constructor);
+  givenAway.set(value, traceparentOf(frame));
+}
+
+/** What is called by an app's import of the same name. */
+export const imported = { waitUntil(_promise) {} };
+
+/** The property of a value that a call of an object's method has after those of the app: the trace that it belongs to. */
+const CARRIED = 'cellar-traceparent';
+
+/** The trace that a value carries; null when it is one of the app's own. */
+function carriedBy(value) {
+  if (typeof value !== 'object' || value === null || !Object.hasOwn(value, CARRIED)) return null;
+  const carried = value[CARRIED];
+  return typeof carried === 'string' && TRACEPARENT.test(carried) ? carried : null;
+}
+
+/** Names that are no method's in some class: what is called there would get the carried trace as a value. */
+const unsure = new Set();
+const expected = new Set();
+
+/** Has calls of a class's methods, where it is one of Durable Objects, carry the trace of the event that makes them. */
+export function expectCalls(main) {
+  if (!(main.prototype instanceof DurableObject)) return;
+  for (const { name, described } of methodsOf(main)) {
+    if (!isGuardable(described)) {
+      unsure.add(name);
+      if (expected.delete(name)) delete ServiceStub.prototype[name];
+    } else if (!unsure.has(name) && !(name in ServiceStub.prototype)) {
+      expected.add(name);
+      carry(name);
+    }
+  }
+}
+
+/**
+ * Puts a property of this name before those that stubs have for any name. Theirs is to be had only while there is no
+ * other: it is taken away for that long.
+ */
+function carry(name) {
+  const stubs = ServiceStub.prototype;
+  const property = {
+    configurable: true,
+    get() {
+      delete stubs[name];
+      let method;
+      try {
+        method = this[name];
+      } finally {
+        Object.defineProperty(stubs, name, property);
+      }
+      const frame = frames.getStore();
+      const isObject = typeof method === 'function' && this.constructor.name === 'DurableObject';
+      return isObject && frame !== undefined ? new Proxy(method, carrying) : method;
+    },
+  };
+  Object.defineProperty(stubs, name, property);
+}
+
+const carrying = {
+  apply(method, _, values) {
+    const frame = frames.getStore();
+    for (const value of values) guardGiven(value, frame);
+    return method(...values, { [CARRIED]: traceparentOf(frame) });
+  },
+  get(method, name) {
+    const value = method[name];
+    return typeof value === 'function' ? value.bind(method) : value;
+  },
+};
 
 /** Told once: by its own object, or by the words of an error that another object threw. */
 const told = new WeakMap();
@@ -259,6 +361,25 @@ ServiceStub.prototype.fetch = {
     return fetch.call(this, request);
   },
 }.fetch;
+
+// What their callbacks throw at once reaches no listener, and no log.
+for (const name of ['setTimeout', 'setInterval']) {
+  const { [name]: set } = globalThis;
+  globalThis[name] = {
+    [name](callback, ...others) {
+      if (typeof callback !== 'function') return Reflect.apply(set, globalThis, [callback, ...others]);
+      const timed = function (...values) {
+        try {
+          return Reflect.apply(callback, this, values);
+        } catch (error) {
+          tell(error, 'uncaught');
+          throw error;
+        }
+      };
+      return Reflect.apply(set, globalThis, [timed, ...others]);
+    },
+  }[name];
+}
 
 addEventListener('unhandledrejection', ({ reason }) => tell(reason, 'unhandledrejection'));
 addEventListener('error', ({ error }) => tell(error, 'error event'));

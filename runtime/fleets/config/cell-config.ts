@@ -4,7 +4,7 @@ import type { AssetRules, Assets, Module, Release, Triggers } from '../../../bun
 import { BUCKET_HEADER } from '../../storage/r2/headers.ts';
 import { cronWorker, d1Worker, kvWorker, QUEUE_KEY, queueWorker } from './bundled-services.ts';
 import { type CapnpValue, capnp, embed, type Fields } from './capnp.ts';
-import { CAPTURE, ENTRY, PAGE, STATEMENTS } from './entry.ts';
+import { CAPTURE, ENTRY, PAGE, STATEMENTS, WORKERS } from './entry.ts';
 import { internetService } from './network.ts';
 import { dividedSecrets, secretBindings } from './secret-bindings.ts';
 import { triedWorker } from './trial-entry.ts';
@@ -28,6 +28,8 @@ export interface ConfigOptions {
   secrets: string[];
   /** Whether the Worker is only to say which handlers it lacks; no cron calls it then. */
   isTrial: boolean;
+  /** Names of the app's modules that lie beside the config, changed; the others are the release's. */
+  changedModules: string[];
   /** The modules whose source maps the page for errors reads; null when there is no such page. */
   pageMaps: Module[] | null;
   /** The socket of the host's bucket service that is this app's own; nothing answers there for a trial. */
@@ -109,7 +111,7 @@ function services(release: Release, options: ConfigOptions): CapnpValue[] {
 function appWorker(
   release: Release,
   worker: NonNullable<Release['worker']>,
-  { toRelease, secrets, pageMaps }: ConfigOptions,
+  { toRelease, secrets, pageMaps, changedModules }: ConfigOptions,
 ): Fields {
   const { compatibilityDate, compatibilityFlags } = worker;
   const { given } = dividedSecrets(release, secrets);
@@ -119,9 +121,14 @@ function appWorker(
     modules: [
       { name: ENTRY, esModule: embed(ENTRY) },
       { name: CAPTURE, esModule: embed(CAPTURE) },
+      ...(changedModules.length === 0 ? [] : [{ name: WORKERS, esModule: embed(WORKERS) }]),
       ...(release.databases.length === 0 ? [] : [{ name: STATEMENTS, esModule: embed(STATEMENTS) }]),
       ...(pageMaps === null ? [] : pageModules(pageMaps, toRelease)),
-      ...worker.modules.map((each) => moduleField(each, toRelease)),
+      ...worker.modules.map((each) =>
+        changedModules.includes(each.name)
+          ? { name: each.name, esModule: embed(each.name) }
+          : moduleField(each, toRelease),
+      ),
     ],
     compatibilityDate,
     compatibilityFlags: [...compatibilityFlags.filter((flag) => !without.includes(flag)), ASYNC_CONTEXT],

@@ -4,7 +4,7 @@
 
 import { WorkerEntrypoint } from 'cloudflare:workers';
 import * as app from 'cellar-app-entry';
-import { enter, eventOf, guard, tell } from './cellar-capture.js';
+import { enter, eventOf, expectCalls, guard, imported, tell } from './cellar-capture.js';
 
 export * from 'cellar-app-entry';
 
@@ -21,16 +21,21 @@ function count(context) {
   counting.add(shared);
   const { waitUntil } = shared;
   shared.waitUntil = function (promise) {
-    const work = { since: Date.now() };
-    const end = () => pending.delete(work);
-    pending.add(work);
-    Promise.resolve(promise).then(end, (error) => {
-      end();
-      tell(error, 'waitUntil');
-    });
+    countWork(promise);
     return waitUntil.call(this, promise);
   };
 }
+
+function countWork(promise) {
+  const work = { since: Date.now() };
+  const end = () => pending.delete(work);
+  pending.add(work);
+  Promise.resolve(promise).then(end, (error) => {
+    end();
+    tell(error, 'waitUntil');
+  });
+}
+imported.waitUntil = countWork;
 
 /** A value as D1 takes it: bytes come as `{$bytes: base64}`. */
 function bound(value) {
@@ -147,6 +152,7 @@ function wrap(main) {
 
 /** Its instances are the class's own in every way: their `constructor`, their prototype, what is private to them. */
 function wrapClass(main) {
+  expectCalls(main);
   return new Proxy(main, {
     construct(target, [context, ...others]) {
       count(context);

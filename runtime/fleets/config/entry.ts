@@ -16,8 +16,23 @@ const PAGE_WORKER = read('page-worker.js');
 export const STATEMENTS = 'cellar-sql-statements.js';
 /** The text of `STATEMENTS`. */
 export const STATEMENTS_WORKER = read('../sql-statements.js');
+/** The name of the module that stands for `cloudflare:workers`: just as long, so that places after it stay where they are. */
+export const WORKERS = 'cellar-worker.js';
+/** The text of `WORKERS`. */
+export const WORKERS_MODULE = read('workers-module.js');
 /** What all of them depend on besides a release. */
-export const ENTRY_TEXTS = [ENTRY_WORKER, CAPTURE_WORKER, PAGE_WORKER, STATEMENTS_WORKER];
+export const ENTRY_TEXTS = [ENTRY_WORKER, CAPTURE_WORKER, PAGE_WORKER, STATEMENTS_WORKER, WORKERS_MODULE];
+
+const WORKERS_IMPORT = /(\bfrom\s*|\bimport\s+)(["'])cloudflare:workers\2/g;
+
+/** The text of an app's module, which imports `WORKERS`; null when it need not. */
+export function withWorkers(text: string): string | null {
+  if (!text.includes('waitUntil') || !text.includes('cloudflare:workers')) return null;
+  return text.replaceAll(
+    WORKERS_IMPORT,
+    (_, before: string, quote: string) => `${before}${quote}./${WORKERS}${quote}`,
+  );
+}
 
 /** How the entry passes on the app's default export, and how with pages for errors. */
 const DEFAULT = 'export default wrap(app.default ?? {});';

@@ -25,6 +25,8 @@ export const LOCALHOST = new Agent({
   connect: { lookup: (_name, _options, found) => found(null, [{ address: '127.0.0.1', family: 4 }]) },
 });
 const START_DEADLINE_MS = 60_000;
+/** Nothing is this slow, on any machine, unless it hangs. */
+const ANSWER_DEADLINE_MS = 60_000;
 
 /** The `wrangler.toml` of a Worker in `index.js` with a Durable Object `Counter`. */
 export const COUNTER_CONFIG = `name = "counter"
@@ -120,7 +122,8 @@ export class Cellar {
         this.#printed.emit('line');
       });
     }
-    child.on('exit', () => this.#printed.emit('line'));
+    // By then all that it printed has been read.
+    child.on('close', () => this.#printed.emit('line'));
     const ready = await this.waitFor(
       / ready api=(\S+) git=\S+ app="?https?:\/\/\{slug\}\.[a-z.]+:(\d+)/,
       from,
@@ -138,7 +141,7 @@ export class Cellar {
       const printed = this.#output.slice(from);
       const match = printed.match(pattern);
       if (match) return match;
-      if (child.exitCode !== null || child.signalCode !== null) {
+      if (hasEnded(child)) {
         throw new Error(
           `the host ended (${child.signalCode ?? child.exitCode}) before ${pattern}:\n${printed}`,
         );
@@ -149,16 +152,14 @@ export class Cellar {
     }
   }
 
-  /** Sends a signal and waits for the end. */
+  /** Sends a signal, and waits for the end and for all that was printed. */
   stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<{ code: number | null; signal: string | null }> {
     const child = this.#child!;
     this.#child = null;
     this.#killed ||= signal === 'SIGKILL';
-    if (child.exitCode !== null || child.signalCode !== null) {
-      return Promise.resolve({ code: child.exitCode, signal: child.signalCode });
-    }
+    if (hasEnded(child)) return Promise.resolve({ code: child.exitCode, signal: child.signalCode });
     return new Promise((resolve) => {
-      child.on('exit', (code, ended) => resolve({ code, signal: ended }));
+      child.on('close', (code, ended) => resolve({ code, signal: ended }));
       child.kill(signal);
     });
   }
@@ -189,7 +190,7 @@ export class Cellar {
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      signal: AbortSignal.timeout(30_000),
+      signal: AbortSignal.timeout(ANSWER_DEADLINE_MS),
     });
     const text = await response.text();
     const json = response.headers.get('content-type')?.includes('json') && text !== '';
@@ -242,7 +243,7 @@ export class Cellar {
   /** Like `get`, with the body still to be read. */
   open(slug: string, path = '/', init: RequestInit = {}): Promise<Response> {
     const url = `http://${slug}.localhost:${this.edgePort}${path}`;
-    return fetch(url, { signal: AbortSignal.timeout(15_000), ...init, dispatcher: LOCALHOST });
+    return fetch(url, { signal: AbortSignal.timeout(ANSWER_DEADLINE_MS), ...init, dispatcher: LOCALHOST });
   }
 
   /** Opens a WebSocket to an app. */
@@ -299,4 +300,9 @@ export class Cellar {
       );
     });
   }
+}
+
+/** Whether a process has ended, and what it printed has been read. */
+function hasEnded({ exitCode, signalCode, stdout, stderr }: ChildProcess): boolean {
+  return (exitCode !== null || signalCode !== null) && stdout!.closed && stderr!.closed;
 }

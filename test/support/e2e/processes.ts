@@ -67,7 +67,7 @@ export function cells(appId: string): Process[] {
 export async function eventually(
   condition: () => boolean | Promise<boolean>,
   what: string,
-  deadlineMs = 15_000,
+  deadlineMs = 60_000,
 ): Promise<void> {
   const end = Date.now() + deadlineMs;
   while (!(await condition())) {

@@ -14,11 +14,11 @@ import type { Backend } from '../../../runtime/edge/backend.ts';
 import { Gateway, type GatewayOptions } from '../../../runtime/edge/gateway.ts';
 import { Upstream } from '../../../runtime/edge/upstream.ts';
 
-const DEADLINE_MS = 10_000;
+const DEADLINE_MS = 60_000;
 /** What has not changed for so long has come to rest, in ms. */
 const STILL_MS = 300;
 /** Longest wait for that. */
-const STILL_DEADLINE_MS = 30_000;
+const STILL_DEADLINE_MS = 60_000;
 const WORKERD = createRequire(import.meta.url)('workerd').default as string;
 
 /** A temporary directory, removed when the caller's scope ends. */

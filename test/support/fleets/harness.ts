@@ -16,7 +16,7 @@ import { temporaryDirectory } from '../temporary.ts';
 import { makeRelease, workerd } from './release.ts';
 
 /** Longest wait for an event, in ms. */
-const DEADLINE_MS = 10_000;
+const DEADLINE_MS = 60_000;
 
 /** Counts in a Durable Object and in D1, and tells its version; `/loop` and `/slow` misbehave. */
 export const COUNTING = (version: number) => `

@@ -35,7 +35,7 @@ for (const address of addresses) {
   const url = `http://${address.includes(':') ? `[${address}]` : address}:${port}/`;
   const answer = await call(cell.socketPath('http'), `/?to=${encodeURIComponent(url)}`);
   if (answer.text === 'reached') found.worker.push(address);
-  const own = await fetch(url, { signal: AbortSignal.timeout(5000) }).catch(() => null);
+  const own = await fetch(url, { signal: AbortSignal.timeout(30_000) }).catch(() => null);
   if (own?.status === 200) found.process.push(address);
 }
 await cell.stop();

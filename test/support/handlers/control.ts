@@ -92,7 +92,7 @@ export class TestControl {
 
   /** Any request, with no header but those given. */
   async fetch(method: string, path: string, init: RequestInit = {}): Promise<Answer> {
-    const signal = AbortSignal.timeout(10_000);
+    const signal = AbortSignal.timeout(60_000);
     const response = await fetch(this.url + path, { method, redirect: 'manual', signal, ...init });
     const text = await response.text();
     const json = /json/.test(response.headers.get('content-type') ?? '') && text !== '';

@@ -6,7 +6,10 @@ export interface SentEvent {
   data?: string;
 }
 
-/** One open stream. Reads wait for what is asked for, at most five seconds. */
+/** Longest wait for an event. */
+const DEADLINE_MS = 60_000;
+
+/** One open stream. Reads wait for what is asked for, at most a minute. */
 export class EventReader {
   readonly response: Response;
   readonly #abort: AbortController;
@@ -27,7 +30,8 @@ export class EventReader {
   /** The next block, comments too (then without fields); null at the end of the stream. */
   async block(): Promise<SentEvent | null> {
     while (!this.#text.includes('\n\n')) {
-      const timer = setTimeout(() => this.#abort.abort(new Error('no event within 5 s')), 5000);
+      const late = new Error(`no event within ${DEADLINE_MS} ms`);
+      const timer = setTimeout(() => this.#abort.abort(late), DEADLINE_MS);
       const { done, value } = await this.#reader.read().finally(() => clearTimeout(timer));
       if (done) return null;
       this.#text += value;

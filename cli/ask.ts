@@ -1,0 +1,27 @@
+// Questions to a person. Loaded when there is one to ask.
+import { confirm, isCancel, password, text } from '@clack/prompts';
+import { Stopped } from './exit.ts';
+
+// What is asked is no data.
+const output = process.stderr;
+
+/** Asks for a yes. */
+export async function askYes(message: string): Promise<boolean> {
+  return answered<boolean>(await confirm({ message, initialValue: false, output }));
+}
+
+/** Asks for a line. */
+export async function askText(message: string, initialValue: string): Promise<string> {
+  return answered<string>(await text({ message, initialValue, output }));
+}
+
+/** Asks for a line that is not shown. */
+export async function askSecret(message: string): Promise<string> {
+  return answered<string>(await password({ message, output }));
+}
+
+/** @throws {Stopped} when the person broke it off */
+function answered<Value extends string | boolean>(answer: Value | symbol): Value {
+  if (isCancel(answer)) throw new Stopped('unconfirmed', 'Nothing was done.');
+  return answer as Value;
+}

@@ -1,0 +1,128 @@
+// Runs a command line: finds the command, runs it, prints what it answers, and says how it ended.
+import { fileURLToPath } from 'node:url';
+import { CommanderError, Command as Parser, Option as ParserOption } from 'commander';
+import { CellarClient } from '../client/index.ts';
+import { type Command, type Input, isOfGroup, optionsOf } from './command.ts';
+import { commands } from './commands.ts';
+import { exits, Stopped, stoppedBy } from './exit.ts';
+import { findLogin, type Login } from './login-file.ts';
+import { type Client, type Place, Session } from './session.ts';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+
+/** `cellar` as a process. @returns its exit code */
+export async function main(words: readonly string[]): Promise<number> {
+  const interrupt = new AbortController();
+  process.once('SIGINT', () => interrupt.abort());
+  // Whoever reads the output may have read enough.
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EPIPE') process.exit(exits.done.code);
+    throw error;
+  });
+  return run(words, {
+    folder: process.cwd(),
+    root: ROOT,
+    env: process.env,
+    isTerminal: process.stdin.isTTY === true && process.stdout.isTTY === true,
+    out: (text) => process.stdout.write(text),
+    say: (text) => process.stderr.write(text),
+    input: async () => Buffer.concat(await process.stdin.toArray()).toString('utf8'),
+    signal: interrupt.signal,
+  });
+}
+
+/**
+ * Runs one command line.
+ * @param connect makes the client that commands use
+ * @returns the exit code
+ */
+export async function run(
+  words: readonly string[],
+  place: Place,
+  connect: (login: Login) => Client = (login) => new CellarClient(login),
+): Promise<number> {
+  const login = () => findLogin(place.env, place.root);
+  const perform = async (command: Command, input: Input) => {
+    const json = input.json === true;
+    const app = typeof input.app === 'string' ? input.app : undefined;
+    const session = new Session({ place, json, app, login, connect });
+    if (command.destroys && input.yes !== true) await confirm(place, command.destroys(input), words);
+    const value = await command.run(session, input);
+    if (json) {
+      if (input.follow !== true) place.out(`${JSON.stringify(value, null, 2)}\n`);
+      return;
+    }
+    const text = command.show?.(value, session) ?? '';
+    if (text !== '') place.out(text.endsWith('\n') ? text : `${text}\n`);
+  };
+  try {
+    await parser(place, perform).parseAsync([...words], { from: 'user' });
+    return exits.done.code;
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? exits.done.code : exits.usage.code;
+    if (place.signal.aborted) return exits.failed.code;
+    const stopped = stoppedBy(error, urlOf(login));
+    place.say(`cellar: ${stopped.message}\n${stopped.next === null ? '' : `Next: ${stopped.next}\n`}`);
+    return exits[stopped.exit].code;
+  }
+}
+
+/** The parser, made from the commands. */
+export function parser(place: Place, perform: (command: Command, input: Input) => Promise<void>): Parser {
+  const top = new Parser('cellar').description('Drives a Cellar: deploys apps and looks after them.');
+  const output = { writeOut: place.out, writeErr: place.say };
+  top.option('--version', 'print the version');
+  // What is made below it takes these over.
+  top.configureOutput(output).exitOverride().showHelpAfterError('Next: cellar help');
+  const groups = new Map<string, Parser>();
+  for (const command of commands) {
+    const [first, second] = command.words.split(' ') as [string, string?];
+    if (second === undefined) {
+      add(top, first, command, {});
+      continue;
+    }
+    if (!groups.has(first)) groups.set(first, top.command(first).description(command.summary));
+    add(groups.get(first)!, second, command, { isDefault: isOfGroup(command) });
+  }
+  return top;
+
+  function add(to: Parser, word: string, command: Command, options: { isDefault?: boolean }): void {
+    const made = to.command(word, options).summary(command.summary).description(`${command.summary}.`);
+    for (const { name, summary, optional, choices } of command.arguments ?? []) {
+      const argument = made.createArgument(optional ? `[${name}]` : `<${name}>`, summary);
+      made.addArgument(choices ? argument.choices([...choices]) : argument);
+    }
+    for (const { flags, summary, choices } of optionsOf(command)) {
+      const option = new ParserOption(flags, summary);
+      made.addOption(choices ? option.choices([...choices]) : option);
+    }
+    made.addHelpText(
+      'after',
+      `\nExamples:\n${command.examples.map((line) => `  cellar ${line}`).join('\n')}`,
+    );
+    made.action(async () => {
+      const names = (command.arguments ?? []).map(({ name }) => name);
+      const given = names.map((name, n) => [name, made.processedArgs[n] as string | undefined] as const);
+      await perform(command, { ...Object.fromEntries(given), ...made.opts() });
+    });
+  }
+}
+
+async function confirm(place: Place, question: string, words: readonly string[]): Promise<void> {
+  if (!place.isTerminal)
+    throw new Stopped(
+      'unconfirmed',
+      `${question} Nobody can be asked here, so nothing was done.`,
+      `cellar ${words.join(' ')} --yes`,
+    );
+  const { askYes } = await import('./ask.ts');
+  if (!(await askYes(question))) throw new Stopped('unconfirmed', 'Nothing was done.');
+}
+
+function urlOf(login: () => Login): string | null {
+  try {
+    return login().url;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,21 @@
+// Every command. Nothing else lists them.
+import type { Command } from './command.ts';
+import { appCommands } from './commands/apps.ts';
+import { completionCommand } from './commands/completion.ts';
+import { deployCommands } from './commands/deploys.ts';
+import { localCommands } from './commands/local.ts';
+import { logCommands } from './commands/logs.ts';
+import { machineCommands } from './commands/machine.ts';
+import { settingCommands } from './commands/settings.ts';
+import { storageCommands } from './commands/storage.ts';
+
+export const commands: readonly Command[] = [
+  ...localCommands,
+  completionCommand(() => commands),
+  ...appCommands,
+  ...deployCommands,
+  ...logCommands,
+  ...settingCommands,
+  ...storageCommands,
+  ...machineCommands,
+];

@@ -1,0 +1,107 @@
+// Apps: making, listing, starting and stopping them.
+import { spawn } from 'node:child_process';
+import { type Command, command, textOf } from '../command.ts';
+import { whole } from '../session.ts';
+import { ago, shownApp, status, table } from '../show.ts';
+
+export const appCommands: readonly Command[] = [
+  command({
+    words: 'create',
+    summary: 'Makes an app',
+    arguments: [{ name: 'slug', summary: 'its name, which is part of its address' }],
+    examples: ['create shop'],
+    answers: 'apps.create',
+    run: (session, { slug }) => session.call('apps.create', { slug: String(slug) }),
+    show: shownApp,
+  }),
+  command({
+    words: 'list',
+    summary: 'Lists apps, newest first',
+    examples: ['list', 'list --json'],
+    answers: 'apps.list',
+    run: (session) => whole((page) => session.call('apps.list', page)),
+    show: ({ items }) =>
+      table(
+        ['APP', 'STATUS', 'DEPLOYED', 'URL'],
+        items.map((app) => [app.slug, status(app.status), ago(app.deployed_at), app.url]),
+        'There are no apps yet. Next: cellar create NAME',
+      ),
+  }),
+  command({
+    words: 'status',
+    summary: 'Shows one app',
+    ofApp: true,
+    examples: ['status', 'status --app shop'],
+    answers: 'apps.get',
+    run: (session) => session.call('apps.get', { id: session.app() }),
+    show: shownApp,
+  }),
+  command({
+    words: 'open',
+    summary: "Opens an app's address in the browser, and prints it",
+    ofApp: true,
+    examples: ['open'],
+    answers: 'apps.get',
+    run: async (session) => {
+      const app = await session.call('apps.get', { id: session.app() });
+      if (session.place.isTerminal) {
+        const browser = spawn('xdg-open', [app.url], { stdio: 'ignore', detached: true });
+        browser.on('error', () => session.place.say('There is no xdg-open to open it with.\n'));
+        browser.unref();
+      }
+      return app;
+    },
+    show: ({ url }) => url,
+  }),
+  command({
+    words: 'sleep',
+    summary: 'Sends an app to sleep; the next request wakes it',
+    ofApp: true,
+    examples: ['sleep --app shop'],
+    answers: 'apps.sleep',
+    run: (session) => session.call('apps.sleep', { id: session.app() }),
+    show: shownApp,
+  }),
+  starts('wake', 'Wakes an app that sleeps'),
+  starts('start', 'Starts an app that was stopped'),
+  command({
+    words: 'stop',
+    summary: 'Stops an app: it answers 503 until it is started',
+    ofApp: true,
+    examples: ['stop --app shop'],
+    answers: 'apps.update',
+    run: (session) => session.call('apps.update', { id: session.app(), desired_state: 'stopped' }),
+    show: shownApp,
+  }),
+  command({
+    words: 'rename',
+    summary: 'Gives an app another name: its address and its remote change, its data stays',
+    ofApp: true,
+    arguments: [{ name: 'slug', summary: 'the new name' }],
+    examples: ['rename store --app shop'],
+    answers: 'apps.rename',
+    run: (session, { slug }) => session.call('apps.rename', { id: session.app(), slug: String(slug) }),
+    show: shownApp,
+  }),
+  command({
+    words: 'delete',
+    summary: 'Deletes an app; its data lies in the trash for 7 days',
+    ofApp: true,
+    examples: ['delete --app shop --yes'],
+    answers: 'apps.delete',
+    destroys: (input) => `Delete the app ${textOf(input, 'app') ?? 'of this folder'} and all it keeps?`,
+    run: (session) => session.call('apps.delete', { id: session.app() }),
+  }),
+];
+
+function starts(words: string, summary: string): Command {
+  return command({
+    words,
+    summary,
+    ofApp: true,
+    examples: [`${words} --app shop`],
+    answers: 'apps.update',
+    run: (session) => session.call('apps.update', { id: session.app(), desired_state: 'running' }),
+    show: shownApp,
+  });
+}

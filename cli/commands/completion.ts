@@ -1,0 +1,14 @@
+// What a shell needs to complete the command line.
+import { type Command, textCommand } from '../command.ts';
+import { completion, shells } from '../completion.ts';
+
+/** The command that prints it. @param commands asks for all commands, this one too */
+export function completionCommand(commands: () => readonly Command[]): Command {
+  return textCommand({
+    words: 'completion',
+    summary: 'Prints the completion of a shell',
+    arguments: [{ name: 'shell', summary: 'which one', choices: shells }],
+    examples: ['completion bash > ~/.local/share/bash-completion/completions/cellar'],
+    run: async (_session, { shell }) => completion(shell as (typeof shells)[number], commands()),
+  });
+}

@@ -1,0 +1,122 @@
+// What happens on this machine: signing in, and linking a folder.
+import { existsSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { Refused } from '../../client/index.ts';
+import { slug as slugSchema } from '../../handlers/contract/apps.ts';
+import { type Command, command, textOf } from '../command.ts';
+import { Stopped } from '../exit.ts';
+import { isRepository, linkedSlug, namedByProject, REMOTE, readGit } from '../folder.ts';
+import { keepLogin } from '../login-file.ts';
+import type { Session } from '../session.ts';
+import { fields } from '../show.ts';
+
+const LOCAL_URL = 'http://127.0.0.1:8080';
+/** What workerd is asked to be compatible with where a project says nothing. */
+const COMPATIBILITY_DATE = '2026-10-01';
+const MAINS = ['src/index.ts', 'src/index.js', 'index.ts', 'index.js'];
+
+export const localCommands: readonly Command[] = [
+  command({
+    words: 'login',
+    summary:
+      'Keeps the address of a Cellar and a token for it; without a terminal the token is read from standard input',
+    arguments: [
+      { name: 'url', summary: "the API's address, such as https://api.apps.example.com", optional: true },
+    ],
+    examples: ['login', 'login https://api.apps.example.com < token'],
+    answers: 'accounts.me',
+    run: async (session, input) => {
+      const { url, token } = await askLogin(session, textOf(input, 'url'));
+      const me = await session.connect({ url, token, key: null }).call('accounts.me', {});
+      session.place.say(`Kept in ${keepLogin(session.place.env, { url, token })}\n`);
+      return me;
+    },
+    show: ({ name, email }) =>
+      fields([
+        ['account', name],
+        ['email', email],
+      ]),
+  }),
+  command({
+    words: 'init',
+    summary:
+      'Links the folder to an app, which is made if it is not there: a git remote, and a Wrangler configuration',
+    arguments: [{ name: 'slug', summary: "the app; the project's name by default", optional: true }],
+    options: [{ flags: '--print', summary: 'print what to do instead; nothing is changed' }],
+    examples: ['init', 'init shop --print'],
+    answers: 'git.remote',
+    run: async (session, input) => {
+      const { folder } = session.place;
+      const slug = textOf(input, 'slug') ?? linkedSlug(folder) ?? namedByProject(folder) ?? basename(folder);
+      const valid = slugSchema.safeParse(slug);
+      if (!valid.success) {
+        const { message } = valid.error.issues[0]!;
+        throw new Stopped('usage', `${slug} cannot be an app's name: it ${message}.`, 'cellar init NAME');
+      }
+      if (input.print === true) {
+        session.place.say(`${stepsOf(session, slug).join('\n')}\n`);
+        return session.call('git.remote', { id: slug });
+      }
+      await session.call('apps.create', { slug }).catch(async (error: unknown) => {
+        if (!(error instanceof Refused) || error.problem.code !== 'slug_taken') throw error;
+        // One that this token may read is meant.
+        await session.call('apps.get', { id: slug });
+      });
+      const remote = await session.call('git.remote', { id: slug });
+      link(session, slug, remote.url);
+      return remote;
+    },
+    show: ({ url }) => `${url} is the git remote ${REMOTE}. Next: cellar deploy`,
+  }),
+];
+
+async function askLogin(session: Session, url: string | undefined): Promise<{ url: string; token: string }> {
+  const { env, isTerminal, input } = session.place;
+  const usual = url ?? env.CELLAR_URL ?? LOCAL_URL;
+  if (!isTerminal) {
+    const token = env.CELLAR_TOKEN || (await input()).trim();
+    if (token === '') throw new Stopped('usage', 'Standard input has no token.', 'cellar login --help');
+    return { url: trimmed(usual), token };
+  }
+  const { askSecret, askText } = await import('../ask.ts');
+  const asked = url ?? (await askText("Address of the Cellar's API", usual));
+  return { url: trimmed(asked), token: (await askSecret('Runner token or API key')).trim() };
+}
+
+/** @throws {Stopped} for what is no address */
+function trimmed(url: string): string {
+  if (/^https?:$/.test(URL.parse(url)?.protocol ?? '')) return url.replace(/\/+$/, '');
+  throw new Stopped('usage', `${url} is no address such as https://api.example.com.`, 'cellar login URL');
+}
+
+/** Makes the folder a repository with the remote, and gives a Worker without a configuration one. */
+function link(session: Session, slug: string, url: string): void {
+  const { folder, say } = session.place;
+  if (!isRepository(folder)) git(folder, 'init', '--quiet', '--initial-branch=main');
+  const known = readGit(folder, 'config', '--get', `remote.${REMOTE}.url`);
+  if (known === null) git(folder, 'remote', 'add', REMOTE, url);
+  else if (known !== url) git(folder, 'remote', 'set-url', REMOTE, url);
+  const main = MAINS.find((file) => existsSync(join(folder, file)));
+  if (namedByProject(folder) !== null || existsSync(join(folder, 'wrangler.toml')) || main === undefined)
+    return;
+  writeFileSync(join(folder, 'wrangler.jsonc'), configuration(slug, main), { flag: 'wx' });
+  say(`Wrote wrangler.jsonc for ${main}\n`);
+}
+
+function git(folder: string, ...words: string[]): void {
+  if (readGit(folder, ...words) === null) throw new Stopped('failed', `git ${words.join(' ')} failed.`);
+}
+
+function configuration(name: string, main: string): string {
+  return `${JSON.stringify({ name, main, compatibility_date: COMPATIBILITY_DATE }, null, 2)}\n`;
+}
+
+/** What `init` does, as commands for a shell, and what Wrangler needs to find this Cellar. */
+function stepsOf(session: Session, slug: string): string[] {
+  return [
+    `cellar create ${slug}`,
+    `git remote add ${REMOTE} <the url below>`,
+    `export CLOUDFLARE_API_BASE_URL=${session.login.url}/client/v4`,
+    'export CLOUDFLARE_API_TOKEN=<the runner token, or an API key>',
+  ];
+}

@@ -1,0 +1,157 @@
+// This Cellar as a whole: figures, snapshots, keys, and any operation.
+import type { OperationName, Params } from '../../handlers/contract/index.ts';
+import { operationsByName } from '../../handlers/contract/index.ts';
+import { type Command, command, textOf } from '../command.ts';
+import { Stopped } from '../exit.ts';
+import { whole } from '../session.ts';
+import { ago, bytes, fields, table } from '../show.ts';
+
+const account = { flags: '--account <id>', summary: 'of another account, with the runner token' };
+
+export const machineCommands: readonly Command[] = [
+  command({
+    words: 'stats',
+    summary: 'Shows figures of this Cellar; needs the runner token',
+    examples: ['stats'],
+    answers: 'admin.stats',
+    run: (session) => session.call('admin.stats', {}),
+    show: ({ apps, accounts, deploys, host }) =>
+      fields([
+        [
+          'apps',
+          `${apps.total} (${Object.entries(apps.by_status)
+            .map(([word, n]) => `${n} ${word}`)
+            .join(', ')})`,
+        ],
+        ['accounts', String(accounts)],
+        ['deploys', `${deploys.total}, ${deploys.unfinished} under way`],
+        ['running', host && `${host.cells.running} processes with ${bytes(host.cells.memory_bytes)}`],
+        ['memory', host && `${bytes(host.memory.used_bytes)} of ${bytes(host.memory.limit_bytes)}`],
+        ['disk', host && `${bytes(host.disk.free_bytes)} free`],
+        ['wakes', host && `${host.wakes.count}, half within ${host.wakes.p50_ms ?? '-'} ms`],
+        ['snapshot', host && ago(host.snapshots.last_at)],
+      ]),
+  }),
+  command({
+    words: 'snapshot',
+    summary: 'Takes a snapshot of everything; needs the runner token',
+    examples: ['snapshot'],
+    answers: 'admin.snapshot',
+    run: (session) => session.call('admin.snapshot', {}),
+    show: ({ key, bytes: written }) => `${key} (${bytes(written)} written)`,
+  }),
+  command({
+    words: 'snapshots',
+    summary: 'Lists snapshots, newest first; needs the runner token',
+    examples: ['snapshots'],
+    answers: 'snapshots.list',
+    run: (session) => whole((page) => session.call('snapshots.list', page)),
+    show: ({ items }) =>
+      table(
+        ['SNAPSHOT', 'TAKEN', 'SIZE', 'APPS', 'WHY'],
+        items.map((each) => [each.key, ago(each.created_at), bytes(each.bytes), String(each.apps), each.why]),
+        'There are none. Next: cellar snapshot',
+      ),
+  }),
+  command({
+    words: 'restore',
+    summary:
+      "Replaces an app's storage, or one database of it, by that of a snapshot; needs the runner token",
+    ofApp: true,
+    arguments: [{ name: 'snapshot', summary: 'its key, as `cellar snapshots` lists it' }],
+    options: [{ flags: '--database <id>', summary: 'this database only' }],
+    examples: ['restore 20261122T070000Z --app shop --yes'],
+    answers: 'admin.restore',
+    destroys: (input) =>
+      `Replace ${textOf(input, 'database') ?? 'all'} storage of the app by that of ${input.snapshot}?`,
+    run: (session, input) =>
+      session.call('admin.restore', {
+        snapshot: String(input.snapshot),
+        app: session.app(),
+        ...(input.database !== undefined && { database: String(input.database) }),
+      }),
+    show: ({ snapshot, before }) => `It is as in ${snapshot}. The state before is in ${before}`,
+  }),
+  command({
+    words: 'keys list',
+    summary: 'Lists API keys, without the keys themselves',
+    options: [account],
+    examples: ['keys'],
+    answers: 'keys.list',
+    run: async (session, input) => {
+      const id = textOf(input, 'account') ?? (await session.call('accounts.me', {})).id;
+      return whole((page) => session.call('keys.list', { account: id, ...page }));
+    },
+    show: ({ items }) =>
+      table(
+        ['KEY', 'NAME', 'MADE'],
+        items.map((key) => [key.id, key.name, ago(key.created_at)]),
+        'There are none.',
+      ),
+  }),
+  command({
+    words: 'keys create',
+    summary: 'Makes an API key, the password for git, and prints it this once',
+    arguments: [{ name: 'name', summary: 'what it is for', optional: true }],
+    options: [account],
+    examples: ['keys create laptop'],
+    answers: 'keys.create',
+    run: async (session, input) => {
+      const id = textOf(input, 'account') ?? (await session.call('accounts.me', {})).id;
+      const name = textOf(input, 'name');
+      return session.call('keys.create', { account: id, ...(name !== undefined && { name }) });
+    },
+    show: ({ key }) => key,
+  }),
+  command({
+    words: 'keys revoke',
+    summary: 'Revokes an API key',
+    arguments: [{ name: 'id', summary: 'its id, as `cellar keys` lists it' }],
+    examples: ['keys revoke 0f9q2t6m8r4kx1zb --yes'],
+    answers: 'keys.revoke',
+    destroys: ({ id }) => `Revoke the key ${id}? Whoever uses it is shut out at once.`,
+    run: (session, { id }) => session.call('keys.revoke', { id: String(id) }),
+  }),
+  {
+    words: 'call',
+    summary: 'Runs any operation of the API by its name, and prints its answer as JSON',
+    arguments: [
+      { name: 'method', summary: 'such as apps.list; docs/operations-of-the-api.md has them all' },
+      { name: 'params', summary: 'an object in JSON; `-` reads standard input', optional: true },
+    ],
+    examples: ['call apps.list', `call logs.list '{"id": "shop", "limit": 5}'`],
+    answers: null,
+    run: async (session, input) => {
+      const operation = operationsByName.get(String(input.method));
+      if (operation === undefined)
+        throw new Stopped('usage', `There is no operation ${input.method}.`, 'cellar call --help');
+      const given = textOf(input, 'params') ?? '{}';
+      const params = objectIn(given === '-' ? await session.place.input() : given);
+      const name = operation.name as OperationName;
+      if (operation.kind !== 'stream') {
+        const answer = await session.call(name, params as Params<OperationName>);
+        session.place.out(`${JSON.stringify(answer, null, 2)}\n`);
+        return null;
+      }
+      const { signal } = session.place;
+      try {
+        for await (const event of session.client.stream(name, params as Params<OperationName>, { signal })) {
+          if (!event.reset) session.place.out(`${JSON.stringify(event.data)}\n`);
+        }
+      } catch (error) {
+        if (!signal.aborted) throw error;
+      }
+      return null;
+    },
+  },
+];
+
+function objectIn(text: string): object {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value;
+  } catch {
+    // It is told below.
+  }
+  throw new Stopped('usage', 'The params must be an object in JSON.', 'cellar call --help');
+}

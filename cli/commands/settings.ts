@@ -1,0 +1,241 @@
+// What is set of an app: variables, secrets, domains, limits, people.
+import { type Command, command, type Input, textOf } from '../command.ts';
+import { Stopped } from '../exit.ts';
+import { type Session, whole } from '../session.ts';
+import { ago, fields, table } from '../show.ts';
+
+const roles = ['view', 'push', 'admin'] as const;
+const value = {
+  name: 'value',
+  summary: 'the value; left out, it is read from standard input',
+  optional: true,
+} as const;
+
+export const settingCommands: readonly Command[] = [
+  command({
+    words: 'env list',
+    summary: 'Lists the variables of install and build',
+    ofApp: true,
+    examples: ['env', 'env list --app shop'],
+    answers: 'env.list',
+    run: (session) => {
+      const id = session.app();
+      return whole((page) => session.call('env.list', { id, ...page }));
+    },
+    show: ({ items }) =>
+      table(
+        ['NAME', 'CHANGED', 'VALUE'],
+        items.map((variable) => [variable.name, ago(variable.updated_at), variable.value]),
+        'There are none.',
+      ),
+  }),
+  command({
+    words: 'env set',
+    summary: 'Sets a variable, from the next deploy on',
+    ofApp: true,
+    arguments: [{ name: 'name', summary: 'the name' }, value],
+    examples: ['env set NPM_TOKEN npm_123', 'env set NPM_TOKEN < token'],
+    answers: 'env.set',
+    run: async (session, input) =>
+      session.call('env.set', {
+        id: session.app(),
+        name: String(input.name),
+        value: await givenValue(session, input),
+      }),
+    show: ({ name }) => `${name} is set from the next deploy on`,
+  }),
+  command({
+    words: 'env delete',
+    summary: 'Removes a variable, from the next deploy on',
+    ofApp: true,
+    arguments: [{ name: 'name', summary: 'the name' }],
+    examples: ['env delete NPM_TOKEN'],
+    answers: 'env.delete',
+    run: (session, { name }) => session.call('env.delete', { id: session.app(), name: String(name) }),
+  }),
+  command({
+    words: 'secrets list',
+    summary: "Lists the names of the Worker's secrets",
+    ofApp: true,
+    examples: ['secrets'],
+    answers: 'secrets.list',
+    run: (session) => {
+      const id = session.app();
+      return whole((page) => session.call('secrets.list', { id, ...page }));
+    },
+    show: ({ items }) =>
+      table(
+        ['NAME', 'CHANGED'],
+        items.map((secret) => [secret.name, ago(secret.updated_at)]),
+        'There are none.',
+      ),
+  }),
+  command({
+    words: 'secrets set',
+    summary: 'Sets a secret; an app that runs has it at once',
+    ofApp: true,
+    arguments: [{ name: 'name', summary: 'the name' }, value],
+    examples: ['secrets set STRIPE_KEY < key'],
+    answers: 'secrets.set',
+    run: async (session, input) =>
+      session.call('secrets.set', {
+        id: session.app(),
+        name: String(input.name),
+        value: await givenValue(session, input),
+      }),
+    show: ({ name, problem }) => (problem === null ? `${name} is set` : `${name} is kept. ${problem}`),
+  }),
+  command({
+    words: 'secrets delete',
+    summary: 'Deletes a secret',
+    ofApp: true,
+    arguments: [{ name: 'name', summary: 'the name' }],
+    examples: ['secrets delete STRIPE_KEY --yes'],
+    answers: 'secrets.delete',
+    destroys: ({ name }) => `Delete the secret ${name}? Its value cannot be read back.`,
+    run: (session, { name }) => session.call('secrets.delete', { id: session.app(), name: String(name) }),
+  }),
+  command({
+    words: 'domains list',
+    summary: "Lists an app's own hostnames",
+    ofApp: true,
+    examples: ['domains'],
+    answers: 'domains.list',
+    run: (session) => {
+      const id = session.app();
+      return whole((page) => session.call('domains.list', { id, ...page }));
+    },
+    show: ({ items }) =>
+      table(
+        ['HOSTNAME', 'SINCE'],
+        items.map((domain) => [domain.hostname, ago(domain.created_at)]),
+        'There are none.',
+      ),
+  }),
+  command({
+    words: 'domains add',
+    summary: 'Attaches a hostname; it is served at once',
+    ofApp: true,
+    arguments: [{ name: 'hostname', summary: 'such as shop.example.com' }],
+    examples: ['domains add shop.example.com'],
+    answers: 'domains.add',
+    run: (session, { hostname }) =>
+      session.call('domains.add', { id: session.app(), hostname: String(hostname) }),
+    show: ({ hostname }) => `${hostname} is served`,
+  }),
+  command({
+    words: 'domains remove',
+    summary: 'Detaches a hostname',
+    ofApp: true,
+    arguments: [{ name: 'hostname', summary: 'such as shop.example.com' }],
+    examples: ['domains remove shop.example.com --yes'],
+    answers: 'domains.remove',
+    destroys: ({ hostname }) => `Serve ${hostname} no longer?`,
+    run: (session, { hostname }) =>
+      session.call('domains.remove', { id: session.app(), hostname: String(hostname) }),
+  }),
+  command({
+    words: 'limits get',
+    summary: "Shows an app's limits on requests",
+    ofApp: true,
+    examples: ['limits'],
+    answers: 'limits.get',
+    run: (session) => session.call('limits.get', { id: session.app() }),
+    show: shownLimits,
+  }),
+  command({
+    words: 'limits set',
+    summary: "Sets an app's limits, in requests a minute; 0 is no limit, `default` is this Cellar's",
+    ofApp: true,
+    options: [
+      { flags: '--client-rpm <count>', summary: 'of one visitor' },
+      { flags: '--app-rpm <count>', summary: 'of all visitors together' },
+    ],
+    examples: ['limits set --client-rpm 600 --app-rpm default'],
+    answers: 'limits.set',
+    run: (session, input) =>
+      session.call('limits.set', {
+        id: session.app(),
+        ...limitOf('clientRpm', textOf(input, 'clientRpm')),
+        ...limitOf('appRpm', textOf(input, 'appRpm')),
+      }),
+    show: shownLimits,
+  }),
+  command({
+    words: 'collaborators list',
+    summary: 'Lists who else may work on an app',
+    ofApp: true,
+    examples: ['collaborators'],
+    answers: 'collaborators.list',
+    run: (session) => {
+      const id = session.app();
+      return whole((page) => session.call('collaborators.list', { id, ...page }));
+    },
+    show: ({ items }) =>
+      table(
+        ['ACCOUNT', 'ROLE', 'SINCE'],
+        items.map((each) => [each.account, each.role, ago(each.created_at)]),
+        'There are none.',
+      ),
+  }),
+  command({
+    words: 'collaborators set',
+    summary: 'Gives an account a role on an app, in place of the one it has',
+    ofApp: true,
+    arguments: [
+      { name: 'account', summary: "the account's id" },
+      { name: 'role', summary: 'what it may do', choices: roles },
+    ],
+    examples: ['collaborators set 0f9q2t6m8r4kx1zb push'],
+    answers: 'collaborators.set',
+    run: (session, { account, role }) =>
+      session.call('collaborators.set', {
+        id: session.app(),
+        account: String(account),
+        role: role as (typeof roles)[number],
+      }),
+    show: ({ account, role }) => `${account} has the role ${role}`,
+  }),
+  command({
+    words: 'collaborators remove',
+    summary: "Takes an account's role on an app",
+    ofApp: true,
+    arguments: [{ name: 'account', summary: "the account's id" }],
+    examples: ['collaborators remove 0f9q2t6m8r4kx1zb --yes'],
+    answers: 'collaborators.remove',
+    destroys: ({ account }) => `Take the role of the account ${account}?`,
+    run: (session, { account }) =>
+      session.call('collaborators.remove', { id: session.app(), account: String(account) }),
+  }),
+];
+
+/** A value that is given, or is what standard input has, without the line feed at its end. */
+async function givenValue(session: Session, input: Input): Promise<string> {
+  const given = textOf(input, 'value');
+  if (given !== undefined) return given;
+  if (!session.place.isTerminal) return (await session.place.input()).replace(/\n$/, '');
+  const { askSecret } = await import('../ask.ts');
+  return askSecret(`Value of ${input.name}`);
+}
+
+function limitOf(name: 'clientRpm' | 'appRpm', text: string | undefined) {
+  if (text === undefined) return {};
+  if (text === 'default') return { [name]: null };
+  if (/^\d{1,8}$/.test(text)) return { [name]: Number(text) };
+  throw new Stopped('usage', `${text} is no limit: give a number, or default.`, 'cellar limits set --help');
+}
+
+function shownLimits(limits: {
+  clientRpm: number | null;
+  appRpm: number | null;
+  defaults: { clientRpm: number; appRpm: number };
+}): string {
+  const shown = (own: number | null, usual: number) => {
+    const count = own ?? usual;
+    return `${count === 0 ? 'no limit' : `${count} a minute`}${own === null ? ' (by default)' : ''}`;
+  };
+  return fields([
+    ['one visitor', shown(limits.clientRpm, limits.defaults.clientRpm)],
+    ['all visitors', shown(limits.appRpm, limits.defaults.appRpm)],
+  ]);
+}

@@ -1,0 +1,167 @@
+// What an app keeps.
+import { readFileSync } from 'node:fs';
+import { type Command, command, textOf } from '../command.ts';
+import { Stopped } from '../exit.ts';
+import { ago, bytes, plain, table } from '../show.ts';
+
+const database = { name: 'database', summary: 'its id, as `cellar storage` lists it' };
+const prefix = { name: 'prefix', summary: 'what the keys begin with', optional: true } as const;
+const PAGE = 200;
+
+export const storageCommands: readonly Command[] = [
+  command({
+    words: 'storage list',
+    summary: "Lists an app's databases, object classes, namespaces, queues and buckets",
+    ofApp: true,
+    examples: ['storage', 'storage list --app shop'],
+    answers: 'storage.overview',
+    run: (session) => session.call('storage.overview', { id: session.app() }),
+    show: ({ databases, classes, namespaces, queues, buckets }) =>
+      table(
+        ['KIND', 'ID', 'BINDING', 'HOLDS', 'SIZE'],
+        [
+          ...databases.map((each) => ['database', each.id, each.binding ?? '-', '', bytes(each.bytes)]),
+          ...classes.map((each) => [
+            'class',
+            each.class_name,
+            '',
+            `${each.objects} objects`,
+            bytes(each.bytes),
+          ]),
+          ...namespaces.map((each) => [
+            'namespace',
+            each.id,
+            each.binding ?? '-',
+            `${each.keys} keys`,
+            bytes(each.bytes),
+          ]),
+          ...queues.map((each) => ['queue', each.queue, '', `${each.messages} messages`, bytes(each.bytes)]),
+          ...buckets.map((each) => [
+            'bucket',
+            each.bucket,
+            each.binding ?? '-',
+            `${each.objects} objects`,
+            bytes(each.bytes),
+          ]),
+        ],
+        'The app keeps nothing.',
+      ),
+  }),
+  command({
+    words: 'storage query',
+    summary: 'Runs one statement that reads a database',
+    ofApp: true,
+    arguments: [database, { name: 'sql', summary: 'the statement' }],
+    examples: ["storage query DB 'SELECT * FROM orders LIMIT 5'"],
+    answers: 'storage.d1.get',
+    run: (session, input) =>
+      session.call('storage.d1.get', {
+        id: session.app(),
+        database_id: String(input.database),
+        sql: String(input.sql),
+        limit: PAGE,
+      }),
+    show: ({ columns, rows, next_cursor }) => {
+      const shown = rows.map((row) =>
+        row.map((cell) => plain(typeof cell === 'string' ? cell : JSON.stringify(cell))),
+      );
+      return `${table(columns, shown, 'No rows.')}${next_cursor === null ? '' : '\n(more rows; use LIMIT and OFFSET)'}`;
+    },
+  }),
+  command({
+    words: 'storage write',
+    summary: 'Runs one statement that changes a database',
+    ofApp: true,
+    arguments: [database, { name: 'sql', summary: 'the statement' }],
+    examples: ["storage write DB 'DELETE FROM sessions' --yes"],
+    answers: 'storage.d1.write',
+    destroys: ({ sql, database: name }) => `Run ${sql} on ${name}?`,
+    run: (session, input) =>
+      session.call('storage.d1.write', {
+        id: session.app(),
+        database_id: String(input.database),
+        sql: String(input.sql),
+      }),
+    show: (written) => `${[written].flat().reduce((sum, { changes }) => sum + changes, 0)} rows changed`,
+  }),
+  command({
+    words: 'storage export',
+    summary: 'Prints a database as SQL',
+    ofApp: true,
+    arguments: [database],
+    examples: ['storage export DB > shop.sql'],
+    answers: 'storage.d1.export',
+    run: (session, input) =>
+      session.call('storage.d1.export', { id: session.app(), database_id: String(input.database) }),
+    show: ({ sql }) => sql.trimEnd(),
+  }),
+  command({
+    words: 'storage import',
+    summary: 'Runs a file of SQL on a database, in one transaction',
+    ofApp: true,
+    arguments: [database, { name: 'file', summary: 'the file; left out, standard input', optional: true }],
+    examples: ['storage import DB shop.sql --yes'],
+    answers: 'storage.d1.import',
+    destroys: ({ file, database: name }) => `Run ${file ?? 'standard input'} on ${name}?`,
+    run: async (session, input) => {
+      const file = textOf(input, 'file');
+      const sql = file === undefined ? await session.place.input() : read(file);
+      return session.call('storage.d1.import', {
+        id: session.app(),
+        database_id: String(input.database),
+        sql,
+      });
+    },
+    show: ({ statements, changes }) => `${statements} statements ran, ${changes} rows changed`,
+  }),
+  command({
+    words: 'storage keys',
+    summary: 'Lists the first keys of a KV namespace',
+    ofApp: true,
+    arguments: [{ name: 'namespace', summary: 'its id, as `cellar storage` lists it' }, prefix],
+    examples: ['storage keys SESSIONS user:'],
+    answers: 'storage.kv.list',
+    run: (session, input) =>
+      session.call('storage.kv.list', {
+        id: session.app(),
+        namespace_id: String(input.namespace),
+        ...(input.prefix !== undefined && { prefix: String(input.prefix) }),
+        limit: PAGE,
+      }),
+    show: ({ items }) =>
+      table(
+        ['KEY', 'SIZE', 'EXPIRES'],
+        items.map((each) => [plain(each.key), bytes(each.bytes), ago(each.expires_at)]),
+        'There are none.',
+      ),
+  }),
+  command({
+    words: 'storage objects',
+    summary: 'Lists the first objects of a bucket',
+    ofApp: true,
+    arguments: [{ name: 'bucket', summary: 'its name' }, prefix],
+    examples: ['storage objects uploads images/'],
+    answers: 'storage.r2.list',
+    run: (session, input) =>
+      session.call('storage.r2.list', {
+        id: session.app(),
+        bucket: String(input.bucket),
+        ...(input.prefix !== undefined && { prefix: String(input.prefix) }),
+        limit: PAGE,
+      }),
+    show: ({ items }) =>
+      table(
+        ['KEY', 'SIZE', 'UPLOADED'],
+        items.map((each) => [plain(each.key), bytes(each.size), ago(each.uploaded_at)]),
+        'There are none.',
+      ),
+  }),
+];
+
+function read(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch {
+    throw new Stopped('usage', `${file} cannot be read.`);
+  }
+}

@@ -1,0 +1,90 @@
+// How `cellar` ends: the only table of its exit codes, and what to do next about a refusal.
+import { Refused, UnexpectedAnswer } from '../client/index.ts';
+import type { ErrorCode } from '../handlers/contract/errors.ts';
+
+/** Exit codes, with what they mean. */
+export const exits = {
+  done: { code: 0, meaning: 'It was done.' },
+  failed: {
+    code: 1,
+    meaning: 'It was tried and failed: a deploy that did not go live, a push that was refused.',
+  },
+  usage: { code: 2, meaning: 'The command line is wrong, or the API refused an argument.' },
+  signIn: { code: 3, meaning: 'No token is known, or the API does not take it.' },
+  notFound: { code: 4, meaning: 'What was named does not exist.' },
+  forbidden: { code: 5, meaning: 'The token may not do it, or a quota is used up.' },
+  conflict: { code: 6, meaning: 'Something stands against it now, such as a name that is taken.' },
+  unavailable: { code: 7, meaning: 'The API cannot be reached, or something failed behind it.' },
+  unconfirmed: {
+    code: 8,
+    meaning: 'It destroys something, and nobody confirmed it: there was no terminal and no `--yes`.',
+  },
+} as const;
+export type Exit = keyof typeof exits;
+
+/** What ends a command, with what to do next. */
+export class Stopped extends Error {
+  readonly exit: Exit;
+  readonly next: string | null;
+  /** @param next a command to type, or null */
+  constructor(exit: Exit, message: string, next: string | null = null) {
+    super(message);
+    this.exit = exit;
+    this.next = next;
+  }
+}
+
+/** Commands that help on after a refusal. */
+const nextCommands: Partial<Record<ErrorCode, string>> = {
+  unauthorized: 'cellar login',
+  forbidden: 'cellar collaborators list',
+  quota_exceeded: 'cellar list',
+  app_not_found: 'cellar list',
+  slug_taken: 'cellar list',
+  deploy_not_found: 'cellar deploys',
+  release_unavailable: 'cellar deploys',
+  env_not_found: 'cellar env list',
+  secret_not_found: 'cellar secrets list',
+  domain_not_found: 'cellar domains list',
+  domain_taken: 'cellar domains list',
+  key_not_found: 'cellar keys list',
+  account_not_found: 'cellar call accounts.list',
+  collaborator_not_found: 'cellar collaborators list',
+  error_not_found: 'cellar errors',
+  storage_not_found: 'cellar storage list',
+  snapshot_not_found: 'cellar snapshots',
+  transition_conflict: 'cellar status',
+  app_unavailable: 'cellar logs',
+  query_failed: 'cellar storage list',
+};
+
+/** Makes of whatever a command threw how it ends. */
+export function stoppedBy(error: unknown, url: string | null): Stopped {
+  if (error instanceof Stopped) return error;
+  if (error instanceof Refused) {
+    const { status, code, detail } = error.problem;
+    const next = nextCommands[code] ?? (status === 400 ? 'cellar help' : null);
+    return new Stopped(exitOf(status), detail, next);
+  }
+  if (error instanceof UnexpectedAnswer)
+    return new Stopped('unavailable', `${url} ${error.message}`, 'cellar login');
+  if (error instanceof TypeError && error.cause !== undefined) {
+    const cause = error.cause as Error & { code?: string };
+    return new Stopped(
+      'unavailable',
+      `${url} cannot be reached: ${cause.code ?? cause.message}`,
+      'cellar login',
+    );
+  }
+  if (error instanceof DOMException && error.name === 'TimeoutError')
+    return new Stopped('unavailable', `${url} did not answer in time.`, 'cellar status');
+  throw error;
+}
+
+function exitOf(status: number): Exit {
+  if (status === 401) return 'signIn';
+  if (status === 403) return 'forbidden';
+  if (status === 404) return 'notFound';
+  if (status === 409) return 'conflict';
+  return status >= 500 || status === 429 ? 'unavailable' : 'usage';
+}

@@ -1,0 +1,78 @@
+// What the folder of a project says about its app, and git in it.
+import { execFileSync, spawn } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Stopped } from './exit.ts';
+
+/** The name of the git remote that leads to Cellar. */
+export const REMOTE = 'cellar';
+const CONFIGURATIONS = ['wrangler.jsonc', 'wrangler.json', 'wrangler.toml'];
+
+/** The slug that the remote `cellar` leads to; null without one. */
+export function linkedSlug(folder: string): string | null {
+  const url = readGit(folder, 'config', '--get', `remote.${REMOTE}.url`);
+  return url === null ? null : (/\/([^/]+?)(?:\.git)?\/?$/.exec(url)?.[1] ?? null);
+}
+
+/** The `name` of the Wrangler configuration; null without one. */
+export function namedByProject(folder: string): string | null {
+  const file = CONFIGURATIONS.map((name) => join(folder, name)).find((path) => existsSync(path));
+  if (file === undefined) return null;
+  return /^\s*"?name"?\s*[=:]\s*["']([a-z0-9-]+)["']/m.exec(readFileSync(file, 'utf8'))?.[1] ?? null;
+}
+
+/** Whether the folder lies in a git work tree. */
+export function isRepository(folder: string): boolean {
+  return readGit(folder, 'rev-parse', '--is-inside-work-tree') === 'true';
+}
+
+/** What git prints, without the line feed at its end; null when it fails. */
+export function readGit(folder: string, ...words: string[]): string | null {
+  try {
+    return execFileSync('git', words, {
+      cwd: folder,
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    }).trim();
+  } catch {
+    return null;
+  }
+}
+
+/** How git is run. */
+export interface GitRun {
+  folder: string;
+  env: Readonly<Record<string, string | undefined>>;
+  /** Takes what git says. */
+  say: (text: string) => void;
+  signal: AbortSignal;
+}
+
+/** Runs git, whose words go to people as they come. @returns its exit code */
+export function runGit({ folder, env, say, signal }: GitRun, ...words: string[]): Promise<number> {
+  const child = spawn('git', words, { cwd: folder, env, stdio: ['ignore', 'ignore', 'pipe'], signal });
+  child.stderr.setEncoding('utf8').on('data', say);
+  const { promise, resolve, reject } = Promise.withResolvers<number>();
+  child.on('error', (error: NodeJS.ErrnoException) => {
+    reject(error.code === 'ENOENT' ? new Stopped('failed', 'git is not installed.') : error);
+  });
+  child.on('close', (code) => resolve(code ?? 1));
+  return promise;
+}
+
+/** An environment with which git sends an API key to `url`, and to no other place. No process list shows it. */
+export function withKey(
+  env: Readonly<Record<string, string | undefined>>,
+  url: string,
+  key: string,
+): Record<string, string | undefined> {
+  const sent = Buffer.from(`git:${key}`).toString('base64');
+  const first = Number(env.GIT_CONFIG_COUNT ?? 0);
+  return {
+    ...env,
+    GIT_TERMINAL_PROMPT: '0',
+    GIT_CONFIG_COUNT: String(first + 1),
+    [`GIT_CONFIG_KEY_${first}`]: `http.${url}.extraHeader`,
+    [`GIT_CONFIG_VALUE_${first}`]: `Authorization: Basic ${sent}`,
+  };
+}

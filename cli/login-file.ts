@@ -1,0 +1,65 @@
+// Which Cellar is meant, and the token for it.
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { Stopped } from './exit.ts';
+
+const LOCAL_URL = 'http://127.0.0.1:8080';
+
+/** A Cellar, and who calls it. */
+export interface Login {
+  url: string;
+  /** The runner token or an API key. */
+  token: string;
+  /** An API key, which git needs: the runner token is no password there. Null when none is known. */
+  key: string | null;
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/**
+ * Finds the login: `CELLAR_URL` and `CELLAR_TOKEN`, else what `cellar login` kept, else the Cellar of this clone.
+ * @param root the folder of this clone
+ * @throws {Stopped} when there is none
+ */
+export function findLogin(env: Environment, root: string): Login {
+  const kept = readKept(env);
+  const url = (env.CELLAR_URL || kept?.url || LOCAL_URL).replace(/\/+$/, '');
+  if (env.CELLAR_TOKEN) return login(url, env.CELLAR_TOKEN);
+  if (kept && kept.url === url) return login(url, kept.token);
+  const data = join(root, '.cellar');
+  if (url === LOCAL_URL && existsSync(join(data, 'token'))) {
+    return { url, token: textOf(join(data, 'token')), key: textOf(join(data, 'api-key')) };
+  }
+  throw new Stopped('signIn', `There is no token for ${url}: CELLAR_TOKEN is not set.`, 'cellar login');
+}
+
+/** Keeps a login for the next commands, readable by its user alone. @returns the file */
+export function keepLogin(env: Environment, kept: { url: string; token: string }): string {
+  const file = fileOf(env);
+  mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+  writeFileSync(`${file}.new`, `${JSON.stringify(kept, null, 2)}\n`, { mode: 0o600 });
+  renameSync(`${file}.new`, file);
+  return file;
+}
+
+function login(url: string, token: string): Login {
+  return { url, token, key: token.startsWith('cellar_') ? token : null };
+}
+
+function readKept(env: Environment): { url: string; token: string } | null {
+  const file = fileOf(env);
+  if (!existsSync(file)) return null;
+  try {
+    return JSON.parse(readFileSync(file, 'utf8')) as { url: string; token: string };
+  } catch {
+    throw new Stopped('signIn', `${file} is not what \`cellar login\` wrote.`, 'cellar login');
+  }
+}
+
+function fileOf(env: Environment): string {
+  return join(env.XDG_CONFIG_HOME || join(env.HOME ?? '/', '.config'), 'cellar', 'login.json');
+}
+
+function textOf(file: string): string {
+  return readFileSync(file, 'utf8').trim();
+}

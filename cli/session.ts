@@ -1,0 +1,105 @@
+// What a command works with. Everything outside the process is handed in, so that a test can stand for it.
+import type { CellarClient } from '../client/index.ts';
+import type { OperationName, Params, Result } from '../handlers/contract/index.ts';
+import { Stopped } from './exit.ts';
+import { linkedSlug, namedByProject } from './folder.ts';
+import type { Login } from './login-file.ts';
+
+/** The part of the typed client that commands use. */
+export type Client = Pick<CellarClient, 'call' | 'stream'>;
+
+/** Where a command runs. */
+export interface Place {
+  /** The folder it was started in. */
+  folder: string;
+  /** The folder of this clone of Cellar. */
+  root: string;
+  env: Readonly<Record<string, string | undefined>>;
+  /** Whether a person reads standard output and can be asked. */
+  isTerminal: boolean;
+  /** Writes data. */
+  out: (text: string) => void;
+  /** Writes what is no data: progress, questions, errors. */
+  say: (text: string) => void;
+  /** All of standard input. */
+  input: () => Promise<string>;
+  /** Aborted by the interrupt of a person. */
+  signal: AbortSignal;
+}
+
+export class Session {
+  readonly place: Place;
+  readonly json: boolean;
+  readonly #given: string | undefined;
+  readonly #login: () => Login;
+  readonly #connect: (login: Login) => Client;
+  #client: Client | null = null;
+
+  constructor(options: {
+    place: Place;
+    /** Whether data is printed as JSON. */
+    json: boolean;
+    /** What `--app` said. */
+    app: string | undefined;
+    /** Finds the login. */
+    login: () => Login;
+    connect: (login: Login) => Client;
+  }) {
+    this.place = options.place;
+    this.json = options.json;
+    this.#given = options.app;
+    this.#login = options.login;
+    this.#connect = options.connect;
+  }
+
+  /** @throws {Stopped} when no token is known */
+  get login(): Login {
+    return this.#login();
+  }
+
+  get client(): Client {
+    this.#client ??= this.#connect(this.login);
+    return this.#client;
+  }
+
+  /** A client for another login. */
+  connect(login: Login): Client {
+    return this.#connect(login);
+  }
+
+  call<Name extends OperationName>(name: Name, params: Params<Name>): Promise<Result<Name>> {
+    return this.client.call(name, params);
+  }
+
+  /**
+   * The app that is meant: `--app`, else that of the folder's remote `cellar`, else the name in its Wrangler configuration.
+   * @returns its id or slug
+   */
+  app(): string {
+    const { folder } = this.place;
+    const app = this.#given ?? linkedSlug(folder) ?? namedByProject(folder);
+    if (app !== null) return app;
+    throw new Stopped(
+      'usage',
+      'Which app? This folder has no git remote `cellar` and no Wrangler configuration with a name; give --app.',
+      'cellar list',
+    );
+  }
+}
+
+/** Reads a whole list, page by page. */
+export async function whole<Item>(
+  read: (page: { limit: number; cursor?: string }) => Promise<{ items: Item[]; next_cursor: string | null }>,
+): Promise<{ items: Item[]; next_cursor: null }> {
+  const items: Item[] = [];
+  let cursor: string | null = null;
+  do {
+    const page: { items: Item[]; next_cursor: string | null } = await read({
+      limit: 200,
+      ...(cursor !== null && { cursor }),
+    });
+    items.push(...page.items);
+    cursor = page.next_cursor;
+  } while (cursor !== null);
+  return { items, next_cursor: null };
+}

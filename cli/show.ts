@@ -1,0 +1,117 @@
+// How data looks to people: tables, times, sizes, colours.
+import { styleText } from 'node:util';
+import type { App } from '../handlers/contract/apps.ts';
+import type { Deploy } from '../handlers/contract/deploys.ts';
+
+type Style = Parameters<typeof styleText>[0];
+
+const statusStyles: Record<string, Style> = {
+  running: 'green',
+  live: 'green',
+  done: 'green',
+  sleeping: 'blue',
+  crashed: 'red',
+  failed: 'red',
+  error: 'red',
+  starting: 'yellow',
+  deploying: 'yellow',
+  building: 'yellow',
+  warn: 'yellow',
+};
+
+/** A text in a style, where standard output is a terminal that has colours. */
+export function styled(style: Style, text: string): string {
+  return styleText(style, text, { stream: process.stdout });
+}
+
+/** A status, in its colour. */
+export function status(word: string): string {
+  const style = statusStyles[word];
+  return style === undefined ? word : styled(style, word);
+}
+
+/** A text of somebody else's, without what a terminal would take for a command. */
+export function plain(text: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is taken out
+  return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '\ufffd');
+}
+
+/** Rows below their heads, in columns. @param none what is said instead of an empty table */
+export function table(heads: readonly string[], rows: readonly (readonly string[])[], none: string): string {
+  if (rows.length === 0) return none;
+  const widths = heads.map((head, n) => Math.max(head.length, ...rows.map((row) => width(row[n]!))));
+  const line = (cells: readonly string[]) =>
+    cells.map((cell, n) => (n === heads.length - 1 ? cell : pad(cell, widths[n]!))).join('  ');
+  return [styled('dim', line(heads)), ...rows.map(line)].join('\n');
+}
+
+/** Names beside values. */
+export function fields(entries: readonly (readonly [string, string | null])[]): string {
+  const shown = entries.filter((entry): entry is [string, string] => entry[1] !== null);
+  const widest = Math.max(...shown.map(([name]) => name.length));
+  return shown.map(([name, value]) => `${styled('dim', name.padEnd(widest))}  ${value}`).join('\n');
+}
+
+/** How long ago a time is, or how far ahead; `-` for none. */
+export function ago(time: string | null): string {
+  if (time === null) return '-';
+  const seconds = Math.round((Date.now() - Date.parse(time)) / 1000);
+  const size = Math.abs(seconds);
+  const text = size < 60 ? `${size} s` : size < 3600 ? `${Math.floor(size / 60)} min` : hours(size);
+  return seconds < 0 ? `in ${text}` : `${text} ago`;
+}
+
+/** A number of bytes. */
+export function bytes(count: number | null): string {
+  if (count === null) return '-';
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+  const power = Math.min(units.length - 1, count < 1024 ? 0 : Math.floor(Math.log2(count) / 10));
+  const value = count / 1024 ** power;
+  return `${value >= 100 || power === 0 ? Math.round(value) : value.toPrecision(3)} ${units[power]}`;
+}
+
+/** One app in full. */
+export function shownApp(app: App): string {
+  return fields([
+    ['app', `${app.slug}  ${styled('dim', app.id)}`],
+    ['status', status(app.status)],
+    ['url', app.url],
+    ['git', app.git_url],
+    ['deployed', app.deployed_at && ago(app.deployed_at)],
+    ['asleep since', app.asleep_since && ago(app.asleep_since)],
+    ['last error', app.last_error && plain(app.last_error)],
+  ]);
+}
+
+/** One deploy in full. */
+export function shownDeploy(deploy: Deploy): string {
+  const steps = deploy.steps.map(({ name, status: word, duration_ms }) =>
+    `${name} ${duration_ms === null ? word : `${Math.round(duration_ms)} ms`}`.trim(),
+  );
+  return fields([
+    ['deploy', deploy.id],
+    ['status', status(deploy.status)],
+    ['commit', `${deploy.sha.slice(0, 8)} ${firstLine(deploy.message)}`],
+    ['steps', steps.length > 0 ? steps.join(', ') : null],
+    ['error', deploy.error && plain(deploy.error)],
+  ]);
+}
+
+/** The first line of a text of somebody else's. */
+export function firstLine(text: string): string {
+  return plain(text.split('\n', 1)[0]!);
+}
+
+function hours(seconds: number): string {
+  return seconds < 48 * 3600 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86_400)} days`;
+}
+
+function pad(cell: string, to: number): string {
+  return cell + ' '.repeat(to - width(cell));
+}
+
+/** The width of a text without its colours. */
+function width(text: string): number {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what colours begin with
+  return text.replace(/\u001b\[\d+m/g, '').length;
+}

@@ -1,0 +1,312 @@
+// Every command against a real Cellar: what it prints as JSON has the contract's shape, and it ends as its table says.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { run } from '../../cli/cli.ts';
+import type { Command } from '../../cli/command.ts';
+import { commands } from '../../cli/commands.ts';
+import { operationsByName } from '../../handlers/contract/index.ts';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { eventually } from '../support/e2e/processes.ts';
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const CODE = `
+export default {
+  async fetch(request, env) {
+    const { pathname } = new URL(request.url);
+    if (pathname === '/boom') throw new TypeError('it broke');
+    await env.DB.exec('CREATE TABLE IF NOT EXISTS people (name TEXT)');
+    await env.KV.put('a', 'b');
+    await env.FILES.put('images/a', 'b');
+    console.log('filled');
+    return new Response('first');
+  },
+};
+`;
+const CONFIG = `name = "shop"
+main = "index.js"
+compatibility_date = "2026-10-01"
+[[d1_databases]]
+binding = "DB"
+database_name = "people"
+[[kv_namespaces]]
+binding = "KV"
+id = "sessions"
+[[r2_buckets]]
+binding = "FILES"
+bucket_name = "files"
+`;
+
+const cellar = new Cellar();
+let home = '';
+let folder = '';
+before(async () => {
+  await cellar.start();
+  home = join(cellar.directory, 'home');
+  folder = join(cellar.directory, 'shop');
+  mkdirSync(home);
+  mkdirSync(folder);
+  writeFileSync(join(folder, 'index.js'), CODE);
+  writeFileSync(join(folder, 'wrangler.toml'), CONFIG);
+});
+after(() => cellar[Symbol.asyncDispose]());
+
+interface Ended {
+  code: number;
+  out: string;
+  said: string;
+}
+
+/** Runs one command line as a program would: without a terminal. */
+async function cli(
+  line: string | readonly string[],
+  options: {
+    input?: string;
+    token?: string;
+    in?: string;
+    signal?: AbortSignal;
+    onOut?: (text: string) => void;
+  } = {},
+): Promise<Ended> {
+  let out = '';
+  let said = '';
+  const words = typeof line === 'string' ? line.split(' ') : line;
+  const code = await run(words, {
+    folder: options.in ?? folder,
+    root: ROOT,
+    env: {
+      PATH: process.env.PATH,
+      HOME: home,
+      CELLAR_URL: cellar.api,
+      CELLAR_TOKEN: options.token ?? cellar.token,
+    },
+    isTerminal: false,
+    out: (text) => {
+      out += text;
+      options.onOut?.(text);
+    },
+    say: (text) => {
+      said += text;
+    },
+    input: async () => options.input ?? '',
+    signal: options.signal ?? new AbortController().signal,
+  });
+  return { code, out, said };
+}
+
+/** Commands whose JSON was parsed. */
+const parsed = new Set<Command>();
+
+/** Runs a command with `--json` and parses what it prints by the operation that it names. */
+// biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the schema checks
+async function json(words: string, more: readonly string[] = [], input?: string): Promise<any> {
+  const command = commands.find((each) => each.words === words)!;
+  const ended = await cli([...words.split(' '), ...more, '--json'], input === undefined ? {} : { input });
+  assert.equal(ended.code, 0, `${words}: ${ended.said}`);
+  parsed.add(command);
+  return operationsByName.get(command.answers!)!.output.parse(JSON.parse(ended.out));
+}
+
+test('an app is made, deployed from a folder that is no repository, and answers', async () => {
+  const made = await json('create', ['shop']);
+  assert.equal(made.slug, 'shop');
+  const deployed = await cli('deploy');
+  assert.equal(deployed.code, 0, deployed.said);
+  assert.match(deployed.said, /▸ bundle/, 'the steps are told');
+  assert.match(deployed.out, /live/);
+  assert.equal((await cellar.get('shop')).text, 'first');
+});
+
+test('a repository is pushed as it is committed; a deploy that fails ends with 1 and says where', async () => {
+  const remote = await json('init', ['shop']);
+  assert.equal(readGit('config', 'remote.cellar.url'), remote.url);
+  // What the loose folder was deployed as is behind it.
+  const fetched = await cellar.git(folder, 'fetch', cellar.remote('shop'), 'main');
+  assert.equal(fetched.code, 0, fetched.stderr);
+  await cellar.git(folder, 'reset', '--soft', 'FETCH_HEAD');
+  writeFileSync(join(folder, 'index.js'), 'export default {\n  fetch: () => new Response("x" };\n');
+  const changed = await cli('deploy');
+  assert.deepEqual([changed.code, changed.out], [2, '']);
+  assert.match(changed.said, /not committed.*\nNext: git add/);
+  await cellar.commit(folder, 'broken');
+  const failed = await cli('deploy --json');
+  assert.deepEqual([failed.code, failed.out], [1, '']);
+  assert.match(failed.said, /index\.js:2/);
+  assert.match(failed.said, /Next: cellar rollback/);
+  writeFileSync(join(folder, 'index.js'), CODE.replace("'first'", "'second'"));
+  await cellar.commit(folder, 'mended');
+  // The runner token is no password for git: a key is made for the push, and revoked.
+  assert.equal((await json('deploy')).status, 'live');
+  assert.equal((await cellar.get('shop')).text, 'second');
+  assert.deepEqual(
+    (await json('keys list')).items.map(({ name }: { name: string }) => name),
+    ['first start'],
+  );
+});
+
+test('every command that answers an operation prints what the contract says', async () => {
+  await eventually(async () => (await cellar.get('shop', '/boom')).status === 500, 'the app to fail');
+  await json('list');
+  await json('status');
+  await json('open');
+  await json('deploys');
+  assert.equal((await json('rollback')).trigger, 'rollback');
+  assert.equal((await cellar.get('shop')).text, 'first');
+  assert.equal((await json('redeploy')).status, 'live');
+  const slow = { build: 'sleep 60' };
+  await cellar.create('slow');
+  const files = [
+    { path: 'package.json', content: JSON.stringify({ main: 'index.js', scripts: slow }) },
+    { path: 'index.js', content: CODE },
+  ];
+  const commit = { message: 'slow', author_email: 'ada@example.com', files };
+  const { deploy_id } = (await cellar.call('POST', '/v1/apps/slow/source/commit', commit)).body;
+  assert.equal((await json('cancel', [deploy_id, '--app', 'slow'])).id, deploy_id);
+  await json('sleep');
+  await json('wake');
+  await json('stop');
+  await json('start');
+  await eventually(
+    async () => (await json('logs')).items.some((line: { text: string }) => line.text === 'filled'),
+    'the line',
+  );
+  await eventually(async () => (await json('errors list')).items.length === 1, 'the error');
+  const [{ fingerprint }] = (await json('errors list')).items;
+  assert.equal((await json('errors show', [fingerprint])).kind, 'TypeError');
+  await json('errors ignore', [fingerprint]);
+  await json('errors reopen', [fingerprint]);
+  await json('errors resolve', [fingerprint]);
+  assert.equal((await json('env set', ['NPM_TOKEN'], 'npm_1\n')).value, 'npm_1');
+  await json('env list');
+  await json('env delete', ['NPM_TOKEN']);
+  await json('secrets set', ['STRIPE', 's3cret']);
+  await json('secrets list');
+  await json('secrets delete', ['STRIPE', '--yes']);
+  await json('domains add', ['shop.example.com']);
+  await json('domains list');
+  await json('domains remove', ['shop.example.com', '--yes']);
+  assert.equal((await json('limits set', ['--client-rpm', '600', '--app-rpm', 'default'])).clientRpm, 600);
+  await json('limits get');
+  const account = (
+    await cellar.call('POST', '/rpc', {
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'accounts.create',
+      params: { name: 'Ada', email: 'ada@example.com' },
+    })
+  ).body.result.id;
+  await json('collaborators set', [account, 'push']);
+  await json('collaborators list');
+  await json('collaborators remove', [account, '--yes']);
+  const { id, key } = await json('keys create', ['laptop']);
+  assert.equal((await cli('list --json', { token: key })).code, 0);
+  await json('keys revoke', [id, '--yes']);
+  const { databases } = await json('storage list');
+  const database = databases[0].id;
+  await json('storage write', [database, "INSERT INTO people VALUES ('Ada')", '--yes']);
+  assert.deepEqual((await json('storage query', [database, 'SELECT name FROM people'])).rows, [['Ada']]);
+  const { sql } = await json('storage export', [database]);
+  assert.match(sql, /Ada/);
+  await json('storage import', [database, '--yes'], "INSERT INTO people VALUES ('Grace');");
+  assert.equal((await json('storage keys', ['sessions'])).items[0].key, 'a');
+  assert.equal((await json('storage objects', ['files', 'images/'])).items.length, 1);
+  const { key: snapshot } = await json('snapshot');
+  assert.ok((await json('snapshots')).items.some((each: { key: string }) => each.key === snapshot));
+  await json('restore', [snapshot, '--yes']);
+  await json('stats');
+  await json('rename', ['store']);
+  assert.equal((await cli('status')).code, 4, 'the remote of the folder has the old name');
+  assert.equal(await json('delete', ['--app', 'store', '--yes']), null);
+  const login = await cli(['login', cellar.api, '--json'], { input: `${cellar.key}\n` });
+  assert.equal(login.code, 0, login.said);
+  operationsByName.get('accounts.me')!.output.parse(JSON.parse(login.out));
+  const file = join(home, '.config/cellar/login.json');
+  assert.equal(statSync(file).mode & 0o777, 0o600);
+  const left = commands
+    .filter((each) => each.answers !== null && !parsed.has(each))
+    .map(({ words }) => words);
+  assert.deepEqual(left, ['login']);
+});
+
+test('people get tables, programs that follow a log get a line of JSON for each line', async () => {
+  await cellar.deploy('talker', 'hello', {
+    'index.js': 'export default { fetch() { console.log("said it"); return new Response("ok"); } };',
+  });
+  const shown = await cli('list');
+  assert.match(shown.out, /^APP +STATUS +DEPLOYED +URL\ntalker +running/);
+  const stop = new AbortController();
+  const lines: string[] = [];
+  const following = cli('logs -f --json --app talker', {
+    signal: stop.signal,
+    onOut: (text) => lines.push(text),
+  });
+  await eventually(async () => {
+    await cellar.get('talker');
+    return lines.length > 0;
+  }, 'a line');
+  stop.abort();
+  await following;
+  operationsByName.get('logs.stream')!.output.parse(JSON.parse(lines[0]!));
+  const called = await cli(['call', 'apps.get', '{"id": "talker"}']);
+  assert.equal(JSON.parse(called.out).slug, 'talker');
+});
+
+test('what goes wrong ends with the code of its table, and names the next command', async () => {
+  const ends = async (line: string, code: number, said: RegExp, options = {}) => {
+    const ended = await cli(line, options);
+    assert.deepEqual([ended.code, ended.out], [code, ''], `${line}: ${ended.said}`);
+    assert.match(ended.said, said);
+  };
+  await ends('status --app nobody', 4, /no such app.*\nNext: cellar list/i);
+  await ends('status --app talker', 3, /token is wrong.*\nNext: cellar login/, { token: 'x'.repeat(20) });
+  await ends('stats', 5, /runner token/, { token: cellar.key });
+  await ends('create talker', 6, /Next: cellar list/);
+  await ends('create UPPER', 2, /slug:/);
+  await ends('delete --app talker', 8, /Next: cellar delete --app talker --yes/);
+  await ends('status', 2, /Which app\?.*\nNext: cellar list/s, { in: home });
+  await ends('logs --level loud', 2, /Allowed choices are debug/);
+  await ends('stauts', 2, /Did you mean one of stats, status.*\nNext: cellar help/);
+  await ends('call apps.nothing', 2, /no operation apps\.nothing/);
+  await ends('init UPPER', 2, /lower-case/);
+});
+
+test('the program itself: its version, its help, an address where nobody listens, completions that shells take', () => {
+  const program = join(ROOT, 'cli/cellar');
+  const env = { PATH: process.env.PATH, HOME: home, CELLAR_URL: 'http://127.0.0.1:3', CELLAR_TOKEN: 'x' };
+  const runIt = (...words: string[]) =>
+    execFileSync(program, words, { encoding: 'utf8', env, stdio: 'pipe' });
+  const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+  assert.equal(runIt('--version'), `${version}\n`);
+  assert.match(runIt('env', '--help'), /cellar env/);
+  assert.throws(
+    () => runIt('list'),
+    (error: { status: number; stderr: string }) =>
+      error.status === 7 && /127\.0\.0\.1:3 cannot be reached: ECONNREFUSED/.test(error.stderr),
+  );
+  const bash = runIt('completion', 'bash');
+  const asked = (...words: string[]) =>
+    execFileSync(
+      'bash',
+      [
+        '-c',
+        `${bash}\nCOMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _cellar; echo "\${COMPREPLY[*]}"`,
+        'bash',
+        'cellar',
+        ...words,
+      ],
+      { encoding: 'utf8' },
+    ).trim();
+  assert.equal(asked('depl'), 'deploy deploys');
+  assert.equal(asked('env', 's'), 'set');
+  assert.equal(asked('env', 'set', '--a'), '--app');
+  assert.equal(asked('completion', 'z'), 'zsh');
+  assert.match(runIt('completion', 'zsh'), /^#compdef cellar\n/);
+  assert.match(runIt('completion', 'fish'), /-n __fish_use_subcommand -a deploy /);
+});
+
+function readGit(...words: string[]): string {
+  return execFileSync('git', words, { cwd: folder, encoding: 'utf8' }).trim();
+}
