@@ -99,11 +99,16 @@ export async function startChild(words: string[], options: ChildOptions = {}): P
     child.on('error', (error) => reject(refused(error)));
   });
   const pid = child.pid!;
+  // When the whole group has ended, its number may be given to other processes.
+  let isGone = false;
   const end = (signal: NodeJS.Signals = 'SIGKILL') => {
+    if (isGone) return;
+    const hasEnded = child.exitCode !== null || child.signalCode !== null;
     try {
       process.kill(-pid, signal);
-    } catch {
-      // The whole group has ended.
+      isGone = hasEnded && signal === 'SIGKILL';
+    } catch (error) {
+      isGone = (error as NodeJS.ErrnoException).code === 'ESRCH';
     }
   };
   // A child may end before it has read everything.
