@@ -74,6 +74,8 @@ interface Setting {
   default: string;
   meaning: string;
   schema: z.ZodType<unknown, string>;
+  /** Its value is never shown. */
+  secret?: true;
 }
 
 export const settings = {
@@ -129,6 +131,7 @@ export const settings = {
     schema: origin,
   },
   RUNNER_TOKEN: {
+    secret: true,
     default: '',
     meaning:
       'Bearer token of the API, at least 16 characters. Empty on `localhost`: made at first boot, kept in `<data>/token`.',
@@ -167,6 +170,7 @@ export const settings = {
     schema: otlpEndpoint,
   },
   OTEL_EXPORTER_OTLP_HEADERS: {
+    secret: true,
     default: '',
     meaning:
       'Headers for that endpoint, such as `authorization=Bearer%20abc,x-team=one`: values percent-encoded.',
@@ -328,6 +332,7 @@ export const settings = {
     schema: z.string().max(256, 'must have at most 256 characters'),
   },
   RUNNER_SNAPSHOT_SECRET_KEY: {
+    secret: true,
     default: '',
     meaning: 'The secret of that key.',
     schema: z.string().max(256, 'must have at most 256 characters'),
@@ -409,6 +414,22 @@ function contradictions(config: Partial<Config>): string[] {
     if (config[name] && other) problems.push(`${name} is the port of ${other} too; give each its own`);
   }
   return problems;
+}
+
+/** All settings as they are, as text. The value of a secret is left out. */
+export function shownSettings(environment: Record<string, string | undefined>) {
+  return Object.entries<Setting>(settings).map(([name, setting]) => {
+    const given = environment[name] || null;
+    const secret = setting.secret === true;
+    return {
+      name,
+      value: secret ? null : (given ?? setting.default),
+      default: setting.default,
+      from: given === null ? ('default' as const) : ('environment' as const),
+      secret,
+      meaning: setting.meaning,
+    };
+  });
 }
 
 /** Names that look like settings and are none: misspelt, or of another version. */

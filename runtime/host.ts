@@ -33,6 +33,7 @@ import { accessLine } from './edge/access-line.ts';
 import { AccessLog } from './edge/access-log.ts';
 import { Caddy, findCaddy } from './edge/caddy/caddy.ts';
 import { startInFront } from './edge/caddy/front.ts';
+import { DomainChecks } from './edge/domain-checks.ts';
 import { Gateway } from './edge/gateway.ts';
 import { spares, workerdPath } from './fleets/cell.ts';
 import { MemoryGauge } from './fleets/memory.ts';
@@ -313,6 +314,11 @@ export class Host {
         alerts: this.#alerts,
         deliveries: this.#deliveries,
         snapshots: this.#snapshots,
+        storageLimits: this.#storage,
+        domains: new DomainChecks({
+          baseDomain: config.RUNNER_BASE_DOMAIN,
+          certificates: this.#caddy && this.paths.caddy,
+        }),
         users: this.#users,
         buckets: this.#buckets,
         storageNames: (appId) => this.#store.apps.storageNames(appId),

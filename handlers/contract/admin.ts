@@ -1,7 +1,7 @@
 // All of this Cellar.
 import * as z from 'zod';
 import { appStatus } from './apps.ts';
-import { listOf, page, reference, time } from './fields.ts';
+import { id, listOf, page, reference, time } from './fields.ts';
 import { operation } from './operation.ts';
 
 const percentile = z.number().nullable();
@@ -21,6 +21,17 @@ export const HostStats = z.strictObject({
   }),
   /** Processes of apps. `memory_bytes` is what is theirs alone. */
   cells: z.strictObject({ running: z.int(), memory_bytes: z.int(), open_streams: z.int() }),
+  /** The apps with most memory, then those that keep most on the disk; at most 200. `null`: not measured yet. */
+  apps: z.array(
+    z.strictObject({
+      id,
+      slug: z.string(),
+      /** What is its process's alone; null without a process. */
+      memory_bytes: z.int().nullable(),
+      /** Its databases, objects, namespaces, queues and buckets. */
+      disk_bytes: z.int().nullable(),
+    }),
+  ),
   /** Starts that requests waited for, since the host's start; the percentiles are of the last 1,000. */
   wakes: z.strictObject({ count: z.int(), failed: z.int(), p50_ms: percentile, p99_ms: percentile }),
   /** What counts against `RUNNER_FLEET_MAX_RSS_MB`, and how much may be used. */
@@ -45,6 +56,8 @@ export const HostStats = z.strictObject({
     last_written_bytes: z.int().nullable(),
     last_bytes: z.int().nullable(),
     problem: z.string().nullable(),
+    /** What is done at the moment: a snapshot is taken, or storage is read from one. */
+    under_way: z.strictObject({ what: z.enum(['take', 'restore']), since: time }).nullable(),
   }),
 });
 export type HostStats = z.output<typeof HostStats>;
@@ -67,6 +80,29 @@ export const admin = [
     }),
     status: 200,
     errors: [],
+  }),
+  operation({
+    name: 'admin.settings',
+    summary: 'Lists the settings as they are, and where each comes from; secrets are not shown',
+    method: 'GET',
+    path: null,
+    needs: 'runner',
+    input: z.strictObject({}),
+    output: z.strictObject({
+      items: z.array(
+        z.strictObject({
+          name: z.string(),
+          /** As text. Null for a secret. */
+          value: z.string().nullable(),
+          default: z.string(),
+          from: z.enum(['default', 'environment']),
+          secret: z.boolean(),
+          meaning: z.string(),
+        }),
+      ),
+    }),
+    status: 200,
+    errors: ['host_unavailable'],
   }),
   operation({
     name: 'admin.snapshot',

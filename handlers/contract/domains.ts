@@ -33,7 +33,46 @@ const hostname = z
 
 export const Domain = z.strictObject({ hostname: z.string(), app_id: id, created_at: time });
 
+/** How long a check of a name may take, in ms. */
+export const DOMAIN_CHECK_MS = 5_000;
+
+/** Where a name leads, and whether there is a certificate for it. */
+export const DomainState = z.strictObject({
+  hostname: z.string(),
+  dns: z.strictObject({
+    /**
+     * `here`: to this machine. `elsewhere`: to other addresses only; behind a proxy of one's own that is right.
+     * `none`: nowhere. `unknown`: no name server answered in time.
+     */
+    leads: z.enum(['here', 'elsewhere', 'none', 'unknown']),
+    /** What the name has, at most 20. */
+    addresses: z.array(z.string()),
+    /** The name that it is another name of, if it is one. */
+    alias: z.string().nullable(),
+    /** Public addresses that are known to be this machine's: its own, and those of the base domain. */
+    machine: z.array(z.string()),
+  }),
+  /** `off`: Cellar speaks plain HTTP, and what stands in front has the certificates. `waiting`: the first visit gets it. */
+  certificate: z.strictObject({
+    state: z.enum(['off', 'waiting', 'valid', 'expired']),
+    until: time.nullable(),
+    issuer: z.string().nullable(),
+  }),
+});
+export type DomainState = z.output<typeof DomainState>;
+
 export const domains = [
+  operation({
+    name: 'domains.check',
+    summary: "Looks up where an app's hostname leads, and whether there is a certificate for it",
+    method: 'GET',
+    path: null,
+    needs: 'view',
+    input: z.strictObject({ id: reference, hostname: reference }),
+    output: DomainState,
+    status: 200,
+    errors: ['app_not_found', 'domain_not_found', 'rate_limited', 'host_unavailable'],
+  }),
   operation({
     name: 'domains.list',
     summary: "Lists an app's custom hostnames",

@@ -113,6 +113,17 @@ export const User = z.strictObject({
 
 export const users = [
   operation({
+    name: 'users.list',
+    summary: 'Lists the users that the app has identified, the last one first',
+    method: 'GET',
+    path: null,
+    needs: 'push',
+    input: z.strictObject({ id: reference, ...page }),
+    output: listOf(User),
+    status: 200,
+    errors: ['app_not_found'],
+  }),
+  operation({
     name: 'users.identify',
     summary: 'Adds to what is known of a user; null removes a property',
     method: 'POST',

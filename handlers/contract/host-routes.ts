@@ -151,7 +151,10 @@ export interface HostCalls extends TelemetryCalls {
     body: { template: string; author: { name: string; email: string } };
     answer: Result<'source.template'>;
   };
-  'GET /apps/:id/r2/list': { body: null; answer: { items: HostObject[]; next: string | null } };
+  'GET /apps/:id/r2/list': {
+    body: null;
+    answer: { items: HostObject[]; next: string | null; prefixes: string[] };
+  };
   'GET /apps/:id/r2/head': { body: null; answer: HostObject };
   'GET /apps/:id/r2/bytes': { body: null; answer: Bytes };
   'PUT /apps/:id/r2/object': { body: Bytes; answer: HostObject };
@@ -184,6 +187,8 @@ export interface HostCalls extends TelemetryCalls {
   'POST /apps/:id/storage/write': { body: StorageWrite; answer: StorageWritten };
   'GET /apps/:id/buckets': { body: null; answer: Result<'storage.overview'>['buckets'] };
   'GET /stats': { body: null; answer: HostStats };
+  'GET /settings': { body: null; answer: Result<'admin.settings'> };
+  'GET /apps/:id/domains/:hostname': { body: null; answer: Result<'domains.check'> };
   /** The same and every app's, as Prometheus reads them. */
   'GET /metrics': { body: null; answer: Bytes };
   /** `full`: why nothing can be written just now. */

@@ -7,14 +7,14 @@ export const PAGE_HEADERS = {
   'x-content-type-options': 'nosniff',
 };
 
-/** The control UI's colours by role, in light and in dark. */
+/** The control UI's colours by role, in light and in dark: those of `ui/style/tokens.css`. */
 export const PAGE_COLOURS = {
   light: {
     paper: '#faf9f7',
     raised: '#ffffff',
-    line: '#dedad3',
-    ink: '#22201d',
-    muted: '#5f5a53',
+    line: '#e4e0d9',
+    ink: '#1f1d1a',
+    muted: '#67625a',
     accent: '#1f6f54',
     danger: '#b3382c',
     warn: '#8f6200',
@@ -23,9 +23,9 @@ export const PAGE_COLOURS = {
   dark: {
     paper: '#141312',
     raised: '#1c1b19',
-    line: '#3a3733',
-    ink: '#e6e3df',
-    muted: '#a8a29a',
+    line: '#302e2a',
+    ink: '#ece9e4',
+    muted: '#a39d93',
     accent: '#63c7a0',
     danger: '#f0887c',
     warn: '#e0b04a',

@@ -282,9 +282,16 @@ export const storage = [
       id: reference,
       bucket: reference,
       prefix: z.string().max(1024).optional(),
+      /** What keys have in common up to it, behind `prefix`, is told once, in `prefixes`: "/" for folders. */
+      delimiter: z.string().min(1).max(16).optional(),
       ...page,
     }),
-    output: listOf(z.strictObject({ key: z.string(), size: z.int(), etag: z.string(), uploaded_at: time })),
+    output: z.strictObject({
+      items: z.array(z.strictObject({ key: z.string(), size: z.int(), etag: z.string(), uploaded_at: time })),
+      next_cursor: z.string().nullable(),
+      /** Only with a `delimiter`. */
+      prefixes: z.array(z.string()).optional(),
+    }),
     status: 200,
     errors: ['app_not_found', 'storage_not_found', 'host_unavailable'],
   }),

@@ -455,6 +455,18 @@ export class HostClient {
     return this.#json('GET /stats', []);
   }
 
+  /** The settings that the host was started with. */
+  async settings(): Promise<Result<'admin.settings'>> {
+    return this.#json('GET /settings', []);
+  }
+
+  /** Where an app's hostname leads. @throws {Problem} `domain_not_found`, `rate_limited` */
+  async checkDomain(appId: string, hostname: string): Promise<Result<'domains.check'>> {
+    const refusals = ['domain_not_found', 'rate_limited'] as const;
+    const words = [appId, encodeURIComponent(hostname)];
+    return this.#json('GET /apps/:id/domains/:hostname', words, { refusals });
+  }
+
   /** Asks the outside control UI, through the host, what a key may do: its status and body as they came. */
   async askControlUi(question: { slug: string; key: string; need: Role }): Promise<Response> {
     return this.#send(

@@ -15,6 +15,8 @@ const stats: Service<'admin.stats'> = async ({ db, host }) => {
   };
 };
 
+const settings: Service<'admin.settings'> = ({ host }) => host.settings();
+
 const snapshot: Service<'admin.snapshot'> = ({ host }) => host.snapshot();
 
 /** The cursor is the key of the last one shown. */
@@ -30,6 +32,7 @@ const restore: Service<'admin.restore'> = ({ host }, { snapshot, app, database =
 
 export const adminServices = {
   'admin.stats': stats,
+  'admin.settings': settings,
   'admin.snapshot': snapshot,
   'admin.restore': restore,
   'snapshots.list': list,

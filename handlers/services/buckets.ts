@@ -19,14 +19,19 @@ interface Place {
   key: string;
 }
 
-const list: Service<'storage.r2.list'> = async (context, { bucket, prefix, limit, cursor, ...of }) => {
+const list: Service<'storage.r2.list'> = async (
+  context,
+  { bucket, prefix, delimiter, limit, cursor, ...of },
+) => {
   const { id } = await requireApp(context, of.id);
   const name = `storage.r2.list ${id} ${bucket}`;
   const [from] = decodeCursor(name, cursor, 1) ?? [];
-  const { items, next } = await context.host.bucketList(id, { bucket, prefix, limit, cursor: from });
+  const asked = { bucket, prefix, delimiter, limit, cursor: from };
+  const { items, next, prefixes } = await context.host.bucketList(id, asked);
   return {
     items: items.map(({ key, size, etag, uploaded_at }) => ({ key, size, etag, uploaded_at })),
     next_cursor: encodeCursor(name, next === null ? null : [next]),
+    ...(delimiter !== undefined && { prefixes }),
   };
 };
 

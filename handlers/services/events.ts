@@ -1,7 +1,7 @@
 // Product events, users and insights.
 import { type EventRow, listChannels, listEvents } from '../../sqlite/control/events.ts';
 import { type InsightRow, listInsights, setInsight } from '../../sqlite/control/insights.ts';
-import { findUser, mergeUser, type UserRow } from '../../sqlite/control/users.ts';
+import { findUser, listUsers, mergeUser, type UserRow } from '../../sqlite/control/users.ts';
 import type { Event } from '../contract/events.ts';
 import { newId } from '../contract/id.ts';
 import { INSIGHTS_LIMIT, PROPERTIES_BYTES, USERS_LIMIT } from '../contract/sizes.ts';
@@ -62,6 +62,12 @@ function propertiesRefusal(): Problem {
   return new Problem('quota_exceeded', `properties: ${message}.`, [{ path: 'properties', message }]);
 }
 
+const users: Service<'users.list'> = async ({ reads }, { id, limit, cursor }) => {
+  const name = `users.list ${id}`;
+  const before = decodeCursor(name, cursor, 2) as [string, string] | null;
+  return listAnswer(name, await listUsers(reads, id, { before, limit }), toUser);
+};
+
 const props: Service<'users.props'> = async ({ reads }, { id, user_id }) => {
   const row = await findUser(reads, id, user_id);
   if (row === null) throw new Problem('app_not_found');
@@ -90,6 +96,7 @@ export const eventServices = {
   'events.stream': stream,
   'events.channels': channels,
   'users.identify': identify,
+  'users.list': users,
   'users.props': props,
   'insights.list': insightsList,
   'insights.set': insightsSet,

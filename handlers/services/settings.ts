@@ -71,6 +71,9 @@ const domainsRemove: Service<'domains.remove'> = async (context, { id, hostname 
   return null;
 };
 
+const domainsCheck: Service<'domains.check'> = async ({ host }, { id, hostname }) =>
+  host.checkDomain(id, normalHostname(hostname) ?? hostname);
+
 const limitsGet: Service<'limits.get'> = async (context, { id }) =>
   toLimits(await requireApp(context, id), context.env);
 
@@ -86,6 +89,7 @@ export const settingServices = {
   'domains.list': domainsList,
   'domains.add': domainsAdd,
   'domains.remove': domainsRemove,
+  'domains.check': domainsCheck,
   'limits.get': limitsGet,
   'limits.set': limitsSet,
 };

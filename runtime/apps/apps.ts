@@ -145,6 +145,15 @@ export class Apps {
     }));
   }
 
+  /** What each app's process has for itself, in bytes, as last read; null without one. */
+  memories(): { id: string; slug: string; memory_bytes: number | null }[] {
+    return [...this.#apps].map(([id, { wanted, fleet }]) => ({
+      id,
+      slug: wanted.slug,
+      memory_bytes: fleet.memoryBytes,
+    }));
+  }
+
   /** The fleet that answers at a host name (lower case, without port). */
   resolve(host: string): Fleet | undefined {
     return this.#byHost.get(host)?.fleet;

@@ -4,6 +4,7 @@ import type { HeldCause, HeldQueries, HeldRow } from '../../sqlite/host/held.ts'
 import { log, logRarely, reason } from '../log.ts';
 import { type Storage, StorageUse } from './storage-use.ts';
 
+const BYTES_IN_MB = 2 ** 20;
 /** Growth is looked at over this time, in ms. */
 const WINDOW_MS = 30_000;
 /** An app with a process is measured so often, in ms: in quiet times, and when room is short or goes fast. */
@@ -70,6 +71,12 @@ export class StorageLimits {
     this.#options = options;
     this.#maxMb = options.maxMb || Number.POSITIVE_INFINITY;
     this.#held = options.held.all();
+  }
+
+  /** Bytes that an app keeps on the disk, as last measured; null before that. */
+  sizeOf(id: string): number | null {
+    const megabytes = this.#use.size(id);
+    return megabytes === null ? null : Math.round(megabytes * BYTES_IN_MB);
   }
 
   /** To be called every few seconds, more often when room goes fast. Takes no time itself. */

@@ -36,13 +36,18 @@ export function bucketRoutes(options: BucketOptions): Pick<HostRoutes, BucketCal
     'GET /apps/:id/r2/list': (call) =>
       during(options, call, async (bucket) => {
         const { query } = call;
-        const [prefix, cursor] = [query.get('prefix'), query.get('cursor')];
+        const [prefix, cursor, delimiter] = ['prefix', 'cursor', 'delimiter'].map((name) => query.get(name));
         const page = await bucket.list({
           limit: Number(query.get('limit')),
-          ...(prefix !== null && { prefix }),
-          ...(cursor !== null && { cursor }),
+          ...(prefix && { prefix }),
+          ...(cursor && { cursor }),
+          ...(delimiter && { delimiter }),
         });
-        return { items: page.objects.map(described), next: page.cursor ?? null };
+        return {
+          items: page.objects.map(described),
+          next: page.cursor ?? null,
+          prefixes: page.delimitedPrefixes,
+        };
       }),
     'GET /apps/:id/r2/head': (call) =>
       during(options, call, async (bucket) => described(await bucket.head(keyOf(call)))),

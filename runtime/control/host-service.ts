@@ -5,6 +5,8 @@ import type { Duplex } from 'node:stream';
 import { HOST_CALL_BYTES, WANTED_BYTES } from '../../handlers/contract/sizes.ts';
 import type { Secrets } from '../apps/secrets.ts';
 import type { Imports } from '../builds/import.ts';
+import { shownSettings } from '../config.ts';
+import type { DomainChecks } from '../edge/domain-checks.ts';
 import type { BranchChanges } from '../git/branch-changes.ts';
 import { type RefUpdate, serveGit } from '../git/smart-http.ts';
 import type { Layout } from '../machine/data-directory.ts';
@@ -40,6 +42,7 @@ export interface HostServiceOptions extends AlertOptions, SnapshotRouteOptions, 
   streams: LiveStreams;
   secrets: Secrets;
   looking: Looking;
+  domains: DomainChecks;
   imports: Imports;
   /** Gets to know of pushes and commits under way. */
   changes: BranchChanges;
@@ -145,6 +148,16 @@ function routesOf(
     'GET /metrics': async ({ response }) => {
       const text = await options.telemetry.ask('prometheus', { stats: await hostStats(options) });
       response.writeHead(200, { 'content-type': 'text/plain; charset=utf-8' }).end(text);
+    },
+    'GET /settings': () => ({ items: shownSettings(process.env) }),
+    'GET /apps/:id/domains/:hostname': async ({ words }) => {
+      const hostname = decodeURIComponent(words[1]!);
+      const known = apps.get(words[0]!)?.wanted.hostnames.includes(hostname);
+      if (!known) throw new Refusal(404, 'domain_not_found', `the app has no domain ${hostname}`);
+      const state = await options.domains.check(hostname);
+      if (state === null)
+        throw new Refusal(429, 'rate_limited', 'too many names are looked up at this moment');
+      return state;
     },
     'GET /disk': async () => ({ full: (await disk.isFull()) ? DISK_FULL : null }),
     'POST /ui/git-auth': async ({ request, response }) => {

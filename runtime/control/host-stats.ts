@@ -2,6 +2,7 @@
 import type { HostStats } from '../../handlers/contract/admin.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { Apps } from '../apps/apps.ts';
+import type { StorageLimits } from '../apps/storage-limits.ts';
 import type { DeployQueue } from '../builds/queue.ts';
 import type { MemoryGauge } from '../fleets/memory.ts';
 import type { Slots } from '../fleets/slots.ts';
@@ -17,6 +18,7 @@ export interface StatsOptions {
   store: HostStore;
   disk: DiskWatch;
   apps: Apps;
+  storageLimits: StorageLimits;
   queue: DeployQueue;
   loopDelay: LoopDelay;
   telemetry: Telemetry;
@@ -30,6 +32,8 @@ export interface StatsOptions {
 }
 
 const MB = 1024 * 1024;
+/** Apps that are told of one by one. */
+const APPS_SHOWN = 200;
 const startedAt = new Date(performance.timeOrigin).toISOString();
 
 export async function hostStats(parts: StatsOptions): Promise<HostStats> {
@@ -46,6 +50,7 @@ export async function hostStats(parts: StatsOptions): Promise<HostStats> {
       memory_bytes: inCells,
       open_streams: parts.apps.observeAll().reduce((sum, app) => sum + app.open_streams, 0),
     },
+    apps: heaviest(parts),
     wakes: parts.wakes.counts,
     memory: { used_bytes: used, limit_bytes: Math.round(limit), over: memory.over },
     disk: { free_bytes: disk.freeMb * MB, floor_bytes: disk.floorMb * MB, short: disk.short },
@@ -65,6 +70,17 @@ export async function hostStats(parts: StatsOptions): Promise<HostStats> {
     control_plane: parts.controlPlane(),
     snapshots: parts.snapshots.state,
   };
+}
+
+/** The apps that use most of the machine. */
+function heaviest({ apps, storageLimits }: StatsOptions): HostStats['apps'] {
+  const all = apps.memories().map((app) => ({ ...app, disk_bytes: storageLimits.sizeOf(app.id) }));
+  return all
+    .toSorted(
+      (a, b) =>
+        (b.memory_bytes ?? -1) - (a.memory_bytes ?? -1) || (b.disk_bytes ?? -1) - (a.disk_bytes ?? -1),
+    )
+    .slice(0, APPS_SHOWN);
 }
 
 function sum(one: Record<string, number>, other: Record<string, number>): Record<string, number> {

@@ -93,6 +93,12 @@ export class Fleet implements Backend {
     return phase.name === 'running' ? (phase.cell.usage?.writtenBytes ?? 0) : 0;
   }
 
+  /** Memory that is this process's alone, as last read; null without one. */
+  get memoryBytes(): number | null {
+    const phase = this.#process.phase;
+    return phase.name === 'running' ? (phase.cell.usage?.privateBytes ?? 0) : null;
+  }
+
   /** What was used since the call before, as far as that was read; null when it is nothing. */
   takeUsage(): FleetUsage | null {
     const { phase } = this.#process;

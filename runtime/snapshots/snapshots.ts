@@ -48,6 +48,8 @@ export interface SnapshotsState {
   last_bytes: number | null;
   /** Why the last try failed, or what is not in the last one; null when all is well. */
   problem: string | null;
+  /** What is done at the moment, and since when, ISO 8601. */
+  under_way: { what: 'take' | 'restore'; since: string } | null;
 }
 
 export class Snapshots {
@@ -55,7 +57,13 @@ export class Snapshots {
   /** What was asked for last: one thing is done after another. */
   #last: Promise<unknown> = Promise.resolve();
   #timer: NodeJS.Timeout | null = null;
-  #state: SnapshotsState = { last_at: null, last_written_bytes: null, last_bytes: null, problem: null };
+  #state: Omit<SnapshotsState, 'under_way'> = {
+    last_at: null,
+    last_written_bytes: null,
+    last_bytes: null,
+    problem: null,
+  };
+  #underWay: SnapshotsState['under_way'] = null;
   readonly #ending = new AbortController();
 
   constructor(options: SnapshotsOptions) {
@@ -63,7 +71,7 @@ export class Snapshots {
   }
 
   get state(): SnapshotsState {
-    return this.#state;
+    return { ...this.#state, under_way: this.#underWay };
   }
 
   /** Begins to take snapshots by itself. What was due while no host ran is due now. Never rejects. */
@@ -202,9 +210,13 @@ export class Snapshots {
   /** Has the process do a job. @throws {NotThere}, {Unusable}, {Error} as the job does */
   async #run(job: Job): Promise<Done> {
     const { signal } = this.#ending;
+    this.#underWay = { what: job.kind, since: new Date().toISOString() };
     const words = [...dieWithParent(), 'nice', '-n', '19', process.execPath];
     const child = await startChild([...words, `--max-old-space-size=${HEAP_MB}`, PROGRAM], {
       title: 'the process of snapshots',
+    }).catch((error: unknown) => {
+      this.#underWay = null;
+      throw error;
     });
     const end = () => child.end();
     const deadline = setTimeout(end, DEADLINE_MS);
@@ -226,6 +238,7 @@ export class Snapshots {
       signal.throwIfAborted();
       throw new Error(`the process of snapshots ended: ${errors.trim() || 'without a word'}`);
     } finally {
+      this.#underWay = null;
       clearTimeout(deadline);
       signal.removeEventListener('abort', end);
       child.end();

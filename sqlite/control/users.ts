@@ -1,5 +1,6 @@
 // Identified users of an app.
 import { LIVE_APP, readOfApp } from './apps.ts';
+import { type Page, pageOf } from './page.ts';
 import type { Reader } from './reads.ts';
 
 /** Rows that one user may push out: more than one, so that an app with too many comes down. */
@@ -44,6 +45,28 @@ export async function mergeUser(
     .bind(appId, PUSHED_OUT, limits.users);
   const rows = await readOfApp<UserRow>(db, appId, statement, pushOut);
   return rows === null ? null : rows[0];
+}
+
+/**
+ * Users, the last one that was identified first.
+ * @param page.before `updated_at` and `user_id` to go on from
+ * @returns null for an unknown app
+ */
+export async function listUsers(
+  db: Reader,
+  appId: string,
+  { before, limit }: { before: [string, string] | null; limit: number },
+): Promise<Page<UserRow> | null> {
+  const [at, user] = before ?? [null, null];
+  const statement = db
+    .prepare(
+      `SELECT user_id, properties, created_at, updated_at FROM users
+       WHERE app_id = ?1 ${before ? 'AND (updated_at, user_id) < (?2, ?3)' : ''}
+       ORDER BY updated_at DESC, user_id DESC LIMIT ?4`,
+    )
+    .bind(appId, at, user, limit + 1);
+  const rows = await readOfApp<UserRow>(db, appId, statement);
+  return rows && pageOf(rows, limit, (row) => [row.updated_at, row.user_id]);
 }
 
 /** @returns null for an unknown app, undefined for an unknown user of it */

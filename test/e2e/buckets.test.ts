@@ -117,6 +117,10 @@ test('the API reads, lists, changes and deletes objects of an app that sleeps, a
   const { buckets } = (await cellar.call('GET', `/v1/apps/${id}/storage`)).body;
   assert.deepEqual(buckets, [{ bucket: 'files', binding: 'FILES', objects: 3, bytes: 5_037 }]);
   assert.equal((await cellar.call('GET', `/v1/apps/${id}/storage/r2/FILES`)).body.items.length, 3);
+  const folders = (await cellar.call('GET', `${path}?delimiter=/&limit=1`)).body;
+  assert.deepEqual([folders.items, folders.prefixes], [[], ['books/']]);
+  const rest = await cellar.call('GET', `${path}?delimiter=/&cursor=${folders.next_cursor}`);
+  assert.ok(rest.body.prefixes.includes('ключ/') && !rest.body.prefixes.includes('books/'));
   assert.equal((await cellar.call('DELETE', `${path}/object?key=books/1.txt`)).status, 204);
   assert.equal(
     (await cellar.call('DELETE', `${path}/object?key=books/1.txt`)).body.code,

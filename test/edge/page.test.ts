@@ -1,5 +1,6 @@
 // The page of a refusal: what it says, and that it can be read.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { PAGE_COLOURS } from '../../handlers/contract/pages.ts';
 import { refusalPage } from '../../runtime/edge/page.ts';
@@ -55,6 +56,18 @@ test('each page says what state it is, what happened, what visitor and owner can
 test('a page offers to try again where that may help', () => {
   assert.match(page('held_too_long'), /<a class="again" href="">Try again<\/a>/);
   assert.doesNotMatch(page('stopped'), /Try again/);
+});
+
+test('the colours are those of the control UI', () => {
+  const [light, dark] = readFileSync(new URL('../../ui/style/tokens.css', import.meta.url), 'utf8').split(
+    ':root[data-theme="dark"]',
+  );
+  for (const [style, colours] of [
+    [light!, PAGE_COLOURS.light],
+    [dark!, PAGE_COLOURS.dark],
+  ] as const)
+    for (const [role, colour] of Object.entries(colours))
+      assert.ok(style.includes(`--${role}: ${colour};`), role);
 });
 
 test("a page's text has a contrast of 4.5:1 to paper and raised, and its shapes 3:1, in light and in dark", () => {

@@ -64,7 +64,10 @@ const routes = [
 ];
 const rpcOnly = [
   'admin.restore',
+  'admin.settings',
   'snapshots.list',
+  'domains.check',
+  'users.list',
   'apps.get_by_slug',
   'apps.templates',
   'source.import',

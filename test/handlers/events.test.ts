@@ -174,3 +174,17 @@ test('increments at once are all counted', async () => {
   const { items } = (await control.api('GET', `/v1/apps/${id}/insights`)).body;
   assert.equal(items.find(({ title }: { title: string }) => title === 'Race').value, 20);
 });
+
+test('users are listed a page at a time, the last one that was identified first', async () => {
+  const { id } = await control.create('peopled');
+  for (const user_id of ['a', 'b', 'c', 'a'])
+    await control.call('users.identify', { id, user_id, properties: { seen: user_id } });
+  const first = await control.call('users.list', { id, limit: 2 });
+  assert.equal(first.items.length, 2);
+  assert.equal(first.items[0].user_id, 'a');
+  assert.deepEqual(first.items[0].properties, { seen: 'a' });
+  const last = await control.call('users.list', { id, limit: 2, cursor: first.next_cursor });
+  const others = [first.items[1], ...last.items].map(({ user_id }: { user_id: string }) => user_id);
+  assert.deepEqual([others.toSorted(), last.next_cursor], [['b', 'c'], null]);
+  assert.equal((await control.refusal('users.list', { id: 'nope' })).code, 'app_not_found');
+});

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ConfigError, readConfig, unknownSettings } from '../../runtime/config.ts';
+import { ConfigError, readConfig, shownSettings, unknownSettings } from '../../runtime/config.ts';
 
 const refused = (environment: Record<string, string>): string[] => {
   try {
@@ -82,4 +82,18 @@ test('settings that contradict each other are refused', () => {
 
 test('names that look like settings and are none are told', () => {
   assert.deepEqual(unknownSettings({ RUNNER_PROT: '1', RUNNER_PORT: '1', PATH: '/bin' }), ['RUNNER_PROT']);
+});
+
+test('settings are shown with where each comes from, and no secret among them', () => {
+  const secrets = { RUNNER_TOKEN: 'x'.repeat(20), OTEL_EXPORTER_OTLP_HEADERS: 'a=xxxxxxxxxxxxxxxxxxxx' };
+  const shown = shownSettings({ RUNNER_PORT: '9', ...secrets });
+  const named = (name: string) => shown.find((each) => each.name === name)!;
+  assert.deepEqual(
+    [named('RUNNER_PORT').value, named('RUNNER_PORT').from, named('RUNNER_PORT').default],
+    ['9', 'environment', '8080'],
+  );
+  assert.equal(named('RUNNER_EDGE_PORT').from, 'default');
+  assert.doesNotMatch(JSON.stringify(shown), /xxxxxxxxxx/);
+  for (const { name, secret } of shown)
+    assert.equal(secret, /TOKEN|SECRET|PASSWORD|HEADERS|SMTP/.test(name), `${name} is a secret or is not`);
 });

@@ -37,12 +37,14 @@ export class BucketClient {
   }
 
   /** @throws {R2Error} */
-  async list(options: { prefix?: string; cursor?: string; limit: number }): Promise<{
+  async list(options: { prefix?: string; cursor?: string; delimiter?: string; limit: number }): Promise<{
     objects: DescribedObject[];
+    delimitedPrefixes: string[];
     cursor?: string;
   }> {
     return (await this.#get({ method: 'list', ...options })) as {
       objects: DescribedObject[];
+      delimitedPrefixes: string[];
       cursor?: string;
     };
   }

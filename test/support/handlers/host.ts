@@ -17,13 +17,14 @@ export const HOST_STATS: HostStats = {
   rss_bytes: 1,
   event_loop_delay: { p50_ms: 0, p99_ms: 0, max_ms: 0, over_s: 60 },
   cells: { running: 0, memory_bytes: 0, open_streams: 0 },
+  apps: [],
   wakes: { count: 0, failed: 0, p50_ms: null, p99_ms: null },
   memory: { used_bytes: 1, limit_bytes: 2, over: false },
   disk: { free_bytes: 1, floor_bytes: 1, short: false },
   queues: { deploys_running: 0, deploys_waiting: 0, starts_waiting: 0, outbox: 0, outbox_refused: 0 },
   telemetry: { waiting: {}, dropped: {}, files: {}, restarts: 0 },
   control_plane: { answers: true, restarts: 0 },
-  snapshots: { last_at: null, last_written_bytes: null, last_bytes: null, problem: null },
+  snapshots: { last_at: null, last_written_bytes: null, last_bytes: null, problem: null, under_way: null },
 };
 
 export interface Sent {
