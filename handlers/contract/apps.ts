@@ -1,5 +1,6 @@
 // Apps.
 import * as z from 'zod';
+import { deployStatus } from './deploys.ts';
 import { id, listOf, nothing, page, reference, time } from './fields.ts';
 import { operation } from './operation.ts';
 import { reservedSlugs, SINGLE_HYPHENS_RULE, SLUG_RULE, singleHyphens, slugPattern } from './slug.ts';
@@ -42,6 +43,25 @@ export const App = z.strictObject({
 });
 export type App = z.output<typeof App>;
 
+/** Most apps of one overview. */
+export const OVERVIEW_APPS = 500;
+
+/** What an app did in the last 24 hours, and does now. Durations in ms. */
+export const AppFigures = z.strictObject({
+  /** Requests of each hour, the present one last. */
+  requests: z.array(z.int()).length(24),
+  /** Of these requests: answered with 5xx. */
+  errors: z.int(),
+  duration_ms_p99: z.number().nullable(),
+  /** Requests of the last whole minute. */
+  requests_per_minute: z.int(),
+  /** The most in the last minutes; null when no process ran. */
+  memory_bytes: z.int().nullable(),
+  /** Groups of errors that are open. */
+  open_errors: z.int(),
+});
+export type AppFigures = z.output<typeof AppFigures>;
+
 export const apps = [
   operation({
     name: 'apps.list',
@@ -51,6 +71,32 @@ export const apps = [
     needs: 'account',
     input: z.strictObject({ owner: reference.optional(), ...page }),
     output: listOf(App),
+    status: 200,
+    errors: [],
+  }),
+  operation({
+    name: 'apps.overview',
+    summary: 'Lists the newest 500 apps with their figures of 24 hours and their last deploys',
+    method: 'GET',
+    path: null,
+    needs: 'account',
+    input: z.strictObject({}),
+    output: z.strictObject({
+      items: z.array(
+        z.strictObject({
+          ...App.shape,
+          /** Null while the host does not answer. */
+          figures: AppFigures.nullable(),
+          last_deploy: z
+            .strictObject({ id, message: z.string(), author: z.string(), status: deployStatus, at: time })
+            .nullable(),
+        }),
+      ),
+      /** Whether there are more apps. */
+      more: z.boolean(),
+      /** What is used of the machine's memory, and may be used; null while the host does not answer. */
+      memory: z.strictObject({ used_bytes: z.int(), limit_bytes: z.int() }).nullable(),
+    }),
     status: 200,
     errors: [],
   }),

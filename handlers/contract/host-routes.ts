@@ -2,6 +2,7 @@
 // from this list. The host imports it too.
 import type { HostStats } from './admin.ts';
 import type { Alert, AlertDelivery } from './alerts.ts';
+import type { AppFigures } from './apps.ts';
 import type {
   AsOf,
   DatabaseQuestion,
@@ -28,6 +29,12 @@ export interface HostInventory {
   as_of: AsOf;
   highest_generation: number;
   items: ListedApp[];
+}
+
+/** What several apps do, by id, and the machine's memory in bytes. */
+export interface HostOverview {
+  memory: { used_bytes: number; limit_bytes: number };
+  apps: Record<string, AppFigures>;
 }
 
 /** What became of a wanted state. */
@@ -186,6 +193,7 @@ export interface HostCalls extends TelemetryCalls {
   'POST /apps/:id/storage/kv': { body: KeysQuestion; answer: Bytes };
   'POST /apps/:id/storage/write': { body: StorageWrite; answer: StorageWritten };
   'GET /apps/:id/buckets': { body: null; answer: Result<'storage.overview'>['buckets'] };
+  'POST /overview': { body: { app_ids: string[] }; answer: HostOverview };
   'GET /stats': { body: null; answer: HostStats };
   'GET /settings': { body: null; answer: Result<'admin.settings'> };
   'GET /apps/:id/domains/:hostname': { body: null; answer: Result<'domains.check'> };

@@ -26,6 +26,7 @@ import type {
   HostCalls,
   HostInventory,
   HostObject,
+  HostOverview,
   TelemetryAnswers,
 } from '../contract/host-routes.ts';
 import type { Result } from '../contract/index.ts';
@@ -448,6 +449,11 @@ export class HostClient {
   /** The host's figures and every app's, as Prometheus reads them. */
   async prometheus(): Promise<string> {
     return (await this.#call('GET /metrics', [])).text();
+  }
+
+  /** What these apps do, all at once. */
+  async overview(appIds: string[]): Promise<HostOverview> {
+    return this.#json('POST /overview', [], { body: { app_ids: appIds } });
   }
 
   /** The host's own figures. */

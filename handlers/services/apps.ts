@@ -1,10 +1,11 @@
 // Apps.
 import { type AppRow, findApp, findAppBySlug, listApps } from '../../sqlite/control/apps.ts';
 import type { Change } from '../../sqlite/control/changes.ts';
+import { lastDeploys } from '../../sqlite/control/deploys.ts';
 import { accountOf, requireOwn } from '../access.ts';
 import type { Changed, Outcome } from '../app/app-object.ts';
 import type { Context } from '../context.ts';
-import type { App } from '../contract/apps.ts';
+import { type App, OVERVIEW_APPS } from '../contract/apps.ts';
 import { newId } from '../contract/id.ts';
 import { templates as projects } from '../contract/templates.ts';
 import type { Env } from '../env.ts';
@@ -18,6 +19,22 @@ const list: Service<'apps.list'> = async ({ reads, env, actor }, { owner, limit,
   const before = place && Number(place[0]);
   const page = await listApps(reads, { owner: owner ?? null, seenBy: accountOf(actor), before, limit });
   return listAnswer('apps.list', page, (row) => toApp(row, env));
+};
+
+const overview: Service<'apps.overview'> = async ({ reads, env, actor, host }) => {
+  const filter = { owner: null, seenBy: accountOf(actor), before: null, limit: OVERVIEW_APPS };
+  const { rows, next } = await listApps(reads, filter);
+  const ids = rows.map(({ id }) => id);
+  const [deploys, figures] = await Promise.all([
+    lastDeploys(reads, ids),
+    host.overview(ids).catch(() => null),
+  ]);
+  const items = rows.map((row) => ({
+    ...toApp(row, env),
+    figures: figures?.apps[row.id] ?? null,
+    last_deploy: deploys.get(row.id) ?? null,
+  }));
+  return { items, more: next !== null, memory: figures?.memory ?? null };
 };
 
 const create: Service<'apps.create'> = async (context, { slug, owner }) => {
@@ -62,6 +79,7 @@ const remove: Service<'apps.delete'> = async (context, { id }) =>
 
 export const appServices = {
   'apps.list': list,
+  'apps.overview': overview,
   'apps.create': create,
   'apps.get': get,
   'apps.get_by_slug': getBySlug,

@@ -23,7 +23,7 @@ import {
   refuse,
   sendJson,
 } from './host-call.ts';
-import { hostStats, type StatsOptions } from './host-stats.ts';
+import { hostOverview, hostStats, type StatsOptions } from './host-stats.ts';
 import type { LiveStreams } from './live-streams.ts';
 import { Refusal, requireRoom } from './refusal.ts';
 import { type SecretCall, secretRoutes } from './secret-routes.ts';
@@ -143,6 +143,10 @@ function routesOf(
       const fact = await queue.cancel(words[0]!, words[1]!, by);
       await outbox.flushed(FLUSH_MS);
       return fact;
+    },
+    'POST /overview': async ({ request }) => {
+      const { app_ids } = await readJson<'POST /overview'>(request);
+      return hostOverview(options, app_ids);
     },
     'GET /stats': () => hostStats(options),
     'GET /metrics': async ({ response }) => {

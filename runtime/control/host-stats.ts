@@ -1,5 +1,6 @@
 // The host's own figures, for whoever runs this Cellar.
 import type { HostStats } from '../../handlers/contract/admin.ts';
+import type { HostOverview } from '../../handlers/contract/host-routes.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { Apps } from '../apps/apps.ts';
 import type { StorageLimits } from '../apps/storage-limits.ts';
@@ -35,6 +36,20 @@ const MB = 1024 * 1024;
 /** Apps that are told of one by one. */
 const APPS_SHOWN = 200;
 const startedAt = new Date(performance.timeOrigin).toISOString();
+
+/** What several apps do, without reading anything but telemetry's tables. */
+export async function hostOverview(
+  { memory, telemetry }: Pick<StatsOptions, 'memory' | 'telemetry'>,
+  appIds: string[],
+): Promise<HostOverview> {
+  const [figures, open] = await Promise.all([
+    telemetry.ask('metrics/overview', { appIds }),
+    telemetry.ask('errors/open', { appIds }),
+  ]);
+  const { used, limit } = memory.figures;
+  const apps = Object.entries(figures).map(([id, each]) => [id, { ...each, open_errors: open[id]! }]);
+  return { memory: { used_bytes: used, limit_bytes: limit }, apps: Object.fromEntries(apps) };
+}
 
 export async function hostStats(parts: StatsOptions): Promise<HostStats> {
   const { disk, memory, queue, outbox } = parts;

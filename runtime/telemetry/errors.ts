@@ -112,6 +112,8 @@ export class Errors implements Part {
       errors: (params) => this.#list(params),
       'errors/get': (params) => this.#get(params),
       'errors/status': (params) => this.#setStatus(params),
+      'errors/open': ({ appIds }) =>
+        Object.fromEntries(appIds.map((id) => [id, this.#queries.countOpen(id)])),
     };
   }
 

@@ -7,7 +7,7 @@ import { addRequest, addRow, addUsage, emptyBucket } from './bucket.ts';
 import { Buckets } from './buckets.ts';
 import { percentiles, total } from './histogram.ts';
 import type { Immediate, Part, Taken } from './part.ts';
-import type { ThreadOptions } from './protocol.ts';
+import type { Asks, ThreadOptions } from './protocol.ts';
 import type { Store } from './store.ts';
 
 /** Raised when figures mean something else than before. */
@@ -17,6 +17,9 @@ const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 /** Minutes are kept so long; before that there are hours. */
 const MINUTES_KEPT_MS = 74 * HOUR_MS;
+/** Of an overview: hours that are counted by themselves, and how long what was used counts as the present. */
+const OVERVIEW_HOURS = 24;
+const PRESENT_MS = 2 * MINUTE_MS;
 /** What all apps may have, in bytes. */
 const BYTES_MAX = 1024 * 1024 * 1024;
 /** Rows that are removed at once. */
@@ -36,7 +39,7 @@ const STEPS: readonly [hours: number, stepMs: number][] = [
 export class Metrics implements Part {
   readonly name = 'metrics';
   readonly dropped = { buckets: 0 };
-  readonly answers: Immediate<'metrics' | 'metrics/version'>;
+  readonly answers: Immediate<'metrics' | 'metrics/version' | 'metrics/overview'>;
   readonly #database: Database;
   readonly #retentionMs: number;
   readonly #minutes: Buckets;
@@ -53,6 +56,11 @@ export class Metrics implements Part {
       metrics: ({ appId, hours }) => {
         this.flush();
         return this.#read(appId, hours, Date.now());
+      },
+      'metrics/overview': ({ appIds }) => {
+        this.flush();
+        const now = Date.now();
+        return Object.fromEntries(appIds.map((appId) => [appId, this.#overview(appId, now)]));
       },
       'metrics/version': ({ appId }) => {
         this.flush();
@@ -111,6 +119,25 @@ export class Metrics implements Part {
 
   apps(): string[] {
     return this.#written.apps();
+  }
+
+  #overview(appId: string, now: number): Asks['metrics/overview']['answer'][string] {
+    const from = now - (now % HOUR_MS) - (OVERVIEW_HOURS - 1) * HOUR_MS;
+    const requests = Array.from({ length: OVERVIEW_HOURS }, () => 0);
+    const day = emptyBucket();
+    for (const row of this.#hours.range(appId, from, now + 1)) {
+      requests[Math.floor((row.at - from) / HOUR_MS)]! += row.requests;
+      addRow(day, row);
+    }
+    const minute = now - (now % MINUTE_MS);
+    const lately = this.#minutes.range(appId, minute - PRESENT_MS, now + 1);
+    return {
+      requests,
+      errors: day.errors,
+      duration_ms_p99: percentiles(day.latency, [0.99])[0]!,
+      requests_per_minute: lately.find(({ at }) => at === minute - MINUTE_MS)?.requests ?? 0,
+      memory_bytes: Math.max(0, ...lately.map(({ memory_bytes }) => memory_bytes)) || null,
+    };
   }
 
   #read(appId: string, hours: number, now: number): Result<'metrics.get'> {

@@ -1,5 +1,6 @@
 // What the host's thread and the telemetry's thread say to each other.
 import type { HostStats } from '../../handlers/contract/admin.ts';
+import type { AppFigures } from '../../handlers/contract/apps.ts';
 import type { ErrorCode } from '../../handlers/contract/errors.ts';
 import type { TelemetryAnswers } from '../../handlers/contract/host-routes.ts';
 import type { GroupedError } from '../../handlers/contract/telemetry.ts';
@@ -71,6 +72,13 @@ export type Asks = TelemetryAnswers & {
     params: { appId: string; fingerprint: string; status: GroupedError['status'] };
     answer: GroupedError;
   };
+  /** Figures of several apps, by id. */
+  'metrics/overview': {
+    params: { appIds: string[] };
+    answer: Record<string, Omit<AppFigures, 'open_errors'>>;
+  };
+  /** How many open groups several apps have, by id. */
+  'errors/open': { params: { appIds: string[] }; answer: Record<string, number> };
   /** Figures of the thread itself, for whoever runs this Cellar. */
   stats: { params: Record<string, never>; answer: ThreadStats };
   /** All figures as Prometheus reads them. */

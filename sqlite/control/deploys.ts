@@ -33,6 +33,23 @@ export async function listDeploys(
   return { rows: kept.map(({ seq: _, ...row }) => row), next };
 }
 
+/** The newest deploy of each of these apps that has one, by the app's id. `at`: when it ended, began or was asked for. */
+export async function lastDeploys(
+  db: Reader,
+  appIds: string[],
+): Promise<Map<string, Pick<DeployRow, 'id' | 'message' | 'author' | 'status'> & { at: string }>> {
+  const statement = db
+    .prepare(
+      `SELECT app_id, deploys.id, message, author, status, coalesce(finished_at, started_at, created_at) AS at
+       FROM json_each(?1) AS asked JOIN deploys ON app_id = asked.value
+         AND seq = (SELECT max(seq) FROM deploys WHERE app_id = asked.value)`,
+    )
+    .bind(JSON.stringify(appIds));
+  type Row = Pick<DeployRow, 'id' | 'app_id' | 'message' | 'author' | 'status'> & { at: string };
+  const [deploys] = await db.batch<Row>([statement]);
+  return new Map(deploys!.results.map(({ app_id, ...deploy }) => [app_id, deploy]));
+}
+
 /** @returns null for an unknown app, undefined for an unknown deploy of it */
 export async function findDeploy(
   db: Reader,

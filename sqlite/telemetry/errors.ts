@@ -144,6 +144,9 @@ export function errorQueries(database: Database) {
   const count = database.prepare<[string], { n: number }>(
     'SELECT count(*) AS n FROM groups WHERE app_id = ?',
   );
+  const countOpen = database.prepare<[string], { n: number }>(
+    "SELECT count(*) AS n FROM groups WHERE app_id = ? AND status = 'open'",
+  );
   const countAll = database.prepare<[], { n: number }>('SELECT count(*) AS n FROM groups');
   const apps = database.prepare<[], { app_id: string }>('SELECT DISTINCT app_id FROM groups');
   const lastChange = database.prepare<[], { change: number | null }>(
@@ -204,6 +207,7 @@ export function errorQueries(database: Database) {
     },
     /** Groups of an app. */
     count: (appId: string): number => count.get(appId)!.n,
+    countOpen: (appId: string): number => countOpen.get(appId)!.n,
     /** Every app that has a group. */
     apps: (): string[] => apps.all().map(({ app_id }) => app_id),
     countAll: (): number => countAll.get()!.n,

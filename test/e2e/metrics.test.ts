@@ -87,6 +87,14 @@ test('each request counts exactly once, through wakes, deploys, sleeps and resta
   const { wakes, cpu_ms, bytes_out } = await sums(cellar, id);
   assert.ok(wakes >= 2, `${wakes} wakes`);
   assert.ok(cpu_ms > 0 && bytes_out > 0);
+  const { items: apps, memory } = (
+    await cellar.call('POST', '/rpc', { jsonrpc: '2.0', id: 1, method: 'apps.overview' })
+  ).body.result;
+  assert.equal(apps[0].last_deploy.status, 'live');
+  const { requests, errors, duration_ms_p99, open_errors } = apps[0].figures;
+  const inDay = requests.reduce((sum: number, each: number) => sum + each, 0);
+  assert.deepEqual([inDay, errors, open_errors], [expected.requests, expected.errors, 0]);
+  assert.ok(duration_ms_p99 > 0 && memory.used_bytes > 0 && memory.limit_bytes > 0);
   for (const what of ['devices', 'paths', 'refs']) {
     const { items } = (await list(cellar, id, what)) as { items: { requests: number; errors: number }[] };
     const count = (name: 'requests' | 'errors') => items.reduce((sum, item) => sum + item[name], 0);

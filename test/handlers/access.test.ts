@@ -119,6 +119,21 @@ test('an account makes apps for itself, and lists those that it may see', async 
   assert.ok(ofView.every((app) => app.owner === owner.account));
 });
 
+test('an overview has the apps that one may see, and no figures while the host does not answer', async () => {
+  const { id } = await sharedApp();
+  const overviewOf = async ({ key }: Person) => {
+    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'apps.overview' });
+    return (await control.fetch('POST', '/rpc', { headers, body })).body.result;
+  };
+  const { items, more, memory } = await overviewOf(people.view);
+  const { figures, last_deploy, ...app } = items.find((item: { id: string }) => item.id === id);
+  assert.deepEqual([figures, last_deploy, more, memory], [null, null, false, null]);
+  assert.deepEqual(app, (await control.api('GET', `/v1/apps/${id}`)).body);
+  const ofNone = await overviewOf(people.none);
+  assert.ok(ofNone.items.every((item: { owner: string }) => item.owner === people.none.account));
+});
+
 test('an account has its own keys, and no other’s', async () => {
   const { none, owner } = people;
   assert.equal(await refusal(none, 'keys.create', { account: owner.account }), 'forbidden');

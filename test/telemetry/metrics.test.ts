@@ -65,6 +65,46 @@ test('a bucket adds up what requests and the process did', () => {
   assert.ok(Math.abs(item.duration_ms_p50! - 30) < 2 && Math.abs(item.duration_ms_p99! - 100) < 6);
 });
 
+test('an overview has the hours of a day, and what is the present', () => {
+  using files = temporaryStore();
+  const metrics = new Metrics(files.store, DAYS);
+  const at = Date.now();
+  const lastMinute = at - (at % MINUTE_MS) - 1;
+  metrics.take(
+    taken(
+      [
+        { endedAt: at - 3 * HOUR_MS, durationMs: 1_000, status: 500 },
+        { endedAt: at - 25 * HOUR_MS, durationMs: 9_000 },
+        // In this minute too: another one may begin before it is read.
+        ...[lastMinute, lastMinute, at, at].map((endedAt) => ({ endedAt, durationMs: 10 })),
+      ],
+      {
+        usage: [
+          { appId: APP, at: at - HOUR_MS, cpuMs: 0, memoryBytes: 9_000, wakes: 0 },
+          { appId: APP, at: lastMinute, cpuMs: 0, memoryBytes: 1_000, wakes: 0 },
+        ],
+      },
+    ),
+  );
+  const found = metrics.answers['metrics/overview']({ appIds: [APP, 'none'] });
+  const { requests, duration_ms_p99, ...rest } = found[APP]!;
+  assert.equal(requests.length, 24);
+  assert.equal(requests[20], 1);
+  assert.equal(
+    requests.reduce((sum, each) => sum + each, 0),
+    5,
+  );
+  assert.ok(Math.abs(duration_ms_p99! - 1_000) < 31);
+  assert.deepEqual(rest, { errors: 1, requests_per_minute: 2, memory_bytes: 1_000 });
+  assert.deepEqual(found.none, {
+    requests: requests.map(() => 0),
+    errors: 0,
+    duration_ms_p99: null,
+    requests_per_minute: 0,
+    memory_bytes: null,
+  });
+});
+
 test('gaps are zeros, and no range has more steps than can be drawn', () => {
   using files = temporaryStore();
   const metrics = new Metrics(files.store, DAYS);

@@ -1,33 +1,61 @@
-// The apps that one may see.
+// The apps that one may see, and what needs attention.
 import { computed } from '@preact/signals';
 import { api, type Result } from '../api.ts';
 import { resource } from '../live.ts';
 import { queryOf } from '../router.ts';
 
-export type App = Result<'apps.get'>;
+export type Overview = Result<'apps.overview'>;
+export type App = Overview['items'][number];
 
-/** How often the list is read again while it is shown. */
+/** How often it is read again while it is shown. */
 const EVERY_MS = 10_000;
 
-/** All apps, and those of them that the filter leaves. */
+/** All apps with their figures, and those of them that the filter leaves: what needs attention first. */
 export function appsModel() {
-  const apps = resource((signal) => everyApp(signal), { everyMs: EVERY_MS });
+  const apps = resource((signal) => api('apps.overview', {}, { signal }), { everyMs: EVERY_MS });
   const filter = computed(() => queryOf('q').trim().toLowerCase());
-  const shown = computed(() => (apps.data.value ?? []).filter(({ slug }) => slug.includes(filter.value)));
-  return { apps, shown, close: apps.close };
+  const shown = computed(() => (apps.data.value?.items ?? []).filter((app) => matches(app, filter.value)));
+  const sums = computed(() => sumsOf(apps.data.value));
+  return { apps, shown, sums, close: apps.close };
 }
 
-async function everyApp(signal: AbortSignal): Promise<App[]> {
-  const items: App[] = [];
-  let cursor: string | null = null;
-  do {
-    const read: Result<'apps.list'> = await api(
-      'apps.list',
-      { limit: 200, ...(cursor && { cursor }) },
-      { signal },
-    );
-    items.push(...read.items);
-    cursor = read.next_cursor;
-  } while (cursor !== null);
-  return items;
+/** Whether an app has what is typed in its name, its status, or what was deployed last. */
+export function matches({ slug, status, last_deploy }: App, typed: string): boolean {
+  return [slug, status, last_deploy?.message ?? '', last_deploy?.author ?? ''].some((text) =>
+    text.toLowerCase().includes(typed),
+  );
+}
+
+/** Why an app needs somebody to look at it; null when it does not. */
+export function attention({
+  status,
+  figures,
+  last_deploy,
+}: Pick<App, 'status' | 'figures' | 'last_deploy'>): string | null {
+  if (status === 'crashed') return 'crashed';
+  if (last_deploy?.status === 'failed') return 'its last deploy failed';
+  if (figures && figures.open_errors > 0)
+    return figures.open_errors === 1 ? 'one open error' : `${figures.open_errors} open errors`;
+  return null;
+}
+
+/** The share of requests that were answered with 5xx; null when there were none. */
+export function errorRate(figures: App['figures']): number | null {
+  if (figures === null) return null;
+  const requests = figures.requests.reduce((sum, each) => sum + each, 0);
+  return requests === 0 ? null : figures.errors / requests;
+}
+
+/** All of them in four figures. */
+export function sumsOf(overview: Overview | null) {
+  const items = overview?.items ?? [];
+  const isAwake = ({ figures }: App) => figures !== null && figures.memory_bytes !== null;
+  return {
+    total: items.length,
+    awake: items.filter(isAwake).length,
+    perMinute: items.reduce((sum, { figures }) => sum + (figures?.requests_per_minute ?? 0), 0),
+    memory: items.reduce((sum, { figures }) => sum + (figures?.memory_bytes ?? 0), 0),
+    machine: overview?.memory ?? null,
+    attention: items.filter((app) => attention(app) !== null),
+  };
 }

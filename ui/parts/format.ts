@@ -133,3 +133,8 @@ export function shortSha(sha: string): string {
 export function firstLine(text: string): string {
   return text.split('\n', 1)[0]!.trim();
 }
+
+/** The name of whom git names: `Ada Lovelace <ada@example.com>` is Ada Lovelace. */
+export function person(author: string): string {
+  return author.replace(/\s*<[^<>]*>$/, '') || author;
+}

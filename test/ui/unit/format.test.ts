@@ -1,7 +1,7 @@
 // Numbers, sizes and times in words.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ago, bytes, change, count, duration, percent, plural } from '../../../ui/parts/format.ts';
+import { ago, bytes, change, count, duration, percent, person, plural } from '../../../ui/parts/format.ts';
 
 /** With plain spaces, so that they can be read here. */
 const plain = (text: string | null) => text?.replaceAll(/[\u00a0\u2009\u202f]/g, ' ') ?? null;
@@ -63,4 +63,9 @@ test('says how many there are of something', () => {
     [0, 1, 12_345].map((n) => plain(plural(n, 'app'))),
     ['0 apps', '1 app', '12 345 apps'],
   );
+});
+
+test('says whom git names without the address', () => {
+  const said = ['Ada Lovelace <ada@example.com>', 'Ada', '<ada@example.com>'].map(person);
+  assert.deepEqual(said, ['Ada Lovelace', 'Ada', '<ada@example.com>']);
 });
