@@ -6,8 +6,8 @@ import { assetRules, copyAssets, notRun } from './assets.ts';
 import { classMigrations, durableObjects } from './classes.ts';
 import { BuildFailure } from './failure.ts';
 import { insidePath, show } from './inside.ts';
-import { BUNDLE_BYTES } from './limits.ts';
 import { copyMigrations } from './migrations.ts';
+import { requireModest } from './modest.ts';
 import type { PageFolders } from './pages.ts';
 import { findProject, isPartOfServer, nothingDeployable, SERVER_ADVICE } from './project.ts';
 import { redirectedConfig } from './redirect.ts';
@@ -31,8 +31,6 @@ export interface Bundled {
 const ASSETS = 'assets';
 /** The most that the page of a single-page app may have. */
 const PAGE_BYTES = 2 ** 20;
-/** Bindings of each kind. */
-const BINDINGS = 1_000;
 /** Lines for the deploy's log, and characters of each. */
 const NOTES = 100;
 const NOTE_LENGTH = 2_000;
@@ -80,26 +78,6 @@ async function bundleKind({ worktree, out, environment, assetsMb, before }: Bund
   if (project.kind === 'site') return bundleSite(root, project.directory, out, assetsMb);
   if (project.kind === 'worker') return bundlePlainWorker(root, project.main, out);
   return bundleWranglerProject(root, project.config, out, environment, assetsMb);
-}
-
-/** Refuses a bundle whose description is too large to be read whole by the host. */
-function requireModest(bundle: Bundle): void {
-  for (const [kind, list] of Object.entries({
-    'Durable Object bindings': bundle.durableObjects,
-    'class migrations': bundle.classMigrations,
-    'D1 databases': bundle.databases,
-    'KV namespaces': bundle.namespaces,
-    'required secrets': bundle.requiredSecrets ?? [],
-    'R2 buckets': bundle.buckets ?? [],
-  })) {
-    if (list.length > BINDINGS)
-      throw new BuildFailure(`the project has ${list.length} ${kind}, more than the ${BINDINGS} it may have`);
-  }
-  const bytes = Buffer.byteLength(JSON.stringify(bundle));
-  if (bytes > BUNDLE_BYTES)
-    throw new BuildFailure(
-      `the names of the project's modules, migrations, variables and exports take ${Math.ceil(bytes / 1024)} KiB, more than the ${BUNDLE_BYTES / 1024} KiB they may`,
-    );
 }
 
 /** Notes that a log can take: not too many, none too long. */

@@ -32,7 +32,10 @@ export function durableObjects(
  * The migrations of classes, or what `exports` declares in their place: wrangler lets nobody have both.
  * @throws {BuildFailure} when a tag is there twice, or an export is of a kind that is not run here
  */
-export function classMigrations(file: string, config: WranglerConfig): ClassMigration[] {
+export function classMigrations(
+  file: string,
+  config: Pick<WranglerConfig, 'migrations' | 'exports'>,
+): ClassMigration[] {
   const tags = config.migrations.map(({ tag }) => tag);
   const twice = tags.find((tag, i) => tags.indexOf(tag) !== i);
   if (twice !== undefined) throw new BuildFailure(`${file}: migrations: the tag ${twice} is there twice`);

@@ -1,6 +1,8 @@
 // What a build leaves behind, as data: `Bundle` names things as the project does, `Release` adds where each
 // thing's storage lies.
 
+import type { QueueConsumer } from '../handlers/contract/host-calls.ts';
+
 /** The name of a `Release` in its directory. */
 export const RELEASE_FILE = 'release.json';
 
@@ -43,17 +45,7 @@ export interface DatabaseMigration {
   path: string;
 }
 
-/** The Worker as the consumer of a queue. What is left out is as Cloudflare has it. */
-export interface QueueConsumer {
-  queue: string;
-  maxBatchSize?: number;
-  /** In s, as `retryDelay`. */
-  maxBatchTimeout?: number;
-  maxRetries?: number;
-  retryDelay?: number;
-  maxConcurrency?: number;
-  deadLetterQueue?: string;
-}
+export type { QueueConsumer };
 
 /** Cron triggers and queues: what calls the Worker besides requests. A queue keeps its messages under its name. */
 export interface Triggers {

@@ -37,13 +37,21 @@ export interface WranglerConfig {
   durable_objects: { bindings: { name: string; class_name: string; script_name?: string }[] };
   migrations: {
     tag: string;
-    new_classes?: string[];
-    new_sqlite_classes?: string[];
-    renamed_classes?: { from: string; to: string }[];
-    deleted_classes?: string[];
+    new_classes?: string[] | undefined;
+    new_sqlite_classes?: string[] | undefined;
+    renamed_classes?: { from: string; to: string }[] | undefined;
+    deleted_classes?: string[] | undefined;
   }[];
   /** Declarative exports, the newer form of migrations: by class, what it is or became. */
-  exports: Record<string, { type: string; state?: string; storage?: string; renamed_to?: string }>;
+  exports: Record<
+    string,
+    {
+      type: string;
+      state?: string | undefined;
+      storage?: string | undefined;
+      renamed_to?: string | undefined;
+    }
+  >;
   d1_databases: {
     binding: string;
     database_id?: string;

@@ -55,7 +55,7 @@ async function signedIn(db: D1Database, id: string): Promise<Actor> {
  */
 export async function authorize(
   { actor, reads }: { actor: Actor; reads: Reader },
-  { needs }: Operation,
+  { needs }: Pick<Operation, 'needs'>,
   input: object,
 ): Promise<void> {
   if (actor.kind === 'runner' || needs === 'account') return;

@@ -2,6 +2,7 @@
 import { migrate } from '../sqlite/control/migrations.ts';
 import { NewerSchema } from '../sqlite/d1.ts';
 import { authenticate } from './access.ts';
+import { cloudflare, isCloudflarePath } from './cloudflare/index.ts';
 import { createContext, type RequestContext } from './context.ts';
 import { edge } from './edge.ts';
 import type { Env } from './env.ts';
@@ -55,6 +56,7 @@ async function route(request: Request, pathname: string, context: RequestContext
   if (pathname.startsWith('/v1/git/')) return git(request, context);
   if (pathname.startsWith('/v1/edge/')) return edge(request, context);
   if (pathname.startsWith('/internal/')) return internal(request, context);
+  if (isCloudflarePath(pathname)) return cloudflare(request, context);
   const acting = { ...context, actor: await authenticate(request, context.env) };
   if (pathname === '/rpc' && request.method === 'POST') return rpc(request, acting);
   if (pathname === '/openapi.json' && request.method === 'GET') {

@@ -63,6 +63,7 @@ import { LogFilter } from './telemetry/log-filter.ts';
 import type { Source } from './telemetry/log-lines.ts';
 import { Telemetry } from './telemetry/telemetry.ts';
 import { Ui } from './ui/ui.ts';
+import { Uploads } from './uploads/uploads.ts';
 
 /** What is left of the time for an end when the last requests are cut: processes and databases need some of it. */
 const RESERVE_MS = 3_000;
@@ -276,6 +277,13 @@ export class Host {
       },
       onFacts,
     });
+    const uploads = new Uploads({
+      paths: this.paths,
+      store: this.#store,
+      apps: this.#apps,
+      secrets,
+      assetsMb: config.RUNNER_BUILD_MAX_MB,
+    });
     const changes = new BranchChanges();
     this.#missed = new MissedDeploys({
       store: this.#store,
@@ -310,6 +318,7 @@ export class Host {
         wakes,
         controlPlane: () => ({ answers: this.#control.answers, restarts: this.#control.restarts }),
         changes,
+        uploads,
         outbox: this.#outbox,
         alerts: this.#alerts,
         deliveries: this.#deliveries,

@@ -18,11 +18,12 @@ export const deployStatus = z.enum([
 export const Deploy = z.strictObject({
   id,
   app_id: id,
+  /** Empty, as `ref`, for an upload, which is no commit. */
   sha: z.string(),
   ref: z.string(),
   message: z.string(),
   author: z.string(),
-  trigger: z.enum(['push', 'rollback', 'commit', 'redeploy', 'import']),
+  trigger: z.enum(['push', 'rollback', 'commit', 'redeploy', 'import', 'upload']),
   status: deployStatus,
   /** Whether its release is kept. */
   can_roll_back: z.boolean(),

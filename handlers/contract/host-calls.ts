@@ -121,7 +121,54 @@ export type DeployStatus =
   | 'failed'
   | 'superseded'
   | 'cancelled';
-export type DeployTrigger = 'push' | 'rollback' | 'commit' | 'redeploy' | 'import';
+export type DeployTrigger = 'push' | 'rollback' | 'commit' | 'redeploy' | 'import' | 'upload';
+
+/** What was uploaded and waits to be deployed: a release without an app's storage. */
+export interface UploadedVersion {
+  /** The id of the deploy that it becomes. */
+  id: string;
+  /** `null` when it came before its app was made. */
+  app_id: string | null;
+  /** The account and the name that it was uploaded for. */
+  owner: string;
+  author: string;
+  message: string;
+  tag: string;
+  created_at: string;
+  /** Lines for the log of its deploy. */
+  notes: string[];
+}
+
+/** The Worker as the consumer of a queue. What is left out is as Cloudflare has it. */
+export interface QueueConsumer {
+  queue: string;
+  maxBatchSize?: number;
+  /** In s, as `retryDelay`. */
+  maxBatchTimeout?: number;
+  maxRetries?: number;
+  retryDelay?: number;
+  maxConcurrency?: number;
+  deadLetterQueue?: string;
+}
+
+/** A release with its bindings as the project names them. */
+export interface DescribedRelease {
+  deploy_id: string;
+  compatibility_date: string | null;
+  compatibility_flags: string[];
+  /** The tag of the app's last class migration; null when there was none. */
+  migration_tag: string | null;
+  vars: Record<string, unknown>;
+  assets: string | null;
+  durable_objects: { binding: string; class_name: string }[];
+  /** `id`: as the project has it. */
+  databases: { binding: string; id: string }[];
+  namespaces: { binding: string; id: string }[];
+  buckets: { binding: string; id: string }[];
+  crons: string[];
+  producers: { binding: string; queue: string }[];
+  consumers: QueueConsumer[];
+}
 
 /** One step of a deploy, in the order run. */
 export interface DeployStep {

@@ -8,14 +8,17 @@ import type {
   DatabaseQuestion,
   DeployFact,
   DeployFacts,
+  DescribedRelease,
   KeysQuestion,
   ListedApp,
   ObjectQuestion,
   ObservedApp,
+  QueueConsumer,
   SecretChanges,
   SecretRecord,
   StorageWrite,
   StorageWritten,
+  UploadedVersion,
   WantedApp,
 } from './host-calls.ts';
 import type { Result } from './index.ts';
@@ -202,6 +205,28 @@ export interface HostCalls extends TelemetryCalls {
   /** `full`: why nothing can be written just now. */
   'GET /disk': { body: null; answer: { full: string | null } };
   'POST /ui/git-auth': { body: Bytes; answer: Bytes };
+  /** The bodies are Wrangler's own; `owner`, and `app` if there is one, of the query say who uploads what. */
+  'POST /uploads/assets': { body: Bytes; answer: { session: string; buckets: string[][] } };
+  'POST /uploads/assets/:session': { body: Bytes; answer: { complete: boolean } };
+  /** `secrets`: values that came with it, which are the caller's to set. */
+  'POST /uploads/versions': {
+    body: Bytes;
+    answer: { version: UploadedVersion; secrets: Record<string, string> };
+  };
+  /** Versions that wait to be deployed, newest first. */
+  'GET /apps/:id/versions': { body: null; answer: UploadedVersion[] };
+  /** Answers with the deploy when that has ended, or after some minutes. */
+  'POST /apps/:id/versions/:deploy': {
+    body: { owner: string; message: string; author: string };
+    answer: DeployFact;
+  };
+  /** The same; `null` when the live release has these triggers. What is left out stays as it is. */
+  'PUT /apps/:id/triggers': {
+    body: { crons?: string[]; consumers?: QueueConsumer[]; author: string };
+    answer: { deploy: DeployFact | null };
+  };
+  /** The live release, or that of the deploy or version that `deploy` of the query names; `null` when there is none. */
+  'GET /apps/:id/release': { body: null; answer: { release: DescribedRelease | null } };
   'GET /git/:id/:refs': { body: null; answer: Bytes };
   'POST /git/:id/:service': { body: Bytes; answer: Bytes };
 }

@@ -9,6 +9,7 @@ import type {
   DatabaseQuestion,
   DeployFact,
   DeployFacts,
+  DescribedRelease,
   KeysQuestion,
   ListedApp,
   Looked,
@@ -16,6 +17,7 @@ import type {
   SecretChanges,
   StorageWrite,
   StorageWritten,
+  UploadedVersion,
   WantedApp,
 } from '../contract/host-calls.ts';
 import type {
@@ -73,7 +75,9 @@ type Query = Record<string, string | number | boolean | undefined>;
 interface Options<Name extends HostCall> {
   body?: HostCalls[Name]['body'];
   /** In place of `body`. */
-  bytes?: Blob;
+  bytes?: Blob | ReadableStream<Uint8Array>;
+  /** Of the body. Default JSON. */
+  contentType?: string;
   query?: Query;
   deadlineMs?: number;
   /** In place of a deadline for all of the answer. */
@@ -95,6 +99,18 @@ const READ_REFUSALS = [
 ] as const;
 
 const WRITE_REFUSALS = ['storage_not_found', 'query_failed', 'app_unavailable'] as const;
+
+/** What uploads have in common. */
+const UPLOAD = {
+  refusals: ['invalid_input', 'bad_request', 'body_too_large', 'rate_limited', 'app_not_found'],
+  deadlineMs: SOURCE_DEADLINE_MS,
+} as const;
+
+/** Who uploads what: the account's id and the name of the script; the app, if there is one. */
+interface Uploader {
+  owner: string;
+  app: string | undefined;
+}
 
 /** What reads of an app's source have in common. */
 const SOURCE = { refusals: ['ref_not_found', 'path_not_found'], deadlineMs: SOURCE_DEADLINE_MS } as const;
@@ -403,6 +419,70 @@ export class HostClient {
     return this.#json(call, [id], options) as Promise<TelemetryAnswers[Name]['answer']>;
   }
 
+  /** Begins a session of assets. @param body the list as Wrangler sends it @throws {Problem} `invalid_input` */
+  async startAssets(
+    from: Uploader,
+    body: ReadableStream<Uint8Array>,
+  ): Promise<HostCalls['POST /uploads/assets']['answer']> {
+    return this.#json('POST /uploads/assets', [], { ...UPLOAD, query: { ...from }, bytes: body });
+  }
+
+  /** Passes assets on. @returns whether the session has all now. @throws {Problem} `invalid_input` */
+  async keepAssets(
+    session: string,
+    body: ReadableStream<Uint8Array>,
+    contentType: string,
+  ): Promise<{ complete: boolean }> {
+    return this.#json('POST /uploads/assets/:session', [session], { ...UPLOAD, bytes: body, contentType });
+  }
+
+  /** Passes a version on. @throws {Problem} `invalid_input` with what is wrong with it */
+  async uploadVersion(
+    from: Uploader & { author: string },
+    body: ReadableStream<Uint8Array>,
+    contentType: string,
+  ): Promise<HostCalls['POST /uploads/versions']['answer']> {
+    return this.#json('POST /uploads/versions', [], {
+      ...UPLOAD,
+      query: { ...from },
+      bytes: body,
+      contentType,
+    });
+  }
+
+  /** The versions of an app that wait to be deployed, newest first. */
+  async versions(appId: string): Promise<UploadedVersion[]> {
+    return this.#json('GET /apps/:id/versions', [appId]);
+  }
+
+  /** Deploys a version, and answers when that has ended. @throws {Problem} `deploy_not_found` */
+  async deployVersion(
+    appId: string,
+    id: string,
+    body: HostCalls['POST /apps/:id/versions/:deploy']['body'],
+  ): Promise<DeployFact> {
+    const options = { body, refusals: ['deploy_not_found'], deadlineMs: SOURCE_DEADLINE_MS } as const;
+    return this.#json('POST /apps/:id/versions/:deploy', [appId, id], options).catch(maybeDone);
+  }
+
+  /**
+   * Has the live release called by other triggers.
+   * @returns the deploy when it has ended; null when nothing had to change
+   * @throws {Problem} `release_unavailable` when nothing is deployed
+   */
+  async setTriggers(
+    appId: string,
+    body: HostCalls['PUT /apps/:id/triggers']['body'],
+  ): Promise<DeployFact | null> {
+    const options = { body, refusals: ['release_unavailable'], deadlineMs: SOURCE_DEADLINE_MS } as const;
+    return (await this.#json('PUT /apps/:id/triggers', [appId], options).catch(maybeDone)).deploy;
+  }
+
+  /** The live release, or that of a deploy or version; null when there is none. */
+  async release(appId: string, deploy?: string): Promise<DescribedRelease | null> {
+    return (await this.#json('GET /apps/:id/release', [appId], { query: { deploy } })).release;
+  }
+
   /** Takes a snapshot of everything. */
   async snapshot(): Promise<Result<'admin.snapshot'>> {
     const refusals = ['snapshot_unusable'] as const;
@@ -549,7 +629,7 @@ export class HostClient {
       given.length === 0 ? '' : `?${new URLSearchParams(given.map(([key, value]) => [key, String(value)]))}`;
     const body = options.body === undefined ? (options.bytes ?? null) : JSON.stringify(options.body);
     const signal = options.signal ?? AbortSignal.timeout(options.deadlineMs ?? CALL_DEADLINE_MS);
-    const headers = { 'content-type': 'application/json' };
+    const headers = { 'content-type': options.contentType ?? 'application/json' };
     const response = await this.#send(name, words, search, body, signal, headers);
     if (response.ok || (options.missing && response.status === 404)) return response;
     const text = (await response.text()).slice(0, 1000);

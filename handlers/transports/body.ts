@@ -59,7 +59,7 @@ export async function discard(body: ReadableStream<Uint8Array>): Promise<void> {
 }
 
 /** @throws {Problem} `body_too_large` as soon as it is known */
-async function readBytes(request: Request, limitBytes: number): Promise<Uint8Array> {
+export async function readBytes(request: Request, limitBytes: number): Promise<Uint8Array> {
   const tooLarge = () => new Problem('body_too_large', `A body may have ${limitBytes} bytes here.`);
   if (Number(request.headers.get('content-length') ?? 0) > limitBytes) throw tooLarge();
   const chunks: Uint8Array[] = [];

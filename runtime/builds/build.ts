@@ -3,10 +3,9 @@ import { join } from 'node:path';
 import type { Bundled } from '../../bundler/bundle.ts';
 import type { Plan } from '../../bundler/plan.ts';
 import type { Release } from '../../bundler/release.ts';
-import { newId } from '../../handlers/contract/id.ts';
 import { log as logOfHost, reason } from '../log.ts';
 import { removeTree } from '../machine/remove.ts';
-import { resolveNames, type StorageNames } from '../storage/names.ts';
+import type { StorageNames } from '../storage/names.ts';
 import type { BuildInput } from './build-input.ts';
 import { Bundler } from './bundler.ts';
 import { trimCache } from './cache.ts';
@@ -14,7 +13,7 @@ import { checkout, type InstallInputs } from './checkout.ts';
 import { buildStep, installStep } from './commands.ts';
 import { type BuildDirectories, makeDirectories } from './environment.ts';
 import type { KeptInstall } from './kept-install.ts';
-import { placeRelease, readRelease } from './release.ts';
+import { placeBundle, readRelease } from './release.ts';
 import { warnOfLocalSecrets } from './secrets.ts';
 
 export { BuildFailure } from '../../bundler/failure.ts';
@@ -137,19 +136,7 @@ async function releaseStep(
   bundled: string,
 ): Promise<Built> {
   const live = liveReleaseDirectory === null ? null : await readRelease(liveReleaseDirectory);
-  const { names, ...stored } = resolveNames(storage, bundle, live, newId);
-  const { worker, exports, vars, assets, triggers, requiredSecrets } = bundle;
-  const own = {
-    worker,
-    exports,
-    vars,
-    assets,
-    ...(triggers && { triggers }),
-    ...(requiredSecrets && { requiredSecrets }),
-  };
-  const release: Release = { format: 1, deployId, sha, ...own, ...stored };
-  await placeRelease(release, bundled, releaseDirectory);
-  return { release, storage: names };
+  return placeBundle(bundle, { deployId, sha, storage, live }, bundled, releaseDirectory);
 }
 
 /** The environment of a Wrangler configuration to deploy, named as Wrangler has it. */

@@ -4,6 +4,7 @@ import { EventEmitter, once } from 'node:events';
 import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Writable } from 'node:stream';
+import type { Triggers } from '../../bundler/release.ts';
 import type { DeployFact, ObservedApp } from '../../handlers/contract/host-calls.ts';
 import { cutText } from '../../handlers/contract/text.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
@@ -24,7 +25,7 @@ import { DeployLog } from './deploy-log.ts';
 import { lineWriter } from './follower.ts';
 import { LineBatch } from './line-batch.ts';
 import { readRelease } from './release.ts';
-import { reuseRelease } from './releases.ts';
+import { placeUpload, reuseRelease } from './releases.ts';
 import { checkSecrets } from './secrets.ts';
 import { requireDisk } from './size.ts';
 
@@ -64,9 +65,18 @@ export interface DeployOptions {
   onFacts: () => void;
 }
 
+/** What the release of a deploy is made of. */
+export type DeploySource =
+  | { kind: 'commit' }
+  /** The release of an earlier deploy. */
+  | { kind: 'release'; of: string }
+  /** A version that was uploaded, in its directory, with lines for the log. */
+  | { kind: 'upload'; directory: string; notes: string[] }
+  /** The release that serves, called by other triggers. */
+  | { kind: 'triggers'; triggers: Partial<Triggers> };
+
 export class Deploy {
-  /** The earlier deploy whose release is started again; `null` for a build. */
-  readonly releaseOf: string | null;
+  readonly #source: DeploySource;
   readonly #options: DeployOptions;
   readonly #log: DeployLog;
   /** Lines that the control plane has not been told. */
@@ -86,10 +96,10 @@ export class Deploy {
   #deletedClasses: DeletedClass[] = [];
 
   /** @throws when it cannot be recorded: then there is no such deploy */
-  constructor(options: DeployOptions, fact: DeployFact, releaseOf: string | null) {
+  constructor(options: DeployOptions, fact: DeployFact, source: DeploySource) {
     this.#options = options;
     this.#fact = fact;
-    this.releaseOf = releaseOf;
+    this.#source = source;
     this.#events.setMaxListeners(0);
     this.#log = new DeployLog({
       onLine: (line, level) => {
@@ -110,6 +120,16 @@ export class Deploy {
   /** The deploy as recorded. */
   get fact(): Readonly<DeployFact> {
     return this.#fact;
+  }
+
+  /** The earlier deploy whose release is started again; `null` for any other. */
+  get releaseOf(): string | null {
+    return this.#source.kind === 'release' ? this.#source.of : null;
+  }
+
+  /** Whether it builds something, which may take its time. */
+  get builds(): boolean {
+    return this.#source.kind === 'commit';
   }
 
   get #ended(): boolean {
@@ -169,7 +189,7 @@ export class Deploy {
       const values = secrets.values(app_id);
       this.#log.hide([...Object.values(apps.get(app_id)?.wanted.env ?? {}), ...Object.values(values)]);
       await walls.cover(users(app_id));
-      const storage = this.releaseOf === null ? await this.#build() : await this.#reuse(this.releaseOf);
+      const storage = await this.#makeRelease();
       await checkSecrets(paths.release(app_id, id), Object.keys(values), this.#log);
       this.#abort.signal.throwIfAborted();
       const before = apps.get(app_id)?.liveDeployId ?? null;
@@ -260,6 +280,31 @@ export class Deploy {
     if (!woken) this.#log.line('the app could not be woken; the deploy goes on', 'warn');
   }
 
+  /** @returns the storage names to keep once the release is live */
+  async #makeRelease(): Promise<object> {
+    const source = this.#source;
+    if (source.kind === 'commit') return this.#build();
+    if (source.kind === 'release') return this.#reuse(source.of);
+    const { store, paths, apps } = this.#options;
+    const { id, app_id } = this.#fact;
+    const live = apps.get(app_id)?.liveDeployId ?? null;
+    if (source.kind === 'triggers') {
+      if (live === null) throw new Error('nothing is deployed yet');
+      return this.#reuse(live, source.triggers);
+    }
+    const directory = paths.release(app_id, id);
+    mkdirSync(dirname(directory), { recursive: true, mode: 0o700 });
+    const storage = { ...emptyNames(), ...store.apps.storageNames(app_id) };
+    for (const note of source.notes) this.#log.line(note);
+    return this.#log.step('release', 'what was uploaded; nothing is built', () =>
+      placeUpload(source.directory, directory, {
+        deployId: id,
+        storage,
+        live: live && paths.release(app_id, live),
+      }),
+    );
+  }
+
   async #build(): Promise<StorageNames> {
     const { store, paths, apps, limits, users, walls } = this.#options;
     const { id, app_id, sha } = this.#fact;
@@ -295,11 +340,11 @@ export class Deploy {
   }
 
   /** Takes the release of an earlier deploy. Its storage has the names that it has now. */
-  async #reuse(earlier: string): Promise<object> {
+  async #reuse(earlier: string, triggers?: Partial<Triggers>): Promise<object> {
     const { store, paths } = this.#options;
     const { id, app_id } = this.#fact;
     await this.#log.step('release', `the one of deploy ${earlier}, without a build`, () =>
-      reuseRelease(paths.release(app_id, earlier), paths.release(app_id, id), id),
+      reuseRelease(paths.release(app_id, earlier), paths.release(app_id, id), id, triggers),
     );
     return store.apps.storageNames(app_id);
   }

@@ -1,6 +1,7 @@
 // Deploys: one at a time for each app, the newest push next, and one row for each, whatever happens to it.
 import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Triggers } from '../../bundler/release.ts';
 import type { DeployFact, DeployTrigger } from '../../handlers/contract/host-calls.ts';
 import { newId } from '../../handlers/contract/id.ts';
 import { Refusal } from '../control/refusal.ts';
@@ -9,15 +10,15 @@ import { resolveCommit } from '../git/source.ts';
 import { log, logRarely, reason } from '../log.ts';
 import { removeTree } from '../machine/remove.ts';
 import { warmBundler } from './build.ts';
-import { Deploy, type DeployOptions, INTERRUPTED } from './deploy.ts';
+import { Deploy, type DeployOptions, type DeploySource, INTERRUPTED } from './deploy.ts';
 import { pruneReleases } from './releases.ts';
 
 /** Builds that run side by side. Each may keep a core busy. */
 const BUILDS = 2;
 /** Builds that may run when the next one's account has none running: the long builds of some hold up nobody else's. */
 const BUILDS_OF_ALL = 4;
-/** Rollbacks that run side by side, beside the builds: they build nothing. */
-const ROLLBACKS = 4;
+/** Rollbacks and uploads that run side by side, beside the builds: they build nothing. */
+const READY_RELEASES = 4;
 
 /** Releases that are kept besides the one that serves. */
 const KEPT_RELEASES = 5;
@@ -35,6 +36,9 @@ const CANCEL_MS = 5_000;
 const RETRY_MS = 1_000;
 
 const DELETED = 'the app was deleted';
+
+/** Nothing of an upload is in the repository. */
+const UPLOAD = { sha: '', ref: '', trigger: 'upload' } as const;
 
 /** What is to be deployed. */
 export interface DeployRequest {
@@ -79,7 +83,10 @@ export class DeployQueue {
    */
   async request({ appId, sha, ref, trigger }: DeployRequest): Promise<Deploy> {
     // Before anything is awaited: the order of requests is the order of deploys.
-    const deploy = this.#enqueue({ app_id: appId, sha, ref, message: '', author: '', trigger }, null);
+    const deploy = this.#enqueue(
+      { app_id: appId, sha, ref, message: '', author: '', trigger },
+      { kind: 'commit' },
+    );
     await this.#untilClosed(deploy.describe());
     return deploy;
   }
@@ -100,7 +107,10 @@ export class DeployQueue {
       throw new Refusal(409, 'release_unavailable', `the release of deploy ${deployId} is no longer kept`);
     }
     const { sha, ref, message, author } = earlier;
-    return this.#enqueue({ app_id: appId, sha, ref, message, author, trigger: 'rollback' }, deployId);
+    return this.#enqueue(
+      { app_id: appId, sha, ref, message, author, trigger: 'rollback' },
+      { kind: 'release', of: deployId },
+    );
   }
 
   /**
@@ -113,6 +123,12 @@ export class DeployQueue {
     const { store, paths } = this.#options;
     const earlier = deployId === null ? null : store.deploys.find(appId, deployId);
     if (earlier === undefined) throw new Refusal(404, 'deploy_not_found', 'no such deploy');
+    if (earlier?.trigger === 'upload')
+      throw new Refusal(
+        404,
+        'ref_not_found',
+        `deploy ${deployId} was uploaded, so there is no commit to build; roll back to it`,
+      );
     const sha = await resolveCommit(paths.repository(appId), earlier?.sha ?? DEPLOY_REF);
     if (sha === null) {
       const missing = earlier
@@ -147,6 +163,29 @@ export class DeployQueue {
         `deploy ${deployId} went live before it could be cancelled`,
       );
     return deploy.fact;
+  }
+
+  /**
+   * Records a deploy of a version that was uploaded, and runs it when its turn comes. The first deploy of a version has its id.
+   * @throws {Error} while the host is stopping
+   */
+  upload(
+    appId: string,
+    version: { id: string; directory: string; notes: string[] },
+    by: { message: string; author: string },
+  ): Deploy {
+    const isFirst = this.#options.store.deploys.find(appId, version.id) === undefined;
+    const { directory, notes } = version;
+    const source: DeploySource = { kind: 'upload', directory, notes };
+    return this.#enqueue({ ...UPLOAD, app_id: appId, ...by }, source, isFirst ? version.id : newId());
+  }
+
+  /**
+   * Records a deploy that has the release that serves called by other triggers, and runs it when its turn comes.
+   * @throws {Error} while the host is stopping
+   */
+  retrigger(appId: string, triggers: Partial<Triggers>, by: { message: string; author: string }): Deploy {
+    return this.#enqueue({ ...UPLOAD, app_id: appId, ...by }, { kind: 'triggers', triggers });
   }
 
   /** How many deploys run and wait. */
@@ -209,11 +248,12 @@ export class DeployQueue {
 
   #enqueue(
     what: Pick<DeployFact, 'app_id' | 'sha' | 'ref' | 'message' | 'author' | 'trigger'>,
-    releaseOf: string | null,
+    source: DeploySource,
+    id = newId(),
   ): Deploy {
     if (this.#closing.signal.aborted) throw new Error('Cellar is stopping; try again in a moment');
     const fact: DeployFact = {
-      id: newId(),
+      id,
       ...what,
       status: 'queued',
       can_roll_back: false,
@@ -223,7 +263,7 @@ export class DeployQueue {
       started_at: null,
       finished_at: null,
     };
-    const deploy = new Deploy(this.#options, fact, releaseOf);
+    const deploy = new Deploy(this.#options, fact, source);
     this.#waiting.get(fact.app_id)?.supersede(fact.id);
     this.#waiting.delete(fact.app_id);
     this.#waiting.set(fact.app_id, deploy);
@@ -272,14 +312,14 @@ export class DeployQueue {
       .map(({ deploy }) => deploy)
       .filter(({ fact }) => fact.finished_at === null);
     const waiting = [...this.#waiting.values()].filter(({ fact }) => !this.#running.has(fact.app_id));
-    const rollback = waiting.find(({ releaseOf }) => releaseOf !== null);
-    const builds = running.filter(({ releaseOf }) => releaseOf === null);
-    if (rollback && running.length - builds.length < ROLLBACKS) return rollback;
+    const ready = waiting.find((deploy) => !deploy.builds);
+    const builds = running.filter((deploy) => deploy.builds);
+    if (ready && running.length - builds.length < READY_RELEASES) return ready;
     const owners = builds.map((deploy) => this.#ownerOf(deploy));
     const share = (deploy: Deploy) => owners.filter((owner) => owner === this.#ownerOf(deploy)).length;
     // Of those who have the fewest builds running, the one who waits longest.
     const [next] = waiting
-      .filter(({ releaseOf }) => releaseOf === null)
+      .filter((deploy) => deploy.builds)
       .map((deploy) => ({ deploy, share: share(deploy) }))
       .sort((a, b) => a.share - b.share);
     if (next === undefined) return null;

@@ -2,8 +2,10 @@
 import { open, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { BUNDLE_BYTES } from '../../bundler/limits.ts';
-import { RELEASE_FILE, type Release } from '../../bundler/release.ts';
+import { type Bundle, RELEASE_FILE, type Release } from '../../bundler/release.ts';
+import { newId } from '../../handlers/contract/id.ts';
 import { publish } from '../machine/publish.ts';
+import { resolveNames, type StorageNames } from '../storage/names.ts';
 
 /** Bytes of a release's description: the bundle's, with storage names, indented. */
 const RELEASE_BYTES = 4 * BUNDLE_BYTES;
@@ -15,6 +17,33 @@ const RELEASE_BYTES = 4 * BUNDLE_BYTES;
 export async function placeRelease(release: Release, bundled: string, directory: string): Promise<void> {
   await writeFile(join(bundled, RELEASE_FILE), JSON.stringify(release, null, 2));
   await publish(bundled, directory);
+}
+
+/**
+ * Gives what a bundle keeps its storage, and makes the bundle the release in `directory`.
+ * @param to.storage the app's storage names until now
+ * @param bundled the bundle's directory
+ * @returns the release, and the storage names to keep once it is live
+ */
+export async function placeBundle(
+  bundle: Bundle,
+  to: { deployId: string; sha: string; storage: StorageNames; live: Release | null },
+  bundled: string,
+  directory: string,
+): Promise<{ release: Release; storage: StorageNames }> {
+  const { names, ...stored } = resolveNames(to.storage, bundle, to.live, newId);
+  const { worker, exports, vars, assets, triggers, requiredSecrets } = bundle;
+  const own = {
+    worker,
+    exports,
+    vars,
+    assets,
+    ...(triggers && { triggers }),
+    ...(requiredSecrets && { requiredSecrets }),
+  };
+  const release: Release = { format: 1, deployId: to.deployId, sha: to.sha, ...own, ...stored };
+  await placeRelease(release, bundled, directory);
+  return { release, storage: names };
 }
 
 /**

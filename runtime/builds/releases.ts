@@ -1,36 +1,76 @@
 // The releases that an app keeps on disk: so that it can go back to one.
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { RELEASE_FILE } from '../../bundler/release.ts';
+import { RELEASE_FILE, type Triggers } from '../../bundler/release.ts';
 import { runChild } from '../machine/child.ts';
 import { removeTree } from '../machine/remove.ts';
-import { placeRelease, readRelease } from './release.ts';
+import type { StorageNames } from '../storage/names.ts';
+import { BUNDLE_FILE, readBundle, VERSION_FILE } from '../uploads/version-files.ts';
+import { placeBundle, placeRelease, readRelease } from './release.ts';
 
 const TIMEOUT_MS = 60_000;
+const NO_TRIGGERS: Triggers = { crons: [], producers: [], consumers: [] };
 
 /**
  * Makes an earlier release the release of another deploy: the same files, which no release ever changes, under a
  * directory of its own. Linked, so it takes no space.
+ * @param triggers take the place of those that it had
  * @throws {Error} when the earlier one is gone
  */
-export async function reuseRelease(earlier: string, directory: string, deployId: string): Promise<void> {
+export async function reuseRelease(
+  earlier: string,
+  directory: string,
+  deployId: string,
+  triggers: Partial<Triggers> = {},
+): Promise<void> {
   const beside = `${directory}.new`;
   const release = await readRelease(earlier);
   if (release === null) throw new Error('that release is no longer kept');
+  const changed = { ...NO_TRIGGERS, ...release.triggers, ...triggers };
+  const hasTriggers = Object.values(changed).some((list) => list.length > 0);
+  const { triggers: _, ...rest } = release;
   try {
-    await removeTree(beside);
-    await runChild(['cp', '-a', '-l', '--', earlier, beside], { timeoutMs: TIMEOUT_MS });
+    await linkTree(earlier, beside);
     // A file of its own: the linked one is the earlier release's.
     await rm(join(beside, RELEASE_FILE));
-    // The files are on the disk, the folders that name them are new.
-    await runChild(['find', beside, '-type', 'd', '-exec', 'sync', '--', '{}', '+'], {
-      timeoutMs: TIMEOUT_MS,
-    });
-    await placeRelease({ ...release, deployId }, beside, directory);
+    await placeRelease({ ...rest, deployId, ...(hasTriggers && { triggers: changed }) }, beside, directory);
   } catch (error) {
     await removeTree(beside);
     throw error;
   }
+}
+
+/**
+ * Makes a version that was uploaded a release. Linked, so it takes no more space.
+ * @param upload the version's directory
+ * @param directory where the release is to lie. Its parent exists
+ * @param to.live directory of the release that serves
+ * @returns the storage names to keep once it is live
+ */
+export async function placeUpload(
+  upload: string,
+  directory: string,
+  to: { deployId: string; storage: StorageNames; live: string | null },
+): Promise<StorageNames> {
+  const beside = `${directory}.new`;
+  const bundle = await readBundle(upload);
+  const live = to.live === null ? null : await readRelease(to.live);
+  try {
+    await linkTree(upload, beside);
+    for (const name of [VERSION_FILE, BUNDLE_FILE]) await rm(join(beside, name));
+    return (await placeBundle(bundle, { ...to, sha: '', live }, beside, directory)).storage;
+  } catch (error) {
+    await removeTree(beside);
+    throw error;
+  }
+}
+
+/** Links all files of a directory, which are on the disk and never change, into a new one. */
+async function linkTree(from: string, to: string): Promise<void> {
+  await removeTree(to);
+  await runChild(['cp', '-a', '-l', '--', from, to], { timeoutMs: TIMEOUT_MS });
+  // The files are on the disk, the folders that name them are new.
+  await runChild(['find', to, '-type', 'd', '-exec', 'sync', '--', '{}', '+'], { timeoutMs: TIMEOUT_MS });
 }
 
 /**

@@ -32,6 +32,7 @@ export type HostRoutes = { [Name in HostCall]: (call: Call) => Given<Name> | Pro
 
 const WORDS: Record<string, string> = {
   sha: '[0-9a-f]{40}',
+  session: '[a-z2-7]{52}',
   refs: 'info/refs',
   service: 'git-upload-pack|git-receive-pack',
 };

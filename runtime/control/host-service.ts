@@ -31,12 +31,18 @@ import { type SnapshotCall, type SnapshotRouteOptions, snapshotRoutes } from './
 import { type SourceCall, sourceRoutes } from './source-routes.ts';
 import { type StorageCall, storageRoutes } from './storage-routes.ts';
 import { type TelemetryCall, telemetryRoutes } from './telemetry-routes.ts';
+import { type UploadCall, type UploadOptions, uploadRoutes } from './upload-routes.ts';
 
 const FLUSH_MS = 1_000;
 const CONTROL_UI_DEADLINE_MS = 8_000;
 
 /** What the service needs of the rest of the host. */
-export interface HostServiceOptions extends AlertOptions, SnapshotRouteOptions, BucketOptions, StatsOptions {
+export interface HostServiceOptions
+  extends AlertOptions,
+    SnapshotRouteOptions,
+    BucketOptions,
+    StatsOptions,
+    UploadOptions {
   secret: string;
   paths: Layout;
   streams: LiveStreams;
@@ -65,6 +71,7 @@ export function hostService(
     ...snapshotRoutes(options),
     ...storageRoutes(options),
     ...bucketRoutes(options),
+    ...uploadRoutes(options),
   });
   const expected = digest(`Bearer ${options.secret}`);
 
@@ -88,7 +95,7 @@ function routesOf(
   options: HostServiceOptions,
 ): Omit<
   HostRoutes,
-  SourceCall | TelemetryCall | AlertCall | SecretCall | SnapshotCall | StorageCall | BucketCall
+  SourceCall | TelemetryCall | AlertCall | SecretCall | SnapshotCall | StorageCall | BucketCall | UploadCall
 > {
   const { store, paths, disk, apps, queue, changes, outbox, controlUi, onPush, alerts } = options;
   return {
@@ -102,6 +109,7 @@ function routesOf(
       await apps.delete(words[0]!, Number(query.get('generation')));
       alerts.deleteOfApp(words[0]!);
       await queue.forget(words[0]!);
+      await options.uploads.forget(words[0]!);
       return null;
     },
     'GET /apps': () => ({

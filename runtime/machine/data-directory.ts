@@ -76,6 +76,8 @@ export function layout(directory: string) {
     compiled: join(root, 'compiled'),
     builds: join(root, 'builds'),
     build: (appId: string) => join(root, 'builds', appId),
+    /** What Wrangler uploads, until it is deployed. */
+    uploads: join(root, 'uploads'),
     trash: join(root, 'trash'),
     snapshots: join(root, 'snapshots'),
     /** What a snapshot that is being taken needs. */

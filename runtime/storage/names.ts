@@ -46,7 +46,7 @@ export function resolveNames(
   'classes' | 'durableObjects' | 'databases' | 'namespaces' | 'buckets'
 > {
   const names = toMaps(current);
-  for (const migration of bundle.classMigrations) {
+  for (const migration of bundle.classMigrations.slice(appliedTogether(names, bundle))) {
     if (migration.tag === null || !names.appliedTags.has(migration.tag))
       applyMigration(names, migration, newId);
   }
@@ -70,6 +70,14 @@ export function resolveNames(
     }),
     names: fromMaps(names),
   };
+}
+
+/**
+ * How many of a bundle's migrations were applied by uploads. An upload names the last tag alone, as `…v3`: that stands for
+ * `v3` and all that a project has before it.
+ */
+function appliedTogether(names: Names, { classMigrations }: Bundle): number {
+  return classMigrations.findLastIndex(({ tag }) => tag !== null && names.appliedTags.has(`…${tag}`)) + 1;
 }
 
 /** `StorageNames` while they change: projects choose the keys, and `constructor` is a property of every object. */

@@ -28,7 +28,7 @@ export const triggers: Record<Deploy['trigger'], string> = {
   rollback: 'rolled back',
   redeploy: 'deployed again',
   import: 'imported',
-  ...({ upload: 'uploaded' } as object),
+  upload: 'uploaded',
 };
 
 /** Who made the commit: git's `Ada <ada@example.com>` without the address. */

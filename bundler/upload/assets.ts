@@ -1,0 +1,192 @@
+// The assets of an upload: Wrangler names them with the hashes of their contents, sends those that are not here yet, and
+// the upload of its Worker names the session that has them all.
+import { copyFileSync, linkSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, extname, join } from 'node:path';
+import { BuildFailure } from '../failure.ts';
+import { MAX_ENTRIES, RULES_BYTES } from '../limits.ts';
+import type { Assets } from '../release.ts';
+import type { Metadata } from './metadata.ts';
+
+/** In a release that was uploaded: the hashes of its assets, by path. */
+export const MANIFEST_FILE = 'assets.json';
+/** In a session's directory. */
+export const SESSION_FILE = 'session.json';
+export const FILES = 'files';
+const ASSETS = 'assets';
+/** Bytes of one asset, as Wrangler has it. */
+export const ASSET_BYTES = 25 * 2 ** 20;
+const NAME_BYTES = 255;
+const PATH_BYTES = 1024;
+const HASH = /^[0-9a-f]{32}$/;
+export const SESSION_ID = /^[0-9a-z]{52}$/;
+
+/** The assets of a Worker: by the path that they are served at, beginning with a slash. */
+export type Manifest = Record<string, { hash: string; size: number }>;
+
+/** What a session's directory says of it. */
+export interface Session {
+  owner: string;
+  manifest: Manifest;
+  /** Hashes of the assets that are to be sent. */
+  missing: string[];
+}
+
+/** @throws {BuildFailure} naming the path that cannot be */
+export function checkManifest(value: unknown, assetsMb: number): Manifest {
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new BuildFailure('manifest must be an object of paths');
+  const entries = Object.entries(value as Record<string, unknown>);
+  if (entries.length > MAX_ENTRIES)
+    throw new BuildFailure(`there are ${entries.length} assets, more than the ${MAX_ENTRIES} there may be`);
+  let bytes = 0;
+  const folders = new Set<string>();
+  for (const [path, entry] of entries) {
+    const { hash, size } = (entry ?? {}) as { hash?: unknown; size?: unknown };
+    const shown = JSON.stringify(path.slice(0, 200));
+    const fault = pathFault(path);
+    if (fault !== null) throw new BuildFailure(`the asset ${shown} ${fault}`);
+    if (typeof hash !== 'string' || !HASH.test(hash))
+      throw new BuildFailure(`the asset ${shown} has no hash of 32 hexadecimal digits`);
+    if (typeof size !== 'number' || !Number.isInteger(size) || size < 0 || size > ASSET_BYTES)
+      throw new BuildFailure(`the asset ${shown} must have 0 to ${ASSET_BYTES} bytes`);
+    bytes += size;
+    for (let folder = dirname(path); folder !== '/'; folder = dirname(folder)) folders.add(folder);
+  }
+  const both = entries.find(([path]) => folders.has(path));
+  if (both) throw new BuildFailure(`the asset ${JSON.stringify(both[0])} is the folder of another one, too`);
+  if (folders.size + entries.length > MAX_ENTRIES)
+    throw new BuildFailure(`there are more than ${MAX_ENTRIES} assets and folders`);
+  if (bytes > assetsMb * 2 ** 20)
+    throw new BuildFailure(`the assets have more than the ${assetsMb} MiB that they may have`);
+  return value as Manifest;
+}
+
+function pathFault(path: string): string | null {
+  if (!path.startsWith('/') || path.endsWith('/')) return 'must begin with a slash and name a file';
+  if (!path.isWellFormed()) return 'must be valid Unicode';
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
+  if (/[\u0000-\u001f\u007f\\]/.test(path)) return 'must not have control characters or backslashes';
+  if (Buffer.byteLength(path) > PATH_BYTES) return `must have at most ${PATH_BYTES} bytes`;
+  for (const part of path.slice(1).split('/')) {
+    if (part === '' || part === '.' || part === '..') return 'must not have an empty part, or . or ..';
+    if (Buffer.byteLength(part) > NAME_BYTES) return `must have at most ${NAME_BYTES} bytes in each part`;
+  }
+  return null;
+}
+
+/** The ends of the names of files that have each hash: a hash is made of a file's contents and of that. */
+export function extensionsOf(manifest: Manifest): Map<string, string> {
+  return new Map(Object.entries(manifest).map(([path, { hash }]) => [hash, extname(path).slice(1)]));
+}
+
+/**
+ * Where the files of assets lie, by hash: in the kept releases of an app that were uploaded.
+ * @param releases their directory, or `null`
+ */
+export function knownAssets(releases: string | null): Map<string, string> {
+  const known = new Map<string, string>();
+  for (const name of releases === null ? [] : names(releases)) {
+    const directory = join(releases!, name);
+    let manifest: Manifest;
+    try {
+      manifest = JSON.parse(readFileSync(join(directory, MANIFEST_FILE), 'utf8')) as Manifest;
+    } catch {
+      continue;
+    }
+    for (const [path, { hash }] of Object.entries(manifest)) known.set(hash, join(directory, ASSETS, path));
+  }
+  return known;
+}
+
+/**
+ * The session of a directory of sessions, by its id.
+ * @throws {BuildFailure} for one that is not there, or has gone
+ */
+export function readSession(sessions: string, id: string): Session {
+  const gone = () =>
+    new BuildFailure('the session of the assets is not known here, or has ended: run wrangler deploy again');
+  if (!SESSION_ID.test(id)) throw gone();
+  try {
+    return JSON.parse(readFileSync(join(sessions, id, SESSION_FILE), 'utf8')) as Session;
+  } catch {
+    throw gone();
+  }
+}
+
+/** The id of a session in its token, which is made as Wrangler expects it: see `sessionToken` of the handlers. */
+function sessionOf(token: string): string {
+  return token.split('.')[2] ?? '';
+}
+
+/**
+ * Puts the assets of an upload into its directory: linked, they take no space.
+ * @returns `null` when it has none
+ * @throws {BuildFailure} naming the asset that is not here
+ */
+export function placeAssets(
+  { assets, bindings }: Metadata,
+  options: { out: string; sessions: string; owner: string; releases: string | null },
+  hasWorker: boolean,
+): Assets | null {
+  const binding = bindings.find(({ type }) => type === 'assets')?.name ?? null;
+  if (assets?.jwt === undefined) {
+    if (binding !== null)
+      throw new BuildFailure(`the binding ${binding} is for assets, and the upload has none`);
+    return null;
+  }
+  const { out, sessions, owner, releases } = options;
+  const id = sessionOf(assets.jwt);
+  const session = readSession(sessions, id);
+  if (session.owner !== owner)
+    throw new BuildFailure('the session of the assets is of another Worker: run wrangler deploy again');
+  const { manifest } = session;
+  const sent = new Set(names(join(sessions, id, FILES)));
+  const known = knownAssets(releases);
+  for (const [path, { hash }] of Object.entries(manifest)) {
+    const from = sent.has(hash) ? join(sessions, id, FILES, hash) : known.get(hash);
+    if (from === undefined)
+      throw new BuildFailure(`the asset ${JSON.stringify(path)} was named and never sent`);
+    const to = join(out, ASSETS, path);
+    mkdirSync(dirname(to), { recursive: true });
+    link(from, to);
+  }
+  mkdirSync(join(out, ASSETS), { recursive: true });
+  writeFileSync(join(out, MANIFEST_FILE), JSON.stringify(manifest));
+  const { config } = assets;
+  const rules = {
+    ...(config._headers !== undefined && { headers: rule('_headers', config._headers) }),
+    ...(config._redirects !== undefined && { redirects: rule('_redirects', config._redirects) }),
+  };
+  return {
+    directory: ASSETS,
+    binding,
+    notFoundHandling: config.not_found_handling ?? 'none',
+    htmlHandling: config.html_handling ?? 'auto-trailing-slash',
+    runWorkerFirst: hasWorker ? (config.run_worker_first ?? false) : false,
+    rules,
+  };
+}
+
+function rule(name: string, text: string): string {
+  if (Buffer.byteLength(text) > RULES_BYTES)
+    throw new BuildFailure(`assets: ${name} has more than ${RULES_BYTES / 1024} KiB`);
+  return text;
+}
+
+function link(from: string, to: string): void {
+  try {
+    linkSync(from, to);
+  } catch (error) {
+    // A file may have only so many names.
+    if ((error as NodeJS.ErrnoException).code !== 'EMLINK') throw error;
+    copyFileSync(from, to);
+  }
+}
+
+function names(directory: string): string[] {
+  try {
+    return readdirSync(directory);
+  } catch {
+    return [];
+  }
+}

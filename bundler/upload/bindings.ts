@@ -1,0 +1,114 @@
+// The bindings of an upload: those that it names, and those that it takes over from the release that serves.
+import { BuildFailure } from '../failure.ts';
+import type { Bundle, Release, Triggers } from '../release.ts';
+import type { Binding, Metadata } from './metadata.ts';
+
+/** Where an upload may take bindings over from. */
+export interface LiveBindings {
+  /** The release that serves, if one does. */
+  live: Release | null;
+  /** Names of the app's secrets. */
+  secrets: string[];
+  /** What the project calls each storage, by its storage id. */
+  keys: Record<string, string>;
+}
+
+type Bound = Pick<Bundle, 'vars' | 'durableObjects' | 'databases' | 'namespaces' | 'buckets' | 'triggers'> & {
+  /** Values of secrets, by name. */
+  secrets: Record<string, string>;
+};
+
+/**
+ * The bindings of an upload. Crons and consumers are those of the release that serves: Wrangler sets them afterwards.
+ * @throws {BuildFailure} naming the binding that is of another Worker, or cannot be taken over
+ */
+export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: string[]): Bound {
+  const { live } = from;
+  const given = new Set(metadata.bindings.map(({ name }) => name));
+  const bindings = [...metadata.bindings, ...keptVars(metadata, live, given)].flatMap((binding) =>
+    binding.type === 'inherit' ? inherited(binding.name, from) : [binding],
+  );
+  const all = <Type extends Binding['type']>(type: Type) =>
+    bindings.filter((binding): binding is Extract<Binding, { type: Type }> => binding.type === type);
+  const vars = [
+    ...all('plain_text').map(({ name, text }) => [name, text]),
+    ...all('json').map(({ name, json }) => [name, json]),
+  ];
+  const buckets = all('r2_bucket').map(({ name, bucket_name: key }) => ({ binding: name, key }));
+  const producers = all('queue').map(({ name, queue_name: queue }) => ({ binding: name, queue }));
+  const triggers: Triggers = {
+    crons: live?.triggers?.crons ?? [],
+    producers,
+    consumers: live?.triggers?.consumers ?? [],
+  };
+  return {
+    vars: Object.fromEntries(vars),
+    secrets: Object.fromEntries(all('secret_text').map(({ name, text }) => [name, text])),
+    databases: all('d1').map(({ name, id: key }) => ({ binding: name, key, migrations: [] })),
+    namespaces: all('kv_namespace').map(({ name, namespace_id: key }) => ({ binding: name, key })),
+    durableObjects: all('durable_object_namespace').map((binding) => classOf(binding, exports)),
+    ...(buckets.length > 0 && { buckets }),
+    ...(Object.values(triggers).some((list) => list.length > 0) && { triggers }),
+  };
+}
+
+/** `--keep-vars`: the variables that the upload does not name. */
+function keptVars({ keep_bindings }: Metadata, live: Release | null, given: Set<string>): Binding[] {
+  if (live === null) return [];
+  return Object.entries(live.vars)
+    .filter(([name]) => !given.has(name))
+    .map(([name, value]) => varOf(name, value))
+    .filter(({ type }) => keep_bindings.includes(type));
+}
+
+function varOf(name: string, value: unknown): Binding {
+  return typeof value === 'string'
+    ? { type: 'plain_text', name, text: value }
+    : { type: 'json', name, json: value as Extract<Binding, { type: 'json' }>['json'] };
+}
+
+/** What `inherit` stands for. A secret is the app's own: every release has it. */
+function inherited(name: string, { live, secrets, keys }: LiveBindings): Binding[] {
+  if (secrets.includes(name)) return [];
+  const found = live && liveBinding(name, live, keys);
+  if (!found)
+    throw new BuildFailure(
+      `the binding ${name} is to be taken over, and the app has no such secret or binding`,
+    );
+  return [found];
+}
+
+function liveBinding(name: string, live: Release, keys: Record<string, string>): Binding | null {
+  if (Object.hasOwn(live.vars, name)) return varOf(name, live.vars[name]);
+  if (live.assets?.binding === name) return { type: 'assets', name };
+  const named = <Each extends { binding: string }>(list: Each[] = []) =>
+    list.find(({ binding }) => binding === name);
+  const object = named(live.durableObjects);
+  if (object) return { type: 'durable_object_namespace', name, class_name: object.className };
+  const producer = named(live.triggers?.producers);
+  if (producer) return { type: 'queue', name, queue_name: producer.queue };
+  const key = (storage: { storageId: string } | undefined) => storage && keys[storage.storageId];
+  const database = key(named(live.databases));
+  if (database) return { type: 'd1', name, id: database };
+  const namespace = key(named(live.namespaces));
+  if (namespace) return { type: 'kv_namespace', name, namespace_id: namespace };
+  const bucket = key(named(live.buckets));
+  return bucket ? { type: 'r2_bucket', name, bucket_name: bucket } : null;
+}
+
+function classOf(
+  {
+    name,
+    class_name: className,
+    script_name: script,
+  }: Extract<Binding, { type: 'durable_object_namespace' }>,
+  exports: string[],
+): Bundle['durableObjects'][number] {
+  if (script !== undefined)
+    throw new BuildFailure(
+      `the binding ${name}: script_name ${script} is another Worker; only classes of this one can be bound`,
+    );
+  if (!exports.includes(className))
+    throw new BuildFailure(`the binding ${name}: the Worker does not export a class ${className}`);
+  return { binding: name, className };
+}

@@ -1,0 +1,122 @@
+// What Wrangler says of an upload, in Cloudflare's words.
+import * as z from 'zod';
+import { BuildFailure } from '../failure.ts';
+
+const name = z.string().min(1).max(256);
+
+/** Bindings that are run here, by Cloudflare's names of their types. */
+const Binding = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('plain_text'), name, text: z.string() }),
+  z.object({ type: z.literal('json'), name, json: z.json() }),
+  z.object({ type: z.literal('secret_text'), name, text: z.string() }),
+  z.object({ type: z.literal('kv_namespace'), name, namespace_id: name }),
+  z.object({ type: z.literal('r2_bucket'), name, bucket_name: name }),
+  z.object({ type: z.literal('d1'), name, id: name }),
+  z.object({
+    type: z.literal('durable_object_namespace'),
+    name,
+    class_name: name,
+    script_name: name.optional(),
+  }),
+  z.object({ type: z.literal('queue'), name, queue_name: name }),
+  z.object({ type: z.literal('assets'), name }),
+  z.object({ type: z.literal('inherit'), name }),
+]);
+export type Binding = z.output<typeof Binding>;
+
+const MigrationStep = z.object({
+  new_classes: z.array(name).optional(),
+  new_sqlite_classes: z.array(name).optional(),
+  renamed_classes: z.array(z.object({ from: name, to: name })).optional(),
+  deleted_classes: z.array(name).optional(),
+  transferred_classes: z
+    .array(z.unknown())
+    .max(0, 'classes of another Worker cannot be taken over')
+    .optional(),
+});
+
+const Metadata = z.object({
+  main_module: name.optional(),
+  body_part: name.optional(),
+  compatibility_date: z.iso.date().optional(),
+  compatibility_flags: z.array(name).default([]),
+  bindings: z.array(z.looseObject({ type: name, name })).default([]),
+  keep_bindings: z.array(z.string()).default([]),
+  migrations: z
+    .object({
+      new_tag: name,
+      old_tag: name.optional(),
+      steps: z.array(MigrationStep),
+    })
+    .optional(),
+  exports: z
+    .record(
+      name,
+      z.object({
+        type: z.string(),
+        state: z.string().optional(),
+        storage: z.string().optional(),
+        renamed_to: name.optional(),
+      }),
+    )
+    .default({}),
+  assets: z
+    .object({
+      jwt: z.string().optional(),
+      config: z
+        .object({
+          html_handling: z
+            .enum(['auto-trailing-slash', 'force-trailing-slash', 'drop-trailing-slash', 'none'])
+            .optional(),
+          not_found_handling: z.enum(['none', '404-page', 'single-page-application']).optional(),
+          run_worker_first: z.union([z.boolean(), z.array(z.string())]).optional(),
+          _headers: z.string().optional(),
+          _redirects: z.string().optional(),
+        })
+        .default({}),
+    })
+    .optional(),
+  annotations: z
+    .object({ 'workers/message': z.string().optional(), 'workers/tag': z.string().optional() })
+    .default({}),
+});
+
+/** What Wrangler says of an upload, checked, with the bindings that are run here. */
+export type Metadata = Omit<z.output<typeof Metadata>, 'bindings'> & { bindings: Binding[] };
+
+/**
+ * Reads the part `metadata` of an upload.
+ * @throws {BuildFailure} naming the field, or the binding that is not run here
+ */
+export function readMetadata(text: string): Metadata {
+  const metadata = check(Metadata, parse(text), 'metadata');
+  const bindings = (metadata.bindings as { type: string; name: string }[]).map(readBinding);
+  const names = bindings.map((binding) => binding.name);
+  const twice = names.find((each, at) => names.indexOf(each) !== at);
+  if (twice !== undefined) throw new BuildFailure(`metadata: the binding ${twice} is there twice`);
+  return { ...metadata, bindings };
+}
+
+function readBinding(binding: { type: string; name: string }): Binding {
+  const types: readonly string[] = Binding.options.map(({ shape }) => shape.type.value);
+  if (!types.includes(binding.type))
+    throw new BuildFailure(
+      `the binding ${binding.name} is of type ${binding.type}, which is not run here; those are: ${types.join(', ')}`,
+    );
+  return check(Binding, binding, `the binding ${binding.name}`);
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new BuildFailure(`metadata is not JSON: ${(error as Error).message}`);
+  }
+}
+
+function check<Schema extends z.ZodType>(schema: Schema, value: unknown, what: string): z.output<Schema> {
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  const { path, message } = result.error.issues[0]!;
+  throw new BuildFailure(`${what}: ${path.map(String).join('.') || 'the whole'}: ${message}`);
+}

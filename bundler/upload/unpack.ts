@@ -1,0 +1,245 @@
+// What Wrangler uploads, modules that are bundled already, becomes a `Bundle`: its modules and assets in a directory, the
+// rest as data. Nothing is built. It runs in a thread.
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { basename, dirname, join, posix } from 'node:path';
+import { init, parse } from 'es-module-lexer';
+import { classMigrations } from '../classes.ts';
+import { BuildFailure } from '../failure.ts';
+import { MAX_ENTRIES, MODULE_BYTES } from '../limits.ts';
+import { requireModest } from '../modest.ts';
+import { type Bundle, type Module, RELEASE_FILE, type Release } from '../release.ts';
+import { syncTree } from '../sync.ts';
+import { placeAssets } from './assets.ts';
+import { bindingsOf, type LiveBindings } from './bindings.ts';
+import { type Metadata, readMetadata } from './metadata.ts';
+
+const { compatibilityDate: newestCompatibilityDate } = createRequire(import.meta.url)('workerd') as {
+  compatibilityDate: string;
+};
+
+const MODULES = 'modules';
+const METADATA = 'metadata';
+const SOURCE_MAP = 'application/source-map';
+/** Modules by the content types that Wrangler gives them. */
+const MODULE_TYPES: Record<string, Module['type']> = {
+  'application/javascript+module': 'esm',
+  'application/javascript': 'commonjs',
+  'application/wasm': 'wasm',
+  'application/octet-stream': 'data',
+  'application/json': 'json',
+  'text/plain': 'text',
+};
+/** Names of modules that Cellar adds to each Worker. */
+const OWN_NAME = /^cellar-/;
+
+export interface UnpackOptions {
+  /** The file with the body of the upload. */
+  body: string;
+  /** That of the body, with its boundary. */
+  contentType: string;
+  /** An empty directory. */
+  out: string;
+  /** Where sessions of assets lie. */
+  sessions: string;
+  /** Who uploads what: an account's id and a script's name. A session is taken from the same alone. */
+  owner: string;
+  /** The directory with the releases of the app; `null` for a new one. Assets are taken from there. */
+  releases: string | null;
+  /** The release that serves now, if one does: what the upload keeps is taken from there. */
+  live: string | null;
+  /** Names of the app's secrets. */
+  secrets: string[];
+  /** What the app's projects call each storage, by its storage id. */
+  keys: Record<string, string>;
+}
+
+/** An upload as data. */
+export interface Unpacked {
+  bundle: Bundle;
+  /** Values of secrets that came with it, by name. */
+  secrets: Record<string, string>;
+  message: string;
+  tag: string;
+  notes: string[];
+}
+
+/**
+ * Unpacks an upload into `out`. All that it writes is on the disk when it resolves.
+ * @throws {BuildFailure} for every fault of the upload
+ */
+export async function unpackUpload(options: UnpackOptions): Promise<Unpacked> {
+  const parts = await readParts(options.body, options.contentType);
+  const metadata = readMetadata(textOf(parts.get(METADATA)));
+  parts.delete(METADATA);
+  const live = options.live === null ? null : readRelease(options.live);
+  const { out } = options;
+  mkdirSync(out, { recursive: true });
+  const notes: string[] = [];
+  const worker = await unpackWorker(metadata, parts, out);
+  const assets = placeAssets(metadata, options, worker !== null);
+  if (worker === null && assets === null)
+    throw new BuildFailure('metadata: main_module is missing: there is neither a Worker nor assets');
+  const exports = worker?.exports ?? [];
+  const given: LiveBindings = { live, secrets: options.secrets, keys: options.keys };
+  const { secrets, ...bound } = bindingsOf(metadata, given, exports);
+  const bundle: Bundle = {
+    worker: worker && {
+      modules: worker.modules,
+      compatibilityDate: supportedDate(metadata.compatibility_date, notes),
+      compatibilityFlags: metadata.compatibility_flags,
+    },
+    exports,
+    assets,
+    classMigrations: migrationsOf(metadata),
+    ...bound,
+  };
+  requireModest(bundle);
+  await syncTree(out);
+  const { 'workers/message': message = '', 'workers/tag': tag = '' } = metadata.annotations;
+  return { bundle, secrets, message, tag, notes };
+}
+
+type Part = string | File;
+type Parts = Map<string, Part>;
+
+async function readParts(body: string, contentType: string): Promise<Parts> {
+  const bytes = await readFile(body);
+  const form = await new Response(bytes, { headers: { 'content-type': contentType } })
+    .formData()
+    .catch(() => null);
+  if (form === null)
+    throw new BuildFailure('the body is no whole multipart/form-data: it ended too early, or is damaged');
+  const parts: Parts = new Map();
+  for (const [name, value] of form) {
+    if (parts.has(name)) throw new BuildFailure(`the part ${show(name)} is there twice`);
+    parts.set(name, value);
+    if (parts.size > MAX_ENTRIES) throw new BuildFailure(`there are more than ${MAX_ENTRIES} parts`);
+  }
+  return parts;
+}
+
+function textOf(part: Part | undefined): string {
+  if (typeof part !== 'string') throw new BuildFailure('the part metadata is missing');
+  return part;
+}
+
+function readRelease(directory: string): Release {
+  return JSON.parse(readFileSync(join(directory, RELEASE_FILE), 'utf8')) as Release;
+}
+
+async function unpackWorker(
+  metadata: Metadata,
+  parts: Parts,
+  out: string,
+): Promise<{ modules: Module[]; exports: string[] } | null> {
+  const { main_module: main, body_part: script } = metadata;
+  if (script !== undefined)
+    throw new BuildFailure(
+      'this is a Worker in the service-worker format, which is not run here: write `export default { fetch(request) {…} }`',
+    );
+  if (main === undefined) return null;
+  const modules: Module[] = [];
+  for (const [name, part] of parts) {
+    if (typeof part === 'string') throw new BuildFailure(`the part ${show(name)} is no file`);
+    await writeModule(name, part, out, modules);
+  }
+  const entry = modules.find(({ name }) => name === moduleName(main));
+  if (entry === undefined)
+    throw new BuildFailure(`main_module names ${show(main)}, and there is no such module in the upload`);
+  if (entry.type !== 'esm') throw new BuildFailure(`main_module: ${show(main)} is no ES module`);
+  const exports = await exportsOf(out, entry, modules);
+  if (!exports.includes('default'))
+    throw new BuildFailure(
+      `${show(main)} has no default export: a Worker is a module with \`export default { fetch(request) {…} }\``,
+    );
+  return { modules: [entry, ...modules.filter((module) => module !== entry)], exports };
+}
+
+async function writeModule(given: string, file: File, out: string, modules: Module[]): Promise<void> {
+  const name = moduleName(given);
+  const type = MODULE_TYPES[file.type];
+  if (type === undefined && file.type !== SOURCE_MAP)
+    throw new BuildFailure(
+      `${show(given)} is of type ${show(file.type)}, which is no module that is run here`,
+    );
+  if (file.size > MODULE_BYTES)
+    throw new BuildFailure(`${show(given)} has more than ${MODULE_BYTES / 2 ** 20} MiB`);
+  const path = `${MODULES}/${name}`;
+  mkdirSync(dirname(join(out, path)), { recursive: true });
+  try {
+    writeFileSync(join(out, path), Buffer.from(await file.arrayBuffer()), { flag: 'wx' });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw new BuildFailure(`${show(given)} cannot be kept as a file: ${code}`);
+  }
+  if (type !== undefined) modules.push({ name, type, path });
+}
+
+/** The name of a module as its path below the directory of modules. */
+function moduleName(given: string): string {
+  const name = posix.normalize(given);
+  const parts = name.split('/');
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
+  if (name.startsWith('/') || parts.includes('..') || /[\u0000-\u001f\\]/.test(name) || name.endsWith('/'))
+    throw new BuildFailure(`${show(given)} is no name of a module`);
+  if (OWN_NAME.test(basename(name)))
+    throw new BuildFailure(`${show(given)}: names of modules that begin with cellar- are Cellar's own`);
+  return name;
+}
+
+/** The names that a module exports, with those that it passes on from other modules of the upload. */
+async function exportsOf(out: string, entry: Module, modules: Module[]): Promise<string[]> {
+  await init;
+  const names = new Set<string>();
+  const seen = new Set<Module>();
+  const add = (module: Module) => {
+    if (seen.has(module)) return;
+    seen.add(module);
+    const [imports, exports] = lex(module.name, readFileSync(join(out, module.path), 'utf8'));
+    for (const each of exports) if ('name' in each && each.name !== undefined) names.add(each.name);
+    for (const each of imports) {
+      if (each.type !== 'reexport-star') continue;
+      const name = posix.normalize(posix.join(posix.dirname(module.name), each.specifier));
+      const passed = modules.find((module) => module.name === name && module.type === 'esm');
+      if (passed) add(passed);
+    }
+  };
+  add(entry);
+  return [...names];
+}
+
+function lex(name: string, source: string): ReturnType<typeof parse> {
+  try {
+    return parse(source, name);
+  } catch (error) {
+    throw new BuildFailure(`${show(name)} cannot be read: ${(error as Error).message.split('\n')[0]}`);
+  }
+}
+
+/** The compatibility date to run with: workerd's newest is some days older than the day on which Wrangler runs. */
+function supportedDate(asked: string | undefined, notes: string[]): string {
+  if (asked === undefined || asked <= newestCompatibilityDate) return asked ?? newestCompatibilityDate;
+  if (asked > new Date().toISOString().slice(0, 10))
+    throw new BuildFailure(`compatibility_date ${asked} is a day of the future`);
+  notes.push(`compatibility_date ${asked} is newer than workerd here: taking ${newestCompatibilityDate}`);
+  return newestCompatibilityDate;
+}
+
+/**
+ * The class migrations of an upload. Wrangler sends the steps of those that are missing here, and the tag of the last
+ * alone: it stands for all tags before it.
+ */
+function migrationsOf({ migrations, exports }: Metadata): Bundle['classMigrations'] {
+  const last = (migrations?.steps.length ?? 0) - 1;
+  const steps = (migrations?.steps ?? []).map((step, at) => ({
+    ...step,
+    tag: at === last ? `…${migrations!.new_tag}` : `…${migrations!.new_tag}#${at}`,
+  }));
+  return classMigrations('the upload', { migrations: steps, exports });
+}
+
+function show(name: string): string {
+  return JSON.stringify(name.slice(0, 200));
+}

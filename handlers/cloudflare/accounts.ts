@@ -1,0 +1,61 @@
+// Who calls, and the accounts that there are: one of Cloudflare's for each of ours.
+import { type AccountRow, findAccount, listAccounts } from '../../sqlite/control/accounts.ts';
+import { accountOf } from '../access.ts';
+import type { Context } from '../context.ts';
+import { type CallContext, call, wholeList } from './call.ts';
+
+/** Accounts that are listed. */
+const LISTED = 200;
+const ROLE = 'Administrator';
+
+export const accountCalls = [
+  call({
+    method: 'GET',
+    path: '/user/tokens/verify',
+    answer: async ({ actor }) => ({ id: accountOf(actor) ?? 'runner', status: 'active' }),
+  }),
+  call({
+    method: 'GET',
+    path: '/user',
+    answer: async (context) => {
+      const account = accountOf(context.actor);
+      const row = account === null ? null : await findAccount(context.reads, account);
+      return { id: row?.id ?? 'runner', email: row?.email ?? `runner@${context.env.BASE_DOMAIN}` };
+    },
+  }),
+  call({
+    method: 'GET',
+    path: '/accounts',
+    answer: async (context) => wholeList((await accountsOf(context)).map(shown)),
+  }),
+  call({
+    method: 'GET',
+    path: '/accounts/:account',
+    answer: async ({ reads, account }: CallContext) => shown((await findAccount(reads, account))!),
+  }),
+  call({
+    method: 'GET',
+    path: '/memberships',
+    answer: async (context) =>
+      wholeList(
+        (await accountsOf(context)).map((row) => ({
+          id: row.id,
+          status: 'accepted',
+          account: shown(row),
+          roles: [ROLE],
+        })),
+      ),
+  }),
+];
+
+/** The caller's own account; all of them for the runner token. */
+async function accountsOf({ actor, reads }: Context): Promise<AccountRow[]> {
+  const own = accountOf(actor);
+  if (own === null) return (await listAccounts(reads, { after: '', limit: LISTED })).rows;
+  const row = await findAccount(reads, own);
+  return row === null ? [] : [row];
+}
+
+function shown({ id, name, created_at }: AccountRow) {
+  return { id, name, type: 'standard', created_on: created_at };
+}

@@ -1,0 +1,79 @@
+// Cloudflare's error codes, as far as they are answered here. Wrangler branches on many of them.
+import type { ErrorCode } from '../contract/errors.ts';
+import { Problem } from '../problem.ts';
+
+export const CODES = {
+  /** The token is missing, wrong, or of another account. */
+  AUTHENTICATION: 10000,
+  BAD_REQUEST: 10001,
+  BUCKET_NOT_FOUND: 10006,
+  /** Also of an object in a bucket, and of the workers.dev subdomain. */
+  SCRIPT_NOT_FOUND: 10007,
+  KEY_NOT_FOUND: 10009,
+  NAMESPACE_NOT_FOUND: 10013,
+  /** The upload cannot be run. */
+  SCRIPT_INVALID: 10021,
+  VERSION_NOT_FOUND: 10025,
+  SECRET_NOT_FOUND: 10056,
+  BINDING_NOT_INHERITED: 10057,
+  SERVICE_NOT_FOUND: 10090,
+  QUEUE_NOT_FOUND: 11000,
+  RATE_LIMITED: 971,
+  /** There is no such call here. */
+  ROUTE_NOT_FOUND: 7003,
+  DATABASE_NOT_FOUND: 7404,
+  /** SQLite refuses the statement. */
+  QUERY_FAILED: 7500,
+  INTERNAL: 10002,
+} as const;
+export type Code = (typeof CODES)[keyof typeof CODES];
+
+/** A refusal in Cloudflare's words. */
+export class CloudflareError extends Error {
+  readonly status: number;
+  readonly code: Code;
+  constructor(status: number, code: Code, message: string) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+const codeOf: Partial<Record<ErrorCode, Code>> = {
+  unauthorized: CODES.AUTHENTICATION,
+  forbidden: CODES.AUTHENTICATION,
+  account_not_found: CODES.AUTHENTICATION,
+  app_not_found: CODES.SCRIPT_NOT_FOUND,
+  deploy_not_found: CODES.VERSION_NOT_FOUND,
+  release_unavailable: CODES.VERSION_NOT_FOUND,
+  secret_not_found: CODES.SECRET_NOT_FOUND,
+  query_failed: CODES.QUERY_FAILED,
+  rate_limited: CODES.RATE_LIMITED,
+  route_not_found: CODES.ROUTE_NOT_FOUND,
+  internal_error: CODES.INTERNAL,
+};
+
+/** A refusal of one of our services in Cloudflare's words; the words themselves stay. */
+export function asCloudflareError(problem: Problem): CloudflareError {
+  const { code, status, message, errors = [] } = problem;
+  const more =
+    errors.length > 1 ? ` ${errors.map(({ path, message }) => `${path}: ${message}`).join('; ')}` : '';
+  return new CloudflareError(status, codeOf[code] ?? CODES.BAD_REQUEST, `${message}${more}`);
+}
+
+/**
+ * Runs `work`, and answers a refusal of ours with another of Cloudflare's codes.
+ * @param codes by the code of ours
+ */
+export async function withCodes<T>(
+  codes: Partial<Record<ErrorCode, Code>>,
+  work: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    const code = error instanceof Problem ? codes[error.code] : undefined;
+    if (code === undefined) throw error;
+    throw new CloudflareError((error as Problem).status, code, (error as Problem).message);
+  }
+}

@@ -1,0 +1,59 @@
+// Deploys that Wrangler asks for: it waits for their end, and shows why one failed.
+import type { Context } from '../context.ts';
+import type { DeployFact } from '../contract/host-calls.ts';
+import type { HostCalls } from '../contract/host-routes.ts';
+import { wakeForDeploy } from '../services/apps.ts';
+import { run } from './call.ts';
+import { CloudflareError, CODES } from './codes.ts';
+
+type Uploaded = HostCalls['POST /uploads/versions']['answer'];
+
+/** A deploy that serves. */
+export interface Deployed {
+  id: string;
+  /** How long its start took, in ms. */
+  startMs: number;
+}
+
+/**
+ * Deploys what was just uploaded, with the secrets that came with it.
+ * @throws {CloudflareError} with the reason of a deploy that failed
+ */
+export async function deployUpload(
+  context: Context,
+  appId: string,
+  { version, secrets }: Uploaded,
+  author: string,
+): Promise<Deployed> {
+  await setSecrets(context, appId, secrets);
+  await wakeForDeploy(context, appId);
+  const { id, owner, message } = version;
+  return ended(await context.host.deployVersion(appId, id, { owner, message, author }));
+}
+
+/** Secrets are the app's, not a version's: they are set at once. */
+export async function setSecrets(
+  context: Context,
+  appId: string,
+  secrets: Record<string, string>,
+): Promise<void> {
+  for (const [name, value] of Object.entries(secrets))
+    await run(context, 'secrets.set', { id: appId, name, value });
+}
+
+/** @throws {CloudflareError} for a deploy that did not go live */
+export function ended({ id, status, error, steps }: DeployFact): Deployed {
+  if (status === 'live' || status === 'replaced')
+    return { id, startMs: steps.find(({ name }) => name === 'start')?.duration_ms ?? 0 };
+  if (status === 'queued' || status === 'building')
+    throw new CloudflareError(
+      409,
+      CODES.BAD_REQUEST,
+      `Deploy ${id} has not ended yet, and goes on; its log tells more.`,
+    );
+  throw new CloudflareError(
+    400,
+    CODES.SCRIPT_INVALID,
+    `Deploy ${id} is ${status}: ${error ?? 'a newer one took its place'}`,
+  );
+}

@@ -1,0 +1,154 @@
+// Cloudflare's API, so that Wrangler drives Cellar: every call is translated to our own services. docs/wrangler.md lists
+// what is answered.
+import { findAccount } from '../../sqlite/control/accounts.ts';
+import { type AppRow, findAppBySlug } from '../../sqlite/control/apps.ts';
+import type { Actor } from '../access.ts';
+import { authenticate, authorize } from '../access.ts';
+import type { Context, RequestContext } from '../context.ts';
+import { BODY_BYTES } from '../contract/sizes.ts';
+import { Problem } from '../problem.ts';
+import { discard, readBytes } from '../transports/body.ts';
+import { failure } from '../transports/failure.ts';
+import { invalidInput } from '../transports/validate.ts';
+import { accountCalls } from './accounts.ts';
+import { assetCalls } from './assets.ts';
+import { type Call, type CallContext, Page } from './call.ts';
+import { asCloudflareError, CloudflareError, CODES } from './codes.ts';
+import { requireSlug } from './names.ts';
+import { scriptCalls } from './scripts.ts';
+import { versionCalls } from './versions.ts';
+
+const BASE = '/client/v4';
+const DOCS = 'docs/wrangler.md says which are';
+
+/** Every call that is answered. */
+export const calls: readonly Call[] = [...accountCalls, ...scriptCalls, ...assetCalls, ...versionCalls];
+
+const routes = calls.map((call) => ({ call, pattern: patternOf(call.path) }));
+
+export function isCloudflarePath(pathname: string): boolean {
+  return pathname === BASE || pathname.startsWith(`${BASE}/`);
+}
+
+/** Answers one of Cloudflare's calls, in Cloudflare's envelope whatever becomes of it. */
+export async function cloudflare(request: Request, context: RequestContext): Promise<Response> {
+  try {
+    return await answer(request, context);
+  } catch (error) {
+    const known = error instanceof CloudflareError ? error : asCloudflareError(await failure(error, context));
+    if (request.body && !request.bodyUsed) await discard(request.body);
+    const { status, code, message } = known;
+    return envelope({ success: false, errors: [{ code, message }], messages: [], result: null }, status);
+  }
+}
+
+async function answer(request: Request, context: RequestContext): Promise<Response> {
+  const url = new URL(request.url);
+  const path = url.pathname.slice(BASE.length);
+  const found = routes.find(({ call, pattern }) => call.method === request.method && pattern.test(path));
+  if (found === undefined) {
+    await authenticate(request, context.env);
+    throw new CloudflareError(
+      404,
+      CODES.ROUTE_NOT_FOUND,
+      `Cellar does not answer ${request.method} ${path}; ${DOCS} answered.`,
+    );
+  }
+  const { call, pattern } = found;
+  const words = decoded(pattern.exec(path)!.groups ?? {});
+  const actor: Actor = call.needs === 'none' ? { kind: 'runner' } : await authenticate(request, context.env);
+  const acting = { ...context, actor };
+  const account = words.account ?? '';
+  if (call.needs !== 'none' && words.account !== undefined) await requireAccount(acting, account);
+  const app = words.script === undefined ? null : await appOf(acting, call, account, words.script);
+  const asked: CallContext = { ...acting, request, url, account, words };
+  const result = await call.answer(asked, await bodyOf(request, call), app);
+  if (result instanceof Response) return result;
+  const info =
+    result instanceof Page ? { result: result.items, result_info: result.info } : { result: result ?? null };
+  return envelope({ success: true, errors: [], messages: [], ...info }, 200);
+}
+
+/** The path's account has to be the caller's own: the runner token has all. */
+async function requireAccount({ actor, reads }: Context, account: string): Promise<void> {
+  const isOwn =
+    actor.kind === 'account' ? actor.id === account : (await findAccount(reads, account)) !== null;
+  if (isOwn) return;
+  const known =
+    actor.kind === 'account'
+      ? `The token is of the account ${actor.id}, not of ${account}: set CLOUDFLARE_ACCOUNT_ID, or account_id, to that or leave it out.`
+      : `There is no account ${account}; \`wrangler whoami\` lists them.`;
+  throw new CloudflareError(403, CODES.AUTHENTICATION, known);
+}
+
+async function appOf(context: Context, call: Call, account: string, name: string): Promise<AppRow | null> {
+  const app = await findAppBySlug(context.reads, name);
+  if (app === null) {
+    requireSlug(name);
+    if (call.mayBeNew) return null;
+    throw notThere(call, name);
+  }
+  if (context.actor.kind === 'runner' && app.owner_id !== account)
+    throw new CloudflareError(
+      403,
+      CODES.AUTHENTICATION,
+      `The app ${name} is of the account ${app.owner_id}: set CLOUDFLARE_ACCOUNT_ID to that.`,
+    );
+  try {
+    await authorize(context, { needs: call.needs as 'view' | 'push' | 'admin' }, { id: app.id });
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    throw new CloudflareError(
+      403,
+      CODES.AUTHENTICATION,
+      `The name ${name} is taken by an app of another account. ${error.message}`,
+    );
+  }
+  return app;
+}
+
+function notThere({ path }: Call, name: string): CloudflareError {
+  const isService = path.includes('/workers/services/');
+  return new CloudflareError(
+    404,
+    isService ? CODES.SERVICE_NOT_FOUND : CODES.SCRIPT_NOT_FOUND,
+    `There is no app ${name}: \`wrangler deploy\` makes it.`,
+  );
+}
+
+async function bodyOf(request: Request, { body, bodyLimit = BODY_BYTES }: Call): Promise<unknown> {
+  if (body === undefined) return undefined;
+  const bytes = await readBytes(request, bodyLimit);
+  const result = body.safeParse(parse(new TextDecoder().decode(bytes)));
+  if (result.success) return result.data;
+  const { path, message } = result.error.issues[0]!;
+  throw invalidInput([{ path: path.map(String).join('.'), message }]);
+}
+
+function parse(text: string): unknown {
+  if (text === '') return {};
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new Problem('malformed_json', `The body is not JSON: ${(error as Error).message}`);
+  }
+}
+
+function envelope(body: object, status: number): Response {
+  return Response.json(body, { status, headers: { 'cache-control': 'no-store' } });
+}
+
+function patternOf(path: string): RegExp {
+  const pattern = path.replace(/:(\w+)(\+?)/g, (_, name: string, rest: string) =>
+    rest ? `(?<${name}>.+)` : `(?<${name}>[^/]+)`,
+  );
+  return new RegExp(`^${pattern}$`);
+}
+
+function decoded(words: Record<string, string>): Record<string, string> {
+  try {
+    return Object.fromEntries(Object.entries(words).map(([name, text]) => [name, decodeURIComponent(text)]));
+  } catch {
+    throw new Problem('bad_request', 'The path has a broken percent escape.');
+  }
+}

@@ -1,0 +1,177 @@
+// Workers: each is an app of ours.
+import * as z from 'zod';
+import { findAccount } from '../../sqlite/control/accounts.ts';
+import type { AppRow } from '../../sqlite/control/apps.ts';
+import { accountOf } from '../access.ts';
+import type { Context } from '../context.ts';
+import type { DescribedRelease } from '../contract/host-calls.ts';
+import { ownerOf, requireBody } from './assets.ts';
+import { appCall, type CallContext, call, newAppCall, run } from './call.ts';
+import { deployUpload } from './deploying.ts';
+import { uuidOf } from './names.ts';
+
+const SCRIPT = '/accounts/:account/workers/scripts/:script';
+const ENVIRONMENT = 'production';
+
+export const scriptCalls = [
+  call({
+    method: 'GET',
+    path: '/accounts/:account/workers/scripts',
+    answer: async (context) => {
+      const apps = await allApps(context);
+      return Promise.all(
+        apps.map(async ({ id, slug, created_at, deployed_at }) => ({
+          id: slug,
+          tag: id,
+          created_on: created_at,
+          modified_on: deployed_at ?? created_at,
+          migration_tag: (await context.host.release(id))?.migration_tag ?? undefined,
+        })),
+      );
+    },
+  }),
+  appCall({
+    method: 'GET',
+    path: '/accounts/:account/workers/services/:script',
+    needs: 'view',
+    answer: async (_context, _body, app) => ({
+      id: app.slug,
+      default_environment: {
+        environment: ENVIRONMENT,
+        created_on: app.created_at,
+        modified_on: app.deployed_at ?? app.created_at,
+        script: { id: app.slug, tag: app.id, tags: [], last_deployed_from: 'wrangler' },
+      },
+      environments: [],
+    }),
+  }),
+  appCall({
+    method: 'DELETE',
+    path: '/accounts/:account/workers/services/:script',
+    needs: 'admin',
+    answer: (context, _body, app) => run(context, 'apps.delete', { id: app.id }),
+  }),
+  newAppCall({
+    method: 'PUT',
+    path: SCRIPT,
+    answer: async (context, _body, app) => {
+      const { request } = context;
+      const author = await authorOf(context);
+      const from = { owner: ownerOf(context), app: app?.id, author };
+      const type = request.headers.get('content-type') ?? '';
+      const uploaded = await context.host.uploadVersion(from, requireBody(request), type);
+      const { id } =
+        app ?? (await run(context, 'apps.create', { slug: context.words.script!, owner: context.account }));
+      const deploy = await deployUpload(context, id, uploaded, author);
+      return {
+        id: context.words.script,
+        etag: deploy.id,
+        deployment_id: uuidOf(deploy.id),
+        startup_time_ms: deploy.startMs,
+      };
+    },
+  }),
+  appCall({
+    method: 'GET',
+    path: `${SCRIPT}/settings`,
+    needs: 'view',
+    answer: async ({ host }, _body, app) => settingsOf(await host.release(app.id)),
+  }),
+  appCall({
+    method: 'PATCH',
+    path: `${SCRIPT}/script-settings`,
+    needs: 'push',
+    body: z.looseObject({}),
+    // Tags, logpush and observability: Cellar's logs and metrics are always there.
+    answer: async (_context, body) => body,
+  }),
+  call({
+    method: 'GET',
+    path: '/accounts/:account/workers/subdomain',
+    // Wrangler adds `.workers.dev` to it, and shows it only where an app has no address of its own.
+    answer: async ({ env }) => ({ subdomain: env.BASE_DOMAIN }),
+  }),
+  appCall({
+    method: 'GET',
+    path: '/accounts/:account/workers/workers/:script',
+    needs: 'view',
+    answer: async ({ env }, _body, app) => ({
+      id: app.id,
+      name: app.slug,
+      subdomain: { enabled: true, previews_enabled: false, url: urlOf(app, env.PUBLIC_APP_URL) },
+    }),
+  }),
+  appCall({
+    method: 'GET',
+    path: `${SCRIPT}/subdomain`,
+    needs: 'view',
+    answer: async () => SUBDOMAIN,
+  }),
+  appCall({
+    method: 'POST',
+    path: `${SCRIPT}/subdomain`,
+    needs: 'push',
+    body: z.looseObject({}),
+    // An app is always at its address.
+    answer: async () => SUBDOMAIN,
+  }),
+];
+
+const SUBDOMAIN = { enabled: true, previews_enabled: false };
+
+/** All apps of the account that the caller may see. */
+export async function allApps(
+  context: CallContext,
+): Promise<{ id: string; slug: string; created_at: string; deployed_at: string | null }[]> {
+  const apps = [];
+  let cursor: string | undefined;
+  do {
+    const page = await run(context, 'apps.list', { owner: context.account, limit: 200, cursor });
+    apps.push(...page.items);
+    cursor = page.next_cursor ?? undefined;
+  } while (cursor !== undefined);
+  return apps;
+}
+
+/** Who makes a deploy, for people. */
+export async function authorOf({ actor, reads }: Context): Promise<string> {
+  const account = accountOf(actor);
+  return account === null ? 'the runner token' : ((await findAccount(reads, account))?.email ?? account);
+}
+
+export function urlOf({ slug }: AppRow, template: string): string {
+  return template.replace('{slug}', slug);
+}
+
+/** A release's settings and bindings as Cloudflare tells them. */
+export function settingsOf(release: DescribedRelease | null) {
+  return {
+    bindings: release === null ? [] : bindingsOf(release),
+    compatibility_date: release?.compatibility_date ?? null,
+    compatibility_flags: release?.compatibility_flags ?? [],
+    usage_model: 'standard',
+    migration_tag: release?.migration_tag ?? undefined,
+    tags: [],
+  };
+}
+
+export function bindingsOf(release: DescribedRelease) {
+  const { vars, assets, durable_objects, databases, namespaces, buckets, producers } = release;
+  return [
+    ...Object.entries(vars).map(([name, value]) =>
+      typeof value === 'string'
+        ? { type: 'plain_text', name, text: value }
+        : { type: 'json', name, json: value },
+    ),
+    ...(assets === null ? [] : [{ type: 'assets', name: assets }]),
+    ...durable_objects.map(({ binding: name, class_name }) => ({
+      type: 'durable_object_namespace',
+      name,
+      class_name,
+    })),
+    ...databases.map(({ binding: name, id }) => ({ type: 'd1', name, id })),
+    ...namespaces.map(({ binding: name, id }) => ({ type: 'kv_namespace', name, namespace_id: id })),
+    ...buckets.map(({ binding: name, id }) => ({ type: 'r2_bucket', name, bucket_name: id })),
+    ...producers.map(({ binding: name, queue }) => ({ type: 'queue', name, queue_name: queue })),
+  ];
+}

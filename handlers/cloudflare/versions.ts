@@ -1,0 +1,157 @@
+// Versions and deployments. A version is a deploy of ours, or an upload that waits to become one.
+import * as z from 'zod';
+import type { AppRow } from '../../sqlite/control/apps.ts';
+import type { Context } from '../context.ts';
+import type { Deploy } from '../contract/deploys.ts';
+import type { UploadedVersion } from '../contract/host-calls.ts';
+import { wakeForDeploy } from '../services/apps.ts';
+import { ownerOf, requireBody } from './assets.ts';
+import { appCall, type CallContext, run } from './call.ts';
+import { CloudflareError, CODES } from './codes.ts';
+import { ended, setSecrets } from './deploying.ts';
+import { idOf, uuidOf } from './names.ts';
+import { authorOf, bindingsOf } from './scripts.ts';
+
+const SCRIPT = '/accounts/:account/workers/scripts/:script';
+/** Deploys that are looked through for those that served. */
+const DEPLOYS = 200;
+/** Deployments that Wrangler shows. */
+const DEPLOYMENTS = 10;
+
+const Deployment = z.object({
+  versions: z
+    .array(z.object({ version_id: z.string(), percentage: z.number() }))
+    .length(1, 'one version has all of the traffic here: it cannot be split'),
+  annotations: z.object({ 'workers/message': z.string().optional() }).optional(),
+});
+
+export const versionCalls = [
+  appCall({
+    method: 'GET',
+    path: `${SCRIPT}/versions`,
+    needs: 'view',
+    answer: async ({ host, ...context }, _body, app) => {
+      const waiting = (await host.versions(app.id)).map(shownUpload);
+      const served = (await servedDeploys({ host, ...context }, app)).filter(
+        (deploy) => deploy.can_roll_back,
+      );
+      // Wrangler shows the newest last, by their numbers.
+      const items = [...waiting, ...served.map(shownDeploy)].sort((a, b) => (a.id < b.id ? 1 : -1));
+      return { items: items.map((item, at) => ({ ...item, number: items.length - at })) };
+    },
+  }),
+  appCall({
+    method: 'GET',
+    path: `${SCRIPT}/versions/:version`,
+    needs: 'view',
+    answer: async (context, _body, app) => {
+      const { host, words } = context;
+      const id = idOf(words.version!);
+      const upload = (await host.versions(app.id)).find((version) => version.id === id);
+      const deploy = upload ?? (await servedDeploys(context, app)).find((deploy) => deploy.id === id);
+      if (deploy === undefined)
+        throw new CloudflareError(404, CODES.VERSION_NOT_FOUND, `The app has no version ${words.version}.`);
+      const release = await host.release(app.id, id);
+      const shown = 'owner' in deploy ? shownUpload(deploy) : shownDeploy(deploy);
+      return {
+        ...shown,
+        resources: {
+          ...shown.resources,
+          bindings: release === null ? [] : bindingsOf(release),
+          script_runtime: {
+            compatibility_date: release?.compatibility_date ?? undefined,
+            compatibility_flags: release?.compatibility_flags,
+            usage_model: 'standard',
+          },
+        },
+      };
+    },
+  }),
+  appCall({
+    method: 'POST',
+    path: `${SCRIPT}/versions`,
+    needs: 'push',
+    answer: async (context, _body, app) => {
+      const author = await authorOf(context);
+      const type = context.request.headers.get('content-type') ?? '';
+      const from = { owner: ownerOf(context), app: app.id, author };
+      const { version, secrets } = await context.host.uploadVersion(from, requireBody(context.request), type);
+      await setSecrets(context, app.id, secrets);
+      return { ...shownUpload(version), startup_time_ms: 0 };
+    },
+  }),
+  appCall({
+    method: 'GET',
+    path: `${SCRIPT}/deployments`,
+    needs: 'view',
+    answer: async (context, _body, app) => ({
+      deployments: (await servedDeploys(context, app)).slice(0, DEPLOYMENTS).map(shownDeployment),
+    }),
+  }),
+  appCall({
+    method: 'POST',
+    path: `${SCRIPT}/deployments`,
+    needs: 'push',
+    body: Deployment,
+    answer: async (context, { versions, annotations }, app) => {
+      const id = idOf(versions[0]!.version_id);
+      const deploy = await deployVersion(context, app, id, annotations?.['workers/message']);
+      return { id: uuidOf(deploy), versions };
+    },
+  }),
+];
+
+/** @returns the id of the deploy */
+async function deployVersion(context: CallContext, app: AppRow, id: string, message = ''): Promise<string> {
+  const waiting = (await context.host.versions(app.id)).find((version) => version.id === id);
+  if (waiting === undefined)
+    return (await run(context, 'deploys.rollback', { id: app.id, deploy_id: id })).id;
+  await wakeForDeploy(context, app.id);
+  const author = await authorOf(context);
+  const body = { owner: waiting.owner, message: message || waiting.message, author };
+  return ended(await context.host.deployVersion(app.id, id, body)).id;
+}
+
+/** Deploys of an app that serve, or did, newest first. */
+async function servedDeploys(context: Context, app: AppRow): Promise<Deploy[]> {
+  const { items } = await run(context, 'deploys.list', { id: app.id, limit: DEPLOYS });
+  return items.filter(({ status }) => status === 'live' || status === 'replaced');
+}
+
+function shownUpload({ id, created_at, author, message, tag }: UploadedVersion) {
+  return shown(id, created_at, author, { 'workers/message': message, 'workers/tag': tag });
+}
+
+function shownDeploy({ id, started_at, author, message, trigger }: Deploy) {
+  const annotations = { 'workers/message': message, 'workers/triggered_by': trigger };
+  return shown(id, started_at ?? new Date(0).toISOString(), author, annotations);
+}
+
+function shown(id: string, at: string, author: string, annotations: Record<string, string>) {
+  return {
+    id: uuidOf(id),
+    number: 0,
+    annotations,
+    metadata: {
+      created_on: at,
+      modified_on: at,
+      source: 'wrangler',
+      author_id: author,
+      author_email: author,
+      has_preview: false,
+    },
+    resources: { script: { etag: id } },
+  };
+}
+
+function shownDeployment({ id, finished_at, author, message, trigger }: Deploy) {
+  return {
+    id: uuidOf(id),
+    source: 'wrangler',
+    strategy: 'percentage',
+    author_email: author,
+    created_on: finished_at ?? new Date(0).toISOString(),
+    annotations: { 'workers/message': message, 'workers/triggered_by': trigger },
+    versions: [{ version_id: uuidOf(id), percentage: 100 }],
+  };
+}

@@ -1,0 +1,170 @@
+// The handlers' calls about what Wrangler uploads, and what it changes of the release that serves.
+import { isDeepStrictEqual } from 'node:util';
+import type { Release } from '../../bundler/release.ts';
+import type { DeployFact, DescribedRelease } from '../../handlers/contract/host-calls.ts';
+import type { HostCall } from '../../handlers/contract/host-routes.ts';
+import type { HostStore } from '../../sqlite/host/index.ts';
+import type { Apps } from '../apps/apps.ts';
+import type { Deploy } from '../builds/deploy.ts';
+import type { DeployQueue } from '../builds/queue.ts';
+import { readRelease } from '../builds/release.ts';
+import type { Layout } from '../machine/data-directory.ts';
+import type { DiskWatch } from '../machine/disk-watch.ts';
+import { emptyNames, type StorageNames } from '../storage/names.ts';
+import type { Uploader, Uploads } from '../uploads/uploads.ts';
+import { type Call, type HostRoutes, readJson } from './host-call.ts';
+import type { Outbox } from './outbox.ts';
+import { Refusal, requireRoom } from './refusal.ts';
+
+/** How long the end of a deploy is waited for: others may come before it. */
+const DEPLOY_MS = 10 * 60_000;
+const FLUSH_MS = 1_000;
+const ID = /^[0-9a-z]{16}$/;
+
+export type UploadCall = Extract<
+  HostCall,
+  `${string}/uploads/${string}` | `${string}/versions${string}` | `${string}/triggers` | `${string}/release`
+>;
+
+export interface UploadOptions {
+  store: HostStore;
+  paths: Layout;
+  disk: DiskWatch;
+  apps: Apps;
+  queue: DeployQueue;
+  outbox: Outbox;
+  uploads: Uploads;
+}
+
+/** Makes what answers these calls. */
+export function uploadRoutes(options: UploadOptions): Pick<HostRoutes, UploadCall> {
+  const { disk, queue, uploads } = options;
+  return {
+    'POST /uploads/assets': (call) => {
+      requireRoom(disk);
+      return uploads.startAssets(call.request, uploader(options, call));
+    },
+    'POST /uploads/assets/:session': async (call) => {
+      requireRoom(disk);
+      const complete = await uploads.keepAssets(call.request, call.words[0]!);
+      return { complete };
+    },
+    'POST /uploads/versions': (call) => {
+      requireRoom(disk);
+      return uploads.take(call.request, uploader(options, call), call.query.get('author') ?? '');
+    },
+    'GET /apps/:id/versions': ({ words }) => uploads.list(words[0]!),
+    'POST /apps/:id/versions/:deploy': async ({ request, words }) => {
+      requireRoom(disk);
+      const [appId, id] = words as [string, string];
+      const { owner, ...by } = await readJson<'POST /apps/:id/versions/:deploy'>(request);
+      requireApp(options, appId);
+      const { version, directory } = await uploads.open(appId, id, owner);
+      const deploy = queue.upload(appId, { id, directory, notes: version.notes }, by);
+      const fact = await untilEnded(options, deploy);
+      if (deploy.fact.status === 'live') await uploads.drop(id);
+      return fact;
+    },
+    'PUT /apps/:id/triggers': async ({ request, words }) => {
+      const [appId] = words as [string];
+      const { author, ...triggers } = await readJson<'PUT /apps/:id/triggers'>(request);
+      const live = await liveRelease(options, appId);
+      if (live === null) throw new Refusal(404, 'release_unavailable', 'nothing is deployed yet');
+      const before = { crons: [], consumers: [], ...live.triggers };
+      const isSame = (['crons', 'consumers'] as const).every(
+        (name) => triggers[name] === undefined || isDeepStrictEqual(triggers[name], before[name]),
+      );
+      if (isSame) return { deploy: null };
+      requireRoom(disk);
+      const message = triggers.crons ? 'Cron triggers' : 'Queue consumers';
+      const deploy = queue.retrigger(appId, triggers, { author, message });
+      return { deploy: await untilEnded(options, deploy) };
+    },
+    'GET /apps/:id/release': async ({ words, query }) => {
+      const [appId] = words as [string];
+      requireApp(options, appId);
+      const { store, paths } = options;
+      const names = { ...emptyNames(), ...store.apps.storageNames(appId) };
+      const asked = query.get('deploy');
+      if (asked !== null && !ID.test(asked)) return { release: null };
+      const bundle = asked === null ? null : await uploads.bundle(appId, asked);
+      if (bundle !== null) return { release: describedBundle(asked!, bundle, names) };
+      const release =
+        asked === null ? await liveRelease(options, appId) : await readRelease(paths.release(appId, asked));
+      return { release: release && described(release, names) };
+    },
+  };
+}
+
+function uploader({ apps }: UploadOptions, { query }: Call): Uploader {
+  const appId = query.get('app');
+  if (appId !== null && !apps.get(appId)) throw new Refusal(404, 'app_not_found', 'no such app');
+  return { owner: query.get('owner') ?? '', appId };
+}
+
+function requireApp({ apps }: UploadOptions, id: string): void {
+  if (!apps.get(id)) throw new Refusal(404, 'app_not_found', 'no such app');
+}
+
+async function untilEnded({ outbox }: UploadOptions, deploy: Deploy): Promise<DeployFact> {
+  await deploy.untilEnded(AbortSignal.timeout(DEPLOY_MS));
+  // So that a list that is asked for now has it.
+  await outbox.flushed(FLUSH_MS);
+  return deploy.fact;
+}
+
+async function liveRelease(options: UploadOptions, appId: string): Promise<Release | null> {
+  requireApp(options, appId);
+  const live = options.apps.get(appId)?.liveDeployId ?? null;
+  return live === null ? null : readRelease(options.paths.release(appId, live));
+}
+
+/** A release as the project names things. */
+function described(release: Release, names: StorageNames): DescribedRelease {
+  const keyed = (bound: { binding: string; storageId: string }[] = [], ids: Record<string, string> = {}) =>
+    bound.map(({ binding, storageId }) => ({
+      binding,
+      key: Object.keys(ids).find((id) => ids[id] === storageId) ?? binding,
+    }));
+  return describedBundle(
+    release.deployId,
+    {
+      ...release,
+      databases: keyed(release.databases, names.databases),
+      namespaces: keyed(release.namespaces, names.namespaces),
+      buckets: keyed(release.buckets, names.buckets),
+    },
+    names,
+  );
+}
+
+type Keyed = { binding: string; key: string }[];
+
+function describedBundle(
+  deployId: string,
+  bundle: Pick<Release, 'worker' | 'vars' | 'assets' | 'durableObjects' | 'triggers'> & {
+    databases: Keyed;
+    namespaces: Keyed;
+    buckets?: Keyed;
+  },
+  { appliedTags }: StorageNames,
+): DescribedRelease {
+  const { worker, vars, assets, triggers, durableObjects, databases, namespaces, buckets = [] } = bundle;
+  const named = (keyed: Keyed) => keyed.map(({ binding, key }) => ({ binding, id: key }));
+  return {
+    deploy_id: deployId,
+    compatibility_date: worker?.compatibilityDate ?? null,
+    compatibility_flags: worker?.compatibilityFlags ?? [],
+    // An upload's tag stands for all before it.
+    migration_tag: appliedTags.at(-1)?.replace(/^…/, '') ?? null,
+    vars,
+    assets: assets?.binding ?? null,
+    durable_objects: durableObjects.map(({ binding, className }) => ({ binding, class_name: className })),
+    databases: named(databases),
+    namespaces: named(namespaces),
+    buckets: named(buckets),
+    crons: triggers?.crons ?? [],
+    producers: triggers?.producers ?? [],
+    consumers: triggers?.consumers ?? [],
+  };
+}

@@ -1,0 +1,128 @@
+// Sessions of assets, on the disk. It runs in a thread: how many assets there are, and how large, a tenant decides.
+import { randomBytes } from 'node:crypto';
+import { mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import blake3 from 'blake3-wasm';
+import { BuildFailure } from '../../bundler/failure.ts';
+import {
+  ASSET_BYTES,
+  checkManifest,
+  extensionsOf,
+  FILES,
+  knownAssets,
+  type Manifest,
+  readSession,
+  SESSION_FILE,
+  type Session,
+} from '../../bundler/upload/assets.ts';
+import { newId } from '../../handlers/contract/id.ts';
+
+/** Bytes of assets, and assets, that Wrangler is asked to send in one body. */
+const BUCKET_BYTES = 8 * 2 ** 20;
+const BUCKET_FILES = 500;
+/** Digits of a hash in hexadecimal that Wrangler takes. */
+const HASH_DIGITS = 32;
+const ID_DIGITS = 'abcdefghijklmnopqrstuvwxyz234567';
+
+/** Assets that are to be sent: hashes, a list for each body. */
+export interface Started {
+  session: string;
+  buckets: string[][];
+}
+
+/**
+ * Begins a session.
+ * @param body the file with the manifest as JSON
+ * @param releases the directory of the app's releases, or `null` for a new one
+ * @throws {BuildFailure} for a manifest that cannot be
+ */
+export function startSession(
+  sessions: string,
+  body: string,
+  { owner, releases, assetsMb }: { owner: string; releases: string | null; assetsMb: number },
+): Started {
+  const manifest = checkManifest(manifestOf(readFileSync(body, 'utf8')), assetsMb);
+  const session = secretId();
+  const directory = join(sessions, session);
+  mkdirSync(join(directory, FILES), { recursive: true, mode: 0o700 });
+  const missing = missingOf(manifest, knownAssets(releases));
+  const described: Session = { owner, manifest, missing: missing.map(([hash]) => hash) };
+  writeFileSync(join(directory, SESSION_FILE), JSON.stringify(described));
+  return { session, buckets: bucketsOf(missing) };
+}
+
+/**
+ * Keeps the assets of a body, each a part named by its hash, its contents in base64.
+ * @returns whether the session has all assets now
+ * @throws {BuildFailure} naming the one that is not what its hash says, or was not asked for
+ */
+export async function keepAssets(
+  sessions: string,
+  session: string,
+  { body, contentType }: { body: string; contentType: string },
+): Promise<boolean> {
+  const { manifest, missing } = readSession(sessions, session);
+  const extensions = extensionsOf(manifest);
+  const form = await new Response(readFileSync(body), { headers: { 'content-type': contentType } })
+    .formData()
+    .catch(() => null);
+  if (form === null) throw new BuildFailure('the body is no whole multipart/form-data');
+  const files = join(sessions, session, FILES);
+  for (const [hash, part] of form) {
+    const extension = extensions.get(hash);
+    if (extension === undefined)
+      throw new BuildFailure(`the asset ${JSON.stringify(hash.slice(0, 100))} is not of this session`);
+    const text = typeof part === 'string' ? part : await part.text();
+    const bytes = Buffer.from(text, 'base64');
+    if (bytes.length > ASSET_BYTES)
+      throw new BuildFailure(`the asset ${hash} has more than ${ASSET_BYTES} bytes`);
+    const found = blake3
+      .hash(bytes.toString('base64') + extension)
+      .toString('hex')
+      .slice(0, HASH_DIGITS);
+    if (found !== hash)
+      throw new BuildFailure(
+        `the asset ${hash} is not what its hash says: that of what was sent is ${found}`,
+      );
+    const beside = join(files, `${hash}.${newId()}`);
+    writeFileSync(beside, bytes, { flush: true });
+    renameSync(beside, join(files, hash));
+  }
+  const here = new Set(readdirSync(files));
+  return missing.every((hash) => here.has(hash));
+}
+
+/** An id that nobody guesses: it is what lets assets be sent. */
+function secretId(): string {
+  return [...randomBytes(52)].map((byte) => ID_DIGITS[byte % 32]).join('');
+}
+
+function manifestOf(text: string): unknown {
+  try {
+    return (JSON.parse(text) as { manifest?: unknown }).manifest;
+  } catch {
+    throw new BuildFailure('the body is not JSON');
+  }
+}
+
+/** Hashes, with sizes, each once. */
+function missingOf(manifest: Manifest, known: Map<string, string>): [string, number][] {
+  const all = new Map(Object.values(manifest).map(({ hash, size }) => [hash, size]));
+  return [...all].filter(([hash]) => !known.has(hash));
+}
+
+function bucketsOf(missing: [string, number][]): string[][] {
+  const buckets: string[][] = [];
+  let bytes = Number.POSITIVE_INFINITY;
+  for (const [hash, size] of missing) {
+    const last = buckets.at(-1);
+    if (last === undefined || bytes + size > BUCKET_BYTES || last.length === BUCKET_FILES) {
+      buckets.push([hash]);
+      bytes = size;
+    } else {
+      last.push(hash);
+      bytes += size;
+    }
+  }
+  return buckets;
+}

@@ -1,0 +1,269 @@
+// What Wrangler uploads: assets in sessions, and versions, which are releases that wait to be deployed.
+import { mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import type { IncomingMessage } from 'node:http';
+import { join } from 'node:path';
+import { BuildFailure } from '../../bundler/failure.ts';
+import type { Bundle } from '../../bundler/release.ts';
+import type * as unpack from '../../bundler/upload/unpack.ts';
+import type { UploadedVersion } from '../../handlers/contract/host-calls.ts';
+import { newId } from '../../handlers/contract/id.ts';
+import type { HostStore } from '../../sqlite/host/index.ts';
+import type { Apps } from '../apps/apps.ts';
+import type { Secrets } from '../apps/secrets.ts';
+import { Refusal } from '../control/refusal.ts';
+import { log, reason } from '../log.ts';
+import type { Layout } from '../machine/data-directory.ts';
+import { publish } from '../machine/publish.ts';
+import { removeTree } from '../machine/remove.ts';
+import { threads } from '../machine/worker.ts';
+import type { StorageNames } from '../storage/names.ts';
+import { Gate } from '../storage/r2/gate.ts';
+import type * as assetFiles from './asset-files.ts';
+import { Incoming } from './receive.ts';
+import { BUNDLE_FILE, readBundle, VERSION_FILE } from './version-files.ts';
+
+/** Bytes of an upload: Cloudflare takes 64 MiB of modules, and source maps come with them. */
+const VERSION_BYTES = 128 * 2 ** 20;
+/** Bytes of a body with assets: of one asset in base64, or of several small ones. */
+const ASSETS_BYTES = 40 * 2 ** 20;
+/** Bytes of a list of assets. */
+const MANIFEST_BYTES = 16 * 2 ** 20;
+/** Uploads that are unpacked at a time: each takes its size in memory a few times. */
+const UNPACKED_AT_ONCE = 2;
+const UNPACK_MS = 60_000;
+/** How long a session, and an upload for an app that was not made, is kept. */
+const KEPT_MS = 3_600_000;
+/** Versions of an app that wait to be deployed: older ones go. */
+const VERSIONS = 10;
+const ID = /^[0-9a-z]{16}$/;
+const ASSET_FILES = new URL('./asset-files.ts', import.meta.url);
+const UNPACK = new URL('../../bundler/upload/unpack.ts', import.meta.url);
+
+/** Who uploads what. */
+export interface Uploader {
+  /** The account's id and the name of the script. */
+  owner: string;
+  /** The app; `null` while there is none of that name. */
+  appId: string | null;
+}
+
+export interface UploadsOptions {
+  paths: Layout;
+  store: HostStore;
+  apps: Apps;
+  secrets: Secrets;
+  /** MiB that the assets of a release may have. */
+  assetsMb: number;
+}
+
+/** All uploads. What they leave is bounded, and goes by and by. */
+export class Uploads {
+  readonly #options: UploadsOptions;
+  readonly #incoming: Incoming;
+  readonly #sessions: string;
+  readonly #versions: string;
+  readonly #gate = new Gate(UNPACKED_AT_ONCE);
+
+  constructor(options: UploadsOptions) {
+    this.#options = options;
+    const { uploads } = options.paths;
+    this.#incoming = new Incoming(join(uploads, 'incoming'));
+    this.#sessions = join(uploads, 'assets');
+    this.#versions = join(uploads, 'versions');
+    // Of a host that was killed.
+    rmSync(join(uploads, 'incoming'), { recursive: true, force: true });
+    for (const path of [this.#sessions, this.#versions]) mkdirSync(path, { recursive: true, mode: 0o700 });
+    for (const name of readdirSync(this.#versions))
+      if (!ID.test(name)) rmSync(join(this.#versions, name), { recursive: true, force: true });
+  }
+
+  /** Begins a session of assets. @throws {Refusal} for a list that cannot be */
+  async startAssets(request: IncomingMessage, from: Uploader): Promise<assetFiles.Started> {
+    void this.#tidy();
+    const { owner } = from;
+    return this.#incoming.during(request, MANIFEST_BYTES, (body) =>
+      inThread<typeof assetFiles.startSession>(ASSET_FILES, 'startSession', owner, [
+        this.#sessions,
+        body,
+        { owner, releases: this.#releases(from), assetsMb: this.#options.assetsMb },
+      ]),
+    );
+  }
+
+  /** Keeps assets of a session. @returns whether it has all. @throws {Refusal} */
+  async keepAssets(request: IncomingMessage, session: string): Promise<boolean> {
+    const contentType = request.headers['content-type'] ?? '';
+    return this.#incoming.during(request, ASSETS_BYTES, (body) =>
+      inThread<typeof assetFiles.keepAssets>(ASSET_FILES, 'keepAssets', session, [
+        this.#sessions,
+        session,
+        { body, contentType },
+      ]),
+    );
+  }
+
+  /**
+   * Takes a version, and the secrets that come with it. It is whole, and on the disk, or it is not there.
+   * @throws {Refusal} with what is wrong with it
+   */
+  async take(
+    request: IncomingMessage,
+    from: Uploader,
+    author: string,
+  ): Promise<{ version: UploadedVersion; secrets: Record<string, string> }> {
+    void this.#tidy();
+    const contentType = request.headers['content-type'] ?? '';
+    return this.#incoming.during(request, VERSION_BYTES, (body) =>
+      this.#gate.during(() => this.#unpack(body, contentType, from, author)),
+    );
+  }
+
+  /** The versions of an app that wait to be deployed, newest first. */
+  async list(appId: string): Promise<UploadedVersion[]> {
+    const versions = await Promise.all((await readdir(this.#versions)).map((id) => this.#about(id)));
+    return versions.filter((version) => version?.app_id === appId).sort(newestFirst) as UploadedVersion[];
+  }
+
+  /**
+   * What is to be deployed.
+   * @param owner whose it has to be, when it came before its app was made
+   * @throws {Refusal} for one that is not there
+   */
+  async open(
+    appId: string,
+    id: string,
+    owner: string,
+  ): Promise<{ version: UploadedVersion; directory: string }> {
+    const version = await this.#about(id);
+    if (version === null || (version.app_id ?? appId) !== appId || version.owner !== owner)
+      throw new Refusal(404, 'deploy_not_found', 'the app has no such version');
+    return { version, directory: join(this.#versions, id) };
+  }
+
+  /** What a version of an app is that waits; `null` for none. */
+  async bundle(appId: string, id: string): Promise<Bundle | null> {
+    const version = await this.#about(id);
+    return version?.app_id === appId ? readBundle(join(this.#versions, id)) : null;
+  }
+
+  /** Removes a version: it was deployed. Never rejects. */
+  async drop(id: string): Promise<void> {
+    await remove(join(this.#versions, id));
+  }
+
+  /** Removes the versions of an app that was deleted. */
+  async forget(appId: string): Promise<void> {
+    await Promise.all((await this.list(appId)).map(({ id }) => this.drop(id)));
+  }
+
+  async #unpack(
+    body: string,
+    contentType: string,
+    from: Uploader,
+    author: string,
+  ): Promise<{ version: UploadedVersion; secrets: Record<string, string> }> {
+    const { apps, paths, secrets, store } = this.#options;
+    const { owner, appId } = from;
+    const id = newId();
+    const out = join(this.#versions, `${id}.new`);
+    const live = appId === null ? null : (apps.get(appId)?.liveDeployId ?? null);
+    const names = appId === null ? {} : (store.apps.storageNames(appId) as Partial<StorageNames>);
+    try {
+      const unpacked = await inThread<typeof unpack.unpackUpload>(UNPACK, 'unpackUpload', owner, [
+        {
+          body,
+          contentType,
+          out,
+          sessions: this.#sessions,
+          owner,
+          releases: this.#releases(from),
+          live: live && paths.release(appId!, live),
+          secrets: appId === null ? [] : secrets.list(appId).map(({ name }) => name),
+          keys: keysOf(names),
+        },
+      ]);
+      const { bundle, message, tag, notes } = unpacked;
+      const at = new Date().toISOString();
+      const version = { id, app_id: appId, owner, author, message, tag, created_at: at, notes };
+      await writeFile(join(out, BUNDLE_FILE), JSON.stringify(bundle));
+      await writeFile(join(out, VERSION_FILE), JSON.stringify(version));
+      await publish(out, join(this.#versions, id));
+      return { version, secrets: unpacked.secrets };
+    } catch (error) {
+      await remove(out);
+      throw error;
+    }
+  }
+
+  /** @returns `null` for none */
+  async #about(id: string): Promise<UploadedVersion | null> {
+    if (!ID.test(id)) return null;
+    const text = await readFile(join(this.#versions, id, VERSION_FILE), 'utf8').catch(() => null);
+    return text === null ? null : (JSON.parse(text) as UploadedVersion);
+  }
+
+  #releases({ appId }: Uploader): string | null {
+    return appId === null ? null : this.#options.paths.releases(appId);
+  }
+
+  /** Removes what nobody will ask for. Never rejects. */
+  async #tidy(): Promise<void> {
+    const before = Date.now() - KEPT_MS;
+    const isOld = async (path: string) => ((await stat(path).catch(() => null))?.mtimeMs ?? 0) < before;
+    for (const id of await readdir(this.#sessions))
+      if (await isOld(join(this.#sessions, id))) await remove(join(this.#sessions, id));
+    const kept = new Map<string, number>();
+    const ids = (await readdir(this.#versions))
+      .filter((name) => ID.test(name))
+      .sort()
+      .reverse();
+    for (const id of ids) {
+      const appId = (await this.#about(id))?.app_id ?? null;
+      const count = (kept.get(appId ?? '') ?? 0) + 1;
+      kept.set(appId ?? '', count);
+      const stays = appId === null ? !(await isOld(join(this.#versions, id))) : count <= VERSIONS;
+      if (!stays) await remove(join(this.#versions, id));
+    }
+  }
+}
+
+/** What projects call each storage, by its storage id. */
+function keysOf({
+  databases = {},
+  namespaces = {},
+  buckets = {},
+}: Partial<StorageNames>): Record<string, string> {
+  const all = [databases, namespaces, buckets].flatMap((names) => Object.entries(names));
+  return Object.fromEntries(all.map(([key, storageId]) => [storageId, key]));
+}
+
+function newestFirst(a: UploadedVersion | null, b: UploadedVersion | null): number {
+  return (a?.id ?? '') < (b?.id ?? '') ? 1 : -1;
+}
+
+/**
+ * Runs a job in a thread: how much there is to do, a tenant decides.
+ * @param key jobs with the same one run one after another
+ * @throws {Refusal} with the fault of the upload
+ */
+// biome-ignore lint/suspicious/noExplicitAny: any function can be a job
+async function inThread<F extends (...values: any[]) => unknown>(
+  module: URL,
+  name: string,
+  key: string,
+  values: Parameters<F>,
+): Promise<Awaited<ReturnType<F>>> {
+  try {
+    return await threads.run<F>(module, name, values, { deadlineMs: UNPACK_MS, key, errors: [BuildFailure] });
+  } catch (error) {
+    if (error instanceof BuildFailure) throw new Refusal(400, 'invalid_input', error.message);
+    throw error;
+  }
+}
+
+async function remove(path: string): Promise<void> {
+  await removeTree(path).catch((error: unknown) =>
+    log('warn', 'what an upload left could not be removed', { path, error: reason(error) }),
+  );
+}

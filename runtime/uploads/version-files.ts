@@ -1,0 +1,14 @@
+// The files that say what a version is which was uploaded, beside its modules and assets.
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Bundle } from '../../bundler/release.ts';
+
+/** Who uploaded it, and when: an `UploadedVersion`. */
+export const VERSION_FILE = 'version.json';
+/** What it is: a `Bundle`. */
+export const BUNDLE_FILE = 'bundle.json';
+
+/** The bundle of a version. */
+export async function readBundle(directory: string): Promise<Bundle> {
+  return JSON.parse(await readFile(join(directory, BUNDLE_FILE), 'utf8')) as Bundle;
+}

@@ -1,0 +1,68 @@
+// The real Wrangler, as people run it, against a Cellar.
+import { spawn } from 'node:child_process';
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { stripVTControlCharacters } from 'node:util';
+import type { Cellar, Printed } from '../e2e/cellar.ts';
+
+const WRANGLER = fileURLToPath(new URL('../../../node_modules/.bin/wrangler', import.meta.url));
+const DEADLINE_MS = 60_000;
+
+/** A project in a folder of its own. */
+export class Project {
+  readonly directory: string;
+  readonly #cellar: Cellar;
+
+  constructor(cellar: Cellar, files: Record<string, string>) {
+    this.#cellar = cellar;
+    this.directory = mkdtempSync(join(cellar.directory, 'project-'));
+    this.write(files);
+  }
+
+  write(files: Record<string, string>): void {
+    for (const [name, text] of Object.entries(files)) {
+      mkdirSync(dirname(join(this.directory, name)), { recursive: true });
+      writeFileSync(join(this.directory, name), text);
+    }
+  }
+
+  /** The environment in which Wrangler talks to the Cellar. */
+  environment(token = this.#cellar.key): Record<string, string> {
+    return {
+      PATH: process.env.PATH ?? '',
+      HOME: this.#cellar.directory,
+      XDG_CONFIG_HOME: join(this.#cellar.directory, 'config'),
+      CI: '1',
+      NO_COLOR: '1',
+      WRANGLER_SEND_METRICS: 'false',
+      WRANGLER_LOG_PATH: join(this.#cellar.directory, 'wrangler-logs'),
+      CLOUDFLARE_API_BASE_URL: `${this.#cellar.api}/client/v4`,
+      CLOUDFLARE_API_TOKEN: token,
+    };
+  }
+
+  /** Runs Wrangler to its end. */
+  wrangler(...words: string[]): Promise<Printed> {
+    return this.run(words);
+  }
+
+  run(words: string[], { token, input = '' }: { token?: string; input?: string } = {}): Promise<Printed> {
+    const child = spawn(WRANGLER, words, {
+      cwd: this.directory,
+      env: this.environment(token),
+      timeout: DEADLINE_MS,
+      stdio: 'pipe',
+    });
+    const printed = { stdout: '', stderr: '' };
+    for (const name of ['stdout', 'stderr'] as const)
+      child[name].setEncoding('utf8').on('data', (text: string) => {
+        printed[name] += stripVTControlCharacters(text);
+      });
+    child.stdin.end(input);
+    return new Promise((resolve, reject) => {
+      child.on('error', reject);
+      child.on('close', (code) => resolve({ code: code ?? -1, ...printed }));
+    });
+  }
+}
