@@ -1,14 +1,78 @@
+// What happened in the app, as it says itself: live, by channel, by user.
 import { Head } from '../layout/head.tsx';
-import { Empty } from '../parts/states.tsx';
+import { eventsModel } from '../models/people.ts';
+import { Code } from '../parts/code.tsx';
+import { Events } from '../parts/events.tsx';
+import { Select, TextField } from '../parts/field.tsx';
+import { count } from '../parts/format.ts';
+import { IconActivity } from '../parts/icons.tsx';
+import { useModel } from '../parts/model.ts';
+import { More } from '../parts/pages.tsx';
+import { Empty, Loaded } from '../parts/states.tsx';
+import { queryOf, setQuery } from '../router.ts';
+import { session } from '../session.ts';
 
-export default function Events() {
+export default function EventsScreen({ app }: { app: string }) {
+  const about = { channel: queryOf('channel'), event: queryOf('event'), user_id: queryOf('user') };
+  return <Shown key={JSON.stringify(about)} {...{ app, about }} />;
+}
+
+function Shown({ app, about }: { app: string; about: Parameters<typeof eventsModel>[1] }) {
+  const model = useModel(() => eventsModel(app, about));
+  const channels = model.channels.data.value?.items ?? [];
+  const isFiltered = Object.values(about).some((value) => value !== '');
   return (
     <>
-      <Head title="Events" />
+      <Head
+        title="Events"
+        about="What happened, as the app says itself: a signup, an order, a job that ended."
+      >
+        <Select
+          label="Channel"
+          unlabelled
+          value={about.channel}
+          onValue={(channel) => setQuery({ channel })}
+          options={[
+            ['', 'All channels'],
+            ...channels.map((each) => [each.channel, `${each.channel} (${count(each.count)})`] as const),
+            ...(about.channel !== '' && !channels.some(({ channel }) => channel === about.channel)
+              ? [[about.channel, about.channel] as const]
+              : []),
+          ]}
+        />
+        <TextField
+          label="Only of the user"
+          unlabelled
+          placeholder="Of one user: its id"
+          value={about.user_id}
+          onValue={(user) => setQuery({ user })}
+          spellcheck={false}
+        />
+      </Head>
       <div class="panel">
-        <Empty title="No events yet">
-          <p>What the app tracks is shown here.</p>
-        </Empty>
+        <Loaded of={model.before.of}>
+          {() =>
+            model.items.value.length === 0 ? (
+              isFiltered ? (
+                <Empty title="No such event">
+                  <p>None of the events that are kept fits the filter.</p>
+                </Empty>
+              ) : (
+                <Empty title="No events yet" icon={IconActivity}>
+                  <p>The app logs one with a request, by an API key with the role push:</p>
+                  <Code
+                    text={`curl ${session.value?.urls.api}/v1/apps/${app}/events -H "authorization: Bearer $KEY" \\\n  -H 'content-type: application/json' -d '{"channel": "signups", "event": "Signed up", "user_id": "ada"}'`}
+                  />
+                </Empty>
+              )
+            ) : (
+              <>
+                <Events app={app} rows={model.items.value} isFresh={model.isFresh} />
+                <More of={model.before} />
+              </>
+            )
+          }
+        </Loaded>
       </div>
     </>
   );

@@ -1,15 +1,84 @@
+// How many requests the edge lets through to the app.
+import { useState } from 'preact/hooks';
 import { Head } from '../layout/head.tsx';
-import { Empty } from '../parts/states.tsx';
+import { type Limits as LimitsSet, limitsModel, rpmOf } from '../models/settings.ts';
+import { Button } from '../parts/button.tsx';
+import { TextField } from '../parts/field.tsx';
+import { exactCount } from '../parts/format.ts';
+import { useModel } from '../parts/model.ts';
+import { Loaded } from '../parts/states.tsx';
+import { useSubmit } from '../parts/submit.ts';
+import { toast } from '../parts/toast.tsx';
 
-export default function Limits() {
+export default function Limits({ app }: { app: string }) {
+  const model = useModel(() => limitsModel(app));
   return (
     <>
-      <Head title="Limits" />
+      <Head
+        title="Limits"
+        about="Requests a minute. Beyond them the edge answers 429 with the time to come again, and the app is left alone."
+      />
       <div class="panel">
-        <Empty title="No limits of its own">
-          <p>The limits of the machine hold for the app.</p>
-        </Empty>
+        <Loaded of={model.limits}>
+          {(limits) => (
+            <Form
+              key={`${limits.clientRpm} ${limits.appRpm}`}
+              limits={limits}
+              save={async (change) => {
+                await model.set(change);
+                toast('The limits hold from now on');
+              }}
+            />
+          )}
+        </Loaded>
       </div>
     </>
   );
+}
+
+function Form({
+  limits,
+  save,
+}: {
+  limits: LimitsSet;
+  save: (change: Pick<LimitsSet, 'clientRpm' | 'appRpm'>) => Promise<void>;
+}) {
+  const [client, setClient] = useState(limits.clientRpm?.toString() ?? '');
+  const [all, setAll] = useState(limits.appRpm?.toString() ?? '');
+  const [clientRpm, appRpm] = [rpmOf(client), rpmOf(all)];
+  const isChanged = clientRpm !== limits.clientRpm || appRpm !== limits.appRpm;
+  const { busy, onSubmit } = useSubmit(() => save({ clientRpm: clientRpm!, appRpm: appRpm! }));
+  const wrong = 'A whole number up to 10 000 000; 0 for no limit.';
+  const isRight = clientRpm !== undefined && appRpm !== undefined;
+  return (
+    <form class="body stack form" onSubmit={onSubmit}>
+      <TextField
+        label="From one visitor"
+        inputMode="numeric"
+        placeholder={said(limits.defaults.clientRpm)}
+        value={client}
+        onValue={setClient}
+        wrong={clientRpm === undefined ? wrong : null}
+        hint={`One IPv4 address, or an IPv6 /64. Empty: as the machine has it, ${said(limits.defaults.clientRpm)}. 0: no limit.`}
+      />
+      <TextField
+        label="From all visitors together"
+        inputMode="numeric"
+        placeholder={said(limits.defaults.appRpm)}
+        value={all}
+        onValue={setAll}
+        wrong={appRpm === undefined ? wrong : null}
+        hint={`Empty: as the machine has it, ${said(limits.defaults.appRpm)}. 0: no limit.`}
+      />
+      <div>
+        <Button look="primary" type="submit" disabled={busy || !isChanged || !isRight}>
+          Set these limits
+        </Button>
+      </div>
+    </form>
+  );
+}
+
+function said(rpm: number): string {
+  return rpm === 0 ? 'no limit' : `${exactCount(rpm)} a minute`;
 }

@@ -1,14 +1,59 @@
+// What the app knows of one user, and what they did.
 import { Head } from '../layout/head.tsx';
-import { Empty } from '../parts/states.tsx';
+import { userModel } from '../models/people.ts';
+import { Events } from '../parts/events.tsx';
+import { useModel } from '../parts/model.ts';
+import { More } from '../parts/pages.tsx';
+import { Empty, Loaded } from '../parts/states.tsx';
+import { Time } from '../parts/time.tsx';
 
-export default function User() {
+export default function UserScreen({ app, user: id }: { app: string; user: string }) {
+  const { user, events } = useModel(() => userModel(app, id));
   return (
     <>
-      <Head title="User" />
-      <div class="panel">
-        <Empty title="No such user">
-          <p>The app has not identified such a user.</p>
-        </Empty>
+      <Head title={id} />
+      <div class="stack loose">
+        <section class="panel" aria-labelledby="properties">
+          <Loaded of={user}>
+            {({ properties, updated_at }) => (
+              <>
+                <header>
+                  <h2 id="properties">What the app knows</h2>
+                  <span class="muted">
+                    identified <Time at={updated_at} />
+                  </span>
+                </header>
+                {Object.keys(properties).length === 0 ? (
+                  <p class="body muted">Nothing but the id.</p>
+                ) : (
+                  <dl class="facts body">
+                    {Object.entries(properties).map(([name, value]) => [
+                      <dt key={name}>{name}</dt>,
+                      <dd key={`${name} value`}>{String(value)}</dd>,
+                    ])}
+                  </dl>
+                )}
+              </>
+            )}
+          </Loaded>
+        </section>
+        <section class="panel" aria-labelledby="events">
+          <header>
+            <h2 id="events">Events</h2>
+          </header>
+          <Loaded of={events.of}>
+            {() =>
+              events.items.value.length === 0 ? (
+                <Empty title="No events of this user" />
+              ) : (
+                <>
+                  <Events app={app} rows={events.items.value} />
+                  <More of={events} />
+                </>
+              )
+            }
+          </Loaded>
+        </section>
       </div>
     </>
   );

@@ -1,14 +1,93 @@
+// The users that the app has identified.
+import { useState } from 'preact/hooks';
 import { Head } from '../layout/head.tsx';
-import { Empty } from '../parts/states.tsx';
+import { type User, usersModel } from '../models/people.ts';
+import { Button, Link } from '../parts/button.tsx';
+import { Code } from '../parts/code.tsx';
+import { TextField } from '../parts/field.tsx';
+import { IconUsers } from '../parts/icons.tsx';
+import { useModel } from '../parts/model.ts';
+import { More } from '../parts/pages.tsx';
+import { Empty, Loaded } from '../parts/states.tsx';
+import { Table } from '../parts/table.tsx';
+import { Time } from '../parts/time.tsx';
+import { open } from '../router.ts';
+import { session } from '../session.ts';
 
-export default function Users() {
+export default function Users({ app }: { app: string }) {
+  const users = useModel(() => usersModel(app));
+  const [user, setUser] = useState('');
   return (
     <>
-      <Head title="Users" />
+      <Head
+        title="Users"
+        about="Whom the app has identified, the last one first, with what it knows of each."
+      >
+        <form
+          class="row"
+          onSubmit={(event) => {
+            event.preventDefault();
+            open({ name: 'user', app, user });
+          }}
+        >
+          <TextField
+            label="Id of a user"
+            unlabelled
+            placeholder="Id of a user"
+            value={user}
+            onValue={setUser}
+            required
+            spellcheck={false}
+          />
+          <Button type="submit" disabled={user === ''}>
+            Open
+          </Button>
+        </form>
+      </Head>
       <div class="panel">
-        <Empty title="No users yet">
-          <p>Users appear when the app identifies them.</p>
-        </Empty>
+        <Loaded of={users.of}>
+          {() =>
+            users.items.value.length === 0 ? (
+              <Empty title="Nobody yet" icon={IconUsers}>
+                <p>The app says who its users are, by an API key with the role push:</p>
+                <Code
+                  text={`curl ${session.value?.urls.api}/v1/apps/${app}/identify -H "authorization: Bearer $KEY" \\\n  -H 'content-type: application/json' -d '{"user_id": "ada", "properties": {"plan": "free"}}'`}
+                />
+              </Empty>
+            ) : (
+              <>
+                <Table
+                  label="Users"
+                  rows={users.items.value}
+                  keyOf={({ user_id }) => user_id}
+                  columns={[
+                    {
+                      name: 'User',
+                      cell: ({ user_id }: User) => (
+                        <Link to={{ name: 'user', app, user: user_id }} class="main-cell">
+                          {user_id}
+                        </Link>
+                      ),
+                    },
+                    {
+                      name: 'Known of them',
+                      wide: true,
+                      cell: ({ properties }) => (
+                        <span class="cut muted">
+                          {Object.entries(properties)
+                            .map(([name, value]) => `${name}: ${value}`)
+                            .join(', ')}
+                        </span>
+                      ),
+                    },
+                    { name: 'Identified', cell: ({ updated_at }) => <Time at={updated_at} /> },
+                  ]}
+                />
+                <More of={users} />
+              </>
+            )
+          }
+        </Loaded>
       </div>
     </>
   );

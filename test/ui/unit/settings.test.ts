@@ -1,0 +1,55 @@
+// What one types into the settings of an app, and lists that are read a page at a time.
+import assert from 'node:assert/strict';
+import { before, test } from 'node:test';
+import { pages } from '../../../ui/models/pages.ts';
+import { rpmOf, variablesOf } from '../../../ui/models/settings.ts';
+
+before(() => {
+  // What a model needs of a page: whether it is shown.
+  const page = { visibilityState: 'visible', addEventListener() {}, removeEventListener() {} };
+  Object.assign(globalThis, { document: page });
+});
+
+test('reads the lines of a .env file: comments, export, quotes and escapes', () => {
+  const text = `# a comment
+A=1
+export B = two words # and a comment
+C="line\\nbreak \\"quoted\\""
+D='as it is # here'
+not a line
+E=`;
+  assert.deepEqual(variablesOf(text), [
+    { name: 'A', value: '1' },
+    { name: 'B', value: 'two words' },
+    { name: 'C', value: 'line\nbreak "quoted"' },
+    { name: 'D', value: 'as it is # here' },
+    { name: 'E', value: '' },
+  ]);
+});
+
+test('reads requests a minute: nothing is the default, 0 is off, anything else is refused', () => {
+  assert.deepEqual([rpmOf(' '), rpmOf('0'), rpmOf('1800')], [null, 0, 1800]);
+  for (const text of ['-1', '1.5', 'many', '10000001', '1e3']) assert.equal(rpmOf(text), undefined, text);
+});
+
+test('reads a list a page at a time, and shows what is taken away as gone until it is taken back', async () => {
+  const asked: (string | undefined)[] = [];
+  const list = pages(
+    async (cursor) => {
+      asked.push(cursor);
+      return cursor ? { items: ['c'], next_cursor: null } : { items: ['a', 'b'], next_cursor: 'two' };
+    },
+    (item) => item,
+  );
+  await list.refresh();
+  assert.deepEqual([list.items.value, list.hasMore.value], [['a', 'b'], true]);
+  await list.more();
+  await list.more();
+  assert.deepEqual([list.items.value, list.hasMore.value], [['a', 'b', 'c'], false]);
+  list.hide('b');
+  assert.deepEqual(list.items.value, ['a', 'c']);
+  list.unhide('b');
+  assert.deepEqual(list.items.value, ['a', 'b', 'c']);
+  assert.equal(asked.at(-1), 'two');
+  list.close();
+});

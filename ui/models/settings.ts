@@ -1,0 +1,184 @@
+// What is set on an app: variables, secrets, domains, limits, alerts, collaborators, and the app itself.
+import { computed, signal } from '@preact/signals';
+import { api, type Failure, type Params, type Result } from '../api.ts';
+import { resource } from '../live.ts';
+import { pages } from './pages.ts';
+
+type Item<List> = List extends { items: (infer Each)[] } ? Each : never;
+export type Variable = Item<Result<'env.list'>>;
+export type Secret = Item<Result<'secrets.list'>>;
+export type Domain = Item<Result<'domains.list'>>;
+export type DomainState = Result<'domains.check'>;
+export type Limits = Result<'limits.get'>;
+export type Alert = Item<Result<'alerts.list'>>;
+export type Collaborator = Item<Result<'collaborators.list'>>;
+export type App = Result<'apps.get'>;
+
+const LIMIT = 200;
+
+export function variablesModel(id: string) {
+  const variables = pages(
+    (cursor, signal) => api('env.list', { id, limit: LIMIT, cursor }, { signal }),
+    ({ name }: Variable) => name,
+  );
+  const secrets = pages(
+    (cursor, signal) => api('secrets.list', { id, limit: LIMIT, cursor }, { signal }),
+    ({ name }: Secret) => name,
+  );
+  return {
+    variables,
+    secrets,
+    async setVariable(name: string, value: string) {
+      await api('env.set', { id, name, value });
+      await variables.refresh();
+    },
+    /** @returns whether a process of the app has it already, or why it did not start with it */
+    async setSecret(name: string, value: string) {
+      const { in_effect, problem } = await api('secrets.set', { id, name, value });
+      await secrets.refresh();
+      return { in_effect, problem };
+    },
+    deleteVariable: (name: string) => api('env.delete', { id, name }),
+    deleteSecret: (name: string) => api('secrets.delete', { id, name }),
+    close() {
+      variables.close();
+      secrets.close();
+    },
+  };
+}
+
+/** Each line `NAME=value` of a `.env` file; comments, `export` and quotes are understood. */
+export function variablesOf(text: string): { name: string; value: string }[] {
+  const found: { name: string; value: string }[] = [];
+  for (const line of text.split(/\r?\n/)) {
+    const [, name, rest] = /^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*$/.exec(line) ?? [];
+    if (name === undefined) continue;
+    const quoted = /^(["'`])(.*)\1$/.exec(rest!);
+    const value = quoted
+      ? quoted[1] === '"'
+        ? quoted[2]!.replaceAll('\\n', '\n').replaceAll('\\"', '"')
+        : quoted[2]!
+      : rest!.replace(/\s+#.*$/, '');
+    found.push({ name, value });
+  }
+  return found;
+}
+
+export function domainsModel(id: string) {
+  const domains = pages(
+    (cursor, signal) => api('domains.list', { id, limit: LIMIT, cursor }, { signal }),
+    ({ hostname }: Domain) => hostname,
+  );
+  /** What became of the check of each: `null` while it goes on. */
+  const checks = signal<ReadonlyMap<string, DomainState | Failure | null>>(new Map());
+  const check = async (hostname: string) => {
+    const put = (state: DomainState | Failure | null) => {
+      checks.value = new Map([...checks.peek(), [hostname, state]]);
+    };
+    put(null);
+    put(await api('domains.check', { id, hostname }).catch((error: Failure) => error));
+  };
+  // One after the other: the server looks up only a few at once.
+  const checkNew = async () => {
+    for (const { hostname } of domains.items.peek()) if (!checks.peek().has(hostname)) await check(hostname);
+  };
+  const stop = domains.items.subscribe(() => void checkNew());
+  return {
+    domains,
+    checks,
+    check,
+    async add(hostname: string) {
+      await api('domains.add', { id, hostname });
+      await domains.refresh();
+    },
+    remove: (hostname: string) => api('domains.remove', { id, hostname }),
+    close() {
+      stop();
+      domains.close();
+    },
+  };
+}
+
+export function limitsModel(id: string) {
+  const limits = resource((signal) => api('limits.get', { id }, { signal }));
+  return {
+    limits,
+    async set(change: Pick<Params<'limits.set'>, 'clientRpm' | 'appRpm'>) {
+      limits.set(await api('limits.set', { id, ...change }));
+    },
+    close: limits.close,
+  };
+}
+
+/** Requests a minute as one types them: nothing is the default, 0 is off. @returns undefined for what is no number */
+export function rpmOf(text: string): number | null | undefined {
+  const typed = text.trim();
+  if (typed === '') return null;
+  return /^\d{1,8}$/.test(typed) && Number(typed) <= 10_000_000 ? Number(typed) : undefined;
+}
+
+export function alertsModel(id: string) {
+  const alerts = pages(
+    (cursor, signal) => api('alerts.list', { id, limit: LIMIT, cursor }, { signal }),
+    (alert: Alert) => alert.id,
+  );
+  return {
+    alerts,
+    /** @returns the secret that signs what is sent, of a new one */
+    async set(change: Omit<Params<'alerts.set'>, 'id'>): Promise<string | null> {
+      const { secret } = await api('alerts.set', { id, ...change });
+      await alerts.refresh();
+      return secret;
+    },
+    async test(alert_id: string) {
+      const delivery = await api('alerts.test', { id, alert_id });
+      await alerts.refresh();
+      return delivery;
+    },
+    delete: (alert_id: string) => api('alerts.delete', { id, alert_id }),
+    close: alerts.close,
+  };
+}
+
+export function collaboratorsModel(id: string, isAdmin: boolean) {
+  const collaborators = pages(
+    (cursor, signal) => api('collaborators.list', { id, limit: LIMIT, cursor }, { signal }),
+    ({ account }: Collaborator) => account,
+  );
+  // Only an admin of the machine may see who there is; others give an account's id.
+  const accounts = resource(async (signal) =>
+    isAdmin ? (await api('accounts.list', { limit: LIMIT }, { signal })).items : [],
+  );
+  const nameOf = computed(() => {
+    const known = new Map((accounts.data.value ?? []).map(({ id, name, email }) => [id, email ?? name]));
+    return (account: string) => known.get(account) ?? account;
+  });
+  return {
+    collaborators,
+    accounts,
+    nameOf,
+    async set(account: string, role: Collaborator['role']) {
+      await api('collaborators.set', { id, account, role });
+      await collaborators.refresh();
+    },
+    remove: (account: string) => api('collaborators.remove', { id, account }),
+    close() {
+      collaborators.close();
+      accounts.close();
+    },
+  };
+}
+
+export function appModel(id: string) {
+  const app = resource((signal) => api('apps.get', { id }, { signal }), { everyMs: 5_000 });
+  const becomes = async (change: Promise<App>) => app.set(await change);
+  return {
+    app,
+    sleep: () => becomes(api('apps.sleep', { id })),
+    start: () => becomes(api('apps.update', { id, desired_state: 'running' })),
+    stop: () => becomes(api('apps.update', { id, desired_state: 'stopped' })),
+    rename: (slug: string) => api('apps.rename', { id, slug }),
+    delete: () => api('apps.delete', { id }),
+    close: app.close,
+  };
+}

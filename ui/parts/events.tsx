@@ -1,0 +1,58 @@
+// Product events as rows.
+import type { AppEvent } from '../models/people.ts';
+import { Link } from './button.tsx';
+import { Badge } from './status.tsx';
+import { Table } from './table.tsx';
+import { Time } from './time.tsx';
+
+/** @param props.app its slug @param props.isFresh marks those that came while one looked */
+export function Events({
+  app,
+  rows,
+  isFresh,
+}: {
+  app: string;
+  rows: readonly AppEvent[];
+  isFresh?: (event: AppEvent) => boolean;
+}) {
+  return (
+    <Table
+      label="Events"
+      rows={rows}
+      keyOf={({ id }) => id}
+      columns={[
+        {
+          name: 'Event',
+          wide: true,
+          cell: (event: AppEvent) => (
+            <span class={isFresh?.(event) ? 'event glow' : 'event'}>
+              <span>
+                {event.icon && <span aria-hidden="true">{event.icon} </span>}
+                <b>{event.event}</b>{' '}
+                <Link
+                  to={{ name: 'events', app }}
+                  query={{ channel: event.channel }}
+                  class="muted"
+                >{`#${event.channel}`}</Link>
+              </span>
+              {event.description && <span class="muted">{event.description}</span>}
+              {Object.keys(event.tags).length > 0 && (
+                <span class="row tags">
+                  {Object.entries(event.tags).map(([name, value]) => (
+                    <Badge key={name}>{`${name}: ${value}`}</Badge>
+                  ))}
+                </span>
+              )}
+            </span>
+          ),
+        },
+        {
+          name: 'User',
+          cell: ({ user_id }) =>
+            user_id === null ? null : <Link to={{ name: 'user', app, user: user_id }}>{user_id}</Link>,
+        },
+        { name: 'When', cell: ({ at }) => <Time at={at} /> },
+      ]}
+    />
+  );
+}
