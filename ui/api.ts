@@ -124,7 +124,7 @@ function refusal(problem: Partial<ProblemBody> & { status: number; message?: str
 export type Streamed<Data> = { reset: false; id: string | null; data: Data } | { reset: true };
 
 /**
- * Follows a stream of the API once, until it ends or `signal` aborts.
+ * Follows a stream of the API once, until it ends or `signal` aborts. It begins with an empty list once it is open.
  * @throws {Failure} also when the server cannot be reached
  */
 export async function* stream<Name extends OperationName>(
@@ -146,7 +146,9 @@ export async function* stream<Name extends OperationName>(
     if (done) return;
     const blocks = (text + value).split('\n\n');
     text = blocks.pop()!;
-    yield blocks.map(eventOf<Result<Name>>).filter((event) => event !== null);
+    const events = blocks.map(eventOf<Result<Name>>).filter((event) => event !== null);
+    // A comment keeps the connection alive and is no news.
+    if (events.length > 0) yield events;
   }
 }
 
@@ -159,5 +161,7 @@ function eventOf<Data>(block: string): Streamed<Data> | null {
   }
   if (fields.data === undefined) return null;
   if (fields.event === 'reset') return { reset: true };
-  return { reset: false, id: fields.id ?? null, data: JSON.parse(fields.data) as Data };
+  // Over RPC each event is a notification.
+  const { params } = JSON.parse(fields.data) as { params: Data };
+  return { reset: false, id: fields.id ?? null, data: params };
 }

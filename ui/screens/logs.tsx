@@ -1,17 +1,324 @@
+// The log of an app, live.
+import { Component } from 'preact';
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import { Head } from '../layout/head.tsx';
-import { Empty } from '../parts/states.tsx';
+import { type Level, type LogLine, readLine } from '../models/log-line.ts';
+import { logsModel } from '../models/logs.ts';
+import { Button, Link } from '../parts/button.tsx';
+import { Copy } from '../parts/code.tsx';
+import { Search } from '../parts/field.tsx';
+import { clock, date, exactTime, firstLine, plural } from '../parts/format.ts';
+import { IconArrowDown, IconPause, IconPlay, IconScrollText, IconX } from '../parts/icons.tsx';
+import { Marked } from '../parts/marked.tsx';
+import { useModel } from '../parts/model.ts';
+import { Places } from '../parts/places.tsx';
+import { Empty, Failed, Notice, SkeletonRows } from '../parts/states.tsx';
+import { Segments } from '../parts/tabs.tsx';
+import { queryOf, setQuery } from '../router.ts';
 
-export default function Logs() {
+const LEVELS: readonly (readonly [Level | '', string])[] = [
+  ['', 'All'],
+  ['info', 'Info'],
+  ['warn', 'Warnings'],
+  ['error', 'Errors'],
+];
+const SOURCES: Record<LogLine['source'], string> = {
+  app: 'the app',
+  workerd: 'workerd, which runs the app',
+  build: 'a deploy of the app',
+  supervisor: 'Cellar, about the process of the app',
+};
+
+export default function Logs({ app }: { app: string }) {
+  const model = useModel(() => logsModel(app));
+  const { filter, shown, waiting, isPaused, isSearching, isRead, isLive, failure, dropped } = model;
+  const { search, level, trace } = filter.value;
+  const lines = shown.value;
+  const selected = queryOf('line');
+  const box = useRef<HTMLDivElement>(null);
+  const isAtEnd = useRef(true);
+
+  const toEnd = () => {
+    if (box.current) box.current.scrollTop = box.current.scrollHeight;
+  };
+  useLayoutEffect(() => {
+    if (isAtEnd.current && !isPaused.peek()) toEnd();
+  }, [lines]);
+  useEffect(() => {
+    isAtEnd.current = true;
+  }, [filter.value]);
+  const goOn = () => {
+    isAtEnd.current = true;
+    model.goOn();
+    toEnd();
+  };
   return (
-    <>
-      <Head title="Logs" />
-      <div class="panel">
-        <Empty title="No lines yet">
-          <p>
-            What the app writes with console.log, and what its builds say, is shown here as it is written.
-          </p>
-        </Empty>
+    <div class="full logs">
+      <Head title="Logs">
+        <Search label="Search the log" value={queryOf('q')} onValue={(q) => setQuery({ q, line: null })} />
+        <Segments
+          label="Levels"
+          value={level}
+          onValue={(level) => setQuery({ level, line: null })}
+          options={LEVELS}
+        />
+        <Button onClick={isPaused.value ? goOn : model.pause} aria-pressed={isPaused.value}>
+          {isPaused.value ? <IconPlay /> : <IconPause />}
+          {isPaused.value ? 'Go on' : 'Pause'}
+        </Button>
+      </Head>
+      {trace !== '' && (
+        <p class="row log-trace">
+          Only lines of the request
+          <Link to={{ name: 'trace', app, trace }} class="mono cut">
+            {trace.slice(0, 8)}…
+          </Link>
+          <Button short look="quiet" onClick={() => setQuery({ trace: null })}>
+            <IconX /> Show all
+          </Button>
+        </p>
+      )}
+      {failure.value !== null && isRead.value && (
+        <Notice look="warn">
+          <p>{failure.value.message} What you see may not be the newest.</p>
+        </Notice>
+      )}
+      <div class="panel log">
+        <div
+          ref={box}
+          class="log-box"
+          role="log"
+          aria-live="off"
+          aria-label="Lines of the log, newest last"
+          // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, by keyboard too
+          tabIndex={0}
+          onScroll={({ currentTarget }) => {
+            const { scrollHeight, scrollTop, clientHeight } = currentTarget;
+            isAtEnd.current = scrollHeight - scrollTop - clientHeight < 32;
+            model.scrolled(isAtEnd.current);
+          }}
+        >
+          {failure.value !== null && !isRead.value ? (
+            <Failed failure={failure.value} retry={model.retry} />
+          ) : !isRead.value ? (
+            <SkeletonRows rows={12} height={16} />
+          ) : lines.length === 0 && !isSearching.value ? (
+            <None app={app} isFiltered={search !== '' || level !== '' || trace !== ''} />
+          ) : (
+            <>
+              <Older model={model} dropped={dropped.value} box={box} />
+              <ol>
+                {lines.map((line, i) => (
+                  <Line
+                    key={line.id}
+                    app={app}
+                    line={line}
+                    search={search}
+                    isOpen={line.id === selected}
+                    isNewDay={isNewDay(lines[i - 1], line)}
+                  />
+                ))}
+              </ol>
+            </>
+          )}
+        </div>
+        {waiting.value > 0 && (
+          <button type="button" class="button primary log-news" onClick={goOn}>
+            <IconArrowDown /> {plural(waiting.value, 'new line')}
+          </button>
+        )}
+        <footer class="log-foot small muted" aria-live="polite">
+          <span>
+            {isSearching.value && isRead.value
+              ? search !== ''
+                ? `${plural(lines.length, 'line')} of those here; searching the last 24 hours…`
+                : 'Reading…'
+              : `${plural(lines.length, 'line')}${search !== '' ? ` with “${search}”` : ''}`}
+          </span>
+          <span>
+            {isPaused.value
+              ? 'Paused'
+              : isLive.value
+                ? 'Live'
+                : isRead.value
+                  ? 'Not connected; trying again'
+                  : ''}
+          </span>
+        </footer>
       </div>
-    </>
+    </div>
+  );
+}
+
+function isNewDay(before: LogLine | undefined, line: LogLine): boolean {
+  return before !== undefined && new Date(before.at).toDateString() !== new Date(line.at).toDateString();
+}
+
+function None({ app, isFiltered }: { app: string; isFiltered: boolean }) {
+  if (isFiltered)
+    return (
+      <Empty title="No line of the last 24 hours is like that">
+        <Button onClick={() => setQuery({ q: null, level: null, trace: null })}>Show all lines</Button>
+      </Empty>
+    );
+  return (
+    <Empty title="Nothing was said in the last 24 hours" icon={IconScrollText}>
+      <p>
+        What the app prints with <code>console.log</code> is here as soon as it prints it, and so is what
+        Cellar says about it.
+      </p>
+      <Link to={{ name: 'overview', app }}>Open the app</Link>
+    </Empty>
+  );
+}
+
+/** The beginning of the list: earlier lines, or that they are gone. */
+function Older({
+  model,
+  dropped,
+  box,
+}: {
+  model: ReturnType<typeof logsModel>;
+  dropped: number;
+  box: { current: HTMLDivElement | null };
+}) {
+  const read = async () => {
+    const before = box.current!.scrollHeight;
+    await model.readOlder();
+    // What one looks at stays where it is.
+    requestAnimationFrame(() => {
+      box.current!.scrollTop += box.current!.scrollHeight - before;
+    });
+  };
+  if (dropped > 0)
+    return (
+      <p class="log-edge muted small">{plural(dropped, 'earlier line')} not shown: search to find them.</p>
+    );
+  if (!model.hasOlder.value) return <p class="log-edge muted small">The beginning of the last 24 hours</p>;
+  return (
+    <p class="log-edge">
+      <Button short look="quiet" onClick={read}>
+        Show earlier lines
+      </Button>
+    </p>
+  );
+}
+
+interface LineProps {
+  app: string;
+  line: LogLine;
+  search: string;
+  isOpen: boolean;
+  isNewDay: boolean;
+}
+
+/** One line. It is drawn again only when it changes: there may be 2,000. */
+class Line extends Component<LineProps> {
+  override shouldComponentUpdate(next: LineProps) {
+    const { line, search, isOpen, isNewDay } = this.props;
+    return (
+      next.line !== line || next.search !== search || next.isOpen !== isOpen || next.isNewDay !== isNewDay
+    );
+  }
+
+  override render({ app, line, search, isOpen, isNewDay }: LineProps) {
+    const { message, fields } = readLine(line);
+    return (
+      <li class={`log-line ${line.level}`} data-row>
+        {isNewDay && <p class="log-day small muted">{date(line.at)}</p>}
+        <button
+          type="button"
+          class="log-row"
+          aria-expanded={isOpen}
+          onClick={() => {
+            if (getSelection()?.type !== 'Range') setQuery({ line: isOpen ? null : line.id });
+          }}
+        >
+          <time dateTime={line.at}>{clock(line.at, { ms: true })}</time>
+          <span class="level">{line.level}</span>
+          <span class="said">
+            {line.source !== 'app' && <span class="muted">{line.source} </span>}
+            <Marked text={isOpen ? firstLine(message) : firstLines(message)} search={search} />
+            {!isOpen &&
+              fields.map(([name, value]) => (
+                <span key={name} class="field-of">
+                  {' '}
+                  <span class="muted">{name}=</span>
+                  <Marked text={value} search={search} />
+                </span>
+              ))}
+          </span>
+        </button>
+        {isOpen && <Details app={app} line={line} fields={fields} />}
+      </li>
+    );
+  }
+}
+
+/** A stack is known by its first lines. */
+function firstLines(text: string): string {
+  const lines = text.split('\n');
+  return lines.length > 2 ? `${lines.slice(0, 2).join('\n')} …` : text;
+}
+
+function Details({
+  app,
+  line,
+  fields,
+}: {
+  app: string;
+  line: LogLine;
+  fields: readonly (readonly [string, string])[];
+}) {
+  const { at, source, trace_id, release, text } = line;
+  return (
+    <div class="log-details">
+      <dl class="facts">
+        <dt>Time</dt>
+        <dd>{exactTime(at)}</dd>
+        <dt>Said by</dt>
+        <dd>{SOURCES[source]}</dd>
+        {trace_id !== null && (
+          <>
+            <dt>Request</dt>
+            <dd class="row">
+              <Link to={{ name: 'trace', app, trace: trace_id }} class="mono">
+                {trace_id}
+              </Link>
+              <Button short onClick={() => setQuery({ trace: trace_id }, { push: true })}>
+                Only its lines
+              </Button>
+            </dd>
+          </>
+        )}
+        {release !== null && (
+          <>
+            <dt>Release</dt>
+            <dd>
+              <Link to={{ name: 'deploy', app, deploy: release }} class="mono">
+                {release}
+              </Link>
+            </dd>
+          </>
+        )}
+        {fields.map(([name, value]) => (
+          <>
+            <dt key={name} class="mono">
+              {name}
+            </dt>
+            <dd class="mono">{value}</dd>
+          </>
+        ))}
+      </dl>
+      {text.includes('\n') && (
+        <pre class="log-stack">
+          <Places text={text} app={app} />
+        </pre>
+      )}
+      <p class="row">
+        <Copy text={text} label="Copy the line" short />
+        <span class="muted small">Copy the line</span>
+      </p>
+    </div>
   );
 }
