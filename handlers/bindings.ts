@@ -25,4 +25,8 @@ export interface Bindings {
   RUNNER_WAKE_TIMEOUT_S: string;
   /** Origin of an outside control UI; empty when there is none. */
   RUNNER_UI_URL: string;
+  /** Origins whose pages may call the API, separated by commas; empty for none. */
+  RUNNER_CORS_ORIGINS: string;
+  /** `on` or `off`: whether a push to a slug that no app has makes the app. */
+  RUNNER_PUSH_TO_CREATE: string;
 }

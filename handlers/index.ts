@@ -11,6 +11,7 @@ import { internal } from './host/internal.ts';
 import { Problem, problemResponse } from './problem.ts';
 import { prometheus } from './prometheus.ts';
 import { discard } from './transports/body.ts';
+import { allow, allowedOrigin, preflight } from './transports/cors.ts';
 import { failure } from './transports/failure.ts';
 import { openapi } from './transports/openapi.ts';
 import { api } from './transports/rest.ts';
@@ -24,9 +25,12 @@ let migrated = false;
 export default {
   async fetch(request: Request, env: Env, execution: ExecutionContext): Promise<Response> {
     const requestId = requestIdOf(request.headers);
-    const response = await answer(request, createContext(env, requestId, execution));
+    const origin = allowedOrigin(request, env);
+    const response =
+      preflight(request, origin) ?? (await answer(request, createContext(env, requestId, execution)));
     const sent = new Response(response.body, response);
     sent.headers.set('x-request-id', requestId);
+    if (origin !== null) allow(sent.headers, origin);
     return sent;
   },
 } satisfies ExportedHandler<Env>;

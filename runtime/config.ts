@@ -33,6 +33,14 @@ const origin = z.union([
     ),
 ]);
 
+const origins = z
+  .string()
+  .transform((text) => text.split(',').map((each) => each.trim()))
+  .transform((each) => each.filter((one) => one !== ''))
+  .refine(
+    (each) => each.every((one) => /^https?:\/\/[^/?#@*]+$/.test(one) && URL.parse(one)?.origin === one),
+    'must be origins such as https://example.com, separated by commas, without paths',
+  );
 const perMinute = integer(0, 10_000_000);
 const addressRanges = z
   .string()
@@ -150,6 +158,18 @@ export const settings = {
     meaning:
       'Origin of an outside control UI, which has sign-in then and answers `/internal/git-auth`. Empty: Cellar has its own at the base domain.',
     schema: origin,
+  },
+  RUNNER_CORS_ORIGINS: {
+    default: '',
+    meaning:
+      'Origins, separated by commas, such as `https://example.com`, whose pages may call the API with a token from a browser. Empty: none.',
+    schema: origins,
+  },
+  RUNNER_PUSH_TO_CREATE: {
+    default: '',
+    meaning:
+      '`on`: a git push to a slug that no app has makes the app, for the account of the key and within its quota. `off`: it is refused, and told how to make the app. Empty: on while the base domain is `localhost`.',
+    schema: z.enum(['', 'on', 'off'], 'must be on or off'),
   },
   RUNNER_TRUSTED_PROXIES: {
     default: '',

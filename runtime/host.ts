@@ -535,6 +535,9 @@ export class Host {
       RUNNER_TELEMETRY_RETENTION_DAYS: String(this.config.RUNNER_TELEMETRY_RETENTION_DAYS),
       RUNNER_WAKE_TIMEOUT_S: String(this.config.RUNNER_WAKE_TIMEOUT_S),
       RUNNER_UI_URL: this.config.RUNNER_UI_URL,
+      RUNNER_CORS_ORIGINS: this.config.RUNNER_CORS_ORIGINS.join(','),
+      RUNNER_PUSH_TO_CREATE:
+        this.config.RUNNER_PUSH_TO_CREATE || (isLocal(this.config.RUNNER_BASE_DOMAIN) ? 'on' : 'off'),
       SERVICE_EDGE_RPM: String(this.config.SERVICE_EDGE_RPM),
       SERVICE_EDGE_APP_RPM: String(this.config.SERVICE_EDGE_APP_RPM),
     };

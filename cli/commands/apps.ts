@@ -1,6 +1,7 @@
 // Apps: making, listing, starting and stopping them.
 import { spawn } from 'node:child_process';
 import { type Command, command, textOf } from '../command.ts';
+import { linkedSlug, REMOTE, readGit } from '../folder.ts';
 import { whole } from '../session.ts';
 import { ago, shownApp, status, table } from '../show.ts';
 
@@ -80,7 +81,13 @@ export const appCommands: readonly Command[] = [
     arguments: [{ name: 'slug', summary: 'the new name' }],
     examples: ['rename store --app shop'],
     answers: 'apps.rename',
-    run: (session, { slug }) => session.call('apps.rename', { id: session.app(), slug: String(slug) }),
+    run: async (session, { slug }) => {
+      const { folder } = session.place;
+      const before = await session.call('apps.get', { id: session.app() });
+      const app = await session.call('apps.rename', { id: before.id, slug: String(slug) });
+      if (linkedSlug(folder) === before.slug) readGit(folder, 'remote', 'set-url', REMOTE, app.git_url);
+      return app;
+    },
     show: shownApp,
   }),
   command({

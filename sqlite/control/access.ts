@@ -26,6 +26,19 @@ export async function findAccess(db: D1Database, keyHash: string, slug: string):
   return access!;
 }
 
+/** The slug of the app that had `slug` before, if the account owns it or has a role on it; else null. */
+export async function slugSince(db: D1Database, slug: string, accountId: string): Promise<string | null> {
+  const found = await db
+    .prepare(
+      `SELECT apps.slug FROM former_slugs JOIN apps ON apps.id = former_slugs.app_id
+       WHERE former_slugs.slug = ?1 AND apps.deleted_at IS NULL AND (apps.owner_id = ?2
+         OR EXISTS (SELECT 1 FROM collaborators WHERE collaborators.app_id = apps.id AND account_id = ?2))`,
+    )
+    .bind(slug, accountId)
+    .first<{ slug: string }>();
+  return found?.slug ?? null;
+}
+
 /**
  * The account of an API key; null for an unknown key.
  * @param keyHash SHA-256 of the key, hexadecimal

@@ -7,6 +7,7 @@ import idempotencyByCaller from './migrations/0004_idempotency_by_caller.sql';
 import order from './migrations/0005_order.sql';
 import ages from './migrations/0006_ages.sql';
 import people from './migrations/0007_people.sql';
+import formerSlugs from './migrations/0008_former_slugs.sql';
 
 /** In order, by file name as Wrangler records it. */
 const migrations: Migration[] = [
@@ -17,6 +18,7 @@ const migrations: Migration[] = [
   { name: '0005_order.sql', sql: order },
   { name: '0006_ages.sql', sql: ages },
   { name: '0007_people.sql', sql: people },
+  { name: '0008_former_slugs.sql', sql: formerSlugs },
 ];
 
 /**

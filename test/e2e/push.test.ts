@@ -198,3 +198,14 @@ test('a data directory behind a symbolic link builds and serves as any other', a
   assert.match(pushed.stderr, /remote: built[\s\S]*serves this push/);
   assert.equal((await linked.get('linked')).status, 200);
 });
+
+test('a push to a slug that no app has makes the app, while the base domain is localhost', async () => {
+  const work = await cellar.checkout('hello');
+  const pushed = await cellar.push(work, 'brand-new');
+  assert.equal(pushed.code, 0, pushed.stderr);
+  assert.equal((await cellar.get('brand-new')).status, 200);
+  await cellar.call('POST', '/v1/apps/brand-new/rename', { slug: 'renamed' });
+  const again = await cellar.push(work, 'brand-new');
+  assert.notEqual(again.code, 0);
+  assert.match(again.stderr, /The app brand-new is called renamed now: `git remote set-url/);
+});

@@ -24,7 +24,11 @@ async function addAccount(account: string, role: string | null): Promise<void> {
       .prepare(sql)
       .bind(...values)
       .run();
-  await run("INSERT INTO accounts VALUES (?, ?, NULL, 'member', '')", account, account);
+  await run(
+    "INSERT INTO accounts (id, name, role, created_at) VALUES (?, ?, 'member', '')",
+    account,
+    account,
+  );
   await run("INSERT INTO keys VALUES (?, ?, '', ?, '')", account, account, hash);
   if (role) await run("INSERT INTO collaborators VALUES (?, ?, ?, '')", id, account, role);
 }
@@ -178,4 +182,51 @@ test('an outside control UI decides instead, and an answer without a role is a r
   } finally {
     await outside.stop();
   }
+});
+
+test('after a rename the old remote says the new one, to those who may know, until another app has the slug', async () => {
+  const { id: renamed } = await control.create('old-name');
+  await control.api('POST', `/v1/apps/${renamed}/rename`, { slug: 'new-name' });
+  const asGit = { ...basic(API_KEY), 'user-agent': 'git/2.47.0' };
+  for (const service of ['git-upload-pack', 'git-receive-pack']) {
+    const { status, text } = await refs('old-name', asGit, service);
+    assert.equal(status, 404);
+    assert.match(
+      text,
+      /The app old-name is called new-name now: `git remote set-url <remote> http:\/\/git\.localhost:8787\/new-name`/,
+    );
+  }
+  assert.match((await refs('old-name', basic(keyOf('stranger')))).body.detail, /There is no app old-name\.$/);
+  await control.api('POST', `/v1/apps/${renamed}/rename`, { slug: 'old-name' });
+  assert.equal((await refs('old-name', basic(API_KEY))).status, 200);
+  await control.api('DELETE', `/v1/apps/${renamed}`);
+  assert.match((await refs('new-name', basic(API_KEY))).body.detail, /There is no app new-name\.$/);
+});
+
+test('a push to a slug that no app has is told how to make the app', async () => {
+  const asGit = { ...basic(API_KEY), 'user-agent': 'git/2.47.0' };
+  const { status, text } = await refs('shop', asGit, 'git-receive-pack');
+  assert.equal(status, 404);
+  assert.match(text, /There is no app shop\. `cellar create shop` makes it, or POST .*\/v1\/apps with/);
+  assert.equal((await control.api('GET', '/v1/apps/shop')).status, 404);
+});
+
+test('where RUNNER_PUSH_TO_CREATE is on, it makes the app for the account of the key, within its quota', async (t) => {
+  const other = await TestControl.start({ RUNNER_PUSH_TO_CREATE: 'on', RUNNER_MAX_APPS_PER_USER: '1' });
+  t.after(() => other.stop());
+  const account = await other.call('accounts.create', { name: 'Ada', email: 'ada@example.com' });
+  const { key } = await other.call('keys.create', { account: account.id });
+  const asked = (slug: string, service = 'git-receive-pack', headers = basic(key)) =>
+    other.fetch('GET', `/v1/git/${slug}/info/refs?service=${service}`, {
+      headers: { ...headers, 'user-agent': 'git/2.47.0' },
+    });
+  assert.equal((await asked('shop', 'git-upload-pack')).status, 404, 'a clone makes nothing');
+  assert.equal((await asked('shop', 'git-receive-pack', basic('wrong'))).status, 401);
+  assert.match((await asked('api')).text, /none can be called so: the name is reserved/);
+  const [first, second] = await Promise.all([asked('shop'), asked('shop')]);
+  assert.deepEqual([first.status, second.status], [200, 200], first.text + second.text);
+  assert.equal((await other.api('GET', '/v1/apps/shop')).body.owner, account.id);
+  const over = await asked('second');
+  assert.equal(over.status, 403);
+  assert.match(over.text, /1 apps?|quota/);
 });

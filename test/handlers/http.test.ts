@@ -201,3 +201,32 @@ test('tls-ask answers 200 for own names, apps that run or sleep, and attached do
   assert.equal(await ask('shop.example'), 200, 'a domain of a stopped app');
   assert.equal((await control.fetch('GET', '/v1/edge/nothing')).status, 404);
 });
+
+test('pages of the named origins may call the API, and no others', async (t) => {
+  const other = await TestControl.start({ RUNNER_CORS_ORIGINS: 'https://a.example,https://b.example' });
+  t.after(() => other.stop());
+  const ask = (origin: string) =>
+    other.fetch('OPTIONS', '/v1/apps', {
+      headers: {
+        origin,
+        'access-control-request-method': 'POST',
+        'access-control-request-headers': 'authorization,content-type',
+      },
+    });
+  const answered = await ask('https://b.example');
+  assert.equal(answered.status, 204);
+  assert.equal(answered.headers.get('access-control-allow-origin'), 'https://b.example');
+  assert.equal(answered.headers.get('access-control-allow-headers'), 'authorization,content-type');
+  assert.equal(answered.headers.get('access-control-allow-credentials'), null);
+  for (const origin of ['https://c.example', 'null', 'https://a.example.evil.example']) {
+    const refused = await ask(origin);
+    assert.equal(refused.headers.get('access-control-allow-origin'), null, origin);
+    assert.notEqual(refused.status, 204);
+  }
+  const listed = await other.api('GET', '/v1/apps', undefined, { origin: 'https://a.example' });
+  assert.equal(listed.headers.get('access-control-allow-origin'), 'https://a.example');
+  assert.match(listed.headers.get('vary')!, /origin/);
+  const refused = await other.fetch('GET', '/v1/apps', { headers: { origin: 'https://a.example' } });
+  assert.equal(refused.status, 401);
+  assert.equal(refused.headers.get('access-control-allow-origin'), 'https://a.example', 'its page reads why');
+});

@@ -25,6 +25,8 @@ const variables = {
   RUNNER_TELEMETRY_RETENTION_DAYS: '30',
   RUNNER_WAKE_TIMEOUT_S: '120',
   RUNNER_UI_URL: '',
+  RUNNER_CORS_ORIGINS: '',
+  RUNNER_PUSH_TO_CREATE: 'off',
 };
 
 // biome-ignore lint/suspicious/noExplicitAny: bodies are what the tests look at

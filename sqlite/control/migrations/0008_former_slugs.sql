@@ -1,0 +1,7 @@
+-- The slugs that apps had before a rename, for whoever still uses an old remote. A statement ends where a line does.
+CREATE TABLE former_slugs (
+  slug TEXT PRIMARY KEY,
+  app_id TEXT NOT NULL REFERENCES apps (id) ON DELETE CASCADE
+) WITHOUT ROWID;
+CREATE INDEX former_slugs_app ON former_slugs (app_id);
+CREATE TRIGGER apps_renamed AFTER UPDATE OF slug ON apps WHEN old.slug <> new.slug BEGIN INSERT OR REPLACE INTO former_slugs (slug, app_id) VALUES (old.slug, old.id); END;
