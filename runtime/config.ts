@@ -359,7 +359,8 @@ export const settings = {
   },
   RUNNER_SNAPSHOT_KEEP: {
     default: '14',
-    meaning: 'Snapshots that are kept: older ones are removed.',
+    meaning:
+      'Snapshots that are kept: older ones are removed. Those taken before deleted classes lose their data are counted by themselves: as many of them are kept besides.',
     schema: integer(1, 10_000),
   },
   RUNNER_SNAPSHOT_KEEP_DAYS: {

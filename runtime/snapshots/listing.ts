@@ -1,6 +1,6 @@
 // The files of a directory, without a look into them. The directory may be a tenant's, who may change it meanwhile: nothing
-// is opened here but directories, and no link is followed that was there when it was looked at.
-import { type BigIntStats, lstatSync, readdirSync } from 'node:fs';
+// is opened here but directories, each by the one that it was found in, and no link is followed.
+import { type BigIntStats, closeSync, constants, lstatSync, openSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 
 /** A file that is to be in the snapshot. */
@@ -20,6 +20,9 @@ const UNSURE_MS = 100;
 const BESIDE_SQLITE = /\.sqlite-(wal|shm|journal)$/;
 /** Files of one directory tree: each takes memory here. */
 const MOST_FILES = 1_000_000;
+/** Directories that a directory may lie in: each is open while it is looked through. */
+const DEEPEST = 100;
+const DIRECTORY = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 
 export interface ListOptions {
   /** Whether files called `.sqlite` are databases of a process that may run, with the files that SQLite puts beside them. */
@@ -30,32 +33,45 @@ export interface ListOptions {
 
 /**
  * Lists files and directories, in the order of their names. Sockets, links and what vanishes meanwhile are left out.
- * @throws {Error} when there are more than a million
+ * @throws {Error} when there are more than a million, or a directory lies in more than a hundred others
  */
 export function list(root: string, { databases, skip = [] }: ListOptions): Listed[] {
   const found: Listed[] = [];
   const now = Date.now();
-  const walk = (below: string): void => {
-    for (const name of namesIn(join(root, below))) {
-      if (below === '' && skip.includes(name)) continue;
-      if (databases && BESIDE_SQLITE.test(name)) continue;
-      const path = below === '' ? name : `${below}/${name}`;
-      const stat = statOf(join(root, path));
-      if (stat === null) continue;
-      if (found.length >= MOST_FILES) throw new Error(`${root} has more than ${MOST_FILES} files`);
-      const mode = Number(stat.mode) & 0o777;
-      if (stat.isDirectory()) {
-        found.push({ path: `${path}/`, kind: 'directory', size: 0, mode, stamp: '' });
-        walk(path);
-      } else if (stat.isFile()) {
-        const isSqlite = databases && name.endsWith('.sqlite');
-        const stats = [stat, ...(isSqlite ? writeAheadLog(join(root, path)) : [])];
-        const stamp = stampOf(stats, now);
-        found.push({ path, kind: isSqlite ? 'sqlite' : 'plain', size: Number(stat.size), mode, stamp });
-      }
+  const walk = (directory: string, below: string, depth: number): void => {
+    const opened = openDirectory(directory);
+    if (opened === null) return;
+    if (depth > DEEPEST) {
+      closeSync(opened);
+      throw new Error(`${root} has directories in more than ${DEEPEST} others`);
+    }
+    try {
+      // Wherever it is moved to meanwhile.
+      const here = `/proc/self/fd/${opened}`;
+      for (const name of readdirSync(here).sort()) look(here, below, name, depth);
+    } finally {
+      closeSync(opened);
     }
   };
-  walk('');
+  const look = (here: string, below: string, name: string, depth: number): void => {
+    if (below === '' && skip.includes(name)) return;
+    if (databases && BESIDE_SQLITE.test(name)) return;
+    const path = below === '' ? name : `${below}/${name}`;
+    const stat = statOf(join(here, name));
+    if (stat === null) return;
+    if (found.length >= MOST_FILES) throw new Error(`${root} has more than ${MOST_FILES} files`);
+    const mode = Number(stat.mode) & 0o777;
+    if (stat.isDirectory()) {
+      found.push({ path: `${path}/`, kind: 'directory', size: 0, mode, stamp: '' });
+      walk(join(here, name), path, depth + 1);
+    } else if (stat.isFile()) {
+      const isSqlite = databases && name.endsWith('.sqlite');
+      const stats = [stat, ...(isSqlite ? writeAheadLog(join(here, name)) : [])];
+      const stamp = stampOf(stats, now);
+      found.push({ path, kind: isSqlite ? 'sqlite' : 'plain', size: Number(stat.size), mode, stamp });
+    }
+  };
+  walk(root, '', 0);
   return found;
 }
 
@@ -71,11 +87,11 @@ function stampOf(stats: BigIntStats[], now: number): string {
   return stats.map(({ ino, size, mtimeNs, ctimeNs }) => `${ino}.${size}.${mtimeNs}.${ctimeNs}`).join('+');
 }
 
-function namesIn(directory: string): string[] {
+function openDirectory(path: string): number | null {
   try {
-    return readdirSync(directory).sort();
+    return openSync(path, DIRECTORY);
   } catch (error) {
-    return unlessGone(error, []);
+    return unlessGone(error, null);
   }
 }
 
@@ -89,6 +105,6 @@ function statOf(path: string): BigIntStats | null {
 
 function unlessGone<T>(error: unknown, otherwise: T): T {
   const { code } = error as NodeJS.ErrnoException;
-  if (code !== 'ENOENT' && code !== 'ENOTDIR') throw error;
+  if (code !== 'ENOENT' && code !== 'ENOTDIR' && code !== 'ELOOP') throw error;
   return otherwise;
 }

@@ -11,6 +11,11 @@ import { backup, DatabaseSync } from 'node:sqlite';
 /** A database up to this size is copied in memory, and a larger one to a file. In bytes. */
 const IN_MEMORY = 32 * 1024 * 1024;
 const PIECE = 256 * 1024;
+/** A file above this size, in bytes, of which the disk has less than this share, is made of holes to be read for ever. */
+const LARGE = 1024 * 1024 * 1024;
+const SHARE = 1 / 16;
+/** Bytes of a block, as `stat` counts them. */
+const BLOCK = 512;
 /** Pages of one step: all. Between steps of a backup others may write, and it would begin again. */
 const ALL_PAGES = 2 ** 31 - 1;
 
@@ -35,11 +40,18 @@ function say(head) {
   print(Buffer.from(`${JSON.stringify(head)}\n`));
 }
 
+function requireFile(stat) {
+  if (!stat.isFile()) throw new Error('it is no file');
+  const kept = stat.blocks * BLOCK;
+  if (stat.size > LARGE && kept < stat.size * SHARE)
+    throw new Error(`its ${stat.size} bytes are holes but for ${kept}`);
+}
+
 function printFile(path) {
   const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {
     const stat = fstatSync(file);
-    if (!stat.isFile()) throw new Error('it is no file');
+    requireFile(stat);
     say({ size: stat.size });
     const piece = Buffer.alloc(PIECE);
     for (let left = stat.size; left > 0; ) {
@@ -58,7 +70,7 @@ async function printDatabase(path) {
   const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   const stat = fstatSync(file);
   closeSync(file);
-  if (!stat.isFile()) throw new Error('it is no file');
+  requireFile(stat);
   // An empty one is none to SQLite.
   if (stat.size === 0 && wal(path) === 0) return say({ size: 0 });
   const database = new DatabaseSync(path, { readOnly: true, timeout: 10_000 });

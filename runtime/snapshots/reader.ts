@@ -10,8 +10,10 @@ const PROGRAM = readFileSync(new URL('./reader-process.js', import.meta.url), 'u
 const MEMORY_BYTES = 1024 * 1024 * 1024;
 /** Longest line that it says, in bytes. */
 const LINE_BYTES = 8 * 1024;
-/** Longest time without a word of it, in ms: for a copy of the largest database. */
-const SILENCE_MS = 10 * 60_000;
+/** Longest time without a word of it, in ms: at first, for each byte of a file, of which it may make a copy, and at most. */
+const SILENCE_MS = 20_000;
+const SILENCE_PER_BYTE_MS = 1 / 10_000;
+const LONGEST_SILENCE_MS = 10 * 60_000;
 
 /** Where to read, and as whom. */
 export interface ReaderPlace {
@@ -27,7 +29,7 @@ export class Reader {
   readonly #child: Child;
   readonly #chunks: AsyncIterator<Buffer>;
   #buffered: Buffer = Buffer.alloc(0);
-  readonly #silence: NodeJS.Timeout;
+  #silence: NodeJS.Timeout;
   #errors = '';
 
   static async start({ root, user, copy }: ReaderPlace): Promise<Reader> {
@@ -58,7 +60,14 @@ export class Reader {
    * @returns its size and pieces of its content, to be read to the end; null when it is not there any more
    * @throws {Error} when it cannot be read
    */
-  async read({ path, kind }: Listed): Promise<{ size: number; content: AsyncIterable<Buffer> } | null> {
+  async read({
+    path,
+    kind,
+    size: listed,
+  }: Listed): Promise<{ size: number; content: AsyncIterable<Buffer> } | null> {
+    clearTimeout(this.#silence);
+    const silenceMs = Math.min(SILENCE_MS + listed * SILENCE_PER_BYTE_MS, LONGEST_SILENCE_MS);
+    this.#silence = setTimeout(() => this.#child.end(), silenceMs);
     this.#child.stdin.write(`${JSON.stringify({ path, kind })}\n`);
     const said = JSON.parse(await this.#line()) as { size?: unknown; gone?: true; error?: string };
     if (said.gone) return null;

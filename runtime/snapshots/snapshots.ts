@@ -1,5 +1,6 @@
 // The host's side of snapshots: when one is taken, and what came of it. The work is done by a process of its own.
 import { mkdirSync, rmSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
@@ -77,8 +78,8 @@ export class Snapshots {
   /** Begins to take snapshots by itself. What was due while no host ran is due now. Never rejects. */
   async start(): Promise<void> {
     const { everyMs, paths } = this.#options;
-    rmSync(paths.snapshotting, { recursive: true, force: true });
     try {
+      await this.#next(() => rm(paths.snapshotting, { recursive: true, force: true }));
       const store = openStore(this.#options.place);
       const newest = (await listSnapshots(store)).at(-1);
       if (newest !== undefined) this.#remember(await readHead(store, newest));

@@ -1,0 +1,164 @@
+// Snapshots of an app that changes its files while they are read: by a process of its own, as one that got out of its sandbox would.
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, chownSync, mkdirSync, readdirSync, truncateSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { layout } from '../../runtime/machine/data-directory.ts';
+import { asUser, type User } from '../../runtime/machine/users.ts';
+import { Capture } from '../../runtime/snapshots/capture.ts';
+import { DirectoryStore } from '../../runtime/snapshots/directory-store.ts';
+import { list } from '../../runtime/snapshots/listing.ts';
+import type { Part } from '../../runtime/snapshots/manifest.ts';
+import { PackReader, PackWriter } from '../../runtime/snapshots/packs.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
+
+const ID = 'a'.repeat(16);
+const SECRET = 'what-only-the-host-may-read';
+
+/** Runs steps in turn for ever, whatever each comes to, in a process of `user`'s, until that is disposed of. Resolves when it has begun. */
+async function attack(steps: string[], user: User | null): Promise<AsyncDisposable> {
+  const each = steps.map((step) => `try { ${step} } catch {}`).join('\n');
+  const code = `import * as fs from 'node:fs'; import { execFileSync } from 'node:child_process';
+    for (let n = 0; ; n++) { ${each}\n if (n === 3) console.log('begun'); }`;
+  const words = [
+    ...(user === null ? [] : asUser(user)),
+    process.execPath,
+    '--input-type=module',
+    '--eval',
+    code,
+  ];
+  const child = spawn(words[0]!, words.slice(1), { cwd: '/', stdio: ['ignore', 'pipe', 'inherit'] });
+  const ended = once(child, 'exit');
+  await once(child.stdout!, 'data');
+  return {
+    async [Symbol.asyncDispose]() {
+      child.kill('SIGKILL');
+      await ended;
+    },
+  };
+}
+
+interface Prepared {
+  user: User | null;
+  /** The app's storage. */
+  storage: string;
+  /** A directory of the host's, and a file in it. */
+  secret: string;
+  read: () => Promise<Part>;
+  contents: (part: Part) => Promise<string>;
+}
+
+/** An app with a file, as root with a user of its own. */
+function prepared(t: TestContext): Prepared {
+  const root = temporaryDirectory(t);
+  const paths = layout(join(root, 'd'));
+  const uid = 40_900_000 + (process.pid % 100_000);
+  const user = process.getuid!() === 0 ? { uid, gid: uid } : null;
+  for (const path of [root, paths.root, dirname(paths.data(ID))]) {
+    mkdirSync(path, { recursive: true });
+    chmodSync(path, 0o711);
+  }
+  const storage = join(paths.data(ID), 'do');
+  const secret = join(root, 'secret');
+  for (const path of [join(storage, 'x'), join(secret, SECRET)]) mkdirSync(path, { recursive: true });
+  writeFileSync(join(secret, 'file'), SECRET);
+  chmodSync(secret, 0o700);
+  writeFileSync(join(storage, 'x', 'file'), 'own'.repeat(100_000));
+  if (user !== null) spawnSync('chown', ['-R', `${uid}:${uid}`, storage]);
+  const store = new DirectoryStore(join(root, 'store'));
+  const packs = new PackWriter(store, []);
+  return {
+    ...{ user, storage, secret },
+    async read() {
+      const capture = new Capture(paths, packs, []);
+      return capture.app({ id: ID, slug: 'a', liveDeployId: null, user });
+    },
+    async contents({ files }) {
+      await packs.finish();
+      const reader = new PackReader(store);
+      let text = '';
+      for (const { path, chunks } of files) {
+        text += `${path}\n`;
+        for (const chunk of chunks) text += (await reader.read(chunk)).toString('latin1');
+      }
+      return text;
+    },
+  };
+}
+
+test('a directory that becomes a link while it is listed leads nowhere else', async (t) => {
+  const { storage, secret, user } = prepared(t);
+  const [own, aside] = [join(storage, 'x'), join(storage, 'y')].map((path) => JSON.stringify(path)) as [
+    string,
+    string,
+  ];
+  await using _attack = await attack(
+    [
+      `fs.renameSync(${own}, ${aside})`,
+      `fs.symlinkSync(${JSON.stringify(secret)}, ${own})`,
+      `fs.unlinkSync(${own})`,
+      `fs.renameSync(${aside}, ${own})`,
+    ],
+    user,
+  );
+  for (let n = 0; n < 5_000; n++) {
+    const found = list(storage, { databases: true }).find(({ path }) => path.includes(SECRET));
+    assert.equal(found, undefined, `listing ${n}`);
+  }
+});
+
+test('files that change in every way while they are read give an app its own bytes, or an error in time', {
+  timeout: 60_000,
+}, async (t) => {
+  const { storage, secret, user, read, contents } = prepared(t);
+  const file = JSON.stringify(join(storage, 'x', 'file'));
+  const database = JSON.stringify(join(storage, 'x', 'data.sqlite'));
+  const target = JSON.stringify(join(secret, 'file'));
+  const anew = (path: string, ways: string[]) =>
+    ways.flatMap((way) => [`fs.rmSync(${path}, { force: true })`, way]);
+  await using _attack = await attack(
+    [file, database].flatMap((path) =>
+      anew(path, [
+        `fs.writeFileSync(${path}, 'own'.repeat(300_000)); fs.truncateSync(${path}, 10)`,
+        `fs.symlinkSync(${target}, ${path})`,
+        `fs.mkdirSync(${path}); fs.rmdirSync(${path})`,
+        `fs.linkSync(${target}, ${path})`,
+        `execFileSync('mkfifo', [${path}])`,
+        `fs.writeFileSync(${path}, 'own'.repeat(200_000))`,
+      ]),
+    ),
+    user,
+  );
+  const outcomes: string[] = [];
+  for (let n = 0; n < 12; n++) {
+    const outcome = await read().then(contents, (error: Error) => error.message);
+    if (user !== null) assert.ok(!outcome.includes(SECRET), outcome.slice(0, 500));
+    outcomes.push(outcome.slice(0, 80));
+  }
+  t.diagnostic([...new Set(outcomes)].join(' | ').replaceAll('\n', ' '));
+});
+
+test('a file of holes is not read, and the others are no longer than they are on the disk', {
+  timeout: 20_000,
+}, async (t) => {
+  const { storage, read, user } = prepared(t);
+  const sparse = join(storage, 'x', 'huge');
+  writeFileSync(sparse, 'x');
+  truncateSync(sparse, 2 ** 43);
+  if (user !== null) chownSync(sparse, user.uid, user.gid);
+  await assert.rejects(read(), /huge: its 8796093022208 bytes are holes but for \d+/);
+});
+
+test('directories in directories without end are refused', (t) => {
+  const { storage } = prepared(t);
+  let deep = join(storage, 'x');
+  for (let n = 0; n < 120; n++) {
+    deep = join(deep, 'd');
+    mkdirSync(deep);
+  }
+  const open = readdirSync('/proc/self/fd').length;
+  assert.throws(() => list(storage, { databases: true }), /has directories in more than 100 others/);
+  assert.equal(readdirSync('/proc/self/fd').length, open, 'none of them stays open');
+});
