@@ -6,7 +6,7 @@
 //   4. `ui/screens/<screen>.tsx`: `export default function`. It takes its model with `useModel(() => …)`, begins with
 //      `<Head>`, shows it with `<Loaded of={…}>`, and reads filter, range and selection from the query (`queryOf`, `setQuery`).
 //   5. Parts are in `ui/parts`, words for numbers and times in `ui/parts/format.ts`, styles in `ui/style` by concern, with
-//      the roles of tokens.css. Style attributes in the HTML are not allowed by the page's policy; `style={{…}}` is.
+//      the roles of tokens.css. `style={{…}}` needs units (`'4px'`); an attribute in HTML is not allowed.
 //   6. Sections at the left, and their letter after `g`: `ui/layout/sections.ts`.
 // `ui/screens/apps.tsx` with `ui/models/apps.ts` is an example of all that.
 import { render } from 'preact';

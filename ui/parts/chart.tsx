@@ -84,14 +84,14 @@ export function Chart(props: ChartProps) {
   const x = (ms: number) => area.left + ((ms / 1e3 - area.min) / (area.max - area.min)) * area.width;
   const shown = marks.filter(({ at }) => at / 1e3 >= area.min && at / 1e3 <= area.max);
   return (
-    <figure class="chart" style={{ minHeight: height }}>
+    <figure class="chart" style={{ minHeight: `${height}px` }}>
       <div ref={box} aria-hidden="true" />
       <div aria-hidden="true">
         {shown.map(({ at, kind, text }) => (
           <span
             key={`${at} ${kind} ${text}`}
             class={`mark ${kind}`}
-            style={{ left: x(at), top: 4, height: area.height + 4 }}
+            style={{ left: `${x(at)}px`, top: '8px', height: `${area.height + 4}px` }}
           />
         ))}
         {at !== null && times[at] !== undefined && (
@@ -111,7 +111,7 @@ export function Chart(props: ChartProps) {
 /** Marks of the step at `i`. */
 function near(marks: readonly Mark[], times: readonly number[], i: number): Mark[] {
   const step = (times[1] ?? 0) - (times[0] ?? 0);
-  return marks.filter(({ at }) => at >= times[i]! - step / 2 && at < times[i]! + step / 2 + step);
+  return marks.filter(({ at }) => at >= times[i]! && at < times[i]! + step);
 }
 
 function Tip({
@@ -128,7 +128,7 @@ function Tip({
   left: number;
   room: number;
 }) {
-  const style = left > room / 2 ? { right: `calc(100% - ${left - 12}px)` } : { left: left + 12 };
+  const style = left > room / 2 ? { right: `calc(100% - ${left - 12}px)` } : { left: `${left + 12}px` };
   return (
     <div class="tip" style={style}>
       <p class="muted">
@@ -220,12 +220,18 @@ function options(
     cursor: {
       y: false,
       drag: { x: latest.current.onZoom !== undefined, y: false, setScale: false },
-      points: { size: 7, width: 2, fill: () => role('raised') },
+      points: {
+        size: 8,
+        width: 2,
+        fill: () => role('raised'),
+        stroke: (_, i) => role(latest.current.series[i - 1]!.colour),
+      },
     },
     scales: { y: { range: (_, __, most) => [0, most > 0 ? most * 1.08 : 1] } },
     axes: [
       {
         ...axis,
+        size: 28,
         grid: { show: false },
         values: (_, splits, __, ___, step) => splits.map((s) => tick(s * 1e3, step)),
       },

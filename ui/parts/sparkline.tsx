@@ -46,7 +46,7 @@ export function Sparkline({
               <path d={`${path}L${to} ${height}L${from} ${height}Z`} fill={stroke} opacity="0.12" />
             )}
             <path
-              d={path}
+              d={path.includes('L') ? path : `${path}h0.01`}
               fill="none"
               stroke={stroke}
               stroke-width="1.5"

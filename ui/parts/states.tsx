@@ -13,13 +13,18 @@ export function Skeleton({
   width?: number | string;
   height?: number | string;
 }) {
-  return <span class="skeleton" style={{ width, height }} />;
+  return <span class="skeleton" style={{ width: length(width), height: length(height) }} />;
+}
+
+/** A number is in px: styles take no length without its unit. */
+function length(value: number | string): string {
+  return typeof value === 'number' ? `${value}px` : value;
 }
 
 /** The same, in the shape of a list. */
 export function SkeletonRows({ rows = 5, height = 20 }: { rows?: number; height?: number }) {
   return (
-    <div class="stack" style={{ padding: 16 }} role="status" aria-label="Loading">
+    <div class="stack" style={{ padding: '16px' }} role="status" aria-label="Loading">
       {Array.from({ length: rows }, (_, i) => (
         <Skeleton key={i} height={height} width={`${92 - ((i * 17) % 40)}%`} />
       ))}

@@ -1,13 +1,57 @@
+// A new app: its name. What comes next its overview says.
+import { useState } from 'preact/hooks';
+import { api, type Failure } from '../api.ts';
 import { Head } from '../layout/head.tsx';
-import { Empty } from '../parts/states.tsx';
+import { Button } from '../parts/button.tsx';
+import { TextField } from '../parts/field.tsx';
+import { useSubmit } from '../parts/submit.ts';
+import { open } from '../router.ts';
+import { session } from '../session.ts';
 
 export default function New() {
+  const [slug, setSlug] = useState('');
+  const [wrong, setWrong] = useState<string | null>(null);
+  const typed = slug.trim();
+  const { busy, onSubmit } = useSubmit(async () => {
+    try {
+      await api('apps.create', { slug: typed });
+    } catch (error) {
+      const { fields, message } = error as Failure;
+      setWrong(fields.length > 0 ? `The name ${fields[0]!.message}.` : message);
+      return;
+    }
+    open({ name: 'overview', app: typed }, { replace: true });
+  });
+  const address = session.value?.urls.app.replace('{slug}', typed === '' ? '<name>' : typed);
   return (
-    <>
-      <Head title="New app" />
-      <div class="panel">
-        <Empty title="Give it a name" />
-      </div>
-    </>
+    <div class="column">
+      <Head
+        title="New app"
+        about="An app begins with a name. It is part of the app's address, and can be changed later."
+      />
+      <form class="stack" onSubmit={onSubmit}>
+        <TextField
+          label="Name"
+          value={slug}
+          onValue={(value) => {
+            setSlug(value.toLowerCase().replaceAll(/[\s_]+/g, '-'));
+            setWrong(null);
+          }}
+          wrong={wrong}
+          hint={<>It will answer at {address}</>}
+          placeholder="guestbook"
+          autocomplete="off"
+          spellcheck={false}
+          maxLength={40}
+          autofocus
+          required
+        />
+        <div class="row">
+          <Button type="submit" look="primary" disabled={busy || typed === ''}>
+            Make the app
+          </Button>
+        </div>
+      </form>
+    </div>
   );
 }

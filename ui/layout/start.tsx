@@ -1,0 +1,113 @@
+// What to do with an app that has no code yet: three ways side by side.
+import { useState } from 'preact/hooks';
+import { commands, startModel } from '../models/start.ts';
+import { Button } from '../parts/button.tsx';
+import { Code } from '../parts/code.tsx';
+import { TextField } from '../parts/field.tsx';
+import { IconGitBranch, IconKeyRound, IconLayers, IconSquareTerminal } from '../parts/icons.tsx';
+import { useModel } from '../parts/model.ts';
+import { Loaded, Skeleton } from '../parts/states.tsx';
+import { Status } from '../parts/status.tsx';
+import { useSubmit } from '../parts/submit.ts';
+import { session } from '../session.ts';
+
+/** @param props.onDeploy gets the deploy that one of the ways has begun */
+export function Start({ slug, onDeploy }: { slug: string; onDeploy: (id: string) => void }) {
+  const model = useModel(() => startModel(slug));
+  const remote = model.remote.data.value;
+  const key = model.key.value;
+  const said = remote && commands(remote, slug, session.value?.urls.api ?? '', key);
+  const makeKey = key === null && (
+    <Button short onClick={model.makeKey}>
+      <IconKeyRound /> Make an API key and put it in
+    </Button>
+  );
+  return (
+    <section class="stack" aria-label="Bring code">
+      <p class="waiting" role="status">
+        <Status
+          of="starting"
+          word="Waiting for code. This page goes on by itself as soon as there is some."
+        />
+      </p>
+      <div class="ways">
+        <div class="panel way">
+          <h2>
+            <IconGitBranch /> Push with git
+          </h2>
+          <p class="muted">In the folder of your project, with something committed.</p>
+          {said ? <Code text={said.git} label="Copy the git commands" /> : <Skeleton height={76} />}
+          {key === null && (
+            <p class="small muted">
+              Git asks for a user name and a password: <code>git</code>, and an API key.
+            </p>
+          )}
+          {makeKey}
+        </div>
+        <div class="panel way">
+          <h2>
+            <IconSquareTerminal /> Deploy with Wrangler
+          </h2>
+          <p class="muted">For a project that you deploy with Wrangler today.</p>
+          {said ? <Code text={said.wrangler} label="Copy the Wrangler commands" /> : <Skeleton height={96} />}
+          {makeKey}
+          {key !== null && (
+            <p class="small muted">The key is shown this once. Your account has the list of keys.</p>
+          )}
+        </div>
+        <div class="panel way">
+          <h2>
+            <IconLayers /> Start from something
+          </h2>
+          <p class="muted">A template, to change here or to clone.</p>
+          <Loaded of={model.templates} shape={<Skeleton height={120} />}>
+            {(templates) => (
+              <ul class="templates">
+                {templates.map(({ name, title, description }) => (
+                  <li key={name}>
+                    <span class="grow">
+                      <b>{title}</b>
+                      <span class="small muted">{description}</span>
+                    </span>
+                    <Button short onClick={async () => onDeploy(await model.fromTemplate(name))}>
+                      Use<span class="unseen"> {title}</span>
+                    </Button>
+                  </li>
+                ))}
+              </ul>
+            )}
+          </Loaded>
+          <FromAddress take={async (url) => onDeploy(await model.fromAddress(url))} />
+        </div>
+      </div>
+    </section>
+  );
+}
+
+function FromAddress({ take }: { take: (url: string) => Promise<void> }) {
+  const [url, setUrl] = useState('');
+  const [wrong, setWrong] = useState<string | null>(null);
+  const { busy, onSubmit } = useSubmit(async () => {
+    setWrong(null);
+    await take(url.trim()).catch((error: Error) => setWrong(error.message));
+  });
+  return (
+    <form class="row" onSubmit={onSubmit}>
+      <div class="grow">
+        <TextField
+          label="Address of a public Git repository"
+          unlabelled
+          type="url"
+          placeholder="https://github.com/…"
+          value={url}
+          onValue={setUrl}
+          wrong={wrong}
+          required
+        />
+      </div>
+      <Button type="submit" disabled={busy}>
+        {busy ? 'Taking it over' : 'Take over'}
+      </Button>
+    </form>
+  );
+}
