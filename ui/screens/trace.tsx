@@ -5,11 +5,11 @@ import { type Span, stagesOf, traceModel } from '../models/traces.ts';
 import { Link } from '../parts/button.tsx';
 import { Copy } from '../parts/code.tsx';
 import { bytes, duration } from '../parts/format.ts';
+import { HttpStatus } from '../parts/http-status.tsx';
 import { useModel } from '../parts/model.ts';
 import { Places } from '../parts/places.tsx';
 import { Empty, Loaded } from '../parts/states.tsx';
 import { Time } from '../parts/time.tsx';
-import { HttpStatus } from './traces.tsx';
 
 /** What the time of a request went to, as one bar. */
 export function Stages({ span, longest }: { span: Span; longest: number }) {

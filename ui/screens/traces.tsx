@@ -3,20 +3,15 @@ import { Head } from '../layout/head.tsx';
 import { ranges, type Span, tracesModel } from '../models/traces.ts';
 import { Button, Link } from '../parts/button.tsx';
 import { duration } from '../parts/format.ts';
+import { HttpStatus } from '../parts/http-status.tsx';
 import { IconWaypoints } from '../parts/icons.tsx';
 import { useModel } from '../parts/model.ts';
 import { Empty, Loaded } from '../parts/states.tsx';
-import { Badge } from '../parts/status.tsx';
 import { type Column, Table } from '../parts/table.tsx';
 import { Segments } from '../parts/tabs.tsx';
 import { Time } from '../parts/time.tsx';
 import { setQuery } from '../router.ts';
 import { Stages } from './trace.tsx';
-
-/** A status of HTTP, coloured by its kind, with its number as the word. */
-export function HttpStatus({ of }: { of: number }) {
-  return <Badge look={of >= 500 ? 'danger' : of >= 400 ? 'warn' : undefined}>{String(of)}</Badge>;
-}
 
 const columns = (app: string, longest: number): readonly Column<Span>[] => [
   {
