@@ -15,7 +15,6 @@ export const paths = {
   deploys: '/apps/:app/deploys',
   deploy: '/apps/:app/deploys/:deploy',
   source: '/apps/:app/source/:path*',
-  commits: '/apps/:app/commits',
   commit: '/apps/:app/commits/:sha',
   variables: '/apps/:app/variables',
   domains: '/apps/:app/domains',

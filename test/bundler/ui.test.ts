@@ -6,6 +6,8 @@ import { bundleUi, withImports } from '../../bundler/ui.ts';
 
 /** Bytes of gzip, before the editor: of the first view, and of any screen with all that it loads at once. */
 const BUDGET = 90 * 1024;
+/** The same of the editor, beside the first view. */
+const EDITOR_BUDGET = 150 * 1024;
 const { files, first, metafile } = await bundleUi();
 
 const sizes = new Map(files.map(({ path, contents }) => [path, gzipSync(contents).length]));
@@ -22,6 +24,19 @@ test('each screen stays in its budget of bytes, with the page and all that it lo
     const bytes = sizeOf(loaded);
     assert.ok(bytes <= BUDGET, `${entryPoint} needs ${bytes} bytes of gzip, more than ${BUDGET}`);
   }
+});
+
+test('the editor has a budget of its own, with the languages of scripts', () => {
+  const loaded = new Set<string>();
+  for (const [path, { entryPoint }] of Object.entries(metafile.outputs)) {
+    if (!entryPoint?.endsWith('ui/editor/editor.tsx') && !entryPoint?.endsWith('languages/javascript.ts'))
+      continue;
+    for (const each of withImports(metafile.outputs, path)) loaded.add(`/${each}`);
+  }
+  for (const path of first) loaded.delete(path);
+  assert.ok(loaded.size >= 2);
+  const bytes = sizeOf(loaded);
+  assert.ok(bytes <= EDITOR_BUDGET, `the editor needs ${bytes} bytes of gzip, more than ${EDITOR_BUDGET}`);
 });
 
 test('the page names files that are there, and nothing of another origin or inline', () => {

@@ -52,7 +52,7 @@ function Shown({ app, deploy, model }: { app: string; deploy: Deploy; model: Mod
             <Link to={{ name: 'commit', app, sha }} class="mono">
               {shortSha(sha)}
             </Link>
-            , <Time at={started_at} otherwise="waits for its turn" />
+            , <Time at={started_at} otherwise={isUnderWay(deploy) ? 'waits for its turn' : 'never began'} />
             {started_at !== null && <>, took {duration(tookMs(deploy, now))}</>} · deploy <code>{id}</code>
             <Copy text={id} label="Copy the id of the deploy" short />
           </>

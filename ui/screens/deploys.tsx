@@ -48,7 +48,13 @@ const columns = (app: string): readonly Column<Deploy>[] => [
     number: true,
     cell: (deploy) => duration(tookMs(deploy, isUnderWay(deploy) ? now.value : 0)),
   },
-  { name: 'When', number: true, cell: ({ started_at }) => <Time at={started_at} otherwise="waits" /> },
+  {
+    name: 'When',
+    number: true,
+    cell: (deploy) => (
+      <Time at={deploy.started_at} otherwise={isUnderWay(deploy) ? 'waits' : 'never began'} />
+    ),
+  },
 ];
 
 export default function Deploys({ app }: { app: string }) {

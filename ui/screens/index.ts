@@ -28,7 +28,6 @@ export const screens: { [Name in RouteName]: Screen<Name> } = {
   deploys: { load: () => import('./deploys.tsx'), title: 'Deploys', place: 'app' },
   deploy: { load: () => import('./deploy.tsx'), title: 'Deploy', place: 'app', above: 'deploys' },
   source: { load: () => import('./source.tsx'), title: 'Source', place: 'app' },
-  commits: { load: () => import('./commits.tsx'), title: 'Commits', place: 'app', above: 'source' },
   commit: { load: () => import('./commit.tsx'), title: 'Commit', place: 'app', above: 'source' },
   variables: { load: () => import('./variables.tsx'), title: 'Variables and secrets', place: 'app' },
   domains: { load: () => import('./domains.tsx'), title: 'Domains', place: 'app' },

@@ -1,0 +1,44 @@
+// The source of an app: its files as a tree, and changes that are not committed.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { changeOf, draftsOf, hasDrafts } from '../../../ui/models/drafts.ts';
+import { buildTree, filterFiles, foldersOf, pathFault, type TreeNode } from '../../../ui/models/tree.ts';
+
+const files = ['b.ts', 'a/z.ts', 'a/b/c.ts', 'a.ts'].map((path) => ({ path, size: 1 }));
+
+test('files make a tree: folders first, then by name', () => {
+  const names = (nodes: TreeNode[]): unknown[] =>
+    nodes.map(({ name, children }) => (children === null ? name : [name, names(children)]));
+  assert.deepEqual(names(buildTree(files)), [['a', [['b', ['c.ts']], 'z.ts']], 'a.ts', 'b.ts']);
+  assert.deepEqual(foldersOf('a/b/c.ts'), ['a', 'a/b']);
+  assert.deepEqual(
+    filterFiles(files, 'a C').map(({ path }) => path),
+    ['a/b/c.ts'],
+  );
+});
+
+test('a new file has a path that is free', () => {
+  assert.equal(pathFault('a/new.ts', files), null);
+  for (const path of ['', '/a', 'a/', 'a//b', '../x', '.git/x', 'b.ts', 'a', 'b.ts/x'])
+    assert.notEqual(pathFault(path, files), null, path);
+});
+
+test('what is typed is a draft until it is as it was, and is told by what it does', () => {
+  const drafts = draftsOf('shop');
+  drafts.write('a.ts', 'new', 'old');
+  drafts.write('b.ts', '', null);
+  drafts.remove('c.ts', 'old');
+  assert.ok(hasDrafts());
+  assert.deepEqual(
+    drafts.list.value.map((draft) => [draft.path, changeOf(draft)]),
+    [
+      ['a.ts', 'modified'],
+      ['b.ts', 'added'],
+      ['c.ts', 'deleted'],
+    ],
+  );
+  drafts.write('a.ts', 'old', 'old');
+  drafts.remove('b.ts', null);
+  drafts.discard('c.ts');
+  assert.ok(!hasDrafts());
+});

@@ -1,0 +1,2 @@
+// A module of its own, so that the bundle has no more of the package than this.
+export { htmlLanguage } from '@codemirror/lang-html';

@@ -1,0 +1,64 @@
+// Changes to the source of an app that are not committed. They stay while one goes from file to file, until the page is left.
+import { computed, type Signal, signal } from '@preact/signals';
+
+/** A file as it is to be. */
+export interface Draft {
+  path: string;
+  /** Null: it is to be deleted. */
+  text: string | null;
+  /** The text on main; null: there is no such file. */
+  was: string | null;
+}
+
+export type Change = 'added' | 'modified' | 'deleted';
+
+/** What a draft does to its file. */
+export function changeOf({ text, was }: Draft): Change {
+  return text === null ? 'deleted' : was === null ? 'added' : 'modified';
+}
+
+const all = new Map<string, Signal<ReadonlyMap<string, Draft>>>();
+
+/** The drafts of an app. */
+export function draftsOf(app: string) {
+  let kept = all.get(app);
+  if (kept === undefined) {
+    kept = signal<ReadonlyMap<string, Draft>>(new Map());
+    all.set(app, kept);
+  }
+  const files = kept;
+  const change = (make: (next: Map<string, Draft>) => void) => {
+    const next = new Map(files.peek());
+    make(next);
+    files.value = next;
+  };
+  return {
+    files,
+    list: computed(() => [...files.value.values()].sort((a, b) => a.path.localeCompare(b.path))),
+    /** What one has typed. A file that is as it was on main is no draft. */
+    write(path: string, text: string, was: string | null) {
+      change((next) => {
+        if (text === was) next.delete(path);
+        else next.set(path, { path, text, was });
+      });
+    },
+    /** Deletes a file, or gives up a new one. */
+    remove(path: string, was: string | null) {
+      change((next) => {
+        if (was === null) next.delete(path);
+        else next.set(path, { path, text: null, was });
+      });
+    },
+    discard(path: string) {
+      change((next) => next.delete(path));
+    },
+    clear() {
+      files.value = new Map();
+    },
+  };
+}
+
+/** Whether anything is lost when the page is left. */
+export function hasDrafts(): boolean {
+  return [...all.values()].some((files) => files.peek().size > 0);
+}
