@@ -10,6 +10,8 @@ export interface Bindings {
   HOST_SECRET: string;
   PUBLIC_API_URL: string;
   PUBLIC_GIT_URL: string;
+  /** Origin of the control UI. */
+  PUBLIC_UI_URL: string;
   /** With `{slug}` where an app's slug belongs. */
   PUBLIC_APP_URL: string;
   BASE_DOMAIN: string;

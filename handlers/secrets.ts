@@ -24,8 +24,17 @@ export function isApiKey(text: string): boolean {
 
 /** A new API key: 160 random bits. */
 export function newApiKey(): string {
+  return KEY_PREFIX + randomDigits();
+}
+
+/** The secret of a link: 160 random bits. */
+export function newLinkSecret(): string {
+  return randomDigits();
+}
+
+function randomDigits(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(32));
-  return `${KEY_PREFIX}${Array.from(bytes, (byte) => DIGITS[byte % 32]).join('')}`;
+  return Array.from(bytes, (byte) => DIGITS[byte % 32]).join('');
 }
 
 function digest(text: string): Promise<ArrayBuffer> {

@@ -523,11 +523,12 @@ export class Host {
   }
 
   #controlVariables(): Record<string, string> {
-    const { api, git, app } = this.#addresses!;
+    const { api, git, app, ui } = this.#addresses!;
     return {
       RUNNER_TOKEN: this.#token,
       PUBLIC_API_URL: api,
       PUBLIC_GIT_URL: git,
+      PUBLIC_UI_URL: ui,
       PUBLIC_APP_URL: app,
       BASE_DOMAIN: this.config.RUNNER_BASE_DOMAIN,
       RUNNER_MAX_APPS_PER_USER: String(this.config.RUNNER_MAX_APPS_PER_USER),

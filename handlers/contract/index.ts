@@ -8,6 +8,7 @@ import { deploys, git } from './deploys.ts';
 import { domains } from './domains.ts';
 import { env } from './env.ts';
 import { events, insights, users } from './events.ts';
+import { invites } from './invites.ts';
 import { limits } from './limits.ts';
 import type { Operation } from './operation.ts';
 import { secrets } from './secrets.ts';
@@ -34,6 +35,7 @@ export const operations = [
   ...accounts,
   ...keys,
   ...collaborators,
+  ...invites,
 ] as const;
 
 type Declared = (typeof operations)[number];

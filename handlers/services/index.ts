@@ -9,6 +9,7 @@ import { bucketServices } from './buckets.ts';
 import { deployServices } from './deploys.ts';
 import { errorServices } from './errors.ts';
 import { eventServices } from './events.ts';
+import { inviteServices } from './invites.ts';
 import { logServices } from './logs.ts';
 import { metricServices } from './metrics.ts';
 import { secretServices } from './secrets.ts';
@@ -35,4 +36,5 @@ export const services = {
   ...metricServices,
   ...bucketServices,
   ...errorServices,
+  ...inviteServices,
 } satisfies { [Name in Built]: Service<Name> } & { [Name in NotYet]?: never };

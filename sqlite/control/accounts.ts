@@ -60,6 +60,11 @@ export async function insertAccount(db: D1Database, row: AccountRow): Promise<bo
   return inserted !== null;
 }
 
+/** Whether an account has an address. */
+export async function hasEmail(db: D1Database, email: string): Promise<boolean> {
+  return (await db.prepare('SELECT 1 FROM accounts WHERE email = ?').bind(email).first()) !== null;
+}
+
 /** One account, by its id; with null, the first account. @returns null when there is none with this id */
 export async function findAccount(db: Reader, id: string | null): Promise<AccountRow | null> {
   const statement =

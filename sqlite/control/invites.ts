@@ -14,15 +14,21 @@ export interface InviteRow {
   used_at: string | null;
 }
 
-/** What a link that can still be used is for. */
-export interface OpenInvite extends InviteRow {
+/** An invite with the name of its app. */
+export interface ListedInvite extends InviteRow {
   app_slug: string | null;
+}
+
+/** What a link that can still be used is for. */
+export interface OpenInvite extends ListedInvite {
   /** Of the account whose password it sets; null when it makes one. */
   account_name: string | null;
   account_email: string | null;
 }
 
 const COLUMNS = 'id, email, role, app_id, app_role, account_id, created_at, expires_at, used_at';
+/** The columns, and `app_slug`. */
+const LISTED = `${COLUMNS.replace(/\w+/g, 'invites.$&')}, apps.slug AS app_slug`;
 /** `?1` is the hash of a link, `?2` the time. */
 const IS_OPEN = 'hash = ?1 AND used_at IS NULL AND (expires_at IS NULL OR expires_at > ?2)';
 
@@ -55,7 +61,7 @@ export async function insertInvite(db: D1Database, row: InviteRow, hash: string)
 }
 
 /**
- * Adds the link of the first start, for the first account, unless it was added before.
+ * Adds the link of the first start, for the first account, unless it was added before or somebody has the account.
  * @returns whether it can still be used
  */
 export async function ensureWelcome(
@@ -66,7 +72,7 @@ export async function ensureWelcome(
     db
       .prepare(
         `INSERT INTO invites (id, hash, role, account_id, created_at)
-         SELECT ?, ?, 'admin', id, ? FROM accounts WHERE role = 'owner' ON CONFLICT (hash) DO NOTHING`,
+         SELECT ?, ?, 'admin', id, ? FROM accounts WHERE role = 'owner' AND email IS NULL ON CONFLICT (hash) DO NOTHING`,
       )
       .bind(link.id, link.hash, link.at),
     db.prepare('SELECT used_at FROM invites WHERE hash = ?').bind(link.hash),
@@ -74,17 +80,23 @@ export async function ensureWelcome(
   return found!.results[0]?.used_at === null;
 }
 
-/** Invites that can be used, newest last; not the link of the first start. */
+/** Invites that can be used, oldest first; not the link of the first start. */
 export async function listInvites(
   db: Reader,
   at: string,
   { after, limit }: { after: string; limit: number },
-): Promise<Page<InviteRow>> {
+): Promise<Page<ListedInvite>> {
   const statement = db.prepare(
-    `SELECT ${COLUMNS} FROM invites WHERE used_at IS NULL AND expires_at > ? AND id > ? ORDER BY id LIMIT ?`,
+    `SELECT ${LISTED} FROM invites LEFT JOIN apps ON apps.id = app_id
+     WHERE used_at IS NULL AND expires_at > ? AND invites.id > ? ORDER BY invites.id LIMIT ?`,
   );
-  const [found] = await db.batch<InviteRow>([statement.bind(at, after, limit + 1)]);
+  const [found] = await db.batch<ListedInvite>([statement.bind(at, after, limit + 1)]);
   return pageOf(found!.results, limit, ({ id }) => [id]);
+}
+
+export async function findInvite(db: D1Database, id: string): Promise<ListedInvite | null> {
+  const sql = `SELECT ${LISTED} FROM invites LEFT JOIN apps ON apps.id = app_id WHERE invites.id = ?`;
+  return db.prepare(sql).bind(id).first<ListedInvite>();
 }
 
 /** @returns false for one that is not there, or was used */
@@ -154,8 +166,7 @@ export async function closeInvite(db: D1Database, hash: string, at: string): Pro
 function openInviteStatement(db: D1Database, hash: string, at: string): D1PreparedStatement {
   return db
     .prepare(
-      `SELECT ${COLUMNS.replace(/\w+/g, 'invites.$&')}, apps.slug AS app_slug,
-         accounts.name AS account_name, accounts.email AS account_email
+      `SELECT ${LISTED}, accounts.name AS account_name, accounts.email AS account_email
        FROM invites LEFT JOIN apps ON apps.id = app_id LEFT JOIN accounts ON accounts.id = account_id
        WHERE ${IS_OPEN}`,
     )

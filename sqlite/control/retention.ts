@@ -10,6 +10,8 @@ const byAge = [
      SELECT app_id, user_id FROM users WHERE updated_at < ?1 LIMIT ?2)`,
   `DELETE FROM insights WHERE (app_id, title) IN (
      SELECT app_id, title FROM insights WHERE updated_at < ?1 LIMIT ?2)`,
+  `DELETE FROM invites WHERE id IN (
+     SELECT id FROM invites WHERE created_at < ?1 AND (used_at IS NOT NULL OR expires_at < ?1) LIMIT ?2)`,
 ];
 
 const oldDeploys = `DELETE FROM deploys WHERE rowid IN (
@@ -19,7 +21,7 @@ const oldDeploys = `DELETE FROM deploys WHERE rowid IN (
   LIMIT ?2)`;
 
 /**
- * Removes events, users and insights from before `before`, ISO 8601, and all but the last `deploys` of each app, those
+ * Removes events, users, insights and invites that are over from before `before`, ISO 8601, and all but the last `deploys` of each app, those
  * that are unfinished, serve or can be gone back to aside: a few rows
  * at a time, until none is left or `mayGoOn` says no.
  */

@@ -8,9 +8,10 @@ export interface Person {
 }
 
 /**
- * Uses a link once: from now on the person signs in with this password alone, and sessions from before have ended.
+ * Uses a link once: from now on the person signs in with this password alone, without the passkeys and the second factor
+ * that there were, and sessions from before have ended.
  * @param link SHA-256 of the link's secret, hexadecimal
- * @param ids a new id for the password's row
+ * @param password.id a new id for its row
  * @returns false when the link was used before; nothing is changed then
  */
 export async function setPassword(
@@ -27,7 +28,7 @@ export async function setPassword(
     db
       .prepare(
         `INSERT INTO user (id, name, email, emailVerified, createdAt, updatedAt) VALUES (?1, ?2, ?3, 1, ?4, ?4)
-         ON CONFLICT (id) DO UPDATE SET name = ?2, email = ?3, updatedAt = ?4`,
+         ON CONFLICT (id) DO UPDATE SET name = ?2, email = ?3, updatedAt = ?4, twoFactorEnabled = 0`,
       )
       .bind(id, name, email, at),
     db.prepare("DELETE FROM account WHERE userId = ? AND providerId = 'credential'").bind(id),
@@ -37,7 +38,9 @@ export async function setPassword(
          VALUES (?1, ?2, 'credential', ?2, ?3, ?4, ?4)`,
       )
       .bind(password.id, id, password.hash, at),
-    db.prepare('DELETE FROM session WHERE userId = ?').bind(id),
+    ...['session', 'twoFactor', 'passkey'].map((table) =>
+      db.prepare(`DELETE FROM ${table} WHERE userId = ?`).bind(id),
+    ),
   ];
   try {
     await db.batch(statements);

@@ -60,6 +60,9 @@ test('every operation that is there answers what the contract says', async () =>
   await call('collaborators.set', { id, account: account.id, role: 'view' });
   await call('collaborators.list', { id });
   await call('collaborators.remove', { id, account: account.id });
+  const invite = await call('invites.create', { email: 'b@example.com', app: { id, role: 'push' } });
+  assert.deepEqual((await call('invites.list', {})).items[0]!.app, { id, slug: 'typed-2', role: 'push' });
+  await call('invites.revoke', { id: invite.id });
   await call('keys.revoke', { id: key.id });
   await call('accounts.delete', { id: account.id });
   assert.equal(await call('apps.delete', { id }), null);

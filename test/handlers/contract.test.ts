@@ -105,6 +105,9 @@ const rpcOnly = [
   'collaborators.list',
   'collaborators.set',
   'collaborators.remove',
+  'invites.create',
+  'invites.list',
+  'invites.revoke',
 ];
 /** Routes without an RPC method, answered elsewhere. */
 const outside = [

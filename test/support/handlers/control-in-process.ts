@@ -100,7 +100,7 @@ export class MemoryD1 {
       values,
       bind: (...bound: unknown[]) => statement({ sql, values: bound }),
       first: () => gate(() => this.all({ sql, values })[0] ?? null),
-      all: () => gate(() => ({ results: this.all({ sql, values }) })),
+      all: () => gate(() => ({ results: this.all({ sql, values }), meta: { changes: 0 } })),
       run: () => gate(() => ({ results: this.all({ sql, values }) })),
     });
     const transact = this.#database.transaction((statements: Statement[]) =>

@@ -16,6 +16,7 @@ const variables = {
   HOST_SECRET: SECRET,
   PUBLIC_API_URL: 'http://127.0.0.1:8080',
   PUBLIC_GIT_URL: 'http://git.localhost:8787',
+  PUBLIC_UI_URL: 'http://localhost:8787',
   PUBLIC_APP_URL: 'http://{slug}.localhost:8787',
   BASE_DOMAIN: 'localhost',
   RUNNER_MAX_APPS_PER_USER: '10',

@@ -1,0 +1,66 @@
+// Links by which people come to sign in to the control UI. RPC only.
+import * as z from 'zod';
+import { collaboratorRole } from './accounts.ts';
+import { id, listOf, nothing, page, reference, time } from './fields.ts';
+import { operation } from './operation.ts';
+
+export const Invite = z.strictObject({
+  id,
+  /** Whom it is for, as whoever made it said. Whoever has the link can use it. */
+  email: z.string().nullable(),
+  /** What the account is on this machine. */
+  role: z.enum(['admin', 'member']),
+  /** The app that it gives a role on. */
+  app: z.strictObject({ id, slug: z.string(), role: collaboratorRole }).nullable(),
+  /** The account whose password it sets; null when it makes an account. */
+  account: id.nullable(),
+  created_at: time,
+  expires_at: time,
+});
+
+export const invites = [
+  operation({
+    name: 'invites.create',
+    summary: 'Makes a link that lets one person sign up, or set a new password; `url` is shown this once',
+    method: 'POST',
+    path: null,
+    needs: 'runner',
+    input: z.strictObject({
+      email: z
+        .email()
+        .max(254)
+        .transform((value) => value.toLowerCase())
+        .optional(),
+      role: z.enum(['admin', 'member']).default('member'),
+      app: z.strictObject({ id: reference, role: collaboratorRole }).optional(),
+      /** One there is: the link sets its password anew. It changes no role. */
+      account: reference.optional(),
+    }),
+    output: z.strictObject({ ...Invite.shape, url: z.string() }),
+    status: 201,
+    errors: ['app_not_found', 'account_not_found', 'email_taken'],
+    secrets: ['url'],
+  }),
+  operation({
+    name: 'invites.list',
+    summary: 'Lists the invites that can still be used, oldest first, without their links',
+    method: 'GET',
+    path: null,
+    needs: 'runner',
+    input: z.strictObject({ ...page }),
+    output: listOf(Invite),
+    status: 200,
+    errors: [],
+  }),
+  operation({
+    name: 'invites.revoke',
+    summary: 'Ends the link of an invite that was not used',
+    method: 'DELETE',
+    path: null,
+    needs: 'runner',
+    input: z.strictObject({ id: reference }),
+    output: nothing,
+    status: 204,
+    errors: ['invite_not_found'],
+  }),
+] as const;

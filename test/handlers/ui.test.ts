@@ -1,0 +1,104 @@
+// Limits of the control UI's server: what they refuse reaches nothing behind them.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Attempts, clientOf, Limiter } from '../../handlers/ui/limits.ts';
+import { ownCookies } from '../../handlers/ui/origin.ts';
+import { UiInProcess } from '../support/handlers/ui-in-process.ts';
+
+const SIGN_IN = '/api/auth/sign-in/email';
+const credentials = (name: string) => ({ email: `${name}@example.com`, password: 'a wrong password' });
+
+function refused(response: Response): void {
+  assert.equal(response.status, 429);
+  assert.match(response.headers.get('retry-after')!, /^[1-9]\d?$/);
+}
+
+test('over SERVICE_RATE_LIMIT_RPM sign-in is refused before the library and the database', async (t) => {
+  const ui = await UiInProcess.start(t, { SERVICE_RATE_LIMIT_RPM: '2' });
+  // The library is made when the database has answered: until then each request that comes so far asks it.
+  ui.broken = true;
+  for (const trips of [1, 2]) {
+    assert.equal((await ui.post(SIGN_IN, credentials('ada'))).status, 500);
+    assert.equal(ui.trips, trips);
+  }
+  refused(await ui.post(SIGN_IN, credentials('ada')));
+  refused(await ui.post('/api/auth/two-factor/verify-totp', { code: '123456' }));
+  assert.equal(ui.trips, 2);
+  assert.equal((await ui.post(SIGN_IN, credentials('ada'), '192.0.2.2')).status, 500);
+});
+
+test('links are counted apart, and refused before the API is asked', async (t) => {
+  const ui = await UiInProcess.start(t, { SERVICE_RATE_LIMIT_RPM: '2' });
+  const person = { token: 'x', name: 'Eve', email: 'eve@example.com', password: 'a long enough password' };
+  await ui.post(SIGN_IN, credentials('ada'));
+  await ui.post(SIGN_IN, credentials('ada'));
+  const { trips } = ui;
+  assert.equal((await ui.post('/invites/look', { token: 'x' })).status, 404);
+  assert.equal((await ui.post('/invites/accept', person)).status, 404);
+  assert.equal(ui.asked, 2);
+  refused(await ui.post('/welcome', person));
+  refused(await ui.post('/invites/look', { token: 'x' }));
+  assert.deepEqual([ui.asked, ui.trips], [2, trips]);
+});
+
+test('over SERVICE_AUTH_RATE_LIMIT the library refuses an address whatever it asks, before the database', async (t) => {
+  const ui = await UiInProcess.start(t, { SERVICE_AUTH_RATE_LIMIT: '3' });
+  assert.equal((await ui.post(SIGN_IN, credentials('ada'))).status, 401);
+  assert.equal((await ui.post(SIGN_IN, credentials('bob'))).status, 401);
+  assert.equal((await ui.post('/api/auth/sign-out', {})).status, 200);
+  const { trips } = ui;
+  refused(await ui.post(SIGN_IN, credentials('carol')));
+  refused(await ui.post('/api/auth/sign-out', {}));
+  assert.equal(ui.trips, trips);
+  assert.equal((await ui.post(SIGN_IN, credentials('carol'), '192.0.2.2')).status, 401);
+});
+
+test('wrong passwords make the next attempt on that account wait, from wherever it comes', async (t) => {
+  const ui = await UiInProcess.start(t);
+  for (let n = 0; n < 5; n++)
+    assert.equal((await ui.post(SIGN_IN, credentials('ada'), `192.0.2.${n}`)).status, 401);
+  const { trips } = ui;
+  refused(await ui.post(SIGN_IN, credentials('ADA'), '192.0.2.9'));
+  assert.equal(ui.trips, trips);
+  assert.equal((await ui.post(SIGN_IN, credentials('bob'))).status, 401);
+});
+
+test('attempts wait twice as long each time, a minute at most, and begin anew after a success', () => {
+  const attempts = new Attempts();
+  for (let n = 0; n < 5; n++) assert.equal(attempts.begin('ada', 0), 0);
+  let now = 0;
+  const waits = [];
+  for (let n = 0; n < 8; n++) {
+    const wait = attempts.begin('ada', now);
+    waits.push(wait);
+    now += wait * 1000;
+    assert.equal(attempts.begin('ada', now), 0);
+  }
+  assert.deepEqual(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
+  attempts.succeeded('ada');
+  assert.equal(attempts.begin('ada', now), 0);
+  assert.equal(attempts.begin('ada', now), 0);
+});
+
+test('a limit counts by the minute, and remembers only so many', () => {
+  const limiter = new Limiter(1);
+  assert.deepEqual([limiter.admit('a', 0), limiter.admit('a', 1000), limiter.admit('a', 60_000)], [0, 59, 0]);
+  for (let n = 0; n < 20_000; n++) limiter.admit(`other ${n}`, 60_000);
+  assert.equal(limiter.admit('a', 60_001), 0);
+});
+
+test('a client is an IPv4 address, or the /64 of an IPv6 one', () => {
+  const of = (address: string) => clientOf(new Headers({ 'x-real-ip': address }));
+  assert.equal(of('192.0.2.1'), '192.0.2.1');
+  assert.equal(of('2001:db8:0:1:aaaa::1'), '2001:db8:0:1');
+  assert.equal(of('2001:DB8:0:1::2'), '2001:db8:0:1');
+  assert.equal(of('2001:db8::2'), '2001:db8:0:0');
+  assert.equal(of('::1'), '0:0:0:0');
+});
+
+test('cookies that are not ours are left out, and so is one that comes twice', () => {
+  assert.equal(ownCookies(null, 'cellar'), '');
+  assert.equal(ownCookies('a=1; cellar.b=2;cellar.c=3=4', 'cellar'), 'cellar.b=2; cellar.c=3=4');
+  assert.equal(ownCookies('cellar.b=2; cellar.b=3; cellar.c=4', 'cellar'), 'cellar.c=4');
+  assert.equal(ownCookies('cellar.b=2; __Host-cellar.b=3', '__Host-cellar'), '__Host-cellar.b=3');
+});

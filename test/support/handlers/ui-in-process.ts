@@ -1,0 +1,71 @@
+// The control UI's server inside the test's process, its database on SQLite in memory: what it asks is counted.
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { build } from 'esbuild';
+import { temporaryDirectory } from '../temporary.ts';
+import { MemoryD1 } from './control-in-process.ts';
+
+const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
+const ORIGIN = 'http://localhost:8787';
+type Handler = { fetch(request: Request, env: object): Promise<Response> };
+
+export class UiInProcess {
+  /** Round trips to the database. */
+  trips = 0;
+  /** Requests to the API. */
+  asked = 0;
+  /** Whether the database fails at whatever it is asked. */
+  broken = false;
+  readonly #handler: Handler;
+  readonly #env: object;
+
+  private constructor(handler: Handler, limits: Record<string, string>) {
+    this.#handler = handler;
+    const database = new MemoryD1().through(async (work) => {
+      this.trips++;
+      if (this.broken) throw new Error('the database is broken');
+      return work();
+    });
+    this.#env = {
+      DB: { ...database, exec: () => {} },
+      API: {
+        fetch: async () => {
+          this.asked++;
+          return Response.json({ code: 'invite_not_found' }, { status: 404 });
+        },
+      },
+      FILES: {},
+      SIGN_IN_KEY: 'a key for tests with enough characters',
+      PUBLIC_UI_URL: ORIGIN,
+      SERVICE_RATE_LIMIT_RPM: '0',
+      SERVICE_AUTH_RATE_LIMIT: '0',
+      ...limits,
+    };
+  }
+
+  /** One of the test's own, with nothing counted yet. @param limits variables that differ from none */
+  static async start(t: TestContext, limits: Record<string, string> = {}): Promise<UiInProcess> {
+    const { outputFiles } = await build({
+      entryPoints: [`${ROOT}/handlers/ui/index.ts`],
+      bundle: true,
+      write: false,
+      format: 'esm',
+      platform: 'node',
+      target: 'es2024',
+      loader: { '.sql': 'text' },
+      logLevel: 'silent',
+    });
+    const path = join(temporaryDirectory(t), 'ui.mjs');
+    writeFileSync(path, outputFiles[0]!.contents);
+    return new UiInProcess((await import(pathToFileURL(path).href)).default, limits);
+  }
+
+  /** A POST as one of our pages sends it. */
+  post(path: string, body: object, address = '192.0.2.1'): Promise<Response> {
+    const headers = { 'content-type': 'application/json', origin: ORIGIN, 'x-real-ip': address };
+    const request = new Request(ORIGIN + path, { method: 'POST', headers, body: JSON.stringify(body) });
+    return this.#handler.fetch(request, this.#env);
+  }
+}
