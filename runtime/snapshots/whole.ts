@@ -61,6 +61,7 @@ function assertEmpty(paths: Layout): void {
     paths.pid,
     paths.snapshots,
     paths.secretsKey,
+    paths.signInKey,
     paths.alertKey,
     paths.token,
     paths.apiKey,

@@ -11,10 +11,8 @@ import type { OutputPipe, OutputSink } from '../machine/output-sink.ts';
 import { uiConfig } from './config.ts';
 import { FILES, writeUi } from './files.ts';
 
-const PROBE_EVERY_MS = 5_000;
-const PROBE_DEADLINE_MS = 5_000;
-/** So many probes in a row without an answer: it hangs. */
-const PROBES_MISSED_LIMIT = 3;
+/** How a process is probed, in ms, and after how many probes in a row without an answer it hangs. */
+const PROBE = { everyMs: 5_000, deadlineMs: 5_000, missed: 3 };
 /** Memory that the process may use, in MiB. */
 const MEMORY_MB = 512;
 
@@ -36,6 +34,7 @@ export class Ui implements Backend {
   readonly site = 'ui';
   readonly streamsForEver = true;
   readonly #options: UiOptions;
+  readonly #probe: typeof PROBE;
   /** Files and config, once for this host. */
   #written: Promise<string> | null = null;
   #running: { cell: Cell; upstream: Upstream } | null = null;
@@ -45,8 +44,9 @@ export class Ui implements Backend {
   #restAfterFailure = 0;
   readonly #ending = new AbortController();
 
-  constructor(options: UiOptions) {
+  constructor(options: UiOptions, probe = PROBE) {
     this.#options = options;
+    this.#probe = probe;
   }
 
   /** The process, while it runs. */
@@ -105,7 +105,7 @@ export class Ui implements Backend {
       });
       const upstream = new Upstream({ socketPath: cell.socketPath('http') });
       this.#running = { cell, upstream };
-      const probe = watch(cell);
+      const probe = watch(cell, this.#probe);
       void cell.exited.then(({ reason }) => {
         clearInterval(probe);
         this.#running = null;
@@ -139,12 +139,12 @@ export class Ui implements Backend {
 }
 
 /** Ends a process that hangs: an endless loop stops every socket of workerd. */
-function watch(cell: Cell): NodeJS.Timeout {
+function watch(cell: Cell, { everyMs, deadlineMs, missed: limit }: typeof PROBE): NodeJS.Timeout {
   let missed = 0;
   return setInterval(async () => {
-    missed = (await cell.answers('http', PROBE_DEADLINE_MS)) ? 0 : missed + 1;
-    if (missed >= PROBES_MISSED_LIMIT) cell.kill('it did not answer');
-  }, PROBE_EVERY_MS).unref();
+    missed = (await cell.answers('http', deadlineMs)) ? 0 : missed + 1;
+    if (missed >= limit) cell.kill('it did not answer');
+  }, everyMs).unref();
 }
 
 /** What the process prints goes to the host's log, now and then. */

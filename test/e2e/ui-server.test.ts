@@ -1,9 +1,10 @@
 // The control UI's server, through the gateway: the first visit, who is signed in, and what each may do.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { SecurityKey, totp } from '../support/e2e/authenticators.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { descendants } from '../support/e2e/processes.ts';
-import { Visitor, welcomeOf } from '../support/e2e/visitor.ts';
+import { descendants, eventually, processes } from '../support/e2e/processes.ts';
+import { allPrinted, Visitor, welcomeOf } from '../support/e2e/visitor.ts';
 
 const cellar = new Cellar();
 const ADA = { name: 'Ada', email: 'ada@example.com', password: 'a long enough password' };
@@ -68,7 +69,7 @@ test('nobody is signed in, and an API key or the runner token is nothing here', 
 });
 
 test('the link of the first start makes the first person the admin of the first account, once', async () => {
-  const token = welcomeOf(cellar);
+  const token = await welcomeOf(cellar);
   const purpose = await ada.ask('POST', '/invites/look', { token });
   assert.deepEqual([purpose.body.kind, purpose.body.role], ['welcome', 'admin']);
   assert.equal(
@@ -145,4 +146,161 @@ test('what another origin sends is refused, and a change of which nobody says wh
   assert.equal((await ada.ask('GET', '/v1/apps', undefined, { 'sec-fetch-site': 'same-site' })).status, 403);
   assert.equal((await ada.ask('POST', '/api/auth/sign-out', {}, { origin: 'http://evil.test' })).status, 403);
   assert.equal((await ada.ask('GET', '/session')).status, 200);
+});
+
+/** Has Ada invite somebody, who is then signed in. */
+async function newcomer(name: string, params: object = {}): Promise<{ visitor: Visitor; id: string }> {
+  const { url } = await ada.rpc('invites.create', params);
+  assert.ok(url.startsWith(`${ada.origin}/invite?token=`));
+  const visitor = new Visitor(cellar);
+  const token = new URL(url).searchParams.get('token');
+  const person = { token, name, email: `${name}@example.com`, password: `the password of ${name}` };
+  const { status, body } = await visitor.ask('POST', '/invites/accept', person);
+  assert.equal(status, 200, JSON.stringify(body));
+  assert.equal((await new Visitor(cellar).ask('POST', '/invites/accept', person)).status, 404);
+  return { visitor, id: body.account.id };
+}
+
+test('whoever is invited for one app has that, until the account is deleted: then the session ends', async () => {
+  const app = await ada.rpc('apps.get_by_slug', { slug: 'by-ada' });
+  const { visitor, id } = await newcomer('bob', { app: { id: app.id, role: 'view' } });
+  assert.equal((await visitor.ask('GET', '/session')).body.account.role, 'member');
+  assert.equal((await visitor.rpc('apps.list', {})).items.length, 1);
+  assert.equal(await visitor.rpc('env.list', { id: app.id }), 'forbidden');
+  assert.equal(await visitor.rpc('accounts.list', {}), 'forbidden');
+  assert.equal(await visitor.rpc('invites.create', {}), 'forbidden');
+  await ada.rpc('accounts.delete', { id });
+  assert.equal(await visitor.rpc('apps.list', {}), 'unauthorized');
+  assert.equal((await visitor.ask('GET', '/session')).status, 401);
+  assert.equal(await visitor.signIn('bob@example.com', 'the password of bob'), 401);
+});
+
+test('who signs out is out: the cookie of before is worth nothing', async () => {
+  const { visitor } = await newcomer('carol');
+  const kept = new Map(visitor.cookies);
+  assert.equal((await visitor.ask('POST', '/api/auth/sign-out', {})).status, 200);
+  assert.equal(visitor.cookies.has('cellar.session_token'), false);
+  for (const [name, value] of kept) visitor.cookies.set(name, value);
+  assert.equal((await visitor.ask('GET', '/session')).status, 401);
+  assert.equal(await visitor.rpc('apps.list', {}), 'unauthorized');
+});
+
+test('sessions are listed and ended; a changed password ends the others', async () => {
+  const { visitor } = await newcomer('dora');
+  const elsewhere = new Visitor(cellar);
+  assert.equal(await elsewhere.signIn('dora@example.com', 'the password of dora'), 200);
+  const sessions = (await visitor.ask('GET', '/api/auth/list-sessions')).body;
+  assert.equal(sessions.length, 2);
+  const own = visitor.cookies.get('cellar.session_token')!;
+  const other = sessions.find(({ token }: { token: string }) => !own.startsWith(token)).token;
+  assert.equal((await visitor.ask('POST', '/api/auth/revoke-session', { token: other })).status, 200);
+  assert.equal((await elsewhere.ask('GET', '/session')).status, 401);
+
+  assert.equal(await elsewhere.signIn('dora@example.com', 'the password of dora'), 200);
+  const change = {
+    currentPassword: 'the password of dora',
+    newPassword: 'another password of dora',
+    revokeOtherSessions: true,
+  };
+  assert.equal((await visitor.ask('POST', '/api/auth/change-password', change)).status, 200);
+  assert.equal((await elsewhere.ask('GET', '/session')).status, 401);
+  assert.equal((await visitor.ask('GET', '/session')).status, 200);
+  assert.equal(await elsewhere.signIn('dora@example.com', 'the password of dora'), 401);
+  assert.equal(await elsewhere.signIn('dora@example.com', 'another password of dora'), 200);
+});
+
+test('a second factor is asked for; a link for the account takes it away, and ends sessions', async () => {
+  const { visitor, id } = await newcomer('erin');
+  const password = 'the password of erin';
+  const { body } = await visitor.ask('POST', '/api/auth/two-factor/enable', { password });
+  const code = () => totp(body.totpURI);
+  assert.equal((await visitor.ask('POST', '/api/auth/two-factor/verify-totp', { code: code() })).status, 200);
+
+  const elsewhere = new Visitor(cellar);
+  const first = await elsewhere.ask('POST', '/api/auth/sign-in/email', {
+    email: 'erin@example.com',
+    password,
+  });
+  assert.equal(first.body.twoFactorRedirect, true);
+  assert.equal((await elsewhere.ask('GET', '/session')).status, 401);
+  const wrong = String((Number(code()) + 1) % 1_000_000).padStart(6, '0');
+  assert.equal(
+    (await elsewhere.ask('POST', '/api/auth/two-factor/verify-totp', { code: wrong })).status,
+    401,
+  );
+  assert.equal(
+    (await elsewhere.ask('POST', '/api/auth/two-factor/verify-totp', { code: code() })).status,
+    200,
+  );
+  assert.equal((await elsewhere.ask('GET', '/session')).status, 200);
+
+  const { url } = await ada.rpc('invites.create', { account: id });
+  const token = new URL(url).searchParams.get('token');
+  const again = new Visitor(cellar);
+  const used = { token, name: 'x', email: 'x@example.com', password: 'a new password of erin' };
+  const { account } = (await again.ask('POST', '/invites/accept', used)).body;
+  assert.deepEqual([account.id, account.email], [id, 'erin@example.com']);
+  assert.equal((await again.ask('GET', '/session')).status, 200);
+  assert.equal((await elsewhere.ask('GET', '/session')).status, 401);
+  assert.equal((await visitor.ask('GET', '/session')).status, 401);
+});
+
+test('a passkey signs in, at this origin alone', async () => {
+  const { visitor, id } = await newcomer('fred');
+  const key = new SecurityKey();
+  const path = '/api/auth/passkey';
+  const made = (await visitor.ask('GET', `${path}/generate-register-options`)).body;
+  assert.equal(made.rp.id, 'localhost');
+  const registered = await visitor.ask('POST', `${path}/verify-registration`, {
+    response: key.create(made, visitor.origin),
+    name: 'a key',
+  });
+  assert.equal(registered.status, 200, registered.text);
+  assert.equal((await visitor.ask('GET', `${path}/list-user-passkeys`)).body[0].name, 'a key');
+
+  const signIn = async (origin: string) => {
+    const elsewhere = new Visitor(cellar);
+    const asked = (await elsewhere.ask('GET', `${path}/generate-authenticate-options`)).body;
+    const body = { response: key.get(asked, origin) };
+    const { status } = await elsewhere.ask('POST', `${path}/verify-authentication`, body);
+    return { status, session: await elsewhere.ask('GET', '/session') };
+  };
+  // An app of this site may ask the key in our name, but not from our origin.
+  const foreign = await signIn(`http://by-ada.localhost:${cellar.edgePort}`);
+  assert.notEqual(foreign.status, 200);
+  assert.equal(foreign.session.status, 401);
+  const { status, session } = await signIn(visitor.origin);
+  assert.equal(status, 200);
+  assert.equal(session.body.account.id, id);
+});
+
+test('cookies that an app sets for the parent domain sign nobody in', async () => {
+  const { visitor } = await newcomer('gina');
+  const own = visitor.cookies.get('cellar.session_token')!;
+  const send = (cookie: string) => visitor.ask('GET', '/session', undefined, { cookie });
+  assert.equal((await send(`cellar.session_token=${own}`)).status, 200);
+  // Two of one name: nobody can tell which is ours, and the app's may be a session of the app's owner.
+  for (const pair of [`cellar.session_token=x; cellar.session_token=${own}`, `cellar.session_token=${own}x`])
+    assert.equal((await send(pair)).status, 401);
+  assert.equal((await send(`other=1; cellar.theme=x; cellar.session_token=${own}`)).status, 200);
+});
+
+test('killed, it is back with the next visit, and whoever was signed in still is', async () => {
+  const { pid } = uiProcesses()[0]!;
+  process.kill(pid, 'SIGKILL');
+  const isBack = async () =>
+    (await ada.ask('GET', '/session')).status === 200 && uiProcesses()[0]?.pid !== pid;
+  await eventually(isBack, 'a new process answers');
+});
+
+test('a host that was killed leaves no process; after it, sessions go on and no link is printed', async () => {
+  const { pid } = uiProcesses()[0]!;
+  const from = cellar.output.length;
+  await cellar.stop('SIGKILL');
+  await eventually(() => processes().every((each) => each.pid !== pid), 'the process has ended');
+  await cellar.start();
+  assert.equal((await ada.ask('GET', '/session')).status, 200);
+  await allPrinted(cellar, from);
+  assert.doesNotMatch(cellar.output.slice(from), /welcome/);
+  assert.doesNotMatch(cellar.output.replaceAll(/.*welcome\?token.*/g, ''), new RegExp(cellar.token));
 });

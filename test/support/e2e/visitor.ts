@@ -17,12 +17,16 @@ export class Visitor {
   readonly cookies = new Map<string, string>();
 
   /**
-   * @param origin what the browser has in its address line. Default: the edge's
+   * @param origin what the browser has in its address line. Default: the edge's own
    * @param always headers that a proxy on the way adds
    */
-  constructor(cellar: Cellar, origin?: string, always: Record<string, string> = {}) {
-    this.#base = `http://localhost:${cellar.edgePort}`;
-    this.origin = origin ?? this.#base;
+  constructor(
+    { edgePort }: Cellar,
+    origin = `http://localhost:${edgePort}`,
+    always: Record<string, string> = {},
+  ) {
+    this.#base = `http://${new URL(origin).hostname}:${edgePort}`;
+    this.origin = origin;
     this.#always = always;
   }
 
@@ -95,7 +99,12 @@ export class Visitor {
   }
 }
 
-/** The secret of the link that the first start has printed. */
-export function welcomeOf(cellar: Cellar, from = 0): string {
-  return /\/welcome\?token=(\S+)/.exec(cellar.output.slice(from))![1]!;
+/** The secret of the link that a start prints, looked for from `from` on. */
+export async function welcomeOf(cellar: Cellar, from = 0): Promise<string> {
+  return (await cellar.waitFor(/\/welcome\?token=(\S+)\n/, from))[1]!;
+}
+
+/** Resolves when a start has printed all that it prints, looked for from `from` on. */
+export async function allPrinted(cellar: Cellar, from = 0): Promise<void> {
+  await cellar.waitFor(/ {4}git push .*\n/, from);
 }

@@ -1,0 +1,100 @@
+// The control UI behind another proxy, which speaks HTTPS with the world.
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, before, test } from 'node:test';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { allPrinted, Visitor, welcomeOf } from '../support/e2e/visitor.ts';
+
+const ADA = { name: 'Ada', email: 'ada@example.com', password: 'a long enough password' };
+const SESSION = '__Host-cellar.session_token';
+let cellar: Cellar;
+let origin: string;
+
+before(async () => {
+  const port = await freePort();
+  origin = `https://cellar.localhost:${port}`;
+  cellar = new Cellar({
+    RUNNER_PORT: '0',
+    RUNNER_EDGE_PORT: String(port),
+    RUNNER_BASE_DOMAIN: 'cellar.localhost',
+    RUNNER_PUBLIC_ORIGIN: `https://example.com:${port}`,
+    RUNNER_TRUSTED_PROXIES: '127.0.0.1',
+    SERVICE_RATE_LIMIT_RPM: '5',
+  });
+  await cellar.start();
+});
+after(() => cellar[Symbol.asyncDispose]());
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await new Promise((resolve) => server.once('listening', resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+/** Somebody at an address, whose requests the proxy passes on. */
+function at(address: string, from = origin): Visitor {
+  return new Visitor(cellar, from, {
+    'x-forwarded-proto': 'https',
+    'x-forwarded-for': address,
+    'x-forwarded-host': new URL(origin).host,
+  });
+}
+
+test('the link is for the public origin; unused, it is printed again after a SIGKILL, and is the same', async () => {
+  const token = await welcomeOf(cellar);
+  assert.ok(cellar.output.includes(`${origin}/welcome?token=${token}`));
+  const from = cellar.output.length;
+  await cellar.stop('SIGKILL');
+  await cellar.start();
+  assert.equal(await welcomeOf(cellar, from), token);
+});
+
+test('cookies are for this very host over HTTPS alone', async () => {
+  const ada = at('192.0.2.1');
+  const { status, headers } = await ada.ask('POST', '/welcome', { ...ADA, token: await welcomeOf(cellar) });
+  assert.equal(status, 200);
+  const cookie = headers.getSetCookie().find((line) => line.startsWith(`${SESSION}=`))!;
+  assert.match(cookie, /; Path=\/; HttpOnly; Secure; SameSite=Strict$/);
+  const { body } = await ada.ask('GET', '/session');
+  assert.equal(body.account.email, ADA.email);
+  assert.equal(body.urls.api, origin.replace('://', '://api.'));
+  // What an app of the parent domain can set has not this name.
+  const value = ada.cookies.get(SESSION);
+  const tossed = { cookie: `cellar.session_token=${value}; session_token=${value}` };
+  assert.equal((await ada.ask('GET', '/session', undefined, tossed)).status, 401);
+});
+
+test('a change comes from the public origin, whatever the proxy and the edge speak with each other', async () => {
+  const inner = at('192.0.2.2', `http://cellar.localhost:${cellar.edgePort}`);
+  assert.equal(await inner.signIn(ADA.email, ADA.password), 403);
+  assert.equal(await at('192.0.2.2').signIn(ADA.email, ADA.password), 200);
+});
+
+test('limits count the forwarded address, not the proxy', async () => {
+  const eve = at('192.0.2.3');
+  for (let n = 0; n < 5; n++) assert.equal(await eve.signIn(`nobody-${n}@example.com`, 'x'), 401);
+  const { status, headers } = await eve.ask('POST', '/api/auth/sign-in/email', ADA);
+  assert.equal(status, 429);
+  assert.ok(Number(headers.get('retry-after')) >= 1);
+  // Another class of routes, and another address.
+  assert.equal((await eve.ask('POST', '/invites/look', { token: 'x' })).status, 404);
+  assert.equal(await at('192.0.2.4').signIn(ADA.email, ADA.password), 200);
+});
+
+test('an outside control UI has the base domain: there is no process and no link', async () => {
+  await using other = await new Cellar({ RUNNER_UI_URL: 'https://ui.example.com' }).start();
+  const response = await new Visitor(other).page('/apps');
+  assert.deepEqual([response.status, response.headers.get('location')], [302, 'https://ui.example.com']);
+  await allPrinted(other);
+  assert.doesNotMatch(other.output, /welcome/);
+  const { body } = await other.call('POST', '/rpc', {
+    jsonrpc: '2.0',
+    id: 1,
+    method: 'invites.create',
+    params: {},
+  });
+  assert.equal(body.error.data.code, 'forbidden');
+});

@@ -1,0 +1,51 @@
+// The process of the control UI, without a Cellar around it.
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { workerdPath } from '../../runtime/fleets/cell.ts';
+import { askSocket } from '../../runtime/machine/ask-socket.ts';
+import { Ui } from '../../runtime/ui/ui.ts';
+import { eventually } from '../support/e2e/processes.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
+
+function uiAt(t: TestContext, workerd = workerdPath()): { ui: Ui; socket: string } {
+  const root = temporaryDirectory(t);
+  const variables = () => ({
+    PUBLIC_UI_URL: 'http://localhost:8787',
+    SERVICE_RATE_LIMIT_RPM: '600',
+    SERVICE_AUTH_RATE_LIMIT: '600',
+  });
+  const directory = join(root, 'ui');
+  const ui = new Ui(
+    { directory, storage: join(root, 'sign-in'), apiSocket: join(root, 'api.sock'), workerd, variables },
+    { everyMs: 50, deadlineMs: 300, missed: 2 },
+  );
+  t.after(() => ui.close());
+  return { ui, socket: join(directory, 'http.sock') };
+}
+
+/** Comes as the gateway does: waits, and is then let through or refused. */
+async function visit(ui: Ui): Promise<string> {
+  const first = ui.admit();
+  if (first.kind !== 'hold') return first.kind;
+  await first.ready;
+  return ui.admit().kind;
+}
+
+test('it is started once for all who wait, and started again when it hangs', async (t) => {
+  const { ui, socket } = uiAt(t);
+  assert.deepEqual(await Promise.all([visit(ui), visit(ui)]), ['forward', 'forward']);
+  const { pid } = ui;
+  process.kill(pid!, 'SIGSTOP');
+  await eventually(async () => (await visit(ui)) === 'forward' && ui.pid !== pid, 'another process serves');
+  const asked = { path: '/session', limitBytes: 1_000, signal: AbortSignal.timeout(10_000) };
+  assert.equal((await askSocket(socket, asked)).status, 401);
+});
+
+test('what does not start is refused, and tried again later', async (t) => {
+  const { ui } = uiAt(t, '/bin/false');
+  const outcome = await visit(ui);
+  assert.equal(outcome, 'refuse');
+  assert.equal(ui.pid, null);
+  await eventually(() => ui.admit().kind === 'hold', 'it is tried again');
+});
