@@ -30,6 +30,7 @@ test('every operation that is there answers what the contract says', async () =>
   const account = await call('accounts.create', { name: 'A', email: 'a@example.com' });
   const key = await call('keys.create', { account: account.id });
   await call('apps.list', { limit: 1 });
+  await call('apps.overview', {});
   await call('apps.get', { id });
   await call('apps.get_by_slug', { slug: 'typed' });
   await call('apps.templates', {});
