@@ -21,6 +21,8 @@ import { href, type Route, type RouteName, route } from '../router.ts';
 import { type Screen, screens } from '../screens/index.ts';
 import { isAdmin, session, signOut } from '../session.ts';
 import { theme } from '../theme.ts';
+import { Finder, finding } from './finder.tsx';
+import { Keys } from './keys.tsx';
 import { groupsOf, routeOf } from './sections.ts';
 
 /** The top bar, the sections of where one is, and the screen. */
@@ -57,7 +59,9 @@ export function Frame({ shown, children }: { shown: Route | null; children: Comp
         <button
           type="button"
           class="find"
-          onClick={() => dispatchEvent(new Event('cellar-find'))}
+          onClick={() => {
+            finding.value = true;
+          }}
           aria-keyshortcuts="Meta+K Control+K"
         >
           <IconSearch />
@@ -92,6 +96,8 @@ export function Frame({ shown, children }: { shown: Route | null; children: Comp
         {children}
       </main>
       <Lost />
+      <Finder />
+      <Keys />
     </div>
   );
 }

@@ -1,0 +1,169 @@
+// ⌘K: everything by typing a few letters of it.
+import { signal } from '@preact/signals';
+import { useEffect, useId, useRef, useState } from 'preact/hooks';
+import { api } from '../api.ts';
+import { type Found, search } from '../models/find.ts';
+import { failed, toast } from '../parts/toast.tsx';
+import { open, type Route, route } from '../router.ts';
+import { isAdmin, signOut } from '../session.ts';
+import { type Theme, theme } from '../theme.ts';
+import { everywhere, groupsOf, routeOf } from './sections.ts';
+
+/** Whether it is open. */
+export const finding = signal(false);
+
+/** Slugs of all apps, as they were when it was opened last. */
+const slugs = signal<readonly string[]>([]);
+
+export function Finder() {
+  return finding.value ? <Open /> : null;
+}
+
+function Open() {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const list = useRef<HTMLDivElement>(null);
+  const [typed, setTyped] = useState('');
+  const [at, setAt] = useState(0);
+  const id = useId();
+  const close = () => {
+    finding.value = false;
+  };
+  useEffect(() => {
+    dialog.current!.showModal();
+    readSlugs().catch(failed);
+  }, []);
+  const found = search(everything(slugs.value), typed);
+  const chosen = Math.min(at, found.length - 1);
+  useEffect(() => {
+    list.current?.children[chosen]?.scrollIntoView({ block: 'nearest' });
+  }, [chosen]);
+  const take = (item: Found | undefined) => {
+    if (!item) return;
+    close();
+    Promise.resolve(item.run()).catch(failed);
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    const to = { ArrowDown: chosen + 1, ArrowUp: chosen - 1 }[event.key];
+    if (to !== undefined) setAt((to + found.length) % Math.max(1, found.length));
+    else if (event.key === 'Enter') take(found[chosen]);
+    else return;
+    event.preventDefault();
+  };
+  return (
+    // biome-ignore lint/a11y/useKeyWithClickEvents: Esc closes it too
+    <dialog
+      ref={dialog}
+      class="dialog finder"
+      aria-label="Find"
+      onClose={close}
+      onClick={(event) => event.target === dialog.current && close()}
+    >
+      <input
+        class="finder-input"
+        role="combobox"
+        aria-expanded="true"
+        aria-controls={id}
+        aria-activedescendant={found.length > 0 ? `${id}-${chosen}` : undefined}
+        aria-label="Find an app, a place or something to do"
+        placeholder="Find an app, a place or something to do"
+        autofocus
+        spellcheck={false}
+        autocomplete="off"
+        value={typed}
+        onInput={(event) => {
+          setTyped(event.currentTarget.value);
+          setAt(0);
+        }}
+        onKeyDown={onKeyDown}
+      />
+      {found.length === 0 && <p class="nothing muted">Nothing has these words.</p>}
+      <div ref={list} id={id} class="finder-list" role="listbox" aria-label="Found">
+        {found.map((item, i) => (
+          // biome-ignore lint/a11y/useKeyWithClickEvents: the input above has the keys
+          <div
+            key={`${item.group} ${item.text}`}
+            id={`${id}-${i}`}
+            role="option"
+            tabIndex={-1}
+            aria-selected={i === chosen}
+            onClick={() => take(item)}
+            onPointerMove={() => setAt(i)}
+          >
+            <span>{item.text}</span>
+            <span class="muted small">{item.group}</span>
+          </div>
+        ))}
+      </div>
+    </dialog>
+  );
+}
+
+async function readSlugs(): Promise<void> {
+  const { items } = await api('apps.list', { limit: 200 });
+  slugs.value = items.map(({ slug }) => slug);
+}
+
+/** In the order in which it is shown while nothing is typed: of the app that one is in, apps, the rest. */
+function everything(apps: readonly string[]): Found[] {
+  const here = route.value;
+  const app = here !== null && 'app' in here ? here.app : null;
+  const go = (to: Route) => () => open(to);
+  const sectionsOf = (slug: string): Found[] =>
+    groupsOf('app').flatMap(({ sections }) =>
+      sections.map((section) => ({ group: slug, text: section.text, run: go(routeOf(section, slug)) })),
+    );
+  const places = everywhere.filter(({ name }) => name !== 'machine' || isAdmin.value);
+  return [
+    ...(app === null ? [] : [...sectionsOf(app), ...actionsOf(app)]),
+    ...apps
+      .filter((slug) => slug !== app)
+      .map((slug) => ({ group: 'app', text: slug, run: go({ name: 'overview', app: slug }) })),
+    ...places.map((section) => ({ group: 'Cellar', text: section.text, run: go(routeOf(section, null)) })),
+    { group: 'Cellar', text: 'New app', also: 'create make', run: go({ name: 'new' }) },
+    ...(isAdmin.value
+      ? groupsOf('machine').flatMap(({ sections }) =>
+          sections
+            .filter(({ name }) => name !== 'machine')
+            .map((section) => ({ group: 'Machine', text: section.text, run: go(routeOf(section, null)) })),
+        )
+      : []),
+    ...(['light', 'dark', 'system'] as const).map((each) => ({
+      group: 'Cellar',
+      text: each === 'system' ? 'Theme as the system' : `Theme: ${each}`,
+      run: () => setTheme(each),
+    })),
+    { group: 'Cellar', text: 'Sign out', also: 'log out leave', run: signOut },
+    ...apps.filter((slug) => slug !== app).flatMap(sectionsOf),
+  ];
+}
+
+function setTheme(to: Theme) {
+  theme.value = to;
+}
+
+function actionsOf(app: string): Found[] {
+  return [
+    {
+      group: app,
+      text: 'Deploy main again',
+      also: 'build release',
+      run: async () => open({ name: 'deploy', app, deploy: (await api('deploys.create', { id: app })).id }),
+    },
+    {
+      group: app,
+      text: 'Put to sleep',
+      run: async () => {
+        await api('apps.sleep', { id: app });
+        toast(`${app} sleeps`);
+      },
+    },
+    {
+      group: app,
+      text: 'Wake or start',
+      run: async () => {
+        await api('apps.update', { id: app, desired_state: 'running' });
+        toast(`${app} is awake`);
+      },
+    },
+  ];
+}
