@@ -6,6 +6,10 @@ import { wakeForDeploy } from '../services/apps.ts';
 import { run } from './call.ts';
 import { CloudflareError, CODES } from './codes.ts';
 
+/** How long the end of a rollback is waited for, and how often it is asked for, in ms. */
+const ROLLBACK_MS = 5 * 60_000;
+const POLL_MS = 100;
+
 type Uploaded = HostCalls['POST /uploads/versions']['answer'];
 
 /** A deploy that serves. */
@@ -39,6 +43,21 @@ export async function setSecrets(
 ): Promise<void> {
   for (const [name, value] of Object.entries(secrets))
     await run(context, 'secrets.set', { id: appId, name, value });
+}
+
+/**
+ * Makes an earlier release live again, and waits until it is.
+ * @throws {CloudflareError} when it does not go live
+ */
+export async function rollBack(context: Context, appId: string, deployId: string): Promise<Deployed> {
+  const { id } = await run(context, 'deploys.rollback', { id: appId, deploy_id: deployId });
+  const end = Date.now() + ROLLBACK_MS;
+  for (;;) {
+    const { items } = await context.host.deploys([{ app_id: appId, id }]);
+    const fact = items[0];
+    if (fact !== undefined && (fact.finished_at !== null || Date.now() > end)) return ended(fact);
+    await scheduler.wait(POLL_MS);
+  }
 }
 
 /** @throws {CloudflareError} for a deploy that did not go live */

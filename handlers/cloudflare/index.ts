@@ -14,15 +14,30 @@ import { accountCalls } from './accounts.ts';
 import { assetCalls } from './assets.ts';
 import { type Call, type CallContext, Page } from './call.ts';
 import { asCloudflareError, CloudflareError, CODES } from './codes.ts';
+import { databaseCalls } from './d1.ts';
+import { namespaceCalls } from './kv.ts';
 import { requireSlug } from './names.ts';
+import { queueCalls } from './queues.ts';
+import { bucketCalls } from './r2.ts';
 import { scriptCalls } from './scripts.ts';
+import { secretCalls } from './secrets.ts';
 import { versionCalls } from './versions.ts';
 
 const BASE = '/client/v4';
 const DOCS = 'docs/wrangler.md says which are';
 
 /** Every call that is answered. */
-export const calls: readonly Call[] = [...accountCalls, ...scriptCalls, ...assetCalls, ...versionCalls];
+export const calls: readonly Call[] = [
+  ...accountCalls,
+  ...scriptCalls,
+  ...assetCalls,
+  ...versionCalls,
+  ...secretCalls,
+  ...databaseCalls,
+  ...namespaceCalls,
+  ...bucketCalls,
+  ...queueCalls,
+];
 
 const routes = calls.map((call) => ({ call, pattern: patternOf(call.path) }));
 

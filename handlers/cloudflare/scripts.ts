@@ -6,7 +6,7 @@ import { accountOf } from '../access.ts';
 import type { Context } from '../context.ts';
 import type { DescribedRelease } from '../contract/host-calls.ts';
 import { ownerOf, requireBody } from './assets.ts';
-import { appCall, type CallContext, call, newAppCall, run } from './call.ts';
+import { appCall, type CallContext, call, newAppCall, run, wholeList } from './call.ts';
 import { deployUpload } from './deploying.ts';
 import { uuidOf } from './names.ts';
 
@@ -30,20 +30,29 @@ export const scriptCalls = [
       );
     },
   }),
+  call({
+    method: 'GET',
+    path: '/accounts/:account/workers/durable_objects/namespaces',
+    // Wrangler looks there for containers of a Worker, which are not run here.
+    answer: async () => wholeList([]),
+  }),
   appCall({
     method: 'GET',
     path: '/accounts/:account/workers/services/:script',
     needs: 'view',
-    answer: async (_context, _body, app) => ({
-      id: app.slug,
-      default_environment: {
-        environment: ENVIRONMENT,
-        created_on: app.created_at,
-        modified_on: app.deployed_at ?? app.created_at,
-        script: { id: app.slug, tag: app.id, tags: [], last_deployed_from: 'wrangler' },
-      },
-      environments: [],
-    }),
+    answer: async ({ host }, _body, app) => {
+      const migration_tag = (await host.release(app.id))?.migration_tag ?? undefined;
+      return {
+        id: app.slug,
+        default_environment: {
+          environment: ENVIRONMENT,
+          created_on: app.created_at,
+          modified_on: app.deployed_at ?? app.created_at,
+          script: { id: app.slug, tag: app.id, tags: [], last_deployed_from: 'wrangler', migration_tag },
+        },
+        environments: [],
+      };
+    },
   }),
   appCall({
     method: 'DELETE',
@@ -119,14 +128,16 @@ export const scriptCalls = [
 
 const SUBDOMAIN = { enabled: true, previews_enabled: false };
 
-/** All apps of the account that the caller may see. */
+/** All apps of the account, with those of others that the caller may see. */
 export async function allApps(
   context: CallContext,
 ): Promise<{ id: string; slug: string; created_at: string; deployed_at: string | null }[]> {
+  // An account sees those that it works on, too.
+  const owner = context.actor.kind === 'runner' ? context.account : undefined;
   const apps = [];
   let cursor: string | undefined;
   do {
-    const page = await run(context, 'apps.list', { owner: context.account, limit: 200, cursor });
+    const page = await run(context, 'apps.list', { owner, limit: 200, cursor });
     apps.push(...page.items);
     cursor = page.next_cursor ?? undefined;
   } while (cursor !== undefined);
@@ -136,7 +147,9 @@ export async function allApps(
 /** Who makes a deploy, for people. */
 export async function authorOf({ actor, reads }: Context): Promise<string> {
   const account = accountOf(actor);
-  return account === null ? 'the runner token' : ((await findAccount(reads, account))?.email ?? account);
+  if (account === null) return 'the runner token';
+  const row = await findAccount(reads, account);
+  return row?.email ?? row?.name ?? account;
 }
 
 export function urlOf({ slug }: AppRow, template: string): string {

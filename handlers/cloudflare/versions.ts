@@ -8,7 +8,7 @@ import { wakeForDeploy } from '../services/apps.ts';
 import { ownerOf, requireBody } from './assets.ts';
 import { appCall, type CallContext, run } from './call.ts';
 import { CloudflareError, CODES } from './codes.ts';
-import { ended, setSecrets } from './deploying.ts';
+import { ended, rollBack, setSecrets } from './deploying.ts';
 import { idOf, uuidOf } from './names.ts';
 import { authorOf, bindingsOf } from './scripts.ts';
 
@@ -104,8 +104,7 @@ export const versionCalls = [
 /** @returns the id of the deploy */
 async function deployVersion(context: CallContext, app: AppRow, id: string, message = ''): Promise<string> {
   const waiting = (await context.host.versions(app.id)).find((version) => version.id === id);
-  if (waiting === undefined)
-    return (await run(context, 'deploys.rollback', { id: app.id, deploy_id: id })).id;
+  if (waiting === undefined) return (await rollBack(context, app.id, id)).id;
   await wakeForDeploy(context, app.id);
   const author = await authorOf(context);
   const body = { owner: waiting.owner, message: message || waiting.message, author };

@@ -151,6 +151,16 @@ export interface QueueConsumer {
   deadLetterQueue?: string;
 }
 
+/** What an app keeps, by the names that its owner knows. */
+export interface KeptPlaces {
+  app_id: string;
+  databases: { id: string; binding: string | null }[];
+  namespaces: { id: string; binding: string | null }[];
+  buckets: { id: string; binding: string | null }[];
+  producers: string[];
+  consumers: QueueConsumer[];
+}
+
 /** A release with its bindings as the project names them. */
 export interface DescribedRelease {
   deploy_id: string;

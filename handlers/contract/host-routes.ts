@@ -9,6 +9,7 @@ import type {
   DeployFact,
   DeployFacts,
   DescribedRelease,
+  KeptPlaces,
   KeysQuestion,
   ListedApp,
   ObjectQuestion,
@@ -195,6 +196,8 @@ export interface HostCalls extends TelemetryCalls {
   'POST /apps/:id/storage/do': { body: ObjectQuestion; answer: Bytes };
   'POST /apps/:id/storage/kv': { body: KeysQuestion; answer: Bytes };
   'POST /apps/:id/storage/write': { body: StorageWrite; answer: StorageWritten };
+  /** What each of these apps keeps, by the names that its owner knows. Apps that are not there are left out. */
+  'POST /places': { body: string[]; answer: KeptPlaces[] };
   'GET /apps/:id/buckets': { body: null; answer: Result<'storage.overview'>['buckets'] };
   'POST /overview': { body: { app_ids: string[] }; answer: HostOverview };
   'GET /stats': { body: null; answer: HostStats };
@@ -220,9 +223,12 @@ export interface HostCalls extends TelemetryCalls {
     body: { owner: string; message: string; author: string };
     answer: DeployFact;
   };
-  /** The same; `null` when the live release has these triggers. What is left out stays as it is. */
+  /**
+   * The same; `null` when the live release has these triggers. What is left out stays as it is. `consumer` takes the place
+   * of that of its queue, `without` is the queue of one that goes.
+   */
   'PUT /apps/:id/triggers': {
-    body: { crons?: string[]; consumers?: QueueConsumer[]; author: string };
+    body: { crons?: string[]; consumer?: QueueConsumer; without?: string; author: string };
     answer: { deploy: DeployFact | null };
   };
   /** The live release, or that of the deploy or version that `deploy` of the query names; `null` when there is none. */

@@ -10,6 +10,7 @@ import type {
   DeployFact,
   DeployFacts,
   DescribedRelease,
+  KeptPlaces,
   KeysQuestion,
   ListedApp,
   Looked,
@@ -476,6 +477,11 @@ export class HostClient {
   ): Promise<DeployFact | null> {
     const options = { body, refusals: ['release_unavailable'], deadlineMs: SOURCE_DEADLINE_MS } as const;
     return (await this.#json('PUT /apps/:id/triggers', [appId], options).catch(maybeDone)).deploy;
+  }
+
+  /** What each of these apps keeps. */
+  async places(appIds: string[]): Promise<KeptPlaces[]> {
+    return this.#json('POST /places', [], { body: appIds });
   }
 
   /** The live release, or that of a deploy or version; null when there is none. */

@@ -1,8 +1,8 @@
 // The handlers' calls about what Wrangler uploads, and what it changes of the release that serves.
 import { isDeepStrictEqual } from 'node:util';
 import type { Release } from '../../bundler/release.ts';
-import type { DeployFact, DescribedRelease } from '../../handlers/contract/host-calls.ts';
-import type { HostCall } from '../../handlers/contract/host-routes.ts';
+import type { DeployFact, DescribedRelease, KeptPlaces } from '../../handlers/contract/host-calls.ts';
+import type { HostCall, HostCalls } from '../../handlers/contract/host-routes.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { Apps } from '../apps/apps.ts';
 import type { Deploy } from '../builds/deploy.ts';
@@ -10,7 +10,9 @@ import type { DeployQueue } from '../builds/queue.ts';
 import { readRelease } from '../builds/release.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import type { DiskWatch } from '../machine/disk-watch.ts';
+import type { Looking } from '../storage/looking.ts';
 import { emptyNames, type StorageNames } from '../storage/names.ts';
+import type { Stored } from '../storage/places.ts';
 import type { Uploader, Uploads } from '../uploads/uploads.ts';
 import { type Call, type HostRoutes, readJson } from './host-call.ts';
 import type { Outbox } from './outbox.ts';
@@ -23,7 +25,11 @@ const ID = /^[0-9a-z]{16}$/;
 
 export type UploadCall = Extract<
   HostCall,
-  `${string}/uploads/${string}` | `${string}/versions${string}` | `${string}/triggers` | `${string}/release`
+  | `${string}/uploads/${string}`
+  | `${string}/versions${string}`
+  | `${string}/triggers`
+  | `${string}/release`
+  | 'POST /places'
 >;
 
 export interface UploadOptions {
@@ -34,11 +40,19 @@ export interface UploadOptions {
   queue: DeployQueue;
   outbox: Outbox;
   uploads: Uploads;
+  looking: Looking;
 }
 
 /** Makes what answers these calls. */
 export function uploadRoutes(options: UploadOptions): Pick<HostRoutes, UploadCall> {
   const { disk, queue, uploads } = options;
+  const last = new Map<string, Promise<unknown>>();
+  const oneByOne = <T>(appId: string, work: () => Promise<T>): Promise<T> => {
+    const done = (last.get(appId) ?? Promise.resolve()).then(work, work);
+    const settled = done.catch(() => {}).finally(() => last.get(appId) === settled && last.delete(appId));
+    last.set(appId, settled);
+    return done;
+  };
   return {
     'POST /uploads/assets': (call) => {
       requireRoom(disk);
@@ -67,18 +81,13 @@ export function uploadRoutes(options: UploadOptions): Pick<HostRoutes, UploadCal
     },
     'PUT /apps/:id/triggers': async ({ request, words }) => {
       const [appId] = words as [string];
-      const { author, ...triggers } = await readJson<'PUT /apps/:id/triggers'>(request);
-      const live = await liveRelease(options, appId);
-      if (live === null) throw new Refusal(404, 'release_unavailable', 'nothing is deployed yet');
-      const before = { crons: [], consumers: [], ...live.triggers };
-      const isSame = (['crons', 'consumers'] as const).every(
-        (name) => triggers[name] === undefined || isDeepStrictEqual(triggers[name], before[name]),
-      );
-      if (isSame) return { deploy: null };
-      requireRoom(disk);
-      const message = triggers.crons ? 'Cron triggers' : 'Queue consumers';
-      const deploy = queue.retrigger(appId, triggers, { author, message });
-      return { deploy: await untilEnded(options, deploy) };
+      const asked = await readJson<'PUT /apps/:id/triggers'>(request);
+      // One after another: each goes on from what the one before has made.
+      return oneByOne(appId, () => retrigger(options, appId, asked));
+    },
+    'POST /places': async ({ request }) => {
+      const ids = (await readJson<'POST /places'>(request)).filter((id) => options.apps.get(id));
+      return Promise.all(ids.map((id) => places(options, id)));
     },
     'GET /apps/:id/release': async ({ words, query }) => {
       const [appId] = words as [string];
@@ -104,6 +113,36 @@ function uploader({ apps }: UploadOptions, { query }: Call): Uploader {
 
 function requireApp({ apps }: UploadOptions, id: string): void {
   if (!apps.get(id)) throw new Refusal(404, 'app_not_found', 'no such app');
+}
+
+async function retrigger(
+  options: UploadOptions,
+  appId: string,
+  { author, crons, consumer, without }: HostCalls['PUT /apps/:id/triggers']['body'],
+): Promise<{ deploy: DeployFact | null }> {
+  const live = await liveRelease(options, appId);
+  if (live === null) throw new Refusal(404, 'release_unavailable', 'nothing is deployed yet');
+  const { crons: before = [], consumers = [] } = live.triggers ?? {};
+  const kept = consumers.filter(({ queue }) => queue !== consumer?.queue && queue !== without);
+  const triggers = { crons: crons ?? before, consumers: consumer ? [...kept, consumer] : kept };
+  if (isDeepStrictEqual(triggers, { crons: before, consumers })) return { deploy: null };
+  requireRoom(options.disk);
+  const message = crons ? 'Cron triggers' : `Consumer of the queue ${consumer?.queue ?? without}`;
+  const deploy = options.queue.retrigger(appId, triggers, { author, message });
+  return { deploy: await untilEnded(options, deploy) };
+}
+
+async function places({ looking }: UploadOptions, appId: string): Promise<KeptPlaces> {
+  const { databases, namespaces, buckets, producers, consumers } = await looking.places(appId);
+  const named = (kept: Stored[]) => kept.map(({ id, binding }) => ({ id, binding }));
+  return {
+    app_id: appId,
+    databases: named(databases),
+    namespaces: named(namespaces),
+    buckets: named(buckets),
+    producers,
+    consumers,
+  };
 }
 
 async function untilEnded({ outbox }: UploadOptions, deploy: Deploy): Promise<DeployFact> {

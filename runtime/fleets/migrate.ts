@@ -4,13 +4,13 @@ import { readFileSync } from 'node:fs';
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DatabaseMigration, Release } from '../../bundler/release.ts';
+import { splitStatements } from '../../sqlite/statements.js';
 import { askSocket } from '../machine/ask-socket.ts';
 import { writeAtomic } from '../machine/data-directory.ts';
 import type { User } from '../machine/users.ts';
 import { type Cell, startCell } from './cell.ts';
 import { lineSink } from './cell-output.ts';
 import { capnp } from './config/capnp.ts';
-import { splitStatements } from './sql-statements.js';
 
 /** What to migrate, and where. */
 export interface MigrateOptions {

@@ -1,7 +1,7 @@
 // Where an app keeps what: from the names that its owner knows to the files that workerd has.
 import { createHash, createHmac } from 'node:crypto';
 import { join } from 'node:path';
-import type { Release } from '../../bundler/release.ts';
+import type { QueueConsumer, Release } from '../../bundler/release.ts';
 import type { StorageNames } from './names.ts';
 
 /** Something that keeps data. `id`: its name for the owner. `binding`: that of the live release; null when it has none. */
@@ -18,6 +18,9 @@ export interface Places {
   buckets: Stored[];
   classes: { className: string; storageId: string }[];
   queues: string[];
+  /** Queues of the live release that it sends to. */
+  producers: string[];
+  consumers: QueueConsumer[];
 }
 
 /** @param release the live one, if there is one */
@@ -32,6 +35,8 @@ export function placesOf(names: StorageNames, release: Release | null): Places {
     buckets: stored(names.buckets ?? {}, release?.buckets),
     classes: [...kept].map(([className, storageId]) => ({ className, storageId })),
     queues: [...new Set(queues)],
+    producers: (triggers?.producers ?? []).map(({ queue }) => queue),
+    consumers: triggers?.consumers ?? [],
   };
 }
 

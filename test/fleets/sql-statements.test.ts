@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import Database from 'better-sqlite3';
 import fc from 'fast-check';
-import { splitStatements } from '../../runtime/fleets/sql-statements.js';
+import { splitStatements } from '../../sqlite/statements.js';
 import { randomCases } from '../support/random.ts';
 
 test('a file is split where SQLite ends a statement, and each one knows its line', () => {

@@ -173,6 +173,7 @@ async function compareDeploy(app: string, id: string, signal: AbortSignal) {
   const before = items
     .slice(at + 1)
     .find(({ status, sha }) => (status === 'live' || status === 'replaced') && sha !== own?.sha);
-  if (own === undefined || before === undefined) return null;
+  // An upload is no commit: there is nothing to compare.
+  if (!own?.sha || !before?.sha) return null;
   return { before, diff: await api('source.diff', { id: app, from: before.sha, to: own.sha }, { signal }) };
 }

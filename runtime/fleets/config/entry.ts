@@ -15,7 +15,7 @@ const PAGE_WORKER = read('page-worker.js');
 /** The name of the module that takes a SQL file apart, beside the entry. */
 export const STATEMENTS = 'cellar-sql-statements.js';
 /** The text of `STATEMENTS`. */
-export const STATEMENTS_WORKER = read('../sql-statements.js');
+export const STATEMENTS_WORKER = read('../../../sqlite/statements.js');
 /** The name of the module that stands for `cloudflare:workers`: just as long, so that places after it stay where they are. */
 export const WORKERS = 'cellar-worker.js';
 /** The text of `WORKERS`. */

@@ -1,4 +1,4 @@
-// Splits a SQL file into statements, as SQLite's own `sqlite3_complete` tells where one ends. The host uses it, and so
+// Splits a SQL file into statements, as SQLite's own `sqlite3_complete` tells where one ends. Both planes use it, and so
 // does the Worker's entry, for an import: it is a module of workerd too.
 
 /** A comment, a quoted name or text, a word, white space, or any other character. Unclosed ones reach to the end. */

@@ -1,0 +1,105 @@
+// What the apps of an account keep, as Cloudflare has it: lists of an account, whose apps do not show. Here an app's storage
+// is its own, and the names in it are its project's: two apps may have the same.
+import * as z from 'zod';
+import type { KeptPlaces } from '../contract/host-calls.ts';
+import { type CallContext, Page } from './call.ts';
+import { CloudflareError, CODES, type Code } from './codes.ts';
+import { allApps } from './scripts.ts';
+
+type Kind = 'databases' | 'namespaces' | 'buckets';
+
+/** Something that an app keeps. */
+export interface Kept {
+  /** Names it in the account: as the project does, or `slug--name` where several apps have that. */
+  name: string;
+  /** As the project names it. */
+  id: string;
+  binding: string | null;
+  app: { id: string; slug: string; created_at: string };
+}
+
+const WORDS: Record<Kind, string> = {
+  databases: 'database',
+  namespaces: 'namespace',
+  buckets: 'bucket',
+};
+const NOT_FOUND: Record<Kind, Code> = {
+  databases: CODES.DATABASE_NOT_FOUND,
+  namespaces: CODES.NAMESPACE_NOT_FOUND,
+  buckets: CODES.BUCKET_NOT_FOUND,
+};
+
+/** What the account's apps keep, with the apps. */
+export async function keptPlaces(context: CallContext): Promise<{ app: Kept['app']; places: KeptPlaces }[]> {
+  const apps = await allApps(context);
+  const places = await context.host.places(apps.map(({ id }) => id));
+  return apps.flatMap((app) => {
+    const own = places.find(({ app_id }) => app_id === app.id);
+    return own === undefined ? [] : [{ app, places: own }];
+  });
+}
+
+/** All of a kind that the account's apps keep, by name. */
+export async function keptOf(context: CallContext, kind: Kind): Promise<Kept[]> {
+  const all = (await keptPlaces(context)).flatMap(({ app, places }) =>
+    places[kind].map(({ id, binding }) => ({ id, binding, app })),
+  );
+  return all
+    .map((each) => {
+      const isShared = all.some(({ id, app }) => id === each.id && app.id !== each.app.id);
+      return { ...each, name: isShared ? `${each.app.slug}--${each.id}` : each.id };
+    })
+    .sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+/**
+ * The one that a name means: the name of a list, the project's own, or that of its binding.
+ * @throws {CloudflareError} for none, and for several
+ */
+export async function findKept(context: CallContext, kind: Kind, name: string): Promise<Kept> {
+  const all = await keptOf(context, kind);
+  const exact = all.find((each) => each.name === name);
+  if (exact) return exact;
+  const same = all.filter(({ id }) => id === name);
+  const found = same.length > 0 ? same : all.filter(({ binding }) => binding === name);
+  if (found.length === 1) return found[0]!;
+  const word = WORDS[kind];
+  if (found.length > 1) {
+    const names = found.map(({ app, id }) => `${app.slug}--${id}`).join(', ');
+    throw new CloudflareError(
+      400,
+      CODES.BAD_REQUEST,
+      `Several apps have a ${word} ${name}: say which, by ${names}.`,
+    );
+  }
+  const known =
+    all.length === 0 ? 'There is none yet' : `There are ${all.map((each) => each.name).join(', ')}`;
+  throw new CloudflareError(
+    404,
+    NOT_FOUND[kind],
+    `No app of the account has a ${word} ${name}: the first deploy that binds it makes it. ${known}.`.slice(
+      0,
+      1_000,
+    ),
+  );
+}
+
+/** What Wrangler asks to be made: the first deploy that binds it makes it, so there is nothing to do but to name it. */
+export const nameOfNew = z.string().min(1).max(200);
+
+/** The page that a list was asked for, by number. */
+export function numberedPage<T>({ url }: CallContext, items: T[]): Page {
+  const page = Math.max(1, Math.floor(Number(url.searchParams.get('page') ?? 1)) || 1);
+  const perPage = Math.min(
+    1_000,
+    Math.max(1, Math.floor(Number(url.searchParams.get('per_page') ?? 100)) || 100),
+  );
+  const shown = items.slice((page - 1) * perPage, page * perPage);
+  return new Page(shown, {
+    page,
+    per_page: perPage,
+    count: shown.length,
+    total_count: items.length,
+    total_pages: Math.max(1, Math.ceil(items.length / perPage)),
+  });
+}

@@ -1,0 +1,80 @@
+// R2: buckets, and objects by their keys.
+
+import * as z from 'zod';
+import { operationsByName } from '../contract/index.ts';
+import { R2_BODY_BYTES } from '../contract/sizes.ts';
+import { toBase64 } from '../services/base64.ts';
+import { readBytes } from '../transports/body.ts';
+import { invoke } from '../transports/invoke.ts';
+import { type CallContext, call, run } from './call.ts';
+import { CODES, withCodes } from './codes.ts';
+import { findKept, type Kept, keptOf, nameOfNew } from './kept.ts';
+
+const BUCKETS = '/accounts/:account/r2/buckets';
+const OBJECT = `${BUCKETS}/:bucket/objects/:key+`;
+/** The code of an object that is not there. */
+const NO_OBJECT = { storage_not_found: CODES.SCRIPT_NOT_FOUND } as const;
+
+export const bucketCalls = [
+  call({
+    method: 'GET',
+    path: BUCKETS,
+    answer: async (context) => ({ buckets: (await keptOf(context, 'buckets')).map(shown) }),
+  }),
+  call({
+    method: 'POST',
+    path: BUCKETS,
+    body: z.object({ name: nameOfNew }),
+    answer: async ({ at }, { name }) => ({ name, creation_date: at }),
+  }),
+  call({
+    method: 'GET',
+    path: `${BUCKETS}/:bucket`,
+    answer: async (context) => shown(await findKept(context, 'buckets', context.words.bucket!)),
+  }),
+  call({
+    method: 'GET',
+    path: OBJECT,
+    answer: (context) =>
+      withCodes(NO_OBJECT, async () => {
+        const operation = operationsByName.get('storage.r2.raw')!;
+        const { output } = await invoke(operation, context, await placeOf(context), {
+          transport: 'rest',
+          key: null,
+        });
+        return output;
+      }),
+  }),
+  call({
+    method: 'PUT',
+    path: OBJECT,
+    answer: async (context) => {
+      const bytes = await readBytes(context.request, R2_BODY_BYTES);
+      const type = context.request.headers.get('content-type');
+      const object = await run(context, 'storage.r2.put', {
+        ...(await placeOf(context)),
+        content_base64: toBase64(bytes),
+        ...(type !== null && { content_type: type }),
+      });
+      return { key: object.key, size: String(object.size), etag: object.etag, uploaded: object.uploaded_at };
+    },
+  }),
+  call({
+    method: 'DELETE',
+    path: OBJECT,
+    answer: (context) =>
+      withCodes(NO_OBJECT, async () => {
+        await run(context, 'storage.r2.delete', await placeOf(context));
+        return { key: context.words.key };
+      }),
+  }),
+];
+
+async function placeOf(context: CallContext): Promise<{ id: string; bucket: string; key: string }> {
+  const { app, id } = await findKept(context, 'buckets', context.words.bucket!);
+  return { id: app.id, bucket: id, key: context.words.key! };
+}
+
+function shown({ name, app }: Kept) {
+  return { name, creation_date: app.created_at };
+}

@@ -1,0 +1,73 @@
+// Secrets of Workers, and what calls them besides requests.
+import * as z from 'zod';
+import { appCall, run } from './call.ts';
+import { ended, setSecrets } from './deploying.ts';
+import { authorOf } from './scripts.ts';
+
+const SCRIPT = '/accounts/:account/workers/scripts/:script';
+const TYPE = 'secret_text';
+const Secret = z.object({ name: z.string(), text: z.string(), type: z.literal(TYPE) });
+
+export const secretCalls = [
+  appCall({
+    method: 'GET',
+    path: `${SCRIPT}/secrets`,
+    needs: 'view',
+    answer: async (context, _body, app) => {
+      const { items } = await run(context, 'secrets.list', { id: app.id, limit: 200 });
+      return items.map(({ name }) => ({ name, type: TYPE }));
+    },
+  }),
+  appCall({
+    method: 'PUT',
+    path: `${SCRIPT}/secrets`,
+    needs: 'push',
+    body: Secret,
+    answer: async (context, { name, text }, app) => {
+      await setSecrets(context, app.id, { [name]: text });
+      return { name, type: TYPE };
+    },
+  }),
+  appCall({
+    method: 'PATCH',
+    path: `${SCRIPT}/secrets-bulk`,
+    needs: 'push',
+    body: z.object({ secrets: z.record(z.string(), Secret.nullable()) }),
+    answer: async (context, { secrets }, app) => {
+      for (const [name, secret] of Object.entries(secrets)) {
+        if (secret === null) await run(context, 'secrets.delete', { id: app.id, name });
+        else await setSecrets(context, app.id, { [name]: secret.text });
+      }
+      return Object.keys(secrets).map((name) => ({ name, type: TYPE }));
+    },
+  }),
+  appCall({
+    method: 'DELETE',
+    path: `${SCRIPT}/secrets/:secret`,
+    needs: 'push',
+    answer: (context, _body, app) =>
+      run(context, 'secrets.delete', { id: app.id, name: context.words.secret! }),
+  }),
+  appCall({
+    method: 'GET',
+    path: `${SCRIPT}/schedules`,
+    needs: 'view',
+    answer: async ({ host }, _body, app) => shown((await host.release(app.id))?.crons ?? []),
+  }),
+  appCall({
+    method: 'PUT',
+    path: `${SCRIPT}/schedules`,
+    needs: 'push',
+    body: z.array(z.object({ cron: z.string().trim().min(1).max(100) })).max(100),
+    answer: async (context, schedules, app) => {
+      const crons = [...new Set(schedules.map(({ cron }) => cron))];
+      const deploy = await context.host.setTriggers(app.id, { crons, author: await authorOf(context) });
+      if (deploy !== null) ended(deploy);
+      return shown(crons);
+    },
+  }),
+];
+
+function shown(crons: string[]) {
+  return { schedules: crons.map((cron) => ({ cron })) };
+}

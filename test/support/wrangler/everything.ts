@@ -1,0 +1,62 @@
+// A project with everything that Cellar runs, as Wrangler uploads it.
+
+export const EVERYTHING = {
+  'wrangler.jsonc': JSON.stringify({
+    name: 'everything',
+    main: 'src/index.js',
+    compatibility_date: '2026-10-01',
+    vars: { GREETING: 'hello', LIST: [1, 2] },
+    assets: { directory: 'public', binding: 'ASSETS', not_found_handling: '404-page' },
+    d1_databases: [{ binding: 'DB', database_name: 'notes', database_id: 'notes-id' }],
+    kv_namespaces: [{ binding: 'KV', id: 'words' }],
+    r2_buckets: [{ binding: 'FILES', bucket_name: 'files' }],
+    durable_objects: { bindings: [{ name: 'COUNTER', class_name: 'Counter' }] },
+    migrations: [{ tag: 'v1', new_sqlite_classes: ['Counter'] }],
+    queues: {
+      producers: [{ binding: 'QUEUE', queue: 'jobs' }],
+      consumers: [{ queue: 'jobs', max_batch_size: 5, max_batch_timeout: 1 }],
+    },
+    triggers: { crons: ['30 4 * * *'] },
+  }),
+  'public/index.html': '<h1>everything</h1>\n',
+  'public/404.html': '<h1>nothing</h1>\n',
+  'public/a b/ü.txt': 'a file with an odd name\n',
+  'migrations/0001_notes.sql':
+    "CREATE TABLE notes (text TEXT);\nINSERT INTO notes VALUES ('first; of all');\n",
+  'src/words.txt': 'words of a module',
+  'src/index.js': `import { DurableObject } from 'cloudflare:workers';
+import words from './words.txt';
+export class Counter extends DurableObject {
+  async add() {
+    const n = ((await this.ctx.storage.get('n')) ?? 0) + 1;
+    await this.ctx.storage.put('n', n);
+    return n;
+  }
+}
+export default {
+  async fetch(request, env) {
+    const { pathname } = new URL(request.url);
+    if (pathname === '/log') {
+      console.log('a line for the tail');
+      return new Response('logged');
+    }
+    if (pathname !== '/all') return env.ASSETS.fetch(request);
+    await env.KV.put('from-app', 'kept');
+    await env.QUEUE.send('job');
+    const notes = await env.DB.prepare('SELECT name FROM sqlite_master').all();
+    return Response.json({
+      words,
+      greeting: env.GREETING,
+      extra: env.EXTRA ?? null,
+      list: env.LIST,
+      secret: env.SECRET ?? null,
+      tables: notes.results.map(({ name }) => name),
+      count: await env.COUNTER.getByName('one').add(),
+      files: (await env.FILES.list()).objects.map(({ key }) => key),
+    });
+  },
+  async queue() {},
+  async scheduled() {},
+};
+`,
+};
