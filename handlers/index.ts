@@ -8,6 +8,7 @@ import { edge } from './edge.ts';
 import type { Env } from './env.ts';
 import { git, gitChallenge, gitHostPath } from './git/smart-http.ts';
 import { internal } from './host/internal.ts';
+import { mcp } from './mcp/index.ts';
 import { Problem, problemResponse } from './problem.ts';
 import { prometheus } from './prometheus.ts';
 import { discard } from './transports/body.ts';
@@ -66,6 +67,7 @@ async function route(request: Request, pathname: string, context: RequestContext
   if (pathname === '/openapi.json' && request.method === 'GET') {
     return Response.json(openapi(context.env.PUBLIC_API_URL));
   }
+  if (pathname === '/mcp') return mcp(request, acting);
   if (pathname === '/metrics' && request.method === 'GET') return prometheus(acting);
   return api(request, acting);
 }

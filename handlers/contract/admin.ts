@@ -146,6 +146,7 @@ export const admin = [
     method: 'POST',
     path: null,
     needs: 'runner',
+    destroys: true,
     input: z.strictObject({
       /** The key of a snapshot. */
       snapshot: z.string().min(1).max(64),

@@ -19,6 +19,8 @@ export interface Operation {
   /** `:name` catches one segment, `:name+` the rest. `null`: RPC only. */
   path: string | null;
   needs: Needs;
+  /** Set where it may destroy what was kept, and its method is not DELETE, which says so already. */
+  destroys?: true;
   /** All of the input, the path's names too. Strict: an unknown field is refused. */
   input: z.ZodObject;
   /** Of a stream, the data of one event. */
@@ -41,6 +43,11 @@ export interface Operation {
 /** Declares an operation, with its types kept. */
 export function operation<const O extends Operation>(declared: O): O {
   return declared;
+}
+
+/** Whether an operation may destroy what was kept. */
+export function isDestructive({ method, destroys }: Operation): boolean {
+  return method === 'DELETE' || destroys === true;
 }
 
 /** The names that an operation's path catches, in order. */

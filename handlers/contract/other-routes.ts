@@ -125,6 +125,23 @@ export const otherRoutes: readonly OtherRoute[] = [
     errors: ['invalid_input', 'unauthorized', 'body_too_large', 'unsupported_media_type'],
   },
   {
+    name: 'mcp',
+    method: 'POST',
+    path: '/mcp',
+    summary: 'Speaks the Model Context Protocol, stateless; with `?read_only=true` it only reads',
+    auth: 'token',
+    takes: 'application/json',
+    answers: 'application/json',
+    errors: [
+      'invalid_input',
+      'malformed_json',
+      'unauthorized',
+      'forbidden',
+      'body_too_large',
+      'unsupported_media_type',
+    ],
+  },
+  {
     name: 'openapi',
     method: 'GET',
     path: '/openapi.json',

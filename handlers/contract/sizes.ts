@@ -56,3 +56,6 @@ export const DEPLOYS_LIMIT = 200;
 
 /** Longest cursor, in characters: the place in a list may be a title of 200 characters in any script. */
 export const CURSOR_LENGTH = 1536;
+
+/** An answer that an agent is given, in characters: what it can read at once. */
+export const AGENT_ANSWER_CHARACTERS = 24_000;

@@ -133,6 +133,7 @@ export const storage = [
     method: 'POST',
     path: '/v1/apps/:id/storage/d1/:database_id/write',
     needs: 'push',
+    destroys: true,
     input: z.strictObject({
       id: reference,
       database_id: reference,
@@ -161,6 +162,7 @@ export const storage = [
     method: 'POST',
     path: null,
     needs: 'push',
+    destroys: true,
     input: z.strictObject({
       id: reference,
       database_id: reference,
@@ -247,6 +249,7 @@ export const storage = [
     method: 'POST',
     path: null,
     needs: 'push',
+    destroys: true,
     input: z.strictObject({
       id: reference,
       namespace_id: reference,
@@ -352,6 +355,7 @@ export const storage = [
     method: 'POST',
     path: null,
     needs: 'push',
+    destroys: true,
     input: z.strictObject({
       id: reference,
       bucket: reference,

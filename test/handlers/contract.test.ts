@@ -121,6 +121,7 @@ const outside = [
   'GET /v1/edge/wake',
   'POST /rpc',
   'GET /openapi.json',
+  'POST /mcp',
 ];
 
 const declared: readonly Operation[] = operations;

@@ -1,0 +1,45 @@
+// The door for agents: `POST /mcp`, the Model Context Protocol over the contract's operations.
+import type { Context } from '../context.ts';
+import type { Env } from '../env.ts';
+import { Problem } from '../problem.ts';
+import { parseJson, readText } from '../transports/body.ts';
+import { allowedOrigin } from '../transports/cors.ts';
+import { invalidInput } from '../transports/validate.ts';
+
+/** Largest message: a commit of sources. */
+const BODY_LIMIT_BYTES = 4 * 1024 * 1024;
+const LOCAL_NAMES = ['localhost', '127.0.0.1', '[::1]'];
+
+/**
+ * Answers one message. Nothing is kept between two.
+ * @throws {Problem} for what is no message of the protocol, or comes from a page that may not send it
+ */
+export async function mcp(request: Request, context: Context): Promise<Response> {
+  const url = new URL(request.url);
+  requireOwnHost(url, context.env);
+  requireOrigin(request, url, context.env);
+  const readOnly = isReadOnly(url);
+  const parsedBody = request.method === 'POST' ? parseJson(await readText(request, BODY_LIMIT_BYTES)) : null;
+  // The library takes as long to load as the rest of the control plane: whoever starts that must not wait for it.
+  const { serve } = await import('./server.ts');
+  return serve(request, parsedBody, context, readOnly);
+}
+
+/** A name that somebody else's page leads to this address is none of ours. @throws {Problem} `forbidden` */
+function requireOwnHost({ hostname }: URL, { BASE_DOMAIN, PUBLIC_API_URL }: Env): void {
+  const own = [...LOCAL_NAMES, `api.${BASE_DOMAIN}`, new URL(PUBLIC_API_URL).hostname];
+  if (!own.includes(hostname)) throw new Problem('forbidden', `Agents are not answered at ${hostname}.`);
+}
+
+/** @throws {Problem} `forbidden` for a page that is neither of this origin nor one of `RUNNER_CORS_ORIGINS` */
+function requireOrigin(request: Request, url: URL, env: Env): void {
+  const origin = request.headers.get('origin');
+  if (origin === null || origin === url.origin || allowedOrigin(request, env) !== null) return;
+  throw new Problem('forbidden', 'RUNNER_CORS_ORIGINS does not name the origin of this page.');
+}
+
+function isReadOnly({ searchParams }: URL): boolean {
+  const given = searchParams.get('read_only') ?? 'false';
+  if (given === 'true' || given === 'false') return given === 'true';
+  throw invalidInput([{ path: 'read_only', message: 'must be true or false' }]);
+}

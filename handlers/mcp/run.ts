@@ -1,0 +1,79 @@
+// Running an operation for an agent: what it answers is cut to what an agent can read at once, with the way to the rest.
+import type { Context } from '../context.ts';
+import type { Operation } from '../contract/operation.ts';
+import { AGENT_ANSWER_CHARACTERS } from '../contract/sizes.ts';
+import { cutText } from '../contract/text.ts';
+import { fromBase64 } from '../services/base64.ts';
+import { invoke } from '../transports/invoke.ts';
+
+/** Entries of a list, where an agent asks for no number. */
+const ENTRIES = 20;
+/** Most characters of one text in an answer that is too long. */
+const TEXT_CHARACTERS = 8_000;
+/** Texts of which the end says most. */
+const READ_FROM_THE_END = ['log'];
+
+/** An answer, as text, and what to do for the rest of it. */
+export interface Shown {
+  text: string;
+  hint: string | null;
+}
+
+/** Runs an operation. @throws {Problem} its refusals */
+export async function run(context: Context, operation: Operation, given: object): Promise<Shown> {
+  const input = { ...given } as Record<string, unknown>;
+  if ('limit' in operation.input.shape && input.limit === undefined) input.limit = ENTRIES;
+  for (;;) {
+    const { output } = await invoke(operation, context, input, { transport: 'rpc', key: null });
+    const answer = readable(output);
+    const text = JSON.stringify(answer);
+    if (text.length <= AGENT_ANSWER_CHARACTERS) return { text, hint: hintOf(answer) };
+    // A shorter page of a list is whole; one that changes something cannot be asked for again.
+    const limit = Number(input.limit);
+    if (operation.method !== 'GET' || !(limit > 1)) return cut(answer);
+    input.limit = Math.ceil(limit / 4);
+  }
+}
+
+/** Gives files and values that are text as text. */
+function readable(output: unknown): unknown {
+  if (typeof output !== 'object' || output === null) return output;
+  const answer = output as Record<string, unknown>;
+  for (const name of ['content', 'value']) {
+    const encoded = answer[`${name}_base64`];
+    if (typeof encoded !== 'string') continue;
+    const text = textOf(encoded);
+    if (text === null) continue;
+    const { [`${name}_base64`]: _, ...rest } = answer;
+    return { ...rest, [name]: text };
+  }
+  return output;
+}
+
+function hintOf(answer: unknown): string | null {
+  const cursor = (answer as { next_cursor?: unknown } | null)?.next_cursor;
+  return typeof cursor === 'string'
+    ? `There is more: ask again with cursor ${JSON.stringify(cursor)}.`
+    : null;
+}
+
+function cut(answer: unknown): Shown {
+  const shortened = JSON.stringify(answer, (key, value: unknown) => {
+    if (typeof value !== 'string' || value.length <= TEXT_CHARACTERS) return value;
+    if (!READ_FROM_THE_END.includes(key)) return cutText(value, TEXT_CHARACTERS, '…');
+    return `…${value.slice(-TEXT_CHARACTERS).toWellFormed()}`;
+  });
+  return {
+    text: cutText(shortened, AGENT_ANSWER_CHARACTERS, '…'),
+    hint: `The answer was cut to ${AGENT_ANSWER_CHARACTERS} characters at most. Ask for less: a smaller range, path or limit, or fewer columns.`,
+  };
+}
+
+function textOf(encoded: string): string | null {
+  try {
+    const bytes = fromBase64(encoded);
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,159 @@
+// The tools that agents are given, made from the contract: the operations that an agent's work is made of, each as a tool,
+// and four tools that reach all the others.
+import type { Tool } from '@modelcontextprotocol/server';
+import * as z from 'zod';
+import { operations } from '../contract/index.ts';
+import { isDestructive, type Operation } from '../contract/operation.ts';
+
+/** Operations with a tool of their own. */
+const DIRECT = [
+  'apps.list',
+  'apps.create',
+  'apps.get',
+  'apps.update',
+  'apps.sleep',
+  'apps.delete',
+  'deploys.list',
+  'deploys.log',
+  'deploys.create',
+  'deploys.cancel',
+  'deploys.rollback',
+  'source.tree',
+  'source.blob',
+  'source.diff',
+  'source.commit',
+  'logs.list',
+  'errors.list',
+  'errors.get',
+  'errors.set_status',
+  'metrics.get',
+  'env.list',
+  'env.set',
+  'secrets.list',
+  'secrets.set',
+  'domains.list',
+  'domains.add',
+  'storage.overview',
+  'storage.d1.get',
+  'storage.d1.write',
+  'storage.kv.list',
+  'storage.kv.get',
+];
+/** A pattern or a list of choices that is longer tells an agent less than it takes to read. */
+const LONGEST_PATTERN = 60;
+const APP = 'The app: its slug or its id.';
+
+type Json = Record<string, unknown>;
+
+/** One tool, with what it runs. */
+export interface OwnTool {
+  tool: Tool;
+  /** Its operation; null for a tool that reaches others. */
+  operation: Operation | null;
+  /** Whether it changes anything. */
+  changes: boolean;
+}
+
+const declared: readonly Operation[] = operations;
+/** Operations that tools can run: a stream has no end. */
+export const callable: readonly Operation[] = declared.filter(({ kind }) => kind !== 'stream');
+
+/** Name of the tool that runs an operation. Not every client takes dots. */
+export function toolName(operation: string): string {
+  return operation.replaceAll('.', '_');
+}
+
+const name = { type: 'string', description: 'An operation, such as domains.remove.' };
+const params = { type: 'object', description: 'Its input, as `api_describe` tells it.' };
+const others: readonly OwnTool[] = [
+  reaching('api_operations', 'Lists the operations that have no tool of their own.', 'read', {}, []),
+  reaching(
+    'api_describe',
+    'Tells the input and the answer of an operation, as JSON Schemas.',
+    'read',
+    { name },
+    ['name'],
+  ),
+  reaching('api_read', 'Runs any operation that only reads.', 'read', { name, params }, ['name']),
+  reaching(
+    'api_change',
+    'Runs any operation that changes or deletes something.',
+    'change',
+    { name, params },
+    ['name'],
+  ),
+];
+
+/** All tools, in the order in which they are listed. */
+export const tools: readonly OwnTool[] = [
+  ...DIRECT.map((each) => toolOf(declared.find((operation) => operation.name === each)!)),
+  ...others,
+];
+
+/** Whether an operation has a tool of its own. */
+export function isDirect({ name }: Operation): boolean {
+  return DIRECT.includes(name);
+}
+
+/** The input of an operation as a JSON Schema, with little in it that a caller does not need. */
+export function inputSchema(operation: Operation): Json & { type: 'object' } {
+  const schema = slim(z.toJSONSchema(operation.input, { io: 'input' })) as Json & { properties?: Json };
+  const { properties = {}, required } = schema;
+  const isOfApp = ['view', 'push', 'admin'].includes(operation.needs) && 'id' in properties;
+  return {
+    type: 'object',
+    properties: isOfApp ? { ...properties, id: { type: 'string', description: APP } } : properties,
+    ...(Array.isArray(required) && required.length > 0 && { required }),
+  };
+}
+
+/** Drops what a caller can do without: limits on lengths, long patterns, and that other fields are refused. */
+export function slim(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(slim);
+  if (typeof value !== 'object' || value === null) return value;
+  const kept = Object.entries(value).filter(
+    ([key, inner]) =>
+      ![
+        '$schema',
+        'additionalProperties',
+        'minLength',
+        'maxLength',
+        'propertyNames',
+        'contentEncoding',
+      ].includes(key) &&
+      !(key === 'pattern' && String(inner).length > LONGEST_PATTERN) &&
+      !((key === 'minimum' || key === 'maximum') && Math.abs(Number(inner)) === Number.MAX_SAFE_INTEGER),
+  );
+  return Object.fromEntries(kept.map(([key, inner]) => [key, slim(inner)]));
+}
+
+function toolOf(operation: Operation): OwnTool {
+  const changes = operation.method !== 'GET';
+  return {
+    tool: {
+      name: toolName(operation.name),
+      description: `${operation.summary}.`,
+      inputSchema: inputSchema(operation),
+      annotations: annotationsOf(changes, isDestructive(operation)),
+    },
+    operation,
+    changes,
+  };
+}
+
+function reaching(
+  name: string,
+  description: string,
+  kind: 'read' | 'change',
+  properties: Record<string, { type: string; description: string }>,
+  required: string[],
+): OwnTool {
+  const changes = kind === 'change';
+  const inputSchema = { type: 'object' as const, properties, ...(required.length > 0 && { required }) };
+  const tool = { name, description, inputSchema, annotations: annotationsOf(changes, changes) };
+  return { tool, operation: null, changes };
+}
+
+function annotationsOf(changes: boolean, destructive: boolean): Tool['annotations'] {
+  return changes ? { readOnlyHint: false, destructiveHint: destructive } : { readOnlyHint: true };
+}
