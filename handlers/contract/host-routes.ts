@@ -202,7 +202,7 @@ export interface HostCalls extends TelemetryCalls {
   'POST /overview': { body: { app_ids: string[] }; answer: HostOverview };
   'GET /stats': { body: null; answer: HostStats };
   'GET /settings': { body: null; answer: Result<'admin.settings'> };
-  'GET /apps/:id/domains/:hostname': { body: null; answer: Result<'domains.check'> };
+  'GET /apps/:id/domain': { body: null; answer: Result<'domains.check'> };
   /** The same and every app's, as Prometheus reads them. */
   'GET /metrics': { body: null; answer: Bytes };
   /** `full`: why nothing can be written just now. */

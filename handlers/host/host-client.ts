@@ -555,8 +555,7 @@ export class HostClient {
   /** Where an app's hostname leads. @throws {Problem} `domain_not_found`, `rate_limited` */
   async checkDomain(appId: string, hostname: string): Promise<Result<'domains.check'>> {
     const refusals = ['domain_not_found', 'rate_limited'] as const;
-    const words = [appId, encodeURIComponent(hostname)];
-    return this.#json('GET /apps/:id/domains/:hostname', words, { refusals });
+    return this.#json('GET /apps/:id/domain', [appId], { query: { hostname }, refusals });
   }
 
   /** Asks the outside control UI, through the host, what a key may do: its status and body as they came. */

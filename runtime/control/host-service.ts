@@ -162,8 +162,8 @@ function routesOf(
       response.writeHead(200, { 'content-type': 'text/plain; charset=utf-8' }).end(text);
     },
     'GET /settings': () => ({ items: shownSettings(process.env) }),
-    'GET /apps/:id/domains/:hostname': async ({ words }) => {
-      const hostname = decodeURIComponent(words[1]!);
+    'GET /apps/:id/domain': async ({ words, query }) => {
+      const hostname = query.get('hostname') ?? '';
       const known = apps.get(words[0]!)?.wanted.hostnames.includes(hostname);
       if (!known) throw new Refusal(404, 'domain_not_found', `the app has no domain ${hostname}`);
       const state = await options.domains.check(hostname);

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
 import { cells, eventually, processes } from '../support/e2e/processes.ts';
+import { rpcOf } from '../support/e2e/rpc.ts';
 
 const cellar = new Cellar();
 before(() => cellar.start());
@@ -116,6 +117,13 @@ test('the wake hop wakes by slug and by domain, and lets everything else pass or
   for (const host of ['localhost', 'api.localhost', 'git.localhost'])
     assert.equal((await hop(host)).status, 200);
   assert.equal((await hop('nobody.example')).body.code, 'unknown_host');
+  const rpc = rpcOf(cellar);
+  const unknown = await rpc('domains.check', { id, hostname: 'other.example' });
+  assert.equal(unknown.code, 'domain_not_found', 'what is none of the app is not looked up');
+  const { items } = await rpc('admin.settings', {});
+  const port = items.find(({ name }: { name: string }) => name === 'RUNNER_EDGE_PORT');
+  assert.equal(port.from, 'environment');
+  assert.ok(!JSON.stringify(items).includes(cellar.token));
 });
 
 test('a push to a sleeping app wakes it and is served', async () => {

@@ -2,17 +2,21 @@
 import { signal } from '@preact/signals';
 import { ago, exactTime, NONE } from './format.ts';
 
+const TICK_MS = 10_000;
+
 /** The present, to ten seconds. Reading it subscribes to it. */
 export const now = signal(Date.now());
 setInterval(() => {
   if (document.visibilityState !== 'hidden') now.value = Date.now();
-}, 10_000);
+}, TICK_MS);
 
 /** `3 min ago`. Stays right while it is shown. */
 export function Time({ at, otherwise = NONE }: { at: string | number | null; otherwise?: string }) {
   if (at === null) return <span class="muted">{otherwise}</span>;
   const exact = exactTime(at);
-  const said = ago(at, Math.max(now.value, new Date(at).getTime() - 9_000));
+  // What was just now may be ahead of the present of this page, which is that of up to ten seconds ago.
+  const ahead = new Date(at).getTime() - now.value;
+  const said = ago(at, ahead > 0 && ahead < TICK_MS ? now.value + ahead : now.value);
   return (
     <time dateTime={new Date(at).toISOString()} title={exact}>
       {said}

@@ -1,15 +1,317 @@
+// A folder of a bucket: what is in it, a look at an object, uploads by drop.
+import { useRef, useState } from 'preact/hooks';
 import { Head } from '../layout/head.tsx';
-import { Empty } from '../parts/states.tsx';
+import { type BucketObject, bucketObjectModel, folderModel, rawUrl, type Upload } from '../models/storage.ts';
+import { bytesOf, hex, prettyJson, textIn } from '../models/values.ts';
+import { Button, Link } from '../parts/button.tsx';
+import { Code } from '../parts/code.tsx';
+import { Dialog } from '../parts/dialog.tsx';
+import { bytes } from '../parts/format.ts';
+import {
+  IconArchive,
+  IconDownload,
+  IconFile,
+  IconFolder,
+  IconRefreshCw,
+  IconTrash2,
+  IconUpload,
+  IconX,
+} from '../parts/icons.tsx';
+import { useModel } from '../parts/model.ts';
+import { More, remove } from '../parts/pages.tsx';
+import { Empty, Loaded } from '../parts/states.tsx';
+import { Table } from '../parts/table.tsx';
+import { Time } from '../parts/time.tsx';
+import { queryOf, setQuery } from '../router.ts';
 
-export default function Bucket() {
+interface Props {
+  app: string;
+  bucket: string;
+  prefix: string;
+}
+type Item = { folder: string } | BucketObject;
+
+export default function Bucket({ app, bucket, prefix: path }: Props) {
+  const prefix = path === '' ? '' : `${path}/`;
+  const model = useModel(() => folderModel(app, bucket, prefix));
+  const { items } = model;
+  const input = useRef<HTMLInputElement>(null);
+  const [over, setOver] = useState(false);
+  const selected = queryOf('key');
+  const drop = (object: BucketObject) =>
+    remove(items, object, `${nameOf(object.key)} is deleted`, () => model.delete(object.key));
+  const onDrop = (event: DragEvent) => {
+    event.preventDefault();
+    setOver(false);
+    void model.upload([...(event.dataTransfer?.files ?? [])]);
+  };
   return (
     <>
-      <Head title="Bucket" />
-      <div class="panel">
-        <Empty title="No objects yet">
-          <p>Drop files here, or let the app put them.</p>
-        </Empty>
+      <Head title={bucket}>
+        <input
+          ref={input}
+          type="file"
+          multiple
+          hidden
+          onChange={(event) => {
+            void model.upload([...(event.currentTarget.files ?? [])]);
+            event.currentTarget.value = '';
+          }}
+        />
+        <Button look="primary" onClick={() => input.current!.click()}>
+          <IconUpload /> Upload files
+        </Button>
+      </Head>
+      <Path {...{ app, bucket }} prefix={path} />
+      {/* biome-ignore lint/a11y/noStaticElementInteractions: the button above does the same by keyboard */}
+      <div
+        class={over ? 'panel drop over' : 'panel drop'}
+        onDragOver={(event) => {
+          event.preventDefault();
+          setOver(true);
+        }}
+        onDragLeave={() => setOver(false)}
+        onDrop={onDrop}
+      >
+        {model.uploads.value.length > 0 && (
+          <ul class="uploads" aria-label="Uploads">
+            {model.uploads.value.map((upload) => (
+              <OneUpload
+                key={upload.id}
+                {...{ upload }}
+                retry={() => model.retry(upload)}
+                drop={() => model.drop(upload.id)}
+              />
+            ))}
+          </ul>
+        )}
+        <Loaded of={items.of}>
+          {() =>
+            items.items.value.length === 0 ? (
+              <Empty title={prefix === '' ? 'No objects yet' : 'Nothing in this folder'} icon={IconArchive}>
+                <p>Drop files here, or let the app put them.</p>
+              </Empty>
+            ) : (
+              <>
+                <Table
+                  label={prefix === '' ? 'Objects' : `Objects in ${prefix}`}
+                  rows={items.items.value as Item[]}
+                  keyOf={(item) => ('folder' in item ? item.folder : item.key)}
+                  columns={[
+                    {
+                      name: 'Name',
+                      wide: true,
+                      cell: (item) =>
+                        'folder' in item ? (
+                          <span class="row nowrap">
+                            <IconFolder />
+                            <Link
+                              to={{ name: 'bucket', app, bucket, prefix: item.folder.slice(0, -1) }}
+                              class="main-cell cut"
+                            >
+                              {nameOf(item.folder.slice(0, -1))}
+                            </Link>
+                          </span>
+                        ) : (
+                          <span class="row nowrap">
+                            <IconFile />
+                            <button
+                              type="button"
+                              class="link cut"
+                              onClick={() => setQuery({ key: item.key }, { push: true })}
+                            >
+                              {nameOf(item.key) || item.key}
+                            </button>
+                          </span>
+                        ),
+                    },
+                    {
+                      name: 'Put',
+                      cell: (item) => ('folder' in item ? null : <Time at={item.uploaded_at} />),
+                    },
+                    {
+                      name: 'Size',
+                      number: true,
+                      cell: (item) => ('folder' in item ? null : bytes(item.size)),
+                    },
+                    {
+                      name: 'What to do',
+                      silent: true,
+                      cell: (item) =>
+                        'folder' in item ? null : (
+                          <span class="row-actions">
+                            <Download url={rawUrl(app, bucket, item.key)} name={nameOf(item.key)} />
+                            <Button
+                              look="quiet"
+                              short
+                              label={`Delete ${nameOf(item.key)}`}
+                              onClick={() => drop(item)}
+                            >
+                              <IconTrash2 />
+                            </Button>
+                          </span>
+                        ),
+                    },
+                  ]}
+                />
+                <More of={items} />
+              </>
+            )
+          }
+        </Loaded>
+        {over && <p class="drop-words">Drop to upload into {prefix === '' ? bucket : prefix}</p>}
       </div>
+      {selected !== '' && (
+        <Preview key={selected} {...{ app, bucket }} name={selected} onClose={() => setQuery({ key: '' })} />
+      )}
     </>
   );
+}
+
+function nameOf(key: string): string {
+  return key.slice(key.lastIndexOf('/') + 1);
+}
+
+function Download({ url, name }: { url: string; name: string }) {
+  return (
+    <a
+      class="button quiet short square"
+      href={url}
+      download={name}
+      aria-label={`Download ${name}`}
+      title={`Download ${name}`}
+    >
+      <IconDownload />
+    </a>
+  );
+}
+
+function Path({ app, bucket, prefix }: Props) {
+  if (prefix === '') return null;
+  const folders = prefix.split('/');
+  return (
+    <nav class="path" aria-label="Folders">
+      <ol class="row">
+        <li>
+          <Link to={{ name: 'bucket', app, bucket, prefix: '' }}>{bucket}</Link>
+        </li>
+        {folders.map((folder, i) => (
+          <li key={folders.slice(0, i + 1).join('/')}>
+            <span class="muted">/ </span>
+            <Link
+              to={{ name: 'bucket', app, bucket, prefix: folders.slice(0, i + 1).join('/') }}
+              current={i === folders.length - 1}
+            >
+              {folder}
+            </Link>
+          </li>
+        ))}
+      </ol>
+    </nav>
+  );
+}
+
+function OneUpload({
+  upload: { name, bytes: size, sent, failure },
+  retry,
+  drop,
+}: {
+  upload: Upload;
+  retry: () => Promise<void>;
+  drop: () => void;
+}) {
+  return (
+    <li>
+      <span class="cut grow">{name}</span>
+      {failure === null ? (
+        <>
+          <progress max={size || 1} value={sent} aria-label={`Upload of ${name}`} />
+          <span class="muted small number">
+            {bytes(sent)} of {bytes(size)}
+          </span>
+        </>
+      ) : (
+        <>
+          <span class="danger small">{failure}</span>
+          <Button short onClick={retry}>
+            <IconRefreshCw /> Try again
+          </Button>
+          <Button look="quiet" short label={`Forget ${name}`} onClick={drop}>
+            <IconX />
+          </Button>
+        </>
+      )}
+    </li>
+  );
+}
+
+function Preview({
+  app,
+  bucket,
+  name,
+  onClose,
+}: {
+  app: string;
+  bucket: string;
+  name: string;
+  onClose: () => void;
+}) {
+  const { object } = useModel(() => bucketObjectModel(app, bucket, name));
+  return (
+    <Dialog title={nameOf(name) || name} onClose={onClose} large>
+      <Loaded of={object}>
+        {(found) => (
+          <div class="stack">
+            <Look content={found.content_base64} type={found.content_type} />
+            <dl class="facts">
+              <dt>Key</dt>
+              <dd>
+                <code>{found.key}</code>
+              </dd>
+              <dt>Size</dt>
+              <dd>{bytes(found.size)}</dd>
+              <dt>Type</dt>
+              <dd>{found.content_type ?? 'none given'}</dd>
+              <dt>Put</dt>
+              <dd>
+                <Time at={found.uploaded_at} />
+              </dd>
+              <dt>ETag</dt>
+              <dd>
+                <code>{found.etag}</code>
+              </dd>
+              {Object.entries(found.metadata).map(([key, value]) => [
+                <dt key={key}>{key}</dt>,
+                <dd key={`${key} value`}>{value}</dd>,
+              ])}
+            </dl>
+            <footer>
+              <Button onClick={onClose}>Close</Button>
+              <a class="button primary" href={rawUrl(app, bucket, name)} download={nameOf(name)}>
+                <IconDownload /> Download
+              </a>
+            </footer>
+          </div>
+        )}
+      </Loaded>
+    </Dialog>
+  );
+}
+
+const IMAGES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp', 'image/avif', 'image/svg+xml'];
+
+/** What an object looks like, where that can be told. An image is data: no script of it runs. */
+function Look({ content, type }: { content: string | null; type: string | null }) {
+  if (content === null) return <p class="muted">Of more than 1 MB nothing is shown here; download it.</p>;
+  if (type !== null && IMAGES.includes(type))
+    return (
+      <div class="picture">
+        <img src={`data:${type};base64,${content}`} alt="" />
+      </div>
+    );
+  const raw = bytesOf(content);
+  const text = textIn(raw);
+  if (raw.length === 0) return <p class="muted">The object is empty.</p>;
+  if (text === null) return <Code text={hex(raw, 256)} wrap />;
+  return <Code text={(prettyJson(text) ?? text).slice(0, 100_000)} wrap />;
 }

@@ -1,14 +1,84 @@
+// The objects of a class.
+import { useState } from 'preact/hooks';
 import { Head } from '../layout/head.tsx';
-import { Empty } from '../parts/states.tsx';
+import { type ListedObject, objectsModel } from '../models/storage.ts';
+import { Button, Link } from '../parts/button.tsx';
+import { TextField } from '../parts/field.tsx';
+import { bytes } from '../parts/format.ts';
+import { IconBox } from '../parts/icons.tsx';
+import { useModel } from '../parts/model.ts';
+import { More } from '../parts/pages.tsx';
+import { Empty, Loaded } from '../parts/states.tsx';
+import { Table } from '../parts/table.tsx';
+import { Time } from '../parts/time.tsx';
+import { open } from '../router.ts';
 
-export default function Objects() {
+export default function Objects({ app, class: of }: { app: string; class: string }) {
+  const objects = useModel(() => objectsModel(app, of));
+  const [name, setName] = useState('');
   return (
     <>
-      <Head title="Durable Objects" />
+      <Head
+        title={of}
+        about="Objects that have written something. Names are known of those that have an alarm."
+      >
+        <form
+          class="row"
+          onSubmit={(event) => {
+            event.preventDefault();
+            open({ name: 'object', app, class: of, object: name });
+          }}
+        >
+          <TextField
+            label="Name or id of an object"
+            unlabelled
+            placeholder="Name or id of an object"
+            value={name}
+            onValue={setName}
+            spellcheck={false}
+            autocomplete="off"
+          />
+          <Button type="submit" disabled={name === ''}>
+            Open
+          </Button>
+        </form>
+      </Head>
       <div class="panel">
-        <Empty title="No objects yet">
-          <p>An object appears when the app first writes to it.</p>
-        </Empty>
+        <Loaded of={objects.of}>
+          {() =>
+            objects.items.value.length === 0 ? (
+              <Empty title="No objects yet" icon={IconBox}>
+                <p>An object appears when it first writes to its storage.</p>
+              </Empty>
+            ) : (
+              <>
+                <Table
+                  label="Objects"
+                  rows={objects.items.value}
+                  keyOf={({ id }) => id}
+                  columns={[
+                    {
+                      name: 'Object',
+                      wide: true,
+                      cell: ({ id, name }: ListedObject) => (
+                        <Link to={{ name: 'object', app, class: of, object: id }} class="main-cell cut">
+                          {name ?? <span class="mono">{id}</span>}
+                        </Link>
+                      ),
+                    },
+                    {
+                      name: 'Next alarm',
+                      label: 'alarm',
+                      cell: ({ next_alarm }) => <Time at={next_alarm} otherwise="None" />,
+                    },
+                    { name: 'Size', number: true, cell: (object) => bytes(object.bytes) },
+                  ]}
+                />
+                <More of={objects} />
+              </>
+            )
+          }
+        </Loaded>
       </div>
     </>
   );

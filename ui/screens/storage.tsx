@@ -1,15 +1,126 @@
+// All that the app keeps.
 import { Head } from '../layout/head.tsx';
-import { Empty } from '../parts/states.tsx';
+import { overviewModel } from '../models/storage.ts';
+import { Link } from '../parts/button.tsx';
+import { bytes, plural } from '../parts/format.ts';
+import {
+  type Icon,
+  IconArchive,
+  IconBox,
+  IconChevronRight,
+  IconDatabase,
+  IconKey,
+  IconLayers,
+} from '../parts/icons.tsx';
+import { useModel } from '../parts/model.ts';
+import { Empty, Loaded } from '../parts/states.tsx';
+import type { Route } from '../router.ts';
 
-export default function Storage() {
+interface Entry {
+  key: string;
+  name: string;
+  binding: string | null;
+  size: string;
+  to: Route | null;
+}
+
+export default function Storage({ app }: { app: string }) {
+  const { overview } = useModel(() => overviewModel(app));
   return (
     <>
-      <Head title="Storage" />
-      <div class="panel">
-        <Empty title="Nothing stored">
-          <p>Databases, Durable Objects, KV namespaces and buckets that the app binds are shown here.</p>
-        </Empty>
-      </div>
+      <Head
+        title="Storage"
+        about="What the app keeps. It can be looked at while the app sleeps, and nothing is started for it."
+      />
+      <Loaded of={overview}>
+        {({ databases, classes, namespaces, queues, buckets }) => {
+          const groups = [
+            group('Databases', IconDatabase, databases, (each) => ({
+              key: each.id,
+              name: each.id,
+              binding: each.binding,
+              size: bytes(each.bytes),
+              to: { name: 'database', app, database: each.id },
+            })),
+            group('Durable Objects', IconBox, classes, (each) => ({
+              key: each.class_name,
+              name: each.class_name,
+              binding: null,
+              size: `${plural(each.objects, 'object')}, ${bytes(each.bytes)}`,
+              to: { name: 'objects', app, class: each.class_name },
+            })),
+            group('KV namespaces', IconKey, namespaces, (each) => ({
+              key: each.id,
+              name: each.id,
+              binding: each.binding,
+              size: `${plural(each.keys, 'key')}, ${bytes(each.bytes)}`,
+              to: { name: 'namespace', app, namespace: each.id },
+            })),
+            group('Buckets', IconArchive, buckets, (each) => ({
+              key: each.bucket,
+              name: each.bucket,
+              binding: each.binding,
+              size: `${plural(each.objects, 'object')}, ${bytes(each.bytes)}`,
+              to: { name: 'bucket', app, bucket: each.bucket, prefix: '' },
+            })),
+            group('Queues', IconLayers, queues, (each) => ({
+              key: each.queue,
+              name: each.queue,
+              binding: null,
+              size: `${plural(each.messages, 'message')}, ${bytes(each.bytes)}`,
+              to: null,
+            })),
+          ].filter(({ entries }) => entries.length > 0);
+          if (groups.length === 0)
+            return (
+              <div class="panel">
+                <Empty title="The app keeps nothing" icon={IconDatabase}>
+                  <p>
+                    Bind a D1 database, a KV namespace, an R2 bucket or a Durable Object in the Wrangler
+                    configuration; it is there with the next deploy.
+                  </p>
+                </Empty>
+              </div>
+            );
+          return (
+            <div class="stack">
+              {groups.map(({ title, icon: Sign, entries }) => (
+                <section key={title} class="panel" aria-label={title}>
+                  <header>
+                    <h2>{title}</h2>
+                  </header>
+                  <ul class="places">
+                    {entries.map(({ key, name, binding, size, to }) => (
+                      <li key={key}>
+                        <Sign />
+                        {to ? (
+                          <Link to={to} class="strong cut">
+                            {name}
+                          </Link>
+                        ) : (
+                          <span class="strong cut">{name}</span>
+                        )}
+                        {binding !== null && binding !== name && (
+                          <span class="muted">
+                            <code>env.{binding}</code>
+                          </span>
+                        )}
+                        <span class="grow" />
+                        <span class="muted">{size}</span>
+                        {to && <IconChevronRight />}
+                      </li>
+                    ))}
+                  </ul>
+                </section>
+              ))}
+            </div>
+          );
+        }}
+      </Loaded>
     </>
   );
+}
+
+function group<Of>(title: string, icon: Icon, of: readonly Of[], entry: (each: Of) => Entry) {
+  return { title, icon, entries: of.map(entry) };
 }

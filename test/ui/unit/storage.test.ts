@@ -1,0 +1,139 @@
+// What storage keeps, in words, and changes to rows as SQL.
+import assert from 'node:assert/strict';
+import { DatabaseSync } from 'node:sqlite';
+import { test } from 'node:test';
+import { changeSet, onlyReads, readable, type TableColumn } from '../../../ui/models/change-set.ts';
+import { base64Of, cellOf, prettyJson, textIn, typed, written } from '../../../ui/models/values.ts';
+
+const column = (name: string, type: string, primary_key = 0): TableColumn => ({
+  name,
+  type,
+  primary_key,
+  not_null: false,
+  default: null,
+  generated: false,
+});
+
+test('tells NULL from an empty text, and bytes from a text', () => {
+  assert.deepEqual(cellOf(null), { kind: 'null', text: 'NULL' });
+  assert.deepEqual(cellOf(''), { kind: 'empty', text: 'empty' });
+  assert.deepEqual(cellOf('NULL'), { kind: 'text', text: 'NULL' });
+  assert.deepEqual(cellOf({ $bytes: 'AQL/' }), { kind: 'bytes', text: '01 02 ff' });
+  assert.deepEqual(cellOf({ $bigint: '9007199254740993' }), { kind: 'number', text: '9007199254740993' });
+});
+
+test('takes what was typed as the type of the column has it', () => {
+  assert.equal(typed('12', 'INTEGER'), 12);
+  assert.equal(typed('12', 'TEXT'), '12');
+  assert.equal(typed('1.5e3', 'REAL'), 1500);
+  assert.equal(typed('twelve', 'INTEGER'), 'twelve');
+  assert.equal(typed('', 'INTEGER'), '');
+  assert.deepEqual(typed('9007199254740993', 'BIGINT'), { $bigint: '9007199254740993' });
+});
+
+test('writes what objects keep as one would in code', () => {
+  const value = {
+    when: { $date: '2026-11-22T07:00:00.000Z' },
+    'two words': { $map: [['a', { $set: [1, 'b'] }]] },
+    none: { $undefined: true },
+    big: { $bigint: '12' },
+    raw: { $bytes: 'AQI=', type: 'Uint8Array' },
+  };
+  assert.equal(
+    written(value),
+    `{
+  when: Date 2026-11-22T07:00:00.000Z,
+  "two words": Map(1) { "a" → Set(2) { 1, "b" } },
+  none: undefined,
+  big: 12n,
+  raw: Uint8Array(2) 01 02
+}`,
+  );
+  assert.equal(written([]), '[]');
+  assert.equal(written([1, [2]]), '[1, [2]]');
+});
+
+test('knows text from bytes, and JSON from text', () => {
+  const of = (text: string) => new TextEncoder().encode(text);
+  assert.equal(textIn(of('wörld\n')), 'wörld\n');
+  assert.equal(textIn(new Uint8Array([0, 1])), null);
+  assert.equal(textIn(new Uint8Array([0xff])), null);
+  assert.equal(prettyJson('{"a":1}'), '{\n  "a": 1\n}');
+  assert.equal(prettyJson('12'), null);
+  assert.equal(base64Of(of('x'.repeat(20_000))), Buffer.from('x'.repeat(20_000)).toString('base64'));
+});
+
+test('changes, deletions and new rows do to a table what was asked, in one go', () => {
+  const database = new DatabaseSync(':memory:');
+  database.exec('CREATE TABLE "odd "" name" (id INTEGER PRIMARY KEY, name TEXT, n REAL)');
+  database.exec(`INSERT INTO "odd "" name" VALUES (1, 'a', 1), (2, 'b', 2), (3, 'c', 3)`);
+  const set = changeSet('odd " name', [
+    column('id', 'INTEGER', 1),
+    column('name', 'TEXT'),
+    column('n', 'REAL'),
+  ]);
+  const [one, two, three] = [
+    [1, 'a', 1],
+    [2, 'b', 2],
+    [3, 'c', 3],
+  ] as const;
+  set.update(one, 'name', null);
+  set.update(one, 'n', { $number: 'Infinity' });
+  set.update(two, 'name', 'x');
+  set.update(two, 'name', 'b');
+  assert.equal(set.count.value, 1, 'a cell that is as it was is no change');
+  assert.equal(set.valueOf(one, 'name'), null);
+  set.toggleDelete(three);
+  set.insert(new Map([['id', { $bigint: '9007199254740993' }]]));
+  set.insert(new Map());
+  const statements = set.statements();
+  assert.deepEqual(statements.map(readable), [
+    'DELETE FROM "odd "" name" WHERE "id" = 3',
+    'UPDATE "odd "" name" SET "name" = NULL, "n" = 9e999 WHERE "id" = 1',
+    'INSERT INTO "odd "" name" ("id") VALUES (9007199254740993)',
+    'INSERT INTO "odd "" name" DEFAULT VALUES',
+  ]);
+  for (const { sql, params } of statements) {
+    const statement = database.prepare(sql);
+    statement.setReadBigInts(true);
+    statement.run(...(params as (string | number | null)[]));
+  }
+  const rows = database
+    .prepare('SELECT CAST(id AS TEXT) AS id, name, CAST(n AS TEXT) AS n FROM "odd "" name"')
+    .all();
+  assert.deepEqual(
+    rows.map((row) => Object.values(row)),
+    [
+      ['1', null, 'Inf'],
+      ['2', 'b', '2.0'],
+      ['9007199254740993', null, null],
+      ['9007199254740994', null, null],
+    ],
+  );
+  set.clear();
+  assert.equal(set.count.value, 0);
+});
+
+test('a row without a primary key, or with NULL in it, cannot be changed', () => {
+  assert.equal(changeSet('t', [column('a', 'TEXT')]).canChange(['x']), false);
+  assert.equal(changeSet('t', [column('a', 'TEXT', 1)]).canChange([null]), false);
+  assert.equal(changeSet('t', [column('a', 'TEXT', 1)]).canChange(['x']), true);
+});
+
+test('knows statements that only read', () => {
+  for (const sql of [
+    'SELECT 1',
+    '  -- why\nselect 1',
+    'WITH a AS (SELECT 1) SELECT * FROM a',
+    'PRAGMA table_info(t)',
+    "WITH a AS (SELECT 'delete') SELECT * FROM a",
+  ])
+    assert.equal(onlyReads(sql), true, sql);
+  for (const sql of [
+    'DELETE FROM t',
+    'WITH a AS (SELECT 1) INSERT INTO t SELECT * FROM a',
+    'PRAGMA user_version = 2',
+    '/* SELECT */ DROP TABLE t',
+  ])
+    assert.equal(onlyReads(sql), false, sql);
+});

@@ -1,0 +1,351 @@
+// What an app keeps: databases, objects, namespaces, buckets.
+import { computed, signal } from '@preact/signals';
+import { api, type Failure, type Result } from '../api.ts';
+import { resource } from '../live.ts';
+import { changeSet, onlyReads, type Statement } from './change-set.ts';
+import { pages } from './pages.ts';
+import { base64Of, type SqlValue } from './values.ts';
+
+export type Overview = Result<'storage.overview'>;
+export type Table = NonNullable<Result<'storage.d1.get'>['tables']>[number];
+export type KvKey = Result<'storage.kv.list'>['items'][number];
+export type KvValue = Result<'storage.kv.get'>;
+export type BucketObject = Result<'storage.r2.list'>['items'][number];
+
+const PAGE = 100;
+const EVERY_MS = 15_000;
+
+export function overviewModel(id: string) {
+  const overview = resource((signal) => api('storage.overview', { id }, { signal }), { everyMs: EVERY_MS });
+  return { overview, close: overview.close };
+}
+
+/** A database: its tables. */
+export function databaseModel(id: string, database_id: string) {
+  const tables = resource(
+    async (signal) => (await api('storage.d1.get', { id, database_id }, { signal })).tables ?? [],
+  );
+  return { tables, close: tables.close };
+}
+
+/** What a page of a table, or a statement, answered. */
+export interface Rows {
+  columns: string[];
+  rows: SqlValue[][];
+  next: string | null;
+}
+
+/** Reads rows from a database of an app, or from one of its objects. */
+export type Reader = (
+  asked: { table?: string; sort?: string; filter?: string; sql?: string; cursor?: string; limit?: number },
+  signal?: AbortSignal,
+) => Promise<Rows>;
+
+export function databaseReader(id: string, database_id: string): Reader {
+  return async (asked, signal) => {
+    const { columns, rows, next_cursor } = await api(
+      'storage.d1.get',
+      { id, database_id, ...asked },
+      { signal },
+    );
+    return { columns, rows, next: next_cursor };
+  };
+}
+
+export function objectReader(id: string, class_name: string, object_id: string): Reader {
+  return async (asked, signal) => {
+    const answer = await api('storage.do.get', { id, class_name, object_id, ...asked }, { signal });
+    return { columns: answer.columns ?? [], rows: answer.rows ?? [], next: answer.next_cursor };
+  };
+}
+
+/** A page after page of a table, and the changes to it. `write`: null where it can only be read. */
+export function tableModel(
+  read: Reader,
+  table: Table,
+  shown: { sort: string; filter: string },
+  write: ((statements: Statement[]) => Promise<{ changes: number }[]>) | null,
+) {
+  const asked = {
+    table: table.name,
+    limit: PAGE,
+    ...(shown.sort !== '' && { sort: shown.sort }),
+    ...(shown.filter !== '' && { filter: shown.filter }),
+  };
+  const rows = resource((signal) => read(asked, signal));
+  const changes = changeSet(table.name, table.columns);
+  return {
+    rows,
+    changes,
+    canWrite: write !== null && table.type === 'table',
+    async more() {
+      const before = rows.data.peek();
+      if (!before?.next) return;
+      const next = await read({ ...asked, cursor: before.next });
+      rows.set({ ...next, rows: [...before.rows, ...next.rows] });
+    },
+    /** Writes all changes in one transaction. @returns how many rows it changed @throws {Failure} then nothing is written */
+    async write(): Promise<number> {
+      const written = await write!(changes.statements());
+      changes.clear();
+      await rows.refresh();
+      return written.reduce((sum, each) => sum + each.changes, 0);
+    },
+    close: rows.close,
+  };
+}
+
+export type TableModel = ReturnType<typeof tableModel>;
+
+export function databaseWriter(id: string, database_id: string) {
+  return async (statements: Statement[]) => {
+    const written = await api('storage.d1.write', { id, database_id, statements });
+    return Array.isArray(written) ? written : [written];
+  };
+}
+
+/** What a console has run. */
+export interface Ran {
+  sql: string;
+  at: number;
+  ms: number;
+  result: Rows | { changes: number } | { failure: Failure };
+}
+
+const HISTORY = 50;
+
+/** A console for SQL. Its statements stay in this browser. */
+export function consoleModel(
+  place: string,
+  read: Reader,
+  write: ((statements: Statement[]) => Promise<{ changes: number }[]>) | null,
+) {
+  const key = `console ${place}`;
+  const past = signal<readonly string[]>(kept(key));
+  const last = signal<Ran | null>(null);
+  const run = async (sql: string) => {
+    const at = Date.now();
+    const begun = performance.now();
+    const reads = write === null || onlyReads(sql);
+    const result: Ran['result'] = await (reads
+      ? read({ sql })
+      : write([{ sql, params: [] }]).then(([written]) => ({ changes: written?.changes ?? 0 }))
+    ).catch((failure: Failure) => ({ failure }));
+    last.value = { sql, at, ms: performance.now() - begun, result };
+    past.value = [sql, ...past.peek().filter((each) => each !== sql)].slice(0, HISTORY);
+    keep(key, past.value);
+  };
+  return { past, last, run };
+}
+
+function kept(key: string): string[] {
+  try {
+    const found: unknown = JSON.parse(localStorage.getItem(key) ?? '[]');
+    return Array.isArray(found) ? found.filter((each) => typeof each === 'string') : [];
+  } catch {
+    return [];
+  }
+}
+
+function keep(key: string, past: readonly string[]) {
+  try {
+    localStorage.setItem(key, JSON.stringify(past));
+  } catch {
+    // A browser that keeps nothing shows the history until the page is left.
+  }
+}
+
+/** The objects of a class. */
+export function objectsModel(id: string, class_name: string) {
+  return pages(
+    (cursor, signal) =>
+      api('storage.do.get', { id, class_name, limit: PAGE, cursor }, { signal }).then((answer) => ({
+        items: answer.items as unknown as ListedObject[],
+        next_cursor: answer.next_cursor,
+      })),
+    (object) => object.id,
+  );
+}
+
+export interface ListedObject {
+  id: string;
+  name: string | null;
+  bytes: number;
+  next_alarm: string | null;
+}
+
+export interface KeptKey {
+  key: string;
+  bytes: number;
+  value: unknown;
+}
+
+/** What one object keeps: `object` is its id or its name. */
+export function objectModel(id: string, class_name: string, object: string) {
+  const which = /^[0-9a-f]{64}$/.test(object) ? { object_id: object } : { name: object };
+  const keys = pages(
+    (cursor, signal) =>
+      api('storage.do.get', { id, class_name, ...which, limit: PAGE, cursor }, { signal }).then((answer) => {
+        record.value = answer.object;
+        return { items: answer.items as unknown as KeptKey[], next_cursor: answer.next_cursor };
+      }),
+    ({ key }) => key,
+  );
+  const record = signal<Result<'storage.do.get'>['object']>(null);
+  return {
+    keys,
+    record,
+    /** The whole value of a key that is too large for the list. */
+    async readKey(key: string): Promise<unknown> {
+      const { items } = await api('storage.do.get', { id, class_name, ...which, key });
+      return (items[0] as KeptKey | undefined)?.value;
+    },
+    close: keys.close,
+  };
+}
+
+export function namespaceModel(id: string, namespace_id: string, prefix: string) {
+  const keys = pages(
+    (cursor, signal) =>
+      api(
+        'storage.kv.list',
+        { id, namespace_id, limit: PAGE, cursor, ...(prefix !== '' && { prefix }) },
+        { signal },
+      ),
+    ({ key }: KvKey) => key,
+  );
+  return {
+    keys,
+    delete: (key: string) => api('storage.kv.delete', { id, namespace_id, key }),
+    async put(key: string, value: Uint8Array, expires_at: string | null, metadata: unknown) {
+      await api('storage.kv.put', {
+        id,
+        namespace_id,
+        key,
+        value_base64: base64Of(value),
+        ...(expires_at !== null && { expires_at }),
+        ...(metadata !== null && { metadata }),
+      });
+      await keys.refresh();
+    },
+    close: keys.close,
+  };
+}
+
+export function kvValueModel(id: string, namespace_id: string, key: string) {
+  const value = resource((signal) => api('storage.kv.get', { id, namespace_id, key }, { signal }));
+  return { value, close: value.close };
+}
+
+/** Largest file that can be uploaded here: as text in a request it is a third larger. */
+export const UPLOAD_BYTES = 11 * 1024 * 1024;
+
+export interface Upload {
+  id: number;
+  name: string;
+  bytes: number;
+  sent: number;
+  failure: string | null;
+  file: File;
+}
+
+/** A folder of a bucket: what its keys have in common is a folder within it. */
+export function folderModel(id: string, bucket: string, prefix: string) {
+  const items = pages(
+    async (cursor, signal) => {
+      const asked = { id, bucket, limit: 200, cursor, delimiter: '/', ...(prefix !== '' && { prefix }) };
+      const { items, prefixes = [], next_cursor } = await api('storage.r2.list', asked, { signal });
+      const folders = prefixes.map((folder) => ({ folder }));
+      return { items: [...folders, ...items], next_cursor };
+    },
+    (item: { folder: string } | BucketObject) => ('folder' in item ? item.folder : item.key),
+  );
+  const uploads = signal<readonly Upload[]>([]);
+  let last = 0;
+  const change = (upload: number, to: Partial<Upload>) => {
+    uploads.value = uploads.peek().map((each) => (each.id === upload ? { ...each, ...to } : each));
+  };
+  const drop = (upload: number) => {
+    uploads.value = uploads.peek().filter((each) => each.id !== upload);
+  };
+  const send = async ({ id: upload, file }: Upload) => {
+    change(upload, { failure: null, sent: 0 });
+    try {
+      if (file.size > UPLOAD_BYTES)
+        throw new Error('Files of more than 11 MB are put by the app itself, or by Wrangler.');
+      const content_base64 = base64Of(new Uint8Array(await file.arrayBuffer()));
+      const key = prefix + file.name;
+      const content_type = file.type || undefined;
+      await sendWithProgress(
+        { id, bucket, key, content_base64, ...(content_type && { content_type }) },
+        (share) => change(upload, { sent: share * file.size }),
+      );
+      drop(upload);
+    } catch (error) {
+      change(upload, { failure: (error as Error).message });
+    }
+  };
+  return {
+    items,
+    uploads,
+    /** Uploads files, one after another. */
+    async upload(files: readonly File[]) {
+      const all = files.map((file) => ({
+        id: ++last,
+        name: file.name,
+        bytes: file.size,
+        sent: 0,
+        failure: null,
+        file,
+      }));
+      uploads.value = [...uploads.peek(), ...all];
+      for (const each of all) await send(each);
+      await items.refresh();
+    },
+    async retry(upload: Upload) {
+      await send(upload);
+      await items.refresh();
+    },
+    drop,
+    delete: (key: string) => api('storage.r2.delete', { id, bucket, key }),
+    folders: computed(() => items.items.value.filter((item) => 'folder' in item)),
+    objects: computed(() => items.items.value.filter((item) => 'key' in item)),
+    close: items.close,
+  };
+}
+
+/** `fetch` does not tell how much it has sent. */
+function sendWithProgress(params: object, onShare: (share: number) => void): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const request = new XMLHttpRequest();
+  request.open('POST', '/rpc');
+  request.setRequestHeader('content-type', 'application/json');
+  request.upload.onprogress = ({ loaded, total }) => onShare(loaded / total);
+  request.onerror = () => reject(new Error('The connection broke off.'));
+  request.onload = () => {
+    try {
+      const { error, detail } = JSON.parse(request.responseText) as {
+        error?: { data?: { detail?: string } };
+        detail?: string;
+      };
+      const said = error?.data?.detail ?? (request.status >= 400 ? (detail ?? 'It was refused.') : null);
+      if (said === null) resolve();
+      else reject(new Error(said));
+    } catch {
+      reject(new Error(`The server answered ${request.status}.`));
+    }
+  };
+  request.send(JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'storage.r2.put', params }));
+  return promise;
+}
+
+export function bucketObjectModel(id: string, bucket: string, key: string) {
+  const object = resource((signal) => api('storage.r2.get', { id, bucket, key }, { signal }));
+  return { object, close: object.close };
+}
+
+/** Where an object's bytes are. */
+export function rawUrl(app: string, bucket: string, key: string): string {
+  const query = new URLSearchParams({ key });
+  return `/v1/apps/${encodeURIComponent(app)}/storage/r2/${encodeURIComponent(bucket)}/raw?${query}`;
+}
