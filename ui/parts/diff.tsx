@@ -57,16 +57,12 @@ export function DiffView({ diff, app }: { diff: Diff; app: string }) {
               </span>
               <span class="muted small">{status}</span>
               <Counts additions={additions} deletions={deletions} />
-              {status !== 'deleted' && (
-                <a
-                  class="small"
-                  href={href({ name: 'source', app, path }, { ref: diff.to })}
-                  onClick={(event) => event.stopPropagation()}
-                >
-                  Open
-                </a>
-              )}
             </summary>
+            {status !== 'deleted' && (
+              <a class="small diff-open" href={href({ name: 'source', app, path }, { ref: diff.to })}>
+                Open the file
+              </a>
+            )}
             {patch === undefined || patch.isBinary || patch.lines.length === 0 ? (
               <p class="muted small diff-note">{patch?.isBinary ? 'A binary file' : 'No lines to show'}</p>
             ) : (

@@ -1,6 +1,6 @@
 // A line without axes, beside a figure or in a row.
 
-/** Gaps (null) are gaps. `label` says for screen readers what it shows, such as "1.2 k requests in 24 h". */
+/** Gaps (null) are gaps. `label` says for screen readers what it shows, such as "1.2 k requests in 24 h"; empty beside a text that says it. */
 export function Sparkline({
   values,
   label,
@@ -34,8 +34,9 @@ export function Sparkline({
       width={width}
       height={height}
       viewBox={`0 0 ${width} ${height}`}
-      role="img"
-      aria-label={label}
+      role={label === '' ? 'presentation' : 'img'}
+      aria-label={label === '' ? undefined : label}
+      aria-hidden={label === ''}
     >
       {runs.map((path) => {
         const from = /^M([\d.]+)/.exec(path)![1]!;

@@ -246,7 +246,8 @@ function Stack({
               <div class="snippet" style={{ height: 116 }} />
             ) : (
               frame.source.length > 0 && (
-                <pre class="snippet">
+                // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls sideways, by keyboard too
+                <pre class="snippet" tabIndex={0}>
                   {frame.source.map(({ number, text, isNamed }) => (
                     <div key={number} class={isNamed ? 'named' : undefined}>
                       <span class="number">{number}</span>

@@ -113,9 +113,15 @@ export class Person implements AsyncDisposable {
       .map(({ id, impact, nodes }) => ({ rule: id, impact, where: nodes.flatMap(({ target }) => target) }));
   }
 
-  /** How far the page can be scrolled sideways, in px. */
-  sideways(): Promise<number> {
-    return this.evaluate('document.documentElement.scrollWidth - document.documentElement.clientWidth');
+  /** What makes the page scroll sideways: the innermost elements that stick out of it. */
+  sticksOut(): Promise<string[]> {
+    return this.evaluate(`(() => {
+      const { scrollWidth, clientWidth } = document.documentElement;
+      if (scrollWidth <= clientWidth) return [];
+      const out = [...document.querySelectorAll('body *')].filter((each) => each.getBoundingClientRect().right > clientWidth);
+      const inner = out.filter((each) => !out.some((other) => other !== each && each.contains(other)));
+      return ['the page is ' + scrollWidth + ' px wide', ...inner.slice(0, 5).map((each) => each.outerHTML.slice(0, 200))];
+    })()`);
   }
 
   /** The value of an expression in the page, once it is there. The page's policy allows no script of others: the debugger's is let through. */
