@@ -12,7 +12,7 @@ const range = { id: reference, hours, ...page };
 const counts = { requests: z.int(), errors: z.int() };
 
 /** What an app did in one step. Times are in ms; percentiles and mean are null where nothing was timed. */
-const MetricStep = z.strictObject({
+export const MetricStep = z.strictObject({
   /** When it begins. */
   at: time,
   requests: z.int(),
@@ -53,7 +53,7 @@ const circumstances = {
   path: z.string().nullable(),
   trace_id: z.string().nullable(),
 };
-const GroupedError = z.strictObject({
+export const GroupedError = z.strictObject({
   fingerprint: z.string(),
   /** Its type, such as `TypeError`. */
   kind: z.string(),
@@ -84,7 +84,7 @@ const ErrorOccurrence = z.strictObject({
 const logLevel = z.enum(['debug', 'info', 'warn', 'error']);
 /** A text that lines have in them or in their fields, in lower or upper case. */
 const search = z.string().min(1).max(200);
-const LogLine = z.strictObject({
+export const LogLine = z.strictObject({
   /** Rises with each line of the app. */
   id: z.string(),
   at: time,

@@ -1,9 +1,9 @@
 // The tools that agents are given, made from the contract: the operations that an agent's work is made of, each as a tool,
 // and four tools that reach all the others.
 import type { Tool } from '@modelcontextprotocol/server';
-import * as z from 'zod';
 import { operations } from '../contract/index.ts';
 import { isDestructive, type Operation } from '../contract/operation.ts';
+import { inputSchema as described, type Json } from '../transports/schemas.ts';
 
 /** Operations with a tool of their own. */
 const DIRECT = [
@@ -41,9 +41,6 @@ const DIRECT = [
 ];
 /** A pattern or a list of choices that is longer tells an agent less than it takes to read. */
 const LONGEST_PATTERN = 60;
-const APP = 'The app: its slug or its id.';
-
-type Json = Record<string, unknown>;
 
 /** One tool, with what it runs. */
 export interface OwnTool {
@@ -96,14 +93,16 @@ export function isDirect({ name }: Operation): boolean {
 }
 
 /** The input of an operation as a JSON Schema, with little in it that a caller does not need. */
-export function inputSchema(operation: Operation): Json & { type: 'object' } {
-  const schema = slim(z.toJSONSchema(operation.input, { io: 'input' })) as Json & { properties?: Json };
+export function inputSchema(operation: Operation): Tool['inputSchema'] {
+  const schema = slim(described(operation.name, operation.input)) as {
+    properties?: Json;
+    required?: string[];
+  };
   const { properties = {}, required } = schema;
-  const isOfApp = ['view', 'push', 'admin'].includes(operation.needs) && 'id' in properties;
   return {
     type: 'object',
-    properties: isOfApp ? { ...properties, id: { type: 'string', description: APP } } : properties,
-    ...(Array.isArray(required) && required.length > 0 && { required }),
+    properties: properties as Tool['inputSchema']['properties'],
+    ...(required && required.length > 0 && { required }),
   };
 }
 

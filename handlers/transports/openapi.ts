@@ -1,12 +1,11 @@
 // OpenAPI 3.1, built from the contract.
-import * as z from 'zod';
 import { type ErrorCode, errorCodes } from '../contract/errors.ts';
 import { operations } from '../contract/index.ts';
+import { tagMeanings } from '../contract/meanings.ts';
 import { notYet } from '../contract/not-yet.ts';
 import { type Operation, pathNames } from '../contract/operation.ts';
 import { type OtherRoute, otherRoutes } from '../contract/other-routes.ts';
-
-type Json = Record<string, unknown>;
+import { components, examples, inputSchema, type Json, outputSchema } from './schemas.ts';
 
 /** Codes that every operation may answer with. */
 const COMMON: readonly ErrorCode[] = ['invalid_input', 'unauthorized', 'forbidden', 'internal_error'];
@@ -29,6 +28,8 @@ export function openapi(url: string): Json {
   };
   for (const operation of declared) {
     if (operation.path !== null) add(openapiPath(operation.path), operation.method, describe(operation));
+    // No part of an address behind `#` is sent: a generated client calls POST /rpc with this body.
+    else add(`/rpc#${operation.name}`, 'POST', describeRpc(operation));
   }
   for (const route of otherRoutes) add(route.path, route.method, describeOther(route));
   return {
@@ -38,11 +39,12 @@ export function openapi(url: string): Json {
       version: '1',
       license: { name: 'MIT', identifier: 'MIT' },
       description:
-        'Runs Workers apps. Every operation is also a JSON-RPC 2.0 method at POST /rpc, named by its operationId; ' +
-        '`x-rpc-methods` has those that are RPC only.',
+        'Runs Workers apps. Every operation is also a JSON-RPC 2.0 method at POST /rpc, named by its operationId. Those that are ' +
+        'RPC only are described as `/rpc#<method>`: a call of POST /rpc with that method.',
     },
     servers: [{ url }],
     security: [{ token: [] }],
+    tags: tagsOf(paths),
     paths,
     components: {
       securitySchemes: {
@@ -63,19 +65,14 @@ export function openapi(url: string): Json {
           schema: { type: 'string', minLength: 1, maxLength: 200 },
         },
       },
-      schemas: { Problem: problemSchema() },
+      schemas: { ...components(), Problem: problemSchema(), RpcFailure: rpcFailure },
     },
-    'x-rpc-methods': Object.fromEntries(
-      declared
-        .filter(({ path }) => path === null)
-        .map((operation) => [operation.name, describeRpc(operation)]),
-    ),
   };
 }
 
 function describe(operation: Operation): Json {
   const { name, summary, method, path, needs } = operation;
-  const schema = toSchema(operation.input, 'input') as {
+  const schema = inputSchema(name, operation.input) as {
     properties: Record<string, Json>;
     required?: string[];
   };
@@ -89,7 +86,7 @@ function describe(operation: Operation): Json {
     name: place === 'query' ? restName(field) : field,
     in: place,
     required: place === 'path' || required.has(field),
-    schema: schema.properties[field],
+    ...described(schema.properties[field]!),
   });
   return {
     operationId: name,
@@ -102,7 +99,7 @@ function describe(operation: Operation): Json {
       ...(method === 'GET' ? [] : [KEY]),
       ...headersOf(operation).map(headerParameter),
     ],
-    ...(method === 'GET' || method === 'DELETE' ? {} : { requestBody: bodyOf(schema, rest, required) }),
+    ...(method === 'GET' || method === 'DELETE' ? {} : { requestBody: bodyOf(name, schema, rest, required) }),
     responses: { ...successes(operation), ...failures(operation) },
     ...((notYet as readonly string[]).includes(name) && { 'x-not-yet': true }),
   };
@@ -120,7 +117,24 @@ function headerParameter(name: string): Json {
   return { name, in: 'header', required: false, schema: { type: 'string' } };
 }
 
-function bodyOf(schema: { properties: Record<string, Json> }, fields: string[], required: Set<string>): Json {
+/** A schema with its description beside it, where parameters have theirs. */
+function described({ description, ...schema }: Json): Json {
+  return { ...(description !== undefined && { description }), schema };
+}
+
+function tagsOf(paths: Record<string, Json>): Json[] {
+  const operations = Object.values(paths).flatMap((path) => Object.values(path) as { tags: string[] }[]);
+  const names = [...new Set(operations.flatMap(({ tags }) => tags))];
+  return names.map((name) => ({ name, description: tagMeanings[name] }));
+}
+
+function bodyOf(
+  name: string,
+  schema: { properties: Record<string, Json> },
+  fields: string[],
+  required: Set<string>,
+): Json {
+  const example = examples[name];
   const properties = Object.fromEntries(fields.map((field) => [field, schema.properties[field]]));
   const needed = fields.filter((field) => required.has(field));
   return {
@@ -128,6 +142,7 @@ function bodyOf(schema: { properties: Record<string, Json> }, fields: string[], 
     content: {
       'application/json': {
         schema: { type: 'object', properties, required: needed, additionalProperties: false },
+        ...(example && { example }),
       },
     },
   };
@@ -135,7 +150,7 @@ function bodyOf(schema: { properties: Record<string, Json> }, fields: string[], 
 
 function successes({ status, output, kind, replaces }: Operation): Json {
   if (status === 204) return { 204: { description: 'Done' } };
-  const schema = toSchema(output, 'output');
+  const schema = outputSchema(output);
   const content =
     kind === 'stream'
       ? {
@@ -206,9 +221,67 @@ function describeOther(route: OtherRoute): Json {
   };
 }
 
-function describeRpc({ summary, needs, input, output }: Operation): Json {
-  return { summary, 'x-needs': needs, params: toSchema(input, 'input'), result: toSchema(output, 'output') };
+function describeRpc(operation: Operation): Json {
+  const { name, summary, needs, method, input, output, kind } = operation;
+  const id = { type: ['string', 'integer'] };
+  const example = examples[name];
+  const request = {
+    type: 'object',
+    properties: {
+      jsonrpc: { const: '2.0' },
+      id: { type: 'integer' },
+      method: { const: name },
+      params: inputSchema(name, input),
+    },
+    required: ['jsonrpc', 'id', 'method', 'params'],
+  };
+  const result = {
+    type: 'object',
+    properties: { jsonrpc: { const: '2.0' }, id, result: outputSchema(output) },
+    required: ['jsonrpc', 'id', 'result'],
+  };
+  const answer = { anyOf: [result, { $ref: '#/components/schemas/RpcFailure' }] };
+  const sent = example && { jsonrpc: '2.0', id: 1, method: name, params: example };
+  const codes = operation.errors.map((code) => `\`${code}\`: ${errorCodes[code].meaning}`);
+  return {
+    operationId: name,
+    summary,
+    ...(codes.length > 0 && { description: `Refused in \`error.data\` with\n\n${codes.join('\n\n')}` }),
+    tags: [name.split('.')[0]],
+    'x-needs': needs,
+    parameters: method === 'GET' ? [] : [KEY],
+    requestBody: {
+      required: true,
+      content: { 'application/json': { schema: request, ...(sent && { example: sent }) } },
+    },
+    responses: {
+      200: {
+        description: 'Done, or refused',
+        content: { [kind === 'stream' ? 'text/event-stream' : 'application/json']: { schema: answer } },
+      },
+      ...problems(['unauthorized', ...WITH_BODY]),
+    },
+  };
 }
+
+const rpcFailure = {
+  type: 'object',
+  description: 'A refusal, by JSON-RPC 2.0',
+  properties: {
+    jsonrpc: { const: '2.0' },
+    id: { type: ['string', 'integer', 'null'] },
+    error: {
+      type: 'object',
+      properties: {
+        code: { type: 'integer' },
+        message: { type: 'string' },
+        data: { $ref: '#/components/schemas/Problem' },
+      },
+      required: ['code', 'message', 'data'],
+    },
+  },
+  required: ['jsonrpc', 'id', 'error'],
+};
 
 function problemSchema(): Json {
   const text = { type: 'string' };
@@ -226,11 +299,6 @@ function problemSchema(): Json {
     },
     required: ['type', 'title', 'status', 'detail', 'code'],
   };
-}
-
-function toSchema(schema: z.ZodType, io: 'input' | 'output'): Json {
-  const { $schema: _, ...described } = z.toJSONSchema(schema, { io });
-  return described;
 }
 
 function openapiPath(path: string): string {

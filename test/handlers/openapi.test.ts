@@ -6,8 +6,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { operations } from '../../handlers/contract/index.ts';
+import type * as z from 'zod';
+import { App } from '../../handlers/contract/apps.ts';
+import { Deploy } from '../../handlers/contract/deploys.ts';
+import { Domain } from '../../handlers/contract/domains.ts';
+import { EnvVariable } from '../../handlers/contract/env.ts';
+import { operations, operationsByName } from '../../handlers/contract/index.ts';
+import { pathNames } from '../../handlers/contract/operation.ts';
 import { otherRoutes } from '../../handlers/contract/other-routes.ts';
+import { examples, inputSchema } from '../../handlers/transports/schemas.ts';
 import { TestControl, TOKEN } from '../support/handlers/control.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -37,7 +44,6 @@ test('it is OpenAPI 3.1 and has every operation and every other route once, by i
   for (const path of Object.values<Record<string, { operationId?: string }>>(document.paths)) {
     for (const { operationId } of Object.values(path)) if (operationId) ids.push(operationId);
   }
-  ids.push(...Object.keys(document['x-rpc-methods']));
   const names = [...operations, ...otherRoutes].map(({ name }) => name);
   assert.deepEqual(ids.sort(), names.sort());
 });
@@ -107,6 +113,52 @@ test('inputs are split into path, query and body, and answers have their statuse
   assert.ok(stream['text/event-stream']);
 });
 
+test('schemas have names, and each operation refers to them', () => {
+  const { schemas } = document.components;
+  for (const name of ['App', 'Deploy', 'LogLine', 'GroupedError', 'Domain', 'Problem'])
+    assert.ok(schemas[name], name);
+  const answer = document.paths['/v1/apps'].get.responses[200].content['application/json'].schema;
+  assert.deepEqual(answer.properties.items.items, { $ref: '#/components/schemas/App' });
+  const deploy =
+    document.paths['/v1/apps/{id}/rollback'].post.responses[202].content['application/json'].schema;
+  assert.deepEqual(deploy, { $ref: '#/components/schemas/Deploy' });
+});
+
+test('fields of inputs and of the schemas of apps and deploys say what they mean, operations have tags', () => {
+  const silent: string[] = [];
+  const visit = (value: unknown, at: string): void => {
+    if (typeof value !== 'object' || value === null) return;
+    for (const [key, inner] of Object.entries(value)) {
+      if (key !== 'properties') {
+        visit(inner, at);
+        continue;
+      }
+      for (const [name, field] of Object.entries(inner as Record<string, { description?: string }>)) {
+        if (field.description === undefined) silent.push(`${at} ${name}`);
+        visit(field, at);
+      }
+    }
+  };
+  for (const { name, input } of operations) visit(inputSchema(name, input), name);
+  for (const name of ['App', 'Deploy']) visit(document.components.schemas[name], name);
+  // Parts of a step say themselves what they are.
+  assert.deepEqual(silent, ['Deploy name', 'Deploy status', 'Deploy duration_ms']);
+  const known = new Set(document.tags.map(({ name }: { name: string }) => name));
+  for (const { name, description } of document.tags) assert.ok(description, `the tag ${name} says nothing`);
+  for (const path of Object.values<Record<string, { tags: string[] }>>(document.paths))
+    for (const { tags } of Object.values(path)) assert.ok(tags.every((tag) => known.has(tag)));
+});
+
+test('examples are as their schemas want them', () => {
+  const schemas: Record<string, z.ZodType> = { App, Deploy, EnvVariable, Domain };
+  for (const [name, example] of Object.entries(examples)) {
+    const operation = operationsByName.get(name);
+    const inPath = operation?.path ? pathNames(operation.path) : [];
+    const path = Object.fromEntries(inPath.map((field) => [field, 'x']));
+    (operation?.input ?? schemas[name]!).parse({ ...path, ...example });
+  }
+});
+
 test('the linter of OpenAPI documents finds nothing to say', async () => {
   const printed = await runTool('redocly', 'lint', '--format=json', written);
   assert.deepEqual(JSON.parse(printed).problems, []);
@@ -115,7 +167,9 @@ test('the linter of OpenAPI documents finds nothing to say', async () => {
 /** What a user of the generated client may write: every kind of operation, with its types. */
 const DRIVE = `
 import assert from 'node:assert/strict';
-import { appsCreate, appsDelete, appsGet, appsList, defaults, envList, envSet, eventsLog } from './client.ts';
+import {
+  appsCreate, appsDelete, appsGet, appsList, defaults, envList, envSet, eventsLog, limitsGet, limitsSet,
+} from './client.ts';
 
 const [, , url, token] = process.argv;
 defaults.baseUrl = url!;
@@ -134,6 +188,10 @@ const logged = await eventsLog(id, { channel: 'c', event: 'e', tags: { n: 1 } },
 assert.ok(logged.status === 201 && logged.data.tags.n === 1);
 const list = await appsList({ limit: 5 });
 assert.ok(list.status === 200 && list.data.items.some((app) => app.slug === 'generated'));
+const limited = await limitsSet({ jsonrpc: '2.0', id: 1, method: 'limits.set', params: { id, appRpm: 5 } }, {});
+assert.ok(limited.status === 200 && 'result' in limited.data && limited.data.result.appRpm === 5);
+const refused = await limitsGet({ jsonrpc: '2.0', id: 2, method: 'limits.get', params: { id: 'nobody' } });
+assert.ok(refused.status === 200 && 'error' in refused.data && refused.data.error.data.code === 'app_not_found');
 assert.equal((await appsDelete(id, {})).status, 204);
 const gone = await appsGet(id);
 assert.ok(gone.status === 404 && gone.data.code === 'app_not_found');

@@ -1,0 +1,152 @@
+// The schemas that the OpenAPI document names, and JSON Schemas of all others with what their fields mean.
+import * as z from 'zod';
+import { Account, Collaborator, Key } from '../contract/accounts.ts';
+import { HostStats } from '../contract/admin.ts';
+import { Alert } from '../contract/alerts.ts';
+import { App } from '../contract/apps.ts';
+import { Deploy } from '../contract/deploys.ts';
+import { Domain } from '../contract/domains.ts';
+import { EnvVariable } from '../contract/env.ts';
+import { Channel, Event, Insight, User } from '../contract/events.ts';
+import { Limits } from '../contract/limits.ts';
+import { answerMeanings, meanings } from '../contract/meanings.ts';
+import { Secret } from '../contract/secrets.ts';
+import { GroupedError, LogLine, MetricStep } from '../contract/telemetry.ts';
+
+export type Json = Record<string, unknown>;
+
+const named = {
+  Account,
+  Alert,
+  App,
+  Channel,
+  Collaborator,
+  Deploy,
+  Domain,
+  EnvVariable,
+  Event,
+  GroupedError,
+  HostStats,
+  Insight,
+  Key,
+  Limits,
+  LogLine,
+  MetricStep,
+  Secret,
+  User,
+} as const;
+
+const ID = '0f9q2t6m8r4kx1zb';
+const DEPLOY_ID = '0f9q30c4w7hv5n2a';
+const AT = '2026-10-01T12:00:00.000Z';
+
+/** Examples by the name of their schema; by that of an operation, of its input. A test checks them by the schemas. */
+export const examples: Readonly<Record<string, Json>> = {
+  App: {
+    id: ID,
+    slug: 'shop',
+    owner: '0f9q1a2b3c4d5e6f',
+    desired_state: 'running',
+    status: 'running',
+    asleep_since: null,
+    woke_at: AT,
+    url: 'http://shop.localhost:8787',
+    git_url: 'http://git.localhost:8787/shop',
+    live_deploy_id: DEPLOY_ID,
+    deployed_at: AT,
+    last_error: null,
+    created_at: AT,
+  },
+  Deploy: {
+    id: DEPLOY_ID,
+    app_id: ID,
+    sha: '4b825dc642cb6eb9a060e54bf8d69288fbee4904',
+    ref: 'refs/heads/main',
+    message: 'Show the cart',
+    author: 'Ada <ada@example.com>',
+    trigger: 'push',
+    status: 'live',
+    can_roll_back: true,
+    steps: [{ name: 'bundle', status: 'done', duration_ms: 41 }],
+    error: null,
+    started_at: AT,
+    finished_at: AT,
+  },
+  EnvVariable: { name: 'NPM_TOKEN', value: 'npm_123', updated_at: AT },
+  Domain: { hostname: 'shop.example.com', app_id: ID, created_at: AT },
+  'apps.create': { slug: 'shop' },
+  'apps.update': { desired_state: 'stopped' },
+  'apps.rename': { slug: 'store' },
+  'deploys.rollback': { deploy_id: DEPLOY_ID },
+  'env.set': { name: 'NPM_TOKEN', value: 'npm_123' },
+  'domains.add': { hostname: 'shop.example.com' },
+  'source.commit': {
+    message: 'Say hello',
+    author_email: 'ada@example.com',
+    files: [{ path: 'index.js', content: "export default { fetch: () => new Response('hello') };" }],
+  },
+  'secrets.set': { id: 'shop', name: 'STRIPE_KEY', value: 'sk_123' },
+  'limits.set': { id: 'shop', clientRpm: 600, appRpm: null },
+  'keys.create': { account: '0f9q1a2b3c4d5e6f', name: 'laptop' },
+  'errors.list': { id: 'shop', status: 'open', limit: 20 },
+};
+
+const registry = z.registry<{ id: string }>();
+for (const [id, schema] of Object.entries(named)) registry.add(schema, { id });
+
+/** The named schemas, as components of the document. */
+export function components(): Json {
+  return Object.fromEntries(
+    Object.entries(named).map(([name, schema]) => {
+      const { $defs } = z.toJSONSchema(z.tuple([schema]), { io: 'output', metadata: registry });
+      const { id: _, ...own } = $defs![name] as Json;
+      const described = finished(own, {}) as Json;
+      const properties = Object.entries(described.properties as Record<string, Json>).map(
+        ([field, shown]) => {
+          const description = answerMeanings[name]?.[field];
+          return [field, description === undefined ? shown : { description, ...shown }];
+        },
+      );
+      const example = examples[name];
+      const whole = { ...described, properties: Object.fromEntries(properties) };
+      return [name, example ? { ...whole, examples: [example] } : whole];
+    }),
+  );
+}
+
+/** The JSON Schema of an input, each field with what it means in the operation. */
+export function inputSchema(operation: string, schema: z.ZodType): Json {
+  const own = Object.keys(meanings).filter((key) => key.startsWith(`${operation}.`));
+  const here = Object.fromEntries(own.map((key) => [key.slice(operation.length + 1), meanings[key]!]));
+  const { $schema: _, ...described } = z.toJSONSchema(schema, { io: 'input' }) as Json;
+  return finished(described, { ...meanings, ...here }) as Json;
+}
+
+/** The JSON Schema of an answer. What has a name is referred to. */
+export function outputSchema(schema: z.ZodType): Json {
+  const own = registry.get(schema);
+  if (own !== undefined) return { $ref: `#/components/schemas/${own.id}` };
+  const {
+    $schema: _,
+    $defs: __,
+    ...described
+  } = z.toJSONSchema(schema, { io: 'output', metadata: registry });
+  return finished(described, { next_cursor: meanings.next_cursor! }) as Json;
+}
+
+/** Refers to components, and says what fields mean. */
+function finished(value: unknown, fields: Readonly<Record<string, string>>): unknown {
+  if (Array.isArray(value)) return value.map((each) => finished(each, fields));
+  if (typeof value !== 'object' || value === null) return value;
+  const entries = Object.entries(value).map(([key, inner]): [string, unknown] => {
+    if (key === '$ref') return [key, String(inner).replace('#/$defs/', '#/components/schemas/')];
+    if (key !== 'properties') return [key, finished(inner, fields)];
+    const properties = Object.entries(inner as Json).map(([name, field]) => {
+      const shown = finished(field, fields) as Json;
+      const description = fields[name];
+      return [name, description === undefined ? shown : { description, ...shown }];
+    });
+    return [key, Object.fromEntries(properties)];
+  });
+  return Object.fromEntries(entries);
+}
