@@ -68,7 +68,7 @@ export default function Editor(props: EditorProps) {
             indentWithTab,
           ]),
           EditorState.readOnly.of(isReadOnly),
-          EditorView.contentAttributes.of({ 'aria-label': path, spellcheck: 'false' }),
+          EditorView.contentAttributes.of({ 'aria-label': path, spellcheck: 'false', tabindex: '0' }),
           EditorView.updateListener.of(({ docChanged, state }) => {
             if (docChanged) latest.current.onText(state.doc.toString());
           }),
