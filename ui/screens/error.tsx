@@ -150,7 +150,7 @@ function Figures({ app, group }: { app: string; group: GroupedError & { occurren
     <div class="panel error-figures">
       <div>
         <p class="muted small">Times</p>
-        <p class="figure" title={exactCount(group.count)}>
+        <p class="times" title={exactCount(group.count)}>
           {count(group.count)}
         </p>
       </div>
