@@ -68,10 +68,22 @@ test('a failed deploy and a crash are told to a webhook that the owner set, and 
     [changed.url, changed.on, changed.error_rate, changed.secret],
     [receiver.url, ['disk'], 50, null],
   );
-  await rpc(cellar, 'alerts.delete', { id, alert_id });
-  assert.equal((await rpc(cellar, 'alerts.delete', { id, alert_id })).refused.code, 'alert_not_found');
+
   for (const type of ['app.crashed', 'error.new'])
     assert.equal(receiver.received.filter(({ body }) => body.type === type).length, 1, 'once an hour');
+
+  await rpc(cellar, 'alerts.set', { id, alert_id, on: ['error_rate'] });
+  for (let n = 0; n < 40; n++) await cellar.get('shop', '/broken');
+  // A start looks at the last minutes at once, and sees what was counted before it.
+  await cellar.stop();
+  await cellar.start();
+  const rate = await receiver.first(({ body }) => body.type === 'error_rate.high');
+  const { requests, errors } = rate.body.data;
+  assert.match(rate.body.data.message, /^\d+ of \d+ requests of the last 5 minutes failed \(\d\d %\)\.$/);
+  assert.ok(errors >= 40 && errors < requests, JSON.stringify(rate.body.data));
+
+  await rpc(cellar, 'alerts.delete', { id, alert_id });
+  assert.equal((await rpc(cellar, 'alerts.delete', { id, alert_id })).refused.code, 'alert_not_found');
 });
 
 test('bad alerts are refused by name, and no webhook reaches this machine unless the operator says so', async () => {
