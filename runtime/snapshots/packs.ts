@@ -69,6 +69,12 @@ export class PackWriter {
     );
   }
 
+  /** As `add`, though some pack has the content: it is to be in another one. */
+  addAgain(content: Buffer): Promise<Chunk> {
+    this.#chunks.delete(hash('sha256', content));
+    return this.add(content);
+  }
+
   /** Writes what is left. */
   async finish(): Promise<void> {
     if (this.#filling.length === 0) return;

@@ -16,6 +16,7 @@ import {
 } from './manifest.ts';
 import { type Chunk, PackWriter, packName } from './packs.ts';
 import { openStore, type StorePlace } from './place.ts';
+import { repack } from './repack.ts';
 import { type Keep, removeOld } from './retention.ts';
 import { MissingObject, type Store, UNFINISHED } from './store.ts';
 
@@ -65,13 +66,15 @@ export async function take(job: TakeJob, host: Host): Promise<Taken> {
   await own(store, job.of);
   const left = await store.list(UNFINISHED);
   await store.write(`${UNFINISHED}mark`, Buffer.from('\n'));
-  const before = await lastSnapshot(store, host);
+  const sizes = new Map((await store.list(packName(''))).map(({ name, bytes }) => [name, bytes]));
+  const before = await lastSnapshot(store, sizes, host);
   const packs = new PackWriter(store, chunksOf(before));
   const paths = layout(job.root);
   const capture = new Capture(paths, packs, before);
   const created = new Date();
   const { copy, apps, failures } = await captureApps(job, host, capture, before);
   const parts = [await capture.hostDatabase(copy), await capture.control(), ...apps];
+  await repack(store, packs, parts, { sizes, warn: host.warn });
   await packs.finish();
   const about = {
     id: idAt(created),
@@ -106,8 +109,7 @@ async function own(store: Store, of: string): Promise<void> {
 }
 
 /** The files of the newest snapshot that can be read, without those whose packs have gone. */
-async function lastSnapshot(store: Store, host: Host): Promise<Part[]> {
-  const packs = new Set((await store.list(packName(''))).map(({ name }) => name));
+async function lastSnapshot(store: Store, packs: ReadonlyMap<string, number>, host: Host): Promise<Part[]> {
   for (const id of (await listSnapshots(store)).reverse()) {
     let found: Manifest;
     try {

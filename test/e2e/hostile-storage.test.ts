@@ -91,6 +91,7 @@ async function lookAround(ways: RegExp): Promise<void> {
   const calls: [string, object][] = [
     ['storage.overview', { id }],
     ['storage.d1.get', { id, database_id: 'DB' }],
+    ['storage.d1.export', { id, database_id: 'DB' }],
     ['storage.d1.get', { id, database_id: 'DB', sql: 'SELECT * FROM t' }],
     ...rows.map((table): [string, object] => ['storage.d1.get', { id, database_id: 'DB', table }]),
     ['storage.do.get', { id, class_name: 'Room' }],
@@ -152,13 +153,14 @@ test('files made to lead a reader elsewhere, or to keep it, give nothing away', 
     .filter((name) => !/^(D1Database|KVNamespace)$/.test(name))
     .flatMap((name) => objects(data(hostile, 'do', name)));
   const namespace = objects(data(hostile, 'do', 'KVNamespace'))[0]!;
-  const [databases, rooms, keys] = [/overview|d1/, /overview|do/, /overview|kv/];
+  const [databases, rooms, keys] = [/overview|d1\.get/, /overview|do/, /overview|kv/];
   for (const [path, ways] of [
     [own, databases],
     [object!, rooms],
     [namespace, keys],
   ] as const) {
-    await instead(path, ways, (at) => symlinkSync(theirs, at));
+    const alsoExported = ways === databases ? /overview|d1/ : ways;
+    await instead(path, alsoExported, (at) => symlinkSync(theirs, at));
     await instead(path, ways, (at) => symlinkSync(join(cellar.data, 'host.sqlite'), at));
     await instead(path, ways, (at) => execFileSync('mkfifo', [at]));
     await instead(path, ways, (at) => mkdirSync(at));
@@ -166,7 +168,7 @@ test('files made to lead a reader elsewhere, or to keep it, give nothing away', 
   }
   // Not its file but the directory above leads elsewhere.
   await instead(dirname(own), databases, (at) => symlinkSync(dirname(theirs), at));
-  await instead(own, databases, (at) => {
+  await instead(own, /d1/, (at) => {
     const database = new DatabaseSync(at);
     database.exec(`CREATE TABLE t (a); CREATE VIEW neighbours AS SELECT readfile('${theirs}') AS a`);
     database.close();
@@ -242,11 +244,72 @@ test('statements that reach for other files are refused, for reading and for wri
     assert.equal(read.code, 'query_failed', sql);
     const written = await rpc('storage.d1.write', { id: hostile, database_id: 'DB', sql });
     assert.ok(!JSON.stringify(written).includes(OWN), sql);
+    const imported = await rpc('storage.d1.import', { id: hostile, database_id: 'DB', sql });
+    assert.ok(!JSON.stringify(imported).includes(OWN), sql);
+    if (!/^(?:PRAGMA|SELECT readfile)/.test(sql)) assert.equal(imported.code, 'query_failed', sql);
     // `PRAGMA database_list` gives no rows through a write.
     if (!sql.startsWith('PRAGMA')) assert.equal(written.code, 'query_failed', sql);
   }
   for (const database_id of ['../DB', neighbour, `../../${neighbour}`])
     assert.equal((await rpc('storage.d1.get', { id: hostile, database_id })).code, 'storage_not_found');
+});
+
+test(
+  'a schema that its app has written by hand is exported as text, and comes into no other file',
+  NEEDS_USERS,
+  async () => {
+    const own = objects(data(hostile, 'do', 'D1Database'))[0]!;
+    const theirs = objects(data(neighbour, 'do', 'D1Database'))[0]!;
+    await instead(own, /d1/, (at) => {
+      const database = new DatabaseSync(at);
+      const named = `"x"; ATTACH '${theirs}' AS other; SELECT * FROM other.t; --`;
+      database.exec(`CREATE TABLE t (a); CREATE TABLE [${named}] (a); INSERT INTO t VALUES ('own')`);
+      database.close();
+    });
+    const sql = `CREATE TABLE "x'; ATTACH '${theirs}' AS other; --" (a);
+    CREATE TRIGGER r AFTER INSERT ON t BEGIN SELECT readfile('${theirs}'); END; INSERT INTO t VALUES ('x')`;
+    const imported = await rpc('storage.d1.import', { id: hostile, database_id: 'DB', sql });
+    assert.equal(imported.code, 'query_failed', JSON.stringify(imported));
+    const { sql: whole } = await rpc('storage.d1.export', { id: hostile, database_id: 'DB' });
+    assert.ok(!whole.includes('ATTACH') && !whole.includes(OWN), whole);
+  },
+);
+
+test('another account, a stranger and the app itself learn and change nothing by export, import, alerts, snapshots and figures', async () => {
+  const { id: account } = await rpc('accounts.create', { name: 'Mallory', email: 'mallory@example.com' });
+  const { key } = await rpc('keys.create', { account });
+  const calls: [string, object][] = [
+    ['storage.d1.export', { id: neighbour, database_id: 'DB' }],
+    ['storage.d1.import', { id: neighbour, database_id: 'DB', sql: 'DELETE FROM t' }],
+    ['alerts.list', { id: neighbour }],
+    ['alerts.set', { id: neighbour, url: 'https://example.com/mine' }],
+    ['alerts.test', { id: neighbour, alert_id: 'a'.repeat(16) }],
+    ['alerts.delete', { id: neighbour, alert_id: 'a'.repeat(16) }],
+    ['snapshots.list', {}],
+    ['admin.snapshot', {}],
+    ['admin.restore', { snapshot: 'latest', app: 'neighbour' }],
+    ['admin.stats', {}],
+  ];
+  for (const [method, params] of calls) {
+    const answer = await rpc(method, params, { key });
+    assert.match(String(answer.code), /^(?:forbidden|app_not_found)$/, `${method} ${JSON.stringify(answer)}`);
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });
+    const headers = { 'content-type': 'application/json' };
+    const stranger = await fetch(`${cellar.api}/rpc`, { method: 'POST', headers, body });
+    assert.equal(stranger.status, 401, method);
+  }
+  assert.deepEqual((await rpc('alerts.list', { id: neighbour })).items, []);
+  const asked = async (headers: Record<string, string>) =>
+    (await fetch(`${cellar.api}/metrics`, { headers })).status;
+  assert.deepEqual([await asked({ authorization: `Bearer ${key}` }), await asked({})], [403, 401]);
+  // The host name of an app leads to the app, whatever the path.
+  assert.equal((await cellar.get('hostile', '/metrics')).text, 'served');
+  const { rows } = await rpc('storage.d1.get', {
+    id: neighbour,
+    database_id: 'DB',
+    sql: 'SELECT count(*) FROM t',
+  });
+  assert.deepEqual(rows, [[1]]);
 });
 
 test('no visitor reaches the entry that writes, and names of secrets mean nothing to programs', async () => {

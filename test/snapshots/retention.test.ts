@@ -1,8 +1,11 @@
 // Which snapshots are kept.
 import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { DirectoryStore } from '../../runtime/snapshots/directory-store.ts';
-import { idAt, listSnapshots, writeManifest } from '../../runtime/snapshots/manifest.ts';
+import { idAt, listSnapshots, type Part, writeManifest } from '../../runtime/snapshots/manifest.ts';
+import { type Chunk, PackReader, PackWriter, packName } from '../../runtime/snapshots/packs.ts';
+import { repack } from '../../runtime/snapshots/repack.ts';
 import { FOR_CLASSES, removeOld } from '../../runtime/snapshots/retention.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
@@ -21,4 +24,48 @@ test('snapshots that deploys asked for push out none of the others', async (t) =
   const keep = { count: 2, days: 0, youngMs: 0 };
   await removeOld(store, keep, { sweep: false, warn: assert.fail });
   assert.deepEqual(await listSnapshots(store), [ids[1], ids[2], ids[5], ids[6]]);
+});
+
+test('what is needed of a pack that is nearly all dead is written anew, and the pack goes with the last snapshot of all of it', async (t) => {
+  const store = new DirectoryStore(temporaryDirectory(t));
+  const contents = Array.from({ length: 10 }, () => randomBytes(1_000));
+  const first = new PackWriter(store, []);
+  const chunks: Chunk[] = [];
+  for (const content of contents) chunks.push(await first.add(content));
+  await first.finish();
+  const [old] = await store.list(packName(''));
+  const sizes = new Map([[old!.name, old!.bytes]]);
+  const partOf = (numbers: number[]): Part => ({
+    ...{ kind: 'app', id: 'a', slug: 'a' },
+    files: numbers.map((n) => ({
+      ...{ path: `f${n}`, size: 2_000, mode: 0o600, stamp: '' },
+      chunks: [chunks[n]!, chunks[n]!],
+    })),
+  });
+  const now = Date.now();
+  const snapshot = async (minute: number, numbers: number[]) => {
+    const packs = new PackWriter(store, chunks);
+    const part = partOf(numbers);
+    await repack(store, packs, [part], { sizes, warn: assert.fail });
+    await packs.finish();
+    const created = new Date(now + minute * 60_000);
+    const about = { id: idAt(created), of: 'one', created_at: created.toISOString(), why: 'schedule' };
+    await writeManifest(store, { ...about, written: 0, bytes: 0, apps: 1, failures: [] }, [part]);
+    return { part, written: packs.written };
+  };
+  await snapshot(0, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+  const half = await snapshot(1, [0, 1, 2, 3, 4]);
+  assert.equal(half.written, 0);
+  const { part, written } = await snapshot(2, [3, 7]);
+  assert.equal(written, 2_000);
+  const reader = new PackReader(store);
+  for (const [index, n] of [3, 7].entries())
+    for (const chunk of part.files[index]!.chunks) assert.ok((await reader.read(chunk)).equals(contents[n]!));
+  const names = async () => (await store.list(packName(''))).map(({ name }) => name);
+  const clean = (count: number) =>
+    removeOld(store, { count, days: 0, youngMs: -1_000 }, { sweep: false, warn: assert.fail });
+  await clean(2);
+  assert.ok((await names()).includes(old!.name), 'a snapshot needs it still');
+  await clean(1);
+  assert.deepEqual(await names(), [packName(part.files[0]!.chunks[0]!.pack)]);
 });
