@@ -14,6 +14,8 @@ export interface Session {
   /** `app` has `{slug}` in it. */
   urls: { api: string; git: string; app: string };
   version: string;
+  /** Whether a code is asked for besides the password. */
+  second_factor: boolean;
 }
 
 /** `null`: nobody is signed in. `undefined`: not asked yet. */

@@ -67,6 +67,17 @@ export const accounts = [
     errors: ['account_not_found'],
   }),
   operation({
+    name: 'accounts.rename',
+    summary: 'Gives an account another name',
+    method: 'POST',
+    path: null,
+    needs: 'account',
+    input: z.strictObject({ account: reference, name: text(100) }),
+    output: Account,
+    status: 200,
+    errors: ['account_not_found'],
+  }),
+  operation({
     name: 'accounts.delete',
     summary: 'Deletes an account that owns no app, and its keys',
     method: 'DELETE',

@@ -8,6 +8,7 @@ import {
   type KeyRow,
   listAccounts,
   listKeys,
+  renameAccount,
 } from '../../sqlite/control/accounts.ts';
 import {
   type CollaboratorRow,
@@ -35,6 +36,13 @@ const accountsMe: Service<'accounts.me'> = async ({ reads, actor }) => {
   const account = await findAccount(reads, accountOf(actor));
   if (account === null) throw new Problem('account_not_found');
   return account;
+};
+
+const accountsRename: Service<'accounts.rename'> = async ({ db, actor }, { account, name }) => {
+  requireOwn(actor, account);
+  const row = await renameAccount(db, account, name);
+  if (row === null) throw new Problem('account_not_found');
+  return row;
 };
 
 const accountsDelete: Service<'accounts.delete'> = async ({ db }, { id }) => {
@@ -87,6 +95,7 @@ export const accountServices = {
   'accounts.create': accountsCreate,
   'accounts.list': accountsList,
   'accounts.me': accountsMe,
+  'accounts.rename': accountsRename,
   'accounts.delete': accountsDelete,
   'keys.create': keysCreate,
   'keys.list': keysList,

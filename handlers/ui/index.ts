@@ -81,13 +81,14 @@ class Server {
   /** Who is signed in, and where things are. */
   async #session(request: Request): Promise<Response> {
     const env = this.#env;
-    const { id, headers } = await this.#whoIs(request);
+    const { id, hasSecondFactor, headers } = await this.#whoIs(request);
     const account = await askAbout(env, 'account', { id }).catch((error: unknown) => {
       if (error instanceof Problem && error.code === 'account_not_found') return this.#forget(id);
       throw error;
     });
     const urls = { api: env.PUBLIC_API_URL, git: env.PUBLIC_GIT_URL, app: env.PUBLIC_APP_URL };
-    return Response.json({ account, urls, version: env.VERSION }, { headers });
+    const answer = { account, urls, version: env.VERSION, second_factor: hasSecondFactor };
+    return Response.json(answer, { headers });
   }
 
   async #api(request: Request): Promise<Response> {
@@ -98,7 +99,7 @@ class Server {
   }
 
   /** The signed-in person's account, and cookies that keep them signed in. @throws {Problem} `unauthorized` */
-  async #whoIs(request: Request): Promise<{ id: string; headers: Headers }> {
+  async #whoIs(request: Request): Promise<{ id: string; hasSecondFactor: boolean; headers: Headers }> {
     if (!request.headers.has('cookie')) throw signedOut();
     const auth = await this.#library();
     const { response, headers } = await auth.api.getSession({
@@ -106,7 +107,8 @@ class Server {
       returnHeaders: true,
     });
     if (response === null) throw signedOut();
-    return { id: response.user.id, headers };
+    const { id, twoFactorEnabled } = response.user;
+    return { id, hasSecondFactor: twoFactorEnabled === true, headers };
   }
 
   /** Ends all that is left here of an account that was deleted. */

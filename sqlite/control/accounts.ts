@@ -65,6 +65,14 @@ export async function hasEmail(db: D1Database, email: string): Promise<boolean> 
   return (await db.prepare('SELECT 1 FROM accounts WHERE email = ?').bind(email).first()) !== null;
 }
 
+/** @returns the account with its new name; null when there is none with this id */
+export function renameAccount(db: D1Database, id: string, name: string): Promise<AccountRow | null> {
+  return db
+    .prepare(`UPDATE accounts SET name = ?2 WHERE id = ?1 RETURNING ${ACCOUNT}`)
+    .bind(id, name)
+    .first<AccountRow>();
+}
+
 /** One account, by its id; with null, the first account. @returns null when there is none with this id */
 export async function findAccount(db: Reader, id: string | null): Promise<AccountRow | null> {
   const statement =

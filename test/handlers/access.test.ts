@@ -137,6 +137,8 @@ test('an overview has the apps that one may see, and no figures while the host d
 test('an account has its own keys, and no other’s', async () => {
   const { none, owner } = people;
   assert.equal(await refusal(none, 'keys.create', { account: owner.account }), 'forbidden');
+  assert.equal(await refusal(none, 'accounts.rename', { account: owner.account, name: 'X' }), 'forbidden');
+  assert.equal(await refusal(none, 'accounts.rename', { account: none.account, name: 'Renamed' }), null);
   assert.equal(await refusal(none, 'keys.list', { account: owner.account }), 'forbidden');
   const { items } = await control.call('keys.list', { account: owner.account });
   assert.equal(await refusal(none, 'keys.revoke', { id: items[0].id }), 'key_not_found');

@@ -28,6 +28,7 @@ test('every operation that is there answers what the contract says', async () =>
   };
   const { id } = await call('apps.create', { slug: 'typed' });
   const account = await call('accounts.create', { name: 'A', email: 'a@example.com' });
+  assert.equal((await call('accounts.rename', { account: account.id, name: 'B' })).name, 'B');
   const key = await call('keys.create', { account: account.id });
   await call('apps.list', { limit: 1 });
   await call('apps.overview', {});

@@ -98,6 +98,7 @@ const rpcOnly = [
   'accounts.create',
   'accounts.list',
   'accounts.me',
+  'accounts.rename',
   'accounts.delete',
   'keys.create',
   'keys.list',

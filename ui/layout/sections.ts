@@ -83,7 +83,7 @@ const ofMachine: readonly Group[] = [
     sections: [
       { name: 'machine', text: 'Now', icon: IconServer },
       { name: 'snapshots', text: 'Snapshots', icon: IconHistory },
-      { name: 'people', text: 'People and invites', icon: IconUsers },
+      { name: 'people', text: 'People', icon: IconUsers },
       { name: 'machineSettings', text: 'Settings', icon: IconSlidersHorizontal },
     ],
   },

@@ -99,6 +99,17 @@ export function domainsModel(id: string) {
   };
 }
 
+/** The address to set in DNS: one that others can reach, of IPv4 where there is one. Null where none is known. */
+export function publicAddress(addresses: readonly string[]): string | null {
+  const reachable = addresses.filter(
+    (address) =>
+      !/^(127|10|192\.168|169\.254|172\.(1[6-9]|2\d|3[01])|100\.(6[4-9]|[7-9]\d|1[01]\d|12[0-7]))\.|^(::1$|f[cd]|fe80:)/i.test(
+        address,
+      ),
+  );
+  return reachable.find((address) => !address.includes(':')) ?? reachable[0] ?? null;
+}
+
 export function limitsModel(id: string) {
   const limits = resource((signal) => api('limits.get', { id }, { signal }));
   return {

@@ -2,7 +2,7 @@
 import { useState } from 'preact/hooks';
 import { Failure } from '../api.ts';
 import { Head } from '../layout/head.tsx';
-import { type Domain, type DomainState, domainsModel } from '../models/settings.ts';
+import { type Domain, type DomainState, domainsModel, publicAddress } from '../models/settings.ts';
 import { Button } from '../parts/button.tsx';
 import { Code, Copy } from '../parts/code.tsx';
 import { TextField } from '../parts/field.tsx';
@@ -178,13 +178,13 @@ function Certificate({ state: { certificate } }: { state: DomainState }) {
 
 function WhatToSet({ state: { hostname, dns } }: { state: DomainState }) {
   if (dns.leads === 'here') return null;
-  const address = dns.machine.find((each) => !each.includes(':')) ?? dns.machine[0];
+  const address = publicAddress(dns.machine);
   if (dns.leads === 'elsewhere')
     return (
       <p class="muted">
         It leads to {dns.addresses.join(', ')}
         {dns.alias && `, as ${dns.alias}`}. Behind a proxy of yours that is right; else set its record to{' '}
-        {address ?? 'the address of this machine'}.
+        {address ?? 'the public address of this machine'}.
       </p>
     );
   if (dns.leads === 'unknown') return <p class="muted">Check it again in a minute.</p>;
@@ -192,7 +192,7 @@ function WhatToSet({ state: { hostname, dns } }: { state: DomainState }) {
     <div class="stack tight">
       <p class="muted">Set this record where you manage the domain. It may take some minutes to show here.</p>
       <Code
-        text={`${hostname}.  ${address?.includes(':') ? 'AAAA' : 'A'}  ${address ?? 'the address of this machine'}`}
+        text={`${hostname}.  ${address?.includes(':') ? 'AAAA' : 'A'}  ${address ?? 'the public address of this machine'}`}
         label="Copy the record"
       />
     </div>

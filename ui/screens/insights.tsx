@@ -31,14 +31,14 @@ export default function Insights({ app }: { app: string }) {
             </div>
           ) : (
             <>
-              <ul class="tiles">
+              <ul class="gauges">
                 {insights.items.value.map(({ title, value, icon, updated_at }) => (
-                  <li key={title} class="panel tile">
+                  <li key={title} class="panel gauge">
                     <h2>
                       {icon && <span aria-hidden="true">{icon} </span>}
                       {title}
                     </h2>
-                    <p class="figure">{typeof value === 'number' ? exactCount(value) : value}</p>
+                    <p class="reading">{typeof value === 'number' ? exactCount(value) : value}</p>
                     <p class="small muted">
                       <Time at={updated_at} />
                     </p>

@@ -1,15 +1,286 @@
+// Who has an account on the machine, and links that invite more.
+import { useState } from 'preact/hooks';
 import { Head } from '../layout/head.tsx';
-import { Empty } from '../parts/states.tsx';
+import { type Account, type Invite, peopleModel } from '../models/invites.ts';
+import { Button } from '../parts/button.tsx';
+import { Code } from '../parts/code.tsx';
+import { Dialog } from '../parts/dialog.tsx';
+import { Select, TextField } from '../parts/field.tsx';
+import { IconKey, IconTrash2, IconUserPlus } from '../parts/icons.tsx';
+import { useModel } from '../parts/model.ts';
+import { More, remove } from '../parts/pages.tsx';
+import { Empty, Loaded } from '../parts/states.tsx';
+import { Badge } from '../parts/status.tsx';
+import { useSubmit } from '../parts/submit.ts';
+import { Table } from '../parts/table.tsx';
+import { Time } from '../parts/time.tsx';
+import { session } from '../session.ts';
+
+type Model = ReturnType<typeof peopleModel>;
+type AppRole = 'view' | 'push' | 'admin';
 
 export default function People() {
+  const model = useModel(peopleModel);
+  const [inviting, setInviting] = useState(false);
+  const [link, setLink] = useState<{ url: string; about: string } | null>(null);
+  const reset = async (account: Account) => {
+    const url = await model.invite({ account: account.id });
+    setLink({ url, about: `With this link ${account.name} sets a new password. It works once, for 7 days.` });
+  };
   return (
     <>
-      <Head title="People and invites" />
-      <div class="panel">
-        <Empty title="Nobody else yet">
-          <p>Invite somebody with a link.</p>
-        </Empty>
+      <Head
+        title="People and invites"
+        about="Administrators may do everything on this machine. Members have their own apps, and those that they were given a role on."
+      >
+        <Button look="primary" onClick={() => setInviting(true)}>
+          <IconUserPlus /> Invite somebody
+        </Button>
+      </Head>
+      <div class="stack loose">
+        <section class="panel" aria-labelledby="people">
+          <header>
+            <h2 id="people">People</h2>
+          </header>
+          <Loaded of={model.accounts.of}>
+            {() => (
+              <>
+                <Table
+                  label="People"
+                  rows={model.accounts.items.value}
+                  keyOf={({ id }) => id}
+                  columns={[
+                    {
+                      name: 'Name',
+                      wide: true,
+                      cell: ({ id, name, email }: Account) => (
+                        <span class="cut">
+                          <b>{name}</b> <span class="muted">{email ?? 'no address'}</span>
+                          {id === session.value?.account.id && <span class="muted">, you</span>}
+                        </span>
+                      ),
+                    },
+                    { name: 'Role', cell: ({ role }) => <Role role={role} /> },
+                    { name: 'Since', label: 'since', cell: ({ created_at }) => <Time at={created_at} /> },
+                    {
+                      name: 'What to do',
+                      silent: true,
+                      cell: (account) => (
+                        <span class="row-actions">
+                          {account.email !== null && (
+                            <Button
+                              look="quiet"
+                              short
+                              label={`Make a link with which ${account.name} sets a new password`}
+                              onClick={() => reset(account)}
+                            >
+                              <IconKey />
+                            </Button>
+                          )}
+                          {account.role !== 'owner' && account.id !== session.value?.account.id && (
+                            <Button
+                              look="quiet"
+                              short
+                              label={`Delete the account of ${account.name}`}
+                              onClick={() =>
+                                remove(
+                                  model.accounts,
+                                  account,
+                                  `The account of ${account.name} is deleted`,
+                                  () => model.deleteAccount(account.id),
+                                )
+                              }
+                            >
+                              <IconTrash2 />
+                            </Button>
+                          )}
+                        </span>
+                      ),
+                    },
+                  ]}
+                />
+                <More of={model.accounts} />
+              </>
+            )}
+          </Loaded>
+        </section>
+        <section class="panel" aria-labelledby="invites">
+          <header>
+            <h2 id="invites">Invites that nobody has used yet</h2>
+          </header>
+          <Invites model={model} />
+        </section>
       </div>
+      {inviting && (
+        <InviteForm
+          model={model}
+          onMade={(url) => {
+            setInviting(false);
+            setLink({
+              url,
+              about: 'Whoever has this link can use it, once, for 7 days. It is shown this once.',
+            });
+          }}
+          onClose={() => setInviting(false)}
+        />
+      )}
+      {link && (
+        <Dialog title="The link" onClose={() => setLink(null)}>
+          <div class="stack">
+            <p>{link.about}</p>
+            <Code text={link.url} wrap label="Copy the link" />
+            <footer>
+              <Button look="primary" onClick={() => setLink(null)}>
+                I have sent it
+              </Button>
+            </footer>
+          </div>
+        </Dialog>
+      )}
     </>
+  );
+}
+
+function Role({ role }: { role: Account['role'] }) {
+  if (role === 'member') return <Badge>member</Badge>;
+  return <Badge look="accent">{role === 'owner' ? 'first account' : 'administrator'}</Badge>;
+}
+
+function Invites({ model }: { model: Model }) {
+  const { invites } = model;
+  return (
+    <Loaded of={invites.of}>
+      {() =>
+        invites.items.value.length === 0 ? (
+          <Empty title="No open invites">
+            <p>An invite is a link. It makes an account, or gives a role on one app.</p>
+          </Empty>
+        ) : (
+          <>
+            <Table
+              label="Invites"
+              rows={invites.items.value}
+              keyOf={({ id }) => id}
+              columns={[
+                {
+                  name: 'For',
+                  wide: true,
+                  cell: ({ email, account }: Invite) => (
+                    <span class="cut">
+                      {account !== null ? 'A new password' : (email ?? 'Whoever has the link')}
+                    </span>
+                  ),
+                },
+                {
+                  name: 'Gives',
+                  cell: ({ role, app }) =>
+                    app
+                      ? `${app.role} on ${app.slug}`
+                      : role === 'admin'
+                        ? 'administrator of the machine'
+                        : 'an account',
+                },
+                { name: 'Ends', label: 'ends', cell: ({ expires_at }) => <Time at={expires_at} /> },
+                {
+                  name: 'What to do',
+                  silent: true,
+                  cell: (invite) => (
+                    <Button
+                      look="quiet"
+                      short
+                      label="Take this invite back"
+                      onClick={() =>
+                        remove(invites, invite, 'The invite is taken back', () => model.revoke(invite.id))
+                      }
+                    >
+                      <IconTrash2 />
+                    </Button>
+                  ),
+                },
+              ]}
+            />
+            <More of={invites} />
+          </>
+        )
+      }
+    </Loaded>
+  );
+}
+
+function InviteForm({
+  model,
+  onMade,
+  onClose,
+}: {
+  model: Model;
+  onMade: (url: string) => void;
+  onClose: () => void;
+}) {
+  const [email, setEmail] = useState('');
+  const [role, setRole] = useState<'member' | 'admin'>('member');
+  const [app, setApp] = useState('');
+  const [appRole, setAppRole] = useState<AppRole>('push');
+  const { busy, onSubmit } = useSubmit(async () =>
+    onMade(
+      await model.invite({
+        role,
+        ...(email !== '' && { email }),
+        ...(app !== '' && { app: { id: app, role: appRole } }),
+      }),
+    ),
+  );
+  return (
+    <Dialog title="Invite somebody" onClose={onClose}>
+      <form class="stack" onSubmit={onSubmit}>
+        <TextField
+          label="Their e-mail address"
+          type="email"
+          value={email}
+          onValue={setEmail}
+          hint="May be left out: then whoever uses the link says it."
+          autocomplete="off"
+        />
+        <Select
+          label="On this machine"
+          value={role}
+          onValue={setRole}
+          options={[
+            ['member', 'Member: has apps of their own'],
+            ['admin', 'Administrator: may do everything'],
+          ]}
+        />
+        {role === 'member' && (
+          <div class="two">
+            <Select
+              label="A role on an app"
+              value={app}
+              onValue={setApp}
+              options={[
+                ['', 'None'],
+                ...(model.apps.data.value?.items ?? []).map(({ slug }) => [slug, slug] as const),
+              ]}
+            />
+            {app !== '' && (
+              <Select
+                label="Which"
+                value={appRole}
+                onValue={setAppRole}
+                options={[
+                  ['view', 'View'],
+                  ['push', 'Push'],
+                  ['admin', 'Admin'],
+                ]}
+              />
+            )}
+          </div>
+        )}
+        <footer>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button look="primary" type="submit" disabled={busy}>
+            Make the link
+          </Button>
+        </footer>
+      </form>
+    </Dialog>
   );
 }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { before, test } from 'node:test';
 import { pages } from '../../../ui/models/pages.ts';
-import { rpmOf, variablesOf } from '../../../ui/models/settings.ts';
+import { publicAddress, rpmOf, variablesOf } from '../../../ui/models/settings.ts';
 
 before(() => {
   // What a model needs of a page: whether it is shown.
@@ -52,4 +52,10 @@ test('reads a list a page at a time, and shows what is taken away as gone until 
   assert.deepEqual(list.items.value, ['a', 'b', 'c']);
   assert.equal(asked.at(-1), 'two');
   list.close();
+});
+
+test('names an address that others can reach for DNS, and none where only private ones are known', () => {
+  assert.equal(publicAddress(['10.0.0.1', '2001:db8::1', '203.0.113.5']), '203.0.113.5');
+  assert.equal(publicAddress(['192.168.1.2', '2001:db8::1']), '2001:db8::1');
+  assert.equal(publicAddress(['172.20.0.1', '127.0.0.1', 'fd00::1', '100.64.0.1']), null);
 });

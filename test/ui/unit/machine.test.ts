@@ -1,0 +1,85 @@
+// The machine in words: what uses its memory, and what needs somebody to look after it.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { browserOf } from '../../../ui/models/account.ts';
+import { attention, type HostStats, memoryParts, type Stats } from '../../../ui/models/machine.ts';
+
+const MB = 2 ** 20;
+const app = (slug: string, memory: number | null) => ({
+  id: '0000000000000000',
+  slug,
+  memory_bytes: memory,
+  disk_bytes: null,
+});
+const host = (changes: Partial<HostStats> = {}): HostStats => ({
+  started_at: '2026-01-01T00:00:00.000Z',
+  rss_bytes: 100 * MB,
+  event_loop_delay: { p50_ms: 0, p99_ms: 0, max_ms: 0, over_s: 60 },
+  cells: { running: 2, memory_bytes: 50 * MB, open_streams: 0 },
+  apps: [app('large', 30 * MB), app('small', 20 * MB), app('asleep', null)],
+  wakes: { count: 0, failed: 0, p50_ms: null, p99_ms: null },
+  memory: { used_bytes: 400 * MB, limit_bytes: 1000 * MB, over: false },
+  disk: { free_bytes: 1, floor_bytes: 1, short: false },
+  queues: { deploys_running: 0, deploys_waiting: 0, starts_waiting: 0, outbox: 0, outbox_refused: 0 },
+  telemetry: { waiting: {}, dropped: {}, files: {}, restarts: 0 },
+  control_plane: { answers: true, restarts: 0 },
+  snapshots: { last_at: null, last_written_bytes: null, last_bytes: null, problem: null, under_way: null },
+  ...changes,
+});
+const stats = (changes: Partial<HostStats> | null): Stats => ({
+  apps: { total: 3, by_status: {} },
+  accounts: 1,
+  domains: 0,
+  deploys: { total: 0, unfinished: 0 },
+  host: changes === null ? null : host(changes),
+});
+
+test('the parts of the bar add up to what is in use, and the threshold stands in it', () => {
+  const { parts, total } = memoryParts(host());
+  assert.deepEqual(
+    parts.map(({ name, bytes }) => [name, bytes / MB]),
+    [
+      ['large', 30],
+      ['small', 20],
+      ['Cellar', 100],
+      ['everything else', 250],
+    ],
+  );
+  assert.ok(total > 1000 * MB);
+});
+
+test('many apps end in one part for the others, and more than is allowed makes the bar longer', () => {
+  const apps = Array.from({ length: 12 }, (_, i) => app(`app-${i}`, 10 * MB));
+  const cells = { running: 12, memory_bytes: 120 * MB, open_streams: 0 };
+  const memory = { used_bytes: 3000 * MB, limit_bytes: 1000 * MB, over: true };
+  const { parts, total } = memoryParts(host({ apps, cells, memory }));
+  assert.deepEqual(
+    parts.slice(-3).map(({ name, bytes }) => [name, bytes / MB]),
+    [
+      ['other apps', 40],
+      ['Cellar', 100],
+      ['everything else', 2780],
+    ],
+  );
+  assert.equal(total, 3000 * MB);
+});
+
+test('says what needs somebody to look after it, and nothing when all is well', () => {
+  assert.deepEqual(attention(stats({})), []);
+  assert.equal(attention(stats(null)).length, 1);
+  assert.match(
+    attention(stats({ disk: { free_bytes: 0, floor_bytes: 1, short: true } })).join(),
+    /short of room/,
+  );
+  const snapshots = { ...host().snapshots, problem: 'the store does not answer' };
+  assert.match(attention(stats({ snapshots })).join(), /the store does not answer/);
+});
+
+test('names browsers as people do', () => {
+  const linux = 'Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0';
+  const mac =
+    'Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36';
+  assert.equal(browserOf(linux), 'Firefox on Linux');
+  assert.equal(browserOf(mac), 'Chrome on macOS');
+  assert.equal(browserOf(null), 'Unknown');
+});

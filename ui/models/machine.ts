@@ -1,0 +1,112 @@
+// The machine: how it is, its snapshots, its settings.
+import { signal } from '@preact/signals';
+import { api, type Result } from '../api.ts';
+import { resource } from '../live.ts';
+import { pages } from './pages.ts';
+
+export type Stats = Result<'admin.stats'>;
+export type HostStats = NonNullable<Stats['host']>;
+export type Snapshot = Result<'snapshots.list'>['items'][number];
+export type Setting = Result<'admin.settings'>['items'][number];
+
+const EVERY_MS = 5_000;
+/** Apps that the bar shows one by one. */
+const BAR_APPS = 8;
+
+export function machineModel() {
+  const stats = resource((signal) => api('admin.stats', {}, { signal }), { everyMs: EVERY_MS });
+  return { stats, close: stats.close };
+}
+
+/** A part of the bar of memory, in bytes. */
+export interface Part {
+  name: string;
+  bytes: number;
+  kind: 'app' | 'apps' | 'cellar' | 'other';
+}
+
+/** What uses the memory of the machine, the largest app first; and how long the bar is. */
+export function memoryParts({ apps, cells, rss_bytes, memory }: HostStats): { parts: Part[]; total: number } {
+  const awake = apps.filter(({ memory_bytes }) => (memory_bytes ?? 0) > 0);
+  const shown = awake.slice(0, BAR_APPS);
+  const parts: Part[] = shown.map(({ slug, memory_bytes }) => ({
+    name: slug,
+    bytes: memory_bytes!,
+    kind: 'app',
+  }));
+  const inShown = parts.reduce((sum, { bytes }) => sum + bytes, 0);
+  const others = Math.max(0, cells.memory_bytes - inShown);
+  if (others > 0 && cells.running > shown.length)
+    parts.push({ name: 'other apps', bytes: others, kind: 'apps' });
+  parts.push({ name: 'Cellar', bytes: Math.min(rss_bytes, memory.used_bytes), kind: 'cellar' });
+  const known = parts.reduce((sum, { bytes }) => sum + bytes, 0);
+  parts.push({ name: 'everything else', bytes: Math.max(0, memory.used_bytes - known), kind: 'other' });
+  // The threshold stands in the bar, not at its end.
+  return { parts, total: Math.max(memory.used_bytes, known, memory.limit_bytes * 1.15) };
+}
+
+/** What of a machine needs somebody to look after it, in sentences. */
+export function attention({ host, deploys }: Stats): string[] {
+  if (host === null)
+    return ['The host does not answer. Apps that are awake go on; this page tries again by itself.'];
+  const said: string[] = [];
+  if (host.memory.over)
+    said.push(
+      'More memory is in use than may be: apps that must start answer 503. Stop apps that nobody needs, or raise RUNNER_FLEET_MAX_RSS_MB.',
+    );
+  if (host.disk.short)
+    said.push('The disk is short of room: nothing is deployed or uploaded until there is more.');
+  if (!host.control_plane.answers) said.push('The control plane does not answer. It is being started again.');
+  if (host.snapshots.problem !== null) said.push(`The last snapshot failed: ${host.snapshots.problem}`);
+  if (host.queues.outbox_refused > 0)
+    said.push('The control plane refuses facts of an app; the log of Cellar says which.');
+  if (host.queues.starts_waiting > 0 && deploys.unfinished === 0 && host.queues.starts_waiting > 20)
+    said.push(`${host.queues.starts_waiting} apps wait for their turn to start.`);
+  return said;
+}
+
+export function snapshotsModel() {
+  const snapshots = pages(
+    (cursor, signal) => api('snapshots.list', { limit: 50, cursor }, { signal }),
+    ({ key }: Snapshot) => key,
+  );
+  const stats = resource((signal) => api('admin.stats', {}, { signal }), { everyMs: EVERY_MS });
+  const apps = resource((signal) => api('apps.list', { limit: 200 }, { signal }));
+  const taking = signal(false);
+  return {
+    snapshots,
+    stats,
+    apps,
+    taking,
+    async take() {
+      taking.value = true;
+      try {
+        const { bytes } = await api('admin.snapshot', {});
+        await snapshots.refresh();
+        return bytes;
+      } finally {
+        taking.value = false;
+      }
+    },
+    /** @param database a D1 database of the app; empty for all that it keeps @returns the key of the snapshot that was taken before */
+    async restore(snapshot: string, app: string, database: string): Promise<string> {
+      const { before } = await api('admin.restore', { snapshot, app, ...(database !== '' && { database }) });
+      await snapshots.refresh();
+      return before;
+    },
+    async databasesOf(app: string): Promise<string[]> {
+      const { databases } = await api('storage.overview', { id: app });
+      return databases.map(({ id }) => id);
+    },
+    close() {
+      snapshots.close();
+      stats.close();
+      apps.close();
+    },
+  };
+}
+
+export function settingsModel() {
+  const settings = resource(async (signal) => (await api('admin.settings', {}, { signal })).items);
+  return { settings, close: settings.close };
+}
