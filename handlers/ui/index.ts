@@ -1,7 +1,7 @@
 // The control UI's server: files for browsers, sign-in, and the API on behalf of whoever is signed in.
 
 import { migrate } from '../../sqlite/sign-in/migrations.ts';
-import { forgetPerson } from '../../sqlite/sign-in/people.ts';
+import { forgetPerson, removeExpired } from '../../sqlite/sign-in/people.ts';
 import { PAGE } from '../contract/ui-files.ts';
 import { asProblem, Problem, problemResponse } from '../problem.ts';
 import { discard } from '../transports/body.ts';
@@ -14,24 +14,30 @@ import { look, useLink } from './links.ts';
 import { ownCookies, requireOwnOrigin } from './origin.ts';
 import { signInByPassword } from './password.ts';
 
+/** What has expired is removed so often, when somebody comes: in ms. Challenges are written for strangers too. */
+const CLEAN_EVERY_MS = 10 * 60_000;
+/** So often the person behind a stream is looked at again, in ms. */
+const LOOK_EVERY_MS = 60_000;
+
 /** What is made once, for all requests. */
 class Server {
   readonly #env: Env;
   readonly #limiter: Limiter;
   readonly #attempts = new Attempts();
   #auth: Promise<Auth> | null = null;
+  #cleanedAt = 0;
 
   constructor(env: Env) {
     this.#env = env;
     this.#limiter = new Limiter(Number(env.SERVICE_RATE_LIMIT_RPM));
   }
 
-  async answer(received: Request): Promise<Response> {
+  async answer(received: Request, execution: ExecutionContext): Promise<Response> {
     const env = this.#env;
     const { pathname } = new URL(received.url);
     const found = await file(received, pathname, env);
     if (found !== null) return found;
-    if (isApi(pathname)) return this.#api(this.#own(received));
+    if (isApi(pathname)) return this.#api(this.#own(received), execution);
     if (pathname.startsWith('/api/auth/') || pathname === '/session') {
       this.#limit('auth', received);
       return this.#signIn(this.#own(received), pathname);
@@ -68,6 +74,7 @@ class Server {
     if (path === '/session' && request.method === 'GET') return this.#session(request);
     if (!isAuthRoute(request.method, path)) throw new Problem('route_not_found');
     const auth = await this.#library();
+    await this.#clean(Date.now());
     const response =
       path === '/api/auth/sign-in/email'
         ? await signInByPassword(request, auth, this.#attempts)
@@ -91,11 +98,41 @@ class Server {
     return Response.json(answer, { headers });
   }
 
-  async #api(request: Request): Promise<Response> {
+  async #api(request: Request, execution: ExecutionContext): Promise<Response> {
     const { id, headers } = await this.#whoIs(request);
-    const response = (await passOn(request, id, this.#env)) ?? (await this.#forget(id));
+    const passed = (await passOn(request, id, this.#env)) ?? (await this.#forget(id));
+    const isStream = passed.headers.get('content-type')?.startsWith('text/event-stream');
+    const response = isStream ? this.#whileSignedIn(request, passed, execution) : passed;
     for (const cookie of headers.getSetCookie()) response.headers.append('set-cookie', cookie);
     return response;
+  }
+
+  /** A stream that ends soon after the session or the account of its reader. */
+  #whileSignedIn(request: Request, response: Response, execution: ExecutionContext): Response {
+    const { readable, writable } = new TransformStream();
+    const ending = new AbortController();
+    const look = async () => {
+      const { id } = await this.#whoIs(request);
+      await askAbout(this.#env, 'account', { id });
+    };
+    const timer = setInterval(() => {
+      look().catch((error: unknown) => {
+        if (error instanceof Problem && error.status < 500) ending.abort();
+      });
+    }, LOOK_EVERY_MS);
+    const ended = response
+      .body!.pipeTo(writable, { signal: ending.signal, preventAbort: true })
+      // Whoever reads gets an end in order; or has gone, and needs none.
+      .catch(() => writable.close().catch(() => {}))
+      .finally(() => clearInterval(timer));
+    execution.waitUntil(ended);
+    return new Response(readable, response);
+  }
+
+  async #clean(now: number): Promise<void> {
+    if (now - this.#cleanedAt < CLEAN_EVERY_MS) return;
+    this.#cleanedAt = now;
+    await removeExpired(this.#env.DB, new Date(now).toISOString());
   }
 
   /** The signed-in person's account, and cookies that keep them signed in. @throws {Problem} `unauthorized` */
@@ -129,10 +166,10 @@ class Server {
 let server: Server | null = null;
 
 export default {
-  async fetch(request: Request, env: Env): Promise<Response> {
+  async fetch(request: Request, env: Env, execution: ExecutionContext): Promise<Response> {
     server ??= new Server(env);
     try {
-      return secured(await server.answer(request));
+      return secured(await server.answer(request, execution));
     } catch (error) {
       const problem = asProblem(error, request.headers.get('x-request-id') ?? '');
       if (request.body && !request.bodyUsed) await discard(request.body);

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Attempts, clientOf, Limiter } from '../../handlers/ui/limits.ts';
 import { ownCookies } from '../../handlers/ui/origin.ts';
+import { eventually } from '../support/e2e/processes.ts';
 import { UiInProcess } from '../support/handlers/ui-in-process.ts';
 
 const SIGN_IN = '/api/auth/sign-in/email';
@@ -61,6 +62,46 @@ test('wrong passwords make the next attempt on that account wait, from wherever 
   refused(await ui.post(SIGN_IN, credentials('ADA'), '192.0.2.9'));
   assert.equal(ui.trips, trips);
   assert.equal((await ui.post(SIGN_IN, credentials('bob'))).status, 401);
+});
+
+test('a stream ends within a minute after the session of its reader, or the account', async (t) => {
+  const ui = await UiInProcess.start(t);
+  const account = { id: '0123456789abcdef', name: 'Ada', email: 'ada@example.com', role: 'admin' };
+  let isThere = true;
+  ui.api = ({ pathname }) => {
+    if (pathname.startsWith('/v1/'))
+      return new Response(new ReadableStream(), { headers: { 'content-type': 'text/event-stream' } });
+    return isThere ? Response.json(account) : Response.json({ code: 'account_not_found' }, { status: 404 });
+  };
+  const person = { token: 'x', name: 'Ada', email: 'ada@example.com', password: 'a long enough password' };
+  const used = await ui.post('/welcome', person);
+  const cookie = used.headers.getSetCookie()[0]!.split(';')[0]!;
+  t.mock.timers.enable({ apis: ['setInterval'] });
+  /** Opens a stream, which is still open after a minute. */
+  const open = async () => {
+    const { body } = await ui.get('/v1/apps/x/logs/stream', cookie);
+    let isOpen = true;
+    const read = body!
+      .getReader()
+      .read()
+      .finally(() => {
+        isOpen = false;
+      });
+    t.mock.timers.tick(60_000);
+    const before = ui.asked;
+    await eventually(() => ui.asked > before, 'the account was looked at');
+    assert.ok(isOpen);
+    return { read };
+  };
+  const first = (await open()).read;
+  isThere = false;
+  t.mock.timers.tick(60_000);
+  assert.equal((await first).done, true);
+  isThere = true;
+  const second = (await open()).read;
+  assert.equal((await ui.post('/api/auth/sign-out', {}, '192.0.2.1', cookie)).status, 200);
+  t.mock.timers.tick(60_000);
+  assert.equal((await second).done, true);
 });
 
 test('attempts wait twice as long each time, a minute at most, and begin anew after a success', () => {

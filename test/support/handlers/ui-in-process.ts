@@ -9,13 +9,15 @@ import { MemoryD1 } from './control-in-process.ts';
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 const ORIGIN = 'http://localhost:8787';
-type Handler = { fetch(request: Request, env: object): Promise<Response> };
+type Handler = { fetch(request: Request, env: object, execution: object): Promise<Response> };
 
 export class UiInProcess {
   /** Round trips to the database. */
   trips = 0;
   /** Requests to the API. */
   asked = 0;
+  /** What the API answers. */
+  api: (url: URL) => Response = () => Response.json({ code: 'invite_not_found' }, { status: 404 });
   /** Whether the database fails at whatever it is asked. */
   broken = false;
   readonly #handler: Handler;
@@ -31,9 +33,9 @@ export class UiInProcess {
     this.#env = {
       DB: { ...database, exec: () => {} },
       API: {
-        fetch: async () => {
+        fetch: async (url: string) => {
           this.asked++;
-          return Response.json({ code: 'invite_not_found' }, { status: 404 });
+          return this.api(new URL(url));
         },
       },
       FILES: {},
@@ -63,9 +65,16 @@ export class UiInProcess {
   }
 
   /** A POST as one of our pages sends it. */
-  post(path: string, body: object, address = '192.0.2.1'): Promise<Response> {
-    const headers = { 'content-type': 'application/json', origin: ORIGIN, 'x-real-ip': address };
-    const request = new Request(ORIGIN + path, { method: 'POST', headers, body: JSON.stringify(body) });
-    return this.#handler.fetch(request, this.#env);
+  post(path: string, body: object, address = '192.0.2.1', cookie = ''): Promise<Response> {
+    const headers = { 'content-type': 'application/json', origin: ORIGIN, 'x-real-ip': address, cookie };
+    return this.#ask(new Request(ORIGIN + path, { method: 'POST', headers, body: JSON.stringify(body) }));
+  }
+
+  get(path: string, cookie: string): Promise<Response> {
+    return this.#ask(new Request(ORIGIN + path, { headers: { cookie } }));
+  }
+
+  #ask(request: Request): Promise<Response> {
+    return this.#handler.fetch(request, this.#env, { waitUntil: () => {} });
   }
 }
