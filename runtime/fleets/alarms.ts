@@ -1,11 +1,10 @@
 // The alarms that workerd keeps on disk, read by a process of the app's user.
-import { readFileSync } from 'node:fs';
 import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { runChild } from '../machine/child.ts';
-import { withDataLimit } from '../machine/process-limits.ts';
+import { readerProgram, readerWords } from '../machine/reader.ts';
 import { dropOwn, renewOwn } from '../machine/rights.ts';
-import { asUser, dieWithParent, type User } from '../machine/users.ts';
+import type { User } from '../machine/users.ts';
 
 /** An alarm. `name`: its object's. `time`: in ms since 1970. */
 export interface Alarm {
@@ -13,10 +12,9 @@ export interface Alarm {
   time: number | null;
 }
 
-const READER = readFileSync(new URL('./alarms-reader.js', import.meta.url), 'utf8');
+const READER = readerProgram(new URL('./alarms-reader.js', import.meta.url));
 /** Longest reading, in ms. It takes about 50, most of it for the start of the process. */
 const DEADLINE_MS = 5_000;
-/** Memory that it may use; Node reserves 560 MiB of it and uses 10. */
 const MEMORY_BYTES = 1024 * 1024 * 1024;
 const OUTPUT_BYTES = 4 * 1024 * 1024;
 /** Readers at a time: a host that starts may have to ask for many apps. */
@@ -44,16 +42,7 @@ export async function readAlarms(
     renewOwn(scratch, user);
     const question = JSON.stringify({ earliest, named, copy: join(scratch, 'alarms.sqlite') });
     const { output } = await runChild(
-      [
-        ...(user === null ? dieWithParent() : asUser(user)),
-        ...withDataLimit(MEMORY_BYTES),
-        process.execPath,
-        '--no-warnings',
-        '--input-type=module',
-        `--eval=${READER}`,
-        '--',
-        question,
-      ],
+      readerWords(READER, { user, memoryBytes: MEMORY_BYTES, argument: question }),
       { title: 'reading the alarms', timeoutMs: DEADLINE_MS, limitBytes: OUTPUT_BYTES, signal },
     );
     return JSON.parse(output.toString('utf8'));

@@ -1,12 +1,11 @@
 // A child that reads the files of one directory, as the user whose they are.
-import { readFileSync } from 'node:fs';
 import { type Child, startChild } from '../machine/child.ts';
-import { withDataLimit } from '../machine/process-limits.ts';
-import { asUser, dieWithParent, type User } from '../machine/users.ts';
+import { readerProgram, readerWords } from '../machine/reader.ts';
+import type { User } from '../machine/users.ts';
 import type { Listed } from './listing.ts';
 
-const PROGRAM = readFileSync(new URL('./reader-process.js', import.meta.url), 'utf8');
-/** Memory that it may use; Node reserves 560 MiB of it, and a database of 32 MiB is copied in it. */
+const PROGRAM = readerProgram(new URL('./reader-process.js', import.meta.url));
+/** A database of 32 MiB is copied in it. */
 const MEMORY_BYTES = 1024 * 1024 * 1024;
 /** Longest line that it says, in bytes. */
 const LINE_BYTES = 8 * 1024;
@@ -33,16 +32,8 @@ export class Reader {
   #errors = '';
 
   static async start({ root, user, copy }: ReaderPlace): Promise<Reader> {
-    const words = [
-      ...(user === null ? dieWithParent() : asUser(user)),
-      ...withDataLimit(MEMORY_BYTES),
-      process.execPath,
-      '--no-warnings',
-      '--input-type=module',
-      `--eval=${PROGRAM}`,
-      '--',
-      JSON.stringify({ root, copy }),
-    ];
+    const argument = JSON.stringify({ root, copy });
+    const words = readerWords(PROGRAM, { user, memoryBytes: MEMORY_BYTES, argument });
     return new Reader(await startChild(words, { title: 'the reader of a snapshot' }));
   }
 

@@ -1,9 +1,8 @@
 // What an app keeps, read by a process of the app's user that the host starts for each question: a sleeping app sleeps on.
-import { readFileSync } from 'node:fs';
 import { type ErrorCode, errorCodes } from '../../handlers/contract/errors.ts';
 import { ChildError, type ChildResult, type RunOptions, runChild } from '../machine/child.ts';
-import { withDataLimit } from '../machine/process-limits.ts';
-import { asUser, dieWithParent, type User } from '../machine/users.ts';
+import { readerProgram, readerWords } from '../machine/reader.ts';
+import type { User } from '../machine/users.ts';
 
 /** Where one question is answered: the words of `reader.js`, with absolute paths. */
 export type Question = { kind: string } & Record<string, unknown>;
@@ -17,14 +16,12 @@ export class ReadingRefused extends Error {
   }
 }
 
-const READER = readFileSync(new URL('./reader.js', import.meta.url), 'utf8');
+const READER = readerProgram(new URL('./reader.js', import.meta.url));
 /** The exit code with which it says why it does not answer. */
 const REFUSED = 3;
 const ANSWER_BYTES = 10 * 1024 * 1024;
 const DEADLINE_MS = 10_000;
-/** Memory that it may write to: Node reserves 560 MiB of it and uses 10. */
 const MEMORY_BYTES = 900 * 1024 * 1024;
-/** MiB of JavaScript objects. */
 const HEAP_MB = 128;
 /** Readers at a time, and questions that wait: each of an app waits for the one before. */
 const AT_ONCE = 3;
@@ -59,7 +56,7 @@ export class StorageReaders {
     try {
       const signal = AbortSignal.any([deadline, this.#closing.signal]);
       const { output } = await runAgain(
-        command(user),
+        readerWords(READER, { user, memoryBytes: MEMORY_BYTES, heapMb: HEAP_MB }),
         {
           title: 'reading the storage',
           input: JSON.stringify({ ...question, limitBytes: ANSWER_BYTES }),
@@ -123,18 +120,6 @@ async function runAgain(
       await settled();
     }
   }
-}
-
-function command(user: User | null): string[] {
-  return [
-    ...(user === null ? dieWithParent() : asUser(user)),
-    ...withDataLimit(MEMORY_BYTES),
-    process.execPath,
-    '--no-warnings',
-    `--max-old-space-size=${HEAP_MB}`,
-    '--input-type=module',
-    `--eval=${READER}`,
-  ];
 }
 
 function refusalOf(error: unknown): unknown {
