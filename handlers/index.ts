@@ -11,6 +11,7 @@ import { internal } from './host/internal.ts';
 import { mcp } from './mcp/index.ts';
 import { Problem, problemResponse } from './problem.ts';
 import { prometheus } from './prometheus.ts';
+import { reference } from './reference.ts';
 import { discard } from './transports/body.ts';
 import { allow, allowedOrigin, preflight } from './transports/cors.ts';
 import { failure } from './transports/failure.ts';
@@ -62,11 +63,12 @@ async function route(request: Request, pathname: string, context: RequestContext
   if (pathname.startsWith('/v1/edge/')) return edge(request, context);
   if (pathname.startsWith('/internal/')) return internal(request, context);
   if (isCloudflarePath(pathname)) return cloudflare(request, context);
-  const acting = { ...context, actor: await authenticate(request, context.env) };
-  if (pathname === '/rpc' && request.method === 'POST') return rpc(request, acting);
+  if (pathname === '/docs' || pathname.startsWith('/docs/')) return reference(request, pathname, context);
   if (pathname === '/openapi.json' && request.method === 'GET') {
     return Response.json(openapi(context.env.PUBLIC_API_URL));
   }
+  const acting = { ...context, actor: await authenticate(request, context.env) };
+  if (pathname === '/rpc' && request.method === 'POST') return rpc(request, acting);
   if (pathname === '/mcp') return mcp(request, acting);
   if (pathname === '/metrics' && request.method === 'GET') return prometheus(acting);
   return api(request, acting);

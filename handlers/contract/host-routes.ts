@@ -205,6 +205,7 @@ export interface HostCalls extends TelemetryCalls {
   'GET /apps/:id/domain': { body: null; answer: Result<'domains.check'> };
   /** The same and every app's, as Prometheus reads them. */
   'GET /metrics': { body: null; answer: Bytes };
+  'GET /viewer': { body: null; answer: Bytes };
   /** `full`: why nothing can be written just now. */
   'GET /disk': { body: null; answer: { full: string | null } };
   'POST /ui/git-auth': { body: Bytes; answer: Bytes };

@@ -142,12 +142,21 @@ export const otherRoutes: readonly OtherRoute[] = [
     ],
   },
   {
+    name: 'docs',
+    method: 'GET',
+    path: '/docs',
+    summary: 'Shows this document to people',
+    auth: 'none',
+    answers: 'text/html',
+    errors: ['bad_request'],
+  },
+  {
     name: 'openapi',
     method: 'GET',
     path: '/openapi.json',
     summary: 'This document',
-    auth: 'token',
+    auth: 'none',
     answers: 'application/json',
-    errors: ['unauthorized'],
+    errors: ['bad_request'],
   },
 ];

@@ -537,6 +537,11 @@ export class HostClient {
     return (await this.#call('GET /metrics', [])).text();
   }
 
+  /** A file of the viewer of the API's reference, compressed with gzip. */
+  async viewerFile(file: string): Promise<Response> {
+    return this.#call('GET /viewer', [], { query: { file } });
+  }
+
   /** What these apps do, all at once. */
   async overview(appIds: string[]): Promise<HostOverview> {
     return this.#json('POST /overview', [], { body: { app_ids: appIds } });

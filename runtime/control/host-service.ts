@@ -32,6 +32,7 @@ import { type SourceCall, sourceRoutes } from './source-routes.ts';
 import { type StorageCall, storageRoutes } from './storage-routes.ts';
 import { type TelemetryCall, telemetryRoutes } from './telemetry-routes.ts';
 import { type UploadCall, type UploadOptions, uploadRoutes } from './upload-routes.ts';
+import { viewerFile } from './viewer.ts';
 
 const FLUSH_MS = 1_000;
 const CONTROL_UI_DEADLINE_MS = 8_000;
@@ -160,6 +161,11 @@ function routesOf(
     'GET /metrics': async ({ response }) => {
       const text = await options.telemetry.ask('prometheus', { stats: await hostStats(options) });
       response.writeHead(200, { 'content-type': 'text/plain; charset=utf-8' }).end(text);
+    },
+    'GET /viewer': async ({ response, query }) => {
+      const file = await viewerFile(query.get('file') ?? '');
+      if (file === null) throw new Refusal(404, 'route_not_found', 'the viewer has no such file');
+      response.writeHead(200, { 'content-type': 'application/octet-stream' }).end(file);
     },
     'GET /settings': () => ({ items: shownSettings(process.env) }),
     'GET /apps/:id/domain': async ({ words, query }) => {

@@ -121,6 +121,7 @@ const outside = [
   'GET /v1/edge/tls-ask',
   'GET /v1/edge/wake',
   'POST /rpc',
+  'GET /docs',
   'GET /openapi.json',
   'POST /mcp',
 ];

@@ -18,7 +18,7 @@ test('a route without the token, or with a wrong one, answers 401 before anythin
     { authorization: 'Bearer wrong', 'x-runner-token': TOKEN },
   ];
   for (const headers of credentials) {
-    for (const path of ['/v1/apps', '/v1/apps/nope', '/nowhere', '/openapi.json']) {
+    for (const path of ['/v1/apps', '/v1/apps/nope', '/nowhere', '/rpc']) {
       const { status, body, headers: sent } = await control.fetch('GET', path, { headers });
       assert.deepEqual([status, body.code], [401, 'unauthorized'], path);
       assert.match(sent.get('www-authenticate')!, /^Bearer/);

@@ -1,0 +1,39 @@
+// The reference of the API: its page, with its files out of the package, and nothing from other hosts.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { request } from 'undici';
+import { Cellar } from '../support/e2e/cellar.ts';
+
+/** What a browser loads for it, compressed. */
+const MOST_BYTES = 512 * 1024;
+
+const cellar = new Cellar();
+before(() => cellar.start());
+after(() => cellar[Symbol.asyncDispose]());
+
+test('the page loads its viewer from here alone, without a token, in half a MiB', async () => {
+  const page = await fetch(`${cellar.api}/docs`);
+  assert.equal(page.status, 200);
+  assert.match(page.headers.get('content-security-policy')!, /default-src 'none'; script-src 'self'/);
+  const html = await page.text();
+  const files = [...html.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, path]) => path!);
+  assert.deepEqual(files, ['/docs/viewer.css', '/docs/viewer.js', '/docs/start.js']);
+  let bytes = 0;
+  for (const path of files) {
+    // As it is sent: not decompressed.
+    const { statusCode, body } = await request(cellar.api + path);
+    assert.equal(statusCode, 200, path);
+    const { byteLength } = await body.arrayBuffer();
+    assert.ok(byteLength > 100, path);
+    bytes += byteLength;
+  }
+  assert.ok(bytes > MOST_BYTES / 10 && bytes < MOST_BYTES, `${bytes} bytes`);
+  const start = await (await fetch(`${cellar.api}/docs/start.js`)).text();
+  assert.match(start, /url: '\/openapi\.json'/);
+  assert.match(
+    ((await (await fetch(`${cellar.api}/openapi.json`)).json()) as { openapi: string }).openapi,
+    /^3\.1/,
+  );
+  assert.equal((await fetch(`${cellar.api}/docs/../token`)).status, 401);
+  assert.equal((await fetch(`${cellar.api}/docs/package.json`)).status, 404);
+});
