@@ -4,11 +4,16 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { commands } from '../cli/commands.ts';
 import { commandReference, exitRows, sharedOptionRows } from '../cli/reference.ts';
+import { unanswered } from '../handlers/cloudflare/unanswered.ts';
 import { operations } from '../handlers/contract/index.ts';
 import { notYet } from '../handlers/contract/not-yet.ts';
 import type { Operation } from '../handlers/contract/operation.ts';
 import { settings } from '../runtime/config.ts';
 
+// By their paths: they are written for workerd, whose types are not here.
+const { calls } = (await import(new URL('../handlers/cloudflare/index.ts', import.meta.url).href)) as {
+  calls: { method: string; path: string; needs: string | null }[];
+};
 const MADE = '<!-- Made by `npm run docs`. Change the code, not this page. -->';
 const declared: readonly Operation[] = operations;
 
@@ -18,6 +23,7 @@ export function pages(): Record<string, string> {
     'docs/settings.md': settingsPage(),
     'docs/operations-of-the-api.md': operationsPage(),
     'docs/cli.md': cliPage(),
+    'docs/wrangler-calls.md': callsPage(),
   };
 }
 
@@ -54,6 +60,29 @@ Each is a JSON-RPC method at \`POST /rpc\`, and those with a route are REST too.
 | RPC | REST | Needs | |
 | --- | --- | --- | --- |
 ${rows.join('')}`;
+}
+
+function callsPage(): string {
+  const answered = calls.map(
+    ({ method, path, needs }) =>
+      `| \`${method} ${path.replace(/:(\w+)\+?/g, '{$1}')}\` | ${needs === null ? 'account' : needs} |\n`,
+  );
+  const others = unanswered.map(({ path, what, why }) => `| \`${path}\` | ${what} | ${why} |\n`);
+  return `# Cloudflare's calls
+
+${MADE}
+
+What Cellar answers of Cloudflare's API, below \`/client/v4\`, for [Wrangler](wrangler.md). *Needs*: the least role on the app; any
+\`account\`, for what is its own; or \`none\`, where the path itself has a secret.
+
+| Answered | Needs |
+| --- | --- |
+${answered.join('')}
+Any other call is answered with an error that names it. Of those that Wrangler makes, these are not answered:
+
+| Not answered, from | What | Why |
+| --- | --- | --- |
+${others.join('')}`;
 }
 
 function cliPage(): string {

@@ -1,6 +1,14 @@
 // The assets of an upload: Wrangler names them with the hashes of their contents, sends those that are not here yet, and
 // the upload of its Worker names the session that has them all.
-import { copyFileSync, linkSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  linkSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, extname, join } from 'node:path';
 import { BuildFailure } from '../failure.ts';
 import { MAX_ENTRIES, RULES_BYTES } from '../limits.ts';
@@ -142,10 +150,15 @@ export function placeAssets(
   const { manifest } = session;
   const sent = new Set(names(join(sessions, id, FILES)));
   const known = knownAssets(releases);
-  for (const [path, { hash }] of Object.entries(manifest)) {
+  for (const [path, { hash, size }] of Object.entries(manifest)) {
     const from = sent.has(hash) ? join(sessions, id, FILES, hash) : known.get(hash);
     if (from === undefined)
       throw new BuildFailure(`the asset ${JSON.stringify(path)} was named and never sent`);
+    // After a power cut a file may be there without its contents.
+    if (statSync(from).size !== size)
+      throw new BuildFailure(
+        `the asset ${JSON.stringify(path)} has not ${size} bytes: run wrangler deploy again`,
+      );
     const to = join(out, ASSETS, path);
     mkdirSync(dirname(to), { recursive: true });
     link(from, to);

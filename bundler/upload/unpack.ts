@@ -147,8 +147,8 @@ async function unpackWorker(
   }
   const entry = modules.find(({ name }) => name === moduleName(main));
   if (entry === undefined)
-    throw new BuildFailure(`main_module names ${show(main)}, and there is no such module in the upload`);
-  if (entry.type !== 'esm') throw new BuildFailure(`main_module: ${show(main)} is no ES module`);
+    throw new BuildFailure(`the main module is ${show(main)}, and there is no such module in the upload`);
+  if (entry.type !== 'esm') throw new BuildFailure(`the main module, ${show(main)}, is no ES module`);
   const exports = await exportsOf(out, entry, modules);
   if (!exports.includes('default'))
     throw new BuildFailure(

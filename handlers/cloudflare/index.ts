@@ -1,5 +1,5 @@
-// Cloudflare's API, so that Wrangler drives Cellar: every call is translated to our own services. docs/wrangler.md lists
-// what is answered.
+// Cloudflare's API, so that Wrangler drives Cellar: every call is translated to our own services. docs/wrangler-calls.md
+// lists what is answered.
 import { findAccount } from '../../sqlite/control/accounts.ts';
 import { type AppRow, findAppBySlug } from '../../sqlite/control/apps.ts';
 import type { Actor } from '../access.ts';
@@ -21,10 +21,12 @@ import { queueCalls } from './queues.ts';
 import { bucketCalls } from './r2.ts';
 import { scriptCalls } from './scripts.ts';
 import { secretCalls } from './secrets.ts';
+import { tailCalls } from './tails.ts';
+import { whyUnanswered } from './unanswered.ts';
 import { versionCalls } from './versions.ts';
 
 const BASE = '/client/v4';
-const DOCS = 'docs/wrangler.md says which are';
+const DOCS = 'docs/wrangler-calls.md lists the calls that it answers';
 
 /** Every call that is answered. */
 export const calls: readonly Call[] = [
@@ -37,6 +39,7 @@ export const calls: readonly Call[] = [
   ...namespaceCalls,
   ...bucketCalls,
   ...queueCalls,
+  ...tailCalls,
 ];
 
 const routes = calls.map((call) => ({ call, pattern: patternOf(call.path) }));
@@ -63,11 +66,9 @@ async function answer(request: Request, context: RequestContext): Promise<Respon
   const found = routes.find(({ call, pattern }) => call.method === request.method && pattern.test(path));
   if (found === undefined) {
     await authenticate(request, context.env);
-    throw new CloudflareError(
-      404,
-      CODES.ROUTE_NOT_FOUND,
-      `Cellar does not answer ${request.method} ${path}; ${DOCS} answered.`,
-    );
+    const why = whyUnanswered(path) ?? DOCS;
+    const message = `Cellar does not answer ${request.method} ${path} (${why}).`;
+    throw new CloudflareError(404, CODES.ROUTE_NOT_FOUND, message);
   }
   const { call, pattern } = found;
   const words = decoded(pattern.exec(path)!.groups ?? {});

@@ -85,7 +85,8 @@ export async function keepAssets(
         `the asset ${hash} is not what its hash says: that of what was sent is ${found}`,
       );
     const beside = join(files, `${hash}.${newId()}`);
-    writeFileSync(beside, bytes, { flush: true });
+    // It is brought to the disk with the version that takes it.
+    writeFileSync(beside, bytes);
     renameSync(beside, join(files, hash));
   }
   const here = new Set(readdirSync(files));

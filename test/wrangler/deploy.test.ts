@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
+import { eventually } from '../support/e2e/processes.ts';
 import { Project } from '../support/wrangler/wrangler.ts';
 
 const cellar = new Cellar();
@@ -57,4 +58,24 @@ test('a Worker that throws when it loads is refused with the place in the source
   assert.equal(code, 1);
   assert.match(stdout + stderr, /no cake/);
   assert.equal((await cellar.get('thrower')).text, 'good');
+});
+
+test('a tail shows lines of the log as they are written', async () => {
+  const project = new Project(cellar, {
+    'wrangler.toml': CONFIG('talker'),
+    'index.js': `export default { fetch(request) { console.log('asked for', new URL(request.url).pathname); return new Response('heard'); } };`,
+  });
+  assert.equal((await project.wrangler('deploy')).code, 0);
+  const tail = project.start('tail', '--format', 'pretty', '--search', 'asked for /b');
+  try {
+    await eventually(() => /Connected to talker/.test(tail.printed()), 'the tail is connected');
+    await eventually(async () => {
+      await cellar.get('talker', '/a');
+      await cellar.get('talker', '/b');
+      return /\(log\) asked for \/b/.test(tail.printed());
+    }, 'the line is shown');
+    assert.doesNotMatch(tail.printed(), /asked for \/a/);
+  } finally {
+    await tail.end();
+  }
 });

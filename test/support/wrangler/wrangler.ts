@@ -47,6 +47,22 @@ export class Project {
     return this.run(words);
   }
 
+  /** Starts Wrangler, which goes on until it is ended. `printed` gives all that it has printed so far. */
+  start(...words: string[]): { printed: () => string; end: () => Promise<void> } {
+    const child = spawn(WRANGLER, words, { cwd: this.directory, env: this.environment(), stdio: 'pipe' });
+    const closed = new Promise<void>((resolve) => child.on('close', () => resolve()));
+    let text = '';
+    for (const stream of [child.stdout, child.stderr])
+      stream.setEncoding('utf8').on('data', (part: string) => {
+        text += stripVTControlCharacters(part);
+      });
+    const end = async () => {
+      child.kill('SIGINT');
+      await closed;
+    };
+    return { printed: () => text, end };
+  }
+
   run(words: string[], { token, input = '' }: { token?: string; input?: string } = {}): Promise<Printed> {
     const child = spawn(WRANGLER, words, {
       cwd: this.directory,

@@ -1,0 +1,210 @@
+// Uploads that are wrong, too many, or cut: each is refused with words that help, and leaves nothing half done.
+import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import blake3 from 'blake3-wasm';
+import { FormData, fetch } from 'undici';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { eventually } from '../support/e2e/processes.ts';
+import { Project } from '../support/wrangler/wrangler.ts';
+
+const cellar = new Cellar();
+let account = '';
+before(async () => {
+  await cellar.start();
+  account = (await cellar.app(await cellar.create('owned'))).owner;
+});
+after(() => cellar[Symbol.asyncDispose]());
+
+const MODULE = 'application/javascript+module';
+const WORKER =
+  "export default { fetch: (request, env) => env.ASSETS?.fetch(request) ?? new Response('fine') };";
+
+interface Envelope {
+  success: boolean;
+  errors: { code: number; message: string }[];
+  // biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests assert
+  result: any;
+}
+
+async function ask(method: string, path: string, body?: FormData | string | null, token = cellar.key) {
+  const response = await fetch(`${cellar.api}/client/v4${path}`, {
+    method,
+    body: body ?? null,
+    headers: { authorization: `Bearer ${token}` },
+    signal: AbortSignal.timeout(60_000),
+  });
+  return { status: response.status, body: (await response.json()) as Envelope };
+}
+
+const script = (name: string) => `/accounts/${account}/workers/scripts/${name}`;
+
+function form(metadata: object, modules: Record<string, string> = {}): FormData {
+  const form = new FormData();
+  form.set('metadata', JSON.stringify(metadata));
+  for (const [name, text] of Object.entries(modules))
+    form.set(name, new File([text], name, { type: MODULE }));
+  return form;
+}
+
+/** What is wrong with an upload of a new app, which is not made. */
+async function fault(name: string, body: FormData | string): Promise<string> {
+  const { status, body: answer } = await ask('PUT', script(name), body);
+  assert.equal(status, 400, JSON.stringify(answer));
+  assert.equal(answer.success, false);
+  assert.equal((await cellar.call('GET', `/v1/apps/${name}`)).status, 404);
+  return answer.errors[0]!.message;
+}
+
+/** What lies in the folder of uploads. */
+function kept(): Record<string, number> {
+  const folder = join(cellar.data, 'uploads');
+  const count = (name: string) => {
+    try {
+      return readdirSync(join(folder, name)).length;
+    } catch {
+      return 0;
+    }
+  };
+  return { incoming: count('incoming'), versions: count('versions') };
+}
+
+test('an upload that cannot be run says why, and no app is made', async () => {
+  const main = { main_module: 'index.js' };
+  assert.match(await fault('broken', form(main)), /main module is "index.js", and there is no such module/);
+  assert.match(await fault('broken', 'no form'), /multipart/);
+  assert.match(await fault('broken', form({}, {})), /neither a Worker nor assets/);
+  assert.match(await fault('broken', form(main, { 'index.js': 'export const a = 1;' })), /no default export/);
+  assert.match(await fault('broken', form(main, { '../index.js': WORKER })), /no name of a module/);
+  const binding = { ...main, bindings: [{ type: 'ai', name: 'AI' }] };
+  assert.match(
+    await fault('broken', form(binding, { 'index.js': WORKER })),
+    /AI is of type ai, which is not run here/,
+  );
+  const inherit = { ...main, bindings: [{ type: 'inherit', name: 'SECRET' }] };
+  assert.match(await fault('broken', form(inherit, { 'index.js': WORKER })), /SECRET is to be taken over/);
+  assert.deepEqual(kept(), { incoming: 0, versions: 0 });
+});
+
+test('names that are no slugs are told with one that would do; accounts and paths that are not there are named', async () => {
+  const project = new Project(cellar, {
+    'wrangler.toml': 'name = "My_App"\nmain = "index.js"\ncompatibility_date = "2026-10-01"\n',
+    'index.js': WORKER,
+  });
+  const { code, stdout, stderr } = await project.wrangler('deploy');
+  assert.equal(code, 1);
+  assert.match(stdout + stderr, /my-app|lowercase/);
+  const name = await ask('GET', `/accounts/${account}/workers/services/My_App`);
+  assert.match(name.body.errors[0]!.message, /"my-app" would do/);
+  const unknown = await ask('GET', `/accounts/${account}/ai/models`);
+  assert.equal(unknown.status, 404);
+  assert.match(
+    unknown.body.errors[0]!.message,
+    new RegExp(`does not answer GET /accounts/${account}/ai/models`),
+  );
+  const { body: stranger } = await cellar.call('POST', '/rpc', {
+    jsonrpc: '2.0',
+    id: 1,
+    method: 'accounts.create',
+    params: { name: 'Eve', email: 'eve@example.com' },
+  });
+  const { body: made } = await cellar.call('POST', '/rpc', {
+    jsonrpc: '2.0',
+    id: 1,
+    method: 'keys.create',
+    params: { account: stranger.result.id },
+  });
+  const theirs = await ask('GET', `/accounts/${account}/workers/scripts`, null, made.result.key);
+  assert.equal(theirs.status, 403);
+  assert.equal(theirs.body.errors[0]!.code, 10000);
+  account = stranger.result.id;
+  const taken = await ask('PUT', script('owned'), form({}), made.result.key);
+  account = (await cellar.call('GET', '/v1/apps/owned')).body.owner;
+  assert.match(taken.body.errors[0]!.message, /taken by an app of another account/);
+});
+
+const hashOf = (text: string) =>
+  blake3
+    .hash(`${Buffer.from(text).toString('base64')}txt`)
+    .toString('hex')
+    .slice(0, 32);
+
+/** Begins a session of assets of texts. */
+async function session(name: string, texts: string[]) {
+  const manifest = Object.fromEntries(
+    texts.map((text, at) => [`/${at}.txt`, { hash: hashOf(text), size: text.length }]),
+  );
+  const { status, body } = await ask(
+    'POST',
+    `${script(name)}/assets-upload-session`,
+    JSON.stringify({ manifest }),
+  );
+  assert.equal(status, 200, JSON.stringify(body));
+  return body.result as { jwt: string; buckets: string[][] };
+}
+
+function send(jwt: string, files: Record<string, string>) {
+  const form = new FormData();
+  for (const [hash, text] of Object.entries(files)) {
+    const content = Buffer.from(text).toString('base64');
+    form.set(hash, new File([content], hash, { type: 'text/plain' }));
+  }
+  return ask('POST', `/accounts/${account}/workers/assets/upload?base64=true`, form, jwt);
+}
+
+test('assets are what their hashes say, are of their own session, and all sent before the Worker', async () => {
+  const { jwt, buckets } = await session('hashes', ['one', 'two']);
+  assert.deepEqual(buckets, [[hashOf('one'), hashOf('two')]]);
+  assert.ok(JSON.parse(Buffer.from(jwt.split('.')[1]!, 'base64url').toString()).exp > Date.now() / 1000);
+  const wrong = await send(jwt, { [hashOf('one')]: 'another' });
+  assert.match(wrong.body.errors[0]!.message, /is not what its hash says/);
+  const foreign = await send(jwt, { [hashOf('three')]: 'three' });
+  assert.match(foreign.body.errors[0]!.message, /is not of this session/);
+  assert.equal((await send(jwt, { [hashOf('one')]: 'one' })).body.result.jwt, null);
+  assert.match(await fault('hashes', form({ assets: { jwt } })), /"\/1.txt" was named and never sent/);
+  assert.equal(typeof (await send(jwt, { [hashOf('two')]: 'two' })).body.result.jwt, 'string');
+  assert.match(await fault('others', form({ assets: { jwt } })), /of another Worker/);
+  assert.match(await fault('hashes', form({ assets: { jwt: 'a.b.c' } })), /not known here/);
+  const bad = JSON.stringify({ manifest: { '/../etc/passwd': { hash: hashOf('x'), size: 1 } } });
+  const outside = await ask('POST', `${script('hashes')}/assets-upload-session`, bad);
+  assert.match(outside.body.errors[0]!.message, /must not have an empty part/);
+});
+
+test('10,000 assets are sent in a few bodies, and served', async () => {
+  const texts = Array.from({ length: 10_000 }, (_, at) => `asset ${at}`);
+  const { jwt, buckets } = await session('many', texts);
+  assert.equal(buckets.flat().length, texts.length);
+  const byHash = new Map(texts.map((text) => [hashOf(text), text]));
+  for (const bucket of buckets) {
+    const sent = await send(jwt, Object.fromEntries(bucket.map((hash) => [hash, byHash.get(hash)!])));
+    assert.equal(sent.status, 200, JSON.stringify(sent.body));
+  }
+  const { status, body } = await ask('PUT', script('many'), form({ assets: { jwt } }));
+  assert.equal(status, 200, JSON.stringify(body));
+  assert.equal((await cellar.get('many', '/9999.txt')).text, 'asset 9999');
+  assert.deepEqual((await session('many', texts)).buckets, []);
+});
+
+test('an upload that the end of Cellar cuts leaves nothing, and the next one works', async () => {
+  const { port } = new URL(cellar.api);
+  const socket = connect(Number(port), '127.0.0.1');
+  socket.on('error', () => {});
+  socket.write(
+    `PUT /client/v4${script('cut')} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${cellar.key}\r\ncontent-type: multipart/form-data; boundary=x\r\ncontent-length: 1000000\r\n\r\n--x\r\n${'half '.repeat(20_000)}`,
+  );
+  await eventually(() => kept().incoming === 1, 'the upload is being taken');
+  await cellar.stop('SIGKILL');
+  socket.destroy();
+  await cellar.start();
+  assert.deepEqual(kept(), { incoming: 0, versions: 0 });
+  assert.equal((await cellar.call('GET', '/v1/apps/cut')).status, 404);
+  const { status, body } = await ask(
+    'PUT',
+    script('cut'),
+    form({ main_module: 'index.js' }, { 'index.js': WORKER }),
+  );
+  assert.equal(status, 200, JSON.stringify(body));
+  assert.equal((await cellar.get('cut')).text, 'fine');
+});
