@@ -21,19 +21,23 @@ export function tookMs({ started_at, finished_at }: Deploy, now: number): number
   return Math.max(0, end - Date.parse(started_at));
 }
 
-/** Why it is there, in words. */
-export const triggers: Record<Deploy['trigger'], string> = {
-  push: 'pushed',
-  commit: 'committed',
-  rollback: 'rolled back',
-  redeploy: 'deployed again',
-  import: 'imported',
-  upload: 'uploaded',
-};
-
 /** Who made the commit: git's `Ada <ada@example.com>` without the address. */
 export function authorName(author: string): string {
   return author.replace(/\s*<[^>]*>$/, '') || 'somebody';
+}
+
+/** How it came to be. Of a rollback and the like the author of the commit is known, not who asked for it. */
+export function originOf({ trigger, author }: Pick<Deploy, 'trigger' | 'author'>): string {
+  const name = authorName(author);
+  const words: Record<Deploy['trigger'], string> = {
+    push: `${name} pushed`,
+    commit: `${name} committed`,
+    rollback: `Rollback to a commit of ${name}`,
+    redeploy: `Again, a commit of ${name}`,
+    import: `Import, last commit of ${name}`,
+    upload: `${name} uploaded`,
+  };
+  return words[trigger];
 }
 
 /** All deploys of an app, newest first, as they change. */

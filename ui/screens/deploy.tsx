@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { api } from '../api.ts';
 import { Head } from '../layout/head.tsx';
 import type { DeployLog } from '../models/deploy-log.ts';
-import { authorName, type Deploy, deployModel, isUnderWay, tookMs, triggers } from '../models/deploys.ts';
+import { type Deploy, deployModel, isUnderWay, originOf, tookMs } from '../models/deploys.ts';
 import { Button, Link } from '../parts/button.tsx';
 import { Copy } from '../parts/code.tsx';
 import { DiffSum, DiffView } from '../parts/diff.tsx';
@@ -33,7 +33,7 @@ export default function DeployScreen({ app, deploy: id }: { app: string; deploy:
 }
 
 function Shown({ app, deploy, model }: { app: string; deploy: Deploy; model: Model }) {
-  const { id, status, sha, author, trigger, error, started_at } = deploy;
+  const { id, status, sha, error, started_at } = deploy;
   const view = queryOf('view', 'steps');
   const now = useTicks(isUnderWay(deploy));
   const go = async (asked: Promise<Deploy>) => open({ name: 'deploy', app, deploy: (await asked).id });
@@ -48,12 +48,19 @@ function Shown({ app, deploy, model }: { app: string; deploy: Deploy; model: Mod
         status={<Status of={status} />}
         about={
           <>
-            {authorName(author)} {triggers[trigger] ?? trigger}{' '}
-            <Link to={{ name: 'commit', app, sha }} class="mono">
-              {shortSha(sha)}
-            </Link>
+            {originOf(deploy)}{' '}
+            {sha !== '' && (
+              <Link to={{ name: 'commit', app, sha }} class="mono">
+                {shortSha(sha)}
+              </Link>
+            )}
             , <Time at={started_at} otherwise={isUnderWay(deploy) ? 'waits for its turn' : 'never began'} />
-            {started_at !== null && <>, took {duration(tookMs(deploy, now))}</>} · deploy <code>{id}</code>
+            {started_at !== null && (
+              <>
+                , {isUnderWay(deploy) ? 'runs for' : 'took'} {duration(tookMs(deploy, now))}
+              </>
+            )}{' '}
+            · deploy <code>{id}</code>
             <Copy text={id} label="Copy the id of the deploy" short />
           </>
         }
@@ -68,7 +75,7 @@ function Shown({ app, deploy, model }: { app: string; deploy: Deploy; model: Mod
             <IconRotateCcw /> Roll back to this
           </Button>
         )}
-        {!isUnderWay(deploy) && (
+        {!isUnderWay(deploy) && sha !== '' && (
           <Button onClick={() => go(api('deploys.create', { id: app, deploy_id: id }))}>
             <IconRefreshCw /> Deploy again
           </Button>

@@ -2,7 +2,7 @@
 
 import { api } from '../api.ts';
 import { Head } from '../layout/head.tsx';
-import { authorName, type Deploy, deploysModel, isUnderWay, tookMs, triggers } from '../models/deploys.ts';
+import { type Deploy, deploysModel, isUnderWay, originOf, tookMs } from '../models/deploys.ts';
 import { Button, Link } from '../parts/button.tsx';
 import { duration, firstLine, shortSha } from '../parts/format.ts';
 import { IconRefreshCw, IconRocket } from '../parts/icons.tsx';
@@ -10,12 +10,12 @@ import { useModel } from '../parts/model.ts';
 import { Empty, Loaded } from '../parts/states.tsx';
 import { Status } from '../parts/status.tsx';
 import { type Column, Table } from '../parts/table.tsx';
-import { now, Time } from '../parts/time.tsx';
+import { Time } from '../parts/time.tsx';
 import { open } from '../router.ts';
 
 /** A deploy's message as a title. */
 export function titleOf({ message, sha }: Deploy): string {
-  return firstLine(message) || `Commit ${shortSha(sha)}`;
+  return firstLine(message) || (sha === '' ? 'An upload' : `Commit ${shortSha(sha)}`);
 }
 
 const columns = (app: string): readonly Column<Deploy>[] => [
@@ -36,17 +36,13 @@ const columns = (app: string): readonly Column<Deploy>[] => [
   { name: 'Status', cell: ({ status }) => <Status of={status} /> },
   {
     name: 'By',
-    cell: ({ author, trigger }) => (
-      <span class="nowrap">
-        {authorName(author)} <span class="muted">{triggers[trigger] ?? trigger}</span>
-      </span>
-    ),
+    cell: (deploy) => <span class="nowrap">{originOf(deploy)}</span>,
   },
-  { name: 'Commit', skipSmall: true, cell: ({ sha }) => <code>{shortSha(sha)}</code> },
+  { name: 'Commit', skipSmall: true, cell: ({ sha }) => sha !== '' && <code>{shortSha(sha)}</code> },
   {
     name: 'Took',
     number: true,
-    cell: (deploy) => duration(tookMs(deploy, isUnderWay(deploy) ? now.value : 0)),
+    cell: (deploy) => duration(isUnderWay(deploy) ? null : tookMs(deploy, 0)),
   },
   {
     name: 'When',

@@ -1,6 +1,6 @@
 // The log of an app, live.
 import { Component } from 'preact';
-import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Head } from '../layout/head.tsx';
 import { type Level, type LogLine, readLine } from '../models/log-line.ts';
 import { logsModel } from '../models/logs.ts';
@@ -15,6 +15,11 @@ import { Places } from '../parts/places.tsx';
 import { Empty, Failed, Notice, SkeletonRows } from '../parts/states.tsx';
 import { Segments } from '../parts/tabs.tsx';
 import { queryOf, setQuery } from '../router.ts';
+
+/** Lines that are drawn at first, and that one more look upwards adds: to draw all 2,000 anew takes too long. */
+const DRAWN = 200;
+/** So near to the beginning, in px, more are drawn. */
+const NEAR = 400;
 
 const LEVELS: readonly (readonly [Level | '', string])[] = [
   ['', 'All'],
@@ -33,7 +38,11 @@ export default function Logs({ app }: { app: string }) {
   const model = useModel(() => logsModel(app));
   const { filter, shown, waiting, isPaused, isSearching, isRead, isLive, failure, dropped } = model;
   const { search, level, trace } = filter.value;
-  const lines = shown.value;
+  const all = shown.value;
+  const [drawn, setDrawn] = useState(DRAWN);
+  const lines = all.slice(-drawn);
+  /** How high the list was before more was drawn above. */
+  const heightBefore = useRef<number | null>(null);
   const selected = queryOf('line');
   const box = useRef<HTMLDivElement>(null);
   const isAtEnd = useRef(true);
@@ -43,12 +52,20 @@ export default function Logs({ app }: { app: string }) {
   };
   useLayoutEffect(() => {
     if (isAtEnd.current && !isPaused.peek()) toEnd();
-  }, [lines]);
+  }, [all]);
+  useLayoutEffect(() => {
+    // What one looks at stays where it is.
+    if (box.current && heightBefore.current !== null)
+      box.current.scrollTop += box.current.scrollHeight - heightBefore.current;
+    heightBefore.current = null;
+  }, [drawn]);
   useEffect(() => {
     isAtEnd.current = true;
+    setDrawn(DRAWN);
   }, [filter.value]);
   const goOn = () => {
     isAtEnd.current = true;
+    setDrawn(DRAWN);
     model.goOn();
     toEnd();
   };
@@ -96,17 +113,24 @@ export default function Logs({ app }: { app: string }) {
             const { scrollHeight, scrollTop, clientHeight } = currentTarget;
             isAtEnd.current = scrollHeight - scrollTop - clientHeight < 32;
             model.scrolled(isAtEnd.current);
+            if (isAtEnd.current) setDrawn(DRAWN);
+            else if (scrollTop < NEAR && drawn < all.length) {
+              heightBefore.current = scrollHeight;
+              setDrawn(drawn + DRAWN);
+            }
           }}
         >
           {failure.value !== null && !isRead.value ? (
             <Failed failure={failure.value} retry={model.retry} />
           ) : !isRead.value ? (
             <SkeletonRows rows={12} height={16} />
-          ) : lines.length === 0 && !isSearching.value ? (
+          ) : all.length === 0 && !isSearching.value ? (
             <None app={app} isFiltered={search !== '' || level !== '' || trace !== ''} />
           ) : (
             <>
-              <Older model={model} dropped={dropped.value} box={box} />
+              {drawn >= all.length && (
+                <Older model={model} dropped={dropped.value} box={box} more={() => setDrawn(drawn + DRAWN)} />
+              )}
               <ol>
                 {lines.map((line, i) => (
                   <Line
@@ -131,9 +155,9 @@ export default function Logs({ app }: { app: string }) {
           <span>
             {isSearching.value && isRead.value
               ? search !== ''
-                ? `${plural(lines.length, 'line')} of those here; searching the last 24 hours…`
+                ? `${plural(all.length, 'line')} of those here; searching the last 24 hours…`
                 : 'Reading…'
-              : `${plural(lines.length, 'line')}${search !== '' ? ` with “${search}”` : ''}`}
+              : `${plural(all.length, 'line')}${search !== '' ? ` with “${search}”` : ''}`}
           </span>
           <span>
             {isPaused.value
@@ -177,14 +201,18 @@ function Older({
   model,
   dropped,
   box,
+  more,
 }: {
   model: ReturnType<typeof logsModel>;
   dropped: number;
   box: { current: HTMLDivElement | null };
+  /** Has them drawn, too. */
+  more: () => void;
 }) {
   const read = async () => {
     const before = box.current!.scrollHeight;
     await model.readOlder();
+    more();
     // What one looks at stays where it is.
     requestAnimationFrame(() => {
       box.current!.scrollTop += box.current!.scrollHeight - before;
