@@ -10,6 +10,7 @@ import {
 } from '../../sqlite/telemetry/errors.ts';
 import { type ErrorFollow, ErrorListener } from './error-listener.ts';
 import { fingerprintOf, GROUPING } from './fingerprint.ts';
+import { Listeners } from './listeners.ts';
 import type { ReportedError } from './log-lines.ts';
 import { type Answers, AskRefusal, type Part } from './part.ts';
 import type { Asks, Batch, Failure, FollowKind, OpenGroup, StreamPiece, ThreadOptions } from './protocol.ts';
@@ -93,7 +94,7 @@ export class Errors implements Part {
   #timer: NodeJS.Timeout | null = null;
   /** Occurrences by app and id. */
   readonly #recent = new Map<string, { group: number; occurrence: number }>();
-  readonly #listeners = new Map<string, Set<ErrorListener>>();
+  readonly #listeners = new Listeners<ErrorListener>();
   #lastChange: number;
 
   constructor(
@@ -178,8 +179,7 @@ export class Errors implements Part {
   }
 
   forget(appId: string): boolean {
-    for (const listener of this.#listeners.get(appId) ?? []) listener.end();
-    this.#listeners.delete(appId);
+    this.#listeners.end(appId);
     this.#pending = this.#pending.filter((each) => each.appId !== appId);
     this.#untold.delete(appId);
     return this.#queries.removeOf(appId, PIECE) === PIECE;
@@ -203,12 +203,7 @@ export class Errors implements Part {
       for (const group of this.#queries.changedAfter(appId, follow.after, follow.status, MISSED))
         listener.take(group.change, this.#shown(group));
     }
-    const listeners = this.#listeners.get(appId) ?? new Set();
-    this.#listeners.set(appId, listeners.add(listener));
-    return () => {
-      listeners.delete(listener);
-      if (listeners.size === 0 && this.#listeners.get(appId) === listeners) this.#listeners.delete(appId);
-    };
+    return this.#listeners.add(appId, listener);
   }
 
   async #occurrence(
@@ -460,7 +455,7 @@ export class Errors implements Part {
 
   /** Shows a group to those who follow the status that it has, or had. */
   #show(group: GroupRow, before: GroupStatus): void {
-    const listeners = [...(this.#listeners.get(group.app_id) ?? [])].filter(
+    const listeners = [...(this.#listeners.of(group.app_id) ?? [])].filter(
       ({ status }) => status === group.status || status === before,
     );
     if (listeners.length === 0) return;

@@ -3,6 +3,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { LogLine } from '../../handlers/contract/telemetry.ts';
 import { LOGS_MIGRATIONS, type LogQueries, type LogRow, logQueries } from '../../sqlite/telemetry/logs.ts';
 import { LineReader } from '../machine/lines.ts';
+import { Listeners } from './listeners.ts';
 import { LINES_PER_S, LogBudget } from './log-budget.ts';
 import { LogFilter } from './log-filter.ts';
 import {
@@ -81,7 +82,7 @@ export class Logs implements Part {
   /** Lines that are not written yet, by app. */
   readonly #pending = new Map<string, LogRow[]>();
   #pendingLength = 0;
-  readonly #listeners = new Map<string, Set<LogListener>>();
+  readonly #listeners = new Listeners<LogListener>();
   #lastId: number;
   readonly #onError: OnError;
   readonly #uncaught = new UncaughtLines();
@@ -155,8 +156,7 @@ export class Logs implements Part {
   }
 
   forget(appId: string): boolean {
-    for (const listener of this.#listeners.get(appId) ?? []) listener.end();
-    this.#listeners.delete(appId);
+    this.#listeners.end(appId);
     this.#budgets.delete(appId);
     this.#stacks.forget(appId);
     this.#pendingLength -= lengthOf(this.#pending.get(appId) ?? []);
@@ -181,12 +181,7 @@ export class Logs implements Part {
     const follow = params as LogFollow;
     const listener = new LogListener(follow, push);
     if (follow.after !== null) this.#sendMissed(appId, follow.after, listener);
-    const listeners = this.#listeners.get(appId) ?? new Set();
-    this.#listeners.set(appId, listeners.add(listener));
-    return () => {
-      listeners.delete(listener);
-      if (listeners.size === 0 && this.#listeners.get(appId) === listeners) this.#listeners.delete(appId);
-    };
+    return this.#listeners.add(appId, listener);
   }
 
   #read({ appId, deployId, at, pipe, stream, bytes, dropped, isLast }: OutputPiece): void {
@@ -237,8 +232,8 @@ export class Logs implements Part {
     if (rows === undefined) this.#pending.set(appId, [row]);
     else rows.push(row);
     this.#pendingLength += row.text.length;
-    const listeners = this.#listeners.get(appId);
-    if (listeners === undefined) return;
+    const listeners = this.#listeners.of(appId);
+    if (listeners === null) return;
     const line = lineOf(row);
     for (const listener of listeners) listener.take(line);
   }
