@@ -52,7 +52,7 @@ function say(socket: string, bytes: string | Buffer, until = /\r\n\r\n/): Promis
 }
 
 test('junk is refused, and the service serves on', { timeout: 120_000 }, async (t) => {
-  const { paths, buckets } = startBuckets(t, { maxMb: 0, floorMb: 0, silenceMs: 500 });
+  const { paths, buckets } = startBuckets(t, { maxMb: 0, floorMb: 0, silenceMs: 1_000 });
   const socket = await buckets.open(APP_ID);
   const pid = await buckets.pid;
   const client = new BucketClient(socket, 'main');
@@ -93,7 +93,7 @@ test('junk is refused, and the service serves on', { timeout: 120_000 }, async (
 });
 
 test('a body that stalls is cut, and nothing is left of it', { timeout: 120_000 }, async (t) => {
-  const { paths, buckets } = startBuckets(t, { maxMb: 0, floorMb: 0, silenceMs: 300 });
+  const { paths, buckets } = startBuckets(t, { maxMb: 0, floorMb: 0, silenceMs: 1_500 });
   const socket = await buckets.open(APP_ID);
   const client = new BucketClient(socket, 'main');
   await client.put('x', Buffer.from('before'), plain);

@@ -1,5 +1,5 @@
 // The buckets of one app: what each operation does to the index and the files.
-import { createHash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import {
@@ -11,32 +11,16 @@ import {
   type UsageRow,
 } from '../../../sqlite/storage/objects.ts';
 import { log, reason } from '../../log.ts';
-import { ALGORITHMS, type Algorithm, Blobs, type Digests } from './blobs.ts';
+import { ALGORITHMS, Blobs } from './blobs.ts';
 import { type Part, partOf, requireCondition } from './conditions.ts';
-import {
-  badDigest,
-  badUpload,
-  internalError,
-  invalidKey,
-  invalidPart,
-  invalidRequest,
-  KEY_BYTES,
-  METADATA_BYTES,
-  metadataTooLarge,
-  noSuchKey,
-  noSuchUpload,
-  OBJECT_BYTES,
-  PART_BYTES,
-  partTooSmall,
-  tooLarge,
-} from './errors.ts';
+import { internalError, noSuchKey, noSuchUpload, OBJECT_BYTES, tooLarge } from './errors.ts';
 import { type Listed, listObjects } from './listing.ts';
+import { chosenParts, describe, keyBytes, requireDigests, uploadEtag } from './object-rules.ts';
 import type { RequestOf } from './requests.ts';
 import { Sync } from './sync.ts';
 
 const INDEX = 'index.sqlite';
 const BLOBS = 'blobs';
-const STORAGE_CLASSES = ['Standard', 'InfrequentAccess'];
 /** An upload that was not completed by then goes, in ms: as R2 has it. */
 const UPLOAD_MS = 7 * 24 * 60 * 60_000;
 /** Uploads of an app, open or lately ended. */
@@ -328,86 +312,6 @@ export class BucketStore {
 
 /** Takes note of files that nothing needs any more: those of an object's version, or of uploads. */
 type Drop = (files: string[], version?: string) => void;
-
-/** @throws {R2Error} */
-function keyBytes(key: string): Buffer {
-  const bytes = Buffer.from(key, 'utf8');
-  if (bytes.length > KEY_BYTES) throw invalidKey();
-  return bytes;
-}
-
-type Described = Pick<ObjectRow, 'storage_class' | 'http_metadata' | 'custom_metadata'>;
-
-/** @throws {R2Error} */
-function describe({
-  customFields = [],
-  httpFields = {},
-  storageClass = '',
-}: Pick<RequestOf<'put'>, 'customFields' | 'httpFields' | 'storageClass'>): Described {
-  const size = customFields.reduce((sum, { k, v }) => sum + metadataBytes(k) + metadataBytes(v), 0);
-  if (size > METADATA_BYTES) throw metadataTooLarge();
-  if (storageClass !== '' && !STORAGE_CLASSES.includes(storageClass))
-    throw invalidRequest('The storage class specified is not valid.');
-  return {
-    storage_class: storageClass || 'Standard',
-    http_metadata: JSON.stringify(httpFields),
-    custom_metadata: JSON.stringify(customFields),
-  };
-}
-
-/** As V8 writes strings: one byte for each character, or two where one of them needs two. */
-function metadataBytes(text: string): number {
-  for (let i = 0; i < text.length; i++) if (text.charCodeAt(i) >= 256) return text.length * 2;
-  return text.length;
-}
-
-const ALGORITHM_NAMES: Record<Algorithm, string> = {
-  md5: 'MD5',
-  sha1: 'SHA-1',
-  sha256: 'SHA-256',
-  sha384: 'SHA-384',
-  sha512: 'SHA-512',
-};
-
-/** @returns the digests that were given, as hex @throws {R2Error} when one differs */
-function requireDigests(
-  given: Algorithm[],
-  request: RequestOf<'put'>,
-  digests: Digests,
-): Record<string, string> {
-  const checked: Record<string, string> = {};
-  for (const algorithm of given) {
-    const [wanted, actual] = [request[algorithm]!, digests[algorithm]!];
-    if (!wanted.equals(actual)) throw badDigest(ALGORITHM_NAMES[algorithm], wanted, actual);
-    checked[algorithm] = actual.toString('hex');
-  }
-  return checked;
-}
-
-/** The parts of an upload that are to be the object, in order. @throws {R2Error} */
-function chosenParts(uploaded: BlobRow[], chosen: { part: number; etag: string }[]): BlobRow[] {
-  if (new Set(chosen.map(({ part }) => part)).size < chosen.length) throw internalError();
-  const byNumber = new Map(uploaded.map((row) => [row.part, row]));
-  const parts = chosen.map(({ part, etag }) => {
-    const row = byNumber.get(part);
-    if (row?.etag !== etag) throw invalidPart();
-    return row;
-  });
-  if (parts.slice(0, -1).some(({ size }) => size < PART_BYTES)) throw partTooSmall();
-  parts.sort((a, b) => a.part - b.part);
-  const sizes = parts.map(({ size }) => size);
-  const last = sizes.pop() ?? 0;
-  const [first] = sizes;
-  if (first !== undefined && (last > first || sizes.some((size) => size < PART_BYTES || size !== first)))
-    throw badUpload();
-  return parts;
-}
-
-function uploadEtag(parts: BlobRow[]): string {
-  const hash = createHash('md5');
-  for (const { md5 } of parts) hash.update(md5, 'hex');
-  return `${hash.digest('hex')}-${parts.length}`;
-}
 
 function newVersion(): string {
   return randomBytes(16).toString('hex');
