@@ -5,7 +5,7 @@ import { type LogRecord, shownText } from './log-lines.ts';
 import type { SourceStacks } from './source-stacks.ts';
 
 /** A line waits so long for its places, in ms; and where that was not enough, none of the app's waits for the next so many. */
-const WAIT_MS = 1_000;
+const WAIT_MS = 5_000;
 const GIVEN_UP_MS = 60_000;
 /** Lines of an app that wait, and their characters: then they are shown as they are. */
 const WAITING_LINES = 2_000;
