@@ -114,7 +114,7 @@ function everything(apps: readonly string[]): Found[] {
     );
   const places = everywhere.filter(({ name }) => name !== 'machine' || isAdmin.value);
   return [
-    ...(app === null ? [] : [...sectionsOf(app), ...actionsOf(app)]),
+    ...(app === null ? [] : [...sectionsOf(app), ...actionsOf(app)].map((item) => ({ ...item, near: true }))),
     ...apps
       .filter((slug) => slug !== app)
       .map((slug) => ({ group: 'app', text: slug, run: go({ name: 'overview', app: slug }) })),

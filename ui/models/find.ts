@@ -6,6 +6,8 @@ export interface Found {
   text: string;
   /** More words by which it is found. */
   also?: string;
+  /** It is of the app that one is in. */
+  near?: boolean;
   run: () => unknown;
 }
 
@@ -16,7 +18,7 @@ const SHOWN = 40;
  * Those that have every typed word, the best first: a word at the beginning of the text before one at the beginning of
  * another word, and that before one inside. With nothing typed, all in their order.
  */
-export function search<Item extends Pick<Found, 'group' | 'text' | 'also'>>(
+export function search<Item extends Pick<Found, 'group' | 'text' | 'also' | 'near'>>(
   items: readonly Item[],
   typed: string,
 ): Item[] {
@@ -32,7 +34,7 @@ export function search<Item extends Pick<Found, 'group' | 'text' | 'also'>>(
 
 /** 0 when a word is nowhere. */
 function scoreOf(
-  { group, text, also = '' }: Pick<Found, 'group' | 'text' | 'also'>,
+  { group, text, also = '', near = false }: Pick<Found, 'group' | 'text' | 'also' | 'near'>,
   words: string[],
 ): number {
   let score = 0;
@@ -41,8 +43,8 @@ function scoreOf(
     if (found === 0) return 0;
     score += found;
   }
-  // Of two that have it, the shorter one is meant.
-  return score - text.length / 1_000;
+  // Of two that have it, that of this app is meant, and then the shorter one.
+  return score + (near ? 1 : 0) - text.length / 1_000;
 }
 
 function placeOf(text: string, word: string): number {

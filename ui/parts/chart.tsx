@@ -215,7 +215,7 @@ function options(
   return {
     width,
     height,
-    padding: [12, 8, 0, 0],
+    padding: [12, 18, 0, 0],
     legend: { show: false },
     cursor: {
       y: false,

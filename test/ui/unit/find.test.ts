@@ -24,6 +24,11 @@ test('a beginning comes before a middle, and the order holds between equals', ()
   assert.equal(found('admin')[0], 'app shop-admin');
 });
 
+test('what is of the app that one is in comes first', () => {
+  const near = items.map((item) => ({ ...item, near: item.group === 'blog' }));
+  assert.equal(search(near, 'log')[0]!.group, 'blog');
+});
+
 test('with nothing typed all of it is there, and signs of patterns are only signs', () => {
   assert.equal(found('  ').length, items.length);
   assert.deepEqual(found('(.*'), []);
