@@ -112,7 +112,7 @@ export function liveRows<Row>(keep = ROWS) {
       if (over > 0) dropped.value += over;
       rows.value = over > 0 ? all.slice(over) : all;
     },
-    /** Older rows, read from a list. Rows that no longer fit are let go of at the newer end never: they are not added. */
+    /** Adds older rows, read from a list, before the others: the newest of them, as many as there is room for. */
     addOlder(older: readonly Row[]) {
       const room = keep - rows.peek().length;
       rows.value = [...older.slice(Math.max(0, older.length - room)), ...rows.peek()];
@@ -129,7 +129,7 @@ export interface Resource<Data> {
   /** What was read last; it stays while it is read again, and when that fails. */
   data: ReadonlySignal<Data | null>;
   failure: ReadonlySignal<Failure | null>;
-  /** Reads again. A second call while one runs waits for that one's successor. */
+  /** Reads again. A read that is under way is given up for it. */
   refresh(): Promise<void>;
   /** Shows a change before the server has answered. */
   set(data: Data): void;

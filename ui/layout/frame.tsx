@@ -16,7 +16,7 @@ import {
 } from '../parts/icons.tsx';
 import { Mark } from '../parts/mark.tsx';
 import { Menu } from '../parts/menu.tsx';
-import { Time } from '../parts/time.tsx';
+import { Age } from '../parts/time.tsx';
 import { href, type Route, type RouteName, route } from '../router.ts';
 import { type Screen, screens } from '../screens/index.ts';
 import { isAdmin, session, signOut } from '../session.ts';
@@ -177,8 +177,10 @@ function Lost() {
   if (since === null) return null;
   return (
     <p class="lost" role="status">
-      No connection since <Time at={since} />. What you see is as it was then; this page tries again by
-      itself.
+      <span>
+        No connection for <Age since={since} />. What you see is as it was then; this page tries again by
+        itself.
+      </span>
     </p>
   );
 }

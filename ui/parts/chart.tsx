@@ -30,6 +30,8 @@ interface ChartProps {
   /** ms, ascending. */
   times: readonly number[];
   series: readonly Series[];
+  /** The values are counts: no axis has half of one. */
+  whole?: boolean;
   /** Says a value with its unit. */
   format: (value: number | null) => string;
   marks?: readonly Mark[];
@@ -239,7 +241,7 @@ function options(
         ...axis,
         size: (_, values) => 14 + 6.6 * Math.max(4, ...(values ?? []).map((value) => value.length)),
         grid: { stroke: role('line'), width: 1 },
-        splits: (_, __, min, max) => ySplits(min, max),
+        splits: (_, __, min, max) => ySplits(min, max, latest.current.whole ? 1 : 0),
         values: (_, splits) => splits.map((value) => latest.current.format(value)),
       },
     ],
@@ -280,10 +282,10 @@ function options(
 }
 
 /** Three or four round values. */
-function ySplits(min: number, max: number): number[] {
+function ySplits(min: number, max: number, least: number): number[] {
   const rough = (max - min) / 3;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= rough)!;
+  const step = Math.max(least, [1, 2, 5, 10].map((n) => n * power).find((n) => n >= rough)!);
   const splits: number[] = [];
   for (let value = 0; value <= max; value += step) splits.push(value);
   return splits;

@@ -82,18 +82,28 @@ const SHORT = { hour12: false, hour: '2-digit', minute: '2-digit' } as const;
 /** How long ago, or until when: `just now`, `3 min ago`, `in 2 h`, `5 days ago`, then the date. */
 export function ago(time: string | number, now = Date.now()): string {
   const at = new Date(time).getTime();
-  const s = Math.round(Math.abs(now - at) / 1e3);
-  if (s < 10) return 'just now';
-  const told = (value: number, unit: string) => {
-    const length = `${value} ${unit}`;
-    return at <= now ? `${length} ago` : `in ${length}`;
-  };
-  if (s < 60) return told(s, 's');
-  if (s < 3_600) return told(Math.round(s / 60), 'min');
-  if (s < 86_400) return told(Math.round(s / 3_600), 'h');
+  const ms = Math.abs(now - at);
+  if (ms < 9_500) return 'just now';
+  if (ms >= 13.5 * DAY_MS) return date(at, now);
+  return at <= now ? `${length(ms)} ago` : `in ${length(ms)}`;
+}
+
+/** How long something lasts that began then: `a moment`, `14 s`, `3 min`, `5 days`. */
+export function age(time: string | number, now = Date.now()): string {
+  const ms = Math.max(0, now - new Date(time).getTime());
+  return ms < 9_500 ? 'a moment' : length(ms);
+}
+
+const DAY_MS = 86_400_000;
+
+/** In one unit. */
+function length(ms: number): string {
+  const s = Math.round(ms / 1e3);
+  if (s < 60) return `${s} s`;
+  if (s < 3_570) return `${Math.round(s / 60)} min`;
+  if (s < 84_600) return `${Math.round(s / 3_600)} h`;
   const days = Math.round(s / 86_400);
-  if (days < 14) return told(days, days === 1 ? 'day' : 'days');
-  return date(at, now);
+  return days === 1 ? '1 day' : `${days} days`;
 }
 
 /** `12 Nov`, with its year when that is another. */

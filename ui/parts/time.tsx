@@ -1,6 +1,6 @@
 // Times as people say them, exact on hover and for screen readers.
 import { signal } from '@preact/signals';
-import { ago, exactTime, NONE } from './format.ts';
+import { age, ago, exactTime, NONE } from './format.ts';
 
 const TICK_MS = 10_000;
 
@@ -20,6 +20,15 @@ export function Time({ at, otherwise = NONE }: { at: string | number | null; oth
   return (
     <time dateTime={new Date(at).toISOString()} title={exact}>
       {said}
+    </time>
+  );
+}
+
+/** `3 min`, of what began then and lasts. */
+export function Age({ since }: { since: string | number }) {
+  return (
+    <time dateTime={new Date(since).toISOString()} title={`since ${exactTime(since)}`}>
+      {age(since, now.value)}
     </time>
   );
 }

@@ -11,7 +11,7 @@ import { Sparkline } from '../parts/sparkline.tsx';
 import { Empty, Loaded, Skeleton } from '../parts/states.tsx';
 import { Status } from '../parts/status.tsx';
 import { type Column, Table } from '../parts/table.tsx';
-import { Time } from '../parts/time.tsx';
+import { Age, Time } from '../parts/time.tsx';
 import { queryOf, setQuery } from '../router.ts';
 
 const columns: readonly Column<App>[] = [
@@ -131,7 +131,7 @@ function AppStatus({ app: { status, asleep_since, figures } }: { app: App }) {
   if (status === 'sleeping' && asleep_since !== null)
     return (
       <span class="muted nowrap">
-        asleep since <Time at={asleep_since} />
+        asleep for <Age since={asleep_since} />
       </span>
     );
   // A release without a process is there for the next request.

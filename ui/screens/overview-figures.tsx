@@ -90,7 +90,7 @@ function Tiles({ model, steps, shown }: { model: OverviewModel; steps: Step[]; s
     },
   ] as const;
   return (
-    <div class="tiles">
+    <div class="choices">
       {tiles.map(({ drawn, name, value, note, values, colour }) => (
         <button
           key={drawn}
@@ -144,11 +144,17 @@ function Drawing({ model, steps, shown }: { model: OverviewModel; steps: Step[];
           </span>
         ))}
       </p>
+      {series.every(({ values }) => values.every((value) => !value)) && (
+        <p class="blank muted">
+          {shown === 'wakes' ? 'No process ran in this time.' : 'No requests in this time.'}
+        </p>
+      )}
       <Chart
         title={`${series.map(({ name }) => name).join(' and ')} from ${exactTime(first)} to ${exactTime(last)}`}
         times={times}
         series={series}
         format={format}
+        whole={shown === 'requests' || shown === 'errors'}
         marks={marksOf(model, steps, first, last)}
         height={220}
         onZoom={(from, to) => setQuery({ from, to }, { push: true })}

@@ -21,7 +21,7 @@ import { useModel } from '../parts/model.ts';
 import { Sparkline } from '../parts/sparkline.tsx';
 import { Empty, Loaded, Notice, Skeleton, SkeletonRows } from '../parts/states.tsx';
 import { Status } from '../parts/status.tsx';
-import { Time } from '../parts/time.tsx';
+import { Age, Time } from '../parts/time.tsx';
 import { toast } from '../parts/toast.tsx';
 import { href, open } from '../router.ts';
 import { Figures } from './overview-figures.tsx';
@@ -92,7 +92,7 @@ function Title({ model, app }: { model: OverviewModel; app: App }) {
           <Status of={status} />
           {isAsleep && asleep_since !== null && (
             <span class="muted">
-              since <Time at={asleep_since} />
+              for <Age since={asleep_since} />
             </span>
           )}
         </>

@@ -1,7 +1,17 @@
 // Numbers, sizes and times in words.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ago, bytes, change, count, duration, percent, person, plural } from '../../../ui/parts/format.ts';
+import {
+  age,
+  ago,
+  bytes,
+  change,
+  count,
+  duration,
+  percent,
+  person,
+  plural,
+} from '../../../ui/parts/format.ts';
 
 /** With plain spaces, so that they can be read here. */
 const plain = (text: string | null) => text?.replaceAll(/[\u00a0\u2009\u202f]/g, ' ') ?? null;
@@ -56,6 +66,12 @@ test('says how long ago something was', () => {
   ]);
   assert.equal(ago(now + 7_200_000, now), 'in 2 h');
   assert.equal(ago('2025-03-04T12:00:00.000Z', now), '4 Mar 2025');
+});
+
+test('says how long something lasts', () => {
+  const now = Date.parse('2026-11-22T12:00:00.000Z');
+  const said = [0, 14, 180, 7_200, 3 * 86_400].map((s) => age(now - s * 1e3, now));
+  assert.deepEqual(said, ['a moment', '14 s', '3 min', '2 h', '3 days']);
 });
 
 test('says how many there are of something', () => {
