@@ -154,7 +154,7 @@ export function Grid({ label, columns, rows, keyOf, sort = '', onSort, edit }: G
                     <Button
                       look="quiet"
                       short
-                      label={edit.isDeleted(row) ? 'Keep this row' : 'Delete this row'}
+                      label={edit.isDeleted(row) ? `Keep row ${i + 1}` : `Delete row ${i + 1}`}
                       onClick={() => edit.toggleDelete(row)}
                     >
                       {edit.isDeleted(row) ? <IconUndo2 /> : <IconTrash2 />}

@@ -1,5 +1,6 @@
 // Short messages that go by themselves, and changes that can be taken back.
 import { signal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
 
 interface Toast {
   id: number;
@@ -63,18 +64,27 @@ export function undoable(text: string, commit: () => Promise<unknown>, restore: 
 
 /** Where they are shown: once, by the frame. */
 export function Toasts() {
+  const ref = useRef<HTMLDivElement>(null);
+  const shown = toasts.value;
+  useEffect(() => {
+    // Shown anew, they lie over a dialog that was opened before.
+    ref.current!.hidePopover();
+    if (shown.length > 0) ref.current!.showPopover();
+  }, [shown]);
   return (
-    <div class="toasts" role="status" aria-live="polite">
-      {toasts.value.map(({ id, text, isDanger, undo }) => (
-        <div key={id} class={isDanger ? 'toast danger' : 'toast'}>
-          <p>{text}</p>
-          {undo && (
-            <button type="button" class="button short" onClick={undo}>
-              Undo
-            </button>
-          )}
-        </div>
-      ))}
+    <div role="status" aria-live="polite">
+      <div ref={ref} popover="manual" class="toasts">
+        {shown.map(({ id, text, isDanger, undo }) => (
+          <div key={id} class={isDanger ? 'toast danger' : 'toast'}>
+            <p>{text}</p>
+            {undo && (
+              <button type="button" class="button short" onClick={undo}>
+                Undo
+              </button>
+            )}
+          </div>
+        ))}
+      </div>
     </div>
   );
 }

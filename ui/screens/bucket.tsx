@@ -1,7 +1,14 @@
 // A folder of a bucket: what is in it, a look at an object, uploads by drop.
 import { useRef, useState } from 'preact/hooks';
 import { Head } from '../layout/head.tsx';
-import { type BucketObject, bucketObjectModel, folderModel, rawUrl, type Upload } from '../models/storage.ts';
+import {
+  type BucketObject,
+  bucketObjectModel,
+  folderModel,
+  rawUrl,
+  UPLOAD_BYTES,
+  type Upload,
+} from '../models/storage.ts';
 import { bytesOf, hex, prettyJson, textIn } from '../models/values.ts';
 import { Button, Link } from '../parts/button.tsx';
 import { Code } from '../parts/code.tsx';
@@ -233,9 +240,11 @@ function OneUpload({
       ) : (
         <>
           <span class="danger small">{failure}</span>
-          <Button short onClick={retry}>
-            <IconRefreshCw /> Try again
-          </Button>
+          {size <= UPLOAD_BYTES && (
+            <Button short onClick={retry}>
+              <IconRefreshCw /> Try again
+            </Button>
+          )}
           <Button look="quiet" short label={`Forget ${name}`} onClick={drop}>
             <IconX />
           </Button>

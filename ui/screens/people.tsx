@@ -257,7 +257,7 @@ function InviteForm({
               onValue={setApp}
               options={[
                 ['', 'None'],
-                ...(model.apps.data.value?.items ?? []).map(({ slug }) => [slug, slug] as const),
+                ...(model.apps.data.value?.items ?? []).map(({ id, slug }) => [id, slug] as const),
               ]}
             />
             {app !== '' && (

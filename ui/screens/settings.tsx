@@ -98,7 +98,7 @@ function Rename({ app, model }: Parts) {
         label="Name"
         value={slug}
         onValue={(value) => setSlug(value.toLowerCase())}
-        pattern="[a-z0-9]([a-z0-9-]*[a-z0-9])?"
+        pattern="[a-z0-9]([a-z0-9\-]*[a-z0-9])?"
         minLength={3}
         maxLength={40}
         required
