@@ -24,7 +24,7 @@ before(async () => {
       .prepare(sql)
       .bind(...values)
       .run();
-  await insert("INSERT INTO accounts VALUES ('pusher', 'pusher', NULL, 'member', '')");
+  await insert("INSERT INTO accounts (id, name, role, created_at) VALUES ('pusher', 'pusher', 'member', '')");
   await insert("INSERT INTO keys VALUES ('pusher', 'pusher', '', ?, '')", hash);
   await insert("INSERT INTO collaborators VALUES (?, 'pusher', 'push', '')", id);
 });
