@@ -9,6 +9,9 @@ export type Deploy = Result<'deploys.get'>;
 /** Deploys that one page has. */
 const PAGE = 30;
 
+/** Deploys of what came to main. The others are of what was there. */
+const MOVES_MAIN: readonly Deploy['trigger'][] = ['push', 'commit', 'import'];
+
 /** Whether it waits or builds. */
 export function isUnderWay({ status }: Deploy): boolean {
   return status === 'queued' || status === 'building';
@@ -107,10 +110,12 @@ export function deployModel(app: string, id: string) {
   const lines = signal<readonly string[] | null>(null);
   /** What the stream brought while the log was read. */
   let early: string[] = [];
+  let isReading = true;
   const log = resource(async (signal) => {
     const text = await api('deploys.log', { id: app, deploy_id: id }, { signal });
     lines.value = joinLines(linesOf(text.log), early);
     early = [];
+    isReading = false;
     return text.status;
   });
   let stop: (() => void) | null = null;
@@ -124,8 +129,8 @@ export function deployModel(app: string, id: string) {
             if ('status' in item) {
               if (item.id === id) deploy.set(item);
             } else if (item.deploy_id === id) {
-              if (lines.peek() === null) early.push(...item.lines);
-              else lines.value = [...lines.peek()!, ...item.lines];
+              if (isReading) early.push(...item.lines);
+              else lines.value = [...(lines.peek() ?? []), ...item.lines];
             }
           }
         },
@@ -135,7 +140,7 @@ export function deployModel(app: string, id: string) {
     );
   /** What was said before the stream was open, nobody has told. */
   const readAgain = () => {
-    lines.value = null;
+    isReading = true;
     void deploy.refresh();
     void log.refresh();
   };
@@ -151,13 +156,20 @@ export function deployModel(app: string, id: string) {
     }
   });
   const parsed = computed(() => (lines.value === null ? null : parseLog(lines.value)));
-  const compared = resource((signal) => compareDeploy(app, id, signal));
+  /** The commit that main is at, as far as deploys tell; null while it is not known. */
+  const tip = signal<string | null>(null);
+  const compared = resource(async (signal) => {
+    const { items } = await api('deploys.list', { id: app, limit: 200 }, { signal });
+    tip.value = items.find(({ trigger }) => MOVES_MAIN.includes(trigger))?.sha ?? null;
+    return compareDeploy(app, id, items, signal);
+  });
   return {
     deploy,
     served,
     log,
     parsed,
     compared,
+    tip,
     async cancel() {
       deploy.set(await api('deploys.cancel', { id: app, deploy_id: id }));
     },
@@ -170,8 +182,7 @@ export function deployModel(app: string, id: string) {
 }
 
 /** What a deploy changed against the one that served before it; null when none did. */
-async function compareDeploy(app: string, id: string, signal: AbortSignal) {
-  const { items } = await api('deploys.list', { id: app, limit: 200 }, { signal });
+async function compareDeploy(app: string, id: string, items: readonly Deploy[], signal: AbortSignal) {
   const at = items.findIndex((deploy) => deploy.id === id);
   const own = items[at];
   const before = items

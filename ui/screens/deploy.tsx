@@ -35,6 +35,8 @@ export default function DeployScreen({ app, deploy: id }: { app: string; deploy:
 function Shown({ app, deploy, model }: { app: string; deploy: Deploy; model: Model }) {
   const { id, status, sha, error, started_at } = deploy;
   const view = queryOf('view', 'steps');
+  // On main it can be mended at once; another commit can only be read.
+  const gitRef = sha === '' || sha === model.tip.value ? undefined : sha;
   const now = useTicks(isUnderWay(deploy));
   const go = async (asked: Promise<Deploy>) => open({ name: 'deploy', app, deploy: (await asked).id });
   const tabs = [
@@ -85,7 +87,7 @@ function Shown({ app, deploy, model }: { app: string; deploy: Deploy; model: Mod
         {status === 'failed' && (
           <Notice look="danger" icon={IconCircleAlert}>
             <p class="said mono">
-              <Places text={error ?? 'The deploy failed.'} app={app} gitRef={sha} />
+              <Places text={error ?? 'The deploy failed.'} app={app} gitRef={gitRef} />
             </p>
             <Still app={app} model={model} />
           </Notice>
@@ -103,7 +105,7 @@ function Shown({ app, deploy, model }: { app: string; deploy: Deploy; model: Mod
         {view === 'changes' ? (
           <Changes app={app} model={model} />
         ) : (
-          <Steps app={app} deploy={deploy} log={model.parsed.value} now={now} />
+          <Steps app={app} deploy={deploy} log={model.parsed.value} now={now} gitRef={gitRef} />
         )}
       </div>
     </>
@@ -139,13 +141,15 @@ function Steps({
   deploy,
   log,
   now,
+  gitRef,
 }: {
   app: string;
   deploy: Deploy;
   log: DeployLog | null;
   now: number;
+  gitRef: string | undefined;
 }) {
-  const { steps, sha } = deploy;
+  const { steps } = deploy;
   const done = steps.reduce((sum, { duration_ms }) => sum + (duration_ms ?? 0), 0);
   const took = tookMs(deploy, now) ?? 0;
   // What of the time no step that ended has: the one that runs, or a wait between them.
@@ -165,7 +169,7 @@ function Steps({
     );
   return (
     <div class="panel steps">
-      {log !== null && log.before.length > 0 && <Lines app={app} gitRef={sha} lines={log.before} />}
+      {log !== null && log.before.length > 0 && <Lines app={app} gitRef={gitRef} lines={log.before} />}
       {steps.map((step) => {
         const part = log?.steps.find(({ name }) => name === step.name);
         const isOpen = step.status === 'running' || step.status === 'failed';
@@ -191,14 +195,14 @@ function Steps({
             </summary>
             <Lines
               app={app}
-              gitRef={sha}
+              gitRef={gitRef}
               lines={step.status === 'failed' ? [...(part?.lines ?? []), ...end] : (part?.lines ?? [])}
               follows={step.status === 'running'}
             />
           </details>
         );
       })}
-      {!hasFailed && end.length > 0 && <Lines app={app} gitRef={sha} lines={end} />}
+      {!hasFailed && end.length > 0 && <Lines app={app} gitRef={gitRef} lines={end} />}
     </div>
   );
 }
@@ -211,7 +215,7 @@ function Lines({
   follows = false,
 }: {
   app: string;
-  gitRef: string;
+  gitRef: string | undefined;
   lines: readonly string[];
   follows?: boolean;
 }) {
