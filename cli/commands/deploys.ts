@@ -124,8 +124,7 @@ async function finished(session: Session, id: string, begun: Deploy, saysSteps: 
     if (Date.now() > deadline)
       throw new Stopped('failed', `The deploy ${deploy.id} does not end.`, 'cellar deploys');
     await sleep(LOOK_MS, undefined, { signal: session.place.signal });
-    const { items } = await session.call('deploys.list', { id, limit: NEWEST });
-    deploy = items.find((each) => each.id === begun.id) ?? deploy;
+    deploy = await session.call('deploys.get', { id, deploy_id: begun.id });
   }
 }
 

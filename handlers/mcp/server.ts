@@ -16,7 +16,7 @@ const INVALID_PARAMS = -32602;
 
 const INSTRUCTIONS = `Cellar runs Workers apps (JavaScript or TypeScript for workerd, as for Cloudflare Workers) on one machine.
 To make an app: apps_create, then source_commit with its files (index.js with \`export default { fetch(request, env) {…} }\`, and for
-bindings a wrangler.jsonc). A commit deploys: look at deploys_list until its status is live or failed, and on failure read deploys_log.
+bindings a wrangler.jsonc). A commit deploys: look at deploys_get until its status is live or failed, and on failure read deploys_log.
 What breaks while it serves is in errors_list and errors_get, what it prints in logs_list. deploys_rollback goes back.
 An app is named by its slug or id in \`id\`. Lists have \`limit\` and \`cursor\`. Operations without a tool: api_operations.`;
 

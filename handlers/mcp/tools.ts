@@ -14,6 +14,7 @@ const DIRECT = [
   'apps.sleep',
   'apps.delete',
   'deploys.list',
+  'deploys.get',
   'deploys.log',
   'deploys.create',
   'deploys.cancel',

@@ -59,8 +59,7 @@ for (const mode of ['legacy', 'auto'] as const) {
       });
       let status = '';
       await eventually(async () => {
-        const { items } = await call(client, 'deploys_list', { id: slug });
-        status = items.find((each: { id: string }) => each.id === deploy_id).status;
+        ({ status } = await call(client, 'deploys_get', { id: slug, deploy_id }));
         return status === 'live' || status === 'failed';
       }, `the deploy of ${message} to end`);
       return { deploy_id, status };
@@ -120,7 +119,7 @@ test('the tools are pinned, each says whether it reads or destroys, and all of t
       .join(' ');
   assert.equal(
     named('reads'),
-    'apps_list apps_get deploys_list deploys_log source_tree source_blob source_diff logs_list errors_list errors_get ' +
+    'apps_list apps_get deploys_list deploys_get deploys_log source_tree source_blob source_diff logs_list errors_list errors_get ' +
       'metrics_get env_list secrets_list domains_list storage_overview storage_d1_get storage_kv_list storage_kv_get ' +
       'api_operations api_describe api_read',
   );
