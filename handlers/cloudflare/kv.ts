@@ -12,7 +12,8 @@ const NAMESPACES = '/accounts/:account/storage/kv/namespaces';
 const VALUES = `${NAMESPACES}/:namespace/values/:key+`;
 /** As KV has it; what is kept here has the limit of a call to the host. */
 const VALUE_BYTES = 2 * 2 ** 20;
-const BULK_BYTES = 64 * 2 ** 20;
+/** Of many keys: Wrangler splits what it is given by their number. */
+const BULK_BYTES = 16 * 2 ** 20;
 /** Keys of one page: as many as a page of ours. */
 const PAGE = 200;
 

@@ -80,7 +80,7 @@ export class Uploads {
 
   /** Begins a session of assets. @throws {Refusal} for a list that cannot be */
   async startAssets(request: IncomingMessage, from: Uploader): Promise<assetFiles.Started> {
-    void this.#tidy();
+    this.#tidySoon();
     const { owner } = from;
     return this.#incoming.during(request, MANIFEST_BYTES, (body) =>
       inThread<typeof assetFiles.startSession>(ASSET_FILES, 'startSession', owner, [
@@ -112,7 +112,7 @@ export class Uploads {
     from: Uploader,
     author: string,
   ): Promise<{ version: UploadedVersion; secrets: Record<string, string> }> {
-    void this.#tidy();
+    this.#tidySoon();
     const contentType = request.headers['content-type'] ?? '';
     return this.#incoming.during(request, VERSION_BYTES, (body) =>
       this.#gate.during(() => this.#unpack(body, contentType, from, author)),
@@ -207,7 +207,13 @@ export class Uploads {
     return appId === null ? null : this.#options.paths.releases(appId);
   }
 
-  /** Removes what nobody will ask for. Never rejects. */
+  /** Removes what nobody will ask for. What cannot be removed is logged. */
+  #tidySoon(): void {
+    this.#tidy().catch((error: unknown) =>
+      log('warn', 'what uploads left could not be looked through', { error: reason(error) }),
+    );
+  }
+
   async #tidy(): Promise<void> {
     const before = Date.now() - KEPT_MS;
     const isOld = async (path: string) => ((await stat(path).catch(() => null))?.mtimeMs ?? 0) < before;

@@ -202,6 +202,23 @@ test('the tip of main and an earlier commit are deployed again, and neither coun
   await assert.rejects(queue.deployAgain(APP, 'z'.repeat(16)), { code: 'deploy_not_found' });
 });
 
+test('the live release is deployed again with other triggers, which counts neither as a push nor as a rollback', async (t) => {
+  const { store, queue, push } = await makeQueue(t, {
+    'index.js': 'export default { fetch() { return new Response("ok") }, scheduled() {} }',
+  });
+  const first = await ended(await push());
+  const changed = await ended(
+    queue.retrigger(APP, { crons: ['30 4 * * *'] }, { message: 'crons', author: 'Ada' }),
+  );
+  assert.deepEqual([changed.error, changed.trigger, changed.sha], [null, 'upload', '']);
+  assert.deepEqual(
+    store.deploys.newest(APP, 5).map(({ id }) => id),
+    [first.id],
+  );
+  assert.equal(store.deploys.last(APP, 1)[0]!.releaseOf, null);
+  await assert.rejects(queue.deployAgain(APP, changed.id), /was uploaded, so there is no commit/);
+});
+
 test("long builds of some hold up neither another account's build nor a rollback", async (t) => {
   const build = 'echo begun; while [ -e "$GATE" ]; do sleep 0.05; done';
   const files = { 'index.js': WORKER, 'package.json': JSON.stringify({ scripts: { build } }) };

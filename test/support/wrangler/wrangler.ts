@@ -63,10 +63,13 @@ export class Project {
     return { printed: () => text, end };
   }
 
-  run(words: string[], { token, input = '' }: { token?: string; input?: string } = {}): Promise<Printed> {
+  run(
+    words: string[],
+    { token, environment }: { token?: string; environment?: Record<string, string> } = {},
+  ): Promise<Printed> {
     const child = spawn(WRANGLER, words, {
       cwd: this.directory,
-      env: this.environment(token),
+      env: { ...this.environment(token), ...environment },
       timeout: DEADLINE_MS,
       stdio: 'pipe',
     });
@@ -75,7 +78,7 @@ export class Project {
       child[name].setEncoding('utf8').on('data', (text: string) => {
         printed[name] += stripVTControlCharacters(text);
       });
-    child.stdin.end(input);
+    child.stdin.end();
     return new Promise((resolve, reject) => {
       child.on('error', reject);
       child.on('close', (code) => resolve({ code: code ?? -1, ...printed }));
