@@ -106,7 +106,16 @@ function Sums({ sums }: { sums: ReturnType<typeof sumsOf> }) {
 
 /** How much of something is used. */
 function Meter({ used, limit }: { used: number; limit: number }) {
-  return <meter min={0} max={limit} high={limit * 0.9} value={Math.min(used, limit)} aria-hidden="true" />;
+  return (
+    <meter
+      min={0}
+      max={limit}
+      high={limit * 0.9}
+      optimum={0}
+      value={Math.min(used, limit)}
+      aria-hidden="true"
+    />
+  );
 }
 
 function Name({ app }: { app: App }) {

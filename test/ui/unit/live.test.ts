@@ -1,0 +1,107 @@
+// Live lists: rows that are kept, streams that go on where they were, and reading again.
+import assert from 'node:assert/strict';
+import { createServer, type IncomingMessage } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, before, test } from 'node:test';
+import type { Result } from '../../../ui/api.ts';
+import { live, liveRows, resource } from '../../../ui/live.ts';
+
+type Line = Result<'logs.stream'>;
+
+/** What a page has: a document that is shown or hidden, and addresses without an origin. */
+const page = Object.assign(new EventTarget(), { visibilityState: 'visible' });
+const show = (state: 'visible' | 'hidden') => {
+  page.visibilityState = state;
+  page.dispatchEvent(new Event('visibilitychange'));
+};
+const asked: { params: Record<string, unknown> }[] = [];
+const server = createServer(async (request, response) => {
+  const { params } = JSON.parse(await bodyOf(request));
+  asked.push({ params });
+  response.writeHead(200, { 'content-type': 'text/event-stream' });
+  const first = Number(params.last_event_id ?? 0) + 1;
+  const data = (id: number) =>
+    JSON.stringify({ jsonrpc: '2.0', method: 'logs.stream', params: { id: String(id) } });
+  const event = (id: number) => `: a comment\n\nid: ${id}\ndata: ${data(id)}\n\n`;
+  response.write(event(first) + event(first + 1));
+  // The first connection breaks; later ones stay.
+  if (asked.length === 1) response.end();
+});
+
+async function bodyOf(request: IncomingMessage): Promise<string> {
+  const parts: Buffer[] = [];
+  for await (const part of request) parts.push(part);
+  return Buffer.concat(parts).toString();
+}
+
+const realFetch = globalThis.fetch;
+before(async () => {
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  globalThis.fetch = (path, init) => realFetch(`${origin}${path}`, init);
+  Object.assign(globalThis, { document: page });
+});
+after(() => {
+  globalThis.fetch = realFetch;
+  server.closeAllConnections();
+  server.close();
+});
+
+test('a live list keeps the newest rows, and counts those that it let go of', () => {
+  const { rows, dropped, add, addOlder, replace } = liveRows<number>(5);
+  add([4, 5, 6]);
+  addOlder([1, 2, 3]);
+  assert.deepEqual([rows.value, dropped.value], [[2, 3, 4, 5, 6], 0]);
+  add([7, 8]);
+  assert.deepEqual([rows.value, dropped.value], [[4, 5, 6, 7, 8], 2]);
+  replace([1]);
+  assert.deepEqual([rows.value, dropped.value], [[1], 0]);
+});
+
+test('a stream that breaks goes on after the last event, and rests while the page is hidden', {
+  timeout: 20_000,
+}, async () => {
+  const seen: string[] = [];
+  let lost = 0;
+  const { promise: four, resolve } = Promise.withResolvers<void>();
+  const stop = live(
+    'logs.stream',
+    { id: 'shop' },
+    {
+      onItems(items: Line[]) {
+        seen.push(...items.map(({ id }) => id));
+        if (seen.length === 4) resolve();
+      },
+      onLost: () => lost++,
+    },
+  );
+  try {
+    await four;
+    assert.deepEqual(seen, ['1', '2', '3', '4']);
+    assert.equal(lost, 1);
+    assert.deepEqual(
+      asked.map(({ params }) => params.last_event_id),
+      [undefined, '2'],
+    );
+    const closed = new Promise((resolve) => server.once('request', resolve));
+    show('hidden');
+    show('visible');
+    await closed;
+  } finally {
+    stop();
+  }
+});
+
+test('what was read stays when reading it again fails', async () => {
+  let answers = [async () => 1, async () => Promise.reject(new Error('no answer'))];
+  const read = resource(() => answers.shift()!());
+  const { promise, resolve } = Promise.withResolvers<void>();
+  read.data.subscribe((data) => data !== null && resolve());
+  await promise;
+  await read.refresh();
+  assert.deepEqual([read.data.value, read.failure.value?.message], [1, 'no answer']);
+  answers = [async () => 2];
+  await read.refresh();
+  assert.deepEqual([read.data.value, read.failure.value], [2, null]);
+  read.close();
+});
