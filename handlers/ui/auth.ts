@@ -53,7 +53,6 @@ export function createAuth(env: Env) {
   const secure = env.PUBLIC_UI_URL.startsWith('https:');
   const prefix = cookiePrefix(env);
   const budget = new Limiter(Number(env.SERVICE_AUTH_RATE_LIMIT));
-  const rule = { window: 60, max: Number(env.SERVICE_AUTH_RATE_LIMIT) };
   return betterAuth({
     appName: 'Cellar',
     baseURL: env.PUBLIC_UI_URL,
@@ -71,11 +70,9 @@ export function createAuth(env: Env) {
     },
     session: { expiresIn: 30 * DAY_S, updateAge: DAY_S, freshAge: DAY_S },
     rateLimit: {
-      enabled: rule.max > 0,
-      ...rule,
-      // One budget for all of it, in place of the library's own for single routes.
-      customRules: { '/**': rule },
+      enabled: true,
       customStorage: {
+        // One budget for all of it, in place of the library's own for single routes.
         consume: async (key: string) => {
           const wait = budget.admit(key.split('|', 1)[0]!, Date.now());
           return { allowed: wait === 0, retryAfter: wait === 0 ? null : wait };

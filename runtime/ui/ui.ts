@@ -5,7 +5,7 @@ import type { Admission, Backend } from '../edge/backend.ts';
 import { Upstream } from '../edge/upstream.ts';
 import { type Cell, startCell } from '../fleets/cell.ts';
 import { log, logRarely, reason } from '../log.ts';
-import { Backoff } from '../machine/backoff.ts';
+import { Backoff, type Restart } from '../machine/backoff.ts';
 import { LineReader, messageOf } from '../machine/lines.ts';
 import type { OutputPipe, OutputSink } from '../machine/output-sink.ts';
 import { uiConfig } from './config.ts';
@@ -111,19 +111,20 @@ export class Ui implements Backend {
         this.#running = null;
         upstream.destroy();
         if (signal.aborted) return;
-        this.#rest(performance.now() - cell.startedAt);
+        this.#rest(this.#backoff.next(performance.now() - cell.startedAt));
         log('error', 'the process of the control UI ended; the next visit starts it again', { reason });
       });
     } catch (error) {
       if (signal.aborted) return;
       this.#written = null;
-      this.#rest(0);
+      // Whoever waited saw it fail: at once it would only fail again.
+      this.#rest(this.#backoff.failed());
       log('error', 'the control UI does not start', { error: reason(error) });
     }
   }
 
-  #rest(livedMs: number): void {
-    this.#restAfterFailure = performance.now() + this.#backoff.next(livedMs).delayMs;
+  #rest({ delayMs }: Restart): void {
+    this.#restAfterFailure = performance.now() + delayMs;
   }
 
   /** @returns the path of the config */

@@ -11,6 +11,23 @@ const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 const ORIGIN = 'http://localhost:8787';
 type Handler = { fetch(request: Request, env: object, execution: object): Promise<Response> };
 
+/** Bundled once; each that is started loads a copy, as an isolate does. */
+let bundled: Promise<Uint8Array> | undefined;
+
+async function bundle(): Promise<Uint8Array> {
+  const { outputFiles } = await build({
+    entryPoints: [`${ROOT}/handlers/ui/index.ts`],
+    bundle: true,
+    write: false,
+    format: 'esm',
+    platform: 'node',
+    target: 'es2024',
+    loader: { '.sql': 'text' },
+    logLevel: 'silent',
+  });
+  return outputFiles[0]!.contents;
+}
+
 export class UiInProcess {
   /** Round trips to the database. */
   trips = 0;
@@ -49,18 +66,9 @@ export class UiInProcess {
 
   /** One of the test's own, with nothing counted yet. @param limits variables that differ from none */
   static async start(t: TestContext, limits: Record<string, string> = {}): Promise<UiInProcess> {
-    const { outputFiles } = await build({
-      entryPoints: [`${ROOT}/handlers/ui/index.ts`],
-      bundle: true,
-      write: false,
-      format: 'esm',
-      platform: 'node',
-      target: 'es2024',
-      loader: { '.sql': 'text' },
-      logLevel: 'silent',
-    });
+    bundled ??= bundle();
     const path = join(temporaryDirectory(t), 'ui.mjs');
-    writeFileSync(path, outputFiles[0]!.contents);
+    writeFileSync(path, await bundled);
     return new UiInProcess((await import(pathToFileURL(path).href)).default, limits);
   }
 
