@@ -5,7 +5,7 @@ import { welcomeOf } from '../e2e/visitor.ts';
 import type { Person } from './browser.ts';
 
 /** Longer than it has to be. */
-const PASSWORD = 'correct horse battery staple';
+export const PASSWORD = 'correct horse battery staple';
 
 /** Where the control UI of a Cellar is. */
 export const originOf = (cellar: Cellar) => `http://localhost:${cellar.edgePort}`;

@@ -1,0 +1,173 @@
+// What a person does with a new machine, in a real Chromium through the gateway: the first account, an app brought live, a
+// deploy that fails, mended in the editor and rolled back, a friend with another role, and what goes wrong on the way.
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { descendants, eventually } from '../support/e2e/processes.ts';
+import { welcomeOf } from '../support/e2e/visitor.ts';
+import { originOf, PASSWORD } from '../support/ui/accounts.ts';
+import { NEEDS_CHROMIUM, type Person, UiBrowser } from '../support/ui/browser.ts';
+
+const cellar = new Cellar();
+let browser: UiBrowser;
+let ada: Person;
+let work: string;
+
+before(async () => {
+  if (NEEDS_CHROMIUM.skip !== undefined) return;
+  await cellar.start();
+  browser = await UiBrowser.start();
+  ada = await browser.person(originOf(cellar));
+  work = await cellar.checkout('hello');
+});
+after(async () => {
+  await browser?.[Symbol.asyncDispose]();
+  await cellar[Symbol.asyncDispose]();
+});
+
+/** Pushes a Worker that answers `text`, or other code, and answers what the pusher reads. */
+async function push(text: string, code = `export default { fetch: () => new Response('${text}') };\n`) {
+  writeFileSync(join(work, 'index.js'), code);
+  await cellar.commit(work, text);
+  return (await cellar.push(work, 'shop')).stderr;
+}
+
+const answers = (text: string) =>
+  eventually(async () => (await cellar.get('shop')).text === text, `the app answers ${text}`);
+
+test(
+  'the link of the first start makes the first account, and an app that is pushed turns up live',
+  NEEDS_CHROMIUM,
+  async () => {
+    const { page } = ada;
+    await page.goto(`/welcome?token=${await welcomeOf(cellar)}`);
+    await page.getByLabel('Name', { exact: true }).fill('Ada');
+    await page.getByLabel('E-mail').fill('ada@example.com');
+    await page.getByLabel('Password').fill(PASSWORD);
+    await page.getByRole('button', { name: 'Make the account' }).click();
+    await page.getByRole('link', { name: 'Make the first app' }).click();
+    await page.getByLabel('Name', { exact: true }).fill('shop');
+    await page.getByRole('button', { name: 'Make the app' }).click();
+    await page.getByRole('heading', { name: 'shop', level: 1 }).waitFor();
+    assert.match(await push('first'), /serves this push/);
+    // The page turns into the first deploy by itself.
+    await page.getByRole('heading', { name: 'first', level: 1 }).waitFor();
+    await page.locator('.screen-head').getByText('live', { exact: true }).waitFor();
+    await page.goto('/apps/shop');
+    await page.getByRole('heading', { name: 'Last deploys' }).waitFor();
+    const [tab] = await Promise.all([
+      page.context().waitForEvent('page'),
+      page.getByRole('link', { name: 'Open', exact: true }).click(),
+    ]);
+    await tab.getByText('first').waitFor();
+    await tab.close();
+    browser.assertQuiet();
+  },
+);
+
+test('why a deploy failed is read, mended in the editor, and rolled back', NEEDS_CHROMIUM, async () => {
+  const { page } = ada;
+  assert.match(
+    await push('broken', 'export default {\n  fetch() { return new Response( }\n};\n'),
+    /deploy failed/,
+  );
+  await page.goto('/apps/shop/deploys');
+  await page.getByRole('link', { name: 'broken' }).click();
+  await page
+    .getByRole('link', { name: /index\.js:2/ })
+    .first()
+    .click();
+  // The link leads to the source as it was deployed.
+  await page.getByRole('button', { name: 'Go to main, to edit' }).click();
+  const editor = page.locator('.cm-content');
+  // Chromium itself gives what replaces a selection a style for a moment.
+  ada.expect(/Applying inline style violates/);
+  await editor.click();
+  await page.keyboard.press('Control+a');
+  await page.keyboard.insertText("export default { fetch: () => new Response('mended') };\n");
+  await page.getByRole('button', { name: 'Commit 1 change' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Message').fill('mended');
+  await dialog.getByRole('button', { name: /^Commit/ }).click();
+  await answers('mended');
+  await page.goto('/apps/shop/deploys');
+  await page.getByRole('link', { name: 'first', exact: true }).click();
+  await page.getByRole('button', { name: 'Roll back to this' }).click();
+  await answers('first');
+  browser.assertQuiet();
+});
+
+test(
+  'a machine whose control plane starts again loses nobody, and a page says that there is no answer',
+  NEEDS_CHROMIUM,
+  async () => {
+    const { page } = ada;
+    await page.goto('/');
+    await page.getByRole('link', { name: 'shop', exact: true }).waitFor();
+    ada.expect(/status of 50[0-9]|Failed to load resource|ERR_/);
+    const control = descendants(cellar.pid).find(({ command }) => command.includes('--binary'))!;
+    process.kill(control.pid, 'SIGKILL');
+    await eventually(async () => {
+      await page.reload();
+      return page.getByRole('link', { name: 'shop', exact: true }).isVisible();
+    }, 'the apps are there again');
+  },
+);
+
+test(
+  'a session that ends asks for the password, and comes back to where one was',
+  NEEDS_CHROMIUM,
+  async () => {
+    const { page } = ada;
+    await page.goto('/apps/shop/deploys');
+    await page.getByRole('link', { name: 'mended' }).first().waitFor();
+    ada.expect(/status of 401/);
+    await page.context().clearCookies();
+    await page.reload();
+    await page.getByLabel('E-mail').fill('ada@example.com');
+    await page.getByLabel('Password').fill(PASSWORD);
+    await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+    await page.getByRole('link', { name: 'mended' }).first().waitFor();
+    assert.match(page.url(), /\/apps\/shop\/deploys$/);
+    browser.assertQuiet();
+  },
+);
+
+const EVIL = (
+  origin: string,
+) => `export default { fetch: () => new Response(\`<!doctype html><title>evil</title><iframe src="${origin}/"></iframe><script type="module">
+  const found = {};
+  const tried = async (name, act) => { try { found[name] = await act(); } catch (error) { found[name] = error.name; } };
+  document.cookie = 'cellar.session_token=stolen; domain=localhost; path=/';
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'apps.create', params: { slug: 'stolen' } });
+  await tried('reads', async () => (await fetch('${origin}/session', { credentials: 'include' })).status);
+  await tried('posts', async () => (await fetch('${origin}/rpc', { method: 'POST', credentials: 'include', body, headers: { 'content-type': 'application/json' } })).status);
+  await tried('posts plainly', async () => (await fetch('${origin}/rpc', { method: 'POST', mode: 'no-cors', credentials: 'include', body })).type);
+  document.title = JSON.stringify(found);
+</script>\`, { headers: { 'content-type': 'text/html', 'set-cookie': 'cellar.session_token=planted; Domain=localhost; Path=/' } }) };`;
+
+test(
+  'an app that sets cookies for the parent, frames the control UI and posts to it gets nothing',
+  NEEDS_CHROMIUM,
+  async () => {
+    await cellar.deploy('evil', 'hello', { 'index.js': EVIL(originOf(cellar)) });
+    const { page } = ada;
+    ada.expect(/./);
+    await page.goto(`http://evil.localhost:${cellar.edgePort}/`);
+    await page.waitForFunction("document.title.startsWith('{')");
+    const found = JSON.parse(await page.title());
+    assert.deepEqual(found.reads, 'TypeError');
+    assert.deepEqual(found.posts, 'TypeError');
+    const framed = page.frames().filter((frame) => frame !== page.mainFrame());
+    await eventually(
+      () => framed.every((frame) => frame.url().startsWith('chrome-error:')),
+      'the frame is refused',
+    );
+    const slugs = (await cellar.call('GET', '/v1/apps')).body.items.map((app: { slug: string }) => app.slug);
+    assert.deepEqual(slugs.sort(), ['evil', 'shop']);
+    await page.goto('/');
+    await page.getByRole('link', { name: 'shop', exact: true }).waitFor();
+  },
+);
