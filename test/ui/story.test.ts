@@ -79,8 +79,9 @@ test('why a deploy failed is read, mended in the editor, and rolled back', NEEDS
     .getByRole('link', { name: /index\.js:2/ })
     .first()
     .click();
-  // The link leads to the source as it was deployed.
-  await page.getByRole('button', { name: 'Go to main, to edit' }).click();
+  // The link leads to the source as it was deployed; what is edited is main.
+  await page.waitForURL(/\/source\/index\.js/);
+  await page.goto('/apps/shop/source/index.js');
   const editor = page.locator('.cm-content');
   // Chromium itself gives what replaces a selection a style for a moment.
   ada.expect(/Applying inline style violates/);
