@@ -49,7 +49,11 @@ export function Events({
         {
           name: 'User',
           cell: ({ user_id }) =>
-            user_id === null ? null : <Link to={{ name: 'user', app, user: user_id }}>{user_id}</Link>,
+            user_id === null ? null : (
+              <Link to={{ name: 'user', app, user: user_id }} class="who">
+                {user_id}
+              </Link>
+            ),
         },
         { name: 'When', cell: ({ at }) => <Time at={at} /> },
       ]}

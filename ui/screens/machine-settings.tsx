@@ -67,7 +67,7 @@ function OneSetting({
           <code>{value}</code>
         )}
         {isSet && !secret && (
-          <span class="muted"> by default {otherwise === '' ? 'empty' : <code>{otherwise}</code>}</span>
+          <span class="muted">, by default {otherwise === '' ? 'empty' : <code>{otherwise}</code>}</span>
         )}
       </p>
       <p class="muted">{withCode(meaning)}</p>
