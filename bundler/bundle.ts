@@ -178,6 +178,9 @@ async function bundleWranglerProject(
     }),
     namespaces: config.kv_namespaces.map(({ binding, id }) => ({ binding, key: id || binding })),
     ...(buckets.length > 0 && { buckets }),
+    ...(config.version_metadata && {
+      versionMetadata: { binding: config.version_metadata.binding, tag: '' },
+    }),
     ...(called && { triggers: called }),
     ...(config.secrets?.required?.length && { requiredSecrets: config.secrets.required }),
   };

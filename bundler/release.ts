@@ -72,6 +72,8 @@ export interface Bundle {
   namespaces: { binding: string; key: string }[];
   /** `key` is the bucket's stable name: `bucket_name`, else the binding. Left out when there is none. */
   buckets?: { binding: string; key: string }[];
+  /** The binding that tells the Worker which deploy it is of; `tag`: as the author named the version. */
+  versionMetadata?: { binding: string; tag: string };
   /** Left out when there is none. */
   triggers?: Triggers;
   /** Names of secrets without which it is not deployed. Left out when there is none. */
@@ -97,6 +99,8 @@ export interface Release {
   namespaces: { binding: string; storageId: string }[];
   /** `storageId` is the bucket's name inside the host's bucket service. Left out when there is none. */
   buckets?: { binding: string; storageId: string }[];
+  /** `timestamp`: when the deploy made it, in ISO 8601. */
+  versionMetadata?: { binding: string; tag: string; timestamp: string };
   triggers?: Triggers;
   requiredSecrets?: string[];
 }

@@ -61,6 +61,7 @@ export interface WranglerConfig {
   }[];
   kv_namespaces: { binding: string; id?: string }[];
   r2_buckets: { binding: string; bucket_name?: string }[];
+  version_metadata?: { binding: string };
   triggers: { crons?: string[] };
   queues: {
     producers?: { binding: string; queue?: string }[];

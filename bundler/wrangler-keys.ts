@@ -53,6 +53,9 @@ export const topLevelKeys: Record<string, Treatment> = {
   workflows: false,
   triggers: 'used',
 
+  // What a Worker is told
+  version_metadata: 'used',
+
   // Does not change what the Worker answers here
   account_id: noAccount,
   compliance_region: noAccount,
@@ -111,7 +114,6 @@ export const topLevelKeys: Record<string, Treatment> = {
   unsafe: false,
   unsafe_hello_world: false,
   vectorize: false,
-  version_metadata: false,
   vpc_networks: false,
   vpc_services: false,
   wasm_modules: false,
@@ -188,5 +190,6 @@ export const nestedKeys: Record<string, Record<string, Treatment>> = {
     local_dev: 'quiet',
     remote: localOnly,
   },
+  version_metadata: { binding: 'used' },
   'rules[]': { type: 'used', globs: 'used', fallthrough: 'used' },
 };

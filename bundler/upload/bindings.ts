@@ -13,7 +13,10 @@ export interface LiveBindings {
   keys: Record<string, string>;
 }
 
-type Bound = Pick<Bundle, 'vars' | 'durableObjects' | 'databases' | 'namespaces' | 'buckets' | 'triggers'> & {
+type Bound = Pick<
+  Bundle,
+  'vars' | 'durableObjects' | 'databases' | 'namespaces' | 'buckets' | 'versionMetadata' | 'triggers'
+> & {
   /** Values of secrets, by name. */
   secrets: Record<string, string>;
 };
@@ -36,6 +39,7 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
   ];
   const buckets = all('r2_bucket').map(({ name, bucket_name: key }) => ({ binding: name, key }));
   const producers = all('queue').map(({ name, queue_name: queue }) => ({ binding: name, queue }));
+  const [versionMetadata] = all('version_metadata');
   const triggers: Triggers = {
     crons: live?.triggers?.crons ?? [],
     producers,
@@ -48,6 +52,12 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
     namespaces: all('kv_namespace').map(({ name, namespace_id: key }) => ({ binding: name, key })),
     durableObjects: all('durable_object_namespace').map((binding) => classOf(binding, exports)),
     ...(buckets.length > 0 && { buckets }),
+    ...(versionMetadata && {
+      versionMetadata: {
+        binding: versionMetadata.name,
+        tag: metadata.annotations['workers/tag'] ?? '',
+      },
+    }),
     ...(Object.values(triggers).some((list) => list.length > 0) && { triggers }),
   };
 }
@@ -81,6 +91,7 @@ function inherited(name: string, { live, secrets, keys }: LiveBindings): Binding
 function liveBinding(name: string, live: Release, keys: Record<string, string>): Binding | null {
   if (Object.hasOwn(live.vars, name)) return varOf(name, live.vars[name]);
   if (live.assets?.binding === name) return { type: 'assets', name };
+  if (live.versionMetadata?.binding === name) return { type: 'version_metadata', name };
   const named = <Each extends { binding: string }>(list: Each[] = []) =>
     list.find(({ binding }) => binding === name);
   const object = named(live.durableObjects);

@@ -20,6 +20,7 @@ const Binding = z.discriminatedUnion('type', [
   }),
   z.object({ type: z.literal('queue'), name, queue_name: name }),
   z.object({ type: z.literal('assets'), name }),
+  z.object({ type: z.literal('version_metadata'), name }),
   z.object({ type: z.literal('inherit'), name }),
 ]);
 export type Binding = z.output<typeof Binding>;

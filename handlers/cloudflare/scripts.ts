@@ -169,7 +169,8 @@ export function settingsOf(release: DescribedRelease | null) {
 }
 
 export function bindingsOf(release: DescribedRelease) {
-  const { vars, assets, durable_objects, databases, namespaces, buckets, producers } = release;
+  const { vars, assets, durable_objects, databases, namespaces, buckets, producers, version_metadata } =
+    release;
   return [
     ...Object.entries(vars).map(([name, value]) =>
       typeof value === 'string'
@@ -186,5 +187,6 @@ export function bindingsOf(release: DescribedRelease) {
     ...namespaces.map(({ binding: name, id }) => ({ type: 'kv_namespace', name, namespace_id: id })),
     ...buckets.map(({ binding: name, id }) => ({ type: 'r2_bucket', name, bucket_name: id })),
     ...producers.map(({ binding: name, queue }) => ({ type: 'queue', name, queue_name: queue })),
+    ...(version_metadata === null ? [] : [{ type: 'version_metadata', name: version_metadata }]),
   ];
 }

@@ -175,6 +175,8 @@ export interface DescribedRelease {
   databases: { binding: string; id: string }[];
   namespaces: { binding: string; id: string }[];
   buckets: { binding: string; id: string }[];
+  /** The binding that tells the Worker which deploy it is of. */
+  version_metadata: string | null;
   crons: string[];
   producers: { binding: string; queue: string }[];
   consumers: QueueConsumer[];

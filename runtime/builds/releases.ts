@@ -33,7 +33,16 @@ export async function reuseRelease(
     await linkTree(earlier, beside);
     // A file of its own: the linked one is the earlier release's.
     await rm(join(beside, RELEASE_FILE));
-    await placeRelease({ ...rest, deployId, ...(hasTriggers && { triggers: changed }) }, beside, directory);
+    const { versionMetadata } = rest;
+    const reused = {
+      ...rest,
+      deployId,
+      ...(versionMetadata && {
+        versionMetadata: { ...versionMetadata, timestamp: new Date().toISOString() },
+      }),
+      ...(hasTriggers && { triggers: changed }),
+    };
+    await placeRelease(reused, beside, directory);
   } catch (error) {
     await removeTree(beside);
     throw error;

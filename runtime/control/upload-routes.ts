@@ -182,13 +182,24 @@ type Keyed = { binding: string; key: string }[];
 function describedBundle(
   deployId: string,
   bundle: Pick<Release, 'worker' | 'vars' | 'assets' | 'durableObjects' | 'triggers'> & {
+    versionMetadata?: { binding: string };
     databases: Keyed;
     namespaces: Keyed;
     buckets?: Keyed;
   },
   { appliedTags }: StorageNames,
 ): DescribedRelease {
-  const { worker, vars, assets, triggers, durableObjects, databases, namespaces, buckets = [] } = bundle;
+  const {
+    worker,
+    vars,
+    assets,
+    triggers,
+    durableObjects,
+    databases,
+    namespaces,
+    buckets = [],
+    versionMetadata,
+  } = bundle;
   const named = (keyed: Keyed) => keyed.map(({ binding, key }) => ({ binding, id: key }));
   return {
     deploy_id: deployId,
@@ -202,6 +213,7 @@ function describedBundle(
     databases: named(databases),
     namespaces: named(namespaces),
     buckets: named(buckets),
+    version_metadata: versionMetadata?.binding ?? null,
     crons: triggers?.crons ?? [],
     producers: triggers?.producers ?? [],
     consumers: triggers?.consumers ?? [],

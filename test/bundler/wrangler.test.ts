@@ -57,6 +57,7 @@ test('every supported key arrives in the bundle', async () => {
         ],
         kv_namespaces: [{ binding: 'KV', id: 'kv-id' }, { binding: 'BARE_KV' }],
         r2_buckets: [{ binding: 'R2', bucket_name: 'files' }, { binding: 'BARE_R2' }],
+        version_metadata: { binding: 'VERSION' },
         assets: { directory: './public', binding: 'ASSETS', run_worker_first: true, html_handling: 'none' },
       },
       { 'sql/10_b.sql': '10', 'sql/2_a.sql': '2', 'sql/notes.md': '', 'public/a.txt': 'asset' },
@@ -69,6 +70,7 @@ test('every supported key arrives in the bundle', async () => {
     { binding: 'R2', key: 'files' },
     { binding: 'BARE_R2', key: 'BARE_R2' },
   ]);
+  assert.deepEqual(bundle.versionMetadata, { binding: 'VERSION', tag: '' });
   assert.deepEqual(bundle.vars, { TEXT: 'a', OBJECT: { b: [1] } });
   assert.deepEqual(bundle.durableObjects, [{ binding: 'ROOM', className: 'Room' }]);
   assert.deepEqual(bundle.classMigrations, [

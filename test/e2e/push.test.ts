@@ -148,6 +148,23 @@ test('a single-page app is built, serves its page at any path, and its Worker an
   assert.match((await cellar.get('spa', '/api/time')).headers.get('content-type')!, /json/);
 });
 
+test('a Worker is told which deploy it is of', async () => {
+  const id = await cellar.create('bindings');
+  const work = await cellar.checkout('bindings');
+  const pushed = await cellar.push(work, 'bindings');
+  assert.equal(pushed.code, 0, pushed.stderr);
+  const told = async () => JSON.parse((await cellar.get('bindings', '/version')).text);
+  const live = async () => (await cellar.call('GET', `/v1/apps/${id}`)).body.live_deploy_id;
+  const first = await told();
+  assert.deepEqual(first, { id: await live(), tag: '', timestamp: first.timestamp });
+  assert.ok(Math.abs(Date.now() - Date.parse(first.timestamp)) < 120_000, first.timestamp);
+  await cellar.commit(work, 'again');
+  await cellar.push(work, 'bindings');
+  const second = await told();
+  assert.equal(second.id, await live());
+  assert.ok(second.id > first.id && second.timestamp > first.timestamp);
+});
+
 test('deleting an app ends its build, and leaves no process and no file of it', async () => {
   const id = await cellar.create('leaving');
   const work = await cellar.checkout('hello');

@@ -52,12 +52,14 @@ test('every binding, assets, a migration of classes, a cron and a queue arrive; 
 
 test('a version waits until it is deployed, and a rollback takes it away again', async () => {
   project.write({ 'public/new.txt': 'newer' });
-  const uploaded = await wrangler('versions', 'upload', '--message', 'waits');
+  const uploaded = await wrangler('versions', 'upload', '--message', 'waits', '--tag', 'v7');
   const id = /Worker Version ID: (\S+)/.exec(uploaded)?.[1];
   assert.ok(id, uploaded);
   assert.equal((await cellar.get('everything', '/new.txt')).text, 'new');
   await wrangler('versions', 'deploy', `${id}@100%`, '--yes');
   assert.equal((await cellar.get('everything', '/new.txt')).text, 'newer');
+  const version = JSON.parse((await cellar.get('everything', '/version')).text);
+  assert.deepEqual([version.id, version.tag], [(await app()).body.live_deploy_id, 'v7']);
   assert.match(await wrangler('deployments', 'status'), new RegExp(id));
   await wrangler('rollback', '--yes', '--message', 'back');
   assert.equal((await cellar.get('everything', '/new.txt')).text, 'new');

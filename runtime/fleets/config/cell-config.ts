@@ -137,6 +137,7 @@ function appWorker(
       ...secretBindings(given, secrets),
       ...storageBindings(release),
       ...assetsBinding(release),
+      ...versionBinding(release),
     ],
     durableObjectNamespaces: release.classes.map(({ className, storageId, sql }) => ({
       className,
@@ -221,6 +222,12 @@ function storageBindings(release: Release): CapnpValue[] {
 function assetsBinding({ assets }: Release): CapnpValue[] {
   if (assets === null || assets.binding === null) return [];
   return [{ name: assets.binding, service: { name: 'assets', entrypoint: 'AssetWorker' } }];
+}
+
+function versionBinding({ deployId, versionMetadata }: Release): CapnpValue[] {
+  if (versionMetadata === undefined) return [];
+  const { binding, tag, timestamp } = versionMetadata;
+  return [{ name: binding, json: JSON.stringify({ id: deployId, tag, timestamp }) }];
 }
 
 /** Unset fields of the service's JSON are left out. The paths in it are relative to where workerd runs. */

@@ -22,13 +22,19 @@ function variable(n: number): string {
  * @param names of all secrets of the app
  */
 export function dividedSecrets(
-  { durableObjects, databases, namespaces, buckets = [], triggers, assets }: Release,
+  { durableObjects, databases, namespaces, buckets = [], triggers, assets, versionMetadata }: Release,
   names: string[],
 ): { given: string[]; taken: string[] } {
   const bindings = new Set(
-    [...durableObjects, ...databases, ...namespaces, ...buckets, ...(triggers?.producers ?? []), assets].map(
-      (each) => each?.binding,
-    ),
+    [
+      ...durableObjects,
+      ...databases,
+      ...namespaces,
+      ...buckets,
+      ...(triggers?.producers ?? []),
+      assets,
+      versionMetadata,
+    ].map((each) => each?.binding),
   );
   return {
     given: names.filter((name) => !bindings.has(name)),

@@ -16,6 +16,7 @@ export const EVERYTHING = {
       producers: [{ binding: 'QUEUE', queue: 'jobs' }],
       consumers: [{ queue: 'jobs', max_batch_size: 5, max_batch_timeout: 1 }],
     },
+    version_metadata: { binding: 'VERSION' },
     triggers: { crons: ['30 4 * * *'] },
   }),
   'public/index.html': '<h1>everything</h1>\n',
@@ -40,6 +41,7 @@ export default {
       console.log('a line for the tail');
       return new Response('logged');
     }
+    if (pathname === '/version') return Response.json(env.VERSION);
     if (pathname !== '/all') return env.ASSETS.fetch(request);
     await env.KV.put('from-app', 'kept');
     await env.QUEUE.send('job');
