@@ -1,6 +1,6 @@
 // Who is signed in, and where things are.
 import { computed, signal } from '@preact/signals';
-import { Failure, serverRoute, signedOut } from './api.ts';
+import { serverRoute, signedOut } from './api.ts';
 
 export interface Account {
   id: string;
@@ -24,12 +24,8 @@ export const isAdmin = computed(() => session.value?.account.role === 'admin');
 
 /** Asks the server who is signed in. @throws {Failure} when it does not answer */
 export async function loadSession(): Promise<void> {
-  try {
-    session.value = await serverRoute<Session>('/session');
-  } catch (error) {
-    if (!(error instanceof Failure) || error.status !== 401) throw error;
-    session.value = null;
-  }
+  const answer = await serverRoute<Session | { account: null }>('/session');
+  session.value = answer.account === null ? null : answer;
 }
 
 /** Ends the session on the server, then here. @throws {Failure} */

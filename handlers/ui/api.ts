@@ -27,10 +27,9 @@ export function isApi(path: string): boolean {
 
 /**
  * Asks the API on behalf of an account.
- * @returns its answer; null when it does not know the account any more
  * @throws {Problem} `host_unavailable`
  */
-export async function passOn(request: Request, account: string, env: Env): Promise<Response | null> {
+export async function passOn(request: Request, account: string, env: Env): Promise<Response> {
   const headers = new Headers({ authorization: `Bearer ${env.RUNNER_TOKEN}`, [ACCOUNT_HEADER]: account });
   for (const name of PASSED) {
     const value = request.headers.get(name);
@@ -39,11 +38,6 @@ export async function passOn(request: Request, account: string, env: Env): Promi
   const { pathname, search } = new URL(request.url);
   const { method, body, signal } = request;
   const response = await ask(env, pathname + search, { method, headers, body, signal, redirect: 'manual' });
-  // The token is right: so it is the account that is not there.
-  if (response.status === 401) {
-    await response.body?.cancel();
-    return null;
-  }
   const answer = new Response(response.body, response);
   answer.headers.set('content-security-policy', DATA_POLICY);
   answer.headers.delete('set-cookie');

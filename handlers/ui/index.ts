@@ -2,9 +2,10 @@
 
 import { migrate } from '../../sqlite/sign-in/migrations.ts';
 import { forgetPerson, removeExpired } from '../../sqlite/sign-in/people.ts';
+import type { SignedIn } from '../contract/sign-in.ts';
 import { PAGE } from '../contract/ui-files.ts';
 import { asProblem, Problem, problemResponse } from '../problem.ts';
-import { discard } from '../transports/body.ts';
+import { discard, readBytes } from '../transports/body.ts';
 import { askAbout, isApi, passOn } from './api.ts';
 import { type Auth, cookiePrefix, createAuth, isAuthRoute } from './auth.ts';
 import type { Env } from './env.ts';
@@ -18,6 +19,8 @@ import { signInByPassword } from './password.ts';
 const CLEAN_EVERY_MS = 10 * 60_000;
 /** So often the person behind a stream is looked at again, in ms. */
 const LOOK_EVERY_MS = 60_000;
+/** Longest body of a request to the library: what a security key says of itself has certificates in it. */
+const BODY_BYTES = 64 * 1024;
 
 /** What is made once, for all requests. */
 class Server {
@@ -78,7 +81,7 @@ class Server {
     const response =
       path === '/api/auth/sign-in/email'
         ? await signInByPassword(request, auth, this.#attempts)
-        : await auth.handler(request);
+        : await auth.handler(await whole(request));
     const wait = response.headers.get('x-retry-after');
     if (response.status !== 429) return response;
     await response.body?.cancel();
@@ -88,19 +91,26 @@ class Server {
   /** Who is signed in, and where things are. */
   async #session(request: Request): Promise<Response> {
     const env = this.#env;
-    const { id, hasSecondFactor, headers } = await this.#whoIs(request);
-    const account = await askAbout(env, 'account', { id }).catch((error: unknown) => {
-      if (error instanceof Problem && error.code === 'account_not_found') return this.#forget(id);
-      throw error;
-    });
-    const urls = { api: env.PUBLIC_API_URL, git: env.PUBLIC_GIT_URL, app: env.PUBLIC_APP_URL };
-    const answer = { account, urls, version: env.VERSION, second_factor: hasSecondFactor };
-    return Response.json(answer, { headers });
+    try {
+      const { id, hasSecondFactor, headers } = await this.#whoIs(request);
+      const account = await this.#account(id);
+      const urls = { api: env.PUBLIC_API_URL, git: env.PUBLIC_GIT_URL, app: env.PUBLIC_APP_URL };
+      const answer = { account, urls, version: env.VERSION, second_factor: hasSecondFactor };
+      return Response.json(answer, { headers });
+    } catch (error) {
+      if (!(error instanceof Problem) || error.code !== 'unauthorized') throw error;
+      return Response.json({ account: null });
+    }
   }
 
   async #api(request: Request, execution: ExecutionContext): Promise<Response> {
     const { id, headers } = await this.#whoIs(request);
-    const passed = (await passOn(request, id, this.#env)) ?? (await this.#forget(id));
+    const passed = await passOn(request, id, this.#env);
+    if (passed.status === 401) {
+      await passed.body?.cancel();
+      await this.#account(id);
+      throw new Problem('host_unavailable', 'The API does not take the token of the control UI.');
+    }
     const isStream = passed.headers.get('content-type')?.startsWith('text/event-stream');
     const response = isStream ? this.#whileSignedIn(request, passed, execution) : passed;
     for (const cookie of headers.getSetCookie()) response.headers.append('set-cookie', cookie);
@@ -148,10 +158,15 @@ class Server {
     return { id, hasSecondFactor: twoFactorEnabled === true, headers };
   }
 
-  /** Ends all that is left here of an account that was deleted. */
-  async #forget(id: string): Promise<never> {
-    await forgetPerson(this.#env.DB, id);
-    throw signedOut();
+  /** An account. When it was deleted, all that is left of it here ends. @throws {Problem} `unauthorized` then */
+  async #account(id: string): Promise<SignedIn> {
+    try {
+      return await askAbout(this.#env, 'account', { id });
+    } catch (error) {
+      if (!(error instanceof Problem) || error.code !== 'account_not_found') throw error;
+      await forgetPerson(this.#env.DB, id);
+      throw signedOut();
+    }
   }
 
   #library(): Promise<Auth> {
@@ -179,6 +194,13 @@ export default {
     }
   },
 } satisfies ExportedHandler<Env>;
+
+/** A request with its body read. The library would read one of any length. @throws {Problem} `body_too_large` */
+async function whole(request: Request): Promise<Request> {
+  const bytes = await readBytes(request, BODY_BYTES);
+  const { url, method, headers } = request;
+  return new Request(url, { method, headers, body: method === 'GET' || bytes.length === 0 ? null : bytes });
+}
 
 function signedOut(): Problem {
   return new Problem('unauthorized', 'You are not signed in, or not any more.');

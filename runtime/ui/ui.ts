@@ -148,14 +148,16 @@ function watch(cell: Cell, { everyMs, deadlineMs, missed: limit }: typeof PROBE)
   }, everyMs).unref();
 }
 
-/** What the process prints goes to the host's log, now and then. */
+/** What the process prints goes to the host's log, now and then. Strangers can have it print what they like. */
 class Said implements OutputSink {
   readonly isCrowded = false;
   readonly #lines: Record<OutputPipe, LineReader>;
 
   constructor() {
     const reader = () =>
-      new LineReader((line) => logRarely('warn', `control UI: ${messageOf(line).slice(0, 500)}`));
+      new LineReader((line) =>
+        logRarely('warn', 'the control UI says', { line: messageOf(line).slice(0, 500) }),
+      );
     this.#lines = { stdout: reader(), stderr: reader() };
   }
 

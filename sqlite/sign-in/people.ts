@@ -9,7 +9,7 @@ export interface Person {
 
 /**
  * Uses a link once: from now on the person signs in with this password alone, without the passkeys and the second factor
- * that there were, and sessions from before have ended.
+ * that there were, sessions from before have ended, and no browser is trusted without a second factor.
  * @param link SHA-256 of the link's secret, hexadecimal
  * @param password.id a new id for its row
  * @returns false when the link was used before; nothing is changed then
@@ -41,6 +41,8 @@ export async function setPassword(
     ...['session', 'twoFactor', 'passkey'].map((table) =>
       db.prepare(`DELETE FROM ${table} WHERE userId = ?`).bind(id),
     ),
+    // Browsers that need no second factor, and sign-ins that wait for one.
+    db.prepare('DELETE FROM verification WHERE value = ?').bind(id),
   ];
   try {
     await db.batch(statements);

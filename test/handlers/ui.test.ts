@@ -8,6 +8,9 @@ import { UiInProcess } from '../support/handlers/ui-in-process.ts';
 
 const SIGN_IN = '/api/auth/sign-in/email';
 const credentials = (name: string) => ({ email: `${name}@example.com`, password: 'a wrong password' });
+/** An account as the API has it, and what its person says who uses the link of the first start. */
+const ADA = { id: '0123456789abcdef', name: 'Ada', email: 'ada@example.com', role: 'admin' };
+const WELCOME = { token: 'x', name: 'Ada', email: 'ada@example.com', password: 'a long enough password' };
 
 function refused(response: Response): void {
   assert.equal(response.status, 429);
@@ -66,15 +69,13 @@ test('wrong passwords make the next attempt on that account wait, from wherever 
 
 test('a stream ends within a minute after the session of its reader, or the account', async (t) => {
   const ui = await UiInProcess.start(t);
-  const account = { id: '0123456789abcdef', name: 'Ada', email: 'ada@example.com', role: 'admin' };
   let isThere = true;
   ui.api = ({ pathname }) => {
     if (pathname.startsWith('/v1/'))
       return new Response(new ReadableStream(), { headers: { 'content-type': 'text/event-stream' } });
-    return isThere ? Response.json(account) : Response.json({ code: 'account_not_found' }, { status: 404 });
+    return isThere ? Response.json(ADA) : Response.json({ code: 'account_not_found' }, { status: 404 });
   };
-  const person = { token: 'x', name: 'Ada', email: 'ada@example.com', password: 'a long enough password' };
-  const used = await ui.post('/welcome', person);
+  const used = await ui.post('/welcome', WELCOME);
   const cookie = used.headers.getSetCookie()[0]!.split(';')[0]!;
   t.mock.timers.enable({ apis: ['setInterval'] });
   /** Opens a stream, which is still open after a minute. */
@@ -102,6 +103,31 @@ test('a stream ends within a minute after the session of its reader, or the acco
   assert.equal((await ui.post('/api/auth/sign-out', {}, '192.0.2.1', cookie)).status, 200);
   t.mock.timers.tick(60_000);
   assert.equal((await second).done, true);
+});
+
+test('a body that no route of sign-in needs is refused before the library reads it', async (t) => {
+  const ui = await UiInProcess.start(t);
+  const { status } = await ui.post('/api/auth/passkey/verify-authentication', {
+    response: 'x'.repeat(100_000),
+  });
+  assert.equal(status, 413);
+});
+
+test('a person is forgotten when the account is not there, and not because the API refuses a token', async (t) => {
+  const ui = await UiInProcess.start(t);
+  let isThere = true;
+  ui.api = ({ pathname }) => {
+    if (pathname.startsWith('/v1/')) return Response.json({ code: 'unauthorized' }, { status: 401 });
+    return isThere ? Response.json(ADA) : Response.json({ code: 'account_not_found' }, { status: 404 });
+  };
+  const used = await ui.post('/welcome', WELCOME);
+  const cookie = used.headers.getSetCookie()[0]!.split(';')[0]!;
+  assert.equal((await ui.get('/v1/apps', cookie)).status, 503);
+  assert.equal((await ui.get('/session', cookie)).status, 200);
+  isThere = false;
+  assert.equal((await ui.get('/v1/apps', cookie)).status, 401);
+  isThere = true;
+  assert.equal(((await (await ui.get('/session', cookie)).json()) as { account: unknown }).account, null);
 });
 
 test('attempts wait twice as long each time, a minute at most, and begin anew after a success', () => {

@@ -93,6 +93,12 @@ export class Visitor {
     return body.error?.data.code ?? body.result;
   }
 
+  /** Who is signed in, as the server says; null for nobody. */
+  // biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests assert
+  async account(headers: Record<string, string> = {}): Promise<any> {
+    return (await this.ask('GET', '/session', undefined, headers)).body.account;
+  }
+
   /** Signs in with a password. @returns the status */
   async signIn(email: string, password: string): Promise<number> {
     return (await this.ask('POST', '/api/auth/sign-in/email', { email, password })).status;
