@@ -10,6 +10,7 @@ import { copyMigrations } from './migrations.ts';
 import { requireModest } from './modest.ts';
 import type { PageFolders } from './pages.ts';
 import { findProject, isPartOfServer, nothingDeployable, SERVER_ADVICE } from './project.ts';
+import { rateLimits } from './rate-limits.ts';
 import { redirectedConfig } from './redirect.ts';
 import { readHead } from './regular-file.ts';
 import type { Assets, Bundle } from './release.ts';
@@ -162,6 +163,7 @@ async function bundleWranglerProject(
     binding,
     key: bucket_name || binding,
   }));
+  const limits = rateLimits(file, config);
   const bundle: Bundle = {
     worker,
     exports,
@@ -178,6 +180,7 @@ async function bundleWranglerProject(
     }),
     namespaces: config.kv_namespaces.map(({ binding, id }) => ({ binding, key: id || binding })),
     ...(buckets.length > 0 && { buckets }),
+    ...(limits.length > 0 && { rateLimits: limits }),
     ...(config.version_metadata && {
       versionMetadata: { binding: config.version_metadata.binding, tag: '' },
     }),

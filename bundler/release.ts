@@ -55,6 +55,14 @@ export interface Triggers {
   consumers: QueueConsumer[];
 }
 
+/** A rate limit: `limit` calls of a key in `period` seconds. Those of one namespace count together. */
+export interface RateLimit {
+  binding: string;
+  namespace: string;
+  limit: number;
+  period: 10 | 60;
+}
+
 /** A project, bundled. Everything it refers to by path lies in the directory it was bundled into. */
 export interface Bundle {
   /** `null` for a static site without a Worker. The first module is the entry. */
@@ -72,6 +80,8 @@ export interface Bundle {
   namespaces: { binding: string; key: string }[];
   /** `key` is the bucket's stable name: `bucket_name`, else the binding. Left out when there is none. */
   buckets?: { binding: string; key: string }[];
+  /** Left out when there is none. */
+  rateLimits?: RateLimit[];
   /** The binding that tells the Worker which deploy it is of; `tag`: as the author named the version. */
   versionMetadata?: { binding: string; tag: string };
   /** Left out when there is none. */
@@ -99,6 +109,7 @@ export interface Release {
   namespaces: { binding: string; storageId: string }[];
   /** `storageId` is the bucket's name inside the host's bucket service. Left out when there is none. */
   buckets?: { binding: string; storageId: string }[];
+  rateLimits?: RateLimit[];
   /** `timestamp`: when the deploy made it, in ISO 8601. */
   versionMetadata?: { binding: string; tag: string; timestamp: string };
   triggers?: Triggers;

@@ -7,6 +7,12 @@ import { CONFIG_BYTES } from './limits.ts';
 import { readProjectFile } from './regular-file.ts';
 import { nestedKeys, type Treatment, topLevelKeys } from './wrangler-keys.ts';
 
+interface RateLimitConfig {
+  name: string;
+  namespace_id: string;
+  simple: { limit: number; period: number };
+}
+
 /** The parts of a configuration that are used. wrangler has checked their shapes. Paths are as it gives them. */
 export interface WranglerConfig {
   name?: string;
@@ -61,6 +67,9 @@ export interface WranglerConfig {
   }[];
   kv_namespaces: { binding: string; id?: string }[];
   r2_buckets: { binding: string; bucket_name?: string }[];
+  ratelimits?: RateLimitConfig[];
+  /** Nothing of it is checked. */
+  unsafe?: { bindings?: (Partial<RateLimitConfig> & { name: string; type: string })[] };
   version_metadata?: { binding: string };
   triggers: { crons?: string[] };
   queues: {

@@ -53,7 +53,9 @@ export const topLevelKeys: Record<string, Treatment> = {
   workflows: false,
   triggers: 'used',
 
-  // What a Worker is told
+  // Neither storage nor calls
+  ratelimits: 'used',
+  unsafe: 'used',
   version_metadata: 'used',
 
   // Does not change what the Worker answers here
@@ -102,7 +104,6 @@ export const topLevelKeys: Record<string, Treatment> = {
   mtls_certificates: false,
   pages_build_output_dir: false,
   pipelines: false,
-  ratelimits: false,
   secrets_store_secrets: false,
   send_email: false,
   services: false,
@@ -111,7 +112,6 @@ export const topLevelKeys: Record<string, Treatment> = {
   streaming_tail_consumers: false,
   tail_consumers: false,
   text_blobs: false,
-  unsafe: false,
   unsafe_hello_world: false,
   vectorize: false,
   vpc_networks: false,
@@ -190,6 +190,9 @@ export const nestedKeys: Record<string, Record<string, Treatment>> = {
     local_dev: 'quiet',
     remote: localOnly,
   },
+  'ratelimits[]': { name: 'used', namespace_id: 'used', simple: 'used' },
+  unsafe: { bindings: 'used', metadata: false, capnp: false },
+  'unsafe.bindings[]': { name: 'used', type: 'used', namespace_id: 'used', simple: 'used', dev: 'quiet' },
   version_metadata: { binding: 'used' },
   'rules[]': { type: 'used', globs: 'used', fallthrough: 'used' },
 };

@@ -15,7 +15,14 @@ export interface LiveBindings {
 
 type Bound = Pick<
   Bundle,
-  'vars' | 'durableObjects' | 'databases' | 'namespaces' | 'buckets' | 'versionMetadata' | 'triggers'
+  | 'vars'
+  | 'durableObjects'
+  | 'databases'
+  | 'namespaces'
+  | 'buckets'
+  | 'rateLimits'
+  | 'versionMetadata'
+  | 'triggers'
 > & {
   /** Values of secrets, by name. */
   secrets: Record<string, string>;
@@ -39,6 +46,11 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
   ];
   const buckets = all('r2_bucket').map(({ name, bucket_name: key }) => ({ binding: name, key }));
   const producers = all('queue').map(({ name, queue_name: queue }) => ({ binding: name, queue }));
+  const rateLimits = all('ratelimit').map(({ name, namespace_id: namespace, simple }) => ({
+    binding: name,
+    namespace,
+    ...simple,
+  }));
   const [versionMetadata] = all('version_metadata');
   const triggers: Triggers = {
     crons: live?.triggers?.crons ?? [],
@@ -52,6 +64,7 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
     namespaces: all('kv_namespace').map(({ name, namespace_id: key }) => ({ binding: name, key })),
     durableObjects: all('durable_object_namespace').map((binding) => classOf(binding, exports)),
     ...(buckets.length > 0 && { buckets }),
+    ...(rateLimits.length > 0 && { rateLimits }),
     ...(versionMetadata && {
       versionMetadata: {
         binding: versionMetadata.name,
@@ -98,6 +111,11 @@ function liveBinding(name: string, live: Release, keys: Record<string, string>):
   if (object) return { type: 'durable_object_namespace', name, class_name: object.className };
   const producer = named(live.triggers?.producers);
   if (producer) return { type: 'queue', name, queue_name: producer.queue };
+  const rateLimit = named(live.rateLimits);
+  if (rateLimit) {
+    const { namespace: namespace_id, limit, period } = rateLimit;
+    return { type: 'ratelimit', name, namespace_id, simple: { limit, period } };
+  }
   const key = (storage: { storageId: string } | undefined) => storage && keys[storage.storageId];
   const database = key(named(live.databases));
   if (database) return { type: 'd1', name, id: database };

@@ -1,6 +1,7 @@
 // What Wrangler says of an upload, in Cloudflare's words.
 import * as z from 'zod';
 import { BuildFailure } from '../failure.ts';
+import { RATE_LIMIT_PERIODS } from '../rate-limits.ts';
 
 const name = z.string().min(1).max(256);
 
@@ -21,6 +22,12 @@ const Binding = z.discriminatedUnion('type', [
   z.object({ type: z.literal('queue'), name, queue_name: name }),
   z.object({ type: z.literal('assets'), name }),
   z.object({ type: z.literal('version_metadata'), name }),
+  z.object({
+    type: z.literal('ratelimit'),
+    name,
+    namespace_id: name,
+    simple: z.object({ limit: z.int().min(0), period: z.literal(RATE_LIMIT_PERIODS) }),
+  }),
   z.object({ type: z.literal('inherit'), name }),
 ]);
 export type Binding = z.output<typeof Binding>;

@@ -169,8 +169,17 @@ export function settingsOf(release: DescribedRelease | null) {
 }
 
 export function bindingsOf(release: DescribedRelease) {
-  const { vars, assets, durable_objects, databases, namespaces, buckets, producers, version_metadata } =
-    release;
+  const {
+    vars,
+    assets,
+    durable_objects,
+    databases,
+    namespaces,
+    buckets,
+    producers,
+    rate_limits,
+    version_metadata,
+  } = release;
   return [
     ...Object.entries(vars).map(([name, value]) =>
       typeof value === 'string'
@@ -187,6 +196,12 @@ export function bindingsOf(release: DescribedRelease) {
     ...namespaces.map(({ binding: name, id }) => ({ type: 'kv_namespace', name, namespace_id: id })),
     ...buckets.map(({ binding: name, id }) => ({ type: 'r2_bucket', name, bucket_name: id })),
     ...producers.map(({ binding: name, queue }) => ({ type: 'queue', name, queue_name: queue })),
+    ...rate_limits.map(({ binding: name, namespace: namespace_id, ...simple }) => ({
+      type: 'ratelimit',
+      name,
+      namespace_id,
+      simple,
+    })),
     ...(version_metadata === null ? [] : [{ type: 'version_metadata', name: version_metadata }]),
   ];
 }

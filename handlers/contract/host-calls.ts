@@ -175,6 +175,7 @@ export interface DescribedRelease {
   databases: { binding: string; id: string }[];
   namespaces: { binding: string; id: string }[];
   buckets: { binding: string; id: string }[];
+  rate_limits: { binding: string; namespace: string; limit: number; period: number }[];
   /** The binding that tells the Worker which deploy it is of. */
   version_metadata: string | null;
   crons: string[];

@@ -1,6 +1,6 @@
 // The handlers' calls about what Wrangler uploads, and what it changes of the release that serves.
 import { isDeepStrictEqual } from 'node:util';
-import type { Release } from '../../bundler/release.ts';
+import type { RateLimit, Release } from '../../bundler/release.ts';
 import type { DeployFact, DescribedRelease, KeptPlaces } from '../../handlers/contract/host-calls.ts';
 import type { HostCall, HostCalls } from '../../handlers/contract/host-routes.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
@@ -182,6 +182,7 @@ type Keyed = { binding: string; key: string }[];
 function describedBundle(
   deployId: string,
   bundle: Pick<Release, 'worker' | 'vars' | 'assets' | 'durableObjects' | 'triggers'> & {
+    rateLimits?: RateLimit[];
     versionMetadata?: { binding: string };
     databases: Keyed;
     namespaces: Keyed;
@@ -198,6 +199,7 @@ function describedBundle(
     databases,
     namespaces,
     buckets = [],
+    rateLimits = [],
     versionMetadata,
   } = bundle;
   const named = (keyed: Keyed) => keyed.map(({ binding, key }) => ({ binding, id: key }));
@@ -213,6 +215,7 @@ function describedBundle(
     databases: named(databases),
     namespaces: named(namespaces),
     buckets: named(buckets),
+    rate_limits: rateLimits,
     version_metadata: versionMetadata?.binding ?? null,
     crons: triggers?.crons ?? [],
     producers: triggers?.producers ?? [],

@@ -8,6 +8,7 @@ import { RELEASE_FILE } from '../../bundler/release.ts';
 import { threads } from '../machine/worker.ts';
 import { ENTRY_TEXTS } from './config/entry.ts';
 import { internetService } from './config/network.ts';
+import { RATE_LIMIT_MODULE } from './config/rate-limits.ts';
 import { inRoom } from './room.ts';
 import type * as writer from './write-cell-files.ts';
 import { CONFIG, LAUNCH, type Launch, NO_SOCKET, TRIAL_CONFIG } from './write-cell-files.ts';
@@ -92,6 +93,7 @@ export class CellFilesCache {
       this.#heapMb,
       this.#bucketSocket,
       ENTRY_TEXTS,
+      RATE_LIMIT_MODULE,
       this.#apiUrl(),
       internetService(),
       place,

@@ -57,6 +57,12 @@ test('every supported key arrives in the bundle', async () => {
         ],
         kv_namespaces: [{ binding: 'KV', id: 'kv-id' }, { binding: 'BARE_KV' }],
         r2_buckets: [{ binding: 'R2', bucket_name: 'files' }, { binding: 'BARE_R2' }],
+        ratelimits: [{ name: 'LIMIT', namespace_id: '7', simple: { limit: 3, period: 60 } }],
+        unsafe: {
+          bindings: [
+            { name: 'OLDER', type: 'ratelimit', namespace_id: '8', simple: { limit: 1, period: 10 } },
+          ],
+        },
         version_metadata: { binding: 'VERSION' },
         assets: { directory: './public', binding: 'ASSETS', run_worker_first: true, html_handling: 'none' },
       },
@@ -69,6 +75,10 @@ test('every supported key arrives in the bundle', async () => {
   assert.deepEqual(bundle.buckets, [
     { binding: 'R2', key: 'files' },
     { binding: 'BARE_R2', key: 'BARE_R2' },
+  ]);
+  assert.deepEqual(bundle.rateLimits, [
+    { binding: 'LIMIT', namespace: '7', limit: 3, period: 60 },
+    { binding: 'OLDER', namespace: '8', limit: 1, period: 10 },
   ]);
   assert.deepEqual(bundle.versionMetadata, { binding: 'VERSION', tag: '' });
   assert.deepEqual(bundle.vars, { TEXT: 'a', OBJECT: { b: [1] } });
@@ -135,6 +145,21 @@ test('a feature that is not run here fails the deploy, and all of them are named
     /^wrangler\.jsonc: (?=.*"workflows")(?=.*"queues\.consumers\.visibility_timeout_ms")(?=.*"services")/,
   );
   await refuses({ assets: { directory: '.', base_path: '/x' } }, /"assets\.base_path" is not supported/);
+});
+
+test('a rate limit that cannot be is refused, and so is another binding below "unsafe"', async () => {
+  const limit = { name: 'L', type: 'ratelimit', namespace_id: '1', simple: { limit: 1, period: 10 } };
+  const below = (binding: object) => ({ unsafe: { bindings: [binding] } });
+  await refuses(
+    below({ ...limit, simple: { limit: 1, period: 11 } }),
+    /limit L: simple\.period must be 10 or 60/,
+  );
+  await refuses(
+    below({ ...limit, simple: { limit: 0.5, period: 10 } }),
+    /limit L: simple\.limit must be a whole/,
+  );
+  await refuses(below({ ...limit, namespace_id: undefined }), /limit L: namespace_id is missing/);
+  await refuses(below({ name: 'X', type: 'secret_thing' }), /X: the type secret_thing is not run here/);
 });
 
 test('unknown keys fail the deploy, at the top and below', async () => {

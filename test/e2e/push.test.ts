@@ -165,6 +165,26 @@ test('a Worker is told which deploy it is of', async () => {
   assert.ok(second.id > first.id && second.timestamp > first.timestamp);
 });
 
+test('a rate limit lets a key through as often as it says, over bindings of the same namespace', async () => {
+  const limit = async (binding: string, key: string) => {
+    const answer = await cellar.get('bindings', `/limit/${binding}?${key}`);
+    return JSON.parse(answer.text).success;
+  };
+  const minute = () => Math.floor(Date.now() / 60_000);
+  let answers: boolean[];
+  let from: number;
+  do {
+    from = minute();
+    const key = `in-${from}`;
+    answers = [];
+    for (const binding of ['LIMIT', 'SAME', 'LIMIT', 'LIMIT', 'SAME'])
+      answers.push(await limit(binding, key));
+    answers.push(await limit('LIMIT', `${key}-other`));
+  } while (minute() !== from);
+  assert.deepEqual(answers, [true, true, true, false, false, true]);
+  assert.equal(await limit('OLDER', 'a'), true);
+});
+
 test('deleting an app ends its build, and leaves no process and no file of it', async () => {
   const id = await cellar.create('leaving');
   const work = await cellar.checkout('hello');

@@ -251,3 +251,45 @@ test('a path that leaves the release is refused by name', async (t) => {
     await assert.rejects(cellOptions(root, directory), new RegExp(`^Error: ${path} lies outside`));
   }
 });
+
+test('a rate limit takes what Cloudflare takes, and its memory has an end', async (t) => {
+  const root = temporaryDirectory(t);
+  const code = `export default {
+    async fetch(request, env) {
+      const options = JSON.parse(decodeURIComponent(new URL(request.url).search.slice(1)));
+      if (typeof options === 'number') {
+        for (let n = 0; n < options; n++) await env.LIMIT.limit({ key: String(n), limit: 1 });
+        const again = async (n) => (await env.LIMIT.limit({ key: String(n), limit: 1 })).success;
+        return Response.json([await again(options - 1), await again(0)]);
+      }
+      return Response.json(await env.LIMIT.limit(options).catch((error) => error.message));
+    },
+  };`;
+  const rateLimits: Release['rateLimits'] = [{ binding: 'LIMIT', namespace: '1', limit: 5, period: 60 }];
+  const { directory } = await makeRelease(`${root}/r`, code, { rateLimits });
+  const cell = await start(t, root, directory);
+  const ask = async (options: unknown) =>
+    JSON.parse(
+      (await call(cell.socketPath('http'), `/?${encodeURIComponent(JSON.stringify(options))}`)).text,
+    );
+  const minute = () => Math.floor(Date.now() / 60_000);
+  let answers: unknown[];
+  let from: number;
+  do {
+    from = minute();
+    const key = `in-${from}`;
+    answers = [
+      await ask({ key, delta: 5 }),
+      await ask({ key }),
+      await ask({ key, limit: 6 }),
+      await ask(20_001),
+    ];
+  } while (minute() !== from);
+  // Of 20,001 keys the first is forgotten, so it is new again; the last is not.
+  assert.deepEqual(answers, [{ success: true }, { success: false }, { success: true }, [false, true]]);
+  assert.match(await ask({ kee: 'a' }), /there is no option kee/);
+  assert.match(await ask({ key: 'a', period: 30 }), /period must be 10 or 60/);
+  assert.match(await ask({ key: 'k'.repeat(1_025) }), /key must be a string of at most 1024/);
+  assert.match(await ask({ key: 'a', delta: 0 }), /delta must be/);
+  assert.match(await ask(null), /the options must be an object/);
+});

@@ -39,6 +39,7 @@ test('every binding, assets, a migration of classes, a cron and a queue arrive; 
   });
   assert.match((await cellar.get('everything', '/')).text, /everything/);
   assert.match((await cellar.get('everything', '/a%20b/%C3%BC.txt')).text, /odd name/);
+  assert.equal((await cellar.get('everything', '/limit')).text, '{"success":false}');
   assert.deepEqual((await cellar.get('everything', '/none')).status, 404);
 
   project.write({ 'public/new.txt': 'new', 'secrets.json': '{"SECRET":"s3cret"}' });

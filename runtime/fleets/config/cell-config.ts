@@ -6,6 +6,7 @@ import { cronWorker, d1Worker, kvWorker, QUEUE_KEY, queueWorker } from './bundle
 import { type CapnpValue, capnp, embed, type Fields } from './capnp.ts';
 import { CAPTURE, ENTRY, PAGE, STATEMENTS, WORKERS } from './entry.ts';
 import { internetService } from './network.ts';
+import { rateLimitBindings, rateLimitExtensions } from './rate-limits.ts';
 import { dividedSecrets, secretBindings } from './secret-bindings.ts';
 import { triedWorker } from './trial-entry.ts';
 
@@ -47,6 +48,7 @@ export function cellConfig(release: Release, options: ConfigOptions): string {
     structuredLogging: true,
     v8Flags: [`--max-old-space-size=${options.heapMb}`],
     services: services(release, options),
+    ...rateLimitExtensions(release),
     sockets: [
       {
         name: 'http',
@@ -137,6 +139,7 @@ function appWorker(
       ...secretBindings(given, secrets),
       ...storageBindings(release),
       ...assetsBinding(release),
+      ...rateLimitBindings(release),
       ...versionBinding(release),
     ],
     durableObjectNamespaces: release.classes.map(({ className, storageId, sql }) => ({

@@ -22,7 +22,16 @@ function variable(n: number): string {
  * @param names of all secrets of the app
  */
 export function dividedSecrets(
-  { durableObjects, databases, namespaces, buckets = [], triggers, assets, versionMetadata }: Release,
+  {
+    durableObjects,
+    databases,
+    namespaces,
+    buckets = [],
+    rateLimits = [],
+    triggers,
+    assets,
+    versionMetadata,
+  }: Release,
   names: string[],
 ): { given: string[]; taken: string[] } {
   const bindings = new Set(
@@ -32,6 +41,7 @@ export function dividedSecrets(
       ...namespaces,
       ...buckets,
       ...(triggers?.producers ?? []),
+      ...rateLimits,
       assets,
       versionMetadata,
     ].map((each) => each?.binding),

@@ -1,8 +1,10 @@
-// `/version` answers which deploy this is.
+// `/version` answers which deploy this is, `/limit/BINDING?key` whether the key stays within a rate limit.
 export default {
   async fetch(request, env) {
-    const { pathname } = new URL(request.url);
+    const { pathname, search } = new URL(request.url);
     if (pathname === '/version') return Response.json(env.VERSION);
+    const [, limit] = /^\/limit\/(\w+)$/.exec(pathname) ?? [];
+    if (limit) return Response.json(await env[limit].limit({ key: search.slice(1) }));
     return new Response('not found', { status: 404 });
   },
 };

@@ -16,6 +16,7 @@ export const EVERYTHING = {
       producers: [{ binding: 'QUEUE', queue: 'jobs' }],
       consumers: [{ queue: 'jobs', max_batch_size: 5, max_batch_timeout: 1 }],
     },
+    ratelimits: [{ name: 'LIMIT', namespace_id: '1', simple: { limit: 0, period: 60 } }],
     version_metadata: { binding: 'VERSION' },
     triggers: { crons: ['30 4 * * *'] },
   }),
@@ -41,6 +42,7 @@ export default {
       console.log('a line for the tail');
       return new Response('logged');
     }
+    if (pathname === '/limit') return Response.json(await env.LIMIT.limit({ key: 'a' }));
     if (pathname === '/version') return Response.json(env.VERSION);
     if (pathname !== '/all') return env.ASSETS.fetch(request);
     await env.KV.put('from-app', 'kept');

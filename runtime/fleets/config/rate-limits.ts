@@ -1,0 +1,25 @@
+// Rate limits in a cell: a module of Cellar's own in the app's process, and a binding to it for each limit.
+import { readFileSync } from 'node:fs';
+import type { Release } from '../../../bundler/release.ts';
+import type { CapnpValue, Fields } from './capnp.ts';
+
+const MODULE = 'cellar-internal:rate-limit';
+/** The text of the module: part of a config that has a limit. */
+export const RATE_LIMIT_MODULE = readFileSync(new URL('rate-limit-module.js', import.meta.url), 'utf8');
+
+/** The fields that a config has besides: none without a limit. */
+export function rateLimitExtensions({ rateLimits = [] }: Release): Fields {
+  if (rateLimits.length === 0) return {};
+  return { extensions: [{ modules: [{ name: MODULE, internal: true, esModule: RATE_LIMIT_MODULE }] }] };
+}
+
+/** The bindings of the app's Worker. */
+export function rateLimitBindings({ rateLimits = [] }: Release): CapnpValue[] {
+  return rateLimits.map(({ binding, ...settings }) => ({
+    name: binding,
+    wrapped: {
+      moduleName: MODULE,
+      innerBindings: [{ name: 'settings', json: JSON.stringify(settings) }],
+    },
+  }));
+}
