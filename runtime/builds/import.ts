@@ -5,7 +5,7 @@ import { lookup } from 'node:dns/promises';
 import { constants } from 'node:fs';
 import { mkdtemp, open, readdir } from 'node:fs/promises';
 import { isIP } from 'node:net';
-import { join } from 'node:path';
+import { delimiter, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { BuildFailure } from '../../bundler/failure.ts';
 import { Refusal } from '../control/refusal.ts';
@@ -18,6 +18,7 @@ import { reason } from '../log.ts';
 import { startChild } from '../machine/child.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import type { PublicAddresses } from '../machine/private-networks.ts';
+import { searchPath } from '../machine/programs.ts';
 import { removeTree } from '../machine/remove.ts';
 import { handOver } from '../machine/rights.ts';
 import type { User } from '../machine/users.ts';
@@ -119,6 +120,8 @@ export class Imports {
       user,
       environment: {
         ...gitEnvironment(settingsFor(url, addresses)),
+        // The sandbox has the system's programs, wherever the host itself finds them.
+        PATH: searchPath().join(delimiter),
         HOME: directories.home,
         ...(SSL_CERT_FILE && { GIT_SSL_CAINFO: SSL_CERT_FILE }),
       },
