@@ -28,6 +28,10 @@ const PATH_BYTES = 1024;
 const HASH = /^[0-9a-f]{32}$/;
 export const SESSION_ID = /^[0-9a-z]{52}$/;
 
+/** What whoever names a session is told that is not there. */
+export const NO_SESSION =
+  'the session of the assets is not known here, or has ended: run wrangler deploy again';
+
 /** The assets of a Worker: by the path that they are served at, beginning with a slash. */
 export type Manifest = Record<string, { hash: string; size: number }>;
 
@@ -111,8 +115,7 @@ export function knownAssets(releases: string | null): Map<string, string> {
  * @throws {BuildFailure} for one that is not there, or has gone
  */
 export function readSession(sessions: string, id: string): Session {
-  const gone = () =>
-    new BuildFailure('the session of the assets is not known here, or has ended: run wrangler deploy again');
+  const gone = () => new BuildFailure(NO_SESSION);
   if (!SESSION_ID.test(id)) throw gone();
   try {
     return JSON.parse(readFileSync(join(sessions, id, SESSION_FILE), 'utf8')) as Session;

@@ -21,6 +21,8 @@ const { compatibilityDate: newestCompatibilityDate } = createRequire(import.meta
 
 const MODULES = 'modules';
 const METADATA = 'metadata';
+/** Bytes of the metadata: of a bundle's description, with the values of secrets. */
+const METADATA_BYTES = 4 * 2 ** 20;
 const SOURCE_MAP = 'application/source-map';
 /** Modules by the content types that Wrangler gives them. */
 const MODULE_TYPES: Record<string, Module['type']> = {
@@ -122,6 +124,8 @@ async function readParts(body: string, contentType: string): Promise<Parts> {
 
 function textOf(part: Part | undefined): string {
   if (typeof part !== 'string') throw new BuildFailure('the part metadata is missing');
+  if (Buffer.byteLength(part) > METADATA_BYTES)
+    throw new BuildFailure(`the part metadata has more than ${METADATA_BYTES / 2 ** 20} MiB`);
   return part;
 }
 
@@ -159,7 +163,7 @@ async function unpackWorker(
 
 async function writeModule(given: string, file: File, out: string, modules: Module[]): Promise<void> {
   const name = moduleName(given);
-  const type = MODULE_TYPES[file.type];
+  const type = Object.hasOwn(MODULE_TYPES, file.type) ? MODULE_TYPES[file.type] : undefined;
   if (type === undefined && file.type !== SOURCE_MAP)
     throw new BuildFailure(
       `${show(given)} is of type ${show(file.type)}, which is no module that is run here`,
@@ -167,8 +171,8 @@ async function writeModule(given: string, file: File, out: string, modules: Modu
   if (file.size > MODULE_BYTES)
     throw new BuildFailure(`${show(given)} has more than ${MODULE_BYTES / 2 ** 20} MiB`);
   const path = `${MODULES}/${name}`;
-  mkdirSync(dirname(join(out, path)), { recursive: true });
   try {
+    mkdirSync(dirname(join(out, path)), { recursive: true });
     writeFileSync(join(out, path), Buffer.from(await file.arrayBuffer()), { flag: 'wx' });
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;

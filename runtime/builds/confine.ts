@@ -58,6 +58,7 @@ let commands = 0;
 export async function confine(command: string[], options: ConfineOptions): Promise<Confined> {
   const { walls, deployId, user, directories, memoryMb, cwd } = options;
   const own = join(options.scratch, `command-${++commands}`);
+  await walls.reach();
   const sandbox = await walls.sandbox();
   const group = await walls.group(`build-${deployId}-${commands}`, memoryMb, MAX_TASKS);
   const view = makeView(own);

@@ -4,8 +4,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Triggers } from '../../bundler/release.ts';
 import type { DeployFact, DeployTrigger } from '../../handlers/contract/host-calls.ts';
 import { newId } from '../../handlers/contract/id.ts';
+import { cutText } from '../../handlers/contract/text.ts';
 import { Refusal } from '../control/refusal.ts';
-import { DEPLOY_REF } from '../git/repository.ts';
+import { DEPLOY_REF, SHOWN_LENGTH } from '../git/repository.ts';
 import { resolveCommit } from '../git/source.ts';
 import { log, logRarely, reason } from '../log.ts';
 import { removeTree } from '../machine/remove.ts';
@@ -177,7 +178,12 @@ export class DeployQueue {
     const isFirst = this.#options.store.deploys.find(appId, version.id) === undefined;
     const { directory, notes } = version;
     const source: DeploySource = { kind: 'upload', directory, notes };
-    return this.#enqueue({ ...UPLOAD, app_id: appId, ...by }, source, isFirst ? version.id : newId());
+    const message = cutText(by.message, SHOWN_LENGTH);
+    return this.#enqueue(
+      { ...UPLOAD, app_id: appId, ...by, message },
+      source,
+      isFirst ? version.id : newId(),
+    );
   }
 
   /**

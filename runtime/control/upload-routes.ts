@@ -73,11 +73,12 @@ export function uploadRoutes(options: UploadOptions): Pick<HostRoutes, UploadCal
       const [appId, id] = words as [string, string];
       const { owner, ...by } = await readJson<'POST /apps/:id/versions/:deploy'>(request);
       requireApp(options, appId);
-      const { version, directory } = await uploads.open(appId, id, owner);
-      const deploy = queue.upload(appId, { id, directory, notes: version.notes }, by);
-      const fact = await untilEnded(options, deploy);
-      if (deploy.fact.status === 'live') await uploads.drop(id);
-      return fact;
+      return uploads.deploying(appId, id, owner, async ({ notes }, directory) => {
+        const deploy = queue.upload(appId, { id, directory, notes }, by);
+        const fact = await untilEnded(options, deploy);
+        if (deploy.fact.status === 'live') await uploads.drop(id);
+        return fact;
+      });
     },
     'PUT /apps/:id/triggers': async ({ request, words }) => {
       const [appId] = words as [string];

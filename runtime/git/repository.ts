@@ -55,7 +55,7 @@ export async function removeCutPushes(repository: string, isBusy: () => boolean)
 }
 
 /** Characters of a commit's author and subject that a deploy shows. */
-const SHOWN_LENGTH = 300;
+export const SHOWN_LENGTH = 300;
 
 /** One commit's author and subject line, as a deploy shows them. */
 export async function describeCommit(

@@ -20,6 +20,7 @@ export class Walls {
   #registries: () => Promise<Endpoint[]> = async () => [];
   /** Settles when builds reach that. */
   #reached: Promise<void> = Promise.resolve();
+  #isLookingUp = false;
   /** Where the sandbox is tried; `null`: the walls are not up. */
   #probe: string | null = null;
   #sandbox: Promise<Sandbox | null> | null = null;
@@ -50,17 +51,26 @@ export class Walls {
     }
     this.#firewall = firewall;
     this.#registries = registries;
-    void this.#letBuildsReach(firewall);
+    this.#letBuildsReach(firewall);
   }
 
   /**
-   * Has the rules hold for an app's users, and lets its builds reach name servers and registries, whose addresses change.
-   * Await it before anything runs as one of them.
+   * Has the rules hold for an app's users, and begins to let its builds reach name servers and registries, whose addresses
+   * change: `reach` waits for that. Await it before anything runs as one of them.
    * @throws {Error} when the rules do not hold
    */
   async cover(users: AppUsers): Promise<void> {
     if (this.#firewall === null) return;
-    await Promise.all([this.#letBuildsReach(this.#firewall), this.#firewall.cover(users)]);
+    this.#letBuildsReach(this.#firewall);
+    await this.#firewall.cover(users);
+  }
+
+  /**
+   * Resolves when builds reach the registries that were being looked up. Without a name server that takes 5 to 10 s, so only
+   * what may use the network waits for it. Never rejects.
+   */
+  reach(): Promise<void> {
+    return this.#reached;
   }
 
   /** The sandbox of builds; `null`: this machine has none, or the walls are not up. @throws while the disk is too full to try it */
@@ -86,16 +96,20 @@ export class Walls {
     await this.#groups?.close();
   }
 
-  #letBuildsReach(firewall: Firewall): Promise<void> {
-    this.#reached = this.#reached
-      .then(this.#registries)
+  /** Looks the registries up, if nobody does so already. */
+  #letBuildsReach(firewall: Firewall): void {
+    if (this.#isLookingUp) return;
+    this.#isLookingUp = true;
+    this.#reached = this.#registries()
       .then((endpoints) => firewall.letBuildsReach(endpoints))
       .catch((error: unknown) =>
         log('warn', 'builds may not reach a registry or proxy on a private network', {
           error: reason(error),
         }),
-      );
-    return this.#reached;
+      )
+      .finally(() => {
+        this.#isLookingUp = false;
+      });
   }
 
   async #findSandbox(scratch: string): Promise<Sandbox | null> {

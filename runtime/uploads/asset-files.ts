@@ -16,6 +16,7 @@ import {
   type Session,
 } from '../../bundler/upload/assets.ts';
 import { newId } from '../../handlers/contract/id.ts';
+import { ACCOUNT_FILE } from './version-files.ts';
 
 /** Bytes of assets, and assets, that Wrangler is asked to send in one body. */
 const BUCKET_BYTES = 8 * 2 ** 20;
@@ -39,7 +40,12 @@ export interface Started {
 export function startSession(
   sessions: string,
   body: string,
-  { owner, releases, assetsMb }: { owner: string; releases: string | null; assetsMb: number },
+  {
+    owner,
+    account,
+    releases,
+    assetsMb,
+  }: { owner: string; account: string; releases: string | null; assetsMb: number },
 ): Started {
   const manifest = checkManifest(manifestOf(readFileSync(body, 'utf8')), assetsMb);
   const session = secretId();
@@ -48,6 +54,7 @@ export function startSession(
   const missing = missingOf(manifest, knownAssets(releases));
   const described: Session = { owner, manifest, missing: missing.map(([hash]) => hash) };
   writeFileSync(join(directory, SESSION_FILE), JSON.stringify(described));
+  writeFileSync(join(directory, ACCOUNT_FILE), account);
   return { session, buckets: bucketsOf(missing) };
 }
 

@@ -10,11 +10,14 @@ import { Refusal } from '../control/refusal.ts';
 
 /** Bodies that are taken at a time; each may have its limit on the disk. */
 const AT_ONCE = 16;
+/** The same of one account: Wrangler sends three at a time. */
+const AT_ONCE_OF_ACCOUNT = 6;
 
 /** A place for bodies that are being worked on. What a killed host left there is removed at the start. */
 export class Incoming {
   readonly #directory: string;
-  #taken = 0;
+  /** How many bodies each account sends. */
+  readonly #taken = new Map<string, number>();
 
   constructor(directory: string) {
     this.#directory = directory;
@@ -26,19 +29,23 @@ export class Incoming {
    */
   async during<T>(
     request: IncomingMessage,
-    limitBytes: number,
+    { limitBytes, account }: { limitBytes: number; account: string },
     work: (path: string) => Promise<T>,
   ): Promise<T> {
-    if (this.#taken >= AT_ONCE)
+    const ofAccount = this.#taken.get(account) ?? 0;
+    const all = [...this.#taken.values()].reduce((sum, count) => sum + count, 0);
+    if (all >= AT_ONCE || ofAccount >= AT_ONCE_OF_ACCOUNT)
       throw new Refusal(429, 'rate_limited', 'too many uploads come at once; try again in a moment');
-    this.#taken++;
+    this.#taken.set(account, ofAccount + 1);
     const path = join(this.#directory, randomBytes(16).toString('hex'));
     try {
       await mkdir(this.#directory, { recursive: true, mode: 0o700 });
       await write(request, path, limitBytes);
       return await work(path);
     } finally {
-      this.#taken--;
+      const left = this.#taken.get(account)! - 1;
+      if (left > 0) this.#taken.set(account, left);
+      else this.#taken.delete(account);
       await rm(path, { force: true });
     }
   }

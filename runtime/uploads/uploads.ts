@@ -5,13 +5,16 @@ import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { BuildFailure } from '../../bundler/failure.ts';
 import type { Bundle } from '../../bundler/release.ts';
+import { NO_SESSION } from '../../bundler/upload/assets.ts';
 import type * as unpack from '../../bundler/upload/unpack.ts';
 import type { UploadedVersion } from '../../handlers/contract/host-calls.ts';
 import { newId } from '../../handlers/contract/id.ts';
+import { cutText } from '../../handlers/contract/text.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { Apps } from '../apps/apps.ts';
 import type { Secrets } from '../apps/secrets.ts';
 import { Refusal } from '../control/refusal.ts';
+import { SHOWN_LENGTH } from '../git/repository.ts';
 import { log, reason } from '../log.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import { publish } from '../machine/publish.ts';
@@ -21,7 +24,7 @@ import type { StorageNames } from '../storage/names.ts';
 import { Gate } from '../storage/r2/gate.ts';
 import type * as assetFiles from './asset-files.ts';
 import { Incoming } from './receive.ts';
-import { BUNDLE_FILE, readBundle, VERSION_FILE } from './version-files.ts';
+import { ACCOUNT_FILE, BUNDLE_FILE, readBundle, VERSION_FILE } from './version-files.ts';
 
 /** Bytes of an upload: Cloudflare takes 64 MiB of modules, and source maps come with them. */
 const VERSION_BYTES = 128 * 2 ** 20;
@@ -34,8 +37,10 @@ const UNPACKED_AT_ONCE = 2;
 const UNPACK_MS = 60_000;
 /** How long a session, and an upload for an app that was not made, is kept. */
 const KEPT_MS = 3_600_000;
-/** Versions of an app that wait to be deployed: older ones go. */
+/** Versions of an app that wait to be deployed, and those of an account without an app: older ones go. */
 const VERSIONS = 10;
+/** Sessions of an account: older ones go. */
+const SESSIONS = 16;
 const ID = /^[0-9a-z]{16}$/;
 const ASSET_FILES = new URL('./asset-files.ts', import.meta.url);
 const UNPACK = new URL('../../bundler/upload/unpack.ts', import.meta.url);
@@ -64,6 +69,8 @@ export class Uploads {
   readonly #sessions: string;
   readonly #versions: string;
   readonly #gate = new Gate(UNPACKED_AT_ONCE);
+  /** Ids of versions that are being deployed: they stay. */
+  readonly #deploying = new Map<string, number>();
 
   constructor(options: UploadsOptions) {
     this.#options = options;
@@ -82,20 +89,24 @@ export class Uploads {
   async startAssets(request: IncomingMessage, from: Uploader): Promise<assetFiles.Started> {
     this.#tidySoon();
     const { owner } = from;
-    return this.#incoming.during(request, MANIFEST_BYTES, (body) =>
-      inThread<typeof assetFiles.startSession>(ASSET_FILES, 'startSession', owner, [
+    const account = accountOf(owner);
+    return this.#incoming.during(request, { limitBytes: MANIFEST_BYTES, account }, (body) =>
+      inThread<typeof assetFiles.startSession>(ASSET_FILES, 'startSession', account, [
         this.#sessions,
         body,
-        { owner, releases: this.#releases(from), assetsMb: this.#options.assetsMb },
+        { owner, account, releases: this.#releases(from), assetsMb: this.#options.assetsMb },
       ]),
     );
   }
 
   /** Keeps assets of a session. @returns whether it has all. @throws {Refusal} */
   async keepAssets(request: IncomingMessage, session: string): Promise<boolean> {
+    // Before anything of the body is taken: whoever sends it has no other credentials.
+    const account = await this.#accountOfSession(session);
+    if (account === null) throw new Refusal(400, 'invalid_input', NO_SESSION);
     const contentType = request.headers['content-type'] ?? '';
-    return this.#incoming.during(request, ASSETS_BYTES, (body) =>
-      inThread<typeof assetFiles.keepAssets>(ASSET_FILES, 'keepAssets', session, [
+    return this.#incoming.during(request, { limitBytes: ASSETS_BYTES, account }, (body) =>
+      inThread<typeof assetFiles.keepAssets>(ASSET_FILES, 'keepAssets', account, [
         this.#sessions,
         session,
         { body, contentType },
@@ -114,7 +125,8 @@ export class Uploads {
   ): Promise<{ version: UploadedVersion; secrets: Record<string, string> }> {
     this.#tidySoon();
     const contentType = request.headers['content-type'] ?? '';
-    return this.#incoming.during(request, VERSION_BYTES, (body) =>
+    const account = accountOf(from.owner);
+    return this.#incoming.during(request, { limitBytes: VERSION_BYTES, account }, (body) =>
       this.#gate.during(() => this.#unpack(body, contentType, from, author)),
     );
   }
@@ -126,19 +138,27 @@ export class Uploads {
   }
 
   /**
-   * What is to be deployed.
+   * Hands a version to what deploys it. Until that settles, the version is not removed to make room for newer ones.
    * @param owner whose it has to be, when it came before its app was made
    * @throws {Refusal} for one that is not there
    */
-  async open(
+  async deploying<T>(
     appId: string,
     id: string,
     owner: string,
-  ): Promise<{ version: UploadedVersion; directory: string }> {
-    const version = await this.#about(id);
-    if (version === null || (version.app_id ?? appId) !== appId || version.owner !== owner)
-      throw new Refusal(404, 'deploy_not_found', 'the app has no such version');
-    return { version, directory: join(this.#versions, id) };
+    deploy: (version: UploadedVersion, directory: string) => Promise<T>,
+  ): Promise<T> {
+    this.#deploying.set(id, (this.#deploying.get(id) ?? 0) + 1);
+    try {
+      const version = await this.#about(id);
+      if (version === null || (version.app_id ?? appId) !== appId || version.owner !== owner)
+        throw new Refusal(404, 'deploy_not_found', 'the app has no such version');
+      return await deploy(version, join(this.#versions, id));
+    } finally {
+      const left = this.#deploying.get(id)! - 1;
+      if (left > 0) this.#deploying.set(id, left);
+      else this.#deploying.delete(id);
+    }
   }
 
   /** What a version of an app is that waits; `null` for none. */
@@ -170,7 +190,8 @@ export class Uploads {
     const live = appId === null ? null : (apps.get(appId)?.liveDeployId ?? null);
     const names = appId === null ? {} : (store.apps.storageNames(appId) as Partial<StorageNames>);
     try {
-      const unpacked = await inThread<typeof unpack.unpackUpload>(UNPACK, 'unpackUpload', owner, [
+      const account = accountOf(owner);
+      const unpacked = await inThread<typeof unpack.unpackUpload>(UNPACK, 'unpackUpload', account, [
         {
           body,
           contentType,
@@ -183,7 +204,9 @@ export class Uploads {
           keys: keysOf(names),
         },
       ]);
-      const { bundle, message, tag, notes } = unpacked;
+      const { bundle, notes } = unpacked;
+      const message = cutText(unpacked.message, SHOWN_LENGTH);
+      const tag = cutText(unpacked.tag, SHOWN_LENGTH);
       const at = new Date().toISOString();
       const version = { id, app_id: appId, owner, author, message, tag, created_at: at, notes };
       await writeFile(join(out, BUNDLE_FILE), JSON.stringify(bundle));
@@ -203,6 +226,11 @@ export class Uploads {
     return text === null ? null : (JSON.parse(text) as UploadedVersion);
   }
 
+  /** @returns `null` for a session that is not there */
+  #accountOfSession(session: string): Promise<string | null> {
+    return readFile(join(this.#sessions, session, ACCOUNT_FILE), 'utf8').catch(() => null);
+  }
+
   #releases({ appId }: Uploader): string | null {
     return appId === null ? null : this.#options.paths.releases(appId);
   }
@@ -217,21 +245,40 @@ export class Uploads {
   async #tidy(): Promise<void> {
     const before = Date.now() - KEPT_MS;
     const isOld = async (path: string) => ((await stat(path).catch(() => null))?.mtimeMs ?? 0) < before;
-    for (const id of await readdir(this.#sessions))
-      if (await isOld(join(this.#sessions, id))) await remove(join(this.#sessions, id));
+    const sessions = await Promise.all(
+      (await readdir(this.#sessions)).map(async (id) => {
+        const at = (await stat(join(this.#sessions, id)).catch(() => null))?.mtimeMs ?? 0;
+        return { id, at, account: (await this.#accountOfSession(id)) ?? '' };
+      }),
+    );
+    const older = new Map<string, number>();
+    for (const { id, at, account } of sessions.sort((a, b) => b.at - a.at)) {
+      const count = (older.get(account) ?? 0) + 1;
+      older.set(account, count);
+      if (at < before || (account !== '' && count > SESSIONS)) await remove(join(this.#sessions, id));
+    }
     const kept = new Map<string, number>();
     const ids = (await readdir(this.#versions))
       .filter((name) => ID.test(name))
       .sort()
       .reverse();
     for (const id of ids) {
-      const appId = (await this.#about(id))?.app_id ?? null;
-      const count = (kept.get(appId ?? '') ?? 0) + 1;
-      kept.set(appId ?? '', count);
-      const stays = appId === null ? !(await isOld(join(this.#versions, id))) : count <= VERSIONS;
-      if (!stays) await remove(join(this.#versions, id));
+      if (this.#deploying.has(id)) continue;
+      const version = await this.#about(id);
+      const appId = version?.app_id ?? null;
+      // The account of a version without an app: it may have been uploaded for an app that could not be made.
+      const whose = appId ?? accountOf(version?.owner ?? '');
+      const count = (kept.get(whose) ?? 0) + 1;
+      kept.set(whose, count);
+      const isGone = appId === null && (await isOld(join(this.#versions, id)));
+      if (isGone || count > VERSIONS) await remove(join(this.#versions, id));
     }
   }
+}
+
+/** The account in an `Uploader`'s owner. */
+function accountOf(owner: string): string {
+  return owner.split('/', 1)[0]!;
 }
 
 /** What projects call each storage, by its storage id. */

@@ -5,6 +5,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { type TestContext, test } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { type Endpoint, Firewall, openFirewall } from '../../runtime/machine/firewall.ts';
 import { type AppUsers, asUser, type User } from '../../runtime/machine/users.ts';
@@ -152,11 +153,39 @@ test('a registry that has moved since the start is reached by the next build', N
   await walls.open([users(1)], temporaryDirectory(t), async () => registries);
   t.after(() => walls.close());
   await walls.cover(users(1));
+  await walls.reach();
   assert.equal(await as(build!, script), 'ECONNREFUSED');
   registries = [{ address: '127.0.0.1', port }];
   await walls.cover(users(1));
+  await walls.reach();
   assert.equal(await as(build!, script), 'reached');
 });
+
+test(
+  'only what uses the network waits for registries that are looked up, and one look-up runs at a time',
+  NEEDS_RULES,
+  async (t) => {
+    const found = Promise.withResolvers<Endpoint[]>();
+    let lookups = 0;
+    const walls = new Walls(RULES);
+    await walls.open([users(1)], temporaryDirectory(t), () => {
+      lookups++;
+      return found.promise;
+    });
+    t.after(() => walls.close());
+    await walls.cover(users(1));
+    await walls.cover(users(2));
+    assert.equal(lookups, 1);
+    let isReached = false;
+    const reached = walls.reach().then(() => {
+      isReached = true;
+    });
+    await setImmediate();
+    assert.equal(isReached, false);
+    found.resolve([]);
+    await reached;
+  },
+);
 
 test('rules that a killed host left are replaced, and taken away at the end', NEEDS_RULES, async () => {
   const tables = () => execFileSync('nft', ['list', 'tables'], { encoding: 'utf8' });

@@ -1,0 +1,147 @@
+// What an account, or a stranger, can have uploads keep and read: each of it has a bound.
+import assert from 'node:assert/strict';
+import { readdirSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import type { UploadedVersion } from '../../handlers/contract/host-calls.ts';
+import { Refusal } from '../../runtime/control/refusal.ts';
+import { layout } from '../../runtime/machine/data-directory.ts';
+import { type Uploader, Uploads, type UploadsOptions } from '../../runtime/uploads/uploads.ts';
+import { eventually } from '../support/e2e/processes.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
+
+const WORKER = "export default { fetch: () => new Response('fine') };";
+const MANIFEST = JSON.stringify({ manifest: { '/a.txt': { hash: 'a'.repeat(32), size: 1 } } });
+
+/** Uploads of accounts that have no apps yet, over HTTP as they come. */
+async function open(t: TestContext) {
+  const paths = layout(temporaryDirectory(t));
+  // An upload for an app that is not made yet looks into none of the others.
+  const uploads = new Uploads({ paths, assetsMb: 1 } as unknown as UploadsOptions);
+  type Work = (request: Parameters<Uploads['keepAssets']>[0]) => Promise<unknown>;
+  const works: Work[] = [];
+  const server = createServer((request, response) => {
+    works.shift()!(request).then(
+      (answer) => response.end(JSON.stringify(answer)),
+      (error) => response.writeHead(error instanceof Refusal ? error.status : 500).end(error.message),
+    );
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => server.close());
+  t.after(() => server.closeAllConnections());
+  const send = async (body: NonNullable<RequestInit['body']>, work: Work) => {
+    works.push(work);
+    const response = await fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`, {
+      method: 'POST',
+      body,
+      ...(body instanceof ReadableStream && { duplex: 'half' }),
+      signal: AbortSignal.timeout(30_000),
+    } as RequestInit);
+    const text = await response.text();
+    return { status: response.status, text };
+  };
+  return { uploads, folder: paths.uploads, send };
+}
+
+const from = (owner: string): Uploader => ({ owner, appId: null });
+
+function form(metadata: object, modules: Record<string, File>): FormData {
+  const form = new FormData();
+  form.set('metadata', JSON.stringify({ main_module: 'index.js', ...metadata }));
+  for (const [name, file] of Object.entries(modules)) form.set(name, file);
+  return form;
+}
+
+const module = (name: string, type = 'application/javascript+module') => new File([WORKER], name, { type });
+
+test('the words of an upload are cut, and its metadata are bounded', async (t) => {
+  const { uploads, send } = await open(t);
+  const take = (metadata: object) =>
+    send(form(metadata, { 'index.js': module('index.js') }), (request) =>
+      uploads.take(request, from('one/app'), 'me'),
+    );
+  const annotations = { 'workers/message': 'm'.repeat(100_000), 'workers/tag': 't'.repeat(100_000) };
+  const taken = await take({ annotations });
+  const { version } = JSON.parse(taken.text) as { version: UploadedVersion };
+  assert.deepEqual([version.message.length, version.tag.length], [300, 300]);
+  const large = await take({ annotations: { 'workers/message': 'm'.repeat(5 * 2 ** 20) } });
+  assert.equal(large.status, 400, large.text);
+  assert.match(large.text, /metadata has more than 4 MiB/);
+});
+
+test('modules whose names or types cannot be are faults of the upload', async (t) => {
+  const { uploads, send } = await open(t);
+  const fault = async (modules: Record<string, File>) => {
+    const { status, text } = await send(form({}, { 'index.js': module('index.js'), ...modules }), (request) =>
+      uploads.take(request, from('one/app'), 'me'),
+    );
+    assert.equal(status, 400, text);
+    return text;
+  };
+  assert.match(await fault({ 'index.js/b.js': module('b.js') }), /"index.js\/b.js" cannot be kept as a file/);
+  const long = `${'d'.repeat(300)}/b.js`;
+  assert.match(await fault({ [long]: module('b.js') }), /cannot be kept as a file: ENAMETOOLONG/);
+  assert.match(await fault({ 'b.js': module('b.js', 'constructor') }), /no module that is run here/);
+});
+
+test('assets of a session that is not there are refused before their body is read', async (t) => {
+  const { uploads, folder, send } = await open(t);
+  let sent = 0;
+  // A body that never ends: whoever waits for its end waits for ever.
+  const body = new ReadableStream({
+    pull(controller) {
+      if (sent++ < 3) controller.enqueue(new Uint8Array(1024));
+      else return new Promise(() => {});
+      return undefined;
+    },
+  });
+  const { status, text } = await send(body, (request) => uploads.keepAssets(request, 'a'.repeat(52)));
+  assert.equal(status, 400);
+  assert.match(text, /not known here/);
+  assert.deepEqual(readdirSync(folder).includes('incoming'), false);
+});
+
+test('one account takes not all places of those who upload', async (t) => {
+  const { uploads, send } = await open(t);
+  const stuck = () => new ReadableStream({ start: (controller) => controller.enqueue(new Uint8Array(8)) });
+  const begun = Promise.withResolvers<void>();
+  let count = 0;
+  for (let at = 0; at < 6; at++)
+    send(stuck(), (request) => {
+      const taken = uploads.take(request, from('greedy/app'), 'me');
+      if (++count === 6) begun.resolve();
+      return taken;
+    }).catch(() => {});
+  await begun.promise;
+  const take = (owner: string) =>
+    send(form({}, { 'index.js': module('index.js') }), (request) => uploads.take(request, from(owner), 'me'));
+  assert.equal((await take('greedy/other')).status, 429);
+  assert.equal((await take('modest/app')).status, 200);
+});
+
+test('sessions, and versions of apps that are not made, are bounded for each account; what is deployed stays', async (t) => {
+  const { uploads, folder, send } = await open(t);
+  const take = async (owner: string) => {
+    const { text } = await send(form({}, { 'index.js': module('index.js') }), (request) =>
+      uploads.take(request, from(owner), 'me'),
+    );
+    return (JSON.parse(text) as { version: UploadedVersion }).version;
+  };
+  const first = await take('many/a0');
+  const end = Promise.withResolvers<void>();
+  const deploying = uploads.deploying('0'.repeat(16), first.id, 'many/a0', () => end.promise);
+  const other = await take('few/app');
+  for (let at = 1; at <= 13; at++) await take(`many/a${at}`);
+  for (let at = 0; at < 18; at++)
+    await send(MANIFEST, (request) => uploads.startAssets(request, from(`many/a${at}`)));
+  // What is too much goes when the next one comes, beside it.
+  await eventually(() => {
+    const versions = readdirSync(join(folder, 'versions'));
+    const stay = versions.includes(first.id) && versions.includes(other.id);
+    return stay && versions.length === 12 && readdirSync(join(folder, 'assets')).length <= 17;
+  }, 'older versions and sessions have gone');
+  end.resolve();
+  await deploying;
+});
