@@ -78,7 +78,7 @@ export function requireRole(role: unknown, need: Role): Role {
     throw new Problem('forbidden', 'This key has no role on the app.');
   }
   if (rank[role] < rank[need])
-    throw new Problem('forbidden', `This needs the role ${need}; the key has ${role}.`);
+    throw new Problem('forbidden', `This needs the role ${need}; yours is ${role}.`);
   return role;
 }
 

@@ -11,8 +11,10 @@
 // `ui/screens/apps.tsx` with `ui/models/apps.ts` is an example of all that.
 import { render } from 'preact';
 import { App } from './layout/app.tsx';
+import { followRole } from './role.ts';
 import { startRouter } from './router.ts';
 import './style/index.css';
 
 startRouter();
+followRole();
 render(<App />, document.getElementById('page')!);

@@ -50,7 +50,7 @@ test('each role may do over git what it says, and no more', async () => {
 
   const viewed = await push('view', 'HEAD:side');
   assert.notEqual(viewed.code, 0);
-  assert.match(viewed.stderr, /^remote: This needs the role push; the key has view\.$/m);
+  assert.match(viewed.stderr, /^remote: This needs the role push; yours is view\.$/m);
   assert.match(viewed.stderr, /403/);
   const created = await push('push', 'HEAD:side', 'v1');
   assert.equal(created.code, 0, created.stderr);

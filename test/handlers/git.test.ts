@@ -102,7 +102,7 @@ test('a refusal is plain text for git, which shows it, and a problem for others'
   const viewer = basic(keyOf('viewer'));
   const shown = await refs('repository', { ...viewer, 'user-agent': 'git/2.39.5' }, 'git-receive-pack');
   assert.equal(shown.headers.get('content-type'), 'text/plain; charset=utf-8');
-  assert.deepEqual([shown.status, shown.text], [403, 'This needs the role push; the key has view.\n']);
+  assert.deepEqual([shown.status, shown.text], [403, 'This needs the role push; yours is view.\n']);
   const asked = await refs('repository', { 'user-agent': 'git/2.39.5' });
   assert.match(asked.headers.get('www-authenticate')!, /^Basic realm=/);
   assert.equal((await refs('repository', viewer, 'git-receive-pack')).body.code, 'forbidden');

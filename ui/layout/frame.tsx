@@ -17,6 +17,7 @@ import {
 import { Mark } from '../parts/mark.tsx';
 import { Menu } from '../parts/menu.tsx';
 import { Age } from '../parts/time.tsx';
+import { role } from '../role.ts';
 import { href, type Route, type RouteName, route } from '../router.ts';
 import { type Screen, screens } from '../screens/index.ts';
 import { isAdmin, session, signOut } from '../session.ts';
@@ -24,6 +25,12 @@ import { theme } from '../theme.ts';
 import { Finder, finding } from './finder.tsx';
 import { Keys } from './keys.tsx';
 import { groupsOf, routeOf } from './sections.ts';
+
+/** What those may do who are no administrators of the app. */
+const ROLES = {
+  view: 'Your role here is view: you can look, and change nothing.',
+  push: 'Your role here is push: you can deploy, and see the data.',
+};
 
 /** The top bar, the sections of where one is, and the screen. */
 export function Frame({ shown, children }: { shown: Route | null; children: ComponentChildren }) {
@@ -72,6 +79,9 @@ export function Frame({ shown, children }: { shown: Route | null; children: Comp
       </header>
       {groups.length > 0 && (
         <nav class="nav" aria-label="Sections">
+          {role.value !== null && role.value !== 'admin' && app !== null && (
+            <p class="own-role">{ROLES[role.value]}</p>
+          )}
           {groups.map(({ title, sections }) => (
             <section key={title}>
               <h2>{title}</h2>

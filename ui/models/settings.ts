@@ -2,6 +2,7 @@
 import { computed, signal } from '@preact/signals';
 import { api, type Failure, type Params, type Result } from '../api.ts';
 import { resource } from '../live.ts';
+import { session } from '../session.ts';
 import { pages } from './pages.ts';
 
 type Item<List> = List extends { items: (infer Each)[] } ? Each : never;
@@ -162,7 +163,8 @@ export function collaboratorsModel(id: string, isAdmin: boolean) {
   );
   const nameOf = computed(() => {
     const known = new Map((accounts.data.value ?? []).map(({ id, name, email }) => [id, email ?? name]));
-    return (account: string) => known.get(account) ?? account;
+    const own = session.value?.account;
+    return (account: string) => (account === own?.id ? `${own.name}, you` : (known.get(account) ?? account));
   });
   return {
     collaborators,

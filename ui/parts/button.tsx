@@ -1,6 +1,7 @@
 // Buttons, and links that look like them.
 import type { AriaAttributes, ComponentChildren, Ref } from 'preact';
 import { useState } from 'preact/hooks';
+import { type Role, refusal, role } from '../role.ts';
 import { href, type Query, type Route } from '../router.ts';
 import { failed } from './toast.tsx';
 
@@ -22,6 +23,8 @@ type ButtonProps = ButtonLook & {
   onClick?: (event: MouseEvent) => unknown;
   type?: 'button' | 'submit';
   disabled?: boolean;
+  /** The role on the app that is shown without which the button is off, and says why. */
+  needs?: Role;
   children: ComponentChildren;
   buttonRef?: Ref<HTMLButtonElement>;
 } & Pick<
@@ -37,11 +40,13 @@ export function Button({
   onClick,
   type = 'button',
   disabled,
+  needs,
   children,
   buttonRef,
   ...aria
 }: ButtonProps) {
   const [busy, setBusy] = useState(false);
+  const refused = needs === undefined ? null : refusal(needs, role.value);
   const run = async (event: MouseEvent) => {
     const done = onClick?.(event);
     if (!(done instanceof Promise)) return;
@@ -60,9 +65,9 @@ export function Button({
       ref={buttonRef ?? null}
       type={type}
       class={classOf({ look, short, label })}
-      disabled={disabled || busy}
+      disabled={disabled || busy || refused !== null}
       aria-label={label}
-      title={label}
+      title={refused ?? label}
       onClick={run}
     >
       {children}

@@ -47,7 +47,7 @@ export default function Alerts({ app }: { app: string }) {
   return (
     <>
       <Head title="Alerts" about="Cellar tells a webhook of yours when something happens to the app.">
-        <Button look="primary" onClick={() => setEditing('new')}>
+        <Button needs="admin" look="primary" onClick={() => setEditing('new')}>
           <IconPlus /> Add an alert
         </Button>
       </Head>

@@ -2,7 +2,7 @@
 import { useState } from 'preact/hooks';
 import { Head } from '../layout/head.tsx';
 import { type Collaborator, collaboratorsModel } from '../models/settings.ts';
-import { Button } from '../parts/button.tsx';
+import { Button, Link } from '../parts/button.tsx';
 import { Select, TextField } from '../parts/field.tsx';
 import { IconTrash2, IconUsers } from '../parts/icons.tsx';
 import { useModel } from '../parts/model.ts';
@@ -12,6 +12,7 @@ import { useSubmit } from '../parts/submit.ts';
 import { Table } from '../parts/table.tsx';
 import { Time } from '../parts/time.tsx';
 import { failed, toast } from '../parts/toast.tsx';
+import { may } from '../role.ts';
 import { isAdmin } from '../session.ts';
 
 type Role = Collaborator['role'];
@@ -32,7 +33,8 @@ export default function Collaborators({ app }: { app: string }) {
     setAccount('');
   });
   const known = new Set(collaborators.items.value.map((each) => each.account));
-  const others = (accounts.data.value ?? []).filter(({ id }) => !known.has(id));
+  // Administrators of the machine may do everything already.
+  const others = (accounts.data.value ?? []).filter(({ id, role }) => role === 'member' && !known.has(id));
   return (
     <>
       <Head
@@ -63,7 +65,7 @@ export default function Collaborators({ app }: { app: string }) {
               />
             )}
             <Select label="Role" value={role} onValue={setRole} options={ROLES} />
-            <Button type="submit" look="primary" disabled={busy || account === ''}>
+            <Button needs="admin" type="submit" look="primary" disabled={busy || account === ''}>
               Let them work on it
             </Button>
           </form>
@@ -76,6 +78,7 @@ export default function Collaborators({ app }: { app: string }) {
                   Somebody who has no account here yet gets one by an invitation, which can carry a role on
                   this app.
                 </p>
+                {isAdmin.value && <Link to={{ name: 'people' }}>Invite somebody</Link>}
               </Empty>
             ) : (
               <>
@@ -97,6 +100,7 @@ export default function Collaborators({ app }: { app: string }) {
                         <Select
                           label={`Role of ${model.nameOf.value(each.account)}`}
                           unlabelled
+                          disabled={!may('admin')}
                           value={each.role}
                           onValue={(next) => model.set(each.account, next).catch(failed)}
                           options={ROLES}
@@ -109,6 +113,7 @@ export default function Collaborators({ app }: { app: string }) {
                       silent: true,
                       cell: (each) => (
                         <Button
+                          needs="admin"
                           look="quiet"
                           short
                           label={`Take ${model.nameOf.value(each.account)} off the app`}

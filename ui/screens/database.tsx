@@ -29,7 +29,7 @@ export default function Database({ app, database }: { app: string; database: str
         title={database}
         status={tables.data.value && <span class="muted">{plural(tables.data.value.length, 'table')}</span>}
       >
-        <Button onClick={save}>
+        <Button needs="push" onClick={save}>
           <IconDownload /> Export as SQL
         </Button>
       </Head>

@@ -68,17 +68,21 @@ function Shown({ app, deploy, model }: { app: string; deploy: Deploy; model: Mod
         }
       >
         {isUnderWay(deploy) && (
-          <Button look="danger" onClick={model.cancel}>
+          <Button needs="push" look="danger" onClick={model.cancel}>
             <IconBan /> Cancel this deploy
           </Button>
         )}
         {deploy.can_roll_back && status !== 'live' && (
-          <Button look="primary" onClick={() => go(api('deploys.rollback', { id: app, deploy_id: id }))}>
+          <Button
+            needs="push"
+            look="primary"
+            onClick={() => go(api('deploys.rollback', { id: app, deploy_id: id }))}
+          >
             <IconRotateCcw /> Roll back to this
           </Button>
         )}
         {!isUnderWay(deploy) && sha !== '' && (
-          <Button onClick={() => go(api('deploys.create', { id: app, deploy_id: id }))}>
+          <Button needs="push" onClick={() => go(api('deploys.create', { id: app, deploy_id: id }))}>
             <IconRefreshCw /> Deploy again
           </Button>
         )}

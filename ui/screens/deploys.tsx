@@ -63,7 +63,7 @@ export default function Deploys({ app }: { app: string }) {
     <>
       <Head title="Deploys">
         {rows.value.length > 0 && (
-          <Button onClick={again}>
+          <Button needs="push" onClick={again}>
             <IconRefreshCw /> Deploy main again
           </Button>
         )}

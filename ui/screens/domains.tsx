@@ -59,7 +59,7 @@ export default function Domains({ app }: { app: string }) {
                   autocomplete="off"
                 />
               </div>
-              <Button type="submit" look="primary" disabled={busy || hostname === ''}>
+              <Button needs="admin" type="submit" look="primary" disabled={busy || hostname === ''}>
                 Add this domain
               </Button>
             </form>
@@ -122,7 +122,7 @@ function OneDomain({
           <Button look="quiet" short label={`Check ${hostname} again`} onClick={check}>
             <IconRefreshCw />
           </Button>
-          <Button look="quiet" short label={`Remove ${hostname}`} onClick={drop}>
+          <Button needs="admin" look="quiet" short label={`Remove ${hostname}`} onClick={drop}>
             <IconTrash2 />
           </Button>
         </span>

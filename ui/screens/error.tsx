@@ -80,15 +80,15 @@ function Shown({
       >
         {status === 'open' ? (
           <>
-            <Button onClick={() => change('ignored')}>
+            <Button needs="push" onClick={() => change('ignored')}>
               <IconBan /> Ignore
             </Button>
-            <Button look="primary" onClick={() => change('resolved')}>
+            <Button needs="push" look="primary" onClick={() => change('resolved')}>
               <IconCheck /> Resolve
             </Button>
           </>
         ) : (
-          <Button onClick={() => change('open')}>
+          <Button needs="push" onClick={() => change('open')}>
             <IconRotateCcw /> Open again
           </Button>
         )}

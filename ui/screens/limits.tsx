@@ -71,7 +71,7 @@ function Form({
         hint={`Empty: as the machine has it, ${said(limits.defaults.appRpm)}. 0: no limit.`}
       />
       <div>
-        <Button look="primary" type="submit" disabled={busy || !isChanged || !isRight}>
+        <Button needs="admin" look="primary" type="submit" disabled={busy || !isChanged || !isRight}>
           Set these limits
         </Button>
       </div>

@@ -23,6 +23,7 @@ import { Empty, Loaded, Notice, Skeleton, SkeletonRows } from '../parts/states.t
 import { Status } from '../parts/status.tsx';
 import { Age, Time } from '../parts/time.tsx';
 import { toast } from '../parts/toast.tsx';
+import { may } from '../role.ts';
 import { href, open } from '../router.ts';
 import { Figures } from './overview-figures.tsx';
 
@@ -110,17 +111,17 @@ function Title({ model, app }: { model: OverviewModel; app: App }) {
         <IconExternalLink /> Open
       </LinkButton>
       {(isAsleep || isStopped) && (
-        <Button onClick={() => model.run('running')}>
+        <Button needs="admin" onClick={() => model.run('running')}>
           <IconPlay /> {isAsleep ? 'Wake' : 'Start'}
         </Button>
       )}
       {!isAsleep && !isStopped && live_deploy_id !== null && (
-        <Button onClick={model.sleep}>
+        <Button needs="push" onClick={model.sleep}>
           <IconMoon /> Sleep
         </Button>
       )}
       {hasCode && (
-        <Button onClick={deploy}>
+        <Button needs="push" onClick={deploy}>
           <IconRocket /> Deploy
         </Button>
       )}
@@ -133,7 +134,7 @@ function Title({ model, app }: { model: OverviewModel; app: App }) {
             run: () => navigator.clipboard.writeText(git_url).then(() => toast('Copied')),
           },
           { text: 'Settings', icon: IconSettings, href: href({ name: 'settings', app: slug }) },
-          ...(isStopped
+          ...(isStopped || !may('admin')
             ? []
             : [
                 null,

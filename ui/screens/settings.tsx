@@ -66,7 +66,7 @@ export default function Settings({ app: slug }: { app: string }) {
             <section class="panel danger-zone" aria-labelledby="delete">
               <header>
                 <h2 id="delete">Delete the app</h2>
-                <Button look="danger" onClick={() => setDeleting(true)}>
+                <Button needs="admin" look="danger" onClick={() => setDeleting(true)}>
                   Delete {app.slug}
                 </Button>
               </header>
@@ -107,7 +107,7 @@ function Rename({ app, model }: Parts) {
         hint="Its address and its git remote change with it; the old ones answer no more. What it keeps stays."
       />
       <div>
-        <Button type="submit" disabled={busy || slug === app.slug || slug === ''}>
+        <Button needs="admin" type="submit" disabled={busy || slug === app.slug || slug === ''}>
           Rename the app
         </Button>
       </div>
@@ -122,7 +122,7 @@ function State({ app, model }: Parts) {
         <p>The app is stopped: it answers nobody, and no timer of it runs.</p>
         {app.last_error && <p class="danger">{app.last_error}</p>}
         <div class="row">
-          <Button look="primary" onClick={model.start}>
+          <Button needs="admin" look="primary" onClick={model.start}>
             Start the app
           </Button>
         </div>
@@ -147,11 +147,17 @@ function State({ app, model }: Parts) {
       {app.last_error && <p class="danger">{app.last_error}</p>}
       <div class="row">
         {sleeps ? (
-          <Button onClick={model.start}>Wake it</Button>
+          <Button needs="admin" onClick={model.start}>
+            Wake it
+          </Button>
         ) : (
-          <Button onClick={model.sleep}>Put it to sleep</Button>
+          <Button needs="push" onClick={model.sleep}>
+            Put it to sleep
+          </Button>
         )}
-        <Button onClick={model.stop}>Stop the app</Button>
+        <Button needs="admin" onClick={model.stop}>
+          Stop the app
+        </Button>
       </div>
     </>
   );

@@ -25,6 +25,7 @@ import {
 import { useModel } from '../parts/model.ts';
 import { Empty, Failed, Loaded, Notice, SkeletonRows } from '../parts/states.tsx';
 import { Badge } from '../parts/status.tsx';
+import { may } from '../role.ts';
 import { href, open, queryOf, setQuery } from '../router.ts';
 
 type Model = ReturnType<typeof sourceModel>;
@@ -41,7 +42,7 @@ export default function Source({ app, path }: { app: string; path: string }) {
   const { tree, ref, drafts } = model;
   const changes = drafts.list.value;
   const isMain = ref.value === '';
-  const save = () => drafts.list.peek().length > 0 && setDialog('commit');
+  const save = () => may('push') && drafts.list.peek().length > 0 && setDialog('commit');
   useEffect(() => {
     const warn = (event: BeforeUnloadEvent) => hasDrafts() && event.preventDefault();
     const key = (event: KeyboardEvent) => {
@@ -72,12 +73,17 @@ export default function Source({ app, path }: { app: string; path: string }) {
           <Button onClick={() => setQuery({ ref: null }, { push: true })}>Go to main, to edit</Button>
         )}
         {isMain && tree.data.value && (
-          <Button onClick={() => setDialog('new')}>
+          <Button needs="push" onClick={() => setDialog('new')}>
             <IconFilePlus /> New file
           </Button>
         )}
         {isMain && (
-          <Button look="primary" disabled={changes.length === 0} onClick={() => setDialog('commit')}>
+          <Button
+            needs="push"
+            look="primary"
+            disabled={changes.length === 0}
+            onClick={() => setDialog('commit')}
+          >
             <IconGitCommitHorizontal />
             {changes.length === 0 ? 'Commit' : `Commit ${plural(changes.length, 'change')}`}
           </Button>
@@ -90,7 +96,7 @@ export default function Source({ app, path }: { app: string; path: string }) {
               <Empty title="No source yet" icon={IconFileCode}>
                 <p>Push to main, or write the first file here.</p>
                 <div class="row">
-                  <Button look="primary" onClick={() => setDialog('new')}>
+                  <Button needs="push" look="primary" onClick={() => setDialog('new')}>
                     Write the first file
                   </Button>
                   <Link to={{ name: 'overview', app }}>Other ways to bring code</Link>
@@ -258,7 +264,7 @@ function File({ app, path, model, save }: { app: string; path: string; model: Mo
           </Button>
         )}
         {isMain && isThere && own?.text !== null && (
-          <Button short look="quiet" label="Delete the file" onClick={remove}>
+          <Button needs="push" short look="quiet" label="Delete the file" onClick={remove}>
             <IconTrash2 />
           </Button>
         )}
@@ -287,11 +293,11 @@ function File({ app, path, model, save }: { app: string; path: string; model: Mo
             </Notice>
           )}
           <LazyEditor
-            key={`${ref.value} ${discards}`}
+            key={`${ref.value} ${discards} ${may('push')}`}
             path={path}
             text={own?.text ?? read?.text ?? ''}
             line={Number(queryOf('line')) || null}
-            isReadOnly={!isMain || (read?.isCut ?? false)}
+            isReadOnly={!isMain || !may('push') || (read?.isCut ?? false)}
             onText={(text) => drafts.write(path, text, was)}
             onSave={save}
           />

@@ -33,7 +33,7 @@ export default function Variables({ app }: { app: string }) {
         <section class="panel" aria-labelledby="variables">
           <header>
             <h2 id="variables">Variables of the build</h2>
-            <Button short onClick={() => add('variable')}>
+            <Button needs="admin" short onClick={() => add('variable')}>
               <IconPlus /> Add variables
             </Button>
           </header>
@@ -68,6 +68,7 @@ export default function Variables({ app }: { app: string }) {
                           <span class="row-actions">
                             <Copy text={variable.value} label={`Copy the value of ${variable.name}`} short />
                             <Button
+                              needs="admin"
                               look="quiet"
                               short
                               label={`Change ${variable.name}`}
@@ -76,6 +77,7 @@ export default function Variables({ app }: { app: string }) {
                               <IconPencil />
                             </Button>
                             <Button
+                              needs="admin"
                               look="quiet"
                               short
                               label={`Delete ${variable.name}`}
@@ -101,7 +103,7 @@ export default function Variables({ app }: { app: string }) {
         <section class="panel" aria-labelledby="secrets">
           <header>
             <h2 id="secrets">Secrets of the Worker</h2>
-            <Button short onClick={() => add('secret')}>
+            <Button needs="push" short onClick={() => add('secret')}>
               <IconPlus /> Add a secret
             </Button>
           </header>

@@ -1,0 +1,67 @@
+// What the signed-in account may do with the app that is shown. The API decides; this only spares one the buttons that it would refuse.
+import { computed, effect, signal } from '@preact/signals';
+import { api } from './api.ts';
+import { route } from './router.ts';
+import { isAdmin, session } from './session.ts';
+
+export type Role = 'view' | 'push' | 'admin';
+
+const ORDER: readonly Role[] = ['view', 'push', 'admin'];
+/** Most collaborators that are read. */
+const LIMIT = 200;
+
+const found = signal<{ place: string; role: Role | null } | null>(null);
+
+const app = computed(() => (route.value !== null && 'app' in route.value ? route.value.app : null));
+const member = computed(() => (isAdmin.value ? null : (session.value?.account.id ?? null)));
+/** Changes with the screen too: a role may be another since the last one. */
+const asked = computed(() => `${route.value?.name} ${app.value} ${member.value}`);
+
+/** The role on the app that is shown; null while it is not known, and where no app is shown. */
+export const role = computed<Role | null>(() => {
+  if (app.value === null) return null;
+  if (isAdmin.value) return 'admin';
+  return found.value?.place === `${app.value} ${member.value}` ? found.value.role : null;
+});
+
+/** The role of an account that is no administrator of the machine. @returns null for one without a role */
+export function roleOf(
+  account: string,
+  owner: string,
+  collaborators: readonly { account: string; role: Role }[],
+): Role | null {
+  if (account === owner) return 'admin';
+  return collaborators.find((each) => each.account === account)?.role ?? null;
+}
+
+/** Why a role does not do for what needs `needs`; null when it does, or is not known. */
+export function refusal(needs: Role, own: Role | null): string | null {
+  if (own === null || ORDER.indexOf(own) >= ORDER.indexOf(needs)) return null;
+  return `This needs the role ${needs}; yours is ${own}. An administrator of the app can give you another.`;
+}
+
+/** Whether the account may do what needs `needs` with the app that is shown. Reading it subscribes to it. */
+export function may(needs: Role): boolean {
+  return refusal(needs, role.value) === null;
+}
+
+/** Begins to follow which app is shown, and to whom. */
+export function followRole(): void {
+  effect(() => {
+    asked.value;
+    const [id, account] = [app.peek(), member.peek()];
+    if (id !== null && account !== null) void read(id, account);
+  });
+}
+
+async function read(id: string, account: string): Promise<void> {
+  try {
+    const [{ owner }, { items }] = await Promise.all([
+      api('apps.get', { id }),
+      api('collaborators.list', { id, limit: LIMIT }),
+    ]);
+    found.value = { place: `${id} ${account}`, role: roleOf(account, owner, items) };
+  } catch {
+    // The screen says what is wrong, and the API refuses what is not allowed.
+  }
+}
