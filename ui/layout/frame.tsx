@@ -28,8 +28,8 @@ import { groupsOf, routeOf } from './sections.ts';
 
 /** What those may do who are no administrators of the app. */
 const ROLES = {
-  view: 'Your role here is view: you can look, and change nothing.',
-  push: 'Your role here is push: you can deploy, and see the data.',
+  view: 'Your role is view: you can look at this app.',
+  push: 'Your role is push: you can deploy this app, and see its data.',
 };
 
 /** The top bar, the sections of where one is, and the screen. */
@@ -62,7 +62,6 @@ export function Frame({ shown, children }: { shown: Route | null; children: Comp
           <span>{machineName()}</span>
         </Link>
         <Crumbs shown={shown} app={app} />
-        <span class="grow" />
         <button
           type="button"
           class="find"
@@ -120,7 +119,7 @@ function machineName(): string {
 }
 
 function Crumbs({ shown, app }: { shown: Route | null; app: string | null }) {
-  if (shown === null) return null;
+  if (shown === null) return <span class="grow" />;
   const screen = screens[shown.name] as Screen<RouteName>;
   const titleOf = ({ title }: Screen<RouteName>) =>
     typeof title === 'string' ? title : title(shown as never);
@@ -134,7 +133,7 @@ function Crumbs({ shown, app }: { shown: Route | null; app: string | null }) {
           </li>
         )}
         {above !== undefined && (
-          <li>
+          <li class="above">
             <Link to={routeOf({ name: above } as never, app)}>
               {titleOf(screens[above] as Screen<RouteName>)}
             </Link>

@@ -22,6 +22,9 @@ export function Start({ slug, onDeploy }: { slug: string; onDeploy: (id: string)
       <IconKeyRound /> Make an API key and put it in
     </Button>
   );
+  const shownOnce = key !== null && (
+    <p class="small muted">The key is shown this once. Your account has the list of keys.</p>
+  );
   return (
     <section class="stack" aria-label="Bring code">
       <p class="waiting" role="status">
@@ -36,24 +39,27 @@ export function Start({ slug, onDeploy }: { slug: string; onDeploy: (id: string)
             <IconGitBranch /> Push with git
           </h2>
           <p class="muted">In the folder of your project, with something committed.</p>
-          {said ? <Code text={said.git} label="Copy the git commands" /> : <Skeleton height={76} />}
+          {said ? <Code text={said.git} wrap label="Copy the git commands" /> : <Skeleton height={76} />}
           {key === null && (
             <p class="small muted">
               Git asks for a user name and a password: <code>git</code>, and an API key.
             </p>
           )}
           {makeKey}
+          {shownOnce}
         </div>
         <div class="panel way">
           <h2>
             <IconSquareTerminal /> Deploy with Wrangler
           </h2>
           <p class="muted">For a project that you deploy with Wrangler today.</p>
-          {said ? <Code text={said.wrangler} label="Copy the Wrangler commands" /> : <Skeleton height={96} />}
-          {makeKey}
-          {key !== null && (
-            <p class="small muted">The key is shown this once. Your account has the list of keys.</p>
+          {said ? (
+            <Code text={said.wrangler} wrap label="Copy the Wrangler commands" />
+          ) : (
+            <Skeleton height={96} />
           )}
+          {makeKey}
+          {shownOnce}
         </div>
         <div class="panel way">
           <h2>
@@ -92,11 +98,10 @@ function FromAddress({ take }: { take: (url: string) => Promise<void> }) {
     await take(url.trim()).catch((error: Error) => setWrong(error.message));
   });
   return (
-    <form class="row" onSubmit={onSubmit}>
+    <form class="row bottoms" onSubmit={onSubmit}>
       <div class="grow">
         <TextField
-          label="Address of a public Git repository"
-          unlabelled
+          label="Or a copy of a public Git repository"
           type="url"
           placeholder="https://github.com/…"
           value={url}
@@ -106,7 +111,7 @@ function FromAddress({ take }: { take: (url: string) => Promise<void> }) {
         />
       </div>
       <Button type="submit" disabled={busy}>
-        {busy ? 'Taking it over' : 'Take over'}
+        {busy ? 'Importing' : 'Import'}
       </Button>
     </form>
   );

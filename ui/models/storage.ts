@@ -22,10 +22,16 @@ export function overviewModel(id: string) {
 
 /** A database: its tables. */
 export function databaseModel(id: string, database_id: string) {
-  const tables = resource(
-    async (signal) => (await api('storage.d1.get', { id, database_id }, { signal })).tables ?? [],
+  const tables = resource(async (signal) =>
+    ownFirst((await api('storage.d1.get', { id, database_id }, { signal })).tables ?? []),
   );
   return { tables, close: tables.close };
+}
+
+/** Tables with those last that tools keep for themselves: one comes to see one's own data. */
+export function ownFirst<Of extends { name: string }>(tables: readonly Of[]): Of[] {
+  const isKept = ({ name }: Of) => /^(d1_migrations|sqlite_|_cf_)/.test(name);
+  return [...tables.filter((table) => !isKept(table)), ...tables.filter(isKept)];
 }
 
 /** What a page of a table, or a statement, answered. */

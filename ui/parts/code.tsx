@@ -30,7 +30,7 @@ export function Copy({
 }
 
 /** The clipboard is there for pages of HTTPS and of this machine alone; elsewhere a selection is copied. */
-async function copyText(text: string): Promise<void> {
+export async function copyText(text: string): Promise<void> {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
   const area = document.createElement('textarea');
   area.value = text;

@@ -154,8 +154,11 @@ function TableView({
                 {...(model.canWrite && { edit: editOf(model, table) })}
               />
               <p class="grid-foot muted small">
-                {plural(rows.length, 'row')}
-                {next !== null && ' so far'}
+                <span>
+                  {plural(rows.length, 'row')}
+                  {next !== null && ' so far'}
+                  {model.canWrite && hasKey && '. Double-click a cell, or press Enter in it, to change it.'}
+                </span>
                 {next !== null && (
                   <Button short onClick={() => model.more()}>
                     Show more

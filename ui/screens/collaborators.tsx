@@ -96,16 +96,18 @@ export default function Collaborators({ app }: { app: string }) {
                     },
                     {
                       name: 'Role',
-                      cell: (each) => (
-                        <Select
-                          label={`Role of ${model.nameOf.value(each.account)}`}
-                          unlabelled
-                          disabled={!may('admin')}
-                          value={each.role}
-                          onValue={(next) => model.set(each.account, next).catch(failed)}
-                          options={ROLES}
-                        />
-                      ),
+                      cell: (each) =>
+                        may('admin') ? (
+                          <Select
+                            label={`Role of ${model.nameOf.value(each.account)}`}
+                            unlabelled
+                            value={each.role}
+                            onValue={(next) => model.set(each.account, next).catch(failed)}
+                            options={ROLES}
+                          />
+                        ) : (
+                          each.role
+                        ),
                     },
                     { name: 'Since', label: 'since', cell: (each) => <Time at={each.created_at} /> },
                     {

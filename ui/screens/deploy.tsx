@@ -4,11 +4,11 @@ import { api } from '../api.ts';
 import { Head } from '../layout/head.tsx';
 import type { DeployLog } from '../models/deploy-log.ts';
 import { type Deploy, deployModel, isUnderWay, originOf, tookMs } from '../models/deploys.ts';
-import { Button, Link } from '../parts/button.tsx';
+import { Button, Link, LinkButton } from '../parts/button.tsx';
 import { Copy } from '../parts/code.tsx';
 import { DiffSum, DiffView } from '../parts/diff.tsx';
 import { duration, shortSha } from '../parts/format.ts';
-import { IconBan, IconCircleAlert, IconRefreshCw, IconRotateCcw } from '../parts/icons.tsx';
+import { IconBan, IconCircleAlert, IconExternalLink, IconRefreshCw, IconRotateCcw } from '../parts/icons.tsx';
 import { useModel } from '../parts/model.ts';
 import { Places } from '../parts/places.tsx';
 import { Empty, Loaded, Notice, SkeletonRows } from '../parts/states.tsx';
@@ -71,6 +71,11 @@ function Shown({ app, deploy, model }: { app: string; deploy: Deploy; model: Mod
           <Button needs="push" look="danger" onClick={model.cancel}>
             <IconBan /> Cancel this deploy
           </Button>
+        )}
+        {status === 'live' && model.served.data.value && (
+          <LinkButton look="primary" url={model.served.data.value.url}>
+            <IconExternalLink /> Open the app
+          </LinkButton>
         )}
         {deploy.can_roll_back && status !== 'live' && (
           <Button

@@ -169,7 +169,9 @@ function Figures({ app, group }: { app: string; group: GroupedError & { occurren
         <p>
           {traces.size === 0
             ? 'none known'
-            : `${plural(traces.size, 'request')} of the last ${plural(occurrences.length, 'time')}`}
+            : traces.size === group.count
+              ? exactCount(traces.size)
+              : `${plural(traces.size, 'request')} in the last ${plural(occurrences.length, 'time')}`}
         </p>
       </div>
       <div>

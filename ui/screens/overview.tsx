@@ -4,7 +4,7 @@ import { Head } from '../layout/head.tsx';
 import { Start } from '../layout/start.tsx';
 import { type OverviewModel, overviewModel } from '../models/overview.ts';
 import { Button, Link, LinkButton } from '../parts/button.tsx';
-import { Copy } from '../parts/code.tsx';
+import { Copy, copyText } from '../parts/code.tsx';
 import { clock, firstLine, person, plural } from '../parts/format.ts';
 import {
   IconCircleAlert,
@@ -57,7 +57,8 @@ export default function Overview({ app: slug }: { app: string }) {
               {first?.status === 'failed' && (
                 <Notice look="danger" icon={IconCircleAlert}>
                   <p>
-                    <b>The last deploy failed.</b> {first.error && firstLine(first.error)}{' '}
+                    <b>The last deploy failed{first.error ? ':' : '.'}</b>{' '}
+                    {first.error && `${firstLine(first.error).replace(/[.:]$/, '')}. `}
                     {app.live_deploy_id !== null && 'The release before it still serves. '}
                     <Link to={{ name: 'deploy', app: slug, deploy: first.id }}>See where it stopped</Link>
                   </p>
@@ -131,7 +132,7 @@ function Title({ model, app }: { model: OverviewModel; app: App }) {
         items={[
           {
             text: 'Copy the git address',
-            run: () => navigator.clipboard.writeText(git_url).then(() => toast('Copied')),
+            run: () => copyText(git_url).then(() => toast('Copied')),
           },
           { text: 'Settings', icon: IconSettings, href: href({ name: 'settings', app: slug }) },
           ...(isStopped || !may('admin')

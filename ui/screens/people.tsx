@@ -262,13 +262,13 @@ function InviteForm({
             />
             {app !== '' && (
               <Select
-                label="Which"
+                label="Which role"
                 value={appRole}
                 onValue={setAppRole}
                 options={[
-                  ['view', 'View'],
-                  ['push', 'Push'],
-                  ['admin', 'Admin'],
+                  ['view', 'View: look at it'],
+                  ['push', 'Push: deploy, and see its data'],
+                  ['admin', 'Admin: everything'],
                 ]}
               />
             )}

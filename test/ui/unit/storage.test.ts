@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
 import { changeSet, onlyReads, readable, type TableColumn } from '../../../ui/models/change-set.ts';
+import { ownFirst } from '../../../ui/models/storage.ts';
 import { base64Of, cellOf, prettyJson, textIn, typed, written } from '../../../ui/models/values.ts';
 
 const column = (name: string, type: string, primary_key = 0): TableColumn => ({
@@ -12,6 +13,14 @@ const column = (name: string, type: string, primary_key = 0): TableColumn => ({
   not_null: false,
   default: null,
   generated: false,
+});
+
+test('shows the tables that tools keep for themselves behind the others', () => {
+  const named = (...names: string[]) => names.map((name) => ({ name }));
+  assert.deepEqual(
+    ownFirst(named('_cf_KV', 'd1_migrations', 'entries', 'sqlite_sequence', 'orders')),
+    named('entries', 'orders', '_cf_KV', 'd1_migrations', 'sqlite_sequence'),
+  );
 });
 
 test('tells NULL from an empty text, and bytes from a text', () => {
