@@ -1,6 +1,7 @@
 // Our own Workers, each as one module.
 import { fileURLToPath } from 'node:url';
-import { type BuildOptions, build } from 'esbuild';
+import type { BuildOptions } from 'esbuild';
+import { build } from './esbuild.ts';
 
 const SHARED = {
   bundle: true,

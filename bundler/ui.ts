@@ -2,7 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type BuildOptions, build, type Metafile } from 'esbuild';
+import type { BuildOptions, Metafile } from 'esbuild';
+import { build } from './esbuild.ts';
 
 /** A file of the control UI. */
 export interface UiFile {

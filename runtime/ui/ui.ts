@@ -35,7 +35,7 @@ export class Ui implements Backend {
   readonly streamsForEver = true;
   readonly #options: UiOptions;
   readonly #probe: typeof PROBE;
-  /** Files and config, once for this host. */
+  /** Files and config, looked at once by this host. */
   #written: Promise<string> | null = null;
   #running: { cell: Cell; upstream: Upstream } | null = null;
   #starting: Promise<void> | null = null;

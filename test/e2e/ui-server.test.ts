@@ -36,6 +36,9 @@ test('the first visit starts it, and gets the page with a strict policy; every a
   assert.equal(page.headers.get('referrer-policy'), 'no-referrer');
   assert.equal((await ada.page('/apps/shop/logs')).text, page.text);
   assert.equal(uiProcesses().length, 1);
+  const helpers = () =>
+    descendants(cellar.pid).filter(({ command }) => command.some((word) => word.startsWith('--service=')));
+  await eventually(() => helpers().length === 0, 'what bundled it has ended');
   const again = await ada.ask('GET', '/', undefined, {
     accept: 'text/html',
     'if-none-match': page.headers.get('etag')!,

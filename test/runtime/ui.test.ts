@@ -1,9 +1,11 @@
 // The process of the control UI, without a Cellar around it.
 import assert from 'node:assert/strict';
+import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { workerdPath } from '../../runtime/fleets/cell.ts';
 import { askSocket } from '../../runtime/machine/ask-socket.ts';
+import { writeUi } from '../../runtime/ui/files.ts';
 import { Ui } from '../../runtime/ui/ui.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
@@ -57,4 +59,27 @@ test('what does not start is refused, and says when it is tried again', async (t
   assert.equal(then.status, 503);
   assert.ok(then.retryAfterS! > 0 && then.retryAfterS! <= 5);
   assert.equal(ui.pid, null);
+});
+
+test('what was bundled is kept, until its sources differ or some of it is missing', async (t) => {
+  const directory = join(temporaryDirectory(t), 'ui');
+  const written = () => statSync(join(directory, 'worker.js')).mtimeMs;
+  const files = await writeUi(directory);
+  const first = written();
+  assert.deepEqual(await writeUi(directory), files);
+  assert.equal(written(), first);
+
+  const keptPath = join(directory, 'kept.json');
+  const kept = JSON.parse(readFileSync(keptPath, 'utf8'));
+  writeFileSync(keptPath, JSON.stringify({ ...kept, key: 'of other sources' }));
+  assert.deepEqual(await writeUi(directory), files);
+  const second = written();
+  assert.ok(second > first);
+  assert.deepEqual(JSON.parse(readFileSync(keptPath, 'utf8')), kept);
+
+  const packed = Object.keys(files).find((name) => files[name]!.encodings.includes('br'))!;
+  rmSync(join(directory, 'files', `${packed}.br`));
+  assert.deepEqual(await writeUi(directory), files);
+  assert.ok(written() > second);
+  assert.ok(statSync(join(directory, 'files', `${packed}.br`)).size > 0);
 });
