@@ -7,6 +7,7 @@ import type { OnLoadResult, Plugin } from 'esbuild';
 import { BuildFailure } from './failure.ts';
 import { isInside, show } from './inside.ts';
 import { MODULE_BYTES } from './limits.ts';
+import type { NodePolyfills } from './node-polyfills.ts';
 import { readProjectFile } from './regular-file.ts';
 import type { Module } from './release.ts';
 
@@ -24,7 +25,8 @@ const DEFAULT_RULES: Rule[] = [
 const MARK = 'cellar-module:';
 
 /**
- * An esbuild plugin that loads files by `rules` and then Wrangler's own, and refuses any file outside `root`.
+ * An esbuild plugin that loads files by `rules` and then Wrangler's own, and refuses any file outside `root` that is not of
+ * `polyfills`.
  * @param root real path of the project
  * @param out directory of the modules; `prefix` is its path as a `Module` has it
  * @param modules gets each module written, once
@@ -37,6 +39,7 @@ export function moduleFiles(
   prefix: string,
   modules: Module[],
   nodeEnabled: boolean,
+  polyfills: NodePolyfills | null,
 ): Plugin {
   const all = [...rules, ...DEFAULT_RULES];
   const read = (path: string) => readProjectFile(root, path, MODULE_BYTES);
@@ -63,8 +66,10 @@ export function moduleFiles(
         // package that sees Node's `process` calls what is in it, as iconv-lite does.
         if (leftOut && !(nodeEnabled && existsSync(`${asked}.js`))) return undefined;
         const path = leftOut ? `${asked}.js` : asked;
-        if (!isInside(root, path))
+        if (!isInside(root, path)) {
+          if (polyfills?.has(path)) return undefined;
           return { errors: [{ text: `${show(root, path)} lies outside the project` }] };
+        }
         if (leftOut) return { contents: read(path), loader: 'js', resolveDir: dirname(path) };
         const type = all.find(({ globs }) =>
           globs.some((glob) => matchesGlob(relative(root, path), glob)),

@@ -1,10 +1,24 @@
-// Node's own modules, as workerd has them: only under their `node:` names, only by `import`.
+// Node's own modules: those that workerd has are left to it, under their `node:` names and by `import`; polyfills stand
+// in for the others.
 import { builtinModules } from 'node:module';
+import { dirname } from 'node:path';
 import type { OnResolveResult, Plugin } from 'esbuild';
+import { DEFAULT_SINCE, type NodePolyfills } from './node-polyfills.ts';
 
-/** Since this compatibility date workerd offers Node's modules without a flag. */
-const DEFAULT_SINCE = '2026-08-04';
 const REQUIRED = 'required-node-module';
+const REQUIRED_PACKAGE = 'required-package';
+const GLOBAL = 'node-global';
+
+/** What a Worker has of Node. */
+export interface NodeUse {
+  /** From `hasNodeModules`; without it a package of a module's name in `node_modules` is taken if there is one. */
+  enabled: boolean;
+  polyfills: NodePolyfills | null;
+  /** What the project says stands in for modules, by their names: that comes first. */
+  alias: Record<string, string>;
+  /** Gets the name of each of Node's modules that the project imports. */
+  used: Set<string>;
+}
 
 /** Whether a Worker with this date and these flags may import `node:` modules. */
 export function hasNodeModules(compatibilityDate: string, flags: string[]): boolean {
@@ -13,19 +27,20 @@ export function hasNodeModules(compatibilityDate: string, flags: string[]): bool
 }
 
 /**
- * An esbuild plugin that leaves Node's modules to workerd: `fs` becomes `node:fs`, and a `require` of one an `import`.
- * @param enabled from `hasNodeModules`; without it a package of the same name in `node_modules` is taken if there is one
- * @param used gets the name of each module left to workerd
+ * An esbuild plugin that leaves Node's modules to workerd, or takes a polyfill: `fs` becomes `node:fs`, and a `require`
+ * of one an `import`. With polyfills it sets Node's globals, too, before the Worker's own code runs.
  */
-export function nodeModules(enabled: boolean, used: Set<string>): Plugin {
-  const names = builtinModules.filter((name) => !/^(node:|_)/.test(name)).join('|');
+export function nodeModules({ enabled, polyfills, alias, used }: NodeUse): Plugin {
+  const names = polyfills?.names ?? builtinModules.filter((name) => !/^(node:|_)/.test(name));
   return {
     name: 'node-modules',
     setup(build) {
       build.onResolve(
-        { filter: new RegExp(`^(node:.+|${names})$`) },
+        { filter: new RegExp(`^(node:.+|${names.join('|')})$`) },
         async (args): Promise<OnResolveResult | null> => {
-          if (args.namespace === REQUIRED) return { path: args.path, external: true };
+          if (args.path in alias) return null;
+          const file = polyfills?.files.get(args.path);
+          if (args.namespace === REQUIRED) return file ? { path: file } : { path: args.path, external: true };
           if (!enabled && !args.path.startsWith('node:') && args.pluginData !== REQUIRED) {
             const { kind, importer, resolveDir } = args;
             const found = await build.resolve(args.path, {
@@ -39,14 +54,43 @@ export function nodeModules(enabled: boolean, used: Set<string>): Plugin {
           }
           if (args.pluginData === REQUIRED) return null;
           const path = args.path.startsWith('node:') ? args.path : `node:${args.path}`;
-          used.add(path);
-          return args.kind === 'require-call' ? { path, namespace: REQUIRED } : { path, external: true };
+          if (!polyfills?.has(args.importer)) used.add(path);
+          if (args.kind === 'require-call') return { path, namespace: REQUIRED };
+          return file ? { path: file } : { path, external: true };
         },
       );
       build.onLoad({ filter: /.*/, namespace: REQUIRED }, ({ path }) => ({
         contents: `import builtin from ${JSON.stringify(path)};\nmodule.exports = builtin;`,
         loader: 'js',
       }));
+      if (polyfills) addPolyfills(build, polyfills, alias);
     },
   };
+}
+
+type Build = Parameters<Plugin['setup']>[0];
+
+/** Packages that Node needs and workerd does not, such as `node-fetch`, and globals. */
+function addPolyfills(build: Build, { names, files, globals, scripts }: NodePolyfills, alias: object): void {
+  const packages = [...files.keys()].filter((name) => !name.startsWith('node:') && !names.includes(name));
+  build.onResolve({ filter: new RegExp(`^(${packages.join('|')})$`) }, ({ path, kind }) => {
+    if (path in alias) return null;
+    return kind === 'require-call' ? { path, namespace: REQUIRED_PACKAGE } : { path: files.get(path)! };
+  });
+  // What these export beside their default has to be on it, for a `require`.
+  build.onLoad({ filter: /.*/, namespace: REQUIRED_PACKAGE }, ({ path }) => ({
+    contents: `import * as all from ${JSON.stringify(files.get(path))};
+      const { default: value = {}, ...named } = all;
+      module.exports = Object.defineProperties(value, Object.getOwnPropertyDescriptors(named));`,
+    loader: 'js',
+    resolveDir: dirname(files.get(path)!),
+  }));
+  const modules = new Map([...globals].map(([name, source]) => [`${GLOBAL}:${name}`, source]));
+  build.initialOptions.inject = [...modules.keys(), ...scripts];
+  build.onResolve({ filter: new RegExp(`^${GLOBAL}:`) }, ({ path }) => ({ path, namespace: GLOBAL }));
+  build.onLoad({ filter: /.*/, namespace: GLOBAL }, ({ path }) => ({
+    contents: modules.get(path)!,
+    loader: 'js',
+    resolveDir: import.meta.dirname,
+  }));
 }

@@ -7,6 +7,7 @@ import { isInside, show } from './inside.ts';
 import { MODULE_BYTES } from './limits.ts';
 import { moduleFiles, type Rule } from './modules.ts';
 import { hasNodeModules, nodeModules } from './node-modules.ts';
+import { nodePolyfills } from './node-polyfills.ts';
 import { SERVER_ADVICE } from './project.ts';
 import { readProjectFile } from './regular-file.ts';
 import type { Module } from './release.ts';
@@ -51,6 +52,7 @@ export async function bundleWorker(
   const files: Module[] = [];
   const nodeEnabled = hasNodeModules(compatibilityDate, compatibilityFlags);
   const nodeUsed = new Set<string>();
+  const polyfills = await nodePolyfills(compatibilityDate, compatibilityFlags);
   const result = await build({
     ...options,
     entryPoints: [main],
@@ -77,8 +79,8 @@ export async function bundleWorker(
     sourcesContent: false,
     logLevel: 'silent',
     plugins: [
-      nodeModules(nodeEnabled, nodeUsed),
-      moduleFiles(root, source.rules, join(out, MODULES), MODULES, files, nodeEnabled),
+      nodeModules({ enabled: nodeEnabled, polyfills, alias: options.alias ?? {}, used: nodeUsed }),
+      moduleFiles(root, source.rules, join(out, MODULES), MODULES, files, nodeEnabled, polyfills),
     ],
   }).catch((error: { errors?: Message[] }) => {
     if (!error.errors) throw error;
@@ -110,11 +112,17 @@ export async function bundleWorker(
   return { modules: [entry, ...files], exports, warnings };
 }
 
-/** Names the sources in a module's source map as the project does: the map outlives the directory of the build. */
+/**
+ * Names the sources in a module's source map as the project does: the map outlives the directory of the build. Cellar's
+ * own, the polyfills, are named by their packages.
+ */
 function nameSources(root: string, directory: string, name: string): void {
   const path = join(directory, `${name}.map`);
   const map = JSON.parse(readFileSync(path, 'utf8')) as { sources: string[] };
-  map.sources = map.sources.map((source) => show(root, join(directory, source)));
+  map.sources = map.sources.map((source) => {
+    const path = show(root, join(directory, source));
+    return path.startsWith('../') ? source.replace(/^.*(?=node_modules\/)/, '') : path;
+  });
   writeFileSync(path, JSON.stringify(map));
 }
 
