@@ -217,3 +217,21 @@ test('the log of a deleted app has gone, and its streams have ended', async () =
   while ((await reader.block()) !== null);
   assert.equal((await cellar.call('GET', `/v1/apps/${gone}/logs`)).status, 404);
 });
+
+test("what an app prints is in its log when Node's console and process are polyfills, too", async () => {
+  const polyfilled = await cellar.deploy('polyfilled', 'hello', {
+    'wrangler.json': JSON.stringify({
+      name: 'x',
+      main: 'index.js',
+      compatibility_date: '2025-04-01',
+      compatibility_flags: ['nodejs_compat'],
+    }),
+    'index.js': `import os from 'node:os';
+      export default { fetch: () => (console.log('printed by ' + process.version), new Response(os.platform() + typeof console.Console)) }`,
+  });
+  assert.equal((await cellar.get('polyfilled')).text, 'linuxfunction');
+  await eventually(
+    async () => (await list('', polyfilled)).some(({ text }) => text.startsWith('printed by v')),
+    'the line is listed',
+  );
+});
