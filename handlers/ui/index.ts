@@ -19,6 +19,8 @@ import { signInByPassword } from './password.ts';
 const CLEAN_EVERY_MS = 10 * 60_000;
 /** So often the person behind a stream is looked at again, in ms. */
 const LOOK_EVERY_MS = 60_000;
+/** Looks in the life of a stream. The page opens another then, and the API decides anew whether the person may read it. */
+const LOOKS = 10;
 /** Longest body of a request to the library: what a security key says of itself has certificates in it. */
 const BODY_BYTES = 64 * 1024;
 
@@ -117,7 +119,7 @@ class Server {
     return response;
   }
 
-  /** A stream that ends soon after the session or the account of its reader. */
+  /** A stream that ends soon after the session or the account of its reader, and in any case after some minutes. */
   #whileSignedIn(request: Request, response: Response, execution: ExecutionContext): Response {
     const { readable, writable } = new TransformStream();
     const ending = new AbortController();
@@ -125,7 +127,10 @@ class Server {
       const { id } = await this.#whoIs(request);
       await askAbout(this.#env, 'account', { id });
     };
+    let looks = 0;
     const timer = setInterval(() => {
+      looks++;
+      if (looks === LOOKS) return ending.abort();
       look().catch((error: unknown) => {
         if (error instanceof Problem && error.status < 500) ending.abort();
       });

@@ -105,6 +105,33 @@ test('a stream ends within a minute after the session of its reader, or the acco
   assert.equal((await second).done, true);
 });
 
+test('a stream ends after ten minutes: whoever comes again is asked for what they may do now', async (t) => {
+  const ui = await UiInProcess.start(t);
+  ui.api = ({ pathname }) =>
+    pathname.startsWith('/v1/')
+      ? new Response(new ReadableStream(), { headers: { 'content-type': 'text/event-stream' } })
+      : Response.json(ADA);
+  const used = await ui.post('/welcome', WELCOME);
+  const cookie = used.headers.getSetCookie()[0]!.split(';')[0]!;
+  t.mock.timers.enable({ apis: ['setInterval'] });
+  const { body } = await ui.get('/v1/apps/x/logs/stream', cookie);
+  let isOpen = true;
+  const read = body!
+    .getReader()
+    .read()
+    .finally(() => {
+      isOpen = false;
+    });
+  for (let minute = 1; minute < 10; minute++) {
+    const before = ui.asked;
+    t.mock.timers.tick(60_000);
+    await eventually(() => ui.asked > before, 'the account was looked at');
+  }
+  assert.ok(isOpen);
+  t.mock.timers.tick(60_000);
+  assert.equal((await read).done, true);
+});
+
 test('a body that no route of sign-in needs is refused before the library reads it', async (t) => {
   const ui = await UiInProcess.start(t);
   const { status } = await ui.post('/api/auth/passkey/verify-authentication', {
