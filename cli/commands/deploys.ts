@@ -181,7 +181,7 @@ async function pushLooseFolder(session: Session, app: App): Promise<string> {
     await git('init', '--quiet', '--initial-branch=main');
     await keyed(session, app, async (withIt) => {
       const run: GitRun = { folder, env: { ...withIt, ...own }, say: () => {}, signal };
-      const hasMain = (await runGit(run, 'fetch', '--quiet', '--depth=1', app.git_url, 'main')) === 0;
+      const hasMain = (await runGit(run, 'fetch', '--quiet', '--depth=1', '--', app.git_url, 'main')) === 0;
       if (hasMain) await git('reset', '--quiet', '--soft', 'FETCH_HEAD');
     });
     await git('add', '--all');
@@ -199,7 +199,13 @@ async function pushLooseFolder(session: Session, app: App): Promise<string> {
 async function push(session: Session, app: App, more: Record<string, string>, from: string): Promise<void> {
   const { folder, say, signal } = session.place;
   const code = await keyed(session, app, (env) =>
-    runGit({ folder, env: { ...env, ...more }, say, signal }, 'push', app.git_url, `${from}:refs/heads/main`),
+    runGit(
+      { folder, env: { ...env, ...more }, say, signal },
+      'push',
+      '--',
+      app.git_url,
+      `${from}:refs/heads/main`,
+    ),
   );
   if (code !== 0)
     throw new Stopped(

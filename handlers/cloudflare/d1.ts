@@ -1,7 +1,9 @@
 // D1: statements become readings and writes of ours.
 import * as z from 'zod';
 import { splitStatements } from '../../sqlite/statements.js';
+import { authorize } from '../access.ts';
 import type { SqlParameter } from '../contract/host-calls.ts';
+import { operationsByName } from '../contract/index.ts';
 import { D1_SQL_BYTES } from '../contract/sizes.ts';
 import { Problem } from '../problem.ts';
 import { readBytes } from '../transports/body.ts';
@@ -13,6 +15,8 @@ import { findKept, type Kept, keptOf, nameOfNew, numberedPage } from './kept.ts'
 const DATABASES = '/accounts/:account/d1/database';
 /** How long a file of SQL that was sent, or is to be fetched, is kept. */
 const FILE_S = 3_600;
+/** Files of an account that are kept: each may have 10 MiB. */
+const FILES = 10;
 const FOLDER = 'cloudflare/';
 /** What may be read without a try; `WITH` may begin a statement that writes. */
 const READS = /^(?:SELECT|VALUES|EXPLAIN|WITH|PRAGMA)\b/i;
@@ -81,7 +85,7 @@ export const databaseCalls = [
     answer: async ({ env, request, words }) => {
       const name = FOLDER + words.file;
       requireBody(request);
-      if ((await env.BUCKET.head(name)) === null) throw noFile();
+      requireFresh(await env.BUCKET.head(name));
       const sql = await readBytes(request, D1_SQL_BYTES);
       await env.BUCKET.put(name, sql);
       return new Response(null, { status: 200, headers: { etag: `"${await md5(sql)}"` } });
@@ -91,8 +95,7 @@ export const databaseCalls = [
     method: 'GET',
     path: '/files/:file',
     answer: async ({ env, words }) => {
-      const file = await env.BUCKET.get(FOLDER + words.file);
-      if (file === null) throw noFile();
+      const file = requireFresh(await env.BUCKET.get(FOLDER + words.file));
       return new Response(file.body, {
         headers: { 'content-type': 'application/sql', 'cache-control': 'no-store' },
       });
@@ -194,6 +197,8 @@ async function importFile(context: CallContext, database: Kept, asked: z.output<
   const { env } = context;
   if (asked.action === 'poll')
     throw new CloudflareError(400, CODES.BAD_REQUEST, 'An import has ended when it is answered here.');
+  // Before anything is kept for whoever may not import.
+  await authorize(context, operationsByName.get('storage.d1.import')!, { id: database.app.id });
   if (asked.action === 'init') {
     const filename = await newFile(context, '');
     return {
@@ -206,8 +211,7 @@ async function importFile(context: CallContext, database: Kept, asked: z.output<
     };
   }
   const name = FOLDER + asked.filename;
-  const file = await env.BUCKET.get(name);
-  if (file === null) throw noFile();
+  const file = requireFresh(await env.BUCKET.get(name));
   const sql = await file.text();
   await env.BUCKET.delete(name);
   const { statements, changes, duration_ms } = await run(context, 'storage.d1.import', {
@@ -229,24 +233,37 @@ async function importFile(context: CallContext, database: Kept, asked: z.output<
   };
 }
 
-/** Keeps a file for an hour, under a name that nobody guesses. Those that nobody came for go. */
-async function newFile({ env }: CallContext, content: string): Promise<string> {
-  const { objects } = await env.BUCKET.list({ prefix: FOLDER, limit: 100 });
-  const old = objects.filter(({ uploaded }) => Date.now() - uploaded.getTime() > FILE_S * 1000);
-  if (old.length > 0) await env.BUCKET.delete(old.map(({ key }) => key));
+/** Keeps a file for an hour, under a name that nobody guesses. Those that nobody came for go, and an account's oldest. */
+async function newFile({ env, account }: CallContext, content: string): Promise<string> {
+  const own = `${account}-`;
+  const [all, ofAccount] = await Promise.all([
+    env.BUCKET.list({ prefix: FOLDER }),
+    env.BUCKET.list({ prefix: FOLDER + own }),
+  ]);
+  const tooMany = ofAccount.objects
+    .sort((a, b) => b.uploaded.getTime() - a.uploaded.getTime())
+    .slice(FILES - 1);
+  const gone = [...all.objects.filter((file) => !isFresh(file)), ...tooMany];
+  if (gone.length > 0) await env.BUCKET.delete([...new Set(gone.map(({ key }) => key))]);
   const name = Array.from(crypto.getRandomValues(new Uint8Array(20)), (byte) =>
     byte.toString(16).padStart(2, '0'),
   ).join('');
-  await env.BUCKET.put(FOLDER + name, content);
-  return name;
+  await env.BUCKET.put(FOLDER + own + name, content);
+  return own + name;
+}
+
+function isFresh({ uploaded }: R2Object): boolean {
+  return Date.now() - uploaded.getTime() <= FILE_S * 1000;
+}
+
+/** @throws {CloudflareError} for a file that is not there, or whose hour is over */
+function requireFresh<File extends R2Object>(file: File | null): File {
+  if (file !== null && isFresh(file)) return file;
+  throw new CloudflareError(404, CODES.BAD_REQUEST, 'There is no such file, or it has gone after an hour.');
 }
 
 function fileUrl({ env }: CallContext, name: string): string {
   return `${env.PUBLIC_API_URL}/client/v4/files/${name}`;
-}
-
-function noFile(): CloudflareError {
-  return new CloudflareError(404, CODES.BAD_REQUEST, 'There is no such file, or it has gone after an hour.');
 }
 
 async function md5(bytes: Uint8Array): Promise<string> {

@@ -1,5 +1,6 @@
 // `wrangler tail`: the log of an app as it is written, over a WebSocket.
 import * as z from 'zod';
+import { type Actor, accountOf, authorize } from '../access.ts';
 import type { LogLine } from '../contract/telemetry.ts';
 import { sameSecret } from '../secrets.ts';
 import { appCall, type CallContext, openCall } from './call.ts';
@@ -29,6 +30,8 @@ type Filter = z.output<typeof Filters>['filters'][number];
 
 interface Tail {
   app: string;
+  /** The account that asked for it; null for the runner token. */
+  account: string | null;
   slug: string;
   filters: Filter[];
   /** In ms since 1970. */
@@ -41,7 +44,7 @@ export const tailCalls = [
     path: TAILS,
     needs: 'view',
     body: z.unknown(),
-    answer: async ({ env }, body, app) => {
+    answer: async ({ env, actor }, body, app) => {
       const asked = Filters.safeParse(body);
       if (!asked.success)
         throw new CloudflareError(
@@ -51,7 +54,7 @@ export const tailCalls = [
         );
       const until = Date.now() + TAIL_S * 1000;
       const token = await sealed(
-        { app: app.id, slug: app.slug, filters: asked.data.filters, until },
+        { app: app.id, account: accountOf(actor), slug: app.slug, filters: asked.data.filters, until },
         env.HOST_SECRET,
       );
       const url = `${env.PUBLIC_API_URL.replace(/^http/, 'ws')}/client/v4/tails/${token}`;
@@ -70,6 +73,10 @@ export const tailCalls = [
     path: '/tails/:token',
     answer: async (context) => {
       const tail = await opened(context);
+      // Its account may have lost its role since.
+      const { account: id } = tail;
+      const actor: Actor = id === null ? { kind: 'runner' } : { kind: 'account', id, runs: false };
+      await authorize({ actor, reads: context.reads }, { needs: 'view' }, { id: tail.app });
       if (context.request.headers.get('upgrade')?.toLowerCase() !== 'websocket')
         throw new CloudflareError(426, CODES.BAD_REQUEST, 'A tail is a WebSocket.');
       const lines = await context.host.follow('logs', tail.app, {});

@@ -187,6 +187,37 @@ test('10,000 assets are sent in a few bodies, and served', async () => {
   assert.deepEqual((await session('many', texts)).buckets, []);
 });
 
+// biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests assert
+async function rpc(method: string, params: object): Promise<any> {
+  const { body } = await cellar.call('POST', '/rpc', { jsonrpc: '2.0', id: 1, method, params });
+  assert.ok('result' in body, JSON.stringify(body));
+  return body.result;
+}
+
+test('files of SQL are kept for those who may import, ten of an account; a tail ends with the role of its account', async () => {
+  const bindings = [{ type: 'd1', name: 'DB', id: 'notes' }];
+  const worker = form({ main_module: 'index.js', bindings }, { 'index.js': WORKER });
+  assert.equal((await ask('PUT', script('guarded'), worker)).status, 200);
+  const init = JSON.stringify({ action: 'init', etag: 'x' });
+  const place = `/accounts/${account}/d1/database/notes/import`;
+  const urls: string[] = [];
+  for (let at = 0; at < 12; at++) urls.push((await ask('POST', place, init)).body.result.upload_url);
+  const put = async (url: string) => (await fetch(url, { method: 'PUT', body: 'SELECT 1' })).status;
+  const statuses = await Promise.all(urls.map(put));
+  assert.deepEqual([statuses.filter((status) => status === 200).length, statuses.at(-1)], [10, 200]);
+
+  const { id } = await rpc('accounts.create', { name: 'Viewer', email: 'viewer@example.com' });
+  const { key } = await rpc('keys.create', { account: id });
+  await rpc('collaborators.set', { id: 'guarded', account: id, role: 'view' });
+  const theirs = await ask('POST', place.replace(account, id), init, key);
+  assert.equal(theirs.status, 403, JSON.stringify(theirs.body));
+  const tail = await ask('POST', `${script('guarded').replace(account, id)}/tails`, '{}', key);
+  const url = tail.body.result.url.replace(/^ws/, 'http');
+  assert.equal((await fetch(url)).status, 426);
+  await rpc('collaborators.remove', { id: 'guarded', account: id });
+  assert.equal((await fetch(url)).status, 403);
+});
+
 test('an upload that the end of Cellar cuts leaves nothing, and the next one works', async () => {
   const { port } = new URL(cellar.api);
   const socket = connect(Number(port), '127.0.0.1');
