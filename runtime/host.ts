@@ -212,7 +212,7 @@ export class Host {
       workerd,
       users: this.#users,
       baseDomain: config.RUNNER_BASE_DOMAIN,
-      apiUrl: () => (isLocal(config.RUNNER_BASE_DOMAIN) ? (this.#addresses?.api ?? null) : null),
+      uiUrl: () => (isLocal(config.RUNNER_BASE_DOMAIN) ? (this.#addresses?.ui ?? null) : null),
       idleMs: config.RUNNER_FLEET_IDLE_EVICT_S * 1000 || Number.POSITIVE_INFINITY,
       memoryMb: config.RUNNER_CELL_MAX_MB,
       slots,

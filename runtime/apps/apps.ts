@@ -55,8 +55,8 @@ export interface AppsOptions {
   memory: MemoryGauge;
   secrets: Secrets;
   buckets: Buckets;
-  /** Where the API answers, while apps are developed here; null where others use them. */
-  apiUrl: () => string | null;
+  /** Where the control UI is, while apps are developed here; null where others use them. */
+  uiUrl: () => string | null;
   wakes: WakeFigures;
   /** Has the control plane wake an app. Rejects when that fails. */
   wake: (id: string) => Promise<void>;
@@ -373,7 +373,7 @@ export class Apps {
   }
 
   #fleet({ id }: WantedApp): Fleet {
-    const { paths, workerd, users, idleMs, memoryMb, slots, memory, secrets, buckets, apiUrl, wakes } =
+    const { paths, workerd, users, idleMs, memoryMb, slots, memory, secrets, buckets, uiUrl, wakes } =
       this.#options;
     return new Fleet({
       appId: id,
@@ -387,7 +387,7 @@ export class Apps {
       memory,
       secrets: () => secrets.values(id),
       buckets: buckets.access(id),
-      apiUrl,
+      uiUrl,
       wakes,
       wake: () => this.#options.wake(id),
       output: (deployId) => this.#options.output(id, deployId),

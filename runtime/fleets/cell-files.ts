@@ -37,7 +37,7 @@ export class CellFilesCache {
   readonly #directory: string;
   readonly #heapMb: number;
   readonly #bucketSocket: string;
-  readonly #apiUrl: () => string | null;
+  readonly #uiUrl: () => string | null;
   #last: CellFiles | null = null;
   /** Settles when what was asked for last is there, or not. */
   #turn: Promise<unknown> = Promise.resolve();
@@ -46,15 +46,15 @@ export class CellFilesCache {
    * @param directory where they lie: the app's own, and only the host's to change
    * @param memoryMb what a process may use, in MiB
    * @param bucketSocket where the bucket service answers this app
-   * @param apiUrl where the API answers, as browsers are told that meet an error of the app; null: they are told nothing
+   * @param uiUrl where the control UI is, as browsers are told that meet an error of the app; null: they are told nothing
    */
   constructor(
     directory: string,
     memoryMb: number,
     bucketSocket: string = NO_SOCKET,
-    apiUrl: () => string | null = () => null,
+    uiUrl: () => string | null = () => null,
   ) {
-    this.#apiUrl = apiUrl;
+    this.#uiUrl = uiUrl;
     this.#directory = directory;
     this.#bucketSocket = bucketSocket;
     this.#heapMb = Math.floor(memoryMb * HEAP_SHARE);
@@ -94,7 +94,7 @@ export class CellFilesCache {
       this.#bucketSocket,
       ENTRY_TEXTS,
       RATE_LIMIT_MODULE,
-      this.#apiUrl(),
+      this.#uiUrl(),
       internetService(),
       place,
       mtimeMs,
@@ -112,7 +112,7 @@ export class CellFilesCache {
       secrets,
       heapMb: this.#heapMb,
       bucketSocket: this.#bucketSocket,
-      apiUrl: this.#apiUrl(),
+      uiUrl: this.#uiUrl(),
     };
     await threads.run<typeof writer.writeCellFiles>(WRITER, 'writeCellFiles', [order], {
       deadlineMs: WRITE_TIMEOUT_MS,

@@ -30,8 +30,8 @@ export interface Place {
   secrets: () => Record<string, string>;
   /** Where a process of a release has its output go. */
   output: (deployId: string) => OutputSink;
-  /** Where the API answers, as browsers are told that meet an error of the app; null where they are told nothing. */
-  apiUrl?: () => string | null;
+  /** Where the control UI is, as browsers are told that meet an error of the app; null where they are told nothing. */
+  uiUrl?: () => string | null;
   /** The app's way to its buckets. Left out where there is no bucket service. */
   buckets?: BucketAccess;
 }
@@ -48,8 +48,8 @@ export class Launcher {
 
   constructor(place: Place) {
     this.#place = place;
-    const { directories, memoryMb, buckets, apiUrl } = place;
-    this.#files = new CellFilesCache(directories.run, memoryMb, buckets?.socket, apiUrl);
+    const { directories, memoryMb, buckets, uiUrl } = place;
+    this.#files = new CellFilesCache(directories.run, memoryMb, buckets?.socket, uiUrl);
   }
 
   /**

@@ -62,13 +62,13 @@ export interface CellFilesOrder {
   secrets: string[];
   /** Where the bucket service answers the app. */
   bucketSocket: string;
-  /** Where the API answers, as browsers are told that meet an error of the app; null: they are told nothing. */
-  apiUrl: string | null;
+  /** Where the control UI is, as browsers are told that meet an error of the app; null: they are told nothing. */
+  uiUrl: string | null;
 }
 
 /** @throws {Error} when the description is missing, names a path outside of the release, or has too much for a launch */
 export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
-  const { directory, heapMb, secrets, bucketSocket, apiUrl } = order;
+  const { directory, heapMb, secrets, bucketSocket, uiUrl } = order;
   const release = JSON.parse(await readFile(join(order.release, RELEASE_FILE), 'utf8')) as Release;
   const beside = `${directory}.new`;
   await rm(beside, { recursive: true, force: true });
@@ -77,7 +77,7 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   const { worker, exports, assets, databases, buckets = [], triggers } = release;
   // A build of before left them in the directory alone.
   const rules = assets === null ? {} : (assets.rules ?? assetRules(join(order.release, assets.directory)));
-  const pageMaps = apiUrl === null || worker === null ? null : mapsOf(order.release, worker.modules);
+  const pageMaps = uiUrl === null || worker === null ? null : mapsOf(order.release, worker.modules);
   const changed =
     worker === null ? new Map<string, string>() : await changedModules(order.release, worker.modules);
   const options = {
@@ -96,12 +96,12 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   if (hasTrial)
     await write(TRIAL_CONFIG, cellConfig(release, { ...options, isTrial: true, bucketSocket: NO_SOCKET }));
   if (worker !== null) {
-    await write(ENTRY, entryModule(worker, exports, apiUrl !== null));
+    await write(ENTRY, entryModule(worker, exports, uiUrl !== null));
     await write(CAPTURE, CAPTURE_WORKER);
     if (changed.size > 0) await write(WORKERS, WORKERS_MODULE);
     for (const [name, text] of changed) await write(name, text);
     if (databases.length > 0) await write(STATEMENTS, STATEMENTS_WORKER);
-    if (apiUrl !== null) await write(PAGE, pageModule(apiUrl));
+    if (uiUrl !== null) await write(PAGE, pageModule(uiUrl));
   }
   await write(LAUNCH, launch);
   await publish(beside, directory);

@@ -55,7 +55,7 @@ async function makeQueue(
     onDeleted: () => {},
     ...shared,
     workerd,
-    apiUrl: () => null,
+    uiUrl: () => null,
     onFailure: () => {},
     baseDomain: 'localhost',
     idleMs: 0,

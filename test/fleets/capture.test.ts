@@ -438,7 +438,7 @@ for (const [form, main] of Object.entries({
     const { directory } = await makeRelease(`${root}/r`, PAGED(main), { exports: ['default'] }, files);
     const lines: string[] = [];
     const options = await cellOptions(root, directory);
-    const cache = new CellFilesCache(`${root}/run`, 512, undefined, () => 'http://api.example:1');
+    const cache = new CellFilesCache(`${root}/run`, 512, undefined, () => 'http://ui.example:1');
     const { config } = await cache.of(directory);
     const cell = await startCell({ ...options, config, output: lineSink((line) => lines.push(line)) });
     t.after(() => cell.stop());
@@ -449,7 +449,7 @@ for (const [form, main] of Object.entries({
     assert.match(String(page.headers['content-type']), /^text\/html/);
     assert.match(page.text, /<h1>Error: &#60;b&#62;not&#60;\/b&#62; today<\/h1>/);
     assert.match(page.text, /at fails \(src\/main\.ts:2:\d+\)/);
-    assert.ok(page.text.includes(`http://api.example:1/v1/apps/shop/logs?trace_id=${TRACE}`));
+    assert.ok(page.text.includes(`href="http://ui.example:1/apps/shop/logs?trace=${TRACE}"`));
     assert.doesNotMatch(page.text, /cellar-\w+\.js/);
     const plain = await get({ accept: 'application/json' });
     assert.deepEqual([plain.status, plain.text], [500, 'Internal Server Error']);

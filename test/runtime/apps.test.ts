@@ -43,7 +43,7 @@ function open(t: TestContext, root: string, idleMs = 0) {
     paths,
     workerd,
     users,
-    apiUrl: () => null,
+    uiUrl: () => null,
     onFailure: () => {},
     baseDomain: 'localhost',
     idleMs,

@@ -271,12 +271,20 @@ function SecondFactor() {
   const isOn = session.value?.second_factor ?? false;
   const made = model.made.value;
   const [code, setCode] = useState('');
+  const [wrong, setWrong] = useState<string | null>(null);
   const done = () => {
     model.made.value = null;
     setCode('');
+    setWrong(null);
   };
   const { busy, onSubmit } = useSubmit(async () => {
-    await model.finish(code);
+    try {
+      await model.finish(code);
+    } catch (error) {
+      if ((error as Failure).status !== 401) throw error;
+      setWrong('This is not the code that the app shows now. A code holds for half a minute.');
+      return;
+    }
     done();
     toast('From now on a code is asked for, too');
   });
@@ -330,6 +338,7 @@ function SecondFactor() {
               label="The code that the app shows"
               value={code}
               onValue={setCode}
+              wrong={wrong}
               inputMode="numeric"
               autocomplete="one-time-code"
               required

@@ -170,7 +170,7 @@ function Rest({ all, host }: { all: Stats; host: HostStats }) {
   return (
     <section class="panel" aria-labelledby="rest">
       <header>
-        <h2 id="rest">And</h2>
+        <h2 id="rest">More figures</h2>
       </header>
       <dl class="facts body">
         <dt>Deploys</dt>

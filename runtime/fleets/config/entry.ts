@@ -41,9 +41,9 @@ const DEFAULT_WITH_PAGES = `import { withPages } from './${PAGE}';\nexport defau
 /** What the entry exports for the host: an app's export of the same name is hidden by it. */
 const OWN_EXPORTS = ['default', 'CellarState', 'CellarCache'];
 
-/** The text of `PAGE`. @param apiUrl where its readers find the API */
-export function pageModule(apiUrl: string): string {
-  return PAGE_WORKER.replace("'cellar-api-url'", () => JSON.stringify(apiUrl));
+/** The text of `PAGE`. @param uiUrl where its readers find the control UI */
+export function pageModule(uiUrl: string): string {
+  return PAGE_WORKER.replace("'cellar-ui-url'", () => JSON.stringify(uiUrl));
 }
 
 /**

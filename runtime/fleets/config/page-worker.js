@@ -2,8 +2,8 @@
 // wrong, and where. On any other domain a Worker does not have this module.
 import { eventTraceId, tell } from './cellar-capture.js';
 
-/** Where the API answers. */
-const API = 'cellar-api-url';
+/** Where the control UI is. */
+const UI = 'cellar-ui-url';
 const PLACE = /(?:file:\/\/\/bundle\/)?([\w.-]+\.js):(\d+):(\d+)/g;
 const ENTRY_FRAME = /\n {4}at [^\n]*\bcellar-\w+\.js:\d+:\d+\)?/g;
 /** Most characters of a stack. */
@@ -46,7 +46,7 @@ async function page(error, request) {
   const words = textOf(error);
   const stack = await withSources(words.slice(0, STACK_LENGTH).replace(ENTRY_FRAME, ''));
   const [title] = stack.split('\n', 1);
-  const log = `${API}/v1/apps/${hostname.split('.')[0]}/logs?trace_id=${eventTraceId()}`;
+  const app = `${UI}/apps/${hostname.split('.')[0]}`;
   return `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -54,7 +54,7 @@ async function page(error, request) {
 <meta name="color-scheme" content="light dark">
 <title>${escaped(title)}</title>
 <style>
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 56rem; margin: 8vh auto 2rem; padding: 0 1rem; color: #22201d; background: #faf9f7 }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 56rem; margin: 8vh auto 2rem; padding: 0 1rem; color: #22201d; background: #faf9f7 } a { color: inherit }
 h1 { font-size: 1.5rem; line-height: 1.25; overflow-wrap: anywhere } pre { overflow-x: auto; padding: 1rem; background: #efece7 }
 code, pre { font: .875rem/1.6 ui-monospace, monospace } p { overflow-wrap: anywhere }
 @media (prefers-color-scheme: dark) { body { color: #e6e3df; background: #141312 } pre { background: #23211f } }
@@ -62,8 +62,8 @@ code, pre { font: .875rem/1.6 ui-monospace, monospace } p { overflow-wrap: anywh
 <h1>${escaped(title)}</h1>
 <p>The app did not catch this error. It was thrown while <code>${escaped(`${request.method} ${pathname}`)}</code> was answered.</p>
 <pre>${escaped(stack)}</pre>
-<p>The log of this request: <code>GET ${escaped(log)}</code></p>
-<p>All errors of the app: the method <code>errors.list</code> of <code>POST ${escaped(API)}/rpc</code></p>
+<p>In Cellar: <a href="${escaped(`${app}/logs?trace=${eventTraceId()}`)}">the log of this request</a>,
+<a href="${escaped(`${app}/errors`)}">all errors of the app</a></p>
 <p>Only browsers on <code>localhost</code> see this page: anywhere else the answer is a plain 500.</p>
 </html>
 `;
