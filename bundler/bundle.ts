@@ -1,10 +1,11 @@
 // A built worktree becomes a `Bundle`: its modules, assets and migrations in a directory, the rest as data.
 import { mkdirSync, realpathSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { join, resolve } from 'node:path';
 import { assetRules, copyAssets, notRun } from './assets.ts';
 import { classMigrations, durableObjects } from './classes.ts';
+import { newestCompatibilityDate, supportedDate } from './compatibility-date.ts';
 import { BuildFailure } from './failure.ts';
+import { nothingNamed } from './impossible.ts';
 import { insidePath, show } from './inside.ts';
 import { copyMigrations } from './migrations.ts';
 import { requireModest } from './modest.ts';
@@ -18,10 +19,6 @@ import { syncTree } from './sync.ts';
 import { triggers } from './triggers.ts';
 import { bundleWorker, type WorkerSource } from './worker.ts';
 import { readWranglerConfig, type WranglerConfig } from './wrangler-config.ts';
-
-const { compatibilityDate: newestCompatibilityDate } = createRequire(import.meta.url)('workerd') as {
-  compatibilityDate: string;
-};
 
 /** A bundle, and lines for the deploy's log. */
 export interface Bundled {
@@ -143,7 +140,7 @@ async function bundleWranglerProject(
 ): Promise<Bundled> {
   const read = await readWranglerConfig(root, path, redirectedConfig(root), environment);
   const { config, file, base, own, notes } = read;
-  const compatibilityDate = supportedDate(file, config.compatibility_date, notes);
+  const compatibilityDate = datedConfig(file, config.compatibility_date, notes);
   let worker: Bundle['worker'] = null;
   let exports: string[] = [];
   if (config.main !== undefined) {
@@ -153,9 +150,7 @@ async function bundleWranglerProject(
     exports = bundled.exports;
     notes.push(`Worker: ${show(root, source.main)}`, ...bundled.warnings);
   } else if (config.assets?.directory === undefined) {
-    throw new BuildFailure(
-      `${file}: nothing to deploy: set "main" to a Worker or "assets.directory" to static files`,
-    );
+    throw nothingNamed(file);
   }
   const assets = bundleAssets(root, base, config, out, assetsMb, notes);
   const called = triggers(file, config, notes);
@@ -190,21 +185,13 @@ async function bundleWranglerProject(
   return { bundle, notes };
 }
 
-/**
- * The compatibility date to run with. Generators write the day they run, and workerd's newest date is some days older.
- * @throws {BuildFailure} for a day that is still to come
- */
-function supportedDate(file: string, asked: string | undefined, notes: string[]): string {
-  const newest = newestCompatibilityDate;
-  if (asked === undefined) {
-    notes.push(`${file}: no compatibility_date; taking ${newest}, the newest, on every deploy`);
-    return newest;
-  }
-  if (asked <= newest) return asked;
-  if (asked > new Date().toISOString().slice(0, 10))
-    throw new BuildFailure(`${file}: compatibility_date ${asked} is a day of the future`);
-  notes.push(`${file}: compatibility_date ${asked} is newer than workerd here: taking ${newest}`);
-  return newest;
+/** The compatibility date of a configuration, which may leave it out. */
+function datedConfig(file: string, asked: string | undefined, notes: string[]): string {
+  if (asked !== undefined) return supportedDate(asked, `${file}: `, notes);
+  notes.push(
+    `${file}: no compatibility_date; taking ${newestCompatibilityDate}, the newest, on every deploy`,
+  );
+  return newestCompatibilityDate;
 }
 
 function workerSource(

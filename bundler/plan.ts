@@ -1,10 +1,15 @@
 // What a worktree needs before it can be bundled, known before anything of it has run.
 import { realpathSync } from 'node:fs';
+import { refuseImpossible } from './impossible.ts';
 import { whyInstallAnew } from './install-inputs.ts';
 import { findLockFiles, type LockFile } from './lock-files.ts';
 import type { PageFolders } from './pages.ts';
 import { findProject, nothingDeployable, readPackageJson, siteFolders } from './project.ts';
+import { redirectedConfig } from './redirect.ts';
 import { readWranglerConfig } from './wrangler-config.ts';
+
+/** Scripts that run before a project is bundled, and may write files of it. */
+const WRITING_SCRIPTS = ['build', 'preinstall', 'install', 'postinstall', 'prepare'];
 
 /** The command that makes a project ready for bundling. `cwd` starts at the project's root. */
 export type BuildCommand = { command: string; cwd: string };
@@ -42,8 +47,15 @@ export async function planBuild(
   const project = findProject(root, null);
   let command: BuildCommand | null = null;
   if (project?.kind === 'wrangler') {
-    const { build } = (await readWranglerConfig(root, project.config, null, environment)).config;
+    const read = await readWranglerConfig(root, project.config, null, environment);
+    const { build } = read.config;
     if (build.command) command = { command: build.command, cwd: build.cwd ?? '.' };
+    const scripts = Object.keys(manifest?.scripts ?? {});
+    const isWhole =
+      !build.command &&
+      !scripts.some((name) => WRITING_SCRIPTS.includes(name)) &&
+      redirectedConfig(root) === null;
+    refuseImpossible(root, read, isWhole);
   } else if (project === null && !hasBuildScript) throw nothingDeployable(root);
   return {
     command,

@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { basename, extname, join } from 'node:path';
 import { type BuildOptions, build, type Message, type Metafile } from 'esbuild';
 import { BuildFailure } from './failure.ts';
+import { refusePython } from './impossible.ts';
 import { isInside, show } from './inside.ts';
 import { MODULE_BYTES } from './limits.ts';
 import { moduleFiles, type Rule } from './modules.ts';
@@ -44,8 +45,7 @@ export async function bundleWorker(
   out: string,
 ): Promise<{ modules: Module[]; exports: string[]; warnings: string[] }> {
   const { root, main, compatibilityDate, compatibilityFlags, options } = source;
-  if (main.endsWith('.py'))
-    throw new BuildFailure(`${show(root, main)}: Workers in Python are not supported`);
+  refusePython(root, main);
   const unknown = source.rules.find(({ type }) => !RULE_TYPES.includes(type));
   if (unknown) throw new BuildFailure(`rules: type ${unknown.type} is not supported`);
   const name = `${basename(main, extname(main))}.js`;

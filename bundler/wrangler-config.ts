@@ -132,7 +132,7 @@ export async function readWranglerConfig(
   const unexpected = warnings.filter((line) => line.startsWith('Unexpected fields'));
   const config = environment === null ? value : { ...value, definedEnvironments: [] };
   const { refused, ignored } = judge(config, own?.value ?? {});
-  const problems = [...refused.map((key) => `"${key}" is not supported`), ...unexpected];
+  const problems = [...refused, ...unexpected];
   if (problems.length > 0) throw new BuildFailure(`${file}: ${problems.join('; ')}`);
   const notes = [...ignored].map(([reason, keys]) => `${keys.join(', ')} ignored: ${reason}`);
   if (environment !== null) notes.unshift(`environment ${environment}`);
@@ -173,7 +173,7 @@ function captureWarnings<T>(read: () => T): { value: T; warnings: string[] } {
 }
 
 /**
- * Sorts the given keys by the tables. `ignored` maps a reason to its keys.
+ * Sorts the given keys by the tables. `refused` has what to say of each; `ignored` maps a reason to its keys.
  * @param own the project's own configuration, in which `config` may stand
  */
 function judge(
@@ -184,7 +184,9 @@ function judge(
   const ignored = new Map<string, string[]>();
   const consider = (key: string, treatment: Treatment | undefined) => {
     if (treatment === 'used' || treatment === 'quiet') return;
-    if (!treatment || ('leftOut' in treatment && isGiven(own[key]))) return refused.push(key);
+    const told = `"${key}" is not supported`;
+    if (!treatment || ('leftOut' in treatment && isGiven(own[key]))) return refused.push(told);
+    if ('instead' in treatment) return refused.push(`${told}: ${treatment.instead}`);
     const reason = 'leftOut' in treatment ? treatment.leftOut : treatment.ignored;
     ignored.set(reason, [...(ignored.get(reason) ?? []), key]);
   };

@@ -7,13 +7,26 @@
  * `ignored`: does not apply here, for this reason; the deploy's log says so.
  * `leftOut`: not run here, for this reason; the deploy fails, unless build tools have added it by themselves to the
  * configuration they wrote: then it is left out, and the log says so.
- * `false`: names a binding or a feature that is not run here; the deploy fails.
+ * `instead`: not run here; the deploy fails, and says what to do in its place.
+ * `false`: not run here either, and nothing takes its place.
  */
-export type Treatment = 'used' | 'quiet' | { ignored: string } | { leftOut: string } | false;
+export type Treatment =
+  | 'used'
+  | 'quiet'
+  | { ignored: string }
+  | { leftOut: string }
+  | { instead: string }
+  | false;
 
 const noAccount = { ignored: 'there is no Cloudflare account here' };
 const noEdge = { ignored: 'apps run on this one machine' };
 const ownTelemetry = { ignored: "logs and metrics are the runner's own" };
+
+const container = {
+  instead: 'run the container on a server of its own, and call it with fetch() at its public address',
+};
+const tail = { instead: 'logs and errors are kept here; OTEL_EXPORTER_OTLP_ENDPOINT sends them on' };
+const blob = { instead: 'import the file in the Worker' };
 
 /** Keys at the top level. */
 export const topLevelKeys: Record<string, Treatment> = {
@@ -36,7 +49,7 @@ export const topLevelKeys: Record<string, Treatment> = {
   jsx_factory: 'used',
   jsx_fragment: 'used',
   no_bundle: { ignored: 'modules are bundled all the same' },
-  find_additional_modules: false,
+  find_additional_modules: { instead: 'import the modules in the Worker, so that they are bundled' },
   base_dir: false,
   preserve_file_names: false,
   upload_source_maps: 'quiet',
@@ -50,7 +63,7 @@ export const topLevelKeys: Record<string, Treatment> = {
   kv_namespaces: 'used',
   r2_buckets: 'used',
   queues: 'used',
-  workflows: false,
+  workflows: { instead: 'do long work in steps with a queue, or with the alarms of a Durable Object' },
   triggers: 'used',
 
   // Neither storage nor calls
@@ -82,41 +95,51 @@ export const topLevelKeys: Record<string, Treatment> = {
   access: false,
   addresses: false,
   agent_memory: false,
-  ai: false,
+  ai: { instead: 'call the HTTP API of an AI provider with fetch(), its key kept as a secret' },
   ai_search: false,
   ai_search_namespaces: false,
   analytics: false,
-  analytics_engine_datasets: false,
+  analytics_engine_datasets: {
+    instead: 'write a line with console.log(), which is kept and searched, or rows into D1',
+  },
   artifacts: false,
-  browser: false,
-  cloudchamber: false,
+  browser: { instead: 'call a hosted browser over its HTTP API with fetch(), its key kept as a secret' },
+  cloudchamber: container,
   connect: false,
-  containers: false,
-  data_blobs: false,
-  dispatch_namespaces: false,
+  containers: container,
+  data_blobs: blob,
+  dispatch_namespaces: { instead: "make each customer's Worker an app of its own, through the API" },
   flagship: false,
-  hyperdrive: false,
+  hyperdrive: {
+    instead:
+      "give the database's driver the connection string, kept as a secret; the database must have a public address",
+  },
   // Astro's adapter adds it to every project.
   images: { leftOut: 'the build added it, and images are not transformed here' },
   k2: false,
   logfwdr: false,
   media: false,
-  mtls_certificates: false,
-  pages_build_output_dir: false,
-  pipelines: false,
-  secrets_store_secrets: false,
-  send_email: false,
-  services: false,
-  site: false,
+  mtls_certificates: { instead: 'call a service that takes a key, kept as a secret' },
+  pages_build_output_dir: { instead: 'make the folder "assets.directory", and a Worker of functions/' },
+  pipelines: { instead: 'write objects into R2, or send messages to a queue' },
+  secrets_store_secrets: {
+    instead: 'set the secret on the app, with `cellar secrets set` or `wrangler secret put`',
+  },
+  send_email: { instead: 'call the HTTP API of a mail provider with fetch(), its key kept as a secret' },
+  services: { instead: 'put the code of the other Worker into this one' },
+  site: { instead: 'make its bucket "assets.directory"' },
   stream: false,
-  streaming_tail_consumers: false,
-  tail_consumers: false,
-  text_blobs: false,
+  streaming_tail_consumers: tail,
+  tail_consumers: tail,
+  text_blobs: blob,
   unsafe_hello_world: false,
-  vectorize: false,
+  vectorize: {
+    instead:
+      'call the HTTP API of a vector database with fetch(), or keep few vectors in D1 and compare them in the Worker',
+  },
   vpc_networks: false,
   vpc_services: false,
-  wasm_modules: false,
+  wasm_modules: blob,
   worker_loaders: false,
 };
 
@@ -196,3 +219,12 @@ export const nestedKeys: Record<string, Record<string, Treatment>> = {
   version_metadata: { binding: 'used' },
   'rules[]': { type: 'used', globs: 'used', fallthrough: 'used' },
 };
+
+/** What to do in place of a binding of a type of Cloudflare's API; `null` when nothing is known. Keys are mostly plural. */
+export function insteadOf(type: string): string | null {
+  for (const key of [type, `${type}s`, `${type}_datasets`]) {
+    const treatment = topLevelKeys[key];
+    if (typeof treatment === 'object' && 'instead' in treatment) return treatment.instead;
+  }
+  return null;
+}

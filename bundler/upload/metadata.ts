@@ -2,6 +2,7 @@
 import * as z from 'zod';
 import { BuildFailure } from '../failure.ts';
 import { RATE_LIMIT_PERIODS } from '../rate-limits.ts';
+import { insteadOf } from '../wrangler-keys.ts';
 
 const name = z.string().min(1).max(256);
 
@@ -109,7 +110,7 @@ function readBinding(binding: { type: string; name: string }): Binding {
   const types: readonly string[] = Binding.options.map(({ shape }) => shape.type.value);
   if (!types.includes(binding.type))
     throw new BuildFailure(
-      `the binding ${binding.name} is of type ${binding.type}, which is not run here; those are: ${types.join(', ')}`,
+      `the binding ${binding.name} is of type ${binding.type}, which is not run here: ${insteadOf(binding.type) ?? `those are ${types.join(', ')}`}`,
     );
   return check(Binding, binding, `the binding ${binding.name}`);
 }

@@ -2,10 +2,10 @@
 // rest as data. Nothing is built. It runs in a thread.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import { createRequire } from 'node:module';
 import { basename, dirname, join, posix } from 'node:path';
 import { init, parse } from 'es-module-lexer';
 import { classMigrations } from '../classes.ts';
+import { newestCompatibilityDate, supportedDate } from '../compatibility-date.ts';
 import { BuildFailure } from '../failure.ts';
 import { MAX_ENTRIES, MODULE_BYTES } from '../limits.ts';
 import { requireModest } from '../modest.ts';
@@ -14,10 +14,6 @@ import { syncTree } from '../sync.ts';
 import { placeAssets } from './assets.ts';
 import { bindingsOf, type LiveBindings } from './bindings.ts';
 import { type Metadata, readMetadata } from './metadata.ts';
-
-const { compatibilityDate: newestCompatibilityDate } = createRequire(import.meta.url)('workerd') as {
-  compatibilityDate: string;
-};
 
 const MODULES = 'modules';
 const METADATA = 'metadata';
@@ -89,7 +85,7 @@ export async function unpackUpload(options: UnpackOptions): Promise<Unpacked> {
   const bundle: Bundle = {
     worker: worker && {
       modules: worker.modules,
-      compatibilityDate: supportedDate(metadata.compatibility_date, notes),
+      compatibilityDate: supportedDate(metadata.compatibility_date ?? newestCompatibilityDate, '', notes),
       compatibilityFlags: metadata.compatibility_flags,
     },
     exports,
@@ -220,15 +216,6 @@ function lex(name: string, source: string): ReturnType<typeof parse> {
   } catch (error) {
     throw new BuildFailure(`${show(name)} cannot be read: ${(error as Error).message.split('\n')[0]}`);
   }
-}
-
-/** The compatibility date to run with: workerd's newest is some days older than the day on which Wrangler runs. */
-function supportedDate(asked: string | undefined, notes: string[]): string {
-  if (asked === undefined || asked <= newestCompatibilityDate) return asked ?? newestCompatibilityDate;
-  if (asked > new Date().toISOString().slice(0, 10))
-    throw new BuildFailure(`compatibility_date ${asked} is a day of the future`);
-  notes.push(`compatibility_date ${asked} is newer than workerd here: taking ${newestCompatibilityDate}`);
-  return newestCompatibilityDate;
 }
 
 /**

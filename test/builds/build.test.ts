@@ -140,9 +140,47 @@ test('an unsupported key fails before anything is installed, and is named', asyn
     '{ "name": "x", "main": "index.js", "ai": { "binding": "AI" }, "services": [{ "binding": "S", "service": "y" }] }';
   const lines = await assertFails(
     { 'wrangler.jsonc': config, 'index.js': WORKER },
-    /wrangler\.jsonc: "services" is not supported; "ai" is not supported/,
+    /wrangler\.jsonc: "services" is not supported: put the code .*; "ai" is not supported: call the HTTP API/,
   );
   assert.ok(!lines.some((line) => line.startsWith('▸ install')));
+});
+
+test('what a configuration shows to be impossible fails before anything is installed', async () => {
+  const dependencies = '{"dependencies": {"no-such": "1"}}';
+  const impossible: [config: object, message: RegExp][] = [
+    [{ main: 'index.js', compatibility_date: '2999-01-01' }, /2999-01-01 is a day of the future/],
+    [{ main: 'src/gone.js' }, /^main: there is no src\/gone\.js/],
+    [
+      { main: 'main.py', compatibility_flags: ['python_workers'] },
+      /main\.py: Workers in Python are not supported: write it in JavaScript/,
+    ],
+    [
+      { main: 'index.js', queues: { consumers: [{ queue: 'theirs' }] } },
+      /consumers: theirs: nothing in this/,
+    ],
+    [{}, /nothing to deploy: set "main"/],
+    [{ assets: { directory: 'gone' } }, /^assets\.directory: there is no gone/],
+  ];
+  for (const [config, message] of impossible) {
+    const lines = await assertFails(
+      {
+        'wrangler.jsonc': JSON.stringify({ name: 'x', ...config }),
+        'index.js': WORKER,
+        'package.json': dependencies,
+      },
+      message,
+    );
+    assert.ok(!lines.some((line) => line.startsWith('▸ install')), lines.join('\n'));
+  }
+});
+
+test('what a build may write still, its configuration may name', async () => {
+  const { result } = await build({
+    'wrangler.jsonc': '{ "name": "x", "main": "made/index.js", "compatibility_date": "2026-10-01" }',
+    'package.json': JSON.stringify({ scripts: { build: 'mkdir made && cp worker.js made/index.js' } }),
+    'worker.js': WORKER,
+  });
+  assert.deepEqual((await result).release.exports, ['default']);
 });
 
 test('a configuration that is at fault is no fault of the checkout', async () => {

@@ -147,6 +147,27 @@ test('a feature that is not run here fails the deploy, and all of them are named
   await refuses({ assets: { directory: '.', base_path: '/x' } }, /"assets\.base_path" is not supported/);
 });
 
+test('what is not run here is refused with what to do instead', async () => {
+  await refuses({ browser: { binding: 'B' } }, /"browser" is not supported: call a hosted browser/);
+  await refuses(
+    { containers: [{ class_name: 'Room', image: 'docker.io/httpd:1' }] },
+    /"containers" is not supported: run the/,
+  );
+  await refuses(
+    { dispatch_namespaces: [{ binding: 'D', namespace: 'n' }] },
+    /"dispatch_namespaces" is not supported: make each customer's Worker an app/,
+  );
+  await refuses({ vectorize: [{ binding: 'V', index_name: 'i' }] }, /"vectorize" is not supported: call the/);
+  await refuses(
+    { hyperdrive: [{ binding: 'H', id: 'i' }] },
+    /"hyperdrive" is not supported: give the database/,
+  );
+  await refuses(
+    { send_email: [{ name: 'M' }] },
+    /"send_email" is not supported: call the HTTP API of a mail/,
+  );
+});
+
 test('a rate limit that cannot be is refused, and so is another binding below "unsafe"', async () => {
   const limit = { name: 'L', type: 'ratelimit', namespace_id: '1', simple: { limit: 1, period: 10 } };
   const below = (binding: object) => ({ unsafe: { bindings: [binding] } });

@@ -81,7 +81,12 @@ test('an upload that cannot be run says why, and no app is made', async () => {
   const binding = { ...main, bindings: [{ type: 'ai', name: 'AI' }] };
   assert.match(
     await fault('broken', form(binding, { 'index.js': WORKER })),
-    /AI is of type ai, which is not run here/,
+    /AI is of type ai, which is not run here: call the HTTP API of an AI provider/,
+  );
+  const odd = { ...main, bindings: [{ type: 'odd', name: 'ODD' }] };
+  assert.match(
+    await fault('broken', form(odd, { 'index.js': WORKER })),
+    /ODD is of type odd, which is not run here: those are plain_text, /,
   );
   const inherit = { ...main, bindings: [{ type: 'inherit', name: 'SECRET' }] };
   assert.match(await fault('broken', form(inherit, { 'index.js': WORKER })), /SECRET is to be taken over/);

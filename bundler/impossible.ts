@@ -1,0 +1,47 @@
+// What a Wrangler configuration shows to be impossible before anything of the project has run.
+import { classMigrations } from './classes.ts';
+import { supportedDate } from './compatibility-date.ts';
+import { BuildFailure } from './failure.ts';
+import { insidePath, show } from './inside.ts';
+import { rateLimits } from './rate-limits.ts';
+import { triggers } from './triggers.ts';
+import type { ReadConfig } from './wrangler-config.ts';
+
+/**
+ * Refuses a configuration with which no build could succeed, so that nobody waits for an install.
+ * @param root real path of the project
+ * @param isWhole whether all files of the project are there already: no command of it may write some, nor its configuration
+ * @throws {BuildFailure} as the bundling would
+ */
+export function refuseImpossible(root: string, { config, file, base }: ReadConfig, isWhole: boolean): void {
+  const { main, assets, compatibility_date: date } = config;
+  if (date !== undefined) supportedDate(date, `${file}: `, []);
+  if (main !== undefined) refusePython(root, main);
+  classMigrations(file, config);
+  rateLimits(file, config);
+  if (!isWhole) {
+    // A framework's build may give it a Worker.
+    triggers(file, { ...config, main: main ?? '' }, []);
+    return;
+  }
+  triggers(file, config, []);
+  if (main === undefined && assets?.directory === undefined) throw nothingNamed(file);
+  // A package's own Worker is there once it is installed.
+  if (main !== undefined && !main.includes('/node_modules/')) insidePath(root, base, main, 'main');
+  if (assets?.directory !== undefined) insidePath(root, base, assets.directory, 'assets.directory');
+}
+
+/** @param main absolute path of the Worker's entry */
+export function refusePython(root: string, main: string): void {
+  if (main.endsWith('.py'))
+    throw new BuildFailure(
+      `${show(root, main)}: Workers in Python are not supported: write it in JavaScript or TypeScript`,
+    );
+}
+
+/** The fault of a configuration that names neither a Worker nor assets. */
+export function nothingNamed(file: string): BuildFailure {
+  return new BuildFailure(
+    `${file}: nothing to deploy: set "main" to a Worker or "assets.directory" to static files`,
+  );
+}
