@@ -129,7 +129,9 @@ async function byWrangler(worktree: string): Promise<string> {
   const out = join(worktrees.write({}), 'out');
   const wrangler = require.resolve('wrangler').replace(/wrangler-dist.*/, 'bin/wrangler.js');
   const words = [wrangler, 'deploy', '--dry-run', '--outdir', out];
-  const env = { ...process.env, WRANGLER_SEND_METRICS: 'false', CI: '1', HOME: worktrees.root };
+  // Without its banner Wrangler does not ask the registry for its newest version.
+  const quiet = { CI: '1', WRANGLER_SEND_METRICS: 'false', WRANGLER_HIDE_BANNER: 'true' };
+  const env = { PATH: process.env.PATH, HOME: worktrees.root, ...quiet };
   await promisify(execFile)(process.execPath, words, { cwd: worktree, env, timeout: 60_000 });
   const [name] = readdirSync(out).filter((file) => file.endsWith('.js'));
   return readFileSync(join(out, name!), 'utf8');
