@@ -12,6 +12,8 @@ const NAMESPACES = '/accounts/:account/storage/kv/namespaces';
 const VALUES = `${NAMESPACES}/:namespace/values/:key+`;
 /** As KV has it; what is kept here has the limit of a call to the host. */
 const VALUE_BYTES = 2 * 2 ** 20;
+/** The last time that JavaScript has, in s since 1970. */
+const LAST_S = 8.64e12;
 /** Of many keys: Wrangler splits what it is given by their number. */
 const BULK_BYTES = 16 * 2 ** 20;
 /** Keys of one page: as many as a page of ours. */
@@ -168,6 +170,8 @@ async function readValue(context: CallContext, key: string) {
 async function put(context: CallContext, entry: z.output<typeof Entry>): Promise<void> {
   const { key, value, base64, expiration, expiration_ttl: ttl, metadata } = entry;
   const at = expiration ?? (ttl === undefined ? undefined : Math.ceil(Date.now() / 1000) + ttl);
+  if (at !== undefined && !(Math.abs(at) <= LAST_S))
+    throw new CloudflareError(400, CODES.BAD_REQUEST, 'The expiration is no time.');
   await run(context, 'storage.kv.put', {
     ...(await namespaceOf(context)),
     key,
@@ -187,13 +191,23 @@ async function bodyOf(request: Request): Promise<{ value: Uint8Array; metadata?:
   const type = request.headers.get('content-type') ?? '';
   const bytes = await readBytes(request, VALUE_BYTES);
   if (!type.startsWith('multipart/form-data')) return { value: bytes };
-  const form = await new Response(bytes, { headers: { 'content-type': type } }).formData();
+  const form = await new Response(bytes, { headers: { 'content-type': type } }).formData().catch(() => {
+    throw new CloudflareError(400, CODES.BAD_REQUEST, 'The body is no whole multipart/form-data.');
+  });
   const [value, metadata] = [form.get('value') ?? '', form.get('metadata')];
   return {
     value:
       typeof value === 'string' ? new TextEncoder().encode(value) : new Uint8Array(await value.arrayBuffer()),
-    ...(typeof metadata === 'string' && metadata !== '' && { metadata: JSON.parse(metadata) as unknown }),
+    ...(typeof metadata === 'string' && metadata !== '' && { metadata: parsed(metadata) }),
   };
+}
+
+function parsed(metadata: string): unknown {
+  try {
+    return JSON.parse(metadata);
+  } catch {
+    throw new CloudflareError(400, CODES.BAD_REQUEST, 'The metadata is no JSON.');
+  }
 }
 
 function numberOf(text: string | null): number | undefined {

@@ -223,6 +223,26 @@ test('files of SQL are kept for those who may import, ten of an account; a tail 
   assert.equal((await fetch(url)).status, 403);
 });
 
+test('values of KV whose end or metadata cannot be are refused', async () => {
+  const bindings = [{ type: 'kv_namespace', name: 'KV', namespace_id: 'words' }];
+  const worker = form({ main_module: 'index.js', bindings }, { 'index.js': WORKER });
+  assert.equal((await ask('PUT', script('valued'), worker)).status, 200);
+  const value = `/accounts/${account}/storage/kv/namespaces/words/values/key`;
+  const damaged = new FormData();
+  damaged.set('value', 'fine');
+  damaged.set('metadata', '{');
+  const refused = [
+    await ask('PUT', `${value}?expiration_ttl=soon`, 'fine'),
+    await ask('PUT', `${value}?expiration=1e300`, 'fine'),
+    await ask('PUT', value, damaged),
+  ];
+  assert.deepEqual(
+    refused.map(({ status }) => status),
+    [400, 400, 400],
+    JSON.stringify(refused),
+  );
+});
+
 test('an upload that the end of Cellar cuts leaves nothing, and the next one works', async () => {
   const { port } = new URL(cellar.api);
   const socket = connect(Number(port), '127.0.0.1');
