@@ -75,7 +75,7 @@ export function Start({ slug, onDeploy }: { slug: string; onDeploy: (id: string)
                       <b>{title}</b>
                       <span class="small muted">{description}</span>
                     </span>
-                    <Button short onClick={async () => onDeploy(await model.fromTemplate(name))}>
+                    <Button needs="push" short onClick={async () => onDeploy(await model.fromTemplate(name))}>
                       Use<span class="unseen"> {title}</span>
                     </Button>
                   </li>
@@ -101,7 +101,7 @@ function FromAddress({ take }: { take: (url: string) => Promise<void> }) {
     <form class="row bottoms" onSubmit={onSubmit}>
       <div class="grow">
         <TextField
-          label="Or a copy of a public Git repository"
+          label="Or a public Git repository"
           type="url"
           placeholder="https://github.com/…"
           value={url}
@@ -110,7 +110,7 @@ function FromAddress({ take }: { take: (url: string) => Promise<void> }) {
           required
         />
       </div>
-      <Button type="submit" disabled={busy}>
+      <Button needs="push" type="submit" disabled={busy}>
         {busy ? 'Importing' : 'Import'}
       </Button>
     </form>
