@@ -16,7 +16,7 @@ import { eventually } from '../support/e2e/processes.ts';
 /** A key and a certificate of `localhost`, for tests alone. */
 const CERTIFICATE = join(import.meta.dirname, '../support/git/localhost.pem');
 /** The first deploy of a Cellar looks up the addresses of registries, which may take its time. */
-const DEPLOY_MS = 60_000;
+const DEPLOY_MS = 120_000;
 const WORKER = 'export default { fetch: () => new Response("imported") };\n';
 
 const cellar = new Cellar({ RUNNER_EGRESS_ALLOW: '127.0.0.1', SSL_CERT_FILE: CERTIFICATE });
