@@ -69,23 +69,11 @@ export const IconBell = icon(
     <path d="M3.262 15.326A1 1 0 0 0 4 17h16a1 1 0 0 0 .74-1.673C19.41 13.956 18 12.499 18 8A6 6 0 0 0 6 8c0 4.499-1.411 5.956-2.738 7.326" />
   </>,
 );
-export const IconBookOpen = icon(
-  <>
-    <path d="M12 5v16" />
-    <path d="M20.001 19A2 2 0 0022 17V5a2 2 0 00-1.999-2L16 3.002A5 5 0 0012 5a5 5 0 00-4-2H4a2 2 0 00-2 2v12a2 2 0 001.999 2H8a5 5 0 014 2 5 5 0 014-2z" />
-  </>,
-);
 export const IconBox = icon(
   <>
     <path d="M21 8a2 2 0 0 0-1-1.73l-7-4a2 2 0 0 0-2 0l-7 4A2 2 0 0 0 3 8v8a2 2 0 0 0 1 1.73l7 4a2 2 0 0 0 2 0l7-4A2 2 0 0 0 21 16Z" />
     <path d="m3.3 7 8.7 5 8.7-5" />
     <path d="M12 22V12" />
-  </>,
-);
-export const IconBraces = icon(
-  <>
-    <path d="M8 3H7a2 2 0 0 0-2 2v5a2 2 0 0 1-2 2 2 2 0 0 1 2 2v5c0 1.1.9 2 2 2h1" />
-    <path d="M16 21h1a2 2 0 0 0 2-2v-5c0-1.1.9-2 2-2a2 2 0 0 1-2-2V5a2 2 0 0 0-2-2h-1" />
   </>,
 );
 export const IconBug = icon(
@@ -103,26 +91,9 @@ export const IconBug = icon(
     <path d="M9 7.13V6a3 3 0 1 1 6 0v1.13" />
   </>,
 );
-export const IconCalendarClock = icon(
-  <>
-    <path d="M16 14v2.2l1.6 1" />
-    <path d="M16 2v3" />
-    <path d="M21 7.338V5a2 2 0 00-2-2H5a2 2 0 00-2 2v14a2 2 0 002 2h2.338" />
-    <path d="M3 9h5.859" />
-    <path d="M8 2v3" />
-    <circle cx="16" cy="16" r="6" />
-  </>,
-);
 export const IconCheck = icon(<path d="M20 6 9 17l-5-5" />);
 export const IconChevronDown = icon(<path d="m6 9 6 6 6-6" />);
 export const IconChevronRight = icon(<path d="m9 18 6-6-6-6" />);
-export const IconChevronsUpDown = icon(
-  <>
-    <path d="m7 15 5 5 5-5" />
-    <path d="m7 9 5-5 5 5" />
-  </>,
-);
-export const IconCircle = icon(<circle cx="12" cy="12" r="10" />);
 export const IconCircleAlert = icon(
   <>
     <circle cx="12" cy="12" r="10" />
@@ -136,63 +107,10 @@ export const IconCircleCheck = icon(
     <path d="m16 9-5.5 5.5L8 12" />
   </>,
 );
-export const IconCircleX = icon(
-  <>
-    <circle cx="12" cy="12" r="10" />
-    <path d="m15 9-6 6" />
-    <path d="m9 9 6 6" />
-  </>,
-);
-export const IconClock = icon(
-  <>
-    <circle cx="12" cy="12" r="10" />
-    <path d="M12 6v6l4 2" />
-  </>,
-);
-export const IconCloudUpload = icon(
-  <>
-    <path d="M12 13v8" />
-    <path d="M4 14.899A7 7 0 1 1 15.71 8h1.79a4.5 4.5 0 0 1 2.5 8.242" />
-    <path d="m8 17 4-4 4 4" />
-  </>,
-);
-export const IconCode = icon(
-  <>
-    <path d="m16 18 6-6-6-6" />
-    <path d="m8 6-6 6 6 6" />
-  </>,
-);
-export const IconColumns2 = icon(
-  <>
-    <rect width="18" height="18" x="3" y="3" rx="2" />
-    <path d="M12 3v18" />
-  </>,
-);
-export const IconCommand = icon(
-  <path d="M15 6v12a3 3 0 1 0 3-3H6a3 3 0 1 0 3 3V6a3 3 0 1 0-3 3h12a3 3 0 1 0-3-3" />,
-);
 export const IconCopy = icon(
   <>
     <rect width="14" height="14" x="8" y="8" rx="2" ry="2" />
     <path d="M4 16c-1.1 0-2-.9-2-2V4c0-1.1.9-2 2-2h10c1.1 0 2 .9 2 2" />
-  </>,
-);
-export const IconCpu = icon(
-  <>
-    <path d="M12 20v2" />
-    <path d="M12 2v2" />
-    <path d="M17 20v2" />
-    <path d="M17 2v2" />
-    <path d="M2 12h2" />
-    <path d="M2 17h2" />
-    <path d="M2 7h2" />
-    <path d="M20 12h2" />
-    <path d="M20 17h2" />
-    <path d="M20 7h2" />
-    <path d="M7 20v2" />
-    <path d="M7 2v2" />
-    <rect x="4" y="4" width="16" height="16" rx="2" />
-    <rect x="8" y="8" width="8" height="8" rx="1" />
   </>,
 );
 export const IconDatabase = icon(
@@ -200,13 +118,6 @@ export const IconDatabase = icon(
     <ellipse cx="12" cy="5" rx="9" ry="3" />
     <path d="M3 5V19A9 3 0 0 0 21 19V5" />
     <path d="M3 12A9 3 0 0 0 21 12" />
-  </>,
-);
-export const IconDiff = icon(
-  <>
-    <path d="M12 3v14" />
-    <path d="M5 10h14" />
-    <path d="M5 21h14" />
   </>,
 );
 export const IconDownload = icon(
@@ -223,32 +134,11 @@ export const IconEllipsis = icon(
     <circle cx="5" cy="12" r="1" />
   </>,
 );
-export const IconEllipsisVertical = icon(
-  <>
-    <circle cx="12" cy="12" r="1" />
-    <circle cx="12" cy="5" r="1" />
-    <circle cx="12" cy="19" r="1" />
-  </>,
-);
 export const IconExternalLink = icon(
   <>
     <path d="M15 3h6v6" />
     <path d="M10 14 21 3" />
     <path d="M18 13v6a2 2 0 0 1-2 2H5a2 2 0 0 1-2-2V8a2 2 0 0 1 2-2h6" />
-  </>,
-);
-export const IconEye = icon(
-  <>
-    <path d="M2.062 12.348a1 1 0 0 1 0-.696 10.75 10.75 0 0 1 19.876 0 1 1 0 0 1 0 .696 10.75 10.75 0 0 1-19.876 0" />
-    <circle cx="12" cy="12" r="3" />
-  </>,
-);
-export const IconEyeOff = icon(
-  <>
-    <path d="M10.733 5.076a10.744 10.744 0 0 1 11.205 6.575 1 1 0 0 1 0 .696 10.747 10.747 0 0 1-1.444 2.49" />
-    <path d="M14.084 14.158a3 3 0 0 1-4.242-4.242" />
-    <path d="M17.479 17.499a10.75 10.75 0 0 1-15.417-5.151 1 1 0 0 1 0-.696 10.75 10.75 0 0 1 4.446-5.143" />
-    <path d="m2 2 20 20" />
   </>,
 );
 export const IconFile = icon(
@@ -273,18 +163,6 @@ export const IconFilePlus = icon(
     <path d="M12 18v-6" />
   </>,
 );
-export const IconFileText = icon(
-  <>
-    <path d="M6 22a2 2 0 0 1-2-2V4a2 2 0 0 1 2-2h8a2.4 2.4 0 0 1 1.704.706l3.588 3.588A2.4 2.4 0 0 1 20 8v12a2 2 0 0 1-2 2z" />
-    <path d="M14 2v5a1 1 0 0 0 1 1h5" />
-    <path d="M10 9H8" />
-    <path d="M16 13H8" />
-    <path d="M16 17H8" />
-  </>,
-);
-export const IconFilter = icon(
-  <path d="M10 20a1 1 0 0 0 .553.895l2 1A1 1 0 0 0 14 21v-7a2 2 0 0 1 .517-1.341L21.74 4.67A1 1 0 0 0 21 3H3a1 1 0 0 0-.742 1.67l7.225 7.989A2 2 0 0 1 10 14z" />,
-);
 export const IconFingerprintPattern = icon(
   <>
     <path d="M12 10a2 2 0 0 0-2 2c0 1.02-.1 2.51-.26 4" />
@@ -300,9 +178,6 @@ export const IconFingerprintPattern = icon(
 );
 export const IconFolder = icon(
   <path d="M20 20a2 2 0 0 0 2-2V8a2 2 0 0 0-2-2h-7.9a2 2 0 0 1-1.69-.9L9.6 3.9A2 2 0 0 0 7.93 3H4a2 2 0 0 0-2 2v13a2 2 0 0 0 2 2Z" />,
-);
-export const IconFolderOpen = icon(
-  <path d="m6 14 1.5-2.9A2 2 0 0 1 9.24 10H20a2 2 0 0 1 1.94 2.5l-1.54 6a2 2 0 0 1-1.95 1.5H4a2 2 0 0 1-2-2V5a2 2 0 0 1 2-2h3.9a2 2 0 0 1 1.69.9l.81 1.2a2 2 0 0 0 1.67.9H18a2 2 0 0 1 2 2v2" />,
 );
 export const IconGauge = icon(
   <>
@@ -331,39 +206,11 @@ export const IconGlobe = icon(
     <path d="M2 12h20" />
   </>,
 );
-export const IconHardDrive = icon(
-  <>
-    <path d="M10 16h.01" />
-    <path d="M2.212 11.577a2 2 0 0 0-.212.896V18a2 2 0 0 0 2 2h16a2 2 0 0 0 2-2v-5.527a2 2 0 0 0-.212-.896L18.55 5.11A2 2 0 0 0 16.76 4H7.24a2 2 0 0 0-1.79 1.11z" />
-    <path d="M21.946 12.013H2.054" />
-    <path d="M6 16h.01" />
-  </>,
-);
 export const IconHistory = icon(
   <>
     <path d="M3 12a9 9 0 1 0 9-9 9.75 9.75 0 0 0-6.74 2.74L3 8" />
     <path d="M3 3v5h5" />
     <path d="M12 7v5l4 2" />
-  </>,
-);
-export const IconHouse = icon(
-  <>
-    <path d="M15 21v-8a1 1 0 0 0-1-1h-4a1 1 0 0 0-1 1v8" />
-    <path d="M3 10a2 2 0 0 1 .709-1.528l7-6a2 2 0 0 1 2.582 0l7 6A2 2 0 0 1 21 10v9a2 2 0 0 1-2 2H5a2 2 0 0 1-2-2z" />
-  </>,
-);
-export const IconImage = icon(
-  <>
-    <rect width="18" height="18" x="3" y="3" rx="2" ry="2" />
-    <circle cx="9" cy="9" r="2" />
-    <path d="m21 15-3.086-3.086a2 2 0 0 0-2.828 0L6 21" />
-  </>,
-);
-export const IconInfo = icon(
-  <>
-    <circle cx="12" cy="12" r="10" />
-    <path d="M12 16v-4" />
-    <path d="M12 8h.01" />
   </>,
 );
 export const IconKey = icon(
@@ -394,22 +241,6 @@ export const IconLayoutDashboard = icon(
     <rect width="7" height="5" x="3" y="16" rx="1" />
   </>,
 );
-export const IconLink = icon(
-  <>
-    <path d="M10 13a5 5 0 0 0 7.54.54l3-3a5 5 0 0 0-7.07-7.07l-1.72 1.71" />
-    <path d="M14 11a5 5 0 0 0-7.54-.54l-3 3a5 5 0 0 0 7.07 7.07l1.71-1.71" />
-  </>,
-);
-export const IconList = icon(
-  <>
-    <path d="M3 5h.01" />
-    <path d="M3 12h.01" />
-    <path d="M3 19h.01" />
-    <path d="M8 5h13" />
-    <path d="M8 12h13" />
-    <path d="M8 19h13" />
-  </>,
-);
 export const IconListFilter = icon(
   <>
     <path d="M2 5h20" />
@@ -430,12 +261,6 @@ export const IconLogOut = icon(
     <path d="M9 21H5a2 2 0 0 1-2-2V5a2 2 0 0 1 2-2h4" />
   </>,
 );
-export const IconMail = icon(
-  <>
-    <path d="m22 7-8.991 5.727a2 2 0 0 1-2.009 0L2 7" />
-    <rect x="2" y="4" width="20" height="16" rx="2" />
-  </>,
-);
 export const IconMenu = icon(
   <>
     <path d="M4 5h16" />
@@ -452,23 +277,6 @@ export const IconMonitor = icon(
 );
 export const IconMoon = icon(
   <path d="M20.985 12.486a9 9 0 1 1-9.473-9.472c.405-.022.617.46.402.803a6 6 0 0 0 8.268 8.268c.344-.215.825-.004.803.401" />,
-);
-export const IconNetwork = icon(
-  <>
-    <rect x="16" y="16" width="6" height="6" rx="1" />
-    <rect x="2" y="16" width="6" height="6" rx="1" />
-    <rect x="9" y="2" width="6" height="6" rx="1" />
-    <path d="M5 16v-3a1 1 0 0 1 1-1h12a1 1 0 0 1 1 1v3" />
-    <path d="M12 12V8" />
-  </>,
-);
-export const IconPackage = icon(
-  <>
-    <path d="M11 21.73a2 2 0 0 0 2 0l7-4A2 2 0 0 0 21 16V8a2 2 0 0 0-1-1.73l-7-4a2 2 0 0 0-2 0l-7 4A2 2 0 0 0 3 8v8a2 2 0 0 0 1 1.73z" />
-    <path d="M12 22V12" />
-    <polyline points="3.29 7 12 12 20.71 7" />
-    <path d="m7.5 4.27 9 5.15" />
-  </>,
 );
 export const IconPause = icon(
   <>
@@ -497,14 +305,6 @@ export const IconPower = icon(
     <path d="M18.4 6.6a9 9 0 1 1-12.77.04" />
   </>,
 );
-export const IconReceiptText = icon(
-  <>
-    <path d="M13 16H8" />
-    <path d="M14 8H8" />
-    <path d="M16 12H8" />
-    <path d="M4 3a1 1 0 0 1 1-1 1.3 1.3 0 0 1 .7.2l.933.6a1.3 1.3 0 0 0 1.4 0l.934-.6a1.3 1.3 0 0 1 1.4 0l.933.6a1.3 1.3 0 0 0 1.4 0l.933-.6a1.3 1.3 0 0 1 1.4 0l.934.6a1.3 1.3 0 0 0 1.4 0l.933-.6A1.3 1.3 0 0 1 19 2a1 1 0 0 1 1 1v18a1 1 0 0 1-1 1 1.3 1.3 0 0 1-.7-.2l-.933-.6a1.3 1.3 0 0 0-1.4 0l-.934.6a1.3 1.3 0 0 1-1.4 0l-.933-.6a1.3 1.3 0 0 0-1.4 0l-.933.6a1.3 1.3 0 0 1-1.4 0l-.934-.6a1.3 1.3 0 0 0-1.4 0l-.933.6a1.3 1.3 0 0 1-.7.2 1 1 0 0 1-1-1z" />
-  </>,
-);
 export const IconRefreshCw = icon(
   <>
     <path d="M3 12a9 9 0 0 1 9-9 9.75 9.75 0 0 1 6.74 2.74L21 8" />
@@ -525,13 +325,6 @@ export const IconRotateCcw = icon(
   <>
     <path d="M3 12a9 9 0 1 0 9-9 9.75 9.75 0 0 0-6.74 2.74L3 8" />
     <path d="M3 3v5h5" />
-  </>,
-);
-export const IconSave = icon(
-  <>
-    <path d="M15.2 3a2 2 0 0 1 1.4.6l3.8 3.8a2 2 0 0 1 .6 1.4V19a2 2 0 0 1-2 2H5a2 2 0 0 1-2-2V5a2 2 0 0 1 2-2z" />
-    <path d="M17 21v-7a1 1 0 0 0-1-1H8a1 1 0 0 0-1 1v7" />
-    <path d="M7 3v4a1 1 0 0 0 1 1h7" />
   </>,
 );
 export const IconScrollText = icon(
@@ -562,9 +355,6 @@ export const IconSettings = icon(
     <circle cx="12" cy="12" r="3" />
   </>,
 );
-export const IconShield = icon(
-  <path d="M20 13c0 5-3.5 7.5-7.66 8.95a1 1 0 0 1-.67-.01C7.5 20.5 4 18 4 13V6a1 1 0 0 1 1-1c2 0 4.5-1.2 6.24-2.72a1.17 1.17 0 0 1 1.52 0C14.51 3.81 17 5 19 5a1 1 0 0 1 1 1z" />,
-);
 export const IconShieldCheck = icon(
   <>
     <path d="M20 13c0 5-3.5 7.5-7.66 8.95a1 1 0 0 1-.67-.01C7.5 20.5 4 18 4 13V6a1 1 0 0 1 1-1c2 0 4.5-1.2 6.24-2.72a1.17 1.17 0 0 1 1.52 0C14.51 3.81 17 5 19 5a1 1 0 0 1 1 1z" />
@@ -592,16 +382,12 @@ export const IconSparkles = icon(
     <circle cx="4" cy="20" r="2" />
   </>,
 );
-export const IconSquare = icon(<rect width="18" height="18" x="3" y="3" rx="2" />);
 export const IconSquareTerminal = icon(
   <>
     <path d="m7 11 2-2-2-2" />
     <path d="M11 13h4" />
     <rect width="18" height="18" x="3" y="3" rx="2" ry="2" />
   </>,
-);
-export const IconStar = icon(
-  <path d="M11.525 2.295a.53.53 0 0 1 .95 0l2.31 4.679a2.123 2.123 0 0 0 1.595 1.16l5.166.756a.53.53 0 0 1 .294.904l-3.736 3.638a2.123 2.123 0 0 0-.611 1.878l.882 5.14a.53.53 0 0 1-.771.56l-4.618-2.428a2.122 2.122 0 0 0-1.973 0L6.396 21.01a.53.53 0 0 1-.77-.56l.881-5.139a2.122 2.122 0 0 0-.611-1.879L2.16 9.795a.53.53 0 0 1 .294-.906l5.165-.755a2.122 2.122 0 0 0 1.597-1.16z" />,
 );
 export const IconSun = icon(
   <>
@@ -622,19 +408,6 @@ export const IconTable = icon(
     <rect width="18" height="18" x="3" y="3" rx="2" />
     <path d="M3 9h18" />
     <path d="M3 15h18" />
-  </>,
-);
-export const IconTerminal = icon(
-  <>
-    <path d="M12 19h8" />
-    <path d="m4 17 6-6-6-6" />
-  </>,
-);
-export const IconTimer = icon(
-  <>
-    <line x1="10" x2="14" y1="2" y2="2" />
-    <line x1="12" x2="15" y1="14" y2="11" />
-    <circle cx="12" cy="14" r="8" />
   </>,
 );
 export const IconTrash2 = icon(
@@ -723,7 +496,4 @@ export const IconX = icon(
     <path d="M18 6 6 18" />
     <path d="m6 6 12 12" />
   </>,
-);
-export const IconZap = icon(
-  <path d="M15.914 4a1.5 1.5 0 00-2.474-1.561l-9 9A1.5 1.5 0 005.5 14h4.002a.5.5 0 01.471.666L8.086 20a1.5 1.5 0 002.475 1.56l9-9A1.5 1.5 0 0018.5 10h-3.997a.5.5 0 01-.472-.667z" />,
 );
