@@ -19,11 +19,11 @@ export function classOf(ms: number): number {
   return (exponent - CLASSES_BITS + 1) * CLASSES + ((units >>> (exponent - CLASSES_BITS)) & (CLASSES - 1));
 }
 
-/** The middle of a class, in ms. */
+/** The middle of the durations of a class, which were rounded to whole units, in ms. */
 export function middleOf(found: number): number {
   if (found < CLASSES) return found * UNIT_MS;
   const width = 2 ** (Math.floor(found / CLASSES) - 1);
-  return (CLASSES + (found % CLASSES) + 0.5) * width * UNIT_MS;
+  return ((CLASSES + (found % CLASSES)) * width + (width - 1) / 2) * UNIT_MS;
 }
 
 /** Adds `count` durations of `ms`. */

@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { Backlog } from '../../runtime/edge/http/backlog.ts';
 import { call, RawClient, startGateway, startRawUpstream } from '../support/edge/peers.ts';
+import { randomCases } from '../support/random.ts';
 
 /** Time that a head of so many bytes takes which arrives byte by byte, in ms; the least of several runs. */
 function cost(bytes: number): number {
@@ -57,6 +58,7 @@ test('however it is cut, a backlog holds what was added and not taken, and finds
         assert.equal(backlog.mayBeHead(100), known);
       }
     }),
+    randomCases(),
   );
 });
 

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { ChunkReader } from '../../runtime/edge/http/chunks.ts';
+import { randomCases } from '../support/random.ts';
 
 /** What the chunks in `pieces` carry, and whether they ended; null when they are no chunks. */
 function read(pieces: Buffer[]): { text: string; done: boolean; left: number } | null {
@@ -46,7 +47,7 @@ test('chunks carry the same however they are cut', () => {
       const body = `${encoded.join('')}0\r\nX-Trailer: 1\r\n\r\n`;
       assert.deepEqual(read(cut(`${body}next`, cuts)), { text: expected, done: true, left: 4 });
     }),
-    { numRuns: 500 },
+    randomCases(500),
   );
 });
 

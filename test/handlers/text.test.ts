@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { byteLength, cutText } from '../../handlers/contract/text.ts';
+import { randomCases } from '../support/random.ts';
 
 test('a text is cut between characters, marked when it was, and made valid', () => {
   assert.equal(cutText('abc', 3, '…'), 'abc');
@@ -21,6 +22,7 @@ test('whatever the text: the end is its beginning, no longer than asked for, and
       assert.ok(cut.isWellFormed() && cut.length <= length && text.toWellFormed().startsWith(cut));
       assert.ok(cut.length >= Math.min(text.length, length) - 1);
     }),
+    randomCases(),
   );
 });
 

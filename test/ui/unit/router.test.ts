@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { href, parseRoute, paths, type Route, type RouteName } from '../../../ui/router.ts';
+import { randomCases } from '../../support/random.ts';
 
 test('reads the address of a screen, with what it catches decoded', () => {
   assert.deepEqual(parseRoute('/'), { name: 'apps' });
@@ -39,6 +40,7 @@ test('reads every route that it prints', () => {
         assert.deepEqual(parseRoute(href(route)), route);
       },
     ),
+    randomCases(),
   );
 });
 
