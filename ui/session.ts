@@ -1,16 +1,10 @@
 // Who is signed in, and where things are.
 import { computed, signal } from '@preact/signals';
+import type { SignedIn } from '../handlers/contract/sign-in.ts';
 import { serverRoute, signedOut } from './api.ts';
 
-export interface Account {
-  id: string;
-  name: string;
-  email: string;
-  role: 'admin' | 'member';
-}
-
 export interface Session {
-  account: Account;
+  account: SignedIn;
   /** `app` has `{slug}` in it. */
   urls: { api: string; git: string; app: string };
   version: string;

@@ -1,6 +1,7 @@
 // The form of a link that makes an account, or gives one a new password.
 import { useEffect, useState } from 'preact/hooks';
-import { type LinkPurpose, linkModel, PASSWORD_MIN } from '../models/doors.ts';
+import type { LinkPurpose } from '../../handlers/contract/sign-in.ts';
+import { linkModel, PASSWORD_MIN } from '../models/doors.ts';
 import { Button, LinkButton } from '../parts/button.tsx';
 import { TextField } from '../parts/field.tsx';
 import { IconCircleAlert } from '../parts/icons.tsx';

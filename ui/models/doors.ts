@@ -1,5 +1,6 @@
 // Coming in: sign-in by password, passkey and second factor, and links that make an account.
 import { signal } from '@preact/signals';
+import type { LinkPurpose } from '../../handlers/contract/sign-in.ts';
 import { Failure, serverRoute } from '../api.ts';
 import { loadSession } from '../session.ts';
 
@@ -64,18 +65,6 @@ export function signInModel() {
 /** Whether this browser takes passkeys on this page. */
 export function hasPasskeys(): boolean {
   return typeof PublicKeyCredential !== 'undefined' && 'parseRequestOptionsFromJSON' in PublicKeyCredential;
-}
-
-/** What a link is for, as the server tells. */
-export interface LinkPurpose {
-  kind: 'welcome' | 'account' | 'invite';
-  role: 'admin' | 'member';
-  app: { slug: string; role: 'view' | 'push' | 'admin' } | null;
-  name: string | null;
-  email: string | null;
-  /** Whether the address is the account's already and stays. */
-  email_fixed: boolean;
-  expires_at: string | null;
 }
 
 /** @param path where the link is used: `/welcome` or `/invites/accept` */

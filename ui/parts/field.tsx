@@ -68,8 +68,8 @@ type Own<Element extends EventTarget> = FieldProps & {
     | 'step'
   >;
 
-/** One line of text. */
-export function TextField({
+/** What a field of text is made of: what goes around it, and the attributes of the control. */
+function useText<Element extends HTMLInputElement | HTMLTextAreaElement>({
   label,
   hint,
   wrong,
@@ -78,50 +78,43 @@ export function TextField({
   onValue,
   inputRef,
   ...rest
-}: Own<HTMLInputElement> & {
-  type?: 'text' | 'email' | 'password' | 'number' | 'url' | 'datetime-local';
-}) {
+}: Own<Element>) {
   const id = useId();
+  return {
+    field: { id, label, hint, wrong: wrong ?? null, unlabelled: unlabelled ?? false },
+    control: {
+      ...(rest as object),
+      id,
+      ref: inputRef ?? null,
+      class: 'input',
+      value,
+      'aria-invalid': wrong ? true : undefined,
+      'aria-describedby': wrong || hint ? `${id}-hint` : undefined,
+      onInput: (event: { currentTarget: Element }) => onValue(event.currentTarget.value),
+    },
+  };
+}
+
+/** One line of text. */
+export function TextField(
+  props: Own<HTMLInputElement> & {
+    type?: 'text' | 'email' | 'password' | 'number' | 'url' | 'datetime-local';
+  },
+) {
+  const { field, control } = useText(props);
   return (
-    <Field id={id} label={label} hint={hint} wrong={wrong ?? null} unlabelled={unlabelled ?? false}>
-      <input
-        {...(rest as object)}
-        id={id}
-        ref={inputRef ?? null}
-        class="input"
-        value={value}
-        aria-invalid={wrong ? true : undefined}
-        aria-describedby={wrong || hint ? `${id}-hint` : undefined}
-        onInput={(event) => onValue(event.currentTarget.value)}
-      />
+    <Field {...field}>
+      <input {...control} />
     </Field>
   );
 }
 
 /** Several lines of text. */
-export function TextArea({
-  label,
-  hint,
-  wrong,
-  unlabelled,
-  value,
-  onValue,
-  inputRef,
-  ...rest
-}: Own<HTMLTextAreaElement> & { rows?: number }) {
-  const id = useId();
+export function TextArea(props: Own<HTMLTextAreaElement> & { rows?: number }) {
+  const { field, control } = useText(props);
   return (
-    <Field id={id} label={label} hint={hint} wrong={wrong ?? null} unlabelled={unlabelled ?? false}>
-      <textarea
-        {...(rest as object)}
-        id={id}
-        ref={inputRef ?? null}
-        class="input"
-        value={value}
-        aria-invalid={wrong ? true : undefined}
-        aria-describedby={wrong || hint ? `${id}-hint` : undefined}
-        onInput={(event) => onValue(event.currentTarget.value)}
-      />
+    <Field {...field}>
+      <textarea {...control} />
     </Field>
   );
 }

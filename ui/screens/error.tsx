@@ -19,6 +19,7 @@ import {
   IconRotateCcw,
 } from '../parts/icons.tsx';
 import { useModel } from '../parts/model.ts';
+import { Release } from '../parts/release.tsx';
 import { Sparkline } from '../parts/sparkline.tsx';
 import { Loaded, Notice, SkeletonRows } from '../parts/states.tsx';
 import { Badge } from '../parts/status.tsx';
@@ -306,16 +307,7 @@ function Request({ app, occurrence }: { app: string; occurrence: Occurrence }) {
           </Link>
         )}
       </dd>
-      {release !== null && (
-        <>
-          <dt>Release</dt>
-          <dd>
-            <Link to={{ name: 'deploy', app, deploy: release }} class="mono">
-              {release}
-            </Link>
-          </dd>
-        </>
-      )}
+      <Release app={app} release={release} />
     </dl>
   );
 }

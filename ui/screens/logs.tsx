@@ -12,6 +12,7 @@ import { IconArrowDown, IconPause, IconPlay, IconScrollText, IconX } from '../pa
 import { Marked } from '../parts/marked.tsx';
 import { useModel } from '../parts/model.ts';
 import { Places } from '../parts/places.tsx';
+import { Release } from '../parts/release.tsx';
 import { Empty, Failed, Notice, SkeletonRows } from '../parts/states.tsx';
 import { Segments } from '../parts/tabs.tsx';
 import { queryOf, setQuery } from '../router.ts';
@@ -319,16 +320,7 @@ function Details({
             </dd>
           </>
         )}
-        {release !== null && (
-          <>
-            <dt>Release</dt>
-            <dd>
-              <Link to={{ name: 'deploy', app, deploy: release }} class="mono">
-                {release}
-              </Link>
-            </dd>
-          </>
-        )}
+        <Release app={app} release={release} />
         {fields.map(([name, value]) => (
           <>
             <dt key={name} class="mono">

@@ -8,6 +8,7 @@ import { bytes, duration } from '../parts/format.ts';
 import { HttpStatus } from '../parts/http-status.tsx';
 import { useModel } from '../parts/model.ts';
 import { Places } from '../parts/places.tsx';
+import { Release } from '../parts/release.tsx';
 import { Empty, Loaded } from '../parts/states.tsx';
 import { Time } from '../parts/time.tsx';
 
@@ -119,16 +120,7 @@ function SpanPanel({ app, span }: { app: string; span: Span }) {
           <dd>
             {bytes(bytes_in)} in, {bytes(bytes_out)} out
           </dd>
-          {release !== null && (
-            <>
-              <dt>Release</dt>
-              <dd>
-                <Link to={{ name: 'deploy', app, deploy: release }} class="mono">
-                  {release}
-                </Link>
-              </dd>
-            </>
-          )}
+          <Release app={app} release={release} />
           {parent_span_id !== null && (
             <>
               <dt>Sent by</dt>
