@@ -2,6 +2,7 @@
 import type { Command } from './command.ts';
 import { appCommands } from './commands/apps.ts';
 import { completionCommand } from './commands/completion.ts';
+import { cronCommands } from './commands/crons.ts';
 import { deployCommands } from './commands/deploys.ts';
 import { localCommands } from './commands/local.ts';
 import { logCommands } from './commands/logs.ts';
@@ -15,6 +16,7 @@ export const commands: readonly Command[] = [
   ...appCommands,
   ...deployCommands,
   ...logCommands,
+  ...cronCommands,
   ...settingCommands,
   ...storageCommands,
   ...machineCommands,

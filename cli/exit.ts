@@ -50,6 +50,7 @@ const nextCommands: Partial<Record<ErrorCode, string>> = {
   key_not_found: 'cellar keys list',
   account_not_found: 'cellar call accounts.list',
   collaborator_not_found: 'cellar collaborators list',
+  cron_not_found: 'cellar crons',
   error_not_found: 'cellar errors',
   storage_not_found: 'cellar storage list',
   snapshot_not_found: 'cellar snapshots',

@@ -9,6 +9,7 @@ const statusStyles: Record<string, Style> = {
   running: 'green',
   live: 'green',
   done: 'green',
+  ok: 'green',
   sleeping: 'blue',
   crashed: 'red',
   failed: 'red',

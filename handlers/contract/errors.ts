@@ -22,6 +22,7 @@ const callerErrors = {
   collaborator_not_found: { status: 404, meaning: 'The account is no collaborator of the app.' },
   env_not_found: { status: 404, meaning: 'The app has no such variable.' },
   secret_not_found: { status: 404, meaning: 'The app has no such secret.' },
+  cron_not_found: { status: 404, meaning: 'The live release of the app has no such cron.' },
   domain_not_found: { status: 404, meaning: 'The app has no such domain.' },
   user_not_found: { status: 404, meaning: 'The app has not identified such a user.' },
   alert_not_found: { status: 404, meaning: 'The app has no such alert.' },

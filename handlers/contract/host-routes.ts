@@ -162,6 +162,8 @@ export interface HostCalls extends TelemetryCalls {
     body: { template: string; author: { name: string; email: string } };
     answer: Result<'source.template'>;
   };
+  'GET /apps/:id/crons': { body: null; answer: Result<'crons.list'>['items'] };
+  'POST /apps/:id/crons/run': { body: { cron: string }; answer: Result<'crons.run'> };
   'GET /apps/:id/r2/list': {
     body: null;
     answer: { items: HostObject[]; next: string | null; prefixes: string[] };

@@ -4,6 +4,7 @@ import { accounts, collaborators, keys } from './accounts.ts';
 import { admin } from './admin.ts';
 import { alerts } from './alerts.ts';
 import { apps } from './apps.ts';
+import { crons } from './crons.ts';
 import { deploys, git } from './deploys.ts';
 import { domains } from './domains.ts';
 import { env } from './env.ts';
@@ -26,6 +27,7 @@ export const operations = [
   ...source,
   ...storage,
   ...telemetry,
+  ...crons,
   ...events,
   ...users,
   ...insights,

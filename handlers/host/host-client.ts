@@ -101,6 +101,8 @@ const READ_REFUSALS = [
 
 const WRITE_REFUSALS = ['storage_not_found', 'query_failed', 'app_unavailable'] as const;
 
+const CRON_REFUSALS = ['cron_not_found', 'transition_conflict', 'app_unavailable'] as const;
+
 /** What uploads have in common. */
 const UPLOAD = {
   refusals: ['invalid_input', 'bad_request', 'body_too_large', 'rate_limited', 'app_not_found'],
@@ -350,6 +352,17 @@ export class HostClient {
     const given = { query: { database }, bytes: new Blob([sql]) };
     const options = { ...given, refusals: WRITE_REFUSALS, deadlineMs: READ_DEADLINE_MS };
     return this.#json('POST /apps/:id/storage/import', [appId], options).catch(maybeDone);
+  }
+
+  /** The crons of an app's live release. */
+  async crons(appId: string): Promise<Result<'crons.list'>['items']> {
+    return this.#json('GET /apps/:id/crons', [appId]);
+  }
+
+  /** Has a process of the app run a cron. @throws {Problem} when there is no such cron or process, or it runs already */
+  async runCron(appId: string, cron: string): Promise<Result<'crons.run'>> {
+    const options = { body: { cron }, refusals: CRON_REFUSALS, deadlineMs: READ_DEADLINE_MS };
+    return this.#json('POST /apps/:id/crons/run', [appId], options).catch(maybeDone);
   }
 
   /** An app's secrets, without their values. */

@@ -6,6 +6,7 @@ import { adminServices } from './admin.ts';
 import { alertServices } from './alerts.ts';
 import { appServices } from './apps.ts';
 import { bucketServices } from './buckets.ts';
+import { cronServices } from './crons.ts';
 import { deployServices } from './deploys.ts';
 import { errorServices } from './errors.ts';
 import { eventServices } from './events.ts';
@@ -36,5 +37,6 @@ export const services = {
   ...metricServices,
   ...bucketServices,
   ...errorServices,
+  ...cronServices,
   ...inviteServices,
 } satisfies { [Name in Built]: Service<Name> } & { [Name in NotYet]?: never };

@@ -28,6 +28,26 @@ export function listAnswer<Row, Item>(
   return { items: page.rows.map(show), next_cursor: encodeCursor(list, page.next) };
 }
 
+/**
+ * A page of a list that is at hand as a whole, in the order of its keys.
+ * @param list as given to `listAnswer`
+ */
+export function pageOf<Item>(
+  list: string,
+  items: readonly Item[],
+  keyOf: (item: Item) => string,
+  page: { limit: number; cursor?: string | undefined },
+): { items: Item[]; next_cursor: string | null } {
+  const { after, limit } = pageAfter(list, page);
+  const rest = items
+    .filter((item) => keyOf(item) > after)
+    .sort((one, other) => (keyOf(one) < keyOf(other) ? -1 : 1));
+  const shown = rest.slice(0, limit);
+  const last = shown.at(-1);
+  const next = rest.length > limit && last !== undefined ? [keyOf(last)] : null;
+  return { items: shown, next_cursor: encodeCursor(list, next) };
+}
+
 /** Leaves out when a row was made, for records that only tell when they last changed. */
 export function withoutCreation<Row extends { created_at: string }>(row: Row): Omit<Row, 'created_at'> {
   const { created_at: _, ...shown } = row;

@@ -1,20 +1,13 @@
 // Secrets of Workers. The host keeps them: nothing of them stays in the control plane.
 import { Problem } from '../problem.ts';
 import { requireApp } from './apps.ts';
-import { encodeCursor } from './cursor.ts';
-import { pageAfter } from './paging.ts';
+import { pageOf } from './paging.ts';
 import { Replaced, type Service } from './types.ts';
 
 const list: Service<'secrets.list'> = async (context, { id, ...page }) => {
   const app = await requireApp(context, id);
-  const cursor = `secrets.list ${app.id}`;
-  const { after, limit } = pageAfter(cursor, page);
   const { items } = await context.host.secrets(app.id);
-  const rest = items.filter(({ name }) => name > after);
-  const shown = rest.slice(0, limit);
-  const last = shown.at(-1);
-  const next = rest.length > limit && last ? [last.name] : null;
-  return { items: shown, next_cursor: encodeCursor(cursor, next) };
+  return pageOf(`secrets.list ${app.id}`, items, ({ name }) => name, page);
 };
 
 const set: Service<'secrets.set'> = async (context, { id, name, value }) => {

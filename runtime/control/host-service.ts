@@ -13,6 +13,7 @@ import type { Layout } from '../machine/data-directory.ts';
 import type { Looking } from '../storage/looking.ts';
 import { type AlertCall, type AlertOptions, alertRoutes } from './alert-routes.ts';
 import { type BucketCall, type BucketOptions, bucketRoutes } from './bucket-routes.ts';
+import { type CronCall, cronRoutes } from './cron-routes.ts';
 import {
   type Call,
   compile,
@@ -71,6 +72,7 @@ export function hostService(
     ...secretRoutes(options),
     ...snapshotRoutes(options),
     ...storageRoutes(options),
+    ...cronRoutes(options),
     ...bucketRoutes(options),
     ...uploadRoutes(options),
   });
@@ -96,7 +98,15 @@ function routesOf(
   options: HostServiceOptions,
 ): Omit<
   HostRoutes,
-  SourceCall | TelemetryCall | AlertCall | SecretCall | SnapshotCall | StorageCall | BucketCall | UploadCall
+  | SourceCall
+  | TelemetryCall
+  | AlertCall
+  | SecretCall
+  | SnapshotCall
+  | StorageCall
+  | BucketCall
+  | UploadCall
+  | CronCall
 > {
   const { store, paths, disk, apps, queue, changes, outbox, controlUi, onPush, alerts } = options;
   return {

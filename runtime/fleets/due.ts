@@ -99,15 +99,35 @@ export class DueReader {
     return next;
   }
 
+  /**
+   * The release's crons, and when each is due as `Alarm.time`: null where no process has set it yet.
+   * @throws {Error} when the file cannot be read
+   */
+  crons(release: string, signal: AbortSignal): Promise<Alarm[]> {
+    const read = this.#last.then(async () => {
+      const { crons } = await this.#workOf(release);
+      const set = new Map(
+        (await this.#alarms([], crons, signal)).alarms.map(({ name, time }) => [name, time]),
+      );
+      return crons.map((name) => ({ name, time: set.get(name) ?? null }));
+    });
+    this.#last = read.catch(() => {});
+    return read;
+  }
+
   async #read(release: string, signal: AbortSignal): Promise<number | null> {
     const { keys, crons } = await this.#workOf(release);
+    const { times, alarms } = await this.#alarms(keys, crons, signal);
+    const all = [...times, ...nextCrons(crons, alarms)].filter((time) => time !== null);
+    return all.length === 0 ? null : Math.min(...all);
+  }
+
+  #alarms(keys: string[], crons: string[], signal: AbortSignal): ReturnType<typeof readAlarms> {
     const metadata = (key: string) => join(this.#data, 'do', key, 'metadata.sqlite');
-    const { times, alarms } = await readAlarms(
+    return readAlarms(
       { earliest: keys.map(metadata), named: crons.length === 0 ? null : metadata(CRON_KEY) },
       { user: this.#user, scratch: this.#scratch, signal },
     );
-    const all = [...times, ...nextCrons(crons, alarms)].filter((time) => time !== null);
-    return all.length === 0 ? null : Math.min(...all);
   }
 }
 

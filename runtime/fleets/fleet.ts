@@ -4,6 +4,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { ProcessState } from '../../handlers/contract/host-calls.ts';
 import type { Admission, Backend, Refused } from '../edge/backend.ts';
 import { reason } from '../log.ts';
+import type { Alarm } from './alarms.ts';
 import type { Rest } from './due.ts';
 import { Idling } from './idling.ts';
 import type { ReleaseRef } from './launch.ts';
@@ -317,6 +318,11 @@ export class Fleet implements Backend {
    */
   withCell<T>(purpose: string, use: (cell: LeasedCell) => Promise<T>): Promise<T> {
     return this.#leasing.withCell(purpose, use);
+  }
+
+  /** The live release's crons with the times that they are due at. @throws {Error} when they cannot be read */
+  crons(): Promise<Alarm[]> {
+    return this.#process.crons();
   }
 
   /** Resolves when the operations that were asked for before have ended. */

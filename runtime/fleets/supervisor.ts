@@ -6,6 +6,7 @@ import { type Level, reason } from '../log.ts';
 import { Backoff, type Restart } from '../machine/backoff.ts';
 import { endProcessesOf } from '../machine/leftovers.ts';
 import { Activity } from './activity.ts';
+import type { Alarm } from './alarms.ts';
 import type { Cell, CellExit } from './cell.ts';
 import { CoreUse } from './core-use.ts';
 import { DueReader, type Rest, RestRecord } from './due.ts';
@@ -196,6 +197,11 @@ export class Supervisor {
       this.#options.say('warn', `alarms could not be read, so the process stays for them: ${reason(error)}`);
       return Date.now();
     }
+  }
+
+  /** The live release's crons with the times that they are due at; none without a release. @throws when they cannot be read */
+  async crons(): Promise<Alarm[]> {
+    return this.live === null ? [] : this.#due.crons(this.live.directory, this.operations.closing);
   }
 
   /** Holds requests and ends the process, if there is one. Whoever calls it starts another, or says why not. */

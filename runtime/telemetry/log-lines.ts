@@ -40,10 +40,22 @@ export interface ReportedError {
   untold: number;
 }
 
+/** What the entry of a Worker reports of a run of a cron that has ended. All of it is the app's word. */
+export interface ReportedRun {
+  cron: string;
+  trigger: 'schedule' | 'manual';
+  /** In ms since 1970. */
+  startedAt: number;
+  durationMs: number;
+  outcome: 'ok' | 'failed';
+  error: string | null;
+}
+
 /** A line that was read. */
 export interface ReadLine {
   record: Omit<LogRecord, 'release'>;
   error: ReportedError | null;
+  run: ReportedRun | null;
 }
 
 /** Characters of a text, of all fields together, of one field's name and of one field's text. */
@@ -56,6 +68,8 @@ const MARK = ' …';
 const LATE_MS = 10_000;
 /** The beginning of a line of workerd's log, for one that was cut because it was too long. */
 const CUT_LINE = /^\{"timestamp":"?(\d{1,16})"?,"level":"([a-z]+)",(?:"source":"[^"\\]*",)?"message":"/;
+/** A run that is said to have taken longer, in ms, is not believed. */
+const RUN_MS = 24 * 3_600_000;
 /** More errors than a cell can throw between two that it tells. */
 const UNTOLD_MOST = 1_000_000;
 const TRACE_ID = /^(?!0{32})[0-9a-f]{32}$/;
@@ -68,7 +82,7 @@ const TRACE_ID = /^(?!0{32})[0-9a-f]{32}$/;
 export function readLine(line: string, pipe: 'stdout' | 'stderr', now: number): ReadLine {
   const logged = line.startsWith('{"') ? (whole(line) ?? cut(line)) : null;
   if (logged === null)
-    return { record: plain(line, pipe === 'stderr' ? 'error' : 'info', 'app', now), error: null };
+    return { record: plain(line, pipe === 'stderr' ? 'error' : 'info', 'app', now), error: null, run: null };
   const { timestamp, level, message } = logged;
   // Of its own lines workerd writes the time as a text.
   const source = typeof timestamp === 'string' ? 'workerd' : 'app';
@@ -76,10 +90,14 @@ export function readLine(line: string, pipe: 'stdout' | 'stderr', now: number): 
   const at = time <= now && time > now - LATE_MS ? Math.floor(time) : now;
   const marked = source === 'app' ? readMarked(message) : null;
   const record = plain(marked?.text ?? message, levelOf(level), source, at);
-  if (marked === null) return { record, error: null };
-  const { trace_id, fields, error } = marked.said;
+  if (marked === null) return { record, error: null, run: null };
+  const { trace_id, fields, error, run } = marked.said;
   const traceId = typeof trace_id === 'string' && TRACE_ID.test(trace_id) ? trace_id : null;
-  return { record: { ...record, traceId, fields: fieldsOf(fields) }, error: errorOf(error) };
+  return {
+    record: { ...record, traceId, fields: fieldsOf(fields ?? run) },
+    error: errorOf(error),
+    run: runOf(run, now),
+  };
 }
 
 /** A text as a record may have it: bounded, and without control characters but the ends of its lines. */
@@ -178,6 +196,23 @@ function errorOf(given: unknown): ReportedError | null {
     method: short(method),
     path: short(path),
     untold: Number.isSafeInteger(untold) ? Math.min(Math.max(untold as number, 0), UNTOLD_MOST) : 0,
+  };
+}
+
+function runOf(given: unknown, now: number): ReportedRun | null {
+  if (typeof given !== 'object' || given === null) return null;
+  const { cron, trigger, started_at, duration_ms, outcome, error } = given as Record<string, unknown>;
+  const expression = short(cron);
+  if (expression === null) return null;
+  const durationMs = Math.round(Number(duration_ms));
+  const startedAt = Math.round(Number(started_at));
+  return {
+    cron: expression,
+    trigger: trigger === 'manual' ? 'manual' : 'schedule',
+    startedAt: startedAt > now - RUN_MS && startedAt <= now ? startedAt : now,
+    durationMs: durationMs >= 0 && durationMs <= RUN_MS ? durationMs : 0,
+    outcome: outcome === 'ok' ? 'ok' : 'failed',
+    error: short(error),
   };
 }
 

@@ -11,6 +11,7 @@ import {
   LEVELS,
   type LogRecord,
   type ReportedError,
+  type ReportedRun,
   readLine,
   SOURCES,
   shownText,
@@ -54,6 +55,8 @@ export interface LogsOptions {
   stacks: SourceStacks;
   /** Is told of each record that is kept. */
   onKept?: (appId: string, record: LogRecord) => void;
+  /** Is told of each run of a cron that has ended. */
+  onRun?: (appId: string, traceId: string | null, run: ReportedRun) => void;
   /** Bounds, for tests. */
   appBytes?: number;
   allBytes?: number;
@@ -75,6 +78,7 @@ export class Logs implements Part {
   readonly #queries: LogQueries;
   readonly #filter: LogFilter;
   readonly #onKept: LogsOptions['onKept'];
+  readonly #onRun: LogsOptions['onRun'];
   readonly #appBytes: number;
   readonly #allBytes: number;
   readonly #pipes = new Map<number, Pipe>();
@@ -90,13 +94,14 @@ export class Logs implements Part {
 
   constructor(
     store: Store,
-    { fleetLog, stacks, onKept, appBytes = APP_BYTES, allBytes = ALL_BYTES }: LogsOptions,
+    { fleetLog, stacks, onKept, onRun, appBytes = APP_BYTES, allBytes = ALL_BYTES }: LogsOptions,
     onError: OnError = () => {},
   ) {
     this.#onError = onError;
     this.#queries = logQueries(store.open('logs', LOGS_MIGRATIONS));
     this.#filter = LogFilter.parse(fleetLog);
     this.#onKept = onKept;
+    this.#onRun = onRun;
     this.#appBytes = appBytes;
     this.#allBytes = allBytes;
     this.#lastId = this.#queries.lastId();
@@ -204,7 +209,8 @@ export class Logs implements Part {
     }
     if (lost > 0) this.#drop(appId, lost);
     for (const line of lines.splice(0)) {
-      const { record, error } = readLine(line, stream, at);
+      const { record, error, run } = readLine(line, stream, at);
+      if (run !== null) this.#onRun?.(appId, record.traceId, run);
       if (error !== null) {
         this.#uncaught.told(appId, error);
         this.#onError(appId, deployId, record.at, record.traceId, error);

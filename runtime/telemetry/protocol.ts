@@ -1,6 +1,7 @@
 // What the host's thread and the telemetry's thread say to each other.
 import type { HostStats } from '../../handlers/contract/admin.ts';
 import type { AppFigures } from '../../handlers/contract/apps.ts';
+import type { CronRun } from '../../handlers/contract/crons.ts';
 import type { ErrorCode } from '../../handlers/contract/errors.ts';
 import type { TelemetryAnswers } from '../../handlers/contract/host-routes.ts';
 import type { GroupedError } from '../../handlers/contract/telemetry.ts';
@@ -79,6 +80,8 @@ export type Asks = TelemetryAnswers & {
   };
   /** How many open groups several apps have, by id. */
   'errors/open': { params: { appIds: string[] }; answer: Record<string, number> };
+  /** The last run of each cron of an app, by its expression. */
+  'crons/last': { params: { appId: string }; answer: Record<string, CronRun> };
   /** Figures of the thread itself, for whoever runs this Cellar. */
   stats: { params: Record<string, never>; answer: ThreadStats };
   /** All figures as Prometheus reads them. */

@@ -2,6 +2,7 @@
 import { mkdirSync } from 'node:fs';
 import { parentPort, workerData } from 'node:worker_threads';
 import { Breakdowns } from './breakdowns.ts';
+import { CronRuns } from './cron-runs.ts';
 import { Errors } from './errors.ts';
 import { Logs } from './logs.ts';
 import { Metrics } from './metrics.ts';
@@ -30,9 +31,15 @@ const slugOf = (appId: string) => names.get(appId) ?? appId;
 // OpenTelemetry's packages take 20 MB: only where they are needed.
 const otlp = options.otlp === null ? null : new (await import('./otlp.ts')).Otlp(options.otlp, slugOf);
 const stacks = new SourceStacks(options.releases);
+const cronRuns = new CronRuns(store);
 const logs = new Logs(
   store,
-  { ...options, stacks, onKept: (appId, record) => otlp?.log(appId, record) },
+  {
+    ...options,
+    stacks,
+    onKept: (appId, record) => otlp?.log(appId, record),
+    onRun: (...told) => cronRuns.report(...told),
+  },
   (...told) => void errors.report(...told),
 );
 const errors = new Errors(store, { ...options, stacks }, logs.answers.logs!, (groups) =>
@@ -45,6 +52,7 @@ const parts: Part[] = [
   new Spans(store, options),
   logs,
   errors,
+  cronRuns,
   ...(otlp === null ? [] : [otlp]),
 ];
 /** Ends what follows, by its id. */

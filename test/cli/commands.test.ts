@@ -24,6 +24,9 @@ export default {
     console.log('filled');
     return new Response('first');
   },
+  async scheduled({ cron }) {
+    console.log('at ' + cron);
+  },
 };
 `;
 const CONFIG = `name = "shop"
@@ -38,6 +41,8 @@ id = "sessions"
 [[r2_buckets]]
 binding = "FILES"
 bucket_name = "files"
+[triggers]
+crons = ["0 0 1 1 *"]
 `;
 
 const cellar = new Cellar();
@@ -179,6 +184,8 @@ test('every command that answers an operation prints what the contract says', as
   await json('errors ignore', [fingerprint]);
   await json('errors reopen', [fingerprint]);
   await json('errors resolve', [fingerprint]);
+  assert.equal((await json('crons run')).outcome, 'ok');
+  await eventually(async () => (await json('crons list')).items[0].last_run?.trigger === 'manual', 'the run');
   assert.equal((await json('env set', ['NPM_TOKEN'], 'npm_1\n')).value, 'npm_1');
   await json('env list');
   await json('env delete', ['NPM_TOKEN']);

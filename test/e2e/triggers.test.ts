@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { cells, eventually } from '../support/e2e/processes.ts';
+import { rpcOf } from '../support/e2e/rpc.ts';
 
 const cellar = new Cellar();
 before(() => cellar.start());
@@ -24,7 +25,11 @@ export default {
     const now = messages.map(({ body }) => [body, Date.now()]);
     await env.KV.put('consumed', JSON.stringify([...before, ...now]));
   },
-  async scheduled() {},
+  async scheduled({ cron, scheduledTime }, env) {
+    console.log('scheduled for ' + scheduledTime);
+    if ((await env.KV.get('fails')) === null) return env.KV.put('fails', cron);
+    throw new RangeError('the second run fails');
+  },
 };`;
 const CONFIG = (cron: string) => `
 name = "jobs"
@@ -76,4 +81,40 @@ test('a cron expression that nobody understands fails the deploy, and what serve
   const refused = await push('crons', CONFIG('0 25 * * *'));
   assert.match(refused, /deploy failed: cron trigger "0 25 \* \* \*": hour field has 25 outside 0-23/);
   assert.equal((await cellar.get('crons')).text, '[]');
+});
+
+test('a cron is run now while its app sleeps; its runs are listed and in the log', async () => {
+  const id = await cellar.create('runs');
+  assert.match(await push('runs', CONFIG('0 0 1 1 *')), /serves this push/);
+  const call = (method: string, params: object) => rpcOf(cellar)(method, { id: 'runs', ...params });
+  const list = async () => (await call('crons.list', {})).items;
+  await eventually(async () => (await list())[0].next_at !== null, 'the schedule to be set');
+  const [{ next_at, ...listed }] = await list();
+  assert.deepEqual(listed, { cron: '0 0 1 1 *', last_run: null });
+  assert.match(next_at, /-01-01T00:00:00\.000Z$/);
+  await cellar.call('POST', `/v1/apps/${id}/sleep`);
+  await eventually(() => cells(id).length === 0, 'it has no process');
+
+  const ran = await call('crons.run', { cron: '0 0 1 1 *' });
+  assert.deepEqual([ran.outcome, ran.error], ['ok', null]);
+  assert.equal((await cellar.call('GET', `/v1/apps/${id}`)).body.status, 'sleeping');
+  const failed = await call('crons.run', { cron: '0 0 1 1 *' });
+  assert.deepEqual([failed.outcome, failed.error], ['failed', 'RangeError: the second run fails']);
+  await eventually(async () => (await list())[0].last_run?.outcome === 'failed', 'the run to be listed');
+  const [{ last_run: last }] = await list();
+  assert.deepEqual(
+    [last.trigger, last.error, last.trace_id],
+    ['manual', 'RangeError: the second run fails', failed.trace_id],
+  );
+  const log = async () =>
+    (await cellar.call('GET', `/v1/apps/${id}/logs?trace_id=${ran.trace_id}`)).body.items;
+  await eventually(async () => (await log()).length === 2, 'both lines of the first run');
+  const [told, said] = await log();
+  assert.match(said.text, /^scheduled for \d+$/);
+  assert.deepEqual([told.fields.trigger, told.fields.outcome], ['manual', 'ok']);
+
+  assert.equal((await call('crons.run', { cron: '* * * * *' })).code, 'cron_not_found');
+  await cellar.call('PATCH', `/v1/apps/${id}`, { desired_state: 'stopped' });
+  const refused = await call('crons.run', { cron: '0 0 1 1 *' });
+  assert.deepEqual([refused.code, /stopped/.test(refused.detail)], ['app_unavailable', true]);
 });

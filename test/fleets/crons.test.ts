@@ -107,6 +107,12 @@ test('a cron of a sleeping app runs in time, and wakes nothing', async (t) => {
     app.lines.some((line) => line.includes(`end of ${EVERY_MINUTE}`)),
     'a run keeps the process',
   );
+  assert.ok(
+    app.lines.some(
+      (line) => line.includes('"trigger":"schedule"') || line.includes('\\"trigger\\":\\"schedule\\"'),
+    ),
+    'its end is told',
+  );
   assert.deepEqual([app.fleet.state, app.states.length], ['stopped', changes]);
 });
 

@@ -91,6 +91,8 @@ const rpcOnly = [
   'storage.kv.get',
   'storage.kv.put',
   'storage.kv.delete',
+  'crons.list',
+  'crons.run',
   'secrets.list',
   'secrets.set',
   'secrets.delete',

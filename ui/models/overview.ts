@@ -85,6 +85,9 @@ export function overviewModel(slug: string) {
     async (signal) => (await api('logs.list', { id: slug, limit: LINES }, { signal })).items.toReversed(),
     { everyMs: PRESENT_MS },
   );
+  const crons = resource(async (signal) => (await api('crons.list', { id: slug }, { signal })).items, {
+    everyMs: FIGURES_MS,
+  });
   const metrics = resource(
     (signal) => api('metrics.get', { id: slug, hours: span.peek().hours }, { signal }),
     {
@@ -124,6 +127,7 @@ export function overviewModel(slug: string) {
     deploys,
     errors,
     lines,
+    crons,
     metrics,
     range,
     span,
@@ -137,6 +141,12 @@ export function overviewModel(slug: string) {
     async run(desired_state: 'running' | 'stopped') {
       app.set(await api('apps.update', { id: slug, desired_state }));
     },
+    /** Runs a cron now. */
+    async runCron(cron: string) {
+      const ran = await api('crons.run', { id: slug, cron });
+      await crons.refresh();
+      return ran;
+    },
     /** Deploys the tip of main. @returns the deploy's id */
     async deploy(): Promise<string> {
       return (await api('deploys.create', { id: slug })).id;
@@ -144,7 +154,7 @@ export function overviewModel(slug: string) {
     close() {
       again();
       stop();
-      for (const each of [app, deploys, errors, lines, metrics, earlier]) each.close();
+      for (const each of [app, deploys, errors, lines, crons, metrics, earlier]) each.close();
     },
   };
 }

@@ -25,6 +25,7 @@ import { Age, Time } from '../parts/time.tsx';
 import { toast } from '../parts/toast.tsx';
 import { may } from '../role.ts';
 import { href, open } from '../router.ts';
+import { Crons } from './overview-crons.tsx';
 import { Figures } from './overview-figures.tsx';
 
 export default function Overview({ app: slug }: { app: string }) {
@@ -69,6 +70,7 @@ export default function Overview({ app: slug }: { app: string }) {
                 <LastDeploys model={model} slug={slug} />
                 <OpenErrors model={model} slug={slug} />
               </div>
+              <Crons model={model} slug={slug} />
               <LastLines model={model} slug={slug} />
             </div>
           )}

@@ -135,6 +135,7 @@ export function guard(main) {
 
 function guardedMethod(className, name, method) {
   const handler = `${className}.${name}`;
+  if (name === 'scheduled') method = toldRun(method);
   const { [name]: entering } = {
     [name](...values) {
       if (frames.getStore() !== undefined) return Reflect.apply(method, this, values);
@@ -163,6 +164,76 @@ function guardGiven(value, frame) {
   if (!(value instanceof RpcTarget)) return;
   guard(value.constructor);
   givenAway.set(value, traceparentOf(frame));
+}
+
+/** What `scheduled` is given for a run that somebody asks for, in place of workerd's own. */
+export class ManualRun {
+  type = 'scheduled';
+  scheduledTime = Date.now();
+  #ended = Promise.withResolvers();
+
+  /** @param cron the expression */
+  constructor(cron) {
+    this.cron = cron;
+  }
+
+  /** What `crons.run` answers of it; settles when the run has ended, never rejects. */
+  get ended() {
+    return this.#ended.promise;
+  }
+
+  noRetry() {}
+
+  static end(run, told) {
+    if (#ended in run) run.#ended.resolve(told);
+  }
+}
+
+/** A `scheduled` that tells the host of each run of a cron when it has ended. */
+export function toldRun(scheduled) {
+  return function (event, ...others) {
+    const { cron } = event ?? {};
+    // Some object's method of that name.
+    if (typeof cron !== 'string' || typeof event.scheduledTime !== 'number')
+      return Reflect.apply(scheduled, this, [event, ...others]);
+    const frame = frames.getStore();
+    const startedAt = Date.now();
+    const end = (failure) => tellRun(event, frame, startedAt, failure);
+    const fail = (error) => end(cut(wordsOf(error), MESSAGE_LENGTH));
+    try {
+      const result = Reflect.apply(scheduled, this, [event, ...others]);
+      if (result instanceof Promise) result.then(() => end(null), fail);
+      else end(null);
+      return result;
+    } catch (error) {
+      fail(error);
+      throw error;
+    }
+  };
+}
+
+/** @param failure why it failed; null when it did not */
+function tellRun(event, frame, startedAt, failure) {
+  const run = {
+    cron: event.cron,
+    trigger: event instanceof ManualRun ? 'manual' : 'schedule',
+    started_at: startedAt,
+    duration_ms: Date.now() - startedAt,
+    outcome: failure === null ? 'ok' : 'failed',
+    error: failure,
+  };
+  const head = { run, ...(frame !== undefined && { trace_id: traceIdOf(frame) }) };
+  const how = failure === null ? `ran for ${run.duration_ms} ms` : `failed after ${run.duration_ms} ms`;
+  print[failure === null ? 'info' : 'warn'](`${marked(head, END)}cron ${event.cron} ${how}`);
+  ManualRun.end(event, { ...run, trace_id: head.trace_id ?? null });
+}
+
+function wordsOf(error) {
+  try {
+    return error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+  } catch {
+    return 'an error that cannot be shown';
+  }
 }
 
 /** What is called by an app's import of the same name. */

@@ -4,12 +4,16 @@
 
 import { WorkerEntrypoint } from 'cloudflare:workers';
 import * as app from 'cellar-app-entry';
-import { enter, eventOf, expectCalls, guard, imported, tell } from './cellar-capture.js';
+import { enter, eventOf, expectCalls, guard, imported, ManualRun, tell, toldRun } from './cellar-capture.js';
 
 export * from 'cellar-app-entry';
 
 /** Workers end such work after so long. */
 const LIMIT_MS = 30_000;
+/** A run of a cron that somebody asked for keeps the process for so long at most, as one by schedule does. */
+const RUN_LIMIT_MS = 600_000;
+/** The host is told of a run that takes longer that it goes on. */
+const RUN_ANSWER_MS = 10_000;
 const pending = new Set();
 /** The prototypes of contexts whose `waitUntil` counts: one for requests, one for objects. */
 const counting = new Set();
@@ -26,8 +30,8 @@ function count(context) {
   };
 }
 
-function countWork(promise) {
-  const work = { since: Date.now() };
+function countWork(promise, limitMs = LIMIT_MS) {
+  const work = { until: Date.now() + limitMs };
   const end = () => pending.delete(work);
   pending.add(work);
   Promise.resolve(promise).then(end, (error) => {
@@ -35,7 +39,7 @@ function countWork(promise) {
     tell(error, 'waitUntil');
   });
 }
-imported.waitUntil = countWork;
+imported.waitUntil = (promise) => countWork(promise);
 
 /** A value as D1 takes it: bytes come as `{$bytes: base64}`. */
 function bound(value) {
@@ -113,23 +117,50 @@ function bytesOf(hex) {
   return bytes.buffer;
 }
 
-async function write(request, env) {
+/** Crons that somebody has asked to run, and which have not ended. */
+const running = new Set();
+
+/** Runs a cron now. @returns what it told at its end, or that it goes on */
+async function runCron(cron, env, context) {
+  if (running.has(cron)) throw new Error('a run that was asked for before has not ended');
+  running.add(cron);
+  const run = new ManualRun(cron);
+  const handlers = typeof main === 'function' ? new main(context, env) : main;
+  const call = async () => {
+    try {
+      await handlers.scheduled(run, env, context);
+    } catch (error) {
+      // Said already, unless there is no such handler.
+      ManualRun.end(run, { cron, outcome: 'failed', duration_ms: 0, error: error.message, trace_id: null });
+    } finally {
+      running.delete(cron);
+    }
+  };
+  countWork(call(), RUN_LIMIT_MS);
+  context.waitUntil(run.ended);
+  const goesOn = scheduler.wait(RUN_ANSWER_MS).then(() => null);
+  const told = await Promise.race([run.ended, goesOn]);
+  return told ?? { cron, outcome: 'running', duration_ms: null, error: null, trace_id: null };
+}
+
+async function write(request, env, context) {
   try {
     const imported = new URL(request.url).searchParams.get('import');
     if (imported !== null)
       return Response.json({ done: await importFile(env[imported], await request.text()) });
     const { kind, binding, ...asked } = await request.json();
+    if (kind === 'cron') return Response.json({ done: await runCron(asked.cron, env, context) });
     return Response.json({ done: (await writes[kind](env[binding], asked)) ?? null });
   } catch (error) {
     return Response.json({ failed: String(error.message).slice(0, 2000) });
   }
 }
 
-/** Answers the host, and nobody else: with the number of pieces of work under way, or with what became of a write. */
+/** Answers the host, and nobody else: with the number of pieces of work under way, or with what became of a write or run. */
 export class CellarState extends WorkerEntrypoint {
   fetch(request) {
-    if (request.method === 'POST') return write(request, this.env);
-    for (const work of pending) if (Date.now() - work.since > LIMIT_MS) pending.delete(work);
+    if (request.method === 'POST') return write(request, this.env, this.ctx);
+    for (const work of pending) if (Date.now() > work.until) pending.delete(work);
     return new Response(String(pending.size));
   }
 }
@@ -171,8 +202,9 @@ function wrapClass(main) {
 function wrapHandlers(main) {
   return new Proxy(Object.create(main), {
     get(_, name) {
-      const handler = main[name];
-      if (typeof handler !== 'function') return handler;
+      const own = main[name];
+      if (typeof own !== 'function') return own;
+      const handler = name === 'scheduled' ? toldRun(own) : own;
       return (event, env, context) => {
         count(context);
         return enter(name, handler, main, [event, env, context]);
@@ -181,4 +213,5 @@ function wrapHandlers(main) {
   });
 }
 
-export default wrap(app.default ?? {});
+const main = wrap(app.default ?? {});
+export default main;

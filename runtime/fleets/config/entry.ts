@@ -35,8 +35,8 @@ export function withWorkers(text: string): string | null {
 }
 
 /** How the entry passes on the app's default export, and how with pages for errors. */
-const DEFAULT = 'export default wrap(app.default ?? {});';
-const DEFAULT_WITH_PAGES = `import { withPages } from './${PAGE}';\nexport default wrap(withPages(app.default ?? {}));`;
+const DEFAULT = 'const main = wrap(app.default ?? {});';
+const DEFAULT_WITH_PAGES = `import { withPages } from './${PAGE}';\nconst main = wrap(withPages(app.default ?? {}));`;
 
 /** What the entry exports for the host: an app's export of the same name is hidden by it. */
 const OWN_EXPORTS = ['default', 'CellarState', 'CellarCache'];

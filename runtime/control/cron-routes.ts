@@ -1,0 +1,89 @@
+// The handlers' calls about an app's crons.
+import type { HostCall } from '../../handlers/contract/host-routes.ts';
+import type { Result } from '../../handlers/contract/index.ts';
+import type { Apps } from '../apps/apps.ts';
+import type { LeasedCell } from '../fleets/leasing.ts';
+import { reason } from '../log.ts';
+import { askSocket } from '../machine/ask-socket.ts';
+import type { Telemetry } from '../telemetry/telemetry.ts';
+import { type HostRoutes, readJson } from './host-call.ts';
+import { Refusal } from './refusal.ts';
+
+export type CronCall = Extract<HostCall, `${string}/crons${string}`>;
+
+/** Longest answer of a process about a run: one message. */
+const ANSWER_BYTES = 64 * 1024;
+
+type Ran = Result<'crons.run'>;
+
+/** Makes what answers these calls. */
+export function cronRoutes({
+  apps,
+  telemetry,
+}: {
+  apps: Apps;
+  telemetry: Telemetry;
+}): Pick<HostRoutes, CronCall> {
+  const requireApp = (id: string) => {
+    const app = apps.get(id);
+    if (app === undefined) throw new Refusal(404, 'app_not_found', 'no such app');
+    return app;
+  };
+  return {
+    'GET /apps/:id/crons': async ({ words }) => {
+      const { fleet, wanted } = requireApp(words[0]!);
+      const isStopped = wanted.desired_state === 'stopped';
+      const [crons, last] = await Promise.all([
+        fleet.crons(),
+        // The times are worth an answer without the runs, while telemetry cannot tell.
+        telemetry.ask('crons/last', { appId: words[0]! }).catch(() => ({})),
+      ]);
+      const runs = new Map(Object.entries(last));
+      return crons.map(({ name, time }) => ({
+        cron: name,
+        next_at: time === null || isStopped ? null : new Date(time).toISOString(),
+        last_run: runs.get(name) ?? null,
+      }));
+    },
+    'POST /apps/:id/crons/run': async ({ request, words }) => {
+      const { cron } = await readJson<'POST /apps/:id/crons/run'>(request);
+      const { fleet, wanted } = requireApp(words[0]!);
+      const crons = await fleet.crons();
+      if (!crons.some(({ name }) => name === cron))
+        throw new Refusal(404, 'cron_not_found', `the live release has no cron ${cron}`);
+      if (wanted.desired_state === 'stopped')
+        throw new Refusal(503, 'app_unavailable', 'the app is stopped, and runs no crons');
+      const answer = await fleet
+        .withCell('a run of a cron', (cell) => run(cell, cron))
+        .catch((error: unknown) => {
+          throw new Refusal(503, 'app_unavailable', reason(error));
+        });
+      if ('failed' in answer) throw new Refusal(409, 'transition_conflict', answer.failed);
+      return answer.done;
+    },
+  };
+}
+
+async function run(
+  { socketPath, signal }: LeasedCell,
+  cron: string,
+): Promise<{ done: Ran } | { failed: string }> {
+  const body = JSON.stringify({ kind: 'cron', cron });
+  const asked = { method: 'POST', body, limitBytes: ANSWER_BYTES, signal };
+  const { status, text } = await askSocket(socketPath, asked);
+  if (status !== 200 || text === null)
+    throw new Error(`the process answered with status ${status} and no result`);
+  const { done, failed } = JSON.parse(text) as { done?: Partial<Ran>; failed?: unknown };
+  if (done === undefined) return { failed: String(failed) };
+  // What a process says is its app's word, and may be anything.
+  const { outcome, duration_ms, error, trace_id } = done;
+  return {
+    done: {
+      cron,
+      outcome: outcome === 'ok' || outcome === 'running' ? outcome : 'failed',
+      duration_ms: Number.isSafeInteger(duration_ms) ? duration_ms! : null,
+      error: typeof error === 'string' ? error : null,
+      trace_id: typeof trace_id === 'string' ? trace_id : null,
+    },
+  };
+}
