@@ -1,10 +1,9 @@
 // R2: buckets, and objects by their keys.
 
 import * as z from 'zod';
+import { authorize } from '../access.ts';
 import { operationsByName } from '../contract/index.ts';
-import { R2_BODY_BYTES } from '../contract/sizes.ts';
-import { toBase64 } from '../services/base64.ts';
-import { readBytes } from '../transports/body.ts';
+import { putObjectBody } from '../services/buckets.ts';
 import { invoke } from '../transports/invoke.ts';
 import { type CallContext, call, run } from './call.ts';
 import { CODES, withCodes } from './codes.ts';
@@ -49,13 +48,9 @@ export const bucketCalls = [
     method: 'PUT',
     path: OBJECT,
     answer: async (context) => {
-      const bytes = await readBytes(context.request, R2_BODY_BYTES);
-      const type = context.request.headers.get('content-type');
-      const object = await run(context, 'storage.r2.put', {
-        ...(await placeOf(context)),
-        content_base64: toBase64(bytes),
-        ...(type !== null && { content_type: type }),
-      });
+      const place = await placeOf(context);
+      await authorize(context, { needs: 'push' }, place);
+      const object = await putObjectBody(context, place, context.request);
       return { key: object.key, size: String(object.size), etag: object.etag, uploaded: object.uploaded_at };
     },
   }),

@@ -58,6 +58,13 @@ export type AlertSettings = Partial<Pick<Alert, 'url' | 'on' | 'error_rate'>>;
 /** What is known of an object in a bucket. */
 export type HostObject = Omit<Result<'storage.r2.get'>, 'content_base64'>;
 
+/** A part of an object that is uploaded in parts. */
+export interface UploadedPart {
+  /** From 1 on. */
+  part: number;
+  etag: string;
+}
+
 /** A part of a list that is ordered by how many requests there were: from the `offset`th on. */
 export interface BreakdownParams {
   appId: string;
@@ -170,7 +177,13 @@ export interface HostCalls extends TelemetryCalls {
   };
   'GET /apps/:id/r2/head': { body: null; answer: HostObject };
   'GET /apps/:id/r2/bytes': { body: null; answer: Bytes };
+  /** The body is the object, and of a length that is said before it comes. */
   'PUT /apps/:id/r2/object': { body: Bytes; answer: HostObject };
+  /** The same of a part of an upload. */
+  'PUT /apps/:id/r2/part': { body: Bytes; answer: UploadedPart };
+  'POST /apps/:id/r2/uploads': { body: null; answer: { upload_id: string } };
+  'POST /apps/:id/r2/complete': { body: UploadedPart[]; answer: HostObject };
+  'DELETE /apps/:id/r2/upload': { body: null; answer: null };
   'DELETE /apps/:id/r2/object': { body: null; answer: null };
   'GET /apps/:id/alerts': { body: null; answer: Alert[] };
   'POST /apps/:id/alerts': { body: AlertSettings & { url: string }; answer: Alert & { secret: string } };

@@ -5,13 +5,15 @@ import type { ErrorCode } from './errors.ts';
 export interface OtherRoute {
   /** What it is called in the OpenAPI document. */
   name: string;
-  method: 'GET' | 'POST';
+  method: 'GET' | 'POST' | 'PUT';
   /** As OpenAPI writes paths. */
   path: string;
   summary: string;
   auth: 'none' | 'token' | 'git';
   /** Names of query fields, all of them texts that are required. */
   query?: readonly string[];
+  /** Those that may be left out. */
+  optionalQuery?: readonly string[];
   /** Request headers that it reads. */
   headers?: readonly string[];
   /** Whether a repeated request may carry an `Idempotency-Key`. */
@@ -91,6 +93,30 @@ export const otherRoutes: readonly OtherRoute[] = [
     takes: 'application/x-git-receive-pack-request',
     answers: 'application/x-git-receive-pack-result',
     errors: GIT_ERRORS,
+  },
+  {
+    name: 'storage.r2.bytes',
+    method: 'PUT',
+    path: '/v1/apps/{id}/storage/r2/{bucket}/raw',
+    summary:
+      'Puts an object as the body has it; with `upload_id` and `part`, one part of an upload; needs the role push and a Content-Length',
+    auth: 'token',
+    query: ['key'],
+    optionalQuery: ['upload_id', 'part'],
+    takes: 'application/octet-stream',
+    answers: 'application/json',
+    errors: [
+      'invalid_input',
+      'unauthorized',
+      'forbidden',
+      'app_not_found',
+      'storage_not_found',
+      'quota_exceeded',
+      'request_timeout',
+      'body_too_large',
+      'insufficient_storage',
+      'host_unavailable',
+    ],
   },
   {
     name: 'edge.tls_ask',

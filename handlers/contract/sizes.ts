@@ -26,8 +26,14 @@ export const HOST_CALL_BYTES = 4 * 1024 * 1024;
 /** A database as SQL, in the JSON of an answer or a body. What is exported can be imported. */
 export const D1_SQL_BYTES = 10 * 1024 * 1024;
 
-/** An object that is put through the API, in bytes. */
+/** The body of a call that puts an object as `content_base64`. */
 export const R2_BODY_BYTES = 16 * 1024 * 1024;
+/** An object that is put as a body of its own: as R2 has it, 5 GiB less 5 MiB. */
+export const R2_OBJECT_BYTES = 5 * 2 ** 30 - 5 * 2 ** 20;
+/** One part of an upload in parts. */
+export const R2_PART_BYTES = 128 * 1024 * 1024;
+/** Parts of one upload through the API. */
+export const R2_PARTS = 1_000;
 /** An object up to this size comes with what is known of it. */
 export const R2_INLINE_BYTES = 1024 * 1024;
 /** Bytes of an object that one RPC answer has. */

@@ -2,7 +2,7 @@
 import * as z from 'zod';
 import { listOf, nothing, page, reference, time } from './fields.ts';
 import { operation } from './operation.ts';
-import { D1_SQL_BYTES, R2_BODY_BYTES } from './sizes.ts';
+import { D1_SQL_BYTES, R2_BODY_BYTES, R2_PARTS } from './sizes.ts';
 
 /** What SQLite keeps. What is no JSON has the forms that docs/storage.md describes, such as `{"$bytes": base64}`. */
 const sqlValue = z.union([
@@ -76,6 +76,22 @@ const named = { id: z.string(), binding: z.string().nullable() };
 const kvKey = z.string().min(1).max(512);
 const kvEntry = { expires_at: time.nullable(), metadata: z.unknown() };
 const objectKey = z.string().min(1).max(1024);
+const uploadId = z.string().regex(/^[\w-]{1,200}$/);
+const partNumber = z.int().min(1).max(R2_PARTS);
+/** What is said of an object when it is put. */
+const saidOfObject = {
+  content_type: z.string().max(200).optional(),
+  /** The app's own words about the object. */
+  metadata: z.record(z.string().max(1024), z.string().max(8192)).optional(),
+};
+/** What the route that takes an object's bytes is asked with besides them: the object, or one part of an upload. */
+export const objectBytes = z.strictObject({
+  id: reference,
+  bucket: reference,
+  key: objectKey,
+  upload_id: uploadId.optional(),
+  part: partNumber.optional(),
+});
 /** What is known of an object in a bucket. */
 const described = {
   key: z.string(),
@@ -85,6 +101,8 @@ const described = {
   content_type: z.string().nullable(),
   metadata: z.record(z.string(), z.string()),
 };
+
+const putErrors = ['app_not_found', 'storage_not_found', 'quota_exceeded', 'host_unavailable'] as const;
 
 export const storage = [
   operation({
@@ -361,13 +379,58 @@ export const storage = [
       bucket: reference,
       key: objectKey,
       content_base64: z.base64(),
-      content_type: z.string().max(200).optional(),
-      /** The app's own words about the object. */
-      metadata: z.record(z.string().max(1024), z.string().max(8192)).optional(),
+      ...saidOfObject,
     }),
     output: z.strictObject(described),
     status: 200,
     bodyLimit: R2_BODY_BYTES,
-    errors: ['app_not_found', 'storage_not_found', 'quota_exceeded', 'host_unavailable'],
+    errors: putErrors,
+  }),
+  operation({
+    name: 'storage.r2.create_upload',
+    summary: 'Begins an upload in parts, which `PUT …/raw` with its id takes one by one',
+    method: 'POST',
+    path: null,
+    needs: 'push',
+    input: z.strictObject({ id: reference, bucket: reference, key: objectKey, ...saidOfObject }),
+    output: z.strictObject({ upload_id: z.string() }),
+    status: 201,
+    errors: putErrors,
+  }),
+  operation({
+    name: 'storage.r2.complete_upload',
+    summary: 'Makes the parts of an upload one object, in the place of the one before',
+    method: 'POST',
+    path: null,
+    needs: 'push',
+    destroys: true,
+    input: z.strictObject({
+      id: reference,
+      bucket: reference,
+      key: objectKey,
+      upload_id: uploadId,
+      /** All but the last have the same size, of 5 MiB at least. */
+      parts: z
+        .array(z.strictObject({ part: partNumber, etag: z.string().max(200) }))
+        .min(1)
+        .max(R2_PARTS)
+        .refine((parts) => new Set(parts.map(({ part }) => part)).size === parts.length, {
+          error: 'has a part twice',
+        }),
+    }),
+    output: z.strictObject(described),
+    status: 200,
+    errors: putErrors,
+  }),
+  operation({
+    name: 'storage.r2.abort_upload',
+    summary: 'Ends an upload in parts and drops what came of it',
+    method: 'POST',
+    path: null,
+    needs: 'push',
+    input: z.strictObject({ id: reference, bucket: reference, key: objectKey, upload_id: uploadId }),
+    output: nothing,
+    status: 204,
+    errors: ['app_not_found', 'storage_not_found', 'host_unavailable'],
   }),
 ] as const;

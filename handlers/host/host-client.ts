@@ -31,6 +31,7 @@ import type {
   HostObject,
   HostOverview,
   TelemetryAnswers,
+  UploadedPart,
 } from '../contract/host-routes.ts';
 import type { Result } from '../contract/index.ts';
 import type { GroupedError } from '../contract/telemetry.ts';
@@ -120,7 +121,14 @@ const SOURCE = { refusals: ['ref_not_found', 'path_not_found'], deadlineMs: SOUR
 
 /** What calls about objects in buckets have in common. */
 const BUCKET = {
-  refusals: ['storage_not_found', 'transition_conflict', 'quota_exceeded', 'invalid_input'],
+  refusals: [
+    'storage_not_found',
+    'transition_conflict',
+    'quota_exceeded',
+    'invalid_input',
+    'bad_request',
+    'request_timeout',
+  ],
 } as const;
 
 interface ObjectPlace {
@@ -323,16 +331,58 @@ export class HostClient {
     });
   }
 
-  /** @throws {Problem} `storage_not_found`, `quota_exceeded`, `invalid_input` */
+  /**
+   * Puts an object.
+   * @param bytes with a length that is known
+   * @throws {Problem} `storage_not_found`, `quota_exceeded`, `invalid_input`, `request_timeout`
+   */
   async bucketPut(
     appId: string,
     { bucket, key }: ObjectPlace,
     described: object,
-    content: Uint8Array,
+    bytes: Blob | ReadableStream<Uint8Array>,
   ): Promise<HostObject> {
     const query = { bucket, key, described: JSON.stringify(described) };
-    const options = { ...BUCKET, query, bytes: new Blob([content]), deadlineMs: SOURCE_DEADLINE_MS };
+    const options = { ...BUCKET, query, bytes, deadlineMs: OBJECT_DEADLINE_MS };
     return this.#json('PUT /apps/:id/r2/object', [appId], options).catch(maybeDone);
+  }
+
+  /** @throws {Problem} `storage_not_found`, `quota_exceeded`, `invalid_input` */
+  async bucketCreateUpload(
+    appId: string,
+    { bucket, key }: ObjectPlace,
+    described: object,
+  ): Promise<{ upload_id: string }> {
+    const query = { bucket, key, described: JSON.stringify(described) };
+    return this.#json('POST /apps/:id/r2/uploads', [appId], { ...BUCKET, query }).catch(maybeDone);
+  }
+
+  /** Puts a part of an upload. @param bytes with a length that is known @throws {Problem} as `bucketPut` */
+  async bucketPutPart(
+    appId: string,
+    { bucket, key }: ObjectPlace,
+    of: { upload: string; part: number },
+    bytes: ReadableStream<Uint8Array>,
+  ): Promise<UploadedPart> {
+    const options = { ...BUCKET, query: { bucket, key, ...of }, bytes, deadlineMs: SOURCE_DEADLINE_MS };
+    return this.#json('PUT /apps/:id/r2/part', [appId], options).catch(maybeDone);
+  }
+
+  /** @throws {Problem} `storage_not_found`, `invalid_input` */
+  async bucketCompleteUpload(
+    appId: string,
+    { bucket, key }: ObjectPlace,
+    upload: string,
+    body: UploadedPart[],
+  ): Promise<HostObject> {
+    const options = { ...BUCKET, query: { bucket, key, upload }, body, deadlineMs: READ_DEADLINE_MS };
+    return this.#json('POST /apps/:id/r2/complete', [appId], options).catch(maybeDone);
+  }
+
+  /** @throws {Problem} `storage_not_found` */
+  async bucketAbortUpload(appId: string, { bucket, key }: ObjectPlace, upload: string): Promise<void> {
+    const options = { ...BUCKET, query: { bucket, key, upload } };
+    await this.#call('DELETE /apps/:id/r2/upload', [appId], options).catch(maybeDone);
   }
 
   /** @throws {Problem} `storage_not_found` */

@@ -1,7 +1,7 @@
 // Objects in apps' buckets, whether the apps run or not.
 import type { Context } from '../context.ts';
-import type { HostObject } from '../contract/host-routes.ts';
-import { R2_INLINE_BYTES, R2_RPC_BYTES } from '../contract/sizes.ts';
+import type { HostObject, UploadedPart } from '../contract/host-routes.ts';
+import { R2_INLINE_BYTES, R2_OBJECT_BYTES, R2_PART_BYTES, R2_RPC_BYTES } from '../contract/sizes.ts';
 import { Problem } from '../problem.ts';
 import { type Part, partOf } from '../range.ts';
 import { requireApp } from './apps.ts';
@@ -13,6 +13,7 @@ import { UNTRUSTED } from './untrusted.ts';
 /** How often an object that changes meanwhile is asked for again. */
 const TRIES = 3;
 
+/** Where an object is: `id` is the app's id or slug. */
 interface Place {
   id: string;
   bucket: string;
@@ -66,8 +67,65 @@ const put: Service<'storage.r2.put'> = async (
   { content_base64, content_type, metadata, ...asked },
 ) => {
   const place = await placeOf(context, asked);
-  return context.host.bucketPut(place.id, place, { content_type, metadata }, fromBase64(content_base64));
+  const bytes = new Blob([fromBase64(content_base64)]);
+  return context.host.bucketPut(place.id, place, { content_type, metadata }, bytes);
 };
+
+const createUpload: Service<'storage.r2.create_upload'> = async (
+  context,
+  { content_type, metadata, ...asked },
+) => {
+  const place = await placeOf(context, asked);
+  return context.host.bucketCreateUpload(place.id, place, { content_type, metadata });
+};
+
+const completeUpload: Service<'storage.r2.complete_upload'> = async (
+  context,
+  { upload_id, parts, ...asked },
+) => {
+  const place = await placeOf(context, asked);
+  return context.host.bucketCompleteUpload(place.id, place, upload_id, parts);
+};
+
+const abortUpload: Service<'storage.r2.abort_upload'> = async (context, { upload_id, ...asked }) => {
+  const place = await placeOf(context, asked);
+  await context.host.bucketAbortUpload(place.id, place, upload_id);
+  return null;
+};
+
+/**
+ * Puts a body as an object, as it comes: nothing gathers it on the way. Call `authorize` first.
+ * @throws {Problem} `invalid_input` without a Content-Length, `body_too_large`, `quota_exceeded`, `request_timeout`
+ */
+export async function putObjectBody(context: Context, asked: Place, request: Request): Promise<HostObject> {
+  const place = await placeOf(context, asked);
+  const body = bodyOf(request, R2_OBJECT_BYTES);
+  const content_type = request.headers.get('content-type')?.slice(0, 200);
+  return context.host.bucketPut(place.id, place, { content_type }, body);
+}
+
+/** The same with one part of an upload. */
+export async function putPartBody(
+  context: Context,
+  asked: Place,
+  of: { upload: string; part: number },
+  request: Request,
+): Promise<UploadedPart> {
+  const place = await placeOf(context, asked);
+  return context.host.bucketPutPart(place.id, place, of, bodyOf(request, R2_PART_BYTES));
+}
+
+/** A body that is passed on with its length: what is behind wants to know whether there is room for it. */
+function bodyOf({ headers, body }: Request, limitBytes: number): ReadableStream<Uint8Array> {
+  const length = headers.get('content-length') ?? '';
+  if (!/^\d{1,15}$/.test(length)) {
+    const detail = 'An object is put with a Content-Length.';
+    throw new Problem('invalid_input', detail, [{ path: 'Content-Length', message: 'is needed here' }]);
+  }
+  if (Number(length) > limitBytes)
+    throw new Problem('body_too_large', `There are ${length} bytes; ${limitBytes} are taken here.`);
+  return (body ?? new Blob([]).stream()).pipeThrough(new FixedLengthStream(Number(length)));
+}
 
 const remove: Service<'storage.r2.delete'> = async (context, asked) => {
   const place = await placeOf(context, asked);
@@ -146,5 +204,8 @@ export const bucketServices = {
   'storage.r2.get': get,
   'storage.r2.raw': raw,
   'storage.r2.put': put,
+  'storage.r2.create_upload': createUpload,
+  'storage.r2.complete_upload': completeUpload,
+  'storage.r2.abort_upload': abortUpload,
   'storage.r2.delete': remove,
 };

@@ -18,7 +18,7 @@ export function preflight(request: Request, origin: string | null): Response | n
   return new Response(null, {
     status: 204,
     headers: {
-      'access-control-allow-methods': 'GET, HEAD, POST, PATCH, DELETE',
+      'access-control-allow-methods': 'GET, HEAD, POST, PUT, PATCH, DELETE',
       'access-control-allow-headers': request.headers.get('access-control-request-headers') ?? '',
       'access-control-max-age': String(KEPT_S),
     },

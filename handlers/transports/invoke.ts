@@ -46,9 +46,9 @@ export async function invoke(
 }
 
 /** An app may be named by its slug, too, unless that looks like an id. */
-async function withAppId<Input extends object>(
+export async function withAppId<Input extends object>(
   { reads }: Context,
-  { needs }: Operation,
+  { needs }: Pick<Operation, 'needs'>,
   input: Input,
 ): Promise<Input> {
   const { id } = input as { id?: unknown };

@@ -196,7 +196,7 @@ function problems(codes: readonly ErrorCode[]): Json {
 
 function describeOther(route: OtherRoute): Json {
   const { name, path, summary, auth, query = [], headers = [], takes, answers, errors } = route;
-  const { idempotent, schema, unavailable } = route;
+  const { idempotent, optionalQuery = [], schema, unavailable } = route;
   const text = { type: 'string' };
   const names = [...path.matchAll(/\{(\w+)\}/g)].map((match) => match[1]);
   return {
@@ -207,6 +207,7 @@ function describeOther(route: OtherRoute): Json {
     parameters: [
       ...names.map((field) => ({ name: field, in: 'path', required: true, schema: text })),
       ...query.map((field) => ({ name: field, in: 'query', required: true, schema: text })),
+      ...optionalQuery.map((field) => ({ name: field, in: 'query', required: false, schema: text })),
       ...headers.map(headerParameter),
       ...(idempotent ? [KEY] : []),
     ],

@@ -3,12 +3,14 @@ import { type IRequest, Router } from 'itty-router';
 import * as z from 'zod';
 import type { Context } from '../context.ts';
 import { operations } from '../contract/index.ts';
-import { type Operation, pathNames } from '../contract/operation.ts';
+import type { Operation } from '../contract/operation.ts';
 import { otherRoutes } from '../contract/other-routes.ts';
+import { objectBytes } from '../contract/storage.ts';
 import { Problem } from '../problem.ts';
 import { readJson } from './body.ts';
 import { type Answered, idempotencyKey } from './idempotency.ts';
 import { invoke } from './invoke.ts';
+import { OBJECT_BYTES, putObject } from './object-bytes.ts';
 import { invalidInput } from './validate.ts';
 
 type Arguments = [request: Request, context: Context];
@@ -20,12 +22,18 @@ for (const operation of declared) {
   if (operation.path === null) continue;
   const method = operation.method.toLowerCase() as 'get' | 'post' | 'patch' | 'delete';
   router[method](operation.path, async ({ params }, request, context) => {
-    const input = { ...(await inputOf(operation, request)), ...decodeParams(params) };
+    const input = withPath(await inputOf(operation, request), params);
     const key = idempotencyKey(request.headers);
     const answered = await invoke(operation, context, input, { transport: 'rest', key });
     return unlessKnown(answer(answered), request);
   });
 }
+
+router.put(OBJECT_BYTES, async ({ params }, request, context) =>
+  Response.json(
+    await putObject(request, context, withPath(queryInput({ input: objectBytes }, request), params)),
+  ),
+);
 
 /** Answers a REST request. A `HEAD` is answered as its `GET`, without the body. */
 export async function api(request: Request, context: Context): Promise<Response> {
@@ -38,14 +46,17 @@ export async function api(request: Request, context: Context): Promise<Response>
 }
 
 async function inputOf(operation: Operation, request: Request): Promise<Input> {
-  const names = pathNames(operation.path!);
   const reads = operation.method === 'GET' || operation.method === 'DELETE';
-  const input = reads ? queryInput(operation, request) : await bodyInput(operation, request);
-  const doubled = names.filter((name) => Object.hasOwn(input, name));
+  return reads ? queryInput(operation, request) : bodyInput(operation, request);
+}
+
+/** An input with what the path says. @throws {Problem} where both say it */
+function withPath(input: Input, params: Record<string, string | undefined>): Input {
+  const doubled = Object.keys(params).filter((name) => Object.hasOwn(input, name));
   if (doubled.length > 0) {
     throw invalidInput(doubled.map((path) => ({ path, message: 'is named by the path, not here' })));
   }
-  return input;
+  return { ...input, ...decodeParams(params) };
 }
 
 async function bodyInput(operation: Operation, request: Request): Promise<Input> {
@@ -63,7 +74,7 @@ async function bodyInput(operation: Operation, request: Request): Promise<Input>
   return body as Input;
 }
 
-function queryInput(operation: Operation, request: Request): Input {
+function queryInput(operation: Pick<Operation, 'input' | 'kind' | 'queryNames'>, request: Request): Input {
   const input: Input = Object.create(null);
   for (const [name, text] of new URL(request.url).searchParams) {
     const field = operation.queryNames?.[name] ?? name;

@@ -1,15 +1,16 @@
 // The handlers' calls about objects in apps' buckets.
 import { pipeline } from 'node:stream/promises';
 import type { HostCall, HostCalls } from '../../handlers/contract/host-routes.ts';
-import { R2_BODY_BYTES } from '../../handlers/contract/sizes.ts';
 import type { Apps } from '../apps/apps.ts';
 import type { Looking } from '../storage/looking.ts';
 import { find } from '../storage/places.ts';
 import type { Buckets } from '../storage/r2/buckets.ts';
-import { BucketClient, type DescribedObject } from '../storage/r2/client.ts';
-import { R2Error } from '../storage/r2/errors.ts';
-import { type Call, type HostRoutes, readBody } from './host-call.ts';
+import { type Body, BrokenBody, BucketClient, type DescribedObject } from '../storage/r2/client.ts';
+import { badUpload, noSuchUpload, R2Error } from '../storage/r2/errors.ts';
+import { type Call, type HostRoutes, readJson } from './host-call.ts';
 import { Refusal } from './refusal.ts';
+
+const UNEQUAL_PARTS = 'all parts but the last have the same size, and the last has no more';
 
 export type BucketCall = Extract<HostCall, `${string}/r2/${string}` | `${string}/buckets`>;
 type Described = HostCalls['GET /apps/:id/r2/head']['answer'];
@@ -64,17 +65,29 @@ export function bucketRoutes(options: BucketOptions): Pick<HostRoutes, BucketCal
         await pipeline(bytes, response).catch(() => response.destroy());
       }),
     'PUT /apps/:id/r2/object': (call) =>
+      during(options, call, async (bucket) =>
+        described(await bucket.put(keyOf(call), bodyOf(call), saidOf(call))),
+      ),
+    'PUT /apps/:id/r2/part': (call) =>
       during(options, call, async (bucket) => {
-        const bytes = await readBody(call.request, R2_BODY_BYTES);
-        const { content_type, metadata } = JSON.parse(call.query.get('described') ?? '{}') as {
-          content_type?: string;
-          metadata?: Record<string, string>;
-        };
-        const object = await bucket.put(keyOf(call), bytes, {
-          httpFields: content_type === undefined ? {} : { contentType: content_type },
-          customFields: Object.entries(metadata ?? {}).map(([k, v]) => ({ k, v })),
-        });
-        return described(object);
+        const part = Number(call.query.get('part'));
+        return { part, etag: await bucket.uploadPart(keyOf(call), uploadOf(call), part, bodyOf(call)) };
+      }),
+    'POST /apps/:id/r2/uploads': (call) =>
+      during(options, call, async (bucket) => ({
+        upload_id: await bucket.createUpload(keyOf(call), saidOf(call)),
+      })),
+    'POST /apps/:id/r2/complete': (call) =>
+      during(options, call, async (bucket) => {
+        const parts = await readJson<'POST /apps/:id/r2/complete'>(call.request);
+        return ofUpload(async () =>
+          described(await bucket.completeUpload(keyOf(call), uploadOf(call), parts)),
+        );
+      }),
+    'DELETE /apps/:id/r2/upload': (call) =>
+      during(options, call, async (bucket) => {
+        await ofUpload(() => bucket.abortUpload(keyOf(call), uploadOf(call)));
+        return null;
       }),
     'DELETE /apps/:id/r2/object': (call) =>
       during(options, call, async (bucket) => {
@@ -99,7 +112,22 @@ async function during<T>(
   try {
     return await work(new BucketClient(await buckets.open(appId), found.storageId));
   } catch (error) {
-    throw error instanceof R2Error ? asRefusal(error) : error;
+    if (error instanceof R2Error) throw asRefusal(error);
+    if (!(error instanceof BrokenBody)) throw error;
+    throw error.isLate
+      ? new Refusal(408, 'request_timeout', error.message)
+      : new Refusal(400, 'bad_request', error.message);
+  }
+}
+
+/** Runs what ends an upload. R2 calls an upload that is not there an internal error. @throws {R2Error} {Refusal} */
+async function ofUpload<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof R2Error) || error.status !== 500) throw error;
+    if (error.code === badUpload().code) throw new Refusal(400, 'invalid_input', UNEQUAL_PARTS);
+    throw new Refusal(404, 'storage_not_found', 'there is no such upload, or it could not be ended');
   }
 }
 
@@ -108,12 +136,33 @@ function asRefusal({ status, code, message }: R2Error): Refusal {
   if (status === 412) return new Refusal(409, 'transition_conflict', 'the object was changed meanwhile');
   if (status === 503) return new Refusal(507, 'insufficient_storage', message);
   if (code === 100100) return new Refusal(403, 'quota_exceeded', message);
+  if (code === noSuchUpload().code) return new Refusal(404, 'storage_not_found', 'there is no such upload');
   if (status < 500) return new Refusal(400, 'invalid_input', message);
   return new Refusal(500, 'internal_error', message);
 }
 
 function keyOf({ query }: Call): string {
   return query.get('key') ?? '';
+}
+
+function uploadOf({ query }: Call): string {
+  return query.get('upload') ?? '';
+}
+
+function bodyOf({ request }: Call): Body {
+  return { size: Number(request.headers['content-length']), bytes: request };
+}
+
+/** What a call says of the object that is to be. */
+function saidOf({ query }: Call): Pick<DescribedObject, 'httpFields' | 'customFields'> {
+  const { content_type, metadata = {} } = JSON.parse(query.get('described') ?? '{}') as {
+    content_type?: string;
+    metadata?: Record<string, string>;
+  };
+  return {
+    httpFields: content_type === undefined ? {} : { contentType: content_type },
+    customFields: Object.entries(metadata).map(([k, v]) => ({ k, v })),
+  };
 }
 
 function described({ name, size, etag, uploaded, httpFields, customFields }: DescribedObject): Described {

@@ -1,6 +1,7 @@
 // Buckets of apps that were pushed, on a real host.
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, statSync } from 'node:fs';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
@@ -135,4 +136,142 @@ test('the API reads, lists, changes and deletes objects of an app that sleeps, a
   assert.equal(cells(id).length, 0, 'no process was started');
   assert.equal((await cellar.app(id)).status, 'sleeping');
   assert.equal((await cellar.get('library', '/ключ%2F..%2Fx')).text, 'from outside');
+});
+
+test('the API takes objects as they come, at once or in parts, from those who may push, and not a byte more than was said', async () => {
+  const id = await cellar.deploy('warehouse', 'bucket');
+  const other = await cellar.deploy('neighbour', 'bucket');
+  const path = (app: string, query: Record<string, string>, bucket = 'files') =>
+    `/v1/apps/${app}/storage/r2/${bucket}/raw?${new URLSearchParams(query)}`;
+  const send = async (
+    query: Record<string, string>,
+    body: string | Buffer | ReadableStream,
+    { app = id, token = cellar.token, bucket = 'files', headers = {} } = {},
+  ) => {
+    const response = await fetch(cellar.api + path(app, query, bucket), {
+      method: 'PUT',
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'text/plain', ...headers },
+      body,
+      duplex: 'half',
+    } as RequestInit);
+    // biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what is asserted
+    return { status: response.status, body: (await response.json()) as any };
+  };
+  const rpc = async (method: string, params: object) => {
+    const { body } = await cellar.call('POST', '/rpc', { jsonrpc: '2.0', id: 1, method, params });
+    return body.error?.data ?? body.result;
+  };
+  const place = { id, bucket: 'files', key: 'large/ж.bin' };
+  const size = async (key: string) => (await rpc('storage.r2.get', { ...place, key })).size;
+
+  const made = await send({ key: 'a/at once' }, 'x'.repeat(20 * 2 ** 20));
+  assert.deepEqual([made.status, made.body.size, made.body.content_type], [200, 20 * 2 ** 20, 'text/plain']);
+  assert.equal((await send({ key: 'empty' }, '')).body.size, 0);
+
+  const { upload_id } = await rpc('storage.r2.create_upload', { ...place, content_type: 'video/mp4' });
+  const part = (n: number, body: string | Buffer, options = {}) =>
+    send({ key: place.key, upload_id, part: String(n) }, body, options);
+  const piece = 5 * 2 ** 20;
+  assert.equal((await part(2, Buffer.alloc(piece, 'b'))).status, 200);
+  const parts = [
+    (await part(1, Buffer.alloc(piece, 'a'))).body,
+    // Sent twice, as after a broken connection: the later one counts.
+    (await part(2, Buffer.alloc(piece, 'c'))).body,
+    (await part(3, 'the end')).body,
+  ];
+  const complete = (over: object) =>
+    rpc('storage.r2.complete_upload', { ...place, upload_id, parts, ...over });
+  const [first, second] = parts;
+  for (const [over, code] of [
+    [{ key: 'another' }, 'storage_not_found'],
+    [{ upload_id: 'x'.repeat(171) }, 'storage_not_found'],
+    [{ id: other }, 'storage_not_found'],
+    [{ parts: [{ ...first, etag: 'wrong' }] }, 'invalid_input'],
+    [{ parts: [first, first] }, 'invalid_input'],
+    [{ parts: [parts[2], second] }, 'invalid_input'],
+    [{ parts: Array.from({ length: 1_001 }, (_, n) => ({ part: n + 1, etag: 'x' })) }, 'invalid_input'],
+  ] as const)
+    assert.equal((await complete(over)).code, code, JSON.stringify(over).slice(0, 100));
+  const whole = await complete({});
+  assert.deepEqual([whole.size, whole.content_type], [2 * piece + 7, 'video/mp4']);
+  assert.equal((await complete({})).code, 'storage_not_found', 'an upload is completed once');
+  const end = await rpc('storage.r2.raw', { ...place, range: `bytes=${2 * piece - 1}-` });
+  assert.equal(Buffer.from(end.content_base64, 'base64').toString(), 'cthe end');
+
+  const blobs = join(cellar.data, 'buckets', id, 'blobs');
+  const kept = readdirSync(blobs).length;
+  const begun = (await rpc('storage.r2.create_upload', place)).upload_id;
+  assert.equal((await send({ key: place.key, upload_id: begun, part: '1' }, 'left over')).status, 200);
+  assert.equal(await rpc('storage.r2.abort_upload', { ...place, upload_id: begun }), null);
+  await eventually(() => readdirSync(blobs).length === kept, 'what came of an aborted upload has gone');
+  assert.equal(
+    (await send({ key: place.key, upload_id: begun, part: '2' }, 'late')).body.code,
+    'storage_not_found',
+  );
+
+  // Who may not, and what is wrong.
+  const { id: account } = (
+    await cellar.call('POST', '/rpc', {
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'accounts.create',
+      params: { name: 'Guest', email: 'guest@example.com' },
+    })
+  ).body.result;
+  const { key: token } = await rpc('keys.create', { account });
+  assert.equal((await send({ key: 'x' }, 'x', { token })).body.code, 'forbidden');
+  await rpc('collaborators.set', { id, account, role: 'view' });
+  assert.equal((await send({ key: 'x' }, 'x', { token })).body.code, 'forbidden');
+  assert.equal((await part(1, 'x', { token })).body.code, 'forbidden');
+  await rpc('collaborators.set', { id, account, role: 'push' });
+  assert.equal((await send({ key: 'x' }, 'x', { token })).status, 200);
+  assert.equal((await send({ key: 'x' }, 'x', { token, app: other })).body.code, 'forbidden');
+  assert.equal((await send({ key: 'x' }, 'x', { app: '0000000000000000' })).body.code, 'app_not_found');
+  assert.equal((await send({ key: 'x' }, 'x', { bucket: '..' })).status, 404);
+  assert.equal((await send({ key: 'x' }, 'x', { bucket: 'none' })).body.code, 'storage_not_found');
+  for (const query of [
+    {},
+    { key: '' },
+    { key: 'ж'.repeat(600) },
+    { key: 'x', part: '1' },
+    { key: 'x', upload_id },
+    { key: 'x', upload_id, part: '0' },
+    { key: 'x', upload_id, part: '1001' },
+    { key: 'x', upload_id, part: '1e3' },
+    { key: 'x', upload_id: '../..', part: '1' },
+    { key: 'x', id: other },
+  ] as Record<string, string>[])
+    assert.equal((await send(query, 'x')).body.code, 'invalid_input', JSON.stringify(query));
+  for (const key of ['../../etc/passwd', '..', '/', '\0', '<img src=x onerror=alert(1)>', 'a\r\nx: y'])
+    assert.deepEqual((await send({ key }, key)).body.key, key);
+  assert.equal(await size('../../etc/passwd'), 16);
+  const unsaid = new ReadableStream({
+    start: (controller) => {
+      controller.enqueue(new TextEncoder().encode('of any length'));
+      controller.close();
+    },
+  });
+  assert.match((await send({ key: 'x' }, unsaid)).body.detail, /Content-Length/);
+
+  // On the wire: a body that is broken off leaves nothing, one that lies is taken at its word.
+  const wire = (length: number, body: string, end: boolean) =>
+    new Promise<string>((resolve, reject) => {
+      const { hostname, port } = new URL(cellar.api);
+      const socket = connect(Number(port), hostname);
+      const head = `PUT ${path(id, { key: 'wire' })} HTTP/1.1\r\nHost: ${hostname}\r\nAuthorization: Bearer ${cellar.token}\r\n`;
+      let text = '';
+      socket.on('data', (chunk) => {
+        text += chunk;
+        if (text.includes('\r\n\r\n') && length <= body.length) socket.destroy();
+      });
+      socket.on('close', () => resolve(text)).on('error', reject);
+      socket.write(`${head}Content-Length: ${length}\r\n\r\n${body}`, () => end && socket.end());
+    });
+  const before = readdirSync(blobs).length;
+  await wire(1_000_000, 'half', true);
+  assert.equal((await rpc('storage.r2.get', { ...place, key: 'wire' })).code, 'storage_not_found');
+  await eventually(() => readdirSync(blobs).length === before, 'nothing is left of a body that broke off');
+  assert.match(await wire(4, 'foursurplus', false), /^HTTP\/1\.1 200/);
+  assert.equal(await size('wire'), 4);
+  assert.match(await wire(6 * 2 ** 30, 'x', true), /body_too_large|^$/);
 });

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { BucketClient } from '../../runtime/storage/r2/client.ts';
 import { openObjectIndex } from '../../sqlite/storage/objects.ts';
 import { eventually } from '../support/e2e/processes.ts';
-import { APP_ID, startBuckets } from '../support/storage/r2.ts';
+import { APP_ID, bodyOf, startBuckets } from '../support/storage/r2.ts';
 
 const KILLS = Number(process.env.R2_KILLS ?? 6);
 const KEYS = 6;
@@ -36,7 +36,7 @@ test(`${KILLS} kills lose no acknowledged put and leave none half`, {
       const act = async (bucket: BucketClient) =>
         n % 7 === 0
           ? bucket.delete(key)
-          : bucket.put(key, content(key, n), { httpFields: {}, customFields: [] });
+          : bucket.put(key, bodyOf(content(key, n)), { httpFields: {}, customFields: [] });
       await client()
         .then(act)
         .then(

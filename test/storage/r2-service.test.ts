@@ -19,7 +19,7 @@ import { Buckets } from '../../runtime/storage/r2/buckets.ts';
 import { BucketClient } from '../../runtime/storage/r2/client.ts';
 import { openObjectIndex } from '../../sqlite/storage/objects.ts';
 import { eventually } from '../support/e2e/processes.ts';
-import { APP_ID, type Step, startApp, startBuckets } from '../support/storage/r2.ts';
+import { APP_ID, bodyOf, type Step, startApp, startBuckets } from '../support/storage/r2.ts';
 import { NEEDS_USERS } from '../support/users.ts';
 
 const plain = { httpFields: {}, customFields: [] };
@@ -56,7 +56,7 @@ test('junk is refused, and the service serves on', { timeout: 120_000 }, async (
   const socket = await buckets.open(APP_ID);
   const pid = await buckets.pid;
   const client = new BucketClient(socket, 'main');
-  await client.put('kept', Buffer.from('kept'), plain);
+  await client.put('kept', bodyOf(Buffer.from('kept')), plain);
   const deep = `${'['.repeat(50_000)}${']'.repeat(50_000)}`;
   for (const junk of [
     randomBytes(4096),
@@ -96,14 +96,14 @@ test('a body that stalls is cut, and nothing is left of it', { timeout: 120_000 
   const { paths, buckets } = startBuckets(t, { maxMb: 0, floorMb: 0, silenceMs: 1_500 });
   const socket = await buckets.open(APP_ID);
   const client = new BucketClient(socket, 'main');
-  await client.put('x', Buffer.from('before'), plain);
+  await client.put('x', bodyOf(Buffer.from('before')), plain);
   const begun = performance.now();
   await Promise.all(Array.from({ length: 40 }, () => say(socket, `${put(1_000_000)}half`)));
   assert.ok(performance.now() - begun < 60_000);
   assert.equal((await client.head('x')).size, 6);
   const blobs = join(paths.buckets(APP_ID), 'blobs');
   await eventually(() => readdirSync(blobs).length === 1, 'the halves have gone');
-  assert.equal((await client.put('y', Buffer.from('next'), plain)).size, 4);
+  assert.equal((await client.put('y', bodyOf(Buffer.from('next')), plain)).size, 4);
 });
 
 test('calls that come while the service is gone wait for the next one, and it has a memory limit', async (t) => {
@@ -121,7 +121,7 @@ test('calls that come while the service is gone wait for the next one, and it ha
         ['put', `round ${round}`, 'x'],
       ]),
       client.head('kept'),
-      client.put('another', Buffer.from('y'), plain),
+      client.put('another', bodyOf(Buffer.from('y')), plain),
     ]);
     assert.equal(Buffer.from(got!.value.body, 'hex').toString(), 'before');
     assert.deepEqual([put!.value.size, size], [1, 6]);
@@ -134,9 +134,9 @@ test('who reads an object gets it whole, though it is replaced or deleted meanwh
   const { paths, buckets } = startBuckets(t);
   const client = new BucketClient(await buckets.open(APP_ID), 'main');
   const size = 8 * 2 ** 20;
-  const { etag } = await client.put('large', Buffer.alloc(size, 'a'), plain);
+  const { etag } = await client.put('large', bodyOf(Buffer.alloc(size, 'a')), plain);
   const stream = await client.bytes('large', etag, { offset: 0, length: size });
-  await client.put('large', Buffer.from('small'), plain);
+  await client.put('large', bodyOf(Buffer.from('small')), plain);
   await client.delete('large');
   const bytes = Buffer.concat(await stream.toArray());
   assert.ok(bytes.equals(Buffer.alloc(size, 'a')));
@@ -276,7 +276,7 @@ test("no app's user comes to another app's socket, nor to any file", NEEDS_USERS
   });
   t.after(() => buckets.close());
   for (const id of ids)
-    await new BucketClient(await buckets.open(id), 'main').put('secret', Buffer.from(id), plain);
+    await new BucketClient(await buckets.open(id), 'main').put('secret', bodyOf(Buffer.from(id)), plain);
   const script = `
     const net = require('node:net'), fs = require('node:fs');
     const [socket, ...files] = process.argv.slice(1);

@@ -26,6 +26,8 @@ const UPLOAD_MS = 7 * 24 * 60 * 60_000;
 /** Uploads of an app, open or lately ended. */
 const UPLOADS = 100_000;
 const UPLOADS_AT_ONCE = 20;
+/** So often an index that stays open is looked through for such uploads, in ms. */
+const TIDY_EVERY_MS = 60 * 60_000;
 
 /** The bytes of a `put`, and how many they are. */
 export interface Body {
@@ -51,6 +53,7 @@ export class BucketStore {
   readonly #doomed = new Map<string, string[]>();
 
   #tidied: Promise<void> = Promise.resolve();
+  #tidying: NodeJS.Timeout | undefined;
 
   private constructor(index: ObjectIndex, blobs: Blobs, path: string) {
     this.#index = index;
@@ -70,14 +73,19 @@ export class BucketStore {
     const files = sweeps ? await blobs.list() : [];
     const index = openObjectIndex(path);
     const store = new BucketStore(index, blobs, path);
-    store.#tidied = store
-      .#tidy(files)
-      .catch((error: unknown) => log('warn', 'buckets were not tidied up', { error: reason(error) }));
+    const tidy = (files: string[]) => {
+      store.#tidied = store.#tidied
+        .then(() => store.#tidy(files))
+        .catch((error: unknown) => log('warn', 'buckets were not tidied up', { error: reason(error) }));
+    };
+    tidy(files);
+    store.#tidying = setInterval(() => tidy([]), TIDY_EVERY_MS).unref();
     return store;
   }
 
   /** No operation may be under way. */
   async close(): Promise<void> {
+    clearInterval(this.#tidying);
     await this.#tidied;
     await this.#sync.close();
     await this.#blobs.close();

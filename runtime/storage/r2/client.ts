@@ -8,6 +8,8 @@ import { BUCKET_HEADER, ERROR_HEADER, METADATA_SIZE_HEADER, REQUEST_HEADER } fro
 
 /** Longest time without a byte, in ms. */
 const SILENCE_MS = 20_000;
+/** The same of a body that comes from elsewhere. The service itself waits for a little longer. */
+const BODY_SILENCE_MS = 50_000;
 const ANSWER_BYTES = 16 * 2 ** 20;
 
 /** An object as the service describes it. */
@@ -19,6 +21,30 @@ export interface DescribedObject {
   uploaded: number;
   httpFields: { contentType?: string; contentDisposition?: string };
   customFields: { k: string; v: string }[];
+}
+
+type Described = Pick<DescribedObject, 'httpFields' | 'customFields'>;
+
+/** The bytes of an object or a part, and how many they are. */
+export interface Body {
+  size: number;
+  bytes: Readable;
+}
+
+/** A body that did not come to its end. */
+export class BrokenBody extends Error {
+  /** Whether nothing came for a while; else it was broken off. */
+  readonly isLate: boolean;
+  constructor(isLate: boolean) {
+    super(isLate ? 'the body did not arrive in time' : 'the body was broken off');
+    this.isLate = isLate;
+  }
+}
+
+/** What a request has behind its head. */
+interface Sent {
+  metadata: Buffer;
+  body: Body | null;
 }
 
 /** A bucket of an app, at the app's socket. */
@@ -72,32 +98,54 @@ export class BucketClient {
 
   /** @throws {R2Error} */
   async delete(key: string): Promise<void> {
-    await this.#put({ method: 'delete', object: key }, Buffer.alloc(0));
+    await this.#put({ method: 'delete', object: key });
+  }
+
+  /** Puts an object. @throws {R2Error} {BrokenBody} */
+  async put(key: string, body: Body, described: Described): Promise<DescribedObject> {
+    const asked = { method: 'put', object: key, ...described };
+    return JSON.parse(await this.#put(asked, body)) as DescribedObject;
+  }
+
+  /** Begins an upload in parts. @returns its id @throws {R2Error} */
+  async createUpload(key: string, described: Described): Promise<string> {
+    const asked = { method: 'createMultipartUpload', object: key, ...described };
+    return (JSON.parse(await this.#put(asked)) as { uploadId: string }).uploadId;
+  }
+
+  /** @returns the etag of the part @throws {R2Error} {BrokenBody} */
+  async uploadPart(key: string, uploadId: string, partNumber: number, body: Body): Promise<string> {
+    const asked = { method: 'uploadPart', object: key, uploadId, partNumber };
+    return (JSON.parse(await this.#put(asked, body)) as { etag: string }).etag;
   }
 
   /** @throws {R2Error} */
-  async put(
+  async completeUpload(
     key: string,
-    bytes: Buffer,
-    described: Pick<DescribedObject, 'httpFields' | 'customFields'>,
+    uploadId: string,
+    parts: { part: number; etag: string }[],
   ): Promise<DescribedObject> {
-    return JSON.parse(
-      await this.#put({ method: 'put', object: key, ...described }, bytes),
-    ) as DescribedObject;
+    const asked = { method: 'completeMultipartUpload', object: key, uploadId, parts };
+    return JSON.parse(await this.#put(asked)) as DescribedObject;
+  }
+
+  /** @throws {R2Error} */
+  async abortUpload(key: string, uploadId: string): Promise<void> {
+    await this.#put({ method: 'abortMultipartUpload', object: key, uploadId });
   }
 
   async #get(asked: object): Promise<unknown> {
     return JSON.parse(await whole(await this.#send('GET', header(asked))));
   }
 
-  async #put(asked: object, bytes: Buffer): Promise<string> {
+  async #put(asked: object, body: Body | null = null): Promise<string> {
     const metadata = Buffer.from(JSON.stringify(asked), 'utf8');
-    const body = Buffer.concat([metadata, bytes]);
-    return whole(await this.#send('PUT', { [METADATA_SIZE_HEADER]: String(metadata.length) }, body));
+    const headers = { [METADATA_SIZE_HEADER]: String(metadata.length) };
+    return whole(await this.#send('PUT', headers, { metadata, body }));
   }
 
-  #send(method: string, headers: Record<string, string>, body?: Buffer): Promise<IncomingMessage> {
-    return send(this.#socket, method, { ...headers, [BUCKET_HEADER]: this.#bucket }, body);
+  #send(method: string, headers: Record<string, string>, sent?: Sent): Promise<IncomingMessage> {
+    return send(this.#socket, method, { ...headers, [BUCKET_HEADER]: this.#bucket }, sent);
   }
 }
 
@@ -118,23 +166,27 @@ function send(...asked: Parameters<typeof sendOnce>): Promise<IncomingMessage> {
   });
 }
 
-/** @throws {R2Error} */
+/** @throws {R2Error} {BrokenBody} */
 function sendOnce(
   socketPath: string,
   method: string,
   headers: Record<string, string>,
-  body?: Buffer,
+  sent?: Sent,
 ): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
-    const length = { 'content-length': String(body?.length ?? 0) };
+    const { metadata, body } = sent ?? { metadata: null, body: null };
+    const length = (metadata?.length ?? 0) + (body?.size ?? 0);
     const asked = request({
       socketPath,
       method,
       path: '/',
       agent: false,
-      headers: { ...headers, ...length },
+      headers: { ...headers, 'content-length': String(length) },
     });
-    asked.setTimeout(SILENCE_MS, () => asked.destroy(new Error('the bucket service does not answer')));
+    const isComing = () => body !== null && !body.bytes.readableEnded;
+    asked.setTimeout(body === null ? SILENCE_MS : BODY_SILENCE_MS, () =>
+      asked.destroy(isComing() ? new BrokenBody(true) : new Error('the bucket service does not answer')),
+    );
     asked.on('error', reject);
     asked.on('response', (response) => {
       const error = response.headers[ERROR_HEADER];
@@ -143,7 +195,15 @@ function sendOnce(
       const { message = 'no reason given', v4code = 0 } = typeof error === 'string' ? JSON.parse(error) : {};
       reject(new R2Error(response.statusCode!, v4code, Buffer.from(message, 'latin1').toString('utf8')));
     });
-    asked.end(body);
+    if (metadata !== null) asked.write(metadata);
+    if (body === null) {
+      asked.end();
+      return;
+    }
+    const breakOff = () => {
+      if (isComing()) asked.destroy(new BrokenBody(false));
+    };
+    body.bytes.once('error', breakOff).once('close', breakOff).pipe(asked);
   });
 }
 

@@ -1,12 +1,14 @@
 // The same Worker with a bucket, in a cell beside a real bucket service, and under Miniflare.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import type { TestContext } from 'node:test';
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
 import { startCell } from '../../../runtime/fleets/cell.ts';
 import { CellFilesCache } from '../../../runtime/fleets/cell-files.ts';
 import { layout } from '../../../runtime/machine/data-directory.ts';
 import { Buckets } from '../../../runtime/storage/r2/buckets.ts';
+import type { Body } from '../../../runtime/storage/r2/client.ts';
 import type { ServiceOptions } from '../../../runtime/storage/r2/messages.ts';
 import { call, cellOptions, makeRelease } from '../fleets/release.ts';
 import { temporaryDirectory } from '../temporary.ts';
@@ -18,6 +20,9 @@ const WORKER = readFileSync(new URL('./r2-app.js', import.meta.url), 'utf8');
 export type Step = [method: string, ...values: unknown[]];
 // biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests assert
 export type Answer = { value?: any; error?: string };
+
+/** Bytes as the body of an object or a part. */
+export const bodyOf = (bytes: Buffer): Body => ({ size: bytes.length, bytes: Readable.from([bytes]) });
 
 /** A bucket service in a temporary data directory. */
 export function startBuckets(t: TestContext, service: ServiceOptions = { maxMb: 0, floorMb: 0 }) {

@@ -1,0 +1,31 @@
+// The one route that takes what an object is to be as its body: the object, or a part of one that is uploaded in parts.
+import { authorize } from '../access.ts';
+import type { Context } from '../context.ts';
+import { objectBytes } from '../contract/storage.ts';
+import { putObjectBody, putPartBody } from '../services/buckets.ts';
+import { withAppId } from './invoke.ts';
+import { invalidInput, validate } from './validate.ts';
+
+/** Its path, beside that by which an object's bytes are read. */
+export const OBJECT_BYTES = '/v1/apps/:id/storage/r2/:bucket/raw';
+
+/**
+ * Answers `PUT` there. The body is read by nobody before it is known that the caller may write.
+ * @throws {Problem} as the services do; `forbidden`; `app_not_found`
+ */
+export async function putObject(
+  request: Request,
+  context: Context,
+  input: Record<string, unknown>,
+): Promise<object> {
+  const needs = { needs: 'push' } as const;
+  const checked = await withAppId(context, needs, validate(objectBytes, input));
+  await authorize(context, needs, checked);
+  const { upload_id: upload, part, ...place } = checked;
+  if (upload === undefined && part === undefined) return putObjectBody(context, place, request);
+  if (upload === undefined || part === undefined) {
+    const path = upload === undefined ? 'upload_id' : 'part';
+    throw invalidInput([{ path, message: 'is needed for a part of an upload' }]);
+  }
+  return putPartBody(context, place, { upload, part }, request);
+}
