@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { BuildFailure } from './failure.ts';
 import { realInside, show } from './inside.ts';
 import { MAX_ENTRIES, RULES_BYTES } from './limits.ts';
+import type { Place } from './place.ts';
 import type { AssetRules } from './release.ts';
 
 /** Never served, wherever they lie: secrets of local development, and a repository's insides. */
@@ -16,18 +17,17 @@ const PAGES_WORKER = '_worker.js';
 
 /**
  * Copies the assets in `from` to `to`.
- * @param root real path of the project
  * @param limitMb MiB that the copy may have; a file counts once for each path that leads to it
  * @returns how many files, and how many of those are pages
  * @throws {BuildFailure} when a symbolic link leaves the project, or there is more than the limits allow
  */
 export function copyAssets(
-  root: string,
+  place: Place,
   from: string,
   to: string,
   limitMb: number,
 ): { files: number; pages: number } {
-  const assets = listAssets(root, from, to, limitMb);
+  const assets = listAssets(place, from, to, limitMb);
   for (const { real, target, kind } of assets) {
     if (kind === 'folder') mkdirSync(target);
     else copyFileSync(real, target, constants.COPYFILE_FICLONE);
@@ -56,11 +56,11 @@ export function assetRules(directory: string): AssetRules {
 }
 
 /** Lines for the deploy's log about what Cloudflare Pages would run beside the assets in `from`. */
-export function notRun(root: string, from: string): string[] {
+export function notRun({ folder }: Place, from: string): string[] {
   const notes: string[] = [];
   if (existsSync(join(from, PAGES_WORKER)))
     notes.push(`${PAGES_WORKER} is not run: name it as "main" in wrangler.jsonc`);
-  if (existsSync(join(root, 'functions')) && from !== join(root, 'functions'))
+  if (existsSync(join(folder, 'functions')) && from !== join(folder, 'functions'))
     notes.push('functions/ is not run: Pages Functions are not supported, make a Worker of them');
   return notes;
 }
@@ -72,7 +72,7 @@ interface Asset {
 }
 
 /** All that is to be copied, folders before what is in them. */
-function listAssets(root: string, from: string, to: string, limitMb: number): Asset[] {
+function listAssets({ root, folder }: Place, from: string, to: string, limitMb: number): Asset[] {
   const assets: Asset[] = [];
   const count = counter(show(root, from), limitMb);
   const list = (source: string, path: string, target: string, above: string[]) => {
@@ -90,8 +90,8 @@ function listAssets(root: string, from: string, to: string, limitMb: number): As
       const hidden =
         PRIVATE.test(name) ||
         isWorker ||
-        (source === root && TOOLS.test(name)) ||
-        (from === root && name === 'node_modules');
+        (source === folder && TOOLS.test(name)) ||
+        (from === folder && name === 'node_modules');
       if (!hidden) list(join(source, name), join(real, name), join(target, name), [...above, real]);
     }
   };

@@ -1,6 +1,7 @@
 // A built worktree becomes a `Bundle`: its modules, assets and migrations in a directory, the rest as data.
 import { mkdirSync, realpathSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import type { BuildSettings } from '../handlers/contract/host-calls.ts';
 import { assetRules, copyAssets, notRun } from './assets.ts';
 import { classMigrations, durableObjects } from './classes.ts';
 import { newestCompatibilityDate, supportedDate } from './compatibility-date.ts';
@@ -10,6 +11,7 @@ import { insidePath, show } from './inside.ts';
 import { copyMigrations } from './migrations.ts';
 import { requireModest } from './modest.ts';
 import type { PageFolders } from './pages.ts';
+import { type Place, placeOf } from './place.ts';
 import { findProject, isPartOfServer, nothingDeployable, SERVER_ADVICE } from './project.ts';
 import { rateLimits } from './rate-limits.ts';
 import { redirectedConfig } from './redirect.ts';
@@ -47,13 +49,14 @@ const nothing: Bundle = {
 /** What is to be bundled, and where to. */
 export interface BundleOptions {
   worktree: string;
+  settings: BuildSettings;
   /** An empty directory, or none. */
   out: string;
   /** The environment of its Wrangler configuration to deploy; `null`: the top level. */
   environment: string | null;
   /** MiB that its assets may have. */
   assetsMb: number;
-  /** The sites that were there before the script `build`; `null` when that did not run. */
+  /** The sites that were there before the build; `null` when nothing was built that could make one. */
   before: PageFolders | null;
 }
 
@@ -68,14 +71,16 @@ export async function bundleProject(options: BundleOptions): Promise<Bundled> {
   return { ...bundled, notes: bounded(bundled.notes) };
 }
 
-async function bundleKind({ worktree, out, environment, assetsMb, before }: BundleOptions): Promise<Bundled> {
-  const root = realpathSync(worktree);
-  const project = findProject(root, before);
-  if (project === null) throw nothingDeployable(root);
+async function bundleKind(options: BundleOptions): Promise<Bundled> {
+  const { worktree, settings, out, environment, assetsMb, before } = options;
+  const { root_directory, output_directory } = settings;
+  const place = placeOf(realpathSync(worktree), root_directory);
+  const project = findProject(place, before, output_directory);
+  if (project === null) throw nothingDeployable(place, output_directory);
   mkdirSync(out, { recursive: true });
-  if (project.kind === 'site') return bundleSite(root, project.directory, out, assetsMb);
-  if (project.kind === 'worker') return bundlePlainWorker(root, project.main, out);
-  return bundleWranglerProject(root, project.config, out, environment, assetsMb);
+  if (project.kind === 'site') return bundleSite(place, project.directory, out, assetsMb);
+  if (project.kind === 'worker') return bundlePlainWorker(place.root, project.main, out);
+  return bundleWranglerProject(place, project.config, out, environment, assetsMb);
 }
 
 /** Notes that a log can take: not too many, none too long. */
@@ -85,12 +90,13 @@ function bounded(notes: string[]): string[] {
   return rest > 0 ? [...told, `… and ${rest} more notes`] : told;
 }
 
-function bundleSite(root: string, directory: string, out: string, assetsMb: number): Bundled {
-  if (isPartOfServer(root, directory))
+function bundleSite(place: Place, directory: string, out: string, assetsMb: number): Bundled {
+  const { root } = place;
+  if (isPartOfServer(place, directory))
     throw new BuildFailure(
       `"start" of package.json runs a Node server${SERVER_ADVICE}. To serve ${show(root, directory)} alone, name it as "assets.directory" in a wrangler.jsonc`,
     );
-  const { files, pages } = copyAssets(root, directory, join(out, ASSETS), assetsMb);
+  const { files, pages } = copyAssets(place, directory, join(out, ASSETS), assetsMb);
   const isSinglePage = pages === 1 && hasScript(root, join(directory, 'index.html'));
   const assets: Assets = {
     directory: ASSETS,
@@ -103,7 +109,7 @@ function bundleSite(root: string, directory: string, out: string, assetsMb: numb
   const what = isSinglePage ? 'single-page app' : 'static site';
   return {
     bundle: { ...nothing, assets },
-    notes: [`${what}: ${files} files in ${show(root, directory)}`, ...notRun(root, directory)],
+    notes: [`${what}: ${files} files in ${show(root, directory)}`, ...notRun(place, directory)],
   };
 }
 
@@ -132,13 +138,14 @@ async function bundlePlainWorker(root: string, main: string, out: string): Promi
 }
 
 async function bundleWranglerProject(
-  root: string,
+  place: Place,
   path: string | null,
   out: string,
   environment: string | null,
   assetsMb: number,
 ): Promise<Bundled> {
-  const read = await readWranglerConfig(root, path, redirectedConfig(root), environment);
+  const { root } = place;
+  const read = await readWranglerConfig(root, path, redirectedConfig(place), environment);
   const { config, file, base, own, notes } = read;
   const compatibilityDate = datedConfig(file, config.compatibility_date, notes);
   let worker: Bundle['worker'] = null;
@@ -152,7 +159,7 @@ async function bundleWranglerProject(
   } else if (config.assets?.directory === undefined) {
     throw nothingNamed(file);
   }
-  const assets = bundleAssets(root, base, config, out, assetsMb, notes);
+  const assets = bundleAssets(place, base, config, out, assetsMb, notes);
   const called = triggers(file, config, notes);
   const buckets = config.r2_buckets.map(({ binding, bucket_name }) => ({
     binding,
@@ -170,7 +177,13 @@ async function bundleWranglerProject(
       const { binding, database_id, database_name } = database;
       // wrangler applies migrations by the project's own configuration, so not every build tool moves their paths.
       const named = own?.d1_databases.find((each) => each.binding === binding);
-      const migrations = copyMigrations(root, named ? root : base, named ?? database, out, `migrations/${i}`);
+      const migrations = copyMigrations(
+        root,
+        named ? place.folder : base,
+        named ?? database,
+        out,
+        `migrations/${i}`,
+      );
       return { binding, key: database_id || database_name || binding, migrations };
     }),
     namespaces: config.kv_namespaces.map(({ binding, id }) => ({ binding, key: id || binding })),
@@ -220,7 +233,7 @@ function workerSource(
 }
 
 function bundleAssets(
-  root: string,
+  place: Place,
   base: string,
   config: WranglerConfig,
   out: string,
@@ -231,10 +244,10 @@ function bundleAssets(
   const { directory, binding, html_handling, not_found_handling, run_worker_first } = config.assets;
   if (directory === undefined)
     throw new BuildFailure('assets.directory is missing: it names the folder of the files');
-  const from = insidePath(root, base, directory, 'assets.directory');
-  const copied = copyAssets(root, from, join(out, ASSETS), assetsMb);
-  notes.push(`assets: ${copied.files} files in ${show(root, from)}`);
-  if (config.main === undefined) notes.push(...notRun(root, from));
+  const from = insidePath(place.root, base, directory, 'assets.directory');
+  const copied = copyAssets(place, from, join(out, ASSETS), assetsMb);
+  notes.push(`assets: ${copied.files} files in ${show(place.root, from)}`);
+  if (config.main === undefined) notes.push(...notRun(place, from));
   return {
     directory: ASSETS,
     binding: binding ?? null,

@@ -13,9 +13,7 @@ const MESSAGE_LENGTH = 16_000;
 const KEEP_AFTER_MS = 500;
 
 function answer(request: BundlerRequest): Promise<BundlerResults[keyof BundlerResults]> {
-  if (request.method === 'plan') return planBuild(request.worktree, request.environment, request.manifests);
-  const { worktree, out, environment, assetsMb, before } = request;
-  return bundleProject({ worktree, out, environment, assetsMb, before });
+  return request.method === 'plan' ? planBuild(request.options) : bundleProject(request.options);
 }
 
 async function reply(request: BundlerRequest): Promise<BundlerReply> {

@@ -22,10 +22,17 @@ export interface LockFile {
   head: string;
 }
 
-/** @throws {BuildFailure} when one is no file of the project */
-export function findLockFiles(root: string): LockFile[] {
+/**
+ * The lock files in a folder.
+ * @param root real path of the repository
+ * @throws {BuildFailure} when one is no file of it
+ */
+export function findLockFiles(root: string, folder: string): LockFile[] {
   const names = (Object.keys(LOCK_FILES) as LockFile['name'][]).filter((name) =>
-    existsSync(join(root, name)),
+    existsSync(join(folder, name)),
   );
-  return names.map((name) => ({ name, head: readHead(root, join(root, name), HEAD_BYTES).toString('utf8') }));
+  return names.map((name) => ({
+    name,
+    head: readHead(root, join(folder, name), HEAD_BYTES).toString('utf8'),
+  }));
 }

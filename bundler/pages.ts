@@ -1,12 +1,8 @@
 // Folders that could be a site: those with an `index.html`. What a build wrote shows by looking before it and after it.
-import { type Dirent, readdirSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { join } from 'node:path';
+import { foldersOf } from './folders.ts';
 import { isInside } from './inside.ts';
-
-/** Folders below folders that are looked at. */
-const DEPTH = 4;
-/** Files and folders that are looked at. */
-const ENTRIES = 50_000;
 
 /** By its path from the root, a text for each folder with an `index.html`, which changes with every writing of the page. */
 export type PageFolders = Record<string, string>;
@@ -23,22 +19,7 @@ export function findPages(root: string, linked: string[]): PageFolders {
     const stats = statSync(page, { bigint: true });
     if (stats.isFile()) pages[path] = `${stats.ino}:${stats.size}:${stats.mtimeNs}`;
   };
-  let left = ENTRIES;
-  let level = [''];
-  for (let depth = 0; depth <= DEPTH && level.length > 0; depth++) {
-    const next: string[] = [];
-    for (const path of level) {
-      const entries = list(join(root, path));
-      left -= entries.length;
-      if (left < 0) return pages;
-      if (path !== '' && entries.some(({ name }) => name === 'index.html')) add(path);
-      for (const entry of entries) {
-        const isHidden = entry.name.startsWith('.') || entry.name === 'node_modules';
-        if (entry.isDirectory() && !isHidden) next.push(join(path, entry.name));
-      }
-    }
-    level = next;
-  }
+  for (const { path, names } of foldersOf(root)) if (path !== '' && names.includes('index.html')) add(path);
   for (const name of linked) add(name);
   return pages;
 }
@@ -47,13 +28,4 @@ export function findPages(root: string, linked: string[]): PageFolders {
 export function writtenPages(before: PageFolders, after: PageFolders): string[] {
   const written = Object.keys(after).filter((path) => after[path] !== before[path]);
   return written.filter((path) => !written.some((other) => path.startsWith(`${other}/`))).sort();
-}
-
-function list(directory: string): Dirent[] {
-  try {
-    return readdirSync(directory, { withFileTypes: true });
-  } catch {
-    // A folder that the build has closed holds no site.
-    return [];
-  }
 }

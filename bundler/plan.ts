@@ -1,69 +1,99 @@
 // What a worktree needs before it can be bundled, known before anything of it has run.
 import { realpathSync } from 'node:fs';
+import { relative } from 'node:path';
+import type { BuildSettings } from '../handlers/contract/host-calls.ts';
 import { refuseImpossible } from './impossible.ts';
 import { whyInstallAnew } from './install-inputs.ts';
 import { findLockFiles, type LockFile } from './lock-files.ts';
 import type { PageFolders } from './pages.ts';
-import { findProject, nothingDeployable, readPackageJson, siteFolders } from './project.ts';
+import { type Place, placeOf } from './place.ts';
+import { findProject, nothingDeployable, packageJsonOf, siteFolders } from './project.ts';
 import { redirectedConfig } from './redirect.ts';
+import { installFolder, onlyProject } from './workspace.ts';
 import { readWranglerConfig } from './wrangler-config.ts';
 
 /** Scripts that run before a project is bundled, and may write files of it. */
 const WRITING_SCRIPTS = ['build', 'preinstall', 'install', 'postinstall', 'prepare'];
 
-/** The command that makes a project ready for bundling. `cwd` starts at the project's root. */
-export type BuildCommand = { command: string; cwd: string };
+/** What makes a project ready for bundling: a line for the shell, or the script `build`. `cwd`: from the project's folder. */
+export type BuildCommand = { kind: 'command'; command: string; cwd: string } | { kind: 'script' };
 
 /** What has to run in a worktree, as data. */
 export interface Plan {
-  /** Wrangler's `build.command`, or `null` when there is none. */
-  command: BuildCommand | null;
+  /** The project's folder, from the worktree; empty: the worktree. */
+  folder: string;
+  /** Where its packages are installed, likewise. */
+  installFolder: string;
+  /** `null`: nothing is built. */
+  build: BuildCommand | null;
   hasDependencies: boolean;
-  /** Whether package.json has a script `build`. */
-  hasBuildScript: boolean;
   /** As package.json names it, such as `pnpm@10.1.0`. */
   packageManager: string | null;
   lockFiles: LockFile[];
   /** Why the next build cannot use what an install makes here; `null` when it can. */
   installAnew: string | null;
-  /** The sites that are there before the build. */
-  pages: PageFolders;
+  /** The sites that are there before the build; `null` where it can make none. */
+  pages: PageFolders | null;
+}
+
+/** What a plan is made of. */
+export interface PlanOptions {
+  worktree: string;
+  settings: BuildSettings;
+  /** The environment of its Wrangler configuration to deploy; `null`: the top level. */
+  environment: string | null;
+  /** Paths of all its package.json files. */
+  manifests: string[];
 }
 
 /**
  * Looks at a fresh worktree.
- * @param environment the environment of its Wrangler configuration to deploy; `null`: the top level
- * @param manifests paths of all its package.json files
  * @throws {BuildFailure} when its configuration cannot be used, or nothing in it can become deployable
  */
-export async function planBuild(
-  worktree: string,
-  environment: string | null,
-  manifests: string[],
-): Promise<Plan> {
-  const root = realpathSync(worktree);
-  const manifest = readPackageJson(root);
-  const hasBuildScript = manifest?.scripts.build !== undefined;
-  const project = findProject(root, null);
-  let command: BuildCommand | null = null;
+export async function planBuild({ worktree, settings, environment, manifests }: PlanOptions): Promise<Plan> {
+  const { output_directory: output } = settings;
+  const place = findPlace(realpathSync(worktree), settings);
+  const manifest = packageJsonOf(place);
+  const project = findProject(place, null, output);
+  let build: BuildCommand | null = manifest?.scripts.build === undefined ? null : { kind: 'script' };
+  if (settings.build_command !== null) build = { kind: 'command', command: settings.build_command, cwd: '.' };
   if (project?.kind === 'wrangler') {
-    const read = await readWranglerConfig(root, project.config, null, environment);
-    const { build } = read.config;
-    if (build.command) command = { command: build.command, cwd: build.cwd ?? '.' };
+    const read = await readWranglerConfig(
+      place.root,
+      project.config,
+      project.config === null ? redirectedConfig(place) : null,
+      environment,
+    );
+    const own = read.config.build;
+    if (own.command && settings.build_command === null)
+      build = { kind: 'command', command: own.command, cwd: own.cwd ?? '.' };
     const scripts = Object.keys(manifest?.scripts ?? {});
     const isWhole =
-      !build.command &&
+      build === null &&
+      settings.install_command === null &&
       !scripts.some((name) => WRITING_SCRIPTS.includes(name)) &&
-      redirectedConfig(root) === null;
-    refuseImpossible(root, read, isWhole);
-  } else if (project === null && !hasBuildScript) throw nothingDeployable(root);
+      redirectedConfig(place) === null;
+    refuseImpossible(place.root, read, isWhole);
+  } else if (project === null && build === null) throw nothingDeployable(place, output);
+  const installed = installFolder(place);
+  const above = installed === place.folder ? null : packageJsonOf({ ...place, folder: installed });
   return {
-    command,
-    hasDependencies: manifest?.hasDependencies ?? false,
-    hasBuildScript,
-    packageManager: manifest?.packageManager ?? null,
-    lockFiles: findLockFiles(root),
-    installAnew: whyInstallAnew(root, manifests),
-    pages: project?.kind !== 'wrangler' && hasBuildScript ? siteFolders(root) : {},
+    folder: relative(place.root, place.folder),
+    installFolder: relative(place.root, installed),
+    build,
+    hasDependencies: [manifest, above].some((each) => each?.hasDependencies),
+    packageManager: (above ?? manifest)?.packageManager ?? null,
+    lockFiles: findLockFiles(place.root, installed),
+    installAnew: whyInstallAnew(place.root, manifests),
+    pages: project?.kind !== 'wrangler' && build !== null ? siteFolders(place) : null,
   };
+}
+
+/** The folder that the settings name, else the root, unless only one below it can be deployed. */
+function findPlace(root: string, settings: BuildSettings): Place {
+  const place = placeOf(root, settings.root_directory);
+  const { root_directory, output_directory: output, build_command } = settings;
+  if (root_directory !== null || output !== null || findProject(place, null, output) !== null) return place;
+  const builds = build_command !== null || packageJsonOf(place)?.scripts.build !== undefined;
+  return placeOf(root, onlyProject(root, builds));
 }

@@ -2,9 +2,11 @@
 import { lstatSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { BuildFailure } from './failure.ts';
-import { isInside, show } from './inside.ts';
+import { foldersOf } from './folders.ts';
+import { insidePath, isInside, show } from './inside.ts';
 import { CONFIG_BYTES } from './limits.ts';
 import { findPages, type PageFolders, writtenPages } from './pages.ts';
+import { inFolder, type Place } from './place.ts';
 import { redirectedConfig } from './redirect.ts';
 import { readHead, readProjectFile } from './regular-file.ts';
 
@@ -21,6 +23,8 @@ const CONFIG_FILES = ['wrangler.json', 'wrangler.jsonc', 'wrangler.toml'];
 /** A command that runs a program of the project in Node, variables before it aside. */
 const NODE_COMMAND = /^(?:\w+=\S*\s+)*(?:node|nodemon|tsx|ts-node)\s/;
 const DEPENDENCIES = ['dependencies', 'devDependencies', 'optionalDependencies'];
+/** Folders that a message names. */
+const FOLDERS_NAMED = 20;
 const ENTRY_FILES = ['index.ts', 'index.js'];
 
 /** What the author of a server for Node can do, after words that name it. */
@@ -41,45 +45,56 @@ export interface PackageJson {
   /** As written, such as `pnpm@10.1.0`. */
   packageManager: string | null;
   hasDependencies: boolean;
+  /** The folders that are packages of it, as written. */
+  workspaces: string[];
   /** Name and version of each package that it asks for. */
   dependencies: [name: string, version: string][];
 }
 
 /**
- * What the worktree at `root` (a real path) holds now. A build may turn a Worker into a site, so ask again after it.
- * @param before the sites that were there before the script `build`; `null` when that did not run, or not yet
+ * What a project's folder holds now. A build may turn a Worker into a site, so ask again after it.
+ * @param before the sites that were there before the build; `null` when nothing was built, or not yet
+ * @param output the setting `output_directory`, which says what the site is
  * @returns `null` when nothing of it can be deployed
  * @throws {BuildFailure} when it cannot be told what is to be deployed
  */
-export function findProject(root: string, before: PageFolders | null): Project | null {
-  const config = CONFIG_FILES.map((name) => join(root, name)).find(isFile);
+export function findProject(place: Place, before: PageFolders | null, output: string | null): Project | null {
+  const { root, folder } = place;
+  const config = CONFIG_FILES.map((name) => join(folder, name)).find(isFile);
   if (config !== undefined) {
     if (!isInside(root, config)) throw leaves(root, config);
+    if (output !== null) throw otherwiseNamed(show(root, config));
     return { kind: 'wrangler', config };
   }
-  if (redirectedConfig(root) !== null) return { kind: 'wrangler', config: null };
-  const manifest = readPackageJson(root);
+  if (redirectedConfig(place) !== null) return { kind: 'wrangler', config: null };
+  if (output !== null) {
+    const directory = join(folder, output);
+    return isDirectory(directory)
+      ? { kind: 'site', directory: insidePath(root, folder, output, 'output_directory') }
+      : null;
+  }
+  const manifest = packageJsonOf(place);
   const entries = manifest?.main ? [manifest.main, ...ENTRY_FILES] : ENTRY_FILES;
-  const entry = entries.map((name) => join(root, name)).find(isFile);
-  const site = before === null ? sourceSite(root, manifest) : builtSite(root, before, entry);
-  if (site !== null) return { kind: 'site', directory: join(root, site) };
+  const entry = entries.map((name) => join(folder, name)).find(isFile);
+  const site = before === null ? sourceSite(place, manifest) : builtSite(place, before, entry);
+  if (site !== null) return { kind: 'site', directory: join(folder, site) };
   if (entry === undefined) return null;
   if (!isInside(root, entry)) throw leaves(root, entry);
   return { kind: 'worker', main: entry };
 }
 
 /** The folders that could be a site, for a look after the build. */
-export function siteFolders(root: string): PageFolders {
-  return findPages(root, SITE_DIRECTORIES);
+export function siteFolders({ folder }: Place): PageFolders {
+  return findPages(folder, SITE_DIRECTORIES);
 }
 
-/** The folder of a site that needs no build, from the root; `null` when there is none, or the script `build` is to make it. */
-function sourceSite(root: string, manifest: PackageJson | null): string | null {
-  const folder = SITE_DIRECTORIES.find((name) => isFile(join(root, name, 'index.html')));
-  if (folder !== undefined) return folder;
-  if (!isFile(join(root, 'index.html')) || manifest?.scripts.build !== undefined) return null;
-  const tool = readdirSync(root).find((name) => SITE_TOOLS.test(name));
-  const page = () => readHead(root, join(root, 'index.html'), PAGE_BYTES).toString('utf8');
+/** The folder of a site that needs no build, from the project's; `null` when there is none, or the script `build` is to make it. */
+function sourceSite({ root, folder }: Place, manifest: PackageJson | null): string | null {
+  const site = SITE_DIRECTORIES.find((name) => isFile(join(folder, name, 'index.html')));
+  if (site !== undefined) return site;
+  if (!isFile(join(folder, 'index.html')) || manifest?.scripts.build !== undefined) return null;
+  const tool = readdirSync(folder).find((name) => SITE_TOOLS.test(name));
+  const page = () => readHead(root, join(folder, 'index.html'), PAGE_BYTES).toString('utf8');
   if (tool === undefined && !SOURCE_PAGE.test(page())) return '.';
   const sign = tool === undefined ? 'names a script that browsers cannot run' : `belongs to ${tool}`;
   throw new BuildFailure(
@@ -87,9 +102,10 @@ function sourceSite(root: string, manifest: PackageJson | null): string | null {
   );
 }
 
-/** The folder that the build wrote, from the root; `null` when it wrote none and there is none of another kind. */
-function builtSite(root: string, before: PageFolders, entry: string | undefined): string | null {
-  const written = writtenPages(before, siteFolders(root));
+/** The folder that the build wrote, from the project's; `null` when it wrote none and there is none of another kind. */
+function builtSite(place: Place, before: PageFolders, entry: string | undefined): string | null {
+  const { root, folder } = place;
+  const written = writtenPages(before, siteFolders(place));
   const known = SITE_DIRECTORIES.find((name) => written.includes(name));
   if (known !== undefined) return known;
   const places = [...written.map((path) => `${path}/index.html`), ...(entry ? [show(root, entry)] : [])];
@@ -98,9 +114,9 @@ function builtSite(root: string, before: PageFolders, entry: string | undefined)
       `the build wrote ${written.map((path) => `${path}/`).join(', ')}, and what to deploy could be ${places.join(' or ')}: ${nameFolder(written[0]!)}`,
     );
   if (written.length === 1) return written[0]!;
-  const folder = SITE_DIRECTORIES.find((name) => isFile(join(root, name, 'index.html')));
-  if (folder !== undefined) return folder;
-  if (!isFile(join(root, 'index.html'))) return null;
+  const site = SITE_DIRECTORIES.find((name) => isFile(join(folder, name, 'index.html')));
+  if (site !== undefined) return site;
+  if (!isFile(join(folder, 'index.html'))) return null;
   throw new BuildFailure(
     `the build wrote no folder with an index.html, and the root has the project's sources: ${nameFolder('dist')}`,
   );
@@ -113,22 +129,48 @@ function nameFolder(folder: string): string {
 }
 
 /** Whether a site is only the pages of a Node server: they are not built, and the package starts with Node. */
-export function isPartOfServer(root: string, site: string): boolean {
-  const start = readPackageJson(root)?.scripts.start ?? '';
-  return ['public', '.'].includes(show(root, site)) && NODE_COMMAND.test(start);
+export function isPartOfServer(place: Place, site: string): boolean {
+  const start = packageJsonOf(place)?.scripts.start ?? '';
+  return ['public', '.'].includes(show(place.folder, site)) && NODE_COMMAND.test(start);
 }
 
-/** The failure of a worktree in which `findProject` found nothing. */
-export function nothingDeployable(root: string): BuildFailure {
+/** The failure of a project's folder in which `findProject` found nothing. */
+export function nothingDeployable(place: Place, output: string | null): BuildFailure {
+  if (output !== null)
+    return new BuildFailure(`output_directory: there is no ${output}, where the site should be (builds.set)`);
+  const others = wranglerFolders(place.folder);
+  if (others.length > 0) return unnamedFolder(others);
   const folders = SITE_DIRECTORIES.map((name) => `${name}/`);
   const places = [
     CONFIG_FILES.join(', '),
     `then index.html in ${folders.join(', ')} or the root`,
     `then a Worker in package.json's "main", ${ENTRY_FILES.join(' or ')}`,
   ];
-  const start = readPackageJson(root)?.scripts.start;
+  const start = packageJsonOf(place)?.scripts.start;
   const server = start === undefined ? '' : `. "start" of package.json is not run${SERVER_ADVICE}`;
   return new BuildFailure(`nothing to deploy: looked for ${places.join('; ')}${server}`);
+}
+
+/** The folders below a folder with a Wrangler configuration, by their paths from there. */
+export function wranglerFolders(folder: string): string[] {
+  const found: string[] = [];
+  for (const { path, names } of foldersOf(folder))
+    if (path !== '' && CONFIG_FILES.some((name) => names.includes(name))) found.push(path);
+  return found;
+}
+
+/** The failure of a repository whose projects lie in folders, and none is named. */
+export function unnamedFolder(folders: string[]): BuildFailure {
+  const named = folders.slice(0, FOLDERS_NAMED).join(', ');
+  const rest = folders.length > FOLDERS_NAMED ? ` and ${folders.length - FOLDERS_NAMED} more` : '';
+  return new BuildFailure(
+    `the repository's root has nothing to deploy, and Wrangler configurations lie in ${named}${rest}: say which is the app by the RPC method builds.set, such as { "root_directory": ${JSON.stringify(folders[0])} }`,
+  );
+}
+
+/** Reads the `package.json` of a project. See `readPackageJson`. */
+export function packageJsonOf(place: Place): PackageJson | null {
+  return readPackageJson(place.root, inFolder(place, 'package.json'));
 }
 
 /**
@@ -159,13 +201,31 @@ export function readPackageJson(root: string, name = 'package.json'): PackageJso
       entriesOf('scripts').filter(([, script]) => typeof script === 'string'),
     ) as Record<string, string>,
     packageManager: typeof json.packageManager === 'string' ? json.packageManager : null,
+    workspaces: workspacesOf(json.workspaces),
     hasDependencies: [...DEPENDENCIES, 'workspaces'].some((key) => entriesOf(key).length > 0),
     dependencies: DEPENDENCIES.flatMap(entriesOf).map(([name, version]) => [name, String(version)]),
   };
 }
 
+/** A list, or Yarn's object with one. */
+function workspacesOf(value: unknown): string[] {
+  const list = Array.isArray(value) ? value : (value as { packages?: unknown } | null | undefined)?.packages;
+  return Array.isArray(list) ? list.map(String) : [];
+}
+
+/** @param file the Wrangler configuration, as shown */
+function otherwiseNamed(file: string): BuildFailure {
+  return new BuildFailure(
+    `output_directory is set, and ${file} says what is deployed: set output_directory to null (builds.set), or name the folder as "assets.directory" there`,
+  );
+}
+
 function leaves(root: string, path: string): BuildFailure {
   return new BuildFailure(`${show(root, path)} is a link that leaves the project`);
+}
+
+function isDirectory(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 
 /** False for what cannot be looked at too, such as a link to itself. */

@@ -1,20 +1,10 @@
 // What passes between the host and the bundler's process.
-import type { Bundled } from './bundle.ts';
-import type { PageFolders } from './pages.ts';
-import type { Plan } from './plan.ts';
+import type { Bundled, BundleOptions } from './bundle.ts';
+import type { Plan, PlanOptions } from './plan.ts';
 
 export type BundlerRequest =
-  | { id: number; method: 'plan'; worktree: string; environment: string | null; manifests: string[] }
-  | {
-      id: number;
-      method: 'bundle';
-      worktree: string;
-      out: string;
-      environment: string | null;
-      assetsMb: number;
-      /** The sites that were there before the script `build`; `null` when that did not run. */
-      before: PageFolders | null;
-    };
+  | { id: number; method: 'plan'; options: PlanOptions }
+  | { id: number; method: 'bundle'; options: BundleOptions };
 
 /** Each method's result. */
 export interface BundlerResults {

@@ -5,18 +5,18 @@ import { dirname, join } from 'node:path';
 import { BuildFailure } from './failure.ts';
 import { insidePath } from './inside.ts';
 import { CONFIG_BYTES } from './limits.ts';
+import type { Place } from './place.ts';
 import { readProjectFile } from './regular-file.ts';
 
 const FILE = join('.wrangler', 'deploy', 'config.json');
 
 /**
  * The configuration that the project's build wrote.
- * @param root real path of the project
  * @returns its path, or `null` when there is none
  * @throws {BuildFailure} when it lies outside the project, or asks for several Workers
  */
-export function redirectedConfig(root: string): string | null {
-  const path = join(root, FILE);
+export function redirectedConfig({ root, folder }: Place): string | null {
+  const path = join(folder, FILE);
   if (!existsSync(path)) return null;
   let redirect: { configPath?: unknown; auxiliaryWorkers?: unknown[] };
   try {

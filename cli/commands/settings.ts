@@ -1,4 +1,5 @@
-// What is set of an app: variables, secrets, domains, limits, people.
+// What is set of an app: variables, secrets, domains, limits, builds, people.
+import type { Result } from '../../handlers/contract/index.ts';
 import { type Command, command, type Input, textOf } from '../command.ts';
 import { Stopped } from '../exit.ts';
 import { type Session, whole } from '../session.ts';
@@ -162,6 +163,40 @@ export const settingCommands: readonly Command[] = [
     show: shownLimits,
   }),
   command({
+    words: 'builds get',
+    summary: 'Shows where in its repository an app is, and how it is built',
+    ofApp: true,
+    examples: ['builds'],
+    answers: 'builds.get',
+    run: (session) => session.call('builds.get', { id: session.app() }),
+    show: shownBuilds,
+  }),
+  command({
+    words: 'builds set',
+    summary: 'Sets where an app is and how it is built, from the next deploy on; `default` is what is found',
+    ofApp: true,
+    options: [
+      { flags: '--root-directory <folder>', summary: 'its folder in the repository' },
+      { flags: '--install-command <command>', summary: 'installs the packages, in that folder' },
+      { flags: '--build-command <command>', summary: 'builds, in that folder' },
+      { flags: '--output-directory <folder>', summary: 'the static files, from that folder' },
+    ],
+    examples: [
+      'builds set --root-directory apps/web',
+      "builds set --build-command 'npm run build:web' --output-directory default",
+    ],
+    answers: 'builds.set',
+    run: (session, input) =>
+      session.call('builds.set', {
+        id: session.app(),
+        ...buildSetting('root_directory', textOf(input, 'rootDirectory')),
+        ...buildSetting('install_command', textOf(input, 'installCommand')),
+        ...buildSetting('build_command', textOf(input, 'buildCommand')),
+        ...buildSetting('output_directory', textOf(input, 'outputDirectory')),
+      }),
+    show: shownBuilds,
+  }),
+  command({
     words: 'collaborators list',
     summary: 'Lists who else may work on an app',
     ofApp: true,
@@ -223,6 +258,19 @@ function limitOf(name: 'clientRpm' | 'appRpm', text: string | undefined) {
   if (text === 'default') return { [name]: null };
   if (/^\d{1,8}$/.test(text)) return { [name]: Number(text) };
   throw new Stopped('usage', `${text} is no limit: give a number, or default.`, 'cellar limits set --help');
+}
+
+function buildSetting(name: keyof Result<'builds.get'>, text: string | undefined) {
+  return text === undefined ? {} : { [name]: text === 'default' ? null : text };
+}
+
+function shownBuilds(builds: Result<'builds.get'>): string {
+  return fields([
+    ['root directory', builds.root_directory ?? 'the repository, or the one folder with a project'],
+    ['install', builds.install_command ?? 'what the lock file says'],
+    ['build', builds.build_command ?? "build.command of Wrangler, or package.json's script build"],
+    ['output directory', builds.output_directory ?? 'what the project says, or the build writes'],
+  ]);
 }
 
 function shownLimits(limits: {

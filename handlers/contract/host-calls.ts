@@ -1,6 +1,17 @@
 // What crosses the HOST binding and comes back through `POST /internal/host-events`. Types only: the host imports
 // them too.
 
+/** What is set of an app's builds. `null` stands for what is found. Both folders have no `..` and no slash before them. */
+export interface BuildSettings {
+  /** Where in the repository the project is. */
+  root_directory: string | null;
+  /** These run in the shell, in that folder. */
+  install_command: string | null;
+  build_command: string | null;
+  /** Of the static files, from the root directory. */
+  output_directory: string | null;
+}
+
 /** The whole wanted state of one app. Every transition sends all of it; the host refuses an older `generation`. */
 export interface WantedApp {
   id: string;
@@ -15,6 +26,8 @@ export interface WantedApp {
   hostnames: string[];
   /** Variables for install and build. */
   env: Record<string, string>;
+  /** Left out by states that an older control plane sent. */
+  builds?: BuildSettings;
   /** Requests per minute at the edge, per visitor and in all: null is the platform's default, 0 is off. */
   limits: { clientRpm: number | null; appRpm: number | null };
 }

@@ -4,6 +4,7 @@ import { accounts, collaborators, keys } from './accounts.ts';
 import { admin } from './admin.ts';
 import { alerts } from './alerts.ts';
 import { apps } from './apps.ts';
+import { builds } from './builds.ts';
 import { crons } from './crons.ts';
 import { deploys, git } from './deploys.ts';
 import { domains } from './domains.ts';
@@ -32,6 +33,7 @@ export const operations = [
   ...users,
   ...insights,
   ...limits,
+  ...builds,
   ...alerts,
   ...admin,
   ...accounts,

@@ -82,6 +82,13 @@ export const meanings: Readonly<Record<string, string>> = {
   $bytes: 'Bytes in base64.',
   clientRpm: "Requests a minute of one visitor; 0 is no limit, null is this Cellar's default.",
   appRpm: "Requests a minute of all visitors; 0 is no limit, null is this Cellar's default.",
+  root_directory:
+    "The folder of the repository with the app, such as apps/web; null is the repository's root.",
+  install_command: 'Installs the packages, in the root directory; null is what the lock file says.',
+  build_command:
+    "Builds, in the root directory; null is Wrangler's `build.command`, else the script `build`.",
+  output_directory:
+    'The folder with the static files, from the root directory; null is the one that is found.',
   alert_id: 'The id of an alert.',
   on: 'What the alert tells of.',
   error_rate: 'In percent: `error_rate` tells when more of the requests of five minutes fail.',
@@ -150,6 +157,7 @@ export const tagMeanings: Readonly<Record<string, string>> = {
   users: 'What an app knows of its users.',
   insights: 'Figures that an app sets itself.',
   limits: 'Limits on requests.',
+  builds: 'Where in its repository an app is, and how it is built.',
   alerts: 'Webhooks that are told of trouble.',
   admin: 'This Cellar as a whole.',
   snapshots: 'Copies of everything.',

@@ -14,6 +14,9 @@ export const HOST_COMMIT_BYTES = 32 * 1024 * 1024;
 export const ENV_VALUE_BYTES = 16 * 1024;
 /** All variables of an app, names and values. A process takes 2 MiB at most, arguments included. */
 export const ENV_BYTES = 256 * 1024;
+/** A command of the settings of builds. */
+export const BUILD_COMMAND_BYTES = 4 * 1024;
+
 /** One secret's value, as on Cloudflare. */
 export const SECRET_VALUE_BYTES = 5 * 1024;
 /** Most secrets of one app. All of them together fit into the environment of a process. */

@@ -1,4 +1,4 @@
-// What is set on an app: variables, domains, limits.
+// What is set on an app: variables, domains, limits, how it is built.
 
 import type { AppRow } from '../../sqlite/control/apps.ts';
 import type { DomainRow, EnvRow } from '../../sqlite/control/settings.ts';
@@ -82,6 +82,13 @@ const limitsSet: Service<'limits.set'> = async (context, { id, clientRpm, appRpm
   return toLimits(row, context.env);
 };
 
+const buildsGet: Service<'builds.get'> = async (context, { id }) => toBuilds(await requireApp(context, id));
+
+const buildsSet: Service<'builds.set'> = async (context, { id, ...settings }) => {
+  const { row } = await changeApp(context, id, { kind: 'builds', settings });
+  return toBuilds(row);
+};
+
 export const settingServices = {
   'env.list': envList,
   'env.set': envSet,
@@ -92,7 +99,13 @@ export const settingServices = {
   'domains.check': domainsCheck,
   'limits.get': limitsGet,
   'limits.set': limitsSet,
+  'builds.get': buildsGet,
+  'builds.set': buildsSet,
 };
+
+function toBuilds({ root_directory, install_command, build_command, output_directory }: AppRow) {
+  return { root_directory, install_command, build_command, output_directory };
+}
 
 function toLimits(row: AppRow, env: Env) {
   return {

@@ -4,6 +4,7 @@ import { Account, Collaborator, Key } from '../contract/accounts.ts';
 import { HostStats } from '../contract/admin.ts';
 import { Alert } from '../contract/alerts.ts';
 import { App } from '../contract/apps.ts';
+import { Builds } from '../contract/builds.ts';
 import { Deploy } from '../contract/deploys.ts';
 import { Domain } from '../contract/domains.ts';
 import { EnvVariable } from '../contract/env.ts';
@@ -19,6 +20,7 @@ const named = {
   Account,
   Alert,
   App,
+  Builds,
   Channel,
   Collaborator,
   Deploy,
@@ -87,6 +89,7 @@ export const examples: Readonly<Record<string, Json>> = {
   },
   'secrets.set': { id: 'shop', name: 'STRIPE_KEY', value: 'sk_123' },
   'limits.set': { id: 'shop', clientRpm: 600, appRpm: null },
+  'builds.set': { id: 'shop', root_directory: 'apps/web', build_command: 'npm run build:web' },
   'keys.create': { account: '0f9q1a2b3c4d5e6f', name: 'laptop' },
   'errors.list': { id: 'shop', status: 'open', limit: 20 },
 };

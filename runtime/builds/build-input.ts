@@ -1,8 +1,17 @@
 // What a build is made from, and within which limits.
+import type { BuildSettings } from '../../handlers/contract/host-calls.ts';
 import type { User } from '../machine/users.ts';
 import type { Walls } from '../machine/walls.ts';
 import type { StorageNames } from '../storage/names.ts';
 import type { DeployLog } from './deploy-log.ts';
+
+/** Those of an app of which none was made. */
+export const NO_SETTINGS: BuildSettings = {
+  root_directory: null,
+  install_command: null,
+  build_command: null,
+  output_directory: null,
+};
 
 export interface BuildInput {
   deployId: string;
@@ -18,6 +27,7 @@ export interface BuildInput {
   cacheDirectory: string;
   /** The app's variables, for install and build. */
   env: Record<string, string>;
+  settings: BuildSettings;
   /** Who runs install and build; `null`: the host's own user. */
   user: User | null;
   storage: StorageNames;

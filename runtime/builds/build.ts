@@ -43,11 +43,15 @@ export async function build(input: BuildInput): Promise<Built & { tidied: Promis
       checkoutStep(input, directories),
     );
     const { project } = directories;
-    warnOfLocalSecrets(project, wranglerEnvironment(input), log);
     // A project that cannot be deployed fails before it is installed.
     log.line("reading the project's configuration");
     const { stepTimeoutMs } = input.limits;
-    const plan = await bundler.plan(project, wranglerEnvironment(input), manifests, stepTimeoutMs);
+    const environment = wranglerEnvironment(input);
+    const { settings } = input;
+    const plan = await bundler.plan({ worktree: project, settings, environment, manifests }, stepTimeoutMs);
+    if (plan.folder !== '' && settings.root_directory === null)
+      log.line(`${plan.folder} is the app: no other folder has a Wrangler configuration`);
+    warnOfLocalSecrets(join(project, plan.folder), environment, log);
     const installed = await installStep(input, directories, plan, digest);
     await buildStep(input, directories, plan);
     const { bundle } = await log.step('bundle', 'esbuild', () =>
@@ -120,10 +124,16 @@ async function bundleStep(
   out: string,
 ): Promise<Bundled> {
   const { worktreeMb: assetsMb, stepTimeoutMs } = input.limits;
-  const before = plan.command === null && plan.hasBuildScript ? plan.pages : null;
   const environment = wranglerEnvironment(input);
   const result = await bundler.bundle(
-    { worktree: project, out, environment, assetsMb, before },
+    {
+      worktree: project,
+      settings: { ...input.settings, root_directory: plan.folder || null },
+      out,
+      environment,
+      assetsMb,
+      before: plan.pages,
+    },
     stepTimeoutMs,
   );
   for (const note of result.notes) input.log.line(note);

@@ -2,7 +2,7 @@
 // fails with it. One stays warm while deploys come.
 import type { Bundled, BundleOptions } from '../../bundler/bundle.ts';
 import { BuildFailure } from '../../bundler/failure.ts';
-import type { Plan } from '../../bundler/plan.ts';
+import type { Plan, PlanOptions } from '../../bundler/plan.ts';
 import type { BundlerReply, BundlerRequest, BundlerResults } from '../../bundler/protocol.ts';
 import { toBackground } from '../machine/background.ts';
 import { type Child, startChild } from '../machine/child.ts';
@@ -46,8 +46,8 @@ export class Bundler {
    * What has to run in a fresh worktree before `bundle`; see `planBuild`.
    * @throws {BuildFailure} for a fault of the project, or when the bundler crashes or takes longer than `timeoutMs`
    */
-  plan(worktree: string, environment: string | null, manifests: string[], timeoutMs: number): Promise<Plan> {
-    return this.#request({ method: 'plan', worktree, environment, manifests }, timeoutMs) as Promise<Plan>;
+  plan(options: PlanOptions, timeoutMs: number): Promise<Plan> {
+    return this.#request({ method: 'plan', options }, timeoutMs) as Promise<Plan>;
   }
 
   /**
@@ -55,7 +55,7 @@ export class Bundler {
    * @throws {BuildFailure} for a fault of the project, or when the bundler crashes or takes longer than `timeoutMs`
    */
   bundle(options: BundleOptions, timeoutMs: number): Promise<Bundled> {
-    return this.#request({ method: 'bundle', ...options }, timeoutMs) as Promise<Bundled>;
+    return this.#request({ method: 'bundle', options }, timeoutMs) as Promise<Bundled>;
   }
 
   /** Ends all processes, and with them what they work on. A later request starts another. */

@@ -31,16 +31,21 @@ export async function installStep(
   plan: Plan,
   digest: string | null,
 ): Promise<KeptInstall | null> {
-  const { log } = input;
+  const { log, settings } = input;
+  if (settings.install_command !== null) {
+    await runInShell(input, directories, plan, 'install', settings.install_command, plan.folder);
+    return null;
+  }
   if (!plan.hasDependencies) {
     log.skip('install', 'no dependencies');
     return null;
   }
-  const { project, cache } = directories;
+  const { cache } = directories;
   const manager = packageManager(plan, cache);
   const { name, version, lockFile, unusedLockFiles, install } = manager;
   const title = `${name} ${install.includes('ci') ? 'ci' : 'install'}`;
-  const detail = `${title}, ${version ? `${version}, ` : ''}${lockFile ? `by ${lockFile}` : 'without a lock file'}`;
+  const at = plan.installFolder === '' ? '' : `in ${plan.installFolder}, `;
+  const detail = `${title}, ${at}${version ? `${version}, ` : ''}${lockFile ? `by ${lockFile}` : 'without a lock file'}`;
   if (unusedLockFiles.length > 0)
     log.line(
       `${unusedLockFiles.join(', ')} not used beside ${lockFile}: remove what is old, or name one as "packageManager" in package.json`,
@@ -48,7 +53,8 @@ export async function installStep(
   const kept = await keptInstall(input, directories, plan, manager, digest);
   const run = async () => {
     await kept?.before();
-    await runInProject(input, directories, { arguments: install, title, cwd: project });
+    const { installFolder: folder } = plan;
+    await runInProject(input, directories, plan, { arguments: install, title, folder });
     await kept?.after();
   };
   if (!kept?.isThere) await log.step('install', detail, run);
@@ -78,33 +84,49 @@ async function keptInstall(
 }
 
 /**
- * Runs the command that makes the project ready for bundling: of its Wrangler configuration, else its script `build`.
+ * Runs the command that makes the project ready for bundling: of the app's settings, else of its Wrangler configuration,
+ * else its script `build`.
  */
 export async function buildStep(input: BuildInput, directories: BuildDirectories, plan: Plan): Promise<void> {
   const { log } = input;
-  const { project } = directories;
-  const { command } = plan;
-  if (command !== null) {
-    const cwd = insidePath(resolve(project), project, command.cwd, 'build.cwd');
-    const title = cutText(command.command, TITLE_LENGTH, '…');
-    const shell = { arguments: ['sh', '-c', command.command], title, cwd };
-    return log.step('build', title, () => runInProject(input, directories, shell));
-  }
-  if (!plan.hasBuildScript) return log.skip('build', 'no build script');
+  const { build, folder } = plan;
+  if (build === null) return log.skip('build', 'no build script');
+  if (build.kind === 'command')
+    return runInShell(input, directories, plan, 'build', build.command, join(folder, build.cwd));
   const manager = packageManager(plan, directories.cache);
   const title = `${manager.name} run build`;
-  const script = { arguments: manager.build, title, cwd: project };
-  await log.step('build', title, () => runInProject(input, directories, script));
+  const script = { arguments: manager.build, title, folder };
+  await log.step('build', title, () => runInProject(input, directories, plan, script));
 }
 
+/** Runs a line that the project or the app's settings give, as a step of the deploy. */
+function runInShell(
+  input: BuildInput,
+  directories: BuildDirectories,
+  plan: Plan,
+  step: 'install' | 'build',
+  command: string,
+  folder: string,
+): Promise<void> {
+  const title = cutText(command.replace(/\s+/g, ' '), TITLE_LENGTH, '…');
+  const shell = { arguments: ['sh', '-c', command], title, folder };
+  return input.log.step(step, title, () => runInProject(input, directories, plan, shell));
+}
+
+/** @param command.folder where it runs, from the worktree */
 async function runInProject(
   { deployId, env, limits, user, walls, scratch, signal, log }: BuildInput,
   directories: BuildDirectories,
-  command: { arguments: string[]; title: string; cwd: string },
+  plan: Plan,
+  command: { arguments: string[]; title: string; folder: string },
 ): Promise<void> {
   const { project } = directories;
+  const what = command.folder === plan.folder ? 'root_directory' : 'build.cwd';
+  const cwd = insidePath(resolve(project), project, command.folder, what);
   const environment = await buildEnvironment(directories, env);
-  const path = [join(project, 'node_modules', '.bin'), environment.PATH].join(':');
+  const folders = [...new Set([plan.folder, plan.installFolder, ''])];
+  const programs = folders.map((folder) => join(project, folder, 'node_modules', '.bin'));
+  const path = [...programs, environment.PATH].join(':');
   const size = sizeLimits(scratch, directories.cache, limits);
   if (user) await handOver(Object.values(directories), user, limits.stepTimeoutMs);
   const confined = await confine(command.arguments, {
@@ -115,7 +137,7 @@ async function runInProject(
     user,
     environment: { ...environment, PATH: path },
     read: await certificateFiles(),
-    cwd: command.cwd,
+    cwd,
     memoryMb: limits.memoryMb,
   });
   try {

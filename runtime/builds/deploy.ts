@@ -20,7 +20,7 @@ import type { Walls } from '../machine/walls.ts';
 import { type DeletedClass, findDeletedClasses, throwClassesAway } from '../storage/deleted-classes.ts';
 import { emptyNames, type StorageNames } from '../storage/names.ts';
 import { build } from './build.ts';
-import type { BuildInput } from './build-input.ts';
+import { type BuildInput, NO_SETTINGS } from './build-input.ts';
 import { DeployLog } from './deploy-log.ts';
 import { lineWriter } from './follower.ts';
 import { LineBatch } from './line-batch.ts';
@@ -326,6 +326,7 @@ export class Deploy {
       releaseDirectory: paths.release(app_id, id),
       cacheDirectory: paths.cache(app_id),
       env: app.wanted.env,
+      settings: app.wanted.builds ?? NO_SETTINGS,
       user,
       storage: { ...emptyNames(), ...store.apps.storageNames(app_id) },
       liveReleaseDirectory: app.liveDeployId === null ? null : paths.release(app_id, app.liveDeployId),

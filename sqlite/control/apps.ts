@@ -18,6 +18,10 @@ export interface AppRow {
   last_error: string | null;
   client_rpm: number | null;
   app_rpm: number | null;
+  root_directory: string | null;
+  install_command: string | null;
+  build_command: string | null;
+  output_directory: string | null;
   created_at: string;
   status: 'created' | 'deploying' | 'starting' | 'running' | 'sleeping' | 'stopped' | 'crashed';
 }
@@ -37,7 +41,7 @@ const STATUS = `CASE
   END`;
 
 export const APP_COLUMNS = `id, slug, owner_id, desired_state, asleep_since, woke_at, generation, process_state,
-  live_deploy_id, deployed_at, last_error, client_rpm, app_rpm, created_at, ${STATUS} AS status`;
+  live_deploy_id, deployed_at, last_error, client_rpm, app_rpm, root_directory, install_command, build_command, output_directory, created_at, ${STATUS} AS status`;
 
 /** The statement that reads one app by id. For batches that answer 404 and their rows in one round trip. */
 export function selectApp(db: Reader, id: string): D1PreparedStatement {

@@ -1,4 +1,5 @@
 // The statements of what may be changed of an app, its life apart. Each returns a row when it changed something.
+import type { BuildSettings } from '../../handlers/contract/host-calls.ts';
 import { LIVE_APP } from './apps.ts';
 
 /** What a transition changes besides the app's generation. */
@@ -10,7 +11,9 @@ export type Change =
   | { kind: 'domain_add'; hostname: string; limit: number }
   | { kind: 'domain_remove'; hostname: string }
   /** undefined leaves a limit as it is */
-  | { kind: 'limits'; clientRpm: number | null | undefined; appRpm: number | null | undefined };
+  | { kind: 'limits'; clientRpm: number | null | undefined; appRpm: number | null | undefined }
+  /** what is left out stays as it is */
+  | { kind: 'builds'; settings: { [Name in keyof BuildSettings]?: string | null | undefined } };
 
 /** Bytes of one variable. */
 const BYTES = 'length(CAST(name AS BLOB)) + length(CAST(value AS BLOB))';
@@ -66,5 +69,19 @@ export function changeOf(db: D1Database, id: string, change: Change, at: string)
           change.appRpm === undefined ? 0 : 1,
           change.appRpm ?? null,
         );
+    case 'builds': {
+      const { root_directory, install_command, build_command, output_directory } = change.settings;
+      const values = [root_directory, install_command, build_command, output_directory];
+      return db
+        .prepare(
+          `UPDATE apps SET
+             root_directory = CASE WHEN ?2 THEN ?3 ELSE root_directory END,
+             install_command = CASE WHEN ?4 THEN ?5 ELSE install_command END,
+             build_command = CASE WHEN ?6 THEN ?7 ELSE build_command END,
+             output_directory = CASE WHEN ?8 THEN ?9 ELSE output_directory END
+           WHERE id = ?1 AND deleted_at IS NULL RETURNING id`,
+        )
+        .bind(id, ...values.flatMap((value) => [value === undefined ? 0 : 1, value ?? null]));
+    }
   }
 }

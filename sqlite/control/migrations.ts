@@ -8,6 +8,7 @@ import order from './migrations/0005_order.sql';
 import ages from './migrations/0006_ages.sql';
 import people from './migrations/0007_people.sql';
 import formerSlugs from './migrations/0008_former_slugs.sql';
+import builds from './migrations/0009_builds.sql';
 
 /** In order, by file name as Wrangler records it. */
 const migrations: Migration[] = [
@@ -19,6 +20,7 @@ const migrations: Migration[] = [
   { name: '0006_ages.sql', sql: ages },
   { name: '0007_people.sql', sql: people },
   { name: '0008_former_slugs.sql', sql: formerSlugs },
+  { name: '0009_builds.sql', sql: builds },
 ];
 
 /**

@@ -180,6 +180,12 @@ function wantedFrom(results: D1Result<unknown>[]): Wanted | null {
     asleep: row.asleep_since !== null,
     hostnames,
     env: Object.fromEntries(variables.map(({ name, value }) => [name, value])),
+    builds: {
+      root_directory: row.root_directory,
+      install_command: row.install_command,
+      build_command: row.build_command,
+      output_directory: row.output_directory,
+    },
     limits: { clientRpm: row.client_rpm, appRpm: row.app_rpm },
   };
   return { row, wanted };

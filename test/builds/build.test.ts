@@ -6,7 +6,7 @@ import { after, test } from 'node:test';
 import { BuildFailure } from '../../bundler/failure.ts';
 import type { Release } from '../../bundler/release.ts';
 import { closeBundler } from '../../runtime/builds/build.ts';
-import type { BuildInput } from '../../runtime/builds/build-input.ts';
+import { type BuildInput, NO_SETTINGS } from '../../runtime/builds/build-input.ts';
 import { buildCommit, exampleApp, type Files, makeDirectory } from '../support/builds/projects.ts';
 import { eventually } from '../support/e2e/processes.ts';
 
@@ -95,6 +95,68 @@ test('a page built by Vite is released with the Worker of its API', async () => 
     String(assets),
   );
   assert.ok(lines.some((line) => line.includes('observability ignored')));
+});
+
+test('a package of a workspace is built in its folder, with what the workspace has beside it', async () => {
+  const { lines, input, result } = await build(
+    {
+      'package.json': '{"workspaces": ["apps/*", "packages/*"]}',
+      'packages/words/package.json': '{"name": "words", "version": "1.0.0"}',
+      'packages/words/index.js': 'export const word = "of a neighbour";',
+      'package-lock.json': JSON.stringify({
+        lockfileVersion: 3,
+        packages: {
+          '': { workspaces: ['apps/*', 'packages/*'] },
+          'apps/web': { dependencies: { words: '*' } },
+          'packages/words': { version: '1.0.0' },
+          'node_modules/web': { resolved: 'apps/web', link: true },
+          'node_modules/words': { resolved: 'packages/words', link: true },
+        },
+      }),
+      'apps/web/package.json': JSON.stringify({
+        name: 'web',
+        dependencies: { words: '*' },
+        scripts: { build: 'exit 3' },
+      }),
+      'apps/web/wrangler.jsonc':
+        '{ "name": "web", "main": "made.js", "compatibility_date": "2026-10-01", "d1_databases": [{ "binding": "DB" }] }',
+      'apps/web/migrations/1_a.sql': 'SELECT 1',
+      'apps/web/index.js': 'export { word } from "words"; export default { fetch() {} }',
+      'apps/other/wrangler.jsonc': '{}',
+    },
+    { settings: { ...NO_SETTINGS, root_directory: 'apps/web', build_command: 'cp index.js made.js' } },
+  );
+  const { release } = await result;
+  assert.ok(
+    lines.some((line) => /^▸ install: npm ci, by package-lock\.json/.test(line)),
+    lines.join('\n'),
+  );
+  assert.ok(
+    lines.some((line) => line.startsWith('▸ build: cp index.js made.js')),
+    lines.join('\n'),
+  );
+  assert.match(readFileSync(join(input.releaseDirectory, 'modules/made.js'), 'utf8'), /of a neighbour/);
+  assert.equal(release.databases[0]!.migrations.length, 1);
+});
+
+test('install and output are what the settings say', async () => {
+  const { input, lines, result } = await build(
+    { 'package.json': '{"dependencies": {"no-such": "1"}}', 'src/page.html': '<h1>A page</h1>' },
+    {
+      settings: {
+        ...NO_SETTINGS,
+        install_command: 'mkdir web',
+        build_command: 'cp src/page.html web/index.html',
+        output_directory: 'web',
+      },
+    },
+  );
+  await result;
+  assert.deepEqual(files(join(input.releaseDirectory, 'assets')), ['index.html']);
+  assert.ok(
+    lines.some((line) => line.startsWith('▸ install: mkdir web')),
+    lines.join('\n'),
+  );
 });
 
 test('a Durable Object keeps its storage in the next deploy', async () => {

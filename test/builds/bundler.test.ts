@@ -5,9 +5,12 @@ import { existsSync, readdirSync, readFileSync, truncateSync, writeFileSync } fr
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { BuildFailure } from '../../bundler/failure.ts';
+import type { BuildSettings } from '../../handlers/contract/host-calls.ts';
+import { NO_SETTINGS } from '../../runtime/builds/build-input.ts';
 import { Bundler } from '../../runtime/builds/bundler.ts';
 import { openBackground } from '../../runtime/machine/background.ts';
 import { openControlGroups } from '../../runtime/machine/cgroup.ts';
+import type { Files } from '../support/builds/projects.ts';
 import { makeWorktrees, wranglerProject } from '../support/bundler/worktree.ts';
 import { eventually } from '../support/e2e/processes.ts';
 
@@ -33,10 +36,18 @@ function openFile(path: string): string {
 }
 
 const bundle = (bundler: Bundler, worktree: string, timeoutMs = 60_000) => {
-  const options = { worktree, out: out(), environment: null, assetsMb: 500, before: null };
+  const options = {
+    worktree,
+    settings: NO_SETTINGS,
+    out: out(),
+    environment: null,
+    assetsMb: 500,
+    before: null,
+  };
   return bundler.bundle(options, timeoutMs);
 };
-const plan = (bundler: Bundler, worktree: string) => bundler.plan(worktree, null, [], 60_000);
+const plan = (bundler: Bundler, worktree: string, set: Partial<BuildSettings> = {}) =>
+  bundler.plan({ worktree, settings: { ...NO_SETTINGS, ...set }, environment: null, manifests: [] }, 60_000);
 
 test('its processes work in the background', async (t) => {
   const groups = openControlGroups(`cellar-test-${process.pid}`);
@@ -79,7 +90,16 @@ test("a fault of the project comes back as its author's, and the process goes on
 test('a plan says what is to run, read before anything has run', async () => {
   const bundler = start();
   const project = worktrees.write(wranglerProject({ build: { command: 'make', cwd: 'sub' } }));
-  assert.deepEqual((await plan(bundler, project)).command, { command: 'make', cwd: 'sub' });
+  const own = { kind: 'command', command: 'make', cwd: 'sub' };
+  assert.deepEqual((await plan(bundler, project)).build, own);
+  const { build } = await plan(bundler, project, { build_command: 'ninja' });
+  assert.deepEqual(build, { kind: 'command', command: 'ninja', cwd: '.' });
+  const committed = {
+    '.wrangler/deploy/config.json': '{"configPath": "../../wrangler.out.json"}',
+    'wrangler.out.json': '{"main": "index.js", "build": {"command": "make"}}',
+    'index.js': '',
+  };
+  assert.ok((await plan(bundler, worktrees.write(committed))).build, 'of what a build tool wrote before');
   const files = {
     'package.json':
       '{"scripts": {"build": "x"}, "packageManager": "pnpm@10.1.0", "dependencies": {"a": "1"}}',
@@ -88,16 +108,72 @@ test('a plan says what is to run, read before anything has run', async () => {
   };
   const { pages, lockFiles, ...planned } = await plan(bundler, worktrees.write(files));
   assert.deepEqual(planned, {
-    command: null,
+    folder: '',
+    installFolder: '',
+    build: { kind: 'script' },
     hasDependencies: true,
-    hasBuildScript: true,
     packageManager: 'pnpm@10.1.0',
     installAnew: null,
   });
-  assert.deepEqual(Object.keys(pages), ['public']);
+  assert.deepEqual(Object.keys(pages!), ['public']);
   const [lockFile] = lockFiles;
   assert.equal(lockFile!.name, 'pnpm-lock.yaml');
   assert.ok(lockFile!.head.startsWith("lockfileVersion: '9.0'") && lockFile!.head.length <= 1000);
+});
+
+test('a project in a folder is installed there, or in the workspace that it is a package of', async () => {
+  const bundler = start();
+  const at = async (files: Files, root_directory = 'apps/web') => {
+    const worker = { 'apps/web/index.js': 'export default { fetch() {} }', 'apps/web/package.json': '{}' };
+    const planned = await plan(bundler, worktrees.write({ ...worker, ...files }), { root_directory });
+    return [planned.folder, planned.installFolder, planned.lockFiles.map(({ name }) => name).join()];
+  };
+  const npm = { 'package.json': '{"workspaces": ["apps/*"]}', 'package-lock.json': '{}' };
+  assert.deepEqual(await at(npm), ['apps/web', '', 'package-lock.json']);
+  const yarn = { 'package.json': '{"workspaces": {"packages": ["./apps/web/"]}}', 'yarn.lock': '' };
+  assert.deepEqual(await at(yarn, './apps/web'), ['apps/web', '', 'yarn.lock']);
+  const pnpm = (packages: string) => ({ 'pnpm-workspace.yaml': packages, 'pnpm-lock.yaml': '' });
+  assert.deepEqual(await at(pnpm('packages:\n  # ours\n  - "apps/**" # all\n')), [
+    'apps/web',
+    '',
+    'pnpm-lock.yaml',
+  ]);
+  assert.deepEqual(await at(pnpm("packages:\n- 'apps/*'\n- '!apps/web'\ncatalog:\n- x\n")), [
+    'apps/web',
+    'apps/web',
+    '',
+  ]);
+  assert.deepEqual(await at({ ...npm, 'package.json': '{"workspaces": ["packages/*"]}' }), [
+    'apps/web',
+    'apps/web',
+    '',
+  ]);
+  assert.deepEqual(await at({ ...npm, 'apps/web/yarn.lock': '' }), ['apps/web', 'apps/web', 'yarn.lock']);
+});
+
+test('where several projects are and none is named, the way to name one is told', async () => {
+  const bundler = start();
+  const config = '{"main": "index.js"}';
+  const two = {
+    'apps/a/wrangler.jsonc': config,
+    'apps/b/wrangler.toml': '',
+    'package.json': '{"scripts": {"build": "turbo build"}}',
+  };
+  const named = /apps\/a, apps\/b.*: say which is the app.*builds\.set.*"root_directory": "apps\/a"/;
+  await plan(bundler, worktrees.write(two));
+  await assert.rejects(bundle(bundler, worktrees.write(two)), named);
+  const workspace = { ...two, 'pnpm-workspace.yaml': 'packages: \n  - apps/*' };
+  await assert.rejects(plan(bundler, worktrees.write(workspace)), named);
+  const one = { 'apps/a/wrangler.jsonc': config, 'apps/a/index.js': '', 'README.md': '' };
+  assert.equal((await plan(bundler, worktrees.write(one))).folder, 'apps/a');
+  const missing = plan(bundler, worktrees.write(two), { root_directory: 'apps/c' });
+  await assert.rejects(missing, /^BuildFailure: root_directory: there is no apps\/c/);
+  const out = plan(bundler, worktrees.write({ 'a.txt': '' }), { output_directory: 'web' });
+  await assert.rejects(out, /^BuildFailure: output_directory: there is no web/);
+  const both = plan(bundler, worktrees.write({ 'wrangler.jsonc': config, 'index.js': '' }), {
+    output_directory: 'web',
+  });
+  await assert.rejects(both, /output_directory is set, and wrangler\.jsonc says what is deployed/);
 });
 
 test('a project that holds up its process holds up no other', async () => {

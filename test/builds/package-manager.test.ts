@@ -18,7 +18,10 @@ function choose(files: Files) {
   const project = mkdtempSync(join(directory.path, 'project-'));
   writeFiles(project, files);
   const packageName = readPackageJson(project)?.packageManager ?? null;
-  return packageManager({ packageManager: packageName, lockFiles: findLockFiles(project) }, '/cache');
+  return packageManager(
+    { packageManager: packageName, lockFiles: findLockFiles(project, project) },
+    '/cache',
+  );
 }
 
 /** The manager and version that a project gets. */

@@ -13,7 +13,7 @@ function find(...paths: string[]): string {
     paths.map((path) => [path, path === 'package.json' ? '{"main": "lib/app.js"}' : '']),
   );
   const root = worktrees.write(files);
-  const found = findProject(root, null);
+  const found = findProject({ root, folder: root }, null, null);
   if (found === null) return 'nothing';
   const at = found.kind === 'wrangler' ? found.config : found.kind === 'site' ? found.directory : found.main;
   return `${found.kind} ${at === null ? 'of the build' : at.slice(root.length + 1)}`.trim();
@@ -29,7 +29,7 @@ test('what a build tool wrote is a Wrangler project too', () => {
   const written = '.wrangler/deploy/config.json';
   const files = { [written]: '{"configPath": "../../out/wrangler.json"}', 'out/wrangler.json': '{}' };
   const root = worktrees.write({ ...files, 'out/index.html': '' });
-  assert.deepEqual(findProject(root, null), { kind: 'wrangler', config: null });
+  assert.deepEqual(findProject({ root, folder: root }, null, null), { kind: 'wrangler', config: null });
 });
 
 test('a site is looked for in the folders that builds write, and in the root last', () => {
@@ -57,6 +57,7 @@ test('package.json says what is to be installed and run', () => {
     scripts: { build: 'vite build' },
     packageManager: null,
     hasDependencies: true,
+    workspaces: [],
     dependencies: [['vite', '1']],
   });
   assert.equal(read('{"dependencies": {}}')?.hasDependencies, false);
@@ -75,7 +76,10 @@ test('package.json says what is to be installed and run', () => {
 });
 
 test('a page that only a build tool understands is no site', () => {
-  const found = (files: Files) => findProject(worktrees.write(files), null);
+  const found = (files: Files) => {
+    const root = worktrees.write(files);
+    return findProject({ root, folder: root }, null, null);
+  };
   const vite = { 'index.html': '<script type="module" src="/src/main.ts"></script>' };
   assert.throws(
     () => found({ 'index.html': '', 'vite.config.ts': '' }),
@@ -90,9 +94,9 @@ test('a page that only a build tool understands is no site', () => {
 test('after a build the folder that it wrote is the site', () => {
   const build = (files: Files, written: Files) => {
     const root = worktrees.write(files);
-    const before = siteFolders(root);
+    const before = siteFolders({ root, folder: root });
     writeFiles(root, written);
-    const project = findProject(root, before);
+    const project = findProject({ root, folder: root }, before, null);
     return project?.kind === 'site' ? project.directory.slice(root.length + 1) : project?.kind;
   };
   const source = { 'index.html': '', 'package.json': '{"scripts": {"build": "x"}}' };

@@ -197,6 +197,10 @@ test('every command that answers an operation prints what the contract says', as
   await json('domains remove', ['shop.example.com', '--yes']);
   assert.equal((await json('limits set', ['--client-rpm', '600', '--app-rpm', 'default'])).clientRpm, 600);
   await json('limits get');
+  const web = ['--root-directory', 'apps/web', '--build-command', 'default'];
+  assert.equal((await json('builds set', web)).root_directory, 'apps/web');
+  await json('builds set', ['--root-directory', 'default']);
+  assert.equal((await json('builds get')).root_directory, null);
   const account = (
     await cellar.call('POST', '/rpc', {
       jsonrpc: '2.0',

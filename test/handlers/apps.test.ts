@@ -39,6 +39,7 @@ test('a created app has every field of the contract, and the host was sent its w
     asleep: false,
     hostnames: [],
     env: {},
+    builds: { root_directory: null, install_command: null, build_command: null, output_directory: null },
     limits: { clientRpm: null, appRpm: null },
   });
   assert.deepEqual((await control.api('GET', `/v1/apps/${id}`)).body, body);

@@ -47,6 +47,8 @@ test('every operation that is there answers what the contract says', async () =>
   await call('domains.remove', { id, hostname: 'a.example' });
   await call('limits.set', { id, appRpm: 5 });
   await call('limits.get', { id });
+  await call('builds.set', { id, root_directory: 'apps/web' });
+  assert.equal((await call('builds.get', { id })).root_directory, 'apps/web');
   await call('events.log', { id, channel: 'a/b', event: 'e', tags: { a: 1 } });
   assert.equal((await call('events.list', { id, channel: 'a/b' })).items.length, 1);
   await call('events.channels', { id });

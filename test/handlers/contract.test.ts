@@ -82,6 +82,8 @@ const rpcOnly = [
   'alerts.test',
   'limits.get',
   'limits.set',
+  'builds.get',
+  'builds.set',
   'errors.list',
   'errors.get',
   'errors.set_status',

@@ -32,7 +32,7 @@ const deletingLast = [
 ];
 const isNotYet = ({ name }: Operation) => (notYet as readonly string[]).includes(name);
 /** What a path or a statement may be is more than its schema says. */
-const hasOwnRules = ({ name }: Operation) => /^(source|storage)\./.test(name);
+const hasOwnRules = ({ name }: Operation) => /^(source|storage|alerts|builds)\./.test(name);
 
 let control: TestControl;
 let countRows: () => Promise<unknown>;
@@ -106,6 +106,7 @@ test('what is written reads back as it was answered', { timeout: 120_000 }, asyn
     'env.set': async ({ name }) => findItem('env.list', id, 'name', name),
     'insights.set': async ({ title }) => findItem('insights.list', id, 'title', title),
     'users.identify': ({ user_id }) => control.call('users.props', { id, user_id }),
+    'builds.set': () => control.call('builds.get', { id }),
     'limits.set': () => control.call('limits.get', { id }),
     'domains.add': async ({ hostname }) => findItem('domains.list', id, 'hostname', hostname),
   };

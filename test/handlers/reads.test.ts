@@ -39,6 +39,7 @@ test('reads answer in a batch as they do alone, refusals among them', async () =
     ['collaborators.list', { id }],
     ['git.remote', { id }],
     ['limits.get', { id }],
+    ['builds.get', { id }],
   ];
   const answers = await batch(calls);
   for (const [n, [method, params]] of calls.entries()) {

@@ -158,6 +158,37 @@ test('limits are read and set; null is the default, 0 is off, one left out stays
   assert.equal((await control.refusal('limits.get', { id: 'nope' })).code, 'app_not_found');
 });
 
+test('where an app is and how it is built is set field by field, and reaches the host as it is kept', async () => {
+  const { id } = await control.create('in-a-folder');
+  const none = { root_directory: null, install_command: null, build_command: null, output_directory: null };
+  assert.deepEqual(await control.call('builds.get', { id }), none);
+  const set = await control.call('builds.set', { id, root_directory: './apps//web/', build_command: 'make' });
+  assert.deepEqual(set, { ...none, root_directory: 'apps/web', build_command: 'make' });
+  assert.deepEqual(control.host.wanted.get(id)!.builds, set);
+  const less = await control.call('builds.set', { id, build_command: null, output_directory: './' });
+  assert.deepEqual(less, { ...none, root_directory: 'apps/web', output_directory: '.' });
+  assert.deepEqual(await control.call('builds.get', { id }), less);
+
+  const told = async (change: object) => {
+    const { errors } = await control.refusal('builds.set', { id, ...change });
+    return errors.map(({ path, message }: { path: string; message: string }) => `${path} ${message}`);
+  };
+  assert.deepEqual(await told({ root_directory: '/srv/app' }), [
+    'root_directory must be relative to the root of the repository',
+  ]);
+  assert.deepEqual(await told({ output_directory: 'dist/../../other' }), [
+    'output_directory must not have a part . or ..',
+  ]);
+  assert.deepEqual(await told({ root_directory: '' }), ['root_directory must name a folder, or be null']);
+  assert.deepEqual(await told({ root_directory: 'a\0b' }), [
+    'root_directory must not have control characters or backslashes',
+  ]);
+  assert.deepEqual(await told({ build_command: 'a\0b' }), ['build_command must not have a NUL character']);
+  assert.deepEqual(await told({ install_command: ' ' }), ['install_command must be a command, or null']);
+  assert.match((await told({ install_command: '語'.repeat(1366) }))[0], /^install_command .* 4096 bytes/);
+  assert.equal((await control.refusal('builds.get', { id: 'nope' })).code, 'app_not_found');
+});
+
 test('a renamed app keeps its id and data, its addresses change, its old slug is free', async () => {
   const { id } = await control.create('before');
   await control.create('occupied');

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { newId } from '../../../handlers/contract/id.ts';
 import { build } from '../../../runtime/builds/build.ts';
-import type { BuildInput } from '../../../runtime/builds/build-input.ts';
+import { type BuildInput, NO_SETTINGS } from '../../../runtime/builds/build-input.ts';
 import { DeployLog } from '../../../runtime/builds/deploy-log.ts';
 import { removeTree } from '../../../runtime/machine/remove.ts';
 import { Walls } from '../../../runtime/machine/walls.ts';
@@ -68,6 +68,7 @@ export async function buildCommit(
     releaseDirectory: join(directory, `release-${deployId}`),
     cacheDirectory: join(directory, 'cache'),
     env: {},
+    settings: NO_SETTINGS,
     user: null,
     storage: emptyNames(),
     liveReleaseDirectory: null,

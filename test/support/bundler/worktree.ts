@@ -3,6 +3,8 @@ import { mkdtempSync, readdirSync, readFileSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Bundled, bundleProject } from '../../../bundler/bundle.ts';
 import type { PageFolders } from '../../../bundler/pages.ts';
+import type { BuildSettings } from '../../../handlers/contract/host-calls.ts';
+import { NO_SETTINGS } from '../../../runtime/builds/build-input.ts';
 import { type Files, makeDirectory, writeFiles } from '../builds/projects.ts';
 
 /** Worktrees in a directory of their own. */
@@ -24,10 +26,18 @@ export function makeWorktrees() {
       environment: string | null = null,
       assetsMb = 500,
       before: PageFolders | null = null,
+      set: Partial<BuildSettings> = {},
     ): Promise<Bundled & { read: (path: string) => string; list: () => string[] }> {
       const worktree = this.write(files);
       const out = join(mkdtempSync(join(root, 'out-')), 'bundle');
-      const bundled = await bundleProject({ worktree, out, environment, assetsMb, before });
+      const bundled = await bundleProject({
+        worktree,
+        settings: { ...NO_SETTINGS, ...set },
+        out,
+        environment,
+        assetsMb,
+        before,
+      });
       return {
         ...bundled,
         read: (path) => readFileSync(join(out, path), 'utf8'),

@@ -1,0 +1,37 @@
+// A bounded look at the folders of a project: it may have very many.
+import { type Dirent, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** Folders below folders that are looked at. */
+const DEPTH = 4;
+/** Files and folders that are looked at. */
+const ENTRIES = 50_000;
+
+/** The folders of a project, the upper ones first, by their paths from `root`, which is the first. Hidden ones and packages are left out. */
+export function* foldersOf(root: string): Generator<{ path: string; names: string[] }> {
+  let left = ENTRIES;
+  let level = [''];
+  for (let depth = 0; depth <= DEPTH && level.length > 0; depth++) {
+    const next: string[] = [];
+    for (const path of level) {
+      const entries = list(join(root, path));
+      left -= entries.length;
+      if (left < 0) return;
+      yield { path, names: entries.map(({ name }) => name) };
+      for (const entry of entries) {
+        const isHidden = entry.name.startsWith('.') || entry.name === 'node_modules';
+        if (entry.isDirectory() && !isHidden) next.push(join(path, entry.name));
+      }
+    }
+    level = next;
+  }
+}
+
+function list(directory: string): Dirent[] {
+  try {
+    return readdirSync(directory, { withFileTypes: true });
+  } catch {
+    // A folder that the build has closed holds nothing for us.
+    return [];
+  }
+}

@@ -1,0 +1,5 @@
+-- What is set of an app's builds; NULL stands for what is found.
+ALTER TABLE apps ADD COLUMN root_directory TEXT;
+ALTER TABLE apps ADD COLUMN install_command TEXT;
+ALTER TABLE apps ADD COLUMN build_command TEXT;
+ALTER TABLE apps ADD COLUMN output_directory TEXT;
