@@ -20,6 +20,7 @@ import type { Assets, Bundle } from './release.ts';
 import { syncTree } from './sync.ts';
 import { triggers } from './triggers.ts';
 import { bundleWorker, type WorkerSource } from './worker.ts';
+import { workflows } from './workflows.ts';
 import { readWranglerConfig, type WranglerConfig } from './wrangler-config.ts';
 
 /** A bundle, and lines for the deploy's log. */
@@ -166,6 +167,7 @@ async function bundleWranglerProject(
     key: bucket_name || binding,
   }));
   const limits = rateLimits(file, config);
+  const flows = workflows(file, config, exports);
   const bundle: Bundle = {
     worker,
     exports,
@@ -188,6 +190,7 @@ async function bundleWranglerProject(
     }),
     namespaces: config.kv_namespaces.map(({ binding, id }) => ({ binding, key: id || binding })),
     ...(buckets.length > 0 && { buckets }),
+    ...(flows.length > 0 && { workflows: flows }),
     ...(limits.length > 0 && { rateLimits: limits }),
     ...(config.version_metadata && {
       versionMetadata: { binding: config.version_metadata.binding, tag: '' },

@@ -53,7 +53,9 @@ function declaredClasses(file: string, exports: WranglerConfig['exports']): Clas
   const entries = Object.entries(exports).filter(([, { type }]) => type !== 'worker');
   const other = entries.find(([, { type }]) => type !== 'durable-object');
   if (other)
-    throw new BuildFailure(`${file}: exports: ${other[0]}: the type ${other[1].type} is not supported`);
+    throw new BuildFailure(
+      `${file}: exports: ${other[0]}: the type ${other[1].type} is not supported${other[1].type === 'workflow' ? ': bind it under "workflows"' : ''}`,
+    );
   const created = (storage: string) =>
     entries.filter(([, entry]) => (entry.state ?? 'created') === 'created' && entry.storage === storage);
   return {

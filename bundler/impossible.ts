@@ -5,6 +5,7 @@ import { BuildFailure } from './failure.ts';
 import { insidePath, show } from './inside.ts';
 import { rateLimits } from './rate-limits.ts';
 import { triggers } from './triggers.ts';
+import { workflows } from './workflows.ts';
 import type { ReadConfig } from './wrangler-config.ts';
 
 /**
@@ -19,6 +20,7 @@ export function refuseImpossible(root: string, { config, file, base }: ReadConfi
   if (main !== undefined) refusePython(root, main);
   classMigrations(file, config);
   rateLimits(file, config);
+  workflows(file, config, null);
   if (!isWhole) {
     // A framework's build may give it a Worker.
     triggers(file, { ...config, main: main ?? '' }, []);

@@ -15,6 +15,7 @@ export function requireModest(bundle: Bundle): void {
     'KV namespaces': bundle.namespaces,
     'required secrets': bundle.requiredSecrets ?? [],
     'R2 buckets': bundle.buckets ?? [],
+    Workflows: bundle.workflows ?? [],
     'rate limits': bundle.rateLimits ?? [],
   })) {
     if (list.length > BINDINGS)

@@ -63,6 +63,17 @@ export interface RateLimit {
   period: 10 | 60;
 }
 
+/** A Workflow: `className` is exported by the entry module, and instances are kept under `name`. */
+export interface Workflow {
+  binding: string;
+  name: string;
+  className: string;
+  /** Most steps of an instance. Left out: as the engine has it. */
+  steps?: number;
+  /** How long ended instances are kept, in ms or as in `3 days`. Left out: as the engine has it. */
+  retention?: { success?: number | string; error?: number | string };
+}
+
 /** A project, bundled. Everything it refers to by path lies in the directory it was bundled into. */
 export interface Bundle {
   /** `null` for a static site without a Worker. The first module is the entry. */
@@ -80,6 +91,8 @@ export interface Bundle {
   namespaces: { binding: string; key: string }[];
   /** `key` is the bucket's stable name: `bucket_name`, else the binding. Left out when there is none. */
   buckets?: { binding: string; key: string }[];
+  /** Left out when there is none. */
+  workflows?: Workflow[];
   /** Left out when there is none. */
   rateLimits?: RateLimit[];
   /** The binding that tells the Worker which deploy it is of; `tag`: as the author named the version. */
@@ -109,6 +122,7 @@ export interface Release {
   namespaces: { binding: string; storageId: string }[];
   /** `storageId` is the bucket's name inside the host's bucket service. Left out when there is none. */
   buckets?: { binding: string; storageId: string }[];
+  workflows?: Workflow[];
   rateLimits?: RateLimit[];
   /** `timestamp`: when the deploy made it, in ISO 8601. */
   versionMetadata?: { binding: string; tag: string; timestamp: string };

@@ -67,6 +67,14 @@ export interface WranglerConfig {
   }[];
   kv_namespaces: { binding: string; id?: string }[];
   r2_buckets: { binding: string; bucket_name?: string }[];
+  workflows?: {
+    binding: string;
+    name: string;
+    class_name: string;
+    script_name?: string;
+    limits?: { steps?: number };
+    default_retention?: { success_retention?: number | string; error_retention?: number | string };
+  }[];
   ratelimits?: RateLimitConfig[];
   /** Nothing of it is checked. */
   unsafe?: { bindings?: (Partial<RateLimitConfig> & { name: string; type: string })[] };

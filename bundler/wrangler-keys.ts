@@ -63,7 +63,7 @@ export const topLevelKeys: Record<string, Treatment> = {
   kv_namespaces: 'used',
   r2_buckets: 'used',
   queues: 'used',
-  workflows: { instead: 'do long work in steps with a queue, or with the alarms of a Durable Object' },
+  workflows: 'used',
   triggers: 'used',
 
   // Neither storage nor calls
@@ -211,6 +211,18 @@ export const nestedKeys: Record<string, Record<string, Treatment>> = {
     preview_bucket_name: 'quiet',
     jurisdiction: noEdge,
     local_dev: 'quiet',
+    remote: localOnly,
+  },
+  'workflows[]': {
+    binding: 'used',
+    name: 'used',
+    class_name: 'used',
+    script_name: 'used',
+    limits: 'used',
+    default_retention: 'used',
+    schedules: { instead: 'create instances in scheduled(), with "triggers.crons"' },
+    concurrency: { ignored: 'instances of a Workflow run as they come' },
+    jurisdiction: noEdge,
     remote: localOnly,
   },
   'ratelimits[]': { name: 'used', namespace_id: 'used', simple: 'used' },

@@ -32,12 +32,14 @@ export async function placeBundle(
   directory: string,
 ): Promise<{ release: Release; storage: StorageNames }> {
   const { names, ...stored } = resolveNames(to.storage, bundle, to.live, newId);
-  const { worker, exports, vars, assets, triggers, requiredSecrets, rateLimits, versionMetadata } = bundle;
+  const { worker, exports, vars, assets, triggers, requiredSecrets, workflows, rateLimits, versionMetadata } =
+    bundle;
   const own = {
     worker,
     exports,
     vars,
     assets,
+    ...(workflows && { workflows }),
     ...(rateLimits && { rateLimits }),
     ...(versionMetadata && {
       versionMetadata: { ...versionMetadata, timestamp: new Date().toISOString() },

@@ -10,16 +10,16 @@ const MAX_NAME_BYTES = 1_000;
 const TIME = `CASE WHEN typeof(scheduled_time) = 'integer' THEN scheduled_time / 1000000 END`;
 const EARLIEST = `SELECT min(${TIME}) AS time FROM _cf_ALARM`;
 const NAMED = `SELECT actor_name AS name, ${TIME} AS time FROM _cf_ALARM
-  WHERE octet_length(actor_name) <= ${MAX_NAME_BYTES} LIMIT ${MAX_NAMED}`;
+  WHERE octet_length(actor_name) <= ${MAX_NAME_BYTES} AND ${TIME} <= ? ORDER BY scheduled_time LIMIT ${MAX_NAMED}`;
 
 /** workerd's own table: a view, or a computed column, could compute for ever. */
 const IS_TABLE = `SELECT 1 FROM sqlite_schema WHERE name = '_cf_ALARM' AND type = 'table' AND rootpage > 0
   AND NOT EXISTS (SELECT 1 FROM pragma_table_xinfo('_cf_ALARM') WHERE hidden <> 0)`;
 
-const { earliest, named, copy } = JSON.parse(process.argv[1]);
+const { earliest, named, before, copy } = JSON.parse(process.argv[1]);
 
 /** Copies the database first: workerd may have it, and is not to wait for a lock. */
-function query(path, sql) {
+function query(path, sql, parameters = []) {
   const files = ['', '-wal', '-shm'];
   try {
     for (const suffix of files.slice(0, 2)) {
@@ -32,7 +32,7 @@ function query(path, sql) {
     const database = new DatabaseSync(copy, { enableForeignKeyConstraints: false });
     try {
       if (database.prepare(IS_TABLE).get() === undefined) throw new Error(`${path} has no table of alarms`);
-      return database.prepare(sql).all();
+      return database.prepare(sql).all(...parameters);
     } finally {
       database.close();
     }
@@ -42,5 +42,5 @@ function query(path, sql) {
 }
 
 const times = earliest.map((path) => query(path, EARLIEST)[0].time);
-const alarms = named === null ? [] : query(named, NAMED);
+const alarms = named.map((path) => (path === null ? [] : query(path, NAMED, [before])));
 process.stdout.write(JSON.stringify({ times, alarms }));

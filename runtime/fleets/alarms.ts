@@ -23,24 +23,36 @@ const AT_ONCE = 4;
 let running = 0;
 const waiting: (() => void)[] = [];
 
+/** Which alarms to read, by the paths of their namespaces' `metadata.sqlite`. */
+export interface AlarmsAsked {
+  /** Namespaces whose earliest alarm is enough. */
+  earliest: string[];
+  /** Namespaces whose alarms are wanted by name: the first 1,000 of each. */
+  named: string[];
+  /** Of those: the ones no later than this, in ms since 1970. */
+  before: number;
+}
+
 /**
- * The earliest alarm of each of the namespaces `earliest`, and all of one; null where a namespace has none yet.
- * @param paths of the namespaces' `metadata.sqlite`
+ * The earliest alarm of each of the namespaces `earliest`, null where one has none, and the alarms of each of `named`, in
+ * their order. Namespaces of `earliest` that were never used are left out.
  * @param scratch a directory that may be written anew for it
  * @throws {Error} when one of them is no database of alarms, or cannot be read in time
  */
 export async function readAlarms(
-  paths: { earliest: string[]; named: string | null },
+  asked: AlarmsAsked,
   { user, scratch, signal }: { user: User | null; scratch: string; signal: AbortSignal },
-): Promise<{ times: (number | null)[]; alarms: Alarm[] }> {
-  const earliest = await existing(paths.earliest);
-  const [named = null] = await existing(paths.named === null ? [] : [paths.named]);
-  if (earliest.length === 0 && named === null) return { times: [], alarms: [] };
+): Promise<{ times: (number | null)[]; alarms: Alarm[][] }> {
+  const earliest = (await existing(asked.earliest)).filter((path) => path !== null);
+  const named = await existing(asked.named);
+  if (earliest.length === 0 && named.every((path) => path === null))
+    return { times: [], alarms: named.map(() => []) };
   await myTurn();
   try {
     signal.throwIfAborted();
     renewOwn(scratch, user);
-    const question = JSON.stringify({ earliest, named, copy: join(scratch, 'alarms.sqlite') });
+    const before = Math.min(asked.before, Number.MAX_SAFE_INTEGER);
+    const question = JSON.stringify({ earliest, named, before, copy: join(scratch, 'alarms.sqlite') });
     const { output } = await runChild(
       readerWords(READER, { user, memoryBytes: MEMORY_BYTES, argument: question }),
       { title: 'reading the alarms', timeoutMs: DEADLINE_MS, limitBytes: OUTPUT_BYTES, signal },
@@ -61,14 +73,17 @@ async function myTurn(): Promise<void> {
   await new Promise<void>((resolve) => waiting.push(resolve));
 }
 
-async function existing(paths: string[]): Promise<string[]> {
-  const found: string[] = [];
-  for (const path of paths) {
-    const stat = await lstat(path).catch((error: NodeJS.ErrnoException) => {
-      if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return null;
-      throw error;
-    });
-    if (stat !== null) found.push(path);
-  }
-  return found;
+/** Those of the paths where something is, in their places. */
+function existing(paths: string[]): Promise<(string | null)[]> {
+  return Promise.all(
+    paths.map((path) =>
+      lstat(path).then(
+        () => path,
+        (error: NodeJS.ErrnoException) => {
+          if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return null;
+          throw error;
+        },
+      ),
+    ),
+  );
 }

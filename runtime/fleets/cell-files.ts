@@ -14,7 +14,7 @@ import type * as writer from './write-cell-files.ts';
 import { CONFIG, LAUNCH, type Launch, NO_SOCKET, TRIAL_CONFIG } from './write-cell-files.ts';
 
 /** To be raised with every change of what is written, but for the entry's texts and the network's rules, which are hashed. */
-const FORMAT = 6;
+const FORMAT = 7;
 
 /** Share of a process's memory that the JavaScript heap may have: the rest is for buffers, SQLite and workerd itself. */
 const HEAP_SHARE = 0.75;

@@ -2,9 +2,12 @@
 // as it runs again.
 import { join } from 'node:path';
 import type { User } from '../machine/users.ts';
-import { type Alarm, readAlarms } from './alarms.ts';
+import { type Alarm, type AlarmsAsked, readAlarms } from './alarms.ts';
 import { CRON_KEY } from './config/bundled-services.ts';
 import type { DueWork } from './write-cell-files.ts';
+
+/** How far ahead the engine of Workflows sets the alarm of an instance that is at work, in ms, and some more. */
+const AT_WORK_MS = 11 * 60 * 1000;
 
 /** What is known of an app whose process has gone. `dueAt`: when it has work to do, in ms since 1970. */
 export interface Rest {
@@ -94,9 +97,33 @@ export class DueReader {
    * @throws {Error} when a file cannot be read
    */
   next(release: string, signal: AbortSignal): Promise<number | null> {
-    const next = this.#last.then(() => this.#read(release, signal));
-    this.#last = next.catch(() => {});
-    return next;
+    return this.#inTurn(() => this.#read(release, signal));
+  }
+
+  /**
+   * Instances of the app's Workflows that may have been at work when a process of its ended: the engine sets the alarm of
+   * one that is at work no later than some minutes ahead, and that of one that waits to the end of its wait.
+   * @param release the directory of the release that is live
+   * @returns by the binding of the Workflow
+   * @throws {Error} when a file cannot be read
+   */
+  interrupted(release: string, signal: AbortSignal): Promise<Record<string, string[]>> {
+    return this.#inTurn(async () => {
+      const { workflows } = await this.#workOf(release);
+      if (workflows.length === 0) return {};
+      const named = workflows.map(({ key }) => this.#metadata(key));
+      const before = Date.now() + AT_WORK_MS;
+      const { alarms } = await this.#ask({ earliest: [], named, before }, signal);
+      return Object.fromEntries(
+        workflows.map(({ binding }, n) => [binding, alarms[n]!.map(({ name }) => name)]),
+      );
+    });
+  }
+
+  #inTurn<T>(read: () => Promise<T>): Promise<T> {
+    const turn = this.#last.then(read);
+    this.#last = turn.catch(() => {});
+    return turn;
   }
 
   /**
@@ -104,15 +131,12 @@ export class DueReader {
    * @throws {Error} when the file cannot be read
    */
   crons(release: string, signal: AbortSignal): Promise<Alarm[]> {
-    const read = this.#last.then(async () => {
+    return this.#inTurn(async () => {
       const { crons } = await this.#workOf(release);
-      const set = new Map(
-        (await this.#alarms([], crons, signal)).alarms.map(({ name, time }) => [name, time]),
-      );
+      const { alarms } = await this.#alarms([], crons, signal);
+      const set = new Map(alarms.map(({ name, time }) => [name, time]));
       return crons.map((name) => ({ name, time: set.get(name) ?? null }));
     });
-    this.#last = read.catch(() => {});
-    return read;
   }
 
   async #read(release: string, signal: AbortSignal): Promise<number | null> {
@@ -122,12 +146,27 @@ export class DueReader {
     return all.length === 0 ? null : Math.min(...all);
   }
 
-  #alarms(keys: string[], crons: string[], signal: AbortSignal): ReturnType<typeof readAlarms> {
-    const metadata = (key: string) => join(this.#data, 'do', key, 'metadata.sqlite');
-    return readAlarms(
-      { earliest: keys.map(metadata), named: crons.length === 0 ? null : metadata(CRON_KEY) },
-      { user: this.#user, scratch: this.#scratch, signal },
-    );
+  /** The earliest alarm of each of the keys, and those of all crons. */
+  async #alarms(
+    keys: string[],
+    crons: string[],
+    signal: AbortSignal,
+  ): Promise<{ times: (number | null)[]; alarms: Alarm[] }> {
+    const asked = {
+      earliest: keys.map((key) => this.#metadata(key)),
+      named: crons.length === 0 ? [] : [this.#metadata(CRON_KEY)],
+      before: Number.POSITIVE_INFINITY,
+    };
+    const { times, alarms } = await this.#ask(asked, signal);
+    return { times, alarms: alarms.flat() };
+  }
+
+  #metadata(key: string): string {
+    return join(this.#data, 'do', key, 'metadata.sqlite');
+  }
+
+  #ask(asked: AlarmsAsked, signal: AbortSignal): ReturnType<typeof readAlarms> {
+    return readAlarms(asked, { user: this.#user, scratch: this.#scratch, signal });
   }
 }
 

@@ -15,6 +15,7 @@ import { Leases } from './leases.ts';
 import type { Eater, MemoryGauge } from './memory.ts';
 import { Operations } from './operations.ts';
 import { end, type Phase, processState, type Running } from './phase.ts';
+import { resumeWorkflows } from './resume.ts';
 import { NoTurn, type Slots } from './slots.ts';
 
 /** `load`: it did not start; `crash`: it ended by itself. */
@@ -300,6 +301,12 @@ export class Supervisor {
     this.#options.say('info', `a process runs after ${Math.round(cell.startMs)} ms`);
     this.enter({ name: 'running', cell, upstream, asleep, leases }, this.#limit);
     void cell.exited.then((exit) => this.#exited(cell, exit));
+    void resumeWorkflows(cell, {
+      due: this.#due,
+      release: this.live!.directory,
+      closing: this.operations.closing,
+      warn: this.warn,
+    });
   }
 
   /** A start that somebody waited for failed: it is tried again, but not at once. */

@@ -15,10 +15,13 @@ import {
   pageModule,
   STATEMENTS,
   STATEMENTS_WORKER,
+  STEPS,
+  STEPS_WORKER,
   WORKERS,
   WORKERS_MODULE,
   withWorkers,
 } from './config/entry.ts';
+import { workflowKey } from './config/workflows.ts';
 
 export const CONFIG = 'cell.capnp';
 export const TRIAL_CONFIG = 'trial.capnp';
@@ -49,6 +52,8 @@ export interface DueWork {
   /** Of namespaces with alarms: of classes that are gone none could run. */
   keys: string[];
   crons: string[];
+  /** Workflows, by binding, with the key of the namespace of their instances. */
+  workflows: { binding: string; key: string }[];
 }
 
 /** Where the files come from and go to, and what they depend on. */
@@ -74,7 +79,7 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   await rm(beside, { recursive: true, force: true });
   await mkdir(beside, { recursive: true, mode: 0o700 });
   const write = (name: string, text: string) => writeFile(join(beside, name), text, { mode: 0o600 });
-  const { worker, exports, assets, databases, buckets = [], triggers } = release;
+  const { worker, assets, databases, buckets = [], triggers, workflows = [] } = release;
   // A build of before left them in the directory alone.
   const rules = assets === null ? {} : (assets.rules ?? assetRules(join(order.release, assets.directory)));
   const pageMaps = uiUrl === null || worker === null ? null : mapsOf(order.release, worker.modules);
@@ -86,20 +91,25 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   };
   const hasBuckets = buckets.length > 0;
   const hasTrial = triggers !== undefined || hasBuckets;
-  const due = { keys: alarmKeys(release), crons: triggers?.crons ?? [] };
+  const due = {
+    keys: alarmKeys(release),
+    crons: triggers?.crons ?? [],
+    workflows: workflows.map(({ binding, name }) => ({ binding, key: workflowKey(name) })),
+  };
   const launch = JSON.stringify({ databases, hasTrial, hasBuckets, due } satisfies Launch);
   if (launch.length > LAUNCH_BYTES)
     throw new Error(
-      `the names of its classes, D1 migrations and cron triggers have ${launch.length} bytes, more than ${LAUNCH_BYTES}`,
+      `the names of its classes, D1 migrations, cron triggers and Workflows have ${launch.length} bytes, more than ${LAUNCH_BYTES}`,
     );
   await write(CONFIG, cellConfig(release, { ...options, isTrial: false, bucketSocket }));
   if (hasTrial)
     await write(TRIAL_CONFIG, cellConfig(release, { ...options, isTrial: true, bucketSocket: NO_SOCKET }));
   if (worker !== null) {
-    await write(ENTRY, entryModule(worker, exports, uiUrl !== null));
+    await write(ENTRY, entryModule(worker, release, uiUrl !== null));
     await write(CAPTURE, CAPTURE_WORKER);
     if (changed.size > 0) await write(WORKERS, WORKERS_MODULE);
     for (const [name, text] of changed) await write(name, text);
+    if (workflows.length > 0) await write(STEPS, STEPS_WORKER);
     if (databases.length > 0) await write(STATEMENTS, STATEMENTS_WORKER);
     if (uiUrl !== null) await write(PAGE, pageModule(uiUrl));
   }

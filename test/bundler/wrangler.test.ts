@@ -57,6 +57,15 @@ test('every supported key arrives in the bundle', async () => {
         ],
         kv_namespaces: [{ binding: 'KV', id: 'kv-id' }, { binding: 'BARE_KV' }],
         r2_buckets: [{ binding: 'R2', bucket_name: 'files' }, { binding: 'BARE_R2' }],
+        workflows: [
+          { binding: 'FLOW', name: 'flow', class_name: 'Other', script_name: 'x', limits: { steps: 9 } },
+          {
+            binding: 'KEPT',
+            name: 'kept',
+            class_name: 'Room',
+            default_retention: { error_retention: '1 day' },
+          },
+        ],
         ratelimits: [{ name: 'LIMIT', namespace_id: '7', simple: { limit: 3, period: 60 } }],
         unsafe: {
           bindings: [
@@ -75,6 +84,10 @@ test('every supported key arrives in the bundle', async () => {
   assert.deepEqual(bundle.buckets, [
     { binding: 'R2', key: 'files' },
     { binding: 'BARE_R2', key: 'BARE_R2' },
+  ]);
+  assert.deepEqual(bundle.workflows, [
+    { binding: 'FLOW', name: 'flow', className: 'Other', steps: 9 },
+    { binding: 'KEPT', name: 'kept', className: 'Room', retention: { error: '1 day' } },
   ]);
   assert.deepEqual(bundle.rateLimits, [
     { binding: 'LIMIT', namespace: '7', limit: 3, period: 60 },
@@ -138,11 +151,11 @@ test("a database's migrations stay in their folder", async () => {
 test('a feature that is not run here fails the deploy, and all of them are named', async () => {
   await refuses(
     {
-      workflows: [{ binding: 'W', name: 'w', class_name: 'Room' }],
+      find_additional_modules: true,
       queues: { consumers: [{ queue: 'queue', visibility_timeout_ms: 1000 }] },
       services: [{ binding: 'S', service: 'other' }],
     },
-    /^wrangler\.jsonc: (?=.*"workflows")(?=.*"queues\.consumers\.visibility_timeout_ms")(?=.*"services")/,
+    /^wrangler\.jsonc: (?=.*"find_additional_modules")(?=.*"queues\.consumers\.visibility_timeout_ms")(?=.*"services")/,
   );
   await refuses({ assets: { directory: '.', base_path: '/x' } }, /"assets\.base_path" is not supported/);
 });
@@ -166,6 +179,32 @@ test('what is not run here is refused with what to do instead', async () => {
     { send_email: [{ name: 'M' }] },
     /"send_email" is not supported: call the HTTP API of a mail/,
   );
+});
+
+test('a Workflow is of this Worker and exported, and has a name and a class of its own', async () => {
+  const flow = { binding: 'W', name: 'w', class_name: 'Room' };
+  const bound = (...workflows: object[]) => ({ workflows });
+  await refuses(
+    bound({ ...flow, script_name: 'billing' }),
+    /workflows: w: script_name billing is another Worker/,
+  );
+  await refuses(
+    bound({ ...flow, class_name: 'Gone' }),
+    /workflows: w: the Worker does not export a class Gone/,
+  );
+  await refuses(
+    bound(flow, { ...flow, binding: 'V', name: 'v' }),
+    /class Room has two names, w and v: give each/,
+  );
+  await refuses(
+    bound(flow, { ...flow, binding: 'V', class_name: 'Other' }),
+    /must have unique "name" values/,
+  );
+  await refuses(
+    bound({ ...flow, schedules: '* * * * *' }),
+    /"workflows\.schedules" is not supported: create/,
+  );
+  await refuses(bound({ ...flow, name: '../up' }), /"name" field is invalid/);
 });
 
 test('a rate limit that cannot be is refused, and so is another binding below "unsafe"', async () => {

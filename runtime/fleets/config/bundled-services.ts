@@ -4,7 +4,7 @@ import type { QueueConsumer } from '../../../bundler/release.ts';
 import type { CapnpValue, Fields } from './capnp.ts';
 
 /** They ask for RPC: 2024-04-03 or later. */
-const SERVICE_DATE = '2026-01-01';
+export const SERVICE_DATE = '2026-01-01';
 /** Lets them call a Worker's `queue()` and `scheduled()`. */
 const CALLS_HANDLERS = 'service_binding_extra_handlers';
 

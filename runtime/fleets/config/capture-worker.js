@@ -79,6 +79,16 @@ export function eventOf(handler, given = null) {
   return { handler, event: given, trace: null };
 }
 
+/** What makes events that belong to the trace of the one under way. */
+export function nestedEvent() {
+  const outer = frames.getStore();
+  return (handler) => {
+    const frame = eventOf(handler);
+    if (outer !== undefined) frame.trace = traceparentOf(outer);
+    return frame;
+  };
+}
+
 /** Calls a handler of the app for a new event. What it throws, at once or later, is told, and thrown on. */
 export function enter(handler, call, self, given, frame = eventOf(handler, given[0])) {
   called = call;

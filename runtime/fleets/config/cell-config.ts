@@ -4,11 +4,12 @@ import type { AssetRules, Assets, Module, Release, Triggers } from '../../../bun
 import { BUCKET_HEADER } from '../../storage/r2/headers.ts';
 import { cronWorker, d1Worker, kvWorker, QUEUE_KEY, queueWorker } from './bundled-services.ts';
 import { type CapnpValue, capnp, embed, type Fields } from './capnp.ts';
-import { CAPTURE, ENTRY, PAGE, STATEMENTS, WORKERS } from './entry.ts';
+import { CAPTURE, ENTRY, PAGE, STATEMENTS, STEPS, WORKERS } from './entry.ts';
 import { internetService } from './network.ts';
 import { rateLimitBindings, rateLimitExtensions } from './rate-limits.ts';
 import { dividedSecrets, secretBindings } from './secret-bindings.ts';
 import { triedWorker } from './trial-entry.ts';
+import { workflowBindings, workflowEngine, workflowKey, workflowsOf } from './workflows.ts';
 
 /** How assets behave for a site without a Worker, which states no compatibility date. */
 const STATIC_SITE_DATE = '2026-01-01';
@@ -72,8 +73,11 @@ export function cellConfig(release: Release, options: ConfigOptions): string {
  * Unique keys of the namespaces whose alarms are work of the app's own, and must run in time. KV's are not among
  * them: they only clear away what has expired, which can wait until the process runs for something else.
  */
-export function alarmKeys({ classes, triggers }: Release): string[] {
-  const keys = classes.map(({ storageId }) => storageId);
+export function alarmKeys({ classes, triggers, workflows = [] }: Release): string[] {
+  const keys = [
+    ...classes.map(({ storageId }) => storageId),
+    ...workflows.map(({ name }) => workflowKey(name)),
+  ];
   return triggers && usesQueues(triggers) ? [...keys, QUEUE_KEY] : keys;
 }
 
@@ -83,7 +87,7 @@ function usesQueues({ producers, consumers }: Triggers): boolean {
 
 function services(release: Release, options: ConfigOptions): CapnpValue[] {
   const { isTrial } = options;
-  const { worker, assets, databases, namespaces, triggers } = release;
+  const { worker, assets, databases, namespaces, triggers, workflows = [] } = release;
   if (worker === null && assets === null) throw new Error('a release needs a Worker or assets');
   const list: CapnpValue[] = [
     { name: 'do', disk: { writable: true } },
@@ -94,6 +98,7 @@ function services(release: Release, options: ConfigOptions): CapnpValue[] {
   if (worker !== null) {
     const app = appWorker(release, worker, options);
     list.push({ name: 'app', worker: isTrial ? triedWorker(app, release) : app });
+    if (workflows.length > 0) list.push(workflowEngine(workflows, 'app', worker));
   }
   if (assets !== null) list.push({ name: 'assets', assets: assetsService(release, assets, options) });
   if (databases.length > 0) list.push({ name: 'd1-service', worker: d1Worker() });
@@ -124,6 +129,7 @@ function appWorker(
       { name: ENTRY, esModule: embed(ENTRY) },
       { name: CAPTURE, esModule: embed(CAPTURE) },
       ...(changedModules.length === 0 ? [] : [{ name: WORKERS, esModule: embed(WORKERS) }]),
+      ...(release.workflows === undefined ? [] : [{ name: STEPS, esModule: embed(STEPS) }]),
       ...(release.databases.length === 0 ? [] : [{ name: STATEMENTS, esModule: embed(STATEMENTS) }]),
       ...(pageMaps === null ? [] : pageModules(pageMaps, toRelease)),
       ...worker.modules.map((each) =>
@@ -139,6 +145,7 @@ function appWorker(
       ...secretBindings(given, secrets),
       ...storageBindings(release),
       ...assetsBinding(release),
+      ...workflowBindings(release.workflows ?? []),
       ...rateLimitBindings(release),
       ...versionBinding(release),
     ],
@@ -148,6 +155,7 @@ function appWorker(
       enableSql: sql,
     })),
     durableObjectStorage: { localDisk: 'do' },
+    ...workflowsOf(release.workflows ?? []),
     cacheApiOutbound: { name: 'app', entrypoint: 'CellarCache' },
   };
 }

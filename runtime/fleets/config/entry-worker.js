@@ -8,6 +8,8 @@ import { enter, eventOf, expectCalls, guard, imported, ManualRun, tell, toldRun 
 
 export * from 'cellar-app-entry';
 
+/** Instances of a Workflow that are asked for at a time. */
+const RESUMED_AT_ONCE = 10;
 /** Workers end such work after so long. */
 const LIMIT_MS = 30_000;
 /** A run of a cron that somebody asked for keeps the process for so long at most, as one by schedule does. */
@@ -30,10 +32,15 @@ function count(context) {
   };
 }
 
-function countWork(promise, limitMs = LIMIT_MS) {
+/** Work that counts until it ends, or for `limitMs`. @returns what ends it */
+function begin(limitMs) {
   const work = { until: Date.now() + limitMs };
-  const end = () => pending.delete(work);
   pending.add(work);
+  return () => pending.delete(work);
+}
+
+function countWork(promise, limitMs = LIMIT_MS) {
+  const end = begin(limitMs);
   Promise.resolve(promise).then(end, (error) => {
     end();
     tell(error, 'waitUntil');
@@ -58,6 +65,14 @@ const writes = {
   async kv(namespace, { key, value, expiration, metadata }) {
     if (value === null) await namespace.delete(key);
     else await namespace.put(key, bound(value), { metadata, ...(expiration !== null && { expiration }) });
+  },
+  /** Whoever asks for an instance that should run, and does not, has the engine run it. */
+  async resume(workflow, { instances }) {
+    const ids = instances.values();
+    const next = async () => {
+      for (const id of ids) await workflow.get(id).catch(() => {});
+    };
+    await Promise.all(Array.from({ length: RESUMED_AT_ONCE }, next));
   },
 };
 

@@ -20,8 +20,19 @@ export const STATEMENTS_WORKER = read('../../../sqlite/statements.js');
 export const WORKERS = 'cellar-worker.js';
 /** The text of `WORKERS`. */
 export const WORKERS_MODULE = read('workers-module.js');
+/** The name of the module that says when an app's Workflows are at work, beside the entry. */
+export const STEPS = 'cellar-steps.js';
+/** The text of `STEPS`. */
+export const STEPS_WORKER = read('steps-worker.js');
 /** What all of them depend on besides a release. */
-export const ENTRY_TEXTS = [ENTRY_WORKER, CAPTURE_WORKER, PAGE_WORKER, STATEMENTS_WORKER, WORKERS_MODULE];
+export const ENTRY_TEXTS = [
+  ENTRY_WORKER,
+  CAPTURE_WORKER,
+  PAGE_WORKER,
+  STATEMENTS_WORKER,
+  STEPS_WORKER,
+  WORKERS_MODULE,
+];
 
 const WORKERS_IMPORT = /(\bfrom\s*|\bimport\s+)(["'])cloudflare:workers\2/g;
 
@@ -53,7 +64,7 @@ export function pageModule(uiUrl: string): string {
  */
 export function entryModule(
   worker: NonNullable<Release['worker']>,
-  exports: string[] = [],
+  { exports = [], workflows = [] }: Pick<Release, 'exports' | 'workflows'>,
   hasPage = false,
 ): string {
   const app = JSON.stringify(`./${worker.modules[0]!.name}`);
@@ -61,10 +72,13 @@ export function entryModule(
     .filter((name) => !OWN_EXPORTS.includes(name))
     .map((name, index) => {
       const quoted = JSON.stringify(name);
-      return `const entry${index} = wrap(app[${quoted}]);\nexport { entry${index} as ${quoted} };\n`;
+      const isWorkflow = workflows.some(({ className }) => className === name);
+      const own = isWorkflow ? `withSteps(app[${quoted}], begin)` : `app[${quoted}]`;
+      return `const entry${index} = wrap(${own});\nexport { entry${index} as ${quoted} };\n`;
     });
   const text = hasPage ? ENTRY_WORKER.replace(DEFAULT, () => DEFAULT_WITH_PAGES) : ENTRY_WORKER;
-  return text.replaceAll("'cellar-app-entry'", () => app) + wrapped.join('');
+  const steps = workflows.length > 0 ? `import { withSteps } from './${STEPS}';\n` : '';
+  return text.replaceAll("'cellar-app-entry'", () => app) + steps + wrapped.join('');
 }
 
 function read(name: string): string {

@@ -1,0 +1,85 @@
+// Workflows in a cell: workerd's own engine, and the app's bindings to it. An instance is an object that keeps what its steps
+// gave, and has an alarm for its next wait.
+import type { Release, Workflow } from '../../../bundler/release.ts';
+import { SERVICE_DATE } from './bundled-services.ts';
+import type { CapnpValue, Fields } from './capnp.ts';
+
+/** Unique key of a Workflow's instances. The alarm of one is for its next wait, or for the end of its time. */
+export function workflowKey(name: string): string {
+  return `miniflare-workflows-${name}`;
+}
+
+const WORKFLOWS = 'workflow-service';
+/** What an app's compatibility decides of the engine: whether an instance's error has the words of a NonRetryableError. */
+const KEEPS_WORDS = 'workflows_preserve_non_retryable_error_message';
+const REPLACES_WORDS = 'workflows_replace_non_retryable_error_message';
+const KEEPS_WORDS_FROM = '2026-05-14';
+
+/**
+ * The engine of an app's Workflows. Instances are objects of namespaces that workerd makes of the app's own Worker.
+ * @param target the service that exports the classes
+ */
+export function workflowEngine(
+  workflows: Workflow[],
+  target: string,
+  { compatibilityDate, compatibilityFlags }: NonNullable<Release['worker']>,
+): Fields {
+  const keepsWords =
+    compatibilityFlags.includes(KEEPS_WORDS) ||
+    (compatibilityDate >= KEEPS_WORDS_FROM && !compatibilityFlags.includes(REPLACES_WORDS));
+  return {
+    name: WORKFLOWS,
+    worker: {
+      modules: [{ name: 'workflows.js', bundled: '/workerd/workflows.js' }],
+      compatibilityDate: SERVICE_DATE,
+      compatibilityFlags: keepsWords ? [KEEPS_WORDS] : [],
+      bindings: [
+        ...workflows.map(({ name }) => ({
+          name: `workflow:${name}`,
+          durableObjectNamespace: { className: workflowKey(name), serviceName: target },
+        })),
+        {
+          name: 'WORKFLOWS',
+          json: JSON.stringify(
+            Object.fromEntries(workflows.map(({ name, steps, retention }) => [name, { steps, retention }])),
+          ),
+        },
+      ],
+      durableObjectStorage: { localDisk: 'do' },
+    },
+  };
+}
+
+/** What the app's Worker says of its engine. */
+export function workflowsOf(workflows: Workflow[]): Fields {
+  if (workflows.length === 0) return {};
+  return {
+    workflowsEngine: {
+      actorClass: { name: WORKFLOWS, entrypoint: 'Engine' },
+      workflows: workflows.map(({ className, name }) => ({
+        className,
+        name,
+        bindingService: workflowService(name),
+      })),
+    },
+  };
+}
+
+/** The bindings of the app's Worker. */
+export function workflowBindings(workflows: Workflow[]): CapnpValue[] {
+  return workflows.map(({ binding, name }) => ({
+    name: binding,
+    wrapped: {
+      moduleName: 'cloudflare-internal:workflows-api',
+      innerBindings: [{ name: 'fetcher', service: workflowService(name) }],
+    },
+  }));
+}
+
+function workflowService(workflow: string): Fields {
+  return {
+    name: WORKFLOWS,
+    entrypoint: 'WorkflowBinding',
+    props: { json: JSON.stringify({ workflow }) },
+  };
+}
