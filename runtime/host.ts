@@ -147,7 +147,8 @@ export class Host {
     endLeftovers(this.paths.builds, allUids(this.#store.buildUsers));
     rmSync(this.paths.builds, { recursive: true, force: true });
     mkdirSync(this.paths.builds, { mode: 0o700 });
-    openBundler(this.paths.compiled);
+    // Node's own variable says where the host keeps what it compiles, and so where its bundler does.
+    openBundler(process.env.NODE_COMPILE_CACHE ?? this.paths.compiled);
     throwTrialsAway(this.paths);
 
     this.#telemetry = new Telemetry(

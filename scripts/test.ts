@@ -1,6 +1,8 @@
 // Runs the tests, names the skipped ones, and ends with the line `N passed, N failed, N skipped`. Arguments name test
 // files; none means all.
-import { globSync } from 'node:fs';
+import { globSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
 
@@ -14,6 +16,10 @@ if (files.length === 0) {
   console.error('no test file found');
   process.exit(1);
 }
+
+// Hundreds of processes of this run load the same modules: each is compiled once.
+const compiled = mkdtempSync(join(tmpdir(), 'cellar-compiled-'));
+process.env.NODE_COMPILE_CACHE = compiled;
 
 const counts = { passed: 0, failed: 0, skipped: 0 };
 const skipped: string[] = [];
@@ -32,6 +38,7 @@ tests.on('end', () => {
   process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
 });
 process.on('exit', () => {
+  rmSync(compiled, { recursive: true, force: true });
   for (const name of skipped) console.log(`skipped: ${name}`);
   console.log(`\n${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`);
 });

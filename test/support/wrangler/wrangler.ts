@@ -39,6 +39,10 @@ export class Project {
       WRANGLER_LOG_PATH: join(this.#cellar.directory, 'wrangler-logs'),
       CLOUDFLARE_API_BASE_URL: `${this.#cellar.api}/client/v4`,
       CLOUDFLARE_API_TOKEN: token,
+      // A whole run of the tests compiles Wrangler once.
+      ...(process.env.NODE_COMPILE_CACHE !== undefined && {
+        NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
+      }),
     };
   }
 
