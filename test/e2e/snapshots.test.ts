@@ -1,46 +1,12 @@
 // Snapshots of a real Cellar, and what is restored from them.
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { isDeepStrictEqual } from 'node:util';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { KEEPER, keep, keeps, kept } from '../support/e2e/keeper.ts';
 import { descendants, eventually, processes } from '../support/e2e/processes.ts';
-import { startS3 } from '../support/e2e/s3.ts';
-
-/** A directory for snapshots, which is removed at the end. */
-function place(): Disposable & { path: string } {
-  const path = mkdtempSync(join(tmpdir(), 'cellar-snapshots-'));
-  return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) };
-}
-
-async function snapshot(cellar: Cellar): Promise<{ key: string; bytes: number }> {
-  const { status, body } = await cellar.call('POST', '/v1/admin/snapshot');
-  assert.equal(status, 201, JSON.stringify(body));
-  assert.equal((await cellar.call('GET', '/v1/admin/stats')).body.host.snapshots.problem, null);
-  return body;
-}
-
-/** Restores a whole Cellar, as its operator would. */
-function restore(id: string, data: string, environment: Record<string, string>) {
-  const { status, stdout, stderr } = spawnSync(process.execPath, ['scripts/restore.ts', id], {
-    env: { PATH: process.env.PATH ?? '', RUNNER_DATA_DIR: data, ...environment },
-    encoding: 'utf8',
-    timeout: 120_000,
-  });
-  return { status, stdout, stderr };
-}
+import { place, restore, rpc, snapshot } from '../support/e2e/snapshots.ts';
 
 test('a whole Cellar comes back from a snapshot that was taken while its apps served', async () => {
   using snapshots = place();
@@ -95,12 +61,6 @@ test('a whole Cellar is restored into an empty directory only', async () => {
   assert.equal(restore('latest', empty, settings).status, 0);
 });
 
-/** The RPC's result, or its error's code. */
-async function rpc(cellar: Cellar, method: string, params: object) {
-  const { body } = await cellar.call('POST', '/rpc', { jsonrpc: '2.0', id: 1, method, params });
-  return (body.result ?? body.error.data) as Record<string, string>;
-}
-
 test("an app's storage, or one database of it, goes back to a snapshot while the others serve", async () => {
   await using cellar = await new Cellar({ RUNNER_SNAPSHOT_EVERY_H: '0' }).start();
   const id = await cellar.deploy('back', 'hello', KEEPER);
@@ -140,140 +100,6 @@ test("an app's storage, or one database of it, goes back to a snapshot while the
   const { body } = await cellar.call('GET', '/v1/admin/stats');
   assert.equal(body.host.snapshots.problem, null);
   assert.equal(body.host.snapshots.last_at.length, 24);
-});
-
-test('a snapshot that is damaged, foreign or newer is refused, and nothing changes', async () => {
-  await using cellar = await new Cellar({ RUNNER_SNAPSHOT_EVERY_H: '0' }).start();
-  const id = await cellar.deploy('safe', 'hello', KEEPER);
-  await keep(cellar, 'safe', 1);
-  const { key } = await snapshot(cellar);
-  await keep(cellar, 'safe', 2);
-  const directory = join(cellar.data, 'snapshots');
-  const manifest = join(directory, 'snapshots', key);
-  const packs = readdirSync(join(directory, 'packs')).map((name) => join(directory, 'packs', name));
-  const refused = async (expected: RegExp) => {
-    const { code, detail } = await rpc(cellar, 'admin.restore', { snapshot: key, app: id });
-    assert.equal(code, 'snapshot_unusable');
-    assert.match(detail!, expected);
-    assert.deepEqual(await kept(cellar, 'safe'), keeps(1, 2));
-    const empty = join(cellar.directory, 'empty');
-    mkdirSync(empty);
-    const whole = restore(key, empty, { RUNNER_SNAPSHOT_URL: directory });
-    assert.equal(whole.status, 1);
-    assert.deepEqual(readdirSync(empty), []);
-    rmSync(empty, { recursive: true });
-  };
-  const changed = async (path: string, change: (bytes: Buffer) => Buffer, expected: RegExp) => {
-    const bytes = readFileSync(path);
-    writeFileSync(path, change(Buffer.from(bytes)));
-    await refused(expected);
-    writeFileSync(path, bytes);
-  };
-  const flip = (bytes: Buffer) => {
-    for (let at = 0; at < bytes.length; at += 4096) bytes[at]! ^= 1;
-    return bytes;
-  };
-  for (const pack of packs) await changed(pack, flip, /is damaged/);
-  for (const pack of packs) await changed(pack, (bytes) => bytes.subarray(0, bytes.length / 2), /is damaged/);
-  await changed(manifest, (bytes) => bytes.subarray(0, bytes.length - 9), /checksum is wrong/);
-  const head = (change: (head: Record<string, unknown>) => void) => (bytes: Buffer) => {
-    const end = bytes.indexOf('\n');
-    const said = JSON.parse(bytes.toString('utf8', 0, end));
-    change(said);
-    return Buffer.concat([Buffer.from(JSON.stringify(said)), bytes.subarray(end)]);
-  };
-  const newer = head((said) => {
-    said.format = 2;
-    delete said.checksum;
-  });
-  await changed(manifest, newer, /written by a newer Cellar \(format 2/);
-  await changed(
-    manifest,
-    head((said) => (said.bytes = 5)),
-    /checksum is wrong/,
-  );
-  rmSync(packs[0]!);
-  await refused(/is missing/);
-});
-
-test('a snapshot of another Cellar is refused, and its place is left alone', async () => {
-  using snapshots = place();
-  const settings = { RUNNER_SNAPSHOT_URL: snapshots.path, RUNNER_SNAPSHOT_EVERY_H: '0' };
-  await using one = await new Cellar(settings).start();
-  const { key } = await snapshot(one);
-  await one.stop();
-  await using other = await new Cellar(settings).start();
-  const id = await other.deploy('mine', 'hello', KEEPER);
-  const refused = await other.call('POST', '/v1/admin/snapshot');
-  assert.deepEqual([refused.status, refused.body.code], [422, 'snapshot_unusable']);
-  assert.match(refused.body.detail, /those of another Cellar/);
-  const restored = await rpc(other, 'admin.restore', { snapshot: key, app: id });
-  assert.equal(restored.code, 'snapshot_unusable');
-  assert.match(restored.detail!, /of another Cellar/);
-});
-
-test('snapshots are kept in a store that speaks S3, and restored from there', async () => {
-  await using store = await startS3();
-  const settings = { ...store.settings, RUNNER_SNAPSHOT_EVERY_H: '0' };
-  await using before = await new Cellar(settings).start();
-  const id = await before.deploy('far', 'hello', KEEPER);
-  await keep(before, 'far', 1);
-  const { key } = await snapshot(before);
-  await keep(before, 'far', 2);
-  await snapshot(before);
-  const names = await store.names();
-  assert.ok(names.every((name) => name.startsWith('of/cellar/')));
-  assert.ok(names.includes(`of/cellar/snapshots/${key}`));
-  await rpc(before, 'admin.restore', { snapshot: key, app: id });
-  assert.deepEqual(await kept(before, 'far'), keeps(1));
-  assert.ok(!before.output.includes(settings.RUNNER_SNAPSHOT_SECRET_KEY));
-  await before.stop();
-
-  await using after = new Cellar(settings);
-  const wrong = restore('latest', after.data, { ...settings, RUNNER_SNAPSHOT_SECRET_KEY: 'another' });
-  assert.match(wrong.stderr, /answered GET .* with 403: SignatureDoesNotMatch/);
-  // The newest was taken before the restore.
-  assert.equal(restore('latest', after.data, settings).status, 0);
-  await after.start();
-  assert.deepEqual(await kept(after, 'far'), keeps(1, 2));
-});
-
-test('old snapshots go with what only they needed, and what was cut is swept', async () => {
-  await using cellar = await new Cellar({ RUNNER_SNAPSHOT_EVERY_H: '0', RUNNER_SNAPSHOT_KEEP: '2' }).start();
-  await cellar.deploy('kept', 'hello', KEEPER);
-  const directory = join(cellar.data, 'snapshots');
-  const packs = () => readdirSync(join(directory, 'packs'));
-  const keys: string[] = [];
-  for (const n of [1, 2, 3]) {
-    await keep(cellar, 'kept', n);
-    keys.push((await snapshot(cellar)).key);
-  }
-  await eventually(
-    () => isDeepStrictEqual(readdirSync(join(directory, 'snapshots')), keys.slice(1)),
-    'the oldest snapshot goes',
-  );
-  const { body } = await cellar.call('GET', '/v1/admin/stats');
-  assert.equal(body.host.snapshots.problem, null);
-
-  // As a host leaves it that is killed in the middle.
-  await cellar.stop('SIGKILL');
-  const litter = 'a'.repeat(64);
-  writeFileSync(join(directory, 'packs', litter), 'half');
-  mkdirSync(join(directory, 'unfinished'), { recursive: true });
-  writeFileSync(join(directory, 'unfinished', 'mark'), '');
-  await cellar.start();
-  await keep(cellar, 'kept', 4);
-  await snapshot(cellar);
-  await eventually(
-    () =>
-      !packs().includes(litter) &&
-      readdirSync(join(directory, 'unfinished')).length === 0 &&
-      !readdirSync(cellar.data).some((name) => /snapshotting|restoring/.test(name)),
-    'what was cut is swept',
-  );
-  const id = (await cellar.call('GET', '/v1/apps')).body.items[0].id;
-  await rpc(cellar, 'admin.restore', { snapshot: keys[2]!, app: id });
-  assert.deepEqual(await kept(cellar, 'kept'), keeps(1, 2, 3));
 });
 
 test('a host that is killed while it takes a snapshot has the ones before, and takes the next', async () => {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { after, before, test } from 'node:test';
 import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
 import { descendants, eventually, processes } from '../support/e2e/processes.ts';
 
@@ -28,21 +28,28 @@ const WORKER = `${COUNTER_CLASS}export default {
 };
 `;
 
+const deployCounter = (cellar: Cellar, slug: string) =>
+  cellar.deploy(slug, 'hello', { 'index.js': WORKER, 'wrangler.toml': COUNTER_CONFIG });
+
 async function withCounter(): Promise<{ cellar: Cellar; id: string }> {
   const cellar = await new Cellar().start();
-  const id = await cellar.deploy('counter', 'hello', { 'index.js': WORKER, 'wrangler.toml': COUNTER_CONFIG });
-  return { cellar, id };
+  return { cellar, id: await deployCounter(cellar, 'counter') };
 }
 
 /** What the counter says, or nothing while it says nothing. */
-const answer = (cellar: Cellar) =>
-  cellar.get('counter').then(
+const answer = (cellar: Cellar, slug: string) =>
+  cellar.get(slug).then(
     ({ text }) => text,
     () => '',
   );
 
-const cellsOf = (cellar: Cellar) =>
-  processes().filter(({ command }) => command.some((word) => word.includes(`${cellar.data}/run/`)));
+const cellsOf = (cellar: Cellar, id: string) =>
+  processes().filter(({ command }) => command.some((word) => word.includes(`${cellar.data}/run/${id}/`)));
+
+/** For the tests that leave the host as it was. */
+const shared = new Cellar();
+before(() => shared.start());
+after(() => shared[Symbol.asyncDispose]());
 
 test('SIGKILL of the host leaves no process, and the next start serves what was acknowledged', async () => {
   const { cellar, id } = await withCounter();
@@ -68,7 +75,7 @@ test('after a restart apps answer before the control plane does', async () => {
   await eventually(() => control() !== undefined, 'the control plane is started');
   const { pid } = control()!;
   process.kill(pid, 'SIGSTOP');
-  await eventually(async () => (await answer(cellar)) === '1', 'the app answers');
+  await eventually(async () => (await answer(cellar, 'counter')) === '1', 'the app answers');
   const ready = await fetch(`${cellar.api}/ready`);
   assert.equal(ready.status, 503, 'the control plane is not up yet');
   assert.deepEqual(((await ready.json()) as { failing: string[] }).failing, ['control plane']);
@@ -78,22 +85,21 @@ test('after a restart apps answer before the control plane does', async () => {
 });
 
 test('killing the control plane fails no request to an app, and it comes back', async () => {
-  const { cellar } = await withCounter();
-  await using _ = cellar;
-  const control = descendants(cellar.pid).find(({ command }) => command.includes('--binary'))!;
+  await deployCounter(shared, 'served');
+  const control = descendants(shared.pid).find(({ command }) => command.includes('--binary'))!;
   process.kill(control.pid, 'SIGKILL');
   let answered = 0;
   await eventually(async () => {
-    const { status, text } = await cellar.get('counter');
+    const { status, text } = await shared.get('served');
     assert.equal(status, 200);
     answered = Number(text);
-    return (await cellar.call('GET', '/v1/apps').catch(() => ({ status: 0 }))).status === 200;
+    return (await shared.call('GET', '/v1/apps').catch(() => ({ status: 0 }))).status === 200;
   }, 'the API answers again');
   assert.ok(answered > 0);
 });
 
 test('a SIGTERM lets requests in flight finish, also with a second one', async () => {
-  const { cellar } = await withCounter();
+  const { cellar, id } = await withCounter();
   await using _ = cellar;
   const response = await cellar.open('counter', '/slow');
   const reader = response.body!.getReader();
@@ -106,62 +112,58 @@ test('a SIGTERM lets requests in flight finish, also with a second one', async (
     rest += new TextDecoder().decode(part.value);
   assert.equal(rest, 'done\n');
   assert.deepEqual(await ended, { code: 0, signal: null });
-  await eventually(() => cellsOf(cellar).length === 0, 'no process of an app is left');
+  await eventually(() => cellsOf(cellar, id).length === 0, 'no process of the app is left');
 });
 
 test('a second host on the same data directory refuses to start and names the first', async () => {
-  await using cellar = await new Cellar().start();
-  assert.equal(readFileSync(join(cellar.data, 'host.pid'), 'utf8').trim(), String(cellar.pid));
+  assert.equal(readFileSync(join(shared.data, 'host.pid'), 'utf8').trim(), String(shared.pid));
   const second = spawnSync('node_modules/.bin/node', ['runtime/main.ts'], {
-    env: { PATH: process.env.PATH, RUNNER_DATA_DIR: cellar.data, RUNNER_PORT: '0', RUNNER_EDGE_PORT: '0' },
+    env: { PATH: process.env.PATH, RUNNER_DATA_DIR: shared.data, RUNNER_PORT: '0', RUNNER_EDGE_PORT: '0' },
     encoding: 'utf8',
     timeout: 30_000,
   });
   assert.equal(second.status, 1);
-  assert.match(second.stdout + second.stderr, new RegExp(`belongs to another host, process ${cellar.pid}`));
+  assert.match(second.stdout + second.stderr, new RegExp(`belongs to another host, process ${shared.pid}`));
 });
 
 test('an app that crashes is started again', async () => {
-  const { cellar } = await withCounter();
-  await using _ = cellar;
-  assert.equal((await cellar.get('counter')).text, '1');
-  const [cell] = cellsOf(cellar);
+  const id = await deployCounter(shared, 'crashing');
+  assert.equal((await shared.get('crashing')).text, '1');
+  const [cell] = cellsOf(shared, id);
   process.kill(cell!.pid, 'SIGKILL');
   await eventually(() => !processes().some(({ pid }) => pid === cell!.pid), 'the process has gone');
-  await eventually(async () => (await answer(cellar)) === '2', 'it answers again');
+  await eventually(async () => (await answer(shared, 'crashing')) === '2', 'it answers again');
 });
 
 test('stopping an app ends its process, and starting it serves the same data', async () => {
-  const { cellar, id } = await withCounter();
-  await using _ = cellar;
-  assert.equal((await cellar.get('counter')).text, '1');
-  const stopped = await cellar.call('PATCH', `/v1/apps/${id}`, { desired_state: 'stopped' });
+  const id = await deployCounter(shared, 'stopping');
+  assert.equal((await shared.get('stopping')).text, '1');
+  const stopped = await shared.call('PATCH', `/v1/apps/${id}`, { desired_state: 'stopped' });
   assert.equal(stopped.status, 200);
   assert.equal(stopped.body.status, 'stopped');
-  await eventually(() => cellsOf(cellar).length === 0, 'its process has gone');
-  assert.equal((await cellar.get('counter')).status, 503);
+  await eventually(() => cellsOf(shared, id).length === 0, 'its process has gone');
+  assert.equal((await shared.get('stopping')).status, 503);
   assert.equal(
-    (await cellar.call('PATCH', `/v1/apps/${id}`, { desired_state: 'running' })).body.status,
+    (await shared.call('PATCH', `/v1/apps/${id}`, { desired_state: 'running' })).body.status,
     'running',
   );
-  assert.equal((await cellar.get('counter')).text, '2');
+  assert.equal((await shared.get('stopping')).text, '2');
 });
 
 test('deleting an app ends its process, frees its slug and moves its data to the trash', async () => {
-  const { cellar, id } = await withCounter();
-  await using _ = cellar;
-  assert.equal((await cellar.call('DELETE', `/v1/apps/${id}`)).status, 204);
-  await eventually(() => cellsOf(cellar).length === 0, 'its process has gone');
-  assert.equal((await cellar.get('counter')).status, 404);
-  const [trashed] = readdirSync(join(cellar.data, 'trash'));
+  const id = await deployCounter(shared, 'deleted');
+  assert.equal((await shared.call('DELETE', `/v1/apps/${id}`)).status, 204);
+  await eventually(() => cellsOf(shared, id).length === 0, 'its process has gone');
+  assert.equal((await shared.get('deleted')).status, 404);
+  const [trashed] = readdirSync(join(shared.data, 'trash'));
   await eventually(
     () =>
-      readdirSync(join(cellar.data, 'trash', trashed!))
+      readdirSync(join(shared.data, 'trash', trashed!))
         .sort()
         .join() === 'data,releases,repository.git,run',
     'all that it had is in the trash',
   );
-  await cellar.create('counter');
+  await shared.create('deleted');
 });
 
 test('a build cut by SIGKILL of the host is recorded as interrupted and begun again', async () => {

@@ -1,0 +1,36 @@
+// Snapshots as their operator takes and restores them.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Cellar } from './cellar.ts';
+
+/** A directory for snapshots, which is removed at the end. */
+export function place(): Disposable & { path: string } {
+  const path = mkdtempSync(join(tmpdir(), 'cellar-snapshots-'));
+  return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) };
+}
+
+export async function snapshot(cellar: Cellar): Promise<{ key: string; bytes: number }> {
+  const { status, body } = await cellar.call('POST', '/v1/admin/snapshot');
+  assert.equal(status, 201, JSON.stringify(body));
+  assert.equal((await cellar.call('GET', '/v1/admin/stats')).body.host.snapshots.problem, null);
+  return body;
+}
+
+/** Restores a whole Cellar, as its operator would. */
+export function restore(id: string, data: string, environment: Record<string, string>) {
+  const { status, stdout, stderr } = spawnSync(process.execPath, ['scripts/restore.ts', id], {
+    env: { PATH: process.env.PATH ?? '', RUNNER_DATA_DIR: data, ...environment },
+    encoding: 'utf8',
+    timeout: 120_000,
+  });
+  return { status, stdout, stderr };
+}
+
+/** The RPC's result, or its error's code. */
+export async function rpc(cellar: Cellar, method: string, params: object) {
+  const { body } = await cellar.call('POST', '/rpc', { jsonrpc: '2.0', id: 1, method, params });
+  return (body.result ?? body.error.data) as Record<string, string>;
+}
