@@ -5,6 +5,7 @@ import { z } from 'zod';
 import { reason } from './log.ts';
 import { AddressRanges } from './machine/address-ranges.ts';
 import { DATA_DIRECTORY_MAX } from './machine/data-directory.ts';
+import { isSender, type SmtpServer, smtpServer } from './mail/smtp-server.ts';
 import { LogFilter } from './telemetry/log-filter.ts';
 
 const numberLike = (form: RegExp, message: string) => (min: number, max: number) =>
@@ -53,6 +54,18 @@ const addressRanges = z
       context.addIssue({ code: 'custom', message: `is wrong: ${reason(error)}` });
     }
   });
+
+const smtpUrl = z.string().transform((text, context): SmtpServer | null => {
+  const server = smtpServer(text);
+  if (server === null && text !== '') {
+    // The text has a password in it.
+    context.addIssue({
+      code: 'custom',
+      message: 'must be like smtp://user:password@mail.example.com:587 or smtps://…:465, percent-encoded',
+    });
+  }
+  return server;
+});
 
 const otlpEndpoint = z.union([
   z.literal(''),
@@ -170,6 +183,23 @@ export const settings = {
     meaning:
       '`on`: a git push to a slug that no app has makes the app, for the account of the key and within its quota. `off`: it is refused, and told how to make the app. Empty: on while the base domain is `localhost`.',
     schema: z.enum(['', 'on', 'off'], 'must be on or off'),
+  },
+  RUNNER_SMTP_URL: {
+    secret: true,
+    default: '',
+    meaning:
+      'Mail server that sends invites and links for new passwords, such as `smtp://user:password@mail.example.com:587` (STARTTLS; without it no password is sent, but to this machine) or `smtps://…:465`; user and password percent-encoded. Empty: links are shown, and nothing is sent.',
+    schema: smtpUrl,
+  },
+  RUNNER_SMTP_FROM: {
+    default: '',
+    meaning: 'Sender of those e-mails, such as `Cellar <cellar@example.com>`.',
+    schema: z
+      .string()
+      .refine(
+        (text) => text === '' || isSender(text),
+        'must be like cellar@example.com or Cellar <cellar@example.com>',
+      ),
   },
   RUNNER_TRUSTED_PROXIES: {
     default: '',
@@ -428,6 +458,9 @@ function contradictions(config: Partial<Config>): string[] {
     problems.push(
       'RUNNER_SNAPSHOT_ACCESS_KEY and RUNNER_SNAPSHOT_SECRET_KEY must be set when RUNNER_SNAPSHOT_URL is s3://',
     );
+  }
+  if (config.RUNNER_SMTP_URL && config.RUNNER_SMTP_FROM === '') {
+    problems.push('RUNNER_SMTP_FROM must be set when RUNNER_SMTP_URL is, such as cellar@example.com');
   }
   const ports = ['RUNNER_PORT', 'RUNNER_EDGE_PORT', 'RUNNER_EDGE_HTTP_PORT'] as const;
   for (const [i, name] of ports.entries()) {

@@ -53,6 +53,7 @@ import { emptyTrashUntil } from './machine/trash.ts';
 import { type AppUsers, allUids, appUsers } from './machine/users.ts';
 import { Walls } from './machine/walls.ts';
 import { threads } from './machine/worker.ts';
+import { Mailer } from './mail/mail.ts';
 import { finishMoves } from './snapshots/moves.ts';
 import { storePlace } from './snapshots/place.ts';
 import { Snapshots } from './snapshots/snapshots.ts';
@@ -96,6 +97,7 @@ export class Host {
   readonly #outbox: Outbox;
   readonly #control: Control;
   /** Null when another control UI than Cellar's own is used. */
+  readonly #mailer: Mailer;
   readonly #ui: Ui | null;
   readonly #api: Gateway;
   readonly #edge: Gateway;
@@ -295,6 +297,7 @@ export class Host {
       hasRoom: () => hasDisk(this.paths.root, config.RUNNER_BUILD_MAX_MB, config.RUNNER_DISK_FLOOR_MB),
       everyMs: config.RUNNER_FLEET_DEPLOY_POLL_S * 1000,
     });
+    this.#mailer = new Mailer(config.RUNNER_SMTP_URL, config.RUNNER_SMTP_FROM);
     this.#control = new Control({
       directory: this.paths.control,
       workerd,
@@ -311,6 +314,7 @@ export class Host {
         looking,
         queue: this.#queue,
         imports: new Imports({ paths: this.paths, walls: this.#walls, limits: buildLimits, reachable }),
+        mailer: this.#mailer,
         loopDelay: this.#loopDelay,
         telemetry: this.#telemetry,
         streams: new LiveStreams(),
@@ -505,6 +509,7 @@ export class Host {
     await closing.step('loop delay', () => this.#loopDelay.stop());
     ending.push(closing.step('alerts', () => this.#deliveries.stop()));
     ending.push(closing.step('outbox', () => this.#outbox.stop()));
+    await closing.step('e-mails', () => this.#mailer.stop());
     await closing.step('control plane', () => this.#control.stop());
     await Promise.all(ending);
     await closing.step('database', () => this.#store.close());
@@ -538,6 +543,7 @@ export class Host {
       RUNNER_WAKE_TIMEOUT_S: String(this.config.RUNNER_WAKE_TIMEOUT_S),
       RUNNER_UI_URL: this.config.RUNNER_UI_URL,
       RUNNER_CORS_ORIGINS: this.config.RUNNER_CORS_ORIGINS.join(','),
+      MAIL: this.config.RUNNER_SMTP_URL === null ? 'off' : 'on',
       RUNNER_PUSH_TO_CREATE:
         this.config.RUNNER_PUSH_TO_CREATE || (isLocal(this.config.RUNNER_BASE_DOMAIN) ? 'on' : 'off'),
       SERVICE_EDGE_RPM: String(this.config.SERVICE_EDGE_RPM),
@@ -555,6 +561,7 @@ export class Host {
       PUBLIC_API_URL: api,
       PUBLIC_GIT_URL: git,
       PUBLIC_APP_URL: app,
+      MAIL: this.config.RUNNER_SMTP_URL === null ? 'off' : 'on',
       VERSION,
       SERVICE_RATE_LIMIT_RPM: String(this.config.SERVICE_RATE_LIMIT_RPM),
       SERVICE_AUTH_RATE_LIMIT: String(this.config.SERVICE_AUTH_RATE_LIMIT),

@@ -14,11 +14,14 @@ export interface Session {
 
 /** `null`: nobody is signed in. `undefined`: not asked yet. */
 export const session = signal<Session | null | undefined>(undefined);
+/** Whether this machine sends e-mails. */
+export const sendsMail = signal(false);
 export const isAdmin = computed(() => session.value?.account.role === 'admin');
 
 /** Asks the server who is signed in. @throws {Failure} when it does not answer */
 export async function loadSession(): Promise<void> {
-  const answer = await serverRoute<Session | { account: null }>('/session');
+  const answer = await serverRoute<(Session | { account: null }) & { mail: boolean }>('/session');
+  sendsMail.value = answer.mail;
   session.value = answer.account === null ? null : answer;
 }
 

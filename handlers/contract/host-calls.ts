@@ -12,6 +12,13 @@ export interface BuildSettings {
   output_directory: string | null;
 }
 
+/** An e-mail to one person, in plain text. */
+export interface Mail {
+  to: string;
+  subject: string;
+  text: string;
+}
+
 /** The whole wanted state of one app. Every transition sends all of it; the host refuses an older `generation`. */
 export interface WantedApp {
   id: string;

@@ -12,6 +12,7 @@ import type {
   KeptPlaces,
   KeysQuestion,
   ListedApp,
+  Mail,
   ObjectQuestion,
   ObservedApp,
   QueueConsumer,
@@ -223,6 +224,8 @@ export interface HostCalls extends TelemetryCalls {
   'GET /viewer': { body: null; answer: Bytes };
   /** `full`: why nothing can be written just now. */
   'GET /disk': { body: null; answer: { full: string | null } };
+  /** `problem`: why the mail server did not take it. */
+  'POST /mail': { body: Mail; answer: { problem: string | null } };
   'POST /ui/git-auth': { body: Bytes; answer: Bytes };
   /** The bodies are Wrangler's own; `owner`, and `app` if there is one, of the query say who uploads what. */
   'POST /uploads/assets': { body: Bytes; answer: { session: string; buckets: string[][] } };

@@ -18,10 +18,18 @@ export const Invite = z.strictObject({
   expires_at: time,
 });
 
+/** What became of the e-mail with a link. Null: no mail server is set, or it is not known whom the link is for. */
+export const SentMail = z.strictObject({
+  to: z.string(),
+  /** Why it was not sent; null when the mail server has taken it. */
+  problem: z.string().nullable(),
+});
+
 export const invites = [
   operation({
     name: 'invites.create',
-    summary: 'Makes a link that lets one person sign up, or set a new password; `url` is shown this once',
+    summary:
+      'Makes a link that lets one person sign up, or set a new password; `url` is shown this once, and sent where a mail server is set',
     method: 'POST',
     path: null,
     needs: 'runner',
@@ -36,7 +44,7 @@ export const invites = [
       /** One there is: the link sets its password anew. It changes no role. */
       account: reference.optional(),
     }),
-    output: z.strictObject({ ...Invite.shape, url: z.string() }),
+    output: z.strictObject({ ...Invite.shape, url: z.string(), mail: SentMail.nullable() }),
     status: 201,
     errors: ['app_not_found', 'account_not_found', 'email_taken'],
     secrets: ['url'],

@@ -1,5 +1,9 @@
 // What the control UI's server and the API say to each other about people. Pure values and types: the host imports them too.
 
+/** Fewest and most characters of a password. */
+export const PASSWORD_MIN = 10;
+export const PASSWORD_MAX = 200;
+
 /** Names the account that a call is made for. It counts only beside the runner token. */
 export const ACCOUNT_HEADER = 'x-cellar-account';
 
@@ -34,8 +38,16 @@ export interface SignInCalls {
   account: { input: { id: string }; answer: SignedIn };
   /** What a link is for. @throws `invite_not_found` */
   look: { input: { token: string }; answer: LinkPurpose };
-  /** Gives the link its account; may be done again. @throws `invite_not_found`, `email_taken`, `invalid_input` */
-  claim: { input: { token: string; name: string; email: string }; answer: SignedIn };
+  /**
+   * Gives the link its account; may be done again. `keeps_factors`: the second factor and passkeys of the account stay.
+   * @throws `invite_not_found`, `email_taken`, `invalid_input`
+   */
+  claim: {
+    input: { token: string; name: string; email: string };
+    answer: SignedIn & { keeps_factors: boolean };
+  };
+  /** Has a link for a new password sent to the account with this address. The answer does not tell whether there is one. */
+  forgot: { input: { email: string }; answer: null };
   /** Ends the link. */
   close: { input: { token: string }; answer: null };
 }

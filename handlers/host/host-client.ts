@@ -14,6 +14,7 @@ import type {
   KeysQuestion,
   ListedApp,
   Looked,
+  Mail,
   ObjectQuestion,
   SecretChanges,
   StorageWrite,
@@ -50,6 +51,8 @@ const SOURCE_DEADLINE_MS = 600_000;
 const OBJECT_DEADLINE_MS = 3_600_000;
 /** The webhook itself has less. */
 const TEST_ALERT_DEADLINE_MS = 15_000;
+/** The mail server itself has less. */
+const MAIL_DEADLINE_MS = 15_000;
 const STREAMS = {
   logs: 'GET /apps/:id/telemetry/logs/stream',
   errors: 'GET /apps/:id/telemetry/errors/stream',
@@ -624,6 +627,11 @@ export class HostClient {
   async checkDomain(appId: string, hostname: string): Promise<Result<'domains.check'>> {
     const refusals = ['domain_not_found', 'rate_limited'] as const;
     return this.#json('GET /apps/:id/domain', [appId], { query: { hostname }, refusals });
+  }
+
+  /** Sends an e-mail. @returns why it was not sent; null when it was */
+  async mail(body: Mail): Promise<string | null> {
+    return (await this.#json('POST /mail', [], { body, deadlineMs: MAIL_DEADLINE_MS })).problem;
   }
 
   /** Asks the outside control UI, through the host, what a key may do: its status and body as they came. */

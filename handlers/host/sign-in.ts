@@ -1,28 +1,36 @@
 // What the control UI's server asks about people. It keeps passwords and sessions; who there is, is known here.
 import * as z from 'zod';
 import { type AccountRow, findAccount } from '../../sqlite/control/accounts.ts';
-import { claimInvite, closeInvite, type OpenInvite, openInvite } from '../../sqlite/control/invites.ts';
+import {
+  claimInvite,
+  closeInvite,
+  insertRecovery,
+  type OpenInvite,
+  openInvite,
+} from '../../sqlite/control/invites.ts';
 import type { RequestContext } from '../context.ts';
 import { text } from '../contract/fields.ts';
 import { newId } from '../contract/id.ts';
 import type { LinkPurpose, SignedIn, SignInCalls } from '../contract/sign-in.ts';
 import { Problem } from '../problem.ts';
-import { hashOf } from '../secrets.ts';
+import { hashOf, newLinkSecret } from '../secrets.ts';
+import { inviteUrl, passwordMail } from '../services/mails.ts';
 import { readJson } from '../transports/body.ts';
 import { validate } from '../transports/validate.ts';
 
+/** How long a link lives that was asked for at the sign-in, and the time in which an account gets a few of them. */
+const RECOVERY_MS = 3_600_000;
+
 const token = z.string().max(100);
+const email = z
+  .email()
+  .max(254)
+  .transform((value) => value.toLowerCase());
 const inputs = {
   account: z.strictObject({ id: z.string() }),
   look: z.strictObject({ token }),
-  claim: z.strictObject({
-    token,
-    name: text(100),
-    email: z
-      .email()
-      .max(254)
-      .transform((value) => value.toLowerCase()),
-  }),
+  claim: z.strictObject({ token, name: text(100), email }),
+  forgot: z.strictObject({ email }),
   close: z.strictObject({ token }),
 };
 
@@ -50,7 +58,13 @@ const answers: Answers = {
     const account = invite.account_id && (await findAccount(db, invite.account_id));
     // An account without an address cannot sign in.
     if (!account || account.email === null) throw new Problem('email_taken');
-    return signedIn(account);
+    return { ...signedIn(account), keeps_factors: invite.is_recovery === 1 };
+  },
+
+  async forgot(context, { email }) {
+    // Not awaited: how long it takes would tell whether an account has the address.
+    context.waitUntil(recover(context, email));
+    return null;
   },
 
   async close({ db, at }, { token }) {
@@ -58,6 +72,16 @@ const answers: Answers = {
     return null;
   },
 };
+
+/** Sends a link for a new password, if an account has the address. */
+async function recover({ db, host, env, at }: RequestContext, email: string): Promise<void> {
+  const secret = newLinkSecret();
+  const now = Date.parse(at);
+  const expiresAt = new Date(now + RECOVERY_MS).toISOString();
+  const link = { id: newId(), hash: await hashOf(secret), created_at: at, expires_at: expiresAt };
+  if (!(await insertRecovery(db, email, link, new Date(now - RECOVERY_MS).toISOString()))) return;
+  await host.mail(passwordMail({ to: email, url: inviteUrl(env, secret), expiresAt }));
+}
 
 /** Answers `POST /internal/sign-in/*`, for whoever has the host's secret. */
 export async function signIn(route: string, request: Request, context: RequestContext): Promise<Response> {

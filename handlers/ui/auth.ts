@@ -2,13 +2,11 @@
 import { passkey } from '@better-auth/passkey';
 import { betterAuth } from 'better-auth';
 import { twoFactor } from 'better-auth/plugins/two-factor';
+import { PASSWORD_MAX, PASSWORD_MIN } from '../contract/sign-in.ts';
 import type { Env } from './env.ts';
 import { Limiter } from './limits.ts';
 
 const DAY_S = 24 * 3600;
-/** Shortest password, in characters. */
-export const PASSWORD_MIN = 10;
-export const PASSWORD_MAX = 200;
 const BASE_PATH = '/api/auth';
 
 /** The library's routes that are there. Accounts are made, named and deleted by the API. */

@@ -24,6 +24,8 @@ export interface Env {
   PUBLIC_APP_URL: string;
   /** Of Cellar. */
   VERSION: string;
+  /** `on` or `off`: whether e-mails can be sent. */
+  MAIL: string;
   /** Requests per minute, client and class of routes; 0 is off. */
   SERVICE_RATE_LIMIT_RPM: string;
   /** Requests per minute and client that the library takes; 0 is off. */

@@ -11,7 +11,7 @@ import { type Auth, cookiePrefix, createAuth, isAuthRoute } from './auth.ts';
 import type { Env } from './env.ts';
 import { file, wantsPage } from './files.ts';
 import { Attempts, clientOf, Limiter, TooMany } from './limits.ts';
-import { look, useLink } from './links.ts';
+import { forgot, look, useLink } from './links.ts';
 import { ownCookies, requireOwnOrigin } from './origin.ts';
 import { signInByPassword } from './password.ts';
 
@@ -48,6 +48,10 @@ class Server {
       return this.#signIn(this.#own(received), pathname);
     }
     const route = `${received.method} ${pathname}`;
+    if (route === 'POST /forgot' && this.#env.MAIL === 'on') {
+      this.#limit('invite', received);
+      return forgot(this.#own(received), env, this.#attempts);
+    }
     if (route === 'POST /welcome' || route === 'POST /invites/look' || route === 'POST /invites/accept') {
       this.#limit('invite', received);
       const request = this.#own(received);
@@ -93,15 +97,16 @@ class Server {
   /** Who is signed in, and where things are. */
   async #session(request: Request): Promise<Response> {
     const env = this.#env;
+    const mail = env.MAIL === 'on';
     try {
       const { id, hasSecondFactor, headers } = await this.#whoIs(request);
       const account = await this.#account(id);
       const urls = { api: env.PUBLIC_API_URL, git: env.PUBLIC_GIT_URL, app: env.PUBLIC_APP_URL };
-      const answer = { account, urls, version: env.VERSION, second_factor: hasSecondFactor };
+      const answer = { account, urls, version: env.VERSION, second_factor: hasSecondFactor, mail };
       return Response.json(answer, { headers });
     } catch (error) {
       if (!(error instanceof Problem) || error.code !== 'unauthorized') throw error;
-      return Response.json({ account: null });
+      return Response.json({ account: null, mail });
     }
   }
 

@@ -2,22 +2,37 @@
 import * as z from 'zod';
 import { setPassword } from '../../sqlite/sign-in/people.ts';
 import { newId } from '../contract/id.ts';
+import { PASSWORD_MAX, PASSWORD_MIN } from '../contract/sign-in.ts';
 import { Problem } from '../problem.ts';
 import { hashOf } from '../secrets.ts';
 import { readJson } from '../transports/body.ts';
 import { validate } from '../transports/validate.ts';
 import { askAbout } from './api.ts';
-import { type Auth, PASSWORD_MAX, PASSWORD_MIN } from './auth.ts';
+import type { Auth } from './auth.ts';
 import type { Env } from './env.ts';
+import { type Attempts, TooMany } from './limits.ts';
 
 const BODY_BYTES = 16 * 1024;
 const lookInput = z.strictObject({ token: z.string() });
+const forgotInput = z.strictObject({ email: z.string().max(254) });
 const useInput = z.strictObject({
   token: z.string(),
   name: z.string(),
   email: z.string(),
   password: z.string().min(PASSWORD_MIN).max(PASSWORD_MAX),
 });
+
+/**
+ * Has a link for a new password sent to an address, if an account has it. The answer is the same for every address.
+ * @throws {TooMany} when the address was given too often lately
+ */
+export async function forgot(request: Request, env: Env, attempts: Attempts): Promise<Response> {
+  const { email } = validate(forgotInput, await readJson(request, BODY_BYTES));
+  const wait = attempts.begin(`forgot ${email.toLowerCase()}`, Date.now());
+  if (wait > 0) throw new TooMany(wait, 'Links for this address were asked for too often.');
+  await askAbout(env, 'forgot', { email });
+  return Response.json({});
+}
 
 /** Says what a link is for. @throws {Problem} `invite_not_found` */
 export async function look(request: Request, env: Env): Promise<Response> {
@@ -32,11 +47,11 @@ export async function look(request: Request, env: Env): Promise<Response> {
  */
 export async function useLink(request: Request, env: Env, auth: Auth): Promise<Response> {
   const { token, name, email, password } = validate(useInput, await readJson(request, BODY_BYTES));
-  const account = await askAbout(env, 'claim', { token, name, email });
+  const { keeps_factors, ...account } = await askAbout(env, 'claim', { token, name, email });
   const { password: hasher } = await auth.$context;
   const credential = { id: newId(), hash: await hasher.hash(password) };
   const at = new Date().toISOString();
-  const isFirst = await setPassword(env.DB, await hashOf(token), account, credential, at);
+  const isFirst = await setPassword(env.DB, await hashOf(token), account, credential, at, keeps_factors);
   await askAbout(env, 'close', { token });
   if (!isFirst) throw new Problem('invite_not_found');
   const signedIn = await auth.api.signInEmail({

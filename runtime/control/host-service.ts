@@ -10,6 +10,7 @@ import type { DomainChecks } from '../edge/domain-checks.ts';
 import type { BranchChanges } from '../git/branch-changes.ts';
 import { type RefUpdate, serveGit } from '../git/smart-http.ts';
 import type { Layout } from '../machine/data-directory.ts';
+import type { Mailer } from '../mail/mail.ts';
 import type { Looking } from '../storage/looking.ts';
 import { type AlertCall, type AlertOptions, alertRoutes } from './alert-routes.ts';
 import { type BucketCall, type BucketOptions, bucketRoutes } from './bucket-routes.ts';
@@ -52,6 +53,7 @@ export interface HostServiceOptions
   looking: Looking;
   domains: DomainChecks;
   imports: Imports;
+  mailer: Mailer;
   /** Gets to know of pushes and commits under way. */
   changes: BranchChanges;
   /** The outside control UI that is asked who may use git, if one is set. */
@@ -188,6 +190,9 @@ function routesOf(
       return state;
     },
     'GET /disk': async () => ({ full: (await disk.isFull()) ? DISK_FULL : null }),
+    'POST /mail': async ({ request }) => ({
+      problem: await options.mailer.send(await readJson<'POST /mail'>(request)),
+    }),
     'POST /ui/git-auth': async ({ request, response }) => {
       const question = await readBody(request, HOST_CALL_BYTES);
       const answer = await fetch(new URL('/internal/git-auth', controlUi.url), {

@@ -12,6 +12,8 @@ export interface InviteRow {
   created_at: string;
   expires_at: string | null;
   used_at: string | null;
+  /** Whether it was asked for at the sign-in, and went to the account's address: the second factor stays as it is. */
+  is_recovery: 0 | 1;
 }
 
 /** An invite with the name of its app. */
@@ -26,7 +28,7 @@ export interface OpenInvite extends ListedInvite {
   account_email: string | null;
 }
 
-const COLUMNS = 'id, email, role, app_id, app_role, account_id, created_at, expires_at, used_at';
+const COLUMNS = 'id, email, role, app_id, app_role, account_id, created_at, expires_at, used_at, is_recovery';
 /** The columns, and `app_slug`. */
 const LISTED = `${COLUMNS.replace(/\w+/g, 'invites.$&')}, apps.slug AS app_slug`;
 /** `?1` is the hash of a link, `?2` the time. */
@@ -37,10 +39,15 @@ const IS_OPEN = 'hash = ?1 AND used_at IS NULL AND (expires_at IS NULL OR expire
  * @param hash SHA-256 of the secret in the link, hexadecimal
  * @returns whether the app and the account are there that it names
  */
-export async function insertInvite(db: D1Database, row: InviteRow, hash: string): Promise<boolean> {
+export async function insertInvite(
+  db: D1Database,
+  row: Omit<InviteRow, 'used_at' | 'is_recovery'>,
+  hash: string,
+): Promise<boolean> {
   const inserted = await db
     .prepare(
-      `INSERT INTO invites (hash, ${COLUMNS}) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10
+      `INSERT INTO invites (hash, id, email, role, app_id, app_role, account_id, created_at, expires_at)
+       SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9
        WHERE (?5 IS NULL OR EXISTS (SELECT 1 FROM apps WHERE id = ?5 AND deleted_at IS NULL))
          AND (?7 IS NULL OR EXISTS (SELECT 1 FROM accounts WHERE id = ?7)) RETURNING id`,
     )
@@ -54,8 +61,32 @@ export async function insertInvite(db: D1Database, row: InviteRow, hash: string)
       row.account_id,
       row.created_at,
       row.expires_at,
-      row.used_at,
     )
+    .first();
+  return inserted !== null;
+}
+
+/** Links that an account gets for its new password within an hour. */
+const RECOVERIES = 3;
+
+/**
+ * Adds a link with which the account of an address sets a new password, unless it got enough of them since `since`.
+ * @returns whether it was added: not for an address that no account has
+ */
+export async function insertRecovery(
+  db: D1Database,
+  email: string,
+  link: { id: string; hash: string; created_at: string; expires_at: string },
+  since: string,
+): Promise<boolean> {
+  const inserted = await db
+    .prepare(
+      `INSERT INTO invites (id, hash, role, account_id, created_at, expires_at, is_recovery)
+       SELECT ?1, ?2, 'member', accounts.id, ?3, ?4, 1 FROM accounts WHERE email = ?5 AND ?6 >
+         (SELECT count(*) FROM invites WHERE account_id = accounts.id AND is_recovery = 1 AND created_at > ?7)
+       RETURNING id`,
+    )
+    .bind(link.id, link.hash, link.created_at, link.expires_at, email, RECOVERIES, since)
     .first();
   return inserted !== null;
 }
@@ -80,7 +111,7 @@ export async function ensureWelcome(
   return found!.results[0]?.used_at === null;
 }
 
-/** Invites that can be used, oldest first; not the link of the first start. */
+/** Invites that can be used, oldest first; not the link of the first start, and not those that were asked for at the sign-in. */
 export async function listInvites(
   db: Reader,
   at: string,
@@ -88,7 +119,7 @@ export async function listInvites(
 ): Promise<Page<ListedInvite>> {
   const statement = db.prepare(
     `SELECT ${LISTED} FROM invites LEFT JOIN apps ON apps.id = app_id
-     WHERE used_at IS NULL AND expires_at > ? AND invites.id > ? ORDER BY invites.id LIMIT ?`,
+     WHERE used_at IS NULL AND expires_at > ? AND is_recovery = 0 AND invites.id > ? ORDER BY invites.id LIMIT ?`,
   );
   const [found] = await db.batch<ListedInvite>([statement.bind(at, after, limit + 1)]);
   return pageOf(found!.results, limit, ({ id }) => [id]);
@@ -158,9 +189,15 @@ export async function claimInvite(
   return results.at(-1)!.results[0] ?? null;
 }
 
-/** Ends a link: it was used. */
+/** Ends a link: it was used. With it end all that its account was sent because somebody asked for a new password. */
 export async function closeInvite(db: D1Database, hash: string, at: string): Promise<void> {
-  await db.prepare('UPDATE invites SET used_at = ? WHERE hash = ? AND used_at IS NULL').bind(at, hash).run();
+  await db
+    .prepare(
+      `UPDATE invites SET used_at = ?1 WHERE used_at IS NULL AND (hash = ?2
+         OR is_recovery = 1 AND account_id = (SELECT account_id FROM invites WHERE hash = ?2))`,
+    )
+    .bind(at, hash)
+    .run();
 }
 
 function openInviteStatement(db: D1Database, hash: string, at: string): D1PreparedStatement {

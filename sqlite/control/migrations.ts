@@ -9,6 +9,7 @@ import ages from './migrations/0006_ages.sql';
 import people from './migrations/0007_people.sql';
 import formerSlugs from './migrations/0008_former_slugs.sql';
 import builds from './migrations/0009_builds.sql';
+import recoveries from './migrations/0010_recoveries.sql';
 
 /** In order, by file name as Wrangler records it. */
 const migrations: Migration[] = [
@@ -21,6 +22,7 @@ const migrations: Migration[] = [
   { name: '0007_people.sql', sql: people },
   { name: '0008_former_slugs.sql', sql: formerSlugs },
   { name: '0009_builds.sql', sql: builds },
+  { name: '0010_recoveries.sql', sql: recoveries },
 ];
 
 /**

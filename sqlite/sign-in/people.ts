@@ -8,10 +8,11 @@ export interface Person {
 }
 
 /**
- * Uses a link once: from now on the person signs in with this password alone, without the passkeys and the second factor
- * that there were, sessions from before have ended, and no browser is trusted without a second factor.
+ * Uses a link once: from now on the person signs in with this password, sessions from before have ended, and no browser
+ * is trusted without a second factor.
  * @param link SHA-256 of the link's secret, hexadecimal
  * @param password.id a new id for its row
+ * @param keepsFactors whether the passkeys and the second factor that there were stay
  * @returns false when the link was used before; nothing is changed then
  */
 export async function setPassword(
@@ -20,6 +21,7 @@ export async function setPassword(
   { id, name, email }: Person,
   password: { id: string; hash: string },
   at: string,
+  keepsFactors: boolean,
 ): Promise<boolean> {
   const statements = [
     db.prepare('INSERT INTO used_links (hash) VALUES (?)').bind(link),
@@ -28,9 +30,10 @@ export async function setPassword(
     db
       .prepare(
         `INSERT INTO user (id, name, email, emailVerified, createdAt, updatedAt) VALUES (?1, ?2, ?3, 1, ?4, ?4)
-         ON CONFLICT (id) DO UPDATE SET name = ?2, email = ?3, updatedAt = ?4, twoFactorEnabled = 0`,
+         ON CONFLICT (id) DO UPDATE SET name = ?2, email = ?3, updatedAt = ?4,
+           twoFactorEnabled = CASE WHEN ?5 THEN twoFactorEnabled ELSE 0 END`,
       )
-      .bind(id, name, email, at),
+      .bind(id, name, email, at, keepsFactors ? 1 : 0),
     db.prepare("DELETE FROM account WHERE userId = ? AND providerId = 'credential'").bind(id),
     db
       .prepare(
@@ -38,7 +41,7 @@ export async function setPassword(
          VALUES (?1, ?2, 'credential', ?2, ?3, ?4, ?4)`,
       )
       .bind(password.id, id, password.hash, at),
-    ...['session', 'twoFactor', 'passkey'].map((table) =>
+    ...(keepsFactors ? ['session'] : ['session', 'twoFactor', 'passkey']).map((table) =>
       db.prepare(`DELETE FROM ${table} WHERE userId = ?`).bind(id),
     ),
     // Browsers that need no second factor, and sign-ins that wait for one.

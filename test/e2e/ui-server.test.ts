@@ -5,8 +5,10 @@ import { SecurityKey, totp } from '../support/e2e/authenticators.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { descendants, eventually, processes } from '../support/e2e/processes.ts';
 import { allPrinted, Visitor, welcomeOf } from '../support/e2e/visitor.ts';
+import { Inbox, PASSWORD } from '../support/mail/inbox.ts';
 
-const cellar = new Cellar();
+const inbox = await Inbox.start();
+const cellar = new Cellar({ RUNNER_SMTP_URL: inbox.url, RUNNER_SMTP_FROM: 'cellar@example.com' });
 const ADA = { name: 'Ada', email: 'ada@example.com', password: 'a long enough password' };
 let ada: Visitor;
 
@@ -18,7 +20,10 @@ before(async () => {
   await cellar.start();
   ada = new Visitor(cellar);
 });
-after(() => cellar[Symbol.asyncDispose]());
+after(async () => {
+  await cellar[Symbol.asyncDispose]();
+  await inbox.close();
+});
 
 test('nobody looks: there is no process', () => {
   assert.deepEqual(uiProcesses(), []);
@@ -66,7 +71,7 @@ test('nobody is signed in, and an API key or the runner token is nothing here', 
     assert.equal((await ada.ask('GET', '/v1/apps', undefined, headers)).status, 401);
   }
   const nobody = await ada.ask('GET', '/session');
-  assert.deepEqual([nobody.status, nobody.body], [200, { account: null }]);
+  assert.deepEqual([nobody.status, nobody.body], [200, { account: null, mail: true }]);
   for (const path of ['/internal/probe', '/v1/git/x/info/refs', '/v1/edge/wake', '/metrics', '/api/auth/ok'])
     assert.equal((await ada.ask('GET', path)).status, 404, path);
   assert.equal((await ada.ask('POST', '/api/auth/sign-up/email', ADA)).status, 404);
@@ -203,6 +208,73 @@ test('whoever is invited for one app has that, until the account is deleted: the
   assert.equal(await visitor.signIn('bob@example.com', 'the password of bob'), 401);
 });
 
+test('an invite is sent to its address; where that fails, whoever invites is told, and has the link', async () => {
+  const made = await ada.rpc('invites.create', { email: 'mia@example.com', role: 'admin' });
+  assert.deepEqual(made.mail, { to: 'mia@example.com', problem: null });
+  assert.deepEqual(inbox.linksTo('mia@example.com'), [made.url]);
+  const { text } = inbox.received.at(-1)!;
+  assert.match(text, /^ada@example\.com invites you to run the apps of localhost:\d+\./m);
+  assert.match(text, /^Subject: You are invited to localhost:\d+$/m);
+
+  const refused = await ada.rpc('invites.create', { email: 'nobody@example.com' });
+  assert.match(refused.mail.problem, /there is no such mailbox/);
+  const token = new URL(refused.url).searchParams.get('token');
+  assert.equal((await new Visitor(cellar).ask('POST', '/invites/look', { token })).status, 200);
+  assert.equal((await ada.rpc('invites.create', {})).mail, null);
+});
+
+test('a link for a forgotten password goes to the account alone; nobody is told whether there is one', async () => {
+  const { visitor, id } = await newcomer('nora');
+  const enabled = await visitor.ask('POST', '/api/auth/two-factor/enable', {
+    password: 'the password of nora',
+  });
+  const factor = enabled.body.totpURI;
+  const verified = await visitor.ask('POST', '/api/auth/two-factor/verify-totp', { code: totp(factor) });
+  assert.equal(verified.status, 200);
+
+  const stranger = new Visitor(cellar);
+  const forgot = (email: string) => stranger.ask('POST', '/forgot', { email });
+  const answers = [
+    await forgot('who@example.com'),
+    await forgot('Nora@example.com'),
+    await forgot('nora@example.com'),
+  ];
+  for (const { status, text } of answers) assert.deepEqual([status, text], [200, '{}']);
+  const links = () => inbox.linksTo('nora@example.com');
+  await eventually(() => links().length === 2, 'two e-mails have come');
+  assert.deepEqual(inbox.linksTo('who@example.com'), []);
+  assert.ok(
+    (await ada.rpc('invites.list', { limit: 200 })).items.every(
+      (each: { account: string }) => each.account !== id,
+    ),
+  );
+  // The third in an hour is the last: Ada's comes after those that are left out.
+  for (let i = 0; i < 3; i++) assert.equal((await forgot('nora@example.com')).status, 200);
+  await forgot('ada@example.com');
+  await eventually(() => inbox.linksTo('ada@example.com').length === 1, 'the e-mail to Ada has come');
+  assert.equal(links().length, 3);
+  // After some for one address, whoever it is of, the next has to wait.
+  await eventually(async () => (await forgot('nora@example.com')).status === 429, 'one more has to wait');
+
+  const [token, other] = links().map((link) => new URL(link).searchParams.get('token'));
+  const again = new Visitor(cellar);
+  const password = 'a password that Nora keeps';
+  const used = await again.ask('POST', '/invites/accept', {
+    token,
+    name: 'x',
+    email: 'x@example.com',
+    password,
+  });
+  assert.deepEqual(used.body.account, { id, name: 'nora', email: 'nora@example.com', role: 'member' });
+  assert.equal(await visitor.account(), null);
+  // An e-mail alone is no second factor.
+  assert.equal(await again.account(), null);
+  const code = await again.ask('POST', '/api/auth/two-factor/verify-totp', { code: totp(factor) });
+  assert.equal(code.status, 200);
+  assert.equal((await again.account()).id, id);
+  assert.equal((await again.ask('POST', '/invites/look', { token: other })).body.code, 'invite_not_found');
+});
+
 test('who signs out is out: the cookie of before is worth nothing', async () => {
   const { visitor } = await newcomer('carol');
   const kept = new Map(visitor.cookies);
@@ -336,5 +408,7 @@ test('a host that was killed leaves no process; after it, sessions go on and no 
   assert.ok(await ada.account());
   await allPrinted(cellar, from);
   assert.doesNotMatch(cellar.output.slice(from), /welcome/);
+  assert.ok(!cellar.output.includes(PASSWORD));
+  assert.doesNotMatch(cellar.output, /invite\?token|@example\.com/);
   assert.doesNotMatch(cellar.output.replaceAll(/.*welcome\?token.*/g, ''), new RegExp(cellar.token));
 });

@@ -67,11 +67,12 @@ test('an admin who is signed in may do what the runner token may; a member and a
 });
 
 test('an invite is listed until it is used or revoked; its secret is kept nowhere', async () => {
-  const { token, url, ...made } = await invite({ email: 'Bob@example.com' });
+  const { token, url, mail, ...made } = await invite({ email: 'Bob@example.com' });
   assert.deepEqual(
     [made.email, made.role, made.app, made.account],
     ['bob@example.com', 'member', null, null],
   );
+  assert.equal(mail, null);
   assert.equal(Date.parse(made.expires_at) - Date.parse(made.created_at), 7 * 24 * 3_600_000);
   const listed = async () => (await control.call('invites.list', { limit: 200 })).items as Json[];
   assert.deepEqual(
@@ -167,7 +168,12 @@ test('a link for an account that there is keeps its name, address and role', asy
     ['account', 'forgetful', account.email, true],
   );
   const claimed = await ask('claim', { token, ...person('somebody-else') });
-  assert.deepEqual(claimed.body, { id: account.id, ...person('forgetful'), role: 'member' });
+  assert.deepEqual(claimed.body, {
+    id: account.id,
+    ...person('forgetful'),
+    role: 'member',
+    keeps_factors: false,
+  });
   await control.call('accounts.delete', { id: account.id });
   assert.equal((await ask('look', { token })).body.code, 'invite_not_found');
   assert.equal((await ask('account', { id: account.id })).body.code, 'account_not_found');

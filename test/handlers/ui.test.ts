@@ -45,6 +45,12 @@ test('links are counted apart, and refused before the API is asked', async (t) =
   assert.deepEqual([ui.asked, ui.trips], [2, trips]);
 });
 
+test('without a mail server there is no link for a forgotten password', async (t) => {
+  const ui = await UiInProcess.start(t);
+  assert.equal((await ui.post('/forgot', { email: 'ada@example.com' })).status, 404);
+  assert.equal(ui.asked, 0);
+});
+
 test('over SERVICE_AUTH_RATE_LIMIT the library refuses an address whatever it asks, before the database', async (t) => {
   const ui = await UiInProcess.start(t, { SERVICE_AUTH_RATE_LIMIT: '3' });
   assert.equal((await ui.post(SIGN_IN, credentials('ada'))).status, 401);

@@ -1,7 +1,7 @@
 // The form of a link that makes an account, or gives one a new password.
 import { useEffect, useState } from 'preact/hooks';
-import type { LinkPurpose } from '../../handlers/contract/sign-in.ts';
-import { linkModel, PASSWORD_MIN } from '../models/doors.ts';
+import { type LinkPurpose, PASSWORD_MAX, PASSWORD_MIN } from '../../handlers/contract/sign-in.ts';
+import { linkModel } from '../models/doors.ts';
 import { Button, LinkButton } from '../parts/button.tsx';
 import { TextField } from '../parts/field.tsx';
 import { IconCircleAlert } from '../parts/icons.tsx';
@@ -80,11 +80,7 @@ function Form({ model, purpose }: { model: ReturnType<typeof linkModel>; purpose
           value={email}
           onValue={setEmail}
           wrong={wrong.email}
-          hint={
-            purpose.email_fixed
-              ? undefined
-              : 'You sign in with it. Nothing is sent there unless mail is set up.'
-          }
+          hint={purpose.email_fixed ? undefined : 'You sign in with it.'}
           autocomplete="username"
           readOnly={purpose.email_fixed}
           required
@@ -98,7 +94,7 @@ function Form({ model, purpose }: { model: ReturnType<typeof linkModel>; purpose
           hint={`At least ${PASSWORD_MIN} characters. A sentence is easy to keep.`}
           autocomplete="new-password"
           minLength={PASSWORD_MIN}
-          maxLength={200}
+          maxLength={PASSWORD_MAX}
           autofocus={name !== ''}
           required
         />

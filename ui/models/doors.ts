@@ -4,14 +4,11 @@ import type { LinkPurpose } from '../../handlers/contract/sign-in.ts';
 import { Failure, serverRoute } from '../api.ts';
 import { loadSession } from '../session.ts';
 
-/** Fewest characters of a password. */
-export const PASSWORD_MIN = 10;
-
 const WRONG = 'This e-mail address and password do not belong together.';
 
 /** The sign-in. `step` is what is asked for now; `wrong` says why the last try led nowhere. */
 export function signInModel() {
-  const step = signal<'password' | 'code' | 'backup'>('password');
+  const step = signal<'password' | 'code' | 'backup' | 'forgot' | 'sent'>('password');
   const wrong = signal<string | null>(null);
 
   const attempt = async (run: () => Promise<void>, refused: string) => {
@@ -35,6 +32,12 @@ export function signInModel() {
         if (answer.twoFactorRedirect) step.value = 'code';
         else await loadSession();
       }, WRONG),
+    /** Asks for a link for a new password. Nobody is told whether an account has the address. */
+    forgot: (email: string) =>
+      attempt(async () => {
+        await serverRoute('/forgot', { email });
+        step.value = 'sent';
+      }, 'This is no e-mail address.'),
     /** @param isTrusted the second factor is not asked for in this browser for 30 days */
     byCode: (code: string, isTrusted: boolean) =>
       attempt(async () => {

@@ -6,6 +6,8 @@ import { pages } from './pages.ts';
 export type Account = Result<'accounts.list'>['items'][number];
 export type Invite = Result<'invites.list'>['items'][number];
 
+export type MadeLink = Pick<Result<'invites.create'>, 'url' | 'mail'>;
+
 const LIMIT = 200;
 
 export function peopleModel() {
@@ -22,11 +24,11 @@ export function peopleModel() {
     accounts,
     invites,
     apps,
-    /** @returns the link, which is shown this once */
-    async invite(wanted: Params<'invites.create'>): Promise<string> {
-      const { url } = await api('invites.create', wanted);
+    /** @returns the link, which is shown this once, and what became of its e-mail */
+    async invite(wanted: Params<'invites.create'>): Promise<MadeLink> {
+      const { url, mail } = await api('invites.create', wanted);
       await invites.refresh();
-      return url;
+      return { url, mail };
     },
     revoke: (id: string) => api('invites.revoke', { id }),
     deleteAccount: (id: string) => api('accounts.delete', { id }),

@@ -1,5 +1,6 @@
 // One's own account: name, password, second factor, passkeys, keys for git and programs, browsers that are signed in.
 import { useState } from 'preact/hooks';
+import { PASSWORD_MAX, PASSWORD_MIN } from '../../handlers/contract/sign-in.ts';
 import type { Failure } from '../api.ts';
 import { Head } from '../layout/head.tsx';
 import {
@@ -11,7 +12,7 @@ import {
   type SignedIn,
   secondFactorModel,
 } from '../models/account.ts';
-import { hasPasskeys, PASSWORD_MIN } from '../models/doors.ts';
+import { hasPasskeys } from '../models/doors.ts';
 import { Button } from '../parts/button.tsx';
 import { Code } from '../parts/code.tsx';
 import { Dialog } from '../parts/dialog.tsx';
@@ -19,6 +20,7 @@ import { TextField } from '../parts/field.tsx';
 import { IconKeyRound, IconPlus, IconTrash2 } from '../parts/icons.tsx';
 import { useMade, useModel } from '../parts/model.ts';
 import { More, remove } from '../parts/pages.tsx';
+import { QrCode } from '../parts/qr-code.tsx';
 import { Empty, Loaded } from '../parts/states.tsx';
 import { Status } from '../parts/status.tsx';
 import { useSubmit } from '../parts/submit.ts';
@@ -203,7 +205,7 @@ function Ask({
           value={text}
           onValue={setText}
           required
-          maxLength={200}
+          maxLength={PASSWORD_MAX}
           autocomplete={type === 'password' ? 'current-password' : 'off'}
         />
         <footer>
@@ -251,7 +253,7 @@ function Password({ model }: { model: Model }) {
         value={next}
         onValue={setNext}
         minLength={PASSWORD_MIN}
-        maxLength={200}
+        maxLength={PASSWORD_MAX}
         autocomplete="new-password"
         hint={`At least ${PASSWORD_MIN} characters.`}
         required
@@ -328,9 +330,10 @@ function SecondFactor() {
         <Dialog title="Set up a second factor" onClose={done}>
           <form class="stack" onSubmit={onSubmit}>
             <p>
-              Add this key to your authenticator app, or, on the phone that has it,{' '}
-              <a href={made.uri}>open it there</a>.
+              Have your authenticator app look at this code, or give it the key. On the phone that has the
+              app, <a href={made.uri}>open it there</a>.
             </p>
+            <QrCode text={made.uri} label="The key for your authenticator app" />
             <Code text={made.secret} wrap label="Copy the key" />
             <p>Keep these codes apart. Each lets you in once without the app.</p>
             <Code text={made.backupCodes.join('\n')} label="Copy the codes" />

@@ -1,9 +1,9 @@
 // Who has an account on the machine, and links that invite more.
 import { useState } from 'preact/hooks';
 import { Head } from '../layout/head.tsx';
-import { type Account, type Invite, peopleModel } from '../models/invites.ts';
+import { LinkDialog } from '../layout/link-dialog.tsx';
+import { type Account, type Invite, type MadeLink, peopleModel } from '../models/invites.ts';
 import { Button } from '../parts/button.tsx';
-import { Code } from '../parts/code.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Select, TextField } from '../parts/field.tsx';
 import { IconKey, IconTrash2, IconUserPlus } from '../parts/icons.tsx';
@@ -14,7 +14,7 @@ import { Badge } from '../parts/status.tsx';
 import { useSubmit } from '../parts/submit.ts';
 import { Table } from '../parts/table.tsx';
 import { Time } from '../parts/time.tsx';
-import { session } from '../session.ts';
+import { sendsMail, session } from '../session.ts';
 
 type Model = ReturnType<typeof peopleModel>;
 type AppRole = 'view' | 'push' | 'admin';
@@ -22,10 +22,13 @@ type AppRole = 'view' | 'push' | 'admin';
 export default function People() {
   const model = useModel(peopleModel);
   const [inviting, setInviting] = useState(false);
-  const [link, setLink] = useState<{ url: string; about: string } | null>(null);
+  const [link, setLink] = useState<(MadeLink & { about: string }) | null>(null);
   const reset = async (account: Account) => {
-    const url = await model.invite({ account: account.id });
-    setLink({ url, about: `With this link ${account.name} sets a new password. It works once, for 7 days.` });
+    const made = await model.invite({ account: account.id });
+    setLink({
+      ...made,
+      about: `With this link ${account.name} sets a new password. It works once, for 7 days.`,
+    });
   };
   return (
     <>
@@ -114,29 +117,17 @@ export default function People() {
       {inviting && (
         <InviteForm
           model={model}
-          onMade={(url) => {
+          onMade={(made) => {
             setInviting(false);
             setLink({
-              url,
+              ...made,
               about: 'Whoever has this link can use it, once, for 7 days. It is shown this once.',
             });
           }}
           onClose={() => setInviting(false)}
         />
       )}
-      {link && (
-        <Dialog title="The link" onClose={() => setLink(null)}>
-          <div class="stack">
-            <p>{link.about}</p>
-            <Code text={link.url} wrap label="Copy the link" />
-            <footer>
-              <Button look="primary" onClick={() => setLink(null)}>
-                I have sent it
-              </Button>
-            </footer>
-          </div>
-        </Dialog>
-      )}
+      {link && <LinkDialog link={link} about={link.about} onClose={() => setLink(null)} />}
     </>
   );
 }
@@ -213,7 +204,7 @@ function InviteForm({
   onClose,
 }: {
   model: Model;
-  onMade: (url: string) => void;
+  onMade: (made: MadeLink) => void;
   onClose: () => void;
 }) {
   const [email, setEmail] = useState('');
@@ -237,7 +228,11 @@ function InviteForm({
           type="email"
           value={email}
           onValue={setEmail}
-          hint="May be left out: then whoever uses the link says it."
+          hint={
+            sendsMail.value
+              ? 'The link is sent there. May be left out: then whoever uses the link says it.'
+              : 'May be left out: then whoever uses the link says it.'
+          }
           autocomplete="off"
         />
         <Select

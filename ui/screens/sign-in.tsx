@@ -8,10 +8,13 @@ import { IconCircleAlert, IconFingerprintPattern } from '../parts/icons.tsx';
 import { useMade } from '../parts/model.ts';
 import { Notice } from '../parts/states.tsx';
 import { useSubmit } from '../parts/submit.ts';
+import { sendsMail } from '../session.ts';
 
 export default function SignIn() {
   const model = useMade(signInModel);
-  return model.step.value === 'password' ? <ByPassword model={model} /> : <ByCode model={model} />;
+  const step = model.step.value;
+  if (step === 'password') return <ByPassword model={model} />;
+  return step === 'code' || step === 'backup' ? <ByCode model={model} /> : <Forgot model={model} />;
 }
 
 type Model = ReturnType<typeof signInModel>;
@@ -50,9 +53,54 @@ function ByPassword({ model }: { model: Model }) {
           </Button>
         )}
       </form>
+      {sendsMail.value && (
+        <Button look="quiet" onClick={() => goTo(model, 'forgot')}>
+          I forgot my password
+        </Button>
+      )}
       <p class="small muted">No account, or no way in? Whoever runs this machine can send you a link.</p>
     </Door>
   );
+}
+
+function Forgot({ model }: { model: Model }) {
+  const [email, setEmail] = useState('');
+  const { busy, onSubmit } = useSubmit(() => model.forgot(email.trim()));
+  const back = <Button onClick={() => goTo(model, 'password')}>Back to the sign-in</Button>;
+  if (model.step.value === 'sent')
+    return (
+      <Door
+        title="Look into your mail"
+        about={`If an account here has the address ${email.trim()}, it gets a link now, which works for an hour.`}
+      >
+        {back}
+      </Door>
+    );
+  return (
+    <Door title="A new password" about="You get an e-mail with a link. With it you set a new password.">
+      <form class="stack" onSubmit={onSubmit}>
+        <Wrong model={model} />
+        <TextField
+          label="E-mail"
+          type="email"
+          value={email}
+          onValue={setEmail}
+          autocomplete="username"
+          autofocus
+          required
+        />
+        <Button type="submit" look="primary" disabled={busy}>
+          Send the link
+        </Button>
+        {back}
+      </form>
+    </Door>
+  );
+}
+
+function goTo(model: Model, step: 'password' | 'forgot') {
+  model.wrong.value = null;
+  model.step.value = step;
 }
 
 function ByCode({ model }: { model: Model }) {

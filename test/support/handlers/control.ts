@@ -27,6 +27,7 @@ const variables = {
   RUNNER_WAKE_TIMEOUT_S: '120',
   RUNNER_UI_URL: '',
   RUNNER_CORS_ORIGINS: '',
+  MAIL: 'off',
   RUNNER_PUSH_TO_CREATE: 'off',
 };
 

@@ -58,6 +58,7 @@ export class UiInProcess {
       FILES: {},
       SIGN_IN_KEY: 'a key for tests with enough characters',
       PUBLIC_UI_URL: ORIGIN,
+      MAIL: 'off',
       SERVICE_RATE_LIMIT_RPM: '0',
       SERVICE_AUTH_RATE_LIMIT: '0',
       ...limits,

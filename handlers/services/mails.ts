@@ -1,0 +1,68 @@
+// What e-mails say. No text of theirs is one that somebody can choose freely: they come in this machine's name.
+
+import type * as z from 'zod';
+import type { Bindings } from '../bindings.ts';
+import type { Mail } from '../contract/host-calls.ts';
+import type { Invite } from '../contract/invites.ts';
+
+/** The address of a link, with its secret. */
+export function inviteUrl({ PUBLIC_UI_URL }: Pick<Bindings, 'PUBLIC_UI_URL'>, secret: string): string {
+  return `${PUBLIC_UI_URL}/invite?token=${secret}`;
+}
+
+/** A link that is sent. */
+interface SentLink {
+  to: string;
+  url: string;
+  /** ISO 8601. */
+  expiresAt: string;
+}
+
+/**
+ * The e-mail with an invite.
+ * @param from the address of whoever invites; null when nobody knows it
+ */
+export function inviteMail(
+  { to, url, expiresAt }: SentLink,
+  { app, role }: Pick<z.output<typeof Invite>, 'app' | 'role'>,
+  from: string | null,
+): Mail {
+  const { host } = new URL(url);
+  const what =
+    app !== null
+      ? `work on the app ${app.slug} at ${host}`
+      : role === 'admin'
+        ? `run the apps of ${host}`
+        : `bring your apps to ${host}`;
+  return {
+    to,
+    subject: `You are invited to ${host}`,
+    text: `${from ?? 'Whoever runs the machine'} invites you to ${what}.
+
+Open this link. It works once, until ${day(expiresAt)}:
+
+${url}
+
+If you do not know what this is about, ignore this e-mail: nothing happens then.
+`,
+  };
+}
+
+/** The e-mail with a link for a new password. */
+export function passwordMail({ to, url, expiresAt }: SentLink): Mail {
+  const { host } = new URL(url);
+  return {
+    to,
+    subject: `A new password for ${host}`,
+    text: `With this link you set a new password for your account at ${host}. It works once, until ${day(expiresAt)}:
+
+${url}
+
+If nobody should have asked for it, ignore this e-mail: your password stays as it is.
+`,
+  };
+}
+
+function day(time: string): string {
+  return `${time.slice(0, 10)} ${time.slice(11, 16)} UTC`;
+}

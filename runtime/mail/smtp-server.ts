@@ -1,0 +1,41 @@
+// Where e-mails are handed in, as RUNNER_SMTP_URL says it.
+
+/** A server that takes e-mails. */
+export interface SmtpServer {
+  host: string;
+  port: number;
+  /** Whether TLS comes before the first word; else STARTTLS follows the greeting, where the server has it. */
+  isSecure: boolean;
+  /** Whether it is a process of this machine, reached over loopback. */
+  isLocal: boolean;
+  user: string | null;
+  password: string | null;
+}
+
+/** Reads `smtp://user:password@host:587` or `smtps://…:465`. @returns null for a text that is no such URL */
+export function smtpServer(text: string): SmtpServer | null {
+  const url = URL.parse(text);
+  if (url === null || !/^smtps?:$/.test(url.protocol) || url.hostname === '') return null;
+  if (!/^\/?$/.test(url.pathname) || url.search !== '' || url.hash !== '') return null;
+  const isSecure = url.protocol === 'smtps:';
+  const host = url.hostname.replace(/^\[|\]$/g, '');
+  try {
+    return {
+      host,
+      port: url.port === '' ? (isSecure ? 465 : 587) : Number(url.port),
+      isSecure,
+      isLocal: /^(localhost|127\.\d+\.\d+\.\d+|::1)$/i.test(host),
+      user: url.username === '' ? null : decodeURIComponent(url.username),
+      password: url.password === '' ? null : decodeURIComponent(url.password),
+    };
+  } catch {
+    return null;
+  }
+}
+
+/** Whether a text is an address that e-mails may come from: `a@b.example` or `Name <a@b.example>`. */
+export function isSender(text: string): boolean {
+  return /^(?:[\p{L}\p{N} .'&-]{1,60} <[\w.+-]{1,64}@[\w.-]{1,200}>|[\w.+-]{1,64}@[\w.-]{1,200})$/u.test(
+    text,
+  );
+}

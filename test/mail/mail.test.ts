@@ -1,0 +1,167 @@
+// E-mails, handed to a real SMTP server.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { test } from 'node:test';
+import { readConfig } from '../../runtime/config.ts';
+import { Mailer } from '../../runtime/mail/mail.ts';
+import { isSender, type SmtpServer, smtpServer } from '../../runtime/mail/smtp-server.ts';
+import { Inbox, PASSWORD, USER } from '../support/mail/inbox.ts';
+
+const FROM = 'Cellar <cellar@example.com>';
+const mail = {
+  to: 'bob@example.com',
+  subject: 'You are invited',
+  text: 'Open this link:\n\nhttp://x/invite\n',
+};
+const serverOf = (url: string) => smtpServer(url)!;
+
+test('an e-mail comes to one person, from the sender that is set', async (t) => {
+  const inbox = await Inbox.of(t);
+  const mailer = new Mailer(serverOf(inbox.url), FROM);
+  assert.equal(await mailer.send(mail), null);
+  const [{ from, to, text }] = inbox.received as [(typeof inbox.received)[0]];
+  assert.deepEqual([from, to, inbox.tried], ['cellar@example.com', ['bob@example.com'], [USER]]);
+  assert.match(text, /^From: Cellar <cellar@example.com>$/m);
+  assert.match(text, /^To: bob@example.com$/m);
+  assert.match(text, /^Subject: You are invited$/m);
+  assert.match(text, /^Content-Type: text\/plain; charset=utf-8$/m);
+  assert.match(text, /\n\nOpen this link:\n\nhttp:\/\/x\/invite\n$/);
+});
+
+test('an address or a subject adds no header, no receiver and no command', async (t) => {
+  const inbox = await Inbox.of(t);
+  const mailer = new Mailer(serverOf(inbox.url), FROM);
+  const addresses = [
+    'bob@example.com\r\nBcc: eve@example.com',
+    'bob@example.com, eve@example.com',
+    'bob@example.com>\r\nRCPT TO:<eve@example.com',
+    'Eve <eve@example.com>',
+    'bob@example.com;eve@example.com',
+    '"eve@example.com"@example.com',
+    'bob',
+    '',
+  ];
+  for (const to of addresses)
+    assert.equal(await mailer.send({ ...mail, to }), 'the e-mail address cannot be sent to', to);
+  assert.equal(inbox.received.length, 0);
+  const subject = 'Hello\r\nBcc: eve@example.com\r\n\r\nanother body';
+  assert.equal(await mailer.send({ ...mail, subject }), null);
+  assert.deepEqual(inbox.received[0]!.to, ['bob@example.com']);
+  assert.doesNotMatch(inbox.received[0]!.text, /^Bcc/m);
+  assert.match(inbox.received[0]!.text, /\n\nOpen this link:/);
+  // A line with a single dot ends no e-mail.
+  assert.equal(await mailer.send({ ...mail, text: 'one\r\n.\r\nMAIL FROM:<eve@example.com>\r\n' }), null);
+  assert.deepEqual(
+    inbox.received.map(({ from }) => from),
+    ['cellar@example.com', 'cellar@example.com'],
+  );
+});
+
+test('a refused password is told without the words of the server, which may repeat it', async (t) => {
+  const inbox = await Inbox.of(t);
+  const mailer = new Mailer({ ...serverOf(inbox.url), password: 'wrong' }, FROM);
+  assert.equal(await mailer.send(mail), 'the mail server refuses the user and password of RUNNER_SMTP_URL');
+  assert.deepEqual([inbox.tried, inbox.received], [[USER], []]);
+});
+
+test('a server that refuses the receiver is quoted, in a few words', async (t) => {
+  const onRcptTo: NonNullable<Parameters<typeof Inbox.start>[0]>['onRcptTo'] = (_address, _session, answer) =>
+    answer(new Error(`nobody\u0009here ${'x'.repeat(400)}`));
+  const inbox = await Inbox.of(t, { onRcptTo });
+  const why = await new Mailer(serverOf(inbox.url), FROM).send(mail);
+  assert.match(why!, /nobody here/);
+  assert.ok(why!.length <= 300);
+});
+
+test('no password goes out in clear text, and none to a certificate that nobody vouches for', async (t) => {
+  // As if the server were another machine.
+  const elsewhere = (inbox: Inbox): SmtpServer => ({ ...serverOf(inbox.url), isLocal: false });
+  const plain = await Inbox.of(t, { disabledCommands: ['STARTTLS'] });
+  assert.match((await new Mailer(elsewhere(plain), FROM).send(mail))!, /STARTTLS/);
+  const unknown = await Inbox.of(t);
+  assert.match((await new Mailer(elsewhere(unknown), FROM).send(mail))!, /certificate|TLS/);
+  const secure = await Inbox.of(t, { secure: true });
+  assert.match((await new Mailer({ ...elsewhere(secure), isSecure: true }, FROM).send(mail))!, /certificate/);
+  for (const { tried, received } of [plain, unknown, secure]) assert.deepEqual([tried, received], [[], []]);
+});
+
+test('a server that is silent, away, or talks without an end is given up', async (t) => {
+  const sockets = new Set<Socket>();
+  const start = async (greet: (socket: Socket) => void) => {
+    const server = createServer((socket) => {
+      sockets.add(socket);
+      socket.on('error', () => {});
+      socket.on('close', () => sockets.delete(socket));
+      greet(socket);
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    t.after(() => server.close());
+    return serverOf(`smtp://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  };
+  const silent = await start(() => {});
+  const mailer = new Mailer(silent, FROM, 200);
+  const many = await Promise.all(Array.from({ length: 9 }, () => mailer.send(mail)));
+  assert.equal(many.at(-1), 'too many e-mails are being sent at this moment');
+  assert.equal(many[0], 'the mail server did not answer within 0.2 s');
+  await Promise.all([...sockets].map((socket) => once(socket, 'close')));
+
+  const endless = await start((socket) => {
+    const line = `220-${'x'.repeat(1000)}\r\n`;
+    const more = () => socket.writable && socket.write(line.repeat(64), more);
+    more();
+  });
+  assert.notEqual(await new Mailer(endless, FROM, 20_000).send(mail), null);
+
+  const stopped = new Mailer(silent, FROM, 20_000);
+  const sent = stopped.send(mail);
+  stopped.stop();
+  assert.match((await sent)!, /aborted/);
+  assert.match((await new Mailer(serverOf('smtp://127.0.0.1:1'), FROM).send(mail))!, /ECONNREFUSED/);
+  assert.match((await new Mailer(null, '').send(mail))!, /RUNNER_SMTP_URL/);
+});
+
+test('the settings of the mail server are read, and its password is in no complaint', () => {
+  assert.deepEqual(
+    smtpServer(`smtp://${encodeURIComponent(USER)}:${encodeURIComponent(PASSWORD)}@mail.example.com`),
+    {
+      host: 'mail.example.com',
+      port: 587,
+      isSecure: false,
+      isLocal: false,
+      user: USER,
+      password: PASSWORD,
+    },
+  );
+  assert.deepEqual(
+    [smtpServer('smtps://mail.example.com')!.port, smtpServer('smtp://[::1]:25')!.isLocal],
+    [465, true],
+  );
+  const environment = { RUNNER_SMTP_FROM: FROM };
+  for (const url of [
+    'http://u:secret@x',
+    'smtp://',
+    'u:secret@x',
+    'smtp://u:secret%zz@x',
+    'smtp://u:secret@x/y?z=1',
+  ]) {
+    assert.throws(
+      () => readConfig({ ...environment, RUNNER_SMTP_URL: url }),
+      (error: Error) =>
+        /^RUNNER_SMTP_URL must be like/.test(error.message) && !error.message.includes('secret@x'),
+      url,
+    );
+  }
+  assert.throws(() => readConfig({ RUNNER_SMTP_URL: 'smtp://x' }), /RUNNER_SMTP_FROM must be set/);
+  for (const from of [
+    'cellar@example.com',
+    FROM,
+    'Bob’s',
+    'a@b\nBcc: c@d',
+    'a@b, c@d',
+    '<a@b>',
+    'A <a@b> <c@d>',
+  ])
+    assert.equal(isSender(from), from === FROM || from === 'cellar@example.com', from);
+});

@@ -1,0 +1,99 @@
+// A real SMTP server for tests: it takes e-mails for everybody but `nobody@…`, and keeps them.
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import type { TestContext } from 'node:test';
+import { SMTPServer, type SMTPServerOptions } from 'smtp-server';
+
+/** An e-mail as it came. */
+export interface Received {
+  from: string;
+  to: string[];
+  /** Head and body, with `\n` at the ends of lines, and long lines put together again. */
+  text: string;
+}
+
+export const USER = 'cellar@example.com';
+/** With characters that a URL has to encode. */
+export const PASSWORD = 'p@ss/word?';
+
+export class Inbox {
+  readonly received: Received[] = [];
+  /** Users that tried to sign in. */
+  readonly tried: string[] = [];
+  readonly #server: SMTPServer;
+
+  private constructor(options: SMTPServerOptions) {
+    this.#server = new SMTPServer({
+      disableReverseLookup: true,
+      allowInsecureAuth: true,
+      closeTimeout: 10,
+      onAuth: ({ username = '', password }, _session, answer) => {
+        this.tried.push(username);
+        if (username === USER && password === PASSWORD) answer(null, { user: username });
+        else answer(new Error(`no such password: ${password}`));
+      },
+      onRcptTo: ({ address }, _session, answer) =>
+        answer(address.startsWith('nobody@') ? new Error('there is no such mailbox') : null),
+      onData: (stream, { envelope }, answer) => {
+        const chunks: Buffer[] = [];
+        stream.on('data', (chunk: Buffer) => chunks.push(chunk));
+        stream.on('end', () => {
+          const text = Buffer.concat(chunks).toString('utf8').replaceAll('\r\n', '\n');
+          const { mailFrom, rcptTo } = envelope;
+          this.received.push({
+            from: mailFrom === false ? '' : mailFrom.address,
+            to: rcptTo.map(({ address }) => address),
+            text: decode(text),
+          });
+          answer();
+        });
+      },
+      ...options,
+    });
+    // A client that gives up in the middle of a word is none of the server's business.
+    this.#server.on('error', () => {});
+  }
+
+  /** The links in e-mails to somebody, oldest first. */
+  linksTo(address: string): string[] {
+    return this.received
+      .filter(({ to }) => to.includes(address))
+      .map(({ text }) => /^https?:\/\/\S+\/invite\?token=\S+$/m.exec(text)![0]);
+  }
+
+  /** Starts one on loopback. */
+  static async start(options: SMTPServerOptions = {}): Promise<Inbox> {
+    const inbox = new Inbox(options);
+    inbox.#server.listen(0, '127.0.0.1');
+    await once(inbox.#server.server, 'listening');
+    return inbox;
+  }
+
+  /** One that ends with the test. */
+  static async of(t: TestContext, options: SMTPServerOptions = {}): Promise<Inbox> {
+    const inbox = await Inbox.start(options);
+    t.after(() => inbox.close());
+    return inbox;
+  }
+
+  get port(): number {
+    return (this.#server.server.address() as AddressInfo).port;
+  }
+
+  /** As RUNNER_SMTP_URL has it. */
+  get url(): string {
+    return `smtp://${encodeURIComponent(USER)}:${encodeURIComponent(PASSWORD)}@127.0.0.1:${this.port}`;
+  }
+
+  close(): Promise<void> {
+    return new Promise((resolve) => this.#server.close(() => resolve()));
+  }
+}
+
+/** Puts the lines of a quoted-printable body together. */
+function decode(text: string): string {
+  if (!/^content-transfer-encoding: quoted-printable$/im.test(text)) return text;
+  return text
+    .replace(/=\n/g, '')
+    .replace(/=([0-9A-F]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
+}

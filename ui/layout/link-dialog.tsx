@@ -1,0 +1,40 @@
+// A link that was made for somebody: shown this once, and perhaps sent.
+import type { MadeLink } from '../models/invites.ts';
+import { Button } from '../parts/button.tsx';
+import { Code } from '../parts/code.tsx';
+import { Dialog } from '../parts/dialog.tsx';
+import { IconCircleAlert } from '../parts/icons.tsx';
+import { Notice } from '../parts/states.tsx';
+
+/** @param props.about says what the link does */
+export function LinkDialog({
+  link: { url, mail },
+  about,
+  onClose,
+}: {
+  link: MadeLink;
+  about: string;
+  onClose: () => void;
+}) {
+  const isSent = mail !== null && mail.problem === null;
+  return (
+    <Dialog title="The link" onClose={onClose}>
+      <div class="stack">
+        <p>{about}</p>
+        {isSent && <p>It was sent to {mail.to}.</p>}
+        {mail !== null && mail.problem !== null && (
+          <Notice look="danger" icon={IconCircleAlert}>
+            The link was made; the e-mail to {mail.to} could not be sent: {mail.problem}. Copy the link, and
+            send it yourself.
+          </Notice>
+        )}
+        <Code text={url} wrap label="Copy the link" />
+        <footer>
+          <Button look="primary" onClick={onClose}>
+            {isSent ? 'Done' : 'I have sent it'}
+          </Button>
+        </footer>
+      </div>
+    </Dialog>
+  );
+}
