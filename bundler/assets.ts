@@ -1,6 +1,7 @@
 // Copies a project's static assets. What `_headers`, `_redirects` and `.assetsignore` say is workerd's to apply.
 import { constants, copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { PAGES_FILES } from './cloudflare-pages.ts';
 import { BuildFailure } from './failure.ts';
 import { realInside, show } from './inside.ts';
 import { MAX_ENTRIES, RULES_BYTES } from './limits.ts';
@@ -12,8 +13,6 @@ const PRIVATE = /^(\.git|\.dev\.vars(\..*)?|\.env(\..*)?|\.wrangler|\.DS_Store)$
 /** Not served when the project's root is the assets' directory: its tools' files, and hidden ones. */
 const TOOLS =
   /^(\.(?!well-known$|assetsignore$).*|wrangler\.(toml|jsonc?)|package(-lock)?\.json|npm-shrinkwrap\.json|pnpm-(lock|workspace)\.yaml|yarn\.lock|bun\.lockb?|deno\.(jsonc?|lock)|[\w.-]+\.config\.([cm]?[jt]sx?|json)|[jt]sconfig.*\.json|(angular|lerna|nx|turbo|biome)\.jsonc?|Dockerfile|Makefile|functions)$/;
-/** A Worker's code, where Cloudflare Pages looks for it. Never served. */
-const PAGES_WORKER = '_worker.js';
 
 /**
  * Copies the assets in `from` to `to`.
@@ -55,13 +54,15 @@ export function assetRules(directory: string): AssetRules {
   return rules;
 }
 
-/** Lines for the deploy's log about what Cloudflare Pages would run beside the assets in `from`. */
+/** Lines for the deploy's log about what Cloudflare Pages would run beside the assets in `from` of a Worker's configuration. */
 export function notRun({ folder }: Place, from: string): string[] {
   const notes: string[] = [];
-  if (existsSync(join(from, PAGES_WORKER)))
-    notes.push(`${PAGES_WORKER} is not run: name it as "main" in wrangler.jsonc`);
+  if (existsSync(join(from, '_worker.js')))
+    notes.push('_worker.js is not run: name it as "main" in wrangler.jsonc');
   if (existsSync(join(folder, 'functions')) && from !== join(folder, 'functions'))
-    notes.push('functions/ is not run: Pages Functions are not supported, make a Worker of them');
+    notes.push(
+      'functions/ is not run: that of a Pages project is, with "pages_build_output_dir" in place of "assets"',
+    );
   return notes;
 }
 
@@ -86,10 +87,10 @@ function listAssets({ root, folder }: Place, from: string, to: string, limitMb: 
     if (!stats.isDirectory()) return;
     assets.push({ real, target, kind: 'folder' });
     for (const name of readdirSync(real)) {
-      const isWorker = source === from && name === PAGES_WORKER;
+      const isOfPages = source === from && PAGES_FILES.includes(name);
       const hidden =
         PRIVATE.test(name) ||
-        isWorker ||
+        isOfPages ||
         (source === folder && TOOLS.test(name)) ||
         (from === folder && name === 'node_modules');
       if (!hidden) list(join(source, name), join(real, name), join(target, name), [...above, real]);

@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path';
 import type { BuildSettings } from '../handlers/contract/host-calls.ts';
 import { assetRules, copyAssets, notRun } from './assets.ts';
 import { classMigrations, durableObjects } from './classes.ts';
+import { hasPagesWorker } from './cloudflare-pages.ts';
 import { newestCompatibilityDate, supportedDate } from './compatibility-date.ts';
 import { BuildFailure } from './failure.ts';
 import { nothingNamed } from './impossible.ts';
@@ -12,16 +13,16 @@ import { copyMigrations } from './migrations.ts';
 import { requireModest } from './modest.ts';
 import type { PageFolders } from './pages.ts';
 import { type Place, placeOf } from './place.ts';
-import { findProject, isPartOfServer, nothingDeployable, SERVER_ADVICE } from './project.ts';
+import { findProject, isPartOfServer, nothingDeployable, otherwiseNamed, SERVER_ADVICE } from './project.ts';
 import { rateLimits } from './rate-limits.ts';
-import { redirectedConfig } from './redirect.ts';
+import { pagesOfSite, readConfig, withPages } from './read-config.ts';
 import { readHead } from './regular-file.ts';
 import type { Assets, Bundle } from './release.ts';
 import { syncTree } from './sync.ts';
 import { triggers } from './triggers.ts';
 import { bundleWorker, type WorkerSource } from './worker.ts';
 import { workflows } from './workflows.ts';
-import { readWranglerConfig, type WranglerConfig } from './wrangler-config.ts';
+import type { ReadConfig, WranglerConfig } from './wrangler-config.ts';
 
 /** A bundle, and lines for the deploy's log. */
 export interface Bundled {
@@ -79,9 +80,16 @@ async function bundleKind(options: BundleOptions): Promise<Bundled> {
   const project = findProject(place, before, output_directory);
   if (project === null) throw nothingDeployable(place, output_directory);
   mkdirSync(out, { recursive: true });
-  if (project.kind === 'site') return bundleSite(place, project.directory, out, assetsMb);
+  if (project.kind === 'site') {
+    const { directory } = project;
+    if (!hasPagesWorker(place, directory)) return bundleSite(place, directory, out, assetsMb);
+    return bundleConfig(place, pagesOfSite(place, directory), out, assetsMb);
+  }
   if (project.kind === 'worker') return bundlePlainWorker(place.root, project.main, out);
-  return bundleWranglerProject(place, project.config, out, environment, assetsMb);
+  const read = await readConfig(place, project, environment, true);
+  if (output_directory !== null && read.config.pages_build_output_dir === undefined)
+    throw otherwiseNamed(read.file);
+  return bundleConfig(place, withPages(place, read, output_directory), out, assetsMb);
 }
 
 /** Notes that a log can take: not too many, none too long. */
@@ -110,7 +118,7 @@ function bundleSite(place: Place, directory: string, out: string, assetsMb: numb
   const what = isSinglePage ? 'single-page app' : 'static site';
   return {
     bundle: { ...nothing, assets },
-    notes: [`${what}: ${files} files in ${show(root, directory)}`, ...notRun(place, directory)],
+    notes: [`${what}: ${files} files in ${show(root, directory)}`],
   };
 }
 
@@ -138,16 +146,13 @@ async function bundlePlainWorker(root: string, main: string, out: string): Promi
   };
 }
 
-async function bundleWranglerProject(
+async function bundleConfig(
   place: Place,
-  path: string | null,
+  { config, file, base, own, notes }: ReadConfig,
   out: string,
-  environment: string | null,
   assetsMb: number,
 ): Promise<Bundled> {
   const { root } = place;
-  const read = await readWranglerConfig(root, path, redirectedConfig(place), environment);
-  const { config, file, base, own, notes } = read;
   const compatibilityDate = datedConfig(file, config.compatibility_date, notes);
   let worker: Bundle['worker'] = null;
   let exports: string[] = [];
@@ -250,7 +255,8 @@ function bundleAssets(
   const from = insidePath(place.root, base, directory, 'assets.directory');
   const copied = copyAssets(place, from, join(out, ASSETS), assetsMb);
   notes.push(`assets: ${copied.files} files in ${show(place.root, from)}`);
-  if (config.main === undefined) notes.push(...notRun(place, from));
+  if (config.main === undefined && config.pages_build_output_dir === undefined)
+    notes.push(...notRun(place, from));
   return {
     directory: ASSETS,
     binding: binding ?? null,

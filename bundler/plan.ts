@@ -2,15 +2,16 @@
 import { realpathSync } from 'node:fs';
 import { relative } from 'node:path';
 import type { BuildSettings } from '../handlers/contract/host-calls.ts';
+import { hasFunctions } from './cloudflare-pages.ts';
 import { refuseImpossible } from './impossible.ts';
 import { whyInstallAnew } from './install-inputs.ts';
 import { findLockFiles, type LockFile } from './lock-files.ts';
 import type { PageFolders } from './pages.ts';
 import { type Place, placeOf } from './place.ts';
-import { findProject, nothingDeployable, packageJsonOf, siteFolders } from './project.ts';
+import { findProject, nothingDeployable, otherwiseNamed, packageJsonOf, siteFolders } from './project.ts';
+import { readConfig, withPages } from './read-config.ts';
 import { redirectedConfig } from './redirect.ts';
 import { installFolder, onlyProject } from './workspace.ts';
-import { readWranglerConfig } from './wrangler-config.ts';
 
 /** Scripts that run before a project is bundled, and may write files of it. */
 const WRITING_SCRIPTS = ['build', 'preinstall', 'install', 'postinstall', 'prepare'];
@@ -32,6 +33,12 @@ export interface Plan {
   lockFiles: LockFile[];
   /** Why the next build cannot use what an install makes here; `null` when it can. */
   installAnew: string | null;
+  /** Whether there is a Wrangler configuration. */
+  hasConfig: boolean;
+  /** Whether Cloudflare Pages would build it. */
+  isPages: boolean;
+  /** Whether functions/ is to be compiled to its Worker. */
+  hasFunctions: boolean;
   /** The sites that are there before the build; `null` where it can make none. */
   pages: PageFolders | null;
 }
@@ -57,13 +64,11 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
   const project = findProject(place, null, output);
   let build: BuildCommand | null = manifest?.scripts.build === undefined ? null : { kind: 'script' };
   if (settings.build_command !== null) build = { kind: 'command', command: settings.build_command, cwd: '.' };
+  let isPages = project?.kind !== 'worker' && hasFunctions(place);
   if (project?.kind === 'wrangler') {
-    const read = await readWranglerConfig(
-      place.root,
-      project.config,
-      project.config === null ? redirectedConfig(place) : null,
-      environment,
-    );
+    const read = await readConfig(place, project, environment, false);
+    isPages = read.config.pages_build_output_dir !== undefined;
+    if (output !== null && !isPages) throw otherwiseNamed(read.file);
     const own = read.config.build;
     if (own.command && settings.build_command === null)
       build = { kind: 'command', command: own.command, cwd: own.cwd ?? '.' };
@@ -73,7 +78,7 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
       settings.install_command === null &&
       !scripts.some((name) => WRITING_SCRIPTS.includes(name)) &&
       redirectedConfig(place) === null;
-    refuseImpossible(place.root, read, isWhole);
+    refuseImpossible(place.root, isPages && isWhole ? withPages(place, read, output) : read, isWhole);
   } else if (project === null && build === null) throw nothingDeployable(place, output);
   const installed = installFolder(place);
   const above = installed === place.folder ? null : packageJsonOf({ ...place, folder: installed });
@@ -85,6 +90,9 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
     packageManager: (above ?? manifest)?.packageManager ?? null,
     lockFiles: findLockFiles(place.root, installed),
     installAnew: whyInstallAnew(place.root, manifests),
+    hasConfig: project?.kind === 'wrangler',
+    isPages,
+    hasFunctions: isPages && hasFunctions(place),
     pages: project?.kind !== 'wrangler' && build !== null ? siteFolders(place) : null,
   };
 }

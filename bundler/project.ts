@@ -1,6 +1,7 @@
 // What kind of project a worktree holds, and what has to run before it can be bundled.
 import { lstatSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { type DeployCall, deployCall } from './deploy-script.ts';
 import { BuildFailure } from './failure.ts';
 import { foldersOf } from './folders.ts';
 import { insidePath, isInside, show } from './inside.ts';
@@ -32,8 +33,11 @@ export const SERVER_ADVICE =
   ", and a Worker has no port to listen on: export a handler, `export default { fetch(request) {…} }`, or keep the server and add `import { httpServerHandler } from 'cloudflare:node'; export default httpServerHandler({ port })` with the port it listens on";
 
 export type Project =
-  /** `config` is the path of the project's own Wrangler configuration; `null`: its build wrote the only one. */
-  | { kind: 'wrangler'; config: string | null }
+  /**
+   * `config` is the path of the project's own Wrangler configuration; `null`: its build wrote the only one, or `call`, of a
+   * script of package.json, has all that is known.
+   */
+  | { kind: 'wrangler'; config: string | null; call: DeployCall | null }
   /** `directory` holds `index.html`. */
   | { kind: 'site'; directory: string }
   | { kind: 'worker'; main: string };
@@ -60,20 +64,22 @@ export interface PackageJson {
  */
 export function findProject(place: Place, before: PageFolders | null, output: string | null): Project | null {
   const { root, folder } = place;
-  const config = CONFIG_FILES.map((name) => join(folder, name)).find(isFile);
+  const manifest = packageJsonOf(place);
+  const call = deployCall(manifest?.scripts ?? {});
+  const names = [...CONFIG_FILES, ...(call?.config ? [call.config] : [])];
+  const config = names.map((name) => join(folder, name)).find(isFile);
   if (config !== undefined) {
     if (!isInside(root, config)) throw leaves(root, config);
-    if (output !== null) throw otherwiseNamed(show(root, config));
-    return { kind: 'wrangler', config };
+    return { kind: 'wrangler', config, call };
   }
-  if (redirectedConfig(place) !== null) return { kind: 'wrangler', config: null };
-  if (output !== null) {
-    const directory = join(folder, output);
-    return isDirectory(directory)
-      ? { kind: 'site', directory: insidePath(root, folder, output, 'output_directory') }
-      : null;
+  if (redirectedConfig(place) !== null) return { kind: 'wrangler', config: null, call: null };
+  const named = output ?? call?.pages ?? null;
+  if (named !== null) {
+    const what = output === null ? `"${call!.script}" of package.json` : 'output_directory';
+    const directory = join(folder, named);
+    return isDirectory(directory) ? { kind: 'site', directory: insidePath(root, folder, named, what) } : null;
   }
-  const manifest = packageJsonOf(place);
+  if (call !== null) return { kind: 'wrangler', config: null, call };
   const entries = manifest?.main ? [manifest.main, ...ENTRY_FILES] : ENTRY_FILES;
   const entry = entries.map((name) => join(folder, name)).find(isFile);
   const site = before === null ? sourceSite(place, manifest) : builtSite(place, before, entry);
@@ -213,8 +219,11 @@ function workspacesOf(value: unknown): string[] {
   return Array.isArray(list) ? list.map(String) : [];
 }
 
-/** @param file the Wrangler configuration, as shown */
-function otherwiseNamed(file: string): BuildFailure {
+/**
+ * The failure of a project whose configuration and settings both say what is deployed.
+ * @param file the Wrangler configuration, as shown
+ */
+export function otherwiseNamed(file: string): BuildFailure {
   return new BuildFailure(
     `output_directory is set, and ${file} says what is deployed: set output_directory to null (builds.set), or name the folder as "assets.directory" there`,
   );

@@ -1,7 +1,7 @@
 // Bundles a Worker's sources into modules that workerd loads.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { basename, extname, join } from 'node:path';
-import { type BuildOptions, build, type Message, type Metafile } from 'esbuild';
+import { type BuildOptions, build, type Message, type Metafile, type Plugin } from 'esbuild';
 import { BuildFailure } from './failure.ts';
 import { refusePython } from './impossible.ts';
 import { isInside, show } from './inside.ts';
@@ -12,6 +12,7 @@ import { nodePolyfills } from './node-polyfills.ts';
 import { SERVER_ADVICE } from './project.ts';
 import { readProjectFile } from './regular-file.ts';
 import type { Module } from './release.ts';
+import { isServiceWorker, serviceWorkerEntry } from './service-worker.ts';
 
 export interface WorkerSource {
   /** Real path of the project. */
@@ -53,42 +54,50 @@ export async function bundleWorker(
   const nodeEnabled = hasNodeModules(compatibilityDate, compatibilityFlags);
   const nodeUsed = new Set<string>();
   const polyfills = await nodePolyfills(compatibilityDate, compatibilityFlags);
-  const result = await build({
-    ...options,
-    entryPoints: [main],
-    absWorkingDir: root,
-    outfile: join(out, MODULES, name),
-    bundle: true,
-    format: 'esm',
-    platform: 'browser',
-    target: 'es2024',
-    // workerd runs these as they are, at any compatibility date.
-    supported: { 'import-source': true, using: true },
-    conditions: ['workerd', 'worker', 'browser'],
-    external: ['cloudflare:*', 'workerd:*'],
-    loader: { '.js': 'jsx', '.mjs': 'jsx', '.cjs': 'jsx' },
-    define: {
-      'process.env.NODE_ENV': NODE_ENV,
-      'global.process.env.NODE_ENV': NODE_ENV,
-      'globalThis.process.env.NODE_ENV': NODE_ENV,
-      ...options.define,
-    },
-    charset: 'utf8',
-    metafile: true,
-    sourcemap: 'external',
-    sourcesContent: false,
-    logLevel: 'silent',
-    plugins: [
-      nodeModules({ enabled: nodeEnabled, polyfills, alias: options.alias ?? {}, used: nodeUsed }),
-      moduleFiles(root, source.rules, join(out, MODULES), MODULES, files, nodeEnabled, polyfills),
-    ],
-  }).catch((error: { errors?: Message[] }) => {
-    if (!error.errors) throw error;
-    const told = error.errors.slice(0, ERRORS_TOLD).map((message) => explain(root, message));
-    const rest = error.errors.length - told.length;
-    throw new BuildFailure([...told, ...(rest > 0 ? [`… and ${rest} more errors`] : [])].join('\n'));
-  });
-  const exports = entryExports(result.metafile);
+  const bundle = (entry: BuildOptions, more: Plugin[]) =>
+    build({
+      ...options,
+      ...entry,
+      absWorkingDir: root,
+      outfile: join(out, MODULES, name),
+      bundle: true,
+      format: 'esm',
+      platform: 'browser',
+      target: 'es2024',
+      // workerd runs these as they are, at any compatibility date.
+      supported: { 'import-source': true, using: true },
+      conditions: ['workerd', 'worker', 'browser'],
+      external: ['cloudflare:*', 'workerd:*'],
+      loader: { '.js': 'jsx', '.mjs': 'jsx', '.cjs': 'jsx' },
+      define: {
+        'process.env.NODE_ENV': NODE_ENV,
+        'global.process.env.NODE_ENV': NODE_ENV,
+        'globalThis.process.env.NODE_ENV': NODE_ENV,
+        ...options.define,
+      },
+      charset: 'utf8',
+      metafile: true,
+      sourcemap: 'external',
+      sourcesContent: false,
+      logLevel: 'silent',
+      plugins: [
+        ...more,
+        nodeModules({ enabled: nodeEnabled, polyfills, alias: options.alias ?? {}, used: nodeUsed }),
+        moduleFiles(root, source.rules, join(out, MODULES), MODULES, files, nodeEnabled, polyfills),
+      ],
+    }).catch((error: { errors?: Message[] }) => {
+      if (!error.errors) throw error;
+      const told = error.errors.slice(0, ERRORS_TOLD).map((message) => explain(root, message));
+      const rest = error.errors.length - told.length;
+      throw new BuildFailure([...told, ...(rest > 0 ? [`… and ${rest} more errors`] : [])].join('\n'));
+    });
+  let result = await bundle({ entryPoints: [main] }, []);
+  let exports = entryExports(result.metafile);
+  if (exports.length === 0 && isServiceWorker(readFileSync(join(out, MODULES, name), 'utf8'))) {
+    const { stdin, plugin } = serviceWorkerEntry(main);
+    result = await bundle({ stdin }, [plugin]);
+    exports = entryExports(result.metafile);
+  }
   if (isNodeServer(root, main, nodeUsed, result.metafile))
     throw new BuildFailure(`${show(root, main)} is a Node server${SERVER_ADVICE}`);
   if (!exports.includes('default')) {

@@ -16,6 +16,10 @@ interface RateLimitConfig {
 /** The parts of a configuration that are used. wrangler has checked their shapes. Paths are as it gives them. */
 export interface WranglerConfig {
   name?: string;
+  /** The static files of a Pages project. */
+  pages_build_output_dir?: string;
+  /** Names of all. */
+  definedEnvironments?: string[];
   /** Absolute. */
   main?: string;
   compatibility_date?: string;

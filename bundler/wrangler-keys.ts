@@ -34,6 +34,7 @@ export const topLevelKeys: Record<string, Treatment> = {
   $schema: 'quiet',
   name: 'used',
   main: 'used',
+  pages_build_output_dir: 'used',
   compatibility_date: 'used',
   compatibility_flags: 'used',
   vars: 'used',
@@ -120,7 +121,6 @@ export const topLevelKeys: Record<string, Treatment> = {
   logfwdr: false,
   media: false,
   mtls_certificates: { instead: 'call a service that takes a key, kept as a secret' },
-  pages_build_output_dir: { instead: 'make the folder "assets.directory", and a Worker of functions/' },
   pipelines: { instead: 'write objects into R2, or send messages to a queue' },
   secrets_store_secrets: {
     instead: 'set the secret on the app, with `cellar secrets set` or `wrangler secret put`',

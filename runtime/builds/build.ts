@@ -13,6 +13,7 @@ import { checkout, type InstallInputs } from './checkout.ts';
 import { buildStep, installStep } from './commands.ts';
 import { type BuildDirectories, makeDirectories } from './environment.ts';
 import type { KeptInstall } from './kept-install.ts';
+import { compileFunctions } from './pages-functions.ts';
 import { placeBundle, readRelease } from './release.ts';
 import { warnOfLocalSecrets } from './secrets.ts';
 
@@ -55,7 +56,7 @@ export async function build(input: BuildInput): Promise<Built & { tidied: Promis
     const installed = await installStep(input, directories, plan, digest);
     await buildStep(input, directories, plan);
     const { bundle } = await log.step('bundle', 'esbuild', () =>
-      bundleStep(input, directories, plan, bundled),
+      compileFunctions(input, directories, plan).then(() => bundleStep(input, directories, plan, bundled)),
     );
     signal.throwIfAborted();
     const built = await log.step('release', input.deployId, () => releaseStep(input, bundle, bundled));

@@ -78,7 +78,7 @@ async function keptInstall(
   const npm = findProgram('npm');
   if (digest === null || plan.installAnew !== null || manager.lockFile === null) return null;
   if (npm === null || limits.cacheMb === 0) return null;
-  const environment = await buildEnvironment(directories, env);
+  const environment = await buildEnvironment(directories, env, plan);
   if (user) await handOver(Object.values(directories), user, limits.stepTimeoutMs);
   return new KeptInstall(directories, user, { digest, environment, manager, npm });
 }
@@ -113,17 +113,22 @@ function runInShell(
   return input.log.step(step, title, () => runInProject(input, directories, plan, shell));
 }
 
-/** @param command.folder where it runs, from the worktree */
-async function runInProject(
+/**
+ * Runs a command within the walls of the build.
+ * @param command.folder where it runs, from the worktree
+ * @param command.read files and directories of this machine that it reads, besides the system's
+ * @throws {BuildFailure} when it fails, or has or leaves more than a build may
+ */
+export async function runInProject(
   { deployId, env, limits, user, walls, scratch, signal, log }: BuildInput,
   directories: BuildDirectories,
   plan: Plan,
-  command: { arguments: string[]; title: string; folder: string },
+  command: { arguments: string[]; title: string; folder: string; read?: string[] },
 ): Promise<void> {
   const { project } = directories;
   const what = command.folder === plan.folder ? 'root_directory' : 'build.cwd';
   const cwd = insidePath(resolve(project), project, command.folder, what);
-  const environment = await buildEnvironment(directories, env);
+  const environment = await buildEnvironment(directories, env, plan);
   const folders = [...new Set([plan.folder, plan.installFolder, ''])];
   const programs = folders.map((folder) => join(project, folder, 'node_modules', '.bin'));
   const path = [...programs, environment.PATH].join(':');
@@ -136,7 +141,7 @@ async function runInProject(
     directories,
     user,
     environment: { ...environment, PATH: path },
-    read: await certificateFiles(),
+    read: [...(await certificateFiles()), ...(command.read ?? [])],
     cwd,
     memoryMb: limits.memoryMb,
   });

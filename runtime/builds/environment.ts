@@ -2,6 +2,7 @@
 // needs to reach its registry.
 import { chmodSync, mkdirSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
+import type { Plan } from '../../bundler/plan.ts';
 import { searchPath } from '../machine/programs.ts';
 import { cacheDirectories } from './cache.ts';
 import { networkVariables, npmSettings } from './network-settings.ts';
@@ -36,12 +37,15 @@ export function makeDirectories(scratch: string, cache: string): BuildDirectorie
 export async function buildEnvironment(
   { project, home, temporary, cache }: BuildDirectories,
   variables: Record<string, string>,
+  { isPages }: Pick<Plan, 'isPages'>,
 ): Promise<Record<string, string>> {
   const npm = await npmSettings();
   const caches = cacheDirectories(cache);
   return {
     LANG: 'C.UTF-8',
     ...networkVariables(),
+    // Frameworks choose by these what they build for.
+    [isPages ? 'CF_PAGES' : 'WORKERS_CI']: '1',
     ...variables,
     PATH: searchPath().join(delimiter),
     HOME: home,

@@ -114,6 +114,9 @@ test('a plan says what is to run, read before anything has run', async () => {
     hasDependencies: true,
     packageManager: 'pnpm@10.1.0',
     installAnew: null,
+    hasConfig: false,
+    isPages: false,
+    hasFunctions: false,
   });
   assert.deepEqual(Object.keys(pages!), ['public']);
   const [lockFile] = lockFiles;

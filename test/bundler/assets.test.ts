@@ -24,8 +24,8 @@ test("a site in the project's root is served without its tools' files", async ()
     '.github/workflows/ci.yml': '',
     'sub/.env.local': 'SECRET=1',
     'sub/page.html': '',
-    '_worker.js': '',
-    'functions/api.js': '',
+    '_routes.json': '{}',
+    'functions/api.js': 'exports.api = onRequest(() => {});',
   });
   assert.deepEqual(list(), [
     'assets/.assetsignore',
@@ -40,11 +40,7 @@ test("a site in the project's root is served without its tools' files", async ()
     redirects: '/a /b',
     ignore: 'drafts',
   });
-  assert.deepEqual(notes, [
-    'static site: 6 files in .',
-    '_worker.js is not run: name it as "main" in wrangler.jsonc',
-    'functions/ is not run: Pages Functions are not supported, make a Worker of them',
-  ]);
+  assert.deepEqual(notes, ['static site: 6 files in .']);
 });
 
 test('a built site is served whole, but for local secrets', async () => {

@@ -29,7 +29,11 @@ test('what a build tool wrote is a Wrangler project too', () => {
   const written = '.wrangler/deploy/config.json';
   const files = { [written]: '{"configPath": "../../out/wrangler.json"}', 'out/wrangler.json': '{}' };
   const root = worktrees.write({ ...files, 'out/index.html': '' });
-  assert.deepEqual(findProject({ root, folder: root }, null, null), { kind: 'wrangler', config: null });
+  assert.deepEqual(findProject({ root, folder: root }, null, null), {
+    kind: 'wrangler',
+    config: null,
+    call: null,
+  });
 });
 
 test('a site is looked for in the folders that builds write, and in the root last', () => {

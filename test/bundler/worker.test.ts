@@ -205,8 +205,8 @@ test('what a package leaves out for browsers is there where Node is', async () =
   assert.doesNotMatch(old.read('modules/index.js'), /node streams/);
 });
 
-test('a script that is no module, and a Worker in Python, are refused with the way out', async () => {
-  const script = { 'index.js': 'addEventListener("fetch", (event) => event.respondWith(new Response()))' };
+test('a script that listens for no request, and a Worker in Python, are refused with the way out', async () => {
+  const script = { 'index.js': 'addEventListener("error", (event) => console.log(event))' };
   await assert.rejects(worktrees.bundle(script), /^BuildFailure: index\.js has no default export/);
   const python = wranglerProject(
     { main: 'main.py', compatibility_flags: ['python_workers'] },

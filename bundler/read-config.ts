@@ -1,0 +1,102 @@
+// The configuration of a project, wherever it stands: in Wrangler's file, in what a build wrote, or in a script.
+import { join } from 'node:path';
+import { asWorker } from './cloudflare-pages.ts';
+import type { DeployCall } from './deploy-script.ts';
+import { BuildFailure } from './failure.ts';
+import { insidePath } from './inside.ts';
+import type { Place } from './place.ts';
+import type { Project } from './project.ts';
+import { redirectedConfig } from './redirect.ts';
+import { type ReadConfig, readWranglerConfig, type WranglerConfig } from './wrangler-config.ts';
+
+/** Says nothing: each part as Wrangler fills it in. */
+const EMPTY: WranglerConfig = {
+  compatibility_flags: [],
+  vars: {},
+  build: {},
+  define: {},
+  rules: [],
+  jsx_factory: 'React.createElement',
+  jsx_fragment: 'React.Fragment',
+  durable_objects: { bindings: [] },
+  migrations: [],
+  exports: {},
+  d1_databases: [],
+  kv_namespaces: [],
+  r2_buckets: [],
+  triggers: {},
+  queues: {},
+};
+
+/**
+ * Reads the configuration of a project of the kind `wrangler`.
+ * @param environment the environment to deploy, or `null` for the one that its script names, else the top level
+ * @param written whether the build has run, so that what it wrote counts
+ * @throws {BuildFailure} as `readWranglerConfig` does
+ */
+export async function readConfig(
+  place: Place,
+  { config, call }: Extract<Project, { kind: 'wrangler' }>,
+  environment: string | null,
+  written: boolean,
+): Promise<ReadConfig> {
+  const { root, folder } = place;
+  const redirected = written || config === null ? redirectedConfig(place) : null;
+  if (config === null && redirected === null) return configOfCall(folder, call!);
+  const named = environment ?? call?.environment ?? null;
+  const read = await readWranglerConfig(root, config, redirected, named);
+  const { pages_build_output_dir: pages, definedEnvironments } = read.config;
+  if (pages !== undefined) {
+    if (named === null && definedEnvironments?.includes('production'))
+      return readWranglerConfig(root, config, redirected, 'production');
+    return read;
+  }
+  const { main, assets } = read.config;
+  if (call === null || main !== undefined || assets?.directory !== undefined) return read;
+  return { ...read, config: { ...read.config, ...mainOf(folder, call) } };
+}
+
+/** A Pages project's configuration as a Worker's, once its files are there. Any other comes back as it is. */
+export function withPages(place: Place, read: ReadConfig, output: string | null): ReadConfig {
+  const { pages_build_output_dir: named } = read.config;
+  if (named === undefined) return read;
+  const directory =
+    output === null
+      ? insidePath(place.root, read.base, named, 'pages_build_output_dir')
+      : insidePath(place.root, place.folder, output, 'output_directory');
+  return asWorker(place, read, directory);
+}
+
+/** The Worker of a Pages project without a configuration. */
+export function pagesOfSite(place: Place, directory: string): ReadConfig {
+  return asWorker(place, { ...noConfig(place.folder), config: EMPTY }, directory);
+}
+
+function noConfig(folder: string): Omit<ReadConfig, 'config'> {
+  return { file: 'package.json', base: folder, own: null, notes: [] };
+}
+
+/** What a script says, without a configuration beside it. */
+function configOfCall(folder: string, call: DeployCall): ReadConfig {
+  if (call.config !== null)
+    throw new BuildFailure(`"${call.script}" of package.json: there is no ${call.config}`);
+  return {
+    ...noConfig(folder),
+    notes: [`"${call.script}" of package.json says what is deployed`],
+    config: {
+      ...EMPTY,
+      compatibility_flags: call.compatibilityFlags,
+      vars: call.vars,
+      minify: call.minify,
+      ...(call.compatibilityDate !== null && { compatibility_date: call.compatibilityDate }),
+      ...mainOf(folder, call),
+    },
+  };
+}
+
+function mainOf(folder: string, { main, assets }: DeployCall): Pick<WranglerConfig, 'main' | 'assets'> {
+  return {
+    ...(main !== null && { main: join(folder, main) }),
+    ...(assets !== null && { assets: { directory: join(folder, assets) } }),
+  };
+}

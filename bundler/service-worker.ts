@@ -1,0 +1,38 @@
+// Workers in the syntax of service workers, `addEventListener('fetch', …)`: each becomes a module with their handlers.
+import { readFileSync } from 'node:fs';
+import { basename, dirname } from 'node:path';
+import type { BuildOptions, Plugin } from 'esbuild';
+
+const PRELUDE = 'cellar:service-worker';
+const PRELUDE_TEXT = readFileSync(new URL('./service-worker-prelude.js', import.meta.url), 'utf8');
+const LISTENS = /\baddEventListener\s*\(\s*(["'`])(?:fetch|scheduled|queue)\1/;
+
+/** Whether a bundle without exports is such a Worker. */
+export function isServiceWorker(bundle: string): boolean {
+  return LISTENS.test(bundle);
+}
+
+/** The entry of the module around one, in place of the script itself. `plugin` has what it imports. */
+export function serviceWorkerEntry(main: string): {
+  stdin: NonNullable<BuildOptions['stdin']>;
+  plugin: Plugin;
+} {
+  return {
+    stdin: {
+      contents: [
+        `import { heard } from ${JSON.stringify(PRELUDE)};`,
+        `import ${JSON.stringify(`./${basename(main)}`)};`,
+        'export default heard();',
+      ].join('\n'),
+      resolveDir: dirname(main),
+      sourcefile: 'cellar-service-worker.js',
+    },
+    plugin: {
+      name: 'service-worker',
+      setup(build) {
+        build.onResolve({ filter: new RegExp(`^${PRELUDE}$`) }, ({ path }) => ({ path, namespace: PRELUDE }));
+        build.onLoad({ filter: /.*/, namespace: PRELUDE }, () => ({ contents: PRELUDE_TEXT, loader: 'js' }));
+      },
+    },
+  };
+}

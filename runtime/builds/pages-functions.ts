@@ -1,0 +1,39 @@
+// Compiles the functions of a Cloudflare Pages project by Wrangler's own compiler: where the project's other commands run, for
+// it reads whatever they import.
+import { findPackageJSON } from 'node:module';
+import { dirname, join } from 'node:path';
+import { COMPILED_FUNCTIONS } from '../../bundler/cloudflare-pages.ts';
+import { newestCompatibilityDate } from '../../bundler/compatibility-date.ts';
+import type { Plan } from '../../bundler/plan.ts';
+import type { BuildInput } from './build-input.ts';
+import { runInProject } from './commands.ts';
+import type { BuildDirectories } from './environment.ts';
+
+const WRANGLER = dirname(findPackageJSON('wrangler', import.meta.url)!);
+
+/** Compiles functions/ of the project, if it has any, to where the bundler looks for its Worker. */
+export async function compileFunctions(
+  input: BuildInput,
+  directories: BuildDirectories,
+  plan: Plan,
+): Promise<void> {
+  if (!plan.hasFunctions) return;
+  const out = COMPILED_FUNCTIONS;
+  const settings = {
+    WRANGLER_SEND_METRICS: 'false',
+    WRANGLER_WRITE_LOGS: 'false',
+    WRANGLER_HIDE_BANNER: 'true',
+  };
+  await runInProject(input, directories, plan, {
+    title: 'wrangler pages functions build',
+    arguments: [
+      ...['/bin/sh', '-c', 'mkdir -p "$0" && exec "$@"', out],
+      ...['env', ...Object.entries(settings).map((entry) => entry.join('='))],
+      ...[process.execPath, '--no-warnings', join(WRANGLER, 'wrangler-dist', 'cli.js')],
+      ...['pages', 'functions', 'build', `--outdir=${out}`, `--output-routes-path=${out}/_routes.json`],
+      ...(plan.hasConfig ? [] : [`--compatibility-date=${newestCompatibilityDate}`]),
+    ],
+    folder: plan.folder,
+    read: [dirname(WRANGLER)],
+  });
+}

@@ -1,0 +1,1 @@
+export const onRequest = ({ env }) => Response.json({ stage: env.STAGE });

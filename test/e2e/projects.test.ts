@@ -1,0 +1,130 @@
+// Projects that say in other places than a Worker's configuration what they are: each as its author pushes it.
+import assert from 'node:assert/strict';
+import { mkdtempSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { type Files, writeFiles } from '../support/builds/projects.ts';
+import { Cellar } from '../support/e2e/cellar.ts';
+
+const cellar = new Cellar();
+before(() => cellar.start());
+after(() => cellar[Symbol.asyncDispose]());
+
+/** Pushes files to an app that there is, and returns what its author reads. */
+async function push(slug: string, files: Files): Promise<string> {
+  const work = mkdtempSync(join(cellar.directory, `${slug}-`));
+  writeFiles(work, files);
+  await cellar.git(work, 'init', '--quiet', '--initial-branch=main');
+  await cellar.commit(work, 'all');
+  return (await cellar.push(work, slug, '--force')).stderr;
+}
+
+const body = async (slug: string, path: string) => (await cellar.get(slug, path)).text.trim();
+
+test('a Pages project answers by its functions where they have a path, and else by its files', async () => {
+  await cellar.deploy('pages', 'pages');
+  const put = await cellar.get('pages', '/api/notes/one', { method: 'PUT', body: 'a note' });
+  assert.deepEqual([put.status, put.headers.get('x-middleware')], [201, 'api']);
+  assert.equal(await body('pages', '/api/notes/one'), 'a note');
+  assert.equal(await body('pages', '/api/stage'), '{"stage":"production"}');
+  assert.equal(await body('pages', '/api/of/any/kind'), 'of+any+kind: <h1>Pages</h1>');
+  assert.equal(await body('pages', '/'), '<h1>Pages</h1>');
+  const about = await cellar.get('pages', '/about');
+  assert.deepEqual([about.headers.get('x-about'), about.headers.get('x-middleware')], ['yes', null]);
+  const old = await cellar.get('pages', '/old', { redirect: 'manual' });
+  assert.deepEqual([old.status, old.headers.get('location')], [301, '/about']);
+  const nowhere = await cellar.get('pages', '/nowhere');
+  assert.deepEqual([nowhere.status, nowhere.text.trim()], [404, '<h1>Not here</h1>']);
+});
+
+test('a Pages project in advanced mode has its Worker among the files its build wrote, and its routes', async () => {
+  await cellar.create('advanced');
+  const worker = `import { word } from './word.js';
+    export default { fetch(request, env) {
+      return new URL(request.url).pathname === '/api/word' ? new Response(word) : env.ASSETS.fetch(request);
+    } };`;
+  const log = await push('advanced', {
+    'package.json': '{"scripts": {"build": "cp -r source dist", "deploy": "wrangler pages deploy ./dist"}}',
+    'source/index.html': '<h1>App</h1>',
+    'source/_worker.js/index.js': worker,
+    'source/_worker.js/word.js': 'export const word = "advanced";',
+    'source/_routes.json': '{"version": 1, "include": ["/api/*"], "exclude": ["/api/files/*"]}',
+    'source/api/files/a.txt': 'a file',
+  });
+  assert.match(log, /Cloudflare Pages project: dist/);
+  assert.equal(await body('advanced', '/api/word'), 'advanced');
+  assert.equal(await body('advanced', '/api/files/a.txt'), 'a file');
+  assert.equal(await body('advanced', '/some/route'), '<h1>App</h1>');
+  assert.doesNotMatch(await body('advanced', '/_worker.js/word.js'), /advanced/);
+  assert.doesNotMatch(await body('advanced', '/_routes.json'), /include/);
+});
+
+test('a Worker in the syntax of service workers has its bindings as globals', async () => {
+  await cellar.create('listens');
+  await push('listens', {
+    'wrangler.toml': `name = "listens"
+main = "worker.js"
+compatibility_date = "2026-10-01"
+kv_namespaces = [{ binding = "PAGES", id = "pages" }]
+vars = { WORD = "hello" }
+`,
+    'worker.js': `const greeting = WORD + ' of a global';
+addEventListener('fetch', (event) => {
+  event.waitUntil(PAGES.put('last', event.request.url));
+  if (event.request.url.endsWith('/greeting')) event.respondWith(new Response(greeting));
+});
+addEventListener('fetch', (event) => event.respondWith(answer()));
+async function answer() {
+  const [{ name }] = (await PAGES.list()).keys;
+  return new Response(name);
+}
+`,
+  });
+  assert.equal(await body('listens', '/greeting'), 'hello of a global');
+  assert.equal(await body('listens', '/'), 'last');
+});
+
+test('an app is built in the folder that its settings name, from the next deploy on', async () => {
+  const id = await cellar.create('repository');
+  const files = {
+    'package.json': '{"workspaces": ["apps/*"]}',
+    'shared/word.ts': 'export const word = "shared";',
+    'apps/api/wrangler.jsonc': '{ "main": "index.ts", "compatibility_date": "2026-10-01" }',
+    'apps/api/index.ts':
+      'import { word } from "../../shared/word"; export default { fetch: () => new Response(word) };',
+    'apps/web/wrangler.jsonc': '{ "assets": { "directory": "public" } }',
+    'apps/web/public/index.html': '<h1>Web</h1>',
+  };
+  assert.match(await push('repository', files), /lie in apps\/api, apps\/web: say which is the app/);
+  const set = async (settings: object) => {
+    const call = { jsonrpc: '2.0', id: 1, method: 'builds.set', params: { id, ...settings } };
+    const { body } = await cellar.call('POST', '/rpc', call);
+    return body.result ?? body.error.data;
+  };
+  assert.equal((await set({ root_directory: '../x' })).errors[0].path, 'root_directory');
+  await set({ root_directory: 'apps/api' });
+  assert.match(await push('repository', { ...files, 'README.md': 'once' }), /serves this push/);
+  assert.equal(await body('repository', '/'), 'shared');
+  await set({ root_directory: 'apps/web' });
+  assert.match(await push('repository', { ...files, 'README.md': 'twice' }), /serves this push/);
+  assert.equal(await body('repository', '/'), '<h1>Web</h1>');
+});
+
+test('an entry that only the script `deploy` names is deployed as it says', async () => {
+  await cellar.create('scripted');
+  const log = await push('scripted', {
+    'package.json': JSON.stringify({
+      scripts: {
+        deploy:
+          'npm test && wrangler deploy src/index.ts --name x --compatibility-date=2026-01-01 --var WORD:hi --assets ./public',
+      },
+    }),
+    'src/index.ts':
+      'export default { fetch: (_: Request, env: { WORD: string }) => new Response(env.WORD) };',
+    'public/a.txt': 'an asset',
+    'index.html': 'not this',
+  });
+  assert.match(log, /"deploy" of package\.json says what is deployed/);
+  assert.equal(await body('scripted', '/'), 'hi');
+  assert.equal(await body('scripted', '/a.txt'), 'an asset');
+});
