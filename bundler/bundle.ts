@@ -18,6 +18,7 @@ import { rateLimits } from './rate-limits.ts';
 import { pagesOfSite, readConfig, withPages } from './read-config.ts';
 import { readHead } from './regular-file.ts';
 import type { Assets, Bundle } from './release.ts';
+import { serviceBindings } from './services.ts';
 import { syncTree } from './sync.ts';
 import { triggers } from './triggers.ts';
 import { bundleWorker, type WorkerSource } from './worker.ts';
@@ -173,6 +174,7 @@ async function bundleConfig(
   }));
   const limits = rateLimits(file, config);
   const flows = workflows(file, config, exports);
+  const services = serviceBindings(file, config, exports);
   const bundle: Bundle = {
     worker,
     exports,
@@ -197,6 +199,7 @@ async function bundleConfig(
     ...(buckets.length > 0 && { buckets }),
     ...(flows.length > 0 && { workflows: flows }),
     ...(limits.length > 0 && { rateLimits: limits }),
+    ...(services.length > 0 && { services }),
     ...(config.version_metadata && {
       versionMetadata: { binding: config.version_metadata.binding, tag: '' },
     }),

@@ -4,6 +4,7 @@ import { supportedDate } from './compatibility-date.ts';
 import { BuildFailure } from './failure.ts';
 import { insidePath, show } from './inside.ts';
 import { rateLimits } from './rate-limits.ts';
+import { serviceBindings } from './services.ts';
 import { triggers } from './triggers.ts';
 import { workflows } from './workflows.ts';
 import type { ReadConfig } from './wrangler-config.ts';
@@ -27,6 +28,7 @@ export function refuseImpossible(root: string, { config, file, base }: ReadConfi
     return;
   }
   triggers(file, config, []);
+  serviceBindings(file, config, null);
   if (main === undefined && assets?.directory === undefined) throw nothingNamed(file);
   // A package's own Worker is there once it is installed.
   if (main !== undefined && !main.includes('/node_modules/')) insidePath(root, base, main, 'main');

@@ -17,6 +17,7 @@ export function requireModest(bundle: Bundle): void {
     'R2 buckets': bundle.buckets ?? [],
     Workflows: bundle.workflows ?? [],
     'rate limits': bundle.rateLimits ?? [],
+    'service bindings': bundle.services ?? [],
   })) {
     if (list.length > BINDINGS)
       throw new BuildFailure(`the project has ${list.length} ${kind}, more than the ${BINDINGS} it may have`);

@@ -74,6 +74,17 @@ export interface Workflow {
   retention?: { success?: number | string; error?: number | string };
 }
 
+/** A binding to a Worker. */
+export interface ServiceBinding {
+  binding: string;
+  /** The slug of an app of the same owner; `null`: the project's own Worker. */
+  service: string | null;
+  /** The export that answers. Left out: the default one. */
+  entrypoint?: string;
+  /** What the export finds as `ctx.props`. */
+  props?: Record<string, unknown>;
+}
+
 /** A project, bundled. Everything it refers to by path lies in the directory it was bundled into. */
 export interface Bundle {
   /** `null` for a static site without a Worker. The first module is the entry. */
@@ -95,6 +106,8 @@ export interface Bundle {
   workflows?: Workflow[];
   /** Left out when there is none. */
   rateLimits?: RateLimit[];
+  /** Left out when there is none. */
+  services?: ServiceBinding[];
   /** The binding that tells the Worker which deploy it is of; `tag`: as the author named the version. */
   versionMetadata?: { binding: string; tag: string };
   /** Left out when there is none. */
@@ -124,6 +137,7 @@ export interface Release {
   buckets?: { binding: string; storageId: string }[];
   workflows?: Workflow[];
   rateLimits?: RateLimit[];
+  services?: ServiceBinding[];
   /** `timestamp`: when the deploy made it, in ISO 8601. */
   versionMetadata?: { binding: string; tag: string; timestamp: string };
   triggers?: Triggers;

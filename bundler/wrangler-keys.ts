@@ -71,6 +71,7 @@ export const topLevelKeys: Record<string, Treatment> = {
   ratelimits: 'used',
   unsafe: 'used',
   version_metadata: 'used',
+  services: 'used',
 
   // Does not change what the Worker answers here
   account_id: noAccount,
@@ -126,7 +127,6 @@ export const topLevelKeys: Record<string, Treatment> = {
     instead: 'set the secret on the app, with `cellar secrets set` or `wrangler secret put`',
   },
   send_email: { instead: 'call the HTTP API of a mail provider with fetch(), its key kept as a secret' },
-  services: { instead: 'put the code of the other Worker into this one' },
   site: { instead: 'make its bucket "assets.directory"' },
   stream: false,
   streaming_tail_consumers: tail,
@@ -229,6 +229,15 @@ export const nestedKeys: Record<string, Record<string, Treatment>> = {
   unsafe: { bindings: 'used', metadata: false, capnp: false },
   'unsafe.bindings[]': { name: 'used', type: 'used', namespace_id: 'used', simple: 'used', dev: 'quiet' },
   version_metadata: { binding: 'used' },
+  'services[]': {
+    binding: 'used',
+    service: 'used',
+    environment: { instead: 'name the app of that environment as "service"' },
+    entrypoint: 'used',
+    props: 'used',
+    remote: localOnly,
+    cross_account_grant: false,
+  },
   'rules[]': { type: 'used', globs: 'used', fallthrough: 'used' },
 };
 

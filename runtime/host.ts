@@ -10,6 +10,7 @@ import { Deliveries } from './alerts/deliveries.ts';
 import { ErrorRates } from './alerts/error-rate.ts';
 import { Apps } from './apps/apps.ts';
 import { Secrets } from './apps/secrets.ts';
+import { Services } from './apps/services.ts';
 import { FLEET_HEALTH, sites } from './apps/sites.ts';
 import { StorageLimits } from './apps/storage-limits.ts';
 import { closeBundler, openBundler } from './builds/build.ts';
@@ -209,6 +210,13 @@ export class Host {
       users: this.#users,
       service: { maxMb: config.RUNNER_APP_MAX_MB, floorMb: config.RUNNER_DISK_FLOOR_MB },
     });
+    const services = new Services({
+      paths: this.paths,
+      users: this.#users,
+      baseDomain: config.RUNNER_BASE_DOMAIN,
+      gateway: () => this.#edge,
+      apps: () => this.#apps,
+    });
     this.#apps = new Apps({
       store: this.#store,
       paths: this.paths,
@@ -222,6 +230,7 @@ export class Host {
       memory: this.#memory,
       secrets,
       buckets: this.#buckets,
+      services: (id) => services.access(id),
       wakes,
       wake: (id) => this.#control.wake(id, wakeTimeoutMs),
       output: (id, deployId) => this.#telemetry.outputOf(id, deployId),
@@ -230,7 +239,10 @@ export class Host {
       onFacts,
       onUsage: (id, usage) => this.#telemetry.usage(id, usage),
       onNamed: (id, slug) => this.#telemetry.name(id, slug),
-      onDeleted: (id) => this.#telemetry.forget(id),
+      onDeleted: (id) => {
+        services.forget(id);
+        this.#telemetry.forget(id);
+      },
     });
     const looking = new Looking({
       store: this.#store,

@@ -21,6 +21,7 @@ type Bound = Pick<
   | 'namespaces'
   | 'buckets'
   | 'rateLimits'
+  | 'services'
   | 'versionMetadata'
   | 'triggers'
 > & {
@@ -51,6 +52,12 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
     namespace,
     ...simple,
   }));
+  const services = all('service').map(({ name, service, entrypoint, props }) => ({
+    binding: name,
+    service,
+    ...(entrypoint !== undefined && { entrypoint }),
+    ...(props !== undefined && { props }),
+  }));
   const [versionMetadata] = all('version_metadata');
   const triggers: Triggers = {
     crons: live?.triggers?.crons ?? [],
@@ -65,6 +72,7 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
     durableObjects: all('durable_object_namespace').map((binding) => classOf(binding, exports)),
     ...(buckets.length > 0 && { buckets }),
     ...(rateLimits.length > 0 && { rateLimits }),
+    ...(services.length > 0 && { services }),
     ...(versionMetadata && {
       versionMetadata: {
         binding: versionMetadata.name,
@@ -115,6 +123,17 @@ function liveBinding(name: string, live: Release, keys: Record<string, string>):
   if (rateLimit) {
     const { namespace: namespace_id, limit, period } = rateLimit;
     return { type: 'ratelimit', name, namespace_id, simple: { limit, period } };
+  }
+  const service = named(live.services);
+  if (service?.service) {
+    const { service: of, entrypoint, props } = service;
+    return {
+      type: 'service',
+      name,
+      service: of,
+      ...(entrypoint && { entrypoint }),
+      ...(props && { props: props as never }),
+    };
   }
   const key = (storage: { storageId: string } | undefined) => storage && keys[storage.storageId];
   const database = key(named(live.databases));

@@ -24,6 +24,13 @@ const Binding = z.discriminatedUnion('type', [
   z.object({ type: z.literal('assets'), name }),
   z.object({ type: z.literal('version_metadata'), name }),
   z.object({
+    type: z.literal('service'),
+    name,
+    service: name,
+    entrypoint: name.optional(),
+    props: z.record(z.string(), z.json()).optional(),
+  }),
+  z.object({
     type: z.literal('ratelimit'),
     name,
     namespace_id: name,

@@ -84,7 +84,7 @@ export const scriptCalls = [
     method: 'GET',
     path: `${SCRIPT}/settings`,
     needs: 'view',
-    answer: async ({ host }, _body, app) => settingsOf(await host.release(app.id)),
+    answer: async ({ host }, _body, app) => settingsOf(await host.release(app.id), app.slug),
   }),
   appCall({
     method: 'PATCH',
@@ -156,10 +156,10 @@ export function urlOf({ slug }: AppRow, template: string): string {
   return template.replace('{slug}', slug);
 }
 
-/** A release's settings and bindings as Cloudflare tells them. */
-export function settingsOf(release: DescribedRelease | null) {
+/** A release's settings and bindings as Cloudflare tells them. @param slug the app's */
+export function settingsOf(release: DescribedRelease | null, slug: string) {
   return {
-    bindings: release === null ? [] : bindingsOf(release),
+    bindings: release === null ? [] : bindingsOf(release, slug),
     compatibility_date: release?.compatibility_date ?? null,
     compatibility_flags: release?.compatibility_flags ?? [],
     usage_model: 'standard',
@@ -168,7 +168,7 @@ export function settingsOf(release: DescribedRelease | null) {
   };
 }
 
-export function bindingsOf(release: DescribedRelease) {
+export function bindingsOf(release: DescribedRelease, slug: string) {
   const {
     vars,
     assets,
@@ -178,6 +178,7 @@ export function bindingsOf(release: DescribedRelease) {
     buckets,
     producers,
     rate_limits,
+    services,
     version_metadata,
   } = release;
   return [
@@ -201,6 +202,12 @@ export function bindingsOf(release: DescribedRelease) {
       name,
       namespace_id,
       simple,
+    })),
+    ...services.map(({ binding: name, service, ...more }) => ({
+      type: 'service',
+      name,
+      service: service ?? slug,
+      ...more,
     })),
     ...(version_metadata === null ? [] : [{ type: 'version_metadata', name: version_metadata }]),
   ];

@@ -57,7 +57,7 @@ export const versionCalls = [
         ...shown,
         resources: {
           ...shown.resources,
-          bindings: release === null ? [] : bindingsOf(release),
+          bindings: release === null ? [] : bindingsOf(release, app.slug),
           script_runtime: {
             compatibility_date: release?.compatibility_date ?? undefined,
             compatibility_flags: release?.compatibility_flags,

@@ -196,6 +196,13 @@ export interface DescribedRelease {
   namespaces: { binding: string; id: string }[];
   buckets: { binding: string; id: string }[];
   rate_limits: { binding: string; namespace: string; limit: number; period: number }[];
+  /** `service`: the slug of another app; null: the Worker itself. */
+  services: {
+    binding: string;
+    service: string | null;
+    entrypoint?: string;
+    props?: Record<string, unknown>;
+  }[];
   /** The binding that tells the Worker which deploy it is of. */
   version_metadata: string | null;
   crons: string[];

@@ -5,6 +5,7 @@ import type { HostStore } from '../../sqlite/host/index.ts';
 import { Fleet, type FleetUsage, type ReleaseRef } from '../fleets/fleet.ts';
 import type { LeasedCell } from '../fleets/leasing.ts';
 import type { MemoryGauge } from '../fleets/memory.ts';
+import type { ServiceAccess } from '../fleets/service-access.ts';
 import type { Slots } from '../fleets/slots.ts';
 import type { ProcessFailure } from '../fleets/supervisor.ts';
 import type { WakeFigures } from '../fleets/wake-figures.ts';
@@ -55,6 +56,8 @@ export interface AppsOptions {
   memory: MemoryGauge;
   secrets: Secrets;
   buckets: Buckets;
+  /** An app's way to others. */
+  services: (id: string) => ServiceAccess;
   /** Where the control UI is, while apps are developed here; null where others use them. */
   uiUrl: () => string | null;
   wakes: WakeFigures;
@@ -314,6 +317,13 @@ export class Apps {
     });
   }
 
+  /** Whether an app of that slug has the same owner as the app `id`. */
+  hasSibling(id: string, slug: string): boolean {
+    const owner = this.#apps.get(id)?.wanted.owner;
+    const sibling = this.#apps.get(this.find(slug) ?? '')?.wanted;
+    return owner !== undefined && sibling?.slug === slug && sibling.owner === owner;
+  }
+
   /** The id of an app that is here, by its id or slug. */
   find(name: string): string | undefined {
     if (this.#apps.has(name)) return name;
@@ -373,8 +383,20 @@ export class Apps {
   }
 
   #fleet({ id }: WantedApp): Fleet {
-    const { paths, workerd, users, idleMs, memoryMb, slots, memory, secrets, buckets, uiUrl, wakes } =
-      this.#options;
+    const {
+      paths,
+      workerd,
+      users,
+      idleMs,
+      memoryMb,
+      slots,
+      memory,
+      secrets,
+      buckets,
+      services,
+      uiUrl,
+      wakes,
+    } = this.#options;
     return new Fleet({
       appId: id,
       directories: { run: paths.run(id), data: paths.data(id) },
@@ -387,6 +409,7 @@ export class Apps {
       memory,
       secrets: () => secrets.values(id),
       buckets: buckets.access(id),
+      services: services(id),
       uiUrl,
       wakes,
       wake: () => this.#options.wake(id),

@@ -27,6 +27,7 @@ import { LineBatch } from './line-batch.ts';
 import { readRelease } from './release.ts';
 import { placeUpload, reuseRelease } from './releases.ts';
 import { checkSecrets } from './secrets.ts';
+import { checkServices } from './services.ts';
 import { requireDisk } from './size.ts';
 
 /** The log and the steps of a deploy under way are written to the database, and told, at most so often. */
@@ -191,6 +192,7 @@ export class Deploy {
       await walls.cover(users(app_id));
       const storage = await this.#makeRelease();
       await checkSecrets(paths.release(app_id, id), Object.keys(values), this.#log);
+      await checkServices(paths.release(app_id, id), (slug) => apps.hasSibling(app_id, slug));
       this.#abort.signal.throwIfAborted();
       const before = apps.get(app_id)?.liveDeployId ?? null;
       const detail = before === null ? 'the first release' : `in the place of deploy ${before}`;

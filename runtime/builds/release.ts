@@ -32,8 +32,18 @@ export async function placeBundle(
   directory: string,
 ): Promise<{ release: Release; storage: StorageNames }> {
   const { names, ...stored } = resolveNames(to.storage, bundle, to.live, newId);
-  const { worker, exports, vars, assets, triggers, requiredSecrets, workflows, rateLimits, versionMetadata } =
-    bundle;
+  const {
+    worker,
+    exports,
+    vars,
+    assets,
+    triggers,
+    requiredSecrets,
+    workflows,
+    rateLimits,
+    services,
+    versionMetadata,
+  } = bundle;
   const own = {
     worker,
     exports,
@@ -41,6 +51,7 @@ export async function placeBundle(
     assets,
     ...(workflows && { workflows }),
     ...(rateLimits && { rateLimits }),
+    ...(services && { services }),
     ...(versionMetadata && {
       versionMetadata: { ...versionMetadata, timestamp: new Date().toISOString() },
     }),

@@ -1,6 +1,6 @@
 // The handlers' calls about what Wrangler uploads, and what it changes of the release that serves.
 import { isDeepStrictEqual } from 'node:util';
-import type { RateLimit, Release } from '../../bundler/release.ts';
+import type { RateLimit, Release, ServiceBinding } from '../../bundler/release.ts';
 import type { DeployFact, DescribedRelease, KeptPlaces } from '../../handlers/contract/host-calls.ts';
 import type { HostCall, HostCalls } from '../../handlers/contract/host-routes.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
@@ -184,6 +184,7 @@ function describedBundle(
   deployId: string,
   bundle: Pick<Release, 'worker' | 'vars' | 'assets' | 'durableObjects' | 'triggers'> & {
     rateLimits?: RateLimit[];
+    services?: ServiceBinding[];
     versionMetadata?: { binding: string };
     databases: Keyed;
     namespaces: Keyed;
@@ -201,6 +202,7 @@ function describedBundle(
     namespaces,
     buckets = [],
     rateLimits = [],
+    services = [],
     versionMetadata,
   } = bundle;
   const named = (keyed: Keyed) => keyed.map(({ binding, key }) => ({ binding, id: key }));
@@ -217,6 +219,7 @@ function describedBundle(
     namespaces: named(namespaces),
     buckets: named(buckets),
     rate_limits: rateLimits,
+    services,
     version_metadata: versionMetadata?.binding ?? null,
     crons: triggers?.crons ?? [],
     producers: triggers?.producers ?? [],

@@ -18,6 +18,7 @@ import {
   NOT_HTTP,
   type OwnRefusal,
 } from './refusals.ts';
+import type { Resolve } from './target.ts';
 
 /** How long an idle connection is kept, in ms. Longer than the 2 minutes of Caddy, so that Caddy closes first. */
 const KEEP_ALIVE_MS = 125_000;
@@ -62,10 +63,18 @@ export interface ConnectionOwner {
   closed(connection: Connection): void;
 }
 
+/**
+ * By what a connection came: a port; a unix socket on which only a proxy of ours calls; or one on which only one app calls,
+ * whose requests go where the function says.
+ */
+export type Entrance = 'port' | 'proxy' | Resolve;
+
 export class Connection implements Caller {
   readonly socket: Socket;
   readonly peer: string;
   readonly trusted: boolean;
+  /** Where its requests go, when it is from an app that calls others; null for all other connections. */
+  readonly resolve: Resolve | null;
   /** The peer's address, cut to what may be written down. */
   readonly network: string;
   /** The one in flight. */
@@ -93,14 +102,15 @@ export class Connection implements Caller {
   /** Whether all that was written has left, and no more will be. */
   #finished = false;
 
-  /** @param own whether it came by a unix socket of the host's own, on which only a proxy of ours calls */
-  constructor(owner: ConnectionOwner, accepted: Socket, proxies: TrustedProxies, own: boolean) {
+  constructor(owner: ConnectionOwner, accepted: Socket, proxies: TrustedProxies, entrance: Entrance) {
     this.#owner = owner;
     const socket = readAccepted(
       accepted,
       reading((bytes) => this.#onRead(bytes)),
     );
     this.socket = socket;
+    const own = entrance !== 'port';
+    this.resolve = typeof entrance === 'function' ? entrance : null;
     this.peer = own ? '127.0.0.1' : plainAddress(socket.remoteAddress ?? 'unknown');
     this.network = cutAddress(this.peer);
     this.#proxies = proxies;

@@ -15,11 +15,13 @@ import {
   requestHead,
 } from './http/headers.ts';
 import { Outgoing } from './http/outgoing.ts';
+import { serviceHeaders } from './http/service-headers.ts';
 import { cutAddress } from './limits/networks.ts';
 import type { ProcessSocket } from './process-socket.ts';
 import type { RequestRecord } from './record.ts';
-import { failure, NOT_HTTP, type Refusal } from './refusals.ts';
+import { failure, NO_ENTRYPOINT, NOT_HTTP, type Refusal } from './refusals.ts';
 import { Tally } from './tally.ts';
+import type { Call, Spans } from './target.ts';
 import { switchingHead, Tunnel } from './tunnel.ts';
 import type { Upstream } from './upstream.ts';
 import type { AnswerReader, Failure, UpstreamConnection } from './upstream-connection.ts';
@@ -44,6 +46,8 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
   readonly connection: Connection;
   /** Who is asked to admit it; null before it is routed. */
   backend: Backend | null = null;
+  /** What it is besides a request for the site itself; null when it is nothing else. */
+  call: Call | null = null;
   /** Called once when the client leaves while the request is held. */
   onGone: (() => void) | null = null;
   onKept: (() => void) | null = null;
@@ -74,7 +78,7 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
     this.#owner = owner;
     this.connection = connection;
     this.head = head;
-    this.#forwarded = forwardedHeaders(head, connection);
+    this.#forwarded = connection.resolve === null ? forwardedHeaders(head, connection) : serviceHeaders(head);
   }
 
   get method(): string {
@@ -83,6 +87,15 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
 
   get upgrades(): boolean {
     return this.head.upgrade !== null;
+  }
+
+  get door(): string | null {
+    return this.call?.door ?? null;
+  }
+
+  /** Its own span, and its caller's. */
+  get spans(): Spans {
+    return this.#forwarded;
   }
 
   get #isEndless(): boolean {
@@ -147,6 +160,10 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
   /** Sends the request to a process. Its connection calls what begins with `on`. */
   forward(upstream: Upstream): void {
     if (this.#over) return;
+    if (!upstream.hasDoor(this.door)) {
+      this.refuse(NO_ENTRYPOINT);
+      return;
+    }
     this.#upstream = upstream;
     this.#release = upstream.begin();
     upstream.ask(this);
@@ -157,7 +174,7 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
     this.#process = process;
     if (head.awaitsContinue && !this.#continued) connection.socket.write('HTTP/1.1 100 Continue\r\n\r\n');
     this.#continued = true;
-    const text = requestHead(head, this.#forwarded.lines);
+    const text = requestHead(head, this.#forwarded.lines + (this.call?.lines ?? ''));
     this.#request = new Outgoing(process.socket, text, head.framing === 'chunked');
     if (head.hasBody) connection.takeBody();
     // The head does not wait for a body that is yet to come.
@@ -229,7 +246,7 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
 
   /** Ends politely what would not end by itself. Any other answer is left to finish. */
   endEndless(): void {
-    this.#tunnel?.close();
+    if (this.call?.endsItself !== true) this.#tunnel?.close();
     if (this.#process === null || this.#response === null || !this.#isEndless) return;
     this.#process.abandon();
     this.onBody([], true);
@@ -304,8 +321,10 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
       if (!this.#over) this.#end();
     });
     this.#tunnel = tunnel;
-    const untrack = this.#upstream!.track(tunnel);
-    if (this.#owner.closing) tunnel.close();
+    const isCall = this.call?.endsItself === true;
+    const close = () => (isCall ? undefined : tunnel.close());
+    const untrack = this.#upstream!.track({ close, destroy: () => tunnel.destroy() });
+    if (this.#owner.closing) close();
     this.#endUpstream();
     if (first.length > 0) tunnel.fromProcess(first);
     if (early.length > 0) tunnel.fromClient(early);
@@ -351,6 +370,7 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
 
   #end(): void {
     this.#over = true;
+    this.call?.ended();
     this.#request = null;
     this.#endUpstream();
     this.#owner.ended(this);

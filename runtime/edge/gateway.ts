@@ -3,21 +3,22 @@ import { rmSync } from 'node:fs';
 import { type AddressInfo, createServer, type ListenOptions, type Server, type Socket } from 'node:net';
 import { log } from '../log.ts';
 import { TrustedProxies } from './client.ts';
-import { Connection, type ConnectionOwner } from './connection.ts';
+import { Connection, type ConnectionOwner, type Entrance } from './connection.ts';
 import { Connections } from './connections.ts';
 import { Exchange, type ExchangeOwner } from './exchange.ts';
 import type { RequestHead } from './http/head.ts';
 import { Observers, type RequestObserver } from './record.ts';
-import { Router, type Target } from './router.ts';
+import { Router } from './router.ts';
+import type { Resolve } from './target.ts';
 
 export type { LocalAnswer } from './answers.ts';
 export type { RequestHead } from './http/head.ts';
 export type { Refusal } from './refusals.ts';
-export type { Target } from './router.ts';
+export type { Resolve, Spans, Target } from './target.ts';
 
 export interface GatewayOptions {
   /** Called once per request, synchronously. */
-  resolve: (head: RequestHead) => Target;
+  resolve: Resolve;
   /** Addresses and CIDR ranges of proxies whose X-Forwarded-* headers are believed. None by default. */
   trustedProxies?: readonly string[];
   /** How long a request may be held in all, in ms. */
@@ -38,7 +39,9 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   readonly #proxies: TrustedProxies;
   readonly #observers = new Observers();
   readonly #sweep: NodeJS.Timeout;
-  readonly #servers: Server[] = [];
+  readonly #servers = new Set<Server>();
+  /** Those by which apps call each other. */
+  readonly #services = new Set<Server>();
   readonly #connections = new Connections();
   #closed: Promise<{ cut: number }> | null = null;
   #onIdle: (() => void) | null = null;
@@ -55,7 +58,8 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
    * @throws {Error} of the system when it cannot, such as EADDRINUSE
    */
   async listen(port: number, host: string): Promise<number> {
-    const server = await this.#listen(false, { port, host });
+    const server = await this.#listen('port', { port, host });
+    this.#servers.add(server);
     return (server.address() as AddressInfo).port;
   }
 
@@ -65,7 +69,22 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
    */
   async listenUnix(path: string): Promise<void> {
     rmSync(path, { force: true });
-    await this.#listen(true, { path });
+    this.#servers.add(await this.#listen('proxy', { path }));
+  }
+
+  /**
+   * Listens on a unix socket by which one app calls others, in place of one that was left there. Call what it resolves with
+   * to take no more of its connections.
+   * @param resolve where its requests go @throws {Error} of the system when it cannot
+   */
+  async listenService(path: string, resolve: Resolve): Promise<() => void> {
+    rmSync(path, { force: true });
+    const server = await this.#listen(resolve, { path });
+    this.#services.add(server);
+    return () => {
+      this.#services.delete(server);
+      server.close();
+    };
   }
 
   /**
@@ -117,7 +136,7 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
     this.#settle();
   }
 
-  #listen(own: boolean, where: ListenOptions): Promise<Server> {
+  #listen(entrance: Entrance, where: ListenOptions): Promise<Server> {
     const options = {
       pauseOnConnect: true,
       allowHalfOpen: true,
@@ -125,7 +144,7 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
       keepAlive: true,
       keepAliveInitialDelay: PROBE_AFTER_MS,
     };
-    const server = createServer(options, (socket) => this.#connected(socket, own));
+    const server = createServer(options, (socket) => this.#connected(socket, entrance));
     return new Promise((resolve, reject) => {
       server.once('error', reject);
       server.listen(where, () => {
@@ -133,20 +152,19 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
         server.on('error', ({ message }) =>
           log('error', 'a connection was not accepted', { reason: message }),
         );
-        this.#servers.push(server);
         resolve(server);
       });
     });
   }
 
-  #connected(socket: Socket, own: boolean): void {
-    this.#connections.add(new Connection(this, socket, this.#proxies, own));
+  #connected(socket: Socket, entrance: Entrance): void {
+    this.#connections.add(new Connection(this, socket, this.#proxies, entrance));
   }
 
   async #close(graceMs: number): Promise<{ cut: number }> {
     this.closing = true;
     clearInterval(this.#sweep);
-    const stopped = this.#servers.map((server) => new Promise((resolve) => server.close(resolve)));
+    const stopped = [...this.#servers].map(ended);
     for (const connection of [...this.#connections]) {
       if (connection.exchange === null) connection.close();
       else connection.exchange.endEndless();
@@ -165,6 +183,8 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
     });
     clearTimeout(refusal);
     this.#onIdle = null;
+    // Not before: what was in flight may have needed them.
+    stopped.push(...[...this.#services].map(ended));
     const left = [...this.#connections];
     const cut = left.filter(({ exchange }) => exchange !== null).length;
     for (const { socket } of left) socket.destroy();
@@ -177,4 +197,8 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
     for (const { done } of this.#connections) if (!done) return;
     this.#onIdle();
   }
+}
+
+function ended(server: Server): Promise<unknown> {
+  return new Promise((resolve) => server.close(resolve));
 }

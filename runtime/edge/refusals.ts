@@ -87,6 +87,12 @@ export const NO_CONNECT: OwnRefusal = {
   detail: 'CONNECT is not served here.',
 };
 
+export const NO_ENTRYPOINT: Refusal = {
+  status: 404,
+  code: 'entrypoint_not_found',
+  detail: 'The service is a static site: it has no entrypoints and no methods.',
+};
+
 export const TOO_MANY_CONNECTIONS: OwnRefusal = {
   status: 503,
   code: 'app_unavailable',

@@ -1,30 +1,24 @@
 // What becomes of a request whose head was read: its site, its limits, and who answers it.
 import { log, reason as messageOf } from '../log.ts';
 import type { LocalAnswer } from './answers.ts';
-import type { Backend } from './backend.ts';
 import type { Exchange } from './exchange.ts';
 import { Holds } from './hold.ts';
 import type { RequestHead } from './http/head.ts';
-import { Limiter, type SiteLimits } from './limits/limits.ts';
+import { Limiter } from './limits/limits.ts';
 import { CLOSING, HELD_TOO_LONG, INTERNAL, TOO_MANY_HELD, tooManyRequests } from './refusals.ts';
-
-/** Where a request goes, and the limits it is under, if any. */
-export type Target = { limits?: SiteLimits } & (
-  | { kind: 'proxy'; backend: Backend }
-  | { kind: 'respond'; respond: (head: RequestHead) => LocalAnswer | Promise<LocalAnswer> }
-);
+import type { Resolve, Target } from './target.ts';
 
 /** Sees each exchange to whoever answers it. */
 export class Router {
-  readonly #resolve: (head: RequestHead) => Target;
+  readonly #resolve: Resolve;
   readonly #holds: Holds;
   readonly #limiter = new Limiter();
 
   /**
-   * @param resolve called once per request, synchronously
+   * @param resolve for what comes by a port, or from a proxy of ours
    * @param holdTimeoutMs how long a request may be held in all
    */
-  constructor(resolve: (head: RequestHead) => Target, holdTimeoutMs: number) {
+  constructor(resolve: Resolve, holdTimeoutMs: number) {
     this.#resolve = resolve;
     this.#holds = new Holds(holdTimeoutMs);
   }
@@ -33,7 +27,8 @@ export class Router {
   route(exchange: Exchange): void {
     const { head } = exchange;
     try {
-      const target = this.#resolve(head);
+      const resolve = exchange.connection.resolve ?? this.#resolve;
+      const target = resolve(head, exchange.spans);
       const wait = this.#secondsToWait(target, exchange);
       if (wait > 0) {
         exchange.refuse(tooManyRequests(wait));
@@ -44,6 +39,7 @@ export class Router {
         return;
       }
       exchange.backend = target.backend;
+      exchange.call = target.call ?? null;
     } catch (error) {
       log('error', 'a request could not be routed', { host: head.host, reason: messageOf(error) });
       exchange.refuse(INTERNAL);

@@ -26,6 +26,8 @@ export interface AnswerReader {
   method: string;
   /** Whether another protocol was asked for. */
   upgrades: boolean;
+  /** Which of the process's sockets is asked; left out or null: the one for all requests. */
+  door?: string | null;
   /** The request may be written, to this connection. */
   onConnection(connection: UpstreamConnection): void;
   /** An answer before the answer: 1xx. */
@@ -54,6 +56,8 @@ export class UpstreamConnection {
   readonly socket: ProcessSocket;
   /** When its last request came or was over, on the clock of `performance.now()`. */
   usedAt = 0;
+  /** Which of the process's sockets it leads to. */
+  readonly door: string | null;
   readonly #pool: ConnectionPool;
   #reader: AnswerReader | null = null;
   /** Whether the whole request was written. */
@@ -69,7 +73,8 @@ export class UpstreamConnection {
   #body: BodyReader | null = null;
   #switched = false;
 
-  constructor(pool: ConnectionPool, address: UpstreamAddress) {
+  constructor(pool: ConnectionPool, address: UpstreamAddress, door: string | null) {
+    this.door = door;
     this.#pool = pool;
     const socket = new ProcessSocket((bytes) => this.#onRead(bytes));
     this.socket = socket;

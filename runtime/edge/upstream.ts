@@ -39,6 +39,7 @@ export class Upstream {
   /** Which release of an app it runs; null for what has none. */
   readonly release: string | null;
   readonly #address: UpstreamAddress;
+  readonly #doors: Record<string, UpstreamAddress>;
   /** All of its connections but those of tunnels. */
   readonly #connections = new Set<UpstreamConnection>();
   /** Those that carry no request; the one used last is taken first. */
@@ -57,12 +58,23 @@ export class Upstream {
 
   /**
    * @param started of a process that was always there as far as its callers know: none of it
+   * @param doors other sockets of the process, by name
    */
-  constructor(address: UpstreamAddress, started: Started = { readyAt: 0, startMs: 0 }) {
+  constructor(
+    address: UpstreamAddress,
+    started: Started = { readyAt: 0, startMs: 0 },
+    doors: Record<string, UpstreamAddress> = {},
+  ) {
+    this.#doors = doors;
     this.#address = address;
     this.readyAt = started.readyAt;
     this.startMs = started.startMs;
     this.release = started.release ?? null;
+  }
+
+  /** Whether the process has a socket of that name; null: the one for all requests. */
+  hasDoor(door: string | null): boolean {
+    return door === null || Object.hasOwn(this.#doors, door);
   }
 
   /** Requests in flight, those that became tunnels left out. */
@@ -151,7 +163,8 @@ export class Upstream {
   }
 
   #give(reader: AnswerReader): void {
-    const connection = (reader.upgrades ? undefined : this.#takeIdle()) ?? this.#open();
+    const door = reader.door ?? null;
+    const connection = (reader.upgrades ? undefined : this.#takeIdle(door)) ?? this.#open(door);
     connection.use(reader);
     if (!reader.upgrades) this.#young.add(connection);
     reader.onConnection(connection);
@@ -179,15 +192,18 @@ export class Upstream {
     this.#aging = null;
   }
 
-  #takeIdle(): UpstreamConnection | undefined {
+  #takeIdle(door: string | null): UpstreamConnection | undefined {
     for (;;) {
-      const connection = this.#idle.pop();
-      if (connection === undefined || !connection.socket.destroyed) return connection;
+      const at = this.#idle.findLastIndex((connection) => connection.door === door);
+      if (at === -1) return undefined;
+      const [connection] = this.#idle.splice(at, 1);
+      if (!connection!.socket.destroyed) return connection;
     }
   }
 
-  #open(): UpstreamConnection {
-    const connection = new UpstreamConnection(this, this.#address);
+  #open(door: string | null): UpstreamConnection {
+    const address = door === null ? this.#address : this.#doors[door]!;
+    const connection = new UpstreamConnection(this, address, door);
     this.#connections.add(connection);
     if (this.#destroyed) connection.socket.destroy();
     return connection;

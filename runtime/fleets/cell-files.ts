@@ -9,12 +9,13 @@ import { threads } from '../machine/worker.ts';
 import { ENTRY_TEXTS } from './config/entry.ts';
 import { internetService } from './config/network.ts';
 import { RATE_LIMIT_MODULE } from './config/rate-limits.ts';
+import { SERVICE_TEXTS_HASH } from './config/services.ts';
 import { inRoom } from './room.ts';
 import type * as writer from './write-cell-files.ts';
 import { CONFIG, LAUNCH, type Launch, NO_SOCKET, TRIAL_CONFIG } from './write-cell-files.ts';
 
 /** To be raised with every change of what is written, but for the entry's texts and the network's rules, which are hashed. */
-const FORMAT = 7;
+const FORMAT = 8;
 
 /** Share of a process's memory that the JavaScript heap may have: the rest is for buffers, SQLite and workerd itself. */
 const HEAP_SHARE = 0.75;
@@ -37,6 +38,7 @@ export class CellFilesCache {
   readonly #directory: string;
   readonly #heapMb: number;
   readonly #bucketSocket: string;
+  readonly #serviceSocket: string;
   readonly #uiUrl: () => string | null;
   #last: CellFiles | null = null;
   /** Settles when what was asked for last is there, or not. */
@@ -47,16 +49,19 @@ export class CellFilesCache {
    * @param memoryMb what a process may use, in MiB
    * @param bucketSocket where the bucket service answers this app
    * @param uiUrl where the control UI is, as browsers are told that meet an error of the app; null: they are told nothing
+   * @param serviceSocket where the host takes this app's calls of other apps
    */
   constructor(
     directory: string,
     memoryMb: number,
     bucketSocket: string = NO_SOCKET,
     uiUrl: () => string | null = () => null,
+    serviceSocket: string = NO_SOCKET,
   ) {
     this.#uiUrl = uiUrl;
     this.#directory = directory;
     this.#bucketSocket = bucketSocket;
+    this.#serviceSocket = serviceSocket;
     this.#heapMb = Math.floor(memoryMb * HEAP_SHARE);
   }
 
@@ -92,6 +97,8 @@ export class CellFilesCache {
       FORMAT,
       this.#heapMb,
       this.#bucketSocket,
+      this.#serviceSocket,
+      SERVICE_TEXTS_HASH,
       ENTRY_TEXTS,
       RATE_LIMIT_MODULE,
       this.#uiUrl(),
@@ -112,6 +119,7 @@ export class CellFilesCache {
       secrets,
       heapMb: this.#heapMb,
       bucketSocket: this.#bucketSocket,
+      serviceSocket: this.#serviceSocket,
       uiUrl: this.#uiUrl(),
     };
     await threads.run<typeof writer.writeCellFiles>(WRITER, 'writeCellFiles', [order], {

@@ -34,6 +34,8 @@ export interface CellOptions extends CellPlace {
   memoryMb: number;
   /** The environment of the process. Default: none. */
   environment?: Record<string, string>;
+  /** Names of those sockets at which other apps reach the Worker, by what is asked there. Default: none. */
+  doors?: Record<string, string>;
   /** Whether the disks are an app's storage: then no older process may have them. */
   ownsStorage: boolean;
   /** Gets what the process prints: lines of workerd's log as JSON, now and then plain text. */
@@ -84,12 +86,19 @@ export class Cell {
   usage: Usage | null = null;
   /** Of its processor time: what was taken by `takeCpuMs`. */
   #takenCpuMs = 0;
+  readonly #doors: Record<string, string>;
   readonly #child: Child;
   readonly #runDirectory: string;
   #killedFor: string | null = null;
 
-  constructor(child: Child, exited: Promise<CellExit>, runDirectory: string, from: number) {
+  constructor(
+    child: Child,
+    exited: Promise<CellExit>,
+    { runDirectory, doors = {} }: Pick<CellOptions, 'runDirectory' | 'doors'>,
+    from: number,
+  ) {
     this.startMs = this.startedAt - from;
+    this.#doors = doors;
     this.exited = exited.then((exit) =>
       this.#killedFor === null
         ? exit
@@ -112,6 +121,12 @@ export class Cell {
 
   socketPath(socket: string): string {
     return socketPath(this.#runDirectory, socket);
+  }
+
+  /** Where other apps reach the Worker, by what is asked there. */
+  get doors(): Record<string, { socketPath: string }> {
+    const doors = Object.entries(this.#doors);
+    return Object.fromEntries(doors.map(([door, socket]) => [door, { socketPath: this.socketPath(socket) }]));
   }
 
   /** Whether the process answers on a socket within `timeoutMs`; any status will do. */
@@ -189,7 +204,7 @@ async function start(options: CellOptions): Promise<Cell> {
       excess(pid, options.memoryMb, stop.signal),
     ]);
     for (const socket of sockets) takeSocket(options, socket);
-    return new Cell(child, exited, runDirectory, from);
+    return new Cell(child, exited, options, from);
   } catch (error) {
     signalGroup(child, 'SIGKILL');
     await exited;

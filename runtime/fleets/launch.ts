@@ -7,6 +7,7 @@ import { type Cell, type CellOptions, startCell } from './cell.ts';
 import { type CellFiles, CellFilesCache } from './cell-files.ts';
 import { secretEnvironment } from './config/secret-bindings.ts';
 import { migrate } from './migrate.ts';
+import type { ServiceAccess } from './service-access.ts';
 import { tryRelease } from './trial.ts';
 import type { DueWork } from './write-cell-files.ts';
 
@@ -34,6 +35,8 @@ export interface Place {
   uiUrl?: () => string | null;
   /** The app's way to its buckets. Left out where there is no bucket service. */
   buckets?: BucketAccess;
+  /** The app's way to other apps. Left out where there are none. */
+  services?: ServiceAccess;
 }
 
 /** What a start has to keep to, as `CellOptions` has it. */
@@ -48,8 +51,8 @@ export class Launcher {
 
   constructor(place: Place) {
     this.#place = place;
-    const { directories, memoryMb, buckets, uiUrl } = place;
-    this.#files = new CellFilesCache(directories.run, memoryMb, buckets?.socket, uiUrl);
+    const { directories, memoryMb, buckets, services, uiUrl } = place;
+    this.#files = new CellFilesCache(directories.run, memoryMb, buckets?.socket, uiUrl, services?.socket);
   }
 
   /**
@@ -57,11 +60,13 @@ export class Launcher {
    * @param log gets what the migrations say
    */
   async launch(release: ReleaseRef, log: (line: string) => void, start: Start): Promise<Cell> {
-    const { workerd, user, memoryMb, directories, output, buckets } = this.#place;
+    const { workerd, user, memoryMb, directories, output, buckets, services } = this.#place;
     const secrets = this.#place.secrets();
-    const { config, hasBuckets } = await this.#migrate(release, secrets, log, start.signal);
+    const { config, hasBuckets, hasWorker, calls } = await this.#migrate(release, secrets, log, start.signal);
     // Beside the start: the process connects when the app first uses a bucket.
     const bucketsOpen = hasBuckets ? buckets?.open() : undefined;
+    // Before it: its modules may call already.
+    await services?.open(calls);
     const cell = await startCell({
       workerd,
       user,
@@ -72,6 +77,7 @@ export class Launcher {
       disks: { do: join(directories.data, 'do'), kv: join(directories.data, 'kv') },
       runDirectory: directories.run,
       sockets: ['http', 'health'],
+      ...(hasWorker && { doors: { exports: 'health' } }),
       ownsStorage: true,
       output: output(release.deployId),
       ...start,

@@ -296,7 +296,7 @@ export class Supervisor {
   ): void {
     const release = this.live?.deployId ?? null;
     const started = { readyAt: cell.startedAt, startMs: cell.startMs, release };
-    const upstream = new Upstream({ socketPath: cell.socketPath('http') }, started);
+    const upstream = new Upstream({ socketPath: cell.socketPath('http') }, started, cell.doors);
     this.activity.begin(forDueWork);
     this.#options.say('info', `a process runs after ${Math.round(cell.startMs)} ms`);
     this.enter({ name: 'running', cell, upstream, asleep, leases }, this.#limit);

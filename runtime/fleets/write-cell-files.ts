@@ -3,10 +3,12 @@ import { statSync } from 'node:fs';
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { assetRules } from '../../bundler/assets.ts';
-import { type Module, RELEASE_FILE, type Release } from '../../bundler/release.ts';
+import { type Module, RELEASE_FILE, type Release, type ServiceBinding } from '../../bundler/release.ts';
 import { publish } from '../machine/publish.ts';
 import { alarmKeys, cellConfig } from './config/cell-config.ts';
 import {
+  CALLED,
+  CALLED_WORKER,
   CAPTURE,
   CAPTURE_WORKER,
   ENTRY,
@@ -21,6 +23,7 @@ import {
   WORKERS_MODULE,
   withWorkers,
 } from './config/entry.ts';
+import { CAPNWEB, CAPNWEB_MODULE, callsOf, mayHaveMethods } from './config/services.ts';
 import { workflowKey } from './config/workflows.ts';
 
 export const CONFIG = 'cell.capnp';
@@ -44,6 +47,10 @@ export interface Launch {
   hasTrial: boolean;
   /** Whether it has buckets, which the host's bucket service keeps. */
   hasBuckets: boolean;
+  /** Whether there is a Worker, which has exports that other apps may call. */
+  hasWorker: boolean;
+  /** The bindings that lead to other apps, in the order of their numbers. */
+  calls: ServiceBinding[];
   due: DueWork;
 }
 
@@ -67,13 +74,15 @@ export interface CellFilesOrder {
   secrets: string[];
   /** Where the bucket service answers the app. */
   bucketSocket: string;
+  /** Where the host takes the app's calls of other apps. */
+  serviceSocket: string;
   /** Where the control UI is, as browsers are told that meet an error of the app; null: they are told nothing. */
   uiUrl: string | null;
 }
 
 /** @throws {Error} when the description is missing, names a path outside of the release, or has too much for a launch */
 export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
-  const { directory, heapMb, secrets, bucketSocket, uiUrl } = order;
+  const { directory, heapMb, secrets, bucketSocket, serviceSocket, uiUrl } = order;
   const release = JSON.parse(await readFile(join(order.release, RELEASE_FILE), 'utf8')) as Release;
   const beside = `${directory}.new`;
   await rm(beside, { recursive: true, force: true });
@@ -83,30 +92,43 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   // A build of before left them in the directory alone.
   const rules = assets === null ? {} : (assets.rules ?? assetRules(join(order.release, assets.directory)));
   const pageMaps = uiUrl === null || worker === null ? null : mapsOf(order.release, worker.modules);
-  const changed =
-    worker === null ? new Map<string, string>() : await changedModules(order.release, worker.modules);
+  const texts = await moduleTexts(order.release, worker?.modules ?? []);
+  const changed = changedModules(texts);
+  const hasMethods = [...texts.values()].some(mayHaveMethods);
   const options = {
     ...{ toRelease: relative(directory, order.release), rules, secrets, pageMaps, heapMb },
     changedModules: [...changed.keys()],
+    hasMethods,
   };
   const hasBuckets = buckets.length > 0;
-  const hasTrial = triggers !== undefined || hasBuckets;
+  const calls = callsOf(release);
+  const hasTrial = triggers !== undefined || hasBuckets || calls.length > 0;
   const due = {
     keys: alarmKeys(release),
     crons: triggers?.crons ?? [],
     workflows: workflows.map(({ binding, name }) => ({ binding, key: workflowKey(name) })),
   };
-  const launch = JSON.stringify({ databases, hasTrial, hasBuckets, due } satisfies Launch);
+  const launch = JSON.stringify({
+    databases,
+    hasTrial,
+    hasBuckets,
+    hasWorker: worker !== null,
+    calls,
+    due,
+  } satisfies Launch);
   if (launch.length > LAUNCH_BYTES)
     throw new Error(
-      `the names of its classes, D1 migrations, cron triggers and Workflows have ${launch.length} bytes, more than ${LAUNCH_BYTES}`,
+      `the names of its classes, D1 migrations, service bindings, cron triggers and Workflows have ${launch.length} bytes, more than ${LAUNCH_BYTES}`,
     );
-  await write(CONFIG, cellConfig(release, { ...options, isTrial: false, bucketSocket }));
-  if (hasTrial)
-    await write(TRIAL_CONFIG, cellConfig(release, { ...options, isTrial: true, bucketSocket: NO_SOCKET }));
+  const sockets = { bucketSocket, serviceSocket };
+  const noSockets = { bucketSocket: NO_SOCKET, serviceSocket: NO_SOCKET };
+  await write(CONFIG, cellConfig(release, { ...options, ...sockets, isTrial: false }));
+  if (hasTrial) await write(TRIAL_CONFIG, cellConfig(release, { ...options, ...noSockets, isTrial: true }));
+  if (hasMethods || calls.length > 0) await write(CAPNWEB, CAPNWEB_MODULE);
   if (worker !== null) {
     await write(ENTRY, entryModule(worker, release, uiUrl !== null));
     await write(CAPTURE, CAPTURE_WORKER);
+    await write(CALLED, CALLED_WORKER);
     if (changed.size > 0) await write(WORKERS, WORKERS_MODULE);
     for (const [name, text] of changed) await write(name, text);
     if (workflows.length > 0) await write(STEPS, STEPS_WORKER);
@@ -117,13 +139,20 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   await publish(beside, directory);
 }
 
+/** The app's JavaScript modules, by name. */
+async function moduleTexts(release: string, modules: Module[]): Promise<Map<string, string>> {
+  const texts = new Map<string, string>();
+  for (const { name, type, path } of modules)
+    if (type === 'esm') texts.set(name, await readFile(join(release, path), 'utf8'));
+  return texts;
+}
+
 /** The app's modules that import another module than in the release, by name. Those in folders are left as they are. */
-async function changedModules(release: string, modules: Module[]): Promise<Map<string, string>> {
+function changedModules(texts: Map<string, string>): Map<string, string> {
   const changed = new Map<string, string>();
-  for (const { name, type, path } of modules) {
-    if (type !== 'esm' || !CHANGED_NAME.test(name)) continue;
-    const text = withWorkers(await readFile(join(release, path), 'utf8'));
-    if (text !== null) changed.set(name, text);
+  for (const [name, text] of texts) {
+    const replaced = CHANGED_NAME.test(name) ? withWorkers(text) : null;
+    if (replaced !== null) changed.set(name, replaced);
   }
   return changed;
 }

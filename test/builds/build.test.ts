@@ -199,10 +199,10 @@ test('nothing deployable fails before anything is installed, and says what was l
 
 test('an unsupported key fails before anything is installed, and is named', async () => {
   const config =
-    '{ "name": "x", "main": "index.js", "ai": { "binding": "AI" }, "services": [{ "binding": "S", "service": "y" }] }';
+    '{ "name": "x", "main": "index.js", "ai": { "binding": "AI" }, "vectorize": [{ "binding": "V", "index_name": "y" }] }';
   const lines = await assertFails(
     { 'wrangler.jsonc': config, 'index.js': WORKER },
-    /wrangler\.jsonc: "services" is not supported: put the code .*; "ai" is not supported: call the HTTP API/,
+    /wrangler\.jsonc: "ai" is not supported: call the HTTP API .*; "vectorize" is not supported: call the HTTP API/,
   );
   assert.ok(!lines.some((line) => line.startsWith('▸ install')));
 });

@@ -63,6 +63,7 @@ async function makeQueue(
     memoryMb: 512,
     memory: new MemoryGauge(0, 512),
     buckets: new Buckets({ ...shared, service: { maxMb: 0, floorMb: 0 } }),
+    services: () => ({ socket: '/dev/null/none', open: async () => {} }),
     wakes: new WakeFigures(),
     wake: () => Promise.reject(new Error('nobody wakes this app')),
     output: () => lineSink(() => {}),

@@ -153,9 +153,9 @@ test('a feature that is not run here fails the deploy, and all of them are named
     {
       find_additional_modules: true,
       queues: { consumers: [{ queue: 'queue', visibility_timeout_ms: 1000 }] },
-      services: [{ binding: 'S', service: 'other' }],
+      services: [{ binding: 'S', service: 'other', environment: 'staging' }],
     },
-    /^wrangler\.jsonc: (?=.*"find_additional_modules")(?=.*"queues\.consumers\.visibility_timeout_ms")(?=.*"services")/,
+    /^wrangler\.jsonc: (?=.*"find_additional_modules")(?=.*"queues\.consumers\.visibility_timeout_ms")(?=.*"services\.environment")/,
   );
   await refuses({ assets: { directory: '.', base_path: '/x' } }, /"assets\.base_path" is not supported/);
 });

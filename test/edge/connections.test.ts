@@ -22,7 +22,7 @@ async function listen(t: TestContext, keptMax: number) {
     },
   };
   const server = createServer({ pauseOnConnect: true }, (socket) =>
-    connections.add(new Connection(owner, socket, new TrustedProxies([]), false)),
+    connections.add(new Connection(owner, socket, new TrustedProxies([]), 'port')),
   );
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');

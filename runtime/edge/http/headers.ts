@@ -85,15 +85,7 @@ export function forwardedHeaders(head: RequestHead, caller: Caller): ForwardedHe
   const passed = passOn(head, caller.trusted, claims);
   const { forwardedFor, forwardedHost, forwardedProto } = claims;
   const client = caller.client(forwardedFor);
-  // One id names the trace and the request unless the caller brought either.
-  const id = randomHex(16);
-  const requestId = claims.requestId ?? id;
-  const { traceparent } = claims;
-  const [traceId, parentSpanId, flags] =
-    traceparent === undefined
-      ? [id, null, NOT_SAMPLED]
-      : [traceparent.slice(3, 35), traceparent.slice(36, 52), traceparent.slice(53)];
-  const spanId = randomHex(8);
+  const { lines: ownIds, ...ids } = identify(claims.requestId, claims.traceparent);
   const proto = forwardedProto === 'https' ? 'https' : 'http';
   const lines =
     `host: ${authority}\r\n${passed}` +
@@ -102,8 +94,33 @@ export function forwardedHeaders(head: RequestHead, caller: Caller): ForwardedHe
     // For workerd, which takes both out: it makes the Worker's URL of the first, `request.cf` of the second.
     `x-cellar-proto: ${proto}\r\nx-cellar-cf: {}\r\n` +
     `x-real-ip: ${client}\r\ncf-connecting-ip: ${client}\r\n` +
-    `x-request-id: ${requestId}\r\ntraceparent: 00-${traceId}-${spanId}-${flags}\r\n`;
-  return { lines, requestId, traceId, spanId, parentSpanId, client };
+    ownIds;
+  return { lines, client, ...ids };
+}
+
+/**
+ * The ids of a request, and the lines that tell the process of them.
+ * @param givenId, traceparent what the caller said; what is not well formed counts for nothing
+ */
+export function identify(
+  givenId: string | undefined,
+  traceparent: string | undefined,
+): Omit<ForwardedHeaders, 'client'> {
+  // One id names the trace and the request unless the caller brought either.
+  const id = randomHex(16);
+  const requestId = givenId !== undefined && isRequestId(givenId) ? givenId : id;
+  const [traceId, parentSpanId, flags] =
+    traceparent === undefined || !isTraceparent(traceparent)
+      ? [id, null, NOT_SAMPLED]
+      : [traceparent.slice(3, 35), traceparent.slice(36, 52), traceparent.slice(53)];
+  const spanId = randomHex(8);
+  const lines = `x-request-id: ${requestId}\r\ntraceparent: 00-${traceId}-${spanId}-${flags}\r\n`;
+  return { lines, requestId, traceId, spanId, parentSpanId };
+}
+
+/** Whether a header is meant for the next hop only. @param name in lower case */
+export function isHopByHop(name: string): boolean {
+  return HOP_BY_HOP.has(name);
 }
 
 /** The head of a request to a process. `lines` are those of `forwardedHeaders`. */

@@ -1,13 +1,15 @@
 // A release as workerd's text config. It is written at launch, so that a release of long ago gets what this Cellar can do.
 import { isAbsolute, join, normalize } from 'node:path';
 import type { AssetRules, Assets, Module, Release, Triggers } from '../../../bundler/release.ts';
+import { CF_HEADER, PROTO_HEADER } from '../../edge/http/service-headers.ts';
 import { BUCKET_HEADER } from '../../storage/r2/headers.ts';
 import { cronWorker, d1Worker, kvWorker, QUEUE_KEY, queueWorker } from './bundled-services.ts';
 import { type CapnpValue, capnp, embed, type Fields } from './capnp.ts';
-import { CAPTURE, ENTRY, PAGE, STATEMENTS, STEPS, WORKERS } from './entry.ts';
+import { CALLED, CAPTURE, ENTRY, PAGE, STATEMENTS, STEPS, WORKERS } from './entry.ts';
 import { internetService } from './network.ts';
 import { rateLimitBindings, rateLimitExtensions } from './rate-limits.ts';
 import { dividedSecrets, secretBindings } from './secret-bindings.ts';
+import { CAPNWEB, KNOWS_EXPORTS, serviceBindingsOf, serviceServices } from './services.ts';
 import { triedWorker } from './trial-entry.ts';
 import { workflowBindings, workflowEngine, workflowKey, workflowsOf } from './workflows.ts';
 
@@ -15,6 +17,8 @@ import { workflowBindings, workflowEngine, workflowKey, workflowsOf } from './wo
 const STATIC_SITE_DATE = '2026-01-01';
 /** From then on workerd takes `nodejs_compat` for granted and warns when it is asked for. */
 const NODEJS_COMPAT_DEFAULT_DATE = '2026-08-04';
+/** From then on Workers know their own exports. */
+const KNOWS_EXPORTS_DATE = '2025-11-17';
 /** Gives Workers `AsyncLocalStorage`, which the entry needs at any date. */
 const ASYNC_CONTEXT = 'nodejs_als';
 
@@ -36,6 +40,10 @@ export interface ConfigOptions {
   pageMaps: Module[] | null;
   /** The socket of the host's bucket service that is this app's own; nothing answers there for a trial. */
   bucketSocket: string;
+  /** The socket at which the host takes this app's calls of other apps; nothing answers there for a trial. */
+  serviceSocket: string;
+  /** Whether other apps may call methods of the Worker's exports. */
+  hasMethods: boolean;
 }
 
 /**
@@ -56,12 +64,13 @@ export function cellConfig(release: Release, options: ConfigOptions): string {
         // Written by the gateway: behind TLS the Worker sees an https URL. workerd takes the header out, so it
         // is not X-Forwarded-Proto, which apps read too. Without the second one workerd would make `request.cf` of
         // who is at the other end of the socket: this process's pid and user.
-        http: { forwardedProtoHeader: 'X-Cellar-Proto', cfBlobHeader: 'X-Cellar-Cf' },
+        http: { forwardedProtoHeader: PROTO_HEADER, cfBlobHeader: CF_HEADER },
         service: release.assets === null ? 'app' : 'assets',
       },
       {
         name: 'health',
-        http: {},
+        // What other apps ask of the Worker's exports comes here, too.
+        http: { forwardedProtoHeader: PROTO_HEADER, cfBlobHeader: CF_HEADER },
         service: release.worker === null ? 'health' : { name: 'app', entrypoint: 'CellarState' },
       },
     ],
@@ -106,6 +115,7 @@ function services(release: Release, options: ConfigOptions): CapnpValue[] {
   // Two bindings may be of one bucket.
   const buckets = new Set(release.buckets?.map(({ storageId }) => storageId));
   for (const storageId of buckets) list.push(bucketService(storageId, options));
+  list.push(...serviceServices(release, options.serviceSocket));
   if (triggers && usesQueues(triggers)) {
     list.push({ name: 'queue-service', worker: queueWorker(triggers.consumers, 'app') });
   }
@@ -118,18 +128,23 @@ function services(release: Release, options: ConfigOptions): CapnpValue[] {
 function appWorker(
   release: Release,
   worker: NonNullable<Release['worker']>,
-  { toRelease, secrets, pageMaps, changedModules }: ConfigOptions,
+  { toRelease, secrets, pageMaps, changedModules, hasMethods }: ConfigOptions,
 ): Fields {
   const { compatibilityDate, compatibilityFlags } = worker;
   const { given } = dividedSecrets(release, secrets);
   const redundant = compatibilityDate >= NODEJS_COMPAT_DEFAULT_DATE ? 'nodejs_compat' : null;
   const without = [redundant, ASYNC_CONTEXT, `no_${ASYNC_CONTEXT}`];
+  const flags = compatibilityFlags.filter((flag) => !without.includes(flag));
+  const isCalled =
+    (hasMethods || (release.exports ?? []).length > 1) && compatibilityDate < KNOWS_EXPORTS_DATE;
   return {
     modules: [
       { name: ENTRY, esModule: embed(ENTRY) },
       { name: CAPTURE, esModule: embed(CAPTURE) },
       ...(changedModules.length === 0 ? [] : [{ name: WORKERS, esModule: embed(WORKERS) }]),
       ...(release.workflows === undefined ? [] : [{ name: STEPS, esModule: embed(STEPS) }]),
+      { name: CALLED, esModule: embed(CALLED) },
+      ...(hasMethods ? [{ name: CAPNWEB, esModule: embed(CAPNWEB) }] : []),
       ...(release.databases.length === 0 ? [] : [{ name: STATEMENTS, esModule: embed(STATEMENTS) }]),
       ...(pageMaps === null ? [] : pageModules(pageMaps, toRelease)),
       ...worker.modules.map((each) =>
@@ -139,7 +154,7 @@ function appWorker(
       ),
     ],
     compatibilityDate,
-    compatibilityFlags: [...compatibilityFlags.filter((flag) => !without.includes(flag)), ASYNC_CONTEXT],
+    compatibilityFlags: [...new Set([...flags, ASYNC_CONTEXT, ...(isCalled ? [KNOWS_EXPORTS] : [])])],
     bindings: [
       ...varBindings(release, given),
       ...secretBindings(given, secrets),
@@ -147,6 +162,7 @@ function appWorker(
       ...assetsBinding(release),
       ...workflowBindings(release.workflows ?? []),
       ...rateLimitBindings(release),
+      ...serviceBindingsOf(release),
       ...versionBinding(release),
     ],
     durableObjectNamespaces: release.classes.map(({ className, storageId, sql }) => ({

@@ -4,6 +4,7 @@
 
 import { WorkerEntrypoint } from 'cloudflare:workers';
 import * as app from 'cellar-app-entry';
+import { answerCall, CALL_HEADER } from './cellar-called.js';
 import { enter, eventOf, expectCalls, guard, imported, ManualRun, tell, toldRun } from './cellar-capture.js';
 
 export * from 'cellar-app-entry';
@@ -171,9 +172,10 @@ async function write(request, env, context) {
   }
 }
 
-/** Answers the host, and nobody else: with the number of pieces of work under way, or with what became of a write or run. */
+/** Answers the host, and nobody else: for another app, with the number of pieces of work under way, or with what became of a write or run. */
 export class CellarState extends WorkerEntrypoint {
   fetch(request) {
+    if (request.headers.has(CALL_HEADER)) return answerCall(request, this.ctx.exports);
     if (request.method === 'POST') return write(request, this.env, this.ctx);
     for (const work of pending) if (Date.now() > work.until) pending.delete(work);
     return new Response(String(pending.size));

@@ -24,10 +24,15 @@ export const WORKERS_MODULE = read('workers-module.js');
 export const STEPS = 'cellar-steps.js';
 /** The text of `STEPS`. */
 export const STEPS_WORKER = read('steps-worker.js');
+/** The name of the module that answers other apps, beside the entry. */
+export const CALLED = 'cellar-called.js';
+/** The text of `CALLED`. */
+export const CALLED_WORKER = read('called-worker.js');
 /** What all of them depend on besides a release. */
 export const ENTRY_TEXTS = [
   ENTRY_WORKER,
   CAPTURE_WORKER,
+  CALLED_WORKER,
   PAGE_WORKER,
   STATEMENTS_WORKER,
   STEPS_WORKER,

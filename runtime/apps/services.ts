@@ -1,0 +1,167 @@
+// Calls that one app makes of another of the same owner. Each app that has such bindings has a socket of its own at the
+// gateway: who comes by it is that app, and may ask for what its process was started with, and for nothing else.
+import { chmodSync, chownSync } from 'node:fs';
+import { join } from 'node:path';
+import type { ServiceBinding } from '../../bundler/release.ts';
+import type { Admission, Backend } from '../edge/backend.ts';
+import type { Gateway, RequestHead, Spans, Target } from '../edge/gateway.ts';
+import { headerValue } from '../edge/http/fields.ts';
+import { CALL_HEADER, CALLING_HEADER } from '../edge/http/service-headers.ts';
+import type { Refusal } from '../edge/refusals.ts';
+import type { Fleet } from '../fleets/fleet.ts';
+import type { ServiceAccess } from '../fleets/service-access.ts';
+import type { Layout } from '../machine/data-directory.ts';
+import { makePassage } from '../machine/rights.ts';
+import type { AppUsers } from '../machine/users.ts';
+import type { Apps } from './apps.ts';
+
+/** Calls of an app that are under way at a time. Apps that call each other in a circle come to an end here at the latest. */
+const CALLS_MAX = 1_000;
+/** How deep apps may call each other for one request. Cloudflare's figure. */
+const DEPTH_MAX = 16;
+const SOCKET = 'services.sock';
+
+export interface ServicesOptions {
+  paths: Layout;
+  users: (appId: string) => AppUsers;
+  baseDomain: string;
+  gateway: () => Gateway;
+  apps: () => Apps;
+}
+
+/** An app that calls others. */
+interface Caller {
+  /** The bindings of its process, in the order of their numbers. */
+  calls: ServiceBinding[];
+  /** Calls that are under way. */
+  underWay: number;
+  /** Resolves with what ends the listening at its socket. */
+  listening: Promise<() => void>;
+}
+
+export class Services {
+  readonly #options: ServicesOptions;
+  readonly #callers = new Map<string, Caller>();
+  /** How deep each call that is under way is, by its span. */
+  readonly #depths = new Map<string, number>();
+
+  constructor(options: ServicesOptions) {
+    this.#options = options;
+  }
+
+  /** An app's way to the apps that it has bindings to. */
+  access(appId: string): ServiceAccess {
+    return {
+      socket: this.#socket(appId),
+      open: async (calls) => {
+        const known = this.#callers.get(appId);
+        if (known !== undefined) known.calls = calls;
+        else if (calls.length > 0)
+          this.#callers.set(appId, { calls, underWay: 0, listening: this.#listen(appId) });
+        await this.#callers.get(appId)?.listening;
+      },
+    };
+  }
+
+  /** An app was deleted: nobody comes by its socket any more. */
+  forget(appId: string): void {
+    void this.#callers.get(appId)?.listening.then(
+      (end) => end(),
+      () => {},
+    );
+    this.#callers.delete(appId);
+  }
+
+  #socket(appId: string): string {
+    return join(this.#options.paths.run(appId), SOCKET);
+  }
+
+  async #listen(appId: string): Promise<() => void> {
+    const { paths, users, gateway } = this.#options;
+    const { cell } = users(appId);
+    makePassage(paths.run(appId), cell);
+    const socket = this.#socket(appId);
+    try {
+      const end = await gateway().listenService(socket, (head, spans) => this.#resolve(appId, head, spans));
+      if (cell !== null) chownSync(socket, cell.uid, cell.gid);
+      chmodSync(socket, 0o600);
+      return end;
+    } catch (error) {
+      this.#callers.delete(appId);
+      throw error;
+    }
+  }
+
+  #resolve(callerId: string, head: RequestHead, { spanId, parentSpanId }: Spans): Target {
+    const caller = this.#callers.get(callerId);
+    const [way, number] = (headerValue(head.headers, CALLING_HEADER) ?? '').split(' ');
+    const binding = caller?.calls[Number(number)];
+    if (caller === undefined || binding === undefined || (way !== 'fetch' && way !== 'rpc'))
+      return refuse(403, 'binding_not_found', 'The app that calls has no such binding.');
+    const name = binding.service!;
+    const target = this.#sibling(callerId, name);
+    if (target === null)
+      return refuse(404, 'service_not_found', `There is no app ${name} of the same owner.`);
+    if (caller.underWay >= CALLS_MAX)
+      return refuse(503, 'too_many_calls', `${CALLS_MAX} calls of this app are under way already.`, 1);
+    const depth = (parentSpanId === null ? 0 : (this.#depths.get(parentSpanId) ?? 0)) + 1;
+    if (depth > DEPTH_MAX)
+      return refuse(
+        508,
+        'loop_detected',
+        `Apps call each other more than ${DEPTH_MAX} deep for one request.`,
+      );
+    caller.underWay++;
+    this.#depths.set(spanId, depth);
+    const { entrypoint, props } = binding;
+    const isPlain = way === 'fetch' && entrypoint === undefined && props === undefined;
+    return {
+      kind: 'proxy',
+      backend: named(name, target),
+      limits: { site: target.site, clientRpm: 0, appRpm: 0 },
+      call: {
+        door: isPlain ? null : 'exports',
+        lines: isPlain ? '' : `${CALL_HEADER}: ${asciiJson({ kind: way, entrypoint, props })}\r\n`,
+        endsItself: way === 'rpc',
+        ended: () => {
+          caller.underWay--;
+          this.#depths.delete(spanId);
+        },
+      },
+    };
+  }
+
+  /** The app of a slug, if its owner is that of the other app now. */
+  #sibling(appId: string, slug: string): Fleet | null {
+    const apps = this.#options.apps();
+    const fleet = apps.resolve(`${slug}.${this.#options.baseDomain}`);
+    const wanted = fleet && apps.get(fleet.site)?.wanted;
+    const owner = apps.get(appId)?.wanted.owner;
+    return wanted?.slug === slug && owner !== undefined && wanted.owner === owner ? fleet! : null;
+  }
+}
+
+/** A fleet that names itself where it refuses: whoever called by a binding does not see its address. */
+function named(name: string, fleet: Fleet): Backend {
+  return {
+    site: fleet.site,
+    admit: (): Admission => {
+      const admission = fleet.admit();
+      if (admission.kind !== 'refuse') return admission;
+      return { ...admission, detail: `The service ${name}: ${admission.detail}` };
+    },
+  };
+}
+
+function refuse(status: number, code: string, detail: string, retryAfterS?: number): Target {
+  const refusal: Refusal = { status, code, detail, ...(retryAfterS !== undefined && { retryAfterS }) };
+  return { kind: 'respond', respond: () => ({ refusal }) };
+}
+
+/** JSON that a header can carry. */
+function asciiJson(value: unknown): string {
+  return JSON.stringify(value).replace(
+    /[^\x20-\x7e]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+}

@@ -1,0 +1,41 @@
+// What a request that one app makes of another carries: all that the calling Worker gave it, as on Cloudflare, and what
+// only the host may say.
+import type { RequestHead } from './head.ts';
+import { type ForwardedHeaders, identify, isHopByHop } from './headers.ts';
+
+/** Says which of its bindings an app calls by. Written by the app's workerd. */
+export const CALLING_HEADER = 'x-cellar-calling';
+/** Says what is asked of the app that is called, as JSON. */
+export const CALL_HEADER = 'x-cellar-call';
+/** For workerd, which takes both out: it makes the Worker's URL of the first, `request.cf` of the second. */
+export const PROTO_HEADER = 'X-Cellar-Proto';
+export const CF_HEADER = 'X-Cellar-Cf';
+
+/** The address that records of such requests have as their client's. */
+const ITSELF = '127.0.0.1';
+
+const OWN = new Set(['host', 'content-length', 'expect', CALLING_HEADER, CALL_HEADER]);
+
+/** The headers that a process gets of a request from another app's process, which is believed what it says of the client. */
+export function serviceHeaders(head: RequestHead): ForwardedHeaders {
+  const { authority, headers, options } = head;
+  const claims = new Map<string, string>();
+  let passed = '';
+  for (let i = 0; i < headers.length; i += 2) {
+    const name = headers[i]!.toLowerCase();
+    const value = headers[i + 1]!;
+    if (CLAIMED.has(name)) claims.set(name, value);
+    else if (!OWN.has(name) && !isHopByHop(name) && !options?.has(name))
+      passed += `${headers[i]}: ${value}\r\n`;
+  }
+  const { lines, ...ids } = identify(claims.get('x-request-id'), claims.get('traceparent'));
+  const proto = claims.get('x-cellar-proto') === 'https' ? 'https' : 'http';
+  const cf = claims.get('x-cellar-cf') ?? '{}';
+  return {
+    lines: `host: ${authority}\r\n${passed}x-cellar-proto: ${proto}\r\nx-cellar-cf: ${cf}\r\n${lines}`,
+    client: ITSELF,
+    ...ids,
+  };
+}
+
+const CLAIMED = new Set(['x-request-id', 'traceparent', PROTO_HEADER.toLowerCase(), CF_HEADER.toLowerCase()]);

@@ -1,0 +1,41 @@
+// Answers what other apps of the same owner ask of an export of this one. The host says which, and for whom.
+
+import { RpcTarget } from 'cloudflare:workers';
+
+/** Says what is asked for, as JSON. Written by the host. */
+export const CALL_HEADER = 'x-cellar-call';
+
+/** Methods of an export, by name. */
+class Methods extends RpcTarget {
+  #target;
+
+  constructor(target) {
+    super();
+    this.#target = target;
+  }
+
+  call(name, values) {
+    return this.#target[name](...values);
+  }
+}
+
+/** @param exports those of the Worker, as its context has them */
+export async function answerCall(request, exports) {
+  const { kind, entrypoint, props } = JSON.parse(request.headers.get(CALL_HEADER));
+  const name = entrypoint ?? 'default';
+  const found = exports !== undefined && Object.hasOwn(exports, name) ? exports[name] : undefined;
+  if (typeof found?.fetch !== 'function') return refusal(`The app has no entrypoint ${name}.`);
+  const target = props === undefined ? found : found({ props });
+  if (kind === 'fetch') {
+    const passed = new Request(request);
+    passed.headers.delete(CALL_HEADER);
+    return target.fetch(passed);
+  }
+  const capnweb = await import('./cellar-capnweb.js').catch(() => null);
+  if (capnweb === null) return refusal(`The entrypoint ${name} of the app has no methods.`);
+  return capnweb.newWorkersWebSocketRpcResponse(request, new Methods(target));
+}
+
+function refusal(detail) {
+  return Response.json({ detail, code: 'entrypoint_not_found' }, { status: 404 });
+}

@@ -1,0 +1,83 @@
+// A service binding to another app, in the cell that calls: requests go on as they are, and each call of a method gets a
+// connection of its own, so that the host sees it begin and end like any request.
+
+import { WorkerEntrypoint } from 'cloudflare:workers';
+import { RpcSession, WebSocketTransport } from './cellar-capnweb.js';
+
+/** How often a call whose result holds on to the other app is looked at, in ms. */
+const LOOK_MS = 50;
+/** Values inside a result that are looked at for such as hold on to the other app. */
+const LOOKED_AT = 10_000;
+
+export default class Service extends WorkerEntrypoint {
+  constructor(context, env) {
+    super(context, env);
+    const { index } = context.props;
+    // biome-ignore lint/correctness/noConstructorReturn: a binding has every method, and only the other app knows them.
+    return new Proxy(this, {
+      get(target, name) {
+        if (name === 'fetch') return (request) => env[`fetch ${index}`].fetch(request);
+        if (typeof name !== 'string' || name in target) return Reflect.get(target, name);
+        return (...values) => call(context, env[`rpc ${index}`], name, values);
+      },
+    });
+  }
+}
+
+async function call(context, service, name, values) {
+  const answer = await service.fetch('http://service/', { headers: { upgrade: 'websocket' } });
+  const socket = answer.webSocket;
+  if (!socket) throw new Error(await whyNot(answer));
+  socket.accept();
+  const session = new RpcSession(new WebSocketTransport(socket));
+  let holds = false;
+  try {
+    const result = await session.getRemoteMain().call(name, values);
+    holds = holdsOn(result);
+    return result;
+  } finally {
+    if (holds) context.waitUntil(closeAfterUse(session, socket));
+    else socket.close(1000);
+  }
+}
+
+async function whyNot(answer) {
+  const { detail } = await answer.json().catch(() => ({}));
+  return detail ?? `the service answered ${answer.status}`;
+}
+
+/** Whether a result has something that is of the other app still: a stub, a function, a stream. */
+function holdsOn(result) {
+  const left = [result];
+  for (let looked = 0; left.length > 0; looked++) {
+    const value = left.pop();
+    if (typeof value === 'function' || looked > LOOKED_AT) return true;
+    if (typeof value !== 'object' || value === null) continue;
+    const prototype = Object.getPrototypeOf(value);
+    if (Array.isArray(value) || prototype === Object.prototype || prototype === null) {
+      for (const each of Object.values(value)) left.push(each);
+    } else if (!isOwn(value)) return true;
+  }
+  return false;
+}
+
+function isOwn(value) {
+  return (
+    value instanceof Date ||
+    value instanceof Error ||
+    value instanceof URL ||
+    value instanceof Headers ||
+    value instanceof ArrayBuffer ||
+    ArrayBuffer.isView(value)
+  );
+}
+
+/** Each side of a session has its main object; what is beyond these is in use. */
+async function closeAfterUse(session, socket) {
+  let stats;
+  do {
+    await scheduler.wait(LOOK_MS);
+    stats = session.getStats();
+  } while ((stats.imports > 1 || stats.exports > 1) && socket.readyState === WebSocket.OPEN);
+  socket.close(1000);
+}

@@ -1,0 +1,153 @@
+// Apps that call each other by service bindings, on a real host.
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { after, before, test } from 'node:test';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { cells, eventually } from '../support/e2e/processes.ts';
+import { rpcOf } from '../support/e2e/rpc.ts';
+
+const cellar = new Cellar();
+const rpc = rpcOf(cellar);
+let called = '';
+before(async () => {
+  await cellar.start();
+  called = await cellar.deploy('called', 'called');
+  await cellar.deploy('caller', 'caller');
+});
+after(() => cellar[Symbol.asyncDispose]());
+
+const json = async (path: string, init = {}) => {
+  const { status, text } = await cellar.get('caller', path, init);
+  assert.ok(/^[[{"\dtn]/.test(text), `${status} ${text}`);
+  return JSON.parse(text);
+};
+const config = (services: object[], more: object = {}) =>
+  JSON.stringify({ name: 'x', main: 'index.js', compatibility_date: '2026-10-01', services, ...more });
+
+test('a request goes to the other app as it is, and counts as one of its own', async () => {
+  const traceparent = '00-0123456789abcdef0123456789abcdef-0123456789abcdef-01';
+  const seen = await json('/OTHER/fetch/a/b?c=d', {
+    method: 'POST',
+    headers: { traceparent, 'x-own': 'yes', cookie: 'a=b' },
+    body: 'some',
+  });
+  assert.equal(seen.url, `http://caller.localhost:${cellar.edgePort}/a/b?c=d`);
+  assert.deepEqual([seen.method, seen.headers['x-own'], seen.headers.cookie], ['POST', 'yes', 'a=b']);
+  assert.equal(seen.headers['cf-connecting-ip'], '127.0.0.1');
+  const upload = { method: 'POST', body: 'x'.repeat(300_000) };
+  assert.equal((await cellar.get('caller', '/OTHER/fetch/upload', upload)).text, '300000');
+  assert.equal((await cellar.get('caller', '/OTHER/fetch/slow', { headers: { traceparent } })).status, 200);
+  const spanOf = async (app: string) => {
+    const { items } = (await cellar.call('GET', `/v1/apps/${app}/spans`)).body;
+    return items.find(({ trace_id }: { trace_id: string }) => traceparent.includes(trace_id));
+  };
+  await eventually(async () => (await spanOf(called)) && spanOf('caller'), 'both have a span of the trace');
+  assert.equal((await spanOf(called)).parent_span_id, (await spanOf('caller')).span_id);
+  await eventually(async () => {
+    const { items } = (await cellar.call('GET', `/v1/apps/${called}/metrics?hours=1`)).body;
+    return items.some(({ requests }: { requests: number }) => requests >= 3);
+  }, 'the requests count');
+});
+
+test('headers that the host writes cannot be written by an app', async () => {
+  const seen = await json('/OTHER/headers');
+  assert.equal(seen.url, 'https://inner.example/path?q=1');
+  assert.equal(seen.props, undefined);
+  assert.deepEqual([seen.headers['x-cellar-calling'], seen.headers['x-cellar-call']], [undefined, undefined]);
+  assert.equal(seen.headers['x-forwarded-for'], '9.9.9.9');
+});
+
+test('methods of the other app', async () => {
+  assert.equal(await json('/OTHER/add?[1,2]'), 3);
+  assert.equal(await json('/OTHER/basket'), 2);
+  assert.equal(await json('/OTHER/pipelined'), 1);
+  assert.deepEqual(await json('/OTHER/each'), [1, 2, 3]);
+  const page = await cellar.get('caller', '/OTHER/page');
+  assert.deepEqual([page.status, page.text], [201, 'a page']);
+  assert.deepEqual(
+    await json('/OTHER/parallel'),
+    Array.from({ length: 50 }, (_, n) => 2 * n),
+  );
+  assert.deepEqual(await json('/OTHER/fail'), { thrown: 'RangeError: out of range' });
+  assert.match((await json('/OTHER/nothing')).thrown, /does not implement the method "nothing"/);
+});
+
+test('entrypoints of the other app, with props', async () => {
+  const seen = await json('/ADMIN/fetch/x');
+  assert.deepEqual([new URL(seen.url).pathname, seen.props], ['/x', { for: 'ünser caller' }]);
+  assert.equal(seen.headers['x-cellar-call'], undefined);
+  assert.deepEqual(await json('/ADMIN/who'), { for: 'ünser caller' });
+  assert.equal((await cellar.get('caller', '/PLAIN/fetch/x')).text, 'plain');
+  assert.deepEqual(await json('/NONE/fetch/x'), {
+    detail: 'The app has no entrypoint Nobody.',
+    code: 'entrypoint_not_found',
+  });
+  assert.match((await json('/NONE/call')).thrown, /The app has no entrypoint Nobody/);
+});
+
+test('an app calls itself', async () => {
+  assert.equal((await cellar.get('caller', '/SELF/fetch/y')).text, 'caller');
+  assert.deepEqual((await json('/OWN/fetch/y')).props, { own: true });
+  assert.equal(await json('/OWN/twice?[4]'), 8);
+});
+
+test("a sleeping app wakes for a call; one that is stopped, deleted or another owner's refuses it", async () => {
+  for (const path of ['/OTHER/add?[2,2]', '/OTHER/fetch/woken']) {
+    assert.equal((await cellar.call('POST', `/v1/apps/${called}/sleep`)).body.status, 'sleeping');
+    await eventually(() => cells(called).length === 0, 'its process has gone');
+    assert.ok(await json(path));
+    assert.equal((await cellar.app(called)).status, 'running');
+  }
+  // One call, and requests that come during the swap.
+  const calls = [json('/OTHER/slowly?[7]'), cellar.get('caller', '/OTHER/fetch/slow')];
+  await cellar.deployAgain('called', 'called', { 'more.txt': 'another release' });
+  assert.deepEqual([await calls[0], ((await calls[1]) as { status: number }).status], [7, 200]);
+  assert.equal(await json('/OTHER/add?[3,3]'), 6);
+
+  await cellar.call('PATCH', `/v1/apps/${called}`, { desired_state: 'stopped' });
+  const stopped = await cellar.get('caller', '/OTHER/fetch/');
+  assert.deepEqual(
+    [stopped.status, JSON.parse(stopped.text).detail],
+    [503, 'The service called: The app is stopped.'],
+  );
+  assert.deepEqual(await json('/OTHER/add?[2,2]'), {
+    thrown: 'Error: The service called: The app is stopped.',
+  });
+  await cellar.call('PATCH', `/v1/apps/${called}`, { desired_state: 'running' });
+  assert.equal(await json('/OTHER/add?[3,3]'), 6);
+});
+
+test('a deploy names the service that is not there, and one of another owner is not there', async () => {
+  const eve = await rpc('accounts.create', { name: 'Eve', email: 'eve@example.com' });
+  assert.equal((await cellar.call('POST', '/v1/apps', { slug: 'eves', owner: eve.id })).status, 201);
+  await cellar.create('lonely');
+  const work = await cellar.checkout('hello');
+  for (const service of ['missing', 'eves']) {
+    writeFileSync(`${work}/wrangler.jsonc`, config([{ binding: 'S', service }]));
+    await cellar.commit(work, service);
+    const { stderr } = await cellar.push(work, 'lonely');
+    assert.match(
+      stderr,
+      new RegExp(`services: S is bound to ${service}, and the owner of this app has no app of that name`),
+    );
+  }
+});
+
+test('apps that call each other in a circle are stopped', async () => {
+  const CODE = `export default { async fetch(request, env) {
+    const { pathname } = new URL(request.url);
+    return pathname === '/once' ? new Response('once') : env.NEXT.fetch(request);
+  } }`;
+  await cellar.create('ping');
+  for (const [slug, next] of [
+    ['pong', 'ping'],
+    ['ping', 'pong'],
+  ] as const) {
+    const files = { 'index.js': CODE, 'wrangler.jsonc': config([{ binding: 'NEXT', service: next }]) };
+    await (slug === 'ping' ? cellar.deployAgain(slug, 'hello', files) : cellar.deploy(slug, 'hello', files));
+  }
+  const { status, text } = await cellar.get('ping');
+  assert.equal(status, 508);
+  assert.match(text, /more than 16 deep/);
+  assert.equal((await cellar.get('ping', '/once')).text, 'once');
+});
