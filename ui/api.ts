@@ -85,28 +85,81 @@ async function send(path: string, init: RequestInit): Promise<Response> {
     response = await fetch(path, { ...init, credentials: 'same-origin' });
   } catch (error) {
     if (init.signal?.aborted && (init.signal.reason as Error).name !== 'TimeoutError') throw error;
-    lostSince.value ??= Date.now();
-    throw new Failure('Cellar cannot be reached. This page tries again by itself.', 'offline', 0);
+    throw unreachable();
   }
   if (response.status < 502) lostSince.value = null;
   return response;
 }
 
+/** Takes note that the server did not answer. */
+function unreachable(): Failure {
+  lostSince.value ??= Date.now();
+  return new Failure('Cellar cannot be reached. This page tries again by itself.', 'offline', 0);
+}
+
 /** @throws {Failure} for every answer that is not the one asked for */
 async function answerOf<Answer>(response: Response): Promise<Answer> {
-  const text = await response.text();
+  return read(response.status, await response.text());
+}
+
+/** @throws {Failure} for every answer that is not the one asked for */
+function read<Answer>(status: number, text: string): Answer {
   let body: unknown = null;
   try {
     body = text === '' ? null : JSON.parse(text);
   } catch {
-    throw new Failure(
-      `The server answered ${response.status}, and not as Cellar does.`,
-      null,
-      response.status,
-    );
+    throw new Failure(`The server answered ${status}, and not as Cellar does.`, null, status);
   }
-  if (response.ok) return body as Answer;
-  throw refusal({ status: response.status, ...(body as Partial<ProblemBody> | null) });
+  if (status >= 200 && status < 300) return body as Answer;
+  throw refusal({ status, ...(body as Partial<ProblemBody> | null) });
+}
+
+/** Longest time in which nothing of an upload moves, in ms. */
+const STALLED_MS = 60_000;
+
+/**
+ * Puts bytes to a route of the API that takes them as they are.
+ * @param options.onSent told how many bytes have gone out so far, which `fetch` does not say
+ * @throws {Failure} also when the server cannot be reached
+ */
+export function putBytes<Answer>(
+  path: string,
+  bytes: Blob,
+  { type, signal, onSent }: { type: string; signal: AbortSignal; onSent: (sent: number) => void },
+): Promise<Answer> {
+  signal.throwIfAborted();
+  const { promise, resolve, reject } = Promise.withResolvers<Answer>();
+  const request = new XMLHttpRequest();
+  const abort = () => request.abort();
+  let stalled: ReturnType<typeof setTimeout> | undefined;
+  const moves = () => {
+    clearTimeout(stalled);
+    stalled = setTimeout(abort, STALLED_MS);
+  };
+  request.open('PUT', path);
+  request.setRequestHeader('content-type', type);
+  request.upload.onprogress = ({ loaded }) => {
+    moves();
+    onSent(loaded);
+  };
+  request.onerror = () => reject(unreachable());
+  request.onabort = () => reject(signal.aborted ? (signal.reason as Error) : unreachable());
+  request.onload = () => {
+    if (request.status < 502) lostSince.value = null;
+    try {
+      resolve(read(request.status, request.responseText));
+    } catch (error) {
+      reject(error as Failure);
+    }
+  };
+  request.onloadend = () => {
+    clearTimeout(stalled);
+    signal.removeEventListener('abort', abort);
+  };
+  signal.addEventListener('abort', abort, { once: true });
+  moves();
+  request.send(bytes);
+  return promise;
 }
 
 function refusal(problem: Partial<ProblemBody> & { status: number; message?: string }): Failure {

@@ -90,6 +90,10 @@ test('why a deploy failed is read, mended in the editor, and rolled back', NEEDS
   await page.keyboard.insertText("export default { fetch: () => new Response('mended') };\n");
   await page.getByRole('button', { name: 'Commit 1 change' }).click();
   const dialog = page.getByRole('dialog');
+  const changed = dialog.getByRole('region', { name: 'What is committed' });
+  await changed.getByText('fetch() { return new Response( }').waitFor();
+  assert.equal(await changed.locator('tr.removed').count(), 3);
+  await changed.locator('tr.added').getByText("new Response('mended')").waitFor();
   await dialog.getByLabel('Message').fill('mended');
   await dialog.getByRole('button', { name: /^Commit/ }).click();
   await answers('mended');

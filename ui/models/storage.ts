@@ -1,5 +1,5 @@
-// What an app keeps: databases, objects, namespaces, buckets.
-import { computed, signal } from '@preact/signals';
+// What an app keeps: databases, objects, namespaces.
+import { signal } from '@preact/signals';
 import { api, type Failure, type Result } from '../api.ts';
 import { resource } from '../live.ts';
 import { changeSet, onlyReads, type Statement } from './change-set.ts';
@@ -10,7 +10,6 @@ export type Overview = Result<'storage.overview'>;
 export type Table = NonNullable<Result<'storage.d1.get'>['tables']>[number];
 export type KvKey = Result<'storage.kv.list'>['items'][number];
 export type KvValue = Result<'storage.kv.get'>;
-export type BucketObject = Result<'storage.r2.list'>['items'][number];
 
 const PAGE = 100;
 const EVERY_MS = 15_000;
@@ -241,117 +240,4 @@ export function namespaceModel(id: string, namespace_id: string, prefix: string)
 export function kvValueModel(id: string, namespace_id: string, key: string) {
   const value = resource((signal) => api('storage.kv.get', { id, namespace_id, key }, { signal }));
   return { value, close: value.close };
-}
-
-/** Largest file that can be uploaded here: as text in a request it is a third larger. */
-export const UPLOAD_BYTES = 11 * 1024 * 1024;
-
-export interface Upload {
-  id: number;
-  name: string;
-  bytes: number;
-  sent: number;
-  failure: string | null;
-  file: File;
-}
-
-/** A folder of a bucket: what its keys have in common is a folder within it. */
-export function folderModel(id: string, bucket: string, prefix: string) {
-  const items = pages(
-    async (cursor, signal) => {
-      const asked = { id, bucket, limit: 200, cursor, delimiter: '/', ...(prefix !== '' && { prefix }) };
-      const { items, prefixes = [], next_cursor } = await api('storage.r2.list', asked, { signal });
-      const folders = prefixes.map((folder) => ({ folder }));
-      return { items: [...folders, ...items], next_cursor };
-    },
-    (item: { folder: string } | BucketObject) => ('folder' in item ? item.folder : item.key),
-  );
-  const uploads = signal<readonly Upload[]>([]);
-  let last = 0;
-  const change = (upload: number, to: Partial<Upload>) => {
-    uploads.value = uploads.peek().map((each) => (each.id === upload ? { ...each, ...to } : each));
-  };
-  const drop = (upload: number) => {
-    uploads.value = uploads.peek().filter((each) => each.id !== upload);
-  };
-  const send = async ({ id: upload, file }: Upload) => {
-    change(upload, { failure: null, sent: 0 });
-    try {
-      if (file.size > UPLOAD_BYTES)
-        throw new Error('Files of more than 11 MB are put by the app itself, or by Wrangler.');
-      const content_base64 = base64Of(new Uint8Array(await file.arrayBuffer()));
-      const key = prefix + file.name;
-      const content_type = file.type || undefined;
-      await sendWithProgress(
-        { id, bucket, key, content_base64, ...(content_type && { content_type }) },
-        (share) => change(upload, { sent: share * file.size }),
-      );
-      drop(upload);
-    } catch (error) {
-      change(upload, { failure: (error as Error).message });
-    }
-  };
-  return {
-    items,
-    uploads,
-    /** Uploads files, one after another. */
-    async upload(files: readonly File[]) {
-      const all = files.map((file) => ({
-        id: ++last,
-        name: file.name,
-        bytes: file.size,
-        sent: 0,
-        failure: null,
-        file,
-      }));
-      uploads.value = [...uploads.peek(), ...all];
-      for (const each of all) await send(each);
-      await items.refresh();
-    },
-    async retry(upload: Upload) {
-      await send(upload);
-      await items.refresh();
-    },
-    drop,
-    delete: (key: string) => api('storage.r2.delete', { id, bucket, key }),
-    folders: computed(() => items.items.value.filter((item) => 'folder' in item)),
-    objects: computed(() => items.items.value.filter((item) => 'key' in item)),
-    close: items.close,
-  };
-}
-
-/** `fetch` does not tell how much it has sent. */
-function sendWithProgress(params: object, onShare: (share: number) => void): Promise<void> {
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const request = new XMLHttpRequest();
-  request.open('POST', '/rpc');
-  request.setRequestHeader('content-type', 'application/json');
-  request.upload.onprogress = ({ loaded, total }) => onShare(loaded / total);
-  request.onerror = () => reject(new Error('The connection broke off.'));
-  request.onload = () => {
-    try {
-      const { error, detail } = JSON.parse(request.responseText) as {
-        error?: { data?: { detail?: string } };
-        detail?: string;
-      };
-      const said = error?.data?.detail ?? (request.status >= 400 ? (detail ?? 'It was refused.') : null);
-      if (said === null) resolve();
-      else reject(new Error(said));
-    } catch {
-      reject(new Error(`The server answered ${request.status}.`));
-    }
-  };
-  request.send(JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'storage.r2.put', params }));
-  return promise;
-}
-
-export function bucketObjectModel(id: string, bucket: string, key: string) {
-  const object = resource((signal) => api('storage.r2.get', { id, bucket, key }, { signal }));
-  return { object, close: object.close };
-}
-
-/** Where an object's bytes are. */
-export function rawUrl(app: string, bucket: string, key: string): string {
-  const query = new URLSearchParams({ key });
-  return `/v1/apps/${encodeURIComponent(app)}/storage/r2/${encodeURIComponent(bucket)}/raw?${query}`;
 }

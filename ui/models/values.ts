@@ -61,9 +61,10 @@ export function base64Of(bytes: Uint8Array): string {
 }
 
 /** Text that bytes hold; null when they are no text that people read. */
-export function textIn(bytes: Uint8Array): string | null {
+export function textIn(bytes: Uint8Array, isCut = false): string | null {
   try {
-    const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+    const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+    const text = decoder.decode(bytes, { stream: isCut });
     // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what no text has
     return /[\u0000-\u0008\u000e-\u001a\u007f]/.test(text) ? null : text;
   } catch {

@@ -1,6 +1,7 @@
-// What differs between two commits, file by file.
+// What differs between two commits, or will with the next one, file by file.
+import type { ComponentChildren } from 'preact';
 import type { Result } from '../api.ts';
-import { type DiffLine, parseDiff } from '../models/diff.ts';
+import { type DiffLine, type FilePatch, parseDiff } from '../models/diff.ts';
 import { href } from '../router.ts';
 import { plural } from './format.ts';
 import { Empty } from './states.tsx';
@@ -46,49 +47,73 @@ export function DiffView({ diff, app }: { diff: Diff; app: string }) {
   const patches = new Map(parseDiff(diff.diff).map((patch) => [patch.path, patch]));
   return (
     <div class="stack">
-      {diff.files.map(({ path, from_path, status, additions, deletions }) => {
-        const patch = patches.get(path);
-        return (
-          <details key={path} class="panel diff" open={(additions ?? 0) + (deletions ?? 0) <= OPEN_LINES}>
-            <summary>
-              <span class="mono grow cut">
-                {from_path !== null && <span class="muted">{from_path} → </span>}
-                {path}
-              </span>
-              <span class="muted small">{status}</span>
-              <Counts additions={additions} deletions={deletions} />
-            </summary>
-            {status !== 'deleted' && (
-              <a class="small diff-open" href={href({ name: 'source', app, path }, { ref: diff.to })}>
-                Open the file
-              </a>
-            )}
-            {patch === undefined || patch.isBinary || patch.lines.length === 0 ? (
-              <p class="muted small diff-note">{patch?.isBinary ? 'A binary file' : 'No lines to show'}</p>
-            ) : (
-              // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls sideways, by keyboard too
-              <div class="diff-lines" tabIndex={0}>
-                <table>
-                  <tbody>
-                    {patch.lines.filter(isShown).map(({ kind, before, after, text }, i) => (
-                      <tr key={i} class={kind}>
-                        <td class="number">{before}</td>
-                        <td class="number">{after}</td>
-                        <td class="text">
-                          <span aria-hidden="true">{SIGNS[kind]}</span>
-                          {kind === 'hunk' ? `⋯ ${text}` : text}
-                        </td>
-                      </tr>
-                    ))}
-                  </tbody>
-                </table>
-                {patch.isCut && <p class="muted small diff-note">The rest of the file is not shown here.</p>}
-              </div>
-            )}
-          </details>
-        );
-      })}
+      {diff.files.map(({ path, from_path, ...file }) => (
+        <FileDiff key={path} {...file} path={path} from={from_path} patch={patches.get(path)}>
+          {file.status !== 'deleted' && (
+            <a class="small diff-open" href={href({ name: 'source', app, path }, { ref: diff.to })}>
+              Open the file
+            </a>
+          )}
+        </FileDiff>
+      ))}
       {diff.truncated && <p class="muted">There is more than is shown here.</p>}
     </div>
+  );
+}
+
+/** One file that differs. */
+export function FileDiff({
+  path,
+  from = null,
+  status,
+  additions,
+  deletions,
+  patch,
+  children,
+}: {
+  path: string;
+  /** Its path before, where that was another. */
+  from?: string | null;
+  status: string;
+  /** Lines; null for a binary file. */
+  additions: number | null;
+  deletions: number | null;
+  patch: Omit<FilePatch, 'path'> | undefined;
+  children?: ComponentChildren;
+}) {
+  return (
+    <details class="panel diff" open={(additions ?? 0) + (deletions ?? 0) <= OPEN_LINES}>
+      <summary>
+        <span class="mono grow cut">
+          {from !== null && <span class="muted">{from} → </span>}
+          {path}
+        </span>
+        <span class="muted small">{status}</span>
+        <Counts additions={additions} deletions={deletions} />
+      </summary>
+      {children}
+      {patch === undefined || patch.isBinary || patch.lines.length === 0 ? (
+        <p class="muted small diff-note">{patch?.isBinary ? 'A binary file' : 'No lines to show'}</p>
+      ) : (
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls sideways, by keyboard too
+        <div class="diff-lines" tabIndex={0}>
+          <table>
+            <tbody>
+              {patch.lines.filter(isShown).map(({ kind, before, after, text }, i) => (
+                <tr key={i} class={kind}>
+                  <td class="number">{before}</td>
+                  <td class="number">{after}</td>
+                  <td class="text">
+                    <span aria-hidden="true">{SIGNS[kind]}</span>
+                    {kind === 'hunk' ? `⋯ ${text}` : text}
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+          {patch.isCut && <p class="muted small diff-note">The rest of the file is not shown here.</p>}
+        </div>
+      )}
+    </details>
   );
 }

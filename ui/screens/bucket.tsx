@@ -1,14 +1,8 @@
 // A folder of a bucket: what is in it, a look at an object, uploads by drop.
 import { useRef, useState } from 'preact/hooks';
 import { Head } from '../layout/head.tsx';
-import {
-  type BucketObject,
-  bucketObjectModel,
-  folderModel,
-  rawUrl,
-  UPLOAD_BYTES,
-  type Upload,
-} from '../models/storage.ts';
+import { type BucketObject, bucketObjectModel, folderModel, type LookedAt } from '../models/bucket.ts';
+import { cancel, goOn, rawUrl, type Upload, upload, uploads } from '../models/uploads.ts';
 import { bytesOf, hex, prettyJson, textIn } from '../models/values.ts';
 import { Button, Link } from '../parts/button.tsx';
 import { Code } from '../parts/code.tsx';
@@ -45,12 +39,15 @@ export default function Bucket({ app, bucket, prefix: path }: Props) {
   const input = useRef<HTMLInputElement>(null);
   const [over, setOver] = useState(false);
   const selected = queryOf('key');
+  const coming = uploads.value.filter(
+    (each) => each.app === app && each.bucket === bucket && each.key.startsWith(prefix),
+  );
   const drop = (object: BucketObject) =>
     remove(items, object, `${nameOf(object.key)} is deleted`, () => model.delete(object.key));
   const onDrop = (event: DragEvent) => {
     event.preventDefault();
     setOver(false);
-    void model.upload([...(event.dataTransfer?.files ?? [])]);
+    upload({ app, bucket, prefix }, [...(event.dataTransfer?.files ?? [])]);
   };
   return (
     <>
@@ -61,7 +58,7 @@ export default function Bucket({ app, bucket, prefix: path }: Props) {
           multiple
           hidden
           onChange={(event) => {
-            void model.upload([...(event.currentTarget.files ?? [])]);
+            upload({ app, bucket, prefix }, [...(event.currentTarget.files ?? [])]);
             event.currentTarget.value = '';
           }}
         />
@@ -80,15 +77,10 @@ export default function Bucket({ app, bucket, prefix: path }: Props) {
         onDragLeave={() => setOver(false)}
         onDrop={onDrop}
       >
-        {model.uploads.value.length > 0 && (
+        {coming.length > 0 && (
           <ul class="uploads" aria-label="Uploads">
-            {model.uploads.value.map((upload) => (
-              <OneUpload
-                key={upload.id}
-                {...{ upload }}
-                retry={() => model.retry(upload)}
-                drop={() => model.drop(upload.id)}
-              />
+            {coming.map((each) => (
+              <OneUpload key={each.id} upload={each} name={each.key.slice(prefix.length)} />
             ))}
           </ul>
         )}
@@ -218,38 +210,29 @@ function Path({ app, bucket, prefix }: Props) {
   );
 }
 
-function OneUpload({
-  upload: { name, bytes: size, sent, failure },
-  retry,
-  drop,
-}: {
-  upload: Upload;
-  retry: () => Promise<void>;
-  drop: () => void;
-}) {
+/** How far an upload has come; `name` is its key in the folder. */
+function OneUpload({ upload: { id, file, sent, state, words }, name }: { upload: Upload; name: string }) {
   return (
     <li>
       <span class="cut grow">{name}</span>
-      {failure === null ? (
+      {state !== 'failed' && (
         <>
-          <progress max={size || 1} value={sent} aria-label={`Upload of ${name}`} />
+          <progress max={file.size || 1} value={sent} aria-label={`Upload of ${name}`} />
           <span class="muted small number">
-            {bytes(sent)} of {bytes(size)}
+            {bytes(sent)} of {bytes(file.size)}
           </span>
         </>
-      ) : (
-        <>
-          <span class="danger small">{failure}</span>
-          {size <= UPLOAD_BYTES && (
-            <Button short onClick={retry}>
-              <IconRefreshCw /> Try again
-            </Button>
-          )}
-          <Button look="quiet" short label={`Forget ${name}`} onClick={drop}>
-            <IconX />
-          </Button>
-        </>
       )}
+      {state === 'broken' && <span class="warn small">{words} It goes on by itself.</span>}
+      {state === 'failed' && <span class="danger small">{words}</span>}
+      {(state === 'failed' || state === 'broken') && (
+        <Button short onClick={() => goOn(id)}>
+          <IconRefreshCw /> {state === 'failed' ? 'Try again' : 'Try now'}
+        </Button>
+      )}
+      <Button look="quiet" short label={`Cancel the upload of ${name}`} onClick={() => cancel(id)}>
+        <IconX />
+      </Button>
     </li>
   );
 }
@@ -271,7 +254,7 @@ function Preview({
       <Loaded of={object}>
         {(found) => (
           <div class="stack">
-            <Look content={found.content_base64} type={found.content_type} />
+            <Look {...found} url={rawUrl(app, bucket, name)} />
             <dl class="facts">
               <dt>Key</dt>
               <dd>
@@ -309,18 +292,38 @@ function Preview({
 
 const IMAGES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp', 'image/avif', 'image/svg+xml'];
 
+/** Largest image that is shown, in bytes. */
+const IMAGE_BYTES = 20 * 1024 * 1024;
+
 /** What an object looks like, where that can be told. An image is data: no script of it runs. */
-function Look({ content, type }: { content: string | null; type: string | null }) {
-  if (content === null) return <p class="muted">Of more than 1 MB nothing is shown here; download it.</p>;
-  if (type !== null && IMAGES.includes(type))
+function Look({
+  content_base64: whole,
+  beginning_base64: beginning,
+  content_type: type,
+  size,
+  url,
+}: Pick<LookedAt, 'content_base64' | 'beginning_base64' | 'content_type' | 'size'> & { url: string }) {
+  if (size === 0) return <p class="muted">The object is empty.</p>;
+  if (type !== null && IMAGES.includes(type) && size <= IMAGE_BYTES)
     return (
       <div class="picture">
-        <img src={`data:${type};base64,${content}`} alt="" />
+        <img src={url} alt="" />
       </div>
     );
-  const raw = bytesOf(content);
-  const text = textIn(raw);
-  if (raw.length === 0) return <p class="muted">The object is empty.</p>;
-  if (text === null) return <Code text={hex(raw, 256)} wrap />;
-  return <Code text={(prettyJson(text) ?? text).slice(0, 100_000)} wrap />;
+  const raw = bytesOf((whole ?? beginning)!);
+  const text = textIn(raw, whole === null);
+  return (
+    <>
+      {whole === null && (
+        <p class="muted">
+          The first {bytes(raw.length)} of {bytes(size)}:
+        </p>
+      )}
+      {text === null ? (
+        <Code text={hex(raw, 256)} wrap />
+      ) : (
+        <Code text={(prettyJson(text) ?? text).slice(0, 100_000)} wrap />
+      )}
+    </>
+  );
 }

@@ -1,15 +1,16 @@
 // The source of an app: its files, an editor, and a commit of what was changed.
 import type { ComponentType } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { Failure } from '../api.ts';
 import type EditorPart from '../editor/editor.tsx';
 import { Head } from '../layout/head.tsx';
 import { type Change, changeOf, type Draft, hasDrafts } from '../models/drafts.ts';
+import { diffLines } from '../models/line-diff.ts';
 import { sourceModel } from '../models/source.ts';
 import { pathFault, type TreeNode } from '../models/tree.ts';
 import { Button, Link } from '../parts/button.tsx';
 import { Dialog } from '../parts/dialog.tsx';
-import { DiffSum, DiffView } from '../parts/diff.tsx';
+import { DiffSum, DiffView, FileDiff } from '../parts/diff.tsx';
 import { Search, TextArea, TextField } from '../parts/field.tsx';
 import { bytes, plural, shortSha } from '../parts/format.ts';
 import {
@@ -210,19 +211,15 @@ function NoFile({ model, app }: { model: Model; app: string }) {
   );
 }
 
-function Changes({ app, changes }: { app?: string; changes: readonly Draft[] }) {
+function Changes({ app, changes }: { app: string; changes: readonly Draft[] }) {
   return (
     <ul class="stack tight">
       {changes.map((draft) => (
         <li key={draft.path} class="row">
           <Badge look={LOOKS[changeOf(draft)]}>{changeOf(draft)}</Badge>
-          {app === undefined ? (
-            <span class="mono">{draft.path}</span>
-          ) : (
-            <Link to={{ name: 'source', app, path: draft.path }} class="mono">
-              {draft.path}
-            </Link>
-          )}
+          <Link to={{ name: 'source', app, path: draft.path }} class="mono">
+            {draft.path}
+          </Link>
         </li>
       ))}
     </ul>
@@ -408,7 +405,7 @@ function Commit({ app, model, onClose }: { app: string; model: Model; onClose: (
     setFailure(null);
   };
   return (
-    <Dialog title={`Commit ${plural(changes.length, 'change')} to main`} onClose={onClose}>
+    <Dialog title={`Commit ${plural(changes.length, 'change')} to main`} onClose={onClose} large>
       <form onSubmit={commit} class="stack">
         <TextArea
           label="Message"
@@ -422,7 +419,11 @@ function Commit({ app, model, onClose }: { app: string; model: Model; onClose: (
             if (event.key === 'Enter' && (event.metaKey || event.ctrlKey)) void commit(event);
           }}
         />
-        <Changes changes={changes} />
+        <section class="stack tight" aria-label="What is committed">
+          {changes.map((draft) => (
+            <DraftDiff key={draft.path} draft={draft} />
+          ))}
+        </section>
         {failure?.code === 'commit_conflict' ? (
           <Notice look="danger">
             <p>Somebody has changed main since you opened it. Your changes are still here.</p>
@@ -442,4 +443,11 @@ function Commit({ app, model, onClose }: { app: string; model: Model; onClose: (
       </form>
     </Dialog>
   );
+}
+
+/** What a draft changes of its file. */
+function DraftDiff({ draft }: { draft: Draft }) {
+  const { additions, deletions, ...lines } = useMemo(() => diffLines(draft.was, draft.text), [draft]);
+  const patch = { ...lines, isBinary: false };
+  return <FileDiff path={draft.path} status={changeOf(draft)} {...{ additions, deletions, patch }} />;
 }
