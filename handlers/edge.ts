@@ -30,15 +30,33 @@ async function wake(request: Request, context: RequestContext): Promise<Response
   return wakeApp(id, context);
 }
 
-/** Whether a certificate may be asked for: 200 for Cellar's own names, apps that run or sleep, and attached domains. */
-async function tlsAsk(url: URL, { env, db }: RequestContext): Promise<Response> {
+/**
+ * Whether a certificate may be asked for: 200 for Cellar's own names, apps that run or sleep, previews that serve, and
+ * attached domains.
+ */
+async function tlsAsk(url: URL, context: RequestContext): Promise<Response> {
+  const { env, db } = context;
   const domain = hostnameOf(url.searchParams.get('domain') ?? '');
   const base = env.BASE_DOMAIN;
   const platform = [base, `api.${base}`, `git.${base}`];
-  if (platform.includes(domain) || (await mayHaveCertificate(db, labelOf(domain, base), domain))) {
+  const label = labelOf(domain, base);
+  if (
+    platform.includes(domain) ||
+    (await mayHaveCertificate(db, label, domain)) ||
+    (await isPreview(label, context))
+  ) {
     return new Response('ok\n', { headers: { 'content-type': 'text/plain' } });
   }
   throw new Problem('unknown_host');
+}
+
+/** Whether a label is that of a preview, `<name>--<slug>`, which serves. */
+async function isPreview(label: string | null, { db, host }: RequestContext): Promise<boolean> {
+  const [name = '', slug = '', ...more] = label?.split('--') ?? [];
+  if (slug === '' || more.length > 0) return false;
+  const app = await findAppAt(db, slug, '');
+  if (app === null) return false;
+  return (await host.previews(app)).some(({ names, serves }) => serves && names.includes(name));
 }
 
 /** A host as clients write it, without its port and final dot. */

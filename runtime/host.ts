@@ -55,6 +55,7 @@ import { type AppUsers, allUids, appUsers } from './machine/users.ts';
 import { Walls } from './machine/walls.ts';
 import { threads } from './machine/worker.ts';
 import { Mailer } from './mail/mail.ts';
+import { Previews } from './previews/previews.ts';
 import { finishMoves } from './snapshots/moves.ts';
 import { storePlace } from './snapshots/place.ts';
 import { Snapshots } from './snapshots/snapshots.ts';
@@ -92,6 +93,7 @@ export class Host {
   readonly #apps: Apps;
   readonly #queue: DeployQueue;
   readonly #missed: MissedDeploys;
+  readonly #previews: Previews;
   readonly #alerts: Alerts;
   readonly #deliveries: Deliveries;
   readonly #errorRates: ErrorRates;
@@ -288,6 +290,7 @@ export class Host {
       say: (appId, deployId, level, text) => say('build', appId, level, text, deployId),
       snapshot: async (appId) => {
         requireRoom(this.#disk);
+        if (this.#apps.originOf(appId) !== appId) throw new Error('previews are not in snapshots');
         return this.#snapshots.takeForClasses(appId, this.#apps.get(appId)?.wanted.slug ?? appId);
       },
       onFacts,
@@ -298,6 +301,12 @@ export class Host {
       apps: this.#apps,
       secrets,
       assetsMb: config.RUNNER_BUILD_MAX_MB,
+    });
+    this.#previews = new Previews({
+      store: this.#store,
+      paths: this.paths,
+      apps: this.#apps,
+      queue: this.#queue,
     });
     const changes = new BranchChanges();
     this.#missed = new MissedDeploys({
@@ -336,6 +345,7 @@ export class Host {
         controlPlane: () => ({ answers: this.#control.answers, restarts: this.#control.restarts }),
         changes,
         uploads,
+        previews: this.#previews,
         outbox: this.#outbox,
         alerts: this.#alerts,
         deliveries: this.#deliveries,
@@ -352,6 +362,7 @@ export class Host {
         onPush: pushes({
           apps: this.#apps,
           queue: this.#queue,
+          previews: this.#previews,
           outbox: this.#outbox,
           urlOf: (slug) => this.#addresses!.app.replace('{slug}', slug),
         }),
@@ -407,7 +418,7 @@ export class Host {
   async start(): Promise<Addresses> {
     this.#queue.interruptUnfinished();
     this.#telemetry.start();
-    this.#telemetry.keepOnly(this.#apps.observeAll().map(({ id }) => id));
+    this.#telemetry.keepOnly(this.#apps.memories().map(({ id }) => id));
     const { RUNNER_PORT, RUNNER_EDGE_PORT, RUNNER_BASE_DOMAIN } = this.config;
     const api = await this.#api.listen(RUNNER_PORT, '127.0.0.1');
     const host = isLocal(RUNNER_BASE_DOMAIN) ? '127.0.0.1' : '::';
@@ -422,12 +433,13 @@ export class Host {
     this.#addresses = addresses(this.config, { api, edge });
     this.#rounds.startTicking();
     this.#disk.start({ makeRoom: (enough) => this.#makeRoom(enough), onLook: () => this.#storage.look() });
-    const users = this.#store.apps.all().map(({ wanted }) => this.#users(wanted.id));
+    const users = this.#apps.memories().map(({ id }) => this.#users(id));
     await this.#walls.open(users, this.paths.builds, registryEndpoints);
     this.#buckets.warm();
     await this.#apps.resume();
     if (this.#closed) return this.#addresses;
     this.#missed.start();
+    this.#previews.start();
     await this.#startControl();
     if (this.#closed) return this.#addresses;
     this.#outbox.open();
@@ -491,6 +503,7 @@ export class Host {
   #tick(): void {
     void this.#memory.sample();
     this.#apps.tick();
+    this.#previews.tick();
     this.#alerts.lookAtDisk(this.#disk.shortage);
     this.#errorRates.tick();
     this.#deliveries.tick();

@@ -93,7 +93,11 @@ const Metadata = z.object({
     })
     .optional(),
   annotations: z
-    .object({ 'workers/message': z.string().optional(), 'workers/tag': z.string().optional() })
+    .object({
+      'workers/message': z.string().optional(),
+      'workers/tag': z.string().optional(),
+      'workers/alias': z.string().optional(),
+    })
     .default({}),
 });
 

@@ -60,6 +60,8 @@ export interface Unpacked {
   secrets: Record<string, string>;
   message: string;
   tag: string;
+  /** The name of its preview, as it was asked for. */
+  alias: string;
   notes: string[];
 }
 
@@ -95,8 +97,12 @@ export async function unpackUpload(options: UnpackOptions): Promise<Unpacked> {
   };
   requireModest(bundle);
   await syncTree(out);
-  const { 'workers/message': message = '', 'workers/tag': tag = '' } = metadata.annotations;
-  return { bundle, secrets, message, tag, notes };
+  const {
+    'workers/message': message = '',
+    'workers/tag': tag = '',
+    'workers/alias': alias = '',
+  } = metadata.annotations;
+  return { bundle, secrets, message, tag, alias, notes };
 }
 
 type Part = string | File;

@@ -1,11 +1,7 @@
 // Names and ids, as Cloudflare has them and as we do.
 import { slug } from '../contract/apps.ts';
+import { ID_DIGITS } from '../contract/id.ts';
 import { CloudflareError, CODES } from './codes.ts';
-
-const DIGITS = '0123456789abcdefghjkmnpqrstvwxyz';
-/** Hexadecimal digits that an id of ours takes: 16 digits of 5 bits. */
-const HEX_DIGITS = 20;
-const FILLER = '0000000000';
 
 /** @throws {CloudflareError} for a name that no app can have, telling one that it could */
 export function requireSlug(name: string): void {
@@ -32,21 +28,6 @@ export function similarSlug(name: string): string {
   return `${plain.slice(0, 36)}-app`.replace(/^-/, '');
 }
 
-/** A deploy's id as Cloudflare writes ids of versions: a UUID (version 8, whose bits are free). */
-export function uuidOf(id: string): string {
-  let bits = 0n;
-  for (const digit of id) bits = (bits << 5n) | BigInt(DIGITS.indexOf(digit));
-  const hex = bits.toString(16).padStart(HEX_DIGITS, '0');
-  const [a, b, c, d, e] = [
-    hex.slice(0, 8),
-    hex.slice(8, 12),
-    hex.slice(12, 15),
-    hex.slice(15, 18),
-    hex.slice(18),
-  ];
-  return `${a}-${b}-8${c}-8${d}-${e}${FILLER}`;
-}
-
 /** The id that `uuidOf` made a UUID of. @throws {CloudflareError} for one that it did not make */
 export function idOf(uuid: string): string {
   const found = /^([0-9a-f]{8})-?([0-9a-f]{4})-?8([0-9a-f]{3})-?8([0-9a-f]{3})-?([0-9a-f]{2})0{10}$/i.exec(
@@ -56,7 +37,7 @@ export function idOf(uuid: string): string {
   let bits = BigInt(`0x${found.slice(1).join('')}`);
   let id = '';
   for (let at = 0; at < 16; at++) {
-    id = DIGITS[Number(bits & 31n)] + id;
+    id = ID_DIGITS[Number(bits & 31n)] + id;
     bits >>= 5n;
   }
   return id;

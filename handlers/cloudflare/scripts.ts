@@ -5,10 +5,10 @@ import type { AppRow } from '../../sqlite/control/apps.ts';
 import { accountOf } from '../access.ts';
 import type { Context } from '../context.ts';
 import type { DescribedRelease } from '../contract/host-calls.ts';
+import { uuidOf } from '../contract/id.ts';
 import { ownerOf, requireBody } from './assets.ts';
 import { appCall, type CallContext, call, newAppCall, run, wholeList } from './call.ts';
 import { deployUpload } from './deploying.ts';
-import { uuidOf } from './names.ts';
 
 const SCRIPT = '/accounts/:account/workers/scripts/:script';
 const ENVIRONMENT = 'production';
@@ -107,14 +107,14 @@ export const scriptCalls = [
     answer: async ({ env }, _body, app) => ({
       id: app.id,
       name: app.slug,
-      subdomain: { enabled: true, previews_enabled: false, url: urlOf(app, env.PUBLIC_APP_URL) },
+      subdomain: { ...subdomainOf(app, env.PUBLIC_APP_URL), url: urlOf(app, env.PUBLIC_APP_URL) },
     }),
   }),
   appCall({
     method: 'GET',
     path: `${SCRIPT}/subdomain`,
     needs: 'view',
-    answer: async () => SUBDOMAIN,
+    answer: async ({ env }, _body, app) => subdomainOf(app, env.PUBLIC_APP_URL),
   }),
   appCall({
     method: 'POST',
@@ -122,11 +122,15 @@ export const scriptCalls = [
     needs: 'push',
     body: z.looseObject({}),
     // An app is always at its address.
-    answer: async () => SUBDOMAIN,
+    answer: async ({ env }, _body, app) => subdomainOf(app, env.PUBLIC_APP_URL),
   }),
 ];
 
-const SUBDOMAIN = { enabled: true, previews_enabled: false };
+/** Wrangler puts the name of a preview before the suffix. */
+function subdomainOf(app: AppRow, url: string) {
+  const { host } = new URL(url.replace('{slug}', `name--${app.slug}`));
+  return { enabled: true, previews_enabled: true, preview_url_suffix: host.slice('name'.length) };
+}
 
 /** All apps of the account, with those of others that the caller may see. */
 export async function allApps(

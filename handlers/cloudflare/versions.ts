@@ -4,12 +4,13 @@ import type { AppRow } from '../../sqlite/control/apps.ts';
 import type { Context } from '../context.ts';
 import type { Deploy } from '../contract/deploys.ts';
 import type { UploadedVersion } from '../contract/host-calls.ts';
+import { uuidOf } from '../contract/id.ts';
 import { wakeForDeploy } from '../services/apps.ts';
 import { ownerOf, requireBody } from './assets.ts';
 import { appCall, type CallContext, run } from './call.ts';
 import { CloudflareError, CODES } from './codes.ts';
 import { ended, rollBack, setSecrets } from './deploying.ts';
-import { idOf, uuidOf } from './names.ts';
+import { idOf } from './names.ts';
 import { authorOf, bindingsOf } from './scripts.ts';
 
 const SCRIPT = '/accounts/:account/workers/scripts/:script';
@@ -77,7 +78,9 @@ export const versionCalls = [
       const from = { owner: ownerOf(context), app: app.id, author };
       const { version, secrets } = await context.host.uploadVersion(from, requireBody(context.request), type);
       await setSecrets(context, app.id, secrets);
-      return { ...shownUpload(version), startup_time_ms: 0 };
+      const { startMs } = ended(await context.host.previewVersion(app.id, version.id, version.owner));
+      const { metadata, ...shown } = shownUpload(version);
+      return { ...shown, metadata: { ...metadata, has_preview: true }, startup_time_ms: startMs };
     },
   }),
   appCall({

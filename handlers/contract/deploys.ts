@@ -23,7 +23,7 @@ export const Deploy = z.strictObject({
   ref: z.string(),
   message: z.string(),
   author: z.string(),
-  trigger: z.enum(['push', 'rollback', 'commit', 'redeploy', 'import', 'upload']),
+  trigger: z.enum(['push', 'rollback', 'commit', 'redeploy', 'import', 'upload', 'promote']),
   status: deployStatus,
   /** Whether its release is kept. */
   can_roll_back: z.boolean(),

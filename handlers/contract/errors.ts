@@ -25,6 +25,7 @@ const callerErrors = {
   cron_not_found: { status: 404, meaning: 'The live release of the app has no such cron.' },
   domain_not_found: { status: 404, meaning: 'The app has no such domain.' },
   user_not_found: { status: 404, meaning: 'The app has not identified such a user.' },
+  preview_not_found: { status: 404, meaning: 'The app has no such preview.' },
   alert_not_found: { status: 404, meaning: 'The app has no such alert.' },
   error_not_found: { status: 404, meaning: 'The app has no such grouped error.' },
   storage_not_found: { status: 404, meaning: 'The app has no such database, class, bucket or object.' },

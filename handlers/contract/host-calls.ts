@@ -37,6 +37,29 @@ export interface WantedApp {
   builds?: BuildSettings;
   /** Requests per minute at the edge, per visitor and in all: null is the platform's default, 0 is off. */
   limits: { clientRpm: number | null; appRpm: number | null };
+  /** Whether a push to another branch than main makes a preview. Left out by states that an older control plane sent. */
+  previews?: PreviewSettings;
+}
+
+/** Whether a push to another branch makes a preview. */
+export interface PreviewSettings {
+  branches: boolean;
+}
+
+/** A preview, as the host has it. Times are ISO 8601. */
+export interface HostPreview {
+  /** What its address begins with. */
+  name: string;
+  /** The same, and what else it answers at: the name of the uploaded version that it shows. */
+  names: string[];
+  /** The branch that it shows; `null` for an upload. */
+  branch: string | null;
+  /** Whether a release of it answers. */
+  serves: boolean;
+  /** Its newest deploy; `null` before there is one. */
+  deploy: Omit<DeployFact, 'app_id' | 'can_roll_back'> | null;
+  created_at: string;
+  expires_at: string;
 }
 
 /** What the host's process of an app is doing. `idle`: nothing to run, or hibernated. */
@@ -141,7 +164,7 @@ export type DeployStatus =
   | 'failed'
   | 'superseded'
   | 'cancelled';
-export type DeployTrigger = 'push' | 'rollback' | 'commit' | 'redeploy' | 'import' | 'upload';
+export type DeployTrigger = 'push' | 'rollback' | 'commit' | 'redeploy' | 'import' | 'upload' | 'promote';
 
 /** What was uploaded and waits to be deployed: a release without an app's storage. */
 export interface UploadedVersion {
@@ -154,6 +177,8 @@ export interface UploadedVersion {
   author: string;
   message: string;
   tag: string;
+  /** The name that its preview is to have; empty for one of its own. */
+  alias: string;
   created_at: string;
   /** Lines for the log of its deploy. */
   notes: string[];

@@ -9,6 +9,7 @@ import type {
   DeployFact,
   DeployFacts,
   DescribedRelease,
+  HostPreview,
   KeptPlaces,
   KeysQuestion,
   ListedApp,
@@ -242,6 +243,17 @@ export interface HostCalls extends TelemetryCalls {
     body: { owner: string; message: string; author: string };
     answer: DeployFact;
   };
+  /** Deploys a version to its preview, and answers as the same. */
+  'POST /apps/:id/versions/:deploy/preview': { body: { owner: string }; answer: DeployFact };
+  /** The previews of an app, newest first. */
+  'GET /apps/:id/previews': { body: null; answer: HostPreview[] };
+  'GET /apps/:id/previews/:preview/log': {
+    body: null;
+    answer: { deploy_id: string; status: DeployFact['status']; log: string };
+  };
+  'DELETE /apps/:id/previews/:preview': { body: null; answer: null };
+  /** Deploys what a preview shows to its app. */
+  'POST /apps/:id/previews/:preview/promote': { body: { author: string }; answer: DeployFact };
   /**
    * The same; `null` when the live release has these triggers. What is left out stays as it is. `consumer` takes the place
    * of that of its queue, `without` is the queue of one that goes.

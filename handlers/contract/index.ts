@@ -13,6 +13,7 @@ import { events, insights, users } from './events.ts';
 import { invites } from './invites.ts';
 import { limits } from './limits.ts';
 import type { Operation } from './operation.ts';
+import { previews } from './previews.ts';
 import { secrets } from './secrets.ts';
 import { source } from './source.ts';
 import { storage } from './storage.ts';
@@ -21,6 +22,7 @@ import { telemetry } from './telemetry.ts';
 export const operations = [
   ...apps,
   ...deploys,
+  ...previews,
   ...git,
   ...env,
   ...secrets,

@@ -89,6 +89,8 @@ export const meanings: Readonly<Record<string, string>> = {
     "Builds, in the root directory; null is Wrangler's `build.command`, else the script `build`.",
   output_directory:
     'The folder with the static files, from the root directory; null is the one that is found.',
+  branches: 'Whether a push to another branch than main makes a preview.',
+  preview: 'The name of a preview, as `previews.list` has it.',
   alert_id: 'The id of an alert.',
   on: 'What the alert tells of.',
   error_rate: 'In percent: `error_rate` tells when more of the requests of five minutes fail.',
@@ -159,6 +161,7 @@ export const tagMeanings: Readonly<Record<string, string>> = {
   limits: 'Limits on requests.',
   builds: 'Where in its repository an app is, and how it is built.',
   alerts: 'Webhooks that are told of trouble.',
+  previews: 'Releases of other branches and of uploaded versions, at addresses of their own.',
   admin: 'This Cellar as a whole.',
   snapshots: 'Copies of everything.',
   accounts: 'Accounts of people.',

@@ -10,6 +10,7 @@ import type {
   DeployFact,
   DeployFacts,
   DescribedRelease,
+  HostPreview,
   KeptPlaces,
   KeysQuestion,
   ListedApp,
@@ -530,6 +531,40 @@ export class HostClient {
   ): Promise<DeployFact> {
     const options = { body, refusals: ['deploy_not_found'], deadlineMs: SOURCE_DEADLINE_MS } as const;
     return this.#json('POST /apps/:id/versions/:deploy', [appId, id], options).catch(maybeDone);
+  }
+
+  /** Deploys a version to its preview, and answers when that has ended. @throws {Problem} `invalid_input` for its alias */
+  async previewVersion(appId: string, id: string, owner: string): Promise<DeployFact> {
+    const refusals = ['deploy_not_found', 'invalid_input'] as const;
+    const options = { body: { owner }, refusals, deadlineMs: SOURCE_DEADLINE_MS };
+    return this.#json('POST /apps/:id/versions/:deploy/preview', [appId, id], options).catch(maybeDone);
+  }
+
+  /** The previews of an app, newest first. */
+  async previews(appId: string): Promise<HostPreview[]> {
+    return this.#json('GET /apps/:id/previews', [appId]);
+  }
+
+  /** The log of a preview's newest deploy. @throws {Problem} `preview_not_found`, `deploy_not_found` */
+  async previewLog(
+    appId: string,
+    name: string,
+  ): Promise<HostCalls['GET /apps/:id/previews/:preview/log']['answer']> {
+    const refusals = ['preview_not_found', 'deploy_not_found'] as const;
+    return this.#json('GET /apps/:id/previews/:preview/log', [appId, name], { refusals });
+  }
+
+  /** Has a preview's release deployed to its app. @throws {Problem} `preview_not_found`, `release_unavailable` */
+  async promotePreview(appId: string, name: string, author: string): Promise<DeployFact> {
+    const refusals = ['preview_not_found', 'release_unavailable'] as const;
+    const options = { body: { author }, refusals };
+    return this.#json('POST /apps/:id/previews/:preview/promote', [appId, name], options).catch(maybeDone);
+  }
+
+  /** Removes a preview. @throws {Problem} `preview_not_found` */
+  async deletePreview(appId: string, name: string): Promise<void> {
+    const options = { refusals: ['preview_not_found'], deadlineMs: READ_DEADLINE_MS } as const;
+    await this.#call('DELETE /apps/:id/previews/:preview', [appId, name], options);
   }
 
   /**

@@ -13,6 +13,7 @@ import { eventServices } from './events.ts';
 import { inviteServices } from './invites.ts';
 import { logServices } from './logs.ts';
 import { metricServices } from './metrics.ts';
+import { previewServices } from './previews.ts';
 import { secretServices } from './secrets.ts';
 import { settingServices } from './settings.ts';
 import { sourceServices } from './source.ts';
@@ -25,6 +26,7 @@ type Built = Exclude<OperationName, NotYet>;
 export const services = {
   ...appServices,
   ...deployServices,
+  ...previewServices,
   ...settingServices,
   ...alertServices,
   ...secretServices,

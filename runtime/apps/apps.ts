@@ -2,6 +2,7 @@
 import { EventEmitter, once } from 'node:events';
 import type { ListedApp, ObservedApp, ProcessState, WantedApp } from '../../handlers/contract/host-calls.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
+import type { PreviewRow } from '../../sqlite/host/previews.ts';
 import { Fleet, type FleetUsage, type ReleaseRef } from '../fleets/fleet.ts';
 import type { LeasedCell } from '../fleets/leasing.ts';
 import type { MemoryGauge } from '../fleets/memory.ts';
@@ -14,10 +15,12 @@ import { type Level, log, logRarely, reason } from '../log.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import { endProcessesOf } from '../machine/leftovers.ts';
 import type { OutputSink } from '../machine/output-sink.ts';
+import { removeTree } from '../machine/remove.ts';
 import { throwAway } from '../machine/trash.ts';
 import type { AppUsers } from '../machine/users.ts';
 import type { Buckets } from '../storage/r2/buckets.ts';
 import { KeptActivity } from './kept-activity.ts';
+import { previewOf, restsAtLeast } from './preview-app.ts';
 import type { Secrets } from './secrets.ts';
 import type { LimitedApp } from './storage-limits.ts';
 
@@ -29,6 +32,8 @@ export class StaleGeneration extends Error {}
 
 interface App {
   wanted: WantedApp;
+  /** What it shows of which app; null for an app of its own. */
+  preview: PreviewRow | null;
   fleet: Fleet;
   liveDeployId: string | null;
   deployedAt: string | null;
@@ -93,13 +98,17 @@ export class Apps {
     this.#options = options;
     this.#activity = new KeptActivity(options.store);
     const held = options.store.held.all();
-    for (const row of options.store.apps.all()) {
-      const app = this.#open(row.wanted);
+    const takeOver = (app: App, row: { liveDeployId: string | null; deployedAt: string | null }) => {
       app.deployedAt = row.deployedAt;
       app.liveDeployId = row.liveDeployId;
-      if (row.liveDeployId !== null) this.#restore(app, row.liveDeployId, held.get(row.wanted.id)?.why);
+      if (row.liveDeployId !== null) this.#restore(app, row.liveDeployId, held.get(app.wanted.id)?.why);
       // The control plane asks for the states of all apps when it starts: thousands of facts would say nothing else.
       app.toldState = app.fleet.state;
+    };
+    for (const row of options.store.apps.all()) takeOver(this.#open(row.wanted), row);
+    for (const row of options.store.previews.all()) {
+      const parent = this.#apps.get(row.parentId);
+      if (parent && !row.isDeleted) takeOver(this.#openPreview(parent.wanted, row), row);
     }
   }
 
@@ -107,8 +116,10 @@ export class Apps {
   async resume(): Promise<void> {
     const hibernates = Number.isFinite(this.#options.idleMs);
     const waiting = [...this.#apps.values()].filter(
-      ({ wanted, fleet }) =>
-        fleet.state === 'idle' && !(hibernates && this.#activity.atBoot(wanted.id)?.resting === true),
+      ({ wanted, fleet, preview }) =>
+        fleet.state === 'idle' &&
+        preview === null &&
+        !(hibernates && this.#activity.atBoot(wanted.id)?.resting === true),
     );
     const worker = async () => {
       for (let app = waiting.shift(); app; app = waiting.shift())
@@ -136,9 +147,10 @@ export class Apps {
 
   /** What each app keeps on the disk, and how to stop it. */
   storages(): LimitedApp[] {
-    return [...this.#apps].map(([id, { wanted, fleet }]) => ({
+    return [...this.#apps].map(([id, { wanted, fleet, preview }]) => ({
       id,
       slug: wanted.slug,
+      countedWith: preview === null ? [] : this.#family(preview.parentId).filter((other) => other !== id),
       directories: [this.#options.paths.data(id), this.#options.paths.buckets(id)],
       pid: fleet.pid,
       writtenBytes: fleet.writtenBytes,
@@ -190,6 +202,7 @@ export class Apps {
     this.#wantedStates.emit(wanted.id);
     // Not in its turn: a start that is no longer wanted would have to end by itself first.
     if (wanted.desired_state === 'stopped') app.fleet.giveUpStarts();
+    for (const preview of this.previews(wanted.id)) this.#follow(wanted, preview);
     await this.#queue(app, async () => {
       // Deleted while it waited: its belongings have gone, and stay gone.
       if (this.#apps.get(wanted.id) !== app) return;
@@ -197,6 +210,37 @@ export class Apps {
       await this.#reach(app);
     });
     return observe(app);
+  }
+
+  /**
+   * Adds a preview of an app that is here: an app of this host alone, which the control plane knows nothing of. It is written
+   * down when this returns.
+   */
+  addPreview(row: PreviewRow): void {
+    const { store } = this.#options;
+    const parent = this.#apps.get(row.parentId)!.wanted;
+    store.transaction(() => {
+      // What it is to be follows from its parent, as that is when this is read.
+      store.apps.want({ ...previewOf(parent, row, this.#options.baseDomain), env: {} });
+      store.previews.add(row);
+    });
+    this.#openPreview(parent, row);
+  }
+
+  /** Has a preview show another version from now on, and be kept until another time. */
+  renewPreview(row: PreviewRow): void {
+    this.#options.store.previews.renew(row.id, row.versionId, row.expiresAt);
+    this.#openPreview(this.#apps.get(row.parentId)!.wanted, row);
+  }
+
+  /** The previews of an app, the oldest first. */
+  previews(id: string): PreviewRow[] {
+    return [...this.#apps.values()].flatMap(({ preview }) => (preview?.parentId === id ? preview : []));
+  }
+
+  /** The app whose repository, variables and secrets an app has: a preview those of its parent, any other its own. */
+  originOf(id: string): string {
+    return this.#apps.get(id)?.preview?.parentId ?? id;
   }
 
   /**
@@ -212,8 +256,11 @@ export class Apps {
     return true;
   }
 
-  /** Stops an app and moves all it has to the trash. Also for an app that was never seen. */
-  async delete(id: string, generation: number): Promise<void> {
+  /**
+   * Stops an app and moves all it has to the trash. Also for an app that was never seen.
+   * @param options.isKept false: it does not stay in the trash
+   */
+  async delete(id: string, generation: number, { isKept } = { isKept: true }): Promise<void> {
     const { store, paths } = this.#options;
     if (generation < store.apps.generation(id)) {
       throw new StaleGeneration(`generation ${generation} of app ${id} is older than what this host knows`);
@@ -236,13 +283,14 @@ export class Apps {
     }
     this.#options.onDeleted(id);
     await this.#options.buckets.forget(id);
-    throwAway(paths.trash, id, {
+    const place = throwAway(paths.trash, id, {
       'repository.git': paths.repository(id),
       data: paths.data(id),
       buckets: paths.buckets(id),
       releases: paths.releases(id),
       run: paths.run(id),
     });
+    if (!isKept) await removeTree(place);
   }
 
   /**
@@ -250,6 +298,10 @@ export class Apps {
    * @throws {Error} why it does not start; what ran before runs on
    */
   async renew(id: string): Promise<boolean> {
+    for (const preview of this.previews(id))
+      this.renew(preview.id).catch((error: unknown) =>
+        this.#say(preview.id, 'error', `it does not start with what has changed: ${reason(error)}`),
+      );
     return (await this.#apps.get(id)?.fleet.renew()) ?? false;
   }
 
@@ -271,9 +323,9 @@ export class Apps {
     return app && listed(app);
   }
 
-  /** Every app as the host sees it. */
+  /** Every app as the host sees it, without previews. */
   observeAll(): ListedApp[] {
-    return [...this.#apps.values()].map(listed);
+    return [...this.#apps.values()].filter(({ preview }) => preview === null).map(listed);
   }
 
   /**
@@ -349,13 +401,14 @@ export class Apps {
     this.#activity.keep(this.#apps.values());
   }
 
-  #open(wanted: WantedApp): App {
+  #open(wanted: WantedApp, preview: PreviewRow | null = null): App {
     let app = this.#apps.get(wanted.id);
     if (app) this.#unroute(app);
     else {
       app = {
         wanted,
-        fleet: this.#fleet(wanted),
+        preview,
+        fleet: this.#fleet(wanted, preview),
         liveDeployId: null,
         deployedAt: null,
         toldState: null,
@@ -367,9 +420,38 @@ export class Apps {
     if (app.wanted.asleep !== wanted.asleep && wanted.desired_state === 'running')
       log('info', wanted.asleep ? 'app goes to sleep' : 'app wakes', { app: wanted.slug });
     app.wanted = wanted;
+    app.preview = preview;
     this.#options.onNamed(wanted.id, wanted.slug);
-    for (const host of this.#hosts(wanted)) this.#byHost.set(host, app);
+    for (const host of this.#hosts(wanted)) {
+      const other = this.#byHost.get(host);
+      // From before two hyphens were kept for previews, an app may have such a slug: its address stays its own.
+      if (preview === null || !other || other.preview !== null) this.#byHost.set(host, app);
+    }
     return app;
+  }
+
+  /** Has a preview be what its parent has become: at its new address, stopped or not. It starts at its next request. */
+  #follow(parent: WantedApp, row: PreviewRow): void {
+    const preview = this.#openPreview(parent, row);
+    const { fleet } = preview;
+    if (parent.desired_state === 'stopped') fleet.giveUpStarts();
+    this.#queue(preview, async () => {
+      const { wanted, liveDeployId } = preview;
+      if (liveDeployId === null) return;
+      if (wanted.desired_state === 'running') await fleet.rest();
+      else await fleet.stop(this.#release(wanted.id, liveDeployId));
+    }).catch((error: unknown) =>
+      log('error', 'a preview could not follow its app', { app: parent.slug, error: reason(error) }),
+    );
+  }
+
+  #openPreview(parent: WantedApp, row: PreviewRow): App {
+    return this.#open(previewOf(parent, row, this.#options.baseDomain), row);
+  }
+
+  /** An app and its previews, by id. */
+  #family(id: string): string[] {
+    return [id, ...this.previews(id).map((preview) => preview.id)];
   }
 
   /** @param heldFor why its process was ended because of what it keeps on the disk */
@@ -382,7 +464,7 @@ export class Apps {
     else fleet.restore(phase, live, rest);
   }
 
-  #fleet({ id }: WantedApp): Fleet {
+  #fleet({ id }: WantedApp, preview: PreviewRow | null): Fleet {
     const {
       paths,
       workerd,
@@ -402,12 +484,12 @@ export class Apps {
       directories: { run: paths.run(id), data: paths.data(id) },
       workerd,
       user: users(id).cell,
-      idleMs,
+      idleMs: preview === null ? idleMs : restsAtLeast(idleMs),
       memoryMb,
       lastRequestAt: this.#activity.atBoot(id)?.lastRequestAt ?? null,
       slots,
       memory,
-      secrets: () => secrets.values(id),
+      secrets: () => secrets.values(preview?.parentId ?? id),
       buckets: buckets.access(id),
       services: services(id),
       uiUrl,

@@ -28,6 +28,8 @@ const NEXT_STOP_MS = 1_000;
 /** An app whose storage is limited. */
 export interface LimitedApp extends Storage {
   slug: string;
+  /** Apps, by id, whose storage counts as its own: those of a preview's parent and its other previews. */
+  countedWith: string[];
   isHeld: boolean;
   /** Ends its process and starts no other before somebody starts the app; `atOnce`: without letting requests end. */
   hold: (why: string, atOnce: boolean) => Promise<void>;
@@ -105,7 +107,7 @@ export class StorageLimits {
     const isDue = (app: LimitedApp) =>
       app.isHeld
         ? this.#held.get(app.id)?.cause === 'limit'
-        : this.#use.isDue(app, now, everyMs, this.#ceiling(app.id));
+        : this.#use.isDue(app, now, everyMs, this.#ceiling(app.id) - this.#besides(app));
     const due = apps.filter(isDue);
     if (due.length === 0) return;
     this.#measuring = this.#use.measure(due, this.#ending.signal).then(() => {
@@ -120,8 +122,9 @@ export class StorageLimits {
   }
 
   #judge(app: LimitedApp): void {
-    const size = this.#use.size(app.id);
-    if (size === null) return;
+    const own = this.#use.size(app.id);
+    if (own === null) return;
+    const size = own + this.#besides(app);
     if (size <= this.#maxMb) this.#ceilings.delete(app.id);
     if (app.isHeld) {
       if (size <= this.#maxMb * ENOUGH && this.#held.get(app.id)?.cause === 'limit')
@@ -205,6 +208,11 @@ export class StorageLimits {
       this.#unwritten.add(id);
       logRarely('warn', 'which apps are stopped could not be written down', { error: reason(error) });
     }
+  }
+
+  /** MiB that count as an app's own, besides those of its own. */
+  #besides({ countedWith }: LimitedApp): number {
+    return countedWith.reduce((sum, id) => sum + (this.#use.size(id) ?? 0), 0);
   }
 
   #ceiling(id: string): number {

@@ -33,6 +33,8 @@ export interface BuildInput {
   storage: StorageNames;
   /** The release that serves now. */
   liveReleaseDirectory: string | null;
+  /** Whether the release is a preview's: that has no crons. */
+  isPreview: boolean;
   walls: Walls;
   limits: {
     /** For each step. */

@@ -73,6 +73,8 @@ export type DeploySource =
   | { kind: 'release'; of: string }
   /** A version that was uploaded, in its directory, with lines for the log. */
   | { kind: 'upload'; directory: string; notes: string[] }
+  /** The release of a preview, in its directory. */
+  | { kind: 'preview'; directory: string; name: string }
   /** The release that serves, called by other triggers. */
   | { kind: 'triggers'; triggers: Partial<Triggers> };
 
@@ -133,6 +135,15 @@ export class Deploy {
     return this.#source.kind === 'commit';
   }
 
+  /** The app whose repository and secrets it uses: of a preview the app that it is one of. */
+  get #origin(): string {
+    return this.#options.apps.originOf(this.#fact.app_id);
+  }
+
+  get #isPreview(): boolean {
+    return this.#origin !== this.#fact.app_id;
+  }
+
   get #ended(): boolean {
     return this.#fact.finished_at !== null;
   }
@@ -140,7 +151,7 @@ export class Deploy {
   /** Adds its commit's message and author to the row. Never rejects: a deploy goes on without them. */
   async describe(): Promise<void> {
     try {
-      const repository = this.#options.paths.repository(this.#fact.app_id);
+      const repository = this.#options.paths.repository(this.#origin);
       this.#tell(await describeCommit(repository, this.#fact.sha));
     } catch (error) {
       log('warn', 'a commit could not be described', { deploy: this.#fact.id, error: reason(error) });
@@ -187,7 +198,7 @@ export class Deploy {
     this.#tell({ status: 'building', started_at: new Date().toISOString() });
     try {
       await this.#waitForWake();
-      const values = secrets.values(app_id);
+      const values = secrets.values(this.#origin);
       this.#log.hide([...Object.values(apps.get(app_id)?.wanted.env ?? {}), ...Object.values(values)]);
       await walls.cover(users(app_id));
       const storage = await this.#makeRelease();
@@ -297,12 +308,17 @@ export class Deploy {
     const directory = paths.release(app_id, id);
     mkdirSync(dirname(directory), { recursive: true, mode: 0o700 });
     const storage = { ...emptyNames(), ...store.apps.storageNames(app_id) };
-    for (const note of source.notes) this.#log.line(note);
-    return this.#log.step('release', 'what was uploaded; nothing is built', () =>
+    const isPromoted = source.kind === 'preview';
+    if (!isPromoted) for (const note of source.notes) this.#log.line(note);
+    const what = isPromoted ? `that of the preview ${source.name}` : 'what was uploaded';
+    return this.#log.step('release', `${what}; nothing is built`, () =>
       placeUpload(source.directory, directory, {
         deployId: id,
+        sha: this.#fact.sha,
         storage,
         live: live && paths.release(app_id, live),
+        isCopied: isPromoted || this.#isPreview,
+        isPreview: this.#isPreview,
       }),
     );
   }
@@ -323,7 +339,8 @@ export class Deploy {
       deployId: id,
       appId: app_id,
       sha,
-      repository: paths.repository(app_id),
+      repository: paths.repository(this.#origin),
+      isPreview: this.#isPreview,
       scratch,
       releaseDirectory: paths.release(app_id, id),
       cacheDirectory: paths.cache(app_id),

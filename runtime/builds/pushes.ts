@@ -1,48 +1,105 @@
 // What a push comes to: a deploy whose log the pusher follows.
 import type { Duplex } from 'node:stream';
-import type { DeployFact } from '../../handlers/contract/host-calls.ts';
 import type { Apps } from '../apps/apps.ts';
 import type { Outbox } from '../control/outbox.ts';
 import { DEPLOY_REF } from '../git/repository.ts';
 import type { RefUpdate } from '../git/smart-http.ts';
 import { reason } from '../log.ts';
+import { BRANCHES, PREVIEWS, type Previews } from '../previews/previews.ts';
+import type { Deploy } from './deploy.ts';
 import type { DeployQueue } from './queue.ts';
 
 /** A push waits so long for its facts to reach the control plane. */
 const FLUSH_MS = 2_000;
 const NO_SHA = '0'.repeat(40);
 const NOT_MAIN = 'Only pushes to main deploy; nothing was deployed.\n';
+const NO_PREVIEWS =
+  'Only pushes to main deploy; nothing was deployed. With previews on (`cellar previews on`) other branches get an address of their own.\n';
 const MAIN_DELETED = 'main was deleted; what serves now goes on.\n';
 
 /** What a push needs of the rest of the host. */
 export interface PushesOptions {
   apps: Apps;
   queue: DeployQueue;
+  previews: Previews;
   outbox: Outbox;
   /** The address of an app, by its slug. */
   urlOf: (slug: string) => string;
 }
 
+/** A deploy that a push has made, and what its pusher is told when it serves. */
+interface Made {
+  deploy: Deploy;
+  served: () => string;
+}
+
 /** Makes what deploys each push and writes the log to `output`, then ends that. The deploy goes on if the pusher leaves. */
-export function pushes({ apps, queue, outbox, urlOf }: PushesOptions) {
+export function pushes(options: PushesOptions) {
   return (appId: string, updates: RefUpdate[], output: Duplex): void => {
-    const update = updates.find(({ ref }) => ref === DEPLOY_REF);
-    if (!update || update.after === NO_SHA) {
-      output.end(update ? MAIN_DELETED : NOT_MAIN);
-      return;
-    }
-    const last = async ({ status }: DeployFact) => {
-      // So that whoever asks the API after the push sees what the push did.
-      await outbox.flushed(FLUSH_MS);
-      const app = apps.get(appId)?.wanted;
-      if (status !== 'live' || !app) return '';
-      return app.desired_state === 'stopped'
-        ? '\nThis push is live once the app is started\n'
-        : `\n${urlOf(app.slug)} serves this push\n`;
-    };
-    queue
-      .request({ appId, sha: update.after, ref: update.ref, trigger: 'push' })
-      .then((deploy) => deploy.follow(output, last))
+    deployAll(options, appId, updates, (line) => output.write(line))
+      .then((made) => {
+        if (typeof made === 'string') return output.end(made);
+        return made.deploy.follow(output, async ({ status }) => {
+          // So that whoever asks the API after the push sees what the push did.
+          await options.outbox.flushed(FLUSH_MS);
+          return status === 'live' ? made.served() : '';
+        });
+      })
       .catch((error: unknown) => output.end(`This push was not deployed: ${reason(error)}\n`));
   };
+}
+
+/** @returns the deploy whose log the pusher follows, or why there is none */
+async function deployAll(
+  options: PushesOptions,
+  appId: string,
+  updates: RefUpdate[],
+  say: (line: string) => void,
+): Promise<Made | string> {
+  const { apps, queue, urlOf } = options;
+  const main = updates.find(({ ref }) => ref === DEPLOY_REF);
+  const branches = updates.filter(({ ref }) => ref.startsWith(BRANCHES) && ref !== DEPLOY_REF);
+  // At once: the order of pushes is the order of deploys.
+  const deployed =
+    main && main.after !== NO_SHA
+      ? queue.request({ appId, sha: main.after, ref: main.ref, trigger: 'push' })
+      : null;
+  const [first, ...others] = await deployBranches(options, appId, branches, say);
+  const told = deployed === null ? others : [...(first ? [first] : []), ...others];
+  for (const { address } of told) say(`▸ preview: ${address}, when it is built\n`);
+  if (deployed === null) {
+    if (first) return first;
+    if (main) return MAIN_DELETED;
+    const mayHavePreview = branches.some(({ after }) => after !== NO_SHA);
+    return mayHavePreview && !apps.get(appId)?.wanted.previews?.branches ? NO_PREVIEWS : NOT_MAIN;
+  }
+  const served = () => {
+    const app = apps.get(appId)?.wanted;
+    if (!app) return '';
+    return app.desired_state === 'stopped'
+      ? '\nThis push is live once the app is started\n'
+      : `\n${urlOf(app.slug)} serves this push\n`;
+  };
+  return { deploy: await deployed, served };
+}
+
+/** Deploys pushed branches to their previews, where the app has them on, and removes the previews of deleted branches. */
+async function deployBranches(
+  { apps, previews, urlOf }: PushesOptions,
+  appId: string,
+  branches: RefUpdate[],
+  say: (line: string) => void,
+): Promise<(Made & { address: string })[]> {
+  for (const { ref, after } of branches) if (after === NO_SHA) await previews.branchDeleted(appId, ref);
+  if (!apps.get(appId)?.wanted.previews?.branches) return [];
+  const pushed = branches.filter(({ after }) => after !== NO_SHA);
+  const more = pushed.length - PREVIEWS;
+  if (more > 0) say(`One push makes previews of ${PREVIEWS} branches: ${more} more have none.\n`);
+  return Promise.all(
+    pushed.slice(0, PREVIEWS).map(async ({ ref, after }) => {
+      const { slug, deploy } = await previews.push(appId, ref, after);
+      const address = urlOf(slug);
+      return { deploy, address, served: () => `\n${address} shows this push\n` };
+    }),
+  );
 }

@@ -124,7 +124,7 @@ export class DeployQueue {
     const { store, paths } = this.#options;
     const earlier = deployId === null ? null : store.deploys.find(appId, deployId);
     if (earlier === undefined) throw new Refusal(404, 'deploy_not_found', 'no such deploy');
-    if (earlier?.trigger === 'upload')
+    if (earlier?.sha === '')
       throw new Refusal(
         404,
         'ref_not_found',
@@ -167,7 +167,8 @@ export class DeployQueue {
   }
 
   /**
-   * Records a deploy of a version that was uploaded, and runs it when its turn comes. The first deploy of a version has its id.
+   * Records a deploy of a version that was uploaded, and runs it when its turn comes. The first deploy of a version has its
+   * id, those of previews aside.
    * @throws {Error} while the host is stopping
    */
   upload(
@@ -175,14 +176,29 @@ export class DeployQueue {
     version: { id: string; directory: string; notes: string[] },
     by: { message: string; author: string },
   ): Deploy {
-    const isFirst = this.#options.store.deploys.find(appId, version.id) === undefined;
     const { directory, notes } = version;
     const source: DeploySource = { kind: 'upload', directory, notes };
     const message = cutText(by.message, SHOWN_LENGTH);
+    return this.#enqueue({ ...UPLOAD, app_id: appId, ...by, message }, source, this.#idOf(appId, version.id));
+  }
+
+  /**
+   * Records a deploy of what a preview of the app shows, and runs it when its turn comes.
+   * @param preview.directory of its release
+   * @param preview.versionId the uploaded version that it is
+   * @param by what the deploy shows of what it is made of
+   * @throws {Error} while the host is stopping
+   */
+  promote(
+    appId: string,
+    { name, directory, versionId }: { name: string; directory: string; versionId: string | null },
+    by: Pick<DeployFact, 'sha' | 'ref' | 'message' | 'author'>,
+  ): Deploy {
+    const id = versionId === null ? newId() : this.#idOf(appId, versionId);
     return this.#enqueue(
-      { ...UPLOAD, app_id: appId, ...by, message },
-      source,
-      isFirst ? version.id : newId(),
+      { app_id: appId, ...by, trigger: 'promote' },
+      { kind: 'preview', directory, name },
+      id,
     );
   }
 
@@ -230,6 +246,13 @@ export class DeployQueue {
     this.#waiting.clear();
     for (const { deploy } of this.#running.values()) deploy.cancel(INTERRUPTED);
     await Promise.all(this.#work);
+  }
+
+  /** The id of a version's deploy: that of the version, if no other deploy has it. */
+  #idOf(appId: string, versionId: string): string {
+    const { apps, store } = this.#options;
+    const isPreview = apps.originOf(appId) !== appId;
+    return isPreview || store.deploys.find(appId, versionId) ? newId() : versionId;
   }
 
   /** Records deploys that were interrupted. A full disk does not keep the host from starting: it is tried again. */

@@ -6,6 +6,7 @@ import { type Bundle, RELEASE_FILE, type Release } from '../../bundler/release.t
 import { newId } from '../../handlers/contract/id.ts';
 import { publish } from '../machine/publish.ts';
 import { resolveNames, type StorageNames } from '../storage/names.ts';
+import { BUNDLE_FILE } from '../uploads/version-files.ts';
 
 /** Bytes of a release's description: the bundle's, with storage names, indented. */
 const RELEASE_BYTES = 4 * BUNDLE_BYTES;
@@ -22,12 +23,13 @@ export async function placeRelease(release: Release, bundled: string, directory:
 /**
  * Gives what a bundle keeps its storage, and makes the bundle the release in `directory`.
  * @param to.storage the app's storage names until now
+ * @param to.isPreview whether it is a preview's, as `placeUpload` says
  * @param bundled the bundle's directory
  * @returns the release, and the storage names to keep once it is live
  */
 export async function placeBundle(
   bundle: Bundle,
-  to: { deployId: string; sha: string; storage: StorageNames; live: Release | null },
+  to: { deployId: string; sha: string; storage: StorageNames; live: Release | null; isPreview: boolean },
   bundled: string,
   directory: string,
 ): Promise<{ release: Release; storage: StorageNames }> {
@@ -55,10 +57,11 @@ export async function placeBundle(
     ...(versionMetadata && {
       versionMetadata: { ...versionMetadata, timestamp: new Date().toISOString() },
     }),
-    ...(triggers && { triggers }),
+    ...(triggers && { triggers: to.isPreview ? { ...triggers, crons: [] } : triggers }),
     ...(requiredSecrets && { requiredSecrets }),
   };
   const release: Release = { format: 1, deployId: to.deployId, sha: to.sha, ...own, ...stored };
+  if (to.isPreview) await writeFile(join(bundled, BUNDLE_FILE), JSON.stringify(bundle));
   await placeRelease(release, bundled, directory);
   return { release, storage: names };
 }

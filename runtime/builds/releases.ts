@@ -30,7 +30,7 @@ export async function reuseRelease(
   const hasTriggers = Object.values(changed).some((list) => list.length > 0);
   const { triggers: _, ...rest } = release;
   try {
-    await linkTree(earlier, beside);
+    await copyTree(earlier, beside, '-l');
     // A file of its own: the linked one is the earlier release's.
     await rm(join(beside, RELEASE_FILE));
     const { versionMetadata } = rest;
@@ -50,34 +50,50 @@ export async function reuseRelease(
 }
 
 /**
- * Makes a version that was uploaded a release. Linked, so it takes no more space.
+ * Makes a version that was uploaded, or a preview's release, a release. A version's files are linked, so it takes no more
+ * space. Between an app and a preview, which are of different users, they are copied.
  * @param upload the version's directory
  * @param directory where the release is to lie. Its parent exists
  * @param to.live directory of the release that serves
+ * @param to.isPreview whether it is a preview's: that has no crons, and keeps what it is made of
  * @returns the storage names to keep once it is live
  */
 export async function placeUpload(
   upload: string,
   directory: string,
-  to: { deployId: string; storage: StorageNames; live: string | null },
+  to: {
+    deployId: string;
+    sha: string;
+    storage: StorageNames;
+    live: string | null;
+    isCopied: boolean;
+    isPreview: boolean;
+  },
 ): Promise<StorageNames> {
   const beside = `${directory}.new`;
   const bundle = await readBundle(upload);
   const live = to.live === null ? null : await readRelease(to.live);
   try {
-    await linkTree(upload, beside);
-    for (const name of [VERSION_FILE, BUNDLE_FILE]) await rm(join(beside, name));
-    return (await placeBundle(bundle, { ...to, sha: '', live }, beside, directory)).storage;
+    await copyTree(upload, beside, to.isCopied ? '--reflink=auto' : '-l');
+    // Of a preview's release there is none of the first, but one of the last.
+    for (const name of [VERSION_FILE, BUNDLE_FILE, RELEASE_FILE])
+      await rm(join(beside, name), { force: true });
+    return (await placeBundle(bundle, { ...to, live }, beside, directory)).storage;
   } catch (error) {
     await removeTree(beside);
     throw error;
   }
 }
 
-/** Links all files of a directory, which are on the disk and never change, into a new one. */
-async function linkTree(from: string, to: string): Promise<void> {
+/**
+ * Has all files of a directory, which are on the disk and never change, in a new one, too.
+ * @param how `-l` links them
+ */
+async function copyTree(from: string, to: string, how: '-l' | '--reflink=auto'): Promise<void> {
   await removeTree(to);
-  await runChild(['cp', '-a', '-l', '--', from, to], { timeoutMs: TIMEOUT_MS });
+  await runChild(['cp', '-a', how, '--', from, to], { timeoutMs: TIMEOUT_MS });
+  if (how !== '-l')
+    await runChild(['find', to, '-type', 'f', '-exec', 'sync', '--', '{}', '+'], { timeoutMs: TIMEOUT_MS });
   // The files are on the disk, the folders that name them are new.
   await runChild(['find', to, '-type', 'd', '-exec', 'sync', '--', '{}', '+'], { timeoutMs: TIMEOUT_MS });
 }

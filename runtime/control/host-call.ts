@@ -34,6 +34,7 @@ const WORDS: Record<string, string> = {
   sha: '[0-9a-f]{40}',
   session: '[a-z2-7]{52}',
   refs: 'info/refs',
+  preview: '[a-z0-9-]{3,63}',
   service: 'git-upload-pack|git-receive-pack',
 };
 const ID = '[0-9a-z]{16}';

@@ -27,6 +27,7 @@ import {
 } from './host-call.ts';
 import { hostOverview, hostStats, type StatsOptions } from './host-stats.ts';
 import type { LiveStreams } from './live-streams.ts';
+import { type PreviewCall, type PreviewRouteOptions, previewRoutes } from './preview-routes.ts';
 import { Refusal, requireRoom } from './refusal.ts';
 import { type SecretCall, secretRoutes } from './secret-routes.ts';
 import { type SnapshotCall, type SnapshotRouteOptions, snapshotRoutes } from './snapshot-routes.ts';
@@ -45,6 +46,7 @@ export interface HostServiceOptions
     SnapshotRouteOptions,
     BucketOptions,
     StatsOptions,
+    PreviewRouteOptions,
     UploadOptions {
   secret: string;
   paths: Layout;
@@ -77,6 +79,7 @@ export function hostService(
     ...cronRoutes(options),
     ...bucketRoutes(options),
     ...uploadRoutes(options),
+    ...previewRoutes(options),
   });
   const expected = digest(`Bearer ${options.secret}`);
 
@@ -109,6 +112,7 @@ function routesOf(
   | BucketCall
   | UploadCall
   | CronCall
+  | PreviewCall
 > {
   const { store, paths, disk, apps, queue, changes, outbox, controlUi, onPush, alerts } = options;
   return {
@@ -122,6 +126,7 @@ function routesOf(
       await apps.delete(words[0]!, Number(query.get('generation')));
       alerts.deleteOfApp(words[0]!);
       await queue.forget(words[0]!);
+      await options.previews.forget(words[0]!);
       await options.uploads.forget(words[0]!);
       return null;
     },

@@ -26,7 +26,8 @@ const ID = /^[0-9a-z]{16}$/;
 export type UploadCall = Extract<
   HostCall,
   | `${string}/uploads/${string}`
-  | `${string}/versions${string}`
+  | `${string}/versions`
+  | `${string}/versions/:deploy`
   | `${string}/triggers`
   | `${string}/release`
   | 'POST /places'

@@ -181,6 +181,13 @@ export class Fleet implements Backend {
     return operations.run(() => this.#process.hold(why, atOnce));
   }
 
+  /** Has the next request, or due work, start the app that is stopped. */
+  rest(): Promise<void> {
+    return this.#process.operations.run(async () => {
+      if (this.#process.phase.name === 'stopped') void this.#process.goIdle('idle');
+    });
+  }
+
   /** Has the next request, or due work, start the app that is held. */
   letGo(): Promise<void> {
     return this.#process.operations.run(async () => {

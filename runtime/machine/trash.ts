@@ -10,8 +10,9 @@ const KEPT_MS = 7 * 24 * 60 * 60_000;
 /**
  * Moves what belonged to an app into the trash. What is not there is left out.
  * @param belongings paths by the names they get in the trash
+ * @returns the directory that has them
  */
-export function throwAway(trash: string, appId: string, belongings: Record<string, string>): void {
+export function throwAway(trash: string, appId: string, belongings: Record<string, string>): string {
   const place = join(trash, `${appId}-${Date.now()}`);
   mkdirSync(place, { recursive: true, mode: 0o700 });
   for (const [name, path] of Object.entries(belongings)) {
@@ -21,6 +22,7 @@ export function throwAway(trash: string, appId: string, belongings: Record<strin
       if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
     }
   }
+  return place;
 }
 
 /** Removes what was thrown away more than seven days before `now`. What cannot be removed is logged. */

@@ -208,7 +208,8 @@ export class Uploads {
       const message = cutText(unpacked.message, SHOWN_LENGTH);
       const tag = cutText(unpacked.tag, SHOWN_LENGTH);
       const at = new Date().toISOString();
-      const version = { id, app_id: appId, owner, author, message, tag, created_at: at, notes };
+      const alias = cutText(unpacked.alias, SHOWN_LENGTH);
+      const version = { id, app_id: appId, owner, author, message, tag, alias, created_at: at, notes };
       await writeFile(join(out, BUNDLE_FILE), JSON.stringify(bundle));
       await writeFile(join(out, VERSION_FILE), JSON.stringify(version));
       await publish(out, join(this.#versions, id));

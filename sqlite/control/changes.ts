@@ -13,7 +13,9 @@ export type Change =
   /** undefined leaves a limit as it is */
   | { kind: 'limits'; clientRpm: number | null | undefined; appRpm: number | null | undefined }
   /** what is left out stays as it is */
-  | { kind: 'builds'; settings: { [Name in keyof BuildSettings]?: string | null | undefined } };
+  | { kind: 'builds'; settings: { [Name in keyof BuildSettings]?: string | null | undefined } }
+  /** undefined leaves a setting as it is */
+  | { kind: 'previews'; branches: boolean | undefined };
 
 /** Bytes of one variable. */
 const BYTES = 'length(CAST(name AS BLOB)) + length(CAST(value AS BLOB))';
@@ -83,5 +85,12 @@ export function changeOf(db: D1Database, id: string, change: Change, at: string)
         )
         .bind(id, ...values.flatMap((value) => [value === undefined ? 0 : 1, value ?? null]));
     }
+    case 'previews':
+      return db
+        .prepare(
+          `UPDATE apps SET previews_branches = coalesce(?2, previews_branches)
+           WHERE id = ?1 AND deleted_at IS NULL RETURNING id`,
+        )
+        .bind(id, change.branches === undefined ? null : Number(change.branches));
   }
 }

@@ -10,6 +10,7 @@ import people from './migrations/0007_people.sql';
 import formerSlugs from './migrations/0008_former_slugs.sql';
 import builds from './migrations/0009_builds.sql';
 import recoveries from './migrations/0010_recoveries.sql';
+import previews from './migrations/0011_previews.sql';
 
 /** In order, by file name as Wrangler records it. */
 const migrations: Migration[] = [
@@ -23,6 +24,7 @@ const migrations: Migration[] = [
   { name: '0008_former_slugs.sql', sql: formerSlugs },
   { name: '0009_builds.sql', sql: builds },
   { name: '0010_recoveries.sql', sql: recoveries },
+  { name: '0011_previews.sql', sql: previews },
 ];
 
 /**

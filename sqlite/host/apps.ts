@@ -22,7 +22,8 @@ export function appQueries(database: Database) {
     'SELECT generation FROM apps WHERE id = ?',
   );
   const all = database.prepare<[], Stored>(
-    'SELECT wanted, live_deploy_id, deployed_at FROM apps WHERE deleted_at IS NULL ORDER BY id',
+    `SELECT wanted, live_deploy_id, deployed_at FROM apps
+     WHERE deleted_at IS NULL AND id NOT IN (SELECT id FROM previews) ORDER BY id`,
   );
   const highest = database.prepare<[], { generation: number | null }>(
     'SELECT max(generation) AS generation FROM apps',
@@ -54,7 +55,7 @@ export function appQueries(database: Database) {
     /** The newest generation seen for any app; 0 when there is none. */
     highestGeneration: (): number => highest.get()?.generation ?? 0,
     isDeleted: (id: string): boolean => isBuried.get(id)?.buried === 1,
-    /** Every app that is not deleted, by id. */
+    /** Every app that is not deleted, by id. Previews are no apps of the control plane's: they are not among them. */
     all: (): AppRow[] =>
       all.all().map((row) => ({
         wanted: JSON.parse(row.wanted) as WantedApp,

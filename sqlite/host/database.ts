@@ -103,6 +103,20 @@ const MIGRATIONS = [
   `,
   // The deploy whose release a rollback starts again; NULL for a build.
   'ALTER TABLE deploys ADD COLUMN release_of TEXT;',
+  // Times are ms since 1970.
+  `
+  CREATE TABLE previews (
+    id TEXT PRIMARY KEY REFERENCES apps (id),
+    parent_id TEXT NOT NULL REFERENCES apps (id),
+    name TEXT NOT NULL,                   -- what its address begins with
+    source TEXT NOT NULL,                 -- refs/heads/…, alias:… or version:…
+    version_id TEXT,                      -- the uploaded version that it shows
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    UNIQUE (parent_id, name),
+    UNIQUE (parent_id, source)
+  ) STRICT, WITHOUT ROWID;
+  `,
 ];
 
 /** The version of a database that this Cellar has opened. */

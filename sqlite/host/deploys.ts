@@ -30,7 +30,7 @@ export function deployQueries(database: Database) {
   );
   const newest = database.prepare<[string, number], { fact: string }>(
     `SELECT fact FROM deploys
-     WHERE app_id = ? AND fact ->> 'trigger' NOT IN ('rollback', 'redeploy', 'upload') ORDER BY rowid DESC LIMIT ?`,
+     WHERE app_id = ? AND fact ->> 'trigger' NOT IN ('rollback', 'redeploy', 'upload', 'promote') ORDER BY rowid DESC LIMIT ?`,
   );
   const prune = database.prepare<{ app: string; count: number; kept: string }>(
     `DELETE FROM deploys WHERE app_id = @app AND status NOT IN ('queued', 'building')
@@ -70,7 +70,7 @@ export function deployQueries(database: Database) {
       released.all(appId).map((row) => JSON.parse(row.fact) as DeployFact),
     /** Ids of the app's deploys that went live, newest first. */
     successful: (appId: string, limit: number): string[] => successful.all(appId, limit).map(({ id }) => id),
-    /** The app's newest deploys of commits that came to main, newest first: no rollbacks, no uploads, none that was asked for again. */
+    /** The app's newest deploys of commits that came to main, newest first: no rollbacks, no uploads, no promotions, none that was asked for again. */
     newest: (appId: string, limit: number): DeployFact[] =>
       newest.all(appId, limit).map((row) => JSON.parse(row.fact) as DeployFact),
     /** The app's newest deploys of any kind, newest first, with the deploys whose releases they start again. */

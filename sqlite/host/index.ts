@@ -7,6 +7,7 @@ import { openHostDatabase } from './database.ts';
 import { deployQueries } from './deploys.ts';
 import { heldQueries } from './held.ts';
 import { outboxQueries } from './outbox.ts';
+import { previewQueries } from './previews.ts';
 import { secretQueries } from './secrets.ts';
 import { snapshotQueries } from './snapshots.ts';
 
@@ -24,6 +25,7 @@ export function openHostStore(path: string) {
     deploys: deployQueries(database),
     held: heldQueries(database),
     outbox: outboxQueries(database),
+    previews: previewQueries(database),
     snapshots: snapshotQueries(database),
     secrets: secretQueries(database),
     /** Runs `work` as one transaction: all of it is kept or none. */

@@ -10,7 +10,7 @@ export type HostFact = HostEvent extends infer Event
   : never;
 
 /** The app that a fact is about. */
-export function appOf(event: HostEvent): string {
+export function appOf(event: HostFact): string {
   if (event.type === 'app') return event.app.id;
   return event.type === 'deploy' ? event.deploy.app_id : event.lines.app_id;
 }
@@ -21,7 +21,9 @@ const APP = "coalesce(event ->> '$.app.id', event ->> '$.deploy.app_id', event -
 /** Typed queries over the `outbox` table. */
 export function outboxQueries(database: Database) {
   let listener: (fact: HostFact) => void = () => {};
-  const add = database.prepare<[string, string]>('INSERT INTO outbox (at, event) VALUES (?, ?)');
+  const add = database.prepare<[string, string, string]>(
+    'INSERT INTO outbox (at, event) SELECT ?, ? WHERE NOT EXISTS (SELECT 1 FROM previews WHERE id = ?)',
+  );
   const next = database.prepare<[string, number], { seq: number; at: string; event: string }>(
     `SELECT seq, at, event FROM outbox WHERE ${APP} NOT IN (SELECT value FROM json_each(?)) ORDER BY seq LIMIT ?`,
   );
@@ -38,9 +40,10 @@ export function outboxQueries(database: Database) {
     position: (): AsOf => ({ outbox: name.get()!.value, seq: last.get()?.seq ?? 0 }),
     /** The name of this outbox: a new database has a new one, so its numbers cannot be mistaken for old ones. */
     name: (): string => name.get()!.value,
+    /** Adds a fact. One about a preview, of which the control plane knows nothing, is left out. */
     add: (fact: HostFact): void => {
-      add.run(new Date().toISOString(), JSON.stringify(fact));
-      listener(fact);
+      const { changes } = add.run(new Date().toISOString(), JSON.stringify(fact), appOf(fact));
+      if (changes > 0) listener(fact);
     },
     /** Has `told` called with each fact that is added, in the transaction that adds it. It must not throw. */
     listen: (told: (fact: HostFact) => void): void => {

@@ -3,6 +3,7 @@ import Database from 'better-sqlite3';
 import type { WantedApp } from '../../handlers/contract/host-calls.ts';
 import { BUILD_UIDS } from './build-users.ts';
 import { SCHEMA_VERSION } from './database.ts';
+import { previewQueries } from './previews.ts';
 
 /** What a snapshot does with the database that the host has. */
 export function snapshotQueries(database: Database.Database) {
@@ -42,14 +43,15 @@ interface Row {
   uid: number | null;
 }
 
-/** The apps of a copy that are not deleted, by id. */
+/** The apps of a copy that are not deleted, by id, without previews. */
 export function appsOfCopy(path: string): CopiedApp[] {
   const database = new Database(path, { readonly: true });
   try {
     const rows = database
       .prepare<[], Row>(
         `SELECT id, wanted, live_deploy_id, storage_names, uid FROM apps
-         LEFT JOIN build_users ON app_id = id WHERE deleted_at IS NULL ORDER BY id`,
+         LEFT JOIN build_users ON app_id = id
+         WHERE deleted_at IS NULL AND id NOT IN (SELECT id FROM previews) ORDER BY id`,
       )
       .all();
     return rows.map(({ id, wanted, live_deploy_id, storage_names, uid }) => ({
@@ -81,7 +83,17 @@ export function prepareCopy(path: string): void {
       UPDATE meta SET value = lower(hex(randomblob(16))) WHERE name = 'outbox';
       UPDATE activity SET resting = 0, due_at = NULL;
     `);
+    removePreviews(database);
   } finally {
     database.close();
   }
+}
+
+/** Previews are not in snapshots. A database that an older Cellar wrote has no table of them. */
+function removePreviews(database: Database.Database): void {
+  if (database.prepare("SELECT 1 FROM sqlite_master WHERE name = 'previews'").get() === undefined) return;
+  const previews = previewQueries(database);
+  database.transaction(() => {
+    for (const { id } of previews.all()) previews.remove(id);
+  })();
 }

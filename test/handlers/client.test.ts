@@ -49,6 +49,8 @@ test('every operation that is there answers what the contract says', async () =>
   await call('limits.get', { id });
   await call('builds.set', { id, root_directory: 'apps/web' });
   assert.equal((await call('builds.get', { id })).root_directory, 'apps/web');
+  assert.deepEqual(await call('previews.get', { id }), { branches: false });
+  assert.equal((await call('previews.set', { id, branches: true })).branches, true);
   await call('events.log', { id, channel: 'a/b', event: 'e', tags: { a: 1 } });
   assert.equal((await call('events.list', { id, channel: 'a/b' })).items.length, 1);
   await call('events.channels', { id });
@@ -72,7 +74,7 @@ test('every operation that is there answers what the contract says', async () =>
   assert.equal(await call('apps.delete', { id }), null);
   // Streams are followed below; what needs the host, a repository or a release is in the end-to-end tests.
   const elsewhere =
-    /^((alerts|secrets|storage|snapshots|source|metrics|devices|paths|refs|spans|logs|errors|crons)\..*|admin\.(settings|snapshot|restore)|domains\.check|apps\.sleep|deploys\.(get|log|rollback|create|cancel)|.*\.stream)$/;
+    /^((alerts|secrets|storage|snapshots|source|metrics|devices|paths|refs|spans|logs|errors|crons)\..*|admin\.(settings|snapshot|restore)|domains\.check|previews\.(list|log|promote|delete)|apps\.sleep|deploys\.(get|log|rollback|create|cancel)|.*\.stream)$/;
   const left = operations
     .map(({ name }) => name as string)
     .filter((name) => !called.has(name) && !elsewhere.test(name) && !isNotYet(name));

@@ -17,7 +17,15 @@ function world(t: TestContext, maxMb: number, disk: Partial<Disk> = {}) {
   const rows = new Map<string, HeldRow>();
   const told: string[] = [];
   const app: LimitedApp = {
-    ...{ id: 'app', slug: 'app', directories: [data], pid: 1, writtenBytes: 0, isHeld: false },
+    ...{
+      id: 'app',
+      slug: 'app',
+      directories: [data],
+      countedWith: [],
+      pid: 1,
+      writtenBytes: 0,
+      isHeld: false,
+    },
     hold: async (why) => {
       told.push(why);
       Object.assign(app, { isHeld: true, pid: null, writtenBytes: 0 });

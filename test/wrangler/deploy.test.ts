@@ -79,3 +79,45 @@ test('a tail shows lines of the log as they are written', async () => {
     await tail.end();
   }
 });
+
+test('versions upload prints the address of a preview, on storage of its own, which versions deploy promotes', async () => {
+  const kv = '[[kv_namespaces]]\nbinding = "KV"\nid = "notes"';
+  const keeper = (text: string) => `export default {
+    async fetch(request, env) {
+      const n = Number((await env.KV.get('n')) ?? 0) + 1;
+      await env.KV.put('n', String(n));
+      return new Response('${text} ' + n);
+    },
+  };`;
+  const project = new Project(cellar, { 'wrangler.toml': CONFIG('staged', kv), 'index.js': keeper('one') });
+  assert.equal((await project.wrangler('deploy')).code, 0);
+  assert.equal((await cellar.get('staged')).text, 'one 1');
+  project.write({ 'index.js': keeper('two') });
+  const { code, stdout, stderr } = await project.wrangler('versions', 'upload', '--preview-alias', 'staging');
+  assert.equal(code, 0, stdout + stderr);
+  const version = /Worker Version ID: (\S+)/.exec(stdout)![1]!;
+  const port = `localhost:${cellar.edgePort}`;
+  assert.ok(stdout.includes(`Version Preview URL: https://${version.slice(0, 8)}--staged.${port}`), stdout);
+  assert.ok(stdout.includes(`Version Preview Alias URL: https://staging--staged.${port}`), stdout);
+  assert.equal((await cellar.get('staging--staged')).text, 'two 1');
+  assert.equal((await cellar.get(`${version.slice(0, 8)}--staged`)).text, 'two 2');
+  assert.equal((await cellar.get('staged')).text, 'one 2');
+
+  // The alias goes on with what it keeps; what does not start is refused, and leaves it as it is.
+  project.write({ 'index.js': keeper('three') });
+  const third = await project.wrangler('versions', 'upload', '--preview-alias', 'staging');
+  assert.equal(third.code, 0, third.stdout + third.stderr);
+  assert.equal((await cellar.get('staging--staged')).text, 'three 3');
+  project.write({ 'index.js': "throw new Error('no cake');" + keeper('four') });
+  const broken = await project.wrangler('versions', 'upload');
+  assert.equal(broken.code, 1);
+  assert.match(broken.stdout + broken.stderr, /no cake/);
+  project.write({ 'index.js': keeper('five') });
+  const odd = await project.wrangler('versions', 'upload', '--preview-alias', 'a');
+  assert.match(odd.stdout + odd.stderr, /preview alias/);
+
+  const promoted = await project.wrangler('versions', 'deploy', `${version}@100`, '--yes');
+  assert.equal(promoted.code, 0, promoted.stdout + promoted.stderr);
+  assert.equal((await cellar.get('staged')).text, 'two 3');
+  assert.equal((await cellar.get('staging--staged')).text, 'three 4');
+});

@@ -39,6 +39,7 @@ export function originOf({ trigger, author }: Pick<Deploy, 'trigger' | 'author'>
     redeploy: `Again, a commit of ${name}`,
     import: `Import, last commit of ${name}`,
     upload: `${name} uploaded`,
+    promote: `${name} promoted a preview`,
   };
   return words[trigger];
 }

@@ -72,6 +72,7 @@ export async function buildCommit(
     user: null,
     storage: emptyNames(),
     liveReleaseDirectory: null,
+    isPreview: false,
     walls: new Walls('cellar-unused'),
     limits: { stepTimeoutMs: 120_000, worktreeMb: 500, cacheMb: 512, floorMb: 256, memoryMb: 2048 },
     log,

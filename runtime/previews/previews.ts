@@ -1,0 +1,270 @@
+// Previews: releases of other branches and of uploaded versions, each at an address of its own, on storage of its own, for a week.
+import type { DeployFact, HostPreview, UploadedVersion } from '../../handlers/contract/host-calls.ts';
+import { newId } from '../../handlers/contract/id.ts';
+import type { HostStore } from '../../sqlite/host/index.ts';
+import type { PreviewRow } from '../../sqlite/host/previews.ts';
+import type { Apps } from '../apps/apps.ts';
+import { branchName, isPreviewName, versionName } from '../apps/preview-app.ts';
+import { type Deploy, isInterrupted } from '../builds/deploy.ts';
+import type { DeployQueue } from '../builds/queue.ts';
+import { Refusal } from '../control/refusal.ts';
+import { resolveCommit } from '../git/source.ts';
+import { log, reason } from '../log.ts';
+import type { Layout } from '../machine/data-directory.ts';
+
+/** Previews of an app: with one more, the one that was deployed longest ago goes. */
+export const PREVIEWS = 10;
+/** A preview goes so long after its last push or upload, in ms. */
+const KEPT_MS = 7 * 24 * 3_600_000;
+/** How often those that have to go are looked for, in ms. */
+const LOOK_MS = 60_000;
+export const BRANCHES = 'refs/heads/';
+
+export interface PreviewsOptions {
+  store: HostStore;
+  paths: Layout;
+  apps: Apps;
+  queue: DeployQueue;
+}
+
+/** The previews of all apps. */
+export class Previews {
+  readonly #options: PreviewsOptions;
+  /** What is done to an app's previews, one after another. */
+  readonly #work = new Map<string, Promise<unknown>>();
+  #lookedAt = performance.now();
+
+  constructor(options: PreviewsOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Goes on with what a host that ended left half done. Call it once, when deploys can be made.
+   * @param now in ms since 1970
+   */
+  start(now = Date.now()): void {
+    for (const row of this.#options.store.previews.all()) {
+      const isOver = row.isDeleted || row.expiresAt <= now || !this.#options.apps.get(row.parentId);
+      const resumed = this.#oneByOne(row.parentId, () => (isOver ? this.#remove(row) : this.#resume(row)));
+      resumed.catch((error: unknown) =>
+        log('warn', 'a preview could not be taken up again', { preview: row.name, error: reason(error) }),
+      );
+    }
+  }
+
+  /** To be called about once a second. @param now in ms since 1970 */
+  tick(now = Date.now()): void {
+    if (performance.now() - this.#lookedAt < LOOK_MS) return;
+    this.#lookedAt = performance.now();
+    this.expire(now).catch((error: unknown) =>
+      log('warn', 'a preview could not be removed; it is tried again', { error: reason(error) }),
+    );
+  }
+
+  /** Removes the previews whose time is over. @param now in ms since 1970 */
+  async expire(now: number): Promise<void> {
+    const over = this.#options.store.previews.all().filter(({ expiresAt }) => expiresAt <= now);
+    await Promise.all(over.map((row) => this.#oneByOne(row.parentId, () => this.#remove(row))));
+  }
+
+  /** Deploys a commit of a branch to its preview, which is made if there is none. @throws {Error} while the host is stopping */
+  push(appId: string, ref: string, sha: string): Promise<{ slug: string; deploy: Deploy }> {
+    return this.#oneByOne(appId, async () => {
+      const branch = ref.slice(BRANCHES.length);
+      const row = this.#renewed(appId, ref, () =>
+        branchName(branch, (name) => this.#find(appId, name) !== undefined),
+      );
+      const deploy = await this.#options.queue.request({ appId: row.id, sha, ref, trigger: 'push' });
+      return { slug: this.#options.apps.get(row.id)!.wanted.slug, deploy };
+    }).finally(() => this.#makeRoom(appId));
+  }
+
+  /** Removes the preview of a branch, if there is one. */
+  async branchDeleted(appId: string, ref: string): Promise<void> {
+    await this.#oneByOne(appId, async () => {
+      const row = this.#options.apps.previews(appId).find(({ source }) => source === ref);
+      if (row) await this.#remove(row);
+    });
+  }
+
+  /**
+   * Deploys an uploaded version to its preview: that of its alias, or one of its own.
+   * @param directory the version's. It must stay until the deploy has ended
+   * @throws {Refusal} for an alias that cannot be, or is another preview's name
+   */
+  upload(appId: string, version: UploadedVersion, directory: string): Promise<Deploy> {
+    const { id, alias, message, author, notes } = version;
+    return this.#oneByOne(appId, async () => {
+      if (alias !== '') this.#requireAlias(appId, alias);
+      const source = alias === '' ? `version:${versionName(id)}` : `alias:${alias}`;
+      const row = this.#renewed(appId, source, () => alias || versionName(id), id);
+      return this.#options.queue.upload(row.id, { id, directory, notes }, { message, author });
+    }).finally(() => this.#makeRoom(appId));
+  }
+
+  /** Writes down which version a preview shows, once its deploy serves; one that never served is removed. */
+  async uploaded(appId: string, version: UploadedVersion, deploy: Deploy): Promise<void> {
+    await this.#oneByOne(appId, async () => {
+      const row = this.#options.apps.previews(appId).find(({ id }) => id === deploy.fact.app_id);
+      if (row === undefined) return;
+      if (deploy.fact.status === 'live') this.#options.apps.renewPreview({ ...row, versionId: version.id });
+      else if (this.#isEmpty(row)) await this.#remove(row);
+    });
+  }
+
+  /** The previews of an app, newest first. */
+  list(appId: string): HostPreview[] {
+    const rows = this.#options.apps.previews(appId).reverse();
+    return rows.map((row) => this.#shown(row));
+  }
+
+  /** The log of a preview's newest deploy. @throws {Refusal} */
+  log(appId: string, name: string): { fact: DeployFact; text: string } {
+    const { store } = this.#options;
+    const row = this.#require(appId, name);
+    const fact = this.#newest(row);
+    if (fact === undefined) throw new Refusal(404, 'deploy_not_found', 'the preview was never deployed');
+    return { fact, text: store.deploys.log(row.id, fact.id) ?? '' };
+  }
+
+  /**
+   * Records a deploy of what a preview shows to the app that it is one of, and runs it when its turn comes.
+   * @throws {Refusal} for an unknown preview, and one without a release
+   */
+  promote(appId: string, name: string, author: string): Deploy {
+    const { apps, paths, queue, store } = this.#options;
+    const row = this.#require(appId, name);
+    const live = apps.get(row.id)!.liveDeployId;
+    const fact = live === null ? undefined : store.deploys.find(row.id, live);
+    if (fact === undefined)
+      throw new Refusal(409, 'release_unavailable', `the preview ${name} has no release that serves`);
+    const { sha, ref, message } = fact;
+    const directory = paths.release(row.id, fact.id);
+    const { versionId } = row;
+    return queue.promote(
+      appId,
+      { name, directory, versionId },
+      { sha, ref, message, author: author || fact.author },
+    );
+  }
+
+  /** Removes a preview with all that it keeps. @throws {Refusal} for an unknown one */
+  async delete(appId: string, name: string): Promise<void> {
+    this.#require(appId, name);
+    await this.#oneByOne(appId, async () => {
+      const row = this.#find(appId, name);
+      if (row) await this.#remove(row);
+    });
+  }
+
+  /** Removes the previews of an app that was deleted. */
+  async forget(appId: string): Promise<void> {
+    await this.#oneByOne(appId, async () => {
+      const rows = this.#options.store.previews.all().filter(({ parentId }) => parentId === appId);
+      for (const row of rows) await this.#remove(row);
+    });
+  }
+
+  /** The preview of a source, kept for a week from now on; made if there is none. */
+  #renewed(appId: string, source: string, name: () => string, versionId: string | null = null): PreviewRow {
+    const { apps } = this.#options;
+    if (!apps.get(appId)) throw new Refusal(404, 'app_not_found', 'the app was deleted');
+    const expiresAt = Date.now() + KEPT_MS;
+    const known = apps.previews(appId).find((row) => row.source === source);
+    const made = { id: newId(), parentId: appId, name: name(), source, versionId, createdAt: Date.now() };
+    const row = { ...(known ?? made), expiresAt };
+    if (known) apps.renewPreview(row);
+    else apps.addPreview(row);
+    return row;
+  }
+
+  #requireAlias(appId: string, alias: string): void {
+    const { slug } = this.#options.apps.get(appId)!.wanted;
+    if (!isPreviewName(alias, slug)) {
+      const rule = `3 to ${61 - slug.length} lower-case letters, digits and single hyphens, beginning and ending with a letter or digit, and not the 8 hexadecimal digits of a version`;
+      throw new Refusal(400, 'invalid_input', `the preview alias ${JSON.stringify(alias)} must have ${rule}`);
+    }
+    const other = this.#find(appId, alias);
+    if (other && other.source !== `alias:${alias}`)
+      throw new Refusal(
+        400,
+        'invalid_input',
+        `the preview of the branch ${other.source.slice(BRANCHES.length)} has the name ${alias}: choose another alias`,
+      );
+  }
+
+  /** What was being deployed when the host ended is deployed now. An upload that never served was not acknowledged: it goes. */
+  async #resume(row: PreviewRow): Promise<void> {
+    const { apps, paths, queue } = this.#options;
+    const newest = this.#newest(row);
+    if (!row.source.startsWith(BRANCHES)) {
+      if (this.#isEmpty(row)) await this.#remove(row);
+      return;
+    }
+    if (newest !== undefined && !isInterrupted(newest)) return;
+    const sha = await resolveCommit(paths.repository(apps.originOf(row.id)), row.source);
+    if (sha === null) await this.#remove(row);
+    else await queue.request({ appId: row.id, sha, ref: row.source, trigger: 'push' });
+  }
+
+  /** Removes those that are too many. Never rejects. */
+  #makeRoom(appId: string): void {
+    this.#oneByOne(appId, async () => {
+      const rows = this.#options.apps.previews(appId).sort((a, b) => b.expiresAt - a.expiresAt);
+      for (const row of rows.slice(PREVIEWS)) await this.#remove(row);
+    }).catch((error: unknown) =>
+      log('warn', 'a preview could not be removed', { app: appId, error: reason(error) }),
+    );
+  }
+
+  /** Ends a preview. When the host is killed meanwhile, the next one goes on with it. */
+  async #remove({ id }: PreviewRow): Promise<void> {
+    const { apps, queue, store } = this.#options;
+    await apps.delete(id, store.apps.generation(id), { isKept: false });
+    await queue.forget(id);
+    store.transaction(() => store.previews.remove(id));
+  }
+
+  /** Whether nothing was ever live in it. */
+  #isEmpty({ id }: PreviewRow): boolean {
+    return this.#options.apps.get(id)?.liveDeployId == null;
+  }
+
+  #newest({ id }: PreviewRow): DeployFact | undefined {
+    return this.#options.store.deploys.last(id, 1)[0]?.fact;
+  }
+
+  #shown(row: PreviewRow): HostPreview {
+    const { name, source, versionId, createdAt, expiresAt } = row;
+    return {
+      name,
+      names: versionId === null ? [name] : [name, versionName(versionId)],
+      branch: source.startsWith(BRANCHES) ? source.slice(BRANCHES.length) : null,
+      serves: !this.#isEmpty(row),
+      deploy: this.#newest(row) ?? null,
+      created_at: new Date(createdAt).toISOString(),
+      expires_at: new Date(expiresAt).toISOString(),
+    };
+  }
+
+  #find(appId: string, name: string): PreviewRow | undefined {
+    return this.#options.apps.previews(appId).find((row) => row.name === name);
+  }
+
+  #require(appId: string, name: string): PreviewRow {
+    const row = this.#find(appId, name);
+    if (row === undefined) throw new Refusal(404, 'preview_not_found', `the app has no preview ${name}`);
+    return row;
+  }
+
+  #oneByOne<T>(appId: string, work: () => Promise<T>): Promise<T> {
+    const done = (this.#work.get(appId) ?? Promise.resolve()).then(work, work);
+    const settled = done
+      .catch(() => {})
+      .finally(() => {
+        if (this.#work.get(appId) === settled) this.#work.delete(appId);
+      });
+    this.#work.set(appId, settled);
+    return done;
+  }
+}

@@ -1,0 +1,197 @@
+// Previews of branches: an address and storage of their own, promoted, deleted, over after a week, and whole whatever dies.
+import assert from 'node:assert/strict';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import Database from 'better-sqlite3';
+import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
+import { eventually } from '../support/e2e/processes.ts';
+import { rpcOf } from '../support/e2e/rpc.ts';
+
+const cellar = new Cellar();
+before(() => cellar.start());
+after(() => cellar[Symbol.asyncDispose]());
+const rpc = rpcOf(cellar);
+
+const CONFIG = `${COUNTER_CONFIG}
+[triggers]
+crons = ["0 3 * * *"]
+`;
+/** Says which branch it is of, what it was given, and how often it was asked. */
+const worker = (text: string) => `${COUNTER_CLASS}
+export default {
+  async fetch(request, env) {
+    const n = await env.COUNTER.getByName('one').add();
+    return new Response('${text} ' + n + ' ' + env.TOKEN);
+  },
+  scheduled() {},
+};`;
+
+/** A project that an app was deployed from, with previews on. */
+async function deployed(slug: string): Promise<{ id: string; work: string }> {
+  const id = await cellar.create(slug);
+  const work = await cellar.checkout('hello');
+  write(work, 'main');
+  writeFileSync(join(work, 'wrangler.toml'), CONFIG);
+  await cellar.commit(work, 'main');
+  assert.match((await cellar.push(work, slug)).stderr, /serves this push/);
+  await rpc('previews.set', { id, branches: true });
+  return { id, work };
+}
+
+const write = (work: string, text: string) => writeFileSync(join(work, 'index.js'), worker(text));
+const pushTo = (work: string, slug: string, ...branches: string[]) =>
+  cellar.git(work, 'push', cellar.remote(slug), ...branches.map((branch) => `HEAD:refs/heads/${branch}`));
+
+/** Pushes another text to a branch. Answers what the pusher reads. */
+async function change(work: string, slug: string, branch: string, text: string): Promise<string> {
+  write(work, text);
+  await cellar.commit(work, text);
+  return (await pushTo(work, slug, branch)).stderr;
+}
+
+/** The ids of apps, previews among them, that have something in the data directory. */
+function kept(): Set<string> {
+  const folders = ['data', 'run', 'releases', 'caches', 'buckets'].map((name) => join(cellar.data, name));
+  return new Set(folders.filter((path) => existsSync(path)).flatMap((path) => readdirSync(path)));
+}
+
+const isSame = (a: Set<string>, b: Set<string>) => a.size === b.size && [...a].every((id) => b.has(id));
+
+/** Changes what the host has written down, while there is no host. */
+function whileDown<T>(change: (database: Database.Database) => T): T {
+  const database = new Database(join(cellar.data, 'host.sqlite'));
+  try {
+    return change(database);
+  } finally {
+    database.close();
+  }
+}
+
+test('a branch is previewed on storage of its own, with the secrets of the app and without its crons, promoted and deleted', async () => {
+  const { id, work } = await deployed('shop');
+  const before = kept();
+  await rpc('previews.set', { id, branches: false });
+  assert.match(await change(work, 'shop', 'feature/Login', 'draft'), /cellar previews on/);
+  await rpc('previews.set', { id, branches: true });
+  await rpc('secrets.set', { id, name: 'TOKEN', value: 'abc' });
+  assert.equal((await cellar.get('shop')).text, 'main 1 abc');
+  assert.equal((await cellar.get('shop')).text, 'main 2 abc');
+  const pushed = await change(work, 'shop', 'feature/Login', 'draft');
+  const url = `http://feature-login--shop.localhost:${cellar.edgePort}`;
+  assert.ok(pushed.includes(`${url} shows this push`), pushed);
+  assert.equal((await cellar.get('feature-login--shop')).text, 'draft 1 abc');
+
+  const mayHaveCertificate = async (name: string) =>
+    (await cellar.call('GET', `/v1/edge/tls-ask?domain=${name}.localhost`)).status === 200;
+  assert.ok(await mayHaveCertificate('feature-login--shop'));
+  for (const other of [
+    'other--shop',
+    'feature-login--other',
+    'feature-login--',
+    '--shop',
+    'a--feature-login--shop',
+  ])
+    assert.ok(!(await mayHaveCertificate(other)), other);
+  const { items } = await rpc('previews.list', { id });
+  assert.equal(items.length, 1);
+  const [preview] = items;
+  assert.deepEqual(
+    { name: preview.name, url: preview.url, branch: preview.branch, status: preview.deploy.status },
+    { name: 'feature-login', url, branch: 'feature/Login', status: 'live' },
+  );
+  const weekMs = Date.parse(preview.expires_at) - Date.now();
+  assert.ok(weekMs > 6.9 * 86_400_000 && weekMs <= 7 * 86_400_000, preview.expires_at);
+  const { log } = await rpc('previews.log', { id, preview: 'feature-login' });
+  assert.match(log, /▸ start: the first release/);
+  // The deploys of the app are its own.
+  assert.equal((await cellar.call('GET', `/v1/apps/${id}/deploys`)).body.items.length, 1);
+  assert.deepEqual(cronsOf(preview.deploy.id), []);
+
+  // A second push keeps what the preview keeps; the app is as it was.
+  await change(work, 'shop', 'feature/Login', 'better');
+  assert.equal((await cellar.get('feature-login--shop')).text, 'better 2 abc');
+  assert.equal((await cellar.get('shop')).text, 'main 3 abc');
+  await rpc('secrets.set', { id, name: 'TOKEN', value: 'new' });
+  await eventually(async () => (await cellar.get('feature-login--shop')).text.endsWith('new'), 'the secret');
+
+  const promoted = await rpc('previews.promote', { id, preview: 'feature-login' });
+  assert.equal(promoted.trigger, 'promote');
+  await eventually(async () => (await cellar.get('shop')).text.startsWith('better'), 'the promoted release');
+  const [newest] = (await cellar.call('GET', `/v1/apps/${id}/deploys`)).body.items;
+  assert.deepEqual([newest.id, newest.status, newest.message], [promoted.id, 'live', 'better']);
+  assert.deepEqual(cronsOf(promoted.id), ['0 3 * * *']);
+  // On what the app kept, which the preview has not: it was asked twice.
+  assert.ok(Number((await cellar.get('shop')).text.split(' ')[1]) > 4);
+  assert.match((await cellar.get('feature-login--shop')).text, /^better/);
+
+  await rpc('apps.rename', { id, slug: 'store' });
+  assert.match((await cellar.get('feature-login--store')).text, /^better/);
+  assert.equal((await cellar.get('feature-login--shop')).status, 404);
+  await cellar.call('PATCH', `/v1/apps/${id}`, { desired_state: 'stopped' });
+  await eventually(
+    async () => (await cellar.get('feature-login--store')).status === 503,
+    'it is stopped, too',
+  );
+  await cellar.call('PATCH', `/v1/apps/${id}`, { desired_state: 'running' });
+  await eventually(async () => (await cellar.get('feature-login--store')).status === 200, 'it answers again');
+
+  await rpc('previews.delete', { id, preview: 'feature-login' });
+  assert.equal((await cellar.get('feature-login--store')).status, 404);
+  assert.deepEqual((await rpc('previews.list', { id })).items, []);
+  assert.deepEqual(kept(), before);
+  assert.equal((await rpc('previews.delete', { id, preview: 'feature-login' })).code, 'preview_not_found');
+});
+
+function cronsOf(deployId: string): string[] {
+  const [release] = readdirSync(join(cellar.data, 'releases'))
+    .map((app) => join(cellar.data, 'releases', app, deployId, 'release.json'))
+    .filter((path) => existsSync(path));
+  return JSON.parse(readFileSync(release!, 'utf8')).triggers.crons;
+}
+
+test('a host that is killed leaves no preview half done, and one whose week is over goes', async () => {
+  const { id, work } = await deployed('killed');
+  const before = kept();
+  await change(work, 'killed', 'over', 'over');
+  await change(work, 'killed', 'gone', 'gone');
+  assert.match((await cellar.get('over--killed')).text, /^over/);
+  const slow = JSON.stringify({ name: 'killed', version: '1.0.0', scripts: { build: 'sleep 2' } });
+  writeFileSync(join(work, 'package.json'), slow);
+  const pushing = change(work, 'killed', 'cut', 'cut');
+  await eventually(async () => {
+    const { items } = await rpc('previews.list', { id });
+    return items[0]?.name === 'cut' && items[0].deploy?.status === 'building';
+  }, 'the preview is being built');
+  await cellar.stop('SIGKILL');
+  await pushing;
+  const [over, gone] = whileDown((database) => {
+    database.exec("UPDATE previews SET expires_at = 1 WHERE name = 'over'");
+    const [over, gone] = ['over', 'gone'].map(
+      (name) =>
+        database.prepare<[string], { id: string }>('SELECT id FROM previews WHERE name = ?').get(name)!.id,
+    );
+    // As when it was killed while it deleted one.
+    database.prepare('UPDATE apps SET deleted_at = ? WHERE id = ?').run(new Date().toISOString(), gone);
+    return [over!, gone!];
+  });
+  await cellar.start();
+  await eventually(
+    async () => (await cellar.get('cut--killed')).text.startsWith('cut'),
+    'the cut preview serves',
+  );
+  await eventually(() => !kept().has(over) && !kept().has(gone), 'what the others kept is gone');
+  assert.equal((await rpc('previews.list', { id })).items.length, 1);
+  assert.equal((await cellar.get('over--killed')).status, 404);
+  assert.equal((await cellar.get('gone--killed')).status, 404);
+  assert.match((await cellar.get('killed')).text, /^main/);
+
+  // The next host knows it as it was.
+  await cellar.stop();
+  await cellar.start();
+  assert.equal((await cellar.get('cut--killed')).text, 'cut 2 undefined');
+  await cellar.git(work, 'push', cellar.remote('killed'), '--delete', 'cut');
+  await eventually(async () => (await cellar.get('cut--killed')).status === 404, 'its branch was deleted');
+  await eventually(() => isSame(kept(), before), 'nothing of it is left');
+  await cellar.call('DELETE', `/v1/apps/${id}`);
+});
