@@ -131,7 +131,9 @@ async function writeReleases(
       sockets = [(name = "http", http = (), service = "app")]);`,
   );
   // As at any launch but the first of a release, the files are there.
-  const files = new CellFilesCache(join(root, 'stored-run'), 512, await buckets.open(APP_ID));
+  const files = new CellFilesCache(join(root, 'stored-run'), 512, {
+    bucketSocket: await buckets.open(APP_ID),
+  });
   return {
     app: await cellOptions(root, app),
     hello: { directory: hello, config },

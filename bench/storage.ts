@@ -107,7 +107,7 @@ export async function run(): Promise<void> {
 async function ownCell(root: string, buckets: Buckets) {
   const directory = join(root, 'release');
   await makeRelease(directory, WORKER, { buckets: [{ binding: 'BUCKET', storageId: 'main' }] });
-  const files = new CellFilesCache(join(root, 'run'), 1024, await buckets.open(APP_ID));
+  const files = new CellFilesCache(join(root, 'run'), 1024, { bucketSocket: await buckets.open(APP_ID) });
   const options = await cellOptions(root, directory);
   return startCell({ ...options, ...(await files.of(directory)), memoryMb: 1024 });
 }

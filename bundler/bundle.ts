@@ -11,6 +11,7 @@ import { nothingNamed } from './impossible.ts';
 import { insidePath, show } from './inside.ts';
 import { copyMigrations } from './migrations.ts';
 import { requireModest } from './modest.ts';
+import { outwardBindings } from './outward.ts';
 import type { PageFolders } from './pages.ts';
 import { type Place, placeOf } from './place.ts';
 import { findProject, isPartOfServer, nothingDeployable, otherwiseNamed, SERVER_ADVICE } from './project.ts';
@@ -175,6 +176,7 @@ async function bundleConfig(
   const limits = rateLimits(file, config);
   const flows = workflows(file, config, exports);
   const services = serviceBindings(file, config, exports);
+  const outward = outwardBindings(config);
   const bundle: Bundle = {
     worker,
     exports,
@@ -200,6 +202,7 @@ async function bundleConfig(
     ...(flows.length > 0 && { workflows: flows }),
     ...(limits.length > 0 && { rateLimits: limits }),
     ...(services.length > 0 && { services }),
+    ...(outward.length > 0 && { outward }),
     ...(config.version_metadata && {
       versionMetadata: { binding: config.version_metadata.binding, tag: '' },
     }),

@@ -18,6 +18,7 @@ export function requireModest(bundle: Bundle): void {
     Workflows: bundle.workflows ?? [],
     'rate limits': bundle.rateLimits ?? [],
     'service bindings': bundle.services ?? [],
+    'bindings to what lies outside': bundle.outward ?? [],
   })) {
     if (list.length > BINDINGS)
       throw new BuildFailure(`the project has ${list.length} ${kind}, more than the ${BINDINGS} it may have`);

@@ -1,7 +1,7 @@
 // What a build leaves behind, as data: `Bundle` names things as the project does, `Release` adds where each
 // thing's storage lies.
 
-import type { QueueConsumer } from '../handlers/contract/host-calls.ts';
+import type { Outward, QueueConsumer } from '../handlers/contract/host-calls.ts';
 
 /** The name of a `Release` in its directory. */
 export const RELEASE_FILE = 'release.json';
@@ -45,7 +45,7 @@ export interface DatabaseMigration {
   path: string;
 }
 
-export type { QueueConsumer };
+export type { Outward, QueueConsumer };
 
 /** Cron triggers and queues: what calls the Worker besides requests. A queue keeps its messages under its name. */
 export interface Triggers {
@@ -108,6 +108,7 @@ export interface Bundle {
   rateLimits?: RateLimit[];
   /** Left out when there is none. */
   services?: ServiceBinding[];
+  outward?: Outward[];
   /** The binding that tells the Worker which deploy it is of; `tag`: as the author named the version. */
   versionMetadata?: { binding: string; tag: string };
   /** Left out when there is none. */
@@ -138,6 +139,7 @@ export interface Release {
   workflows?: Workflow[];
   rateLimits?: RateLimit[];
   services?: ServiceBinding[];
+  outward?: Outward[];
   /** `timestamp`: when the deploy made it, in ISO 8601. */
   versionMetadata?: { binding: string; tag: string; timestamp: string };
   triggers?: Triggers;

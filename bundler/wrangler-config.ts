@@ -82,6 +82,7 @@ export interface WranglerConfig {
   ratelimits?: RateLimitConfig[];
   /** Nothing of it is checked. */
   unsafe?: { bindings?: (Partial<RateLimitConfig> & { name: string; type: string })[] };
+  ai?: { binding: string };
   version_metadata?: { binding: string };
   services?: { binding: string; service: string; entrypoint?: string; props?: Record<string, unknown> }[];
   triggers: { crons?: string[] };

@@ -73,6 +73,9 @@ export const topLevelKeys: Record<string, Treatment> = {
   version_metadata: 'used',
   services: 'used',
 
+  // Outside of the app and of its storage
+  ai: 'used',
+
   // Does not change what the Worker answers here
   account_id: noAccount,
   compliance_region: noAccount,
@@ -97,7 +100,6 @@ export const topLevelKeys: Record<string, Treatment> = {
   access: false,
   addresses: false,
   agent_memory: false,
-  ai: { instead: 'call the HTTP API of an AI provider with fetch(), its key kept as a secret' },
   ai_search: false,
   ai_search_namespaces: false,
   analytics: false,
@@ -238,6 +240,7 @@ export const nestedKeys: Record<string, Record<string, Treatment>> = {
     remote: localOnly,
     cross_account_grant: false,
   },
+  ai: { binding: 'used', remote: localOnly, staging: 'quiet' },
   'rules[]': { type: 'used', globs: 'used', fallthrough: 'used' },
 };
 

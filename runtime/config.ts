@@ -67,15 +67,11 @@ const smtpUrl = z.string().transform((text, context): SmtpServer | null => {
   return server;
 });
 
-const otlpEndpoint = z.union([
-  z.literal(''),
-  z
-    .string()
-    .refine(
-      (text) => /^https?:\/\/[^?#@]+$/.test(text) && URL.canParse(text),
-      'must be like http://127.0.0.1:4318 or https://example.com/otlp, without a query or a password',
-    ),
-]);
+const httpUrl = (message: string) =>
+  z.union([
+    z.literal(''),
+    z.string().refine((text) => /^https?:\/\/[^?#@]+$/.test(text) && URL.canParse(text), message),
+  ]);
 const otlpHeaders = z.string().transform((text, context) => {
   const headers: Record<string, string> = {};
   for (const pair of text.split(',').filter((each) => each.trim() !== '')) {
@@ -89,6 +85,22 @@ const otlpHeaders = z.string().transform((text, context) => {
     }
   }
   return headers;
+});
+
+const aiModels = z.string().transform((text, context) => {
+  const models: Record<string, string> = {};
+  for (const pair of text.split(',').filter((each) => each.trim() !== '')) {
+    const [, name, model] = /^\s*([^\s=,]+)\s*=\s*([^\s=,]+)\s*$/.exec(pair) ?? [];
+    if (name === undefined || model === undefined) {
+      context.addIssue({
+        code: 'custom',
+        message: `must be like @cf/meta/llama-3-8b-instruct=llama3,…, not '${pair}'`,
+      });
+      return z.NEVER;
+    }
+    models[name] = model;
+  }
+  return models;
 });
 
 interface Setting {
@@ -213,11 +225,31 @@ export const settings = {
       'Private addresses and CIDR ranges, separated by commas, that the webhooks of alerts and imports of Git repositories may reach. They reach public addresses only without it.',
     schema: addressRanges,
   },
+  RUNNER_AI_URL: {
+    default: '',
+    meaning:
+      'The OpenAI-compatible server that `ai` bindings of apps ask, such as `http://127.0.0.1:11434/v1` for Ollama. Empty: none, and `run()` says so.',
+    schema: httpUrl('must be like http://127.0.0.1:11434/v1, without a query or a password'),
+  },
+  RUNNER_AI_KEY: {
+    secret: true,
+    default: '',
+    meaning: 'The bearer token for that server. No app sees it. Empty: none is sent.',
+    schema: z.string().regex(/^[\x21-\x7e]*$/, 'must have printable characters without spaces'),
+  },
+  RUNNER_AI_MODELS: {
+    default: '',
+    meaning:
+      'What that server calls models, where it does not have the name that apps use, such as `@cf/meta/llama-3-8b-instruct=llama3:8b`, separated by commas.',
+    schema: aiModels,
+  },
   OTEL_EXPORTER_OTLP_ENDPOINT: {
     default: '',
     meaning:
       'Spans, logs and figures of apps are sent to this OTLP/HTTP endpoint, such as `http://127.0.0.1:4318`. Empty: nowhere.',
-    schema: otlpEndpoint,
+    schema: httpUrl(
+      'must be like http://127.0.0.1:4318 or https://example.com/otlp, without a query or a password',
+    ),
   },
   OTEL_EXPORTER_OTLP_HEADERS: {
     secret: true,

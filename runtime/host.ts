@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { HostEvents } from '../handlers/contract/host-calls.ts';
 import { type HostStore, openHostStore } from '../sqlite/host/index.ts';
 import { type Addresses, addresses } from './addresses.ts';
+import { Ai } from './ai/ai.ts';
 import { type AlertedApp, Alerts } from './alerts/alerts.ts';
 import { Deliveries } from './alerts/deliveries.ts';
 import { ErrorRates } from './alerts/error-rate.ts';
@@ -89,6 +90,7 @@ export class Host {
   readonly #users: (appId: string) => AppUsers;
   readonly #walls: Walls;
   readonly #buckets: Buckets;
+  readonly #ai: Ai;
   readonly #readers = new StorageReaders();
   readonly #apps: Apps;
   readonly #queue: DeployQueue;
@@ -212,6 +214,15 @@ export class Host {
       users: this.#users,
       service: { maxMb: config.RUNNER_APP_MAX_MB, floorMb: config.RUNNER_DISK_FLOOR_MB },
     });
+    this.#ai = new Ai({
+      paths: this.paths,
+      users: this.#users,
+      server: {
+        url: config.RUNNER_AI_URL,
+        key: config.RUNNER_AI_KEY,
+        models: config.RUNNER_AI_MODELS,
+      },
+    });
     const services = new Services({
       paths: this.paths,
       users: this.#users,
@@ -233,6 +244,7 @@ export class Host {
       secrets,
       buckets: this.#buckets,
       services: (id) => services.access(id),
+      ai: this.#ai,
       wakes,
       wake: (id) => this.#control.wake(id, wakeTimeoutMs),
       output: (id, deployId) => this.#telemetry.outputOf(id, deployId),
@@ -528,6 +540,7 @@ export class Host {
     await closing.step('telemetry', () => this.#telemetry.close());
     await closing.step('storage readers', () => this.#readers.close());
     await closing.step('buckets', () => this.#buckets.close());
+    await closing.step('AI service', () => this.#ai.close());
     await closing.step('bundler', closeBundler);
     await closing.step('walls', () => this.#walls.close());
     await closing.step('threads', () => threads.close());

@@ -22,6 +22,7 @@ type Bound = Pick<
   | 'buckets'
   | 'rateLimits'
   | 'services'
+  | 'outward'
   | 'versionMetadata'
   | 'triggers'
 > & {
@@ -58,6 +59,7 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
     ...(entrypoint !== undefined && { entrypoint }),
     ...(props !== undefined && { props }),
   }));
+  const outward = all('ai').map(({ type, name }) => ({ type, binding: name }));
   const [versionMetadata] = all('version_metadata');
   const triggers: Triggers = {
     crons: live?.triggers?.crons ?? [],
@@ -73,6 +75,7 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
     ...(buckets.length > 0 && { buckets }),
     ...(rateLimits.length > 0 && { rateLimits }),
     ...(services.length > 0 && { services }),
+    ...(outward.length > 0 && { outward }),
     ...(versionMetadata && {
       versionMetadata: {
         binding: versionMetadata.name,
@@ -135,6 +138,8 @@ function liveBinding(name: string, live: Release, keys: Record<string, string>):
       ...(props && { props: props as never }),
     };
   }
+  const outward = named(live.outward);
+  if (outward) return { type: outward.type, name };
   const key = (storage: { storageId: string } | undefined) => storage && keys[storage.storageId];
   const database = key(named(live.databases));
   if (database) return { type: 'd1', name, id: database };

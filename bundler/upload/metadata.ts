@@ -36,6 +36,7 @@ const Binding = z.discriminatedUnion('type', [
     namespace_id: name,
     simple: z.object({ limit: z.int().min(0), period: z.literal(RATE_LIMIT_PERIODS) }),
   }),
+  z.object({ type: z.literal('ai'), name }),
   z.object({ type: z.literal('inherit'), name }),
 ]);
 export type Binding = z.output<typeof Binding>;

@@ -183,6 +183,7 @@ export function bindingsOf(release: DescribedRelease, slug: string) {
     producers,
     rate_limits,
     services,
+    outward,
     version_metadata,
   } = release;
   return [
@@ -213,6 +214,7 @@ export function bindingsOf(release: DescribedRelease, slug: string) {
       service: service ?? slug,
       ...more,
     })),
+    ...outward.map(({ binding: name, ...rest }) => ({ name, ...rest })),
     ...(version_metadata === null ? [] : [{ type: 'version_metadata', name: version_metadata }]),
   ];
 }

@@ -206,6 +206,9 @@ export interface KeptPlaces {
   consumers: QueueConsumer[];
 }
 
+/** A binding to what lies outside of the app and of its storage. `type`: as Cloudflare's API calls it. */
+export type Outward = { type: 'ai'; binding: string };
+
 /** A release with its bindings as the project names them. */
 export interface DescribedRelease {
   deploy_id: string;
@@ -228,6 +231,7 @@ export interface DescribedRelease {
     entrypoint?: string;
     props?: Record<string, unknown>;
   }[];
+  outward: Outward[];
   /** The binding that tells the Worker which deploy it is of. */
   version_metadata: string | null;
   crons: string[];

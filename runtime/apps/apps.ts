@@ -3,6 +3,7 @@ import { EventEmitter, once } from 'node:events';
 import type { ListedApp, ObservedApp, ProcessState, WantedApp } from '../../handlers/contract/host-calls.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
+import type { Ai } from '../ai/ai.ts';
 import { Fleet, type FleetUsage, type ReleaseRef } from '../fleets/fleet.ts';
 import type { LeasedCell } from '../fleets/leasing.ts';
 import type { MemoryGauge } from '../fleets/memory.ts';
@@ -63,6 +64,7 @@ export interface AppsOptions {
   buckets: Buckets;
   /** An app's way to others. */
   services: (id: string) => ServiceAccess;
+  ai: Ai;
   /** Where the control UI is, while apps are developed here; null where others use them. */
   uiUrl: () => string | null;
   wakes: WakeFigures;
@@ -283,6 +285,7 @@ export class Apps {
     }
     this.#options.onDeleted(id);
     await this.#options.buckets.forget(id);
+    await this.#options.ai.forget(id);
     const place = throwAway(paths.trash, id, {
       'repository.git': paths.repository(id),
       data: paths.data(id),
@@ -475,6 +478,7 @@ export class Apps {
       memory,
       secrets,
       buckets,
+      ai,
       services,
       uiUrl,
       wakes,
@@ -492,6 +496,7 @@ export class Apps {
       secrets: () => secrets.values(preview?.parentId ?? id),
       buckets: buckets.access(id),
       services: services(id),
+      ai: ai.access(id),
       uiUrl,
       wakes,
       wake: () => this.#options.wake(id),

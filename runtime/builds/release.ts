@@ -34,18 +34,8 @@ export async function placeBundle(
   directory: string,
 ): Promise<{ release: Release; storage: StorageNames }> {
   const { names, ...stored } = resolveNames(to.storage, bundle, to.live, newId);
-  const {
-    worker,
-    exports,
-    vars,
-    assets,
-    triggers,
-    requiredSecrets,
-    workflows,
-    rateLimits,
-    services,
-    versionMetadata,
-  } = bundle;
+  const { worker, exports, vars, assets, triggers, requiredSecrets } = bundle;
+  const { workflows, rateLimits, services, outward, versionMetadata } = bundle;
   const own = {
     worker,
     exports,
@@ -54,6 +44,7 @@ export async function placeBundle(
     ...(workflows && { workflows }),
     ...(rateLimits && { rateLimits }),
     ...(services && { services }),
+    ...(outward && { outward }),
     ...(versionMetadata && {
       versionMetadata: { ...versionMetadata, timestamp: new Date().toISOString() },
     }),

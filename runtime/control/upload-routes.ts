@@ -1,6 +1,6 @@
 // The handlers' calls about what Wrangler uploads, and what it changes of the release that serves.
 import { isDeepStrictEqual } from 'node:util';
-import type { RateLimit, Release, ServiceBinding } from '../../bundler/release.ts';
+import type { Outward, RateLimit, Release, ServiceBinding } from '../../bundler/release.ts';
 import type { DeployFact, DescribedRelease, KeptPlaces } from '../../handlers/contract/host-calls.ts';
 import type { HostCall, HostCalls } from '../../handlers/contract/host-routes.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
@@ -186,6 +186,7 @@ function describedBundle(
   bundle: Pick<Release, 'worker' | 'vars' | 'assets' | 'durableObjects' | 'triggers'> & {
     rateLimits?: RateLimit[];
     services?: ServiceBinding[];
+    outward?: Outward[];
     versionMetadata?: { binding: string };
     databases: Keyed;
     namespaces: Keyed;
@@ -204,6 +205,7 @@ function describedBundle(
     buckets = [],
     rateLimits = [],
     services = [],
+    outward = [],
     versionMetadata,
   } = bundle;
   const named = (keyed: Keyed) => keyed.map(({ binding, key }) => ({ binding, id: key }));
@@ -221,6 +223,7 @@ function describedBundle(
     buckets: named(buckets),
     rate_limits: rateLimits,
     services,
+    outward,
     version_metadata: versionMetadata?.binding ?? null,
     crons: triggers?.crons ?? [],
     producers: triggers?.producers ?? [],

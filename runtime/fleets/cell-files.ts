@@ -12,10 +12,17 @@ import { RATE_LIMIT_MODULE } from './config/rate-limits.ts';
 import { SERVICE_TEXTS_HASH } from './config/services.ts';
 import { inRoom } from './room.ts';
 import type * as writer from './write-cell-files.ts';
-import { CONFIG, LAUNCH, type Launch, NO_SOCKET, TRIAL_CONFIG } from './write-cell-files.ts';
+import {
+  type CellFilesOrder,
+  CONFIG,
+  LAUNCH,
+  type Launch,
+  NO_SOCKET,
+  TRIAL_CONFIG,
+} from './write-cell-files.ts';
 
 /** To be raised with every change of what is written, but for the entry's texts and the network's rules, which are hashed. */
-const FORMAT = 8;
+const FORMAT = 9;
 
 /** Share of a process's memory that the JavaScript heap may have: the rest is for buffers, SQLite and workerd itself. */
 const HEAP_SHARE = 0.75;
@@ -25,6 +32,9 @@ const WRITER = new URL('./write-cell-files.ts', import.meta.url);
 const WRITE_TIMEOUT_MS = 30_000;
 /** How the directories of these files begin, beside an app's sockets. */
 const PREFIX = 'cell-';
+
+/** The host's services, as an app reaches them. */
+export type ServiceSockets = Pick<CellFilesOrder, 'bucketSocket' | 'serviceSocket' | 'aiSocket'>;
 
 /** What a launch needs of a release. */
 export interface CellFiles extends Omit<Launch, 'hasTrial'> {
@@ -37,8 +47,7 @@ export interface CellFiles extends Omit<Launch, 'hasTrial'> {
 export class CellFilesCache {
   readonly #directory: string;
   readonly #heapMb: number;
-  readonly #bucketSocket: string;
-  readonly #serviceSocket: string;
+  readonly #sockets: ServiceSockets;
   readonly #uiUrl: () => string | null;
   #last: CellFiles | null = null;
   /** Settles when what was asked for last is there, or not. */
@@ -47,21 +56,18 @@ export class CellFilesCache {
   /**
    * @param directory where they lie: the app's own, and only the host's to change
    * @param memoryMb what a process may use, in MiB
-   * @param bucketSocket where the bucket service answers this app
+   * @param sockets where services answer this app
    * @param uiUrl where the control UI is, as browsers are told that meet an error of the app; null: they are told nothing
-   * @param serviceSocket where the host takes this app's calls of other apps
    */
   constructor(
     directory: string,
     memoryMb: number,
-    bucketSocket: string = NO_SOCKET,
+    { bucketSocket = NO_SOCKET, serviceSocket = NO_SOCKET, aiSocket = null }: Partial<ServiceSockets> = {},
     uiUrl: () => string | null = () => null,
-    serviceSocket: string = NO_SOCKET,
   ) {
     this.#uiUrl = uiUrl;
     this.#directory = directory;
-    this.#bucketSocket = bucketSocket;
-    this.#serviceSocket = serviceSocket;
+    this.#sockets = { bucketSocket, serviceSocket, aiSocket };
     this.#heapMb = Math.floor(memoryMb * HEAP_SHARE);
   }
 
@@ -96,8 +102,7 @@ export class CellFilesCache {
     const inputs = [
       FORMAT,
       this.#heapMb,
-      this.#bucketSocket,
-      this.#serviceSocket,
+      this.#sockets,
       SERVICE_TEXTS_HASH,
       ENTRY_TEXTS,
       RATE_LIMIT_MODULE,
@@ -118,8 +123,7 @@ export class CellFilesCache {
       directory,
       secrets,
       heapMb: this.#heapMb,
-      bucketSocket: this.#bucketSocket,
-      serviceSocket: this.#serviceSocket,
+      ...this.#sockets,
       uiUrl: this.#uiUrl(),
     };
     await threads.run<typeof writer.writeCellFiles>(WRITER, 'writeCellFiles', [order], {

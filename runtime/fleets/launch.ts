@@ -1,8 +1,8 @@
 // A release brought up on an app's storage: databases migrated, process started.
 import { join } from 'node:path';
+import type { HostServiceAccess } from '../machine/app-service.ts';
 import type { OutputSink } from '../machine/output-sink.ts';
 import type { User } from '../machine/users.ts';
-import type { BucketAccess } from '../storage/r2/access.ts';
 import { type Cell, type CellOptions, startCell } from './cell.ts';
 import { type CellFiles, CellFilesCache } from './cell-files.ts';
 import { secretEnvironment } from './config/secret-bindings.ts';
@@ -34,9 +34,11 @@ export interface Place {
   /** Where the control UI is, as browsers are told that meet an error of the app; null where they are told nothing. */
   uiUrl?: () => string | null;
   /** The app's way to its buckets. Left out where there is no bucket service. */
-  buckets?: BucketAccess;
+  buckets?: HostServiceAccess;
   /** The app's way to other apps. Left out where there are none. */
   services?: ServiceAccess;
+  /** The app's way to the AI server; null or left out where there is none. */
+  ai?: HostServiceAccess | null;
 }
 
 /** What a start has to keep to, as `CellOptions` has it. */
@@ -51,8 +53,13 @@ export class Launcher {
 
   constructor(place: Place) {
     this.#place = place;
-    const { directories, memoryMb, buckets, services, uiUrl } = place;
-    this.#files = new CellFilesCache(directories.run, memoryMb, buckets?.socket, uiUrl, services?.socket);
+    const { directories, memoryMb, buckets, services, ai, uiUrl } = place;
+    const sockets = {
+      ...(buckets && { bucketSocket: buckets.socket }),
+      ...(services && { serviceSocket: services.socket }),
+      aiSocket: ai?.socket ?? null,
+    };
+    this.#files = new CellFilesCache(directories.run, memoryMb, sockets, uiUrl);
   }
 
   /**
@@ -60,11 +67,12 @@ export class Launcher {
    * @param log gets what the migrations say
    */
   async launch(release: ReleaseRef, log: (line: string) => void, start: Start): Promise<Cell> {
-    const { workerd, user, memoryMb, directories, output, buckets, services } = this.#place;
+    const { workerd, user, memoryMb, directories, output, buckets, services, ai } = this.#place;
     const secrets = this.#place.secrets();
-    const { config, hasBuckets, hasWorker, calls } = await this.#migrate(release, secrets, log, start.signal);
-    // Beside the start: the process connects when the app first uses a bucket.
-    const bucketsOpen = hasBuckets ? buckets?.open() : undefined;
+    const files = await this.#migrate(release, secrets, log, start.signal);
+    const { config, hasBuckets, hasAi, hasWorker, calls } = files;
+    // Beside the start: the process connects when the app first uses them.
+    const servicesOpen = [hasBuckets && buckets?.open(), hasAi && ai?.open()];
     // Before it: its modules may call already.
     await services?.open(calls);
     const cell = await startCell({
@@ -82,7 +90,7 @@ export class Launcher {
       output: output(release.deployId),
       ...start,
     });
-    await bucketsOpen;
+    await Promise.all(servicesOpen);
     return cell;
   }
 

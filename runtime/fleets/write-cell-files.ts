@@ -29,7 +29,7 @@ import { workflowKey } from './config/workflows.ts';
 export const CONFIG = 'cell.capnp';
 export const TRIAL_CONFIG = 'trial.capnp';
 export const LAUNCH = 'launch.json';
-/** Where nothing listens, nor ever will: a release that is only tried must not reach the app's buckets. */
+/** Where nothing listens, nor ever will: a release that is only tried must not reach the services of the host. */
 export const NO_SOCKET = '/dev/null/none';
 
 /** Names of modules that may be written beside what is Cellar's own. */
@@ -51,6 +51,8 @@ export interface Launch {
   hasWorker: boolean;
   /** The bindings that lead to other apps, in the order of their numbers. */
   calls: ServiceBinding[];
+  /** Whether it may ask the AI server, by the host's AI service. */
+  hasAi: boolean;
   due: DueWork;
 }
 
@@ -76,19 +78,21 @@ export interface CellFilesOrder {
   bucketSocket: string;
   /** Where the host takes the app's calls of other apps. */
   serviceSocket: string;
+  /** Where the AI service answers the app; null when there is no AI server. */
+  aiSocket: string | null;
   /** Where the control UI is, as browsers are told that meet an error of the app; null: they are told nothing. */
   uiUrl: string | null;
 }
 
 /** @throws {Error} when the description is missing, names a path outside of the release, or has too much for a launch */
 export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
-  const { directory, heapMb, secrets, bucketSocket, serviceSocket, uiUrl } = order;
+  const { directory, heapMb, secrets, bucketSocket, serviceSocket, aiSocket, uiUrl } = order;
   const release = JSON.parse(await readFile(join(order.release, RELEASE_FILE), 'utf8')) as Release;
   const beside = `${directory}.new`;
   await rm(beside, { recursive: true, force: true });
   await mkdir(beside, { recursive: true, mode: 0o700 });
   const write = (name: string, text: string) => writeFile(join(beside, name), text, { mode: 0o600 });
-  const { worker, assets, databases, buckets = [], triggers, workflows = [] } = release;
+  const { worker, assets, databases, buckets = [], outward = [], triggers, workflows = [] } = release;
   // A build of before left them in the directory alone.
   const rules = assets === null ? {} : (assets.rules ?? assetRules(join(order.release, assets.directory)));
   const pageMaps = uiUrl === null || worker === null ? null : mapsOf(order.release, worker.modules);
@@ -101,8 +105,9 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
     hasMethods,
   };
   const hasBuckets = buckets.length > 0;
+  const hasAi = aiSocket !== null && outward.some(({ type }) => type === 'ai');
   const calls = callsOf(release);
-  const hasTrial = triggers !== undefined || hasBuckets || calls.length > 0;
+  const hasTrial = triggers !== undefined || hasBuckets || hasAi || calls.length > 0;
   const due = {
     keys: alarmKeys(release),
     crons: triggers?.crons ?? [],
@@ -112,6 +117,7 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
     databases,
     hasTrial,
     hasBuckets,
+    hasAi,
     hasWorker: worker !== null,
     calls,
     due,
@@ -120,8 +126,8 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
     throw new Error(
       `the names of its classes, D1 migrations, service bindings, cron triggers and Workflows have ${launch.length} bytes, more than ${LAUNCH_BYTES}`,
     );
-  const sockets = { bucketSocket, serviceSocket };
-  const noSockets = { bucketSocket: NO_SOCKET, serviceSocket: NO_SOCKET };
+  const sockets = { bucketSocket, serviceSocket, aiSocket };
+  const noSockets = { bucketSocket: NO_SOCKET, serviceSocket: NO_SOCKET, aiSocket: NO_SOCKET };
   await write(CONFIG, cellConfig(release, { ...options, ...sockets, isTrial: false }));
   if (hasTrial) await write(TRIAL_CONFIG, cellConfig(release, { ...options, ...noSockets, isTrial: true }));
   if (hasMethods || calls.length > 0) await write(CAPNWEB, CAPNWEB_MODULE);

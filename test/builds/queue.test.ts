@@ -5,6 +5,7 @@ import { cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { PassThrough } from 'node:stream';
 import { after, type TestContext, test } from 'node:test';
 import type { DeployFact, WantedApp } from '../../handlers/contract/host-calls.ts';
+import { Ai } from '../../runtime/ai/ai.ts';
 import { Apps } from '../../runtime/apps/apps.ts';
 import { Secrets } from '../../runtime/apps/secrets.ts';
 import { closeBundler } from '../../runtime/builds/build.ts';
@@ -64,6 +65,7 @@ async function makeQueue(
     memory: new MemoryGauge(0, 512),
     buckets: new Buckets({ ...shared, service: { maxMb: 0, floorMb: 0 } }),
     services: () => ({ socket: '/dev/null/none', open: async () => {} }),
+    ai: new Ai({ ...shared, server: { url: '', key: '', models: {} } }),
     wakes: new WakeFigures(),
     wake: () => Promise.reject(new Error('nobody wakes this app')),
     output: () => lineSink(() => {}),

@@ -72,6 +72,7 @@ test('every supported key arrives in the bundle', async () => {
             { name: 'OLDER', type: 'ratelimit', namespace_id: '8', simple: { limit: 1, period: 10 } },
           ],
         },
+        ai: { binding: 'AI', remote: true },
         version_metadata: { binding: 'VERSION' },
         assets: { directory: './public', binding: 'ASSETS', run_worker_first: true, html_handling: 'none' },
       },
@@ -93,6 +94,7 @@ test('every supported key arrives in the bundle', async () => {
     { binding: 'LIMIT', namespace: '7', limit: 3, period: 60 },
     { binding: 'OLDER', namespace: '8', limit: 1, period: 10 },
   ]);
+  assert.deepEqual(bundle.outward, [{ type: 'ai', binding: 'AI' }]);
   assert.deepEqual(bundle.versionMetadata, { binding: 'VERSION', tag: '' });
   assert.deepEqual(bundle.vars, { TEXT: 'a', OBJECT: { b: [1] } });
   assert.deepEqual(bundle.durableObjects, [{ binding: 'ROOM', className: 'Room' }]);
@@ -424,7 +426,7 @@ test('the top level is deployed unless an environment is named', async () => {
     kv_namespaces: [{ binding: 'KV', id: 'a' }],
     env: {
       staging: { vars: { PLACE: 'staging' }, kv_namespaces: [{ binding: 'KV', id: 'b' }] },
-      bad: { ai: { binding: 'AI' } },
+      bad: { browser: { binding: 'B' } },
     },
   });
   const top = await worktrees.bundle(project);
@@ -435,5 +437,5 @@ test('the top level is deployed unless an environment is named', async () => {
   assert.ok(staging.notes.includes('wrangler.jsonc: environment staging'), staging.notes.join('\n'));
   assert.doesNotMatch(staging.notes.join(), /env ignored/);
   await assert.rejects(worktrees.bundle(project, 'nowhere'), /no environment.*"nowhere"/is);
-  await assert.rejects(worktrees.bundle(project, 'bad'), /"ai" is not supported/);
+  await assert.rejects(worktrees.bundle(project, 'bad'), /"browser" is not supported/);
 });

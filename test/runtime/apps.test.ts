@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import type { Release } from '../../bundler/release.ts';
 import type { WantedApp } from '../../handlers/contract/host-calls.ts';
+import { Ai } from '../../runtime/ai/ai.ts';
 import { Apps } from '../../runtime/apps/apps.ts';
 import { Secrets } from '../../runtime/apps/secrets.ts';
 import { lineSink } from '../../runtime/fleets/cell-output.ts';
@@ -53,6 +54,7 @@ function open(t: TestContext, root: string, idleMs = 0) {
     secrets: new Secrets(store, keptSecret(paths.secretsKey)),
     buckets: new Buckets({ paths, users, service: { maxMb: 0, floorMb: 0 } }),
     services: () => ({ socket: '/dev/null/none', open: async () => {} }),
+    ai: new Ai({ paths, users, server: { url: '', key: '', models: {} } }),
     wakes: new WakeFigures(),
     wake: () => control.wake(),
     onFacts: () => {},

@@ -95,5 +95,9 @@ test('settings are shown with where each comes from, and no secret among them', 
   assert.equal(named('RUNNER_EDGE_PORT').from, 'default');
   assert.doesNotMatch(JSON.stringify(shown), /xxxxxxxxxx/);
   for (const { name, secret } of shown)
-    assert.equal(secret, /TOKEN|SECRET|PASSWORD|HEADERS|SMTP/.test(name), `${name} is a secret or is not`);
+    assert.equal(
+      secret,
+      /TOKEN|SECRET|PASSWORD|HEADERS|SMTP|_KEY$/.test(name),
+      `${name} is a secret or is not`,
+    );
 });

@@ -78,10 +78,10 @@ test('an upload that cannot be run says why, and no app is made', async () => {
   assert.match(await fault('broken', form({}, {})), /neither a Worker nor assets/);
   assert.match(await fault('broken', form(main, { 'index.js': 'export const a = 1;' })), /no default export/);
   assert.match(await fault('broken', form(main, { '../index.js': WORKER })), /no name of a module/);
-  const binding = { ...main, bindings: [{ type: 'ai', name: 'AI' }] };
+  const binding = { ...main, bindings: [{ type: 'browser', name: 'B' }] };
   assert.match(
     await fault('broken', form(binding, { 'index.js': WORKER })),
-    /AI is of type ai, which is not run here: call the HTTP API of an AI provider/,
+    /B is of type browser, which is not run here: call a hosted browser/,
   );
   const odd = { ...main, bindings: [{ type: 'odd', name: 'ODD' }] };
   assert.match(

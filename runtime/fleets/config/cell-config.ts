@@ -7,6 +7,7 @@ import { cronWorker, d1Worker, kvWorker, QUEUE_KEY, queueWorker } from './bundle
 import { type CapnpValue, capnp, embed, type Fields } from './capnp.ts';
 import { CALLED, CAPTURE, ENTRY, PAGE, STATEMENTS, STEPS, WORKERS } from './entry.ts';
 import { internetService } from './network.ts';
+import { outwardBindings, outwardServices } from './outward.ts';
 import { rateLimitBindings, rateLimitExtensions } from './rate-limits.ts';
 import { dividedSecrets, secretBindings } from './secret-bindings.ts';
 import { CAPNWEB, KNOWS_EXPORTS, serviceBindingsOf, serviceServices } from './services.ts';
@@ -44,6 +45,8 @@ export interface ConfigOptions {
   serviceSocket: string;
   /** Whether other apps may call methods of the Worker's exports. */
   hasMethods: boolean;
+  /** The socket of the host's AI service that is this app's own; null when there is no AI server. */
+  aiSocket: string | null;
 }
 
 /**
@@ -116,6 +119,7 @@ function services(release: Release, options: ConfigOptions): CapnpValue[] {
   const buckets = new Set(release.buckets?.map(({ storageId }) => storageId));
   for (const storageId of buckets) list.push(bucketService(storageId, options));
   list.push(...serviceServices(release, options.serviceSocket));
+  list.push(...outwardServices(release, options.aiSocket));
   if (triggers && usesQueues(triggers)) {
     list.push({ name: 'queue-service', worker: queueWorker(triggers.consumers, 'app') });
   }
@@ -163,6 +167,7 @@ function appWorker(
       ...workflowBindings(release.workflows ?? []),
       ...rateLimitBindings(release),
       ...serviceBindingsOf(release),
+      ...outwardBindings(release),
       ...versionBinding(release),
     ],
     durableObjectNamespaces: release.classes.map(({ className, storageId, sql }) => ({

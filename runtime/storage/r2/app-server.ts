@@ -3,10 +3,10 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { log, reason } from '../../log.ts';
+import type { SocketHandle } from '../../machine/door.ts';
 import { describeObject, describePage, sendError, sendJson } from './answers.ts';
 import { discard, ResponseWriter, splitBody } from './body.ts';
 import type { Body, BucketStore, Found } from './bucket-store.ts';
-import type { SocketHandle } from './door.ts';
 import { internalError, invalidRequest, R2Error, unavailable } from './errors.ts';
 import { Gate } from './gate.ts';
 import { BUCKET_HEADER, METADATA_SIZE_HEADER, REQUEST_HEADER } from './headers.ts';

@@ -42,7 +42,7 @@ export async function startApp(
   const directory = paths.release(appId, 'release');
   await makeRelease(directory, code, { buckets: [{ binding: 'BUCKET', storageId: 'main' }] });
   const root = join(paths.root, 'cells', appId);
-  const files = new CellFilesCache(join(root, 'run'), 512, await buckets.open(appId));
+  const files = new CellFilesCache(join(root, 'run'), 512, { bucketSocket: await buckets.open(appId) });
   const cell = await startCell({ ...(await cellOptions(root, directory)), ...(await files.of(directory)) });
   t.after(() => cell.kill());
   const socket = cell.socketPath('http');

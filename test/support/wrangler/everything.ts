@@ -17,6 +17,7 @@ export const EVERYTHING = {
       consumers: [{ queue: 'jobs', max_batch_size: 5, max_batch_timeout: 1 }],
     },
     ratelimits: [{ name: 'LIMIT', namespace_id: '1', simple: { limit: 0, period: 60 } }],
+    ai: { binding: 'AI' },
     version_metadata: { binding: 'VERSION' },
     triggers: { crons: ['30 4 * * *'] },
   }),

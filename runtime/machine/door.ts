@@ -1,5 +1,5 @@
-// The socket of an app's buckets. The host holds it, so that calls made while the bucket service is not there wait for the
-// next one instead of failing.
+// The socket at which a service of the host answers one app. The host holds it, so that calls made while the service is not
+// there wait for the next process instead of failing.
 import { chmodSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import net, { type Server } from 'node:net';
 import { join } from 'node:path';

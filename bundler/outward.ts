@@ -1,0 +1,8 @@
+// Bindings of a Wrangler configuration to what lies outside of the app and of its storage, which Cellar reaches for it.
+import type { Outward } from './release.ts';
+import type { WranglerConfig } from './wrangler-config.ts';
+
+/** The bindings, whose shapes wrangler has checked. */
+export function outwardBindings({ ai }: WranglerConfig): Outward[] {
+  return [...(ai === undefined ? [] : [{ type: 'ai' as const, binding: ai.binding }])];
+}

@@ -1,0 +1,180 @@
+// Answers the AI bindings of one app, at a socket that is the app's alone.
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { log, reason } from '../log.ts';
+import type { SocketHandle } from '../machine/door.ts';
+import { StreamTranslator, wholeAnswer } from './answers.ts';
+import type { Budget } from './budget.ts';
+import { type Call, callOf, isObject } from './calls.ts';
+import {
+  AiError,
+  errorBody,
+  failedUpstream,
+  invalidInput,
+  noCapacity,
+  notFound,
+  tooLarge,
+} from './errors.ts';
+import { type AiServer, ask } from './upstream.ts';
+
+/** Bytes of what is asked, and of an answer that is not streamed. */
+const QUESTION_BYTES = 8 * 2 ** 20;
+const ANSWER_BYTES = 16 * 2 ** 20;
+/** Calls of an app at a time. */
+const CALLS = 32;
+const CONNECTIONS = 256;
+const HEADER_BYTES = 16_384;
+/** Longest time for a question to arrive, in ms. */
+const QUESTION_MS = 60_000;
+/** Longest time in which nothing moves on a connection, in ms: longer than the AI server has for its answer. */
+const SILENCE_MS = 11 * 60_000;
+/** Where the binding asks: with a gateway too, of which there is none here. */
+const PATHS = ['/run', '/ai-gateway/run'];
+
+export class AppServer {
+  readonly #server: Server;
+  readonly #upstream: AiServer;
+  readonly #budget: Budget;
+  #calls = 0;
+
+  private constructor(upstream: AiServer, budget: Budget) {
+    this.#upstream = upstream;
+    this.#budget = budget;
+    const limits = { maxHeaderSize: HEADER_BYTES, headersTimeout: QUESTION_MS, requestTimeout: QUESTION_MS };
+    this.#server = createServer(limits, (request, response) => void this.#answer(request, response));
+    this.#server.timeout = SILENCE_MS;
+    this.#server.maxConnections = CONNECTIONS;
+  }
+
+  /** Listens at a socket to which only the app can come. */
+  static async listen(door: SocketHandle, upstream: AiServer, budget: Budget): Promise<AppServer> {
+    const server = new AppServer(upstream, budget);
+    server.#server.listen({ fd: door.fd });
+    await once(server.#server, 'listening');
+    return server;
+  }
+
+  /** Ends what is under way. */
+  async close(): Promise<void> {
+    const closed = once(this.#server, 'close');
+    this.#server.close();
+    this.#server.closeAllConnections();
+    await closed;
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const left = new AbortController();
+    response.on('close', () => left.abort());
+    const held = new Held(this.#budget);
+    this.#calls++;
+    try {
+      if (this.#calls > CALLS) throw noCapacity(`An app may make ${CALLS} calls at a time.`);
+      const call = await this.#read(request, held);
+      const answer = await ask(this.#upstream, call, left.signal);
+      if (call.body.stream === true) await sendStream(call.kind, answer, response);
+      else await sendWhole(call.kind, answer, response, held);
+    } catch (error) {
+      // Whoever is not there any more needs no answer.
+      if (!left.signal.aborted) refuse(request, response, error);
+    } finally {
+      this.#calls--;
+      held.giveAll();
+    }
+  }
+
+  async #read(request: IncomingMessage, held: Held): Promise<Call> {
+    const { pathname } = new URL(request.url!, 'http://ai');
+    if (request.method !== 'POST' || !PATHS.includes(pathname))
+      throw notFound(`${pathname} is not run here: only run(), with text generation and embeddings.`);
+    const model = request.headers['cf-consn-model-id'];
+    if (typeof model !== 'string' || model === '') throw invalidInput('The name of a model is missing.');
+    if (request.headers['content-type'] !== 'application/json')
+      throw invalidInput('Streams of bytes are no input here: text generation and embeddings take text.');
+    const text = await textOf(request, QUESTION_BYTES, held);
+    if (text === null) throw tooLarge(`The inputs may have ${QUESTION_BYTES} bytes.`);
+    const asked: unknown = parse(text);
+    if (!isObject(asked)) throw invalidInput('The inputs are not valid JSON.');
+    const { models } = this.#upstream;
+    return callOf(Object.hasOwn(models, model) ? models[model]! : model, asked.inputs);
+  }
+}
+
+/** Bytes that a call has taken of the budget. */
+class Held {
+  readonly #budget: Budget;
+  #bytes = 0;
+
+  constructor(budget: Budget) {
+    this.#budget = budget;
+  }
+
+  take(bytes: number): void {
+    this.#budget.take(bytes);
+    this.#bytes += bytes;
+  }
+
+  giveAll(): void {
+    this.#budget.give(this.#bytes);
+    this.#bytes = 0;
+  }
+}
+
+async function sendWhole(
+  kind: Call['kind'],
+  answer: Response,
+  response: ServerResponse,
+  held: Held,
+): Promise<void> {
+  const text = await textOf(answer.body ?? [], ANSWER_BYTES, held);
+  if (text === null) throw failedUpstream(`The AI server answered more than ${ANSWER_BYTES} bytes.`);
+  const body = wholeAnswer(kind, text);
+  response.writeHead(200, { 'content-type': 'application/json' }).end(body);
+}
+
+/** Passes a streamed answer on as it comes, no faster than the app reads. */
+async function sendStream(kind: Call['kind'], answer: Response, response: ServerResponse): Promise<void> {
+  const translator = kind === 'chat' ? new StreamTranslator() : null;
+  response.writeHead(200, { 'content-type': 'text/event-stream' });
+  response.flushHeaders();
+  for await (const chunk of answer.body ?? []) {
+    const piece = translator?.write(chunk) ?? chunk;
+    if (piece.length > 0 && !response.write(piece))
+      await Promise.race([once(response, 'drain'), once(response, 'close')]);
+    if (response.destroyed) return;
+  }
+  response.end();
+}
+
+/** All of a body as text; null when it has more bytes. @throws {AiError} when all calls together have too many */
+async function textOf(
+  body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  limitBytes: number,
+  held: Held,
+): Promise<string | null> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of body) {
+    bytes += chunk.length;
+    if (bytes > limitBytes) return null;
+    held.take(chunk.length);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+function refuse(request: IncomingMessage, response: ServerResponse, error: unknown): void {
+  if (!(error instanceof AiError)) log('warn', 'a call of the AI server failed', { error: reason(error) });
+  if (response.headersSent) return void response.destroy();
+  const refusal = error instanceof AiError ? error : failedUpstream('The answer of the AI server was cut.');
+  // The rest of a question that is not read.
+  if (!request.complete) response.setHeader('connection', 'close');
+  response.writeHead(refusal.status, { 'content-type': 'application/json' }).end(errorBody(refusal));
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,82 @@
+// What an app asks of a model, in the words of Workers AI, as an OpenAI-compatible server takes it.
+import { invalidInput } from './errors.ts';
+
+type Json = Record<string, unknown>;
+
+/** A call of the AI server. */
+export interface Call {
+  kind: 'chat' | 'embeddings' | 'responses';
+  /** Below the server's URL. */
+  path: string;
+  body: Json & { model: string };
+}
+
+/** Settings of text generation that both sides call the same. */
+const SAME = [
+  'max_tokens',
+  'temperature',
+  'top_p',
+  'top_k',
+  'seed',
+  'frequency_penalty',
+  'presence_penalty',
+  'repetition_penalty',
+  'response_format',
+  'stop',
+  'tool_choice',
+  'parallel_tool_calls',
+  'max_completion_tokens',
+  'reasoning_effort',
+  'chat_template_kwargs',
+];
+
+/**
+ * Reads what an app asks of a model.
+ * @param model as the server calls it
+ * @throws {AiError} for what no OpenAI-compatible server does
+ */
+export function callOf(model: string, inputs: unknown): Call {
+  if (!isObject(inputs)) throw invalidInput('The inputs must be an object.');
+  if (inputs.requests !== undefined)
+    throw invalidInput('Batches of requests are not run here: call run() for each.');
+  if (Array.isArray(inputs.messages) || typeof inputs.prompt === 'string') return chat(model, inputs);
+  if (inputs.input !== undefined)
+    return { kind: 'responses', path: '/responses', body: { ...inputs, model } };
+  if (isText(inputs.text) && inputs.target_lang === undefined)
+    return { kind: 'embeddings', path: '/embeddings', body: { model, input: inputs.text } };
+  throw invalidInput(
+    'Only text generation ("messages", "prompt" or "input") and embeddings ("text") are run here.',
+  );
+}
+
+function chat(model: string, inputs: Json): Call {
+  const messages = inputs.messages ?? [{ role: 'user', content: inputs.prompt }];
+  const isStream = inputs.stream === true;
+  const body = {
+    model,
+    messages,
+    ...Object.fromEntries(
+      SAME.filter((name) => inputs[name] !== undefined).map((name) => [name, inputs[name]]),
+    ),
+    ...(Array.isArray(inputs.tools) && { tools: inputs.tools.map(asTool) }),
+    ...(isStream && { stream: true, stream_options: { include_usage: true } }),
+  };
+  return { kind: 'chat', path: '/chat/completions', body };
+}
+
+/** Workers AI takes a function by itself, too. */
+function asTool(tool: unknown): unknown {
+  return isObject(tool) && typeof tool.name === 'string' && tool.function === undefined
+    ? { type: 'function', function: tool }
+    : tool;
+}
+
+function isText(value: unknown): boolean {
+  return (
+    typeof value === 'string' || (Array.isArray(value) && value.every((each) => typeof each === 'string'))
+  );
+}
+
+export function isObject(value: unknown): value is Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

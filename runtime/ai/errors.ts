@@ -1,0 +1,35 @@
+// What the AI service refuses, in Cloudflare's shape: `run()` of the binding rejects with `<code>: <message>`. Codes are
+// those of Workers AI where it has one: apps read them.
+
+/** A refusal. */
+export class AiError extends Error {
+  readonly status: number;
+  readonly code: number;
+  constructor(status: number, code: number, message: string) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+export const invalidInput = (message: string) => new AiError(400, 5004, message);
+export const noSuchModel = (message: string) => new AiError(400, 5007, message);
+export const tooLarge = (message: string) => new AiError(413, 3006, message);
+export const timedOut = (message: string) => new AiError(408, 3007, message);
+export const notAllowed = (message: string) => new AiError(403, 5018, message);
+export const noCapacity = (message: string) => new AiError(429, 3040, message);
+/** For what the AI server, or the way to it, fails at. */
+export const failedUpstream = (message: string) => new AiError(502, 3043, message);
+export const notFound = (message: string) => new AiError(404, 7000, message);
+/** Whoever runs this Cellar has named no AI server. */
+export const notSet = () =>
+  new AiError(
+    503,
+    3043,
+    'This Cellar has no AI server. Its operator names one with RUNNER_AI_URL: any OpenAI-compatible server, such as http://127.0.0.1:11434/v1 for Ollama.',
+  );
+
+/** The body of an answer that refuses. The binding reads one of the two shapes, depending on what was asked. */
+export function errorBody({ code, message }: AiError): string {
+  return JSON.stringify({ success: false, errors: [{ code, message }], messages: [], result: {} });
+}

@@ -1,0 +1,93 @@
+// Calls of the AI server. Its key is known here, and in no process of an app.
+import type { Call } from './calls.ts';
+import {
+  AiError,
+  failedUpstream,
+  invalidInput,
+  noCapacity,
+  noSuchModel,
+  notAllowed,
+  timedOut,
+} from './errors.ts';
+
+/** The AI server, as its settings name it. */
+export interface AiServer {
+  /** Such as `http://127.0.0.1:11434/v1`. */
+  url: string;
+  /** Empty: none. */
+  key: string;
+  /** What the server calls the models, by the names that apps use; others it calls the same. */
+  models: Record<string, string>;
+}
+
+/** Longest time for a whole answer, in ms: a model on a processor is slow. */
+const DEADLINE_MS = 10 * 60_000;
+/** Bytes of an error that are read, and characters of it that an app is told. */
+const ERROR_BYTES = 16_384;
+const ERROR_LENGTH = 1_000;
+
+/**
+ * Asks the AI server.
+ * @param left aborts when the app waits no more
+ * @returns its answer, whose body is still to be read
+ * @throws {AiError} when it refuses, or cannot be reached
+ */
+export async function ask(
+  { url, key }: AiServer,
+  { path, body }: Call,
+  left: AbortSignal,
+): Promise<Response> {
+  const deadline = AbortSignal.timeout(DEADLINE_MS);
+  try {
+    const response = await fetch(`${url.replace(/\/+$/, '')}${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...(key !== '' && { authorization: `Bearer ${key}` }) },
+      body: JSON.stringify(body),
+      // The key goes to this server and no other.
+      redirect: 'manual',
+      signal: AbortSignal.any([deadline, left]),
+    });
+    if (!response.ok) throw await refusal(response, body.model, key);
+    return response;
+  } catch (error) {
+    if (error instanceof AiError || left.aborted) throw error;
+    if (deadline.aborted) throw timedOut('The AI server did not answer in time.');
+    throw failedUpstream('The AI server cannot be reached (RUNNER_AI_URL).');
+  }
+}
+
+async function refusal(response: Response, model: string, key: string): Promise<AiError> {
+  const { status } = response;
+  const said = messageOf(await head(response), key);
+  // What it says of a key may have parts of it.
+  if (status === 401 || status === 403)
+    return notAllowed('The AI server does not take the key that it is asked with (RUNNER_AI_KEY).');
+  if (status === 404) return noSuchModel(`No such model ${model} or task${said === '' ? '' : `: ${said}`}`);
+  if (status === 429) return noCapacity(said || 'The AI server has too much to do; try again.');
+  if (status >= 400 && status < 500) return invalidInput(said || `The AI server refuses this (${status}).`);
+  return failedUpstream(`The AI server answered ${status}${said === '' ? '' : `: ${said}`}`);
+}
+
+async function head(response: Response): Promise<string> {
+  const decoder = new TextDecoder();
+  let text = '';
+  for await (const chunk of response.body ?? []) {
+    text += decoder.decode(chunk, { stream: true });
+    if (text.length > ERROR_BYTES) break;
+  }
+  return text;
+}
+
+/** What an error's body says: `{"error": {"message"}}`, `{"error"}`, or `{"message"}`. */
+function messageOf(text: string, key: string): string {
+  let message: unknown;
+  try {
+    const { error, message: own } = JSON.parse(text);
+    message = typeof error === 'object' ? error?.message : (error ?? own);
+  } catch {
+    return '';
+  }
+  if (typeof message !== 'string') return '';
+  const shown = key === '' ? message : message.replaceAll(key, '…');
+  return shown.slice(0, ERROR_LENGTH).toWellFormed();
+}

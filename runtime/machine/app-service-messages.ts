@@ -1,0 +1,13 @@
+// What the host and the program of a service for apps say to each other.
+
+/** Has the program serve an app at the socket that comes along, or no more. */
+export interface AppServiceRequest {
+  id: number;
+  app: string;
+  isOpen: boolean;
+}
+
+export interface AppServiceReply {
+  id: number;
+  error: string | null;
+}

@@ -1,0 +1,129 @@
+// An AI server that speaks OpenAI's protocol as Ollama and vLLM do. Its models are simple: one says what it was asked, in
+// words that come one by one; one counts letters.
+import { EventEmitter, once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+export const AI_KEY = 'sk-key-of-the-ai-server';
+
+/** A question that the server was asked. */
+export interface Asked {
+  path: string;
+  authorization: string | undefined;
+  // biome-ignore lint/suspicious/noExplicitAny: what was asked is what the tests assert
+  body: any;
+}
+
+export class AiServer {
+  /** All that was asked, in its order. */
+  readonly asked: Asked[] = [];
+  /** `asked`: there is one more; `left`: who asked waits no more. */
+  readonly events = new EventEmitter();
+  /** Answers wait here until `letGo` is called. */
+  #held: (() => void)[] = [];
+  readonly #server = createServer((request, response) => void this.#answer(request, response));
+
+  /** Its URL, as `RUNNER_AI_URL` has it. */
+  get url(): string {
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}/v1`;
+  }
+
+  async start(): Promise<this> {
+    this.#server.listen(0, '127.0.0.1');
+    await once(this.#server, 'listening');
+    return this;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#server.close();
+    this.#server.closeAllConnections();
+    await once(this.#server, 'close');
+  }
+
+  /** Lets what waits go on. */
+  letGo(): void {
+    for (const go of this.#held.splice(0)) go();
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk);
+    const body = JSON.parse(Buffer.concat(chunks).toString());
+    const path = request.url!;
+    const { authorization } = request.headers;
+    this.asked.push({ path, authorization, body });
+    response.on('close', () => {
+      if (!response.writableEnded) this.events.emit('left');
+    });
+    this.events.emit('asked');
+    if (authorization !== `Bearer ${AI_KEY}`)
+      return fail(response, 401, `Incorrect API key provided: ${authorization}`);
+    if (path === '/v1/chat/completions') return this.#chat(body, response);
+    if (path === '/v1/embeddings') return embed(body, response);
+    fail(response, 404, `there is no ${path}`);
+  }
+
+  // biome-ignore lint/suspicious/noExplicitAny: as OpenAI has it
+  async #chat(body: any, response: ServerResponse): Promise<void> {
+    const { model, messages, tools, stream } = body;
+    if (model === 'missing') return fail(response, 404, `model "${model}" not found, try pulling it first`);
+    if (model === 'broken') return fail(response, 500, `out of memory, key ${AI_KEY}`);
+    if (model === 'slow') await new Promise<void>((resolve) => this.#held.push(resolve));
+    const question = messages.at(-1).content;
+    const usage = { prompt_tokens: 2, completion_tokens: 3, total_tokens: 5 };
+    const head = { id: 'chatcmpl-1', model };
+    if (tools) {
+      const { name } = tools[0].function;
+      const tool_calls = [
+        { id: 'call_1', type: 'function', function: { name, arguments: '{"city":"Oslo"}' } },
+      ];
+      return send(response, {
+        ...head,
+        choices: [{ message: { role: 'assistant', content: null, tool_calls } }],
+        usage,
+      });
+    }
+    const words = ['You', ' said', ` ${question}`];
+    if (!stream)
+      return send(response, {
+        ...head,
+        choices: [{ message: { role: 'assistant', content: words.join('') } }],
+        usage,
+      });
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    for (const [n, content] of words.entries()) {
+      // Each word but the first waits until the one before has been seen.
+      if (n > 0 && model !== 'quick') await new Promise<void>((resolve) => this.#held.push(resolve));
+      const event = `data: ${JSON.stringify({ ...head, choices: [{ index: 0, delta: { content } }] })}\n\n`;
+      // An event in two pieces, cut within a character where there is one of several bytes.
+      const bytes = Buffer.from(event);
+      response.write(bytes.subarray(0, bytes.length - 9));
+      response.write(bytes.subarray(bytes.length - 9));
+    }
+    response.end(`data: ${JSON.stringify({ ...head, choices: [], usage })}\n\ndata: [DONE]\n\n`);
+  }
+}
+
+function embed(
+  { input, model }: { input: string | string[]; model: string },
+  response: ServerResponse,
+): void {
+  const vector = (text: string) => [...'abcdefgh'].map((letter) => text.split(letter).length - 1);
+  const data = [input].flat().map((text, index) => ({ object: 'embedding', index, embedding: vector(text) }));
+  send(response, {
+    object: 'list',
+    model,
+    data: data.reverse(),
+    usage: { prompt_tokens: 1, total_tokens: 1 },
+  });
+}
+
+function send(response: ServerResponse, body: object): void {
+  response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+}
+
+function fail(response: ServerResponse, status: number, message: string): void {
+  response
+    .writeHead(status, { 'content-type': 'application/json' })
+    .end(JSON.stringify({ error: { message } }));
+}
