@@ -1,10 +1,12 @@
 // Answers the AI bindings of one app, at a socket that is the app's alone.
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { finished } from 'node:stream/promises';
 import { log, reason } from '../log.ts';
 import type { SocketHandle } from '../machine/door.ts';
+import { discard } from '../machine/read-at-most.ts';
 import { StreamTranslator, wholeAnswer } from './answers.ts';
-import type { Budget } from './budget.ts';
+import type { Budget, Held } from './budget.ts';
 import { type Call, callOf, isObject } from './calls.ts';
 import {
   AiError,
@@ -65,7 +67,7 @@ export class AppServer {
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const left = new AbortController();
     response.on('close', () => left.abort());
-    const held = new Held(this.#budget);
+    const held = this.#budget.begin();
     this.#calls++;
     try {
       if (this.#calls > CALLS) throw noCapacity(`An app may make ${CALLS} calls at a time.`);
@@ -74,8 +76,9 @@ export class AppServer {
       if (call.body.stream === true) await sendStream(call.kind, answer, response);
       else await sendWhole(call.kind, answer, response, held);
     } catch (error) {
+      await discard(request);
       // Whoever is not there any more needs no answer.
-      if (!left.signal.aborted) refuse(request, response, error);
+      if (!left.signal.aborted) refuse(response, error);
     } finally {
       this.#calls--;
       held.giveAll();
@@ -90,32 +93,11 @@ export class AppServer {
     if (typeof model !== 'string' || model === '') throw invalidInput('The name of a model is missing.');
     if (request.headers['content-type'] !== 'application/json')
       throw invalidInput('Streams of bytes are no input here: text generation and embeddings take text.');
-    const text = await textOf(request, QUESTION_BYTES, held);
-    if (text === null) throw tooLarge(`The inputs may have ${QUESTION_BYTES} bytes.`);
+    const text = await questionOf(request, held);
     const asked: unknown = parse(text);
     if (!isObject(asked)) throw invalidInput('The inputs are not valid JSON.');
     const { models } = this.#upstream;
     return callOf(Object.hasOwn(models, model) ? models[model]! : model, asked.inputs);
-  }
-}
-
-/** Bytes that a call has taken of the budget. */
-class Held {
-  readonly #budget: Budget;
-  #bytes = 0;
-
-  constructor(budget: Budget) {
-    this.#budget = budget;
-  }
-
-  take(bytes: number): void {
-    this.#budget.take(bytes);
-    this.#bytes += bytes;
-  }
-
-  giveAll(): void {
-    this.#budget.give(this.#bytes);
-    this.#bytes = 0;
   }
 }
 
@@ -125,9 +107,7 @@ async function sendWhole(
   response: ServerResponse,
   held: Held,
 ): Promise<void> {
-  const text = await textOf(answer.body ?? [], ANSWER_BYTES, held);
-  if (text === null) throw failedUpstream(`The AI server answered more than ${ANSWER_BYTES} bytes.`);
-  const body = wholeAnswer(kind, text);
+  const body = wholeAnswer(kind, await answerOf(answer, held));
   response.writeHead(200, { 'content-type': 'application/json' }).end(body);
 }
 
@@ -145,29 +125,39 @@ async function sendStream(kind: Call['kind'], answer: Response, response: Server
   response.end();
 }
 
-/** All of a body as text; null when it has more bytes. @throws {AiError} when all calls together have too many */
-async function textOf(
-  body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
-  limitBytes: number,
-  held: Held,
-): Promise<string | null> {
+/** All of a question. It is read to its end in any case. @throws {AiError} when it, or all calls together, have too many bytes */
+async function questionOf(request: IncomingMessage, held: Held): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  request.on('data', (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (bytes <= QUESTION_BYTES && held.take(chunk.length)) chunks.push(chunk);
+    else chunks.length = 0;
+  });
+  await finished(request, { writable: false });
+  if (bytes > QUESTION_BYTES) throw tooLarge(`The inputs may have ${QUESTION_BYTES} bytes.`);
+  held.check();
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+/** All of an answer as text. @throws {AiError} when it, or all calls together, have too many bytes */
+async function answerOf(answer: Response, held: Held): Promise<string> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;
-  for await (const chunk of body) {
+  for await (const chunk of answer.body ?? []) {
     bytes += chunk.length;
-    if (bytes > limitBytes) return null;
+    if (bytes > ANSWER_BYTES) throw failedUpstream(`The AI server answered more than ${ANSWER_BYTES} bytes.`);
     held.take(chunk.length);
+    held.check();
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString('utf8');
 }
 
-function refuse(request: IncomingMessage, response: ServerResponse, error: unknown): void {
+function refuse(response: ServerResponse, error: unknown): void {
   if (!(error instanceof AiError)) log('warn', 'a call of the AI server failed', { error: reason(error) });
   if (response.headersSent) return void response.destroy();
   const refusal = error instanceof AiError ? error : failedUpstream('The answer of the AI server was cut.');
-  // The rest of a question that is not read.
-  if (!request.complete) response.setHeader('connection', 'close');
   response.writeHead(refusal.status, { 'content-type': 'application/json' }).end(errorBody(refusal));
 }
 

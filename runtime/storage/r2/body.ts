@@ -1,7 +1,6 @@
 // Bodies of the bucket service: read with their metadata before them, and written from files.
 import type { FileHandle } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { finished } from 'node:stream/promises';
 
 /** Bytes that are read of a file at a time. Two such pieces are on their way at most. */
 const READ_BYTES = 256 * 1024;
@@ -80,10 +79,4 @@ export class ResponseWriter {
       this.#response.write(piece, (error) => (error ? reject(error) : resolve()));
     });
   }
-}
-
-/** Reads a body to its end for nobody: an answer that comes before that cuts the sender short. */
-export async function discard(request: IncomingMessage): Promise<void> {
-  request.resume();
-  await finished(request, { writable: false }).catch(() => {});
 }
