@@ -97,7 +97,7 @@ test('settings are shown with where each comes from, and no secret among them', 
   for (const { name, secret } of shown)
     assert.equal(
       secret,
-      /TOKEN|SECRET|PASSWORD|HEADERS|SMTP_URL|_KEY$/.test(name),
+      /TOKEN|SECRET|PASSWORD|HEADERS|SMTP_URL|AI_KEY/.test(name),
       `${name} is a secret or is not`,
     );
 });
