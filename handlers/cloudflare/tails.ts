@@ -2,6 +2,7 @@
 import * as z from 'zod';
 import { type Actor, accountOf, authorize } from '../access.ts';
 import type { LogLine } from '../contract/telemetry.ts';
+import { Problem } from '../problem.ts';
 import { sameSecret } from '../secrets.ts';
 import { appCall, type CallContext, openCall } from './call.ts';
 import { CloudflareError, CODES } from './codes.ts';
@@ -13,7 +14,9 @@ const PROTOCOL = 'trace-v1';
 /** Bytes of one event of the log that are waited for. */
 const EVENT_BYTES = 2 ** 20;
 /** WebSocket's own: all is well, and something broke. */
-const [NORMAL, BROKEN] = [1000, 1011];
+const [NORMAL, NOT_ALLOWED, BROKEN] = [1000, 1008, 1011];
+/** A line is sent to whoever was allowed to read it so long ago at most, in ms. */
+const ALLOWED_MS = 5_000;
 
 const Filters = z.object({
   filters: z
@@ -73,16 +76,17 @@ export const tailCalls = [
     path: '/tails/:token',
     answer: async (context) => {
       const tail = await opened(context);
-      // Its account may have lost its role since.
+      // Its account may have lost its role since, and may lose it later.
       const { account: id } = tail;
       const actor: Actor = id === null ? { kind: 'runner' } : { kind: 'account', id, runs: false };
-      await authorize({ actor, reads: context.reads }, { needs: 'view' }, { id: tail.app });
+      const allowed = () => authorize({ actor, reads: context.reads }, { needs: 'view' }, { id: tail.app });
+      await allowed();
       if (context.request.headers.get('upgrade')?.toLowerCase() !== 'websocket')
         throw new CloudflareError(426, CODES.BAD_REQUEST, 'A tail is a WebSocket.');
       const lines = await context.host.follow('logs', tail.app, {});
       const [client, server] = Object.values(new WebSocketPair()) as [WebSocket, WebSocket];
       server.accept();
-      context.waitUntil(pass(lines, server, tail));
+      context.waitUntil(pass(lines, server, tail, allowed));
       return new Response(null, {
         status: 101,
         webSocket: client,
@@ -92,26 +96,40 @@ export const tailCalls = [
   }),
 ];
 
-/** Passes lines on until either side ends. Never rejects. */
-async function pass(stream: ReadableStream<Uint8Array>, socket: WebSocket, tail: Tail): Promise<void> {
+/**
+ * Passes lines on until either side ends. Never rejects.
+ * @param allowed rejects once whoever reads has lost the role
+ */
+async function pass(
+  stream: ReadableStream<Uint8Array>,
+  socket: WebSocket,
+  tail: Tail,
+  allowed: () => Promise<void>,
+): Promise<void> {
   const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
   const end = () => void reader.cancel().catch(() => {});
   socket.addEventListener('close', end);
   socket.addEventListener('error', end);
   const timer = setTimeout(end, tail.until - Date.now());
   let code = NORMAL;
+  let asked = Date.now();
   try {
     let text = '';
     for (let part = await reader.read(); !part.done; part = await reader.read()) {
       text += part.value;
       const events = text.split('\n\n');
       text = events.pop()!.slice(-EVENT_BYTES);
+      if (Date.now() - asked > ALLOWED_MS) {
+        await allowed();
+        asked = Date.now();
+      }
       for (const event of events) send(event, socket, tail);
     }
-  } catch {
-    code = BROKEN;
+  } catch (error) {
+    code = error instanceof Problem ? NOT_ALLOWED : BROKEN;
   } finally {
     clearTimeout(timer);
+    end();
     try {
       socket.close(code);
     } catch {

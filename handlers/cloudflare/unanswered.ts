@@ -46,6 +46,11 @@ export const unanswered: readonly { path: string; what: string; why: string }[] 
   { path: '/accounts/*/queues/*', what: 'pausing, purging, pulling from and deleting queues', why: OWN },
   { path: '/accounts/*/event_notifications', what: 'event notifications of buckets', why: NO_SUCH },
   {
+    path: '/accounts/*/workers/workers/*',
+    what: 'secrets of one version',
+    why: "secrets are the app's: `wrangler secret`",
+  },
+  {
     path: '/accounts/*/workers/scripts/*/versions',
     what: 'secrets of one version',
     why: "secrets are the app's: `wrangler secret`",

@@ -1,5 +1,6 @@
 // Uploads that are wrong, too many, or cut: each is refused with words that help, and leaves nothing half done.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
@@ -201,7 +202,10 @@ async function rpc(method: string, params: object): Promise<any> {
 
 test('files of SQL are kept for those who may import, ten of an account; a tail ends with the role of its account', async () => {
   const bindings = [{ type: 'd1', name: 'DB', id: 'notes' }];
-  const worker = form({ main_module: 'index.js', bindings }, { 'index.js': WORKER });
+  const worker = form(
+    { main_module: 'index.js', bindings },
+    { 'index.js': "export default { fetch() { console.log('read'); return new Response(); } };" },
+  );
   assert.equal((await ask('PUT', script('guarded'), worker)).status, 200);
   const init = JSON.stringify({ action: 'init', etag: 'x' });
   const place = `/accounts/${account}/d1/database/notes/import`;
@@ -219,8 +223,18 @@ test('files of SQL are kept for those who may import, ten of an account; a tail 
   const tail = await ask('POST', `${script('guarded').replace(account, id)}/tails`, '{}', key);
   const url = tail.body.result.url.replace(/^ws/, 'http');
   assert.equal((await fetch(url)).status, 426);
+  const open = new WebSocket(tail.body.result.url, 'trace-v1');
+  const closed = once(open, 'close');
+  await once(open, 'open');
   await rpc('collaborators.remove', { id: 'guarded', account: id });
   assert.equal((await fetch(url)).status, 403);
+  let ended: number | null = null;
+  void closed.then(([event]) => (ended = event.code));
+  await eventually(async () => {
+    await cellar.get('guarded');
+    return ended !== null;
+  }, 'the open one ends at a line of the log');
+  assert.equal(ended, 1008);
 });
 
 test('values of KV whose end or metadata cannot be are refused', async () => {
