@@ -60,6 +60,26 @@ test('a Worker that throws when it loads is refused with the place in the source
   assert.equal((await cellar.get('thrower')).text, 'good');
 });
 
+test('what would be deployed, what was, and by whom', async () => {
+  const project = new Project(cellar, { 'wrangler.toml': CONFIG('told'), 'index.js': worker('told') });
+  const dry = await project.wrangler('deploy', '--dry-run', '--var', 'COLOUR:blue');
+  assert.equal(dry.code, 0, dry.stdout + dry.stderr);
+  assert.match(dry.stdout, /env\.COLOUR/);
+  assert.equal((await cellar.call('GET', '/v1/apps/told')).status, 404);
+
+  assert.equal((await project.wrangler('deploy', '--var', 'COLOUR:blue')).code, 0);
+  const listed = await project.wrangler('deployments', 'list', '--json');
+  const [{ versions }] = JSON.parse(listed.stdout);
+  const version = versions[0].version_id;
+  const { stdout } = await project.wrangler('versions', 'view', version);
+  assert.match(stdout, /Author: +owner/);
+  assert.match(stdout, /env\.COLOUR \("blue"\)/);
+  const halves = await project.wrangler('versions', 'deploy', `${version}@50%`, '--yes');
+  assert.equal(halves.code, 1);
+  const secret = await project.wrangler('versions', 'secret', 'put', 'KEY');
+  assert.match(secret.stdout + secret.stderr, /secrets are the app's: `wrangler secret`/);
+});
+
 test('a tail shows lines of the log as they are written', async () => {
   const project = new Project(cellar, {
     'wrangler.toml': CONFIG('talker'),

@@ -6,7 +6,10 @@ import { fileURLToPath } from 'node:url';
 import { stripVTControlCharacters } from 'node:util';
 import type { Cellar, Printed } from '../e2e/cellar.ts';
 
-const WRANGLER = fileURLToPath(new URL('../../../node_modules/.bin/wrangler', import.meta.url));
+/** The one of the lock file, or another release that `scripts/wranglers.ts` has installed. */
+const WRANGLER =
+  process.env.CELLAR_TEST_WRANGLER ??
+  fileURLToPath(new URL('../../../node_modules/.bin/wrangler', import.meta.url));
 const DEADLINE_MS = 60_000;
 
 /** A project in a folder of its own. */
