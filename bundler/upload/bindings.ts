@@ -1,6 +1,7 @@
 // The bindings of an upload: those that it names, and those that it takes over from the release that serves.
 import { BuildFailure } from '../failure.ts';
 import type { Bundle, Release, Triggers } from '../release.ts';
+import { refuseSharing } from '../workflows.ts';
 import type { Binding, Metadata } from './metadata.ts';
 
 /** Where an upload may take bindings over from. */
@@ -20,6 +21,7 @@ type Bound = Pick<
   | 'databases'
   | 'namespaces'
   | 'buckets'
+  | 'workflows'
   | 'rateLimits'
   | 'services'
   | 'outward'
@@ -60,6 +62,8 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
     ...(props !== undefined && { props }),
   }));
   const outward = all('ai').map(({ type, name }) => ({ type, binding: name }));
+  const workflows = all('workflow').map((binding) => workflowOf(binding, live, exports));
+  refuseSharing('the bindings', workflows);
   const [versionMetadata] = all('version_metadata');
   const triggers: Triggers = {
     crons: live?.triggers?.crons ?? [],
@@ -73,6 +77,7 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
     namespaces: all('kv_namespace').map(({ name, namespace_id: key }) => ({ binding: name, key })),
     durableObjects: all('durable_object_namespace').map((binding) => classOf(binding, exports)),
     ...(buckets.length > 0 && { buckets }),
+    ...(workflows.length > 0 && { workflows }),
     ...(rateLimits.length > 0 && { rateLimits }),
     ...(services.length > 0 && { services }),
     ...(outward.length > 0 && { outward }),
@@ -122,6 +127,9 @@ function liveBinding(name: string, live: Release, keys: Record<string, string>):
   if (object) return { type: 'durable_object_namespace', name, class_name: object.className };
   const producer = named(live.triggers?.producers);
   if (producer) return { type: 'queue', name, queue_name: producer.queue };
+  const workflow = named(live.workflows);
+  if (workflow)
+    return { type: 'workflow', name, workflow_name: workflow.name, class_name: workflow.className };
   const rateLimit = named(live.rateLimits);
   if (rateLimit) {
     const { namespace: namespace_id, limit, period } = rateLimit;
@@ -164,4 +172,31 @@ function classOf(
   if (!exports.includes(className))
     throw new BuildFailure(`the binding ${name}: the Worker does not export a class ${className}`);
   return { binding: name, className };
+}
+
+/** Wrangler sets limits and retention afterwards, by a call of its own: until then they are those of the release that serves. */
+function workflowOf(
+  {
+    name: binding,
+    workflow_name: name,
+    class_name: className,
+    script_name: script,
+  }: Extract<Binding, { type: 'workflow' }>,
+  live: Release | null,
+  exports: string[],
+): NonNullable<Bundle['workflows']>[number] {
+  if (script !== undefined)
+    throw new BuildFailure(
+      `the binding ${binding}: script_name ${script} is another Worker; only Workflows of this one can be bound`,
+    );
+  if (!exports.includes(className))
+    throw new BuildFailure(`the binding ${binding}: the Worker does not export a class ${className}`);
+  const { steps, retention } = live?.workflows?.find((workflow) => workflow.name === name) ?? {};
+  return {
+    binding,
+    name,
+    className,
+    ...(steps !== undefined && { steps }),
+    ...(retention && { retention }),
+  };
 }

@@ -2,6 +2,7 @@
 import * as z from 'zod';
 import { BuildFailure } from '../failure.ts';
 import { RATE_LIMIT_PERIODS } from '../rate-limits.ts';
+import { WORKFLOW_NAME } from '../workflows.ts';
 import { insteadOf } from '../wrangler-keys.ts';
 
 const name = z.string().min(1).max(256);
@@ -21,6 +22,13 @@ const Binding = z.discriminatedUnion('type', [
     script_name: name.optional(),
   }),
   z.object({ type: z.literal('queue'), name, queue_name: name }),
+  z.object({
+    type: z.literal('workflow'),
+    name,
+    workflow_name: z.string().regex(WORKFLOW_NAME),
+    class_name: name,
+    script_name: name.optional(),
+  }),
   z.object({ type: z.literal('assets'), name }),
   z.object({ type: z.literal('version_metadata'), name }),
   z.object({

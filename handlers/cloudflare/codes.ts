@@ -18,6 +18,9 @@ export const CODES = {
   BINDING_NOT_INHERITED: 10057,
   SERVICE_NOT_FOUND: 10090,
   QUEUE_NOT_FOUND: 11000,
+  WORKFLOW_NOT_FOUND: 10200,
+  INSTANCE_NOT_FOUND: 10400,
+  INSTANCE_EXISTS: 10405,
   RATE_LIMITED: 971,
   /** There is no such call here. */
   ROUTE_NOT_FOUND: 7003,
@@ -48,6 +51,8 @@ const codeOf: Partial<Record<ErrorCode, Code>> = {
   release_unavailable: CODES.VERSION_NOT_FOUND,
   secret_not_found: CODES.SECRET_NOT_FOUND,
   query_failed: CODES.QUERY_FAILED,
+  workflow_not_found: CODES.WORKFLOW_NOT_FOUND,
+  workflow_instance_not_found: CODES.INSTANCE_NOT_FOUND,
   rate_limited: CODES.RATE_LIMITED,
   route_not_found: CODES.ROUTE_NOT_FOUND,
   internal_error: CODES.INTERNAL,

@@ -24,6 +24,7 @@ import { secretCalls } from './secrets.ts';
 import { tailCalls } from './tails.ts';
 import { whyUnanswered } from './unanswered.ts';
 import { versionCalls } from './versions.ts';
+import { workflowCalls } from './workflows.ts';
 
 const BASE = '/client/v4';
 const DOCS = 'docs/wrangler-calls.md lists the calls that it answers';
@@ -39,6 +40,7 @@ export const calls: readonly Call[] = [
   ...namespaceCalls,
   ...bucketCalls,
   ...queueCalls,
+  ...workflowCalls,
   ...tailCalls,
 ];
 

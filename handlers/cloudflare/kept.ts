@@ -6,7 +6,7 @@ import { type CallContext, Page } from './call.ts';
 import { CloudflareError, CODES, type Code } from './codes.ts';
 import { allApps } from './scripts.ts';
 
-type Kind = 'databases' | 'namespaces' | 'buckets';
+type Kind = 'databases' | 'namespaces' | 'buckets' | 'workflows';
 
 /** Something that an app keeps. */
 export interface Kept {
@@ -22,11 +22,13 @@ const WORDS: Record<Kind, string> = {
   databases: 'database',
   namespaces: 'namespace',
   buckets: 'bucket',
+  workflows: 'Workflow',
 };
 const NOT_FOUND: Record<Kind, Code> = {
   databases: CODES.DATABASE_NOT_FOUND,
   namespaces: CODES.NAMESPACE_NOT_FOUND,
   buckets: CODES.BUCKET_NOT_FOUND,
+  workflows: CODES.WORKFLOW_NOT_FOUND,
 };
 
 /** What the account's apps keep, with the apps. */

@@ -181,6 +181,7 @@ export function bindingsOf(release: DescribedRelease, slug: string) {
     namespaces,
     buckets,
     producers,
+    workflows,
     rate_limits,
     services,
     outward,
@@ -202,6 +203,12 @@ export function bindingsOf(release: DescribedRelease, slug: string) {
     ...namespaces.map(({ binding: name, id }) => ({ type: 'kv_namespace', name, namespace_id: id })),
     ...buckets.map(({ binding: name, id }) => ({ type: 'r2_bucket', name, bucket_name: id })),
     ...producers.map(({ binding: name, queue }) => ({ type: 'queue', name, queue_name: queue })),
+    ...workflows.map(({ binding: name, name: workflow_name, class_name }) => ({
+      type: 'workflow',
+      name,
+      workflow_name,
+      class_name,
+    })),
     ...rate_limits.map(({ binding: name, namespace: namespace_id, ...simple }) => ({
       type: 'ratelimit',
       name,

@@ -17,7 +17,11 @@ export const unanswered: readonly { path: string; what: string; why: string }[] 
     why: 'there are none here; `cellar domains` attaches hostnames',
   },
   { path: '/accounts/*/workers/dispatch', what: 'Workers for Platforms', why: NO_SUCH },
-  { path: '/accounts/*/workflows', what: 'Workflows', why: NO_SUCH },
+  {
+    path: '/accounts/*/workflows/*',
+    what: 'deleting Workflows, and ending all of their instances at once',
+    why: 'a Workflow goes with the deploy that binds it no more; instances are ended and deleted one by one',
+  },
   { path: '/accounts/*/containers', what: 'Containers', why: NO_SUCH },
   { path: '/accounts/*/cloudchamber', what: 'Containers', why: NO_SUCH },
   {

@@ -132,6 +132,37 @@ export interface KeysQuestion {
   limit: number;
 }
 
+/** Settings of a Workflow, as `Workflow` of a release has them. */
+export interface WorkflowSettings {
+  name: string;
+  steps?: number;
+  retention?: { success?: number | string; error?: number | string };
+}
+
+/** What is asked of the instances of a Workflow. `after`: where a page begins. */
+export interface InstancesQuestion {
+  workflow: string;
+  status: string | null;
+  after: string | null;
+  limit: number;
+}
+
+/** A step of an instance: `count` is which of those of its name and type, from 1. */
+export interface StepReference {
+  name: string;
+  count?: number | undefined;
+  type?: 'do' | 'sleep' | 'waitForEvent' | undefined;
+}
+
+/** What is done to an instance of a Workflow. */
+export type WorkflowAction = { workflow: string } & (
+  | { action: 'create'; instance: string | null; params: unknown }
+  | { action: 'pause' | 'resume' | 'delete'; instance: string }
+  | { action: 'terminate'; instance: string; options: { rollback: boolean } }
+  | { action: 'restart'; instance: string; options: { from: StepReference | null } }
+  | { action: 'send_event'; instance: string; type: string; payload: unknown }
+);
+
 /** A value for a statement. Bytes are base64. */
 export type SqlParameter = string | number | boolean | null | { $bytes: string };
 
@@ -204,6 +235,8 @@ export interface KeptPlaces {
   buckets: { id: string; binding: string | null }[];
   producers: string[];
   consumers: QueueConsumer[];
+  /** `id`: the name. */
+  workflows: { id: string; class_name: string; binding: string }[];
 }
 
 /** A binding to what lies outside of the app and of its storage. `type`: as Cloudflare's API calls it. */
@@ -219,6 +252,7 @@ export interface DescribedRelease {
   vars: Record<string, unknown>;
   assets: string | null;
   durable_objects: { binding: string; class_name: string }[];
+  workflows: { name: string; class_name: string; binding: string }[];
   /** `id`: as the project has it. */
   databases: { binding: string; id: string }[];
   namespaces: { binding: string; id: string }[];

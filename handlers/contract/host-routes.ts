@@ -10,6 +10,7 @@ import type {
   DeployFacts,
   DescribedRelease,
   HostPreview,
+  InstancesQuestion,
   KeptPlaces,
   KeysQuestion,
   ListedApp,
@@ -23,6 +24,8 @@ import type {
   StorageWritten,
   UploadedVersion,
   WantedApp,
+  WorkflowAction,
+  WorkflowSettings,
 } from './host-calls.ts';
 import type { Result } from './index.ts';
 import type { GroupedError, LogLine } from './telemetry.ts';
@@ -173,6 +176,14 @@ export interface HostCalls extends TelemetryCalls {
   };
   'GET /apps/:id/crons': { body: null; answer: Result<'crons.list'>['items'] };
   'POST /apps/:id/crons/run': { body: { cron: string }; answer: Result<'crons.run'> };
+  'GET /apps/:id/workflows': { body: null; answer: Bytes };
+  'POST /apps/:id/workflows/instances': { body: InstancesQuestion; answer: Bytes };
+  'POST /apps/:id/workflows/instance': { body: { workflow: string; instance: string }; answer: Bytes };
+  /** Of an instance that was deleted, `null`. */
+  'POST /apps/:id/workflows/act': {
+    body: WorkflowAction;
+    answer: Result<'workflows.instances.create'> | null;
+  };
   'GET /apps/:id/r2/list': {
     body: null;
     answer: { items: HostObject[]; next: string | null; prefixes: string[] };
@@ -256,10 +267,16 @@ export interface HostCalls extends TelemetryCalls {
   'POST /apps/:id/previews/:preview/promote': { body: { author: string }; answer: DeployFact };
   /**
    * The same; `null` when the live release has these triggers. What is left out stays as it is. `consumer` takes the place
-   * of that of its queue, `without` is the queue of one that goes.
+   * of that of its queue, `without` is the queue of one that goes, `workflow` has the settings that one is to have.
    */
   'PUT /apps/:id/triggers': {
-    body: { crons?: string[]; consumer?: QueueConsumer; without?: string; author: string };
+    body: {
+      crons?: string[];
+      consumer?: QueueConsumer;
+      without?: string;
+      workflow?: WorkflowSettings;
+      author: string;
+    };
     answer: { deploy: DeployFact | null };
   };
   /** The live release, or that of the deploy or version that `deploy` of the query names; `null` when there is none. */

@@ -18,6 +18,7 @@ import { secrets } from './secrets.ts';
 import { source } from './source.ts';
 import { storage } from './storage.ts';
 import { telemetry } from './telemetry.ts';
+import { workflows } from './workflows.ts';
 
 export const operations = [
   ...apps,
@@ -31,6 +32,7 @@ export const operations = [
   ...storage,
   ...telemetry,
   ...crons,
+  ...workflows,
   ...events,
   ...users,
   ...insights,

@@ -11,6 +11,7 @@ import type {
   DeployFacts,
   DescribedRelease,
   HostPreview,
+  InstancesQuestion,
   KeptPlaces,
   KeysQuestion,
   ListedApp,
@@ -22,6 +23,7 @@ import type {
   StorageWritten,
   UploadedVersion,
   WantedApp,
+  WorkflowAction,
 } from '../contract/host-calls.ts';
 import type {
   AlertSettings,
@@ -102,9 +104,19 @@ const READ_REFUSALS = [
   'query_timeout',
   'answer_too_large',
   'storage_unreadable',
+  'workflow_not_found',
+  'workflow_instance_not_found',
 ] as const;
 
 const WRITE_REFUSALS = ['storage_not_found', 'query_failed', 'app_unavailable'] as const;
+
+const WORKFLOW_REFUSALS = [
+  'workflow_not_found',
+  'workflow_instance_not_found',
+  'workflow_conflict',
+  'invalid_input',
+  'app_unavailable',
+] as const;
 
 const CRON_REFUSALS = ['cron_not_found', 'transition_conflict', 'app_unavailable'] as const;
 
@@ -419,6 +431,35 @@ export class HostClient {
     return this.#json('POST /apps/:id/crons/run', [appId], options).catch(maybeDone);
   }
 
+  /** The Workflows of an app's live release. */
+  async workflows(appId: string): Promise<Result<'workflows.list'>['items']> {
+    return this.#look('GET /apps/:id/workflows', appId);
+  }
+
+  async workflowInstances(
+    appId: string,
+    body: InstancesQuestion,
+  ): Promise<Looked<Result<'workflows.instances.list'>>> {
+    return this.#look('POST /apps/:id/workflows/instances', appId, body);
+  }
+
+  async workflowInstance(
+    appId: string,
+    body: { workflow: string; instance: string },
+  ): Promise<Result<'workflows.instances.get'>> {
+    return this.#look('POST /apps/:id/workflows/instance', appId, body);
+  }
+
+  /** Has a process of the app make or change an instance. @throws {Problem} when there is none, or its status forbids it */
+  async actOnWorkflow(
+    appId: string,
+    body: WorkflowAction,
+  ): Promise<HostCalls['POST /apps/:id/workflows/act']['answer']> {
+    const options = { body, refusals: WORKFLOW_REFUSALS, deadlineMs: READ_DEADLINE_MS };
+    const response = await this.#call('POST /apps/:id/workflows/act', [appId], options).catch(maybeDone);
+    return response.status === 204 ? null : response.json();
+  }
+
   /** An app's secrets, without their values. */
   async secrets(appId: string): Promise<HostCalls['GET /apps/:id/secrets']['answer']> {
     return this.#json('GET /apps/:id/secrets', [appId]);
@@ -717,7 +758,7 @@ export class HostClient {
 
   /** A reading of what an app keeps. @throws {Problem} with the host's own words */
   async #look<Answer>(
-    name: Extract<HostCall, `${string}/storage${string}`>,
+    name: Extract<HostCall, `${string}/storage${string}` | `${string}/workflows${string}`>,
     appId: string,
     body?: object,
   ): Promise<Answer> {

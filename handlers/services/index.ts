@@ -19,6 +19,7 @@ import { settingServices } from './settings.ts';
 import { sourceServices } from './source.ts';
 import { storageServices } from './storage.ts';
 import type { Service } from './types.ts';
+import { workflowServices } from './workflows.ts';
 
 type NotYet = (typeof notYet)[number];
 type Built = Exclude<OperationName, NotYet>;
@@ -40,5 +41,6 @@ export const services = {
   ...bucketServices,
   ...errorServices,
   ...cronServices,
+  ...workflowServices,
   ...inviteServices,
 } satisfies { [Name in Built]: Service<Name> } & { [Name in NotYet]?: never };

@@ -4,7 +4,6 @@ import { EventEmitter, once } from 'node:events';
 import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Writable } from 'node:stream';
-import type { Triggers } from '../../bundler/release.ts';
 import type { DeployFact, ObservedApp } from '../../handlers/contract/host-calls.ts';
 import { cutText } from '../../handlers/contract/text.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
@@ -25,7 +24,7 @@ import { DeployLog } from './deploy-log.ts';
 import { lineWriter } from './follower.ts';
 import { LineBatch } from './line-batch.ts';
 import { readRelease } from './release.ts';
-import { placeUpload, reuseRelease } from './releases.ts';
+import { placeUpload, type Retriggered, reuseRelease } from './releases.ts';
 import { checkSecrets } from './secrets.ts';
 import { checkServices } from './services.ts';
 import { requireDisk } from './size.ts';
@@ -76,7 +75,7 @@ export type DeploySource =
   /** The release of a preview, in its directory. */
   | { kind: 'preview'; directory: string; name: string }
   /** The release that serves, called by other triggers. */
-  | { kind: 'triggers'; triggers: Partial<Triggers> };
+  | { kind: 'triggers'; triggers: Retriggered };
 
 export class Deploy {
   readonly #source: DeploySource;
@@ -360,7 +359,7 @@ export class Deploy {
   }
 
   /** Takes the release of an earlier deploy. Its storage has the names that it has now. */
-  async #reuse(earlier: string, triggers?: Partial<Triggers>): Promise<object> {
+  async #reuse(earlier: string, triggers?: Retriggered): Promise<object> {
     const { store, paths } = this.#options;
     const { id, app_id } = this.#fact;
     await this.#log.step('release', `the one of deploy ${earlier}, without a build`, () =>

@@ -1,7 +1,6 @@
 // Deploys: one at a time for each app, the newest push next, and one row for each, whatever happens to it.
 import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Triggers } from '../../bundler/release.ts';
 import type { DeployFact, DeployTrigger } from '../../handlers/contract/host-calls.ts';
 import { newId } from '../../handlers/contract/id.ts';
 import { cutText } from '../../handlers/contract/text.ts';
@@ -12,7 +11,7 @@ import { log, logRarely, reason } from '../log.ts';
 import { removeTree } from '../machine/remove.ts';
 import { warmBundler } from './build.ts';
 import { Deploy, type DeployOptions, type DeploySource, INTERRUPTED } from './deploy.ts';
-import { pruneReleases } from './releases.ts';
+import { pruneReleases, type Retriggered } from './releases.ts';
 
 /** Builds that run side by side. Each may keep a core busy. */
 const BUILDS = 2;
@@ -206,7 +205,7 @@ export class DeployQueue {
    * Records a deploy that has the release that serves called by other triggers, and runs it when its turn comes.
    * @throws {Error} while the host is stopping
    */
-  retrigger(appId: string, triggers: Partial<Triggers>, by: { message: string; author: string }): Deploy {
+  retrigger(appId: string, triggers: Retriggered, by: { message: string; author: string }): Deploy {
     return this.#enqueue({ ...UPLOAD, app_id: appId, ...by }, { kind: 'triggers', triggers });
   }
 

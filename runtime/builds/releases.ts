@@ -1,7 +1,7 @@
 // The releases that an app keeps on disk: so that it can go back to one.
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { RELEASE_FILE, type Triggers } from '../../bundler/release.ts';
+import { RELEASE_FILE, type Release, type Triggers } from '../../bundler/release.ts';
 import { runChild } from '../machine/child.ts';
 import { removeTree } from '../machine/remove.ts';
 import type { StorageNames } from '../storage/names.ts';
@@ -11,17 +11,20 @@ import { placeBundle, placeRelease, readRelease } from './release.ts';
 const TIMEOUT_MS = 60_000;
 const NO_TRIGGERS: Triggers = { crons: [], producers: [], consumers: [] };
 
+/** What of a release another deploy of it may change. */
+export type Retriggered = Partial<Triggers> & { workflows?: Release['workflows'] };
+
 /**
  * Makes an earlier release the release of another deploy: the same files, which no release ever changes, under a
  * directory of its own. Linked, so it takes no space.
- * @param triggers take the place of those that it had
+ * @param retriggered takes the place of what it had
  * @throws {Error} when the earlier one is gone
  */
 export async function reuseRelease(
   earlier: string,
   directory: string,
   deployId: string,
-  triggers: Partial<Triggers> = {},
+  { workflows, ...triggers }: Retriggered = {},
 ): Promise<void> {
   const beside = `${directory}.new`;
   const release = await readRelease(earlier);
@@ -41,6 +44,7 @@ export async function reuseRelease(
         versionMetadata: { ...versionMetadata, timestamp: new Date().toISOString() },
       }),
       ...(hasTriggers && { triggers: changed }),
+      ...(workflows && { workflows }),
     };
     await placeRelease(reused, beside, directory);
   } catch (error) {

@@ -36,6 +36,7 @@ import { type StorageCall, storageRoutes } from './storage-routes.ts';
 import { type TelemetryCall, telemetryRoutes } from './telemetry-routes.ts';
 import { type UploadCall, type UploadOptions, uploadRoutes } from './upload-routes.ts';
 import { viewerFile } from './viewer.ts';
+import { type WorkflowCall, workflowRoutes } from './workflow-routes.ts';
 
 const FLUSH_MS = 1_000;
 const CONTROL_UI_DEADLINE_MS = 8_000;
@@ -77,6 +78,7 @@ export function hostService(
     ...snapshotRoutes(options),
     ...storageRoutes(options),
     ...cronRoutes(options),
+    ...workflowRoutes(options),
     ...bucketRoutes(options),
     ...uploadRoutes(options),
     ...previewRoutes(options),
@@ -113,6 +115,7 @@ function routesOf(
   | UploadCall
   | CronCall
   | PreviewCall
+  | WorkflowCall
 > {
   const { store, paths, disk, apps, queue, changes, outbox, controlUi, onPush, alerts } = options;
   return {

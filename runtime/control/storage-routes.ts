@@ -20,23 +20,21 @@ export function storageRoutes({
   apps: Apps;
   looking: Looking;
 }): Pick<HostRoutes, StorageCall> {
-  const answer = (ask: (appId: string, call: Call) => Promise<Buffer>) => async (call: Call) => {
-    const [appId] = call.words as [string];
-    if (!apps.get(appId)) throw new Refusal(404, 'app_not_found', 'no such app');
-    send(call.response, await ask(appId, call).catch(refuse));
-  };
+  const answer = readingAnswer(apps);
   return {
     'GET /apps/:id/storage': answer((id) => looking.overview(id)),
     'POST /apps/:id/storage/write': async ({ request, words }) => {
       const asked = await readJson<'POST /apps/:id/storage/write'>(request);
-      return writeStorage({ apps, looking }, words[0]!, asked).catch(refuse);
+      return writeStorage({ apps, looking }, words[0]!, asked).catch(refuseReading);
     },
     'POST /apps/:id/storage/export': answer(async (id, { request }) =>
       looking.exportDatabase(id, (await readJson<'POST /apps/:id/storage/export'>(request)).database),
     ),
     'POST /apps/:id/storage/import': async ({ request, words, query }) => {
       const sql = await readBody(request, D1_SQL_BYTES);
-      return importDatabase({ apps, looking }, words[0]!, query.get('database') ?? '', sql).catch(refuse);
+      return importDatabase({ apps, looking }, words[0]!, query.get('database') ?? '', sql).catch(
+        refuseReading,
+      );
     },
     'POST /apps/:id/storage/d1': answer(async (id, { request }) =>
       looking.database(id, await readJson<'POST /apps/:id/storage/d1'>(request)),
@@ -50,7 +48,17 @@ export function storageRoutes({
   };
 }
 
-function refuse(error: unknown): never {
+/** Makes what answers a call with what a reader says, as it is. */
+export function readingAnswer(apps: Apps) {
+  return (ask: (appId: string, call: Call) => Promise<Buffer>) => async (call: Call) => {
+    const [appId] = call.words as [string];
+    if (!apps.get(appId)) throw new Refusal(404, 'app_not_found', 'no such app');
+    send(call.response, await ask(appId, call).catch(refuseReading));
+  };
+}
+
+/** Answers a refusal of the readers as they have it. */
+export function refuseReading(error: unknown): never {
   if (!(error instanceof ReadingRefused)) throw error;
   throw new Refusal(errorCodes[error.code].status, error.code, error.message);
 }

@@ -1,6 +1,6 @@
 // The handlers' calls about what Wrangler uploads, and what it changes of the release that serves.
 import { isDeepStrictEqual } from 'node:util';
-import type { Outward, RateLimit, Release, ServiceBinding } from '../../bundler/release.ts';
+import type { Outward, RateLimit, Release, ServiceBinding, Workflow } from '../../bundler/release.ts';
 import type { DeployFact, DescribedRelease, KeptPlaces } from '../../handlers/contract/host-calls.ts';
 import type { HostCall, HostCalls } from '../../handlers/contract/host-routes.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
@@ -120,22 +120,37 @@ function requireApp({ apps }: UploadOptions, id: string): void {
 async function retrigger(
   options: UploadOptions,
   appId: string,
-  { author, crons, consumer, without }: HostCalls['PUT /apps/:id/triggers']['body'],
+  { author, crons, consumer, without, workflow }: HostCalls['PUT /apps/:id/triggers']['body'],
 ): Promise<{ deploy: DeployFact | null }> {
   const live = await liveRelease(options, appId);
   if (live === null) throw new Refusal(404, 'release_unavailable', 'nothing is deployed yet');
   const { crons: before = [], consumers = [] } = live.triggers ?? {};
   const kept = consumers.filter(({ queue }) => queue !== consumer?.queue && queue !== without);
   const triggers = { crons: crons ?? before, consumers: consumer ? [...kept, consumer] : kept };
-  if (isDeepStrictEqual(triggers, { crons: before, consumers })) return { deploy: null };
+  const workflows = live.workflows?.map((each) => {
+    if (each.name !== workflow?.name) return each;
+    const { binding, className } = each;
+    return { binding, className, ...workflow };
+  });
+  const isSame =
+    isDeepStrictEqual(triggers, { crons: before, consumers }) && isDeepStrictEqual(workflows, live.workflows);
+  if (isSame) return { deploy: null };
   requireRoom(options.disk);
-  const message = crons ? 'Cron triggers' : `Consumer of the queue ${consumer?.queue ?? without}`;
-  const deploy = options.queue.retrigger(appId, triggers, { author, message });
+  const message = workflow
+    ? `Settings of the Workflow ${workflow.name}`
+    : crons
+      ? 'Cron triggers'
+      : `Consumer of the queue ${consumer?.queue ?? without}`;
+  const deploy = options.queue.retrigger(
+    appId,
+    { ...triggers, ...(workflow && { workflows }) },
+    { author, message },
+  );
   return { deploy: await untilEnded(options, deploy) };
 }
 
 async function places({ looking }: UploadOptions, appId: string): Promise<KeptPlaces> {
-  const { databases, namespaces, buckets, producers, consumers } = await looking.places(appId);
+  const { databases, namespaces, buckets, producers, consumers, workflows } = await looking.places(appId);
   const named = (kept: Stored[]) => kept.map(({ id, binding }) => ({ id, binding }));
   return {
     app_id: appId,
@@ -144,6 +159,11 @@ async function places({ looking }: UploadOptions, appId: string): Promise<KeptPl
     buckets: named(buckets),
     producers,
     consumers,
+    workflows: workflows.map(({ name, className, binding }) => ({
+      id: name,
+      class_name: className,
+      binding,
+    })),
   };
 }
 
@@ -184,6 +204,7 @@ type Keyed = { binding: string; key: string }[];
 function describedBundle(
   deployId: string,
   bundle: Pick<Release, 'worker' | 'vars' | 'assets' | 'durableObjects' | 'triggers'> & {
+    workflows?: Workflow[];
     rateLimits?: RateLimit[];
     services?: ServiceBinding[];
     outward?: Outward[];
@@ -203,6 +224,7 @@ function describedBundle(
     databases,
     namespaces,
     buckets = [],
+    workflows = [],
     rateLimits = [],
     services = [],
     outward = [],
@@ -221,6 +243,7 @@ function describedBundle(
     databases: named(databases),
     namespaces: named(namespaces),
     buckets: named(buckets),
+    workflows: workflows.map(({ name, className, binding }) => ({ name, class_name: className, binding })),
     rate_limits: rateLimits,
     services,
     outward,

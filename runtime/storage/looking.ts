@@ -1,9 +1,16 @@
 // Looking into what an app keeps: each question in the owner's names becomes one about files.
 import { join } from 'node:path';
-import type { DatabaseQuestion, KeysQuestion, ObjectQuestion } from '../../handlers/contract/host-calls.ts';
+import type { Workflow } from '../../bundler/release.ts';
+import type {
+  DatabaseQuestion,
+  InstancesQuestion,
+  KeysQuestion,
+  ObjectQuestion,
+} from '../../handlers/contract/host-calls.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { Apps } from '../apps/apps.ts';
 import { readRelease } from '../builds/release.ts';
+import { workflowKey } from '../fleets/config/workflows.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import type { AppUsers } from '../machine/users.ts';
 import { emptyNames } from './names.ts';
@@ -81,6 +88,45 @@ export class Looking {
     const found = required(find(namespaces, namespace), `no namespace ${namespace}`);
     const kind = asked.key === null ? 'keys' : 'key';
     return this.#ask(appId, { kind, ...this.#namespace(appId, found), ...asked });
+  }
+
+  /** The Workflows of the live release, with what is kept of their instances. */
+  async workflows(appId: string): Promise<Buffer> {
+    const { workflows } = await this.places(appId);
+    return this.#ask(appId, {
+      kind: 'workflows',
+      workflows: workflows.map(({ name, className, binding }) => ({
+        name,
+        class_name: className,
+        binding,
+        directory: this.#directory(appId, workflowKey(name)),
+      })),
+    });
+  }
+
+  async instances(appId: string, { workflow, ...asked }: InstancesQuestion): Promise<Buffer> {
+    const { name } = await this.workflow(appId, workflow);
+    return this.#ask(appId, {
+      kind: 'instances',
+      directory: this.#directory(appId, workflowKey(name)),
+      ...asked,
+    });
+  }
+
+  async instance(appId: string, asked: { workflow: string; instance: string }): Promise<Buffer> {
+    const key = workflowKey((await this.workflow(appId, asked.workflow)).name);
+    const path = objectFile(this.#options.paths.data(appId), key, objectId(key, asked.instance));
+    return this.#ask(appId, { kind: 'instance', path });
+  }
+
+  /** The Workflow of the live release that a caller means by its name or its binding. */
+  async workflow(appId: string, asked: string): Promise<Workflow> {
+    const { workflows } = await this.places(appId);
+    const found =
+      workflows.find(({ name }) => name === asked) ?? workflows.find(({ binding }) => binding === asked);
+    if (found === undefined)
+      throw new ReadingRefused('workflow_not_found', `the live release binds no Workflow ${asked}`);
+    return found;
   }
 
   async places(appId: string): Promise<Places> {

@@ -1,7 +1,7 @@
 // Where an app keeps what: from the names that its owner knows to the files that workerd has.
 import { createHash, createHmac } from 'node:crypto';
 import { join } from 'node:path';
-import type { QueueConsumer, Release } from '../../bundler/release.ts';
+import type { QueueConsumer, Release, Workflow } from '../../bundler/release.ts';
 import type { StorageNames } from './names.ts';
 
 /** Something that keeps data. `id`: its name for the owner. `binding`: that of the live release; null when it has none. */
@@ -21,6 +21,8 @@ export interface Places {
   /** Queues of the live release that it sends to. */
   producers: string[];
   consumers: QueueConsumer[];
+  /** Those that the live release binds. */
+  workflows: Workflow[];
 }
 
 /** @param release the live one, if there is one */
@@ -37,6 +39,7 @@ export function placesOf(names: StorageNames, release: Release | null): Places {
     queues: [...new Set(queues)],
     producers: (triggers?.producers ?? []).map(({ queue }) => queue),
     consumers: triggers?.consumers ?? [],
+    workflows: release?.workflows ?? [],
   };
 }
 

@@ -67,6 +67,15 @@ const writes = {
     if (value === null) await namespace.delete(key);
     else await namespace.put(key, bound(value), { metadata, ...(expiration !== null && { expiration }) });
   },
+  /** Makes or changes an instance of a Workflow, and says what it is then. */
+  async workflow(workflow, { action, instance, params, type, payload, options }) {
+    const made =
+      action === 'create' && (await workflow.create({ ...(instance !== null && { id: instance }), params }));
+    const found = made || (await workflow.get(instance));
+    if (action === 'send_event') await found.sendEvent({ type, payload });
+    else if (action !== 'create') await found[action](options);
+    return action === 'delete' ? null : { id: found.id, status: (await found.status()).status };
+  },
   /** Whoever asks for an instance that should run, and does not, has the engine run it. */
   async resume(workflow, { instances }) {
     const ids = instances.values();

@@ -1,0 +1,230 @@
+// Workflows of a pushed project, through the whole of a Cellar: the API, Wrangler, sleep and kill -9.
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { cells, eventually } from '../support/e2e/processes.ts';
+import { rpcOf } from '../support/e2e/rpc.ts';
+import { Project } from '../support/wrangler/wrangler.ts';
+
+const cellar = new Cellar();
+before(() => cellar.start());
+after(() => cellar[Symbol.asyncDispose]());
+
+/** What `run()` does is in its parameters: `work` and `sleep` in ms, whether it waits for an event or fails. */
+const CODE = `
+import { WorkflowEntrypoint } from 'cloudflare:workers';
+export class Order extends WorkflowEntrypoint {
+  async run({ payload }, step) {
+    const began = await step.do('begin', async () => Date.now());
+    if (payload.work) await step.do('work', () => scheduler.wait(payload.work));
+    if (payload.sleep) await step.sleep('nap', payload.sleep);
+    if (payload.fails) await step.do('charge', { retries: { limit: 0, delay: 0 } }, () => { throw new TypeError('no till'); });
+    const paid = payload.waits ? await step.waitForEvent('paid', { type: 'paid' }) : null;
+    return { took: Date.now() - began, paid: paid?.payload ?? null };
+  }
+}
+export default {
+  async fetch(request, env) {
+    await env.ORDERS.create({ id: new URL(request.url).pathname.slice(1) });
+    return new Response('made');
+  },
+};`;
+const CONFIG = (name: string) =>
+  JSON.stringify({
+    name,
+    main: 'index.js',
+    compatibility_date: '2026-10-01',
+    workflows: [{ binding: 'ORDERS', name: 'orders', class_name: 'Order' }],
+  });
+
+const rpc = rpcOf(cellar);
+const call = (verb: string, params: object) =>
+  rpc(`workflows.instances.${verb}`, { id: 'shop', workflow: 'orders', ...params });
+const get = (instance: string) => call('get', { instance });
+const hasEnded = (instance: string) =>
+  eventually(
+    async () => ['complete', 'errored'].includes((await get(instance)).status),
+    `${instance} has ended`,
+  );
+
+async function push(slug: string): Promise<string> {
+  const id = await cellar.create(slug);
+  const work = await cellar.checkout('hello');
+  writeFileSync(join(work, 'index.js'), CODE);
+  writeFileSync(join(work, 'wrangler.json'), CONFIG(slug));
+  await cellar.commit(work, 'orders');
+  const { stderr } = await cellar.push(work, slug, '--force');
+  assert.match(stderr, /serves this push/);
+  return id;
+}
+
+test('an app with Workflows sleeps through a long wait, and what is kept of it is read meanwhile', async () => {
+  const id = await push('shop');
+  assert.equal((await cellar.get('shop', '/asked')).text, 'made');
+  await hasEnded('asked');
+  const made = await call('create', { instance: 'nap', params: { sleep: 4_000, note: 'a note' } });
+  assert.equal(made.id, 'nap');
+  await eventually(async () => (await get('nap')).steps.length === 2, 'it sleeps');
+  assert.equal((await cellar.call('POST', `/v1/apps/${id}/sleep`)).body.status, 'sleeping');
+  assert.deepEqual(cells(id), []);
+
+  const nap = await get('nap');
+  assert.deepEqual([nap.status, nap.params, nap.output], ['waiting', { sleep: 4_000, note: 'a note' }, null]);
+  assert.deepEqual(
+    nap.steps.map(({ name, type, status, attempts }: Record<string, unknown>) => [
+      name,
+      type,
+      status,
+      attempts,
+    ]),
+    [
+      ['begin', 'do', 'complete', 1],
+      ['nap', 'sleep', 'waiting', null],
+    ],
+  );
+  assert.ok(Date.parse(nap.steps[1].due_at) > Date.now(), nap.steps[1].due_at);
+  const { items } = await rpc('workflows.list', { id: 'shop' });
+  assert.deepEqual(
+    items.map(({ name, class_name, binding, instances }: Record<string, unknown>) => [
+      name,
+      class_name,
+      binding,
+      instances,
+    ]),
+    [['orders', 'Order', 'ORDERS', 2]],
+  );
+  const ids = async (params: object) =>
+    (await call('list', params)).items.map((instance: { id: string }) => instance.id);
+  assert.deepEqual(await ids({}), ['nap', 'asked']);
+  assert.deepEqual(await ids({ status: 'complete' }), ['asked']);
+  const first = await call('list', { limit: 1 });
+  assert.deepEqual(await ids({ limit: 1, cursor: first.next_cursor }), ['asked']);
+  assert.deepEqual(cells(id), [], 'reading starts no process');
+
+  await hasEnded('nap');
+  const { output } = await get('nap');
+  assert.ok(output.took >= 4_000 && output.took < 24_000, `${output.took} ms`);
+  assert.equal((await cellar.app(id)).status, 'sleeping');
+});
+
+test('instances are made and changed by their app’s people, and nobody else’s are', async () => {
+  await call('create', { instance: 'one', params: { waits: true } });
+  await eventually(async () => (await get('one')).status === 'waiting', 'it waits');
+  assert.equal((await call('pause', { instance: 'one' })).status, 'paused');
+  assert.notEqual((await call('resume', { instance: 'one' })).status, 'paused');
+  await call('send_event', { instance: 'one', type: 'paid', payload: { amount: 3 } });
+  await hasEnded('one');
+  assert.deepEqual((await get('one')).output.paid, { amount: 3 });
+  assert.equal((await call('resume', { instance: 'one' })).code, 'workflow_conflict');
+  assert.equal((await call('create', { instance: 'one' })).code, 'workflow_conflict');
+  assert.notEqual((await call('restart', { instance: 'one' })).status, 'complete');
+  assert.equal((await call('terminate', { instance: 'one' })).status, 'terminated');
+  assert.equal(await call('delete', { instance: 'one' }), null);
+  for (const verb of ['get', 'pause', 'delete'])
+    assert.equal((await call(verb, { instance: 'one' })).code, 'workflow_instance_not_found', verb);
+
+  await call('create', { instance: 'bad', params: { fails: true } });
+  await hasEnded('bad');
+  const { error, steps } = await get('bad');
+  assert.deepEqual([error, steps[1].error.message], [{ name: 'TypeError', message: 'no till' }, 'no till']);
+  await eventually(async () => {
+    const { items } = await rpc('errors.list', { id: 'shop', status: 'open' });
+    return items.some(({ message, count }: Record<string, unknown>) => message === 'no till' && count === 1);
+  }, 'the error of the step is listed, once');
+
+  for (const instance of ['../../etc', 'a b', '', 'x'.repeat(101)])
+    assert.equal((await call('create', { instance })).code, 'invalid_input', instance);
+  assert.equal(
+    (await rpc('workflows.instances.list', { id: 'shop', workflow: '../do' })).code,
+    'workflow_not_found',
+  );
+  const large = await call('create', { instance: 'large', params: 'x'.repeat(2 ** 20 + 8_000) });
+  assert.equal(large.code, 'body_too_large');
+  const { key } = await rpc('accounts.create', { name: 'Eve', email: 'eve@example.com' }).then(({ id }) =>
+    rpc('keys.create', { account: id }),
+  );
+  for (const verb of ['list', 'get', 'terminate'])
+    assert.equal(
+      (
+        await rpc(
+          `workflows.instances.${verb}`,
+          { id: 'shop', workflow: 'orders', ...(verb !== 'list' && { instance: 'bad' }) },
+          { key },
+        )
+      ).code,
+      'forbidden',
+    );
+});
+
+test('Wrangler deploys a project with Workflows, and drives its instances', async () => {
+  const project = new Project(cellar, {
+    'wrangler.json': JSON.stringify({
+      ...JSON.parse(CONFIG('drive')),
+      workflows: [{ binding: 'RIDES', name: 'rides', class_name: 'Order', limits: { steps: 3 } }],
+    }),
+    'index.js': CODE,
+  });
+  const wrangler = async (...words: string[]) => {
+    const { code, stdout, stderr } = await project.wrangler(...words);
+    assert.equal(code, 0, `${words.join(' ')}: ${stdout}${stderr}`);
+    return stdout;
+  };
+  assert.match(await wrangler('deploy'), /workflow: rides/);
+  const live = (await cellar.call('GET', '/v1/apps/drive/deploys')).body.items;
+  assert.deepEqual(
+    live.map(({ message }: { message: string }) => message),
+    ['Settings of the Workflow rides', ''],
+  );
+  const flows = (...words: string[]) => wrangler('workflows', ...words);
+  const instances = (verb: string, ...words: string[]) => flows('instances', verb, 'rides', ...words);
+  const status = async () =>
+    (await rpc('workflows.instances.get', { id: 'drive', workflow: 'rides', instance: 'r1' })).status;
+  const trigger = await flows('trigger', 'rides', '{"waits":true}', '--id', 'r1');
+  assert.match(trigger, /"r1" has been queued/);
+  await eventually(async () => (await status()) === 'waiting', 'it waits');
+  const [list, described, listed, instance] = await Promise.all([
+    flows('list'),
+    flows('describe', 'rides'),
+    instances('list'),
+    instances('describe', 'latest'),
+  ]);
+  assert.match(list, /rides\W+drive\W+Order/);
+  assert.match(described, /Script Name:\s+drive/);
+  assert.match(listed, /r1.*Waiting/);
+  assert.match(instance, /begin-1.*Waiting for event/s);
+  await instances('pause', 'r1');
+  assert.equal(await status(), 'paused');
+  await instances('resume', 'r1');
+  await instances('send-event', 'r1', '--type', 'paid', '--payload', '{"a":1}');
+  await eventually(async () => (await status()) === 'complete', 'it has ended');
+  await instances('restart', 'r1', '--from-step-name', 'begin');
+  await instances('terminate', 'r1');
+  assert.equal(await status(), 'terminated');
+  await instances('delete', 'r1');
+  assert.equal(await status(), undefined);
+});
+
+test('kill -9 of everything: what slept ends in time, and a step that ran runs again', async () => {
+  await push('lasting');
+  const create = (instance: string, params: object) =>
+    rpc('workflows.instances.create', { id: 'lasting', workflow: 'orders', instance, params });
+  const read = (instance: string) =>
+    rpc('workflows.instances.get', { id: 'lasting', workflow: 'orders', instance });
+  await create('asleep', { sleep: 5_000 });
+  await create('working', { work: 2_000 });
+  await eventually(async () => (await read('working')).steps.length === 2, 'it works');
+  await eventually(async () => (await read('asleep')).status === 'waiting', 'it sleeps');
+  await cellar.stop('SIGKILL');
+  await cellar.start();
+  for (const instance of ['asleep', 'working'])
+    await eventually(async () => (await read(instance)).status === 'complete', `${instance} has ended`);
+  const { took } = (await read('asleep')).output;
+  assert.ok(took < 25_000, `${took} ms`);
+  const { steps } = await read('working');
+  assert.deepEqual(
+    steps.map(({ attempts }: { attempts: number }) => attempts),
+    [1, 2],
+  );
+});
