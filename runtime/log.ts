@@ -9,6 +9,8 @@ type Fields = Record<string, string | number | boolean | null | undefined>;
 
 /** Lines of `logRarely` with the same message are at least so long apart, in ms. */
 const RARELY_MS = 60_000;
+/** Messages of `logRarely` that are remembered; the one that was written longest ago goes first. */
+const RARELY_MESSAGES = 1_000;
 const saidAt = new Map<string, number>();
 
 // A full disk or a reader that has gone costs lines, never the host.
@@ -41,6 +43,8 @@ function write(line: string): void {
 export function logRarely(level: Level, message: string, fields?: Fields): void {
   const now = performance.now();
   if (now - (saidAt.get(message) ?? Number.NEGATIVE_INFINITY) < RARELY_MS) return;
+  saidAt.delete(message);
+  if (saidAt.size >= RARELY_MESSAGES) saidAt.delete(saidAt.keys().next().value!);
   saidAt.set(message, now);
   log(level, message, fields);
 }

@@ -181,7 +181,7 @@ class Process {
 
   private constructor(child: Child, name: string) {
     this.#child = child;
-    const lines = new LineReader((line) => logRarely('warn', `the ${name} says: ${line}`));
+    const lines = new LineReader((line) => logRarely('warn', `the ${name} says`, { line }));
     for (const stream of [child.stdout, child.stderr])
       stream.on('data', (chunk: Buffer) => lines.write(chunk));
     child.process.on('message', ({ id, error }: AppServiceReply) => {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { test } from 'node:test';
@@ -28,4 +28,19 @@ test('a log that nobody reads takes bounded memory, and says later what is missi
   }
   assert.match(last, /read again$/);
   assert.equal(read - 2 + missing, 20_000);
+});
+
+test('a line that is written rarely is written once, and a thousand others are all that is remembered', () => {
+  const module = new URL('../../runtime/log.ts', import.meta.url).href;
+  const script = `
+    const { logRarely } = await import(${JSON.stringify(module)});
+    logRarely('info', 'first');
+    logRarely('info', 'first');
+    for (let i = 0; i < 1_000; i++) logRarely('info', 'other ' + i);
+    logRarely('info', 'other 999');
+    logRarely('info', 'first');`;
+  const { stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' });
+  const lines = stdout.trim().split('\n');
+  assert.equal(lines.filter((line) => line.endsWith(' first')).length, 2);
+  assert.equal(lines.length, 1_002);
 });
