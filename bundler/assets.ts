@@ -9,7 +9,7 @@ import type { Place } from './place.ts';
 import type { AssetRules } from './release.ts';
 
 /** Never served, wherever they lie: secrets of local development, and a repository's insides. */
-const PRIVATE = /^(\.git|\.dev\.vars(\..*)?|\.env(\..*)?|\.wrangler|\.DS_Store)$/;
+const PRIVATE = /^(\.git|\.cellar|\.dev\.vars(\..*)?|\.env(\..*)?|\.wrangler|\.DS_Store)$/;
 /** Not served when the project's root is the assets' directory: its tools' files, and hidden ones. */
 const TOOLS =
   /^(\.(?!well-known$|assetsignore$).*|wrangler\.(toml|jsonc?)|package(-lock)?\.json|npm-shrinkwrap\.json|pnpm-(lock|workspace)\.yaml|yarn\.lock|bun\.lockb?|deno\.(jsonc?|lock)|[\w.-]+\.config\.([cm]?[jt]sx?|json)|[jt]sconfig.*\.json|(angular|lerna|nx|turbo|biome)\.jsonc?|Dockerfile|Makefile|functions)$/;

@@ -4,6 +4,7 @@ import { appCommands } from './commands/apps.ts';
 import { completionCommand } from './commands/completion.ts';
 import { cronCommands } from './commands/crons.ts';
 import { deployCommands } from './commands/deploys.ts';
+import { devCommand } from './commands/dev.ts';
 import { localCommands } from './commands/local.ts';
 import { logCommands } from './commands/logs.ts';
 import { machineCommands } from './commands/machine.ts';
@@ -12,6 +13,7 @@ import { storageCommands } from './commands/storage.ts';
 
 export const commands: readonly Command[] = [
   ...localCommands,
+  devCommand,
   completionCommand(() => commands),
   ...appCommands,
   ...deployCommands,

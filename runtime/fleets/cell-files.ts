@@ -6,7 +6,7 @@ import { readdir, readFile, rm } from 'node:fs/promises';
 import { basename, join, relative } from 'node:path';
 import { RELEASE_FILE } from '../../bundler/release.ts';
 import { threads } from '../machine/worker.ts';
-import { ENTRY_TEXTS } from './config/entry.ts';
+import { ENTRY_TEXTS, RELOAD_WORKER } from './config/entry.ts';
 import { internetService } from './config/network.ts';
 import { RATE_LIMIT_MODULE } from './config/rate-limits.ts';
 import { SERVICE_TEXTS_HASH } from './config/services.ts';
@@ -49,6 +49,7 @@ export class CellFilesCache {
   readonly #heapMb: number;
   readonly #sockets: ServiceSockets;
   readonly #uiUrl: () => string | null;
+  readonly #reloads: boolean;
   #last: CellFiles | null = null;
   /** Settles when what was asked for last is there, or not. */
   #turn: Promise<unknown> = Promise.resolve();
@@ -58,14 +59,17 @@ export class CellFilesCache {
    * @param memoryMb what a process may use, in MiB
    * @param sockets where services answer this app
    * @param uiUrl where the control UI is, as browsers are told that meet an error of the app; null: they are told nothing
+   * @param reloads whether pages in browsers load again when the app has changed
    */
   constructor(
     directory: string,
     memoryMb: number,
     { bucketSocket = NO_SOCKET, serviceSocket = NO_SOCKET, aiSocket = null }: Partial<ServiceSockets> = {},
     uiUrl: () => string | null = () => null,
+    reloads = false,
   ) {
     this.#uiUrl = uiUrl;
+    this.#reloads = reloads;
     this.#directory = directory;
     this.#sockets = { bucketSocket, serviceSocket, aiSocket };
     this.#heapMb = Math.floor(memoryMb * HEAP_SHARE);
@@ -107,6 +111,7 @@ export class CellFilesCache {
       ENTRY_TEXTS,
       RATE_LIMIT_MODULE,
       this.#uiUrl(),
+      this.#reloads && RELOAD_WORKER,
       internetService(),
       place,
       mtimeMs,
@@ -125,6 +130,7 @@ export class CellFilesCache {
       heapMb: this.#heapMb,
       ...this.#sockets,
       uiUrl: this.#uiUrl(),
+      reloads: this.#reloads,
     };
     await threads.run<typeof writer.writeCellFiles>(WRITER, 'writeCellFiles', [order], {
       deadlineMs: WRITE_TIMEOUT_MS,

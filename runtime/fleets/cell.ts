@@ -38,6 +38,8 @@ export interface CellOptions extends CellPlace {
   doors?: Record<string, string>;
   /** Whether the disks are an app's storage: then no older process may have them. */
   ownsStorage: boolean;
+  /** Has a debugger reach the process, and is told the port on loopback. Default: none does. */
+  onInspector?: ((port: number) => void) | null;
   /** Gets what the process prints: lines of workerd's log as JSON, now and then plain text. */
   output: OutputSink;
   /** Longest wait for the sockets, in ms. */
@@ -198,7 +200,7 @@ async function start(options: CellOptions): Promise<Cell> {
     if (ownerFile !== null) record(ownerFile, pid, options.user);
     options.onSpawned?.();
     await Promise.race([
-      listening(child.channel, new Set(sockets)),
+      listening(child.channel, new Set(sockets), options.onInspector),
       exited.then(({ reason }) => Promise.reject(new Error(reason))),
       aborted(giveUp),
       excess(pid, options.memoryMb, stop.signal),
@@ -242,6 +244,8 @@ function startWorkerd(options: CellOptions): Promise<Child> {
     // Required by the assets service and the bundled ones.
     '--experimental',
     '--control-fd=3',
+    // A unix socket would do better, and workerd hangs with one.
+    ...(options.onInspector ? ['--inspector-addr=127.0.0.1:0'] : []),
     ...Object.entries(disks).map(([name, path]) => `--directory-path=${name}=${path}`),
     ...sockets.map((name) => `--socket-addr=${name}=unix:${newSocketPath(runDirectory, name)}`),
   ];
@@ -251,10 +255,15 @@ function startWorkerd(options: CellOptions): Promise<Child> {
 }
 
 /** Resolves when each of `sockets` has been reported on the control pipe. */
-function listening(control: Readable, sockets: Set<string>): Promise<void> {
+function listening(
+  control: Readable,
+  sockets: Set<string>,
+  onInspector: CellOptions['onInspector'],
+): Promise<void> {
   return new Promise((resolve) => {
     const lines = new LineReader((line) => {
-      const { event, socket } = parse(line);
+      const { event, socket, port } = parse(line);
+      if (event === 'listen-inspector') onInspector?.(Number(port));
       if (event === 'listen') sockets.delete(String(socket));
       if (sockets.size === 0) resolve();
     });
@@ -284,7 +293,7 @@ async function excess(pid: number, memoryMb: number, ended: AbortSignal): Promis
   throw ended.reason;
 }
 
-function parse(line: string): { event?: unknown; socket?: unknown } {
+function parse(line: string): { event?: unknown; socket?: unknown; port?: unknown } {
   try {
     return JSON.parse(line) ?? {};
   } catch {

@@ -39,6 +39,14 @@ export interface Place {
   services?: ServiceAccess;
   /** The app's way to the AI server; null or left out where there is none. */
   ai?: HostServiceAccess | null;
+  /** For an app that somebody works on at this machine; left out for one that was deployed. */
+  development?: Development;
+}
+
+/** What a process has besides, whose app somebody works on. */
+export interface Development {
+  /** Has a debugger reach each process, and is told the port on loopback; null: none does. */
+  onInspector: ((port: number) => void) | null;
 }
 
 /** What a start has to keep to, as `CellOptions` has it. */
@@ -53,13 +61,13 @@ export class Launcher {
 
   constructor(place: Place) {
     this.#place = place;
-    const { directories, memoryMb, buckets, services, ai, uiUrl } = place;
+    const { directories, memoryMb, buckets, services, ai, uiUrl, development } = place;
     const sockets = {
       ...(buckets && { bucketSocket: buckets.socket }),
       ...(services && { serviceSocket: services.socket }),
       aiSocket: ai?.socket ?? null,
     };
-    this.#files = new CellFilesCache(directories.run, memoryMb, sockets, uiUrl);
+    this.#files = new CellFilesCache(directories.run, memoryMb, sockets, uiUrl, development !== undefined);
   }
 
   /**
@@ -67,7 +75,7 @@ export class Launcher {
    * @param log gets what the migrations say
    */
   async launch(release: ReleaseRef, log: (line: string) => void, start: Start): Promise<Cell> {
-    const { workerd, user, memoryMb, directories, output, buckets, services, ai } = this.#place;
+    const { workerd, user, memoryMb, directories, output, buckets, services, ai, development } = this.#place;
     const secrets = this.#place.secrets();
     const files = await this.#migrate(release, secrets, log, start.signal);
     const { config, hasBuckets, hasAi, hasWorker, calls } = files;
@@ -87,6 +95,7 @@ export class Launcher {
       sockets: ['http', 'health'],
       ...(hasWorker && { doors: { exports: 'health' } }),
       ownsStorage: true,
+      onInspector: development?.onInspector ?? null,
       output: output(release.deployId),
       ...start,
     });

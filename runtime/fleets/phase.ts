@@ -103,12 +103,16 @@ export function overloaded(): Refused {
 }
 
 /** Lets requests in flight and leases end, then ends the process: one that has had SIGTERM answers no new connection. */
-export async function end(phase: Running | Leased, log: (line: string) => void): Promise<void> {
+export async function end(
+  phase: Running | Leased,
+  log: (line: string) => void,
+  drainMs = DRAIN_MS,
+): Promise<void> {
   const { cell, leases } = phase;
-  const requests = phase.name === 'running' ? phase.upstream.drain(DRAIN_MS) : { cut: 0 };
-  const [{ cut }, ended] = await Promise.all([requests, leases.drain(DRAIN_MS)]);
-  if (cut > 0) log(`${cut} requests did not end within ${DRAIN_MS / 1000} s and were cut`);
-  if (ended > 0) log(`${ended} leases did not end within ${DRAIN_MS / 1000} s and were ended`);
+  const requests = phase.name === 'running' ? phase.upstream.drain(drainMs) : { cut: 0 };
+  const [{ cut }, ended] = await Promise.all([requests, leases.drain(drainMs)]);
+  if (cut > 0) log(`${cut} requests did not end within ${drainMs / 1000} s and were cut`);
+  if (ended > 0) log(`${ended} leases did not end within ${drainMs / 1000} s and were ended`);
   await cell.stop();
 }
 

@@ -32,6 +32,8 @@ export interface SupervisorOptions extends Place {
   lastRequestAt: number | null;
   /** Turns to start, shared by all fleets. A deploy does not wait for one: its app is down meanwhile. */
   slots: Slots;
+  /** Time that requests in flight get before a process is replaced, in ms. Default: that of a deploy. */
+  drainMs?: number;
   /** The host's memory, shared by all fleets. */
   memory: MemoryGauge;
   /** Says something of the process to the app's owner. */
@@ -213,7 +215,7 @@ export class Supervisor {
       const hibernated = phase.name === 'idle';
       this.enter({ name: 'starting', gate: Promise.withResolvers(), hibernated });
     }
-    if (phase.name === 'running' || phase.name === 'leased') await end(phase, log);
+    if (phase.name === 'running' || phase.name === 'leased') await end(phase, log, this.#options.drainMs);
   }
 
   /** Ends the process: requests in flight get 10 s, then SIGTERM, then SIGKILL. */
@@ -224,7 +226,7 @@ export class Supervisor {
     if (phase.name === 'running' || phase.name === 'leased') {
       this.#options.say('info', 'the app is stopped');
       this.enter({ name: phase.name === 'running' ? 'draining' : 'stopped' });
-      await end(phase, this.warn);
+      await end(phase, this.warn, this.#options.drainMs);
     }
     await this.endProcesses();
     this.enter({ name: this.live === null ? 'none' : 'stopped' });

@@ -15,6 +15,8 @@ import {
   entryModule,
   PAGE,
   pageModule,
+  RELOAD,
+  RELOAD_WORKER,
   STATEMENTS,
   STATEMENTS_WORKER,
   STEPS,
@@ -82,11 +84,13 @@ export interface CellFilesOrder {
   aiSocket: string | null;
   /** Where the control UI is, as browsers are told that meet an error of the app; null: they are told nothing. */
   uiUrl: string | null;
+  /** Whether pages in browsers load again when the app has changed. */
+  reloads: boolean;
 }
 
 /** @throws {Error} when the description is missing, names a path outside of the release, or has too much for a launch */
 export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
-  const { directory, heapMb, secrets, bucketSocket, serviceSocket, aiSocket, uiUrl } = order;
+  const { directory, heapMb, secrets, bucketSocket, serviceSocket, aiSocket, uiUrl, reloads } = order;
   const release = JSON.parse(await readFile(join(order.release, RELEASE_FILE), 'utf8')) as Release;
   const beside = `${directory}.new`;
   await rm(beside, { recursive: true, force: true });
@@ -100,7 +104,7 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   const changed = changedModules(texts);
   const hasMethods = [...texts.values()].some(mayHaveMethods);
   const options = {
-    ...{ toRelease: relative(directory, order.release), rules, secrets, pageMaps, heapMb },
+    ...{ toRelease: relative(directory, order.release), rules, secrets, pageMaps, heapMb, reloads },
     changedModules: [...changed.keys()],
     hasMethods,
   };
@@ -141,6 +145,7 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
     if (databases.length > 0) await write(STATEMENTS, STATEMENTS_WORKER);
     if (uiUrl !== null) await write(PAGE, pageModule(uiUrl));
   }
+  if (reloads) await write(RELOAD, RELOAD_WORKER);
   await write(LAUNCH, launch);
   await publish(beside, directory);
 }

@@ -34,6 +34,11 @@ export function layout(directory: string) {
       `RUNNER_DATA_DIR: ${directory} is really ${root}, and may have at most ${DATA_DIRECTORY_MAX} bytes, because Unix sockets lie below it; name a shorter directory`,
     );
   }
+  return layoutOf(root);
+}
+
+/** The same of a directory that is there, by a path that is short enough. */
+export function layoutOf(root: string) {
   const { dev, ino } = statSync(root);
   return {
     root,

@@ -5,7 +5,7 @@ import { CF_HEADER, PROTO_HEADER } from '../../edge/http/service-headers.ts';
 import { BUCKET_HEADER } from '../../storage/r2/headers.ts';
 import { cronWorker, d1Worker, kvWorker, QUEUE_KEY, queueWorker } from './bundled-services.ts';
 import { type CapnpValue, capnp, embed, type Fields } from './capnp.ts';
-import { CALLED, CAPTURE, ENTRY, PAGE, STATEMENTS, STEPS, WORKERS } from './entry.ts';
+import { CALLED, CAPTURE, ENTRY, PAGE, RELOAD, STATEMENTS, STEPS, WORKERS } from './entry.ts';
 import { internetService } from './network.ts';
 import { outwardBindings, outwardServices } from './outward.ts';
 import { rateLimitBindings, rateLimitExtensions } from './rate-limits.ts';
@@ -39,6 +39,8 @@ export interface ConfigOptions {
   changedModules: string[];
   /** The modules whose source maps the page for errors reads; null when there is no such page. */
   pageMaps: Module[] | null;
+  /** Whether pages in browsers load again when the app has changed. */
+  reloads: boolean;
   /** The socket of the host's bucket service that is this app's own; nothing answers there for a trial. */
   bucketSocket: string;
   /** The socket at which the host takes this app's calls of other apps; nothing answers there for a trial. */
@@ -68,7 +70,7 @@ export function cellConfig(release: Release, options: ConfigOptions): string {
         // is not X-Forwarded-Proto, which apps read too. Without the second one workerd would make `request.cf` of
         // who is at the other end of the socket: this process's pid and user.
         http: { forwardedProtoHeader: PROTO_HEADER, cfBlobHeader: CF_HEADER },
-        service: release.assets === null ? 'app' : 'assets',
+        service: options.reloads ? 'reload' : mainService(release),
       },
       {
         name: 'health',
@@ -93,6 +95,20 @@ export function alarmKeys({ classes, triggers, workflows = [] }: Release): strin
   return triggers && usesQueues(triggers) ? [...keys, QUEUE_KEY] : keys;
 }
 
+/** The service that a visitor's requests go to. */
+function mainService({ assets }: Release): string {
+  return assets === null ? 'app' : 'assets';
+}
+
+/** Stands before the app and adds to its pages what has a browser load them again. */
+function reloadWorker(release: Release): Fields {
+  return {
+    modules: [{ name: RELOAD, esModule: embed(RELOAD) }],
+    compatibilityDate: STATIC_SITE_DATE,
+    bindings: [{ name: 'APP', service: mainService(release) }],
+  };
+}
+
 function usesQueues({ producers, consumers }: Triggers): boolean {
   return producers.length + consumers.length > 0;
 }
@@ -113,6 +129,7 @@ function services(release: Release, options: ConfigOptions): CapnpValue[] {
     if (workflows.length > 0) list.push(workflowEngine(workflows, 'app', worker));
   }
   if (assets !== null) list.push({ name: 'assets', assets: assetsService(release, assets, options) });
+  if (options.reloads) list.push({ name: 'reload', worker: reloadWorker(release) });
   if (databases.length > 0) list.push({ name: 'd1-service', worker: d1Worker() });
   if (namespaces.length > 0) list.push({ name: 'kv-service', worker: kvWorker() });
   // Two bindings may be of one bucket.

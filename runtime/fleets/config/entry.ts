@@ -16,6 +16,10 @@ const PAGE_WORKER = read('page-worker.js');
 export const STATEMENTS = 'cellar-sql-statements.js';
 /** The text of `STATEMENTS`. */
 export const STATEMENTS_WORKER = read('../../../sqlite/statements.js');
+/** The name of the module that has pages load again when the app has changed, beside the entry. */
+export const RELOAD = 'cellar-reload.js';
+/** The text of `RELOAD`. */
+export const RELOAD_WORKER = read('reload-worker.js');
 /** The name of the module that stands for `cloudflare:workers`: just as long, so that places after it stay where they are. */
 export const WORKERS = 'cellar-worker.js';
 /** The text of `WORKERS`. */

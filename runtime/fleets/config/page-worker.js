@@ -2,7 +2,7 @@
 // wrong, and where. On any other domain a Worker does not have this module.
 import { eventTraceId, tell } from './cellar-capture.js';
 
-/** Where the control UI is. */
+/** Where the control UI is; empty where there is none. */
 const UI = 'cellar-ui-url';
 const PLACE = /(?:file:\/\/\/bundle\/)?([\w.-]+\.js):(\d+):(\d+)/g;
 const ENTRY_FRAME = /\n {4}at [^\n]*\bcellar-\w+\.js:\d+:\d+\)?/g;
@@ -62,10 +62,15 @@ code, pre { font: .875rem/1.6 ui-monospace, monospace } p { overflow-wrap: anywh
 <h1>${escaped(title)}</h1>
 <p>The app did not catch this error. It was thrown while <code>${escaped(`${request.method} ${pathname}`)}</code> was answered.</p>
 <pre>${escaped(stack)}</pre>
-<p>In Cellar: <a href="${escaped(`${app}/logs?trace=${eventTraceId()}`)}">the log of this request</a>,
-<a href="${escaped(`${app}/errors`)}">all errors of the app</a></p>
-<p>Only browsers on <code>localhost</code> see this page: anywhere else the answer is a plain 500.</p>
+${links(app)}<p>Only browsers on <code>localhost</code> see this page: anywhere else the answer is a plain 500.</p>
 </html>
+`;
+}
+
+function links(app) {
+  if (UI === '') return '';
+  return `<p>In Cellar: <a href="${escaped(`${app}/logs?trace=${eventTraceId()}`)}">the log of this request</a>,
+<a href="${escaped(`${app}/errors`)}">all errors of the app</a></p>
 `;
 }
 

@@ -1,0 +1,47 @@
+// Working on an app at this machine. What serves it is a process of its own, which needs no running Cellar.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { type Command, type Input, textCommand, textOf } from '../command.ts';
+import { Stopped } from '../exit.ts';
+
+export const devCommand: Command = textCommand({
+  words: 'dev',
+  summary:
+    "Serves the folder's app on this machine as it will run in production, and again at each save; it needs no running Cellar",
+  options: [
+    {
+      flags: '--port <port>',
+      summary: 'where it answers, on localhost; 8787 by default, 0 for any that is free',
+    },
+    { flags: '--inspect [port]', summary: 'lets a debugger in, on localhost; 9229 by default' },
+    { flags: '-e, --env <name>', summary: 'the environment of the Wrangler configuration' },
+  ],
+  examples: ['dev', 'dev --port 3000 --inspect'],
+  run: async ({ place }, input) => {
+    const options = {
+      folder: place.folder,
+      port: portOf(input, 'port'),
+      inspect: input.inspect === true ? 9229 : portOf(input, 'inspect'),
+      environment: textOf(input, 'env') ?? place.env.CLOUDFLARE_ENV ?? null,
+    };
+    const child = spawn(
+      process.execPath,
+      ['--no-warnings', join(place.root, 'runtime', 'dev', 'main.ts'), JSON.stringify(options)],
+      // The channel tells it of the end of this process, however that comes.
+      { cwd: place.folder, env: place.env, stdio: ['ignore', 'inherit', 'inherit', 'ipc'] },
+    );
+    // Of a terminal it has had the signal itself.
+    place.signal.addEventListener('abort', () => child.kill('SIGTERM'));
+    const [code] = (await once(child, 'exit')) as [number | null];
+    if (code !== 0 && !place.signal.aborted) throw new Stopped('failed', 'It did not go on.');
+    return '';
+  },
+});
+
+function portOf(input: Input, name: string): number | null {
+  const text = textOf(input, name);
+  if (text === undefined) return null;
+  if (/^\d{1,5}$/.test(text) && Number(text) < 65_536) return Number(text);
+  throw new Stopped('usage', `${text} is no port.`, 'cellar dev --help');
+}

@@ -1,0 +1,47 @@
+// What `cellar dev` answers by itself: to names that are not this machine's, and while nothing of the app serves yet.
+import type { LocalAnswer } from '../edge/gateway.ts';
+import type { OwnRefusal } from '../edge/refusals.ts';
+import { RELOAD_PATH } from './reloads.ts';
+
+export const STRANGER: OwnRefusal = {
+  status: 403,
+  code: 'forbidden',
+  detail:
+    'An app that is being developed answers at localhost, at names below it, and at 127.0.0.1 and [::1] alone: any other name could be a page of somebody else that leads here.',
+};
+
+export const NO_DEBUGGER: OwnRefusal = {
+  status: 403,
+  code: 'forbidden',
+  detail: 'A debugger comes here from this machine, and no page of a website may.',
+};
+
+export const NOT_YET: OwnRefusal = {
+  status: 503,
+  code: 'app_unavailable',
+  detail: 'Nothing of the app runs yet.',
+};
+
+/** Whether a request's `Origin` is one that debuggers have: none, or that of the browser's own tools. */
+export function isDebugger(origin: string | undefined): boolean {
+  return origin === undefined || origin === 'devtools://devtools';
+}
+
+/** Whether a host name leads to this machine whoever is asked for it. */
+export function isLocalHost(host: string): boolean {
+  return /^(?:.+\.)?localhost$/.test(host) || host === '127.0.0.1' || host === '[::1]';
+}
+
+/** A page with why nothing serves, which a browser loads again when something does. */
+export function failurePage(failure: string): LocalAnswer {
+  const text = failure.replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`);
+  const script = `let first;new EventSource('${RELOAD_PATH}').onmessage=({data})=>{first??=data;if(data!==first)location.reload()}`;
+  return {
+    status: 500,
+    headers: { 'content-type': 'text/html; charset=utf-8', 'cache-control': 'no-store' },
+    body: `<!doctype html><meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>The build failed</title>
+<style>body{font:16px/1.5 system-ui,sans-serif;max-width:56rem;margin:8vh auto;padding:0 1rem}pre{white-space:pre-wrap;overflow-wrap:anywhere}</style>
+<h1>Nothing serves yet</h1><pre>${text}</pre><p>Save a mended version: this page loads again by itself.</p><script>${script}</script>
+`,
+  };
+}

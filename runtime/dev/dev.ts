@@ -1,0 +1,384 @@
+// `cellar dev`: the app of a folder in the cell, config and gateway of production, on storage below the folder. There is no
+// control plane, and everything runs as whoever started it.
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { BuildFailure } from '../../bundler/failure.ts';
+import { Closing } from '../closing.ts';
+import type { Backend } from '../edge/backend.ts';
+import { Gateway, type RequestHead, type Target } from '../edge/gateway.ts';
+import { headerValue } from '../edge/http/fields.ts';
+import { spares, workerdPath } from '../fleets/cell.ts';
+import { dividedSecrets } from '../fleets/config/secret-bindings.ts';
+import { Fleet } from '../fleets/fleet.ts';
+import { MemoryGauge } from '../fleets/memory.ts';
+import { Slots } from '../fleets/slots.ts';
+import { toSourcePlaces } from '../fleets/source-places.ts';
+import { throwTrialsAway } from '../fleets/trial.ts';
+import { WakeFigures } from '../fleets/wake-figures.ts';
+import { reason } from '../log.ts';
+import { claim, DATA_DIRECTORY_MAX, type Layout, layoutOf } from '../machine/data-directory.ts';
+import { threads } from '../machine/worker.ts';
+import { Buckets } from '../storage/r2/buckets.ts';
+import { failurePage, isDebugger, isLocalHost, NO_DEBUGGER, NOT_YET, STRANGER } from './answers.ts';
+import { backendAt } from './backend.ts';
+import { type Made, Project } from './project.ts';
+import { RELOAD_PATH, Reloads } from './reloads.ts';
+import { Terminal } from './terminal.ts';
+import { isVariables, readVariables } from './variables.ts';
+import { Watch } from './watch.ts';
+
+/** The app's id: there is one in a folder. */
+const APP = 'development00000';
+const CELL_MB = 512;
+const START_TIMEOUT_MS = 30_000;
+const TICK_MS = 1_000;
+/** Requests in flight do not keep a change waiting for longer, in ms. */
+const DRAIN_MS = 200;
+const HOLD_TIMEOUT_MS = 60_000;
+const CLOSE_GRACE_MS = 200;
+
+export interface DevOptions {
+  /** The project's folder. */
+  folder: string;
+  /** 0: any that is free; null: the usual one, or any when that is in use. */
+  port: number | null;
+  /** Port of a debugger on loopback; null: none. */
+  inspect: number | null;
+  /** The environment of the Wrangler configuration; null: the top level. */
+  environment: string | null;
+}
+
+const USUAL_PORT = 8787;
+/** The socket for pages that load again, below the kept directory. */
+const RELOADS = 'reloads.sock';
+
+export class Dev {
+  readonly #options: DevOptions;
+  readonly #folder: string;
+  readonly #paths: Layout;
+  readonly #release: () => void;
+  readonly #shortcut: string | null;
+  readonly #terminal: Terminal;
+  readonly #project: Project;
+  readonly #fleet: Fleet;
+  readonly #memory = new MemoryGauge(0, CELL_MB);
+  readonly #buckets: Buckets;
+  readonly #gateway: Gateway;
+  /** What a debugger reaches: the process that runs. */
+  #debugged: Backend | null = null;
+  /** In front of it, for workerd lets anybody in who finds its port. */
+  #inspector: Gateway | null = null;
+  #reloads: Reloads | null = null;
+  #watch: Watch | null = null;
+  #tick: NodeJS.Timeout | undefined;
+  #variables: Record<string, string> = {};
+  /** Paths that have changed since the last version was made: null for all that there is. */
+  #changed: string[] | null = null;
+  /** The version that is being made. */
+  #making: AbortController | null = null;
+  #work: Promise<void> = Promise.resolve();
+  /** What is wrong with the newest version; null when it serves. */
+  #failure: string | null = null;
+  /** Settles when the first version serves, or does not. */
+  readonly #first = Promise.withResolvers<void>();
+  #closing = false;
+
+  /** @throws {Error} when another `cellar dev` has the folder */
+  constructor(options: DevOptions) {
+    this.#options = options;
+    this.#folder = realpathSync(options.folder);
+    const kept = keptDirectory(this.#folder);
+    this.#shortcut = Buffer.byteLength(kept) > DATA_DIRECTORY_MAX ? shortcutTo(kept) : null;
+    this.#paths = layoutOf(this.#shortcut ?? kept);
+    const paths = this.#paths;
+    this.#release = claimFolder(paths);
+    throwTrialsAway(paths);
+    this.#terminal = new Terminal(paths.allReleases);
+    this.#project = new Project({
+      folder: this.#folder,
+      appId: APP,
+      paths,
+      names: join(paths.root, 'storage-names.json'),
+      environment: options.environment,
+      onStep: (words, ms) => this.#terminal.say(`${words} in ${took(ms)}`, 'dim'),
+      onLine: (line) => this.#terminal.say(line, 'dim'),
+    });
+    const own = { build: null, cell: null };
+    this.#buckets = new Buckets({ paths, users: () => own, service: { maxMb: 0, floorMb: 0 } });
+    this.#fleet = new Fleet({
+      appId: APP,
+      directories: { run: paths.run(APP), data: paths.data(APP) },
+      workerd: workerdPath(),
+      user: null,
+      idleMs: Number.POSITIVE_INFINITY,
+      memoryMb: CELL_MB,
+      drainMs: DRAIN_MS,
+      lastRequestAt: null,
+      slots: new Slots(1, START_TIMEOUT_MS),
+      memory: this.#memory,
+      secrets: () => this.#variables,
+      buckets: this.#buckets.access(APP),
+      uiUrl: () => '',
+      development: {
+        onInspector:
+          options.inspect === null
+            ? null
+            : (port) => {
+                this.#debugged = backendAt({ origin: `http://127.0.0.1:${port}` }, 'debugger');
+              },
+      },
+      wakes: new WakeFigures(),
+      wake: () => Promise.reject(new Error('it does not sleep here')),
+      output: (deployId) => this.#terminal.output(APP, deployId),
+      say: (level, words) => {
+        if (level !== 'info') this.#terminal.say(words, level === 'error' ? 'red' : 'yellow');
+      },
+      onFailure: () => {},
+      onState: () => {},
+      onRest: () => {},
+    });
+    this.#gateway = new Gateway({ resolve: (head) => this.#resolve(head), holdTimeoutMs: HOLD_TIMEOUT_MS });
+    this.#gateway.onEnd((record) => {
+      if (record.path !== RELOAD_PATH) this.#terminal.request(record);
+    });
+  }
+
+  /** Serves, and goes on with each save. Resolves with the address when the first version serves, or has failed. */
+  async start(): Promise<string> {
+    const from = performance.now();
+    const port = await this.#listen();
+    const url = `http://localhost:${port}`;
+    this.#reloads = await Reloads.start(join(this.#paths.root, RELOADS));
+    const inspector = await this.#openInspector();
+    this.#readVariables();
+    this.#watch = new Watch(
+      this.#folder,
+      (paths) => this.#saved(paths),
+      (error) => this.#terminal.fail(`the folder is not watched any more: ${error.message}`),
+    );
+    this.#tick = setInterval(() => {
+      void this.#memory.sample();
+      this.#fleet.tick();
+    }, TICK_MS);
+    this.#next('');
+    await this.#first.promise;
+    this.#terminal.say(
+      `${url} after ${took(performance.now() - from)}; Ctrl-C ends it, and what the app keeps stays in .cellar/`,
+      'bold',
+    );
+    if (inspector !== null)
+      this.#terminal.say(`a debugger finds it at 127.0.0.1:${inspector} (chrome://inspect, or your editor)`);
+    return url;
+  }
+
+  async close(): Promise<void> {
+    if (this.#closing) return;
+    this.#closing = true;
+    const closing = new Closing();
+    clearInterval(this.#tick);
+    this.#watch?.close();
+    this.#making?.abort(new Error('it was ended'));
+    await closing.step('pages', () => this.#reloads?.close());
+    await closing.step('debugger', () => this.#inspector?.close(0));
+    await closing.step('gateway', () => this.#gateway.close(CLOSE_GRACE_MS));
+    await closing.step('bundler', () => this.#project.close());
+    await closing.step('app', () => this.#fleet.close());
+    await closing.step('work', () => this.#work);
+    await closing.step('spare processes', () => spares.close());
+    await closing.step('buckets', () => this.#buckets.close());
+    await closing.step('log', () => this.#terminal.close());
+    await closing.step('threads', () => threads.close());
+    await closing.step('folder', this.#release);
+    if (this.#shortcut !== null) rmSync(join(this.#shortcut, '..'), { recursive: true, force: true });
+    closing.throwFirst();
+  }
+
+  async #listen(): Promise<number> {
+    const { port } = this.#options;
+    let taken: number;
+    try {
+      taken = await this.#gateway.listen(port ?? USUAL_PORT, '127.0.0.1');
+    } catch (error) {
+      if (port !== null || (error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error;
+      taken = await this.#gateway.listen(0, '127.0.0.1');
+      this.#terminal.say(`port ${USUAL_PORT} is in use`, 'yellow');
+    }
+    // Browsers may take `localhost` for either. A machine without IPv6 has the other one alone.
+    await this.#gateway.listen(taken, '::1').catch(() => {});
+    return taken;
+  }
+
+  /** @returns the port of the debugger, when one is let in */
+  async #openInspector(): Promise<number | null> {
+    const { inspect } = this.#options;
+    if (inspect === null) return null;
+    const resolve = ({ host, headers }: RequestHead): Target => {
+      if (!isLocalHost(host) || !isDebugger(headerValue(headers, 'origin')))
+        return { kind: 'respond', respond: () => ({ refusal: NO_DEBUGGER }) };
+      if (this.#debugged === null) return { kind: 'respond', respond: () => ({ refusal: NOT_YET }) };
+      return { kind: 'proxy', backend: this.#debugged };
+    };
+    this.#inspector = new Gateway({ resolve, holdTimeoutMs: HOLD_TIMEOUT_MS });
+    return this.#inspector.listen(inspect, '127.0.0.1');
+  }
+
+  /** A name that leads here from outside may be a page's that wants to read what the app answers: DNS rebinding. */
+  #resolve(head: RequestHead): Target {
+    if (!isLocalHost(head.host)) return { kind: 'respond', respond: () => ({ refusal: STRANGER }) };
+    if (head.path === RELOAD_PATH && this.#reloads !== null)
+      return { kind: 'proxy', backend: this.#reloads.backend };
+    if (this.#fleet.liveDeployId !== null) return { kind: 'proxy', backend: this.#fleet };
+    return {
+      kind: 'respond',
+      respond: async () => {
+        await this.#first.promise;
+        return failurePage(this.#failure ?? 'Load the page again: the app serves now.');
+      },
+    };
+  }
+
+  #saved(paths: string[]): void {
+    if (this.#closing) return;
+    if (paths.some(isVariables)) this.#readVariables();
+    this.#changed?.push(...paths);
+    // What is being made is out of date.
+    this.#making?.abort(new Error('there is a newer save'));
+    this.#next(shownPaths(paths));
+  }
+
+  #readVariables(): void {
+    this.#variables = readVariables(this.#folder, this.#options.environment, (words) =>
+      this.#terminal.say(words, 'yellow'),
+    );
+  }
+
+  /** Makes the next version when the one before has ended. @param why what was saved; empty at the start */
+  #next(why: string): void {
+    const making = new AbortController();
+    this.#making = making;
+    this.#work = this.#work.then(async () => {
+      if (making.signal.aborted) return;
+      if (why !== '') this.#terminal.say(`${why} saved`, 'dim');
+      await this.#make(making.signal);
+      await this.#project.tidy().catch(() => {});
+      if (!making.signal.aborted) this.#first.resolve();
+    });
+  }
+
+  async #make(signal: AbortSignal): Promise<void> {
+    const from = performance.now();
+    const changed = this.#changed;
+    this.#changed = [];
+    try {
+      const made = await this.#project.make(changed, signal);
+      if (this.#watch) this.#watch.hasBuild = this.#project.hasBuild;
+      await this.#serve(made, changed, from);
+      this.#failure = null;
+    } catch (error) {
+      // The next version looks at everything again.
+      this.#changed = null;
+      if (!signal.aborted) this.#failed(error);
+    }
+  }
+
+  async #serve(made: Made, changed: string[] | null, from: number): Promise<void> {
+    if (
+      this.#project.isSame(made) &&
+      changed !== null &&
+      !changed.some(isVariables) &&
+      this.#failure === null
+    ) {
+      this.#terminal.say('it makes no difference to the app, which runs on', 'dim');
+      return;
+    }
+    this.#warnOfSecrets(made);
+    const started = performance.now();
+    try {
+      await this.#fleet.swap(made, {
+        commit: () => this.#project.serves(made),
+        log: (line) => this.#terminal.say(line, 'dim'),
+      });
+    } catch (error) {
+      throw new NotStarted(await toSourcePlaces(made.directory, reason(error)));
+    }
+    this.#terminal.say(`started in ${took(performance.now() - started)}`, 'dim');
+    this.#terminal.say(`serves what is saved, after ${took(performance.now() - from)}`, 'green');
+    this.#reloads?.tell(made.deployId);
+  }
+
+  #failed(error: unknown): void {
+    const words = reason(error);
+    this.#failure = words;
+    const old = this.#fleet.liveDeployId === null ? '' : '\nThe version before answers on.';
+    const what = error instanceof BuildFailure ? 'the build failed' : 'it does not start';
+    this.#terminal.fail(`${what}: ${words}${old}`);
+    if (this.#fleet.liveDeployId === null) this.#reloads?.tell(`failed ${Date.now()}`);
+  }
+
+  #warnOfSecrets({ release }: Made): void {
+    const names = Object.keys(this.#variables);
+    const missing = (release.requiredSecrets ?? []).filter((name) => !names.includes(name));
+    const { taken } = dividedSecrets(release, names);
+    if (missing.length > 0)
+      this.#terminal.say(
+        `secrets.required: .dev.vars has no ${missing.join(', ')}; a deploy without it fails`,
+        'yellow',
+      );
+    if (taken.length > 0)
+      this.#terminal.say(
+        `.dev.vars: ${taken.join(', ')} is a binding's name, and the binding is given`,
+        'yellow',
+      );
+  }
+}
+
+/** A version that was built and does not start. */
+class NotStarted extends Error {}
+
+/** The directory of what is kept, which git does not see. */
+function keptDirectory(folder: string): string {
+  const all = join(folder, '.cellar');
+  const kept = join(all, 'dev');
+  mkdirSync(kept, { recursive: true, mode: 0o700 });
+  const ignored = join(all, '.gitignore');
+  if (!existsSync(ignored)) writeFileSync(ignored, '*\n');
+  return kept;
+}
+
+/** A short path to a directory whose own is too long for the sockets below it. */
+function shortcutTo(directory: string): string {
+  const link = join(mkdtempSync(join(tmpdir(), 'cellar-dev-')), 'd');
+  symlinkSync(directory, link);
+  return link;
+}
+
+function claimFolder(paths: Layout): () => void {
+  try {
+    return claim(paths);
+  } catch (error) {
+    throw new Error(
+      reason(error).replace(
+        /^.* belongs to another host, process (\d+).*$/,
+        'another `cellar dev`, process $1, has this folder: end it first',
+      ),
+    );
+  }
+}
+
+function shownPaths(paths: string[]): string {
+  const rest = paths.length - 3;
+  return `${paths.slice(0, 3).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
+}
+
+function took(ms: number): string {
+  return ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(1)} s`;
+}

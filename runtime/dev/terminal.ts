@@ -1,0 +1,77 @@
+// What `cellar dev` says: its own steps, the app's log with the places in the sources, and a line for each request.
+import { styleText } from 'node:util';
+import type { RequestRecord } from '../edge/record.ts';
+import { LineReader, plainText } from '../machine/lines.ts';
+import type { OutputPipe, OutputSink } from '../machine/output-sink.ts';
+import { type LogRecord, readLine } from '../telemetry/log-lines.ts';
+import { LogStacks } from '../telemetry/log-stacks.ts';
+import { SourceStacks } from '../telemetry/source-stacks.ts';
+import { UncaughtLines } from '../telemetry/uncaught-lines.ts';
+
+type Style = Parameters<typeof styleText>[0];
+
+export class Terminal {
+  readonly #uncaught = new UncaughtLines();
+  readonly #stacks: LogStacks;
+
+  /** @param releases the directory that has those of each app */
+  constructor(releases: string) {
+    this.#stacks = new LogStacks(new SourceStacks(releases), (_, record) => this.#show(record));
+  }
+
+  /** Says what `cellar dev` does. Of more lines than one the others stand below it. */
+  say(words: string, style: Style = 'reset'): void {
+    const text = plainText(words).replaceAll('\n', '\n  ');
+    process.stdout.write(`${styled('dim', `${clock()} cellar`)} ${styled(style, text)}\n`);
+  }
+
+  fail(words: string): void {
+    this.say(words, 'red');
+  }
+
+  request({ method, path, status, durationMs, refused }: RequestRecord): void {
+    const style = status >= 500 ? 'red' : status >= 400 ? 'yellow' : 'green';
+    const why = refused === null ? '' : ` (${refused})`;
+    const words = `${method} ${plainText(path).slice(0, 200)} ${styled(style, String(status))} ${Math.round(durationMs)} ms${why}`;
+    process.stdout.write(`${styled('dim', clock())} ${words}\n`);
+  }
+
+  /** Takes the output of a process of a release. */
+  output(appId: string, deployId: string): OutputSink {
+    const reader = (pipe: OutputPipe) =>
+      new LineReader((line) => {
+        const { record, error } = readLine(line, pipe, Date.now());
+        if (error !== null) this.#uncaught.told(appId, error);
+        else if (record.source === 'workerd' && this.#uncaught.repeats(appId, record.text)) return;
+        if (record.text !== '') this.#stacks.take(appId, { ...record, release: deployId });
+      });
+    const readers = { stdout: reader('stdout'), stderr: reader('stderr') };
+    return {
+      isCrowded: false,
+      write: (pipe, piece, dropped) => {
+        if (dropped !== null) readers[pipe].skip();
+        readers[pipe].write(piece);
+      },
+      end: (pipe) => readers[pipe].end(),
+    };
+  }
+
+  /** Shows all that waits. */
+  close(): void {
+    this.#stacks.end();
+  }
+
+  #show({ level, text, source }: LogRecord): void {
+    const style = level === 'error' ? 'red' : level === 'warn' ? 'yellow' : 'reset';
+    const from = source === 'app' ? '' : `${source}: `;
+    process.stdout.write(`${styled('dim', clock())} ${styled(style, from + text)}\n`);
+  }
+}
+
+function clock(): string {
+  return new Date().toTimeString().slice(0, 8);
+}
+
+function styled(style: Style, text: string): string {
+  return styleText(style, text, { stream: process.stdout });
+}

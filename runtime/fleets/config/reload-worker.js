@@ -1,0 +1,20 @@
+// While an app is developed: pages get a script that loads them again when the app has changed. Only what a browser shows as a
+// page has it: what a script of the app fetches, and what programs are answered, is as it will be in production.
+
+const SCRIPT = `<script>{let first;new EventSource('/.well-known/fleet/reload').onmessage=({data})=>{first??=data;if(data!==first)location.reload()}}</script>`;
+const SHOWN = ['document', 'iframe'];
+
+export default {
+  async fetch(request, { APP }) {
+    const response = await APP.fetch(request);
+    const { headers } = response;
+    const isPage =
+      SHOWN.includes(request.headers.get('sec-fetch-dest')) &&
+      headers.get('content-type')?.startsWith('text/html') &&
+      !headers.has('content-encoding');
+    if (!isPage || response.body === null) return response;
+    return new HTMLRewriter()
+      .onDocument({ end: (end) => void end.append(SCRIPT, { html: true }) })
+      .transform(response);
+  },
+};

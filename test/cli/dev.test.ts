@@ -1,0 +1,231 @@
+// `cellar dev` as a person runs it: in a folder, from a shell, without any Cellar.
+import assert from 'node:assert/strict';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { Client } from 'undici';
+import { descendants, eventually } from '../support/e2e/processes.ts';
+
+const PROGRAM = fileURLToPath(new URL('../../cli/cellar', import.meta.url));
+const CONFIG = `name = "shop"
+main = "src/index.js"
+compatibility_date = "2026-10-01"
+[vars]
+GREETING = "from the configuration"
+[assets]
+directory = "public"
+[[d1_databases]]
+binding = "DB"
+database_name = "people"
+[[r2_buckets]]
+binding = "FILES"
+bucket_name = "files"
+`;
+const INDEX = `import { word } from './word.js';
+export default {
+  async fetch(request, env) {
+    const { pathname } = new URL(request.url);
+    if (pathname === '/boom') word(null);
+    if (pathname === '/add') {
+      await env.DB.exec('INSERT INTO visits VALUES (1)');
+      await env.FILES.put('a', 'kept');
+    }
+    const visits = await env.DB.prepare('SELECT count(*) AS n FROM visits').first('n');
+    const file = await (await env.FILES.get('a'))?.text();
+    return Response.json({ word: word('x'), greeting: env.GREETING, visits, file: file ?? null });
+  },
+};
+`;
+const WORD = (word: string) => `export function word(of) {
+  if (of === null) throw new TypeError('no word');
+  return '${word}';
+}
+`;
+
+// Longer than a path to a socket may be.
+const folder = join(mkdtempSync(join(tmpdir(), 'cellar-dev-test-')), 'a-project-'.repeat(8));
+let dev: Running;
+
+/** A \`cellar dev\` that runs. */
+class Running {
+  readonly child: ChildProcess;
+  said = '';
+
+  constructor(...words: string[]) {
+    this.child = spawn(PROGRAM, ['dev', '--port', '0', ...words], {
+      cwd: folder,
+      env: { PATH: process.env.PATH, HOME: tmpdir() },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    for (const stream of [this.child.stdout!, this.child.stderr!])
+      stream.setEncoding('utf8').on('data', (text: string) => {
+        this.said += text;
+      });
+  }
+
+  async ready(): Promise<this> {
+    await eventually(() => /http:\/\/localhost:\d+/.test(this.said), 'it to serve');
+    return this;
+  }
+
+  get port(): number {
+    return Number(/http:\/\/localhost:(\d+)/.exec(this.said)![1]);
+  }
+
+  async get(path = '/', headers: Record<string, string> = {}): Promise<{ status: number; text: string }> {
+    const client = new Client(`http://127.0.0.1:${this.port}`);
+    try {
+      const { statusCode, body } = await client.request({
+        path,
+        method: 'GET',
+        headers: { host: 'localhost', ...headers },
+      });
+      return { status: statusCode, text: await body.text() };
+    } finally {
+      await client.close();
+    }
+  }
+
+  /** Interrupts it as a terminal does. */
+  async end(): Promise<void> {
+    this.child.kill('SIGINT');
+    await eventually(() => this.child.exitCode !== null || this.child.signalCode !== null, 'it to end');
+  }
+}
+
+/** Ends it as `end` does, and waits until nothing of it is left. */
+async function ends(end: () => unknown): Promise<void> {
+  const below = descendants(dev.child.pid!).map(({ pid }) => pid);
+  assert.ok(below.length >= 3, 'its process, a cell and the bundler');
+  await end();
+  await eventually(() => below.every((pid) => !existsSync(`/proc/${pid}/exe`)), 'no process');
+}
+
+function write(path: string, text: string): void {
+  writeFileSync(join(folder, path), text);
+}
+
+before(async () => {
+  for (const name of ['src', 'public', 'migrations']) mkdirSync(join(folder, name), { recursive: true });
+  write('wrangler.toml', CONFIG);
+  write('src/index.js', INDEX);
+  write('src/word.js', WORD('first'));
+  write('public/page.html', '<h1>A page</h1>');
+  write('migrations/0001_visits.sql', 'CREATE TABLE visits (n);');
+  execFileSync('git', ['init', '--quiet'], { cwd: folder });
+  dev = await new Running('--inspect', '0').ready();
+});
+after(async () => {
+  await dev.end();
+  rmSync(join(folder, '..'), { recursive: true, force: true });
+});
+
+const answer = async () => JSON.parse((await dev.get()).text);
+
+test('the app serves, and what is saved serves soon after', async () => {
+  assert.deepEqual(await answer(), {
+    word: 'first',
+    greeting: 'from the configuration',
+    visits: 0,
+    file: null,
+  });
+  write('src/word.js', WORD('second'));
+  await eventually(async () => (await answer()).word === 'second', 'what was saved');
+});
+
+test('a version that cannot be built or started says where, and the one before answers until it is mended', async () => {
+  write('src/word.js', 'export function word( {\n');
+  await eventually(() => /the build failed: src\/word\.js:2:1: /.test(dev.said), 'the error');
+  assert.equal((await answer()).word, 'second');
+  write('src/word.js', `${WORD('third')}\nnull.at();\n`);
+  await eventually(() => /it does not start: .*src\/word\.js:6:6/s.test(dev.said), 'the other error');
+  assert.equal((await answer()).word, 'second');
+  write('src/word.js', WORD('mended'));
+  await eventually(async () => (await answer()).word === 'mended', 'the mended version');
+});
+
+test('.dev.vars has the secrets, also when it changes', async () => {
+  write('.dev.vars', 'GREETING="a secret"\n');
+  await eventually(async () => (await answer()).greeting === 'a secret', 'the secret');
+});
+
+test('errors of the app are told with their places in its files', async () => {
+  assert.equal((await dev.get('/boom')).status, 500);
+  await eventually(
+    () => /TypeError: no word\n\s+at word \(src\/word\.js:2:\d+\)\n\s+at .*src\/index\.js:5/.test(dev.said),
+    'the stack',
+  );
+});
+
+test('a browser’s page loads again after a change, and nothing else is added to', async () => {
+  assert.equal((await dev.get('/page.html')).status, 307);
+  assert.equal((await dev.get('/page')).text, '<h1>A page</h1>');
+  const shown = await dev.get('/page', { 'sec-fetch-dest': 'document' });
+  assert.match(shown.text, /^<h1>A page<\/h1><script>.*EventSource\('(\/[^']+)'\)/);
+  const client = new Client(`http://127.0.0.1:${dev.port}`);
+  const { body } = await client.request({
+    path: '/.well-known/fleet/reload',
+    method: 'GET',
+    headers: { host: 'localhost' },
+  });
+  let told = '';
+  body.setEncoding('utf8').on('data', (text: string) => {
+    told += text;
+  });
+  body.on('error', () => {});
+  await eventually(() => told.split('data: ').length === 2, 'the version');
+  write('public/page.html', '<h1>Another</h1>');
+  await eventually(() => told.split('data: ').length === 3, 'the next one');
+  assert.equal((await dev.get('/page')).text, '<h1>Another</h1>');
+  await client.destroy();
+});
+
+test('only this machine’s names lead to it, pages of others reach no debugger, and git does not see what is kept', async () => {
+  const host = async (name: string) => (await dev.get('/', { host: name })).status;
+  assert.deepEqual(
+    await Promise.all(
+      ['localhost', 'shop.localhost', '127.0.0.1', '[::1]', 'evil.example', 'localhost.evil.example'].map(
+        host,
+      ),
+    ),
+    [200, 200, 200, 200, 403, 403],
+  );
+  const [, port] = /debugger finds it at 127\.0\.0\.1:(\d+)/.exec(dev.said)!;
+  const debugged = async (headers: Record<string, string>) => {
+    const client = new Client(`http://127.0.0.1:${port}`);
+    const { statusCode } = await client.request({ path: '/json', method: 'GET', headers });
+    await client.destroy();
+    return statusCode;
+  };
+  assert.equal(await debugged({}), 200);
+  assert.equal(await debugged({ origin: 'https://evil.example' }), 403);
+  assert.equal(await debugged({ host: 'evil.example' }), 403);
+  const seen = execFileSync('git', ['status', '--porcelain', '--untracked-files=all'], {
+    cwd: folder,
+    encoding: 'utf8',
+  });
+  assert.ok(!seen.includes('.cellar'), seen);
+  assert.equal((await dev.get('/.cellar/.gitignore')).status, 200, 'the Worker answers, no file');
+});
+
+test('a second one in the folder is refused; an interrupt leaves no process, and what is kept is there again', async () => {
+  await dev.get('/add');
+  const second = new Running();
+  await eventually(() => second.child.exitCode !== null, 'the second one to end');
+  assert.equal(second.child.exitCode, 1);
+  assert.match(second.said, /another `cellar dev`, process \d+, has this folder/);
+  await ends(() => dev.end());
+  assert.ok(existsSync(join(folder, '.cellar/dev')));
+  dev = await new Running().ready();
+  const { visits, file } = await answer();
+  assert.deepEqual([visits, file], [1, 'kept']);
+});
+
+test('it ends with the process that started it', async () => {
+  await ends(() => dev.child.kill('SIGKILL'));
+  dev = await new Running().ready();
+  assert.equal((await answer()).visits, 1);
+});
