@@ -20,6 +20,16 @@ const FALLBACK_HEADERS = ['x-runner-token', 'x-host-token', 'x-agent-token'] as 
 const TOKEN_PLACE =
   ' If nobody has set it, it is in the file `token` of the data directory, `.cellar/token` by default.';
 
+/** How often somebody has lost rights since this process began. Its streams see by it when to look whether they may go on. */
+let losses = 0;
+
+export const rightsLost = () => losses;
+
+/** To be called when an account, a key or a role has gone, or a role is less than before. */
+export function loseRights(): void {
+  losses++;
+}
+
 const rank: Record<Role, number> = { view: 1, push: 2, admin: 3 };
 
 /** @throws {Problem} `unauthorized` */

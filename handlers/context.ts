@@ -24,6 +24,8 @@ export interface RequestContext {
 export interface Context extends RequestContext {
   /** Who calls. */
   actor: Actor;
+  /** Asks anew who calls. @throws {Problem} `unauthorized` when the key or the account has gone meanwhile */
+  whoNow: () => Promise<Actor>;
 }
 
 export function createContext(env: Env, requestId: string, execution: ExecutionContext): RequestContext {

@@ -67,7 +67,8 @@ async function route(request: Request, pathname: string, context: RequestContext
   if (pathname === '/openapi.json' && request.method === 'GET') {
     return Response.json(openapi(context.env.PUBLIC_API_URL));
   }
-  const acting = { ...context, actor: await authenticate(request, context.env) };
+  const whoNow = () => authenticate(request, context.env);
+  const acting = { ...context, actor: await whoNow(), whoNow };
   if (pathname === '/rpc' && request.method === 'POST') return rpc(request, acting);
   if (pathname === '/mcp') return mcp(request, acting);
   if (pathname === '/metrics' && request.method === 'GET') return prometheus(acting);

@@ -15,7 +15,7 @@ interface Listener<Data> {
   onReset?(): void;
   onOpen?(): void;
   onLost?(): void;
-  /** Called once when the API refuses the stream for good. */
+  /** Called once when the API refuses the stream for good. Without it, `onReset` is. */
   onRefused?(failure: Failure): void;
 }
 
@@ -63,7 +63,9 @@ export function live<Name extends OperationName>(
         if (own.signal.aborted) return;
         const { status, code } = error as Failure;
         if (status >= 400 && status < 500 && code !== 'rate_limited') {
-          listener.onRefused?.(error as Failure);
+          // Read again, the list says why.
+          if (listener.onRefused) listener.onRefused(error as Failure);
+          else listener.onReset?.();
           return;
         }
       }

@@ -74,8 +74,9 @@ async function answer(request: Request, context: RequestContext): Promise<Respon
   }
   const { call, pattern } = found;
   const words = decoded(pattern.exec(path)!.groups ?? {});
-  const actor: Actor = call.needs === 'none' ? { kind: 'runner' } : await authenticate(request, context.env);
-  const acting = { ...context, actor };
+  const whoNow = async (): Promise<Actor> =>
+    call.needs === 'none' ? { kind: 'runner' } : authenticate(request, context.env);
+  const acting = { ...context, actor: await whoNow(), whoNow };
   const account = words.account ?? '';
   if (call.needs !== 'none' && words.account !== undefined) await requireAccount(acting, account);
   const app = words.script === undefined ? null : await appOf(acting, call, account, words.script);

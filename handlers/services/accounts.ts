@@ -16,7 +16,7 @@ import {
   listCollaborators,
   setCollaborator,
 } from '../../sqlite/control/collaborators.ts';
-import { accountOf, requireOwn } from '../access.ts';
+import { accountOf, loseRights, requireOwn } from '../access.ts';
 import { newId } from '../contract/id.ts';
 import { Problem } from '../problem.ts';
 import { hashOf, newApiKey } from '../secrets.ts';
@@ -48,6 +48,7 @@ const accountsRename: Service<'accounts.rename'> = async ({ db, actor }, { accou
 const accountsDelete: Service<'accounts.delete'> = async ({ db }, { id }) => {
   const result = await deleteAccount(db, id);
   if (result !== 'deleted') throw new Problem(result);
+  loseRights();
   return null;
 };
 
@@ -69,6 +70,7 @@ const keysList: Service<'keys.list'> = async ({ reads, actor }, { account, ...pa
 
 const keysRevoke: Service<'keys.revoke'> = async ({ db, actor }, { id }) => {
   if (!(await deleteKey(db, id, accountOf(actor)))) throw new Problem('key_not_found');
+  loseRights();
   return null;
 };
 
@@ -81,6 +83,7 @@ const collaboratorsSet: Service<'collaborators.set'> = async ({ db, at }, { id, 
   const row = await setCollaborator(db, { app_id: id, account_id: account, role, created_at: at });
   if (row === null) throw new Problem('app_not_found');
   if (row === undefined) throw new Problem('account_not_found');
+  loseRights();
   return toCollaborator(row);
 };
 
@@ -88,6 +91,7 @@ const collaboratorsRemove: Service<'collaborators.remove'> = async ({ db }, { id
   const removed = await deleteCollaborator(db, id, account);
   if (removed === null) throw new Problem('app_not_found');
   if (!removed) throw new Problem('collaborator_not_found');
+  loseRights();
   return null;
 };
 

@@ -8,6 +8,7 @@ import { services } from '../services/index.ts';
 import { Replaced, type Transport } from '../services/types.ts';
 import { type Answered, once } from './idempotency.ts';
 import { validate } from './validate.ts';
+import { whileAllowed } from './while-allowed.ts';
 
 /** Operations on an app. */
 const NEEDS_APP: readonly Needs[] = ['view', 'push', 'admin'];
@@ -36,7 +37,11 @@ export async function invoke(
     throw new Problem('not_implemented', `${operation.name} is declared and not there yet.`);
   }
   const run = async (context: Context): Promise<Answered> => {
-    const output = await implementation(context, checked, from.transport);
+    const answered = await implementation(context, checked, from.transport);
+    const output =
+      answered instanceof ReadableStream && context.actor.kind === 'account'
+        ? whileAllowed(context, operation, checked, answered)
+        : answered;
     return output instanceof Replaced
       ? { status: 200, output: output.output }
       : { status: operation.status, output };

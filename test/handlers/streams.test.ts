@@ -229,3 +229,39 @@ test('a listener over the limit is refused with 429; those who left make room an
   assert.deepEqual((await reader.take(1)).map(eventOf), ['last']);
   reader.close();
 });
+
+test('a stream ends when its reader loses the role on the app, or the key', async () => {
+  const { id } = await control.create('guarded');
+  const person = async (name: string) => {
+    const account = await control.call('accounts.create', { name, email: `${name}@example.com` });
+    const { id: keyId, key } = await control.call('keys.create', { account: account.id });
+    await control.call('collaborators.set', { id, account: account.id, role: 'view' });
+    return { account: account.id, keyId, headers: { authorization: `Bearer ${key}` } };
+  };
+  const [removed, revoked, staying] = [
+    await person('removed'),
+    await person('revoked'),
+    await person('staying'),
+  ];
+  const [first, second, third] = await Promise.all(
+    [removed, revoked, staying].map(({ headers }) => follow(id, 'events', headers)),
+  );
+  await log(id, 'before');
+  for (const reader of [first, second, third]) assert.equal(eventOf((await reader!.take(1))[0]!), 'before');
+  const ended = async (reader: EventReader) => {
+    let block = await reader.block();
+    while (block !== null) {
+      assert.equal(block.data, undefined);
+      block = await reader.block();
+    }
+  };
+  await control.call('collaborators.remove', { id, account: removed.account });
+  await ended(first!);
+  await control.call('keys.revoke', { id: revoked.keyId });
+  await ended(second!);
+  await control.call('collaborators.set', { id, account: staying.account, role: 'push' });
+  await log(id, 'after');
+  assert.equal(eventOf((await third!.take(1))[0]!), 'after');
+  third!.close();
+  assert.equal((await follow(id, 'events', removed.headers)).response.status, 403);
+});

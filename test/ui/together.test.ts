@@ -7,7 +7,8 @@ import { after, before, test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
-import { becomeFirst, originOf } from '../support/ui/accounts.ts';
+import { welcomeOf } from '../support/e2e/visitor.ts';
+import { accept, becomeFirst, originOf, PASSWORD } from '../support/ui/accounts.ts';
 import { NEEDS_CHROMIUM, type Person, UiBrowser } from '../support/ui/browser.ts';
 
 const MIB = 2 ** 20;
@@ -23,11 +24,38 @@ before(async () => {
   id = await cellar.deploy('shop', 'bucket');
   browser = await UiBrowser.start();
   ada = await browser.person(originOf(cellar));
-  await becomeFirst(ada, cellar);
 });
 after(async () => {
   await browser?.[Symbol.asyncDispose]();
   await cellar[Symbol.asyncDispose]();
+});
+
+/** The token in the link of an invite that gives the role `view` on the app. */
+async function invited(email: string): Promise<string> {
+  const { url } = await rpc('invites.create', { email, app: { id, role: 'view' } });
+  return new URL(url).searchParams.get('token')!;
+}
+
+test('the doors are open to everybody: axe finds nothing, in either theme', NEEDS_CHROMIUM, async () => {
+  await using guest = await browser.person(originOf(cellar));
+  const { page } = guest;
+  guest.expect(/status of 404/);
+  const doors = {
+    [`/welcome?token=${await welcomeOf(cellar)}`]: 'Make the account',
+    [`/invite?token=${await invited('guest@example.com')}`]: /account/,
+    '/': 'Sign in',
+    '/welcome?token=wrong': null,
+  };
+  for (const [path, button] of Object.entries(doors)) {
+    await page.goto(path);
+    if (button === null) await page.getByRole('heading', { level: 1 }).waitFor();
+    else await page.getByRole('button', { name: button }).first().waitFor();
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+      assert.deepEqual(await guest.findings(), [], `${path} in the ${colorScheme} theme`);
+    }
+  }
+  await becomeFirst(ada, cellar);
 });
 
 test(
@@ -102,3 +130,131 @@ test(
     }
   },
 );
+
+test(
+  'one who may only look sees what another does as it happens, may not do it, and sees nothing once removed',
+  NEEDS_CHROMIUM,
+  async () => {
+    await using grace = await browser.person(originOf(cellar));
+    await accept(grace, cellar, await invited('grace@example.com'), 'Grace');
+    const { page } = grace;
+    await page.goto('/apps/shop/deploys');
+    await page.locator('[data-row]').first().waitFor();
+    const again = page.getByRole('button', { name: 'Deploy main again' });
+    await eventually(() => again.isDisabled(), 'her role is known');
+    assert.match((await again.getAttribute('title'))!, /needs the role push; yours is view/);
+
+    await ada.page.goto('/apps/shop/deploys');
+    await ada.page.getByRole('button', { name: 'Deploy main again' }).click();
+    await ada.page.locator('.screen-head').getByText('live', { exact: true }).waitFor();
+    await page.getByText('Again, a commit of').waitFor();
+    await eventually(
+      async () => (await page.locator('tbody tr').first().textContent())!.includes('live'),
+      'she sees it go live',
+    );
+
+    grace.expect(/status of 403/);
+    const { items } = await rpc('collaborators.list', { id });
+    await rpc('collaborators.remove', { id, account: items[0].account });
+    await page.getByText('Your role does not allow this').waitFor();
+    assert.equal(await page.getByText('Again, a commit of').count(), 0, 'nothing is left of what she saw');
+    browser.assertQuiet();
+  },
+);
+
+test(
+  'on a slow network a skeleton appears after 300 ms and not before, and nothing jumps',
+  NEEDS_CHROMIUM,
+  async () => {
+    await using guest = await browser.person(originOf(cellar), {
+      storageState: await ada.page.context().storageState(),
+      reducedMotion: 'no-preference',
+    });
+    const { page } = guest;
+    await page.addInitScript(`
+      window.shifts = [];
+      new PerformanceObserver((list) => {
+        for (const each of list.getEntries()) if (!each.hadRecentInput) shifts.push(each.value);
+      }).observe({ type: 'layout-shift', buffered: true });
+      window.skeletons = [];
+      new MutationObserver(() => {
+        const found = document.querySelector('.skeleton');
+        if (found === null || window.skeleton) return;
+        window.skeleton = { at: performance.now() };
+        const look = () => {
+          if (!found.isConnected) return;
+          skeletons.push([performance.now() - skeleton.at, Number(getComputedStyle(found).opacity)]);
+          requestAnimationFrame(look);
+        };
+        look();
+      }).observe(document, { subtree: true, childList: true });
+    `);
+    const session = await page.context().newCDPSession(page);
+    await session.send('Network.enable');
+    await session.send('Network.emulateNetworkConditions', {
+      offline: false,
+      latency: 400,
+      downloadThroughput: 64 * 1024,
+      uploadThroughput: 64 * 1024,
+    });
+    await page.goto('/apps/shop/deploys');
+    await page.locator('[data-row]').first().waitFor();
+    const seen = await guest.evaluate<[number, number][]>('skeletons');
+    assert.ok(seen.length > 0, 'there was a skeleton');
+    for (const [ms, opacity] of seen) {
+      if (ms < 280) assert.equal(opacity, 0, `it is seen after ${ms} ms`);
+      if (ms > 900) assert.ok(opacity > 0.5, `it is not seen after ${ms} ms`);
+    }
+    const shifted = (await guest.evaluate<number[]>('shifts')).reduce((sum, each) => sum + each, 0);
+    assert.ok(shifted < 0.1, `what was shown moved by ${shifted}`);
+  },
+);
+
+test('from the sign-in to a rollback by the keyboard alone', NEEDS_CHROMIUM, async () => {
+  const answers = async () => (await cellar.get('shop', '/nothing')).text;
+  const before = await answers();
+  const code = "export default { fetch: () => new Response('newer') };\n";
+  await cellar.deployAgain('shop', 'bucket', { 'index.js': code });
+  await using guest = await browser.person(originOf(cellar));
+  const { page } = guest;
+  const { keyboard } = page;
+  const focused = () =>
+    guest.evaluate<string>(`(() => {
+      const { activeElement: at } = document;
+      const { outlineStyle, boxShadow } = getComputedStyle(at);
+      if (outlineStyle === 'none' && boxShadow === 'none' && !at.matches('main, input')) return 'the focus on ' + at.outerHTML.slice(0, 200) + ' is not seen';
+      return at.getAttribute('aria-label') ?? (at.textContent.trim() || at.name || at.type);
+    })()`);
+  await page.goto('/');
+  await page.getByLabel('E-mail').waitFor();
+  await keyboard.type('ada@example.com');
+  await keyboard.press('Tab');
+  await keyboard.type(PASSWORD);
+  await keyboard.press('Enter');
+  await page.getByRole('link', { name: 'shop', exact: true }).waitFor();
+  await keyboard.press('Control+k');
+  await page.getByRole('dialog', { name: 'Find' }).waitFor();
+  await keyboard.type('shop');
+  await page.getByRole('option', { name: /shop/ }).first().waitFor();
+  await keyboard.press('ArrowDown');
+  await keyboard.press('ArrowUp');
+  await keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'shop', level: 1 }).waitFor();
+  await keyboard.press('g');
+  await keyboard.press('d');
+  await page.getByRole('heading', { name: 'Deploys', level: 1 }).waitFor();
+  await page.locator('[data-row]').nth(1).waitFor();
+  await keyboard.press('j');
+  await keyboard.press('j');
+  await keyboard.press('Enter');
+  await page.getByRole('button', { name: 'Roll back to this' }).waitFor();
+  for (let tabs = 0; (await focused()) !== 'Roll back to this'; tabs++) {
+    assert.ok(tabs < 40, 'the button is reached by Tab');
+    assert.doesNotMatch(await focused(), /is not seen/);
+    await keyboard.press('Tab');
+  }
+  assert.equal(await answers(), 'newer');
+  await keyboard.press('Enter');
+  await eventually(async () => (await answers()) === before, 'the app is as it was');
+  browser.assertQuiet();
+});

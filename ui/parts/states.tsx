@@ -111,7 +111,9 @@ export function Loaded<Data>({
 }) {
   const data = of.data.value;
   const failure = of.failure.value;
-  if (data === null)
+  // What one may not see any more, or is not there any more, goes.
+  const isGone = failure?.status === 403 || failure?.status === 404;
+  if (data === null || isGone)
     return failure ? <Failed failure={failure} retry={of.refresh} /> : (shape ?? <SkeletonRows />);
   return <div class={failure ? 'stale' : undefined}>{children(data)}</div>;
 }
