@@ -68,9 +68,8 @@ export async function authorize(
   { needs }: Pick<Operation, 'needs'>,
   input: object,
 ): Promise<void> {
-  if (actor.kind === 'runner' || needs === 'account') return;
+  if (actor.kind === 'runner' || actor.runs || needs === 'account') return;
   if (needs === 'runner') {
-    if (actor.runs) return;
     throw new Problem('forbidden', 'This needs the runner token, or an admin who is signed in.');
   }
   const { id = null, slug = null } = input as { id?: string; slug?: string };
@@ -99,6 +98,11 @@ export function requireRole(role: unknown, need: Role): Role {
 export function requireOwn(actor: Actor, account: string): void {
   if (actor.kind === 'account' && actor.id !== account)
     throw new Problem('forbidden', 'An API key works for its own account; another needs the runner token.');
+}
+
+/** The account whose apps the caller may see: its own, and those that it has a role on. Null for whoever may see all. */
+export function seesAppsOf(actor: Actor): string | null {
+  return actor.kind === 'account' && !actor.runs ? actor.id : null;
 }
 
 /** The caller's account; null for the runner token. */

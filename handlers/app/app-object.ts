@@ -6,6 +6,7 @@ import { type EventRow, insertEvent } from '../../sqlite/control/events.ts';
 import { liftRevision } from '../../sqlite/control/meta.ts';
 import {
   buryApp,
+  type Insertion,
   insertApp,
   isUniqueViolation,
   observeApp,
@@ -61,7 +62,7 @@ export class AppObject extends DurableObject<Bindings> {
   create(app: Parameters<typeof insertApp>[1]): Promise<Outcome<AppRow>> {
     const add = async () => {
       const inserted = await insertApp(this.env.DB, app);
-      if (typeof inserted === 'string') throw new Problem(inserted, insertionDetail(inserted, app));
+      if (typeof inserted === 'string') throw notInserted(inserted, app);
       try {
         return await this.#push(inserted);
       } catch (error) {
@@ -258,12 +259,23 @@ function conflict(error: unknown): never {
   throw error;
 }
 
-function insertionDetail(
-  refusal: ErrorCode,
+function notInserted(
+  refusal: Extract<Insertion, string>,
   app: { slug: string; owner: string | null; quota: number },
-): string {
-  if (refusal === 'slug_taken') return `The slug ${app.slug} is taken.`;
+): Problem {
+  if (refusal === 'slug_taken') return new Problem(refusal, `The slug ${app.slug} is taken.`);
+  if (refusal === 'guest')
+    return new Problem(
+      'quota_exceeded',
+      'This account came by the invitation to an app, and owns no apps. Whoever runs this machine can invite it for apps of its own.',
+    );
   if (refusal === 'quota_exceeded')
-    return `This account may own ${app.quota} apps (RUNNER_MAX_APPS_PER_USER), and it does.`;
-  return app.owner === null ? 'There is no account yet.' : `There is no account ${app.owner}.`;
+    return new Problem(
+      refusal,
+      `This account may own ${app.quota} apps (RUNNER_MAX_APPS_PER_USER), and it does.`,
+    );
+  return new Problem(
+    refusal,
+    app.owner === null ? 'There is no account yet.' : `There is no account ${app.owner}.`,
+  );
 }

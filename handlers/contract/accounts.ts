@@ -10,9 +10,9 @@ export const Account = z.strictObject({
   email: z.string().nullable(),
   /**
    * `owner`: the first account, which owns the apps that are created for nobody else, and is an admin. `admin`: may do, signed
-   * in to the control UI, what the runner token may.
+   * in to the control UI, what the runner token may. `guest`: was invited by the admin of an app, and owns none.
    */
-  role: z.enum(['owner', 'admin', 'member']),
+  role: z.enum(['owner', 'admin', 'member', 'guest']),
   created_at: time,
 });
 
@@ -22,6 +22,8 @@ export const collaboratorRole = z.enum(['view', 'push', 'admin']);
 export const Collaborator = z.strictObject({
   app_id: id,
   account: id,
+  name: z.string(),
+  email: z.string().nullable(),
   role: collaboratorRole,
   created_at: time,
 });

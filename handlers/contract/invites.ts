@@ -14,9 +14,16 @@ export const Invite = z.strictObject({
   app: z.strictObject({ id, slug: z.string(), role: collaboratorRole }).nullable(),
   /** The account whose password it sets; null when it makes an account. */
   account: id.nullable(),
+  /** The admin of the app who made it, without running the machine. The account that it makes owns no apps. */
+  by: id.nullable(),
   created_at: time,
   expires_at: time,
 });
+
+const email = z
+  .email()
+  .max(254)
+  .transform((value) => value.toLowerCase());
 
 /** What became of the e-mail with a link. Null: no mail server is set, or it is not known whom the link is for. */
 export const SentMail = z.strictObject({
@@ -24,6 +31,8 @@ export const SentMail = z.strictObject({
   /** Why it was not sent; null when the mail server has taken it. */
   problem: z.string().nullable(),
 });
+
+const Made = z.strictObject({ ...Invite.shape, url: z.string(), mail: SentMail.nullable() });
 
 export const invites = [
   operation({
@@ -34,17 +43,13 @@ export const invites = [
     path: null,
     needs: 'runner',
     input: z.strictObject({
-      email: z
-        .email()
-        .max(254)
-        .transform((value) => value.toLowerCase())
-        .optional(),
+      email: email.optional(),
       role: z.enum(['admin', 'member']).default('member'),
       app: z.strictObject({ id: reference, role: collaboratorRole }).optional(),
       /** One there is: the link sets its password anew. It changes no role. */
       account: reference.optional(),
     }),
-    output: z.strictObject({ ...Invite.shape, url: z.string(), mail: SentMail.nullable() }),
+    output: Made,
     status: 201,
     errors: ['app_not_found', 'account_not_found', 'email_taken'],
     secrets: ['url'],
@@ -70,5 +75,40 @@ export const invites = [
     output: nothing,
     status: 204,
     errors: ['invite_not_found'],
+  }),
+  operation({
+    name: 'collaborators.invite',
+    summary:
+      'Makes a link that gives one person a role on the app, with a new account or the one they have; `url` is shown this once',
+    method: 'POST',
+    path: null,
+    needs: 'admin',
+    input: z.strictObject({ id: reference, email, role: collaboratorRole }),
+    output: Made,
+    status: 201,
+    errors: ['app_not_found', 'quota_exceeded'],
+    secrets: ['url'],
+  }),
+  operation({
+    name: 'collaborators.invites',
+    summary: "Lists the app's invites that can still be used, oldest first, without their links",
+    method: 'GET',
+    path: null,
+    needs: 'admin',
+    input: z.strictObject({ id: reference, ...page }),
+    output: listOf(Invite),
+    status: 200,
+    errors: ['app_not_found'],
+  }),
+  operation({
+    name: 'collaborators.revoke_invite',
+    summary: 'Ends the link of an invite to the app that was not used',
+    method: 'DELETE',
+    path: null,
+    needs: 'admin',
+    input: z.strictObject({ id: reference, invite: reference }),
+    output: nothing,
+    status: 204,
+    errors: ['app_not_found', 'invite_not_found'],
   }),
 ] as const;

@@ -109,6 +109,7 @@ export const meanings: Readonly<Record<string, string>> = {
   app: 'The app: its id or its slug.',
   database: 'One database of the app. Default: all storage.',
   email: 'The address of a person.',
+  invite: 'The id of an invite.',
   account: 'The id of an account.',
   role: 'What the account may do on the app.',
 };

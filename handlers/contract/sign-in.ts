@@ -12,7 +12,8 @@ export interface SignedIn {
   id: string;
   name: string;
   email: string;
-  role: 'admin' | 'member';
+  /** `guest`: was invited by the admin of an app, and owns none. */
+  role: 'admin' | 'member' | 'guest';
 }
 
 /** What a link is for, as whoever has it is told. */
@@ -26,7 +27,7 @@ export interface LinkPurpose {
   /** Null: whoever uses the link says it. */
   name: string | null;
   email: string | null;
-  /** Whether the address is the account's already and stays. */
+  /** Whether the address is the account's already, or that of an app's invite, and stays. */
   email_fixed: boolean;
   /** Null: when it is used. */
   expires_at: string | null;
@@ -48,6 +49,11 @@ export interface SignInCalls {
   };
   /** Has a link for a new password sent to the account with this address. The answer does not tell whether there is one. */
   forgot: { input: { email: string }; answer: null };
+  /**
+   * Gives an account that there is what the link of an invite has to give, and ends it.
+   * @throws `invite_not_found`
+   */
+  join: { input: { token: string; account: string }; answer: { app: string | null } };
   /** Ends the link. */
   close: { input: { token: string }; answer: null };
 }

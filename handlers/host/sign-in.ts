@@ -5,6 +5,7 @@ import {
   claimInvite,
   closeInvite,
   insertRecovery,
+  joinByInvite,
   type OpenInvite,
   openInvite,
 } from '../../sqlite/control/invites.ts';
@@ -31,6 +32,7 @@ const inputs = {
   look: z.strictObject({ token }),
   claim: z.strictObject({ token, name: text(100), email }),
   forgot: z.strictObject({ email }),
+  join: z.strictObject({ token, account: z.string() }),
   close: z.strictObject({ token }),
 };
 
@@ -67,6 +69,12 @@ const answers: Answers = {
     return null;
   },
 
+  async join({ db, at }, { token, account }) {
+    const app = await joinByInvite(db, await hashOf(token), account, at);
+    if (app === undefined) throw new Problem('invite_not_found');
+    return { app };
+  },
+
   async close({ db, at }, { token }) {
     await closeInvite(db, await hashOf(token), at);
     return null;
@@ -93,20 +101,21 @@ export async function signIn(route: string, request: Request, context: RequestCo
 }
 
 function signedIn({ id, name, email, role }: AccountRow): SignedIn {
-  return { id, name, email: email ?? '', role: role === 'member' ? 'member' : 'admin' };
+  return { id, name, email: email ?? '', role: role === 'owner' ? 'admin' : role };
 }
 
 /** @throws {Problem} `invite_not_found` */
 function purpose(invite: OpenInvite | null): LinkPurpose {
   if (invite === null) throw new Problem('invite_not_found');
-  const { role, app_slug, app_role, account_id, account_name, account_email, email, expires_at } = invite;
+  const { role, app_slug, app_role, account_id, account_name, account_email, email, expires_at, made_by } =
+    invite;
   return {
     kind: expires_at === null ? 'welcome' : account_id === null ? 'invite' : 'account',
     role,
     app: app_slug !== null && app_role !== null ? { slug: app_slug, role: app_role } : null,
     name: account_email === null ? null : account_name,
     email: account_email ?? email,
-    email_fixed: account_email !== null,
+    email_fixed: account_email !== null || made_by !== null,
     expires_at,
   };
 }

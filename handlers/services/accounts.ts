@@ -11,9 +11,9 @@ import {
   renameAccount,
 } from '../../sqlite/control/accounts.ts';
 import {
-  type CollaboratorRow,
   deleteCollaborator,
   listCollaborators,
+  type NamedCollaborator,
   setCollaborator,
 } from '../../sqlite/control/collaborators.ts';
 import { accountOf, loseRights, requireOwn } from '../access.ts';
@@ -113,6 +113,6 @@ function toKey({ id, account_id, name, created_at }: KeyRow) {
   return { id, account: account_id, name, created_at };
 }
 
-function toCollaborator({ app_id, account_id, role, created_at }: CollaboratorRow) {
-  return { app_id, account: account_id, role, created_at };
+function toCollaborator({ app_id, account_id, name, email, role, created_at }: NamedCollaborator) {
+  return { app_id, account: account_id, name, email, role, created_at };
 }

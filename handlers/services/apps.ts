@@ -2,7 +2,7 @@
 import { type AppRow, findApp, findAppBySlug, listApps } from '../../sqlite/control/apps.ts';
 import type { Change } from '../../sqlite/control/changes.ts';
 import { lastDeploys } from '../../sqlite/control/deploys.ts';
-import { accountOf, requireOwn } from '../access.ts';
+import { accountOf, requireOwn, seesAppsOf } from '../access.ts';
 import type { Changed, Outcome } from '../app/app-object.ts';
 import type { Context } from '../context.ts';
 import { type App, OVERVIEW_APPS } from '../contract/apps.ts';
@@ -17,12 +17,12 @@ import type { Service } from './types.ts';
 const list: Service<'apps.list'> = async ({ reads, env, actor }, { owner, limit, cursor }) => {
   const place = decodeCursor('apps.list', cursor, 1);
   const before = place && Number(place[0]);
-  const page = await listApps(reads, { owner: owner ?? null, seenBy: accountOf(actor), before, limit });
+  const page = await listApps(reads, { owner: owner ?? null, seenBy: seesAppsOf(actor), before, limit });
   return listAnswer('apps.list', page, (row) => toApp(row, env));
 };
 
 const overview: Service<'apps.overview'> = async ({ reads, env, actor, host }) => {
-  const filter = { owner: null, seenBy: accountOf(actor), before: null, limit: OVERVIEW_APPS };
+  const filter = { owner: null, seenBy: seesAppsOf(actor), before: null, limit: OVERVIEW_APPS };
   const { rows, next } = await listApps(reads, filter);
   const ids = rows.map(({ id }) => id);
   const [deploys, figures] = await Promise.all([

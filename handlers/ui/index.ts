@@ -11,7 +11,7 @@ import { type Auth, cookiePrefix, createAuth, isAuthRoute } from './auth.ts';
 import type { Env } from './env.ts';
 import { file, wantsPage } from './files.ts';
 import { Attempts, clientOf, Limiter, TooMany } from './limits.ts';
-import { forgot, look, useLink } from './links.ts';
+import { forgot, join, look, useLink } from './links.ts';
 import { ownCookies, requireOwnOrigin } from './origin.ts';
 import { signInByPassword } from './password.ts';
 
@@ -58,6 +58,14 @@ class Server {
       return route === 'POST /invites/look'
         ? look(request, env)
         : useLink(request, env, await this.#library());
+    }
+    if (route === 'POST /invites/join') {
+      this.#limit('invite', received);
+      const request = this.#own(received);
+      const { id, headers } = await this.#whoIs(request);
+      const answer = await join(request, this.#env, id);
+      for (const cookie of headers.getSetCookie()) answer.headers.append('set-cookie', cookie);
+      return answer;
     }
     // Which of them there are is known in the browser.
     if (wantsPage(received)) return (await file(received, PAGE, env))!;

@@ -40,6 +40,12 @@ export async function look(request: Request, env: Env): Promise<Response> {
   return Response.json(await askAbout(env, 'look', { token }));
 }
 
+/** Gives an account what an invite has to give. @throws {Problem} `invite_not_found` */
+export async function join(request: Request, env: Env, account: string): Promise<Response> {
+  const { token } = validate(lookInput, await readJson(request, BODY_BYTES));
+  return Response.json(await askAbout(env, 'join', { token, account }));
+}
+
 /**
  * Uses a link: its account has this password then, and the browser is signed in. Of two who use it at once one is refused.
  * The account is made before, and the link ends after: whoever is interrupted in between can use the link again.

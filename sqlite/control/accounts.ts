@@ -32,14 +32,14 @@ export interface AccountRow {
   id: string;
   name: string;
   email: string | null;
-  /** `owner`: the first account, an admin too. */
-  role: 'owner' | 'admin' | 'member';
+  /** `owner`: the first account, an admin too. `guest`: invited by an app's admin, and owns no apps. */
+  role: 'owner' | 'admin' | 'member' | 'guest';
   created_at: string;
 }
 
 /** `role` as it is told: `accounts.role` knows the first account only. */
 const ACCOUNT = `id, name, email, created_at,
-  CASE WHEN role = 'owner' THEN role WHEN is_admin THEN 'admin' ELSE 'member' END AS role`;
+  CASE WHEN role = 'owner' THEN role WHEN is_admin THEN 'admin' WHEN is_guest THEN 'guest' ELSE 'member' END AS role`;
 
 export interface KeyRow {
   id: string;

@@ -11,16 +11,25 @@ export interface CollaboratorRow {
   created_at: string;
 }
 
+/** A collaborator, with who that is. */
+export interface NamedCollaborator extends CollaboratorRow {
+  name: string;
+  email: string | null;
+}
+
 /** @returns null for an unknown app */
 export async function listCollaborators(
   db: Reader,
   appId: string,
   { after, limit }: { after: string; limit: number },
-): Promise<Page<CollaboratorRow> | null> {
+): Promise<Page<NamedCollaborator> | null> {
   const statement = db
-    .prepare('SELECT * FROM collaborators WHERE app_id = ? AND account_id > ? ORDER BY account_id LIMIT ?')
+    .prepare(
+      `SELECT collaborators.*, name, email FROM collaborators JOIN accounts ON accounts.id = account_id
+       WHERE app_id = ? AND account_id > ? ORDER BY account_id LIMIT ?`,
+    )
     .bind(appId, after, limit + 1);
-  const rows = await readOfApp<CollaboratorRow>(db, appId, statement);
+  const rows = await readOfApp<NamedCollaborator>(db, appId, statement);
   return rows && pageOf(rows, limit, ({ account_id }) => [account_id]);
 }
 
@@ -28,16 +37,17 @@ export async function listCollaborators(
 export async function setCollaborator(
   db: D1Database,
   row: CollaboratorRow,
-): Promise<CollaboratorRow | null | undefined> {
+): Promise<NamedCollaborator | null | undefined> {
   const statement = db
     .prepare(
       `INSERT INTO collaborators (app_id, account_id, role, created_at)
        SELECT ?1, ?2, ?3, ?4 WHERE ${LIVE_APP} AND EXISTS (SELECT 1 FROM accounts WHERE id = ?2)
        ON CONFLICT (app_id, account_id) DO UPDATE SET role = excluded.role
-       RETURNING app_id, account_id, role, created_at`,
+       RETURNING app_id, account_id, role, created_at, (SELECT name FROM accounts WHERE id = account_id) AS name,
+         (SELECT email FROM accounts WHERE id = account_id) AS email`,
     )
     .bind(row.app_id, row.account_id, row.role, row.created_at);
-  const rows = await readOfApp<CollaboratorRow>(db, row.app_id, statement);
+  const rows = await readOfApp<NamedCollaborator>(db, row.app_id, statement);
   return rows === null ? null : rows[0];
 }
 

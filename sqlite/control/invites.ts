@@ -14,6 +14,8 @@ export interface InviteRow {
   used_at: string | null;
   /** Whether it was asked for at the sign-in, and went to the account's address: the second factor stays as it is. */
   is_recovery: 0 | 1;
+  /** The admin of the app who made it; null for those of the machine's admins. */
+  made_by: string | null;
 }
 
 /** An invite with the name of its app. */
@@ -28,16 +30,27 @@ export interface OpenInvite extends ListedInvite {
   account_email: string | null;
 }
 
-const COLUMNS = 'id, email, role, app_id, app_role, account_id, created_at, expires_at, used_at, is_recovery';
+const COLUMNS =
+  'id, email, role, app_id, app_role, account_id, created_at, expires_at, used_at, is_recovery, made_by';
 /** The columns, and `app_slug`. */
 const LISTED = `${COLUMNS.replace(/\w+/g, 'invites.$&')}, apps.slug AS app_slug`;
+/** Whoever made it is an admin of the app still, or nobody's right is asked for. */
+const BY_RIGHT = `(made_by IS NULL OR EXISTS (SELECT 1 FROM apps AS its WHERE its.id = invites.app_id AND its.deleted_at IS NULL
+  AND (its.owner_id = made_by OR EXISTS (SELECT 1 FROM collaborators AS admins
+    WHERE admins.app_id = its.id AND admins.account_id = made_by AND admins.role = 'admin'))))`;
 /** `?1` is the hash of a link, `?2` the time. */
-const IS_OPEN = 'hash = ?1 AND used_at IS NULL AND (expires_at IS NULL OR expires_at > ?2)';
+const IS_OPEN = `hash = ?1 AND used_at IS NULL AND (expires_at IS NULL OR expires_at > ?2) AND ${BY_RIGHT}`;
+/** An open link that makes an account, or gives one that there is what it has to give. */
+const IS_FREE = `${IS_OPEN} AND account_id IS NULL`;
+
+/** Invites that the admins of an app make within a day, and one of them for all apps. */
+const APP_INVITES = 20;
+const DAY_MS = 24 * 3_600_000;
 
 /**
  * Adds an invite.
  * @param hash SHA-256 of the secret in the link, hexadecimal
- * @returns whether the app and the account are there that it names
+ * @returns whether the app and the account are there that it names, and one more is within the quota of whoever made it
  */
 export async function insertInvite(
   db: D1Database,
@@ -46,10 +59,13 @@ export async function insertInvite(
 ): Promise<boolean> {
   const inserted = await db
     .prepare(
-      `INSERT INTO invites (hash, id, email, role, app_id, app_role, account_id, created_at, expires_at)
-       SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9
+      `INSERT INTO invites (hash, id, email, role, app_id, app_role, account_id, created_at, expires_at, made_by)
+       SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10
        WHERE (?5 IS NULL OR EXISTS (SELECT 1 FROM apps WHERE id = ?5 AND deleted_at IS NULL))
-         AND (?7 IS NULL OR EXISTS (SELECT 1 FROM accounts WHERE id = ?7)) RETURNING id`,
+         AND (?7 IS NULL OR EXISTS (SELECT 1 FROM accounts WHERE id = ?7))
+         AND (?10 IS NULL OR ?12 > (SELECT count(*) FROM invites
+           WHERE made_by IS NOT NULL AND created_at > ?11 AND (app_id = ?5 OR made_by = ?10)))
+       RETURNING id`,
     )
     .bind(
       hash,
@@ -61,6 +77,9 @@ export async function insertInvite(
       row.account_id,
       row.created_at,
       row.expires_at,
+      row.made_by,
+      new Date(Date.parse(row.created_at) - DAY_MS).toISOString(),
+      APP_INVITES,
     )
     .first();
   return inserted !== null;
@@ -111,17 +130,22 @@ export async function ensureWelcome(
   return found!.results[0]?.used_at === null;
 }
 
-/** Invites that can be used, oldest first; not the link of the first start, and not those that were asked for at the sign-in. */
+/**
+ * Invites that can be used, oldest first; not the link of the first start, and not those that were asked for at the sign-in.
+ * @param app the app that they are to give a role on; null for all
+ */
 export async function listInvites(
   db: Reader,
   at: string,
+  app: string | null,
   { after, limit }: { after: string; limit: number },
 ): Promise<Page<ListedInvite>> {
   const statement = db.prepare(
     `SELECT ${LISTED} FROM invites LEFT JOIN apps ON apps.id = app_id
-     WHERE used_at IS NULL AND expires_at > ? AND is_recovery = 0 AND invites.id > ? ORDER BY invites.id LIMIT ?`,
+     WHERE used_at IS NULL AND expires_at > ?1 AND is_recovery = 0 AND ${BY_RIGHT} AND (?2 IS NULL OR app_id = ?2)
+       AND invites.id > ?3 ORDER BY invites.id LIMIT ?4`,
   );
-  const [found] = await db.batch<ListedInvite>([statement.bind(at, after, limit + 1)]);
+  const [found] = await db.batch<ListedInvite>([statement.bind(at, app, after, limit + 1)]);
   return pageOf(found!.results, limit, ({ id }) => [id]);
 }
 
@@ -130,12 +154,22 @@ export async function findInvite(db: D1Database, id: string): Promise<ListedInvi
   return db.prepare(sql).bind(id).first<ListedInvite>();
 }
 
-/** @returns false for one that is not there, or was used */
-export async function deleteInvite(db: D1Database, id: string): Promise<boolean> {
+/**
+ * Ends an invite. It stays: those of an app's admins are counted.
+ * @param app the app that it must give a role on; null for any
+ * @returns false for one that is not there, or cannot be used any more
+ */
+export async function revokeInvite(
+  db: D1Database,
+  id: string,
+  app: string | null,
+  at: string,
+): Promise<boolean> {
   const statement = db.prepare(
-    'DELETE FROM invites WHERE id = ? AND used_at IS NULL AND expires_at IS NOT NULL RETURNING id',
+    `UPDATE invites SET expires_at = ?3 WHERE id = ?1 AND used_at IS NULL AND expires_at > ?3
+       AND (?2 IS NULL OR app_id = ?2) RETURNING id`,
   );
-  return (await statement.bind(id).first()) !== null;
+  return (await statement.bind(id, app, at).first()) !== null;
 }
 
 /** The invite of a link; null when it cannot be used, or not any more. */
@@ -144,8 +178,9 @@ export async function openInvite(db: D1Database, hash: string, at: string): Prom
 }
 
 /**
- * Gives the invite of a link its account, which is made if it has none. An account without an address gets the name and the
- * address; another keeps its own. Doing it again changes nothing.
+ * Gives the invite of a link its account, which is made if it has none: as a guest, with the address of the invite, when an
+ * admin of an app invites. An account without an address gets the name and the address; another keeps its own. Doing it
+ * again changes nothing.
  * @param account.id of the account, if one is made
  * @returns the invite as it is then, without an account when the address is another's; null when the link cannot be used
  */
@@ -158,15 +193,16 @@ export async function claimInvite(
   const results = await db.batch<OpenInvite>([
     db
       .prepare(
-        `INSERT INTO accounts (id, name, email, role, is_admin, created_at)
-         SELECT ?3, ?4, ?5, 'member', role = 'admin', ?2 FROM invites WHERE ${IS_OPEN} AND account_id IS NULL
+        `INSERT INTO accounts (id, name, email, role, is_admin, is_guest, created_at)
+         SELECT ?3, ?4, CASE WHEN made_by IS NULL THEN ?5 ELSE email END, 'member', role = 'admin', made_by IS NOT NULL, ?2
+         FROM invites WHERE ${IS_FREE}
          ON CONFLICT (email) DO NOTHING`,
       )
       .bind(hash, at, id, name, email),
     db
       .prepare(
         `UPDATE invites SET account_id = ?3
-         WHERE ${IS_OPEN} AND account_id IS NULL AND EXISTS (SELECT 1 FROM accounts WHERE id = ?3)`,
+         WHERE ${IS_FREE} AND EXISTS (SELECT 1 FROM accounts WHERE id = ?3)`,
       )
       .bind(hash, at, id),
     db
@@ -187,6 +223,45 @@ export async function claimInvite(
     openInviteStatement(db, hash, at),
   ]);
   return results.at(-1)!.results[0] ?? null;
+}
+
+/**
+ * Gives an account that there is what an invite has to give, and ends the invite: a role on an app, unless it has a higher
+ * one; from an admin of the machine, the role there, and apps of its own.
+ * @returns the app's slug; null when the invite gives none, undefined when the link cannot be used
+ */
+export async function joinByInvite(
+  db: D1Database,
+  hash: string,
+  account: string,
+  at: string,
+): Promise<string | null | undefined> {
+  const used = db
+    .prepare(
+      `UPDATE invites SET used_at = ?2, account_id = ?3 WHERE ${IS_FREE} AND EXISTS (SELECT 1 FROM accounts WHERE id = ?3)
+       RETURNING (SELECT slug FROM apps WHERE id = app_id) AS slug`,
+    )
+    .bind(hash, at, account);
+  const results = await db.batch<{ slug: string | null }>([
+    db
+      .prepare(
+        `INSERT INTO collaborators (app_id, account_id, role, created_at)
+         SELECT app_id, ?3, app_role, ?2 FROM invites JOIN apps ON apps.id = app_id
+         WHERE ${IS_FREE} AND apps.owner_id <> ?3
+         ON CONFLICT (app_id, account_id) DO UPDATE SET role = excluded.role
+         WHERE instr('view push admin', excluded.role) > instr('view push admin', collaborators.role)`,
+      )
+      .bind(hash, at, account),
+    db
+      .prepare(
+        `UPDATE accounts SET is_guest = 0,
+           is_admin = max(is_admin, (SELECT role = 'admin' FROM invites WHERE ${IS_FREE}))
+         WHERE id = ?3 AND EXISTS (SELECT 1 FROM invites WHERE ${IS_FREE} AND made_by IS NULL)`,
+      )
+      .bind(hash, at, account),
+    used,
+  ]);
+  return results.at(-1)!.results[0]?.slug;
 }
 
 /** Ends a link: it was used. With it end all that its account was sent because somebody asked for a new password. */

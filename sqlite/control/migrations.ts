@@ -11,6 +11,7 @@ import formerSlugs from './migrations/0008_former_slugs.sql';
 import builds from './migrations/0009_builds.sql';
 import recoveries from './migrations/0010_recoveries.sql';
 import previews from './migrations/0011_previews.sql';
+import guests from './migrations/0012_guests.sql';
 
 /** In order, by file name as Wrangler records it. */
 const migrations: Migration[] = [
@@ -25,6 +26,7 @@ const migrations: Migration[] = [
   { name: '0009_builds.sql', sql: builds },
   { name: '0010_recoveries.sql', sql: recoveries },
   { name: '0011_previews.sql', sql: previews },
+  { name: '0012_guests.sql', sql: guests },
 ];
 
 /**

@@ -16,7 +16,7 @@ export interface Transition extends Wanted {
 }
 
 /** What `insertApp` did. */
-export type Insertion = Wanted | 'slug_taken' | 'account_not_found' | 'quota_exceeded';
+export type Insertion = Wanted | 'slug_taken' | 'account_not_found' | 'quota_exceeded' | 'guest';
 
 /**
  * Adds an app. The owner's apps are counted by the statement that adds, so two at once cannot both be the last.
@@ -33,10 +33,11 @@ export async function insertApp(
       `INSERT INTO apps (id, slug, owner_id, desired_state, generation, created_at, seq)
        SELECT ?2, ?3, ${owner}, 'running', (SELECT revision FROM meta), ?5, (SELECT coalesce(max(seq), 0) + 1 FROM apps)
        WHERE ${owner} IS NOT NULL
+         AND NOT EXISTS (SELECT 1 FROM accounts WHERE id = ${owner} AND is_guest)
          AND (SELECT count(*) FROM apps WHERE owner_id = ${owner} AND deleted_at IS NULL) < ?4`,
     )
     .bind(app.owner, app.id, app.slug, app.quota, app.at);
-  const findOwner = db.prepare(`SELECT ${owner} AS id`).bind(app.owner);
+  const findOwner = db.prepare(`SELECT id, is_guest FROM accounts WHERE id = ${owner}`).bind(app.owner);
   try {
     const [, , found, ...read] = await db.batch([
       raiseRevision(db),
@@ -44,8 +45,9 @@ export async function insertApp(
       findOwner,
       ...wantedOf(db, app.id),
     ]);
-    if ((found!.results[0] as { id: string | null }).id === null) return 'account_not_found';
-    return wantedFrom(read) ?? 'quota_exceeded';
+    const account = found!.results[0] as { id: string; is_guest: 0 | 1 } | undefined;
+    if (account === undefined) return 'account_not_found';
+    return wantedFrom(read) ?? (account.is_guest === 1 ? 'guest' : 'quota_exceeded');
   } catch (error) {
     if (isUniqueViolation(error, 'apps.slug')) return 'slug_taken';
     throw error;

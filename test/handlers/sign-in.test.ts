@@ -64,6 +64,19 @@ test('an admin who is signed in may do what the runner token may; a member and a
   assert.equal(await as(admin.id, 'accounts.list', {}, key), 'forbidden');
   assert.equal((await as(admin.id, 'invites.create', {})).role, 'member');
   assert.equal(await as(member.id, 'invites.create', {}), 'forbidden');
+  // That goes for apps of others, too.
+  const { id } = await as(member.id, 'apps.create', { slug: 'of-a-member' });
+  for (const [who, answer] of [
+    [admin.id, id],
+    [member.id, id],
+  ] as const) {
+    assert.equal((await as(who, 'apps.get', { id })).id, answer);
+    assert.ok((await as(who, 'apps.list', { limit: 200 })).items.some((app: Json) => app.id === id));
+    assert.ok((await as(who, 'apps.overview')).items.some((app: Json) => app.id === id));
+  }
+  assert.deepEqual((await as(admin.id, 'collaborators.list', { id })).items, []);
+  assert.equal(await as(admin.id, 'collaborators.list', { id }, key), 'forbidden');
+  assert.equal(await as(admin.id, 'apps.get', { id: '0000000000000000' }), 'app_not_found');
 });
 
 test('an invite is listed until it is used or revoked; its secret is kept nowhere', async () => {
@@ -157,6 +170,172 @@ test('an invite for one app gives its role there, and nothing else', async () =>
     params: { app: { id: 'x', role: 'view' } },
   };
   assert.equal((await control.rpc(nowhere)).body.error.data.code, 'app_not_found');
+});
+
+/** An app of a member, and a second admin of it. */
+async function appOf(name: string): Promise<{ id: string; owner: string; admin: string }> {
+  const owner = (await control.call('accounts.create', person(`${name}-owner`))).id;
+  const admin = (await control.call('accounts.create', person(`${name}-admin`))).id;
+  const { id } = await as(owner, 'apps.create', { slug: `${name}-app` });
+  await as(owner, 'collaborators.set', { id, account: admin, role: 'admin' });
+  return { id, owner, admin };
+}
+/** An invite to an app. */
+async function inviteTo(id: string, by: string, params: object): Promise<Json> {
+  const made = await as(by, 'collaborators.invite', { id, role: 'push', ...params });
+  return typeof made === 'string' ? made : { ...made, token: new URL(made.url).searchParams.get('token') };
+}
+const roleOn = async (id: string, account: string) =>
+  (await control.call('collaborators.list', { id })).items.find((each: Json) => each.account === account)
+    ?.role;
+
+test('an admin of an app invites people who have no account: as guests, who own no apps', async () => {
+  const { id, admin } = await appOf('invites');
+  const { token, url, mail, ...made } = await inviteTo(id, admin, { email: 'Guest-One@example.com' });
+  assert.deepEqual(
+    [made.email, made.role, made.by, made.app.role],
+    ['guest-one@example.com', 'member', admin, 'push'],
+  );
+  assert.equal(Date.parse(made.expires_at) - Date.parse(made.created_at), 7 * 24 * 3_600_000);
+  assert.deepEqual((await as(admin, 'collaborators.invites', { id })).items, [made]);
+  assert.ok(
+    (await control.call('invites.list', { limit: 200 })).items.some((each: Json) => each.id === made.id),
+  );
+  // The address is that of the invite, whatever else is said.
+  const { body: guest } = await ask('claim', { token, ...person('somebody-else') });
+  assert.deepEqual([guest.email, guest.role], ['guest-one@example.com', 'guest']);
+  await ask('close', { token });
+  for (const call of ['look', 'claim', 'join']) {
+    const input = { token, ...(call === 'claim' && person('x')), ...(call === 'join' && { account: admin }) };
+    assert.equal((await ask(call, input)).body.code, 'invite_not_found', call);
+  }
+  assert.equal(await roleOn(id, guest.id), 'push');
+  assert.equal(await as(guest.id, 'apps.create', { slug: 'of-a-guest' }), 'quota_exceeded');
+  assert.equal(
+    await as(guest.id, 'collaborators.invite', { id, role: 'view', email: 'a@example.com' }),
+    'forbidden',
+  );
+  const { items } = await as(admin, 'collaborators.list', { id });
+  const listed = items.find((each: Json) => each.account === guest.id);
+  assert.deepEqual([listed.name, listed.email], ['somebody-else', 'guest-one@example.com']);
+  // Whoever runs the machine can let them have apps.
+  assert.equal((await ask('join', { token: (await invite()).token, account: guest.id })).status, 200);
+  assert.equal((await as(guest.id, 'accounts.me')).role, 'member');
+  assert.equal((await as(guest.id, 'apps.create', { slug: 'of-a-guest' })).owner, guest.id);
+});
+
+test('an invite to an app gives nothing else, and ends with the rights of whoever made it', async () => {
+  const { id, owner, admin } = await appOf('rights');
+  const other = await appOf('other-rights');
+  const email = 'friend@example.com';
+  assert.equal(await inviteTo(other.id, admin, { email }), 'forbidden');
+  assert.equal(await inviteTo('nothing-here', admin, { email }), 'app_not_found');
+  for (const extra of [
+    { role: 'owner' },
+    { machine: 'admin' },
+    { account: owner },
+    { app: { id: other.id, role: 'view' } },
+  ])
+    assert.equal(await inviteTo(id, admin, { email, ...extra }), 'invalid_input', JSON.stringify(extra));
+  for (const wrong of ['a@example.com\r\nBcc: b@example.com', 'a@example.com, b@example.com', 'a', ''])
+    assert.equal(await inviteTo(id, admin, { email: wrong }), 'invalid_input', wrong);
+
+  const link = await inviteTo(id, admin, { email, role: 'admin' });
+  assert.equal(
+    await as(other.admin, 'collaborators.revoke_invite', { id: other.id, invite: link.id }),
+    'invite_not_found',
+  );
+  assert.equal(await as(other.admin, 'collaborators.revoke_invite', { id, invite: link.id }), 'forbidden');
+  await as(owner, 'collaborators.set', { id, account: admin, role: 'push' });
+  for (const call of ['look', 'claim', 'join']) {
+    const input = {
+      token: link.token,
+      ...(call === 'claim' && person('y')),
+      ...(call === 'join' && { account: other.owner }),
+    };
+    assert.equal((await ask(call, input)).body.code, 'invite_not_found', call);
+  }
+  assert.deepEqual((await as(owner, 'collaborators.invites', { id })).items, []);
+  assert.equal(await roleOn(id, other.owner), undefined);
+
+  const kept = await inviteTo(id, owner, { email });
+  assert.equal(await as(owner, 'collaborators.revoke_invite', { id, invite: kept.id }), null);
+  assert.equal((await ask('look', { token: kept.token })).body.code, 'invite_not_found');
+  const last = await inviteTo(id, owner, { email });
+  await as(owner, 'apps.delete', { id });
+  assert.equal(
+    (await ask('claim', { token: last.token, ...person('late-friend') })).body.code,
+    'invite_not_found',
+  );
+});
+
+test('nobody learns by an invite to an app who has an account; whoever has one uses it signed in', async () => {
+  const { id, admin } = await appOf('known');
+  const member = (await control.call('accounts.create', person('known-member'))).id;
+  const [known, unknown] = [
+    await inviteTo(id, admin, { email: 'known-member@example.com' }),
+    await inviteTo(id, admin, { email: 'unknown-member@example.com' }),
+  ];
+  const shape = ({ email, id: _, token, url, created_at, expires_at, ...rest }: Json) => rest;
+  assert.deepEqual(shape(known), shape(unknown));
+  const looks = await Promise.all([known, unknown].map(({ token }) => ask('look', { token })));
+  const [first, second] = looks.map(({ body: { email, expires_at, ...rest } }) => rest);
+  assert.deepEqual(first, second);
+  // The address of the link counts, not one that is tried with it.
+  const { body } = await ask('claim', { token: unknown.token, ...person('known-member') });
+  assert.equal(body.email, 'unknown-member@example.com');
+  assert.equal(
+    (await ask('claim', { token: known.token, ...person('new-address') })).body.code,
+    'email_taken',
+  );
+
+  const joins = await Promise.all([1, 2].map(() => ask('join', { token: known.token, account: member })));
+  assert.deepEqual(joins.map(({ status }) => status).sort(), [200, 404]);
+  assert.deepEqual(joins.find(({ status }) => status === 200)!.body, { app: 'known-app' });
+  assert.equal(await roleOn(id, member), 'push');
+  assert.equal((await as(member, 'accounts.me')).role, 'member');
+});
+
+test('an invite that is used signed in raises a role and lowers none', async () => {
+  const { id, owner, admin } = await appOf('raises');
+  const use = async (account: string, role: string) => {
+    const { token } = await inviteTo(id, owner, { email: 'whoever@example.com', role });
+    return (await ask('join', { token, account })).status;
+  };
+  assert.equal(await use(admin, 'view'), 200);
+  assert.equal(await roleOn(id, admin), 'admin');
+  assert.equal(await use(owner, 'view'), 200);
+  assert.equal(await roleOn(id, owner), undefined);
+  const guest = (
+    await ask('claim', {
+      token: (await inviteTo(id, owner, { email: 'low@example.com', role: 'view' })).token,
+      ...person('low'),
+    })
+  ).body;
+  for (const role of ['admin', 'push']) assert.equal(await use(guest.id, role), 200);
+  assert.equal(await roleOn(id, guest.id), 'admin');
+  assert.equal((await as(guest.id, 'accounts.me')).role, 'guest');
+  const { token } = await invite({ role: 'admin' });
+  assert.equal((await ask('join', { token, account: '0000000000000000' })).body.code, 'invite_not_found');
+  assert.equal((await ask('join', { token, account: guest.id })).status, 200);
+  assert.equal((await as(guest.id, 'accounts.me')).role, 'admin');
+  // A link for a new password is nobody's to join by.
+  const reset = await invite({ account: owner });
+  assert.equal((await ask('join', { token: reset.token, account: admin })).body.code, 'invite_not_found');
+});
+
+test('the admins of an app invite twenty people a day, those they take back included', async () => {
+  const { id, owner, admin } = await appOf('many');
+  const email = (n: number) => ({ email: `invited-${n}@example.com`, role: 'view' });
+  for (let n = 0; n < 20; n++) {
+    const made = await inviteTo(id, n % 2 ? owner : admin, email(n));
+    if (n % 3 === 0) await as(owner, 'collaborators.revoke_invite', { id, invite: made.id });
+  }
+  for (const by of [owner, admin]) assert.equal(await inviteTo(id, by, email(20)), 'quota_exceeded');
+  assert.equal((await control.call('collaborators.invite', { id, ...email(21) })).by, null);
+  const database = await control.database();
+  await database.prepare("UPDATE invites SET created_at = '2020-01-01' WHERE app_id = ?").bind(id).run();
+  assert.equal((await inviteTo(id, admin, email(22))).by, admin);
 });
 
 test('a link for an account that there is keeps its name, address and role', async () => {

@@ -5,7 +5,7 @@ import type { Failure } from '../api.ts';
 import { Button } from '../parts/button.tsx';
 import { Empty, Failed, SkeletonRows } from '../parts/states.tsx';
 import { Toasts } from '../parts/toast.tsx';
-import { href, open, type Route, type RouteName, route } from '../router.ts';
+import { href, open, queryOf, type Route, type RouteName, route } from '../router.ts';
 import { type Screen, screens } from '../screens/index.ts';
 import { isAdmin, loadSession, session } from '../session.ts';
 import { Frame } from './frame.tsx';
@@ -41,9 +41,12 @@ function Place() {
   const isOut = session.value === null;
   const wanted: Route | null = isOut && !isDoor ? { name: 'signIn' } : asked;
   const { shown, failure } = useShown(wanted);
-  // Whoever is signed in has nothing to do at the sign-in.
+  // Whoever is signed in has nothing to do at the sign-in, and goes on with the invite that led there.
   useEffect(() => {
-    if (!isOut && asked?.name === 'signIn') open({ name: 'apps' }, { replace: true });
+    if (isOut || asked?.name !== 'signIn') return;
+    const token = queryOf('invite');
+    if (token === '') open({ name: 'apps' }, { replace: true });
+    else open({ name: 'invite' }, { query: { token }, replace: true });
   }, [isOut, asked]);
 
   if (wanted === null)

@@ -1,6 +1,12 @@
 // The form of a link that makes an account, or gives one a new password.
+import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { type LinkPurpose, PASSWORD_MAX, PASSWORD_MIN } from '../../handlers/contract/sign-in.ts';
+import {
+  type LinkPurpose,
+  PASSWORD_MAX,
+  PASSWORD_MIN,
+  type SignedIn,
+} from '../../handlers/contract/sign-in.ts';
 import { linkModel } from '../models/doors.ts';
 import { Button, LinkButton } from '../parts/button.tsx';
 import { TextField } from '../parts/field.tsx';
@@ -9,13 +15,18 @@ import { useModel } from '../parts/model.ts';
 import { Notice, SkeletonRows } from '../parts/states.tsx';
 import { useSubmit } from '../parts/submit.ts';
 import { open, queryOf } from '../router.ts';
+import { session } from '../session.ts';
 import { Door } from './door.tsx';
+
+type Model = ReturnType<typeof linkModel>;
 
 /** @param props.path where the link is used */
 export function LinkForm({ path }: { path: '/welcome' | '/invites/accept' }) {
   const token = queryOf('token');
   const model = useModel(() => linkModel(path, token));
   const purpose = model.purpose.value;
+  /** Whether whoever is signed in wants another account. */
+  const [isNew, setNew] = useState(false);
   const failure = model.failure.value;
   if (purpose === null && failure !== null) {
     const isGone = failure.status === 404 || failure.status === 400;
@@ -37,20 +48,81 @@ export function LinkForm({ path }: { path: '/welcome' | '/invites/accept' }) {
     );
   }
   if (purpose === null) return <Door title="One moment">{<SkeletonRows rows={3} />}</Door>;
-  return <Form model={model} purpose={purpose} />;
+  const account = session.value?.account;
+  if (purpose.kind === 'invite' && account !== undefined && !isNew)
+    return <Accept model={model} purpose={purpose} account={account} onOther={() => setNew(true)} />;
+  return (
+    <Form model={model} purpose={purpose}>
+      {purpose.kind === 'invite' && (
+        <LinkButton to={{ name: 'signIn' }} query={{ invite: token }} look="quiet">
+          I have an account here
+        </LinkButton>
+      )}
+    </Form>
+  );
 }
 
-function Form({ model, purpose }: { model: ReturnType<typeof linkModel>; purpose: LinkPurpose }) {
+/** Opens what a link has given. */
+function enter({ app }: LinkPurpose) {
+  if (app === null) open({ name: 'apps' }, { replace: true });
+  else open({ name: 'overview', app: app.slug }, { replace: true });
+}
+
+/** Whoever is signed in takes what the invite gives. */
+function Accept({
+  model,
+  purpose,
+  account: { name, email },
+  onOther,
+}: {
+  model: Model;
+  purpose: LinkPurpose;
+  account: SignedIn;
+  onOther: () => void;
+}) {
+  const { busy, onSubmit } = useSubmit(async () => {
+    if (await model.join()) enter(purpose);
+  });
+  return (
+    <Door title="You are invited" about={`${what(purpose)} You are signed in as ${name}, ${email}.`}>
+      <form class="stack" onSubmit={onSubmit}>
+        <Problem of={model} />
+        <Button type="submit" look="primary" disabled={busy}>
+          Accept
+        </Button>
+        <Button look="quiet" onClick={onOther}>
+          Make another account
+        </Button>
+      </form>
+    </Door>
+  );
+}
+
+function Problem({ of: { failure } }: { of: Model }) {
+  if (failure.value === null) return null;
+  return (
+    <Notice look="danger" icon={IconCircleAlert}>
+      {failure.value.message}
+    </Notice>
+  );
+}
+
+function Form({
+  model,
+  purpose,
+  children,
+}: {
+  model: Model;
+  purpose: LinkPurpose;
+  children: ComponentChildren;
+}) {
   const [name, setName] = useState(purpose.name ?? '');
   const [email, setEmail] = useState(purpose.email ?? '');
   const [password, setPassword] = useState('');
   const { busy, onSubmit } = useSubmit(async () => {
-    if (!(await model.use({ name: name.trim(), email: email.trim(), password }))) return;
-    if (purpose.app === null) open({ name: 'apps' }, { replace: true });
-    else open({ name: 'overview', app: purpose.app.slug }, { replace: true });
+    if (await model.use({ name: name.trim(), email: email.trim(), password })) enter(purpose);
   });
   const wrong = model.fields.value;
-  const failure = model.failure.value;
   const { title, about, button } = words(purpose);
   // What one came for is read aloud.
   useEffect(() => {
@@ -59,11 +131,7 @@ function Form({ model, purpose }: { model: ReturnType<typeof linkModel>; purpose
   return (
     <Door title={title} about={about}>
       <form class="stack" onSubmit={onSubmit}>
-        {failure && (
-          <Notice look="danger" icon={IconCircleAlert}>
-            {failure.message}
-          </Notice>
-        )}
+        <Problem of={model} />
         <TextField
           label="Name"
           value={name}
@@ -101,30 +169,36 @@ function Form({ model, purpose }: { model: ReturnType<typeof linkModel>; purpose
         <Button type="submit" look="primary" disabled={busy}>
           {button}
         </Button>
+        {children}
       </form>
     </Door>
   );
 }
 
-function words({ kind, role, app }: LinkPurpose): { title: string; about: string; button: string } {
-  if (kind === 'welcome')
+function words(purpose: LinkPurpose): { title: string; about: string; button: string } {
+  if (purpose.kind === 'welcome')
     return {
       title: 'Welcome to Cellar',
       about: 'This machine is ready. Make the first account: it runs the machine, and can invite others.',
       button: 'Make the account',
     };
-  if (kind === 'account')
+  if (purpose.kind === 'account')
     return {
       title: 'A new password',
       about: 'Set the password that you sign in with from now on.',
       button: 'Set the password',
     };
+  return {
+    title: 'You are invited',
+    about: `${what(purpose)} Make your account.`,
+    button: 'Make the account',
+  };
+}
+
+/** What an invite gives, as a sentence. */
+function what({ role, app }: LinkPurpose): string {
   const may = { view: 'look at', push: 'deploy', admin: 'run' };
-  const what =
-    app !== null
-      ? `Make an account to ${may[app.role]} the app ${app.slug}.`
-      : role === 'admin'
-        ? 'Make an account to run this machine and all of its apps.'
-        : 'Make an account to bring your apps to this machine.';
-  return { title: 'You are invited', about: what, button: 'Make the account' };
+  if (app !== null) return `With this link you may ${may[app.role]} the app ${app.slug}.`;
+  if (role === 'admin') return 'With this link you may run this machine and all of its apps.';
+  return 'With this link you may bring your apps to this machine.';
 }

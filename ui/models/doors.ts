@@ -91,6 +91,19 @@ export function linkModel(path: '/welcome' | '/invites/accept', token: string) {
     /** The same by field. */
     fields,
     look,
+    /** Has the signed-in account use the link. @returns whether it did */
+    async join(): Promise<boolean> {
+      failure.value = null;
+      try {
+        await serverRoute('/invites/join', { token });
+      } catch (error) {
+        failure.value = error as Failure;
+        return false;
+      }
+      // What the account may do on the machine can have changed.
+      await loadSession();
+      return true;
+    },
     /** @returns whether one is signed in now */
     async use(given: { name: string; email: string; password: string }): Promise<boolean> {
       failure.value = null;

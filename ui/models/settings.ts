@@ -1,8 +1,8 @@
 // What is set on an app: variables, secrets, domains, limits, alerts, collaborators, and the app itself.
-import { computed, signal } from '@preact/signals';
+import { signal } from '@preact/signals';
 import { api, type Failure, type Params, type Result } from '../api.ts';
 import { resource } from '../live.ts';
-import { session } from '../session.ts';
+import type { MadeLink } from './invites.ts';
 import { pages } from './pages.ts';
 
 type Item<List> = List extends { items: (infer Each)[] } ? Each : never;
@@ -13,6 +13,7 @@ export type DomainState = Result<'domains.check'>;
 export type Limits = Result<'limits.get'>;
 export type Alert = Item<Result<'alerts.list'>>;
 export type Collaborator = Item<Result<'collaborators.list'>>;
+export type AppInvite = Item<Result<'collaborators.invites'>>;
 export type App = Result<'apps.get'>;
 
 const LIMIT = 200;
@@ -152,24 +153,18 @@ export function alertsModel(id: string) {
   };
 }
 
-export function collaboratorsModel(id: string, isAdmin: boolean) {
+export function collaboratorsModel(id: string, runs: boolean) {
   const collaborators = pages(
     (cursor, signal) => api('collaborators.list', { id, limit: LIMIT, cursor }, { signal }),
     ({ account }: Collaborator) => account,
   );
-  // Only an admin of the machine may see who there is; others give an account's id.
+  // Only an admin of the machine may see who there is; others invite people by their addresses.
   const accounts = resource(async (signal) =>
-    isAdmin ? (await api('accounts.list', { limit: LIMIT }, { signal })).items : [],
+    runs ? (await api('accounts.list', { limit: LIMIT }, { signal })).items : [],
   );
-  const nameOf = computed(() => {
-    const known = new Map((accounts.data.value ?? []).map(({ id, name, email }) => [id, email ?? name]));
-    const own = session.value?.account;
-    return (account: string) => (account === own?.id ? `${own.name}, you` : (known.get(account) ?? account));
-  });
   return {
     collaborators,
     accounts,
-    nameOf,
     async set(account: string, role: Collaborator['role']) {
       await api('collaborators.set', { id, account, role });
       await collaborators.refresh();
@@ -179,6 +174,25 @@ export function collaboratorsModel(id: string, isAdmin: boolean) {
       collaborators.close();
       accounts.close();
     },
+  };
+}
+
+/** The invites to an app that can still be used: for its admins. */
+export function appInvitesModel(id: string) {
+  const invites = pages(
+    (cursor, signal) => api('collaborators.invites', { id, limit: LIMIT, cursor }, { signal }),
+    (invite: AppInvite) => invite.id,
+  );
+  return {
+    invites,
+    /** @returns the link, which is shown this once, and what became of its e-mail */
+    async invite(email: string, role: Collaborator['role']): Promise<MadeLink> {
+      const { url, mail } = await api('collaborators.invite', { id, email, role });
+      await invites.refresh();
+      return { url, mail };
+    },
+    revoke: (invite: string) => api('collaborators.revoke_invite', { id, invite }),
+    close: invites.close,
   };
 }
 

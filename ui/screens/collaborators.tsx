@@ -1,10 +1,18 @@
-// Who else may work on the app.
+// Who else may work on the app, and who is invited to.
 import { useState } from 'preact/hooks';
 import { Head } from '../layout/head.tsx';
-import { type Collaborator, collaboratorsModel } from '../models/settings.ts';
-import { Button, Link } from '../parts/button.tsx';
+import { LinkDialog } from '../layout/link-dialog.tsx';
+import type { MadeLink } from '../models/invites.ts';
+import {
+  type AppInvite,
+  appInvitesModel,
+  type Collaborator,
+  collaboratorsModel,
+} from '../models/settings.ts';
+import { Button } from '../parts/button.tsx';
+import { Dialog } from '../parts/dialog.tsx';
 import { Select, TextField } from '../parts/field.tsx';
-import { IconTrash2, IconUsers } from '../parts/icons.tsx';
+import { IconTrash2, IconUserPlus, IconUsers } from '../parts/icons.tsx';
 import { useModel } from '../parts/model.ts';
 import { More, remove } from '../parts/pages.tsx';
 import { Empty, Loaded } from '../parts/states.tsx';
@@ -12,10 +20,12 @@ import { useSubmit } from '../parts/submit.ts';
 import { Table } from '../parts/table.tsx';
 import { Time } from '../parts/time.tsx';
 import { failed, toast } from '../parts/toast.tsx';
-import { may } from '../role.ts';
-import { isAdmin } from '../session.ts';
+import { may, role } from '../role.ts';
+import { isAdmin, sendsMail, session } from '../session.ts';
 
 type Role = Collaborator['role'];
+type Model = ReturnType<typeof collaboratorsModel>;
+type InvitesModel = ReturnType<typeof appInvitesModel>;
 const ROLES: readonly (readonly [Role, string])[] = [
   ['view', 'View: look at it'],
   ['push', 'Push: deploy, and see its data'],
@@ -24,122 +34,242 @@ const ROLES: readonly (readonly [Role, string])[] = [
 
 export default function Collaborators({ app }: { app: string }) {
   const model = useModel(() => collaboratorsModel(app, isAdmin.value));
-  const { collaborators, accounts } = model;
-  const [account, setAccount] = useState('');
-  const [role, setRole] = useState<Role>('push');
-  const { busy, onSubmit } = useSubmit(async () => {
-    await model.set(account, role);
-    toast(`${model.nameOf.value(account)} may work on ${app}`);
-    setAccount('');
-  });
-  const known = new Set(collaborators.items.value.map((each) => each.account));
-  // Administrators of the machine may do everything already.
-  const others = (accounts.data.value ?? []).filter(({ id, role }) => role === 'member' && !known.has(id));
   return (
     <>
       <Head
         title="Collaborators"
-        about="People of this machine who may work on the app, besides its owner and the administrators."
+        about="People who may work on the app, besides its owner and the administrators of the machine."
       />
-      <section class="panel" aria-label="Collaborators">
-        <header>
-          <form class="row grow bottoms" onSubmit={onSubmit}>
-            {isAdmin.value ? (
-              <Select
-                label="Person"
-                value={account}
-                onValue={setAccount}
-                options={[
-                  ['', others.length === 0 ? 'Nobody else is here yet' : 'Choose a person'],
-                  ...others.map(({ id, name, email }) => [id, email ? `${name}, ${email}` : name] as const),
+      <div class="stack loose">
+        <section class="panel" aria-label="Collaborators">
+          {isAdmin.value && <Add app={app} model={model} />}
+          <List model={model} />
+        </section>
+        {role.value === 'admin' && <Invites app={app} />}
+      </div>
+    </>
+  );
+}
+
+/** Gives somebody a role who has an account: whoever runs the machine sees who there is. */
+function Add({ app, model }: { app: string; model: Model }) {
+  const { collaborators, accounts } = model;
+  const [account, setAccount] = useState('');
+  const [given, setGiven] = useState<Role>('push');
+  const { busy, onSubmit } = useSubmit(async () => {
+    await model.set(account, given);
+    toast(`They may work on ${app}`);
+    setAccount('');
+  });
+  const known = new Set(collaborators.items.value.map((each) => each.account));
+  // Administrators of the machine may do everything already.
+  const others = (accounts.data.value ?? []).filter(
+    ({ id, role }) => (role === 'member' || role === 'guest') && !known.has(id),
+  );
+  return (
+    <header>
+      <form class="row grow bottoms" onSubmit={onSubmit}>
+        <Select
+          label="Person"
+          value={account}
+          onValue={setAccount}
+          options={[
+            ['', others.length === 0 ? 'Nobody else is here yet' : 'Choose a person'],
+            ...others.map(({ id, name, email }) => [id, email ? `${name}, ${email}` : name] as const),
+          ]}
+        />
+        <Select label="Role" value={given} onValue={setGiven} options={ROLES} />
+        <Button type="submit" look="primary" disabled={busy || account === ''}>
+          Let them work on it
+        </Button>
+      </form>
+    </header>
+  );
+}
+
+function List({ model }: { model: Model }) {
+  const { collaborators } = model;
+  return (
+    <Loaded of={collaborators.of}>
+      {() =>
+        collaborators.items.value.length === 0 ? (
+          <Empty title="Nobody else" icon={IconUsers}>
+            <p>With a role somebody may look at the app, deploy it, or run it.</p>
+          </Empty>
+        ) : (
+          <>
+            <Table
+              label="Collaborators"
+              rows={collaborators.items.value}
+              keyOf={(each) => each.account}
+              columns={[
+                {
+                  name: 'Person',
+                  wide: true,
+                  cell: ({ account, name, email }: Collaborator) => (
+                    <span class="cut">
+                      <b>{name}</b> <span class="muted">{email}</span>
+                      {account === session.value?.account.id && <span class="muted">, you</span>}
+                    </span>
+                  ),
+                },
+                {
+                  name: 'Role',
+                  cell: (each) =>
+                    may('admin') ? (
+                      <Select
+                        label={`Role of ${each.name}`}
+                        unlabelled
+                        value={each.role}
+                        onValue={(next) => model.set(each.account, next).catch(failed)}
+                        options={ROLES}
+                      />
+                    ) : (
+                      each.role
+                    ),
+                },
+                { name: 'Since', label: 'since', cell: (each) => <Time at={each.created_at} /> },
+                {
+                  name: 'What to do',
+                  silent: true,
+                  cell: (each) => (
+                    <Button
+                      needs="admin"
+                      look="quiet"
+                      short
+                      label={`Take ${each.name} off the app`}
+                      onClick={() =>
+                        remove(collaborators, each, `${each.name} has no role any more`, () =>
+                          model.remove(each.account),
+                        )
+                      }
+                    >
+                      <IconTrash2 />
+                    </Button>
+                  ),
+                },
+              ]}
+            />
+            <More of={collaborators} />
+          </>
+        )
+      }
+    </Loaded>
+  );
+}
+
+function Invites({ app }: { app: string }) {
+  const model = useModel(() => appInvitesModel(app));
+  const { invites } = model;
+  const [inviting, setInviting] = useState(false);
+  const [link, setLink] = useState<MadeLink | null>(null);
+  return (
+    <section class="panel" aria-labelledby="invites">
+      <header>
+        <h2 id="invites">Invites that nobody has used yet</h2>
+        <Button short look="primary" onClick={() => setInviting(true)}>
+          <IconUserPlus /> Invite somebody
+        </Button>
+      </header>
+      <Loaded of={invites.of}>
+        {() =>
+          invites.items.value.length === 0 ? (
+            <p class="body muted">
+              An invite is a link that gives a role on this app, with a new account or the one that somebody
+              has.
+            </p>
+          ) : (
+            <>
+              <Table
+                label="Invites"
+                rows={invites.items.value}
+                keyOf={({ id }) => id}
+                columns={[
+                  {
+                    name: 'For',
+                    wide: true,
+                    cell: ({ email }: AppInvite) => (
+                      <span class="cut">{email ?? 'Whoever has the link'}</span>
+                    ),
+                  },
+                  { name: 'Role', cell: ({ app }) => app?.role },
+                  { name: 'Ends', label: 'ends', cell: ({ expires_at }) => <Time at={expires_at} /> },
+                  {
+                    name: 'What to do',
+                    silent: true,
+                    cell: (invite) => (
+                      <Button
+                        look="quiet"
+                        short
+                        label={`Take the invite of ${invite.email ?? 'whoever has the link'} back`}
+                        onClick={() =>
+                          remove(invites, invite, 'The invite is taken back', () => model.revoke(invite.id))
+                        }
+                      >
+                        <IconTrash2 />
+                      </Button>
+                    ),
+                  },
                 ]}
               />
-            ) : (
-              <TextField
-                label="Id of the account"
-                value={account}
-                onValue={setAccount}
-                required
-                spellcheck={false}
-                autocomplete="off"
-              />
-            )}
-            <Select label="Role" value={role} onValue={setRole} options={ROLES} />
-            <Button needs="admin" type="submit" look="primary" disabled={busy || account === ''}>
-              Let them work on it
-            </Button>
-          </form>
-        </header>
-        <Loaded of={collaborators.of}>
-          {() =>
-            collaborators.items.value.length === 0 ? (
-              <Empty title="Nobody else" icon={IconUsers}>
-                <p>
-                  Somebody who has no account here yet gets one by an invitation, which can carry a role on
-                  this app.
-                </p>
-                {isAdmin.value && <Link to={{ name: 'people' }}>Invite somebody</Link>}
-              </Empty>
-            ) : (
-              <>
-                <Table
-                  label="Collaborators"
-                  rows={collaborators.items.value}
-                  keyOf={(each) => each.account}
-                  columns={[
-                    {
-                      name: 'Person',
-                      wide: true,
-                      cell: (each: Collaborator) => (
-                        <span class="cut">{model.nameOf.value(each.account)}</span>
-                      ),
-                    },
-                    {
-                      name: 'Role',
-                      cell: (each) =>
-                        may('admin') ? (
-                          <Select
-                            label={`Role of ${model.nameOf.value(each.account)}`}
-                            unlabelled
-                            value={each.role}
-                            onValue={(next) => model.set(each.account, next).catch(failed)}
-                            options={ROLES}
-                          />
-                        ) : (
-                          each.role
-                        ),
-                    },
-                    { name: 'Since', label: 'since', cell: (each) => <Time at={each.created_at} /> },
-                    {
-                      name: 'What to do',
-                      silent: true,
-                      cell: (each) => (
-                        <Button
-                          needs="admin"
-                          look="quiet"
-                          short
-                          label={`Take ${model.nameOf.value(each.account)} off the app`}
-                          onClick={() =>
-                            remove(
-                              collaborators,
-                              each,
-                              `${model.nameOf.value(each.account)} has no role any more`,
-                              () => model.remove(each.account),
-                            )
-                          }
-                        >
-                          <IconTrash2 />
-                        </Button>
-                      ),
-                    },
-                  ]}
-                />
-                <More of={collaborators} />
-              </>
-            )
-          }
-        </Loaded>
-      </section>
-    </>
+              <More of={invites} />
+            </>
+          )
+        }
+      </Loaded>
+      {inviting && (
+        <InviteForm
+          model={model}
+          onMade={(made) => {
+            setInviting(false);
+            setLink(made);
+          }}
+          onClose={() => setInviting(false)}
+        />
+      )}
+      {link && (
+        <LinkDialog
+          link={link}
+          about="Whoever has this link can use it, once, for 7 days. It is shown this once."
+          onClose={() => setLink(null)}
+        />
+      )}
+    </section>
+  );
+}
+
+function InviteForm({
+  model,
+  onMade,
+  onClose,
+}: {
+  model: InvitesModel;
+  onMade: (made: MadeLink) => void;
+  onClose: () => void;
+}) {
+  const [email, setEmail] = useState('');
+  const [given, setGiven] = useState<Role>('push');
+  const { busy, onSubmit } = useSubmit(async () => onMade(await model.invite(email.trim(), given)));
+  return (
+    <Dialog title="Invite somebody" onClose={onClose}>
+      <form class="stack" onSubmit={onSubmit}>
+        <TextField
+          label="Their e-mail address"
+          type="email"
+          value={email}
+          onValue={setEmail}
+          hint={sendsMail.value ? 'The link is sent there.' : 'You get a link to send them.'}
+          autocomplete="off"
+          required
+        />
+        <Select label="Role" value={given} onValue={setGiven} options={ROLES} />
+        <footer>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button look="primary" type="submit" disabled={busy}>
+            Make the link
+          </Button>
+        </footer>
+      </form>
+    </Dialog>
   );
 }

@@ -34,7 +34,7 @@ export default function People() {
     <>
       <Head
         title="People and invites"
-        about="Administrators may do everything on this machine. Members have their own apps, and those that they were given a role on."
+        about="Administrators may do everything on this machine. Members have their own apps, and those that they were given a role on. Guests were invited by an app, and own none."
       >
         <Button look="primary" onClick={() => setInviting(true)}>
           <IconUserPlus /> Invite somebody
@@ -133,7 +133,7 @@ export default function People() {
 }
 
 function Role({ role }: { role: Account['role'] }) {
-  if (role === 'member') return <Badge>member</Badge>;
+  if (role === 'member' || role === 'guest') return <Badge>{role}</Badge>;
   return <Badge look="accent">{role === 'owner' ? 'first account' : 'administrator'}</Badge>;
 }
 
