@@ -69,6 +69,9 @@ test('every operation that is there answers what the contract says', async () =>
   const invite = await call('invites.create', { email: 'b@example.com', app: { id, role: 'push' } });
   assert.deepEqual((await call('invites.list', {})).items[0]!.app, { id, slug: 'typed-2', role: 'push' });
   await call('invites.revoke', { id: invite.id });
+  const guest = await call('collaborators.invite', { id, email: 'c@example.com', role: 'view' });
+  assert.equal((await call('collaborators.invites', { id })).items[0]!.id, guest.id);
+  await call('collaborators.revoke_invite', { id, invite: guest.id });
   await call('keys.revoke', { id: key.id });
   await call('accounts.delete', { id: account.id });
   assert.equal(await call('apps.delete', { id }), null);
