@@ -19,7 +19,7 @@ const RANGES = {
  * @param file the configuration's name in messages
  * @param notes gets what the deploy's log should say about it
  * @returns `null` when nothing is
- * @throws {BuildFailure} when there is no Worker, a setting is out of its range, or a queue would be another app's
+ * @throws {BuildFailure} when there is no Worker, a setting is out of its range
  */
 export function triggers(file: string, config: WranglerConfig, notes: string[]): Triggers | null {
   const crons = [...new Set((config.triggers.crons ?? []).map((cron) => cron.trim()))];
@@ -37,19 +37,12 @@ export function triggers(file: string, config: WranglerConfig, notes: string[]):
   for (const consumer of consumers) {
     const where = `${file}: queues.consumers: ${consumer.queue}`;
     if (consumed.has(consumer.queue)) throw new BuildFailure(`${where} is there twice`);
-    if (!fed.has(consumer.queue)) {
-      throw new BuildFailure(
-        `${where}: nothing in this project sends to it, and the queue of another app cannot be consumed`,
+    if (!fed.has(consumer.queue))
+      notes.push(
+        `${where}: nothing in this project sends to it; bindings of the owner's other apps to it send here`,
       );
-    }
     checkRanges(where, consumer);
     consumed.add(consumer.queue);
-  }
-  for (const { queue } of producers) {
-    if (consumed.has(queue)) continue;
-    notes.push(
-      `${file}: queues: ${queue} has no consumer in this project, and no other app can be it: its messages go after 4 days`,
-    );
   }
   return { crons, producers, consumers: consumers.map(queueConsumer) };
 }

@@ -38,6 +38,8 @@ interface App {
   fleet: Fleet;
   liveDeployId: string | null;
   deployedAt: string | null;
+  /** The queues that the live release consumes. */
+  consumes: string[];
   /** The state that the control plane was told last. */
   toldState: ProcessState | null;
   /** What it should be told could not be written, and is tried again at the next tick. */
@@ -91,6 +93,8 @@ export class Apps {
   readonly #options: AppsOptions;
   readonly #apps = new Map<string, App>();
   readonly #byHost = new Map<string, App>();
+  /** Ids of the apps that consume each queue. */
+  readonly #consumers = new Map<string, Set<string>>();
   /** An app's id, when there is a new wanted state of it. */
   readonly #wantedStates = new EventEmitter();
   readonly #activity: KeptActivity;
@@ -107,7 +111,11 @@ export class Apps {
       // The control plane asks for the states of all apps when it starts: thousands of facts would say nothing else.
       app.toldState = app.fleet.state;
     };
-    for (const row of options.store.apps.all()) takeOver(this.#open(row.wanted), row);
+    for (const row of options.store.apps.all()) {
+      const app = this.#open(row.wanted);
+      takeOver(app, row);
+      this.#consume(app, row.consumes);
+    }
     for (const row of options.store.previews.all()) {
       const parent = this.#apps.get(row.parentId);
       if (parent && !row.isDeleted) takeOver(this.#openPreview(parent.wanted, row), row);
@@ -275,6 +283,7 @@ export class Apps {
     this.#activity.delete(id);
     if (app) {
       this.#unroute(app);
+      this.#consume(app, []);
       this.#apps.delete(id);
       // Not in its turn: a deploy that is being tried is given up.
       const closed = app.fleet.close();
@@ -343,6 +352,8 @@ export class Apps {
     steps: {
       commit: (at: string, observed: ObservedApp) => void;
       log: (line: string) => void;
+      /** The queues that it consumes. */
+      consumes?: string[];
       signal?: AbortSignal;
     },
   ): Promise<void> {
@@ -354,6 +365,7 @@ export class Apps {
         steps.commit(at, { ...observe(app), live_deploy_id: deployId, deployed_at: at });
         app.liveDeployId = deployId;
         app.deployedAt = at;
+        this.#consume(app, steps.consumes ?? []);
       };
       const next = this.#release(id, deployId);
       const { desired_state, asleep } = app.wanted;
@@ -370,6 +382,14 @@ export class Apps {
       if (runs) return;
       steps.log(`the app is ${resting}: this release starts when the app does`);
     });
+  }
+
+  /** Ids of the other apps of the owner of the app `id` that consume a queue. */
+  consumersOf(id: string, queue: string): string[] {
+    const owner = this.#apps.get(id)?.wanted.owner;
+    if (owner === undefined) return [];
+    const all = this.#consumers.get(queue) ?? [];
+    return [...all].filter((each) => each !== id && this.#apps.get(each)?.wanted.owner === owner);
   }
 
   /** Whether an app of that slug has the same owner as the app `id`. */
@@ -414,6 +434,7 @@ export class Apps {
         fleet: this.#fleet(wanted, preview),
         liveDeployId: null,
         deployedAt: null,
+        consumes: [],
         toldState: null,
         untold: false,
         work: Promise.resolve(),
@@ -455,6 +476,21 @@ export class Apps {
   /** An app and its previews, by id. */
   #family(id: string): string[] {
     return [id, ...this.previews(id).map((preview) => preview.id)];
+  }
+
+  /** Has others find an app that consumes these queues. A preview is no app that others send to. */
+  #consume(app: App, queues: string[]): void {
+    const { id } = app.wanted;
+    if (app.preview !== null) return;
+    for (const queue of app.consumes) {
+      const consumers = this.#consumers.get(queue);
+      if (consumers?.delete(id) && consumers.size === 0) this.#consumers.delete(queue);
+    }
+    app.consumes = queues;
+    for (const queue of queues) {
+      const consumers = this.#consumers.get(queue) ?? new Set();
+      this.#consumers.set(queue, consumers.add(id));
+    }
   }
 
   /** @param heldFor why its process was ended because of what it keeps on the disk */

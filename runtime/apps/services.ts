@@ -1,15 +1,15 @@
-// Calls that one app makes of another of the same owner. Each app that has such bindings has a socket of its own at the
+// Calls that one app makes of another of the same owner, and messages that it sends to another's queues. Each app that has such bindings has a socket of its own at the
 // gateway: who comes by it is that app, and may ask for what its process was started with, and for nothing else.
 import { chmodSync, chownSync } from 'node:fs';
 import { join } from 'node:path';
-import type { ServiceBinding } from '../../bundler/release.ts';
 import type { Admission, Backend } from '../edge/backend.ts';
 import type { Gateway, RequestHead, Spans, Target } from '../edge/gateway.ts';
 import { headerValue } from '../edge/http/fields.ts';
 import { CALL_HEADER, CALLING_HEADER } from '../edge/http/service-headers.ts';
 import type { Refusal } from '../edge/refusals.ts';
+import type { Call } from '../edge/target.ts';
 import type { Fleet } from '../fleets/fleet.ts';
-import type { ServiceAccess } from '../fleets/service-access.ts';
+import type { Calls, ServiceAccess } from '../fleets/service-access.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import { makePassage } from '../machine/rights.ts';
 import type { AppUsers } from '../machine/users.ts';
@@ -31,8 +31,8 @@ export interface ServicesOptions {
 
 /** An app that calls others. */
 interface Caller {
-  /** The bindings of its process, in the order of their numbers. */
-  calls: ServiceBinding[];
+  /** What its process may ask for. */
+  calls: Calls;
   /** Calls that are under way. */
   underWay: number;
   /** Resolves with what ends the listening at its socket. */
@@ -56,7 +56,7 @@ export class Services {
       open: async (calls) => {
         const known = this.#callers.get(appId);
         if (known !== undefined) known.calls = calls;
-        else if (calls.length > 0)
+        else if (calls.services.length + calls.queues.length > 0)
           this.#callers.set(appId, { calls, underWay: 0, listening: this.#listen(appId) });
         await this.#callers.get(appId)?.listening;
       },
@@ -92,16 +92,41 @@ export class Services {
     }
   }
 
-  #resolve(callerId: string, head: RequestHead, { spanId, parentSpanId }: Spans): Target {
+  #resolve(callerId: string, head: RequestHead, spans: Spans): Target {
     const caller = this.#callers.get(callerId);
     const [way, number] = (headerValue(head.headers, CALLING_HEADER) ?? '').split(' ');
-    const binding = caller?.calls[Number(number)];
-    if (caller === undefined || binding === undefined || (way !== 'fetch' && way !== 'rpc'))
-      return refuse(403, 'binding_not_found', 'The app that calls has no such binding.');
+    if (caller === undefined) return NO_BINDING;
+    if (way === 'queue') return this.#toQueue(callerId, caller, caller.calls.queues[Number(number)], spans);
+    const binding = caller.calls.services[Number(number)];
+    if (binding === undefined || (way !== 'fetch' && way !== 'rpc')) return NO_BINDING;
     const name = binding.service!;
     const target = this.#sibling(callerId, name);
     if (target === null)
       return refuse(404, 'service_not_found', `There is no app ${name} of the same owner.`);
+    const { entrypoint, props } = binding;
+    const isPlain = way === 'fetch' && entrypoint === undefined && props === undefined;
+    return this.#call(caller, named(name, target), spans, {
+      door: isPlain ? null : 'exports',
+      lines: isPlain ? '' : callLine({ kind: way, entrypoint, props }),
+      endsItself: way === 'rpc',
+    });
+  }
+
+  /** A message is another app's as soon as that has it on its disk, and only then is it acknowledged. */
+  #toQueue(callerId: string, caller: Caller, queue: string | undefined, spans: Spans): Target {
+    if (queue === undefined) return NO_BINDING;
+    const apps = this.#options.apps();
+    const [consumer, another] = apps.consumersOf(callerId, queue);
+    const fleet = consumer === undefined ? undefined : apps.get(consumer)?.fleet;
+    if (fleet === undefined)
+      return refuse(404, 'queue_not_found', `No app of the same owner consumes the queue ${queue}.`);
+    if (another !== undefined)
+      return refuse(409, 'queue_ambiguous', `Several apps of the same owner consume the queue ${queue}.`);
+    const to = { door: 'queues', lines: callLine({ queue }), endsItself: false };
+    return this.#call(caller, named(`that consumes ${queue}`, fleet), spans, to);
+  }
+
+  #call(caller: Caller, backend: Backend, { spanId, parentSpanId }: Spans, to: Omit<Call, 'ended'>): Target {
     if (caller.underWay >= CALLS_MAX)
       return refuse(503, 'too_many_calls', `${CALLS_MAX} calls of this app are under way already.`, 1);
     const depth = (parentSpanId === null ? 0 : (this.#depths.get(parentSpanId) ?? 0)) + 1;
@@ -113,22 +138,12 @@ export class Services {
       );
     caller.underWay++;
     this.#depths.set(spanId, depth);
-    const { entrypoint, props } = binding;
-    const isPlain = way === 'fetch' && entrypoint === undefined && props === undefined;
-    return {
-      kind: 'proxy',
-      backend: named(name, target),
-      limits: { site: target.site, clientRpm: 0, appRpm: 0 },
-      call: {
-        door: isPlain ? null : 'exports',
-        lines: isPlain ? '' : `${CALL_HEADER}: ${asciiJson({ kind: way, entrypoint, props })}\r\n`,
-        endsItself: way === 'rpc',
-        ended: () => {
-          caller.underWay--;
-          this.#depths.delete(spanId);
-        },
-      },
+    const ended = () => {
+      caller.underWay--;
+      this.#depths.delete(spanId);
     };
+    const limits = { site: backend.site, clientRpm: 0, appRpm: 0 };
+    return { kind: 'proxy', backend, limits, call: { ...to, ended } };
   }
 
   /** The app of a slug, if its owner is that of the other app now. */
@@ -153,15 +168,18 @@ function named(name: string, fleet: Fleet): Backend {
   };
 }
 
+const NO_BINDING = refuse(403, 'binding_not_found', 'The app that calls has no such binding.');
+
 function refuse(status: number, code: string, detail: string, retryAfterS?: number): Target {
   const refusal: Refusal = { status, code, detail, ...(retryAfterS !== undefined && { retryAfterS }) };
   return { kind: 'respond', respond: () => ({ refusal }) };
 }
 
-/** JSON that a header can carry. */
-function asciiJson(value: unknown): string {
-  return JSON.stringify(value).replace(
+/** The line that tells a process what is asked of it: JSON in plain ASCII. */
+function callLine(asked: object): string {
+  const json = JSON.stringify(asked).replace(
     /[^\x20-\x7e]/g,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );
+  return `${CALL_HEADER}: ${json}\r\n`;
 }

@@ -202,11 +202,16 @@ export class Deploy {
       await walls.cover(users(app_id));
       const storage = await this.#makeRelease();
       await checkSecrets(paths.release(app_id, id), Object.keys(values), this.#log);
-      await checkServices(paths.release(app_id, id), (slug) => apps.hasSibling(app_id, slug));
+      const consumes = await checkServices(paths.release(app_id, id), {
+        appId: app_id,
+        apps,
+        isPushed: this.#source.kind === 'commit',
+        log: this.#log,
+      });
       this.#abort.signal.throwIfAborted();
       const before = apps.get(app_id)?.liveDeployId ?? null;
       const detail = before === null ? 'the first release' : `in the place of deploy ${before}`;
-      await this.#log.step('start', detail, () => this.#release(storage));
+      await this.#log.step('start', detail, () => this.#release(storage, consumes));
       await this.#findDeletedClasses(storage);
       await this.#tidied;
       this.#end('live', null);
@@ -368,11 +373,12 @@ export class Deploy {
     return store.apps.storageNames(app_id);
   }
 
-  async #release(storage: object): Promise<void> {
+  async #release(storage: object, consumes: string[]): Promise<void> {
     const { store, apps } = this.#options;
     const { id, app_id } = this.#fact;
     await apps.release(app_id, id, {
       log: (line) => this.#log.line(line),
+      consumes,
       signal: this.#abort.signal,
       commit: (at: string, app: ObservedApp) => {
         const before = this.#fact;
@@ -380,7 +386,7 @@ export class Deploy {
         try {
           store.transaction(() => {
             this.#replace();
-            store.apps.setLive(app_id, id, at, storage);
+            store.apps.setLive(app_id, id, at, storage, consumes);
             store.outbox.add({ type: 'app', app });
             this.#save();
           });

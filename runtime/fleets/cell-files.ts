@@ -6,6 +6,7 @@ import { readdir, readFile, rm } from 'node:fs/promises';
 import { basename, join, relative } from 'node:path';
 import { RELEASE_FILE } from '../../bundler/release.ts';
 import { threads } from '../machine/worker.ts';
+import { QUEUE_DOOR_MODULE } from './config/bundled-services.ts';
 import { ENTRY_TEXTS, RELOAD_WORKER } from './config/entry.ts';
 import { internetService } from './config/network.ts';
 import { RATE_LIMIT_MODULE } from './config/rate-limits.ts';
@@ -22,7 +23,7 @@ import {
 } from './write-cell-files.ts';
 
 /** To be raised with every change of what is written, but for the entry's texts and the network's rules, which are hashed. */
-const FORMAT = 9;
+const FORMAT = 10;
 
 /** Share of a process's memory that the JavaScript heap may have: the rest is for buffers, SQLite and workerd itself. */
 const HEAP_SHARE = 0.75;
@@ -110,6 +111,7 @@ export class CellFilesCache {
       SERVICE_TEXTS_HASH,
       ENTRY_TEXTS,
       RATE_LIMIT_MODULE,
+      QUEUE_DOOR_MODULE,
       this.#uiUrl(),
       this.#reloads && RELOAD_WORKER,
       internetService(),

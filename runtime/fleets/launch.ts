@@ -5,6 +5,7 @@ import type { OutputSink } from '../machine/output-sink.ts';
 import type { User } from '../machine/users.ts';
 import { type Cell, type CellOptions, startCell } from './cell.ts';
 import { type CellFiles, CellFilesCache } from './cell-files.ts';
+import { QUEUE_SOCKET } from './config/cell-config.ts';
 import { secretEnvironment } from './config/secret-bindings.ts';
 import { migrate } from './migrate.ts';
 import type { ServiceAccess } from './service-access.ts';
@@ -78,7 +79,7 @@ export class Launcher {
     const { workerd, user, memoryMb, directories, output, buckets, services, ai, development } = this.#place;
     const secrets = this.#place.secrets();
     const files = await this.#migrate(release, secrets, log, start.signal);
-    const { config, hasBuckets, hasAi, hasWorker, calls } = files;
+    const { config, hasBuckets, hasAi, hasWorker, sockets, calls } = files;
     // Beside the start: the process connects when the app first uses them.
     const servicesOpen = [hasBuckets && buckets?.open(), hasAi && ai?.open()];
     // Before it: its modules may call already.
@@ -92,8 +93,11 @@ export class Launcher {
       environment: secretEnvironment(secrets),
       disks: { do: join(directories.data, 'do'), kv: join(directories.data, 'kv') },
       runDirectory: directories.run,
-      sockets: ['http', 'health'],
-      ...(hasWorker && { doors: { exports: 'health' } }),
+      sockets,
+      doors: {
+        ...(hasWorker && { exports: 'health' }),
+        ...(sockets.includes(QUEUE_SOCKET) && { queues: QUEUE_SOCKET }),
+      },
       ownsStorage: true,
       onInspector: development?.onInspector ?? null,
       output: output(release.deployId),

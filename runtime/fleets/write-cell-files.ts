@@ -3,9 +3,9 @@ import { statSync } from 'node:fs';
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { assetRules } from '../../bundler/assets.ts';
-import { type Module, RELEASE_FILE, type Release, type ServiceBinding } from '../../bundler/release.ts';
+import { type Module, RELEASE_FILE, type Release } from '../../bundler/release.ts';
 import { publish } from '../machine/publish.ts';
-import { alarmKeys, cellConfig } from './config/cell-config.ts';
+import { alarmKeys, cellConfig, socketsOf } from './config/cell-config.ts';
 import {
   CALLED,
   CALLED_WORKER,
@@ -25,8 +25,9 @@ import {
   WORKERS_MODULE,
   withWorkers,
 } from './config/entry.ts';
-import { CAPNWEB, CAPNWEB_MODULE, callsOf, mayHaveMethods } from './config/services.ts';
+import { CAPNWEB, CAPNWEB_MODULE, callsOf, mayHaveMethods, queuesElsewhere } from './config/services.ts';
 import { workflowKey } from './config/workflows.ts';
+import type { Calls } from './service-access.ts';
 
 export const CONFIG = 'cell.capnp';
 export const TRIAL_CONFIG = 'trial.capnp';
@@ -51,10 +52,11 @@ export interface Launch {
   hasBuckets: boolean;
   /** Whether there is a Worker, which has exports that other apps may call. */
   hasWorker: boolean;
-  /** The bindings that lead to other apps, in the order of their numbers. */
-  calls: ServiceBinding[];
   /** Whether it may ask the AI server, by the host's AI service. */
   hasAi: boolean;
+  /** Names of the sockets of its process. */
+  sockets: string[];
+  calls: Calls;
   due: DueWork;
 }
 
@@ -110,8 +112,9 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   };
   const hasBuckets = buckets.length > 0;
   const hasAi = aiSocket !== null && outward.some(({ type }) => type === 'ai');
-  const calls = callsOf(release);
-  const hasTrial = triggers !== undefined || hasBuckets || hasAi || calls.length > 0;
+  const calls = { services: callsOf(release), queues: queuesElsewhere(release) };
+  const callsServices = calls.services.length > 0;
+  const hasTrial = triggers !== undefined || hasBuckets || hasAi || callsServices;
   const due = {
     keys: alarmKeys(release),
     crons: triggers?.crons ?? [],
@@ -123,6 +126,7 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
     hasBuckets,
     hasAi,
     hasWorker: worker !== null,
+    sockets: socketsOf(release),
     calls,
     due,
   } satisfies Launch);
@@ -134,7 +138,7 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   const noSockets = { bucketSocket: NO_SOCKET, serviceSocket: NO_SOCKET, aiSocket: NO_SOCKET };
   await write(CONFIG, cellConfig(release, { ...options, ...sockets, isTrial: false }));
   if (hasTrial) await write(TRIAL_CONFIG, cellConfig(release, { ...options, ...noSockets, isTrial: true }));
-  if (hasMethods || calls.length > 0) await write(CAPNWEB, CAPNWEB_MODULE);
+  if (hasMethods || callsServices) await write(CAPNWEB, CAPNWEB_MODULE);
   if (worker !== null) {
     await write(ENTRY, entryModule(worker, release, uiUrl !== null));
     await write(CAPTURE, CAPTURE_WORKER);

@@ -8,12 +8,15 @@ export interface AppRow {
   liveDeployId: string | null;
   /** ISO 8601; null until a release was live. */
   deployedAt: string | null;
+  /** The queues that the live release consumes. */
+  consumes: string[];
 }
 
 interface Stored {
   wanted: string;
   live_deploy_id: string | null;
   deployed_at: string | null;
+  consumes: string;
 }
 
 /** Typed queries over the `apps` table. */
@@ -22,7 +25,7 @@ export function appQueries(database: Database) {
     'SELECT generation FROM apps WHERE id = ?',
   );
   const all = database.prepare<[], Stored>(
-    `SELECT wanted, live_deploy_id, deployed_at FROM apps
+    `SELECT wanted, live_deploy_id, deployed_at, consumes FROM apps
      WHERE deleted_at IS NULL AND id NOT IN (SELECT id FROM previews) ORDER BY id`,
   );
   const highest = database.prepare<[], { generation: number | null }>(
@@ -37,13 +40,13 @@ export function appQueries(database: Database) {
     `INSERT INTO apps (id, wanted, generation, deleted_at) VALUES (?, '{}', ?, ?)
      ON CONFLICT (id) DO UPDATE SET
        wanted = '{}', generation = max(generation, excluded.generation), deleted_at = coalesce(deleted_at, excluded.deleted_at),
-       live_deploy_id = NULL, storage_names = '{}'`,
+       live_deploy_id = NULL, storage_names = '{}', consumes = '[]'`,
   );
   const isBuried = database.prepare<[string], { buried: 0 | 1 }>(
     'SELECT deleted_at IS NOT NULL AS buried FROM apps WHERE id = ?',
   );
-  const point = database.prepare<[string, string, string, string]>(
-    'UPDATE apps SET live_deploy_id = ?, deployed_at = ?, storage_names = ? WHERE id = ?',
+  const point = database.prepare<[string, string, string, string, string]>(
+    'UPDATE apps SET live_deploy_id = ?, deployed_at = ?, storage_names = ?, consumes = ? WHERE id = ?',
   );
   const names = database.prepare<[string], { storage_names: string }>(
     'SELECT storage_names FROM apps WHERE id = ?',
@@ -61,6 +64,7 @@ export function appQueries(database: Database) {
         wanted: JSON.parse(row.wanted) as WantedApp,
         liveDeployId: row.live_deploy_id,
         deployedAt: row.deployed_at,
+        consumes: JSON.parse(row.consumes) as string[],
       })),
     /** Keeps the whole wanted state. The caller has checked the generation. */
     want: (wanted: WantedApp): void => {
@@ -70,9 +74,9 @@ export function appQueries(database: Database) {
     delete: (id: string, generation: number, at: string): void => {
       bury.run(id, generation, at);
     },
-    /** Moves the pointer: from now on this release serves, and these are the names of its storage. */
-    setLive: (id: string, deployId: string, at: string, storage: object): void => {
-      point.run(deployId, at, JSON.stringify(storage), id);
+    /** Moves the pointer: from now on this release serves; these are the names of its storage, and the queues that it consumes. */
+    setLive: (id: string, deployId: string, at: string, storage: object, consumes: string[] = []): void => {
+      point.run(deployId, at, JSON.stringify(storage), JSON.stringify(consumes), id);
     },
     /** The names of an app's storage as given to `setLive`, `{}` before its first deploy. */
     storageNames: (id: string): object => JSON.parse(names.get(id)?.storage_names ?? '{}') as object,

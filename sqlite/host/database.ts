@@ -117,6 +117,8 @@ const MIGRATIONS = [
     UNIQUE (parent_id, source)
   ) STRICT, WITHOUT ROWID;
   `,
+  // The queues that the live release consumes: a JSON list of names.
+  "ALTER TABLE apps ADD COLUMN consumes TEXT NOT NULL DEFAULT '[]';",
 ];
 
 /** The version of a database that this Cellar has opened. */

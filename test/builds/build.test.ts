@@ -217,8 +217,8 @@ test('what a configuration shows to be impossible fails before anything is insta
       /main\.py: Workers in Python are not supported: write it in JavaScript/,
     ],
     [
-      { main: 'index.js', queues: { consumers: [{ queue: 'theirs' }] } },
-      /consumers: theirs: nothing in this/,
+      { main: 'index.js', queues: { consumers: [{ queue: 'jobs', max_retries: 101 }] } },
+      /consumers: jobs: max_retries must be/,
     ],
     [{}, /nothing to deploy: set "main"/],
     [{ assets: { directory: 'gone' } }, /^assets\.directory: there is no gone/],

@@ -151,3 +151,51 @@ test('apps that call each other in a circle are stopped', async () => {
   assert.match(text, /more than 16 deep/);
   assert.equal((await cellar.get('ping', '/once')).text, 'once');
 });
+
+test('a message to the queue of another app is kept from the moment it was acknowledged, and wakes that app', async () => {
+  const SENDER = `export default { async fetch(request, env) {
+    try {
+      await env.JOBS.send({ said: new URL(request.url).pathname });
+      await env.JOBS.sendBatch([{ body: 'one' }, { body: 'two' }]);
+      return new Response('sent');
+    } catch (error) { return new Response(String(error), { status: 500 }); }
+  } }`;
+  const CONSUMER = `export default {
+    async fetch(request, env) { return Response.json(((await env.KV.list()).keys ?? []).map(({ name }) => name)); },
+    async queue({ queue, messages }, env) {
+      for (const { id, body } of messages) await env.KV.put(queue + ' ' + (body.said ?? body) + ' ' + id, 'x');
+    },
+  }`;
+  const producers = [{ binding: 'JOBS', queue: 'jobs' }];
+  const sender = { 'index.js': SENDER, 'wrangler.jsonc': config([], { queues: { producers } }) };
+  await cellar.create('sender');
+  await assert.rejects(
+    cellar.deployAgain('sender', 'hello', sender),
+    /queues: jobs is unknown: neither this project/,
+  );
+  const consumers = [{ queue: 'jobs', max_batch_timeout: 2, max_batch_size: 100 }];
+  const kept = { kv_namespaces: [{ binding: 'KV' }], queues: { consumers } };
+  const consumer = await cellar.deploy('consumer', 'hello', {
+    'index.js': CONSUMER,
+    'wrangler.jsonc': config([], kept),
+  });
+  await cellar.deployAgain('sender', 'hello', sender);
+  const got = async () => JSON.parse((await cellar.get('consumer')).text) as string[];
+  const bodies = async () => (await got()).map((name) => name.split(' ')[1]).sort();
+
+  assert.equal((await cellar.get('sender', '/a')).text, 'sent');
+  await eventually(async () => (await got()).length === 3, 'the messages are consumed');
+  assert.deepEqual(await bodies(), ['/a', 'one', 'two']);
+
+  assert.equal((await cellar.call('POST', `/v1/apps/${consumer}/sleep`)).body.status, 'sleeping');
+  assert.equal((await cellar.get('sender', '/b')).text, 'sent');
+  assert.equal((await cellar.app(consumer)).status, 'running');
+  // Its batch is not full, and waits.
+  await cellar.stop('SIGKILL');
+  await cellar.start();
+  await eventually(async () => (await bodies()).includes('/b'), 'the message is consumed after the kill');
+  assert.equal((await got()).length, 6);
+
+  await cellar.call('DELETE', `/v1/apps/${consumer}`);
+  assert.equal((await cellar.get('sender', '/c')).status, 500);
+});

@@ -1,5 +1,6 @@
 // The services that workerd brings along: databases, namespaces, queues, crons. Class names and unique keys say where
 // their data lies: changing one starts them empty.
+import { readFileSync } from 'node:fs';
 import type { QueueConsumer } from '../../../bundler/release.ts';
 import type { CapnpValue, Fields } from './capnp.ts';
 
@@ -26,6 +27,10 @@ export function kvWorker(): Fields {
   ]);
 }
 
+/** The entrypoint by which other apps send to the queues that are consumed here. */
+export const QUEUE_DOOR = 'QueueDoor';
+export const QUEUE_DOOR_MODULE = readFileSync(new URL('queue-door.js', import.meta.url), 'utf8');
+
 /** @param target the service that consumes */
 export function queueWorker(consumers: QueueConsumer[], target: string): Fields {
   const settings = consumers.map(({ queue, ...limits }) => [queue, { consumer: 'CONSUMER', ...limits }]);
@@ -34,7 +39,11 @@ export function queueWorker(consumers: QueueConsumer[], target: string): Fields 
     { name: 'CONSUMER', service: target },
     { name: 'CONSUMERS', json: JSON.stringify(Object.fromEntries(settings)) },
   ];
-  return bundledWorker('queues.js', QUEUE_KEY, bindings, [CALLS_HANDLERS]);
+  const worker = bundledWorker('queues.js', QUEUE_KEY, bindings, [CALLS_HANDLERS]);
+  return {
+    ...worker,
+    modules: [{ name: 'door.js', esModule: QUEUE_DOOR_MODULE }, ...(worker.modules as Fields[])],
+  };
 }
 
 /**

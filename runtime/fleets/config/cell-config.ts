@@ -3,17 +3,26 @@ import { isAbsolute, join, normalize } from 'node:path';
 import type { AssetRules, Assets, Module, Release, Triggers } from '../../../bundler/release.ts';
 import { CF_HEADER, PROTO_HEADER } from '../../edge/http/service-headers.ts';
 import { BUCKET_HEADER } from '../../storage/r2/headers.ts';
-import { cronWorker, d1Worker, kvWorker, QUEUE_KEY, queueWorker } from './bundled-services.ts';
+import { cronWorker, d1Worker, kvWorker, QUEUE_DOOR, QUEUE_KEY, queueWorker } from './bundled-services.ts';
 import { type CapnpValue, capnp, embed, type Fields } from './capnp.ts';
 import { CALLED, CAPTURE, ENTRY, PAGE, RELOAD, STATEMENTS, STEPS, WORKERS } from './entry.ts';
 import { internetService } from './network.ts';
 import { outwardBindings, outwardServices } from './outward.ts';
 import { rateLimitBindings, rateLimitExtensions } from './rate-limits.ts';
 import { dividedSecrets, secretBindings } from './secret-bindings.ts';
-import { CAPNWEB, KNOWS_EXPORTS, serviceBindingsOf, serviceServices } from './services.ts';
+import {
+  CAPNWEB,
+  KNOWS_EXPORTS,
+  queueService,
+  queuesElsewhere,
+  serviceBindingsOf,
+  serviceServices,
+} from './services.ts';
 import { triedWorker } from './trial-entry.ts';
 import { workflowBindings, workflowEngine, workflowKey, workflowsOf } from './workflows.ts';
 
+/** The socket at which other apps' messages come. Only of a release that consumes queues. */
+export const QUEUE_SOCKET = 'queues';
 /** How assets behave for a site without a Worker, which states no compatibility date. */
 const STATIC_SITE_DATE = '2026-01-01';
 /** From then on workerd takes `nodejs_compat` for granted and warns when it is asked for. */
@@ -78,6 +87,9 @@ export function cellConfig(release: Release, options: ConfigOptions): string {
         http: { forwardedProtoHeader: PROTO_HEADER, cfBlobHeader: CF_HEADER },
         service: release.worker === null ? 'health' : { name: 'app', entrypoint: 'CellarState' },
       },
+      ...(!options.isTrial && socketsOf(release).includes(QUEUE_SOCKET)
+        ? [{ name: QUEUE_SOCKET, http: {}, service: { name: 'queue-service', entrypoint: QUEUE_DOOR } }]
+        : []),
     ],
   };
   return `using Workerd = import "/workerd/workerd.capnp";\nconst config :Workerd.Config = ${capnp(config)};\n`;
@@ -109,8 +121,13 @@ function reloadWorker(release: Release): Fields {
   };
 }
 
-function usesQueues({ producers, consumers }: Triggers): boolean {
-  return producers.length + consumers.length > 0;
+/** Names of the sockets that the process of a release has. */
+export function socketsOf({ triggers }: Release): string[] {
+  return ['http', 'health', ...(triggers && usesQueues(triggers) ? [QUEUE_SOCKET] : [])];
+}
+
+function usesQueues({ consumers }: Triggers): boolean {
+  return consumers.length > 0;
 }
 
 function services(release: Release, options: ConfigOptions): CapnpValue[] {
@@ -242,6 +259,7 @@ function bucketServiceName(storageId: string): string {
 
 function storageBindings(release: Release): CapnpValue[] {
   const { durableObjects, databases, namespaces, buckets = [], triggers } = release;
+  const sent = queuesElsewhere(release);
   return [
     ...durableObjects.map(({ binding, className }) => ({ name: binding, durableObjectNamespace: className })),
     ...databases.map(({ binding, storageId }) => ({
@@ -263,7 +281,9 @@ function storageBindings(release: Release): CapnpValue[] {
     ...buckets.map(({ binding, storageId }) => ({ name: binding, r2Bucket: bucketServiceName(storageId) })),
     ...(triggers?.producers ?? []).map(({ binding, queue }) => ({
       name: binding,
-      queue: { name: 'queue-service', props: { json: JSON.stringify({ queue }) } },
+      queue: sent.includes(queue)
+        ? queueService(sent.indexOf(queue))
+        : { name: 'queue-service', props: { json: JSON.stringify({ queue }) } },
     })),
   ];
 }

@@ -31,6 +31,18 @@ export function callsOf({ services = [] }: Release): ServiceBinding[] {
   return services.filter(({ service }) => service !== null);
 }
 
+/** The queues that a release sends to and does not consume, in the order of their numbers: other apps do. */
+export function queuesElsewhere({ triggers }: Pick<Release, 'triggers'>): string[] {
+  const consumed = triggers?.consumers.map(({ queue }) => queue) ?? [];
+  const sent = triggers?.producers.map(({ queue }) => queue) ?? [];
+  return [...new Set(sent)].filter((queue) => !consumed.includes(queue));
+}
+
+/** The service that leads to a queue of another app. */
+export function queueService(index: number): string {
+  return `service queue ${index}`;
+}
+
 /** Whether a Worker may have methods that others can call: then its classes extend workerd's. */
 export function mayHaveMethods(text: string): boolean {
   return text.includes('WorkerEntrypoint');
@@ -49,10 +61,13 @@ export function serviceBindingsOf(release: Release): CapnpValue[] {
   });
 }
 
-/** What a config has besides, for bindings that lead to other apps: none without them. */
+/** What a config has besides, for bindings that lead to other apps, and queues that are theirs: none without them. */
 export function serviceServices(release: Release, socket: string): CapnpValue[] {
+  const queues = [...queuesElsewhere(release).keys()].map((index) =>
+    externalService(`queue ${index}`, socket),
+  );
   const numbers = [...callsOf(release).keys()];
-  if (numbers.length === 0) return [];
+  if (numbers.length === 0) return queues;
   const ways = numbers.flatMap((index) => [`fetch ${index}`, `rpc ${index}`]);
   return [
     {
@@ -67,6 +82,7 @@ export function serviceServices(release: Release, socket: string): CapnpValue[] 
       },
     },
     ...ways.map((way) => externalService(way, socket)),
+    ...queues,
   ];
 }
 

@@ -39,7 +39,7 @@ test('what was committed is there after the database was opened again', (t) => {
   const names = { appliedTags: ['v1'], classes: {}, databases: { main: 'x' }, namespaces: {} };
   const first = openHostStore(path);
   first.apps.want(wanted('a', 3));
-  first.apps.setLive('a', 'd1', '2026-01-01T00:00:00.000Z', names);
+  first.apps.setLive('a', 'd1', '2026-01-01T00:00:00.000Z', names, ['jobs']);
   first.deploys.save(deploy('d1', 'live'));
   first.deploys.saveLog('d1', 'built\n');
   const name = first.outbox.name();
@@ -48,7 +48,12 @@ test('what was committed is there after the database was opened again', (t) => {
   const second = openHostStore(path);
   t.after(() => second.close());
   assert.deepEqual(second.apps.all(), [
-    { wanted: wanted('a', 3), liveDeployId: 'd1', deployedAt: '2026-01-01T00:00:00.000Z' },
+    {
+      wanted: wanted('a', 3),
+      liveDeployId: 'd1',
+      deployedAt: '2026-01-01T00:00:00.000Z',
+      consumes: ['jobs'],
+    },
   ]);
   assert.deepEqual(second.apps.storageNames('a'), names);
   assert.equal(second.deploys.log('a', 'd1'), 'built\n');

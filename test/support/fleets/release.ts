@@ -51,7 +51,7 @@ export function entry(path: string): NonNullable<Release['worker']> {
 
 /** How a fleet starts the release in `directory`, with its state below `root`. */
 export async function cellOptions(root: string, directory: string): Promise<CellOptions> {
-  const { config } = await new CellFilesCache(join(root, 'run'), 512).of(directory);
+  const { config, sockets } = await new CellFilesCache(join(root, 'run'), 512).of(directory);
   return {
     workerd,
     user: null,
@@ -60,7 +60,7 @@ export async function cellOptions(root: string, directory: string): Promise<Cell
     config,
     disks: { do: join(root, 'data/do'), kv: join(root, 'data/kv') },
     runDirectory: join(root, 'run'),
-    sockets: ['http', 'health'],
+    sockets,
     ownsStorage: true,
     output: lineSink(() => {}),
   };
