@@ -56,6 +56,7 @@ import { type AppUsers, allUids, appUsers } from './machine/users.ts';
 import { Walls } from './machine/walls.ts';
 import { threads } from './machine/worker.ts';
 import { Mailer } from './mail/mail.ts';
+import { copyIntoPreview } from './previews/copied-storage.ts';
 import { Previews } from './previews/previews.ts';
 import { finishMoves } from './snapshots/moves.ts';
 import { storePlace } from './snapshots/place.ts';
@@ -291,6 +292,15 @@ export class Host {
       floorMb: config.RUNNER_DISK_FLOOR_MB,
       memoryMb: config.RUNNER_BUILD_MEMORY_MB,
     };
+    const copying = {
+      store: this.#store,
+      paths: this.paths,
+      apps: this.#apps,
+      snapshots: this.#snapshots,
+      users: this.#users,
+      sizeOf: (appId: string) => this.#storage.sizeOf(appId),
+      limits: { maxMb: config.RUNNER_APP_MAX_MB, floorMb: config.RUNNER_DISK_FLOOR_MB },
+    };
     this.#queue = new DeployQueue({
       store: this.#store,
       paths: this.paths,
@@ -305,6 +315,7 @@ export class Host {
         if (this.#apps.originOf(appId) !== appId) throw new Error('previews are not in snapshots');
         return this.#snapshots.takeForClasses(appId, this.#apps.get(appId)?.wanted.slug ?? appId);
       },
+      copyIntoPreview: (appId, log, signal) => copyIntoPreview(copying, appId, log, signal),
       onFacts,
     });
     const uploads = new Uploads({

@@ -57,7 +57,7 @@ export const HostStats = z.strictObject({
     last_bytes: z.int().nullable(),
     problem: z.string().nullable(),
     /** What is done at the moment: a snapshot is taken, or storage is read from one. */
-    under_way: z.strictObject({ what: z.enum(['take', 'restore']), since: time }).nullable(),
+    under_way: z.strictObject({ what: z.enum(['take', 'restore', 'copy']), since: time }).nullable(),
   }),
 });
 export type HostStats = z.output<typeof HostStats>;

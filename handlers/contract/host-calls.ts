@@ -41,9 +41,10 @@ export interface WantedApp {
   previews?: PreviewSettings;
 }
 
-/** Whether a push to another branch makes a preview. */
+/** Whether a push to another branch makes a preview, and what a new one keeps at its beginning: nothing, or what the app keeps. */
 export interface PreviewSettings {
   branches: boolean;
+  storage: 'empty' | 'copy';
 }
 
 /** A preview, as the host has it. Times are ISO 8601. */

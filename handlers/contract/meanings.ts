@@ -100,6 +100,8 @@ export const meanings: Readonly<Record<string, string>> = {
     "Builds, in the root directory; null is Wrangler's `build.command`, else the script `build`.",
   output_directory:
     'The folder with the static files, from the root directory; null is the one that is found.',
+  'previews.set.storage':
+    'What a new preview keeps at its beginning: nothing, or a copy of what the app keeps.',
   branches: 'Whether a push to another branch than main makes a preview.',
   preview: 'The name of a preview, as `previews.list` has it.',
   alert_id: 'The id of an alert.',

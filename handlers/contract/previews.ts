@@ -4,10 +4,11 @@ import { Deploy, deployStatus } from './deploys.ts';
 import { id, listOf, nothing, page, reference, time } from './fields.ts';
 import { operation } from './operation.ts';
 
-/** What becomes of a push to another branch. */
+/** What becomes of a push to another branch, and what a new preview keeps at its beginning: nothing, or what the app keeps. */
 export const PreviewSettings = z.strictObject({
   /** Whether a push to another branch than main makes a preview. */
   branches: z.boolean(),
+  storage: z.enum(['empty', 'copy']),
 });
 
 export const Preview = z.strictObject({
@@ -42,7 +43,7 @@ const one = { id: reference, preview: reference };
 export const previews = [
   operation({
     name: 'previews.get',
-    summary: 'Says whether pushes to other branches make previews',
+    summary: 'Says whether pushes to other branches make previews, and what new ones keep',
     method: 'GET',
     path: null,
     needs: 'view',

@@ -15,8 +15,8 @@ const NAME = /^[a-z0-9-]{3,63}$/;
 
 const get: Service<'previews.get'> = async (context, { id }) => settingsOf(await requireApp(context, id));
 
-const set: Service<'previews.set'> = async (context, { id, branches }) => {
-  const { row } = await changeApp(context, id, { kind: 'previews', branches });
+const set: Service<'previews.set'> = async (context, { id, branches, storage }) => {
+  const { row } = await changeApp(context, id, { kind: 'previews', branches, storage });
   return settingsOf(row);
 };
 
@@ -60,8 +60,8 @@ export const previewServices = {
   'previews.delete': remove,
 };
 
-function settingsOf({ previews_branches }: AppRow) {
-  return { branches: previews_branches === 1 };
+function settingsOf({ previews_branches, previews_storage }: AppRow) {
+  return { branches: previews_branches === 1, storage: previews_storage };
 }
 
 function requireName(name: string): string {

@@ -61,6 +61,8 @@ export interface DeployOptions {
   say: (appId: string, deployId: string, level: Level, words: string) => void;
   /** Takes a snapshot that has the app as it is, before classes lose their data. @returns its key */
   snapshot: (appId: string) => Promise<string>;
+  /** Gives a new preview a copy of what its app keeps, where the app says so. */
+  copyIntoPreview: (appId: string, log: (line: string) => void, signal: AbortSignal) => Promise<void>;
   /** Called after a transaction that added facts to the outbox. */
   onFacts: () => void;
 }
@@ -200,6 +202,8 @@ export class Deploy {
       const values = secrets.values(this.#origin);
       this.#log.hide([...Object.values(apps.get(app_id)?.wanted.env ?? {}), ...Object.values(values)]);
       await walls.cover(users(app_id));
+      if (this.#isPreview)
+        await this.#options.copyIntoPreview(app_id, (line) => this.#log.line(line), this.#abort.signal);
       const storage = await this.#makeRelease();
       await checkSecrets(paths.release(app_id, id), Object.keys(values), this.#log);
       const consumes = await checkServices(paths.release(app_id, id), {

@@ -73,12 +73,22 @@ export class Capture {
     const files = new Map<string, FileEntry>();
     await this.#repository(this.#paths.repository(id), files);
     if (liveDeployId !== null) await this.#own(this.#paths.release(id, liveDeployId), () => true, files);
-    const root = this.#paths.data(id);
-    await this.#storage(root, { user, theirs: true, skip: NOT_DATA }, files);
+    await this.#storageOf(id, user, files);
+    return { kind: 'app', id, slug, files: [...files.values()] };
+  }
+
+  /** The storage of an app alone, as `app` reads it. */
+  async storage({ id, user }: CapturedApp): Promise<FileEntry[]> {
+    const files = new Map<string, FileEntry>();
+    await this.#storageOf(id, user, files);
+    return [...files.values()];
+  }
+
+  async #storageOf(id: string, user: User | null, files: Files): Promise<void> {
+    await this.#storage(this.#paths.data(id), { user, theirs: true, skip: NOT_DATA }, files);
     // The bucket service has these, as a user of its own.
     const buckets = this.#paths.buckets(id);
     await this.#storage(buckets, { user: user && ownerOf(buckets), theirs: false, skip: [] }, files);
-    return { kind: 'app', id, slug, files: [...files.values()] };
   }
 
   /**

@@ -3,12 +3,13 @@
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { reason } from '../log.ts';
+import { type Copied, type CopyJob, copyStorage } from './copy.ts';
 import { NotThere, Unusable } from './errors.ts';
 import { type Restored, type RestoreJob, restoreStorage } from './storage.ts';
 import { type TakeJob, type Taken, take } from './take.ts';
 
-export type Job = TakeJob | RestoreJob;
-export type Done = Taken | Restored;
+export type Job = TakeJob | RestoreJob | CopyJob;
+export type Done = Taken | Restored | Copied;
 
 /** What it says. */
 export type Word =
@@ -37,7 +38,8 @@ process.umask(0o077);
 try {
   const job = (await read()) as Job;
   const host = { copyDatabase, warn: (message: string) => say({ warn: message }) };
-  say({ done: await (job.kind === 'take' ? take(job, host) : restoreStorage(job)) });
+  if (job.kind === 'take') say({ done: await take(job, host) });
+  else say({ done: await (job.kind === 'copy' ? copyStorage(job) : restoreStorage(job)) });
 } catch (error) {
   const kind = error instanceof NotThere ? 'not_there' : error instanceof Unusable ? 'unusable' : 'error';
   say({ failed: reason(error), kind });

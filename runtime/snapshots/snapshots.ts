@@ -9,6 +9,8 @@ import { log, reason } from '../log.ts';
 import { startChild } from '../machine/child.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import { dieWithParent } from '../machine/users.ts';
+import type { CapturedApp } from './capture.ts';
+import type { Copied } from './copy.ts';
 import { NotThere, Unusable } from './errors.ts';
 import { type Head, listSnapshots, readHead, timeOf } from './manifest.ts';
 import { openStore, type StorePlace } from './place.ts';
@@ -50,7 +52,7 @@ export interface SnapshotsState {
   /** Why the last try failed, or what is not in the last one; null when all is well. */
   problem: string | null;
   /** What is done at the moment, and since when, ISO 8601. */
-  under_way: { what: 'take' | 'restore'; since: string } | null;
+  under_way: { what: 'take' | 'restore' | 'copy'; since: string } | null;
 }
 
 export class Snapshots {
@@ -144,6 +146,15 @@ export class Snapshots {
     const of = store.snapshots.cellar();
     const job: Job = { kind: 'restore', root: paths.root, store: place, of, ...wanted };
     return this.#next(() => this.#run(job) as Promise<Restored>);
+  }
+
+  /**
+   * Writes a copy of what an app keeps at this moment into a directory, after what was asked for before.
+   * @throws {Error} then there is no such directory
+   */
+  copy(app: CapturedApp, into: string): Promise<Copied> {
+    const job: Job = { kind: 'copy', root: this.#options.paths.root, app, into };
+    return this.#next(() => this.#run(job) as Promise<Copied>);
   }
 
   /** The snapshots that there are, the newest first. */

@@ -1,7 +1,7 @@
 // The storage of one app out of a snapshot, written beside the data directory's own, for the host to put in its place.
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { layout } from '../machine/data-directory.ts';
+import { type Layout, layout } from '../machine/data-directory.ts';
 import { NotThere, Unusable } from './errors.ts';
 import { extract } from './extract.ts';
 import { type FileEntry, type Head, readManifest } from './manifest.ts';
@@ -44,12 +44,7 @@ export async function restoreStorage({
   const part = parts.find(({ id }) => id === app);
   if (part === undefined) throw new NotThere(`snapshot ${snapshot} has no app ${app}`);
   const paths = layout(root);
-  const folders = { data: paths.data(app), buckets: paths.buckets(app) };
-  const prefixes = Object.entries(folders).map(([name, path]) => [`${path.slice(root.length + 1)}/`, name]);
-  const placeOf = ({ path }: FileEntry): string | null => {
-    const [prefix, name] = prefixes.find(([prefix]) => path.startsWith(prefix!)) ?? [];
-    return prefix === undefined ? null : join(name!, path.slice(prefix.length));
-  };
+  const placeOf = placesOf(paths, app);
   const isWanted = (place: string | null) =>
     place !== null && (only === null || place === join('data', only));
   const files = part.files.filter((file) => isWanted(placeOf(file)));
@@ -62,4 +57,17 @@ export async function restoreStorage({
     throw error;
   }
   return { head, files: files.length };
+}
+
+/** Says where a file of an app's storage goes, in `data` or `buckets`; null for any other file. */
+export function placesOf(paths: Layout, app: string): (file: FileEntry) => string | null {
+  const folders = { data: paths.data(app), buckets: paths.buckets(app) };
+  const prefixes = Object.entries(folders).map(([name, path]) => [
+    `${path.slice(paths.root.length + 1)}/`,
+    name,
+  ]);
+  return ({ path }) => {
+    const [prefix, name] = prefixes.find(([prefix]) => path.startsWith(prefix!)) ?? [];
+    return prefix === undefined ? null : join(name!, path.slice(prefix.length));
+  };
 }

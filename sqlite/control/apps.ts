@@ -23,6 +23,7 @@ export interface AppRow {
   build_command: string | null;
   output_directory: string | null;
   previews_branches: 0 | 1;
+  previews_storage: 'empty' | 'copy';
   created_at: string;
   status: 'created' | 'deploying' | 'starting' | 'running' | 'sleeping' | 'stopped' | 'crashed';
 }
@@ -43,7 +44,7 @@ const STATUS = `CASE
 
 export const APP_COLUMNS = `id, slug, owner_id, desired_state, asleep_since, woke_at, generation, process_state,
   live_deploy_id, deployed_at, last_error, client_rpm, app_rpm, root_directory, install_command, build_command, output_directory,
-  previews_branches, created_at, ${STATUS} AS status`;
+  previews_branches, previews_storage, created_at, ${STATUS} AS status`;
 
 /** The statement that reads one app by id. For batches that answer 404 and their rows in one round trip. */
 export function selectApp(db: Reader, id: string): D1PreparedStatement {

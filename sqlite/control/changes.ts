@@ -15,7 +15,7 @@ export type Change =
   /** what is left out stays as it is */
   | { kind: 'builds'; settings: { [Name in keyof BuildSettings]?: string | null | undefined } }
   /** undefined leaves a setting as it is */
-  | { kind: 'previews'; branches: boolean | undefined };
+  | { kind: 'previews'; branches: boolean | undefined; storage: 'empty' | 'copy' | undefined };
 
 /** Bytes of one variable. */
 const BYTES = 'length(CAST(name AS BLOB)) + length(CAST(value AS BLOB))';
@@ -88,9 +88,10 @@ export function changeOf(db: D1Database, id: string, change: Change, at: string)
     case 'previews':
       return db
         .prepare(
-          `UPDATE apps SET previews_branches = coalesce(?2, previews_branches)
+          `UPDATE apps SET previews_branches = coalesce(?2, previews_branches),
+             previews_storage = coalesce(?3, previews_storage)
            WHERE id = ?1 AND deleted_at IS NULL RETURNING id`,
         )
-        .bind(id, change.branches === undefined ? null : Number(change.branches));
+        .bind(id, change.branches === undefined ? null : Number(change.branches), change.storage ?? null);
   }
 }

@@ -12,6 +12,7 @@ import builds from './migrations/0009_builds.sql';
 import recoveries from './migrations/0010_recoveries.sql';
 import previews from './migrations/0011_previews.sql';
 import guests from './migrations/0012_guests.sql';
+import previewStorage from './migrations/0013_preview_storage.sql';
 
 /** In order, by file name as Wrangler records it. */
 const migrations: Migration[] = [
@@ -27,6 +28,7 @@ const migrations: Migration[] = [
   { name: '0010_recoveries.sql', sql: recoveries },
   { name: '0011_previews.sql', sql: previews },
   { name: '0012_guests.sql', sql: guests },
+  { name: '0013_preview_storage.sql', sql: previewStorage },
 ];
 
 /**

@@ -189,7 +189,7 @@ function wantedFrom(results: D1Result<unknown>[]): Wanted | null {
       output_directory: row.output_directory,
     },
     limits: { clientRpm: row.client_rpm, appRpm: row.app_rpm },
-    previews: { branches: row.previews_branches === 1 },
+    previews: { branches: row.previews_branches === 1, storage: row.previews_storage },
   };
   return { row, wanted };
 }

@@ -52,6 +52,8 @@ export function appQueries(database: Database) {
     'SELECT storage_names FROM apps WHERE id = ?',
   );
 
+  const name = database.prepare<[string, string]>('UPDATE apps SET storage_names = ? WHERE id = ?');
+
   return {
     /** The newest generation seen for an app, tombstones too; 0 for an unknown one. */
     generation: (id: string): number => generation.get(id)?.generation ?? 0,
@@ -77,6 +79,10 @@ export function appQueries(database: Database) {
     /** Moves the pointer: from now on this release serves; these are the names of its storage, and the queues that it consumes. */
     setLive: (id: string, deployId: string, at: string, storage: object, consumes: string[] = []): void => {
       point.run(deployId, at, JSON.stringify(storage), JSON.stringify(consumes), id);
+    },
+    /** Writes down the names of the storage that an app was given before its first deploy. */
+    setStorageNames: (id: string, storage: object): void => {
+      name.run(JSON.stringify(storage), id);
     },
     /** The names of an app's storage as given to `setLive`, `{}` before its first deploy. */
     storageNames: (id: string): object => JSON.parse(names.get(id)?.storage_names ?? '{}') as object,

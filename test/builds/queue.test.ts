@@ -87,7 +87,10 @@ async function makeQueue(
     });
   }
   const limits = { stepTimeoutMs: 60_000, worktreeMb: 500, cacheMb: 512, floorMb: 256, memoryMb: 2048 };
-  const queue = new DeployQueue({ ...shared, apps, limits, walls: new Walls('cellar-unused') });
+  const queue = new DeployQueue({
+    ...{ ...shared, apps, limits, walls: new Walls('cellar-unused') },
+    copyIntoPreview: async () => {},
+  });
   t.after(async () => {
     await queue.close();
     await apps.close();

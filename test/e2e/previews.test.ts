@@ -1,12 +1,15 @@
 // Previews of branches: an address and storage of their own, promoted, deleted, over after a week, and whole whatever dies.
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import Database from 'better-sqlite3';
+import { asUser } from '../../runtime/machine/users.ts';
 import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
+import { NEEDS_USERS } from '../support/users.ts';
 
 const cellar = new Cellar();
 before(() => cellar.start());
@@ -143,6 +146,54 @@ test('a branch is previewed on storage of its own, with the secrets of the app a
   assert.equal((await rpc('previews.delete', { id, preview: 'feature-login' })).code, 'preview_not_found');
 });
 
+test('a preview begins with a copy of what its app keeps, where that is wanted, and changes only that', async () => {
+  const { id, work } = await deployed('copied');
+  writeFileSync(
+    join(work, 'wrangler.toml'),
+    `${COUNTER_CONFIG}
+[[kv_namespaces]]
+binding = "KV"
+id = "notes"
+[[r2_buckets]]
+binding = "FILES"
+bucket_name = "files"
+`,
+  );
+  const keeper = `${COUNTER_CLASS}
+export default {
+  async fetch(request, env) {
+    const n = await env.COUNTER.getByName('one').add();
+    if (request.method === 'POST') {
+      await env.KV.put('note', 'from ' + n);
+      await env.FILES.put('file', 'file of ' + n);
+    }
+    return Response.json([n, await env.KV.get('note'), await (await env.FILES.get('file'))?.text()]);
+  },
+};`;
+  writeFileSync(join(work, 'index.js'), keeper);
+  await cellar.commit(work, 'keeper');
+  assert.match((await cellar.push(work, 'copied')).stderr, /serves this push/);
+  const post = async (slug: string) => JSON.parse((await cellar.get(slug, '/', { method: 'POST' })).text);
+  assert.deepEqual(await post('copied'), [1, 'from 1', 'file of 1']);
+  await rpc('previews.set', { id, storage: 'copy' });
+  assert.deepEqual(await rpc('previews.get', { id }), { branches: true, storage: 'copy' });
+  const { stderr } = await pushTo(work, 'copied', 'same');
+  assert.match(stderr, /copying what the app keeps/);
+  const get = async (slug: string) => JSON.parse((await cellar.get(slug)).text);
+  assert.deepEqual(await get('same--copied'), [2, 'from 1', 'file of 1']);
+  assert.deepEqual(await post('same--copied'), [3, 'from 3', 'file of 3']);
+  assert.deepEqual(await get('copied'), [2, 'from 1', 'file of 1']);
+  // What it keeps by now stays when its branch is pushed again.
+  await cellar.commit(work, 'again');
+  assert.doesNotMatch((await pushTo(work, 'copied', 'same')).stderr, /copying/);
+  assert.deepEqual(await get('same--copied'), [4, 'from 3', 'file of 3']);
+  // Nothing of a preview is in a snapshot.
+  await cellar.call('POST', '/v1/admin/snapshot');
+  const { items } = await rpc('snapshots.list', {});
+  assert.equal(items[0].apps, (await cellar.call('GET', '/v1/apps')).body.items.length);
+  assert.ok(!existsSync(join(cellar.data, 'snapshotting', 'copied')));
+});
+
 function cronsOf(deployId: string): string[] {
   const [release] = readdirSync(join(cellar.data, 'releases'))
     .map((app) => join(cellar.data, 'releases', app, deployId, 'release.json'))
@@ -156,7 +207,7 @@ test('a host that is killed leaves no preview half done, and one whose week is o
   await change(work, 'killed', 'over', 'over');
   await change(work, 'killed', 'gone', 'gone');
   assert.match((await cellar.get('over--killed')).text, /^over/);
-  const slow = JSON.stringify({ name: 'killed', version: '1.0.0', scripts: { build: 'sleep 2' } });
+  const slow = JSON.stringify({ name: 'killed', version: '1.0.0', scripts: { build: 'sleep 1' } });
   writeFileSync(join(work, 'package.json'), slow);
   const pushing = change(work, 'killed', 'cut', 'cut');
   await eventually(async () => {
@@ -194,4 +245,65 @@ test('a host that is killed leaves no preview half done, and one whose week is o
   await eventually(async () => (await cellar.get('cut--killed')).status === 404, 'its branch was deleted');
   await eventually(() => isSame(kept(), before), 'nothing of it is left');
   await cellar.call('DELETE', `/v1/apps/${id}`);
+});
+
+test('a thousand branches pushed at once make ten previews, and harmful names none of harm', async () => {
+  const id = await cellar.create('many');
+  const work = await cellar.checkout('hello');
+  assert.equal((await cellar.push(work, 'many')).code, 0);
+  await rpc('previews.set', { id, branches: true });
+  const odd = ['$(id)', ';id', '--upload-pack=id', 'a--b', 'xn', 'ünï/çødé', 'x'.repeat(200)];
+  const names = [...odd, ...Array.from({ length: 1_000 - odd.length }, (_, at) => `b/${at}`)];
+  const pushing = pushTo(work, 'many', ...names);
+  const answers: number[] = [];
+  const asking = eventually(async () => {
+    answers.push((await cellar.get('many')).status);
+    const { items } = await rpc('previews.list', { id });
+    return items.length === 10 && items.every(({ serves }: { serves: boolean }) => serves);
+  }, 'ten previews serve');
+  const { code, stderr } = await pushing;
+  await asking;
+  assert.equal(code, 0, stderr.slice(-2_000));
+  assert.match(stderr, /One push makes previews of 10 branches: 990 more have none/);
+  assert.ok(answers.every((status) => status === 200));
+  const { items } = await rpc('previews.list', { id });
+  for (const { name, url } of items) {
+    assert.match(name, /^[a-z0-9](-?[a-z0-9])+$/);
+    assert.equal((await cellar.get(`${name}--many`)).status, 200, url);
+  }
+  // One more takes the place of the one that was deployed longest ago.
+  assert.match((await pushTo(work, 'many', 'one/more')).stderr, /one-more--many\S* shows this push/);
+  await eventually(async () => (await rpc('previews.list', { id })).items.length === 10, 'one has gone');
+  assert.equal((await rpc('previews.list', { id })).items[0].branch, 'one/more');
+  const other = await rpc('accounts.create', { name: 'Eve', email: 'eve@example.com' });
+  const { key } = await rpc('keys.create', { account: other.id });
+  for (const method of ['previews.delete', 'previews.promote', 'previews.log'])
+    assert.equal((await rpc(method, { id, preview: 'one-more' }, { key })).code, 'forbidden', method);
+
+  await cellar.call('DELETE', `/v1/apps/${id}`);
+  assert.equal((await cellar.get('one-more--many')).status, 404);
+});
+
+test('the user of a preview reads nothing of its app, nor of Cellar', NEEDS_USERS, async () => {
+  const { id, work } = await deployed('walled');
+  await rpc('secrets.set', { id, name: 'TOKEN', value: 'abc' });
+  await cellar.get('walled');
+  const before = kept();
+  await change(work, 'walled', 'spy', 'spy');
+  await cellar.get('spy--walled');
+  const preview = [...kept()].find((each) => !before.has(each))!;
+  const { uid } = statSync(join(cellar.data, 'data', preview, 'do'));
+  assert.notEqual(uid, statSync(join(cellar.data, 'data', id, 'do')).uid);
+  const [file, ...words] = asUser({ uid, gid: uid });
+  const reads = (...path: string[]) =>
+    spawnSync(file!, [...words, 'test', '-r', join(cellar.data, ...path)], { cwd: '/' }).status === 0;
+  assert.ok(reads('data', preview, 'do'));
+  const closed = [
+    ['data', id, 'do'],
+    ['run', id],
+    ['releases', id],
+    ['caches', id],
+  ];
+  for (const path of [...closed, ['secrets-key'], ['host.sqlite'], ['repos'], ['uploads']])
+    assert.ok(!reads(...path), path.join('/'));
 });

@@ -49,7 +49,7 @@ test('every operation that is there answers what the contract says', async () =>
   await call('limits.get', { id });
   await call('builds.set', { id, root_directory: 'apps/web' });
   assert.equal((await call('builds.get', { id })).root_directory, 'apps/web');
-  assert.deepEqual(await call('previews.get', { id }), { branches: false });
+  assert.deepEqual(await call('previews.get', { id }), { branches: false, storage: 'empty' });
   assert.equal((await call('previews.set', { id, branches: true })).branches, true);
   await call('events.log', { id, channel: 'a/b', event: 'e', tags: { a: 1 } });
   assert.equal((await call('events.list', { id, channel: 'a/b' })).items.length, 1);

@@ -128,7 +128,7 @@ test('versions upload prints the address of a preview, on storage of its own, wh
   const third = await project.wrangler('versions', 'upload', '--preview-alias', 'staging');
   assert.equal(third.code, 0, third.stdout + third.stderr);
   assert.equal((await cellar.get('staging--staged')).text, 'three 3');
-  project.write({ 'index.js': "throw new Error('no cake');" + keeper('four') });
+  project.write({ 'index.js': `throw new Error('no cake'); ${keeper('four')}` });
   const broken = await project.wrangler('versions', 'upload');
   assert.equal(broken.code, 1);
   assert.match(broken.stdout + broken.stderr, /no cake/);

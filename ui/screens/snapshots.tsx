@@ -46,9 +46,11 @@ export default function Snapshots() {
             <Status
               of="building"
               word={
-                state.under_way.what === 'take'
-                  ? 'A snapshot is being taken'
-                  : 'Storage is read from a snapshot'
+                {
+                  take: 'A snapshot is being taken',
+                  restore: 'Storage is read from a snapshot',
+                  copy: 'Storage is copied for a preview',
+                }[state.under_way.what]
               }
             />
             , since <Time at={state.under_way.since} />

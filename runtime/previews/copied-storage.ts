@@ -1,0 +1,80 @@
+// What a new preview keeps at its beginning, where its app wants that: a copy of what the app keeps.
+import { existsSync, mkdirSync, renameSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { BuildFailure } from '../../bundler/failure.ts';
+import type { HostStore } from '../../sqlite/host/index.ts';
+import type { Apps } from '../apps/apps.ts';
+import type { Layout } from '../machine/data-directory.ts';
+import { freeMegabytes } from '../machine/disk.ts';
+import { removeTree } from '../machine/remove.ts';
+import type { AppUsers } from '../machine/users.ts';
+import { giveUpMoves } from '../snapshots/moves.ts';
+import type { Snapshots } from '../snapshots/snapshots.ts';
+
+const BYTES_IN_MB = 2 ** 20;
+const INSTEAD = 'with `previews.set` and the storage "empty" a new preview begins with nothing';
+
+export interface CopiedStorageOptions {
+  store: HostStore;
+  paths: Layout;
+  apps: Apps;
+  snapshots: Snapshots;
+  users: (appId: string) => AppUsers;
+  /** Bytes that an app keeps; `null` while that is not known. */
+  sizeOf: (appId: string) => number | null;
+  /** MiB that an app and its previews may keep, 0 for no limit, and that of the disk must stay free. */
+  limits: { maxMb: number; floorMb: number };
+}
+
+/**
+ * Gives a preview that has kept nothing yet a copy, if its app says so. Cut short, it is made again by the next deploy.
+ * @throws {BuildFailure} when there is no room
+ */
+export async function copyIntoPreview(
+  options: CopiedStorageOptions,
+  id: string,
+  log: (line: string) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  const { apps, store, snapshots, paths, users } = options;
+  const parent = apps.get(apps.originOf(id))?.wanted;
+  const isNew = apps.get(id)?.liveDeployId === null && Object.keys(store.apps.storageNames(id)).length === 0;
+  if (parent?.previews?.storage !== 'copy' || !isNew) return;
+  const names = store.apps.storageNames(parent.id);
+  requireRoom(options, parent.id);
+  log('copying what the app keeps');
+  const work = join(paths.restoring, `${id}-${Date.now()}`);
+  const of = { id: parent.id, slug: parent.slug, liveDeployId: null, user: users(parent.id).cell };
+  try {
+    await snapshots.copy(of, work);
+    signal.throwIfAborted();
+    for (const [from, to] of [
+      [join(work, 'data'), paths.data(id)],
+      [join(work, 'buckets'), paths.buckets(id)],
+    ] as const) {
+      if (!existsSync(from)) continue;
+      // Of a copy that was cut.
+      await removeTree(to);
+      mkdirSync(dirname(to), { recursive: true, mode: 0o711 });
+      renameSync(from, to);
+    }
+    store.apps.setStorageNames(id, names);
+  } finally {
+    giveUpMoves(work);
+  }
+}
+
+/** A copy is packed before it is written, so it needs its size twice. */
+function requireRoom({ apps, paths, sizeOf, limits }: CopiedStorageOptions, parentId: string): void {
+  const family = [parentId, ...apps.previews(parentId).map(({ id }) => id)];
+  const megabytes = (id: string) => (sizeOf(id) ?? 0) / BYTES_IN_MB;
+  const size = megabytes(parentId);
+  const shown = `${Math.ceil(size)} MiB`;
+  const total = size + family.reduce((sum, id) => sum + megabytes(id), 0);
+  if (limits.maxMb > 0 && total > limits.maxMb)
+    throw new BuildFailure(
+      `with a copy of the ${shown} that the app keeps, it and its previews would keep more than RUNNER_APP_MAX_MB (${limits.maxMb}); ${INSTEAD}`,
+    );
+  if (freeMegabytes(paths.root) - limits.floorMb < 2 * size)
+    throw new BuildFailure(`the disk has no room for a copy of the ${shown} that the app keeps; ${INSTEAD}`);
+}
