@@ -3,6 +3,9 @@ import type { Outward } from './release.ts';
 import type { WranglerConfig } from './wrangler-config.ts';
 
 /** The bindings, whose shapes wrangler has checked. */
-export function outwardBindings({ ai }: WranglerConfig): Outward[] {
-  return [...(ai === undefined ? [] : [{ type: 'ai' as const, binding: ai.binding }])];
+export function outwardBindings({ ai, hyperdrive }: WranglerConfig): Outward[] {
+  return [
+    ...(ai === undefined ? [] : [{ type: 'ai' as const, binding: ai.binding }]),
+    ...(hyperdrive ?? []).map(({ binding, id }) => ({ type: 'hyperdrive' as const, binding, id })),
+  ];
 }

@@ -75,6 +75,7 @@ export const topLevelKeys: Record<string, Treatment> = {
 
   // Outside of the app and of its storage
   ai: 'used',
+  hyperdrive: 'used',
 
   // Does not change what the Worker answers here
   account_id: noAccount,
@@ -114,10 +115,6 @@ export const topLevelKeys: Record<string, Treatment> = {
   data_blobs: blob,
   dispatch_namespaces: { instead: "make each customer's Worker an app of its own, through the API" },
   flagship: false,
-  hyperdrive: {
-    instead:
-      "give the database's driver the connection string, kept as a secret; the database must have a public address",
-  },
   // Astro's adapter adds it to every project.
   images: { leftOut: 'the build added it, and images are not transformed here' },
   k2: false,
@@ -240,6 +237,7 @@ export const nestedKeys: Record<string, Record<string, Treatment>> = {
     remote: localOnly,
     cross_account_grant: false,
   },
+  'hyperdrive[]': { binding: 'used', id: 'used', localConnectionString: 'quiet', remote: localOnly },
   ai: { binding: 'used', remote: localOnly, staging: 'quiet' },
   'rules[]': { type: 'used', globs: 'used', fallthrough: 'used' },
 };

@@ -222,7 +222,7 @@ export const settings = {
   RUNNER_EGRESS_ALLOW: {
     default: '',
     meaning:
-      'Private addresses and CIDR ranges, separated by commas, that the webhooks of alerts and imports of Git repositories may reach. They reach public addresses only without it.',
+      'Private addresses and CIDR ranges, separated by commas, that apps, webhooks of alerts and imports of Git repositories may reach. Without it they reach public addresses only. To apps a range does not open this machine and the metadata of providers: those are opened by an address of their own, or by a range within `127.0.0.0/8` or `169.254.0.0/16`.',
     schema: addressRanges,
   },
   RUNNER_AI_URL: {

@@ -246,6 +246,7 @@ export class Host {
       buckets: this.#buckets,
       services: (id) => services.access(id),
       ai: this.#ai,
+      egress: config.RUNNER_EGRESS_ALLOW,
       wakes,
       wake: (id) => this.#control.wake(id, wakeTimeoutMs),
       output: (id, deployId) => this.#telemetry.outputOf(id, deployId),
@@ -457,7 +458,11 @@ export class Host {
     this.#rounds.startTicking();
     this.#disk.start({ makeRoom: (enough) => this.#makeRoom(enough), onLook: () => this.#storage.look() });
     const users = this.#apps.memories().map(({ id }) => this.#users(id));
-    await this.#walls.open(users, this.paths.builds, registryEndpoints);
+    const network = {
+      egress: this.config.RUNNER_EGRESS_ALLOW,
+      ownPorts: [api, edge],
+    };
+    await this.#walls.open(users, this.paths.builds, registryEndpoints, network);
     this.#buckets.warm();
     await this.#apps.resume();
     if (this.#closed) return this.#addresses;

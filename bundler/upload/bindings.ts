@@ -61,7 +61,10 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
     ...(entrypoint !== undefined && { entrypoint }),
     ...(props !== undefined && { props }),
   }));
-  const outward = all('ai').map(({ type, name }) => ({ type, binding: name }));
+  const outward = [...all('ai'), ...all('hyperdrive')].map(({ name, ...rest }) => ({
+    binding: name,
+    ...rest,
+  }));
   const workflows = all('workflow').map((binding) => workflowOf(binding, live, exports));
   refuseSharing('the bindings', workflows);
   const [versionMetadata] = all('version_metadata');
@@ -147,7 +150,10 @@ function liveBinding(name: string, live: Release, keys: Record<string, string>):
     };
   }
   const outward = named(live.outward);
-  if (outward) return { type: outward.type, name };
+  if (outward) {
+    const { binding: _, ...rest } = outward;
+    return { name, ...rest };
+  }
   const key = (storage: { storageId: string } | undefined) => storage && keys[storage.storageId];
   const database = key(named(live.databases));
   if (database) return { type: 'd1', name, id: database };

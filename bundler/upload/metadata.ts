@@ -45,6 +45,7 @@ const Binding = z.discriminatedUnion('type', [
     simple: z.object({ limit: z.int().min(0), period: z.literal(RATE_LIMIT_PERIODS) }),
   }),
   z.object({ type: z.literal('ai'), name }),
+  z.object({ type: z.literal('hyperdrive'), name, id: name }),
   z.object({ type: z.literal('inherit'), name }),
 ]);
 export type Binding = z.output<typeof Binding>;

@@ -241,7 +241,7 @@ export interface KeptPlaces {
 }
 
 /** A binding to what lies outside of the app and of its storage. `type`: as Cloudflare's API calls it. */
-export type Outward = { type: 'ai'; binding: string };
+export type Outward = { type: 'ai'; binding: string } | { type: 'hyperdrive'; binding: string; id: string };
 
 /** A release with its bindings as the project names them. */
 export interface DescribedRelease {

@@ -67,6 +67,8 @@ export interface AppsOptions {
   /** An app's way to others. */
   services: (id: string) => ServiceAccess;
   ai: Ai;
+  /** Private addresses and CIDR ranges that apps may reach. */
+  egress: readonly string[];
   /** Where the control UI is, while apps are developed here; null where others use them. */
   uiUrl: () => string | null;
   wakes: WakeFigures;
@@ -515,6 +517,7 @@ export class Apps {
       secrets,
       buckets,
       ai,
+      egress,
       services,
       uiUrl,
       wakes,
@@ -533,6 +536,7 @@ export class Apps {
       buckets: buckets.access(id),
       services: services(id),
       ai: ai.access(id),
+      egress,
       uiUrl,
       wakes,
       wake: () => this.#options.wake(id),

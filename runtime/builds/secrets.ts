@@ -1,7 +1,7 @@
 // What a deploy has to say of secrets.
 import { readdirSync } from 'node:fs';
 import { BuildFailure } from '../../bundler/failure.ts';
-import { dividedSecrets } from '../fleets/config/secret-bindings.ts';
+import { dividedSecrets, hyperdriveNames } from '../fleets/config/secret-bindings.ts';
 import type { DeployLog } from './deploy-log.ts';
 import { readRelease } from './release.ts';
 
@@ -24,6 +24,10 @@ export async function checkSecrets(release: string, names: string[], log: Deploy
   const { given, taken } = dividedSecrets(described, names);
   for (const name of given.filter((name) => Object.hasOwn(described.vars, name)))
     log.line(`${name} is a secret and among the vars: the secret is given to the Worker`);
+  for (const name of hyperdriveNames(described.outward).filter((name) => !names.includes(name)))
+    log.line(
+      `the Hyperdrive binding ${name} has no connection string yet: it is the secret ${name}; ${HOW_TO_SET}`,
+    );
   for (const name of taken)
     log.line(`${name} is a secret and the name of a binding: the binding is given to the Worker`);
 }

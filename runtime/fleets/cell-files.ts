@@ -9,6 +9,7 @@ import { threads } from '../machine/worker.ts';
 import { QUEUE_DOOR_MODULE } from './config/bundled-services.ts';
 import { ENTRY_TEXTS, RELOAD_WORKER } from './config/entry.ts';
 import { internetService } from './config/network.ts';
+import { OUTWARD_TEXTS } from './config/outward.ts';
 import { RATE_LIMIT_MODULE } from './config/rate-limits.ts';
 import { SERVICE_TEXTS_HASH } from './config/services.ts';
 import { inRoom } from './room.ts';
@@ -34,8 +35,8 @@ const WRITE_TIMEOUT_MS = 30_000;
 /** How the directories of these files begin, beside an app's sockets. */
 const PREFIX = 'cell-';
 
-/** The host's services, as an app reaches them. */
-export type ServiceSockets = Pick<CellFilesOrder, 'bucketSocket' | 'serviceSocket' | 'aiSocket'>;
+/** What an app reaches outside of its process: services of the host, and private networks. */
+export type Surroundings = Pick<CellFilesOrder, 'bucketSocket' | 'serviceSocket' | 'aiSocket' | 'egress'>;
 
 /** What a launch needs of a release. */
 export interface CellFiles extends Omit<Launch, 'hasTrial'> {
@@ -48,7 +49,7 @@ export interface CellFiles extends Omit<Launch, 'hasTrial'> {
 export class CellFilesCache {
   readonly #directory: string;
   readonly #heapMb: number;
-  readonly #sockets: ServiceSockets;
+  readonly #around: Surroundings;
   readonly #uiUrl: () => string | null;
   readonly #reloads: boolean;
   #last: CellFiles | null = null;
@@ -58,21 +59,26 @@ export class CellFilesCache {
   /**
    * @param directory where they lie: the app's own, and only the host's to change
    * @param memoryMb what a process may use, in MiB
-   * @param sockets where services answer this app
+   * @param around what this app reaches; without it, nothing
    * @param uiUrl where the control UI is, as browsers are told that meet an error of the app; null: they are told nothing
    * @param reloads whether pages in browsers load again when the app has changed
    */
   constructor(
     directory: string,
     memoryMb: number,
-    { bucketSocket = NO_SOCKET, serviceSocket = NO_SOCKET, aiSocket = null }: Partial<ServiceSockets> = {},
+    {
+      bucketSocket = NO_SOCKET,
+      serviceSocket = NO_SOCKET,
+      aiSocket = null,
+      egress = [],
+    }: Partial<Surroundings> = {},
     uiUrl: () => string | null = () => null,
     reloads = false,
   ) {
     this.#uiUrl = uiUrl;
     this.#reloads = reloads;
     this.#directory = directory;
-    this.#sockets = { bucketSocket, serviceSocket, aiSocket };
+    this.#around = { bucketSocket, serviceSocket, aiSocket, egress };
     this.#heapMb = Math.floor(memoryMb * HEAP_SHARE);
   }
 
@@ -107,14 +113,15 @@ export class CellFilesCache {
     const inputs = [
       FORMAT,
       this.#heapMb,
-      this.#sockets,
+      this.#around,
       SERVICE_TEXTS_HASH,
       ENTRY_TEXTS,
       RATE_LIMIT_MODULE,
       QUEUE_DOOR_MODULE,
+      OUTWARD_TEXTS,
       this.#uiUrl(),
       this.#reloads && RELOAD_WORKER,
-      internetService(),
+      internetService(this.#around.egress),
       place,
       mtimeMs,
       size,
@@ -130,7 +137,7 @@ export class CellFilesCache {
       directory,
       secrets,
       heapMb: this.#heapMb,
-      ...this.#sockets,
+      ...this.#around,
       uiUrl: this.#uiUrl(),
       reloads: this.#reloads,
     };

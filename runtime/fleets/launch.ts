@@ -38,6 +38,8 @@ export interface Place {
   buckets?: HostServiceAccess;
   /** The app's way to other apps. Left out where there are none. */
   services?: ServiceAccess;
+  /** Private addresses and CIDR ranges that the app may reach. None when left out. */
+  egress?: readonly string[];
   /** The app's way to the AI server; null or left out where there is none. */
   ai?: HostServiceAccess | null;
   /** For an app that somebody works on at this machine; left out for one that was deployed. */
@@ -62,13 +64,14 @@ export class Launcher {
 
   constructor(place: Place) {
     this.#place = place;
-    const { directories, memoryMb, buckets, services, ai, uiUrl, development } = place;
-    const sockets = {
+    const { directories, memoryMb, buckets, services, ai, egress = [], uiUrl, development } = place;
+    const around = {
+      egress,
       ...(buckets && { bucketSocket: buckets.socket }),
       ...(services && { serviceSocket: services.socket }),
       aiSocket: ai?.socket ?? null,
     };
-    this.#files = new CellFilesCache(directories.run, memoryMb, sockets, uiUrl, development !== undefined);
+    this.#files = new CellFilesCache(directories.run, memoryMb, around, uiUrl, development !== undefined);
   }
 
   /**

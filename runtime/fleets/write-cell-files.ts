@@ -84,6 +84,8 @@ export interface CellFilesOrder {
   serviceSocket: string;
   /** Where the AI service answers the app; null when there is no AI server. */
   aiSocket: string | null;
+  /** Private addresses and CIDR ranges that the app may reach. */
+  egress: readonly string[];
   /** Where the control UI is, as browsers are told that meet an error of the app; null: they are told nothing. */
   uiUrl: string | null;
   /** Whether pages in browsers load again when the app has changed. */
@@ -92,7 +94,7 @@ export interface CellFilesOrder {
 
 /** @throws {Error} when the description is missing, names a path outside of the release, or has too much for a launch */
 export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
-  const { directory, heapMb, secrets, bucketSocket, serviceSocket, aiSocket, uiUrl, reloads } = order;
+  const { directory, heapMb, secrets, bucketSocket, serviceSocket, aiSocket, egress, uiUrl, reloads } = order;
   const release = JSON.parse(await readFile(join(order.release, RELEASE_FILE), 'utf8')) as Release;
   const beside = `${directory}.new`;
   await rm(beside, { recursive: true, force: true });
@@ -108,6 +110,7 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   const options = {
     ...{ toRelease: relative(directory, order.release), rules, secrets, pageMaps, heapMb, reloads },
     changedModules: [...changed.keys()],
+    egress,
     hasMethods,
   };
   const hasBuckets = buckets.length > 0;

@@ -4,8 +4,17 @@ import { existsSync, readFileSync } from 'node:fs';
 import { isIPv4, isIPv6 } from 'node:net';
 import { log, reason } from '../log.ts';
 import { runChild } from './child.ts';
+import { Egress, HELD_V4, HELD_V6 } from './egress.ts';
 import { PRIVATE_V4, PRIVATE_V6 } from './private-networks.ts';
 import type { AppUsers } from './users.ts';
+
+/** What apps may reach that others may not. */
+export interface CellNetwork {
+  /** Private addresses and CIDR ranges. */
+  egress: readonly string[];
+  /** Ports of this Cellar, which stay closed to apps on every address of this machine. */
+  ownPorts: readonly number[];
+}
 
 /** Something on a private network that builds need all the same. */
 export interface Endpoint {
@@ -60,9 +69,14 @@ export class Firewall {
  * @param name no other Cellar on this machine may have the same
  * @param users of apps, as far as there are any: the rules hold for their processes. `cover` has them hold for builds, one
  *   app at a time, for there may be thousands
+ * @param network what apps may reach; nothing when left out
  * @returns why it cannot be, for the operator, when it cannot
  */
-export async function openFirewall(name: string, users: AppUsers[]): Promise<Firewall | string> {
+export async function openFirewall(
+  name: string,
+  users: AppUsers[],
+  { egress, ownPorts }: CellNetwork = { egress: [], ownPorts: [] },
+): Promise<Firewall | string> {
   const table = name.replaceAll('-', '_');
   const cells = users.flatMap(({ cell }) => (cell === null ? [] : [cell.uid]));
   try {
@@ -73,6 +87,8 @@ export async function openFirewall(name: string, users: AppUsers[]): Promise<Fir
         rules(table),
         add(table, 'cells', cells),
         allowed(table, 'resolvers', nameServers()),
+        opened(table, new Egress(egress)),
+        add(table, 'own_ports', [...ownPorts]),
       ].join(''),
     );
     return new Firewall(table);
@@ -96,6 +112,13 @@ function rules(table: string): string {
   set resolvers6 { type ipv6_addr . inet_service; }
   set registries4 { type ipv4_addr . inet_service; }
   set registries6 { type ipv6_addr . inet_service; }
+  set own_ports { type inet_service; }
+  set named4 { type ipv4_addr; flags interval; auto-merge; }
+  set named6 { type ipv6_addr; flags interval; auto-merge; }
+  set opened4 { type ipv4_addr; flags interval; auto-merge; }
+  set opened6 { type ipv6_addr; flags interval; auto-merge; }
+  set held4 { type ipv4_addr; flags interval; auto-merge; elements = { ${HELD_V4.join(', ')} } }
+  set held6 { type ipv6_addr; flags interval; auto-merge; elements = { ${HELD_V6.join(', ')} } }
   set let_through4 { type ipv4_addr; }
   set let_through6 { type ipv6_addr; }
   map marks { type uid : mark; }
@@ -123,7 +146,14 @@ function rules(table: string): string {
   }
   chain cells {
     jump resolvers
+    fib daddr type local th dport @own_ports goto refuse
+    ip daddr @named4 accept
+    ip6 daddr @named6 accept
     fib daddr type local goto refuse
+    ip daddr @held4 goto refuse
+    ip6 daddr @held6 goto refuse
+    ip daddr @opened4 accept
+    ip6 daddr @opened6 accept
     goto networks
   }
   chain own_machine {
@@ -153,7 +183,16 @@ function rules(table: string): string {
   chain led_elsewhere {
     type filter hook output priority filter; policy accept;
     ct status dnat meta skuid @builds goto led
-    ct status dnat meta skuid @cells goto led
+    ct status dnat meta skuid @cells goto led_cell
+  }
+  chain led_cell {
+    ct original ip daddr @named4 accept
+    ct original ip6 daddr @named6 accept
+    ct original ip daddr @held4 goto led
+    ct original ip6 daddr @held6 goto led
+    ct original ip daddr @opened4 accept
+    ct original ip6 daddr @opened6 accept
+    goto led
   }
   chain led {
     fib daddr type local accept
@@ -192,6 +231,22 @@ function allowed(table: string, set: 'resolvers' | 'registries', endpoints: Endp
     ].join('');
   };
   return family(4, isIPv4) + family(6, isIPv6);
+}
+
+/** What the operator opens to apps. */
+function opened(table: string, { named, ranges }: Egress): string {
+  const elements = (set: string, networks: string[]) =>
+    add(
+      table,
+      `${set}4`,
+      networks.filter((network) => !network.includes(':')),
+    ) +
+    add(
+      table,
+      `${set}6`,
+      networks.filter((network) => network.includes(':')),
+    );
+  return elements('named', named) + elements('opened', ranges);
 }
 
 function add(table: string, set: string, values: (string | number)[]): string {

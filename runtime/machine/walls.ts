@@ -6,7 +6,7 @@ import { log, reason } from '../log.ts';
 import { openBackground } from './background.ts';
 import { type ControlGroup, ControlGroups, openControlGroups } from './cgroup.ts';
 import { isDiskFull } from './disk.ts';
-import { type Endpoint, type Firewall, openFirewall } from './firewall.ts';
+import { type CellNetwork, type Endpoint, type Firewall, openFirewall } from './firewall.ts';
 import { removeTree } from './remove.ts';
 import { findSandbox, type Sandbox, type View } from './sandbox.ts';
 import type { AppUsers } from './users.ts';
@@ -35,8 +35,14 @@ export class Walls {
    * @param users of the apps that there are
    * @param builds the directory of all builds
    * @param registries what builds need of private networks; it may take its time
+   * @param network what apps may reach
    */
-  async open(users: AppUsers[], builds: string, registries: () => Promise<Endpoint[]>): Promise<void> {
+  async open(
+    users: AppUsers[],
+    builds: string,
+    registries: () => Promise<Endpoint[]>,
+    network: CellNetwork,
+  ): Promise<void> {
     this.#probe = join(builds, 'probe');
     // On a full disk that cannot be told: the first build asks again.
     this.sandbox().catch(() => {});
@@ -44,7 +50,9 @@ export class Walls {
     this.#groups = groups instanceof ControlGroups ? groups : null;
     openBackground(this.#groups?.background() ?? null);
     const without = users.some(({ build }) => build === null);
-    const firewall = without ? 'apps have no users of their own' : await openFirewall(this.#name, users);
+    const firewall = without
+      ? 'apps have no users of their own'
+      : await openFirewall(this.#name, users, network);
     if (typeof firewall === 'string') {
       const what = "builds reach this machine's own services and its networks";
       return log('warn', `${what}: deploy only code you trust`, { why: firewall });

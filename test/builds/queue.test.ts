@@ -65,6 +65,7 @@ async function makeQueue(
     memory: new MemoryGauge(0, 512),
     buckets: new Buckets({ ...shared, service: { maxMb: 0, floorMb: 0 } }),
     services: () => ({ socket: '/dev/null/none', open: async () => {} }),
+    egress: [],
     ai: new Ai({ ...shared, server: { url: '', key: '', models: {} } }),
     wakes: new WakeFigures(),
     wake: () => Promise.reject(new Error('nobody wakes this app')),

@@ -73,6 +73,7 @@ test('every supported key arrives in the bundle', async () => {
           ],
         },
         ai: { binding: 'AI', remote: true },
+        hyperdrive: [{ binding: 'SQL', id: 'h' }],
         version_metadata: { binding: 'VERSION' },
         assets: { directory: './public', binding: 'ASSETS', run_worker_first: true, html_handling: 'none' },
       },
@@ -94,7 +95,10 @@ test('every supported key arrives in the bundle', async () => {
     { binding: 'LIMIT', namespace: '7', limit: 3, period: 60 },
     { binding: 'OLDER', namespace: '8', limit: 1, period: 10 },
   ]);
-  assert.deepEqual(bundle.outward, [{ type: 'ai', binding: 'AI' }]);
+  assert.deepEqual(bundle.outward, [
+    { type: 'ai', binding: 'AI' },
+    { type: 'hyperdrive', binding: 'SQL', id: 'h' },
+  ]);
   assert.deepEqual(bundle.versionMetadata, { binding: 'VERSION', tag: '' });
   assert.deepEqual(bundle.vars, { TEXT: 'a', OBJECT: { b: [1] } });
   assert.deepEqual(bundle.durableObjects, [{ binding: 'ROOM', className: 'Room' }]);
@@ -173,10 +177,6 @@ test('what is not run here is refused with what to do instead', async () => {
     /"dispatch_namespaces" is not supported: make each customer's Worker an app/,
   );
   await refuses({ vectorize: [{ binding: 'V', index_name: 'i' }] }, /"vectorize" is not supported: call the/);
-  await refuses(
-    { hyperdrive: [{ binding: 'H', id: 'i' }] },
-    /"hyperdrive" is not supported: give the database/,
-  );
   await refuses(
     { send_email: [{ name: 'M' }] },
     /"send_email" is not supported: call the HTTP API of a mail/,

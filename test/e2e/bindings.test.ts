@@ -3,21 +3,38 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { globSync, statSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { AI_KEY, AiServer } from '../support/ai/server.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
+import { rpcOf } from '../support/e2e/rpc.ts';
 
 const ai = await new AiServer().start();
+/** A database server, as far as it lets nobody in: it keeps what was said, and answers with an error. */
+const database = createServer((socket) => {
+  socket.once('data', (bytes) => {
+    saidToDatabase.push(bytes.toString('latin1'));
+    socket.end('E');
+  });
+});
+const saidToDatabase: string[] = [];
+database.listen(0, '127.0.0.1');
+await once(database, 'listening');
+const { port: databasePort } = database.address() as AddressInfo;
+
 const cellar = new Cellar({
+  RUNNER_EGRESS_ALLOW: '127.0.0.1',
   RUNNER_AI_URL: ai.url,
   RUNNER_AI_KEY: AI_KEY,
   RUNNER_AI_MODELS: '@cf/meta/llama-3.1-8b-instruct=llama3.1:8b, @cf/baai/bge-base-en-v1.5=nomic-embed-text',
 });
+const rpc = rpcOf(cellar);
 before(() => cellar.start());
 after(async () => {
   await cellar[Symbol.asyncDispose]();
   await ai[Symbol.asyncDispose]();
+  database.close();
 });
 
 const run = async (model: string, inputs: unknown) => {
@@ -119,6 +136,43 @@ test('whoever leaves ends the work of the model', async () => {
   await asked;
   leaving.abort();
   await left;
+});
+
+test('Hyperdrive reaches the database that a secret of its name says', async () => {
+  await cellar.create('database');
+  const { stderr } = await cellar.push(await cellar.checkout('database'), 'database');
+  assert.match(stderr, /the Hyperdrive binding DB has no connection string yet: it is the secret DB; set it/);
+  const unset = await cellar.get('database');
+  assert.match(unset.text, /^The Hyperdrive binding DB has no connection string: set the app's secret DB/);
+  const set = async (value: string) => {
+    const { code } = (await rpc('secrets.set', { id: 'database', name: 'DB', value })) ?? {};
+    assert.equal(code, undefined);
+  };
+  await set(`postgres://ad%40a:s3cret@127.0.0.1:${databasePort}/notes?sslmode=disable`);
+  const parts = {
+    host: '127.0.0.1',
+    port: databasePort,
+    user: 'ad@a',
+    password: 's3cret',
+    database: 'notes',
+  };
+  assert.deepEqual(JSON.parse((await cellar.get('database', '/parts')).text), parts);
+  assert.equal((await cellar.get('database')).text, 'E');
+  assert.ok(saidToDatabase.at(-1)!.includes('user\0ad@a\0database\0notes\0\0'));
+  // What is not opened stays closed: other addresses of this machine, metadata, and Cellar's own ports.
+  const places = ['127.0.0.2:5432', '[::1]:5432', '169.254.169.254:80', '10.1.2.3:5432'];
+  if (process.getuid?.() === 0)
+    places.push(`127.0.0.1:${new URL(cellar.api).port}`, `127.0.0.1:${cellar.edgePort}`);
+  for (const place of places) {
+    await set(`postgres://a:s3cret@${place}/notes`);
+    const { status, text } = await cellar.get('database');
+    assert.equal(status, 502, `${place}: ${text}`);
+  }
+  await set('not a connection');
+  assert.match(
+    (await cellar.get('database')).text,
+    /^The secret DB is no connection string of PostgreSQL or MySQL/,
+  );
 });
 
 test('without an AI server the app is deployed, and is told what to set', async () => {

@@ -56,3 +56,30 @@ test('nor one that looks public, or that stands for another network', NEEDS_NETW
   assert.deepEqual(found.worker, []);
   assert.deepEqual(found.process, TAKEN);
 });
+
+test(
+  'the operator opens networks, but this machine and metadata only by their own names',
+  NEEDS_NETWORK,
+  async (t) => {
+    const networks = ['10.9.0.0/16', '100.64.0.0/10', '169.254.0.0/16', 'fd00::/16'];
+    const reachable = [
+      '10.9.1.1',
+      '100.64.0.9',
+      '100.100.100.200',
+      '169.254.169.254',
+      'fd00::9',
+      'fd00:ec2::254',
+    ];
+    const mine = ['127.0.0.1', '10.1.2.3'];
+    const opened = async (allow: string) => {
+      const words = ['take', `allow=${allow}`, ...networks, ...mine, ...reachable];
+      const found = await reach(t, ['unshare', '--net'], words);
+      assert.deepEqual(found.process, [...mine, ...reachable]);
+      return found.worker;
+    };
+    const some = '10.0.0.0/8,100.64.0.0/10,127.0.0.1,fc00::/7';
+    assert.deepEqual(await opened(some), ['127.0.0.1', '10.9.1.1', '100.64.0.9', 'fd00::9']);
+    assert.deepEqual(await opened('0.0.0.0/0'), ['10.9.1.1', '100.64.0.9']);
+    assert.deepEqual(await opened('10.1.2.3,169.254.169.254'), ['10.1.2.3', '169.254.169.254']);
+  },
+);

@@ -7,7 +7,7 @@ import { networkInterfaces } from 'node:os';
 import { type TestContext, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { type Endpoint, Firewall, openFirewall } from '../../runtime/machine/firewall.ts';
+import { type CellNetwork, type Endpoint, Firewall, openFirewall } from '../../runtime/machine/firewall.ts';
 import { type AppUsers, asUser, type User } from '../../runtime/machine/users.ts';
 import { Walls } from '../../runtime/machine/walls.ts';
 import { NEEDS_RULES, RULES } from '../support/rules.ts';
@@ -18,8 +18,10 @@ const users = (n: number): AppUsers => ({
   build: { uid: 100_000 + n, gid: 100_000 + n },
   cell: { uid: 110_000 + n, gid: 110_000 + n },
 });
-async function open(t: TestContext, all: AppUsers[]): Promise<Firewall> {
-  const firewall = await openFirewall(RULES, all);
+const NOTHING: CellNetwork = { egress: [], ownPorts: [] };
+
+async function open(t: TestContext, all: AppUsers[], network = NOTHING): Promise<Firewall> {
+  const firewall = await openFirewall(RULES, all, network);
   assert.ok(firewall instanceof Firewall, String(firewall));
   t.after(() => firewall.close());
   for (const each of all) await firewall.cover(each);
@@ -90,6 +92,23 @@ test('nor private networks and metadata, at once', NEEDS_RULES, async (t) => {
   }
 });
 
+test('an app reaches what the operator opens, and builds do not', NEEDS_RULES, async (t) => {
+  const { build, cell } = users(1);
+  const [port, own] = [await listen(t), await listen(t)];
+  await open(t, [users(1)], { egress: ['127.0.0.1'], ownPorts: [own] });
+  const script = `return Promise.all([get('127.0.0.1', ${port}), get('127.0.0.1', ${own}), get('127.0.0.2', ${port})]);`;
+  const refused = 'ECONNREFUSED';
+  assert.deepEqual(await as(cell!, script), ['reached', refused, refused], 'its own ports stay closed');
+  assert.deepEqual(await as(build!, script), [refused, refused, refused]);
+});
+
+test('a range opens neither this machine nor metadata to an app', NEEDS_RULES, async (t) => {
+  const port = await listen(t);
+  await open(t, [users(1)], { egress: ['0.0.0.0/0'], ownPorts: [] });
+  const held = `return Promise.all([get('127.0.0.1', ${port}), get('169.254.169.254', 80)]);`;
+  assert.deepEqual(await as(users(1).cell!, held), ['ECONNREFUSED', 'ECONNREFUSED']);
+});
+
 test('a build reaches what it listens on itself, and no other build', NEEDS_RULES, async (t) => {
   const [one, two] = [users(1).build!, users(2).build!];
   await open(t, [users(1), users(2)]);
@@ -150,7 +169,7 @@ test('a registry that has moved since the start is reached by the next build', N
   const script = `return get('127.0.0.1', ${port});`;
   const walls = new Walls(RULES);
   let registries: Endpoint[] = [];
-  await walls.open([users(1)], temporaryDirectory(t), async () => registries);
+  await walls.open([users(1)], temporaryDirectory(t), async () => registries, NOTHING);
   t.after(() => walls.close());
   await walls.cover(users(1));
   await walls.reach();
@@ -168,10 +187,15 @@ test(
     const found = Promise.withResolvers<Endpoint[]>();
     let lookups = 0;
     const walls = new Walls(RULES);
-    await walls.open([users(1)], temporaryDirectory(t), () => {
-      lookups++;
-      return found.promise;
-    });
+    await walls.open(
+      [users(1)],
+      temporaryDirectory(t),
+      () => {
+        lookups++;
+        return found.promise;
+      },
+      NOTHING,
+    );
     t.after(() => walls.close());
     await walls.cover(users(1));
     await walls.cover(users(2));

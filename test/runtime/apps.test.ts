@@ -54,6 +54,7 @@ function open(t: TestContext, root: string, idleMs = 0) {
     secrets: new Secrets(store, keptSecret(paths.secretsKey)),
     buckets: new Buckets({ paths, users, service: { maxMb: 0, floorMb: 0 } }),
     services: () => ({ socket: '/dev/null/none', open: async () => {} }),
+    egress: [],
     ai: new Ai({ paths, users, server: { url: '', key: '', models: {} } }),
     wakes: new WakeFigures(),
     wake: () => control.wake(),

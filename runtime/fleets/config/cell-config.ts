@@ -7,8 +7,8 @@ import { cronWorker, d1Worker, kvWorker, QUEUE_DOOR, QUEUE_KEY, queueWorker } fr
 import { type CapnpValue, capnp, embed, type Fields } from './capnp.ts';
 import { CALLED, CAPTURE, ENTRY, PAGE, RELOAD, STATEMENTS, STEPS, WORKERS } from './entry.ts';
 import { internetService } from './network.ts';
-import { outwardBindings, outwardServices } from './outward.ts';
-import { rateLimitBindings, rateLimitExtensions } from './rate-limits.ts';
+import { outwardBindings, outwardModules, outwardServices } from './outward.ts';
+import { rateLimitBindings, rateLimitModules } from './rate-limits.ts';
 import { dividedSecrets, secretBindings } from './secret-bindings.ts';
 import {
   CAPNWEB,
@@ -58,6 +58,8 @@ export interface ConfigOptions {
   hasMethods: boolean;
   /** The socket of the host's AI service that is this app's own; null when there is no AI server. */
   aiSocket: string | null;
+  /** Private addresses and CIDR ranges that the app may reach. */
+  egress: readonly string[];
 }
 
 /**
@@ -67,11 +69,12 @@ export interface ConfigOptions {
  * @throws {Error} naming the path when a module or the assets lie outside the release's directory
  */
 export function cellConfig(release: Release, options: ConfigOptions): string {
+  const extensions = [...rateLimitModules(release), ...outwardModules(release)];
   const config: Fields = {
     structuredLogging: true,
     v8Flags: [`--max-old-space-size=${options.heapMb}`],
     services: services(release, options),
-    ...rateLimitExtensions(release),
+    ...(extensions.length > 0 && { extensions: [{ modules: extensions }] }),
     sockets: [
       {
         name: 'http',
@@ -138,7 +141,7 @@ function services(release: Release, options: ConfigOptions): CapnpValue[] {
     { name: 'do', disk: { writable: true } },
     { name: 'kv', disk: { writable: true } },
     ...(worker === null ? [{ name: 'health', disk: { path: '.' } }] : []),
-    internetService(),
+    internetService(options.egress),
   ];
   if (worker !== null) {
     const app = appWorker(release, worker, options);
@@ -201,7 +204,7 @@ function appWorker(
       ...workflowBindings(release.workflows ?? []),
       ...rateLimitBindings(release),
       ...serviceBindingsOf(release),
-      ...outwardBindings(release),
+      ...outwardBindings(release, secrets),
       ...versionBinding(release),
     ],
     durableObjectNamespaces: release.classes.map(({ className, storageId, sql }) => ({

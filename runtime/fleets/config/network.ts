@@ -1,4 +1,5 @@
-// What an app may reach: public addresses of the internet, and none of this machine's.
+// What an app may reach: public addresses of the internet, those that the operator opens, and none of this machine's.
+import { Egress, HELD_V4, HELD_V6 } from '../../machine/egress.ts';
 import { ownAddresses, PRIVATE_V4, PRIVATE_V6 } from '../../machine/private-networks.ts';
 import type { Fields } from './capnp.ts';
 
@@ -16,14 +17,17 @@ const UNUSED = [
 /**
  * The service `internet` of a cell's config. It holds the addresses that this machine has now: write it anew at each
  * launch.
+ * @param allowed private addresses and CIDR ranges that apps may reach
  */
-export function internetService(): Fields {
+export function internetService(allowed: readonly string[]): Fields {
+  const egress = new Egress(allowed);
+  const denied = [...PRIVATE_V4, ...PRIVATE_V6, ...UNUSED, ...HELD_V4, ...HELD_V6, ...ownAddresses()];
   return {
     name: 'internet',
     network: {
       // Without private networks, as workerd knows them; of two that match, the narrower one counts.
-      allow: ['public'],
-      deny: [...new Set([...PRIVATE_V4, ...PRIVATE_V6, ...UNUSED, ...ownAddresses()])],
+      allow: ['public', ...egress.networks],
+      deny: egress.closed([...new Set(denied)]),
       tlsOptions: { trustBrowserCas: true },
     },
   };

@@ -7,10 +7,9 @@ const MODULE = 'cellar-internal:rate-limit';
 /** The text of the module: part of a config that has a limit. */
 export const RATE_LIMIT_MODULE = readFileSync(new URL('rate-limit-module.js', import.meta.url), 'utf8');
 
-/** The fields that a config has besides: none without a limit. */
-export function rateLimitExtensions({ rateLimits = [] }: Release): Fields {
-  if (rateLimits.length === 0) return {};
-  return { extensions: [{ modules: [{ name: MODULE, internal: true, esModule: RATE_LIMIT_MODULE }] }] };
+/** The modules of Cellar's own that a config has besides: none without a limit. */
+export function rateLimitModules({ rateLimits = [] }: Release): Fields[] {
+  return rateLimits.length === 0 ? [] : [{ name: MODULE, internal: true, esModule: RATE_LIMIT_MODULE }];
 }
 
 /** The bindings of the app's Worker. */

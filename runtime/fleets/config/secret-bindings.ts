@@ -1,6 +1,6 @@
 // Secrets in a cell: the config names them, and their values are in the environment of the process. The config lies on the
 // disk; the environment can be read by the process's own user alone.
-import type { Release } from '../../../bundler/release.ts';
+import type { Outward, Release } from '../../../bundler/release.ts';
 import type { Fields } from './capnp.ts';
 
 /** The environment of a process whose Worker has these secrets. Names of theirs could mean something to programs. */
@@ -10,7 +10,12 @@ export function secretEnvironment(secrets: Record<string, string>): Record<strin
 
 /** The bindings of those of the secrets that the Worker gets, by name. @param names of all of them, in their order */
 export function secretBindings(given: string[], names: string[]): Fields[] {
-  return given.map((name) => ({ name, fromEnvironment: variable(names.indexOf(name)) }));
+  return given.map((name) => ({ name, ...fromSecret(name, names) }));
+}
+
+/** The environment variable that has a secret, as a binding of a config. @param names of all of them, in their order */
+export function fromSecret(name: string, names: string[]): Fields {
+  return { fromEnvironment: variable(names.indexOf(name)) };
 }
 
 function variable(n: number): string {
@@ -18,7 +23,8 @@ function variable(n: number): string {
 }
 
 /**
- * Which secrets a release's Worker gets: all but those whose names its other bindings have. A variable gives way.
+ * Which secrets a release's Worker gets: all but those whose names its other bindings have. A variable gives way. Those of
+ * Hyperdrive bindings are in neither list: the bindings tell them.
  * @param names of all secrets of the app
  */
 export function dividedSecrets(
@@ -52,8 +58,14 @@ export function dividedSecrets(
       versionMetadata,
     ].map((each) => each?.binding),
   );
+  const hyperdrives = new Set(hyperdriveNames(outward));
   return {
     given: names.filter((name) => !bindings.has(name)),
-    taken: names.filter((name) => bindings.has(name)),
+    taken: names.filter((name) => bindings.has(name) && !hyperdrives.has(name)),
   };
+}
+
+/** The Hyperdrive bindings: each takes its connection string from the secret of its name. */
+export function hyperdriveNames(outward: Outward[] = []): string[] {
+  return outward.filter(({ type }) => type === 'hyperdrive').map(({ binding }) => binding);
 }

@@ -1,11 +1,15 @@
 // Says which addresses of this machine a Worker reaches, and which this process does. Arguments: a directory for the
 // release, then addresses. Prints `{worker: [...], process: [...]}`. Run it where the addresses may be taken:
-// `unshare --net`, with the word `take` before them.
+// `unshare --net`, with the word `take` before them. A network among the addresses is led to this machine, which has none
+// of its addresses then; `allow=` is followed by what the operator opens to apps.
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { call, makeRelease, startRelease } from './release.ts';
+import { type AddressInfo, BlockList } from 'node:net';
+import { join } from 'node:path';
+import { startCell } from '../../../runtime/fleets/cell.ts';
+import { CellFilesCache } from '../../../runtime/fleets/cell-files.ts';
+import { call, cellOptions, makeRelease } from './release.ts';
 
 const CODE = `export default { async fetch(request) {
   const to = new URL(request.url).searchParams.get('to');
@@ -13,23 +17,35 @@ const CODE = `export default { async fetch(request) {
   catch (error) { return new Response('refused'); }
 } }`;
 
-const [directory, ...words] = process.argv.slice(2);
+const [directory, ...given] = process.argv.slice(2);
+const words = given.filter((word) => !/[=/]/.test(word));
+const networks = given.filter((word) => /^[^=]*\//.test(word));
+const egress = given.flatMap((word) => (word.startsWith('allow=') ? word.slice(6).split(',') : []));
 const take = words[0] === 'take';
 const addresses = take ? words.slice(1) : words;
 if (take) {
   execFileSync('ip', ['link', 'set', 'lo', 'up']);
   // One in IPv4's mapped form is taken as IPv4.
-  for (const address of addresses.filter((each) => !each.startsWith('::ffff:'))) {
+  const routed = new BlockList();
+  for (const network of networks) {
+    const [from = '', length] = network.split('/');
+    routed.addSubnet(from, Number(length), from.includes(':') ? 'ipv6' : 'ipv4');
+  }
+  const isRouted = (address: string) => routed.check(address, address.includes(':') ? 'ipv6' : 'ipv4');
+  for (const address of addresses.filter((each) => !each.startsWith('::ffff:') && !isRouted(each))) {
     const length = address.includes(':') ? 128 : 32;
     execFileSync('ip', ['address', 'replace', `${address}/${length}`, 'dev', 'lo']);
   }
 }
+for (const network of networks) execFileSync('ip', ['route', 'add', 'local', network, 'dev', 'lo']);
 const server = createServer((_, response) => response.end('reached'));
 server.listen(0, '::');
 await once(server, 'listening');
 const { port } = server.address() as AddressInfo;
 const release = await makeRelease(`${directory}/release`, CODE);
-const cell = await startRelease(directory!, release.directory);
+const options = await cellOptions(directory!, release.directory);
+const { config } = await new CellFilesCache(join(directory!, 'run'), 512, { egress }).of(release.directory);
+const cell = await startCell({ ...options, config });
 const found = { worker: [] as string[], process: [] as string[] };
 for (const address of addresses) {
   const url = `http://${address.includes(':') ? `[${address}]` : address}:${port}/`;

@@ -1,0 +1,53 @@
+// A Hyperdrive binding, as an app's Worker has it: the connection string is a secret of the app, and what it names is
+// reached as any address is. Nothing is pooled and nothing kept: each connection is the driver's own.
+import sockets from 'cloudflare-internal:sockets';
+
+const PORTS = { 'postgres:': 5432, 'postgresql:': 5432, 'mysql:': 3306 };
+
+class Hyperdrive {
+  #binding;
+  #given;
+
+  constructor(binding, given) {
+    this.#binding = binding;
+    this.#given = given;
+  }
+
+  #url() {
+    const how = `set the app's secret ${this.#binding} to one, such as postgres://user:password@db.example.com/name`;
+    if (this.#given === undefined)
+      throw new Error(`The Hyperdrive binding ${this.#binding} has no connection string: ${how}`);
+    const url = URL.canParse(this.#given) ? new URL(this.#given) : null;
+    // The secret itself is not told.
+    if (url === null || !Object.hasOwn(PORTS, url.protocol) || url.hostname === '')
+      throw new Error(`The secret ${this.#binding} is no connection string of PostgreSQL or MySQL: ${how}`);
+    return url;
+  }
+
+  get connectionString() {
+    this.#url();
+    return this.#given;
+  }
+  get host() {
+    return this.#url().hostname;
+  }
+  get port() {
+    const { port, protocol } = this.#url();
+    return port === '' ? PORTS[protocol] : Number(port);
+  }
+  get user() {
+    return decodeURIComponent(this.#url().username);
+  }
+  get password() {
+    return decodeURIComponent(this.#url().password);
+  }
+  get database() {
+    return decodeURIComponent(this.#url().pathname.slice(1));
+  }
+
+  connect() {
+    return sockets.connect({ hostname: this.host, port: this.port });
+  }
+}
+
+export default ({ binding, connectionString }) => new Hyperdrive(binding, connectionString);

@@ -1,0 +1,63 @@
+// What the operator opens of private networks to apps (`RUNNER_EGRESS_ALLOW`). A range opens the networks that lie in it, but
+// not this machine nor a provider's metadata, whose keys an app must not have: those are opened only by their own names.
+import { BlockList, isIPv6 } from 'node:net';
+import { ownAddresses } from './private-networks.ts';
+
+/** This machine, its link, and the metadata of providers. They are opened only by an address, or by a range that lies in them. */
+export const HELD_V4 = [
+  '0.0.0.0/8',
+  '127.0.0.0/8',
+  '169.254.0.0/16',
+  '168.63.129.16/32',
+  '100.100.100.200/32',
+];
+export const HELD_V6 = ['::/96', 'fe80::/10', 'fd00:ec2::254/128'];
+const HELD = [...HELD_V4, ...HELD_V6];
+
+export class Egress {
+  /** Networks that are opened whatever they are, and networks that are opened but for what is held. */
+  readonly named: string[];
+  readonly ranges: string[];
+
+  /** @param allowed addresses and CIDR ranges, which are valid */
+  constructor(allowed: readonly string[] = []) {
+    const networks = allowed.map(asNetwork);
+    const isNamed = (network: string) =>
+      /\/32$|:.*\/128$/.test(network) || HELD.some((held) => contains(held, network));
+    this.named = networks.filter(isNamed);
+    this.ranges = networks.filter((network) => !isNamed(network));
+  }
+
+  /** All that is opened. */
+  get networks(): string[] {
+    return [...this.named, ...this.ranges];
+  }
+
+  /** Those networks that stay closed. What is opened within one of them is not looked at. */
+  closed(networks: readonly string[]): string[] {
+    const held = new Set([...HELD, ...ownAddresses()]);
+    return networks.filter((network) => {
+      const opening = held.has(network) ? this.named : this.networks;
+      return !opening.some((opened) => contains(opened, network));
+    });
+  }
+}
+
+function asNetwork(range: string): string {
+  return range.includes('/') ? range : `${range}/${isIPv6(range) ? 128 : 32}`;
+}
+
+/** Whether a network lies in another, or is the same. */
+function contains(outer: string, inner: string): boolean {
+  const [[from, length], [address, innerLength]] = [parts(outer), parts(inner)];
+  if (isIPv6(from) !== isIPv6(address) || innerLength < length) return false;
+  const type = isIPv6(from) ? 'ipv6' : 'ipv4';
+  const list = new BlockList();
+  list.addSubnet(from, length, type);
+  return list.check(address, type);
+}
+
+function parts(network: string): [address: string, length: number] {
+  const [address, length] = network.split('/');
+  return [address!, Number(length)];
+}

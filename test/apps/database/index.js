@@ -1,0 +1,31 @@
+// Asks a PostgreSQL server to let it in, by the protocol itself: `/` answers with the first byte of what the server says, or
+// with why there is none. `/parts` answers with the parts of the connection string.
+export default {
+  async fetch(request, { DB }) {
+    try {
+      if (new URL(request.url).pathname === '/parts') {
+        const { host, port, user, password, database } = DB;
+        return Response.json({ host, port, user, password, database });
+      }
+      const socket = DB.connect();
+      const writer = socket.writable.getWriter();
+      await writer.write(startup({ user: DB.user, database: DB.database }));
+      const { value } = await socket.readable.getReader().read();
+      await socket.close();
+      return new Response(String.fromCharCode(value[0]));
+    } catch (error) {
+      return new Response(error.message, { status: 502 });
+    }
+  },
+};
+
+/** The first message of a client, of version 3 of the protocol. */
+function startup(settings) {
+  const text = `${Object.entries(settings).flat().join('\0')}\0\0`;
+  const bytes = new Uint8Array(8 + text.length);
+  const view = new DataView(bytes.buffer);
+  view.setInt32(0, bytes.length);
+  view.setInt32(4, 3 << 16);
+  bytes.set(new TextEncoder().encode(text), 8);
+  return bytes;
+}
