@@ -82,6 +82,9 @@ const CADDY_STAYS_MS = 1_500;
 
 const VERSION: string = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).version;
 
+/** What can be loaded again while apps run. */
+export type Reload = 'control' | 'ui';
+
 /** A running Cellar. */
 export class Host {
   readonly config: Config;
@@ -487,6 +490,12 @@ export class Host {
    * Calling it again waits for the same end.
    * @throws what the first part that did not end in order threw; the others have ended
    */
+  /** Loads the handlers or the control UI again from their sources, for who works on them. Apps run on. @throws {Error} why it cannot */
+  async reload(what: Reload): Promise<void> {
+    if (what === 'control') await this.#control.reload();
+    else await this.#ui?.reload();
+  }
+
   close(): Promise<void> {
     this.#closing.abort();
     const limitMs = this.config.RUNNER_DRAIN_S * 1000;

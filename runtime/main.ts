@@ -1,7 +1,7 @@
 // `npm start`: reads the settings, starts the host, and stops it on a signal.
 import { ConfigError, isLocal, readConfig, unknownSettings } from './config.ts';
 import { rootCertificate } from './edge/caddy/config.ts';
-import { Host } from './host.ts';
+import { Host, type Reload } from './host.ts';
 import { log, logRarely, reason } from './log.ts';
 import { isDiskFull } from './machine/disk.ts';
 
@@ -40,6 +40,17 @@ async function main(): Promise<void> {
   };
   process.on('SIGTERM', () => stop('SIGTERM'));
   process.on('SIGINT', () => stop('SIGINT'));
+
+  // Whoever has started it with a channel works on it.
+  process.on('message', ({ reload }: { reload: Reload }) => {
+    const from = performance.now();
+    host.reload(reload).then(
+      () => log('info', 'loaded again', { part: reload, ms: Math.round(performance.now() - from) }),
+      (error: unknown) => log('error', 'could not be loaded again', { part: reload, error: reason(error) }),
+    );
+  });
+  // A channel alone does not keep it.
+  process.channel?.unref();
 
   log('info', 'starting', { data: host.paths.root, pid: process.pid });
   const addresses = await host.start().catch(async (error: unknown) => {

@@ -91,6 +91,8 @@ export class Control implements Backend {
   readonly #agent: Agent;
   readonly #up = Promise.withResolvers<void>();
   #isUp = false;
+  /** Settles when the handlers have been loaded again; null while they are not. Never rejects. */
+  #reloading: Promise<void> | null = null;
   #probe: NodeJS.Timeout | null = null;
   #missed = 0;
   #restarts = 0;
@@ -116,8 +118,30 @@ export class Control implements Backend {
   }
 
   admit(): Admission {
+    if (this.#reloading !== null) return { kind: 'hold', ready: this.#reloading };
     if (this.#isUp) return { kind: 'forward', upstream: this.#upstream };
     return { kind: 'hold', ready: this.#up.promise };
+  }
+
+  /**
+   * Bundles the handlers anew and starts them in place of those that run, for who works on them. Requests that come
+   * meanwhile are held, and those in flight are cut.
+   * @throws {Error} esbuild's, with file and line: then those that run go on
+   */
+  async reload(): Promise<void> {
+    await this.#up.promise;
+    const script = await bundleHandlers();
+    if (this.#ending.signal.aborted) return;
+    this.#script = script;
+    const reloaded = this.#miniflare!.setOptions(this.#miniflareOptions());
+    this.#reloading = reloaded
+      .catch(() => {})
+      .then(() => {
+        this.#reloading = null;
+      });
+    await reloaded;
+    this.#missed = 0;
+    this.#options.onRestart();
   }
 
   /**
@@ -276,6 +300,7 @@ export class Control implements Backend {
   }
 
   async #check(): Promise<void> {
+    if (this.#reloading !== null) return;
     try {
       await this.#answer('/internal/probe', { signal: AbortSignal.timeout(PROBE_DEADLINE_MS) });
       this.#missed = 0;

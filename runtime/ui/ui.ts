@@ -73,6 +73,17 @@ export class Ui implements Backend {
     return { kind: 'hold', ready: this.#starting };
   }
 
+  /** Has the next visit bundle its files anew, for who works on them. What is open in browsers is cut. */
+  async reload(): Promise<void> {
+    await this.#starting;
+    this.#written = null;
+    this.#restAfterFailure = 0;
+    const running = this.#running;
+    this.#running = null;
+    running?.upstream.destroy();
+    await running?.cell.stop();
+  }
+
   /** Ends it. Drain the gateway first. */
   async close(): Promise<void> {
     this.#ending.abort(new Error('the host is stopping'));
@@ -108,6 +119,7 @@ export class Ui implements Backend {
       const probe = watch(cell, this.#probe);
       void cell.exited.then(({ reason }) => {
         clearInterval(probe);
+        if (this.#running?.cell !== cell) return;
         this.#running = null;
         upstream.destroy();
         if (signal.aborted) return;

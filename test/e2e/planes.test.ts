@@ -4,10 +4,11 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { ENV_BYTES, ENV_VALUE_BYTES } from '../../handlers/contract/sizes.ts';
+import { reloadsFor } from '../../scripts/reloads.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { cells, eventually } from '../support/e2e/processes.ts';
 
-const cellar = new Cellar();
+const cellar = new Cellar({}, undefined, true);
 before(() => cellar.start());
 after(() => cellar[Symbol.asyncDispose]());
 
@@ -70,4 +71,30 @@ test('an app with all the variables it may have is stopped, started, put to slee
     assert.equal(status, 200, JSON.stringify(answer));
   }
   assert.equal((await cellar.get('laden-2')).status, 200);
+});
+
+test('handlers and UI are loaded again under their users, and apps run on', async () => {
+  const id = await cellar.deploy('runs-on', 'hello');
+  const [before] = cells(id);
+  let answers = 0;
+  let asking = true;
+  const asked = (async () => {
+    for (; asking; answers++) assert.equal((await cellar.get('runs-on')).status, 200);
+  })();
+  cellar.reload('control');
+  // Held until the new ones are there, whatever it comes upon.
+  await cellar.waitFor(/loaded again part=control ms=\d+/);
+  assert.equal((await cellar.call('GET', '/v1/apps/runs-on')).body.id, id);
+  cellar.reload('ui');
+  await cellar.waitFor(/loaded again part=ui/);
+  asking = false;
+  await asked;
+  assert.ok(answers > 0);
+  assert.deepEqual(cells(id), [before]);
+  assert.deepEqual(reloadsFor(['handlers/services/apps.ts', 'ui/main.tsx', 'docs/dev.md']), [
+    'control',
+    'ui',
+  ]);
+  assert.deepEqual(reloadsFor(['handlers/contract/apps.ts', 'runtime/host.ts']), ['host']);
+  assert.deepEqual(reloadsFor(['test/e2e/planes.test.ts', 'README.md']), []);
 });

@@ -62,6 +62,7 @@ export class Cellar {
   readonly directory: string;
   readonly #settings: Record<string, string>;
   readonly #node: string;
+  readonly #hasChannel: boolean;
   #child: ChildProcess | null = null;
   #changes = 0;
   #killed = false;
@@ -70,9 +71,17 @@ export class Cellar {
   api = '';
   edgePort = 0;
 
-  /** @param node the program that runs the host */
-  constructor(settings: Record<string, string> = {}, node = join(ROOT, 'node_modules/.bin/node')) {
+  /**
+   * @param node the program that runs the host
+   * @param hasChannel whether the host can be told to load parts of it again
+   */
+  constructor(
+    settings: Record<string, string> = {},
+    node = join(ROOT, 'node_modules/.bin/node'),
+    hasChannel = false,
+  ) {
     this.#node = node;
+    this.#hasChannel = hasChannel;
     this.directory = mkdtempSync(join(tmpdir(), 'cellar-e2e-'));
     // As a data directory usually lies: other users can come to its door.
     chmodSync(this.directory, 0o711);
@@ -96,6 +105,11 @@ export class Cellar {
     return this.#output;
   }
 
+  /** Has the host load a part of it again, as `npm run dev` does. */
+  reload(part: 'control' | 'ui'): void {
+    this.#child!.send({ reload: part });
+  }
+
   /** Starts the host and waits until it serves. The ports of the first start are kept for later ones. */
   async start(): Promise<this> {
     const child = spawn(this.#node, ['runtime/main.ts'], {
@@ -112,11 +126,11 @@ export class Cellar {
         SERVICE_EDGE_GIT_RPM: '0',
         ...this.#settings,
       },
-      stdio: ['ignore', 'pipe', 'pipe'],
+      stdio: ['ignore', 'pipe', 'pipe', ...(this.#hasChannel ? (['ipc'] as const) : [])],
     });
     this.#child = child;
     const from = this.#output.length;
-    for (const stream of [child.stdout, child.stderr]) {
+    for (const stream of [child.stdout!, child.stderr!]) {
       stream.on('data', (chunk: Buffer) => {
         this.#output += chunk.toString('utf8');
         this.#printed.emit('line');
