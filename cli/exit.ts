@@ -42,6 +42,7 @@ const nextCommands: Partial<Record<ErrorCode, string>> = {
   app_not_found: 'cellar list',
   slug_taken: 'cellar list',
   deploy_not_found: 'cellar deploys',
+  preview_not_found: 'cellar previews',
   release_unavailable: 'cellar deploys',
   env_not_found: 'cellar env list',
   secret_not_found: 'cellar secrets list',

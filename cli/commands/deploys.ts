@@ -111,7 +111,12 @@ export const deployCommands: readonly Command[] = [
 ];
 
 /** Follows a deploy to its end, and says each step that ends. */
-async function finished(session: Session, id: string, begun: Deploy, saysSteps: boolean): Promise<Deploy> {
+export async function finished(
+  session: Session,
+  id: string,
+  begun: Deploy,
+  saysSteps: boolean,
+): Promise<Deploy> {
   const said = new Set<string>();
   const deadline = Date.now() + DEADLINE_MS;
   for (let deploy = begun; ; ) {
@@ -129,7 +134,7 @@ async function finished(session: Session, id: string, begun: Deploy, saysSteps: 
 }
 
 /** @throws {Stopped} when it did not go live, after the end of its log */
-async function succeeded(session: Session, id: string, deploy: Deploy, url: string): Promise<Deploy> {
+export async function succeeded(session: Session, id: string, deploy: Deploy, url: string): Promise<Deploy> {
   if (deploy.status === 'live' || deploy.status === 'replaced') {
     session.place.say(`${url} serves it\n`);
     return deploy;

@@ -161,6 +161,15 @@ test('every command that answers an operation prints what the contract says', as
   assert.equal((await json('rollback')).trigger, 'rollback');
   assert.equal((await cellar.get('shop')).text, 'first');
   assert.equal((await json('redeploy')).status, 'live');
+  assert.deepEqual(await json('previews on', ['--copy']), { branches: true, storage: 'copy' });
+  const { stderr } = await cellar.git(folder, 'push', cellar.remote('shop'), 'HEAD:refs/heads/draft');
+  assert.match(stderr, /draft--shop\S* shows this push/);
+  assert.equal((await json('previews list')).items[0].name, 'draft');
+  assert.match((await json('previews log', ['draft'])).log, /copying what the app keeps/);
+  assert.equal((await json('previews promote', ['draft'])).status, 'live');
+  assert.equal(await json('previews delete', ['draft', '--yes']), null);
+  await json('previews off');
+  assert.equal((await json('previews get')).branches, false);
   const slow = { build: 'sleep 60' };
   await cellar.create('slow');
   const files = [

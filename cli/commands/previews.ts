@@ -1,0 +1,111 @@
+// Previews: releases of other branches and of uploaded versions, at addresses of their own.
+import { type Command, command } from '../command.ts';
+import { whole } from '../session.ts';
+import { ago, fields, firstLine, plain, shownDeploy, status, table } from '../show.ts';
+import { finished, succeeded } from './deploys.ts';
+
+const name = { name: 'preview', summary: 'its name, as `cellar previews` lists it' } as const;
+
+export const previewCommands: readonly Command[] = [
+  command({
+    words: 'previews list',
+    summary: "Lists an app's previews, newest first",
+    ofApp: true,
+    examples: ['previews'],
+    answers: 'previews.list',
+    run: (session) => {
+      const id = session.app();
+      return whole((page) => session.call('previews.list', { id, ...page }));
+    },
+    show: ({ items }) =>
+      table(
+        ['PREVIEW', 'STATUS', 'DEPLOYED', 'GOES', 'COMMIT', 'URL'],
+        items.map((preview) => [
+          preview.name,
+          status(preview.deploy?.status ?? 'queued'),
+          ago(preview.deploy?.started_at ?? null),
+          ago(preview.expires_at),
+          plain(firstLine(preview.deploy?.message ?? '')),
+          preview.url,
+        ]),
+        'There are none. Next: cellar previews on, then push a branch; or wrangler versions upload',
+      ),
+  }),
+  command({
+    words: 'previews get',
+    summary: 'Says whether pushes to other branches make previews, and what new ones keep',
+    ofApp: true,
+    examples: ['previews get'],
+    answers: 'previews.get',
+    run: (session) => session.call('previews.get', { id: session.app() }),
+    show: shownSettings,
+  }),
+  command({
+    words: 'previews on',
+    summary:
+      'Has pushes to other branches make previews, which begin with nothing, or with a copy of what the app keeps',
+    ofApp: true,
+    options: [{ flags: '--copy', summary: 'begin with a copy of what the app keeps' }],
+    examples: ['previews on', 'previews on --copy'],
+    answers: 'previews.set',
+    run: (session, { copy }) =>
+      session.call('previews.set', {
+        id: session.app(),
+        branches: true,
+        storage: copy === true ? 'copy' : 'empty',
+      }),
+    show: shownSettings,
+  }),
+  command({
+    words: 'previews off',
+    summary: 'Has pushes to other branches make no previews; those that are there stay for their week',
+    ofApp: true,
+    examples: ['previews off'],
+    answers: 'previews.set',
+    run: (session) => session.call('previews.set', { id: session.app(), branches: false }),
+    show: shownSettings,
+  }),
+  command({
+    words: 'previews log',
+    summary: "Shows the log of a preview's newest deploy",
+    ofApp: true,
+    arguments: [name],
+    examples: ['previews log feature-login'],
+    answers: 'previews.log',
+    run: (session, { preview }) =>
+      session.call('previews.log', { id: session.app(), preview: String(preview) }),
+    show: ({ log }) => log.trimEnd(),
+  }),
+  command({
+    words: 'previews promote',
+    summary: 'Deploys to the app what a preview shows, waits, and ends with 1 when that failed',
+    ofApp: true,
+    arguments: [name],
+    examples: ['previews promote feature-login'],
+    answers: 'previews.promote',
+    run: async (session, { preview }) => {
+      const app = await session.call('apps.get', { id: session.app() });
+      const begun = await session.call('previews.promote', { id: app.id, preview: String(preview) });
+      return succeeded(session, app.id, await finished(session, app.id, begun, true), app.url);
+    },
+    show: shownDeploy,
+  }),
+  command({
+    words: 'previews delete',
+    summary: 'Deletes a preview with all that it keeps',
+    ofApp: true,
+    arguments: [name],
+    examples: ['previews delete feature-login --yes'],
+    answers: 'previews.delete',
+    destroys: ({ preview }) => `Delete the preview ${preview} with all that it keeps?`,
+    run: (session, { preview }) =>
+      session.call('previews.delete', { id: session.app(), preview: String(preview) }),
+  }),
+];
+
+function shownSettings({ branches, storage }: { branches: boolean; storage: 'empty' | 'copy' }): string {
+  return fields([
+    ['branches', branches ? 'a push to another branch makes a preview' : 'only main is deployed'],
+    ['storage', storage === 'copy' ? 'a copy of what the app keeps' : 'empty'],
+  ]);
+}
