@@ -304,6 +304,12 @@ export const settings = {
       'MiB that one app may keep on the disk in its Durable Objects, databases, KV and queues. One that keeps more is stopped, and its `last_error` says why. 0: no limit.',
     schema: integer(0, 16_777_216),
   },
+  RUNNER_FLEET_ASSET_CACHE_MB: {
+    default: '64',
+    meaning:
+      'MiB of responses that the Cache API (`caches`) keeps for each app on the disk. Those that were not asked for longest go first. 0: it keeps nothing.',
+    schema: integer(0, 1_048_576),
+  },
   RUNNER_BUILD_MAX_MB: {
     default: '2048',
     meaning:

@@ -243,6 +243,7 @@ export class Host {
       uiUrl: () => (isLocal(config.RUNNER_BASE_DOMAIN) ? (this.#addresses?.ui ?? null) : null),
       idleMs: config.RUNNER_FLEET_IDLE_EVICT_S * 1000 || Number.POSITIVE_INFINITY,
       memoryMb: config.RUNNER_CELL_MAX_MB,
+      cacheMb: config.RUNNER_FLEET_ASSET_CACHE_MB,
       slots,
       memory: this.#memory,
       secrets,

@@ -60,6 +60,8 @@ export interface AppsOptions {
   idleMs: number;
   /** Memory that one app's process may use, in MiB. */
   memoryMb: number;
+  /** MiB of responses that the Cache API keeps for each app; 0: none. */
+  cacheMb: number;
   slots: Slots;
   memory: MemoryGauge;
   secrets: Secrets;
@@ -512,6 +514,7 @@ export class Apps {
       users,
       idleMs,
       memoryMb,
+      cacheMb,
       slots,
       memory,
       secrets,
@@ -529,6 +532,7 @@ export class Apps {
       user: users(id).cell,
       idleMs: preview === null ? idleMs : restsAtLeast(idleMs),
       memoryMb,
+      cacheMb,
       lastRequestAt: this.#activity.atBoot(id)?.lastRequestAt ?? null,
       slots,
       memory,

@@ -7,6 +7,7 @@ import { basename, join, relative } from 'node:path';
 import { RELEASE_FILE } from '../../bundler/release.ts';
 import { threads } from '../machine/worker.ts';
 import { QUEUE_DOOR_MODULE } from './config/bundled-services.ts';
+import { CACHE_WORKER } from './config/cache.ts';
 import { ENTRY_TEXTS, RELOAD_WORKER } from './config/entry.ts';
 import { internetService } from './config/network.ts';
 import { OUTWARD_TEXTS } from './config/outward.ts';
@@ -24,7 +25,7 @@ import {
 } from './write-cell-files.ts';
 
 /** To be raised with every change of what is written, but for the entry's texts and the network's rules, which are hashed. */
-const FORMAT = 10;
+const FORMAT = 12;
 
 /** Share of a process's memory that the JavaScript heap may have: the rest is for buffers, SQLite and workerd itself. */
 const HEAP_SHARE = 0.75;
@@ -52,6 +53,7 @@ export class CellFilesCache {
   readonly #around: Surroundings;
   readonly #uiUrl: () => string | null;
   readonly #reloads: boolean;
+  readonly #cacheMb: number;
   #last: CellFiles | null = null;
   /** Settles when what was asked for last is there, or not. */
   #turn: Promise<unknown> = Promise.resolve();
@@ -62,6 +64,7 @@ export class CellFilesCache {
    * @param around what this app reaches; without it, nothing
    * @param uiUrl where the control UI is, as browsers are told that meet an error of the app; null: they are told nothing
    * @param reloads whether pages in browsers load again when the app has changed
+   * @param cacheMb MiB of responses that the Cache API may keep; 0: none
    */
   constructor(
     directory: string,
@@ -74,7 +77,9 @@ export class CellFilesCache {
     }: Partial<Surroundings> = {},
     uiUrl: () => string | null = () => null,
     reloads = false,
+    cacheMb = 0,
   ) {
+    this.#cacheMb = cacheMb;
     this.#uiUrl = uiUrl;
     this.#reloads = reloads;
     this.#directory = directory;
@@ -119,6 +124,8 @@ export class CellFilesCache {
       RATE_LIMIT_MODULE,
       QUEUE_DOOR_MODULE,
       OUTWARD_TEXTS,
+      CACHE_WORKER,
+      this.#cacheMb,
       this.#uiUrl(),
       this.#reloads && RELOAD_WORKER,
       internetService(this.#around.egress),
@@ -140,6 +147,7 @@ export class CellFilesCache {
       ...this.#around,
       uiUrl: this.#uiUrl(),
       reloads: this.#reloads,
+      cacheMb: this.#cacheMb,
     };
     await threads.run<typeof writer.writeCellFiles>(WRITER, 'writeCellFiles', [order], {
       deadlineMs: WRITE_TIMEOUT_MS,

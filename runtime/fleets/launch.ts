@@ -5,6 +5,7 @@ import type { OutputSink } from '../machine/output-sink.ts';
 import type { User } from '../machine/users.ts';
 import { type Cell, type CellOptions, startCell } from './cell.ts';
 import { type CellFiles, CellFilesCache } from './cell-files.ts';
+import { CACHE_DISK } from './config/cache.ts';
 import { QUEUE_SOCKET } from './config/cell-config.ts';
 import { secretEnvironment } from './config/secret-bindings.ts';
 import { migrate } from './migrate.ts';
@@ -32,6 +33,8 @@ export interface Place {
   secrets: () => Record<string, string>;
   /** Where a process of a release has its output go. */
   output: (deployId: string) => OutputSink;
+  /** MiB of responses that the Cache API keeps (`RUNNER_FLEET_ASSET_CACHE_MB`). Left out or 0: none. */
+  cacheMb?: number;
   /** Where the control UI is, as browsers are told that meet an error of the app; null where they are told nothing. */
   uiUrl?: () => string | null;
   /** The app's way to its buckets. Left out where there is no bucket service. */
@@ -64,14 +67,21 @@ export class Launcher {
 
   constructor(place: Place) {
     this.#place = place;
-    const { directories, memoryMb, buckets, services, ai, egress = [], uiUrl, development } = place;
+    const { directories, memoryMb, buckets, services, ai, egress = [], uiUrl, development, cacheMb } = place;
     const around = {
       egress,
       ...(buckets && { bucketSocket: buckets.socket }),
       ...(services && { serviceSocket: services.socket }),
       aiSocket: ai?.socket ?? null,
     };
-    this.#files = new CellFilesCache(directories.run, memoryMb, around, uiUrl, development !== undefined);
+    this.#files = new CellFilesCache(
+      directories.run,
+      memoryMb,
+      around,
+      uiUrl,
+      development !== undefined,
+      cacheMb,
+    );
   }
 
   /**
@@ -82,7 +92,7 @@ export class Launcher {
     const { workerd, user, memoryMb, directories, output, buckets, services, ai, development } = this.#place;
     const secrets = this.#place.secrets();
     const files = await this.#migrate(release, secrets, log, start.signal);
-    const { config, hasBuckets, hasAi, hasWorker, sockets, calls } = files;
+    const { config, hasBuckets, hasAi, hasWorker, hasCache, sockets, calls } = files;
     // Beside the start: the process connects when the app first uses them.
     const servicesOpen = [hasBuckets && buckets?.open(), hasAi && ai?.open()];
     // Before it: its modules may call already.
@@ -94,7 +104,12 @@ export class Launcher {
       directory: release.directory,
       config,
       environment: secretEnvironment(secrets),
-      disks: { do: join(directories.data, 'do'), kv: join(directories.data, 'kv') },
+      disks: {
+        do: join(directories.data, 'do'),
+        kv: join(directories.data, 'kv'),
+        // Not with the storage: it is in no snapshot, and counts for no limit but its own.
+        ...(hasCache && { [CACHE_DISK]: join(directories.run, CACHE_DISK) }),
+      },
       runDirectory: directories.run,
       sockets,
       doors: {

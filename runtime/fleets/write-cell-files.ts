@@ -5,6 +5,7 @@ import { join, relative } from 'node:path';
 import { assetRules } from '../../bundler/assets.ts';
 import { type Module, RELEASE_FILE, type Release } from '../../bundler/release.ts';
 import { publish } from '../machine/publish.ts';
+import { mayUseCaches } from './config/cache.ts';
 import { alarmKeys, cellConfig, socketsOf } from './config/cell-config.ts';
 import {
   CALLED,
@@ -54,6 +55,8 @@ export interface Launch {
   hasWorker: boolean;
   /** Whether it may ask the AI server, by the host's AI service. */
   hasAi: boolean;
+  /** Whether it has a disk for the Cache API. */
+  hasCache: boolean;
   /** Names of the sockets of its process. */
   sockets: string[];
   calls: Calls;
@@ -90,6 +93,8 @@ export interface CellFilesOrder {
   uiUrl: string | null;
   /** Whether pages in browsers load again when the app has changed. */
   reloads: boolean;
+  /** MiB of responses that the Cache API may keep; 0: none. */
+  cacheMb: number;
 }
 
 /** @throws {Error} when the description is missing, names a path outside of the release, or has too much for a launch */
@@ -106,6 +111,7 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   const pageMaps = uiUrl === null || worker === null ? null : mapsOf(order.release, worker.modules);
   const texts = await moduleTexts(order.release, worker?.modules ?? []);
   const changed = changedModules(texts);
+  const cacheMb = [...texts.values()].some(mayUseCaches) ? order.cacheMb : 0;
   const hasMethods = [...texts.values()].some(mayHaveMethods);
   const options = {
     ...{ toRelease: relative(directory, order.release), rules, secrets, pageMaps, heapMb, reloads },
@@ -117,7 +123,7 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   const hasAi = aiSocket !== null && outward.some(({ type }) => type === 'ai');
   const calls = { services: callsOf(release), queues: queuesElsewhere(release) };
   const callsServices = calls.services.length > 0;
-  const hasTrial = triggers !== undefined || hasBuckets || hasAi || callsServices;
+  const hasTrial = triggers !== undefined || hasBuckets || hasAi || callsServices || cacheMb > 0;
   const due = {
     keys: alarmKeys(release),
     crons: triggers?.crons ?? [],
@@ -130,6 +136,7 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
     hasAi,
     hasWorker: worker !== null,
     sockets: socketsOf(release),
+    hasCache: cacheMb > 0,
     calls,
     due,
   } satisfies Launch);
@@ -139,8 +146,9 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
     );
   const sockets = { bucketSocket, serviceSocket, aiSocket };
   const noSockets = { bucketSocket: NO_SOCKET, serviceSocket: NO_SOCKET, aiSocket: NO_SOCKET };
-  await write(CONFIG, cellConfig(release, { ...options, ...sockets, isTrial: false }));
-  if (hasTrial) await write(TRIAL_CONFIG, cellConfig(release, { ...options, ...noSockets, isTrial: true }));
+  await write(CONFIG, cellConfig(release, { ...options, ...sockets, cacheMb, isTrial: false }));
+  if (hasTrial)
+    await write(TRIAL_CONFIG, cellConfig(release, { ...options, ...noSockets, cacheMb: 0, isTrial: true }));
   if (hasMethods || callsServices) await write(CAPNWEB, CAPNWEB_MODULE);
   if (worker !== null) {
     await write(ENTRY, entryModule(worker, release, uiUrl !== null));

@@ -62,6 +62,7 @@ async function makeQueue(
     idleMs: 0,
     slots: new Slots(4, 10_000),
     memoryMb: 512,
+    cacheMb: 0,
     memory: new MemoryGauge(0, 512),
     buckets: new Buckets({ ...shared, service: { maxMb: 0, floorMb: 0 } }),
     services: () => ({ socket: '/dev/null/none', open: async () => {} }),

@@ -199,3 +199,17 @@ test('a message to the queue of another app is kept from the moment it was ackno
   await cellar.call('DELETE', `/v1/apps/${consumer}`);
   assert.equal((await cellar.get('sender', '/c')).status, 500);
 });
+
+test('what an app has cached outlives its sleep, and is in no other app', async () => {
+  const code = `export default { async fetch(request) {
+    const key = 'https://site.example/';
+    if (request.method === 'PUT') await caches.default.put(key, new Response('mine'));
+    return new Response((await caches.default.match(key))?.body ?? 'nothing');
+  } }`;
+  const id = await cellar.deploy('caching', 'hello', { 'index.js': code });
+  await cellar.deploy('caching-too', 'hello', { 'index.js': code });
+  assert.equal((await cellar.get('caching', '/', { method: 'PUT' })).text, 'mine');
+  assert.equal((await cellar.call('POST', `/v1/apps/${id}/sleep`)).body.status, 'sleeping');
+  assert.equal((await cellar.get('caching')).text, 'mine');
+  assert.equal((await cellar.get('caching-too')).text, 'nothing');
+});

@@ -50,6 +50,7 @@ function open(t: TestContext, root: string, idleMs = 0) {
     idleMs,
     slots: new Slots(4, 10_000),
     memoryMb: 512,
+    cacheMb: 0,
     memory: new MemoryGauge(0, 512),
     secrets: new Secrets(store, keptSecret(paths.secretsKey)),
     buckets: new Buckets({ paths, users, service: { maxMb: 0, floorMb: 0 } }),

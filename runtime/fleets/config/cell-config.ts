@@ -4,6 +4,7 @@ import type { AssetRules, Assets, Module, Release, Triggers } from '../../../bun
 import { CF_HEADER, PROTO_HEADER } from '../../edge/http/service-headers.ts';
 import { BUCKET_HEADER } from '../../storage/r2/headers.ts';
 import { cronWorker, d1Worker, kvWorker, QUEUE_DOOR, QUEUE_KEY, queueWorker } from './bundled-services.ts';
+import { CACHE_SERVICE, cacheServices } from './cache.ts';
 import { type CapnpValue, capnp, embed, type Fields } from './capnp.ts';
 import { CALLED, CAPTURE, ENTRY, PAGE, RELOAD, STATEMENTS, STEPS, WORKERS } from './entry.ts';
 import { internetService } from './network.ts';
@@ -56,6 +57,8 @@ export interface ConfigOptions {
   serviceSocket: string;
   /** Whether other apps may call methods of the Worker's exports. */
   hasMethods: boolean;
+  /** MiB of responses that the Cache API keeps; 0: it keeps nothing. */
+  cacheMb: number;
   /** The socket of the host's AI service that is this app's own; null when there is no AI server. */
   aiSocket: string | null;
   /** Private addresses and CIDR ranges that the app may reach. */
@@ -156,6 +159,7 @@ function services(release: Release, options: ConfigOptions): CapnpValue[] {
   const buckets = new Set(release.buckets?.map(({ storageId }) => storageId));
   for (const storageId of buckets) list.push(bucketService(storageId, options));
   list.push(...serviceServices(release, options.serviceSocket));
+  list.push(...cacheServices(options.cacheMb));
   list.push(...outwardServices(release, options.aiSocket));
   if (triggers && usesQueues(triggers)) {
     list.push({ name: 'queue-service', worker: queueWorker(triggers.consumers, 'app') });
@@ -169,7 +173,7 @@ function services(release: Release, options: ConfigOptions): CapnpValue[] {
 function appWorker(
   release: Release,
   worker: NonNullable<Release['worker']>,
-  { toRelease, secrets, pageMaps, changedModules, hasMethods }: ConfigOptions,
+  { toRelease, secrets, pageMaps, changedModules, hasMethods, cacheMb }: ConfigOptions,
 ): Fields {
   const { compatibilityDate, compatibilityFlags } = worker;
   const { given } = dividedSecrets(release, secrets);
@@ -214,7 +218,7 @@ function appWorker(
     })),
     durableObjectStorage: { localDisk: 'do' },
     ...workflowsOf(release.workflows ?? []),
-    cacheApiOutbound: { name: 'app', entrypoint: 'CellarCache' },
+    cacheApiOutbound: cacheMb === 0 ? { name: 'app', entrypoint: 'CellarCache' } : CACHE_SERVICE,
   };
 }
 

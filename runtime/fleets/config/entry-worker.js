@@ -191,7 +191,7 @@ export class CellarState extends WorkerEntrypoint {
   }
 }
 
-/** What `caches` asks: nothing is kept, so that nothing is found, which the Cache API allows at any time. */
+/** What `caches` asks where nothing is to be kept, as on trial: nothing is kept, so that nothing is found, which the Cache API allows at any time. */
 export class CellarCache extends WorkerEntrypoint {
   async fetch({ method, body }) {
     if (method === 'GET') return new Response(null, { status: 504, headers: { 'cf-cache-status': 'MISS' } });

@@ -50,15 +50,20 @@ export function entry(path: string): NonNullable<Release['worker']> {
 }
 
 /** How a fleet starts the release in `directory`, with its state below `root`. */
-export async function cellOptions(root: string, directory: string): Promise<CellOptions> {
-  const { config, sockets } = await new CellFilesCache(join(root, 'run'), 512).of(directory);
+export async function cellOptions(root: string, directory: string, cacheMb = 0): Promise<CellOptions> {
+  const files = new CellFilesCache(join(root, 'run'), 512, {}, undefined, false, cacheMb);
+  const { config, sockets, hasCache } = await files.of(directory);
   return {
     workerd,
     user: null,
     memoryMb: 512,
     directory,
     config,
-    disks: { do: join(root, 'data/do'), kv: join(root, 'data/kv') },
+    disks: {
+      do: join(root, 'data/do'),
+      kv: join(root, 'data/kv'),
+      ...(hasCache && { cache: join(root, 'run/cache') }),
+    },
     runDirectory: join(root, 'run'),
     sockets,
     ownsStorage: true,

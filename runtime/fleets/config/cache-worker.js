@@ -1,0 +1,314 @@
+// What `caches` keeps: the responses of one app, on its disk, within a limit. The least recently used ones go first.
+// workerd itself refuses what cannot be kept (other methods than GET, 206, `Vary: *`) before it asks here.
+
+import { DurableObject, env } from 'cloudflare:workers';
+
+/** Bytes that all responses may take. */
+const MAX_BYTES = env.MAX_BYTES;
+/** Bytes of one: a larger one would push out most of the others. */
+const ENTRY_BYTES = MAX_BYTES / 2;
+/** What a response takes besides its body, about. */
+const OVERHEAD_BYTES = 1_024;
+/** Bytes of a row of a body, and of a response's head. */
+const ROW_BYTES = 512 * 1024;
+const HEAD_BYTES = 64 * 1024;
+/** How closely it is known when a response was last asked for, in ms. Each time would be a write. */
+const USE_MS = 60_000;
+/** How long a response is kept that says nothing of it, in s, by its status: as at Cloudflare. Others are not kept. */
+const DEFAULT_AGES = { 200: 7_200, 301: 7_200, 302: 1_200, 303: 1_200, 404: 180, 410: 180 };
+
+const SCHEMA = `
+CREATE TABLE IF NOT EXISTS entries (
+  key TEXT PRIMARY KEY,
+  id INTEGER NOT NULL UNIQUE,
+  status INTEGER NOT NULL,
+  headers TEXT NOT NULL,
+  size INTEGER NOT NULL,
+  stored_at INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL,
+  used_at INTEGER NOT NULL
+);
+CREATE INDEX IF NOT EXISTS expiry ON entries (expires_at);
+CREATE INDEX IF NOT EXISTS use ON entries (used_at);
+CREATE TABLE IF NOT EXISTS rows (id INTEGER, n INTEGER, bytes BLOB NOT NULL, PRIMARY KEY (id, n)) WITHOUT ROWID;
+`;
+
+export default {
+  fetch(request) {
+    return env.STORE.getByName('cache').fetch(request);
+  },
+};
+
+export class CacheStore extends DurableObject {
+  #sql;
+  /** Bytes of what is kept, and of what is just being written. */
+  #bytes;
+  #lastId;
+  /** By id of what is being read: how often, and whether it is to be removed after that. */
+  #readers = new Map();
+
+  constructor(context, bindings) {
+    super(context, bindings);
+    this.#sql = context.storage.sql;
+    this.#sql.exec(SCHEMA);
+    // What a process that was killed had begun to write.
+    this.#sql.exec('DELETE FROM rows WHERE id NOT IN (SELECT id FROM entries)');
+    const { bytes, last } = this.#sql
+      .exec('SELECT coalesce(sum(size), 0) AS bytes, coalesce(max(id), 0) AS last FROM entries')
+      .one();
+    this.#bytes = bytes;
+    this.#lastId = last;
+    this.#makeRoom();
+  }
+
+  async fetch(request) {
+    const key = `${request.headers.get('cf-cache-namespace') ?? ''}\n${request.url}`;
+    if (request.method === 'GET') return this.#match(key, request.headers);
+    if (request.method === 'PURGE') return new Response(null, { status: this.#remove(key) ? 200 : 404 });
+    if (request.method === 'PUT') return this.#put(key, request.body);
+    return new Response(null, { status: 405 });
+  }
+
+  #match(key, asked) {
+    const now = Date.now();
+    const [entry] = this.#sql
+      .exec('SELECT * FROM entries WHERE key = ? AND expires_at > ?', key, now)
+      .toArray();
+    if (entry === undefined)
+      return new Response(null, { status: 504, headers: { 'cf-cache-status': 'MISS' } });
+    if (entry.used_at < now - USE_MS)
+      this.#sql.exec('UPDATE entries SET used_at = ? WHERE key = ?', now, key);
+    const headers = new Headers(JSON.parse(entry.headers));
+    const size = entry.size - OVERHEAD_BYTES;
+    headers.set('cf-cache-status', 'HIT');
+    headers.set('age', String(Math.floor((now - entry.stored_at) / 1000)));
+    if (isUnchanged(asked, headers)) return new Response(null, { status: 304, headers });
+    const range = entry.status === 200 ? rangeOf(asked.get('range'), size) : null;
+    if (range === 'unsatisfiable')
+      return new Response(null, {
+        status: 416,
+        headers: { 'content-range': `bytes */${size}`, 'cf-cache-status': 'HIT' },
+      });
+    const { start, end } = range ?? { start: 0, end: size };
+    if (range !== null) headers.set('content-range', `bytes ${start}-${end - 1}/${size}`);
+    headers.set('content-length', String(end - start));
+    const status = range === null ? entry.status : 206;
+    const hasBody = ![101, 204, 205, 304].includes(status);
+    // The bytes are as they were sent.
+    return new Response(hasBody ? this.#body(entry.id, start, end) : null, {
+      status,
+      headers,
+      encodeBody: 'manual',
+    });
+  }
+
+  /** The bytes of a body, which stays until they have been read. */
+  #body(id, start, end) {
+    let at = start;
+    const reader = this.#readers.get(id) ?? { count: 0, isGone: false };
+    reader.count++;
+    this.#readers.set(id, reader);
+    const ended = () => {
+      reader.count--;
+      if (reader.count > 0) return;
+      this.#readers.delete(id);
+      if (reader.isGone) this.#sql.exec('DELETE FROM rows WHERE id = ?', id);
+    };
+    const { readable, writable } = new FixedLengthStream(end - start);
+    const write = async () => {
+      const writer = writable.getWriter();
+      try {
+        while (at < end) {
+          const n = Math.floor(at / ROW_BYTES);
+          const { bytes } = this.#sql.exec('SELECT bytes FROM rows WHERE id = ? AND n = ?', id, n).one();
+          const from = at - n * ROW_BYTES;
+          const piece = new Uint8Array(bytes, from, Math.min(bytes.byteLength - from, end - at));
+          at += piece.byteLength;
+          await writer.write(piece);
+        }
+        await writer.close();
+      } catch (error) {
+        // Mostly whoever asked reads no more.
+        writer.abort(error).catch(() => {});
+      } finally {
+        ended();
+      }
+    };
+    this.ctx.waitUntil(write());
+    return readable;
+  }
+
+  async #put(key, body) {
+    const id = ++this.#lastId;
+    let taken = 0;
+    const rows = new Rows((n, bytes) => {
+      taken += bytes.byteLength;
+      this.#bytes += bytes.byteLength;
+      this.#makeRoom();
+      this.#sql.exec('INSERT INTO rows VALUES (?, ?, ?)', id, n, bytes);
+    });
+    let head = null;
+    let isRefused = false;
+    try {
+      for await (const chunk of body) {
+        // What is not kept is taken all the same: its writer must not fail.
+        if (isRefused) continue;
+        const rest = head === null ? rows.addHead(chunk) : chunk;
+        if (rest !== null) {
+          head ??= { ...readHead(rows.head), age: 0 };
+          head.age ||= ageOf(head);
+          rows.add(rest);
+        }
+        isRefused =
+          rows.head.byteLength > HEAD_BYTES || rows.length > ENTRY_BYTES || (head !== null && head.age <= 0);
+      }
+      if (isRefused || head === null) return new Response(null, { status: 413 });
+      rows.end();
+      this.#keep(key, id, head, rows.length);
+      taken = 0;
+      return new Response(null, { status: 204 });
+    } finally {
+      if (taken > 0) {
+        this.#bytes -= taken;
+        this.#sql.exec('DELETE FROM rows WHERE id = ?', id);
+      }
+    }
+  }
+
+  #keep(key, id, { status, headers, age }, length) {
+    const now = Date.now();
+    const size = length + OVERHEAD_BYTES;
+    this.ctx.storage.transactionSync(() => {
+      this.#remove(key);
+      this.#sql.exec(
+        'INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
+        ...[key, id, status, JSON.stringify(headers), size, now, now + age * 1000, now],
+      );
+    });
+    this.#bytes += OVERHEAD_BYTES;
+    this.#makeRoom();
+  }
+
+  #remove(key) {
+    const [removed] = this.#sql
+      .exec('DELETE FROM entries WHERE key = ? RETURNING id, size, expires_at', key)
+      .toArray();
+    if (removed === undefined) return false;
+    this.#bytes -= removed.size;
+    const reader = this.#readers.get(removed.id);
+    if (reader !== undefined) reader.isGone = true;
+    else this.#sql.exec('DELETE FROM rows WHERE id = ?', removed.id);
+    return removed.expires_at > Date.now();
+  }
+
+  #makeRoom() {
+    if (this.#bytes <= MAX_BYTES) return;
+    const keys = (query, ...values) => this.#sql.exec(query, ...values).toArray();
+    for (const { key } of keys('SELECT key FROM entries WHERE expires_at <= ?', Date.now()))
+      this.#remove(key);
+    while (this.#bytes > MAX_BYTES) {
+      const [oldest] = keys('SELECT key FROM entries ORDER BY used_at, id LIMIT 1');
+      if (oldest === undefined) return;
+      this.#remove(oldest.key);
+    }
+  }
+}
+
+/** A serialized response: its head, then rows of its body. */
+class Rows {
+  length = 0;
+  head = new Uint8Array(0);
+  #row = new Uint8Array(ROW_BYTES);
+  #filled = 0;
+  #count = 0;
+  #write;
+
+  constructor(write) {
+    this.#write = write;
+  }
+
+  /** Returns what of a chunk stands behind the head; null when there is no whole head yet. */
+  addHead(chunk) {
+    const before = this.head.byteLength;
+    const joined = new Uint8Array(before + chunk.byteLength);
+    joined.set(this.head);
+    joined.set(chunk, before);
+    const end = endOfHead(joined, Math.max(0, before - 3));
+    this.head = end === -1 ? joined : joined.subarray(0, end);
+    return end === -1 ? null : joined.subarray(end);
+  }
+
+  add(chunk) {
+    this.length += chunk.byteLength;
+    for (let at = 0; at < chunk.byteLength; ) {
+      const piece = chunk.subarray(at, at + ROW_BYTES - this.#filled);
+      this.#row.set(piece, this.#filled);
+      this.#filled += piece.byteLength;
+      at += piece.byteLength;
+      if (this.#filled === ROW_BYTES) this.end();
+    }
+  }
+
+  end() {
+    if (this.#filled > 0) this.#write(this.#count++, this.#row.slice(0, this.#filled));
+    this.#filled = 0;
+  }
+}
+
+function endOfHead(bytes, from) {
+  for (let at = bytes.indexOf(13, from); at !== -1; at = bytes.indexOf(13, at + 1))
+    if (bytes[at + 1] === 10 && bytes[at + 2] === 13 && bytes[at + 3] === 10) return at + 4;
+  return -1;
+}
+
+function readHead(bytes) {
+  const [line, ...lines] = new TextDecoder().decode(bytes).trimEnd().split('\r\n');
+  const headers = lines.map((each) => {
+    const colon = each.indexOf(':');
+    return [each.slice(0, colon).toLowerCase(), each.slice(colon + 1).trim()];
+  });
+  return { status: Number(line.split(' ')[1]), headers };
+}
+
+/** How long a response is to be kept, in s; 0 for not at all. Takes out what it says must not be kept. */
+function ageOf(head) {
+  const value = (name) => head.headers.find(([each]) => each === name)?.[1];
+  const directives = new Map(
+    (value('cache-control') ?? '').split(',').map((directive) => {
+      const [name, ...rest] = directive.trim().toLowerCase().split('=');
+      return [name, rest.join('=').replaceAll('"', '')];
+    }),
+  );
+  if (directives.get('private') === 'set-cookie') {
+    directives.delete('private');
+    head.headers = head.headers.filter(([name]) => name !== 'set-cookie');
+  }
+  if (value('set-cookie') !== undefined) return 0;
+  if (['no-store', 'no-cache', 'private'].some((name) => directives.has(name))) return 0;
+  const age = Number(value('age')) || 0;
+  for (const name of ['s-maxage', 'max-age'])
+    if (/^\d+$/.test(directives.get(name) ?? '')) return Number(directives.get(name)) - age;
+  const expires = value('expires');
+  if (expires !== undefined) return (Date.parse(expires) - Date.now()) / 1000 || 0;
+  return (DEFAULT_AGES[head.status] ?? 0) - age;
+}
+
+function isUnchanged(asked, headers) {
+  const etag = headers.get('etag');
+  const none = asked.get('if-none-match');
+  if (none !== null && etag !== null) {
+    const plain = (tag) => tag.trim().replace(/^W\//, '');
+    return none.trim() === '*' || none.split(',').some((tag) => plain(tag) === plain(etag));
+  }
+  const since = Date.parse(asked.get('if-modified-since') ?? '');
+  return none === null && Date.parse(headers.get('last-modified') ?? '') <= since;
+}
+
+/** The part that a `Range` asks for: null for the whole, several parts too. */
+function rangeOf(header, size) {
+  const [, first, last] = /^bytes=(\d*)-(\d*)$/.exec(header?.trim() ?? '') ?? [];
+  if (first === undefined || (first === '' && last === '')) return null;
+  const start = first === '' ? Math.max(0, size - Number(last)) : Number(first);
+  const end = first === '' || last === '' ? size : Math.min(size, Number(last) + 1);
+  return start < end ? { start, end } : 'unsatisfiable';
+}

@@ -1,0 +1,35 @@
+// The Cache API of an app whose code uses it: a service in the cell, and a disk of its own.
+import { readFileSync } from 'node:fs';
+import type { CapnpValue } from './capnp.ts';
+
+/** The text of the service. */
+export const CACHE_WORKER = readFileSync(new URL('cache-worker.js', import.meta.url), 'utf8');
+/** The name of the service, and that of its disk. */
+export const CACHE_SERVICE = 'cache-service';
+export const CACHE_DISK = 'cache';
+
+/** Whether a module may use the Cache API. */
+export function mayUseCaches(text: string): boolean {
+  return /\bcaches\b/.test(text);
+}
+
+/** What a config has besides. @param cacheMb MiB of responses that are kept; 0: there is no such service */
+export function cacheServices(cacheMb: number): CapnpValue[] {
+  if (cacheMb === 0) return [];
+  return [
+    { name: CACHE_DISK, disk: { writable: true } },
+    {
+      name: CACHE_SERVICE,
+      worker: {
+        modules: [{ name: 'cache.js', esModule: CACHE_WORKER }],
+        compatibilityDate: '2026-01-01',
+        bindings: [
+          { name: 'STORE', durableObjectNamespace: 'CacheStore' },
+          { name: 'MAX_BYTES', json: String(cacheMb * 2 ** 20) },
+        ],
+        durableObjectNamespaces: [{ className: 'CacheStore', uniqueKey: 'CacheStore', enableSql: true }],
+        durableObjectStorage: { localDisk: CACHE_DISK },
+      },
+    },
+  ];
+}
