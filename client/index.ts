@@ -100,7 +100,10 @@ export class CellarClient {
         if (data === undefined) continue;
         const sent: unknown = JSON.parse(data);
         if (event === 'reset') yield { reset: true, reason: (sent as { reason: string }).reason };
-        else yield { reset: false, id: id ?? null, data: operation.output.parse(sent) as Result<Name> };
+        else if (event === 'skipped') {
+          const { count } = sent as { count: number };
+          yield { reset: true, reason: `${count} events came faster than they were read` };
+        } else yield { reset: false, id: id ?? null, data: operation.output.parse(sent) as Result<Name> };
       }
     }
   }

@@ -173,8 +173,13 @@ function refusal(problem: Partial<ProblemBody> & { status: number; message?: str
   return new Failure(said ?? `The server answered ${status}.`, code ?? null, status, errors);
 }
 
-/** An event of a stream, or that some were dropped and the list has to be read again. */
-export type Streamed<Data> = { reset: false; id: string | null; data: Data } | { reset: true };
+/**
+ * An event of a stream, or that some were dropped: `skipped` of them, because this page reads too slowly; null where nobody
+ * knows how many, and the list has to be read again.
+ */
+export type Streamed<Data> =
+  | { reset: false; id: string | null; data: Data }
+  | { reset: true; skipped: number | null };
 
 /**
  * Follows a stream of the API once, until it ends or `signal` aborts. It begins with an empty list once it is open.
@@ -213,7 +218,9 @@ function eventOf<Data>(block: string): Streamed<Data> | null {
     if (colon > 0) fields[line.slice(0, colon)] = line.slice(colon + 1).trimStart();
   }
   if (fields.data === undefined) return null;
-  if (fields.event === 'reset') return { reset: true };
+  if (fields.event === 'reset') return { reset: true, skipped: null };
+  if (fields.event === 'skipped')
+    return { reset: true, skipped: (JSON.parse(fields.data) as { count: number }).count };
   // Over RPC each event is a notification.
   const { params } = JSON.parse(fields.data) as { params: Data };
   return { reset: false, id: fields.id ?? null, data: params };

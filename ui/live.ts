@@ -11,8 +11,11 @@ const ROWS = 2_000;
 interface Listener<Data> {
   /** Called at most every 250 ms with what has come since, oldest first. */
   onItems(items: Data[]): void;
-  /** Events were dropped: read the list again. Also called when the stream begins anew without an id to go on from. */
-  onReset?(): void;
+  /**
+   * Events were dropped: read the list again. Also called when the stream begins anew without an id to go on from.
+   * @param skipped how many, where this page has read too slowly; else null
+   */
+  onReset?(skipped: number | null): void;
   onOpen?(): void;
   onLost?(): void;
   /** Called once when the API refuses the stream for good. Without it, `onReset` is. */
@@ -51,7 +54,7 @@ export function live<Name extends OperationName>(
           wait = RETRY_MS.first;
           if (events.length === 0) listener.onOpen?.();
           for (const event of events) {
-            if (event.reset) listener.onReset?.();
+            if (event.reset) listener.onReset?.(event.skipped);
             else {
               last = event.id ?? last;
               waiting.push(event.data);
@@ -65,7 +68,7 @@ export function live<Name extends OperationName>(
         if (status >= 400 && status < 500 && code !== 'rate_limited') {
           // Read again, the list says why.
           if (listener.onRefused) listener.onRefused(error as Failure);
-          else listener.onReset?.();
+          else listener.onReset?.(null);
           return;
         }
       }

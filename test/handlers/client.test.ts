@@ -154,6 +154,22 @@ test('a stream that cannot be resumed says so, and goes on', async () => {
   await stream.return(undefined);
 });
 
+test('a stream whose reader is slow says how much was left out', async (t) => {
+  const server = createServer((_, response) => {
+    response
+      .writeHead(200, { 'content-type': 'text/event-stream' })
+      .end('event: skipped\ndata: {"count":7}\n\n');
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { value } = await new CellarClient({ url, token: TOKEN })
+    .stream('logs.stream', { id: 'slow' })
+    .next();
+  assert.ok(value?.reset && /^7 events/.test(value.reason));
+});
+
 test('an answer that is no Cellar’s is told apart from a refusal', async (t) => {
   const answers: [number, string][] = [
     [502, '<html>Bad Gateway</html>'],

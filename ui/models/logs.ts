@@ -87,7 +87,10 @@ export function logsModel(app: string) {
       { id: app, ...params, ...(after && { last_event_id: after }) },
       {
         onItems: (lines) => take(lines.filter((line) => isWanted(line, asked))),
-        onReset: () => void ask(asked),
+        onReset: (skipped) => {
+          if (skipped === null) void ask(asked);
+          else dropped.value += skipped;
+        },
         onOpen: () => {
           isLive.value = true;
         },

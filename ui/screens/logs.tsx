@@ -18,7 +18,7 @@ import { Segments } from '../parts/tabs.tsx';
 import { queryOf, setQuery } from '../router.ts';
 
 /** Lines that are drawn at first, and that one more look upwards adds: to draw all 2,000 anew takes too long. */
-const DRAWN = 200;
+const DRAWN = 100;
 /** So near to the beginning, in px, more are drawn. */
 const NEAR = 400;
 
@@ -159,6 +159,7 @@ export default function Logs({ app }: { app: string }) {
                 ? `${plural(all.length, 'line')} of those here; searching the last 24 hours…`
                 : 'Reading…'
               : `${plural(all.length, 'line')}${search !== '' ? ` with “${search}”` : ''}`}
+            {dropped.value > 0 && `, ${plural(dropped.value, 'other')} not shown`}
           </span>
           <span>
             {isPaused.value

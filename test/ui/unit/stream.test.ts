@@ -27,6 +27,7 @@ test('events are the params of notifications, comments are none, and the beginni
     event(2, { a: 2 }),
     ': still here\n\n',
     'event: reset\ndata: {}\n\n',
+    'event: skipped\ndata: {"count":7}\n\n',
   ]);
   const [begin, ...rest] = await read();
   assert.deepEqual(begin, []);
@@ -34,6 +35,7 @@ test('events are the params of notifications, comments are none, and the beginni
   assert.deepEqual(rest.flat(), [
     { reset: false, id: '1', data: { a: 1 } },
     { reset: false, id: '2', data: { a: 2 } },
-    { reset: true },
+    { reset: true, skipped: null },
+    { reset: true, skipped: 7 },
   ]);
 });
