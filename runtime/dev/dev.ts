@@ -86,6 +86,8 @@ export class Dev {
   /** The version that is being made. */
   #making: AbortController | null = null;
   #work: Promise<void> = Promise.resolve();
+  /** Settles when the version that serves has been tried as a deploy does. */
+  #trial: Promise<void> = Promise.resolve();
   /** What is wrong with the newest version; null when it serves. */
   #failure: string | null = null;
   /** Settles when the first version serves, or does not. */
@@ -192,7 +194,7 @@ export class Dev {
     await closing.step('gateway', () => this.#gateway.close(CLOSE_GRACE_MS));
     await closing.step('bundler', () => this.#project.close());
     await closing.step('app', () => this.#fleet.close());
-    await closing.step('work', () => this.#work);
+    await closing.step('work', () => Promise.all([this.#work, this.#trial]));
     await closing.step('spare processes', () => spares.close());
     await closing.step('buckets', () => this.#buckets.close());
     await closing.step('log', () => this.#terminal.close());
@@ -306,6 +308,7 @@ export class Dev {
       await this.#fleet.swap(made, {
         commit: () => this.#project.serves(made),
         log: (line) => this.#terminal.say(line, 'dim'),
+        isUntried: true,
       });
     } catch (error) {
       throw new NotStarted(await toSourcePlaces(made.directory, reason(error)));
@@ -313,6 +316,15 @@ export class Dev {
     this.#terminal.say(`started in ${took(performance.now() - started)}`, 'dim');
     this.#terminal.say(`serves what is saved, after ${took(performance.now() - from)}`, 'green');
     this.#reloads?.tell(made.deployId);
+    this.#trial = this.#try(made);
+  }
+
+  /** Says what a deploy would refuse of a version that serves. Never rejects. */
+  async #try(made: Made): Promise<void> {
+    await this.#fleet.try(made).catch((error: unknown) => {
+      if (!this.#closing && this.#fleet.liveDeployId === made.deployId)
+        this.#terminal.say(`a deploy of this fails: ${reason(error)}`, 'yellow');
+    });
   }
 
   #failed(error: unknown): void {

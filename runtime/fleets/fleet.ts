@@ -283,6 +283,11 @@ export class Fleet implements Backend {
     return this.#process.operations.run(() => swap(this.#process, next, steps));
   }
 
+  /** Tries a release on storage of its own, beside the one that serves. @throws {Error} why it would not be swapped in */
+  try(release: ReleaseRef): Promise<void> {
+    return this.#process.launcher.try(release, this.#process.operations.closing);
+  }
+
   /**
    * Starts the live release again where it runs or should, because what its process is given has changed. Requests are
    * held meanwhile, as for a deploy. An app that rests or is stopped starts nothing. Calls that come before it has begun

@@ -11,6 +11,8 @@ export interface SwapSteps {
   /** Makes the new release the live one for good. Called once it runs, before it gets requests; may throw. */
   commit: () => void;
   log: (line: string) => void;
+  /** Whether the release is not tried first: where it does not start, the one before starts again. */
+  isUntried?: boolean;
   /** Gives the swap up before anything is changed: while it waits for its turn, and while the release is tried. */
   signal?: AbortSignal;
 }
@@ -18,7 +20,7 @@ export interface SwapSteps {
 /** One of the operations of a fleet; `Fleet.swap` says what it does. */
 export async function swap(supervisor: Supervisor, next: ReleaseRef, steps: SwapSteps): Promise<void> {
   const { closing } = supervisor.operations;
-  await tried(supervisor, next, steps);
+  if (!steps.isUntried) await tried(supervisor, next, steps);
   const before = supervisor.phase;
   const lastError = supervisor.lastError;
   await supervisor.retire(steps.log);

@@ -152,6 +152,13 @@ test('.dev.vars has the secrets, also when it changes', async () => {
   await eventually(async () => (await answer()).greeting === 'a secret', 'the secret');
 });
 
+test('a version that serves here and would be refused by a deploy says so', async () => {
+  write('wrangler.toml', `${CONFIG}[triggers]\ncrons = ["0 0 1 1 *"]\n`);
+  await eventually(() => /a deploy of this fails: .*no handler scheduled\(\)/.test(dev.said), 'the warning');
+  assert.equal((await dev.get()).status, 200);
+  write('wrangler.toml', CONFIG);
+});
+
 test('errors of the app are told with their places in its files', async () => {
   assert.equal((await dev.get('/boom')).status, 500);
   await eventually(
