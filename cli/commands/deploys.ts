@@ -17,6 +17,9 @@ const LOOK_MS = 300;
 const DEADLINE_MS = 30 * 60_000;
 /** Deploys among which the new one is looked for. */
 const NEWEST = 20;
+/** The name of the key of one deploy, and after how long it is one that was left: no push takes so long, in ms. */
+const TEMPORARY_KEY = 'cellar deploy (temporary)';
+const KEY_LEFT_MS = 6 * 3_600_000;
 /** Lines of the log of a failed deploy that are shown. */
 const LAST_LINES = 20;
 /** The author of commits of a folder that is no repository. */
@@ -220,6 +223,14 @@ async function push(session: Session, app: App, more: Record<string, string>, fr
     );
 }
 
+/** Revokes keys of earlier deploys that were killed before they could do so. */
+async function revokeLeft(session: Session, account: string): Promise<void> {
+  const { items } = await whole((page) => session.call('keys.list', { account, ...page }));
+  for (const { id, name, created_at } of items)
+    if (name === TEMPORARY_KEY && Date.parse(created_at) < Date.now() - KEY_LEFT_MS)
+      await session.call('keys.revoke', { id });
+}
+
 /** Runs git with an API key. Where only the runner token is known, a key is made for it and revoked after. */
 async function keyed<Value>(
   session: Session,
@@ -229,7 +240,8 @@ async function keyed<Value>(
   const { env } = session.place;
   const { key } = session.login;
   if (key !== null) return run(withKey(env, app.git_url, key));
-  const made = await session.call('keys.create', { account: app.owner, name: 'cellar deploy' });
+  await revokeLeft(session, app.owner);
+  const made = await session.call('keys.create', { account: app.owner, name: TEMPORARY_KEY });
   try {
     return await run(withKey(env, app.git_url, made.key));
   } finally {

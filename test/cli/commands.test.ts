@@ -125,7 +125,7 @@ test('an app is made, deployed from a folder that is no repository, and answers'
   assert.equal((await cellar.get('shop')).text, 'first');
 });
 
-test('a repository is pushed as it is committed; a deploy that fails ends with 1 and says where', async () => {
+test('a repository is pushed as it is committed; a deploy that fails ends with 1 and says where', async (t) => {
   const remote = await json('init', ['shop']);
   assert.equal(readGit('config', 'remote.cellar.url'), remote.url);
   // What the loose folder was deployed as is behind it.
@@ -143,8 +143,11 @@ test('a repository is pushed as it is committed; a deploy that fails ends with 1
   assert.match(failed.said, /Next: cellar rollback/);
   writeFileSync(join(folder, 'index.js'), CODE.replace("'first'", "'second'"));
   await cellar.commit(folder, 'mended');
-  // The runner token is no password for git: a key is made for the push, and revoked.
+  // The runner token is no password for git: a key is made for the push, and revoked. So is one that was left long ago.
+  await json('keys create', ['cellar deploy (temporary)']);
+  t.mock.timers.enable({ apis: ['Date'], now: Date.now() + 7 * 3_600_000 });
   assert.equal((await json('deploy')).status, 'live');
+  t.mock.timers.reset();
   assert.equal((await cellar.get('shop')).text, 'second');
   assert.deepEqual(
     (await json('keys list')).items.map(({ name }: { name: string }) => name),
