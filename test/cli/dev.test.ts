@@ -108,6 +108,14 @@ function write(path: string, text: string): void {
   writeFileSync(join(folder, path), text);
 }
 
+/** Writes a file, and waits until it serves. */
+async function save(path: string, text: string): Promise<void> {
+  const versions = () => dev.said.split('serves what is saved').length;
+  const before = versions();
+  write(path, text);
+  await eventually(() => versions() > before, 'the next version');
+}
+
 before(async () => {
   for (const name of ['src', 'public', 'migrations']) mkdirSync(join(folder, name), { recursive: true });
   write('wrangler.toml', CONFIG);
@@ -156,7 +164,7 @@ test('a version that serves here and would be refused by a deploy says so', asyn
   write('wrangler.toml', `${CONFIG}[triggers]\ncrons = ["0 0 1 1 *"]\n`);
   await eventually(() => /a deploy of this fails: .*no handler scheduled\(\)/.test(dev.said), 'the warning');
   assert.equal((await dev.get()).status, 200);
-  write('wrangler.toml', CONFIG);
+  await save('wrangler.toml', CONFIG);
 });
 
 test('errors of the app are told with their places in its files', async () => {
