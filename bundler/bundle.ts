@@ -1,10 +1,10 @@
 // A built worktree becomes a `Bundle`: its modules, assets and migrations in a directory, the rest as data.
 import { mkdirSync, realpathSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import type { BuildSettings } from '../handlers/contract/host-calls.ts';
 import { assetRules, copyAssets, notRun } from './assets.ts';
 import { classMigrations, durableObjects } from './classes.ts';
-import { hasPagesWorker } from './cloudflare-pages.ts';
+import { COMPILED_FUNCTIONS, hasPagesWorker } from './cloudflare-pages.ts';
 import { newestCompatibilityDate, supportedDate } from './compatibility-date.ts';
 import { BuildFailure } from './failure.ts';
 import { nothingNamed } from './impossible.ts';
@@ -138,6 +138,7 @@ async function bundlePlainWorker(root: string, main: string, out: string): Promi
     compatibilityDate,
     compatibilityFlags: [],
     rules: [],
+    moduleBase: null,
     options: { keepNames: true },
   };
   const { modules, exports, warnings } = await bundleWorker(source, out);
@@ -163,7 +164,8 @@ async function bundleConfig(
     const bundled = await bundleWorker(source, out);
     worker = { modules: bundled.modules, compatibilityDate, compatibilityFlags: config.compatibility_flags };
     exports = bundled.exports;
-    notes.push(`Worker: ${show(root, source.main)}`, ...bundled.warnings);
+    const isCompiled = source.main === join(place.folder, COMPILED_FUNCTIONS, 'index.js');
+    notes.push(`Worker: ${isCompiled ? 'functions/' : show(root, source.main)}`, ...bundled.warnings);
   } else if (config.assets?.directory === undefined) {
     throw nothingNamed(file);
   }
@@ -234,6 +236,7 @@ function workerSource(
     compatibilityDate,
     compatibilityFlags: config.compatibility_flags,
     rules: config.rules,
+    moduleBase: config.find_additional_modules ? moduleBase(root, base, config) : null,
     options: {
       define: config.define,
       keepNames: config.keep_names ?? true,
@@ -244,6 +247,13 @@ function workerSource(
       ...(config.tsconfig && { tsconfig: insidePath(root, base, resolve(config.tsconfig), 'tsconfig') }),
     },
   };
+}
+
+/** Where the names of a Worker's additional modules begin. */
+function moduleBase(root: string, base: string, { main, base_dir: named }: WranglerConfig): string {
+  return named === undefined
+    ? dirname(insidePath(root, base, main!, 'main'))
+    : insidePath(root, base, named, 'base_dir');
 }
 
 function bundleAssets(

@@ -2,16 +2,19 @@
 import { type Dirent, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** Folders below folders that are looked at. */
+/** Folders below folders that are looked at, unless told otherwise. */
 const DEPTH = 4;
 /** Files and folders that are looked at. */
 const ENTRIES = 50_000;
 
-/** The folders of a project, the upper ones first, by their paths from `root`, which is the first. Hidden ones and packages are left out. */
-export function* foldersOf(root: string): Generator<{ path: string; names: string[] }> {
+/** Hidden folders in which tools write what is served. */
+const OUTPUT = ['.output', '.vitepress', '.vuepress'];
+
+/** The folders of a project, the upper ones first, by their paths from `root`, which is the first. Other hidden ones and packages are left out. */
+export function* foldersOf(root: string, depths = DEPTH): Generator<{ path: string; names: string[] }> {
   let left = ENTRIES;
   let level = [''];
-  for (let depth = 0; depth <= DEPTH && level.length > 0; depth++) {
+  for (let depth = 0; depth <= depths && level.length > 0; depth++) {
     const next: string[] = [];
     for (const path of level) {
       const entries = list(join(root, path));
@@ -19,8 +22,9 @@ export function* foldersOf(root: string): Generator<{ path: string; names: strin
       if (left < 0) return;
       yield { path, names: entries.map(({ name }) => name) };
       for (const entry of entries) {
-        const isHidden = entry.name.startsWith('.') || entry.name === 'node_modules';
-        if (entry.isDirectory() && !isHidden) next.push(join(path, entry.name));
+        const { name } = entry;
+        const isHidden = (name.startsWith('.') && !OUTPUT.includes(name)) || name === 'node_modules';
+        if (entry.isDirectory() && !isHidden) next.push(join(path, name));
       }
     }
     level = next;

@@ -17,7 +17,8 @@ export interface Rule {
   globs: string[];
 }
 
-const DEFAULT_RULES: Rule[] = [
+/** Wrangler's own, behind those of a project. */
+export const DEFAULT_RULES: Rule[] = [
   { type: 'Text', globs: ['**/*.txt', '**/*.html', '**/*.sql'] },
   { type: 'Data', globs: ['**/*.bin'] },
   { type: 'CompiledWasm', globs: ['**/*.wasm'] },

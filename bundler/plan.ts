@@ -2,6 +2,7 @@
 import { realpathSync } from 'node:fs';
 import { relative } from 'node:path';
 import type { BuildSettings } from '../handlers/contract/host-calls.ts';
+import { type BuildCommand, buildCommand } from './build-command.ts';
 import { hasFunctions } from './cloudflare-pages.ts';
 import { refuseImpossible } from './impossible.ts';
 import { whyInstallAnew } from './install-inputs.ts';
@@ -15,9 +16,6 @@ import { installFolder, onlyProject } from './workspace.ts';
 
 /** Scripts that run before a project is bundled, and may write files of it. */
 const WRITING_SCRIPTS = ['build', 'preinstall', 'install', 'postinstall', 'prepare'];
-
-/** What makes a project ready for bundling: a line for the shell, or the script `build`. `cwd`: from the project's folder. */
-export type BuildCommand = { kind: 'command'; command: string; cwd: string } | { kind: 'script' };
 
 /** What has to run in a worktree, as data. */
 export interface Plan {
@@ -62,16 +60,17 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
   const place = findPlace(realpathSync(worktree), settings);
   const manifest = packageJsonOf(place);
   const project = findProject(place, null, output);
-  let build: BuildCommand | null = manifest?.scripts.build === undefined ? null : { kind: 'script' };
-  if (settings.build_command !== null) build = { kind: 'command', command: settings.build_command, cwd: '.' };
-  let isPages = project?.kind !== 'worker' && hasFunctions(place);
-  if (project?.kind === 'wrangler') {
-    const read = await readConfig(place, project, environment, false);
-    isPages = read.config.pages_build_output_dir !== undefined;
+  const installed = installFolder(place);
+  const above = installed === place.folder ? null : packageJsonOf({ ...place, folder: installed });
+  const read = project?.kind === 'wrangler' ? await readConfig(place, project, environment, false) : null;
+  const build = buildCommand({ settings, config: read?.config ?? null, manifest, above, installed });
+  if (project === null && build === null) throw nothingDeployable(place, output);
+  const isPages =
+    read === null
+      ? project?.kind !== 'worker' && hasFunctions(place)
+      : read.config.pages_build_output_dir !== undefined;
+  if (read !== null) {
     if (output !== null && !isPages) throw otherwiseNamed(read.file);
-    const own = read.config.build;
-    if (own.command && settings.build_command === null)
-      build = { kind: 'command', command: own.command, cwd: own.cwd ?? '.' };
     const scripts = Object.keys(manifest?.scripts ?? {});
     const isWhole =
       build === null &&
@@ -79,9 +78,7 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
       !scripts.some((name) => WRITING_SCRIPTS.includes(name)) &&
       redirectedConfig(place) === null;
     refuseImpossible(place.root, isPages && isWhole ? withPages(place, read, output) : read, isWhole);
-  } else if (project === null && build === null) throw nothingDeployable(place, output);
-  const installed = installFolder(place);
-  const above = installed === place.folder ? null : packageJsonOf({ ...place, folder: installed });
+  }
   return {
     folder: relative(place.root, place.folder),
     installFolder: relative(place.root, installed),

@@ -2,6 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { basename, extname, join } from 'node:path';
 import { type BuildOptions, build, type Message, type Metafile, type Plugin } from 'esbuild';
+import { additionalModules } from './additional-modules.ts';
 import { BuildFailure } from './failure.ts';
 import { refusePython } from './impossible.ts';
 import { isInside, show } from './inside.ts';
@@ -22,6 +23,8 @@ export interface WorkerSource {
   compatibilityDate: string;
   compatibilityFlags: string[];
   rules: Rule[];
+  /** Where names of modules begin that stay beside the bundle, as an absolute path; `null`: there are none. */
+  moduleBase: string | null;
   /** What the project sets of esbuild's own options. */
   options: Pick<
     BuildOptions,
@@ -54,6 +57,11 @@ export async function bundleWorker(
   const nodeEnabled = hasNodeModules(compatibilityDate, compatibilityFlags);
   const nodeUsed = new Set<string>();
   const polyfills = await nodePolyfills(compatibilityDate, compatibilityFlags);
+  const directory = join(out, MODULES);
+  const beside =
+    source.moduleBase === null
+      ? null
+      : additionalModules(root, source.moduleBase, main, source.rules, directory, MODULES);
   const bundle = (entry: BuildOptions, more: Plugin[]) =>
     build({
       ...options,
@@ -82,6 +90,7 @@ export async function bundleWorker(
       logLevel: 'silent',
       plugins: [
         ...more,
+        ...(beside ? [beside.plugin] : []),
         nodeModules({ enabled: nodeEnabled, polyfills, alias: options.alias ?? {}, used: nodeUsed }),
         moduleFiles(root, source.rules, join(out, MODULES), MODULES, files, nodeEnabled, polyfills),
       ],
@@ -118,7 +127,7 @@ export async function bundleWorker(
       `${[...nodeUsed].join(', ')}: not there at compatibility date ${compatibilityDate} unless "nodejs_compat" is among the compatibility_flags`,
     );
   }
-  return { modules: [entry, ...files], exports, warnings };
+  return { modules: [entry, ...files, ...(beside?.modules ?? [])], exports, warnings };
 }
 
 /**

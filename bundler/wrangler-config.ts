@@ -22,6 +22,9 @@ export interface WranglerConfig {
   definedEnvironments?: string[];
   /** Absolute. */
   main?: string;
+  find_additional_modules?: boolean;
+  /** Where names of additional modules begin; left out: the entry's folder. */
+  base_dir?: string;
   compatibility_date?: string;
   compatibility_flags: string[];
   vars: Record<string, unknown>;

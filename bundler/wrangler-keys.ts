@@ -50,9 +50,9 @@ export const topLevelKeys: Record<string, Treatment> = {
   jsx_factory: 'used',
   jsx_fragment: 'used',
   no_bundle: { ignored: 'modules are bundled all the same' },
-  find_additional_modules: { instead: 'import the modules in the Worker, so that they are bundled' },
-  base_dir: false,
-  preserve_file_names: false,
+  find_additional_modules: 'used',
+  base_dir: 'used',
+  preserve_file_names: 'quiet',
   upload_source_maps: 'quiet',
   python_modules: 'quiet',
 

@@ -6,7 +6,12 @@ import { get } from 'node:http';
 import { dirname, join } from 'node:path';
 import { text as readText } from 'node:stream/consumers';
 import { Cellar } from '../test/support/e2e/cellar.ts';
-import { type FrameworkProject, projects } from './framework-projects.ts';
+import { generated } from './frameworks/generated.ts';
+import type { FrameworkProject } from './frameworks/project.ts';
+import { small } from './frameworks/small.ts';
+import { written } from './frameworks/written.ts';
+
+const projects = [...generated, ...written, ...small];
 
 /** Of one command of a generator. */
 const COMMAND_TIMEOUT_MS = 5 * 60_000;
@@ -19,6 +24,7 @@ const LOCK: Record<FrameworkProject['manager'], string> = {
   pnpm: 'npm exec --yes -- pnpm@10 install --lockfile-only',
   yarn: 'npm exec --yes -- @yarnpkg/cli-dist@4 install --mode=update-lockfile',
   bun: 'npm exec --yes -- bun@1 install --lockfile-only',
+  none: 'true',
 };
 
 interface Outcome {
@@ -28,8 +34,9 @@ interface Outcome {
   lockFile: string;
   /** From `git push` to its end, when the app serves; in ms. */
   pushMs: number;
-  /** `null`: everything answered as it should. */
+  /** `null`: everything answered as it should, or it was refused as it should be. */
   fault: string | null;
+  isRefused: boolean;
 }
 
 const names = process.argv.slice(2).map((word) => word.toLowerCase());
@@ -52,19 +59,36 @@ process.exitCode = outcomes.length > 0 && outcomes.every(({ fault }) => fault ==
 
 /** Generates, pushes and asks one project. A failure is its outcome. */
 async function tryProject(project: FrameworkProject, slug: string): Promise<Outcome> {
-  const { name, generator, manager } = project;
-  const outcome: Outcome = { name, generated: generator, lockFile: manager, pushMs: 0, fault: null };
+  const { name, generator = 'by hand', manager, settings, refused } = project;
+  const isRefused = refused !== undefined;
+  const outcome: Outcome = {
+    name,
+    generated: generator,
+    lockFile: manager,
+    pushMs: 0,
+    fault: null,
+    isRefused,
+  };
   const parent = join(cellar.directory, slug);
   const directory = join(parent, 'app');
   mkdirSync(parent);
   try {
     Object.assign(outcome, await generate(project, parent));
-    await cellar.create(slug);
+    const id = await cellar.create(slug);
+    if (settings) {
+      const call = { jsonrpc: '2.0', id: 1, method: 'builds.set', params: { id, ...settings } };
+      const { body } = await cellar.call('POST', '/rpc', call);
+      if (body.error) throw new Error(JSON.stringify(body.error));
+    }
     await cellar.git(directory, 'init', '--quiet', '--initial-branch=main');
     await cellar.commit(directory, 'A new project');
     const began = performance.now();
     const { stderr } = await cellar.push(directory, slug);
     outcome.pushMs = performance.now() - began;
+    if (refused) {
+      if (refused.test(stderr)) return outcome;
+      throw new Error(`the push did not say ${refused}:\n${stderr}`);
+    }
     if (!stderr.includes('serves this push')) throw new Error(`the push ended with\n${stderr}`);
     for (const [line] of stderr.matchAll(
       /^remote: (?!.*Progress)(▸|\S+: |static site: |single-page app: ).*\S/gm,
@@ -87,11 +111,15 @@ async function generate(
 ): Promise<Pick<Outcome, 'generated' | 'lockFile'>> {
   const { generator, words, byHand, afterwards = [], files = {}, manager } = project;
   const directory = join(parent, 'app');
+  if (generator === undefined) {
+    writeFiles(directory, byHand!);
+    return { generated: 'by hand', lockFile: await lock(manager, directory) };
+  }
   const version = (await run(parent, `npm view ${generator} version`)).trim();
   let how = `${generator} ${version}`;
   try {
     await run(parent, `npm exec --yes -- ${generator}@${version} ${words}`);
-    if (!existsSync(join(directory, 'package.json'))) throw new Error(`${generator} made no project`);
+    if (!existsSync(directory)) throw new Error(`${generator} made no project`);
   } catch (error) {
     if (byHand === undefined || (await reachesGitHub())) throw error;
     how += ' cannot reach GitHub: files by hand';
@@ -110,6 +138,7 @@ async function generate(
 
 /** Makes a lock file, as the first install of its author does, and returns whose. */
 async function lock(manager: FrameworkProject['manager'], directory: string): Promise<string> {
+  if (manager === 'none' || !existsSync(join(directory, 'package.json'))) return 'none';
   try {
     await run(directory, LOCK[manager]);
     return manager;
@@ -212,15 +241,21 @@ function lastLines(text: string): string {
 }
 
 function printTable(): void {
-  const rows = outcomes.map(({ name, generated, lockFile, pushMs, fault }) => [
+  const rows = outcomes.map(({ name, generated, lockFile, pushMs, fault, isRefused }) => [
     name,
     generated,
     lockFile,
-    fault === null ? 'serves' : 'FAILED',
+    fault !== null ? 'FAILED' : isRefused ? 'refused by name' : 'serves',
     pushMs === 0 ? '' : `${(pushMs / 1000).toFixed(1)} s`,
   ]);
   console.log(
     '\n| Project | Generator | Lock file | Result | Push to live |\n| --- | --- | --- | --- | --- |',
   );
   for (const row of rows) console.log(`| ${row.join(' | ')} |`);
+  const count = (is: (outcome: Outcome) => boolean) => outcomes.filter(is).length;
+  const served = count(({ fault, isRefused }) => fault === null && !isRefused);
+  const refused = count(({ fault, isRefused }) => fault === null && isRefused);
+  console.log(
+    `\nOf ${outcomes.length} projects ${served} serve as they are, and ${refused} are refused by name.`,
+  );
 }

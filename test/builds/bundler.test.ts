@@ -154,6 +154,28 @@ test('a project in a folder is installed there, or in the workspace that it is a
   assert.deepEqual(await at({ ...npm, 'apps/web/yarn.lock': '' }), ['apps/web', 'apps/web', 'yarn.lock']);
 });
 
+test('a project is built by what its framework, or the tool of its workspace, has for that', async () => {
+  const bundler = start();
+  const command = async (files: Files, set = {}) => {
+    const { build } = await plan(bundler, worktrees.write(files), set);
+    return build?.kind === 'command' ? build.command : build;
+  };
+  const next = (build: string) => ({
+    'wrangler.jsonc': '{"main": ".open-next/worker.js"}',
+    'package.json': JSON.stringify({ scripts: { build }, dependencies: { '@opennextjs/cloudflare': '1' } }),
+  });
+  assert.equal(await command(next('next build')), 'opennextjs-cloudflare build');
+  assert.deepEqual(await command(next('opennextjs-cloudflare build')), { kind: 'script' });
+  assert.equal(await command(next('next build'), { build_command: 'make' }), 'make');
+  const turbo = {
+    'package.json': '{"workspaces": ["apps/*"], "devDependencies": {"turbo": "2"}}',
+    'turbo.json': '{}',
+    'apps/a/package.json': '{"scripts": {"build": "x"}}',
+    'apps/a/index.js': '',
+  };
+  assert.equal(await command(turbo, { root_directory: 'apps/a' }), 'turbo run build');
+});
+
 test('where several projects are and none is named, the way to name one is told', async () => {
   const bundler = start();
   const config = '{"main": "index.js"}';

@@ -107,6 +107,7 @@ test('after a build the folder that it wrote is the site', () => {
   assert.equal(build(source, { 'pages/index.html': '', 'pages/about/index.html': '' }), 'pages');
   assert.equal(build(source, { 'dist/app/browser/index.html': '' }), 'dist/app/browser');
   assert.equal(build(source, { 'dist/index.html': '', 'pages/index.html': '' }), 'dist');
+  assert.equal(build(source, { 'docs/.vitepress/dist/index.html': '' }), 'docs/.vitepress/dist');
   assert.equal(build({ ...source, 'dist/index.html': 'old' }, { 'pages/index.html': '' }), 'pages');
   assert.equal(build({ ...source, 'dist/index.html': 'old' }, { 'dist/index.html': 'new' }), 'dist');
   assert.equal(build({ ...source, 'public/index.html': '' }, { 'public/app.js': '' }), 'public');

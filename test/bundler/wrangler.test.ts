@@ -157,11 +157,11 @@ test("a database's migrations stay in their folder", async () => {
 test('a feature that is not run here fails the deploy, and all of them are named', async () => {
   await refuses(
     {
-      find_additional_modules: true,
+      vectorize: [{ binding: 'V', index_name: 'i' }],
       queues: { consumers: [{ queue: 'queue', visibility_timeout_ms: 1000 }] },
       services: [{ binding: 'S', service: 'other', environment: 'staging' }],
     },
-    /^wrangler\.jsonc: (?=.*"find_additional_modules")(?=.*"queues\.consumers\.visibility_timeout_ms")(?=.*"services\.environment")/,
+    /^wrangler\.jsonc: (?=.*"vectorize")(?=.*"queues\.consumers\.visibility_timeout_ms")(?=.*"services\.environment")/,
   );
   await refuses({ assets: { directory: '.', base_path: '/x' } }, /"assets\.base_path" is not supported/);
 });

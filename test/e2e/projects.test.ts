@@ -84,6 +84,36 @@ async function answer() {
   assert.equal(await body('listens', '/'), 'last');
 });
 
+test('modules that a Worker finds by name while it runs lie beside it as they are', async () => {
+  await cellar.create('finds');
+  await push('finds', {
+    'wrangler.jsonc': JSON.stringify({
+      main: 'src/index.ts',
+      compatibility_date: '2026-10-01',
+      find_additional_modules: true,
+      rules: [{ type: 'ESModule', globs: ['**/*.js'] }],
+    }),
+    'src/index.ts': `import hello from './lang/en.js';
+export default {
+  async fetch(request: Request) {
+    const { pathname } = new URL(request.url);
+    if (pathname === '/') return new Response(hello);
+    const { default: word } = await import('./' + ['lang', pathname.slice(1)].join('/') + '.js');
+    return new Response(word);
+  },
+};
+`,
+    'src/lang/en.js': "import { mark } from '../mark.js';\nexport default 'hello' + mark;\n",
+    'src/lang/fr.js': "export { default } from './words/bonjour.txt';\n",
+    'src/lang/words/bonjour.txt': 'bonjour',
+    'src/mark.js': "export const mark = '!';\n",
+    'src/not.ts': 'not JavaScript',
+  });
+  assert.equal(await body('finds', '/'), 'hello!');
+  assert.equal(await body('finds', '/en'), 'hello!');
+  assert.equal(await body('finds', '/fr'), 'bonjour');
+});
+
 test('an app is built in the folder that its settings name, from the next deploy on', async () => {
   const id = await cellar.create('repository');
   const files = {

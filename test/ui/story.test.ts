@@ -67,6 +67,27 @@ test(
   },
 );
 
+test('where an app is and how it is built is set among its settings', NEEDS_CHROMIUM, async () => {
+  const { page } = ada;
+  await page.goto('/apps/shop/settings');
+  const folder = page.getByLabel('Root directory');
+  const set = page.getByRole('button', { name: 'Set how it is built' });
+  await folder.fill('/srv/shop');
+  await set.click();
+  await page.getByText('root_directory must be relative to the root of the repository').waitFor();
+  await folder.fill('apps//web');
+  await page.getByLabel('Build command').fill('make');
+  await set.click();
+  await page.getByText('The next deploy is built this way').waitFor();
+  await page.reload();
+  assert.equal(await folder.inputValue(), 'apps/web');
+  await folder.fill('');
+  await page.getByLabel('Build command').fill('');
+  await set.click();
+  await page.getByText('The next deploy is built this way').waitFor();
+  browser.assertQuiet();
+});
+
 test('why a deploy failed is read, mended in the editor, and rolled back', NEEDS_CHROMIUM, async () => {
   const { page } = ada;
   assert.match(

@@ -1,4 +1,4 @@
-// What is set on an app: variables, secrets, domains, limits, alerts, collaborators, and the app itself.
+// What is set on an app: variables, secrets, domains, limits, builds, alerts, collaborators, and the app itself.
 import { signal } from '@preact/signals';
 import { api, type Failure, type Params, type Result } from '../api.ts';
 import { resource } from '../live.ts';
@@ -11,6 +11,7 @@ export type Secret = Item<Result<'secrets.list'>>;
 export type Domain = Item<Result<'domains.list'>>;
 export type DomainState = Result<'domains.check'>;
 export type Limits = Result<'limits.get'>;
+export type Builds = Result<'builds.get'>;
 export type Alert = Item<Result<'alerts.list'>>;
 export type Collaborator = Item<Result<'collaborators.list'>>;
 export type AppInvite = Item<Result<'collaborators.invites'>>;
@@ -120,6 +121,17 @@ export function limitsModel(id: string) {
       limits.set(await api('limits.set', { id, ...change }));
     },
     close: limits.close,
+  };
+}
+
+export function buildsModel(id: string) {
+  const builds = resource((signal) => api('builds.get', { id }, { signal }));
+  return {
+    builds,
+    async set(change: Builds) {
+      builds.set(await api('builds.set', { id, ...change }));
+    },
+    close: builds.close,
   };
 }
 

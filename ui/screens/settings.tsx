@@ -13,6 +13,7 @@ import { useSubmit } from '../parts/submit.ts';
 import { Time } from '../parts/time.tsx';
 import { toast } from '../parts/toast.tsx';
 import { open } from '../router.ts';
+import { BuildSettings } from './settings-builds.tsx';
 
 export default function Settings({ app: slug }: { app: string }) {
   const model = useModel(() => appModel(slug));
@@ -38,6 +39,7 @@ export default function Settings({ app: slug }: { app: string }) {
                 <State {...{ app, model }} />
               </div>
             </section>
+            <BuildSettings app={slug} />
             <section class="panel" aria-labelledby="facts">
               <header>
                 <h2 id="facts">What it is known by</h2>

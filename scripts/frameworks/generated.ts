@@ -1,39 +1,11 @@
-// The projects that `npm run frameworks` deploys: how each is generated, and what its site must answer.
+// Projects as their generators make them: of those whose templates are on GitHub, the files are at hand, too.
+import { type FrameworkProject, GITIGNORE, json } from './project.ts';
 
-/** A request to the deployed app and what its answer must be. */
-export interface Check {
-  path: string;
-  status?: number;
-  /** The body matches. */
-  text: RegExp;
-  /** A script asks for it, not a browser that goes there. */
-  byScript?: true;
-}
-
-export interface FrameworkProject {
-  name: string;
-  /** The package that generates it, in its newest version. */
-  generator: string;
-  /** The words after the generator's name; it makes the project in the folder `app`. */
-  words: string;
-  /** The project as its framework's documentation sets one up by hand, for a generator whose templates are on GitHub. */
-  byHand?: Record<string, string>;
-  /** Commands of its author, run when its packages are installed. */
-  afterwards?: string[];
-  /** Files that its author adds or changes then. */
-  files?: Record<string, string>;
-  /** Whose lock file is committed. */
-  manager: 'npm' | 'pnpm' | 'yarn' | 'bun';
-  checks: Check[];
-  /** Also fetch every script and style sheet that the page at `/` names. */
-  assets: boolean;
-}
-
-const GITIGNORE = 'node_modules\ndist\n.wrangler\n.astro\n.react-router\nbuild\n';
 const ROBOTS = 'User-agent: *\nAllow: /\n';
-const json = (value: unknown) => `${JSON.stringify(value, null, 2)}\n`;
 
-export const projects: FrameworkProject[] = [
+const C3 = '--no-deploy --no-git --no-open --no-agents -y';
+
+export const generated: FrameworkProject[] = [
   {
     name: 'plain Worker',
     generator: 'create-cloudflare',
@@ -248,6 +220,163 @@ export default app
     checks: [
       { path: '/', text: /<html/ },
       { path: '/nowhere', status: 404, text: /could not be found/ },
+    ],
+    assets: true,
+  },
+  {
+    name: 'Worker with assets alone',
+    generator: 'create-cloudflare',
+    words: `app --type=hello-world-assets-only ${C3}`,
+    manager: 'npm',
+    checks: [{ path: '/', text: /<html/ }],
+    assets: false,
+  },
+  {
+    name: 'Worker, Workflows',
+    generator: 'create-cloudflare',
+    words: `app --type=hello-world-workflows --lang=ts ${C3}`,
+    manager: 'npm',
+    checks: [{ path: '/', text: /"id"/, byScript: true }],
+    assets: false,
+  },
+  {
+    name: 'Worker, queues',
+    generator: 'create-cloudflare',
+    words: `app --type=queues --lang=ts ${C3}`,
+    manager: 'npm',
+    checks: [{ path: '/', text: /queue/i, byScript: true }],
+    assets: false,
+  },
+  {
+    name: 'Worker, cron triggers',
+    generator: 'create-cloudflare',
+    words: `app --type=scheduled --lang=ts ${C3}`,
+    manager: 'npm',
+    checks: [{ path: '/', text: /./, byScript: true }],
+    assets: false,
+  },
+  {
+    name: 'Worker in JavaScript, Durable Object',
+    generator: 'create-cloudflare',
+    words: `app --type=hello-world-durable-object --lang=js ${C3}`,
+    manager: 'pnpm',
+    checks: [{ path: '/', text: /Hello, World/, byScript: true }],
+    assets: false,
+  },
+  {
+    name: 'Worker in Python',
+    generator: 'create-cloudflare',
+    words: `app --type=hello-world --lang=python ${C3}`,
+    manager: 'none',
+    checks: [],
+    assets: false,
+    refused: /Workers in Python are not supported: write it in JavaScript or TypeScript/,
+  },
+  {
+    name: 'Vite + React, Cloudflare Pages',
+    generator: 'create-cloudflare',
+    words: `app --framework=react --variant=react-ts --platform=pages ${C3}`,
+    manager: 'npm',
+    checks: [
+      { path: '/', text: /<div id="root">/ },
+      { path: '/some/route', text: /<div id="root">/ },
+    ],
+    assets: true,
+  },
+  {
+    name: 'Vite + Svelte',
+    generator: 'create-vite',
+    words: 'app --template=svelte-ts --no-interactive',
+    manager: 'pnpm',
+    checks: [{ path: '/', text: /<div id="app">/ }],
+    assets: true,
+  },
+  {
+    name: 'Vite + Preact',
+    generator: 'create-vite',
+    words: 'app --template=preact-ts --no-interactive',
+    manager: 'bun',
+    checks: [{ path: '/', text: /<div id="app">/ }],
+    assets: true,
+  },
+  {
+    name: 'Vite + Solid',
+    generator: 'create-vite',
+    words: 'app --template=solid-ts --no-interactive',
+    manager: 'npm',
+    checks: [{ path: '/', text: /<div id="root">/ }],
+    assets: true,
+  },
+  {
+    name: 'Angular',
+    generator: '@angular/cli',
+    words: 'new app --defaults --skip-git --skip-install --ai-config=none',
+    manager: 'npm',
+    checks: [
+      { path: '/', text: /<app-root>/ },
+      { path: '/some/route', text: /<app-root>/ },
+    ],
+    assets: true,
+  },
+  {
+    name: 'Angular, rendered by a Worker',
+    generator: 'create-cloudflare',
+    words: `app --framework=angular --platform=workers ${C3}`,
+    manager: 'npm',
+    checks: [{ path: '/', text: /<app-root/ }],
+    assets: true,
+  },
+  {
+    name: 'Qwik, Cloudflare Pages',
+    generator: 'create-qwik',
+    words: 'empty app',
+    afterwards: ['npm install --no-audit --no-fund', 'npx qwik add cloudflare-pages --skipConfirmation=true'],
+    manager: 'npm',
+    checks: [{ path: '/', text: /<html/ }],
+    assets: false,
+  },
+  {
+    name: 'Docusaurus',
+    generator: 'create-docusaurus',
+    words: 'app classic --typescript --skip-install --package-manager=npm',
+    manager: 'npm',
+    checks: [
+      { path: '/', text: /Docusaurus/ },
+      { path: '/docs/intro', text: /Tutorial/ },
+      { path: '/nowhere', status: 404, text: /Page Not Found/ },
+    ],
+    assets: false,
+  },
+  {
+    name: "Next.js, OpenNext's Cloudflare adapter",
+    generator: 'create-next-app',
+    words:
+      'app --ts --app --yes --use-npm --disable-git --empty --no-eslint --no-tailwind --no-agents-md --no-agent-feedback --skip-install',
+    afterwards: [
+      'npm pkg set devDependencies.wrangler=^4 dependencies.@opennextjs/cloudflare=^1 "scripts.deploy=opennextjs-cloudflare build && opennextjs-cloudflare deploy"',
+    ],
+    files: {
+      'wrangler.jsonc': json({
+        $schema: 'node_modules/wrangler/config-schema.json',
+        main: '.open-next/worker.js',
+        name: 'app',
+        compatibility_date: '2025-09-15',
+        compatibility_flags: ['nodejs_compat', 'global_fetch_strictly_public'],
+        assets: { directory: '.open-next/assets', binding: 'ASSETS' },
+        observability: { enabled: true },
+      }),
+      'open-next.config.ts':
+        "import { defineCloudflareConfig } from '@opennextjs/cloudflare';\n\nexport default defineCloudflareConfig();\n",
+      'app/hello/[name]/page.tsx':
+        'export default async function Hello({ params }: { params: Promise<{ name: string }> }) {\n  return <h1>Hello {(await params).name}</h1>;\n}\n',
+      'app/api/time/route.ts':
+        "export const dynamic = 'force-dynamic';\nexport const GET = () => Response.json({ now: Date.now() });\n",
+    },
+    manager: 'npm',
+    checks: [
+      { path: '/', text: /<html/ },
+      { path: '/hello/Ada', text: /<h1>Hello (<!-- -->)?Ada/ },
+      { path: '/api/time', text: /"now":\d+/, byScript: true },
     ],
     assets: true,
   },
