@@ -199,10 +199,10 @@ test('nothing deployable fails before anything is installed, and says what was l
 
 test('an unsupported key fails before anything is installed, and is named', async () => {
   const config =
-    '{ "name": "x", "main": "index.js", "ai": { "binding": "AI" }, "vectorize": [{ "binding": "V", "index_name": "y" }] }';
+    '{ "name": "x", "main": "index.js", "browser": { "binding": "B" }, "vectorize": [{ "binding": "V", "index_name": "y" }] }';
   const lines = await assertFails(
     { 'wrangler.jsonc': config, 'index.js': WORKER },
-    /wrangler\.jsonc: "ai" is not supported: call the HTTP API .*; "vectorize" is not supported: call the HTTP API/,
+    /wrangler\.jsonc: "browser" is not supported: call a hosted .*; "vectorize" is not supported: call the HTTP API/,
   );
   assert.ok(!lines.some((line) => line.startsWith('▸ install')));
 });
