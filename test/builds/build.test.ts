@@ -202,7 +202,7 @@ test('an unsupported key fails before anything is installed, and is named', asyn
     '{ "name": "x", "main": "index.js", "browser": { "binding": "B" }, "vectorize": [{ "binding": "V", "index_name": "y" }] }';
   const lines = await assertFails(
     { 'wrangler.jsonc': config, 'index.js': WORKER },
-    /wrangler\.jsonc: "browser" is not supported: call a hosted .*; "vectorize" is not supported: call the HTTP API/,
+    /wrangler\.jsonc: "vectorize" is not supported: call the HTTP API .*; "browser" is not supported: call a hosted/,
   );
   assert.ok(!lines.some((line) => line.startsWith('▸ install')));
 });
