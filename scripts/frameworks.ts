@@ -5,6 +5,7 @@ import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { get } from 'node:http';
 import { dirname, join } from 'node:path';
 import { text as readText } from 'node:stream/consumers';
+import { setTimeout } from 'node:timers/promises';
 import { Cellar } from '../test/support/e2e/cellar.ts';
 import { generated } from './frameworks/generated.ts';
 import type { FrameworkProject } from './frameworks/project.ts';
@@ -16,6 +17,8 @@ const projects = [...generated, ...written, ...small];
 /** Of one command of a generator. */
 const COMMAND_TIMEOUT_MS = 5 * 60_000;
 const ANSWER_TIMEOUT_MS = 15_000;
+/** A push may be left before. */
+const DEPLOY_TIMEOUT_MS = 15 * 60_000;
 /** Lines of a failed command or push that are shown. */
 const EXPLANATION_LINES = 30;
 /** Makes a lock file without installing anything. */
@@ -84,16 +87,17 @@ async function tryProject(project: FrameworkProject, slug: string): Promise<Outc
     await cellar.commit(directory, 'A new project');
     const began = performance.now();
     const { stderr } = await cellar.push(directory, slug);
+    const { status, log } = await untilDeployed(id);
     outcome.pushMs = performance.now() - began;
     if (refused) {
-      if (refused.test(stderr)) return outcome;
-      throw new Error(`the push did not say ${refused}:\n${stderr}`);
+      if (refused.test(log)) return outcome;
+      throw new Error(`the push did not say ${refused}:\n${log}`);
     }
-    if (!stderr.includes('serves this push')) throw new Error(`the push ended with\n${stderr}`);
     for (const [line] of stderr.matchAll(
       /^remote: (?!.*Progress)(▸|\S+: |static site: |single-page app: ).*\S/gm,
     ))
       console.log(`  ${line}`);
+    if (status !== 'live') throw new Error(`the deploy ended with\n${log}`);
     await check(project, slug);
   } catch (error) {
     outcome.fault = lastLines((error as Error).message);
@@ -102,6 +106,24 @@ async function tryProject(project: FrameworkProject, slug: string): Promise<Outc
     rmSync(parent, { recursive: true, force: true });
   }
   return outcome;
+}
+
+/**
+ * Waits for the end of a deploy, which may outlive its push, and returns how it ended, and its log.
+ * @throws when it does not end
+ */
+async function untilDeployed(id: string): Promise<{ status: string; log: string }> {
+  const ended = ['live', 'failed'];
+  const until = performance.now() + DEPLOY_TIMEOUT_MS;
+  for (;;) {
+    const [deploy] = (await cellar.call('GET', `/v1/apps/${id}/deploys`)).body.items;
+    if (deploy !== undefined && ended.includes(deploy.status)) {
+      const { log } = (await cellar.call('GET', `/v1/apps/${id}/deploys/${deploy.id}/log`)).body;
+      return { status: deploy.status, log };
+    }
+    if (performance.now() > until) throw new Error('the deploy does not end');
+    await setTimeout(1000);
+  }
 }
 
 /** Makes the project in `<parent>/app`, with a lock file. Returns by what, and whose that is. */
