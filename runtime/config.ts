@@ -42,6 +42,12 @@ const origins = z
     (each) => each.every((one) => /^https?:\/\/[^/?#@*]+$/.test(one) && URL.parse(one)?.origin === one),
     'must be origins such as https://example.com, separated by commas, without paths',
   );
+const paths = z.string().transform((text) =>
+  text
+    .split(',')
+    .map((path) => path.trim())
+    .filter((path) => path !== ''),
+);
 const perMinute = integer(0, 10_000_000);
 const addressRanges = z
   .string()
@@ -212,6 +218,12 @@ export const settings = {
         (text) => text === '' || isSender(text),
         'must be like cellar@example.com or Cellar <cellar@example.com>',
       ),
+  },
+  RUNNER_GEOIP_DB: {
+    default: '',
+    meaning:
+      'Paths of databases in the format of MaxMind (MMDB), separated by commas, such as those of GeoLite2 City and ASN: `request.cf` tells apps where a client is. They are read again when they change.',
+    schema: paths,
   },
   RUNNER_TRUSTED_PROXIES: {
     default: '',

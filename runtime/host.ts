@@ -37,6 +37,7 @@ import { Caddy, findCaddy } from './edge/caddy/caddy.ts';
 import { startInFront } from './edge/caddy/front.ts';
 import { DomainChecks } from './edge/domain-checks.ts';
 import { Gateway } from './edge/gateway.ts';
+import { Geo } from './edge/geo.ts';
 import { spares, workerdPath } from './fleets/cell.ts';
 import { MemoryGauge } from './fleets/memory.ts';
 import { Slots } from './fleets/slots.ts';
@@ -110,6 +111,7 @@ export class Host {
   readonly #ui: Ui | null;
   readonly #api: Gateway;
   readonly #edge: Gateway;
+  readonly #geo: Geo;
   readonly #accessLog: AccessLog;
   readonly #telemetry: Telemetry;
   /** In front of the edge, or null when the edge is reached directly. */
@@ -428,8 +430,10 @@ export class Host {
     const trustedProxies = config.RUNNER_TRUSTED_PROXIES;
     this.#api = new Gateway({ resolve: resolve.api, trustedProxies, holdTimeoutMs: wakeTimeoutMs });
     this.#accessLog = new AccessLog(this.paths.accessLog);
+    this.#geo = new Geo(config.RUNNER_GEOIP_DB);
     this.#edge = new Gateway({
       resolve: resolve.edge,
+      locate: (address) => this.#geo.locate(address),
       trustedProxies,
       holdTimeoutMs: wakeTimeoutMs,
     });
@@ -447,6 +451,7 @@ export class Host {
     this.#queue.interruptUnfinished();
     this.#telemetry.start();
     this.#telemetry.keepOnly(this.#apps.memories().map(({ id }) => id));
+    await this.#geo.look();
     const { RUNNER_PORT, RUNNER_EDGE_PORT, RUNNER_BASE_DOMAIN } = this.config;
     const api = await this.#api.listen(RUNNER_PORT, '127.0.0.1');
     const host = isLocal(RUNNER_BASE_DOMAIN) ? '127.0.0.1' : '::';
@@ -558,6 +563,7 @@ export class Host {
       closing.step('storage limits', () => this.#storage.stop()),
       closing.step('missed deploys', () => this.#missed.stop()),
     ];
+    this.#geo.close();
     await closing.step('edge', () => this.#drain(Math.max(limitMs / 2, limitMs - RESERVE_MS)));
     await closing.step('control UI', () => this.#ui?.close());
     await closing.step('access log', () => this.#accessLog.close());

@@ -4,6 +4,7 @@ import { chmodSync, chownSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Admission, Backend } from '../edge/backend.ts';
 import type { Gateway, RequestHead, Spans, Target } from '../edge/gateway.ts';
+import { asciiJson } from '../edge/http/ascii-json.ts';
 import { headerValue } from '../edge/http/fields.ts';
 import { CALL_HEADER, CALLING_HEADER } from '../edge/http/service-headers.ts';
 import type { Refusal } from '../edge/refusals.ts';
@@ -175,11 +176,7 @@ function refuse(status: number, code: string, detail: string, retryAfterS?: numb
   return { kind: 'respond', respond: () => ({ refusal }) };
 }
 
-/** The line that tells a process what is asked of it: JSON in plain ASCII. */
+/** The line that tells a process what is asked of it. */
 function callLine(asked: object): string {
-  const json = JSON.stringify(asked).replace(
-    /[^\x20-\x7e]/g,
-    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  );
-  return `${CALL_HEADER}: ${json}\r\n`;
+  return `${CALL_HEADER}: ${asciiJson(asked)}\r\n`;
 }

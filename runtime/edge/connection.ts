@@ -56,6 +56,8 @@ export interface CarriedRequest {
 
 /** What a connection needs of the gateway. */
 export interface ConnectionOwner {
+  /** What is known of where an address is, as fields of `request.cf`. */
+  locate(address: string): string;
   begin(connection: Connection, head: RequestHead): void;
   /** It keeps so many bytes more than before, or less. It may be gone afterwards. */
   kept(more: number): void;
@@ -73,6 +75,7 @@ export class Connection implements Caller {
   readonly socket: Socket;
   readonly peer: string;
   readonly trusted: boolean;
+  readonly isOwnProxy: boolean;
   /** Where its requests go, when it is from an app that calls others; null for all other connections. */
   readonly resolve: Resolve | null;
   /** The peer's address, cut to what may be written down. */
@@ -110,6 +113,7 @@ export class Connection implements Caller {
     );
     this.socket = socket;
     const own = entrance !== 'port';
+    this.isOwnProxy = entrance === 'proxy';
     this.resolve = typeof entrance === 'function' ? entrance : null;
     this.peer = own ? '127.0.0.1' : plainAddress(socket.remoteAddress ?? 'unknown');
     this.network = cutAddress(this.peer);
@@ -124,6 +128,10 @@ export class Connection implements Caller {
 
   client(forwardedFor: string | undefined): string {
     return this.#proxies.client(forwardedFor, this.peer);
+  }
+
+  locate(address: string): string {
+    return this.#owner.locate(address);
   }
 
   /** Bytes in memory that nobody has taken yet. */

@@ -21,6 +21,8 @@ export interface GatewayOptions {
   resolve: Resolve;
   /** Addresses and CIDR ranges of proxies whose X-Forwarded-* headers are believed. None by default. */
   trustedProxies?: readonly string[];
+  /** What is known of where an address is, as fields of `request.cf`: JSON in ASCII without its braces. Nothing by default. */
+  locate?: (address: string) => string;
   /** How long a request may be held in all, in ms. */
   holdTimeoutMs: number;
 }
@@ -35,6 +37,7 @@ const REFUSED_BEFORE_MS = 1_000;
 /** An HTTP gateway on any number of ports. */
 export class Gateway implements ConnectionOwner, ExchangeOwner {
   closing = false;
+  readonly locate: (address: string) => string;
   readonly #router: Router;
   readonly #proxies: TrustedProxies;
   readonly #observers = new Observers();
@@ -49,6 +52,7 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   /** @throws {TypeError} when a trusted proxy is neither an address nor a range */
   constructor(options: GatewayOptions) {
     this.#router = new Router(options.resolve, options.holdTimeoutMs);
+    this.locate = options.locate ?? (() => '');
     this.#proxies = new TrustedProxies(options.trustedProxies ?? []);
     this.#sweep = setInterval(() => this.sweep(performance.now()), SWEEP_MS).unref();
   }

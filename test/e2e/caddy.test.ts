@@ -14,9 +14,9 @@ const skip = spawnSync('caddy', ['version']).error ? 'Caddy is not installed: ap
 const ECHO = `
 export default {
   fetch(request) {
-    const { url, headers } = request;
+    const { url, headers, cf } = request;
     const text = ['x-forwarded-proto', 'x-forwarded-host', 'cf-connecting-ip'].map((name) => headers.get(name));
-    return new Response([url, ...text, 'x'.repeat(2000)].join('\\n'));
+    return new Response([url, ...text, JSON.stringify(cf), 'x'.repeat(2000)].join('\\n'));
   },
 };
 `;
@@ -81,7 +81,10 @@ async function get(name: string, path = '/', headers: Record<string, string> = {
 }
 
 test('an app answers over HTTPS, knows it, and is told who called', { skip }, async () => {
-  const { status, text, headers } = await get('echo', '/path?q=1', { 'x-forwarded-for': '6.6.6.6' });
+  const { status, text, headers } = await get('echo', '/path?q=1', {
+    'x-forwarded-for': '6.6.6.6',
+    'x-cellar-client-tls': 'tls1.2 FORGED',
+  });
   assert.equal(status, 200);
   assert.deepEqual(text.split('\n').slice(0, 4), [
     `https://echo.localhost:${cellar.edgePort}/path?q=1`,
@@ -89,6 +92,9 @@ test('an app answers over HTTPS, knows it, and is told who called', { skip }, as
     `echo.localhost:${cellar.edgePort}`,
     '127.0.0.1',
   ]);
+  const cf = JSON.parse(text.split('\n')[4]!);
+  assert.match(cf.httpProtocol, /^HTTP\/(1\.1|2)$/);
+  assert.deepEqual([cf.tlsVersion, /^TLS_/.test(cf.tlsCipher)], ['TLSv1.3', true]);
   assert.match(headers.get('alt-svc')!, /^h3=/);
   assert.equal((await get('api', '/ready')).status, 200);
 });

@@ -1,12 +1,26 @@
 // Apps that call each other by service bindings, on a real host.
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { cells, eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
+import { mmdb } from '../support/edge/mmdb.ts';
 
-const cellar = new Cellar();
+const place = mkdtempSync(join(tmpdir(), 'cellar-geo-'));
+const database = join(place, 'city.mmdb');
+writeFileSync(
+  database,
+  mmdb({
+    '203.0.113.0/24': {
+      country: { iso_code: 'DE', is_in_european_union: true },
+      city: { names: { en: 'Köln' } },
+    },
+  }),
+);
+const cellar = new Cellar({ RUNNER_GEOIP_DB: database, RUNNER_TRUSTED_PROXIES: '127.0.0.0/8' });
 const rpc = rpcOf(cellar);
 let called = '';
 before(async () => {
@@ -14,7 +28,10 @@ before(async () => {
   called = await cellar.deploy('called', 'called');
   await cellar.deploy('caller', 'caller');
 });
-after(() => cellar[Symbol.asyncDispose]());
+after(async () => {
+  await cellar[Symbol.asyncDispose]();
+  rmSync(place, { recursive: true });
+});
 
 const json = async (path: string, init = {}) => {
   const { status, text } = await cellar.get('caller', path, init);
@@ -28,12 +45,14 @@ test('a request goes to the other app as it is, and counts as one of its own', a
   const traceparent = '00-0123456789abcdef0123456789abcdef-0123456789abcdef-01';
   const seen = await json('/OTHER/fetch/a/b?c=d', {
     method: 'POST',
-    headers: { traceparent, 'x-own': 'yes', cookie: 'a=b' },
+    headers: { traceparent, 'x-own': 'yes', cookie: 'a=b', 'x-forwarded-for': '203.0.113.9' },
     body: 'some',
   });
   assert.equal(seen.url, `http://caller.localhost:${cellar.edgePort}/a/b?c=d`);
   assert.deepEqual([seen.method, seen.headers['x-own'], seen.headers.cookie], ['POST', 'yes', 'a=b']);
-  assert.equal(seen.headers['cf-connecting-ip'], '127.0.0.1');
+  assert.equal(seen.headers['cf-connecting-ip'], '203.0.113.9');
+  const { country, city, isEUCountry, httpProtocol } = seen.cf;
+  assert.deepEqual([country, city, isEUCountry, httpProtocol], ['DE', 'Köln', '1', 'HTTP/1.1']);
   const upload = { method: 'POST', body: 'x'.repeat(300_000) };
   assert.equal((await cellar.get('caller', '/OTHER/fetch/upload', upload)).text, '300000');
   assert.equal((await cellar.get('caller', '/OTHER/fetch/slow', { headers: { traceparent } })).status, 200);

@@ -95,8 +95,9 @@ test('Miniflare’s port answers nobody without its secret, and takes few connec
 });
 
 test("an app's Worker is told nothing of the host's process", async () => {
-  assert.equal((await cellar.get('mine')).text, '{}');
-  assert.equal((await cellar.get('mine', '/', { headers: { 'x-cellar-cf': '{"a":1}' } })).text, '{}');
+  const told = '{"httpProtocol":"HTTP/1.1","colo":"CEL"}';
+  assert.equal((await cellar.get('mine')).text, told);
+  assert.equal((await cellar.get('mine', '/', { headers: { 'x-cellar-cf': '{"a":1}' } })).text, told);
 });
 
 test('the routes of the edge are the same however their path is written', async () => {

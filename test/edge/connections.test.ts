@@ -14,6 +14,7 @@ async function listen(t: TestContext, keptMax: number) {
   let told = () => {};
   const owner = {
     begin: () => assert.fail('no request is whole'),
+    locate: () => '',
     closed: (connection: Connection) => connections.delete(connection),
     kept: (more: number) => {
       kept += more;

@@ -11,8 +11,10 @@ let answer = OK;
 
 before(async () => {
   upstream = await startRawUpstream((_head, socket) => socket.write(answer, 'latin1'));
-  plain = await startGateway(upstream.socketPath);
-  trusting = await startGateway(upstream.socketPath, { trustedProxies: ['127.0.0.0/8', '10.0.0.0/8'] });
+  const locate = (address: string) => `"at":"${address}"`;
+  plain = await startGateway(upstream.socketPath, { locate });
+  const trustedProxies = ['127.0.0.0/8', '10.0.0.0/8'];
+  trusting = await startGateway(upstream.socketPath, { locate, trustedProxies });
 });
 after(async () => {
   await plain[Symbol.asyncDispose]();
@@ -58,16 +60,17 @@ test('what a client claims about itself is replaced by what is known', async () 
   const got = await forwarded(
     plain.port,
     'X-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: bank.example\r\nX-Forwarded-Prefix: /x\r\n' +
-      'Forwarded: for=6.6.6.6\r\nCF-Connecting-IP: 6.6.6.6\r\nX-Real-IP: 6.6.6.6\r\nTrue-Client-IP: 6.6.6.6\r\n',
+      'Forwarded: for=6.6.6.6\r\nCF-Connecting-IP: 6.6.6.6\r\nX-Real-IP: 6.6.6.6\r\nTrue-Client-IP: 6.6.6.6\r\n' +
+      'X-Cellar-Cf: {"country":"XX"}\r\nX-Cellar-Client-Protocol: HTTP/3.0\r\nX-Cellar-Client-Tls: tls1.3 X\r\n',
   );
   assert.equal(got.get('x-forwarded-for'), '127.0.0.1');
   assert.equal(got.get('x-forwarded-proto'), 'http');
   assert.equal(got.get('x-cellar-proto'), 'http');
-  assert.equal(got.get('x-cellar-cf'), '{}');
+  assert.equal(got.get('x-cellar-cf'), '{"httpProtocol":"HTTP/1.1","colo":"CEL","at":"127.0.0.1"}');
   assert.equal(got.get('x-forwarded-host'), 'shop.example');
   assert.equal(got.get('cf-connecting-ip'), '127.0.0.1');
   assert.equal(got.get('x-real-ip'), '127.0.0.1');
-  for (const name of ['forwarded', 'true-client-ip', 'x-forwarded-prefix'])
+  for (const name of ['forwarded', 'true-client-ip', 'x-forwarded-prefix', 'x-cellar-client-tls'])
     assert.equal(got.get(name), undefined, name);
 });
 
@@ -88,6 +91,7 @@ test('a trusted proxy is believed, and the client is the last address it does no
   assert.equal(got.get('cf-connecting-ip'), '203.0.113.9');
   assert.equal(got.get('x-forwarded-proto'), 'https');
   assert.equal(got.get('x-cellar-proto'), 'https');
+  assert.match(got.get('x-cellar-cf')!, /"at":"203\.0\.113\.9"/);
   assert.equal(got.get('x-forwarded-host'), 'bank.example');
   assert.equal(got.get('x-forwarded-prefix'), '/x');
 });

@@ -1,6 +1,7 @@
 // What Caddy is told: terminate TLS, speak HTTP/1.1, 2 and 3, compress, and send everything to the gateway. It names no
 // site, so that it never changes: a reload would close the WebSockets of every site.
 import { join } from 'node:path';
+import { CLIENT_PROTOCOL, CLIENT_TLS } from '../http/headers.ts';
 
 /** What Caddy's config depends on. */
 export interface CaddySettings {
@@ -83,6 +84,15 @@ function servers({ directory, host, port, httpPort, trustedProxies }: CaddySetti
     upstreams: [{ dial: `unix/${gatewaySocket(directory)}` }],
     // What an app writes leaves at once, also events and downloads without a length.
     flush_interval: -1,
+    // Told to apps as `request.cf`.
+    headers: {
+      request: {
+        set: {
+          [CLIENT_PROTOCOL]: ['{http.request.proto}'],
+          [CLIENT_TLS]: ['{http.request.tls.version} {http.request.tls.cipher_suite}'],
+        },
+      },
+    },
     trusted_proxies: trustedProxies.length === 0 ? undefined : trustedProxies,
     // Else every app would be asked for gzip, whatever its client takes.
     transport: { protocol: 'http', compression: false },

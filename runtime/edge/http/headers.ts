@@ -1,5 +1,6 @@
 // Which headers cross the gateway, and which it writes itself.
 import type { AnswerHead } from './answer-head.ts';
+import { type ClientConnection, cfJson } from './cf.ts';
 import type { RequestHead } from './head.ts';
 import { isRequestId, isTraceparent, randomHex } from './ids.ts';
 
@@ -18,6 +19,10 @@ const HOP_BY_HOP = new Set([
   'upgrade',
 ]);
 
+/** How our own proxy in front says which connection it has to the client. */
+export const CLIENT_PROTOCOL = 'x-cellar-client-protocol';
+export const CLIENT_TLS = 'x-cellar-client-tls';
+
 /** Written by the gateway, whoever called. `Forwarded` is left out: no proxy in front of us is known to clean it. */
 const OWN = new Set([
   'host',
@@ -33,6 +38,8 @@ const OWN = new Set([
   'x-forwarded-proto',
   'x-cellar-proto',
   'x-cellar-cf',
+  CLIENT_PROTOCOL,
+  CLIENT_TLS,
   'x-request-id',
   'traceparent',
 ]);
@@ -46,6 +53,10 @@ export interface Caller {
   peer: string;
   /** Whether the peer's X-Forwarded-* headers are believed. */
   trusted: boolean;
+  /** Whether the peer is our own proxy, which says what connection it has to the client. */
+  isOwnProxy: boolean;
+  /** What is known of where an address is, as `cfJson` takes it. */
+  locate(address: string): string;
   /** The client's address, given the `X-Forwarded-For` the peer sent. */
   client(forwardedFor: string | undefined): string;
 }
@@ -76,13 +87,14 @@ interface Claims {
   forwardedFor?: string;
   forwardedHost?: string;
   forwardedProto?: string;
+  connection: ClientConnection;
 }
 
 /** The headers a process gets. `Host` is passed unchanged; what a client claims about itself is not. */
 export function forwardedHeaders(head: RequestHead, caller: Caller): ForwardedHeaders {
   const { authority } = head;
-  const claims: Claims = {};
-  const passed = passOn(head, caller.trusted, claims);
+  const claims: Claims = { connection: {} };
+  const passed = passOn(head, caller, claims);
   const { forwardedFor, forwardedHost, forwardedProto } = claims;
   const client = caller.client(forwardedFor);
   const { lines: ownIds, ...ids } = identify(claims.requestId, claims.traceparent);
@@ -92,7 +104,7 @@ export function forwardedHeaders(head: RequestHead, caller: Caller): ForwardedHe
     `x-forwarded-for: ${forwardedFor === undefined ? '' : `${forwardedFor}, `}${caller.peer}\r\n` +
     `x-forwarded-host: ${forwardedHost ?? authority}\r\nx-forwarded-proto: ${proto}\r\n` +
     // For workerd, which takes both out: it makes the Worker's URL of the first, `request.cf` of the second.
-    `x-cellar-proto: ${proto}\r\nx-cellar-cf: {}\r\n` +
+    `x-cellar-proto: ${proto}\r\nx-cellar-cf: ${cfJson(head.minorVersion, claims.connection, caller.locate(client))}\r\n` +
     `x-real-ip: ${client}\r\ncf-connecting-ip: ${client}\r\n` +
     ownIds;
   return { lines, client, ...ids };
@@ -133,23 +145,28 @@ export function requestHead({ method, target, framing, upgrade }: RequestHead, l
 }
 
 /** The lines that may cross. What the gateway writes in its own words is left out, and added to `claims`. */
-function passOn({ headers, options }: RequestHead, trusted: boolean, claims: Claims): string {
+function passOn({ headers, options }: RequestHead, caller: Caller, claims: Claims): string {
+  const { trusted } = caller;
   let lines = '';
   for (let i = 0; i < headers.length; i += 2) {
     const name = headers[i]!.toLowerCase();
     const value = headers[i + 1]!;
-    if (OWN.has(name)) addClaim(claims, name, value, trusted);
+    if (OWN.has(name)) addClaim(claims, name, value, caller);
     else if (HOP_BY_HOP.has(name) || options?.has(name)) continue;
     else if (trusted || !name.startsWith('x-forwarded-')) lines += `${headers[i]}: ${value}\r\n`;
   }
   return lines;
 }
 
-function addClaim(claims: Claims, name: string, value: string, trusted: boolean): void {
+function addClaim(claims: Claims, name: string, value: string, { trusted, isOwnProxy }: Caller): void {
   if (name === 'x-request-id') {
     if (isRequestId(value)) claims.requestId ??= value;
   } else if (name === 'traceparent') {
     if (isTraceparent(value)) claims.traceparent ??= value;
+  } else if (name === CLIENT_PROTOCOL) {
+    if (isOwnProxy) claims.connection.protocol = value;
+  } else if (name === CLIENT_TLS) {
+    if (isOwnProxy) claims.connection.tls = value;
   } else if (trusted) {
     if (name === 'x-forwarded-host') claims.forwardedHost ??= value;
     else if (name === 'x-forwarded-proto') claims.forwardedProto ??= value;
