@@ -46,6 +46,10 @@ async function makeShop(): Promise<Record<string, string>> {
   await rpc('users.identify', { id, user_id: 'u-1', properties: { plan: 'free' } });
   await rpc('events.log', { id, channel: 'orders', event: 'Ordered', user_id: 'u-1', tags: { total: 25 } });
   await rpc('insights.set', { id, title: 'Orders', value: 3 });
+  await rpc('previews.set', { id, branches: true });
+  const work = await cellar.checkout('hello');
+  const { stderr } = await cellar.git(work, 'push', cellar.remote(SHOP), 'HEAD:refs/heads/feature/login');
+  assert.match(stderr, /feature-login--shop/);
   const { id: account } = await rpc('accounts.create', { name: 'Grace', email: 'grace@example.com' });
   await rpc('collaborators.set', { id, account, role: 'push' });
   const deploys = await rpc('deploys.list', { id });
@@ -117,3 +121,35 @@ for (const name of [...paths.keys()].filter((each) => !DOORS.includes(each)))
     assert.deepEqual(await ada.sticksOut(), [], 'it scrolls sideways at 360 px');
     browser.assertQuiet();
   });
+
+test(
+  'a preview shows its log, is promoted, and deleted; the settings switch previews off',
+  NEEDS_CHROMIUM,
+  async () => {
+    const { page } = ada;
+    await page.setViewportSize({ width: 1280, height: 800 });
+    await page.goto(pathOf('deploys'));
+    const row = page.getByRole('listitem').filter({ hasText: 'feature-login' });
+    assert.match(
+      (await row.getByRole('link').getAttribute('href'))!,
+      /^http:\/\/feature-login--shop\.localhost/,
+    );
+    await row.getByRole('button', { name: 'Log' }).click();
+    await page.getByRole('dialog').getByText('▸ start: the first release').waitFor();
+    await page.keyboard.press('Escape');
+    await row.getByRole('button', { name: 'Promote' }).click();
+    await page.waitForURL(/\/deploys\/[0-9a-z]{16}$/);
+    await eventually(
+      async () => (await rpc('deploys.list', { id: SHOP })).items[0].status === 'live',
+      'it serves',
+    );
+    assert.equal((await rpc('deploys.list', { id: SHOP })).items[0].trigger, 'promote');
+    await page.goto(pathOf('deploys'));
+    await row.getByRole('button', { name: 'Delete' }).click();
+    await row.waitFor({ state: 'detached' });
+    await page.goto(pathOf('settings'));
+    await page.getByLabel('A push to another branch than main').uncheck();
+    await page.getByRole('button', { name: 'Save' }).click();
+    await eventually(async () => !(await rpc('previews.get', { id: SHOP })).branches, 'it is off');
+  },
+);

@@ -12,6 +12,7 @@ import { Status } from '../parts/status.tsx';
 import { type Column, Table } from '../parts/table.tsx';
 import { Time } from '../parts/time.tsx';
 import { open } from '../router.ts';
+import { Previews } from './deploys-previews.tsx';
 
 /** A deploy's message as a title. */
 export function titleOf({ message, sha }: Deploy): string {
@@ -68,34 +69,37 @@ export default function Deploys({ app }: { app: string }) {
           </Button>
         )}
       </Head>
-      <div class="panel">
-        <Loaded of={list}>
-          {() =>
-            rows.value.length === 0 ? (
-              <Empty title="No deploys yet" icon={IconRocket}>
-                <p>Push to main, or commit in the browser, and the deploy is shown here while it runs.</p>
-                <Link to={{ name: 'overview', app }}>How to bring code to this app</Link>
-              </Empty>
-            ) : (
-              <>
-                <Table
-                  label="Deploys"
-                  columns={columns(app)}
-                  rows={rows.value}
-                  keyOf={({ id }) => id}
-                  isNew={({ id }) => news.value.has(id)}
-                />
-                {hasOlder.value && (
-                  <footer class="more">
-                    <Button look="quiet" onClick={readOlder}>
-                      Show older deploys
-                    </Button>
-                  </footer>
-                )}
-              </>
-            )
-          }
-        </Loaded>
+      <div class="stack loose">
+        <div class="panel">
+          <Loaded of={list}>
+            {() =>
+              rows.value.length === 0 ? (
+                <Empty title="No deploys yet" icon={IconRocket}>
+                  <p>Push to main, or commit in the browser, and the deploy is shown here while it runs.</p>
+                  <Link to={{ name: 'overview', app }}>How to bring code to this app</Link>
+                </Empty>
+              ) : (
+                <>
+                  <Table
+                    label="Deploys"
+                    columns={columns(app)}
+                    rows={rows.value}
+                    keyOf={({ id }) => id}
+                    isNew={({ id }) => news.value.has(id)}
+                  />
+                  {hasOlder.value && (
+                    <footer class="more">
+                      <Button look="quiet" onClick={readOlder}>
+                        Show older deploys
+                      </Button>
+                    </footer>
+                  )}
+                </>
+              )
+            }
+          </Loaded>
+        </div>
+        <Previews app={app} />
       </div>
     </>
   );

@@ -14,6 +14,7 @@ import { Time } from '../parts/time.tsx';
 import { toast } from '../parts/toast.tsx';
 import { open } from '../router.ts';
 import { BuildSettings } from './settings-builds.tsx';
+import { PreviewsPanel } from './settings-previews.tsx';
 
 export default function Settings({ app: slug }: { app: string }) {
   const model = useModel(() => appModel(slug));
@@ -40,6 +41,7 @@ export default function Settings({ app: slug }: { app: string }) {
               </div>
             </section>
             <BuildSettings app={slug} />
+            <PreviewsPanel app={slug} />
             <section class="panel" aria-labelledby="facts">
               <header>
                 <h2 id="facts">What it is known by</h2>
