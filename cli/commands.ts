@@ -11,6 +11,7 @@ import { machineCommands } from './commands/machine.ts';
 import { previewCommands } from './commands/previews.ts';
 import { settingCommands } from './commands/settings.ts';
 import { storageCommands } from './commands/storage.ts';
+import { workflowCommands } from './commands/workflows.ts';
 
 export const commands: readonly Command[] = [
   ...localCommands,
@@ -21,6 +22,7 @@ export const commands: readonly Command[] = [
   ...previewCommands,
   ...logCommands,
   ...cronCommands,
+  ...workflowCommands,
   ...settingCommands,
   ...storageCommands,
   ...machineCommands,

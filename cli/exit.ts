@@ -52,6 +52,7 @@ const nextCommands: Partial<Record<ErrorCode, string>> = {
   account_not_found: 'cellar call accounts.list',
   collaborator_not_found: 'cellar collaborators list',
   cron_not_found: 'cellar crons',
+  workflow_not_found: 'cellar workflows',
   error_not_found: 'cellar errors',
   storage_not_found: 'cellar storage list',
   snapshot_not_found: 'cellar snapshots',

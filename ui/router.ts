@@ -23,6 +23,8 @@ export const paths = {
   objects: '/apps/:app/storage/objects/:class',
   object: '/apps/:app/storage/objects/:class/:object',
   namespace: '/apps/:app/storage/namespaces/:namespace',
+  workflow: '/apps/:app/storage/workflows/:workflow',
+  instance: '/apps/:app/storage/workflows/:workflow/:instance',
   bucket: '/apps/:app/storage/buckets/:bucket/:prefix*',
   events: '/apps/:app/events',
   users: '/apps/:app/users',

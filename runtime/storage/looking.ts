@@ -93,6 +93,7 @@ export class Looking {
   /** The Workflows of the live release, with what is kept of their instances. */
   async workflows(appId: string): Promise<Buffer> {
     const { workflows } = await this.places(appId);
+    if (workflows.length === 0) return Buffer.from('[]');
     return this.#ask(appId, {
       kind: 'workflows',
       workflows: workflows.map(({ name, className, binding }) => ({

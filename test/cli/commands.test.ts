@@ -14,6 +14,12 @@ import { eventually } from '../support/e2e/processes.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const CODE = `
+import { WorkflowEntrypoint } from 'cloudflare:workers';
+export class Order extends WorkflowEntrypoint {
+  async run(event, step) {
+    return (await step.waitForEvent('paid', { type: 'paid' })).payload;
+  }
+}
 export default {
   async fetch(request, env) {
     const { pathname } = new URL(request.url);
@@ -43,6 +49,10 @@ binding = "FILES"
 bucket_name = "files"
 [triggers]
 crons = ["0 0 1 1 *"]
+[[workflows]]
+binding = "ORDERS"
+name = "orders"
+class_name = "Order"
 `;
 
 const cellar = new Cellar();
@@ -196,6 +206,21 @@ test('every command that answers an operation prints what the contract says', as
   await json('errors ignore', [fingerprint]);
   await json('errors reopen', [fingerprint]);
   await json('errors resolve', [fingerprint]);
+  assert.equal((await json('workflows list')).items[0].name, 'orders');
+  assert.equal((await json('workflows run', ['orders', '{"to": "Ada"}', '--id', 'o1'])).id, 'o1');
+  await eventually(
+    async () => (await json('workflows show', ['orders', 'o1'])).status === 'waiting',
+    'it waits',
+  );
+  assert.deepEqual((await json('workflows show', ['orders', 'o1'])).params, { to: 'Ada' });
+  assert.equal((await json('workflows pause', ['orders', 'o1'])).status, 'paused');
+  await json('workflows resume', ['orders', 'o1']);
+  await json('workflows send', ['orders', 'o1', 'paid', '3']);
+  const done = async () => (await json('workflows instances', ['orders', '--status', 'complete'])).items;
+  await eventually(async () => (await done()).length === 1, 'it has ended');
+  await json('workflows restart', ['orders', 'o1']);
+  await json('workflows terminate', ['orders', 'o1']);
+  await json('workflows delete', ['orders', 'o1', '--yes']);
   assert.equal((await json('crons run')).outcome, 'ok');
   await eventually(async () => (await json('crons list')).items[0].last_run?.trigger === 'manual', 'the run');
   assert.equal((await json('env set', ['NPM_TOKEN'], 'npm_1\n')).value, 'npm_1');

@@ -63,6 +63,12 @@ async function makeShop(): Promise<Record<string, string>> {
     spans = await rpc('spans.list', { id, hours: 1 });
     return spans.items.length > 0;
   }, 'the slow request is listed');
+  const order = { id, workflow: 'orders', instance: 'order-1' };
+  await rpc('workflows.instances.create', { ...order, params: { to: 'Ada' } });
+  await eventually(
+    async () => (await rpc('workflows.instances.get', order)).status === 'waiting',
+    'it waits',
+  );
   const overview = await rpc('storage.overview', { id });
   const objects = await rpc('storage.do.get', { id, class_name: overview.classes[0].class_name });
   return {
@@ -79,6 +85,8 @@ async function makeShop(): Promise<Record<string, string>> {
     bucket: overview.buckets[0].bucket,
     prefix: '',
     user: 'u-1',
+    workflow: 'orders',
+    instance: 'order-1',
   };
 }
 

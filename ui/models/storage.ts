@@ -6,7 +6,7 @@ import { changeSet, onlyReads, type Statement } from './change-set.ts';
 import { pages } from './pages.ts';
 import { base64Of, type SqlValue } from './values.ts';
 
-export type Overview = Result<'storage.overview'>;
+export type Overview = Result<'storage.overview'> & { workflows: Result<'workflows.list'>['items'] };
 export type Table = NonNullable<Result<'storage.d1.get'>['tables']>[number];
 export type KvKey = Result<'storage.kv.list'>['items'][number];
 export type KvValue = Result<'storage.kv.get'>;
@@ -15,7 +15,16 @@ const PAGE = 100;
 const EVERY_MS = 15_000;
 
 export function overviewModel(id: string) {
-  const overview = resource((signal) => api('storage.overview', { id }, { signal }), { everyMs: EVERY_MS });
+  const overview = resource<Overview>(
+    async (signal) => {
+      const [kept, workflows] = await Promise.all([
+        api('storage.overview', { id }, { signal }),
+        api('workflows.list', { id, limit: 200 }, { signal }),
+      ]);
+      return { ...kept, workflows: workflows.items };
+    },
+    { everyMs: EVERY_MS },
+  );
   return { overview, close: overview.close };
 }
 

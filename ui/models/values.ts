@@ -150,3 +150,13 @@ function block(open: string, lines: string[], close: string, indent: number): st
   const pad = '  '.repeat(indent + 1);
   return `${open}\n${lines.map((line) => `${pad}${line}`).join(',\n')}\n${'  '.repeat(indent)}${close}`;
 }
+
+/** Why a text is no JSON, for the field that has it. */
+export function whyNoJson(text: string): string | null {
+  try {
+    JSON.parse(text);
+    return null;
+  } catch {
+    return 'This is no JSON.';
+  }
+}

@@ -11,6 +11,7 @@ import {
   IconDatabase,
   IconKey,
   IconLayers,
+  IconWaypoints,
 } from '../parts/icons.tsx';
 import { useModel } from '../parts/model.ts';
 import { Empty, Loaded } from '../parts/states.tsx';
@@ -33,7 +34,7 @@ export default function Storage({ app }: { app: string }) {
         about="What the app keeps. It can be looked at while the app sleeps, and nothing is started for it."
       />
       <Loaded of={overview}>
-        {({ databases, classes, namespaces, queues, buckets }) => {
+        {({ databases, classes, namespaces, queues, buckets, workflows }) => {
           const groups = [
             group('Databases', IconDatabase, databases, (each) => ({
               key: each.id,
@@ -63,6 +64,13 @@ export default function Storage({ app }: { app: string }) {
               size: `${plural(each.objects, 'object')}, ${bytes(each.bytes)}`,
               to: { name: 'bucket', app, bucket: each.bucket, prefix: '' },
             })),
+            group('Workflows', IconWaypoints, workflows, (each) => ({
+              key: each.name,
+              name: each.name,
+              binding: each.binding,
+              size: `${plural(each.instances, 'instance')}, ${bytes(each.bytes)}`,
+              to: { name: 'workflow', app, workflow: each.name },
+            })),
             group('Queues', IconLayers, queues, (each) => ({
               key: each.queue,
               name: each.queue,
@@ -76,8 +84,8 @@ export default function Storage({ app }: { app: string }) {
               <div class="panel">
                 <Empty title="The app keeps nothing" icon={IconDatabase}>
                   <p>
-                    Bind a D1 database, a KV namespace, an R2 bucket or a Durable Object in the Wrangler
-                    configuration; it is there with the next deploy.
+                    Bind a D1 database, a KV namespace, an R2 bucket, a Durable Object or a Workflow in the
+                    Wrangler configuration; it is there with the next deploy.
                   </p>
                 </Empty>
               </div>

@@ -24,8 +24,12 @@ class_name = "Room"
 [[migrations]]
 tag = "v1"
 new_sqlite_classes = ["Room"]
+[[workflows]]
+binding = "ORDERS"
+name = "orders"
+class_name = "Order"
 `,
-  'main.ts': `import { DurableObject } from 'cloudflare:workers';
+  'main.ts': `import { DurableObject, WorkflowEntrypoint } from 'cloudflare:workers';
 import { price } from './src/price.ts';
 
 export class Room extends DurableObject {
@@ -33,6 +37,13 @@ export class Room extends DurableObject {
     await this.ctx.storage.put('visitor', { name, at: new Date() });
     this.ctx.storage.sql.exec('CREATE TABLE IF NOT EXISTS said (line TEXT)');
     this.ctx.storage.sql.exec('INSERT INTO said VALUES (?)', name);
+  }
+}
+
+export class Order extends WorkflowEntrypoint {
+  async run({ payload }: any, step: any) {
+    await step.do('reserve', async () => ({ for: payload.to, bottles: 3 }));
+    await step.waitForEvent('the payment', { type: 'paid' });
   }
 }
 
