@@ -210,6 +210,34 @@ test(
   },
 );
 
+test('a line that comes between an empty log and its stream is shown, once', NEEDS_CHROMIUM, async () => {
+  const code = "export default { fetch() { console.log('heard at last'); return new Response('said'); } };\n";
+  await cellar.deploy('talker', 'hello', { 'index.js': code });
+  const { page } = ada;
+  const gate = Promise.withResolvers<void>();
+  const asked = Promise.withResolvers<void>();
+  await page.route('**/rpc', async (route) => {
+    if (route.request().postData()?.includes('"logs.stream"')) {
+      asked.resolve();
+      await gate.promise;
+    }
+    await route.continue();
+  });
+  await page.goto('/apps/talker/logs?q=heard');
+  await asked.promise;
+  await cellar.get('talker', '/');
+  await eventually(
+    async () => (await rpc('logs.list', { id: 'talker', search: 'heard', limit: 5 })).items.length === 1,
+    'the line is kept',
+  );
+  gate.resolve();
+  await page.locator('.log-line').first().waitFor();
+  await cellar.get('talker', '/');
+  await page.locator('.log-line').nth(1).waitFor();
+  assert.equal(await page.locator('.log-line').count(), 2);
+  await page.unroute('**/rpc');
+});
+
 test('from the sign-in to a rollback by the keyboard alone', NEEDS_CHROMIUM, async () => {
   const answers = async () => (await cellar.get('shop', '/nothing')).text;
   const before = await answers();

@@ -82,17 +82,33 @@ export function logsModel(app: string) {
   /** @param after the id of the newest line that is there */
   const follow = (asked: LogFilter, after: string | undefined) => {
     const { trace_id: _, ...params } = paramsOf(asked);
+    const own = asking!;
+    let between: ReadonlySet<string> = new Set();
+    /** After an empty list there is no line to go on from: reads what came before the stream was open. */
+    const readBetween = async () => {
+      const page = await api(
+        'logs.list',
+        { id: app, limit: PAGE, ...paramsOf(asked) },
+        { signal: own.signal },
+      );
+      const known = new Set([...rows.peek(), ...held.peek()].map(({ id }) => id));
+      between = new Set(page.items.map(({ id }) => id));
+      addOlder(page.items.filter(({ id }) => !known.has(id)).toReversed());
+      cursor.value = page.next_cursor;
+    };
     stop = live(
       'logs.stream',
       { id: app, ...params, ...(after && { last_event_id: after }) },
       {
-        onItems: (lines) => take(lines.filter((line) => isWanted(line, asked))),
+        onItems: (lines) => take(lines.filter((line) => !between.has(line.id) && isWanted(line, asked))),
         onReset: (skipped) => {
           if (skipped === null) void ask(asked);
           else dropped.value += skipped;
         },
         onOpen: () => {
           isLive.value = true;
+          // What fails is read again with the next connection.
+          if (after === undefined && rows.peek().length === 0) readBetween().catch(() => {});
         },
         onLost: () => {
           isLive.value = false;
