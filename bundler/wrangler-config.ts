@@ -86,6 +86,7 @@ export interface WranglerConfig {
   /** Nothing of it is checked. */
   unsafe?: { bindings?: (Partial<RateLimitConfig> & { name: string; type: string })[] };
   ai?: { binding: string };
+  analytics_engine_datasets?: { binding: string; dataset?: string }[];
   hyperdrive?: { binding: string; id: string }[];
   version_metadata?: { binding: string };
   services?: { binding: string; service: string; entrypoint?: string; props?: Record<string, unknown> }[];

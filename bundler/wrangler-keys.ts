@@ -76,6 +76,7 @@ export const topLevelKeys: Record<string, Treatment> = {
   // Outside of the app and of its storage
   ai: 'used',
   hyperdrive: 'used',
+  analytics_engine_datasets: 'used',
 
   // Does not change what the Worker answers here
   account_id: noAccount,
@@ -104,9 +105,6 @@ export const topLevelKeys: Record<string, Treatment> = {
   ai_search: false,
   ai_search_namespaces: false,
   analytics: false,
-  analytics_engine_datasets: {
-    instead: 'write a line with console.log(), which is kept and searched, or rows into D1',
-  },
   artifacts: false,
   browser: { instead: 'call a hosted browser over its HTTP API with fetch(), its key kept as a secret' },
   cloudchamber: container,
@@ -237,6 +235,7 @@ export const nestedKeys: Record<string, Record<string, Treatment>> = {
     remote: localOnly,
     cross_account_grant: false,
   },
+  'analytics_engine_datasets[]': { binding: 'used', dataset: 'used', remote: localOnly },
   'hyperdrive[]': { binding: 'used', id: 'used', localConnectionString: 'quiet', remote: localOnly },
   ai: { binding: 'used', remote: localOnly, staging: 'quiet' },
   'rules[]': { type: 'used', globs: 'used', fallthrough: 'used' },

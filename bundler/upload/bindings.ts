@@ -61,10 +61,12 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
     ...(entrypoint !== undefined && { entrypoint }),
     ...(props !== undefined && { props }),
   }));
-  const outward = [...all('ai'), ...all('hyperdrive')].map(({ name, ...rest }) => ({
-    binding: name,
-    ...rest,
-  }));
+  const outward = [...all('ai'), ...all('hyperdrive'), ...all('analytics_engine')].map(
+    ({ name, ...rest }) => ({
+      binding: name,
+      ...rest,
+    }),
+  );
   const workflows = all('workflow').map((binding) => workflowOf(binding, live, exports));
   refuseSharing('the bindings', workflows);
   const [versionMetadata] = all('version_metadata');

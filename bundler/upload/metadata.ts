@@ -46,6 +46,7 @@ const Binding = z.discriminatedUnion('type', [
   }),
   z.object({ type: z.literal('ai'), name }),
   z.object({ type: z.literal('hyperdrive'), name, id: name }),
+  z.object({ type: z.literal('analytics_engine'), name, dataset: name }),
   z.object({ type: z.literal('inherit'), name }),
 ]);
 export type Binding = z.output<typeof Binding>;

@@ -241,7 +241,10 @@ export interface KeptPlaces {
 }
 
 /** A binding to what lies outside of the app and of its storage. `type`: as Cloudflare's API calls it. */
-export type Outward = { type: 'ai'; binding: string } | { type: 'hyperdrive'; binding: string; id: string };
+export type Outward =
+  | { type: 'ai'; binding: string }
+  | { type: 'hyperdrive'; binding: string; id: string }
+  | { type: 'analytics_engine'; binding: string; dataset: string };
 
 /** A release with its bindings as the project names them. */
 export interface DescribedRelease {

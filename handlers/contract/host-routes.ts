@@ -84,7 +84,7 @@ export interface Ranked<Item> {
   next: number | null;
 }
 
-type ItemOf<Name extends 'devices.list' | 'paths.list' | 'refs.list' | 'spans.list'> =
+type ItemOf<Name extends 'devices.list' | 'paths.list' | 'refs.list' | 'spans.list' | 'datapoints.list'> =
   Result<Name> extends { items: (infer Item)[] } ? Item : never;
 
 /**
@@ -116,6 +116,18 @@ export interface TelemetryAnswers {
   spans: {
     params: { appId: string; hours: number; limit: number; before?: number | undefined };
     answer: Ranked<ItemOf<'spans.list'>>;
+  };
+  /** `before`: as with spans. */
+  datapoints: {
+    params: {
+      appId: string;
+      hours: number;
+      dataset?: string | undefined;
+      index?: string | undefined;
+      limit: number;
+      before?: number | undefined;
+    };
+    answer: Ranked<ItemOf<'datapoints.list'>>;
   };
   /** `afterAt` with `afterId`, and `next`, are places in the list: when the group there was seen last, and its number. */
   errors: {

@@ -165,6 +165,7 @@ export const tagMeanings: Readonly<Record<string, string>> = {
   devices: 'Requests by device and client.',
   paths: 'Requests by path.',
   refs: 'Requests by referrer.',
+  datapoints: 'What a Worker writes by bindings of Analytics Engine.',
   spans: 'Requests that were slow or failed.',
   logs: 'What an app prints.',
   crons: 'Crons of an app: when they run, how they ran, and running one now.',

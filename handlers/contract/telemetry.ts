@@ -190,6 +190,32 @@ export const telemetry = [
     errors: ['app_not_found', 'host_unavailable'],
   }),
   operation({
+    name: 'datapoints.list',
+    summary: 'Lists what the Worker wrote by bindings of Analytics Engine, newest first',
+    method: 'GET',
+    path: null,
+    needs: 'view',
+    input: z.strictObject({
+      ...range,
+      /** Of this one alone. */
+      dataset: z.string().max(256).optional(),
+      /** With this index alone. */
+      index: z.string().max(256).optional(),
+    }),
+    output: listOf(
+      z.strictObject({
+        at: time,
+        dataset: z.string(),
+        index: z.string().nullable(),
+        blobs: z.array(z.string().nullable()),
+        /** Null: no finite number. */
+        doubles: z.array(z.number().nullable()),
+      }),
+    ),
+    status: 200,
+    errors: ['app_not_found', 'host_unavailable'],
+  }),
+  operation({
     name: 'spans.list',
     summary: 'Lists requests that took a second or more, or failed, newest first',
     method: 'GET',

@@ -51,6 +51,15 @@ const spans: Service<'spans.list'> = async (context, { id, hours, limit, cursor 
   return { items, next_cursor: encodeCursor(list, next === null ? null : [String(next)]) };
 };
 
+const datapoints: Service<'datapoints.list'> = async (context, { id, limit, cursor, ...filter }) => {
+  await requireApp(context, id);
+  const list = `datapoints.list ${id} ${JSON.stringify(filter)}`;
+  const place = decodeCursor(list, cursor, 1);
+  const before = place === null ? undefined : Number(place[0]);
+  const { items, next } = await context.host.telemetry('datapoints', id, { ...filter, limit, before });
+  return { items, next_cursor: encodeCursor(list, next === null ? null : [String(next)]) };
+};
+
 export const metricServices = {
   'metrics.get': get,
   'metrics.version': version,
@@ -58,4 +67,5 @@ export const metricServices = {
   'paths.list': paths,
   'refs.list': refs,
   'spans.list': spans,
+  'datapoints.list': datapoints,
 };

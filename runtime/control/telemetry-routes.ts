@@ -59,6 +59,15 @@ export function telemetryRoutes({
         limit: Number(query.get('limit')),
         before: numberOf(query, 'before'),
       }),
+    'GET /apps/:id/telemetry/datapoints': ({ words, query }) =>
+      ask(telemetry, 'datapoints', {
+        appId: words[0]!,
+        hours: Number(query.get('hours')),
+        dataset: query.get('dataset') ?? undefined,
+        index: query.get('index') ?? undefined,
+        limit: Number(query.get('limit')),
+        before: numberOf(query, 'before'),
+      }),
     'GET /apps/:id/telemetry/logs': ({ words, query }) =>
       ask(telemetry, 'logs', {
         appId: words[0]!,

@@ -51,11 +51,21 @@ export interface ReportedRun {
   error: string | null;
 }
 
+/** A data point that a Worker writes. All of it is the app's word. */
+export interface ReportedPoint {
+  dataset: string;
+  index: string | null;
+  blobs: (string | null)[];
+  /** Null: no finite number. */
+  doubles: (number | null)[];
+}
+
 /** A line that was read. */
 export interface ReadLine {
   record: Omit<LogRecord, 'release'>;
   error: ReportedError | null;
   run: ReportedRun | null;
+  point: ReportedPoint | null;
 }
 
 /** Characters of a text, of all fields together, of one field's name and of one field's text. */
@@ -72,6 +82,8 @@ const CUT_LINE = /^\{"timestamp":"?(\d{1,16})"?,"level":"([a-z]+)",(?:"source":"
 const RUN_MS = 24 * 3_600_000;
 /** More errors than a cell can throw between two that it tells. */
 const UNTOLD_MOST = 1_000_000;
+/** Blobs of a data point, and doubles. */
+const POINT_MEMBERS = 20;
 const TRACE_ID = /^(?!0{32})[0-9a-f]{32}$/;
 
 /**
@@ -82,7 +94,12 @@ const TRACE_ID = /^(?!0{32})[0-9a-f]{32}$/;
 export function readLine(line: string, pipe: 'stdout' | 'stderr', now: number): ReadLine {
   const logged = line.startsWith('{"') ? (whole(line) ?? cut(line)) : null;
   if (logged === null)
-    return { record: plain(line, pipe === 'stderr' ? 'error' : 'info', 'app', now), error: null, run: null };
+    return {
+      record: plain(line, pipe === 'stderr' ? 'error' : 'info', 'app', now),
+      error: null,
+      run: null,
+      point: null,
+    };
   const { timestamp, level, message } = logged;
   // Of its own lines workerd writes the time as a text.
   const source = typeof timestamp === 'string' ? 'workerd' : 'app';
@@ -90,13 +107,14 @@ export function readLine(line: string, pipe: 'stdout' | 'stderr', now: number): 
   const at = time <= now && time > now - LATE_MS ? Math.floor(time) : now;
   const marked = source === 'app' ? readMarked(message) : null;
   const record = plain(marked?.text ?? message, levelOf(level), source, at);
-  if (marked === null) return { record, error: null, run: null };
-  const { trace_id, fields, error, run } = marked.said;
+  if (marked === null) return { record, error: null, run: null, point: null };
+  const { trace_id, fields, error, run, point } = marked.said;
   const traceId = typeof trace_id === 'string' && TRACE_ID.test(trace_id) ? trace_id : null;
   return {
     record: { ...record, traceId, fields: fieldsOf(fields ?? run) },
     error: errorOf(error),
     run: runOf(run, now),
+    point: pointOf(point),
   };
 }
 
@@ -213,6 +231,21 @@ function runOf(given: unknown, now: number): ReportedRun | null {
     durationMs: durationMs >= 0 && durationMs <= RUN_MS ? durationMs : 0,
     outcome: outcome === 'ok' ? 'ok' : 'failed',
     error: short(error),
+  };
+}
+
+function pointOf(given: unknown): ReportedPoint | null {
+  if (typeof given !== 'object' || given === null) return null;
+  const { dataset, index, blobs, doubles } = given as Record<string, unknown>;
+  const name = short(dataset);
+  if (name === null || !Array.isArray(blobs) || !Array.isArray(doubles)) return null;
+  return {
+    dataset: name,
+    index: short(index),
+    blobs: blobs
+      .slice(0, POINT_MEMBERS)
+      .map((blob) => (typeof blob === 'string' ? blob.toWellFormed() : null)),
+    doubles: doubles.slice(0, POINT_MEMBERS).map((double) => (typeof double === 'number' ? double : null)),
   };
 }
 

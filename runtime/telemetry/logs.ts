@@ -11,6 +11,7 @@ import {
   LEVELS,
   type LogRecord,
   type ReportedError,
+  type ReportedPoint,
   type ReportedRun,
   readLine,
   SOURCES,
@@ -57,6 +58,8 @@ export interface LogsOptions {
   onKept?: (appId: string, record: LogRecord) => void;
   /** Is told of each run of a cron that has ended. */
   onRun?: (appId: string, traceId: string | null, run: ReportedRun) => void;
+  /** Is told of each data point. */
+  onPoint?: (appId: string, at: number, point: ReportedPoint) => void;
   /** Bounds, for tests. */
   appBytes?: number;
   allBytes?: number;
@@ -79,6 +82,7 @@ export class Logs implements Part {
   readonly #filter: LogFilter;
   readonly #onKept: LogsOptions['onKept'];
   readonly #onRun: LogsOptions['onRun'];
+  readonly #onPoint: LogsOptions['onPoint'];
   readonly #appBytes: number;
   readonly #allBytes: number;
   readonly #pipes = new Map<number, Pipe>();
@@ -94,7 +98,7 @@ export class Logs implements Part {
 
   constructor(
     store: Store,
-    { fleetLog, stacks, onKept, onRun, appBytes = APP_BYTES, allBytes = ALL_BYTES }: LogsOptions,
+    { fleetLog, stacks, onKept, onRun, onPoint, appBytes = APP_BYTES, allBytes = ALL_BYTES }: LogsOptions,
     onError: OnError = () => {},
   ) {
     this.#onError = onError;
@@ -102,6 +106,7 @@ export class Logs implements Part {
     this.#filter = LogFilter.parse(fleetLog);
     this.#onKept = onKept;
     this.#onRun = onRun;
+    this.#onPoint = onPoint;
     this.#appBytes = appBytes;
     this.#allBytes = allBytes;
     this.#lastId = this.#queries.lastId();
@@ -209,7 +214,11 @@ export class Logs implements Part {
     }
     if (lost > 0) this.#drop(appId, lost);
     for (const line of lines.splice(0)) {
-      const { record, error, run } = readLine(line, stream, at);
+      const { record, error, run, point } = readLine(line, stream, at);
+      if (point !== null) {
+        this.#onPoint?.(appId, record.at, point);
+        continue;
+      }
       if (run !== null) this.#onRun?.(appId, record.traceId, run);
       if (error !== null) {
         this.#uncaught.told(appId, error);

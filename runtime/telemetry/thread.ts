@@ -3,6 +3,7 @@ import { mkdirSync } from 'node:fs';
 import { parentPort, workerData } from 'node:worker_threads';
 import { Breakdowns } from './breakdowns.ts';
 import { CronRuns } from './cron-runs.ts';
+import { Datapoints } from './datapoints.ts';
 import { Errors } from './errors.ts';
 import { Logs } from './logs.ts';
 import { Metrics } from './metrics.ts';
@@ -32,6 +33,7 @@ const slugOf = (appId: string) => names.get(appId) ?? appId;
 const otlp = options.otlp === null ? null : new (await import('./otlp.ts')).Otlp(options.otlp, slugOf);
 const stacks = new SourceStacks(options.releases);
 const cronRuns = new CronRuns(store);
+const datapoints = new Datapoints(store, options);
 const logs = new Logs(
   store,
   {
@@ -39,6 +41,7 @@ const logs = new Logs(
     stacks,
     onKept: (appId, record) => otlp?.log(appId, record),
     onRun: (...told) => cronRuns.report(...told),
+    onPoint: (...told) => datapoints.report(...told),
   },
   (...told) => void errors.report(...told),
 );
@@ -53,6 +56,7 @@ const parts: Part[] = [
   logs,
   errors,
   cronRuns,
+  datapoints,
   ...(otlp === null ? [] : [otlp]),
 ];
 /** Ends what follows, by its id. */

@@ -74,6 +74,7 @@ test('every supported key arrives in the bundle', async () => {
         },
         ai: { binding: 'AI', remote: true },
         hyperdrive: [{ binding: 'SQL', id: 'h' }],
+        analytics_engine_datasets: [{ binding: 'POINTS', dataset: 'clicks' }, { binding: 'BARE_POINTS' }],
         version_metadata: { binding: 'VERSION' },
         assets: { directory: './public', binding: 'ASSETS', run_worker_first: true, html_handling: 'none' },
       },
@@ -98,6 +99,8 @@ test('every supported key arrives in the bundle', async () => {
   assert.deepEqual(bundle.outward, [
     { type: 'ai', binding: 'AI' },
     { type: 'hyperdrive', binding: 'SQL', id: 'h' },
+    { type: 'analytics_engine', binding: 'POINTS', dataset: 'clicks' },
+    { type: 'analytics_engine', binding: 'BARE_POINTS', dataset: 'BARE_POINTS' },
   ]);
   assert.deepEqual(bundle.versionMetadata, { binding: 'VERSION', tag: '' });
   assert.deepEqual(bundle.vars, { TEXT: 'a', OBJECT: { b: [1] } });

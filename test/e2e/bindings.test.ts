@@ -8,6 +8,7 @@ import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { AI_KEY, AiServer } from '../support/ai/server.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
+import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 
 const ai = await new AiServer().start();
@@ -173,6 +174,28 @@ test('Hyperdrive reaches the database that a secret of its name says', async () 
     (await cellar.get('database')).text,
     /^The secret DB is no connection string of PostgreSQL or MySQL/,
   );
+});
+
+test('data points are kept as they were written, listed, and no lines of the log', async () => {
+  const id = await cellar.deploy('points', 'points');
+  for (const path of ['/a?n=1', '/b?n=2.5', '/a?n=3']) await cellar.get('points', path);
+  const list = (filter: object = {}) => rpc('datapoints.list', { id, ...filter });
+  await eventually(async () => (await list()).items.length === 3, 'all points are kept');
+  const { items } = await list({ dataset: 'visits', index: '/a' });
+  assert.deepEqual(
+    items.map(({ at: _, ...point }: { at: string }) => point),
+    [3, 1].map((n) => ({ dataset: 'visits', index: '/a', blobs: ['/a', null, '100 %s'], doubles: [n] })),
+  );
+  const first = await list({ limit: 2 });
+  const second = await list({ limit: 2, cursor: first.next_cursor });
+  assert.equal(first.items.length + second.items.length, 3);
+  assert.equal(second.next_cursor, null);
+  assert.match(
+    (await cellar.get('points', '/many')).text,
+    /^TypeError: writeDataPoint\(\): Maximum of 20 blobs supported\.$/,
+  );
+  const { items: lines } = (await cellar.call('GET', `/v1/apps/${id}/logs`)).body;
+  assert.doesNotMatch(JSON.stringify(lines), /visits/);
 });
 
 test('without an AI server the app is deployed, and is told what to set', async () => {

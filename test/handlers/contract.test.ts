@@ -100,6 +100,7 @@ const rpcOnly = [
   'storage.kv.put',
   'storage.kv.delete',
   'crons.list',
+  'datapoints.list',
   'crons.run',
   'workflows.list',
   'workflows.instances.list',

@@ -14,6 +14,7 @@ const AI_MODULE = 'cloudflare-internal:ai-api';
 /** Modules of Cellar's own, by the type of the bindings that they make. */
 const MODULES: Partial<Record<Outward['type'], { name: string; text: string }>> = {
   hyperdrive: own('hyperdrive'),
+  analytics_engine: own('analytics-engine'),
 };
 /** All that a config may have of them. */
 export const OUTWARD_TEXTS = Object.values(MODULES).map(({ text }) => text);
@@ -40,9 +41,11 @@ export function outwardBindings({ outward = [] }: Release, secrets: string[]): C
   }));
 }
 
-function inner({ type, binding }: Outward, secrets: string[]): CapnpValue[] {
+function inner(bound: Outward, secrets: string[]): CapnpValue[] {
+  const { binding } = bound;
   // workerd's own asks a service by HTTP what `run()` is to do.
-  if (type === 'ai') return [{ name: 'fetcher', service: AI_SERVICE }];
+  if (bound.type === 'ai') return [{ name: 'fetcher', service: AI_SERVICE }];
+  if (bound.type === 'analytics_engine') return [{ name: 'dataset', text: bound.dataset }];
   const isSet = secrets.includes(binding);
   const connectionString = isSet ? [{ name: 'connectionString', ...fromSecret(binding, secrets) }] : [];
   return [{ name: 'binding', text: binding }, ...connectionString];

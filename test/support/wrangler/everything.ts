@@ -18,6 +18,7 @@ export const EVERYTHING = {
     },
     ratelimits: [{ name: 'LIMIT', namespace_id: '1', simple: { limit: 0, period: 60 } }],
     ai: { binding: 'AI' },
+    analytics_engine_datasets: [{ binding: 'POINTS', dataset: 'points' }],
     hyperdrive: [{ binding: 'SQL', id: 'sql' }],
     version_metadata: { binding: 'VERSION' },
     triggers: { crons: ['30 4 * * *'] },

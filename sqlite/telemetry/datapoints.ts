@@ -1,0 +1,100 @@
+// Rows of `datapoints`: what apps write by bindings of Analytics Engine.
+import type { Database } from 'better-sqlite3';
+
+/** One entry for each schema version of `datapoints.sqlite`, applied in order. Never change one that has been released: add the next. */
+export const DATAPOINT_MIGRATIONS = [
+  `
+  CREATE TABLE apps (
+    app_id TEXT NOT NULL PRIMARY KEY,
+    bytes INTEGER NOT NULL                  -- of all its points, as each row has them
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE datapoints (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    app_id TEXT NOT NULL,
+    at INTEGER NOT NULL,                    -- in ms since 1970
+    dataset TEXT NOT NULL,
+    "index" TEXT,
+    blobs TEXT NOT NULL,                    -- JSON: texts and nulls
+    doubles TEXT NOT NULL,                  -- JSON: numbers
+    bytes INTEGER NOT NULL                  -- about what the row takes
+  ) STRICT;
+  CREATE INDEX datapoints_of_app ON datapoints (app_id, id);
+  `,
+];
+
+export interface DatapointRow {
+  id: number;
+  app_id: string;
+  at: number;
+  dataset: string;
+  index: string | null;
+  blobs: string;
+  doubles: string;
+  bytes: number;
+}
+
+/** Which points are wanted, newest first; `null` does not matter. */
+export interface WantedDatapoints {
+  appId: string;
+  dataset: string | null;
+  index: string | null;
+  /** In ms since 1970. */
+  since: number;
+  /** Points before this one. */
+  before: number;
+  limit: number;
+}
+
+/** Typed queries over the points. */
+export function datapointQueries(database: Database) {
+  const add = database.prepare<Omit<DatapointRow, 'id'>>(
+    `INSERT INTO datapoints (app_id, at, dataset, "index", blobs, doubles, bytes)
+     VALUES (@app_id, @at, @dataset, @index, @blobs, @doubles, @bytes)`,
+  );
+  const addBytes = database.prepare<[string, number]>(
+    'INSERT INTO apps (app_id, bytes) VALUES (?, ?) ON CONFLICT (app_id) DO UPDATE SET bytes = bytes + excluded.bytes',
+  );
+  const newest = database.prepare<WantedDatapoints, DatapointRow>(
+    `SELECT * FROM datapoints WHERE app_id = @appId AND id < @before AND at >= @since
+       AND (@dataset IS NULL OR dataset = @dataset) AND (@index IS NULL OR "index" = @index)
+     ORDER BY id DESC LIMIT @limit`,
+  );
+  const oldest = database.prepare<[string, number, number], { id: number | null; bytes: number | null }>(
+    `SELECT max(id) AS id, sum(bytes) AS bytes FROM (
+       SELECT id, at, bytes FROM datapoints WHERE app_id = ? ORDER BY id LIMIT ?) WHERE at < ?`,
+  );
+  const removeUpTo = database.prepare<[string, number]>(
+    'DELETE FROM datapoints WHERE app_id = ? AND id <= ?',
+  );
+  const removeApp = database.prepare<[string]>(
+    'DELETE FROM apps WHERE app_id = ? AND NOT EXISTS (SELECT 1 FROM datapoints WHERE datapoints.app_id = apps.app_id)',
+  );
+  const apps = database.prepare<[], { app_id: string; bytes: number }>('SELECT app_id, bytes FROM apps');
+
+  return {
+    transaction: (work: () => void): void => database.transaction(work)(),
+    /** Adds points of one app. */
+    add: (appId: string, rows: readonly Omit<DatapointRow, 'id' | 'app_id'>[]): void => {
+      for (const row of rows) add.run({ app_id: appId, ...row });
+      addBytes.run(
+        appId,
+        rows.reduce((sum, { bytes }) => sum + bytes, 0),
+      );
+    },
+    newest: (wanted: WantedDatapoints): DatapointRow[] => newest.all(wanted),
+    /** Removes those of an app's oldest `limit` points that were written before `at`. @returns how many went */
+    removeOldest: database.transaction((appId: string, limit: number, at: number): number => {
+      const { id, bytes } = oldest.get(appId, limit, at)!;
+      if (id === null) return 0;
+      addBytes.run(appId, -bytes!);
+      return removeUpTo.run(appId, id).changes;
+    }),
+    /** Forgets an app that has no points any more. */
+    removeApp: (appId: string): void => {
+      removeApp.run(appId);
+    },
+    /** What each app's points take, in bytes. */
+    sizes: (): { app_id: string; bytes: number }[] => apps.all(),
+  };
+}
+export type DatapointQueries = ReturnType<typeof datapointQueries>;

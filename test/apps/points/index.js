@@ -1,0 +1,17 @@
+// Writes down each visit. `/many` writes more than a data point may have.
+export default {
+  async fetch(request, { VISITS }) {
+    const { pathname, searchParams } = new URL(request.url);
+    try {
+      if (pathname === '/many') VISITS.writeDataPoint({ blobs: Array(21).fill('a') });
+      VISITS.writeDataPoint({
+        indexes: [pathname],
+        blobs: [pathname, null, new TextEncoder().encode('100 %s')],
+        doubles: [Number(searchParams.get('n'))],
+      });
+    } catch (error) {
+      return new Response(String(error));
+    }
+    return new Response('written down');
+  },
+};
