@@ -78,6 +78,8 @@ export const meanings: Readonly<Record<string, string>> = {
   type: 'The kind of a step: do, sleep or waitForEvent.',
   'workflows.instances.send_event.type': 'The type that `waitForEvent` waits for.',
   rollback: 'Whether steps that can be rolled back are, newest first.',
+  dataset: 'The name of a dataset of Analytics Engine.',
+  index: 'The index that a data point was written with.',
   cron: 'A cron of the live release: its expression, as `crons.list` has it.',
   fingerprint: 'The fingerprint of a grouped error, as `errors.list` has it.',
   channel: 'A channel of product events, such as orders.',

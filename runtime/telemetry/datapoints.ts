@@ -20,7 +20,7 @@ const ROW_BYTES = 60;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 /** Rows that are removed at once. */
-const PIECE = 500;
+const PIECE = 100;
 
 type Written = Omit<DatapointRow, 'id' | 'app_id'>;
 
