@@ -1,20 +1,13 @@
 // The handlers' calls about an app's crons.
 import type { HostCall } from '../../handlers/contract/host-routes.ts';
-import type { Result } from '../../handlers/contract/index.ts';
 import type { Apps } from '../apps/apps.ts';
-import type { LeasedCell } from '../fleets/leasing.ts';
+import { askCron } from '../fleets/ask-cron.ts';
 import { reason } from '../log.ts';
-import { askSocket } from '../machine/ask-socket.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import { type HostRoutes, readJson } from './host-call.ts';
 import { Refusal } from './refusal.ts';
 
 export type CronCall = Extract<HostCall, `${string}/crons${string}`>;
-
-/** Longest answer of a process about a run: one message. */
-const ANSWER_BYTES = 64 * 1024;
-
-type Ran = Result<'crons.run'>;
 
 /** Makes what answers these calls. */
 export function cronRoutes({
@@ -54,36 +47,12 @@ export function cronRoutes({
       if (wanted.desired_state === 'stopped')
         throw new Refusal(503, 'app_unavailable', 'the app is stopped, and runs no crons');
       const answer = await fleet
-        .withCell('a run of a cron', (cell) => run(cell, cron))
+        .withCell('a run of a cron', (cell) => askCron(cell, cron))
         .catch((error: unknown) => {
           throw new Refusal(503, 'app_unavailable', reason(error));
         });
       if ('failed' in answer) throw new Refusal(409, 'transition_conflict', answer.failed);
       return answer.done;
-    },
-  };
-}
-
-async function run(
-  { socketPath, signal }: LeasedCell,
-  cron: string,
-): Promise<{ done: Ran } | { failed: string }> {
-  const body = JSON.stringify({ kind: 'cron', cron });
-  const asked = { method: 'POST', body, limitBytes: ANSWER_BYTES, signal };
-  const { status, text } = await askSocket(socketPath, asked);
-  if (status !== 200 || text === null)
-    throw new Error(`the process answered with status ${status} and no result`);
-  const { done, failed } = JSON.parse(text) as { done?: Partial<Ran>; failed?: unknown };
-  if (done === undefined) return { failed: String(failed) };
-  // What a process says is its app's word, and may be anything.
-  const { outcome, duration_ms, error, trace_id } = done;
-  return {
-    done: {
-      cron,
-      outcome: outcome === 'ok' || outcome === 'running' ? outcome : 'failed',
-      duration_ms: Number.isSafeInteger(duration_ms) ? duration_ms! : null,
-      error: typeof error === 'string' ? error : null,
-      trace_id: typeof trace_id === 'string' ? trace_id : null,
     },
   };
 }

@@ -32,6 +32,10 @@ export function isLocalHost(host: string): boolean {
   return /^(?:.+\.)?localhost$/.test(host) || host === '127.0.0.1' || host === '[::1]';
 }
 
+export function plainAnswer(status: number, text: string): LocalAnswer {
+  return { status, headers: { 'content-type': 'text/plain; charset=utf-8' }, body: `${text}\n` };
+}
+
 /** A page with why nothing serves, which a browser loads again when something does. */
 export function failurePage(failure: string): LocalAnswer {
   const text = failure.replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`);

@@ -14,8 +14,9 @@ import { join } from 'node:path';
 import { BuildFailure } from '../../bundler/failure.ts';
 import { Closing } from '../closing.ts';
 import type { Backend } from '../edge/backend.ts';
-import { Gateway, type RequestHead, type Target } from '../edge/gateway.ts';
+import { Gateway, type LocalAnswer, type RequestHead, type Target } from '../edge/gateway.ts';
 import { headerValue } from '../edge/http/fields.ts';
+import { askCron } from '../fleets/ask-cron.ts';
 import { spares, workerdPath } from '../fleets/cell.ts';
 import { dividedSecrets } from '../fleets/config/secret-bindings.ts';
 import { Fleet } from '../fleets/fleet.ts';
@@ -28,7 +29,15 @@ import { reason } from '../log.ts';
 import { claim, DATA_DIRECTORY_MAX, type Layout, layoutOf } from '../machine/data-directory.ts';
 import { threads } from '../machine/worker.ts';
 import { Buckets } from '../storage/r2/buckets.ts';
-import { failurePage, isDebugger, isLocalHost, NO_DEBUGGER, NOT_YET, STRANGER } from './answers.ts';
+import {
+  failurePage,
+  isDebugger,
+  isLocalHost,
+  NO_DEBUGGER,
+  NOT_YET,
+  plainAnswer,
+  STRANGER,
+} from './answers.ts';
 import { backendAt } from './backend.ts';
 import { type Made, Project } from './project.ts';
 import { RELOAD_PATH, Reloads } from './reloads.ts';
@@ -58,6 +67,8 @@ export interface DevOptions {
 }
 
 const USUAL_PORT = 8787;
+/** Where a cron is run at once, as with `wrangler dev`. */
+const SCHEDULED_PATH = '/cdn-cgi/handler/scheduled';
 /** The socket for pages that load again, below the kept directory. */
 const RELOADS = 'reloads.sock';
 
@@ -238,6 +249,14 @@ export class Dev {
     if (!isLocalHost(head.host)) return { kind: 'respond', respond: () => ({ refusal: STRANGER }) };
     if (head.path === RELOAD_PATH && this.#reloads !== null)
       return { kind: 'proxy', backend: this.#reloads.backend };
+    if (head.path === SCHEDULED_PATH && this.#fleet.liveDeployId !== null)
+      return {
+        kind: 'respond',
+        respond: () =>
+          headerValue(head.headers, 'sec-fetch-site') === 'cross-site'
+            ? { refusal: STRANGER }
+            : this.#runCron(new URL(head.target, 'http://localhost')),
+      };
     if (this.#fleet.liveDeployId !== null) return { kind: 'proxy', backend: this.#fleet };
     return {
       kind: 'respond',
@@ -246,6 +265,19 @@ export class Dev {
         return failurePage(this.#failure ?? 'Load the page again: the app serves now.');
       },
     };
+  }
+
+  /** Runs the cron that a request names, else the first one. */
+  async #runCron({ searchParams }: URL): Promise<LocalAnswer> {
+    const crons = (await this.#fleet.crons()).map(({ name }) => name);
+    const cron = searchParams.get('cron') ?? crons[0];
+    if (cron === undefined || !crons.includes(cron))
+      return plainAnswer(404, `The app has no cron ${cron ?? ''}. Its crons: ${crons.join(', ') || 'none'}`);
+    const ran = await this.#fleet.withCell('a run of a cron', (cell) => askCron(cell, cron));
+    if ('failed' in ran) return plainAnswer(409, ran.failed);
+    const { outcome, duration_ms, error } = ran.done;
+    if (outcome === 'running') return plainAnswer(202, 'It goes on.');
+    return plainAnswer(outcome === 'ok' ? 200 : 500, `${error ?? outcome} (${duration_ms} ms)`);
   }
 
   #saved(paths: string[]): void {

@@ -164,6 +164,17 @@ test('a version that serves here and would be refused by a deploy says so', asyn
   write('wrangler.toml', `${CONFIG}[triggers]\ncrons = ["0 0 1 1 *"]\n`);
   await eventually(() => /a deploy of this fails: .*no handler scheduled\(\)/.test(dev.said), 'the warning');
   assert.equal((await dev.get()).status, 200);
+  assert.equal((await dev.get('/cdn-cgi/handler/scheduled')).status, 500, 'there is no handler');
+  assert.equal((await dev.get('/cdn-cgi/handler/scheduled?cron=*+*+*+*+*')).status, 404);
+  const foreign = await dev.get('/cdn-cgi/handler/scheduled', { 'sec-fetch-site': 'cross-site' });
+  assert.equal(foreign.status, 403, 'no page of a website runs one');
+  await save(
+    'src/index.js',
+    INDEX.replace('async fetch', "scheduled: ({ cron }) => console.log('ran ' + cron),\n  async fetch"),
+  );
+  assert.equal((await dev.get('/cdn-cgi/handler/scheduled?cron=0+0+1+1+*')).status, 200);
+  await eventually(() => /ran 0 0 1 1 \*\n/.test(dev.said), 'its line');
+  await save('src/index.js', INDEX);
   await save('wrangler.toml', CONFIG);
 });
 

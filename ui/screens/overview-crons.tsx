@@ -20,7 +20,7 @@ export function Crons({ model, slug }: { model: OverviewModel; slug: string }) {
       <header>
         <h2 id="crons">Crons</h2>
       </header>
-      <ul class="lines">
+      <ul class="lines crons">
         {crons.map(({ cron, next_at, last_run: last }) => (
           <li key={cron} data-row>
             <code class="nowrap">{cron}</code>
@@ -34,9 +34,9 @@ export function Crons({ model, slug }: { model: OverviewModel; slug: string }) {
                   {last.trigger === 'manual' && ', by hand'}
                   {last.trace_id !== null && (
                     <>
-                      {' '}
+                      {': '}
                       <Link to={{ name: 'logs', app: slug }} query={{ trace: last.trace_id }}>
-                        log
+                        its log
                       </Link>
                     </>
                   )}
