@@ -55,7 +55,7 @@ export const AppFigures = z.strictObject({
   duration_ms_p99: z.number().nullable(),
   /** Requests of the last whole minute. */
   requests_per_minute: z.int(),
-  /** The most in the last minutes; null when no process ran. */
+  /** The most in the last minutes; null when no process runs now. */
   memory_bytes: z.int().nullable(),
   /** Groups of errors that are open. */
   open_errors: z.int(),

@@ -23,6 +23,8 @@ export const Deploy = z.strictObject({
   ref: z.string(),
   message: z.string(),
   author: z.string(),
+  /** Who asked for a rollback or a deploy again. */
+  requested_by: z.string().nullable(),
   trigger: z.enum(['push', 'rollback', 'commit', 'redeploy', 'import', 'upload', 'promote']),
   status: deployStatus,
   /** Whether its release is kept. */

@@ -292,6 +292,8 @@ export interface DeployFact {
   ref: string;
   message: string;
   author: string;
+  /** Who asked for a rollback or a deploy again, for people. */
+  requested_by?: string;
   trigger: DeployTrigger;
   status: DeployStatus;
   /** Whether its release is kept. */

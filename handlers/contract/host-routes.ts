@@ -169,10 +169,10 @@ export interface HostCalls extends TelemetryCalls {
   'GET /apps/:id/deploys/:deploy/log': { body: null; answer: Bytes };
   'POST /deploys': { body: { app_id: string; id: string }[]; answer: DeployFacts };
   /** Of `deploy_id`, the commit again; without it, the tip of main. */
-  'POST /apps/:id/deploys': { body: { deploy_id: string | null }; answer: DeployFact };
-  /** `by` is shown to people. */
+  'POST /apps/:id/deploys': { body: { deploy_id: string | null; by: string }; answer: DeployFact };
+  /** `by` is shown to people, here and below. */
   'POST /apps/:id/deploys/:deploy/cancel': { body: { by: string }; answer: DeployFact };
-  'POST /apps/:id/rollback': { body: { deploy_id: string }; answer: DeployFact };
+  'POST /apps/:id/rollback': { body: { deploy_id: string; by: string }; answer: DeployFact };
   'GET /apps/:id/source/tree': {
     body: null;
     answer: { sha: string | null; items: SourceItem[]; more: boolean };

@@ -142,6 +142,7 @@ export const answerMeanings: Readonly<Record<string, Readonly<Record<string, str
     ref: 'The branch that was pushed.',
     message: 'The message of the commit.',
     author: 'The author of the commit.',
+    requested_by: 'Who asked for it, of a rollback or a deploy again; else null.',
     trigger: 'What it was made for.',
     status:
       '`live` while it serves, `replaced` when another deploy does, `superseded` when a newer push came first.',

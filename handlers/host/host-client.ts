@@ -218,9 +218,9 @@ export class HostClient {
    * Starts the release of an earlier deploy again, as a new deploy.
    * @throws {Problem} `deploy_not_found`, `release_unavailable`
    */
-  async rollback(appId: string, deployId: string): Promise<DeployFact> {
+  async rollback(appId: string, deployId: string, by: string): Promise<DeployFact> {
     const refusals = ['deploy_not_found', 'release_unavailable'] as const;
-    const body = { deploy_id: deployId };
+    const body = { deploy_id: deployId, by };
     const options = { body, refusals };
     return this.#json('POST /apps/:id/rollback', [appId], options).catch(maybeDone);
   }
@@ -229,9 +229,9 @@ export class HostClient {
    * Builds and deploys the tip of main again, or the commit of an earlier deploy.
    * @throws {Problem} `deploy_not_found`, `ref_not_found`
    */
-  async deployAgain(appId: string, deployId: string | null): Promise<DeployFact> {
+  async deployAgain(appId: string, deployId: string | null, by: string): Promise<DeployFact> {
     const refusals = ['deploy_not_found', 'ref_not_found'] as const;
-    const options = { body: { deploy_id: deployId }, refusals, deadlineMs: SOURCE_DEADLINE_MS };
+    const options = { body: { deploy_id: deployId, by }, refusals, deadlineMs: SOURCE_DEADLINE_MS };
     return this.#json('POST /apps/:id/deploys', [appId], options).catch(maybeDone);
   }
 

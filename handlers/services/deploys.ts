@@ -3,6 +3,7 @@ import { findAccount } from '../../sqlite/control/accounts.ts';
 import { type DeployRow, findDeploy, listDeploys } from '../../sqlite/control/deploys.ts';
 import type { Reader } from '../../sqlite/control/reads.ts';
 import { accountOf } from '../access.ts';
+import type { Context } from '../context.ts';
 import type { Deploy, DeployLines } from '../contract/deploys.ts';
 import type { DeployFact, LinesFact } from '../contract/host-calls.ts';
 import { Problem } from '../problem.ts';
@@ -31,22 +32,25 @@ const log: Service<'deploys.log'> = async ({ reads, host }, { id, deploy_id }) =
 
 const rollback: Service<'deploys.rollback'> = async (context, { id, deploy_id }) => {
   await wakeForDeploy(context, id);
-  return shownDeploy(await context.host.rollback(id, deploy_id));
+  return shownDeploy(await context.host.rollback(id, deploy_id, await nameOf(context)));
 };
 
 const create: Service<'deploys.create'> = async (context, { id, deploy_id = null }) => {
   if (deploy_id !== null) await requireDeploy(context.reads, id, deploy_id);
   await wakeForDeploy(context, id);
-  return shownDeploy(await context.host.deployAgain(id, deploy_id));
+  return shownDeploy(await context.host.deployAgain(id, deploy_id, await nameOf(context)));
 };
 
 const cancel: Service<'deploys.cancel'> = async (context, { id, deploy_id }) => {
-  const { reads, actor, host } = context;
-  await requireDeploy(reads, id, deploy_id);
-  const account = accountOf(actor);
-  const by = account === null ? 'the runner token' : ((await findAccount(reads, account))?.name ?? account);
-  return shownDeploy(await host.cancelDeploy(id, deploy_id, by));
+  await requireDeploy(context.reads, id, deploy_id);
+  return shownDeploy(await context.host.cancelDeploy(id, deploy_id, await nameOf(context)));
 };
+
+/** Who calls, for people. */
+async function nameOf({ reads, actor }: Context): Promise<string> {
+  const account = accountOf(actor);
+  return account === null ? 'the runner token' : ((await findAccount(reads, account))?.name ?? account);
+}
 
 const stream: Service<'deploys.stream'> = (context, input, transport) =>
   openStream(context, input, 'deploys', transport);
@@ -85,7 +89,7 @@ async function requireDeploy(reads: Reader, id: string, deployId: string): Promi
 
 /** A deploy as the API shows it. */
 export function shownDeploy(fact: DeployFact): Deploy {
-  return withoutCreation(fact);
+  return { ...withoutCreation(fact), requested_by: fact.requested_by ?? null };
 }
 
 /** New lines of a deploy's log as its stream shows them. */
@@ -95,5 +99,7 @@ export function shownLines({ deploy_id, lines }: LinesFact): DeployLines {
 
 function toDeploy(row: DeployRow): Deploy {
   const steps = JSON.parse(row.steps) as DeployFact['steps'];
-  return shownDeploy({ ...row, steps, can_roll_back: row.can_roll_back === 1 });
+  const { requested_by, can_roll_back, ...rest } = row;
+  const by = requested_by === null ? {} : { requested_by };
+  return shownDeploy({ ...rest, ...by, steps, can_roll_back: can_roll_back === 1 });
 }

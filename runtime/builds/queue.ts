@@ -47,6 +47,8 @@ export interface DeployRequest {
   /** The full name of the ref, such as `refs/heads/main`. */
   ref: string;
   trigger: DeployTrigger;
+  /** Who asks for it, for people, where that is not the author of the commit. */
+  by?: string | undefined;
 }
 
 /** The queue of all apps. */
@@ -81,10 +83,10 @@ export class DeployQueue {
    * Records a deploy and runs it when its turn comes. Resolves once it is recorded with its commit's description.
    * @throws {Error} while the host is stopping
    */
-  async request({ appId, sha, ref, trigger }: DeployRequest): Promise<Deploy> {
+  async request({ appId, sha, ref, trigger, by }: DeployRequest): Promise<Deploy> {
     // Before anything is awaited: the order of requests is the order of deploys.
     const deploy = this.#enqueue(
-      { app_id: appId, sha, ref, message: '', author: '', trigger },
+      { app_id: appId, sha, ref, message: '', author: '', ...(by && { requested_by: by }), trigger },
       { kind: 'commit' },
     );
     await this.#untilClosed(deploy.describe());
@@ -93,10 +95,11 @@ export class DeployQueue {
 
   /**
    * Records a deploy that starts the release of an earlier one again, and runs it when its turn comes.
+   * @param by who asks for it, for people
    * @throws {Refusal} for an unknown deploy, and for one without a release
    * @throws {Error} while the host is stopping
    */
-  rollback(appId: string, deployId: string): Deploy {
+  rollback(appId: string, deployId: string, by?: string): Deploy {
     const { store, paths } = this.#options;
     const earlier = store.deploys.find(appId, deployId);
     if (earlier === undefined) throw new Refusal(404, 'deploy_not_found', 'no such deploy');
@@ -108,7 +111,7 @@ export class DeployQueue {
     }
     const { sha, ref, message, author } = earlier;
     return this.#enqueue(
-      { app_id: appId, sha, ref, message, author, trigger: 'rollback' },
+      { app_id: appId, sha, ref, message, author, ...(by && { requested_by: by }), trigger: 'rollback' },
       { kind: 'release', of: deployId },
     );
   }
@@ -116,10 +119,11 @@ export class DeployQueue {
   /**
    * Records a deploy of the tip of main, or of an earlier deploy's commit, and runs it when its turn comes.
    * @param deployId the earlier deploy; null: the tip
+   * @param by who asks for it, for people
    * @throws {Refusal} for an unknown deploy, and for a commit that is not there
    * @throws {Error} while the host is stopping
    */
-  async deployAgain(appId: string, deployId: string | null): Promise<Deploy> {
+  async deployAgain(appId: string, deployId: string | null, by?: string): Promise<Deploy> {
     const { store, paths } = this.#options;
     const earlier = deployId === null ? null : store.deploys.find(appId, deployId);
     if (earlier === undefined) throw new Refusal(404, 'deploy_not_found', 'no such deploy');
@@ -136,7 +140,7 @@ export class DeployQueue {
         : 'main has no commit yet';
       throw new Refusal(404, 'ref_not_found', missing);
     }
-    return this.request({ appId, sha, ref: DEPLOY_REF, trigger: 'redeploy' });
+    return this.request({ appId, sha, ref: DEPLOY_REF, trigger: 'redeploy', by });
   }
 
   /**
@@ -275,7 +279,7 @@ export class DeployQueue {
   }
 
   #enqueue(
-    what: Pick<DeployFact, 'app_id' | 'sha' | 'ref' | 'message' | 'author' | 'trigger'>,
+    what: Pick<DeployFact, 'app_id' | 'sha' | 'ref' | 'message' | 'author' | 'trigger' | 'requested_by'>,
     source: DeploySource,
     id = newId(),
   ): Deploy {

@@ -154,16 +154,16 @@ function routesOf(
       return { as_of: store.outbox.position(), items };
     },
     'POST /apps/:id/rollback': async ({ request, words }) => {
-      const { deploy_id } = await readJson<'POST /apps/:id/rollback'>(request);
-      const { fact } = queue.rollback(words[0]!, deploy_id);
+      const { deploy_id, by } = await readJson<'POST /apps/:id/rollback'>(request);
+      const { fact } = queue.rollback(words[0]!, deploy_id, by);
       // So that a list that is asked for now has it.
       await outbox.flushed(FLUSH_MS);
       return fact;
     },
     'POST /apps/:id/deploys': async ({ request, words }) => {
       requireRoom(disk);
-      const { deploy_id } = await readJson<'POST /apps/:id/deploys'>(request);
-      const { fact } = await queue.deployAgain(words[0]!, deploy_id);
+      const { deploy_id, by } = await readJson<'POST /apps/:id/deploys'>(request);
+      const { fact } = await queue.deployAgain(words[0]!, deploy_id, by);
       await outbox.flushed(FLUSH_MS);
       return fact;
     },

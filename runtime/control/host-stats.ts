@@ -39,7 +39,7 @@ const startedAt = new Date(performance.timeOrigin).toISOString();
 
 /** What several apps do, without reading anything but telemetry's tables. */
 export async function hostOverview(
-  { memory, telemetry }: Pick<StatsOptions, 'memory' | 'telemetry'>,
+  { memory, telemetry, apps: known }: Pick<StatsOptions, 'memory' | 'telemetry' | 'apps'>,
   appIds: string[],
 ): Promise<HostOverview> {
   const [figures, open] = await Promise.all([
@@ -47,7 +47,12 @@ export async function hostOverview(
     telemetry.ask('errors/open', { appIds }),
   ]);
   const { used, limit } = memory.figures;
-  const apps = Object.entries(figures).map(([id, each]) => [id, { ...each, open_errors: open[id]! }]);
+  // Its last minutes may be those before a restart of the host, or before it came to rest.
+  const runs = (id: string) => known.observe(id)?.process_state === 'running';
+  const apps = Object.entries(figures).map(([id, each]) => [
+    id,
+    { ...each, memory_bytes: runs(id) ? each.memory_bytes : null, open_errors: open[id]! },
+  ]);
   return { memory: { used_bytes: used, limit_bytes: limit }, apps: Object.fromEntries(apps) };
 }
 

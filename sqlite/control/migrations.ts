@@ -13,6 +13,7 @@ import recoveries from './migrations/0010_recoveries.sql';
 import previews from './migrations/0011_previews.sql';
 import guests from './migrations/0012_guests.sql';
 import previewStorage from './migrations/0013_preview_storage.sql';
+import requestedBy from './migrations/0014_requested_by.sql';
 
 /** In order, by file name as Wrangler records it. */
 const migrations: Migration[] = [
@@ -29,6 +30,7 @@ const migrations: Migration[] = [
   { name: '0011_previews.sql', sql: previews },
   { name: '0012_guests.sql', sql: guests },
   { name: '0013_preview_storage.sql', sql: previewStorage },
+  { name: '0014_requested_by.sql', sql: requestedBy },
 ];
 
 /**

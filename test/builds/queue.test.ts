@@ -200,7 +200,11 @@ test('the tip of main and an earlier commit are deployed again, and neither coun
   const { store, queue, push, sha } = await makeQueue(t, { 'index.js': WORKER });
   const first = await ended(await push());
   const tip = await ended(await queue.deployAgain(APP, null));
-  const again = await ended(await queue.deployAgain(APP, first.id));
+  const again = await ended(await queue.deployAgain(APP, first.id, 'Ada'));
+  assert.deepEqual(
+    [first, tip, again].map(({ requested_by }) => requested_by),
+    [undefined, undefined, 'Ada'],
+  );
   for (const fact of [tip, again])
     assert.deepEqual([fact.status, fact.trigger, fact.sha], ['live', 'redeploy', sha]);
   assert.deepEqual(

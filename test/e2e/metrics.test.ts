@@ -174,10 +174,18 @@ test('a host that is killed loses two seconds at most, and nothing stays of an a
   await ask(40);
   await sleep(2 * LOST_MS);
   await ask(20);
+  const memory = async () => {
+    const message = { jsonrpc: '2.0', id: 1, method: 'apps.overview' };
+    return (await cellar.call('POST', '/rpc', message)).body.result.items[0].figures.memory_bytes;
+  };
+  await eventually(async () => (await memory()) > 0, 'its memory is told');
   await cellar.stop('SIGKILL');
   await cellar.start();
   const { requests } = await sums(cellar, id);
   assert.ok(requests >= 40 && requests <= 60, `${requests} requests`);
+  // An app without a process uses none, whatever its last minutes had.
+  assert.equal((await cellar.call('POST', `/v1/apps/${id}/sleep`)).status, 200);
+  assert.equal(await memory(), null);
 
   const other = await cellar.deploy('stays', 'hello', { 'index.js': WORKER });
   await cellar.get('stays', '/boom');

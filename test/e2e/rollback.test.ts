@@ -52,6 +52,10 @@ test('a rollback is a deploy of its own that serves an earlier release, without 
     [asked.trigger, asked.sha, asked.message, asked.author],
     ['rollback', one.sha, 'one', one.author],
   );
+  assert.deepEqual(
+    [one, asked, ended].map(({ requested_by }) => requested_by),
+    [null, 'the runner token', 'the runner token'],
+  );
   assert.equal(ended.status, 'live');
   assert.deepEqual(
     ended.steps.map(({ name }: { name: string }) => name),

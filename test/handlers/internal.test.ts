@@ -117,6 +117,7 @@ test('deploys are listed newest first as the host told them, filtered and read b
       // The clock goes back between them.
       created_at: `2026-01-0${4 - n}T00:00:00.000Z`,
       can_roll_back: n === 3,
+      ...(n === 3 && { requested_by: 'Ada' }),
       steps: [{ name: 'checkout', status: 'done', duration_ms: 12 }],
     }),
   );
@@ -125,6 +126,7 @@ test('deploys are listed newest first as the host told them, filtered and read b
   const { created_at, ...shown } = rows[2]!;
   assert.deepEqual(first.items[0], shown);
   assert.equal(first.items.length, 2);
+  assert.equal(first.items[1].requested_by, null);
   const rest = (await control.api('GET', `/v1/apps/${id}/deploys?limit=2&cursor=${first.next_cursor}`)).body;
   assert.deepEqual(
     [rest.items.map((item: { id: string }) => item.id), rest.next_cursor],

@@ -95,6 +95,14 @@ test('whoever has an account signs in, and accepts', NEEDS_CHROMIUM, async () =>
   // Who may only look is shown nothing to invite with.
   await dora.page.goto('/apps/of-bob/collaborators');
   await dora.page.getByText('dora@example.com').waitFor();
+  const sections = dora.page.getByRole('navigation').getByRole('link');
+  await eventually(
+    async () => !(await sections.allInnerTexts()).includes('Storage'),
+    'what needs more is left out',
+  );
+  const shown = await sections.allInnerTexts();
+  for (const name of ['Variables', 'Users', 'Alerts']) assert.ok(!shown.includes(name), name);
+  assert.ok(shown.includes('Logs'));
   assert.equal(await dora.page.getByRole('button', { name: 'Invite somebody' }).count(), 0);
 });
 

@@ -122,6 +122,11 @@ test('why a deploy failed is read, mended in the editor, and rolled back', NEEDS
   await page.getByRole('link', { name: 'first', exact: true }).click();
   await page.getByRole('button', { name: 'Roll back to this' }).click();
   await answers('first');
+  await page.getByText('Ada rolled back').waitFor();
+  // The list goes forward again.
+  await page.goto('/apps/shop/deploys');
+  await page.getByRole('button', { name: 'Roll back to this' }).first().click();
+  await answers('mended');
   browser.assertQuiet();
 });
 

@@ -23,6 +23,7 @@ import {
   IconUsers,
   IconWaypoints,
 } from '../parts/icons.tsx';
+import { may, type Role } from '../role.ts';
 import type { Route, RouteName } from '../router.ts';
 
 export interface Section {
@@ -31,6 +32,8 @@ export interface Section {
   icon: Icon;
   /** After `g`. */
   key?: string;
+  /** The role that what it shows needs, where that is more than to look at the app. */
+  needs?: Role;
 }
 
 interface Group {
@@ -53,16 +56,16 @@ const ofApp: readonly Group[] = [
     sections: [
       { name: 'deploys', text: 'Deploys', icon: IconRocket, key: 'd' },
       { name: 'source', text: 'Source', icon: IconFileCode, key: 's' },
-      { name: 'variables', text: 'Variables', icon: IconKeyRound, key: 'v' },
+      { name: 'variables', text: 'Variables', icon: IconKeyRound, key: 'v', needs: 'push' },
       { name: 'domains', text: 'Domains', icon: IconGlobe, key: 'm' },
     ],
   },
   {
     title: 'Hold',
     sections: [
-      { name: 'storage', text: 'Storage', icon: IconDatabase, key: 'h' },
+      { name: 'storage', text: 'Storage', icon: IconDatabase, key: 'h', needs: 'push' },
       { name: 'events', text: 'Events', icon: IconActivity, key: 'n' },
-      { name: 'users', text: 'Users', icon: IconUsers, key: 'u' },
+      { name: 'users', text: 'Users', icon: IconUsers, key: 'u', needs: 'push' },
       { name: 'insights', text: 'Insights', icon: IconSparkles, key: 'i' },
     ],
   },
@@ -71,7 +74,7 @@ const ofApp: readonly Group[] = [
     sections: [
       { name: 'settings', text: 'General', icon: IconSettings, key: ',' },
       { name: 'limits', text: 'Limits', icon: IconGauge },
-      { name: 'alerts', text: 'Alerts', icon: IconBell },
+      { name: 'alerts', text: 'Alerts', icon: IconBell, needs: 'admin' },
       { name: 'collaborators', text: 'Collaborators', icon: IconShieldCheck },
     ],
   },
@@ -96,9 +99,13 @@ export const everywhere: readonly Section[] = [
   { name: 'machine', text: 'Machine', icon: IconServer, key: 'c' },
 ];
 
-/** The groups at the left of a screen in this place. */
+/** The groups at the left of a screen in this place, without the sections that one's role does not allow. */
 export function groupsOf(place: 'home' | 'app' | 'machine' | 'door'): readonly Group[] {
-  if (place === 'app') return ofApp;
+  if (place === 'app')
+    return ofApp.map(({ title, sections }) => ({
+      title,
+      sections: sections.filter(({ needs }) => needs === undefined || may(needs)),
+    }));
   return place === 'machine' ? ofMachine : [];
 }
 

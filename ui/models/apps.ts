@@ -39,6 +39,11 @@ export function attention({
   return null;
 }
 
+/** Whether a release without a process is there for the next request. */
+export function isIdle({ status, figures }: Pick<App, 'status' | 'figures'>): boolean {
+  return status === 'running' && figures !== null && figures.memory_bytes === null;
+}
+
 /** The share of requests that were answered with 5xx; null when there were none. */
 export function errorRate(figures: App['figures']): number | null {
   if (figures === null) return null;

@@ -29,9 +29,15 @@ export function authorName(author: string): string {
   return author.replace(/\s*<[^>]*>$/, '') || 'somebody';
 }
 
-/** How it came to be. Of a rollback and the like the author of the commit is known, not who asked for it. */
-export function originOf({ trigger, author }: Pick<Deploy, 'trigger' | 'author'>): string {
+/** How it came to be. Deploys of before do not tell who asked for a rollback and the like. */
+export function originOf({
+  trigger,
+  author,
+  requested_by,
+}: Pick<Deploy, 'trigger' | 'author' | 'requested_by'>): string {
   const name = authorName(author);
+  if (requested_by !== null)
+    return `${requested_by} ${trigger === 'rollback' ? 'rolled back' : 'deployed again'}`;
   const words: Record<Deploy['trigger'], string> = {
     push: `${name} pushed`,
     commit: `${name} committed`,

@@ -1,6 +1,6 @@
 // All apps: which are well, and which are not.
 import { Head } from '../layout/head.tsx';
-import { type App, appsModel, attention, errorRate, type sumsOf } from '../models/apps.ts';
+import { type App, appsModel, attention, errorRate, isIdle, type sumsOf } from '../models/apps.ts';
 import { Link, LinkButton } from '../parts/button.tsx';
 import { Search } from '../parts/field.tsx';
 import { Figure, Figures } from '../parts/figure.tsx';
@@ -122,7 +122,7 @@ function Name({ app }: { app: App }) {
   const why = attention(app);
   return (
     <span class="app-name">
-      <Status of={app.status} silent />
+      {isIdle(app) ? <Status of="sleeping" word="idle" silent /> : <Status of={app.status} silent />}
       <Link to={{ name: 'overview', app: app.slug }} class="main-cell">
         {app.slug}
       </Link>
@@ -136,16 +136,15 @@ function Name({ app }: { app: App }) {
   );
 }
 
-function AppStatus({ app: { status, asleep_since, figures } }: { app: App }) {
+function AppStatus({ app }: { app: App }) {
+  const { status, asleep_since } = app;
   if (status === 'sleeping' && asleep_since !== null)
     return (
       <span class="muted nowrap">
         asleep for <Age since={asleep_since} />
       </span>
     );
-  // A release without a process is there for the next request.
-  if (status === 'running' && figures !== null && figures.memory_bytes === null)
-    return <span class="muted">idle</span>;
+  if (isIdle(app)) return <span class="muted">idle</span>;
   return <span class={status === 'crashed' ? 'danger' : undefined}>{status}</span>;
 }
 

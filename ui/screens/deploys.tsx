@@ -5,7 +5,7 @@ import { Head } from '../layout/head.tsx';
 import { type Deploy, deploysModel, isUnderWay, originOf, tookMs } from '../models/deploys.ts';
 import { Button, Link } from '../parts/button.tsx';
 import { duration, firstLine, shortSha } from '../parts/format.ts';
-import { IconRefreshCw, IconRocket } from '../parts/icons.tsx';
+import { IconRefreshCw, IconRocket, IconRotateCcw } from '../parts/icons.tsx';
 import { useModel } from '../parts/model.ts';
 import { Empty, Loaded } from '../parts/states.tsx';
 import { Status } from '../parts/status.tsx';
@@ -51,6 +51,26 @@ const columns = (app: string): readonly Column<Deploy>[] => [
     cell: (deploy) => (
       <Time at={deploy.started_at} otherwise={isUnderWay(deploy) ? 'waits' : 'never began'} />
     ),
+  },
+  {
+    name: 'What to do',
+    silent: true,
+    cell: ({ id, status, can_roll_back }) =>
+      can_roll_back &&
+      status !== 'live' && (
+        <Button
+          needs="push"
+          look="quiet"
+          short
+          label="Roll back to this"
+          onClick={async () => {
+            const made = await api('deploys.rollback', { id: app, deploy_id: id });
+            open({ name: 'deploy', app, deploy: made.id });
+          }}
+        >
+          <IconRotateCcw />
+        </Button>
+      ),
   },
 ];
 

@@ -1,7 +1,15 @@
 // What the list of apps says of them.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type App, attention, errorRate, matches, type Overview, sumsOf } from '../../../ui/models/apps.ts';
+import {
+  type App,
+  attention,
+  errorRate,
+  isIdle,
+  matches,
+  type Overview,
+  sumsOf,
+} from '../../../ui/models/apps.ts';
 
 const figures = {
   requests: Array.from({ length: 24 }, () => 10),
@@ -36,6 +44,13 @@ test('the rate of errors is of all requests, and nothing without any', () => {
   assert.equal(errorRate({ ...figures, errors: 24 }), 0.1);
   assert.equal(errorRate({ ...figures, requests: figures.requests.map(() => 0) }), null);
   assert.equal(errorRate(null), null);
+});
+
+test('an app without a process is idle, whatever it was told to be', () => {
+  const resting = { ...figures, memory_bytes: null };
+  assert.ok(isIdle(app({ figures: resting })));
+  for (const other of [app({}), app({ figures: null }), app({ figures: resting, status: 'crashed' })])
+    assert.ok(!isIdle(other));
 });
 
 test('the filter looks at name, status and last deploy', () => {
