@@ -66,6 +66,7 @@ export const examples: Readonly<Record<string, Json>> = {
     ref: 'refs/heads/main',
     message: 'Show the cart',
     author: 'Ada <ada@example.com>',
+    requested_by: null,
     trigger: 'push',
     status: 'live',
     can_roll_back: true,
