@@ -131,7 +131,7 @@ function builtSite(place: Place, before: PageFolders, entry: string | undefined)
 /** How an author says which folder is the site. */
 function nameFolder(folder: string): string {
   const directory = folder === '.' ? '.' : `./${folder}`;
-  return `name the folder to serve in a wrangler.jsonc: { "name": "my-site", "assets": { "directory": "${directory}" } }`;
+  return `name the folder to serve, by the RPC method builds.set with { "output_directory": "${folder}" }, or in a wrangler.jsonc: { "name": "my-site", "assets": { "directory": "${directory}" } }`;
 }
 
 /** Whether a site is only the pages of a Node server: they are not built, and the package starts with Node. */

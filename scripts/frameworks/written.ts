@@ -129,13 +129,13 @@ export default function Home({ loaderData }) {
         type: 'module',
         scripts: { build: 'react-router build', dev: 'react-router dev' },
         dependencies: {
-          '@react-router/node': '^7',
+          '@react-router/node': '7.18.4',
           isbot: '^5',
           react: '^19',
           'react-dom': '^19',
-          'react-router': '^7',
+          'react-router': '7.18.4',
         },
-        devDependencies: { '@react-router/dev': '^7', typescript: '^5', vite: '^7' },
+        devDependencies: { '@react-router/dev': '7.18.4', typescript: '^5', vite: '^7' },
       }),
       'vite.config.ts':
         "import { reactRouter } from '@react-router/dev/vite';\nimport { defineConfig } from 'vite';\n\nexport default defineConfig({ plugins: [reactRouter()] });\n",
