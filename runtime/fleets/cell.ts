@@ -145,7 +145,16 @@ export class Cell {
    * `timeoutMs`.
    */
   workAfterAnswers(timeoutMs: number): Promise<number> {
-    const request = { limitBytes: COUNT_BYTES, signal: AbortSignal.timeout(timeoutMs) };
+    return this.#count('/', timeoutMs);
+  }
+
+  /** Of that: how much runs in Workflows, whose steps an end of the process cuts. */
+  stepsAtWork(timeoutMs: number): Promise<number> {
+    return this.#count('/steps', timeoutMs);
+  }
+
+  #count(path: string, timeoutMs: number): Promise<number> {
+    const request = { path, limitBytes: COUNT_BYTES, signal: AbortSignal.timeout(timeoutMs) };
     return askSocket(this.socketPath('health'), request).then(
       ({ text }) => Number(text) || 0,
       () => 0,

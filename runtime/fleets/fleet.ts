@@ -36,6 +36,8 @@ export interface FleetUsage {
 type Resting = 'none' | 'idle' | 'asleep' | 'stopped' | 'held';
 
 const HEALTH_TIMEOUT_MS = 2_000;
+/** A process that cannot say so soon whether steps of Workflows run in it is ended all the same. */
+const STEPS_TIMEOUT_MS = 1_000;
 /** An app that gets no memory says so at most this often, in ms, however many requests come. */
 const TELL_SHED_EVERY_MS = 60_000;
 
@@ -120,10 +122,10 @@ export class Fleet implements Backend {
     return this.#process.activity.lastMinute;
   }
 
-  /** Requests and upgraded connections that are open now. */
+  /** Requests and upgraded connections that are open now, and work of Workflows as far as it keeps the process. */
   get openStreams(): number {
     return this.#process.phase.name === 'running'
-      ? this.#process.phase.upstream.active + this.#process.phase.upstream.tunnels
+      ? this.#process.phase.upstream.active + this.#process.phase.upstream.tunnels + this.#idling.steps
       : 0;
   }
 
@@ -256,7 +258,7 @@ export class Fleet implements Backend {
 
   /**
    * Ends the process as `stop` does. Requests that come meanwhile are held, and they or the next one wake the app; work
-   * that falls due gets a process for as long as it takes.
+   * that falls due gets a process for as long as it takes, and steps of Workflows that this cuts are tried again at once.
    */
   sleep(live?: ReleaseRef): Promise<void> {
     if (!this.#isAsleep()) this.giveUpStarts();
@@ -264,14 +266,18 @@ export class Fleet implements Backend {
       if (this.#isAsleep()) return;
       this.#process.cancelRestart();
       this.#process.live ??= live ?? null;
+      let isCut = false;
       const [phase, error] = [this.#process.phase, this.#process.lastError];
       if (phase.name === 'running') {
         this.#process.enter({ name: 'hibernating', gate: Promise.withResolvers() });
+        isCut = (await phase.cell.stepsAtWork(STEPS_TIMEOUT_MS)) > 0;
         await end(phase, this.#process.warn);
         this.#options.say('info', 'the app sleeps');
       }
       if (this.#process.live === null) this.#process.enter({ name: 'none' });
       else await this.#process.goIdle('asleep', error);
+      // The engine's own alarm for a step that is at work lies some minutes ahead.
+      if (isCut) this.#process.rest.resume({ dueAt: Date.now() });
     });
   }
 

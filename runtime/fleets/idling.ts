@@ -13,9 +13,16 @@ export class Idling {
   );
   /** The process that stayed when it was last to go, because of what it does without a request. */
   #working: Running | null = null;
+  /** Of that: what ran in Workflows. */
+  #steps = 0;
 
   constructor(process: Supervisor) {
     this.#process = process;
+  }
+
+  /** Pieces of work in Workflows for which the process that runs stayed when it was last to go. */
+  get steps(): number {
+    return this.#working !== null && this.#working === this.#process.phase ? this.#steps : 0;
   }
 
   /** To be called about once a second: sends a quiet process away, and gets one for work that falls due. */
@@ -60,12 +67,14 @@ export class Idling {
     const { activity } = this.#process;
     if (this.#process.phase !== phase || !this.#isQuiet(phase)) return;
     const work = await phase.cell.workAfterAnswers(WORK_TIMEOUT_MS);
+    const steps = work > 0 ? await phase.cell.stepsAtWork(WORK_TIMEOUT_MS) : 0;
     const dueAt = await this.#process.nextDue();
     // A request may have come while that was found out.
     if (this.#process.phase !== phase || !this.#isQuiet(phase)) return;
     if (work > 0 || (dueAt !== null && dueAt <= Date.now() + activity.worthWaitingMs)) {
       activity.keep();
       this.#working = phase;
+      this.#steps = steps;
       return;
     }
     this.#working = null;

@@ -4,6 +4,7 @@ import { reason } from '../log.ts';
 import { askSocket } from '../machine/ask-socket.ts';
 import type { Cell } from './cell.ts';
 import type { DueReader } from './due.ts';
+import type { Lease } from './leases.ts';
 
 /** Longest time for having all instances go on, in ms. The engine's own alarms are for those that were not reached. */
 const RESUME_TIMEOUT_MS = 60_000;
@@ -20,17 +21,24 @@ export async function resumeWorkflows(
     due,
     release,
     closing,
+    lease,
     warn,
   }: {
     due: DueReader;
     release: string;
     closing: AbortSignal;
+    lease: Lease;
     warn: (words: string) => void;
   },
 ): Promise<void> {
   const gone = new AbortController();
   void cell.exited.then(() => gone.abort());
-  const signal = AbortSignal.any([closing, gone.signal, AbortSignal.timeout(RESUME_TIMEOUT_MS)]);
+  const signal = AbortSignal.any([
+    closing,
+    gone.signal,
+    lease.signal,
+    AbortSignal.timeout(RESUME_TIMEOUT_MS),
+  ]);
   try {
     for (const [binding, instances] of Object.entries(await due.interrupted(release, signal))) {
       if (instances.length === 0) continue;
@@ -39,7 +47,7 @@ export async function resumeWorkflows(
       await askSocket(cell.socketPath('health'), request);
     }
   } catch (error) {
-    if (!closing.aborted && !gone.signal.aborted)
+    if (!closing.aborted && !gone.signal.aborted && !lease.signal.aborted)
       warn(`Workflows that were interrupted go on some minutes later: ${reason(error)}`);
   }
 }

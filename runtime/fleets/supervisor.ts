@@ -303,12 +303,18 @@ export class Supervisor {
     this.#options.say('info', `a process runs after ${Math.round(cell.startMs)} ms`);
     this.enter({ name: 'running', cell, upstream, asleep, leases }, this.#limit);
     void cell.exited.then((exit) => this.#exited(cell, exit));
-    void resumeWorkflows(cell, {
-      due: this.#due,
-      release: this.live!.directory,
-      closing: this.operations.closing,
-      warn: this.warn,
-    });
+    void this.#resumeWorkflows(cell, leases);
+  }
+
+  /** The process stays until they have been asked for. */
+  async #resumeWorkflows(cell: Cell, leases: Leases): Promise<void> {
+    const { directory } = this.live!;
+    const work = await this.launcher.dueWork(directory).catch(() => null);
+    if (work === null || work.workflows.length === 0) return;
+    const lease = leases.hold();
+    const { closing } = this.operations;
+    await resumeWorkflows(cell, { due: this.#due, release: directory, closing, lease, warn: this.warn });
+    lease.release();
   }
 
   /** A start that somebody waited for failed: it is tried again, but not at once. */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import type { Release, Workflow } from '../../bundler/release.ts';
+import { eventually } from '../support/e2e/processes.ts';
 import { type Harness, harness } from '../support/fleets/harness.ts';
 import { makeRelease } from '../support/fleets/release.ts';
 
@@ -202,4 +203,18 @@ test('an instance that waits for long holds no memory, and its event has it run 
   assert.deepEqual((await app.ended('l')).output.event, { amount: '9' });
   assert.equal(said(app, 'run of l').length, 2);
   assert.deepEqual(said(app, '"mechanism'), []);
+});
+
+test('a step at work counts as an open stream; one that a sleep cuts goes on at once, and the app sleeps on', async (t) => {
+  const app = await orders(t, 0);
+  runClock(t, app);
+  await app.json('/create?id=z&work=3000');
+  await app.until(() => said(app, 'work of z/1').length === 1);
+  await eventually(() => app.fleet.openStreams === 1, 'the step is known to be at work');
+  await app.fleet.sleep();
+  await app.until(() => said(app, 'work of z/2').length === 1, LATE_MS);
+  assert.equal(app.fleet.state, 'stopped', 'it sleeps for everybody else');
+  await app.until(() => said(app, 'end of z').length === 1);
+  await app.rested();
+  assert.equal(app.fleet.openStreams, 0);
 });

@@ -33,9 +33,9 @@ function count(context) {
   };
 }
 
-/** Work that counts until it ends, or for `limitMs`. @returns what ends it */
-function begin(limitMs) {
-  const work = { until: Date.now() + limitMs };
+/** Work that counts until it ends, or for `limitMs`. @param isStep of a Workflow @returns what ends it */
+function begin(limitMs, isStep = false) {
+  const work = { until: Date.now() + limitMs, isStep };
   pending.add(work);
   return () => pending.delete(work);
 }
@@ -181,13 +181,15 @@ async function write(request, env, context) {
   }
 }
 
-/** Answers the host, and nobody else: for another app, with the number of pieces of work under way, or with what became of a write or run. */
+/** Answers the host, and nobody else: for another app, with the number of pieces of work under way, or of those that are steps of Workflows, or with what became of a write or run. */
 export class CellarState extends WorkerEntrypoint {
   fetch(request) {
     if (request.headers.has(CALL_HEADER)) return answerCall(request, this.ctx.exports);
     if (request.method === 'POST') return write(request, this.env, this.ctx);
     for (const work of pending) if (Date.now() > work.until) pending.delete(work);
-    return new Response(String(pending.size));
+    const { pathname } = new URL(request.url);
+    const asked = pathname === '/steps' ? [...pending].filter(({ isStep }) => isStep) : [...pending];
+    return new Response(String(asked.length));
   }
 }
 

@@ -86,7 +86,7 @@ class Work {
 
   #look() {
     const busy = this.#running > 0 || (!this.#over && this.#steps === 0);
-    if (busy) this.#stop ??= this.#begin(WORK_LIMIT_MS);
+    if (busy) this.#stop ??= this.#begin(WORK_LIMIT_MS, true);
     else {
       this.#stop?.();
       this.#stop = null;
