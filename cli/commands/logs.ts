@@ -24,6 +24,7 @@ export const logCommands: readonly Command[] = [
       { flags: '-n, --lines <count>', summary: `how many lines; ${LINES} by default, 200 at most` },
       { flags: '--level <level>', summary: 'lines of this level or above', choices: levels },
       { flags: '--search <text>', summary: 'lines with this text' },
+      { flags: '--preview <name>', summary: "the log of this preview in place of the app's" },
     ],
     examples: ['logs', 'logs -f --level warn', 'logs --search checkout --json'],
     answers: 'logs.list',
@@ -33,6 +34,7 @@ export const logCommands: readonly Command[] = [
         id: session.app(),
         ...(input.level !== undefined && { level: input.level as Levels }),
         ...(input.search !== undefined && { search: String(input.search) }),
+        ...(input.preview !== undefined && { preview: String(input.preview) }),
       };
       const lines = await session.call('logs.list', { ...filters, limit: countOf(textOf(input, 'lines')) });
       if (input.follow !== true) return lines;
@@ -50,13 +52,15 @@ export const logCommands: readonly Command[] = [
     ofApp: true,
     options: [
       { flags: '--status <status>', summary: 'those in this status; open by default', choices: statuses },
+      { flags: '--preview <name>', summary: "those of this preview in place of the app's" },
     ],
     examples: ['errors', 'errors --status resolved'],
     answers: 'errors.list',
     run: (session, input) => {
       const id = session.app();
       const status = (input.status ?? 'open') as (typeof statuses)[number];
-      return whole((page) => session.call('errors.list', { id, status, ...page }));
+      const of = input.preview === undefined ? {} : { preview: String(input.preview) };
+      return whole((page) => session.call('errors.list', { id, status, ...of, ...page }));
     },
     show: ({ items }) =>
       table(

@@ -261,6 +261,8 @@ export const telemetry = [
     needs: 'view',
     input: z.strictObject({
       id: reference,
+      /** The log of this preview in place of the app's. */
+      preview: reference.optional(),
       search: search.optional(),
       /** Lines of this time or later. */
       since: moment.optional(),
@@ -276,7 +278,7 @@ export const telemetry = [
     }),
     output: listOf(LogLine),
     status: 200,
-    errors: ['app_not_found', 'host_unavailable'],
+    errors: ['app_not_found', 'preview_not_found', 'host_unavailable'],
   }),
   operation({
     name: 'logs.stream',
@@ -286,6 +288,8 @@ export const telemetry = [
     needs: 'view',
     input: z.strictObject({
       id: reference,
+      /** The log of this preview in place of the app's. */
+      preview: reference.optional(),
       search: search.optional(),
       /** Lines of this level or above. */
       level: logLevel.optional(),
@@ -294,7 +298,7 @@ export const telemetry = [
     output: LogLine,
     status: 200,
     kind: 'stream',
-    errors: ['app_not_found', 'rate_limited', 'host_unavailable'],
+    errors: ['app_not_found', 'preview_not_found', 'rate_limited', 'host_unavailable'],
   }),
   operation({
     name: 'errors.list',
@@ -302,10 +306,16 @@ export const telemetry = [
     method: 'GET',
     path: null,
     needs: 'view',
-    input: z.strictObject({ id: reference, status: errorStatus.default('open'), ...page }),
+    input: z.strictObject({
+      id: reference,
+      /** The errors of this preview in place of the app's. */
+      preview: reference.optional(),
+      status: errorStatus.default('open'),
+      ...page,
+    }),
     output: listOf(GroupedError),
     status: 200,
-    errors: ['app_not_found', 'host_unavailable'],
+    errors: ['app_not_found', 'preview_not_found', 'host_unavailable'],
   }),
   operation({
     name: 'errors.get',
@@ -313,10 +323,10 @@ export const telemetry = [
     method: 'GET',
     path: null,
     needs: 'view',
-    input: z.strictObject({ id: reference, fingerprint: reference }),
+    input: z.strictObject({ id: reference, preview: reference.optional(), fingerprint: reference }),
     output: z.strictObject({ ...GroupedError.shape, occurrences: z.array(ErrorOccurrence) }),
     status: 200,
-    errors: ['app_not_found', 'error_not_found', 'host_unavailable'],
+    errors: ['app_not_found', 'preview_not_found', 'error_not_found', 'host_unavailable'],
   }),
   operation({
     name: 'errors.set_status',

@@ -517,14 +517,14 @@ export class HostClient {
     return this.#json('POST /apps/:id/alerts/:alert/test', [appId, alertId], options);
   }
 
-  /** What the host's telemetry says of an app. @throws {Problem} `error_not_found` */
+  /** What the host's telemetry says of an app, or of a preview of it. @throws {Problem} `error_not_found`, `preview_not_found` */
   async telemetry<Name extends keyof TelemetryAnswers>(
     name: Name,
     id: string,
-    query?: Omit<TelemetryAnswers[Name]['params'], 'appId'>,
+    query?: Omit<TelemetryAnswers[Name]['params'], 'appId'> & { preview?: string | undefined },
   ): Promise<TelemetryAnswers[Name]['answer']> {
     const call: keyof HostCalls = `GET /apps/:id/telemetry/${name}`;
-    const options = { query: query as Query, refusals: ['error_not_found'] } as const;
+    const options = { query: query as Query, refusals: ['error_not_found', 'preview_not_found'] } as const;
     return this.#json(call, [id], options) as Promise<TelemetryAnswers[Name]['answer']>;
   }
 
@@ -666,7 +666,8 @@ export class HostClient {
     const head = new AbortController();
     const timer = setTimeout(() => head.abort(new Error('no answer in time')), CALL_DEADLINE_MS);
     try {
-      const options = { query, refusals: ['rate_limited'], signal: head.signal } as const;
+      const refusals = ['rate_limited', 'preview_not_found'] as const;
+      const options = { query, refusals, signal: head.signal };
       const response = await this.#call(STREAMS[kind], [appId], options);
       return response.body!;
     } finally {

@@ -3,11 +3,12 @@ import { requireApp } from './apps.ts';
 import { decodeCursor, encodeCursor } from './cursor.ts';
 import type { Service } from './types.ts';
 
-const list: Service<'errors.list'> = async (context, { id, status, limit, cursor }) => {
+const list: Service<'errors.list'> = async (context, { id, preview, status, limit, cursor }) => {
   await requireApp(context, id);
-  const name = `errors.list ${id} ${status}`;
+  const name = `errors.list ${id} ${preview ?? ''} ${status}`;
   const place = decodeCursor(name, cursor, 2)?.map(Number);
   const { items, next } = await context.host.telemetry('errors', id, {
+    preview,
     status,
     limit,
     afterAt: place?.[0],
@@ -17,9 +18,9 @@ const list: Service<'errors.list'> = async (context, { id, status, limit, cursor
   return { items, next_cursor: encodeCursor(name, last) };
 };
 
-const get: Service<'errors.get'> = async (context, { id, fingerprint }) => {
+const get: Service<'errors.get'> = async (context, { id, preview, fingerprint }) => {
   await requireApp(context, id);
-  return context.host.telemetry('errors/get', id, { fingerprint });
+  return context.host.telemetry('errors/get', id, { preview, fingerprint });
 };
 
 const setStatus: Service<'errors.set_status'> = async (context, { id, fingerprint, status }) => {

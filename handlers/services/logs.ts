@@ -3,12 +3,16 @@ import { requireApp } from './apps.ts';
 import { decodeCursor, encodeCursor } from './cursor.ts';
 import type { Service } from './types.ts';
 
-const list: Service<'logs.list'> = async (context, { id, cursor, since, until, trace_id, ...filter }) => {
+const list: Service<'logs.list'> = async (
+  context,
+  { id, preview, cursor, since, until, trace_id, ...filter },
+) => {
   await requireApp(context, id);
-  const name = `logs.list ${id}`;
+  const name = `logs.list ${id} ${preview ?? ''}`;
   const place = decodeCursor(name, cursor, 1);
   const { items, next } = await context.host.telemetry('logs', id, {
     ...filter,
+    preview,
     since: since === undefined ? undefined : Date.parse(since),
     until: until === undefined ? undefined : Date.parse(until),
     traceId: trace_id,

@@ -1,5 +1,4 @@
 // The host's routes to an app's telemetry.
-import type { ServerResponse } from 'node:http';
 import { errorCodes } from '../../handlers/contract/errors.ts';
 import type { BreakdownParams, HostCall } from '../../handlers/contract/host-routes.ts';
 import type { GroupStatus } from '../../sqlite/telemetry/errors.ts';
@@ -29,10 +28,19 @@ export function telemetryRoutes({
   streams,
   apps,
 }: TelemetryOptions): Pick<HostRoutes, TelemetryCall> {
-  const open = (kind: FollowKind, appId: string, response: ServerResponse, follow: LogFollow | ErrorFollow) =>
-    streams.open(appId, response, (take) =>
+  /** The preview that a call names, or the app itself. */
+  const subject = ({ words, query }: Call): string => {
+    const name = query.get('preview');
+    if (name === null) return words[0]!;
+    const preview = apps.previews(words[0]!).find((row) => row.name === name);
+    if (preview === undefined) throw new Refusal(404, 'preview_not_found', `the app has no preview ${name}`);
+    return preview.id;
+  };
+  const open = (kind: FollowKind, call: Call, follow: LogFollow | ErrorFollow) => {
+    const id = subject(call);
+    streams.open(call.words[0]!, call.response, (take) =>
       telemetry.follow(
-        appId,
+        id,
         kind,
         () => follow,
         (items) => {
@@ -43,6 +51,7 @@ export function telemetryRoutes({
         },
       ),
     );
+  };
   return {
     'GET /apps/:id/telemetry/metrics': ({ words, query }) =>
       ask(telemetry, 'metrics', { appId: words[0]!, hours: Number(query.get('hours')) }),
@@ -68,9 +77,10 @@ export function telemetryRoutes({
         limit: Number(query.get('limit')),
         before: numberOf(query, 'before'),
       }),
-    'GET /apps/:id/telemetry/logs': ({ words, query }) =>
-      ask(telemetry, 'logs', {
-        appId: words[0]!,
+    'GET /apps/:id/telemetry/logs': (call) => {
+      const { query } = call;
+      return ask(telemetry, 'logs', {
+        appId: subject(call),
         limit: Number(query.get('limit')),
         search: query.get('search') ?? undefined,
         level: levelOf(query),
@@ -78,35 +88,42 @@ export function telemetryRoutes({
         until: numberOf(query, 'until'),
         traceId: query.get('traceId') ?? undefined,
         before: numberOf(query, 'before'),
-      }),
-    'GET /apps/:id/telemetry/logs/stream': ({ words, query, response }) => {
+      });
+    },
+    'GET /apps/:id/telemetry/logs/stream': (call) => {
+      const { query } = call;
       const follow: LogFollow = {
         level: levelOf(query) ?? null,
         search: query.get('search'),
         after: numberOf(query, 'after') ?? null,
         rpcMethod: query.get('rpcMethod'),
       };
-      open('logs', words[0]!, response, follow);
+      open('logs', call, follow);
     },
-    'GET /apps/:id/telemetry/errors': ({ words, query }) =>
-      ask(telemetry, 'errors', {
-        appId: words[0]!,
+    'GET /apps/:id/telemetry/errors': (call) => {
+      const { query } = call;
+      return ask(telemetry, 'errors', {
+        appId: subject(call),
         status: statusOf(query),
         limit: Number(query.get('limit')),
         afterAt: numberOf(query, 'afterAt'),
         afterId: numberOf(query, 'afterId'),
+      });
+    },
+    'GET /apps/:id/telemetry/errors/get': (call) =>
+      ask(telemetry, 'errors/get', {
+        appId: subject(call),
+        fingerprint: call.query.get('fingerprint') ?? '',
       }),
-    'GET /apps/:id/telemetry/errors/get': ({ words, query }) =>
-      ask(telemetry, 'errors/get', { appId: words[0]!, fingerprint: query.get('fingerprint') ?? '' }),
     'PUT /apps/:id/telemetry/errors/status': async ({ request, words }) => {
       const changes = await readJson<'PUT /apps/:id/telemetry/errors/status'>(request);
       return ask(telemetry, 'errors/status', { appId: words[0]!, ...changes });
     },
-    'GET /apps/:id/telemetry/errors/stream': ({ words, query, response }) =>
-      open('errors', words[0]!, response, {
-        status: statusOf(query),
-        after: numberOf(query, 'after') ?? null,
-        rpcMethod: query.get('rpcMethod'),
+    'GET /apps/:id/telemetry/errors/stream': (call) =>
+      open('errors', call, {
+        status: statusOf(call.query),
+        after: numberOf(call.query, 'after') ?? null,
+        rpcMethod: call.query.get('rpcMethod'),
       }),
   };
 }

@@ -24,6 +24,7 @@ crons = ["0 3 * * *"]
 const worker = (text: string) => `${COUNTER_CLASS}
 export default {
   async fetch(request, env) {
+    console.log('asked ${text}');
     const n = await env.COUNTER.getByName('one').add();
     return new Response('${text} ' + n + ' ' + env.TOKEN);
   },
@@ -110,6 +111,18 @@ test('a branch is previewed on storage of its own, with the secrets of the app a
   // The deploys of the app are its own.
   assert.equal((await cellar.call('GET', `/v1/apps/${id}/deploys`)).body.items.length, 1);
   assert.deepEqual(cronsOf(preview.deploy.id), []);
+
+  // Its log and errors are its own.
+  const lines = async (of: object) =>
+    (await rpc('logs.list', { id, ...of })).items.map(({ text }: { text: string }) => text).join('\n');
+  await eventually(
+    async () => (await lines({ preview: 'feature-login' })).includes('asked draft'),
+    'its log',
+  );
+  assert.doesNotMatch(await lines({ preview: 'feature-login' }), /asked main/);
+  assert.doesNotMatch(await lines({}), /asked draft/);
+  assert.deepEqual((await rpc('errors.list', { id, preview: 'feature-login' })).items, []);
+  assert.equal((await rpc('errors.list', { id, preview: 'nobody' })).code, 'preview_not_found');
 
   // A second push keeps what the preview keeps; the app is as it was.
   await change(work, 'shop', 'feature/Login', 'better');

@@ -141,7 +141,8 @@ function Apps({ host: { apps } }: { host: HostStats }) {
             name: 'App',
             wide: true,
             cell: ({ slug }: HostStats['apps'][number]) => (
-              <Link to={{ name: 'overview', app: slug }} class="main-cell">
+              // Of a preview, `<name>--<slug>`, the app that it is one of.
+              <Link to={{ name: 'overview', app: slug.split('--').at(-1)! }} class="main-cell">
                 {slug}
               </Link>
             ),
