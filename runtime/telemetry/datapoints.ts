@@ -20,7 +20,7 @@ const ROW_BYTES = 60;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 /** Rows that are removed at once. */
-const PIECE = 100;
+const PIECE = 1_000;
 
 type Written = Omit<DatapointRow, 'id' | 'app_id'>;
 
@@ -80,10 +80,11 @@ export class Datapoints implements Part {
     const sizes = this.#rows.sizes().sort((a, b) => b.bytes - a.bytes);
     const all = sizes.reduce((sum, { bytes }) => sum + bytes, 0);
     const [largest] = sizes;
-    if (largest !== undefined && (largest.bytes > this.#appBytes || all > this.#allBytes))
-      return this.#rows.removeOldest(largest.app_id, PIECE, Number.MAX_SAFE_INTEGER) > 0;
+    const bytes = Math.max((largest?.bytes ?? 0) - this.#appBytes, all - this.#allBytes);
+    if (largest !== undefined && bytes > 0)
+      return this.#rows.removeOldest(largest.app_id, PIECE, { bytes }) > 0;
     for (const { app_id } of sizes) {
-      if (this.#rows.removeOldest(app_id, PIECE, now - this.#retentionMs) > 0) return true;
+      if (this.#rows.removeOldest(app_id, PIECE, { before: now - this.#retentionMs }) > 0) return true;
       this.#rows.removeApp(app_id);
     }
     return false;
@@ -91,7 +92,7 @@ export class Datapoints implements Part {
 
   forget(appId: string): boolean {
     this.#unwritten.delete(appId);
-    if (this.#rows.removeOldest(appId, PIECE, Number.MAX_SAFE_INTEGER) > 0) return true;
+    if (this.#rows.removeOldest(appId, PIECE) > 0) return true;
     this.#rows.removeApp(appId);
     return false;
   }

@@ -45,6 +45,13 @@ export interface WantedDatapoints {
   limit: number;
 }
 
+/** Which of the oldest points are meant. */
+interface Oldest {
+  /** In ms since 1970. */
+  before: number;
+  bytes: number;
+}
+
 /** Typed queries over the points. */
 export function datapointQueries(database: Database) {
   const add = database.prepare<Omit<DatapointRow, 'id'>>(
@@ -59,9 +66,15 @@ export function datapointQueries(database: Database) {
        AND (@dataset IS NULL OR dataset = @dataset) AND (@index IS NULL OR "index" = @index)
      ORDER BY id DESC LIMIT @limit`,
   );
-  const oldest = database.prepare<[string, number, number], { id: number | null; bytes: number | null }>(
+  const oldest = database.prepare<
+    { appId: string; limit: number; before: number; bytes: number },
+    { id: number | null; bytes: number | null }
+  >(
     `SELECT max(id) AS id, sum(bytes) AS bytes FROM (
-       SELECT id, at, bytes FROM datapoints WHERE app_id = ? ORDER BY id LIMIT ?) WHERE at < ?`,
+       SELECT id, bytes, sum(bytes) OVER (ORDER BY id) AS total FROM (
+         SELECT id, at, bytes FROM datapoints WHERE app_id = @appId ORDER BY id LIMIT @limit)
+       WHERE at < @before)
+     WHERE total - bytes < @bytes`,
   );
   const removeUpTo = database.prepare<[string, number]>(
     'DELETE FROM datapoints WHERE app_id = ? AND id <= ?',
@@ -82,13 +95,19 @@ export function datapointQueries(database: Database) {
       );
     },
     newest: (wanted: WantedDatapoints): DatapointRow[] => newest.all(wanted),
-    /** Removes those of an app's oldest `limit` points that were written before `at`. @returns how many went */
-    removeOldest: database.transaction((appId: string, limit: number, at: number): number => {
-      const { id, bytes } = oldest.get(appId, limit, at)!;
-      if (id === null) return 0;
-      addBytes.run(appId, -bytes!);
-      return removeUpTo.run(appId, id).changes;
-    }),
+    /**
+     * Removes those of an app's oldest `limit` points that were written before a time, no more than it takes to have so many
+     * bytes less. @returns how many went
+     */
+    removeOldest: database.transaction(
+      (appId: string, limit: number, which: Partial<Oldest> = {}): number => {
+        const all = { before: Number.MAX_SAFE_INTEGER, bytes: Number.MAX_SAFE_INTEGER };
+        const { id, bytes } = oldest.get({ appId, limit, ...all, ...which })!;
+        if (id === null) return 0;
+        addBytes.run(appId, -bytes!);
+        return removeUpTo.run(appId, id).changes;
+      },
+    ),
     /** Forgets an app that has no points any more. */
     removeApp: (appId: string): void => {
       removeApp.run(appId);

@@ -22,7 +22,8 @@ test('points beyond a bound go, the oldest first, and those of others stay', (t)
   while (points.prune(Date.now()));
   assert.deepEqual(list('small'), [1]);
   assert.equal(list('large')[0], 1_999);
-  assert.ok(list('large').length < 600, `${list('large').length} are kept`);
+  const kept = list('large').length;
+  assert.ok(kept > 500 && kept < 600, `${kept} are kept`);
 
   while (points.prune(Date.now() + 2 * DAY_MS));
   assert.deepEqual(points.apps(), []);
