@@ -1,14 +1,16 @@
 // One app does its worst, another answers as before, and the host is well.
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
-import { availableParallelism, loadavg } from 'node:os';
+import { globSync, readdirSync } from 'node:fs';
+import { availableParallelism, loadavg, networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { AI_KEY, AiServer } from '../support/ai/server.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { eventually } from '../support/e2e/processes.ts';
 
-const cellar = new Cellar({ RUNNER_CELL_MAX_MB: '128' });
+const ai = await new AiServer().start();
+const cellar = new Cellar({ RUNNER_CELL_MAX_MB: '128', RUNNER_AI_URL: ai.url, RUNNER_AI_KEY: AI_KEY });
 
 let hostile: string;
 const HOSTILE = `
@@ -33,7 +35,10 @@ before(async () => {
   neighbour = await cellar.deploy('neighbour', 'bucket');
   await cellar.deploy('greedy', 'hostile');
 });
-after(() => cellar[Symbol.asyncDispose]());
+after(async () => {
+  await cellar[Symbol.asyncDispose]();
+  await ai[Symbol.asyncDispose]();
+});
 
 const loopDelay = async () =>
   (await cellar.call('GET', '/v1/admin/stats')).body.host.event_loop_delay as Record<string, number>;
@@ -83,6 +88,36 @@ test('an endless loop', async () => {
   assert.ok((await slowestAnswer(1_000)) < SLOWEST_MS * crowd());
   await cellar.waitFor(/the process did not answer any more/);
   await looping;
+});
+
+test('no way out leads to this machine, to what the AI server has besides models, or to its key', async (t) => {
+  const own = Object.values(networkInterfaces()).flatMap((list) => list?.map(({ address }) => address) ?? []);
+  const names = [
+    ...own,
+    '127.0.0.2',
+    '0.0.0.0',
+    'localhost',
+    '2130706433',
+    '::ffff:127.0.0.1',
+    '169.254.169.254',
+  ];
+  const hosts = names.map((name) => (name.includes(':') ? `[${name.split('%')[0]}]` : name));
+  const ports = [ai.url, cellar.api, `http://a:${cellar.edgePort}`].map((url) => new URL(url).port);
+  const places = hosts.flatMap((host) => ports.map((port) => `${host}:${port}`));
+  const sockets = globSync(join(cellar.data, 'run', '*', '*.sock'));
+  const query = new URLSearchParams([
+    ...places.map((place) => ['to', place]),
+    ...sockets.map((socket) => ['socket', socket]),
+  ]);
+  const { tried, reached, said } = JSON.parse((await cellar.get('greedy', `/out?${query}`)).text);
+  t.diagnostic(`${tried} ways`);
+  assert.deepEqual(reached, []);
+  assert.ok(!said.join().includes(AI_KEY));
+  // The server was asked for models alone, with its own key.
+  assert.ok(ai.asked.length > 0);
+  for (const { path, authorization } of ai.asked)
+    assert.deepEqual([path, authorization], ['/v1/chat/completions', `Bearer ${AI_KEY}`]);
+  assert.equal((await cellar.get('neighbour', '/nothing.txt')).status, 404, 'the neighbour serves');
 });
 
 test('a bucket used 300 times at once, and keys that name what is another app’s', async (t) => {

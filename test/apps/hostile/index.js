@@ -1,5 +1,6 @@
 // An app that does its worst, for tests and `npm run bench -- hostile`. Each path is one way to harm the others.
-import { DurableObject } from 'cloudflare:workers';
+import { connect } from 'cloudflare:sockets';
+import { DurableObject, env as everything } from 'cloudflare:workers';
 
 const MB = 1024 * 1024;
 const kept = [];
@@ -73,10 +74,70 @@ const ways = {
     }
     return Response.json({ tried: keys.length, found });
   },
+  /**
+   * Looks for ways out: to addresses (`to`, as host:port) and sockets (`socket`) that are not for apps, by itself and through
+   * the AI server; to what that server has besides models; to its key. `said`: all that the AI binding answered.
+   */
+  async '/out'(request, { AI }) {
+    const { searchParams } = new URL(request.url);
+    const places = searchParams.getAll('to');
+    const sockets = searchParams.getAll('socket').flatMap((path) => [`unix:${path}`, path]);
+    const messages = [{ role: 'user', content: 'a' }];
+    const ai = [
+      ...['/', '/v1/models', '/v1/../api/delete', '/run/../../api/tags', '/ai-gateway/run?x=http://a'],
+      ...places.map((place) => `http://${place}/run`),
+    ].flatMap((path) => [
+      () => AI.fetch(new URL(path, 'http://workers-binding.ai'), { method: 'POST', body: '{}' }),
+      () => AI.fetch(new URL(path, 'http://workers-binding.ai'), { headers: { 'cf-consn-model-id': 'a' } }),
+    ]);
+    const models = ['../../api/delete', 'http://127.0.0.1/', 'a\r\nHost: b', '__proto__', ...sockets];
+    const headers = {
+      authorization: 'Bearer mine',
+      host: places[0] ?? 'a',
+      'x-api-key': 'mine',
+      cookie: 'a=b',
+    };
+    ai.push(...models.map((model) => () => AI.run(model, { messages }, { extraHeaders: headers })));
+    ai.push(() => AI.run('a', { messages, url: 'http://127.0.0.1/', base_url: places[0], headers }));
+    const said = await Promise.all(ai.map((way) => attempt(async () => textOf(await way()))));
+    const ways = [
+      ...places.map((place) => async () => (await fetch(`http://${place}/`)).text()),
+      ...places.map((place) => () => askedBySocket(place)),
+      ...sockets.map((socket) => async () => (await fetch(socket)).text()),
+      ...sockets.map((socket) => () => askedBySocket(socket)),
+    ];
+    const found = await Promise.all(ways.map((way) => attempt(way)));
+    return Response.json({
+      tried: said.length + found.length,
+      reached: found.filter((each) => !each.startsWith('failed: ')),
+      said: [...said, JSON.stringify(process.env), Object.keys(everything).join()],
+    });
+  },
   async '/write'(_, env) {
     await env.HOARD.getByName('all').write();
   },
 };
+
+async function attempt(way) {
+  try {
+    return String(await way());
+  } catch (error) {
+    return `failed: ${error.message}`;
+  }
+}
+
+function textOf(answer) {
+  return answer instanceof Response ? answer.text() : JSON.stringify(answer);
+}
+
+async function askedBySocket(place) {
+  const socket = connect(place);
+  const writer = socket.writable.getWriter();
+  await writer.write(new TextEncoder().encode('GET / HTTP/1.0\r\n\r\n'));
+  const { value } = await socket.readable.getReader().read();
+  if (value === undefined) throw new Error('it ended');
+  return new TextDecoder().decode(value);
+}
 
 /** Keeps writing to its storage. */
 export class Hoard extends DurableObject {
