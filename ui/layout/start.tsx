@@ -1,5 +1,6 @@
 // What to do with an app that has no code yet: three ways side by side.
 import { useState } from 'preact/hooks';
+import type { Failure } from '../api.ts';
 import { commands, startModel } from '../models/start.ts';
 import { Button } from '../parts/button.tsx';
 import { Code } from '../parts/code.tsx';
@@ -95,7 +96,9 @@ function FromAddress({ take }: { take: (url: string) => Promise<void> }) {
   const [wrong, setWrong] = useState<string | null>(null);
   const { busy, onSubmit } = useSubmit(async () => {
     setWrong(null);
-    await take(url.trim()).catch((error: Error) => setWrong(error.message));
+    await take(url.trim()).catch(({ fields, message }: Failure) =>
+      setWrong(fields.length > 0 ? `The address ${fields[0]!.message}.` : message),
+    );
   });
   return (
     <form class="row bottoms" onSubmit={onSubmit}>

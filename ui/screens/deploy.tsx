@@ -50,11 +50,14 @@ function Shown({ app, deploy, model }: { app: string; deploy: Deploy; model: Mod
         status={<Status of={status} />}
         about={
           <>
-            {originOf(deploy)}{' '}
+            {originOf(deploy)}
             {sha !== '' && (
-              <Link to={{ name: 'commit', app, sha }} class="mono">
-                {shortSha(sha)}
-              </Link>
+              <>
+                {' '}
+                <Link to={{ name: 'commit', app, sha }} class="mono">
+                  {shortSha(sha)}
+                </Link>
+              </>
             )}
             , <Time at={started_at} otherwise={isUnderWay(deploy) ? 'waits for its turn' : 'never began'} />
             {started_at !== null && (
