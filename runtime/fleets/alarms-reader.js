@@ -10,7 +10,7 @@ const MAX_NAME_BYTES = 1_000;
 const TIME = `CASE WHEN typeof(scheduled_time) = 'integer' THEN scheduled_time / 1000000 END`;
 const EARLIEST = `SELECT min(${TIME}) AS time FROM _cf_ALARM`;
 const NAMED = `SELECT actor_name AS name, ${TIME} AS time FROM _cf_ALARM
-  WHERE octet_length(actor_name) <= ${MAX_NAME_BYTES} AND ${TIME} <= ? ORDER BY scheduled_time LIMIT ${MAX_NAMED}`;
+  WHERE octet_length(actor_name) <= ${MAX_NAME_BYTES} AND ${TIME} <= ? ORDER BY scheduled_time DESC LIMIT ${MAX_NAMED}`;
 
 /** workerd's own table: a view, or a computed column, could compute for ever. */
 const IS_TABLE = `SELECT 1 FROM sqlite_schema WHERE name = '_cf_ALARM' AND type = 'table' AND rootpage > 0

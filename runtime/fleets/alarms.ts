@@ -27,7 +27,7 @@ const waiting: (() => void)[] = [];
 export interface AlarmsAsked {
   /** Namespaces whose earliest alarm is enough. */
   earliest: string[];
-  /** Namespaces whose alarms are wanted by name: the first 1,000 of each. */
+  /** Namespaces whose alarms are wanted by name, the latest first: 1,000 of each at most. */
   named: string[];
   /** Of those: the ones no later than this, in ms since 1970. */
   before: number;

@@ -8,6 +8,8 @@ import type { DueWork } from './write-cell-files.ts';
 
 /** How far ahead the engine of Workflows sets the alarm of an instance that is at work, in ms, and some more. */
 const AT_WORK_MS = 11 * 60 * 1000;
+/** Instances of each Workflow that are resumed at a start: each takes memory, and more could end the new process at once. */
+const RESUMED = 300;
 
 /** What is known of an app whose process has gone. `dueAt`: when it has work to do, in ms since 1970. */
 export interface Rest {
@@ -102,7 +104,8 @@ export class DueReader {
 
   /**
    * Instances of the app's Workflows that may have been at work when a process of its ended: the engine sets the alarm of
-   * one that is at work no later than some minutes ahead, and that of one that waits to the end of its wait.
+   * one that is at work to some minutes ahead, and that of one that waits to the end of its wait. The latest alarms are those
+   * of work that began last; what is due sooner is woken by itself.
    * @param release the directory of the release that is live
    * @returns by the binding of the Workflow
    * @throws {Error} when a file cannot be read
@@ -115,7 +118,7 @@ export class DueReader {
       const before = Date.now() + AT_WORK_MS;
       const { alarms } = await this.#ask({ earliest: [], named, before }, signal);
       return Object.fromEntries(
-        workflows.map(({ binding }, n) => [binding, alarms[n]!.map(({ name }) => name)]),
+        workflows.map(({ binding }, n) => [binding, alarms[n]!.slice(0, RESUMED).map(({ name }) => name)]),
       );
     });
   }
