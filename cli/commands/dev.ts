@@ -4,6 +4,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { type Command, type Input, textCommand, textOf } from '../command.ts';
 import { Stopped } from '../exit.ts';
+import type { Session } from '../session.ts';
 
 export const devCommand: Command = textCommand({
   words: 'dev',
@@ -15,15 +16,23 @@ export const devCommand: Command = textCommand({
       summary: 'where it answers, on localhost; 8787 by default, 0 for any that is free',
     },
     { flags: '--inspect [port]', summary: 'lets a debugger in, on localhost; 9229 by default' },
+    {
+      flags: '--remote-data',
+      summary: "begins with a copy of the deployed app's D1 databases; all else it keeps begins empty",
+    },
     { flags: '-e, --env <name>', summary: 'the environment of the Wrangler configuration' },
   ],
-  examples: ['dev', 'dev --port 3000 --inspect'],
-  run: async ({ place }, input) => {
+  ofApp: true,
+  examples: ['dev', 'dev --port 3000 --inspect', 'dev --remote-data'],
+  run: async (session, input) => {
+    const { place } = session;
+    const copied = input.remoteData === true ? await databasesOf(session) : null;
     const options = {
       folder: place.folder,
       port: portOf(input, 'port'),
       inspect: input.inspect === true ? 9229 : portOf(input, 'inspect'),
       environment: textOf(input, 'env') ?? place.env.CLOUDFLARE_ENV ?? null,
+      isOnCopy: copied !== null,
     };
     const child = spawn(
       process.execPath,
@@ -31,6 +40,7 @@ export const devCommand: Command = textCommand({
       // The channel tells it of the end of this process, however that comes.
       { cwd: place.folder, env: place.env, stdio: ['ignore', 'inherit', 'inherit', 'ipc'] },
     );
+    if (copied !== null) child.send(copied);
     // Of a terminal it has had the signal itself.
     place.signal.addEventListener('abort', () => child.kill('SIGTERM'));
     const [code] = (await once(child, 'exit')) as [number | null];
@@ -38,6 +48,19 @@ export const devCommand: Command = textCommand({
     return '';
   },
 });
+
+/** The databases that the app's live release binds, as SQL, by their bindings. */
+async function databasesOf(session: Session): Promise<Record<string, string>> {
+  const id = session.app();
+  const { databases } = await session.call('storage.overview', { id });
+  const copied: Record<string, string> = {};
+  for (const { id: database_id, binding } of databases) {
+    if (binding === null) continue;
+    session.place.say(`Copying ${binding} of ${id}\n`);
+    copied[binding] = (await session.call('storage.d1.export', { id, database_id })).sql;
+  }
+  return copied;
+}
 
 function portOf(input: Input, name: string): number | null {
   const text = textOf(input, name);

@@ -39,6 +39,7 @@ import {
   STRANGER,
 } from './answers.ts';
 import { backendAt } from './backend.ts';
+import { type Copied, placeDatabases } from './copied.ts';
 import { type Made, Project } from './project.ts';
 import { RELOAD_PATH, Reloads } from './reloads.ts';
 import { Terminal } from './terminal.ts';
@@ -64,6 +65,8 @@ export interface DevOptions {
   inspect: number | null;
   /** The environment of the Wrangler configuration; null: the top level. */
   environment: string | null;
+  /** Whether it works on a copy of the deployed app's databases, which `start` is given. */
+  isOnCopy: boolean;
 }
 
 const USUAL_PORT = 8787;
@@ -71,6 +74,8 @@ const USUAL_PORT = 8787;
 const SCHEDULED_PATH = '/cdn-cgi/handler/scheduled';
 /** The socket for pages that load again, below the kept directory. */
 const RELOADS = 'reloads.sock';
+/** The storage names of the app, likewise. */
+const NAMES = 'storage-names.json';
 
 export class Dev {
   readonly #options: DevOptions;
@@ -104,23 +109,29 @@ export class Dev {
   /** Settles when the first version serves, or does not. */
   readonly #first = Promise.withResolvers<void>();
   #closing = false;
+  /** Databases that are not placed yet. */
+  #copied: Copied | null = null;
 
   /** @throws {Error} when another `cellar dev` has the folder */
   constructor(options: DevOptions) {
     this.#options = options;
     this.#folder = realpathSync(options.folder);
-    const kept = keptDirectory(this.#folder);
+    const kept = keptDirectory(this.#folder, options.isOnCopy ? 'copy' : 'dev');
     this.#shortcut = Buffer.byteLength(kept) > DATA_DIRECTORY_MAX ? shortcutTo(kept) : null;
     this.#paths = layoutOf(this.#shortcut ?? kept);
     const paths = this.#paths;
     this.#release = claimFolder(paths);
+    // A copy is of now.
+    if (options.isOnCopy)
+      for (const path of [paths.data(APP), paths.allBuckets, join(paths.root, NAMES)])
+        rmSync(path, { recursive: true, force: true });
     throwTrialsAway(paths);
     this.#terminal = new Terminal(paths.allReleases);
     this.#project = new Project({
       folder: this.#folder,
       appId: APP,
       paths,
-      names: join(paths.root, 'storage-names.json'),
+      names: join(paths.root, NAMES),
       environment: options.environment,
       onStep: (words, ms) => this.#terminal.say(`${words} in ${took(ms)}`, 'dim'),
       onLine: (line) => this.#terminal.say(line, 'dim'),
@@ -165,9 +176,13 @@ export class Dev {
     });
   }
 
-  /** Serves, and goes on with each save. Resolves with the address when the first version serves, or has failed. */
-  async start(): Promise<string> {
+  /**
+   * Serves, and goes on with each save. Resolves with the address when the first version serves, or has failed.
+   * @param copied the databases to begin with; null for those that are kept
+   */
+  async start(copied: Copied | null): Promise<string> {
     const from = performance.now();
+    this.#copied = copied;
     const port = await this.#listen();
     const url = `http://localhost:${port}`;
     this.#reloads = await Reloads.start(join(this.#paths.root, RELOADS));
@@ -335,6 +350,7 @@ export class Dev {
       return;
     }
     this.#warnOfSecrets(made);
+    this.#placeCopied(made);
     const started = performance.now();
     try {
       await this.#fleet.swap(made, {
@@ -368,6 +384,18 @@ export class Dev {
     if (this.#fleet.liveDeployId === null) this.#reloads?.tell(`failed ${Date.now()}`);
   }
 
+  /** Before the first process of the app. Its databases have the names that the release gives them from then on. */
+  #placeCopied(made: Made): void {
+    if (this.#copied === null) return;
+    const copied = this.#copied;
+    const placed = placeDatabases(made.release, copied, this.#paths.data(APP));
+    this.#copied = null;
+    this.#project.serves(made);
+    this.#terminal.say(
+      `a copy of the deployed app's ${placed.length === 0 ? 'databases: there are none that the folder binds' : placed.join(', ')}; all else begins empty`,
+    );
+  }
+
   #warnOfSecrets({ release }: Made): void {
     const names = Object.keys(this.#variables);
     const missing = (release.requiredSecrets ?? []).filter((name) => !names.includes(name));
@@ -389,9 +417,9 @@ export class Dev {
 class NotStarted extends Error {}
 
 /** The directory of what is kept, which git does not see. */
-function keptDirectory(folder: string): string {
+function keptDirectory(folder: string, name: string): string {
   const all = join(folder, '.cellar');
-  const kept = join(all, 'dev');
+  const kept = join(all, name);
   mkdirSync(kept, { recursive: true, mode: 0o700 });
   const ignored = join(all, '.gitignore');
   if (!existsSync(ignored)) writeFileSync(ignored, '*\n');

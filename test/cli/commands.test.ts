@@ -1,6 +1,7 @@
 // Every command against a real Cellar: what it prints as JSON has the contract's shape, and it ends as its table says.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -24,6 +25,7 @@ export default {
   async fetch(request, env) {
     const { pathname } = new URL(request.url);
     if (pathname === '/boom') throw new TypeError('it broke');
+    if (pathname === '/people') return Response.json(await env.DB.prepare('SELECT name FROM people').raw());
     await env.DB.exec('CREATE TABLE IF NOT EXISTS people (name TEXT)');
     await env.KV.put('a', 'b');
     await env.FILES.put('images/a', 'b');
@@ -259,6 +261,7 @@ test('every command that answers an operation prints what the contract says', as
   const { sql } = await json('storage export', [database]);
   assert.match(sql, /Ada/);
   await json('storage import', [database, '--yes'], "INSERT INTO people VALUES ('Grace');");
+  await servesCopy();
   assert.equal((await json('storage keys', ['sessions'])).items[0].key, 'a');
   assert.equal((await json('storage objects', ['files', 'images/'])).items.length, 1);
   const { key: snapshot } = await json('snapshot');
@@ -278,6 +281,25 @@ test('every command that answers an operation prints what the contract says', as
     .map(({ words }) => words);
   assert.deepEqual(left, ['login']);
 });
+
+/** `cellar dev --remote-data` serves the folder's code on what the deployed app's database has. */
+async function servesCopy(): Promise<void> {
+  const dev = spawn(join(ROOT, 'cli/cellar'), ['dev', '--remote-data', '--port', '0'], {
+    cwd: folder,
+    env: { PATH: process.env.PATH, HOME: home, CELLAR_URL: cellar.api, CELLAR_TOKEN: cellar.token },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let said = '';
+  dev.stdout.setEncoding('utf8').on('data', (text: string) => {
+    said += text;
+  });
+  await eventually(() => /http:\/\/localhost:\d+/.test(said), 'it to serve');
+  const [, port] = /http:\/\/localhost:(\d+)/.exec(said)!;
+  const answer = await fetch(`http://127.0.0.1:${port}/people`);
+  assert.deepEqual(await answer.json(), [['Ada'], ['Grace']], said);
+  dev.kill('SIGINT');
+  await once(dev, 'exit');
+}
 
 test('people get tables, programs that follow a log get a line of JSON for each line', async () => {
   await cellar.deploy('talker', 'hello', {
