@@ -1,19 +1,9 @@
 // `cellar dev`: the app of a folder in the cell, config and gateway of production, on storage below the folder. There is no
 // control plane, and everything runs as whoever started it.
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  realpathSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { realpathSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { BuildFailure } from '../../bundler/failure.ts';
 import { Closing } from '../closing.ts';
-import type { Backend } from '../edge/backend.ts';
 import { Gateway, type LocalAnswer, type RequestHead, type Target } from '../edge/gateway.ts';
 import { headerValue } from '../edge/http/fields.ts';
 import { askCron } from '../fleets/ask-cron.ts';
@@ -26,20 +16,13 @@ import { toSourcePlaces } from '../fleets/source-places.ts';
 import { throwTrialsAway } from '../fleets/trial.ts';
 import { WakeFigures } from '../fleets/wake-figures.ts';
 import { reason } from '../log.ts';
-import { claim, DATA_DIRECTORY_MAX, type Layout, layoutOf } from '../machine/data-directory.ts';
+import { DATA_DIRECTORY_MAX, type Layout, layoutOf } from '../machine/data-directory.ts';
 import { threads } from '../machine/worker.ts';
 import { Buckets } from '../storage/r2/buckets.ts';
-import {
-  failurePage,
-  isDebugger,
-  isLocalHost,
-  NO_DEBUGGER,
-  NOT_YET,
-  plainAnswer,
-  STRANGER,
-} from './answers.ts';
-import { backendAt } from './backend.ts';
+import { failurePage, isLocalHost, plainAnswer, STRANGER } from './answers.ts';
 import { type Copied, placeDatabases } from './copied.ts';
+import { DebuggerDoor } from './debugger-door.ts';
+import { claimFolder, keptDirectory, shortcutTo } from './kept.ts';
 import { type Made, Project } from './project.ts';
 import { RELOAD_PATH, Reloads } from './reloads.ts';
 import { Terminal } from './terminal.ts';
@@ -89,10 +72,8 @@ export class Dev {
   readonly #memory = new MemoryGauge(0, CELL_MB);
   readonly #buckets: Buckets;
   readonly #gateway: Gateway;
-  /** What a debugger reaches: the process that runs. */
-  #debugged: Backend | null = null;
-  /** In front of it, for workerd lets anybody in who finds its port. */
-  #inspector: Gateway | null = null;
+  /** Null when no debugger is let in. */
+  readonly #debugger: DebuggerDoor | null;
   #reloads: Reloads | null = null;
   #watch: Watch | null = null;
   #tick: NodeJS.Timeout | undefined;
@@ -136,6 +117,7 @@ export class Dev {
       onStep: (words, ms) => this.#terminal.say(`${words} in ${took(ms)}`, 'dim'),
       onLine: (line) => this.#terminal.say(line, 'dim'),
     });
+    this.#debugger = options.inspect === null ? null : new DebuggerDoor();
     const own = { build: null, cell: null };
     this.#buckets = new Buckets({ paths, users: () => own, service: { maxMb: 0, floorMb: 0 } });
     this.#fleet = new Fleet({
@@ -152,14 +134,7 @@ export class Dev {
       secrets: () => this.#variables,
       buckets: this.#buckets.access(APP),
       uiUrl: () => '',
-      development: {
-        onInspector:
-          options.inspect === null
-            ? null
-            : (port) => {
-                this.#debugged = backendAt({ origin: `http://127.0.0.1:${port}` }, 'debugger');
-              },
-      },
+      development: { onInspector: this.#debugger && ((port) => this.#debugger!.leadTo(port)) },
       wakes: new WakeFigures(),
       wake: () => Promise.reject(new Error('it does not sleep here')),
       output: (deployId) => this.#terminal.output(APP, deployId),
@@ -186,7 +161,7 @@ export class Dev {
     const port = await this.#listen();
     const url = `http://localhost:${port}`;
     this.#reloads = await Reloads.start(join(this.#paths.root, RELOADS));
-    const inspector = await this.#openInspector();
+    const inspector = (await this.#debugger?.listen(this.#options.inspect!)) ?? null;
     this.#readVariables();
     this.#watch = new Watch(
       this.#folder,
@@ -216,7 +191,7 @@ export class Dev {
     this.#watch?.close();
     this.#making?.abort(new Error('it was ended'));
     await closing.step('pages', () => this.#reloads?.close());
-    await closing.step('debugger', () => this.#inspector?.close(0));
+    await closing.step('debugger', () => this.#debugger?.close());
     await closing.step('gateway', () => this.#gateway.close(CLOSE_GRACE_MS));
     await closing.step('bundler', () => this.#project.close());
     await closing.step('app', () => this.#fleet.close());
@@ -243,20 +218,6 @@ export class Dev {
     // Browsers may take `localhost` for either. A machine without IPv6 has the other one alone.
     await this.#gateway.listen(taken, '::1').catch(() => {});
     return taken;
-  }
-
-  /** @returns the port of the debugger, when one is let in */
-  async #openInspector(): Promise<number | null> {
-    const { inspect } = this.#options;
-    if (inspect === null) return null;
-    const resolve = ({ host, headers }: RequestHead): Target => {
-      if (!isLocalHost(host) || !isDebugger(headerValue(headers, 'origin')))
-        return { kind: 'respond', respond: () => ({ refusal: NO_DEBUGGER }) };
-      if (this.#debugged === null) return { kind: 'respond', respond: () => ({ refusal: NOT_YET }) };
-      return { kind: 'proxy', backend: this.#debugged };
-    };
-    this.#inspector = new Gateway({ resolve, holdTimeoutMs: HOLD_TIMEOUT_MS });
-    return this.#inspector.listen(inspect, '127.0.0.1');
   }
 
   /** A name that leads here from outside may be a page's that wants to read what the app answers: DNS rebinding. */
@@ -415,36 +376,6 @@ export class Dev {
 
 /** A version that was built and does not start. */
 class NotStarted extends Error {}
-
-/** The directory of what is kept, which git does not see. */
-function keptDirectory(folder: string, name: string): string {
-  const all = join(folder, '.cellar');
-  const kept = join(all, name);
-  mkdirSync(kept, { recursive: true, mode: 0o700 });
-  const ignored = join(all, '.gitignore');
-  if (!existsSync(ignored)) writeFileSync(ignored, '*\n');
-  return kept;
-}
-
-/** A short path to a directory whose own is too long for the sockets below it. */
-function shortcutTo(directory: string): string {
-  const link = join(mkdtempSync(join(tmpdir(), 'cellar-dev-')), 'd');
-  symlinkSync(directory, link);
-  return link;
-}
-
-function claimFolder(paths: Layout): () => void {
-  try {
-    return claim(paths);
-  } catch (error) {
-    throw new Error(
-      reason(error).replace(
-        /^.* belongs to another host, process (\d+).*$/,
-        'another `cellar dev`, process $1, has this folder: end it first',
-      ),
-    );
-  }
-}
 
 function shownPaths(paths: string[]): string {
   const rest = paths.length - 3;

@@ -1,0 +1,35 @@
+// A port for a debugger, in front of workerd's own, which lets anybody in who finds it: pages of websites among them.
+import type { Backend } from '../edge/backend.ts';
+import { Gateway, type RequestHead, type Target } from '../edge/gateway.ts';
+import { headerValue } from '../edge/http/fields.ts';
+import { isDebugger, isLocalHost, NO_DEBUGGER, NOT_YET } from './answers.ts';
+import { backendAt } from './backend.ts';
+
+const HOLD_TIMEOUT_MS = 10_000;
+
+export class DebuggerDoor {
+  readonly #gateway = new Gateway({ resolve: (head) => this.#resolve(head), holdTimeoutMs: HOLD_TIMEOUT_MS });
+  /** The process that runs. */
+  #behind: Backend | null = null;
+
+  /** Listens on loopback. @returns the port, which 0 leaves to the system */
+  listen(port: number): Promise<number> {
+    return this.#gateway.listen(port, '127.0.0.1');
+  }
+
+  /** Leads to another process from now on. @param port workerd's own */
+  leadTo(port: number): void {
+    this.#behind = backendAt({ origin: `http://127.0.0.1:${port}` }, 'debugger');
+  }
+
+  async close(): Promise<void> {
+    await this.#gateway.close(0);
+  }
+
+  #resolve({ host, headers }: RequestHead): Target {
+    if (!isLocalHost(host) || !isDebugger(headerValue(headers, 'origin')))
+      return { kind: 'respond', respond: () => ({ refusal: NO_DEBUGGER }) };
+    if (this.#behind === null) return { kind: 'respond', respond: () => ({ refusal: NOT_YET }) };
+    return { kind: 'proxy', backend: this.#behind };
+  }
+}

@@ -1,0 +1,37 @@
+// Where `cellar dev` keeps what the app of a folder keeps: below the folder, for one process at a time.
+import { existsSync, mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { reason } from '../log.ts';
+import { claim, type Layout } from '../machine/data-directory.ts';
+
+/** The directory of what is kept under a name, which git does not see. It is made. */
+export function keptDirectory(folder: string, name: string): string {
+  const all = join(folder, '.cellar');
+  const kept = join(all, name);
+  mkdirSync(kept, { recursive: true, mode: 0o700 });
+  const ignored = join(all, '.gitignore');
+  if (!existsSync(ignored)) writeFileSync(ignored, '*\n');
+  return kept;
+}
+
+/** A short path to a directory whose own is too long for the sockets below it. */
+export function shortcutTo(directory: string): string {
+  const link = join(mkdtempSync(join(tmpdir(), 'cellar-dev-')), 'd');
+  symlinkSync(directory, link);
+  return link;
+}
+
+/** @throws {Error} when another `cellar dev` has the folder */
+export function claimFolder(paths: Layout): () => void {
+  try {
+    return claim(paths);
+  } catch (error) {
+    throw new Error(
+      reason(error).replace(
+        /^.* belongs to another host, process (\d+).*$/,
+        'another `cellar dev`, process $1, has this folder: end it first',
+      ),
+    );
+  }
+}
