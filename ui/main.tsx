@@ -10,11 +10,16 @@
 //   6. Sections at the left, and their letter after `g`: `ui/layout/sections.ts`.
 // `ui/screens/apps.tsx` with `ui/models/apps.ts` is an example of all that.
 import { render } from 'preact';
-import { App } from './layout/app.tsx';
+import { App, loadAhead } from './layout/app.tsx';
 import { followRole } from './role.ts';
 import { startRouter } from './router.ts';
+import { loadSession } from './session.ts';
 import './style/index.css';
 
 startRouter();
+const session = loadSession();
+// The page says what fails, once it is there.
+session.catch(() => {});
+loadAhead();
 followRole();
-render(<App />, document.getElementById('page')!);
+render(<App session={session} />, document.getElementById('page')!);

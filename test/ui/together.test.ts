@@ -147,7 +147,7 @@ test(
     await ada.page.goto('/apps/shop/deploys');
     await ada.page.getByRole('button', { name: 'Deploy main again' }).click();
     await ada.page.locator('.screen-head').getByText('live', { exact: true }).waitFor();
-    await page.getByText('Again, a commit of').waitFor();
+    await page.locator('[data-row]').nth(1).waitFor();
     await eventually(
       async () => (await page.locator('tbody tr').first().textContent())!.includes('live'),
       'she sees it go live',
@@ -157,7 +157,7 @@ test(
     const { items } = await rpc('collaborators.list', { id });
     await rpc('collaborators.remove', { id, account: items[0].account });
     await page.getByText('Your role does not allow this').waitFor();
-    assert.equal(await page.getByText('Again, a commit of').count(), 0, 'nothing is left of what she saw');
+    assert.equal(await page.locator('[data-row]').count(), 0, 'nothing is left of what she saw');
     browser.assertQuiet();
   },
 );
@@ -275,7 +275,8 @@ test('from the sign-in to a rollback by the keyboard alone', NEEDS_CHROMIUM, asy
   await keyboard.press('j');
   await keyboard.press('j');
   await keyboard.press('Enter');
-  await page.getByRole('button', { name: 'Roll back to this' }).waitFor();
+  await page.waitForURL(/\/deploys\/\w+$/);
+  await page.locator('.screen-head').getByRole('button', { name: 'Roll back to this' }).waitFor();
   for (let tabs = 0; (await focused()) !== 'Roll back to this'; tabs++) {
     assert.ok(tabs < 40, 'the button is reached by Tab');
     assert.doesNotMatch(await focused(), /is not seen/);

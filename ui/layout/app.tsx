@@ -15,11 +15,11 @@ interface Shown {
   View: ComponentType<Record<string, string>>;
 }
 
-/** The whole of the page. */
-export function App() {
+/** The whole of the page. @param props.session who is signed in, which is being asked */
+export function App({ session: first }: { session: Promise<void> }) {
   const [failure, setFailure] = useState<Failure | null>(null);
   useEffect(() => {
-    loadSession().catch(setFailure);
+    first.catch(setFailure);
   }, []);
   const retry = async () => {
     await loadSession();
@@ -85,6 +85,17 @@ function paramsOf({ name: _, ...params }: Route): Record<string, string> {
 
 const loaded = new Map<RouteName, Shown['View']>();
 
+function load(name: RouteName): Promise<{ default: Shown['View'] }> {
+  return (screens[name] as unknown as { load: () => Promise<{ default: Shown['View'] }> }).load();
+}
+
+/** Begins to load what the page will most likely show, while the server is asked who is signed in. */
+export function loadAhead(): void {
+  const asked = route.peek();
+  // What fails here is told when it is needed.
+  if (asked !== null) load(asked.name).catch(() => {});
+}
+
 /** Loads the screen of a route. The one before is shown until it is there. */
 function useShown(wanted: Route | null): { shown: Shown | null; failure: boolean } {
   const [shown, setShown] = useState<Shown | null>(null);
@@ -109,8 +120,7 @@ function useShown(wanted: Route | null): { shown: Shown | null; failure: boolean
     const known = loaded.get(wanted.name);
     if (known) show(known);
     else {
-      const { load } = screens[wanted.name] as unknown as { load: () => Promise<{ default: Shown['View'] }> };
-      load().then(
+      load(wanted.name).then(
         ({ default: View }) => show(View),
         () => gone || setFailure(true),
       );

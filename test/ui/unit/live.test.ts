@@ -105,3 +105,22 @@ test('what was read stays when reading it again fails', async () => {
   assert.deepEqual([read.data.value, read.failure.value], [2, null]);
   read.close();
 });
+
+test('a page that nobody touches for a minute reads a sixth as often', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  let reads = 0;
+  const own = resource(async () => ++reads, { everyMs: 1_000 });
+  t.after(own.close);
+  const after = async (ms: number) => {
+    t.mock.timers.tick(ms);
+    await new Promise(setImmediate);
+    return reads;
+  };
+  assert.equal(await after(0), 1);
+  assert.equal(await after(1_000), 2);
+  const now = performance.now();
+  t.mock.method(performance, 'now', () => now + 61_000);
+  assert.equal(await after(1_000), 3);
+  assert.equal(await after(5_000), 3);
+  assert.equal(await after(1_000), 4);
+});
