@@ -130,12 +130,13 @@ export class StorageLimits {
       if (size <= this.#maxMb * ENOUGH && this.#held.get(app.id)?.cause === 'limit')
         this.#letGo(app, 'it keeps less than it may');
     } else if (size > this.#ceiling(app.id) && app.pid !== null) {
-      this.#hold(app, 'limit', this.#overLimit(app.id, size));
+      this.#hold(app, 'limit', this.#overLimit(app, size));
     }
   }
 
-  #overLimit(id: string, size: number): string {
-    const what = `the app was stopped: it keeps ${Math.ceil(size)} MiB on the disk, and may keep ${this.#maxMb} (RUNNER_APP_MAX_MB). It starts again by itself when it keeps less`;
+  #overLimit({ id, countedWith }: LimitedApp, size: number): string {
+    const whose = countedWith.length === 0 ? 'it keeps' : 'this preview, its app and other previews keep';
+    const what = `the app was stopped: ${whose} ${Math.ceil(size)} MiB on the disk, and may keep ${this.#maxMb} (RUNNER_APP_MAX_MB). It starts again by itself when it keeps less`;
     if (this.#ceilings.has(id)) return `${what}, or the operator raises the limit`;
     const grace = Math.max(1, Math.floor(Math.min(GRACE_MB, this.#maxMb * GRACE_SHARE)));
     this.#ceilings.set(id, size + grace);

@@ -35,12 +35,13 @@ function world(t: TestContext, maxMb: number, disk: Partial<Disk> = {}) {
       app.isHeld = false;
     },
   };
+  const others: LimitedApp[] = [];
   const room: Disk = { short: false, keen: true, freeMb: 1_000, floorMb: 64, ...disk };
   const limits = new StorageLimits({
     held: { all: () => rows, set: (id, row) => rows.set(id, row), delete: (id) => void rows.delete(id) },
     maxMb,
     disk: room,
-    apps: () => [{ ...app }],
+    apps: () => [{ ...app }, ...others],
   });
   t.after(() => limits.stop());
   const keep = (megabytes: number) => {
@@ -54,7 +55,7 @@ function world(t: TestContext, maxMb: number, disk: Partial<Disk> = {}) {
       limits.look();
       return condition();
     }, what);
-  return { app, told, rows, room, limits, keep, start, until };
+  return { app, others, told, rows, room, limits, keep, start, until };
 }
 
 test('an app over its limit is stopped once with a way to tidy up, then without, and let go when it keeps less', async (t) => {
@@ -76,6 +77,23 @@ test('an app over its limit is stopped once with a way to tidy up, then without,
   await until(() => !app.isHeld, 'it is let go');
   assert.equal(told.at(-1), 'go');
   assert.equal(rows.size, 0);
+});
+
+test('a preview is stopped when it and its app keep too much, and the app goes on', async (t) => {
+  const { app, others, told, keep, until } = world(t, 20);
+  const data = join(temporaryDirectory(t), 'parent');
+  mkdirSync(data);
+  for (let n = 0; n < 15; n++) writeFileSync(join(data, 'file'), MB, { flag: 'a' });
+  const hold = async () => assert.fail('the app is stopped');
+  others.push({ ...app, id: 'parent', slug: 'parent', directories: [data], hold });
+  app.countedWith = ['parent'];
+  keep(2);
+  let looks = 0;
+  await until(() => ++looks > 20, 'it is looked at');
+  assert.ok(!app.isHeld);
+  keep(10);
+  await until(() => app.isHeld, 'it is stopped');
+  assert.match(told[0]!, /this preview, its app and other previews keep 2[56] MiB/);
 });
 
 test('without a limit nobody is stopped while there is room', async (t) => {

@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import Database from 'better-sqlite3';
 import type { DeployFact, WantedApp } from '../../../handlers/contract/host-calls.ts';
 import { openHostStore } from '../../../sqlite/host/index.ts';
+import { appsOfCopy, prepareCopy } from '../../../sqlite/host/snapshots.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
 const wanted = (id: string, generation: number): WantedApp => ({
@@ -139,4 +140,45 @@ test('old deploys of an app are forgotten, but not those that can be gone back t
   store.deploys.deleteOfDeletedApps();
   assert.deepEqual(left(), []);
   assert.equal(store.deploys.find('a', 'd7'), undefined);
+});
+
+test('previews are no apps of the control plane, tell it nothing, and are not in copies', async (t) => {
+  const directory = temporaryDirectory(t);
+  const path = join(directory, 'host.sqlite');
+  const store = openHostStore(path);
+  const [parent, preview] = ['a'.repeat(16), 'b'.repeat(16)];
+  const row = { parentId: parent, name: 'one', source: 'refs/heads/one', versionId: null };
+  store.transaction(() => {
+    store.apps.want(wanted(parent, 1));
+    store.apps.want(wanted(preview, 1));
+    store.previews.add({ ...row, id: preview, createdAt: 1, expiresAt: 2 });
+  });
+  store.activity.setRest(preview, { dueAt: null });
+  const idOf = ({ wanted }: { wanted: { id: string } }) => wanted.id;
+  assert.deepEqual(store.apps.all().map(idOf), [parent]);
+  for (const id of [parent, preview])
+    store.outbox.add({
+      type: 'app',
+      app: {
+        ...{ id, generation: 1, process_state: 'idle', live_deploy_id: null },
+        ...{ deployed_at: null, last_error: null },
+      },
+    });
+  assert.deepEqual(
+    store.outbox.next(10, 1e6).map((event) => event.type === 'app' && event.app.id),
+    [parent],
+  );
+  const copy = join(directory, 'copy.sqlite');
+  await store.snapshots.copy(copy);
+  assert.deepEqual(
+    appsOfCopy(copy).map(({ id }) => id),
+    [parent],
+  );
+  prepareCopy(copy);
+  const restored = openHostStore(copy);
+  assert.deepEqual([restored.previews.all(), restored.apps.all().map(idOf)], [[], [parent]]);
+  restored.close();
+  store.transaction(() => store.previews.remove(preview));
+  assert.deepEqual(store.previews.all(), []);
+  store.close();
 });
