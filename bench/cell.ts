@@ -60,10 +60,11 @@ export async function run(): Promise<void> {
       users: () => ({ build: null, cell: null }),
       service: { maxMb: 0, floorMb: 0 },
     });
-    const { app, hello, stored } = await writeReleases(root, buckets);
+    const { app, hello, stored, outward } = await writeReleases(root, buckets);
     const subjects: Subject[] = [
       { name: 'Cellar cell', start: (scratch) => cell(scratch, app) },
       { name: 'cell with bucket', start: (scratch) => cellWithBucket(scratch, stored, buckets) },
+      { name: 'cell with AI, SQL', start: (scratch) => cell(scratch, outward) },
       { name: 'workerd by hand', start: (scratch) => byHand(scratch, app, '/entries') },
       { name: 'bare workerd', start: (scratch) => byHand(scratch, hello, '/') },
       { name: 'Miniflare', start: (scratch) => miniflareProcess(scratch, app.directory) },
@@ -94,8 +95,12 @@ type Started = Pick<CellOptions, 'directory' | 'config'>;
 async function writeReleases(
   root: string,
   buckets: Buckets,
-): Promise<{ app: CellOptions; hello: Started; stored: CellOptions }> {
-  const [app, stored] = [join(root, 'app'), join(root, 'stored')];
+): Promise<{ app: CellOptions; hello: Started; stored: CellOptions; outward: CellOptions }> {
+  const [app, stored, outward] = ['app', 'stored', 'outward'].map((name) => join(root, name)) as [
+    string,
+    string,
+    string,
+  ];
   const write = (directory: string, more: Partial<Release>) =>
     makeRelease(
       directory,
@@ -118,6 +123,13 @@ async function writeReleases(
       { 'public/index.html': '<h1>Guestbook</h1>' },
     );
   await write(app, {});
+  await write(outward, {
+    outward: [
+      { type: 'ai', binding: 'AI' },
+      { type: 'hyperdrive', binding: 'SQL', id: 'sql' },
+      { type: 'analytics_engine', binding: 'POINTS', dataset: 'points' },
+    ],
+  });
   await write(stored, { buckets: [{ binding: 'FILES', storageId: 'files' }] });
   const hello = join(root, 'hello');
   mkdirSync(hello);
@@ -137,6 +149,7 @@ async function writeReleases(
   return {
     app: await cellOptions(root, app),
     hello: { directory: hello, config },
+    outward: await cellOptions(join(root, 'o'), outward),
     stored: { ...(await cellOptions(join(root, 's'), stored)), ...(await files.of(stored)) },
   };
 }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { renameSync } from 'node:fs';
+import { readFileSync, renameSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
@@ -292,4 +292,15 @@ test('a rate limit takes what Cloudflare takes, and its memory has an end', asyn
   assert.match(await ask({ key: 'k'.repeat(1_025) }), /key must be a string of at most 1024/);
   assert.match(await ask({ key: 'a', delta: 0 }), /delta must be/);
   assert.match(await ask(null), /the options must be an object/);
+});
+
+test('a binding to what lies outside costs only the app that has it', async (t) => {
+  const root = temporaryDirectory(t);
+  const configOf = async (name: string, fields: Partial<Release>) => {
+    const { directory } = await makeRelease(`${root}/${name}`, 'export default {};', fields);
+    return readFileSync((await cellOptions(`${root}/${name}-cell`, directory)).config, 'utf8');
+  };
+  const traces = /ai-service|ai-api|cellar-internal|extensions/;
+  assert.doesNotMatch(await configOf('without', {}), traces);
+  assert.match(await configOf('with', { outward: [{ type: 'ai', binding: 'AI' }] }), traces);
 });
