@@ -1,7 +1,7 @@
 // `cellar dev`: the app of a folder in the cell, config and gateway of production, on storage below the folder. There is no
 // control plane, and everything runs as whoever started it.
 import { realpathSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { BuildFailure } from '../../bundler/failure.ts';
 import { Closing } from '../closing.ts';
 import { Gateway, type LocalAnswer, type RequestHead, type Target } from '../edge/gateway.ts';
@@ -101,7 +101,12 @@ export class Dev {
     this.#shortcut = Buffer.byteLength(kept) > DATA_DIRECTORY_MAX ? shortcutTo(kept) : null;
     this.#paths = layoutOf(this.#shortcut ?? kept);
     const paths = this.#paths;
-    this.#release = claimFolder(paths);
+    try {
+      this.#release = claimFolder(paths);
+    } catch (error) {
+      this.#removeShortcut();
+      throw error;
+    }
     // A copy is of now.
     if (options.isOnCopy)
       for (const path of [paths.data(APP), paths.allBuckets, join(paths.root, NAMES)])
@@ -201,8 +206,12 @@ export class Dev {
     await closing.step('log', () => this.#terminal.close());
     await closing.step('threads', () => threads.close());
     await closing.step('folder', this.#release);
-    if (this.#shortcut !== null) rmSync(join(this.#shortcut, '..'), { recursive: true, force: true });
+    await closing.step('shortcut', () => this.#removeShortcut());
     closing.throwFirst();
+  }
+
+  #removeShortcut(): void {
+    if (this.#shortcut !== null) rmSync(dirname(this.#shortcut), { recursive: true, force: true });
   }
 
   async #listen(): Promise<number> {

@@ -1,7 +1,7 @@
 // `cellar dev` as a person runs it: in a folder, from a shell, without any Cellar.
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, globSync, mkdirSync, mkdtempSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -106,6 +106,12 @@ async function ends(end: () => unknown): Promise<void> {
 
 function write(path: string, text: string): void {
   writeFileSync(join(folder, path), text);
+}
+
+/** Short paths to what is kept in the folder. */
+function shortcuts(): string[] {
+  const links = globSync(join(tmpdir(), 'cellar-dev-*/d'));
+  return links.filter((link) => readlinkSync(link).startsWith(folder));
 }
 
 /** Writes a file, and waits until it serves. */
@@ -243,7 +249,9 @@ test('a second one in the folder is refused; an interrupt leaves no process, and
   await eventually(() => second.child.exitCode !== null, 'the second one to end');
   assert.equal(second.child.exitCode, 1);
   assert.match(second.said, /another `cellar dev`, process \d+, has this folder/);
+  assert.deepEqual(shortcuts().length, 1, 'of the first one');
   await ends(() => dev.end());
+  assert.deepEqual(shortcuts(), []);
   assert.ok(existsSync(join(folder, '.cellar/dev')));
   dev = await new Running().ready();
   const { visits, file } = await answer();
