@@ -1,6 +1,9 @@
-// What belongs to a list of pages: the button that reads on, and taking a row away with ten seconds to take it back.
+// What belongs to a list of pages: its table, the button that reads on, and taking a row away with ten seconds to take it back.
+import type { ComponentChildren } from 'preact';
 import type { Pages } from '../models/pages.ts';
 import { Button } from './button.tsx';
+import { Loaded } from './states.tsx';
+import { Table } from './table.tsx';
 import { undoable } from './toast.tsx';
 
 /** Reads the next page, where there is one. */
@@ -10,6 +13,31 @@ export function More<Item>({ of }: { of: Pages<Item> }) {
     <div class="more">
       <Button onClick={() => of.more()}>Show more</Button>
     </div>
+  );
+}
+
+/** A list as a table. `empty` stands there when it has nothing. */
+export function Listed<Item>({
+  of,
+  empty,
+  ...table
+}: { of: Pages<Item>; empty: ComponentChildren } & Omit<
+  Parameters<typeof Table<Item>>[0],
+  'rows' | 'keyOf'
+>) {
+  return (
+    <Loaded of={of.of}>
+      {() =>
+        of.items.value.length === 0 ? (
+          empty
+        ) : (
+          <>
+            <Table rows={of.items.value} keyOf={of.keyOf} {...table} />
+            <More of={of} />
+          </>
+        )
+      }
+    </Loaded>
   );
 }
 

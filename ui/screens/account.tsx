@@ -19,7 +19,7 @@ import { Dialog } from '../parts/dialog.tsx';
 import { TextField } from '../parts/field.tsx';
 import { IconKeyRound, IconPlus, IconTrash2 } from '../parts/icons.tsx';
 import { useMade, useModel } from '../parts/model.ts';
-import { More, remove } from '../parts/pages.tsx';
+import { Listed, remove } from '../parts/pages.tsx';
 import { QrCode } from '../parts/qr-code.tsx';
 import { Empty, Loaded } from '../parts/states.tsx';
 import { Status } from '../parts/status.tsx';
@@ -105,47 +105,36 @@ function Keys({ model }: { model: Model }) {
           <IconPlus /> Make a key
         </Button>
       </header>
-      <Loaded of={keys.of}>
-        {() =>
-          keys.items.value.length === 0 ? (
-            <Empty title="No keys" icon={IconKeyRound}>
-              <p>
-                A key is the password for git push, for Wrangler and for the command line. It may do what you
-                may.
-              </p>
-            </Empty>
-          ) : (
-            <>
-              <Table
-                label="API keys"
-                rows={keys.items.value}
-                keyOf={({ id }) => id}
-                columns={[
-                  { name: 'Name', wide: true, cell: ({ name }: Key) => <span class="cut">{name}</span> },
-                  { name: 'Made', label: 'made', cell: ({ created_at }) => <Time at={created_at} /> },
-                  {
-                    name: 'What to do',
-                    silent: true,
-                    cell: (key) => (
-                      <Button
-                        look="quiet"
-                        short
-                        label={`Revoke ${key.name}`}
-                        onClick={() =>
-                          remove(keys, key, `${key.name} is revoked`, () => model.revokeKey(key.id))
-                        }
-                      >
-                        <IconTrash2 />
-                      </Button>
-                    ),
-                  },
-                ]}
-              />
-              <More of={keys} />
-            </>
-          )
+      <Listed
+        of={keys}
+        label="API keys"
+        columns={[
+          { name: 'Name', wide: true, cell: ({ name }: Key) => <span class="cut">{name}</span> },
+          { name: 'Made', label: 'made', cell: ({ created_at }) => <Time at={created_at} /> },
+          {
+            name: 'What to do',
+            silent: true,
+            cell: (key) => (
+              <Button
+                look="quiet"
+                short
+                label={`Revoke ${key.name}`}
+                onClick={() => remove(keys, key, `${key.name} is revoked`, () => model.revokeKey(key.id))}
+              >
+                <IconTrash2 />
+              </Button>
+            ),
+          },
+        ]}
+        empty={
+          <Empty title="No keys" icon={IconKeyRound}>
+            <p>
+              A key is the password for git push, for Wrangler and for the command line. It may do what you
+              may.
+            </p>
+          </Empty>
         }
-      </Loaded>
+      />
       {making && (
         <Ask
           title="Make a key"

@@ -8,11 +8,10 @@ import { Dialog } from '../parts/dialog.tsx';
 import { Check, TextField } from '../parts/field.tsx';
 import { IconBell, IconPencil, IconPlus, IconTrash2 } from '../parts/icons.tsx';
 import { useModel } from '../parts/model.ts';
-import { More, remove } from '../parts/pages.tsx';
-import { Empty, Loaded } from '../parts/states.tsx';
+import { Listed, remove } from '../parts/pages.tsx';
+import { Empty } from '../parts/states.tsx';
 import { Status } from '../parts/status.tsx';
 import { useSubmit } from '../parts/submit.ts';
-import { Table } from '../parts/table.tsx';
 import { Time } from '../parts/time.tsx';
 import { toast } from '../parts/toast.tsx';
 
@@ -52,73 +51,59 @@ export default function Alerts({ app }: { app: string }) {
         </Button>
       </Head>
       <div class="panel">
-        <Loaded of={alerts.of}>
-          {() =>
-            alerts.items.value.length === 0 ? (
-              <Empty title="No alerts" icon={IconBell}>
-                <p>A webhook can be one of a chat, of a pager, or a Worker of yours on this machine.</p>
-                <Button onClick={() => setEditing('new')}>Add an alert</Button>
-              </Empty>
-            ) : (
-              <>
-                <Table
-                  label="Alerts"
-                  rows={alerts.items.value}
-                  keyOf={({ id }) => id}
-                  columns={[
-                    {
-                      name: 'Webhook',
-                      wide: true,
-                      cell: ({ url }: Alert) => <span class="cut mono">{url}</span>,
-                    },
-                    {
-                      name: 'Tells of',
-                      cell: ({ on, error_rate }) =>
-                        on.length === KINDS.length
-                          ? `everything, error rate over ${error_rate} %`
-                          : on
-                              .map((kind) =>
-                                kind === 'error_rate' ? `error rate over ${error_rate} %` : SHORT[kind],
-                              )
-                              .join(', '),
-                    },
-                    { name: 'Last delivery', cell: ({ last_delivery }) => <Delivery of={last_delivery} /> },
-                    {
-                      name: 'What to do',
-                      silent: true,
-                      cell: (alert) => (
-                        <span class="row-actions">
-                          <Button short onClick={() => test(alert)}>
-                            Send a test
-                          </Button>
-                          <Button
-                            look="quiet"
-                            short
-                            label="Change this alert"
-                            onClick={() => setEditing(alert)}
-                          >
-                            <IconPencil />
-                          </Button>
-                          <Button
-                            look="quiet"
-                            short
-                            label="Delete this alert"
-                            onClick={() =>
-                              remove(alerts, alert, 'The alert is deleted', () => model.delete(alert.id))
-                            }
-                          >
-                            <IconTrash2 />
-                          </Button>
-                        </span>
-                      ),
-                    },
-                  ]}
-                />
-                <More of={alerts} />
-              </>
-            )
+        <Listed
+          of={alerts}
+          label="Alerts"
+          columns={[
+            {
+              name: 'Webhook',
+              wide: true,
+              cell: ({ url }: Alert) => <span class="cut mono">{url}</span>,
+            },
+            {
+              name: 'Tells of',
+              cell: ({ on, error_rate }) =>
+                on.length === KINDS.length
+                  ? `everything, error rate over ${error_rate} %`
+                  : on
+                      .map((kind) =>
+                        kind === 'error_rate' ? `error rate over ${error_rate} %` : SHORT[kind],
+                      )
+                      .join(', '),
+            },
+            { name: 'Last delivery', cell: ({ last_delivery }) => <Delivery of={last_delivery} /> },
+            {
+              name: 'What to do',
+              silent: true,
+              cell: (alert) => (
+                <span class="row-actions">
+                  <Button short onClick={() => test(alert)}>
+                    Send a test
+                  </Button>
+                  <Button look="quiet" short label="Change this alert" onClick={() => setEditing(alert)}>
+                    <IconPencil />
+                  </Button>
+                  <Button
+                    look="quiet"
+                    short
+                    label="Delete this alert"
+                    onClick={() =>
+                      remove(alerts, alert, 'The alert is deleted', () => model.delete(alert.id))
+                    }
+                  >
+                    <IconTrash2 />
+                  </Button>
+                </span>
+              ),
+            },
+          ]}
+          empty={
+            <Empty title="No alerts" icon={IconBell}>
+              <p>A webhook can be one of a chat, of a pager, or a Worker of yours on this machine.</p>
+              <Button onClick={() => setEditing('new')}>Add an alert</Button>
+            </Empty>
           }
-        </Loaded>
+        />
       </div>
       {editing && (
         <Editor

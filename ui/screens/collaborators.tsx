@@ -14,10 +14,9 @@ import { Dialog } from '../parts/dialog.tsx';
 import { Select, TextField } from '../parts/field.tsx';
 import { IconTrash2, IconUserPlus, IconUsers } from '../parts/icons.tsx';
 import { useModel } from '../parts/model.ts';
-import { More, remove } from '../parts/pages.tsx';
-import { Empty, Loaded } from '../parts/states.tsx';
+import { Listed, remove } from '../parts/pages.tsx';
+import { Empty } from '../parts/states.tsx';
 import { useSubmit } from '../parts/submit.ts';
-import { Table } from '../parts/table.tsx';
 import { Time } from '../parts/time.tsx';
 import { failed, toast } from '../parts/toast.tsx';
 import { may, role } from '../role.ts';
@@ -90,71 +89,62 @@ function Add({ app, model }: { app: string; model: Model }) {
 function List({ model }: { model: Model }) {
   const { collaborators } = model;
   return (
-    <Loaded of={collaborators.of}>
-      {() =>
-        collaborators.items.value.length === 0 ? (
-          <Empty title="Nobody else" icon={IconUsers}>
-            <p>With a role somebody may look at the app, deploy it, or run it.</p>
-          </Empty>
-        ) : (
-          <>
-            <Table
-              label="Collaborators"
-              rows={collaborators.items.value}
-              keyOf={(each) => each.account}
-              columns={[
-                {
-                  name: 'Person',
-                  wide: true,
-                  cell: ({ account, name, email }: Collaborator) => (
-                    <span class="cut">
-                      <b>{name}</b> <span class="muted">{email}</span>
-                      {account === session.value?.account.id && <span class="muted">, you</span>}
-                    </span>
-                  ),
-                },
-                {
-                  name: 'Role',
-                  cell: (each) =>
-                    may('admin') ? (
-                      <Select
-                        label={`Role of ${each.name}`}
-                        unlabelled
-                        value={each.role}
-                        onValue={(next) => model.set(each.account, next).catch(failed)}
-                        options={ROLES}
-                      />
-                    ) : (
-                      each.role
-                    ),
-                },
-                { name: 'Since', label: 'since', cell: (each) => <Time at={each.created_at} /> },
-                {
-                  name: 'What to do',
-                  silent: true,
-                  cell: (each) => (
-                    <Button
-                      needs="admin"
-                      look="quiet"
-                      short
-                      label={`Take ${each.name} off the app`}
-                      onClick={() =>
-                        remove(collaborators, each, `${each.name} has no role any more`, () =>
-                          model.remove(each.account),
-                        )
-                      }
-                    >
-                      <IconTrash2 />
-                    </Button>
-                  ),
-                },
-              ]}
-            />
-            <More of={collaborators} />
-          </>
-        )
+    <Listed
+      of={collaborators}
+      label="Collaborators"
+      columns={[
+        {
+          name: 'Person',
+          wide: true,
+          cell: ({ account, name, email }: Collaborator) => (
+            <span class="cut">
+              <b>{name}</b> <span class="muted">{email}</span>
+              {account === session.value?.account.id && <span class="muted">, you</span>}
+            </span>
+          ),
+        },
+        {
+          name: 'Role',
+          cell: (each) =>
+            may('admin') ? (
+              <Select
+                label={`Role of ${each.name}`}
+                unlabelled
+                value={each.role}
+                onValue={(next) => model.set(each.account, next).catch(failed)}
+                options={ROLES}
+              />
+            ) : (
+              each.role
+            ),
+        },
+        { name: 'Since', label: 'since', cell: (each) => <Time at={each.created_at} /> },
+        {
+          name: 'What to do',
+          silent: true,
+          cell: (each) => (
+            <Button
+              needs="admin"
+              look="quiet"
+              short
+              label={`Take ${each.name} off the app`}
+              onClick={() =>
+                remove(collaborators, each, `${each.name} has no role any more`, () =>
+                  model.remove(each.account),
+                )
+              }
+            >
+              <IconTrash2 />
+            </Button>
+          ),
+        },
+      ]}
+      empty={
+        <Empty title="Nobody else" icon={IconUsers}>
+          <p>With a role somebody may look at the app, deploy it, or run it.</p>
+        </Empty>
       }
-    </Loaded>
+    />
   );
 }
 
@@ -171,52 +161,41 @@ function Invites({ app }: { app: string }) {
           <IconUserPlus /> Invite somebody
         </Button>
       </header>
-      <Loaded of={invites.of}>
-        {() =>
-          invites.items.value.length === 0 ? (
-            <p class="body muted">
-              An invite is a link that gives a role on this app, with a new account or the one that somebody
-              has.
-            </p>
-          ) : (
-            <>
-              <Table
-                label="Invites"
-                rows={invites.items.value}
-                keyOf={({ id }) => id}
-                columns={[
-                  {
-                    name: 'For',
-                    wide: true,
-                    cell: ({ email }: AppInvite) => (
-                      <span class="cut">{email ?? 'Whoever has the link'}</span>
-                    ),
-                  },
-                  { name: 'Role', cell: ({ app }) => app?.role },
-                  { name: 'Ends', label: 'ends', cell: ({ expires_at }) => <Time at={expires_at} /> },
-                  {
-                    name: 'What to do',
-                    silent: true,
-                    cell: (invite) => (
-                      <Button
-                        look="quiet"
-                        short
-                        label={`Take the invite of ${invite.email ?? 'whoever has the link'} back`}
-                        onClick={() =>
-                          remove(invites, invite, 'The invite is taken back', () => model.revoke(invite.id))
-                        }
-                      >
-                        <IconTrash2 />
-                      </Button>
-                    ),
-                  },
-                ]}
-              />
-              <More of={invites} />
-            </>
-          )
+      <Listed
+        of={invites}
+        label="Invites"
+        columns={[
+          {
+            name: 'For',
+            wide: true,
+            cell: ({ email }: AppInvite) => <span class="cut">{email ?? 'Whoever has the link'}</span>,
+          },
+          { name: 'Role', cell: ({ app }) => app?.role },
+          { name: 'Ends', label: 'ends', cell: ({ expires_at }) => <Time at={expires_at} /> },
+          {
+            name: 'What to do',
+            silent: true,
+            cell: (invite) => (
+              <Button
+                look="quiet"
+                short
+                label={`Take the invite of ${invite.email ?? 'whoever has the link'} back`}
+                onClick={() =>
+                  remove(invites, invite, 'The invite is taken back', () => model.revoke(invite.id))
+                }
+              >
+                <IconTrash2 />
+              </Button>
+            ),
+          },
+        ]}
+        empty={
+          <p class="body muted">
+            An invite is a link that gives a role on this app, with a new account or the one that somebody
+            has.
+          </p>
         }
-      </Loaded>
+      />
       {inviting && (
         <InviteForm
           model={model}

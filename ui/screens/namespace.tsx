@@ -10,10 +10,9 @@ import { Search, TextArea, TextField } from '../parts/field.tsx';
 import { bytes } from '../parts/format.ts';
 import { IconKey, IconPlus, IconTrash2 } from '../parts/icons.tsx';
 import { useModel } from '../parts/model.ts';
-import { More, remove } from '../parts/pages.tsx';
+import { Listed, remove } from '../parts/pages.tsx';
 import { Empty, Loaded } from '../parts/states.tsx';
 import { useSubmit } from '../parts/submit.ts';
-import { Table } from '../parts/table.tsx';
 import { Time } from '../parts/time.tsx';
 import { toast } from '../parts/toast.tsx';
 import { queryOf, setQuery } from '../router.ts';
@@ -60,59 +59,50 @@ function Keys({
   };
   return (
     <div class="panel">
-      <Loaded of={keys.of}>
-        {() =>
-          keys.items.value.length === 0 ? (
-            <Empty title={prefix === '' ? 'No keys yet' : 'No key begins so'} icon={IconKey}>
-              {prefix === '' && <p>Keys appear when the app puts them, or when you add one.</p>}
-            </Empty>
-          ) : (
-            <>
-              <Table
-                label="Keys"
-                rows={keys.items.value}
-                keyOf={({ key }) => key}
-                isSelected={({ key }) => key === selected}
-                columns={[
-                  {
-                    name: 'Key',
-                    wide: true,
-                    cell: (item: KvKey) => (
-                      <button
-                        type="button"
-                        class="link mono cut"
-                        onClick={() => setQuery({ key: item.key }, { push: true })}
-                      >
-                        {item.key}
-                      </button>
-                    ),
-                  },
-                  {
-                    name: 'Expires',
-                    label: 'expires',
-                    cell: ({ expires_at }) => <Time at={expires_at} otherwise="Never" />,
-                  },
-                  {
-                    name: 'Size',
-                    number: true,
-                    cell: (item) => (item.bytes === null ? 'over 64 KB' : bytes(item.bytes)),
-                  },
-                  {
-                    name: 'What to do',
-                    silent: true,
-                    cell: (item) => (
-                      <Button look="quiet" short label={`Delete ${item.key}`} onClick={() => drop(item)}>
-                        <IconTrash2 />
-                      </Button>
-                    ),
-                  },
-                ]}
-              />
-              <More of={keys} />
-            </>
-          )
+      <Listed
+        of={keys}
+        label="Keys"
+        isSelected={({ key }) => key === selected}
+        columns={[
+          {
+            name: 'Key',
+            wide: true,
+            cell: (item: KvKey) => (
+              <button
+                type="button"
+                class="link mono cut"
+                onClick={() => setQuery({ key: item.key }, { push: true })}
+              >
+                {item.key}
+              </button>
+            ),
+          },
+          {
+            name: 'Expires',
+            label: 'expires',
+            cell: ({ expires_at }) => <Time at={expires_at} otherwise="Never" />,
+          },
+          {
+            name: 'Size',
+            number: true,
+            cell: (item) => (item.bytes === null ? 'over 64 KB' : bytes(item.bytes)),
+          },
+          {
+            name: 'What to do',
+            silent: true,
+            cell: (item) => (
+              <Button look="quiet" short label={`Delete ${item.key}`} onClick={() => drop(item)}>
+                <IconTrash2 />
+              </Button>
+            ),
+          },
+        ]}
+        empty={
+          <Empty title={prefix === '' ? 'No keys yet' : 'No key begins so'} icon={IconKey}>
+            {prefix === '' && <p>Keys appear when the app puts them, or when you add one.</p>}
+          </Empty>
         }
-      </Loaded>
+      />
       {adding && <Value {...{ model }} found={null} onClose={close} />}
       {selected !== '' && (
         <Selected

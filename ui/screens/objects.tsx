@@ -7,9 +7,8 @@ import { TextField } from '../parts/field.tsx';
 import { bytes } from '../parts/format.ts';
 import { IconBox } from '../parts/icons.tsx';
 import { useModel } from '../parts/model.ts';
-import { More } from '../parts/pages.tsx';
-import { Empty, Loaded } from '../parts/states.tsx';
-import { Table } from '../parts/table.tsx';
+import { Listed } from '../parts/pages.tsx';
+import { Empty } from '../parts/states.tsx';
 import { Time } from '../parts/time.tsx';
 import { open } from '../router.ts';
 
@@ -44,41 +43,32 @@ export default function Objects({ app, class: of }: { app: string; class: string
         </form>
       </Head>
       <div class="panel">
-        <Loaded of={objects.of}>
-          {() =>
-            objects.items.value.length === 0 ? (
-              <Empty title="No objects yet" icon={IconBox}>
-                <p>An object appears when it first writes to its storage.</p>
-              </Empty>
-            ) : (
-              <>
-                <Table
-                  label="Objects"
-                  rows={objects.items.value}
-                  keyOf={({ id }) => id}
-                  columns={[
-                    {
-                      name: 'Object',
-                      wide: true,
-                      cell: ({ id, name }: ListedObject) => (
-                        <Link to={{ name: 'object', app, class: of, object: id }} class="main-cell cut">
-                          {name ?? <span class="mono">{id}</span>}
-                        </Link>
-                      ),
-                    },
-                    {
-                      name: 'Next alarm',
-                      label: 'alarm',
-                      cell: ({ next_alarm }) => <Time at={next_alarm} otherwise="None" />,
-                    },
-                    { name: 'Size', number: true, cell: (object) => bytes(object.bytes) },
-                  ]}
-                />
-                <More of={objects} />
-              </>
-            )
+        <Listed
+          of={objects}
+          label="Objects"
+          columns={[
+            {
+              name: 'Object',
+              wide: true,
+              cell: ({ id, name }: ListedObject) => (
+                <Link to={{ name: 'object', app, class: of, object: id }} class="main-cell cut">
+                  {name ?? <span class="mono">{id}</span>}
+                </Link>
+              ),
+            },
+            {
+              name: 'Next alarm',
+              label: 'alarm',
+              cell: ({ next_alarm }) => <Time at={next_alarm} otherwise="None" />,
+            },
+            { name: 'Size', number: true, cell: (object) => bytes(object.bytes) },
+          ]}
+          empty={
+            <Empty title="No objects yet" icon={IconBox}>
+              <p>An object appears when it first writes to its storage.</p>
+            </Empty>
           }
-        </Loaded>
+        />
       </div>
     </>
   );

@@ -8,7 +8,7 @@ import { Dialog } from '../parts/dialog.tsx';
 import { Select, TextField } from '../parts/field.tsx';
 import { IconKey, IconTrash2, IconUserPlus } from '../parts/icons.tsx';
 import { useModel } from '../parts/model.ts';
-import { More, remove } from '../parts/pages.tsx';
+import { Listed, More, remove } from '../parts/pages.tsx';
 import { Empty, Loaded } from '../parts/states.tsx';
 import { Badge } from '../parts/status.tsx';
 import { useSubmit } from '../parts/submit.ts';
@@ -140,61 +140,50 @@ function Role({ role }: { role: Account['role'] }) {
 function Invites({ model }: { model: Model }) {
   const { invites } = model;
   return (
-    <Loaded of={invites.of}>
-      {() =>
-        invites.items.value.length === 0 ? (
-          <Empty title="No open invites">
-            <p>An invite is a link. It makes an account, or gives a role on one app.</p>
-          </Empty>
-        ) : (
-          <>
-            <Table
-              label="Invites"
-              rows={invites.items.value}
-              keyOf={({ id }) => id}
-              columns={[
-                {
-                  name: 'For',
-                  wide: true,
-                  cell: ({ email, account }: Invite) => (
-                    <span class="cut">
-                      {account !== null ? 'A new password' : (email ?? 'Whoever has the link')}
-                    </span>
-                  ),
-                },
-                {
-                  name: 'Gives',
-                  cell: ({ role, app }) =>
-                    app
-                      ? `${app.role} on ${app.slug}`
-                      : role === 'admin'
-                        ? 'administrator of the machine'
-                        : 'an account',
-                },
-                { name: 'Ends', label: 'ends', cell: ({ expires_at }) => <Time at={expires_at} /> },
-                {
-                  name: 'What to do',
-                  silent: true,
-                  cell: (invite) => (
-                    <Button
-                      look="quiet"
-                      short
-                      label="Take this invite back"
-                      onClick={() =>
-                        remove(invites, invite, 'The invite is taken back', () => model.revoke(invite.id))
-                      }
-                    >
-                      <IconTrash2 />
-                    </Button>
-                  ),
-                },
-              ]}
-            />
-            <More of={invites} />
-          </>
-        )
+    <Listed
+      of={invites}
+      label="Invites"
+      columns={[
+        {
+          name: 'For',
+          wide: true,
+          cell: ({ email, account }: Invite) => (
+            <span class="cut">{account !== null ? 'A new password' : (email ?? 'Whoever has the link')}</span>
+          ),
+        },
+        {
+          name: 'Gives',
+          cell: ({ role, app }) =>
+            app
+              ? `${app.role} on ${app.slug}`
+              : role === 'admin'
+                ? 'administrator of the machine'
+                : 'an account',
+        },
+        { name: 'Ends', label: 'ends', cell: ({ expires_at }) => <Time at={expires_at} /> },
+        {
+          name: 'What to do',
+          silent: true,
+          cell: (invite) => (
+            <Button
+              look="quiet"
+              short
+              label="Take this invite back"
+              onClick={() =>
+                remove(invites, invite, 'The invite is taken back', () => model.revoke(invite.id))
+              }
+            >
+              <IconTrash2 />
+            </Button>
+          ),
+        },
+      ]}
+      empty={
+        <Empty title="No open invites">
+          <p>An invite is a link. It makes an account, or gives a role on one app.</p>
+        </Empty>
       }
-    </Loaded>
+    />
   );
 }
 

@@ -8,11 +8,10 @@ import { Select } from '../parts/field.tsx';
 import { bytes, exactTime, plural } from '../parts/format.ts';
 import { IconHistory, IconTriangleAlert } from '../parts/icons.tsx';
 import { useModel } from '../parts/model.ts';
-import { More } from '../parts/pages.tsx';
-import { Empty, Loaded, Notice } from '../parts/states.tsx';
+import { Listed } from '../parts/pages.tsx';
+import { Empty, Notice } from '../parts/states.tsx';
 import { Status } from '../parts/status.tsx';
 import { useSubmit } from '../parts/submit.ts';
-import { Table } from '../parts/table.tsx';
 import { Time } from '../parts/time.tsx';
 import { failed, toast } from '../parts/toast.tsx';
 
@@ -57,68 +56,59 @@ export default function Snapshots() {
           </Notice>
         )}
         <div class="panel">
-          <Loaded of={snapshots.of}>
-            {() =>
-              snapshots.items.value.length === 0 ? (
-                <Empty title="No snapshots yet" icon={IconHistory}>
-                  <p>The first is taken ten minutes after the first start, or now, if you ask for it.</p>
-                </Empty>
-              ) : (
-                <>
-                  <Table
-                    label="Snapshots"
-                    rows={snapshots.items.value}
-                    keyOf={({ key }) => key}
-                    columns={[
-                      {
-                        name: 'Taken',
-                        cell: ({ created_at, key }: Snapshot) => (
-                          <span title={key}>
-                            <Time at={created_at} />
-                          </span>
-                        ),
-                      },
-                      {
-                        name: 'What for',
-                        wide: true,
-                        cell: ({ why, failures }) => (
-                          <span class="cut">
-                            {why}
-                            {failures.length > 0 && (
-                              <span
-                                class="danger"
-                                title={failures.map(({ slug, error }) => `${slug}: ${error}`).join('\n')}
-                              >
-                                , {plural(failures.length, 'app')} as of before
-                              </span>
-                            )}
-                          </span>
-                        ),
-                      },
-                      { name: 'Apps', number: true, label: 'apps', cell: ({ apps }) => apps },
-                      {
-                        name: 'Written',
-                        number: true,
-                        label: 'written',
-                        cell: ({ written_bytes }) => bytes(written_bytes),
-                      },
-                      { name: 'Holds', number: true, label: 'holds', cell: (each) => bytes(each.bytes) },
-                      {
-                        name: 'What to do',
-                        silent: true,
-                        cell: (each) => (
-                          <Button short onClick={() => setRestoring(each)}>
-                            Restore
-                          </Button>
-                        ),
-                      },
-                    ]}
-                  />
-                  <More of={snapshots} />
-                </>
-              )
+          <Listed
+            of={snapshots}
+            label="Snapshots"
+            columns={[
+              {
+                name: 'Taken',
+                cell: ({ created_at, key }: Snapshot) => (
+                  <span title={key}>
+                    <Time at={created_at} />
+                  </span>
+                ),
+              },
+              {
+                name: 'What for',
+                wide: true,
+                cell: ({ why, failures }) => (
+                  <span class="cut">
+                    {why}
+                    {failures.length > 0 && (
+                      <span
+                        class="danger"
+                        title={failures.map(({ slug, error }) => `${slug}: ${error}`).join('\n')}
+                      >
+                        , {plural(failures.length, 'app')} as of before
+                      </span>
+                    )}
+                  </span>
+                ),
+              },
+              { name: 'Apps', number: true, label: 'apps', cell: ({ apps }) => apps },
+              {
+                name: 'Written',
+                number: true,
+                label: 'written',
+                cell: ({ written_bytes }) => bytes(written_bytes),
+              },
+              { name: 'Holds', number: true, label: 'holds', cell: (each) => bytes(each.bytes) },
+              {
+                name: 'What to do',
+                silent: true,
+                cell: (each) => (
+                  <Button short onClick={() => setRestoring(each)}>
+                    Restore
+                  </Button>
+                ),
+              },
+            ]}
+            empty={
+              <Empty title="No snapshots yet" icon={IconHistory}>
+                <p>The first is taken ten minutes after the first start, or now, if you ask for it.</p>
+              </Empty>
             }
-          </Loaded>
+          />
         </div>
       </div>
       {restoring && <Restore {...{ model }} snapshot={restoring} onClose={() => setRestoring(null)} />}

@@ -7,9 +7,8 @@ import { Code } from '../parts/code.tsx';
 import { TextField } from '../parts/field.tsx';
 import { IconUsers } from '../parts/icons.tsx';
 import { useModel } from '../parts/model.ts';
-import { More } from '../parts/pages.tsx';
-import { Empty, Loaded } from '../parts/states.tsx';
-import { Table } from '../parts/table.tsx';
+import { Listed } from '../parts/pages.tsx';
+import { Empty } from '../parts/states.tsx';
 import { Time } from '../parts/time.tsx';
 import { open } from '../router.ts';
 import { session } from '../session.ts';
@@ -45,49 +44,40 @@ export default function Users({ app }: { app: string }) {
         </form>
       </Head>
       <div class="panel">
-        <Loaded of={users.of}>
-          {() =>
-            users.items.value.length === 0 ? (
-              <Empty title="Nobody yet" icon={IconUsers}>
-                <p>The app says who its users are, by an API key with the role push:</p>
-                <Code
-                  text={`curl ${session.value?.urls.api}/v1/apps/${app}/identify -H "authorization: Bearer $KEY" \\\n  -H 'content-type: application/json' -d '{"user_id": "ada", "properties": {"plan": "free"}}'`}
-                />
-              </Empty>
-            ) : (
-              <>
-                <Table
-                  label="Users"
-                  rows={users.items.value}
-                  keyOf={({ user_id }) => user_id}
-                  columns={[
-                    {
-                      name: 'User',
-                      cell: ({ user_id }: User) => (
-                        <Link to={{ name: 'user', app, user: user_id }} class="main-cell">
-                          {user_id}
-                        </Link>
-                      ),
-                    },
-                    {
-                      name: 'Known of them',
-                      wide: true,
-                      cell: ({ properties }) => (
-                        <span class="cut muted">
-                          {Object.entries(properties)
-                            .map(([name, value]) => `${name}: ${value}`)
-                            .join(', ')}
-                        </span>
-                      ),
-                    },
-                    { name: 'Identified', cell: ({ updated_at }) => <Time at={updated_at} /> },
-                  ]}
-                />
-                <More of={users} />
-              </>
-            )
+        <Listed
+          of={users}
+          label="Users"
+          columns={[
+            {
+              name: 'User',
+              cell: ({ user_id }: User) => (
+                <Link to={{ name: 'user', app, user: user_id }} class="main-cell">
+                  {user_id}
+                </Link>
+              ),
+            },
+            {
+              name: 'Known of them',
+              wide: true,
+              cell: ({ properties }) => (
+                <span class="cut muted">
+                  {Object.entries(properties)
+                    .map(([name, value]) => `${name}: ${value}`)
+                    .join(', ')}
+                </span>
+              ),
+            },
+            { name: 'Identified', cell: ({ updated_at }) => <Time at={updated_at} /> },
+          ]}
+          empty={
+            <Empty title="Nobody yet" icon={IconUsers}>
+              <p>The app says who its users are, by an API key with the role push:</p>
+              <Code
+                text={`curl ${session.value?.urls.api}/v1/apps/${app}/identify -H "authorization: Bearer $KEY" \\\n  -H 'content-type: application/json' -d '{"user_id": "ada", "properties": {"plan": "free"}}'`}
+              />
+            </Empty>
           }
-        </Loaded>
+        />
       </div>
     </>
   );

@@ -9,10 +9,9 @@ import { TextArea, TextField } from '../parts/field.tsx';
 import { plural } from '../parts/format.ts';
 import { IconKeyRound, IconLock, IconPencil, IconPlus, IconTrash2, IconVariable } from '../parts/icons.tsx';
 import { useModel } from '../parts/model.ts';
-import { More, remove } from '../parts/pages.tsx';
-import { Empty, Loaded } from '../parts/states.tsx';
+import { Listed, remove } from '../parts/pages.tsx';
+import { Empty } from '../parts/states.tsx';
 import { useSubmit } from '../parts/submit.ts';
-import { Table } from '../parts/table.tsx';
 import { Time } from '../parts/time.tsx';
 import { toast } from '../parts/toast.tsx';
 
@@ -37,68 +36,59 @@ export default function Variables({ app }: { app: string }) {
               <IconPlus /> Add variables
             </Button>
           </header>
-          <Loaded of={variables.of}>
-            {() =>
-              variables.items.value.length === 0 ? (
-                <Empty title="No variables" icon={IconVariable}>
-                  <p>Such as NODE_ENV, or the address of an API that the build asks.</p>
-                </Empty>
-              ) : (
-                <>
-                  <Table
-                    label="Variables"
-                    rows={variables.items.value}
-                    keyOf={({ name }) => name}
-                    columns={[
-                      { name: 'Name', cell: ({ name }: Variable) => <code>{name}</code> },
-                      {
-                        name: 'Value',
-                        wide: true,
-                        cell: ({ value }) => <code class="cut">{value === '' ? 'empty' : value}</code>,
-                      },
-                      {
-                        name: 'Changed',
-                        label: 'Changed',
-                        cell: ({ updated_at }) => <Time at={updated_at} />,
-                      },
-                      {
-                        name: 'What to do',
-                        silent: true,
-                        cell: (variable) => (
-                          <span class="row-actions">
-                            <Copy text={variable.value} label={`Copy the value of ${variable.name}`} short />
-                            <Button
-                              needs="admin"
-                              look="quiet"
-                              short
-                              label={`Change ${variable.name}`}
-                              onClick={() => setEditing({ kind: 'variable', isNew: false, ...variable })}
-                            >
-                              <IconPencil />
-                            </Button>
-                            <Button
-                              needs="admin"
-                              look="quiet"
-                              short
-                              label={`Delete ${variable.name}`}
-                              onClick={() =>
-                                remove(variables, variable, `${variable.name} is deleted`, () =>
-                                  model.deleteVariable(variable.name),
-                                )
-                              }
-                            >
-                              <IconTrash2 />
-                            </Button>
-                          </span>
-                        ),
-                      },
-                    ]}
-                  />
-                  <More of={variables} />
-                </>
-              )
+          <Listed
+            of={variables}
+            label="Variables"
+            columns={[
+              { name: 'Name', cell: ({ name }: Variable) => <code>{name}</code> },
+              {
+                name: 'Value',
+                wide: true,
+                cell: ({ value }) => <code class="cut">{value === '' ? 'empty' : value}</code>,
+              },
+              {
+                name: 'Changed',
+                label: 'Changed',
+                cell: ({ updated_at }) => <Time at={updated_at} />,
+              },
+              {
+                name: 'What to do',
+                silent: true,
+                cell: (variable) => (
+                  <span class="row-actions">
+                    <Copy text={variable.value} label={`Copy the value of ${variable.name}`} short />
+                    <Button
+                      needs="admin"
+                      look="quiet"
+                      short
+                      label={`Change ${variable.name}`}
+                      onClick={() => setEditing({ kind: 'variable', isNew: false, ...variable })}
+                    >
+                      <IconPencil />
+                    </Button>
+                    <Button
+                      needs="admin"
+                      look="quiet"
+                      short
+                      label={`Delete ${variable.name}`}
+                      onClick={() =>
+                        remove(variables, variable, `${variable.name} is deleted`, () =>
+                          model.deleteVariable(variable.name),
+                        )
+                      }
+                    >
+                      <IconTrash2 />
+                    </Button>
+                  </span>
+                ),
+              },
+            ]}
+            empty={
+              <Empty title="No variables" icon={IconVariable}>
+                <p>Such as NODE_ENV, or the address of an API that the build asks.</p>
+              </Empty>
             }
-          </Loaded>
+          />
         </section>
         <section class="panel" aria-labelledby="secrets">
           <header>
@@ -107,70 +97,61 @@ export default function Variables({ app }: { app: string }) {
               <IconPlus /> Add a secret
             </Button>
           </header>
-          <Loaded of={secrets.of}>
-            {() =>
-              secrets.items.value.length === 0 ? (
-                <Empty title="No secrets" icon={IconLock}>
-                  <p>Such as the key of a payment service. The Worker finds a secret in env.</p>
-                </Empty>
-              ) : (
-                <>
-                  <Table
-                    label="Secrets"
-                    rows={secrets.items.value}
-                    keyOf={({ name }) => name}
-                    columns={[
-                      {
-                        name: 'Name',
-                        wide: true,
-                        cell: ({ name }: Secret) => (
-                          <span class="row">
-                            <IconKeyRound /> <code class="cut">{name}</code>
-                          </span>
-                        ),
-                      },
-                      {
-                        name: 'Changed',
-                        label: 'Changed',
-                        cell: ({ updated_at }) => <Time at={updated_at} />,
-                      },
-                      {
-                        name: 'What to do',
-                        silent: true,
-                        cell: (secret) => (
-                          <span class="row-actions">
-                            <Button
-                              look="quiet"
-                              short
-                              label={`Set ${secret.name} anew`}
-                              onClick={() =>
-                                setEditing({ kind: 'secret', name: secret.name, value: '', isNew: false })
-                              }
-                            >
-                              <IconPencil />
-                            </Button>
-                            <Button
-                              look="quiet"
-                              short
-                              label={`Delete ${secret.name}`}
-                              onClick={() =>
-                                remove(secrets, secret, `${secret.name} is deleted`, () =>
-                                  model.deleteSecret(secret.name),
-                                )
-                              }
-                            >
-                              <IconTrash2 />
-                            </Button>
-                          </span>
-                        ),
-                      },
-                    ]}
-                  />
-                  <More of={secrets} />
-                </>
-              )
+          <Listed
+            of={secrets}
+            label="Secrets"
+            columns={[
+              {
+                name: 'Name',
+                wide: true,
+                cell: ({ name }: Secret) => (
+                  <span class="row">
+                    <IconKeyRound /> <code class="cut">{name}</code>
+                  </span>
+                ),
+              },
+              {
+                name: 'Changed',
+                label: 'Changed',
+                cell: ({ updated_at }) => <Time at={updated_at} />,
+              },
+              {
+                name: 'What to do',
+                silent: true,
+                cell: (secret) => (
+                  <span class="row-actions">
+                    <Button
+                      look="quiet"
+                      short
+                      label={`Set ${secret.name} anew`}
+                      onClick={() =>
+                        setEditing({ kind: 'secret', name: secret.name, value: '', isNew: false })
+                      }
+                    >
+                      <IconPencil />
+                    </Button>
+                    <Button
+                      look="quiet"
+                      short
+                      label={`Delete ${secret.name}`}
+                      onClick={() =>
+                        remove(secrets, secret, `${secret.name} is deleted`, () =>
+                          model.deleteSecret(secret.name),
+                        )
+                      }
+                    >
+                      <IconTrash2 />
+                    </Button>
+                  </span>
+                ),
+              },
+            ]}
+            empty={
+              <Empty title="No secrets" icon={IconLock}>
+                <p>Such as the key of a payment service. The Worker finds a secret in env.</p>
+              </Empty>
             }
-          </Loaded>
+          />
         </section>
       </div>
       {editing && <Editor {...{ model, editing }} onClose={() => setEditing(null)} />}
