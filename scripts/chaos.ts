@@ -9,11 +9,14 @@ const ROUNDS = Number(process.argv[2] ?? 10);
 const LONGEST_LIFE_MS = 1_000;
 /** After a kill everything answers again within this time, in ms. */
 const BACK_MS = 30_000;
-/** All messages of the queue are delivered so long after the last kill, in ms. */
+/** All messages of the queue are delivered, and all Workflows have ended, so long after the last kill, in ms. */
 const DELIVERED_MS = 120_000;
 const ANSWER_MS = 5_000;
 
-const KINDS = ['d1', 'kv', 'r2', 'queue', 'do'] as const;
+/** Time between two instances of a Workflow, in ms: each keeps some memory for seconds. */
+const INSTANCE_EVERY_MS = 100;
+
+const KINDS = ['d1', 'kv', 'r2', 'queue', 'do', 'workflow'] as const;
 type Kind = (typeof KINDS)[number];
 
 const APP = {
@@ -43,10 +46,23 @@ class_name = "Numbers"
 [[migrations]]
 tag = "v1"
 new_sqlite_classes = ["Numbers"]
+[[workflows]]
+binding = "FLOW"
+name = "flow"
+class_name = "Flow"
 `,
   'migrations/0001_rows.sql':
-    'CREATE TABLE written (n INTEGER PRIMARY KEY); CREATE TABLE delivered (n INTEGER PRIMARY KEY);',
-  'index.js': `import { DurableObject } from 'cloudflare:workers';
+    'CREATE TABLE written (n INTEGER PRIMARY KEY); CREATE TABLE delivered (n INTEGER PRIMARY KEY); CREATE TABLE ended (n INTEGER PRIMARY KEY, first TEXT);',
+  'index.js': `import { DurableObject, WorkflowEntrypoint } from 'cloudflare:workers';
+const retries = { limit: 1000, delay: 100, backoff: 'constant' };
+export class Flow extends WorkflowEntrypoint {
+  async run({ payload: { n } }, step) {
+    const first = await step.do('first', { retries }, async () => crypto.randomUUID());
+    await step.sleep('nap', n % 2 ? 300 : 3_000);
+    // Its key is n: a step that has ended and ran again with another value fails.
+    await step.do('end', { retries }, () => this.env.DB.prepare('INSERT INTO ended VALUES (?, ?) ON CONFLICT DO UPDATE SET n = iif(first = excluded.first, n, NULL)').bind(n, first).run().then(() => null));
+  }
+}
 export class Numbers extends DurableObject {
   add(n) { return this.ctx.storage.put('n' + n, n); }
   async all() { return [...(await this.ctx.storage.list()).values()]; }
@@ -63,7 +79,7 @@ async function listed(store, found) {
   return names.map(Number);
 }
 export default {
-  async fetch(request, { DB, KV, FILES, JOBS, NUMBERS }) {
+  async fetch(request, { DB, KV, FILES, JOBS, NUMBERS, FLOW }) {
     const { pathname, searchParams } = new URL(request.url);
     const n = Number(searchParams.get('n'));
     const numbers = NUMBERS.getByName('all');
@@ -72,6 +88,7 @@ export default {
       kv: [() => KV.put(String(n), 'x'.repeat(n % 3 ? 10 : 100_000)), () => listed(KV, ({ keys }) => keys.map(({ name }) => name))],
       r2: [() => FILES.put(String(n), 'x'.repeat(1 + n * 7919 % 200_000)), () => listed(FILES, ({ objects }) => objects.map(({ key }) => key))],
       queue: [() => JOBS.send(n), () => rows(DB, 'delivered')],
+      workflow: [() => FLOW.create({ id: 'n' + n, params: { n } }), () => rows(DB, 'ended')],
       do: [() => numbers.add(n), () => numbers.all()],
     };
     const [write, read] = kinds[pathname.slice(1)];
@@ -99,7 +116,10 @@ try {
   await cellar.start();
   const id = await cellar.deploy('writer', 'hello', APP);
   await cellar.deploy('neighbour', 'hello');
-  const clients = [...KINDS.map((kind) => whileRunning(() => write(kind))), whileRunning(askNeighbour)];
+  const clients = [
+    ...KINDS.map((kind) => whileRunning(() => write(kind), kind === 'workflow' ? INSTANCE_EVERY_MS : 5)),
+    whileRunning(askNeighbour),
+  ];
   clients.push(whileRunning(() => readDatabase(id)));
   const kills = await killAgainAndAgain(id);
   ending = true;
@@ -114,10 +134,10 @@ try {
 }
 process.exitCode = problems.length === 0 ? 0 : 1;
 
-async function whileRunning(once: () => Promise<unknown>): Promise<void> {
+async function whileRunning(once: () => Promise<unknown>, pauseMs = 5): Promise<void> {
   while (!ending) {
     await once().catch(() => {});
-    await sleep(5);
+    await sleep(pauseMs);
   }
 }
 
@@ -211,7 +231,7 @@ async function untilBack(id: string, victim: string, round: number): Promise<voi
   }
 }
 
-/** Each acknowledged write is there. Messages of the queue have some time. */
+/** Each acknowledged write is there. Messages of the queue, and Workflows, have some time. */
 async function check(kind: Kind): Promise<void> {
   let lost: number[] = [];
   const isWhole = async () => {
@@ -221,7 +241,7 @@ async function check(kind: Kind): Promise<void> {
     lost = [...acknowledged[kind]].filter((n) => !there.has(n));
     return lost.length === 0;
   };
-  const deadline = kind === 'queue' ? DELIVERED_MS : BACK_MS;
+  const deadline = kind === 'queue' || kind === 'workflow' ? DELIVERED_MS : BACK_MS;
   await eventually(() => isWhole().catch(() => false), kind, deadline).catch(() =>
     problems.push(
       `${kind}: ${lost.length} of ${acknowledged[kind].size} acknowledged writes are lost (${lost.slice(0, 10)})`,
