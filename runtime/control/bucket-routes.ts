@@ -131,7 +131,9 @@ async function ofUpload<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-function asRefusal({ status, code, message }: R2Error): Refusal {
+function asRefusal({ status, code, message: sentence }: R2Error): Refusal {
+  // A refusal of the host's has no full stop.
+  const message = sentence.replace(/\.$/, '');
   if (status === 404) return new Refusal(404, 'storage_not_found', 'the bucket has no such object');
   if (status === 412) return new Refusal(409, 'transition_conflict', 'the object was changed meanwhile');
   if (status === 503) return new Refusal(507, 'insufficient_storage', message);

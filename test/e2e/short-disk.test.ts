@@ -14,12 +14,25 @@ const MB = Buffer.alloc(2 ** 20, 'x');
 const ready = async (cellar: Cellar) => (await cellar.call('GET', '/ready')).body.failing ?? [];
 
 test('below the floor pushes and commits are refused and say why, apps answer, and all goes on when there is room', async (t) => {
-  const cellar = new Cellar(SETTINGS);
+  const cellar = new Cellar({ ...SETTINGS, RUNNER_APP_MAX_MB: '8' });
   await using _ = cellar;
   using disk = SmallDisk.mount(cellar.data, 200);
   if (disk === null) return t.skip(SmallDisk.why);
   await cellar.start();
   const id = await cellar.deploy('hello', 'hello');
+  const keeper = await cellar.deploy('keeper', 'bucket');
+  const put = async (megabytes: number) => {
+    const response = await fetch(`${cellar.api}/v1/apps/${keeper}/storage/r2/files/raw?key=x`, {
+      method: 'PUT',
+      headers: { authorization: `Bearer ${cellar.token}` },
+      body: Buffer.concat(Array(megabytes).fill(MB)),
+    });
+    return { status: response.status, text: await response.text() };
+  };
+  const tooMuch = await put(9);
+  assert.equal(tooMuch.status, 403, tooMuch.text);
+  assert.match(tooMuch.text, /\(RUNNER_APP_MAX_MB\)\.".*quota_exceeded/);
+  assert.equal((await put(1)).status, 200);
   await eventually(() => existsSync(join(cellar.data, 'ballast')), 'the ballast is there');
   assert.deepEqual(await ready(cellar), []);
 
@@ -42,6 +55,9 @@ test('below the floor pushes and commits are refused and say why, apps answer, a
   assert.equal(refused.status, 507);
   assert.equal(refused.body.code, 'insufficient_storage');
   assert.match(refused.body.detail, /^The disk of this machine has \d+ MiB free/);
+  const noRoom = await put(1);
+  assert.equal(noRoom.status, 507, noRoom.text);
+  assert.match(noRoom.text, /\(RUNNER_DISK_FLOOR_MB is 40\)\.".*insufficient_storage/);
 
   disk.clear();
   await eventually(async () => (await ready(cellar)).length === 0, '/ready answers 200 again');
