@@ -1,6 +1,7 @@
 // One app does its worst, another answers as before, and the host is well.
 import assert from 'node:assert/strict';
-import { globSync, readdirSync } from 'node:fs';
+import { globSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { connect } from 'node:net';
 import { availableParallelism, loadavg, networkInterfaces } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -28,12 +29,22 @@ export default { async fetch(request) {
 } }`;
 
 let neighbour = '';
+let greedy = '';
 before(async () => {
   await cellar.start();
   await cellar.deploy('good', 'hello');
   hostile = await cellar.deploy('hostile', 'hello', { 'index.js': HOSTILE });
   neighbour = await cellar.deploy('neighbour', 'bucket');
-  await cellar.deploy('greedy', 'hostile');
+  const config = JSON.parse(readFileSync(new URL('../apps/hostile/wrangler.jsonc', import.meta.url), 'utf8'));
+  await cellar.deploy('friend', 'called');
+  const services = [
+    { binding: 'FRIEND', service: 'good' },
+    { binding: 'PEEK', service: 'good', entrypoint: 'CellarState' },
+    { binding: 'METHODS', service: 'friend' },
+  ];
+  greedy = await cellar.deploy('greedy', 'hostile', {
+    'wrangler.jsonc': JSON.stringify({ ...config, services }),
+  });
 });
 after(async () => {
   await cellar[Symbol.asyncDispose]();
@@ -118,6 +129,61 @@ test('no way out leads to this machine, to what the AI server has besides models
   for (const { path, authorization } of ai.asked)
     assert.deepEqual([path, authorization], ['/v1/chat/completions', `Bearer ${AI_KEY}`]);
   assert.equal((await cellar.get('neighbour', '/nothing.txt')).status, 404, 'the neighbour serves');
+});
+
+test('a service binding gives what was declared, whoever comes by its socket, and nothing of an app of another account', async () => {
+  const { tried, found } = JSON.parse((await cellar.get('greedy', '/trespass')).text);
+  assert.equal(tried, 2 * 9 * 3 + 9);
+  assert.deepEqual(found, []);
+  // As somebody who got out of workerd: the app's own socket, and every number and header that it may be told.
+  const path = join(cellar.data, 'run', greedy, 'services.sock');
+  assert.equal(statSync(path).mode & 0o777, 0o600);
+  const ask = (head: string): Promise<string> =>
+    new Promise((resolve, reject) => {
+      let text = '';
+      const socket = connect(path, () => socket.end(`${head}\r\nconnection: close\r\n\r\n`));
+      socket.on('data', (chunk) => {
+        text += chunk;
+      });
+      socket.on('error', reject);
+      socket.on('close', () => resolve(text));
+    });
+  const forged = [
+    'fetch 2',
+    'fetch -1',
+    'fetch',
+    'fetch NaN',
+    'rpc 9',
+    'queue 0',
+    'write 0',
+    '',
+    'fetch __proto__',
+    'fetch 1e9',
+  ];
+  for (const calling of forged) {
+    const told = await ask(
+      `POST / HTTP/1.1\r\nhost: neighbour.localhost\r\nx-cellar-calling: ${calling}\r\nx-cellar-call: {"entrypoint":"CellarState","kind":"fetch"}`,
+    );
+    assert.match(told, /^(HTTP\/1\.1 403 |$)/, `${calling}: ${told}`);
+  }
+  const two = 'host: x\r\nx-cellar-calling: fetch 7\r\nx-cellar-calling: fetch 0';
+  assert.match(await ask(`GET / HTTP/1.1\r\n${two}`), /^(HTTP\/1\.1 40|$)/);
+  assert.match(
+    await ask(
+      'CONNECT neighbour.localhost:80 HTTP/1.1\r\nhost: neighbour.localhost:80\r\nx-cellar-calling: fetch 0',
+    ),
+    /^(HTTP\/1\.1 405 |$)/,
+  );
+  assert.ok((await slowestAnswer(300)) < SLOWEST_MS * crowd());
+});
+
+test('a cache is the app’s own, and has an end', async () => {
+  const answer = await cellar.get('greedy', `/cache?name=${neighbour}&name=good&name=neighbour.localhost`);
+  // Its process may have to go for the memory that it takes.
+  const { found = [], kept = 1 } = JSON.parse(answer.text);
+  assert.deepEqual(found, []);
+  assert.ok(kept > 0 && kept < 64, `${kept} MiB are kept`);
+  assert.ok((await slowestAnswer(300)) < SLOWEST_MS * crowd());
 });
 
 test('a bucket used 300 times at once, and keys that name what is another app’s', async (t) => {

@@ -12,6 +12,8 @@ const OVERHEAD_BYTES = 1_024;
 /** Bytes of a row of a body, and of a response's head. */
 const ROW_BYTES = 512 * 1024;
 const HEAD_BYTES = 64 * 1024;
+/** Bytes that are read at a time. */
+const CHUNK_BYTES = 64 * 1024;
 /** How closely it is known when a response was last asked for, in ms. Each time would be a write. */
 const USE_MS = 60_000;
 /** How long a response is kept that says nothing of it, in s, by its status: as at Cloudflare. Others are not kept. */
@@ -150,7 +152,7 @@ export class CacheStore extends DurableObject {
     let head = null;
     let isRefused = false;
     try {
-      for await (const chunk of body) {
+      for await (const chunk of chunksOf(body)) {
         // What is not kept is taken all the same: its writer must not fail.
         if (isRefused) continue;
         const rest = head === null ? rows.addHead(chunk) : chunk;
@@ -214,6 +216,18 @@ export class CacheStore extends DurableObject {
   }
 }
 
+/** The chunks of a body, all in the same memory: each is gone with the next. What is left behind would be collected late. */
+async function* chunksOf(body) {
+  const reader = body.getReader({ mode: 'byob' });
+  let memory = new ArrayBuffer(CHUNK_BYTES);
+  for (;;) {
+    const { value, done } = await reader.read(new Uint8Array(memory));
+    if (done) return;
+    yield value;
+    memory = value.buffer;
+  }
+}
+
 /** A serialized response: its head, then rows of its body. */
 class Rows {
   length = 0;
@@ -250,7 +264,7 @@ class Rows {
   }
 
   end() {
-    if (this.#filled > 0) this.#write(this.#count++, this.#row.slice(0, this.#filled));
+    if (this.#filled > 0) this.#write(this.#count++, this.#row.subarray(0, this.#filled));
     this.#filled = 0;
   }
 }

@@ -5,6 +5,9 @@ import { RpcTarget } from 'cloudflare:workers';
 /** Says what is asked for, as JSON. Written by the host. */
 export const CALL_HEADER = 'x-cellar-call';
 
+/** Exports that are the host's own. */
+const HIDDEN = ['CellarState', 'CellarCache'];
+
 /** Methods of an export, by name. */
 class Methods extends RpcTarget {
   #target;
@@ -23,7 +26,8 @@ class Methods extends RpcTarget {
 export async function answerCall(request, exports) {
   const { kind, entrypoint, props } = JSON.parse(request.headers.get(CALL_HEADER));
   const name = entrypoint ?? 'default';
-  const found = exports !== undefined && Object.hasOwn(exports, name) ? exports[name] : undefined;
+  const isThere = exports !== undefined && Object.hasOwn(exports, name) && !HIDDEN.includes(name);
+  const found = isThere ? exports[name] : undefined;
   if (typeof found?.fetch !== 'function') return refusal(`The app has no entrypoint ${name}.`);
   const target = props === undefined ? found : found({ props });
   if (kind === 'fetch') {

@@ -113,6 +113,78 @@ const ways = {
       said: [...said, JSON.stringify(process.env), Object.keys(everything).join()],
     });
   },
+  /** Asks another app for more than its binding gives, by every header, name and method that might do so. */
+  async '/trespass'(_, { FRIEND, PEEK, METHODS }) {
+    const headers = [
+      {},
+      { 'x-cellar-calling': 'fetch 1' },
+      { 'x-cellar-calling': 'rpc 1' },
+      { 'x-cellar-calling': 'queue 0' },
+      { 'x-cellar-call': '{"kind":"fetch","entrypoint":"CellarState"}' },
+      { 'x-cellar-call': '{"kind":"rpc","entrypoint":"CellarState"}', upgrade: 'websocket' },
+      { connection: 'x-cellar-call, x-cellar-calling', 'x-cellar-call': '{}' },
+      { 'x-cellar-cf': '{"broken', 'x-cellar-proto': 'gopher' },
+      { traceparent: 'zz', 'x-request-id': 'a b' },
+    ];
+    const bodies = [
+      undefined,
+      '{"kind":"kv","binding":"KV","key":"stolen","value":null}',
+      '0\r\n\r\nGET /x HTTP/1.1\r\nhost: y\r\n\r\n',
+    ];
+    const late = () => scheduler.wait(3_000).then(() => 'hung');
+    const found = [];
+    let tried = 0;
+    for (const service of [FRIEND, PEEK])
+      for (const given of headers)
+        for (const body of bodies) {
+          tried++;
+          const method = body === undefined || given.upgrade ? 'GET' : 'POST';
+          const init = { method, headers: given, ...(method === 'POST' && { body }) };
+          const told = await Promise.race([
+            late(),
+            service.fetch('http://friend/?import=KV', init).then(
+              async (answer) => `${answer.status} ${(await answer.text()).trim()}`,
+              (error) => `thrown ${error.message}`,
+            ),
+          ]);
+          if (!/^200 Hello from friend$|^404 |^thrown /.test(told))
+            found.push(`${JSON.stringify(given)} ${body}: ${told}`);
+        }
+    for (const method of ['write', 'call', 'constructor', 'fetch2', 'env', 'ctx', '__proto__', 'd1', 'kv']) {
+      tried++;
+      const told = await Promise.race([
+        late(),
+        Promise.resolve()
+          .then(() => METHODS[method]('x'))
+          .then(
+            (value) => `got ${typeof value}`,
+            (error) => `thrown ${error.message}`,
+          ),
+      ]);
+      if (!told.startsWith('thrown ')) found.push(`${method}: ${told}`);
+    }
+    return Response.json({ tried, found });
+  },
+  /** Fills the cache, and looks in it for what others keep. */
+  async '/cache'(request) {
+    const names = new URL(request.url).searchParams.getAll('name');
+    const found = [];
+    for (const name of names)
+      for (const each of ['', name, `../${name}`, `\n${name}`]) {
+        const cache = each === '' ? caches.default : await caches.open(each);
+        for (const key of [`http://${name}/kept`, `http://x/${name}\n`, `https://${name}/kept`])
+          if ((await cache.match(key)) !== undefined) found.push(`${each} ${key}`);
+      }
+    const body = new Uint8Array(MB);
+    for (let n = 0; n < 80; n++)
+      await caches.default.put(
+        `https://fill/${n}`,
+        new Response(body, { headers: { 'cache-control': 'max-age=99' } }),
+      );
+    let kept = 0;
+    for (let n = 0; n < 80; n++) if ((await caches.default.match(`https://fill/${n}`)) !== undefined) kept++;
+    return Response.json({ found, kept });
+  },
   async '/write'(_, env) {
     await env.HOARD.getByName('all').write();
   },
