@@ -30,8 +30,9 @@ export function buildCommand({ settings, config, manifest, above, installed }: S
   // Its script builds for Node. The adapter calls that, and makes a Worker of what comes of it.
   const isOpenNext = has(manifest, '@opennextjs/cloudflare') && !script.includes('opennextjs-cloudflare');
   if (isOpenNext) return line('opennextjs-cloudflare build');
-  // It builds the packages before that the project needs.
-  if (has(above, 'turbo') && existsSync(join(installed, 'turbo.json'))) return line('turbo run build');
+  // It builds the packages before that the project needs. It goes by the package manager that is named.
+  if (above?.packageManager && has(above, 'turbo') && existsSync(join(installed, 'turbo.json')))
+    return line('turbo run build');
   return { kind: 'script' };
 }
 

@@ -339,7 +339,7 @@ export default app
     name: 'Docusaurus',
     generator: 'create-docusaurus',
     words: 'app classic --typescript --skip-install --package-manager=npm',
-    manager: 'npm',
+    manager: 'pnpm',
     checks: [
       { path: '/', text: /Docusaurus/ },
       { path: '/docs/intro', text: /Tutorial/ },

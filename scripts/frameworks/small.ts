@@ -210,36 +210,38 @@ export default httpServerHandler({ port: 3000 });
     assets: false,
   },
   {
-    name: 'npm workspaces, one Worker',
+    name: 'pnpm workspaces, one Worker',
     byHand: {
       '.gitignore': GITIGNORE,
-      'package.json': json({ name: 'all', private: true, workspaces: ['packages/*'] }),
+      'package.json': json({ name: 'all', private: true }),
+      'pnpm-workspace.yaml': "packages:\n  - 'packages/*'\n",
       'packages/words/package.json': json({ name: '@all/words', version: '1.0.0', main: 'index.ts' }),
       'packages/words/index.ts': "export const word: string = 'of a package';\n",
       'packages/worker/package.json': json({
         name: '@all/worker',
         private: true,
-        dependencies: { '@all/words': '*', hono: '^4' },
+        dependencies: { '@all/words': 'workspace:*', hono: '^4' },
       }),
       'packages/worker/wrangler.jsonc': config(),
       'packages/worker/src/index.ts':
         "import { word } from '@all/words';\nimport { Hono } from 'hono';\n\nconst app = new Hono();\napp.get('/', (c) => c.text(word));\n\nexport default app;\n",
     },
-    manager: 'npm',
+    manager: 'pnpm',
     checks: [{ path: '/', text: /^of a package$/ }],
     assets: false,
   },
   {
-    name: 'pnpm workspaces and Turborepo, two apps',
+    name: 'npm workspaces and Turborepo, two apps',
     byHand: {
       '.gitignore': GITIGNORE,
       'package.json': json({
         name: 'all',
         private: true,
+        workspaces: ['apps/*', 'packages/*'],
         scripts: { build: 'turbo run build' },
         devDependencies: { turbo: '^2' },
+        packageManager: 'npm@11.6.0',
       }),
-      'pnpm-workspace.yaml': 'packages:\n  - "apps/*"\n  - "packages/*"\n',
       'turbo.json': json({
         $schema: 'https://turborepo.com/schema.json',
         tasks: { build: { dependsOn: ['^build'], outputs: ['dist/**'] } },
@@ -257,7 +259,7 @@ export default httpServerHandler({ port: 3000 });
         private: true,
         type: 'module',
         scripts: { build: 'true' },
-        dependencies: { '@all/words': 'workspace:*' },
+        dependencies: { '@all/words': '*' },
       }),
       'apps/api/wrangler.jsonc': config(),
       'apps/api/src/index.ts':
@@ -267,7 +269,7 @@ export default httpServerHandler({ port: 3000 });
       'apps/web/public/index.html': '<h1>Web</h1>\n',
     },
     settings: { root_directory: 'apps/api' },
-    manager: 'pnpm',
+    manager: 'npm',
     checks: [{ path: '/', text: /^of a built package$/ }],
     assets: false,
   },

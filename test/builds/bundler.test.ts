@@ -168,12 +168,15 @@ test('a project is built by what its framework, or the tool of its workspace, ha
   assert.deepEqual(await command(next('opennextjs-cloudflare build')), { kind: 'script' });
   assert.equal(await command(next('next build'), { build_command: 'make' }), 'make');
   const turbo = {
-    'package.json': '{"workspaces": ["apps/*"], "devDependencies": {"turbo": "2"}}',
+    'package.json':
+      '{"workspaces": ["apps/*"], "devDependencies": {"turbo": "2"}, "packageManager": "npm@11.6.0"}',
     'turbo.json': '{}',
     'apps/a/package.json': '{"scripts": {"build": "x"}}',
     'apps/a/index.js': '',
   };
   assert.equal(await command(turbo, { root_directory: 'apps/a' }), 'turbo run build');
+  const unnamed = { ...turbo, 'package.json': turbo['package.json'].replace('packageManager', 'x') };
+  assert.deepEqual(await command(unnamed, { root_directory: 'apps/a' }), { kind: 'script' });
 });
 
 test('where several projects are and none is named, the way to name one is told', async () => {
