@@ -1,5 +1,6 @@
 // Apps that call each other by service bindings, on a real host.
 import assert from 'node:assert/strict';
+import { type EventEmitter, once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -66,6 +67,18 @@ test('a request goes to the other app as it is, and counts as one of its own', a
     const { items } = (await cellar.call('GET', `/v1/apps/${called}/metrics?hours=1`)).body;
     return items.some(({ requests }: { requests: number }) => requests >= 3);
   }, 'the requests count');
+});
+
+test('a WebSocket of the other app', async () => {
+  const socket = cellar.webSocket('caller', '/OTHER/fetch/socket');
+  const emitter = socket as unknown as EventEmitter;
+  const deadline = { signal: AbortSignal.timeout(30_000) };
+  await once(emitter, 'open', deadline);
+  const said = once(emitter, 'message', deadline);
+  socket.send('hello');
+  const [{ data }] = await said;
+  assert.equal(data, 'echo hello');
+  socket.close();
 });
 
 test('headers that the host writes cannot be written by an app', async () => {

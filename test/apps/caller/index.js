@@ -10,7 +10,7 @@ export class Own extends WorkerEntrypoint {
   }
 }
 
-async function special(name, service, request) {
+async function special(name, service) {
   if (name === 'basket') {
     using basket = await service.basket();
     await basket.put('pear');
@@ -35,17 +35,6 @@ async function special(name, service, request) {
     });
   if (name === 'parallel')
     return Response.json(await Promise.all(Array.from({ length: 50 }, (_, n) => service.add(n, n))));
-  if (name === 'socket') {
-    const { webSocket } = await service.fetch(request);
-    webSocket.accept();
-    const answer = new Promise((resolve) => {
-      webSocket.addEventListener('message', ({ data }) => resolve(data));
-    });
-    webSocket.send('hello');
-    const said = await answer;
-    webSocket.close();
-    return new Response(said);
-  }
   return null;
 }
 
@@ -60,7 +49,7 @@ export default {
         url.pathname = url.pathname.slice(binding.length + 7);
         return await service.fetch(new Request(url, request));
       }
-      const answer = await special(name, service, request);
+      const answer = await special(name, service);
       if (answer !== null) return answer;
       return Response.json(
         await service[name](...JSON.parse(decodeURIComponent(url.search.slice(1) || '[]'))),
