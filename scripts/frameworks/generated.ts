@@ -372,7 +372,7 @@ export default app
       'app/api/time/route.ts':
         "export const dynamic = 'force-dynamic';\nexport const GET = () => Response.json({ now: Date.now() });\n",
     },
-    manager: 'npm',
+    manager: 'pnpm',
     checks: [
       { path: '/', text: /<html/ },
       { path: '/hello/Ada', text: /<h1>Hello (<!-- -->)?Ada/ },

@@ -337,7 +337,7 @@ export default function Hello() {
         compilerOptions: { jsx: 'preserve', jsxImportSource: 'solid-js', moduleResolution: 'bundler' },
       }),
     },
-    manager: 'npm',
+    manager: 'pnpm',
     checks: [
       { path: '/', text: /Hello Solid/ },
       { path: '/hello/Ada', text: /Hello (<!--.*?-->)*Ada/ },
