@@ -1,6 +1,6 @@
 // The Cache API of a cell: what is kept, for how long, and how much.
 import assert from 'node:assert/strict';
-import { statSync } from 'node:fs';
+import { readdirSync, statSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
 import { type Cell, startCell } from '../../runtime/fleets/cell.ts';
 import { call, cellOptions, makeRelease } from '../support/fleets/release.ts';
@@ -8,9 +8,21 @@ import { temporaryDirectory } from '../support/temporary.ts';
 
 /** `/put`, `/match` and `/delete` do so to a key of the cache that `in` names, or the default one, by the JSON in `x-do`. */
 const CODE = `
+/** Puts a response again and again, while the bodies of those before are read to no end. */
+async function hold(cache, key, count, size) {
+  const readers = [];
+  for (let n = 0; n < count; n++) {
+    await cache.put(key, new Response(new Uint8Array(size), { headers: { 'cache-control': 'max-age=100' } }));
+    const found = await cache.match(key);
+    if (found === undefined) return 'refused';
+    readers.push(found.body.getReader());
+    await readers.at(-1).read();
+  }
+  return 'held';
+}
 export default {
   async fetch(request) {
-    const { method, key = 'https://site.example/a', name, headers, status, body, size } = JSON.parse(request.headers.get('x-do'));
+    const { method, key = 'https://site.example/a', name, headers, status, body, size, count } = JSON.parse(request.headers.get('x-do'));
     const cache = name === undefined ? caches.default : await caches.open(name);
     try {
       if (method === 'put') {
@@ -19,6 +31,7 @@ export default {
       }
       if (method === 'delete') return new Response(String(await cache.delete(key)));
       if (method === 'post') return new Response(String(await cache.put(new Request(key, { method: 'POST' }), new Response('x'))));
+      if (method === 'hold') return new Response(await hold(cache, key, count, size));
       const found = await cache.match(new Request(key, { headers }));
       if (found === undefined) return new Response('miss', { status: 404 });
       if (method === 'text') return new Response(await found.text());
@@ -142,4 +155,28 @@ test('there is room for so much: what was not asked for longest goes, and one re
   const { text } = await ask({ method: 'sum', key: 'https://site.example/101' });
   assert.equal(text, `${2 * MB - 2_048} true`);
   assert.ok(statSync(`${root}/run/cache`).isDirectory());
+});
+
+test('heads and keys take of the room, too', async (t) => {
+  const { ask } = await cached(t, 1);
+  const rest = 'k'.repeat(10_000);
+  const key = (n: number) => `https://site.example/${n}?${rest}`;
+  for (let n = 0; n < 60; n++)
+    await ask({ method: 'put', key: key(n), body: 'x', headers: { 'x-own': rest } });
+  let kept = 0;
+  for (let n = 0; n < 60; n++) if ((await ask({ method: 'match', key: key(n) })).status === 200) kept++;
+  assert.ok(kept > 20 && kept < 35, `${kept} of about 30 kB each in 1 MiB`);
+});
+
+test('bodies that were replaced while somebody reads them take of the room until they have been read', async (t) => {
+  const { ask, root } = await cached(t);
+  const MB = 2 ** 20;
+  assert.equal((await ask({ method: 'hold', count: 16, size: 1.5 * MB })).text, 'refused');
+  const files = readdirSync(`${root}/run/cache`, { recursive: true }).map((name) =>
+    statSync(`${root}/run/cache/${name}`),
+  );
+  const bytes = files.reduce((sum, file) => sum + (file.isFile() ? file.size : 0), 0);
+  // SQLite's log is beside the 4 MiB.
+  assert.ok(bytes < 12 * MB, `${bytes} bytes`);
+  assert.equal((await ask({ method: 'put', body: 'x' })).text, 'put');
 });

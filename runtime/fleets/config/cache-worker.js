@@ -7,7 +7,7 @@ import { DurableObject, env } from 'cloudflare:workers';
 const MAX_BYTES = env.MAX_BYTES;
 /** Bytes of one: a larger one would push out most of the others. */
 const ENTRY_BYTES = MAX_BYTES / 2;
-/** What a response takes besides its body, about. */
+/** What a response takes besides its body, its key and its head, about. */
 const OVERHEAD_BYTES = 1_024;
 /** Bytes of a row of a body, and of a response's head. */
 const ROW_BYTES = 512 * 1024;
@@ -20,18 +20,19 @@ const USE_MS = 60_000;
 const DEFAULT_AGES = { 200: 7_200, 301: 7_200, 302: 1_200, 303: 1_200, 404: 180, 410: 180 };
 
 const SCHEMA = `
-CREATE TABLE IF NOT EXISTS entries (
+CREATE TABLE IF NOT EXISTS responses (
   key TEXT PRIMARY KEY,
   id INTEGER NOT NULL UNIQUE,
   status INTEGER NOT NULL,
   headers TEXT NOT NULL,
+  length INTEGER NOT NULL,
   size INTEGER NOT NULL,
   stored_at INTEGER NOT NULL,
   expires_at INTEGER NOT NULL,
   used_at INTEGER NOT NULL
 );
-CREATE INDEX IF NOT EXISTS expiry ON entries (expires_at);
-CREATE INDEX IF NOT EXISTS use ON entries (used_at);
+CREATE INDEX IF NOT EXISTS response_expiry ON responses (expires_at);
+CREATE INDEX IF NOT EXISTS response_use ON responses (used_at);
 CREATE TABLE IF NOT EXISTS rows (id INTEGER, n INTEGER, bytes BLOB NOT NULL, PRIMARY KEY (id, n)) WITHOUT ROWID;
 `;
 
@@ -43,10 +44,10 @@ export default {
 
 export class CacheStore extends DurableObject {
   #sql;
-  /** Bytes of what is kept, and of what is just being written. */
+  /** Bytes of what is kept, of what is just being written, and of what was removed and is read still. */
   #bytes;
   #lastId;
-  /** By id of what is being read: how often, and whether it is to be removed after that. */
+  /** By id of what is being read: how often, how many bytes its body has, and whether they are to be removed after that. */
   #readers = new Map();
 
   constructor(context, bindings) {
@@ -54,9 +55,9 @@ export class CacheStore extends DurableObject {
     this.#sql = context.storage.sql;
     this.#sql.exec(SCHEMA);
     // What a process that was killed had begun to write.
-    this.#sql.exec('DELETE FROM rows WHERE id NOT IN (SELECT id FROM entries)');
+    this.#sql.exec('DELETE FROM rows WHERE id NOT IN (SELECT id FROM responses)');
     const { bytes, last } = this.#sql
-      .exec('SELECT coalesce(sum(size), 0) AS bytes, coalesce(max(id), 0) AS last FROM entries')
+      .exec('SELECT coalesce(sum(size), 0) AS bytes, coalesce(max(id), 0) AS last FROM responses')
       .one();
     this.#bytes = bytes;
     this.#lastId = last;
@@ -74,14 +75,14 @@ export class CacheStore extends DurableObject {
   #match(key, asked) {
     const now = Date.now();
     const [entry] = this.#sql
-      .exec('SELECT * FROM entries WHERE key = ? AND expires_at > ?', key, now)
+      .exec('SELECT * FROM responses WHERE key = ? AND expires_at > ?', key, now)
       .toArray();
     if (entry === undefined)
       return new Response(null, { status: 504, headers: { 'cf-cache-status': 'MISS' } });
     if (entry.used_at < now - USE_MS)
-      this.#sql.exec('UPDATE entries SET used_at = ? WHERE key = ?', now, key);
+      this.#sql.exec('UPDATE responses SET used_at = ? WHERE key = ?', now, key);
     const headers = new Headers(JSON.parse(entry.headers));
-    const size = entry.size - OVERHEAD_BYTES;
+    const size = entry.length;
     headers.set('cf-cache-status', 'HIT');
     headers.set('age', String(Math.floor((now - entry.stored_at) / 1000)));
     if (isUnchanged(asked, headers)) return new Response(null, { status: 304, headers });
@@ -97,7 +98,7 @@ export class CacheStore extends DurableObject {
     const status = range === null ? entry.status : 206;
     const hasBody = ![101, 204, 205, 304].includes(status);
     // The bytes are as they were sent.
-    return new Response(hasBody ? this.#body(entry.id, start, end) : null, {
+    return new Response(hasBody ? this.#body(entry, start, end) : null, {
       status,
       headers,
       encodeBody: 'manual',
@@ -105,7 +106,7 @@ export class CacheStore extends DurableObject {
   }
 
   /** The bytes of a body, which stays until they have been read. */
-  #body(id, start, end) {
+  #body({ id, length }, start, end) {
     let at = start;
     const reader = this.#readers.get(id) ?? { count: 0, isGone: false };
     reader.count++;
@@ -114,7 +115,7 @@ export class CacheStore extends DurableObject {
       reader.count--;
       if (reader.count > 0) return;
       this.#readers.delete(id);
-      if (reader.isGone) this.#sql.exec('DELETE FROM rows WHERE id = ?', id);
+      if (reader.isGone) this.#removeRows(id, length);
     };
     const { readable, writable } = new FixedLengthStream(end - start);
     const write = async () => {
@@ -143,14 +144,16 @@ export class CacheStore extends DurableObject {
   async #put(key, body) {
     const id = ++this.#lastId;
     let taken = 0;
+    let head = null;
+    let isRefused = false;
     const rows = new Rows((n, bytes) => {
       taken += bytes.byteLength;
       this.#bytes += bytes.byteLength;
       this.#makeRoom();
-      this.#sql.exec('INSERT INTO rows VALUES (?, ?, ?)', id, n, bytes);
+      // All else that there is are bodies that are being written or read.
+      if (this.#bytes > MAX_BYTES) isRefused = true;
+      else this.#sql.exec('INSERT INTO rows VALUES (?, ?, ?)', id, n, bytes);
     });
-    let head = null;
-    let isRefused = false;
     try {
       for await (const chunk of chunksOf(body)) {
         // What is not kept is taken all the same: its writer must not fail.
@@ -161,55 +164,61 @@ export class CacheStore extends DurableObject {
           head.age ||= ageOf(head);
           rows.add(rest);
         }
-        isRefused =
+        isRefused ||=
           rows.head.byteLength > HEAD_BYTES || rows.length > ENTRY_BYTES || (head !== null && head.age <= 0);
       }
+      if (!isRefused) rows.end();
       if (isRefused || head === null) return new Response(null, { status: 413 });
-      rows.end();
       this.#keep(key, id, head, rows.length);
       taken = 0;
       return new Response(null, { status: 204 });
     } finally {
-      if (taken > 0) {
-        this.#bytes -= taken;
-        this.#sql.exec('DELETE FROM rows WHERE id = ?', id);
-      }
+      if (taken > 0) this.#removeRows(id, taken);
     }
   }
 
   #keep(key, id, { status, headers, age }, length) {
     const now = Date.now();
-    const size = length + OVERHEAD_BYTES;
+    const text = JSON.stringify(headers);
+    // The key stands in an index, too.
+    const besides = OVERHEAD_BYTES + 2 * bytesOf(key) + bytesOf(text);
     this.ctx.storage.transactionSync(() => {
       this.#remove(key);
       this.#sql.exec(
-        'INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
-        ...[key, id, status, JSON.stringify(headers), size, now, now + age * 1000, now],
+        'INSERT INTO responses VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)',
+        ...[key, id, status, text, length, length + besides, now, now + age * 1000, now],
       );
     });
-    this.#bytes += OVERHEAD_BYTES;
+    this.#bytes += besides;
     this.#makeRoom();
   }
 
   #remove(key) {
     const [removed] = this.#sql
-      .exec('DELETE FROM entries WHERE key = ? RETURNING id, size, expires_at', key)
+      .exec('DELETE FROM responses WHERE key = ? RETURNING id, length, size, expires_at', key)
       .toArray();
     if (removed === undefined) return false;
-    this.#bytes -= removed.size;
-    const reader = this.#readers.get(removed.id);
+    const { id, length, size, expires_at } = removed;
+    this.#bytes -= size - length;
+    const reader = this.#readers.get(id);
     if (reader !== undefined) reader.isGone = true;
-    else this.#sql.exec('DELETE FROM rows WHERE id = ?', removed.id);
-    return removed.expires_at > Date.now();
+    else this.#removeRows(id, length);
+    return expires_at > Date.now();
+  }
+
+  /** @param length bytes that the rows have */
+  #removeRows(id, length) {
+    this.#bytes -= length;
+    this.#sql.exec('DELETE FROM rows WHERE id = ?', id);
   }
 
   #makeRoom() {
     if (this.#bytes <= MAX_BYTES) return;
     const keys = (query, ...values) => this.#sql.exec(query, ...values).toArray();
-    for (const { key } of keys('SELECT key FROM entries WHERE expires_at <= ?', Date.now()))
+    for (const { key } of keys('SELECT key FROM responses WHERE expires_at <= ?', Date.now()))
       this.#remove(key);
     while (this.#bytes > MAX_BYTES) {
-      const [oldest] = keys('SELECT key FROM entries ORDER BY used_at, id LIMIT 1');
+      const [oldest] = keys('SELECT key FROM responses ORDER BY used_at, id LIMIT 1');
       if (oldest === undefined) return;
       this.#remove(oldest.key);
     }
@@ -267,6 +276,10 @@ class Rows {
     if (this.#filled > 0) this.#write(this.#count++, this.#row.subarray(0, this.#filled));
     this.#filled = 0;
   }
+}
+
+function bytesOf(text) {
+  return new TextEncoder().encode(text).byteLength;
 }
 
 function endOfHead(bytes, from) {
