@@ -41,7 +41,7 @@ test('a created app has every field of the contract, and the host was sent its w
     env: {},
     builds: { root_directory: null, install_command: null, build_command: null, output_directory: null },
     limits: { clientRpm: null, appRpm: null },
-    previews: { branches: false },
+    previews: { branches: false, storage: 'empty' },
   });
   assert.deepEqual((await control.api('GET', `/v1/apps/${id}`)).body, body);
   assert.deepEqual(await control.call('apps.get_by_slug', { slug: 'first' }), body);
