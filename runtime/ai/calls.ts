@@ -39,6 +39,7 @@ export function callOf(model: string, inputs: unknown): Call {
   if (!isObject(inputs)) throw invalidInput('The inputs must be an object.');
   if (inputs.requests !== undefined)
     throw invalidInput('Batches of requests are not run here: call run() for each.');
+  requireOwnMedia(inputs);
   if (Array.isArray(inputs.messages) || typeof inputs.prompt === 'string') return chat(model, inputs);
   if (inputs.input !== undefined)
     return { kind: 'responses', path: '/responses', body: { ...inputs, model } };
@@ -69,6 +70,29 @@ function asTool(tool: unknown): unknown {
   return isObject(tool) && typeof tool.name === 'string' && tool.function === undefined
     ? { type: 'function', function: tool }
     : tool;
+}
+
+/**
+ * Refuses images, files and tools that are given by an address: the AI server would fetch it, and may reach networks that
+ * the app must not. Workers AI takes none either.
+ */
+function requireOwnMedia(inputs: Json): void {
+  const left: object[] = [inputs];
+  for (let value = left.pop(); value !== undefined; value = left.pop()) {
+    if (Array.isArray(value)) {
+      for (const each of value) if (typeof each === 'object' && each !== null) left.push(each);
+      continue;
+    }
+    for (const name in value) {
+      const each = (value as Json)[name];
+      const given = isObject(each) ? each.url : each;
+      if (/_url$/i.test(name) && typeof given === 'string' && !/^data:/i.test(given))
+        throw invalidInput(
+          `${name.slice(0, 100)} must be a data: URL, with the bytes in it: addresses are not fetched.`,
+        );
+      if (typeof each === 'object' && each !== null) left.push(each);
+    }
+  }
 }
 
 function isText(value: unknown): boolean {

@@ -1,0 +1,35 @@
+// What apps ask of the AI server: nothing that has it fetch an address.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { callOf } from '../../runtime/ai/calls.ts';
+
+const DATA = 'data:image/png;base64,AAAA';
+
+/** A conversation with one part besides text. */
+const chat = (part: object) => ({
+  messages: [{ role: 'user', content: [{ type: 'text', text: 'http://10.0.0.1/' }, part] }],
+});
+
+test('images and files come as data: URLs, and the AI server is given no address to fetch', () => {
+  const inside = 'http://169.254.169.254/latest/meta-data/';
+  const asked = [
+    chat({ type: 'image_url', image_url: { url: inside } }),
+    chat({ type: 'image_url', image_url: inside }),
+    chat({ type: 'video_url', video_url: { url: 'file:///etc/passwd' } }),
+    { input: [{ role: 'user', content: [{ type: 'input_image', image_url: inside }] }] },
+    { input: [{ role: 'user', content: [{ type: 'input_file', file_url: inside }] }] },
+    { input: 'x', tools: [{ type: 'mcp', server_label: 'x', server_url: inside }] },
+  ];
+  for (const inputs of asked)
+    assert.throws(() => callOf('m', inputs), { status: 400, message: /_url must be a data: URL/ });
+  for (const inputs of [
+    chat({ type: 'image_url', image_url: { url: DATA } }),
+    { input: [{ role: 'user', content: [{ type: 'input_image', image_url: DATA }] }] },
+    // The parameters of a function may have any names.
+    {
+      prompt: 'x',
+      tools: [{ name: 'f', parameters: { properties: { image_url: { type: 'string', description: 'x' } } } }],
+    },
+  ])
+    assert.equal(callOf('m', inputs).body.model, 'm');
+});
