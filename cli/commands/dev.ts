@@ -44,7 +44,7 @@ export const devCommand: Command = textCommand({
     // Of a terminal it has had the signal itself.
     place.signal.addEventListener('abort', () => child.kill('SIGTERM'));
     const [code] = (await once(child, 'exit')) as [number | null];
-    if (code !== 0 && !place.signal.aborted) throw new Stopped('failed', 'It did not go on.');
+    if (code !== 0 && !place.signal.aborted) throw new Stopped('failed', 'The app is not served any more.');
     return '';
   },
 });

@@ -1,6 +1,6 @@
 // `cellar dev`: the app of a folder in the cell, config and gateway of production, on storage below the folder. There is no
 // control plane, and everything runs as whoever started it.
-import { realpathSync, rmSync } from 'node:fs';
+import { existsSync, realpathSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { BuildFailure } from '../../bundler/failure.ts';
 import { Closing } from '../closing.ts';
@@ -78,6 +78,10 @@ export class Dev {
   #watch: Watch | null = null;
   #tick: NodeJS.Timeout | undefined;
   #variables: Record<string, string> = {};
+  /** The variables of the version that serves. */
+  #served: Record<string, string> | null = null;
+  /** What was said last of what does not run here. */
+  #missing = '';
   /** Paths that have changed since the last version was made: null for all that there is. */
   #changed: string[] | null = null;
   /** The version that is being made. */
@@ -172,6 +176,7 @@ export class Dev {
       this.#folder,
       (paths) => this.#saved(paths),
       (error) => this.#terminal.fail(`the folder is not watched any more: ${error.message}`),
+      () => this.#project.hasBuild,
     );
     this.#tick = setInterval(() => {
       void this.#memory.sample();
@@ -179,10 +184,11 @@ export class Dev {
     }, TICK_MS);
     this.#next('');
     await this.#first.promise;
-    this.#terminal.say(
-      `${url} after ${took(performance.now() - from)}; Ctrl-C ends it, and what the app keeps stays in .cellar/`,
-      'bold',
-    );
+    const state =
+      this.#failure === null
+        ? `after ${took(performance.now() - from)}`
+        : 'serves as soon as a save mends this, and says what is wrong until then';
+    this.#terminal.say(`${url} ${state}; Ctrl-C ends it, and what the app keeps stays in .cellar/`, 'bold');
     if (inspector !== null)
       this.#terminal.say(`a debugger finds it at 127.0.0.1:${inspector} (chrome://inspect, or your editor)`);
     return url;
@@ -271,7 +277,19 @@ export class Dev {
     this.#changed?.push(...paths);
     // What is being made is out of date.
     this.#making?.abort(new Error('there is a newer save'));
-    this.#next(shownPaths(paths));
+    this.#next(this.#shown(paths));
+  }
+
+  /** What was done to files, in words. */
+  #shown(paths: string[]): string {
+    const { saved = [], removed = [] } = Object.groupBy(paths, (path) =>
+      existsSync(join(this.#folder, path)) ? 'saved' : 'removed',
+    );
+    const words = (of: string[], what: string) =>
+      of.length === 0
+        ? []
+        : [`${of.slice(0, 3).join(', ')}${of.length > 3 ? ` and ${of.length - 3} more` : ''} ${what}`];
+    return [...words(saved, 'saved'), ...words(removed, 'removed')].join('; ');
   }
 
   #readVariables(): void {
@@ -286,7 +304,7 @@ export class Dev {
     this.#making = making;
     this.#work = this.#work.then(async () => {
       if (making.signal.aborted) return;
-      if (why !== '') this.#terminal.say(`${why} saved`, 'dim');
+      if (why !== '') this.#terminal.say(why, 'dim');
       await this.#make(making.signal);
       await this.#project.tidy().catch(() => {});
       if (!making.signal.aborted) this.#first.resolve();
@@ -299,27 +317,23 @@ export class Dev {
     this.#changed = [];
     try {
       const made = await this.#project.make(changed, signal);
-      if (this.#watch) this.#watch.hasBuild = this.#project.hasBuild;
-      await this.#serve(made, changed, from);
+      await this.#serve(made, from);
       this.#failure = null;
     } catch (error) {
-      // The next version looks at everything again.
-      this.#changed = null;
+      // The next version looks at what this one has not: after a failure at everything.
+      this.#changed = signal.aborted && changed !== null ? [...changed, ...(this.#changed ?? [])] : null;
       if (!signal.aborted) this.#failed(error);
     }
   }
 
-  async #serve(made: Made, changed: string[] | null, from: number): Promise<void> {
-    if (
-      this.#project.isSame(made) &&
-      changed !== null &&
-      !changed.some(isVariables) &&
-      this.#failure === null
-    ) {
+  async #serve(made: Made, from: number): Promise<void> {
+    const variables = this.#variables;
+    if (this.#project.isSame(made) && variables === this.#served && this.#failure === null) {
       this.#terminal.say('it makes no difference to the app, which runs on', 'dim');
       return;
     }
     this.#warnOfSecrets(made);
+    this.#warnOfMissing(made);
     this.#placeCopied(made);
     const started = performance.now();
     try {
@@ -331,6 +345,7 @@ export class Dev {
     } catch (error) {
       throw new NotStarted(await toSourcePlaces(made.directory, reason(error)));
     }
+    this.#served = variables;
     this.#terminal.say(`started in ${took(performance.now() - started)}`, 'dim');
     this.#terminal.say(`serves what is saved, after ${took(performance.now() - from)}`, 'green');
     this.#reloads?.tell(made.deployId);
@@ -366,6 +381,23 @@ export class Dev {
     );
   }
 
+  /** Says, when that has changed, which bindings lead to what does not run here. */
+  #warnOfMissing({ release }: Made): void {
+    const others = (release.services ?? []).flatMap(({ binding, service }) =>
+      service === null ? [] : [`${binding} (the app ${service})`],
+    );
+    const servers = (release.outward ?? []).flatMap(({ type, binding }) =>
+      type === 'ai' ? [`${binding} (an AI server)`] : [],
+    );
+    const missing = [...others, ...servers].join(', ');
+    if (missing !== '' && missing !== this.#missing)
+      this.#terminal.say(
+        `calls of these bindings fail here, and work on a Cellar that has them: ${missing}`,
+        'yellow',
+      );
+    this.#missing = missing;
+  }
+
   #warnOfSecrets({ release }: Made): void {
     const names = Object.keys(this.#variables);
     const missing = (release.requiredSecrets ?? []).filter((name) => !names.includes(name));
@@ -385,11 +417,6 @@ export class Dev {
 
 /** A version that was built and does not start. */
 class NotStarted extends Error {}
-
-function shownPaths(paths: string[]): string {
-  const rest = paths.length - 3;
-  return `${paths.slice(0, 3).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
-}
 
 function took(ms: number): string {
   return ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(1)} s`;

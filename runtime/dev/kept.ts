@@ -5,13 +5,22 @@ import { join } from 'node:path';
 import { reason } from '../log.ts';
 import { claim, type Layout } from '../machine/data-directory.ts';
 
-/** The directory of what is kept under a name, which git does not see. It is made. */
+/** The directory of what is kept under a name, which git does not see. It is made. @throws {Error} when it cannot be */
 export function keptDirectory(folder: string, name: string): string {
   const all = join(folder, '.cellar');
   const kept = join(all, name);
-  mkdirSync(kept, { recursive: true, mode: 0o700 });
   const ignored = join(all, '.gitignore');
-  if (!existsSync(ignored)) writeFileSync(ignored, '*\n');
+  try {
+    mkdirSync(kept, { recursive: true, mode: 0o700 });
+    if (!existsSync(ignored)) writeFileSync(ignored, '*\n');
+  } catch (error) {
+    throw new Error(
+      `what the app keeps lies in ${all}, which cannot be written: ${(error as Error).message}`,
+      {
+        cause: error,
+      },
+    );
+  }
   return kept;
 }
 

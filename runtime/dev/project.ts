@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { glob, readdir } from 'node:fs/promises';
-import { delimiter, join } from 'node:path';
+import { basename, delimiter, join } from 'node:path';
 import type { BuildCommand } from '../../bundler/build-command.ts';
 import { BuildFailure } from '../../bundler/failure.ts';
 import { insidePath } from '../../bundler/inside.ts';
@@ -22,7 +22,7 @@ const STEP_TIMEOUT_MS = 600_000;
 /** The bundler's process stays for good: the longest time of a timer, in ms. */
 const STAYS_MS = 2 ** 31 - 1;
 const ASSETS_MB = 2_048;
-/** What a plan depends on, of the folder's root. */
+/** Names of the files that a plan depends on. */
 const PLANNED =
   /^(wrangler\.(toml|jsonc?)|package\.json|package-lock\.json|pnpm-lock\.yaml|yarn\.lock|bun\.lockb?)$/;
 
@@ -77,7 +77,7 @@ export class Project {
    */
   async make(changed: string[] | null, signal: AbortSignal): Promise<Made> {
     const { folder, environment, paths, appId, onStep } = this.#options;
-    if (this.#plan === null || changed === null || changed.some((path) => PLANNED.test(path)))
+    if (this.#plan === null || changed === null || changed.some((path) => PLANNED.test(basename(path))))
       this.#plan = await this.#planned();
     const plan = this.#plan;
     if (plan.build !== null) await this.#build(plan, plan.build, signal);

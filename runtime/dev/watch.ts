@@ -1,6 +1,6 @@
 // Tells of changes in a project's folder: once for all that is saved together, and not of what a build writes.
 import { createHash } from 'node:crypto';
-import { type FSWatcher, readFileSync, statSync, watch } from 'node:fs';
+import { type FSWatcher, fstatSync, readFileSync, type Stats, statSync, watch } from 'node:fs';
 import { basename, join, sep } from 'node:path';
 
 /** Editors write a file in several steps: what comes so soon after the first is one save, in ms. */
@@ -15,8 +15,8 @@ const NEVER =
 /** Folders that build tools write, for a project with a build. */
 const BUILT =
   /^(dist|build|out|\.next|\.open-next|\.nuxt|\.output|\.svelte-kit|\.astro|\.vercel|\.react-router|_site)$/;
-/** What editors leave beside a file. */
-const SCRATCH = /(~|\.sw[a-p]x?|\.tmp|\.crswap)$|^(4913|\.#.*|#.*#)$/;
+/** What editors leave beside a file, and logs: one of them may be what `cellar dev` itself prints. */
+const SCRATCH = /(~|\.sw[a-p]x?|\.tmp|\.crswap|\.log)$|^(4913|\.#.*|#.*#)$/;
 
 export class Watch {
   readonly #folder: string;
@@ -24,16 +24,22 @@ export class Watch {
   readonly #watcher: FSWatcher;
   readonly #contents = new Map<string, string>();
   readonly #changed = new Set<string>();
-  /** Whether the project has a build, whose folders are not watched then. */
-  hasBuild = false;
+  readonly #hasBuild: () => boolean;
   #timer: NodeJS.Timeout | undefined;
 
   /**
    * @param onChange is told the paths that have changed, from the folder
+   * @param hasBuild whether the project has a build, whose folders are not watched then
    * @throws {Error} of the system when it cannot watch so many folders
    */
-  constructor(folder: string, onChange: (paths: string[]) => void, onError: (error: Error) => void) {
+  constructor(
+    folder: string,
+    onChange: (paths: string[]) => void,
+    onError: (error: Error) => void,
+    hasBuild: () => boolean = () => false,
+  ) {
     this.#folder = folder;
+    this.#hasBuild = hasBuild;
     this.#onChange = onChange;
     this.#watcher = watch(
       folder,
@@ -52,7 +58,7 @@ export class Watch {
 
   #take(path: string): void {
     if (SCRATCH.test(basename(path)) || path.split(sep).some((name) => NEVER.test(name))) return;
-    if (this.hasBuild && BUILT.test(path.split(sep, 1)[0]!)) return;
+    if (this.#hasBuild() && BUILT.test(path.split(sep, 1)[0]!)) return;
     this.#changed.add(path);
     this.#timer ??= setTimeout(() => this.#tell(), TOGETHER_MS);
   }
@@ -74,14 +80,22 @@ export class Watch {
   }
 }
 
-/** What changes with a file's content; null for a folder, `gone` for what is not there. */
+/** What changes with a file's content; null for a folder and for the file that this process prints to, `gone` for what is not there. */
 function contentOf(path: string): string | null {
   try {
     const stat = statSync(path);
-    if (stat.isDirectory()) return null;
+    if (stat.isDirectory() || isPrintedTo(stat)) return null;
     if (!stat.isFile() || stat.size > HASHED_BYTES) return `${stat.size} ${stat.mtimeMs}`;
     return createHash('sha256').update(readFileSync(path)).digest('base64');
   } catch {
     return 'gone';
   }
+}
+
+/** Whether a file is where this process prints to: each of its lines would be a change. */
+function isPrintedTo({ dev, ino }: Stats): boolean {
+  return [process.stdout, process.stderr].some(({ fd }) => {
+    const to = fstatSync(fd);
+    return to.dev === dev && to.ino === ino;
+  });
 }

@@ -1,7 +1,18 @@
 // `cellar dev` as a person runs it: in a folder, from a shell, without any Cellar.
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { existsSync, globSync, mkdirSync, mkdtempSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -49,21 +60,26 @@ const WORD = (word: string) => `export function word(of) {
 const folder = join(mkdtempSync(join(tmpdir(), 'cellar-dev-test-')), 'a-project-'.repeat(8));
 let dev: Running;
 
-/** A \`cellar dev\` that runs. */
+/** A `cellar dev` that runs. */
 class Running {
   readonly child: ChildProcess;
-  said = '';
+  /** What it prints to. */
+  readonly #printed: string;
 
-  constructor(...words: string[]) {
+  /** @param printed a path from the folder */
+  constructor(words: string[] = [], printed = '../printed', cwd = folder) {
+    this.#printed = join(cwd, printed);
+    const to = openSync(this.#printed, 'w');
     this.child = spawn(PROGRAM, ['dev', '--port', '0', ...words], {
-      cwd: folder,
+      cwd,
       env: { PATH: process.env.PATH, HOME: tmpdir() },
-      stdio: ['ignore', 'pipe', 'pipe'],
+      stdio: ['ignore', to, to],
     });
-    for (const stream of [this.child.stdout!, this.child.stderr!])
-      stream.setEncoding('utf8').on('data', (text: string) => {
-        this.said += text;
-      });
+    closeSync(to);
+  }
+
+  get said(): string {
+    return readFileSync(this.#printed, 'utf8');
   }
 
   async ready(): Promise<this> {
@@ -130,7 +146,7 @@ before(async () => {
   write('public/page.html', '<h1>A page</h1>');
   write('migrations/0001_visits.sql', 'CREATE TABLE visits (n);');
   execFileSync('git', ['init', '--quiet'], { cwd: folder });
-  dev = await new Running('--inspect', '0').ready();
+  dev = await new Running(['--inspect', '0']).ready();
 });
 after(async () => {
   await dev.end();
@@ -245,7 +261,7 @@ test('only this machine’s names lead to it, pages of others reach no debugger,
 
 test('a second one in the folder is refused; an interrupt leaves no process, and what is kept is there again', async () => {
   await dev.get('/add');
-  const second = new Running();
+  const second = new Running([], '../printed by the second');
   await eventually(() => second.child.exitCode !== null, 'the second one to end');
   assert.equal(second.child.exitCode, 1);
   assert.match(second.said, /another `cellar dev`, process \d+, has this folder/);
@@ -262,4 +278,42 @@ test('it ends with the process that started it', async () => {
   await ends(() => dev.child.kill('SIGKILL'));
   dev = await new Running().ready();
   assert.equal((await answer()).visits, 1);
+});
+
+test('a build runs once for each save, whatever it writes into its folders and wherever the terminal goes', async () => {
+  const built = join(folder, '../built');
+  mkdirSync(join(built, 'src'), { recursive: true });
+  const files = {
+    'package.json': { scripts: { build: 'node build.mjs' } },
+    'wrangler.json': {
+      name: 'built',
+      main: 'index.js',
+      compatibility_date: '2026-10-01',
+      assets: { directory: 'dist' },
+      services: [{ binding: 'OTHER', service: 'another' }],
+    },
+  };
+  for (const [name, value] of Object.entries(files)) writeFileSync(join(built, name), JSON.stringify(value));
+  writeFileSync(join(built, 'index.js'), "export default { fetch: () => new Response('the Worker') };");
+  writeFileSync(join(built, 'src/page.html'), 'first');
+  const code = `import { cpSync, rmSync } from 'node:fs';
+rmSync('dist', { recursive: true, force: true });
+cpSync('src', 'dist', { recursive: true });
+// Longer than a change waits for others.
+setTimeout(() => {}, 100);`;
+  writeFileSync(join(built, 'build.mjs'), code);
+  const running = await new Running([], 'printed', built).ready();
+  try {
+    assert.match(running.said, /calls of these bindings fail here.*: OTHER \(the app another\)/);
+    assert.equal((await running.get('/page')).text, 'first');
+    writeFileSync(join(built, 'src/page.html'), 'second');
+    await eventually(async () => (await running.get('/page')).text === 'second', 'what was built');
+    rmSync(join(built, 'src/page.html'));
+    await eventually(async () => (await running.get('/page')).text === 'the Worker', 'no page');
+    assert.match(running.said, /src\/page\.html removed/);
+    assert.equal(running.said.split('npm run build` ended').length - 1, 3, running.said);
+    assert.doesNotMatch(running.said, /(dist|printed)\S* (saved|removed)/);
+  } finally {
+    await running.end();
+  }
 });
