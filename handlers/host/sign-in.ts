@@ -1,6 +1,6 @@
 // What the control UI's server asks about people. It keeps passwords and sessions; who there is, is known here.
 import * as z from 'zod';
-import { type AccountRow, findAccount } from '../../sqlite/control/accounts.ts';
+import { type AccountRow, deleteKeysOf, findAccount } from '../../sqlite/control/accounts.ts';
 import {
   claimInvite,
   closeInvite,
@@ -9,6 +9,7 @@ import {
   type OpenInvite,
   openInvite,
 } from '../../sqlite/control/invites.ts';
+import { loseRights } from '../access.ts';
 import type { RequestContext } from '../context.ts';
 import { text } from '../contract/fields.ts';
 import { newId } from '../contract/id.ts';
@@ -60,6 +61,11 @@ const answers: Answers = {
     const account = invite.account_id && (await findAccount(db, invite.account_id));
     // An account without an address cannot sign in.
     if (!account || account.email === null) throw new Problem('email_taken');
+    if (account.role === 'guest') {
+      // Whoever invited a guest saw the link, and may have made the account in another person's name, with keys to keep.
+      await deleteKeysOf(db, account.id);
+      loseRights();
+    }
     return { ...signedIn(account), keeps_factors: invite.is_recovery === 1 };
   },
 

@@ -156,3 +156,8 @@ export async function deleteKey(db: D1Database, id: string, accountId: string | 
   );
   return (await statement.bind(id, accountId).first()) !== null;
 }
+
+/** Removes all API keys of an account. */
+export async function deleteKeysOf(db: D1Database, accountId: string): Promise<void> {
+  await db.prepare('DELETE FROM keys WHERE account_id = ?').bind(accountId).run();
+}

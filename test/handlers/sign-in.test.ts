@@ -218,6 +218,14 @@ test('an admin of an app invites people who have no account: as guests, who own 
   const { items } = await as(admin, 'collaborators.list', { id });
   const listed = items.find((each: Json) => each.account === guest.id);
   assert.deepEqual([listed.name, listed.email], ['somebody-else', 'guest-one@example.com']);
+  // Whoever sets the password anew by a link is left with no key that somebody else made in their name.
+  const { key } = await as(guest.id, 'keys.create', { account: guest.id });
+  const withKey = () =>
+    control.fetch('GET', `/v1/apps/${id}`, { headers: { authorization: `Bearer ${key}` } });
+  assert.equal((await withKey()).status, 200);
+  const anew = await invite({ account: guest.id });
+  assert.equal((await ask('claim', { token: anew.token, ...person('x') })).status, 200);
+  assert.equal((await withKey()).status, 401);
   // Whoever runs the machine can let them have apps.
   assert.equal((await ask('join', { token: (await invite()).token, account: guest.id })).status, 200);
   assert.equal((await as(guest.id, 'accounts.me')).role, 'member');
