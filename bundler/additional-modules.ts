@@ -6,7 +6,7 @@ import type { Plugin } from 'esbuild';
 import { BuildFailure } from './failure.ts';
 import { foldersOf } from './folders.ts';
 import { show } from './inside.ts';
-import { MODULE_BYTES } from './limits.ts';
+import { ALL_MODULES_BYTES, MODULE_BYTES } from './limits.ts';
 import { DEFAULT_RULES, type Rule } from './modules.ts';
 import { readProjectFile } from './regular-file.ts';
 import type { Module } from './release.ts';
@@ -39,19 +39,28 @@ export function additionalModules(
   prefix: string,
 ): { modules: Module[]; plugin: Plugin } {
   const modules: Module[] = [];
+  let bytes = 0;
   const all = [...rules, ...DEFAULT_RULES];
   for (const { path, names } of foldersOf(base, DEPTH))
     for (const name of names.map((each) => join(path, each))) {
       const type = all.find(({ globs }) => globs.some((glob) => matchesGlob(name, glob)))?.type;
       const file = join(base, name);
-      if (type === undefined || file === main || !statSync(file, { throwIfNoEntry: false })?.isFile())
-        continue;
+      if (type === undefined || file === main) continue;
+      const stats = statSync(file, { throwIfNoEntry: false });
+      if (!stats?.isFile()) continue;
+      bytes += stats.size;
+      if (bytes > ALL_MODULES_BYTES)
+        throw new BuildFailure(
+          `find_additional_modules: the files in ${show(root, base)} have more than ${ALL_MODULES_BYTES / 2 ** 20} MiB`,
+        );
       if (modules.length === MODULES)
         throw new BuildFailure(`find_additional_modules: more than ${MODULES} files in ${show(root, base)}`);
-      mkdirSync(dirname(join(out, name)), { recursive: true });
-      writeFileSync(join(out, name), readProjectFile(root, file, MODULE_BYTES));
       modules.push({ name, type: TYPES[type]!, path: `${prefix}/${name}` });
     }
+  for (const { name } of modules) {
+    mkdirSync(dirname(join(out, name)), { recursive: true });
+    writeFileSync(join(out, name), readProjectFile(root, join(base, name), MODULE_BYTES));
+  }
   const files = new Set(modules.map(({ name }) => join(base, name)));
   return {
     modules,

@@ -4,7 +4,7 @@ import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { BuildFailure } from './failure.ts';
 import { foldersOf } from './folders.ts';
-import { insidePath, show } from './inside.ts';
+import { insidePath, isInside, show } from './inside.ts';
 import { RULES_BYTES } from './limits.ts';
 import type { Place } from './place.ts';
 import { readHead, readProjectFile } from './regular-file.ts';
@@ -25,13 +25,15 @@ const FUNCTION_BYTES = 256 * 1024;
 /** Whether a project has Pages Functions. Folders of that name hold other tools' functions, too. */
 export function hasFunctions({ root, folder }: Place): boolean {
   const functions = join(folder, FUNCTIONS);
-  if (!isDirectory(functions)) return false;
+  // A link out of the project would have the host's own files looked at, and named in the log.
+  if (!isInside(root, functions) || !isDirectory(functions)) return false;
   let left = LOOKED_AT;
   for (const { path, names } of foldersOf(functions))
     for (const name of names.filter((each) => /\.(?:[cm]?[jt]s|[jt]sx)$/.test(each))) {
       if (left-- === 0) return false;
       const file = join(functions, path, name);
       if (
+        isInside(root, file) &&
         statSync(file, { throwIfNoEntry: false })?.isFile() &&
         HANDLER.test(readHead(root, file, FUNCTION_BYTES).toString('utf8'))
       )

@@ -6,6 +6,8 @@ export const MAX_ENTRIES = 100_000;
 export const CONFIG_BYTES = 2 * 2 ** 20;
 /** Bytes of a file that a Worker imports as a module or as text. */
 export const MODULE_BYTES = 64 * 2 ** 20;
+/** Bytes of all files of a Worker that stay modules of their own. Many links may lead to one file, which is copied for each. */
+export const ALL_MODULES_BYTES = 128 * 2 ** 20;
 /** Bytes of a D1 migration. */
 export const MIGRATION_BYTES = 16 * 2 ** 20;
 /** Bytes of `_headers`, `_redirects` and `.assetsignore` each. Cloudflare takes 2,100 redirects and 100 rules of headers. */

@@ -6,7 +6,7 @@ import { basename, dirname, join, matchesGlob, relative, sep } from 'node:path';
 import type { OnLoadResult, Plugin } from 'esbuild';
 import { BuildFailure } from './failure.ts';
 import { isInside, show } from './inside.ts';
-import { MODULE_BYTES } from './limits.ts';
+import { ALL_MODULES_BYTES, MODULE_BYTES } from './limits.ts';
 import type { NodePolyfills } from './node-polyfills.ts';
 import { readProjectFile } from './regular-file.ts';
 import type { Module } from './release.ts';
@@ -43,11 +43,17 @@ export function moduleFiles(
   polyfills: NodePolyfills | null,
 ): Plugin {
   const all = [...rules, ...DEFAULT_RULES];
+  let kept = 0;
   const read = (path: string) => readProjectFile(root, path, MODULE_BYTES);
   const keep = (path: string, type: 'wasm' | 'data'): string => {
     const bytes = read(path);
     const name = `${createHash('sha256').update(bytes).digest('hex').slice(0, 10)}-${basename(path)}`;
     if (!modules.some((module) => module.name === name)) {
+      kept += bytes.length;
+      if (kept > ALL_MODULES_BYTES)
+        throw new BuildFailure(
+          `the WebAssembly and data that the Worker imports have more than ${ALL_MODULES_BYTES / 2 ** 20} MiB`,
+        );
       mkdirSync(out, { recursive: true });
       writeFileSync(join(out, name), bytes);
       modules.push({ name, type, path: `${prefix}/${name}` });

@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { linkSync, mkdirSync, readFileSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { bundleProject } from '../../bundler/bundle.ts';
+import { planBuild } from '../../bundler/plan.ts';
+import { NO_SETTINGS } from '../../runtime/builds/build-input.ts';
 import { makeWorktrees, wranglerProject } from '../support/bundler/worktree.ts';
 
 const worktrees = makeWorktrees();
@@ -249,4 +252,43 @@ test('a broken file outside the project is not shown in the message', async () =
     (error: Error) => error.message,
   );
   assert.ok(!outcome.includes(readFileSync(secret, 'utf8')), outcome);
+});
+
+/** A project with many names for one file, which takes no room on the disk. */
+function linked(config: object, index: string, size: number): { worktree: string; out: string } {
+  const worktree = worktrees.write(wranglerProject(config as Record<string, unknown>, { 'index.js': index }));
+  writeFileSync(join(worktree, 'large'), '');
+  truncateSync(join(worktree, 'large'), size);
+  for (const n of [0, 1, 2]) linkSync(join(worktree, 'large'), join(worktree, `${n}.bin`));
+  return { worktree, out: join(worktrees.write({}), 'bundle') };
+}
+
+test('links to one file fill no disk: all modules together are bounded', async () => {
+  const limit = { settings: NO_SETTINGS, environment: null, assetsMb: 1, before: null };
+  const index = 'export default { fetch() {} };';
+  const found = linked({ find_additional_modules: true }, index, 50 * 2 ** 20);
+  await assert.rejects(
+    bundleProject({ ...found, ...limit }),
+    /find_additional_modules: .* more than 128 MiB/,
+  );
+  const imports = [0, 1, 2].map((n) => `import a${n} from './${n}.bin';`).join('');
+  const imported = linked(
+    {},
+    `${imports} export default { fetch: () => new Response(a0 + a1 + a2) };`,
+    44 * 2 ** 20,
+  );
+  await assert.rejects(bundleProject({ ...imported, ...limit }), /imports have more than 128 MiB/);
+});
+
+test('functions/ that is a link out of the project, or has one, is not looked into', async () => {
+  const outside = worktrees.write({ 'secret-name.js': 'export function onRequest() {}' });
+  const files = { 'public/index.html': '<h1>x</h1>' };
+  const [whole, one] = [worktrees.write(files), worktrees.write(files)];
+  symlinkSync(outside, join(whole, 'functions'));
+  mkdirSync(join(one, 'functions'));
+  symlinkSync(join(outside, 'secret-name.js'), join(one, 'functions', 'a.js'));
+  for (const worktree of [whole, one]) {
+    const plan = await planBuild({ worktree, settings: NO_SETTINGS, environment: null, manifests: [] });
+    assert.equal(plan.hasFunctions, false);
+  }
 });
