@@ -489,6 +489,20 @@ export function readConfig(environment: Record<string, string | undefined>): Con
   return config as Config;
 }
 
+/**
+ * Reads one setting, whatever the others are.
+ * @throws {ConfigError} when it is wrong
+ */
+export function readSetting<Name extends keyof Config>(
+  name: Name,
+  environment: Record<string, string | undefined>,
+): Config[Name] {
+  const setting = settings[name];
+  const result = setting.schema.safeParse(environment[name] || setting.default);
+  if (!result.success) throw new ConfigError(`${name} ${result.error.issues[0]!.message}`);
+  return result.data as Config[Name];
+}
+
 /** What is wrong with settings that are right by themselves. Those that are not are undefined. */
 function contradictions(config: Partial<Config>): string[] {
   const problems: string[] = [];

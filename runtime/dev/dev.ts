@@ -4,11 +4,13 @@ import { existsSync, realpathSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { BuildFailure } from '../../bundler/failure.ts';
 import { Closing } from '../closing.ts';
+import { readSetting } from '../config.ts';
 import { Gateway, type LocalAnswer, type RequestHead, type Target } from '../edge/gateway.ts';
 import { headerValue } from '../edge/http/fields.ts';
 import { askCron } from '../fleets/ask-cron.ts';
 import { spares, workerdPath } from '../fleets/cell.ts';
 import { dividedSecrets } from '../fleets/config/secret-bindings.ts';
+import { queuesElsewhere } from '../fleets/config/services.ts';
 import { Fleet } from '../fleets/fleet.ts';
 import { MemoryGauge } from '../fleets/memory.ts';
 import { Slots } from '../fleets/slots.ts';
@@ -97,8 +99,9 @@ export class Dev {
   /** Databases that are not placed yet. */
   #copied: Copied | null = null;
 
-  /** @throws {Error} when another `cellar dev` has the folder */
+  /** @throws {Error} when another `cellar dev` has the folder, or `RUNNER_EGRESS_ALLOW` is wrong */
   constructor(options: DevOptions) {
+    const egress = readSetting('RUNNER_EGRESS_ALLOW', process.env);
     this.#options = options;
     this.#folder = realpathSync(options.folder);
     const kept = keptDirectory(this.#folder, options.isOnCopy ? 'copy' : 'dev');
@@ -142,6 +145,7 @@ export class Dev {
       memory: this.#memory,
       secrets: () => this.#variables,
       buckets: this.#buckets.access(APP),
+      egress,
       uiUrl: () => '',
       development: { onInspector: this.#debugger && ((port) => this.#debugger!.leadTo(port)) },
       wakes: new WakeFigures(),
@@ -389,10 +393,11 @@ export class Dev {
     const servers = (release.outward ?? []).flatMap(({ type, binding }) =>
       type === 'ai' ? [`${binding} (an AI server)`] : [],
     );
-    const missing = [...others, ...servers].join(', ');
+    const queues = queuesElsewhere(release).map((queue) => `the queue ${queue}, which another app consumes`);
+    const missing = [...others, ...servers, ...queues].join(', ');
     if (missing !== '' && missing !== this.#missing)
       this.#terminal.say(
-        `calls of these bindings fail here, and work on a Cellar that has them: ${missing}`,
+        `what the app calls and does not run here, so that the calls fail: ${missing}`,
         'yellow',
       );
     this.#missing = missing;

@@ -13,6 +13,8 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -67,12 +69,12 @@ class Running {
   readonly #printed: string;
 
   /** @param printed a path from the folder */
-  constructor(words: string[] = [], printed = '../printed', cwd = folder) {
+  constructor(words: string[] = [], printed = '../printed', cwd = folder, env: NodeJS.ProcessEnv = {}) {
     this.#printed = join(cwd, printed);
     const to = openSync(this.#printed, 'w');
     this.child = spawn(PROGRAM, ['dev', '--port', '0', ...words], {
       cwd,
-      env: { PATH: process.env.PATH, HOME: tmpdir() },
+      env: { PATH: process.env.PATH, HOME: tmpdir(), ...env },
       stdio: ['ignore', to, to],
     });
     closeSync(to);
@@ -280,7 +282,7 @@ test('it ends with the process that started it', async () => {
   assert.equal((await answer()).visits, 1);
 });
 
-test('a build runs once for each save, whatever it writes into its folders and wherever the terminal goes', async () => {
+test('a build runs once for each save, whatever it writes and wherever the terminal goes, and what is missing is told', async () => {
   const built = join(folder, '../built');
   mkdirSync(join(built, 'src'), { recursive: true });
   const files = {
@@ -291,10 +293,17 @@ test('a build runs once for each save, whatever it writes into its folders and w
       compatibility_date: '2026-10-01',
       assets: { directory: 'dist' },
       services: [{ binding: 'OTHER', service: 'another' }],
+      queues: { producers: [{ binding: 'JOBS', queue: 'elsewhere' }] },
     },
   };
   for (const [name, value] of Object.entries(files)) writeFileSync(join(built, name), JSON.stringify(value));
-  writeFileSync(join(built, 'index.js'), "export default { fetch: () => new Response('the Worker') };");
+  const near = createServer((_, response) => response.end('from this machine'));
+  await new Promise<void>((resolve) => near.listen(0, '127.0.0.1', resolve));
+  const { port } = near.address() as AddressInfo;
+  writeFileSync(
+    join(built, 'index.js'),
+    `export default { fetch: () => fetch('http://127.0.0.1:${port}') };`,
+  );
   writeFileSync(join(built, 'src/page.html'), 'first');
   const code = `import { cpSync, rmSync } from 'node:fs';
 rmSync('dist', { recursive: true, force: true });
@@ -302,18 +311,19 @@ cpSync('src', 'dist', { recursive: true });
 // Longer than a change waits for others.
 setTimeout(() => {}, 100);`;
   writeFileSync(join(built, 'build.mjs'), code);
-  const running = await new Running([], 'printed', built).ready();
+  const running = await new Running([], 'printed', built, { RUNNER_EGRESS_ALLOW: '127.0.0.1' }).ready();
   try {
-    assert.match(running.said, /calls of these bindings fail here.*: OTHER \(the app another\)/);
+    assert.match(running.said, /so that the calls fail: OTHER \(the app another\), the queue elsewhere/);
     assert.equal((await running.get('/page')).text, 'first');
     writeFileSync(join(built, 'src/page.html'), 'second');
     await eventually(async () => (await running.get('/page')).text === 'second', 'what was built');
     rmSync(join(built, 'src/page.html'));
-    await eventually(async () => (await running.get('/page')).text === 'the Worker', 'no page');
+    await eventually(async () => (await running.get('/page')).text === 'from this machine', 'no page');
     assert.match(running.said, /src\/page\.html removed/);
     assert.equal(running.said.split('npm run build` ended').length - 1, 3, running.said);
     assert.doesNotMatch(running.said, /(dist|printed)\S* (saved|removed)/);
   } finally {
     await running.end();
+    near.close();
   }
 });
