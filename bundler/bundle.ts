@@ -127,7 +127,7 @@ function bundleSite(place: Place, directory: string, out: string, assetsMb: numb
 /** Whether a page is one that a script fills, and no large document. */
 function hasScript(root: string, path: string): boolean {
   const page = readHead(root, path, PAGE_BYTES + 1);
-  return page.length <= PAGE_BYTES && /<script\b[^>]*\bsrc=/i.test(page.toString('utf8'));
+  return page.length <= PAGE_BYTES && /<script\b[^>]*(?:\bsrc=|>\s*import\b)/i.test(page.toString('utf8'));
 }
 
 async function bundlePlainWorker(root: string, main: string, out: string): Promise<Bundled> {

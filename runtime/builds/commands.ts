@@ -1,4 +1,5 @@
 // The commands of a project that a build runs: install, then build.
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { BuildFailure } from '../../bundler/failure.ts';
 import { insidePath } from '../../bundler/inside.ts';
@@ -8,6 +9,7 @@ import { reason } from '../log.ts';
 import { endProcesses } from '../machine/leftovers.ts';
 import { findProgram } from '../machine/programs.ts';
 import { handOver } from '../machine/rights.ts';
+import { quote } from '../machine/shell.ts';
 import type { BuildInput } from './build-input.ts';
 import { confine } from './confine.ts';
 import { type BuildDirectories, buildEnvironment } from './environment.ts';
@@ -99,6 +101,17 @@ export async function buildStep(input: BuildInput, directories: BuildDirectories
   await log.step('build', title, () => runInProject(input, directories, plan, script));
 }
 
+/** Makes a program with the name of the project's package manager, which its commands may call. @returns its directory */
+function makeManagerProgram(scratch: string, { name, call }: PackageManager): string {
+  const directory = join(scratch, 'programs');
+  mkdirSync(directory, { recursive: true });
+  const path = join(directory, name);
+  if (name !== 'npm') writeFileSync(path, `#!/bin/sh\nexec ${call.map(quote).join(' ')} "$@"\n`);
+  // The build's user runs it.
+  for (const each of name === 'npm' ? [directory] : [directory, path]) chmodSync(each, 0o755);
+  return directory;
+}
+
 /** Runs a line that the project or the app's settings give, as a step of the deploy. */
 function runInShell(
   input: BuildInput,
@@ -131,7 +144,10 @@ export async function runInProject(
   const environment = await buildEnvironment(directories, env, plan);
   const folders = [...new Set([plan.folder, plan.installFolder, ''])];
   const programs = folders.map((folder) => join(project, folder, 'node_modules', '.bin'));
-  const path = [...programs, environment.PATH].join(':');
+  const called = plan.hasDependencies
+    ? [makeManagerProgram(scratch, packageManager(plan, directories.cache))]
+    : [];
+  const path = [...programs, environment.PATH, ...called].join(':');
   const size = sizeLimits(scratch, directories.cache, limits);
   if (user) await handOver(Object.values(directories), user, limits.stepTimeoutMs);
   const confined = await confine(command.arguments, {
@@ -141,7 +157,7 @@ export async function runInProject(
     directories,
     user,
     environment: { ...environment, PATH: path },
-    read: [...(await certificateFiles()), ...(command.read ?? [])],
+    read: [...called, ...(await certificateFiles()), ...(command.read ?? [])],
     cwd,
     memoryMb: limits.memoryMb,
   });

@@ -16,6 +16,8 @@ export interface PackageManager {
   lockFile: string | null;
   /** Other lock files, which nothing says are out of date. */
   unusedLockFiles: string[];
+  /** The words that call it, before its own. */
+  call: string[];
   /** The words that install. */
   install: string[];
   /** The words that run the script `build`. */
@@ -47,7 +49,15 @@ export function packageManager(
   if (name === 'npm') {
     if (findProgram(name) === null) throw new BuildFailure('npm is not installed on this machine');
     const build = ['npm', 'run', 'build'];
-    return { name, version: null, lockFile, unusedLockFiles, install: npmInstall(lockFile), build };
+    return {
+      name,
+      version: null,
+      lockFile,
+      unusedLockFiles,
+      call: ['npm'],
+      install: npmInstall(lockFile),
+      build,
+    };
   }
   const version = named?.version ?? neededVersion(name, used?.head ?? '');
   const commands = fetchedCommands(name, version, lockFile, cache);
@@ -78,7 +88,7 @@ function fetchedCommands(
   version: string,
   lockFile: string | null,
   cache: string,
-): { install: string[]; build: string[] } {
+): Pick<PackageManager, 'call' | 'install' | 'build'> {
   const isClassic = version.startsWith('1.');
   const source = name === 'yarn' && !isClassic ? '@yarnpkg/cli-dist' : name;
   // Not by `--package`: what the project's scripts call by npx would take that as meant for them.
@@ -86,16 +96,16 @@ function fetchedCommands(
   const build = [...call, 'run', 'build'];
   const frozen = lockFile === null ? '--no-frozen-lockfile' : '--frozen-lockfile';
   if (name === 'bun')
-    return { install: [...call, 'install', ...(lockFile ? ['--frozen-lockfile'] : [])], build };
+    return { call, install: [...call, 'install', ...(lockFile ? ['--frozen-lockfile'] : [])], build };
   if (name === 'pnpm') {
     const store = `--store-dir=${cacheDirectories(cache).pnpm}`;
-    return { install: [...call, 'install', frozen, '--prod=false', store], build };
+    return { call, install: [...call, 'install', frozen, '--prod=false', store], build };
   }
   if (isClassic) {
     const flags = ['--production=false', '--non-interactive', ...(lockFile ? ['--frozen-lockfile'] : [])];
-    return { install: [...call, 'install', ...flags], build };
+    return { call, install: [...call, 'install', ...flags], build };
   }
-  return { install: [...call, 'install', lockFile ? '--immutable' : '--no-immutable'], build };
+  return { call, install: [...call, 'install', lockFile ? '--immutable' : '--no-immutable'], build };
 }
 
 /** The version that reads the lock file, or makes one. */

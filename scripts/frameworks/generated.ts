@@ -260,7 +260,7 @@ export default app
     generator: 'create-cloudflare',
     words: `app --type=hello-world-durable-object --lang=js ${C3}`,
     manager: 'pnpm',
-    checks: [{ path: '/', text: /Hello, World/, byScript: true }],
+    checks: [{ path: '/', text: /Hello, World/i, byScript: true }],
     assets: false,
   },
   {

@@ -133,6 +133,8 @@ test('a site of one page that a script fills is a single-page app; any other has
   assert.equal(await handling(app), 'single-page-application');
   assert.equal(await handling({ ...app, 'dist/404.html': 'Not here' }), '404-page');
   assert.equal(await handling({ ...app, 'dist/about/index.html': page }), '404-page');
+  const imports = '<script type="module">import "/a.js";</script>';
+  assert.equal(await handling({ 'index.html': imports }), 'single-page-application');
   assert.equal(await handling({ 'index.html': '<h1>One page</h1>' }), '404-page');
 });
 
