@@ -74,7 +74,7 @@ class Running {
     const to = openSync(this.#printed, 'w');
     this.child = spawn(PROGRAM, ['dev', '--port', '0', ...words], {
       cwd,
-      env: { PATH: process.env.PATH, HOME: tmpdir(), ...env },
+      env: { PATH: process.env.PATH, HOME: tmpdir(), TMPDIR: tmpdir(), ...env },
       stdio: ['ignore', to, to],
     });
     closeSync(to);

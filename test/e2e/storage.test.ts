@@ -40,6 +40,7 @@ export default {
     await env.JOBS.send('one', { delaySeconds: 43200 });
     return new Response('filled');
   },
+  queue() {},
 };`;
 const CONFIG = `name = "app"
 main = "index.js"
@@ -58,6 +59,8 @@ binding = "KV"
 id = "the-namespace"
 [[queues.producers]]
 binding = "JOBS"
+queue = "jobs"
+[[queues.consumers]]
 queue = "jobs"
 `;
 
