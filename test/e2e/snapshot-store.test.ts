@@ -1,12 +1,12 @@
-// Where snapshots are kept: what is damaged or another Cellar's, a store that speaks S3, and what goes when it is old.
+// Where snapshots are kept: what is damaged, cut or another Cellar's, a store that speaks S3, and what goes when it is old.
 import assert from 'node:assert/strict';
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { KEEPER, keep, keeps, kept } from '../support/e2e/keeper.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { descendants, eventually, processes } from '../support/e2e/processes.ts';
 import { startS3 } from '../support/e2e/s3.ts';
 import { place, restore, rpc, snapshot } from '../support/e2e/snapshots.ts';
 
@@ -142,4 +142,43 @@ test('old snapshots go with what only they needed, and what was cut is swept', a
   const id = (await cellar.call('GET', '/v1/apps')).body.items[0].id;
   await rpc(cellar, 'admin.restore', { snapshot: keys[2]!, app: id });
   assert.deepEqual(await kept(cellar, 'kept'), keeps(1, 2, 3));
+});
+
+test('a whole Cellar is restored into an empty directory only', async () => {
+  using snapshots = place();
+  const settings = { RUNNER_SNAPSHOT_URL: snapshots.path, RUNNER_SNAPSHOT_EVERY_H: '0' };
+  await using cellar = await new Cellar(settings).start();
+  const { key } = await snapshot(cellar);
+  const inUse = restore(key, cellar.data, settings);
+  assert.match(inUse.stderr, /belongs to another host/);
+  await cellar.stop();
+  const full = restore(key, cellar.data, settings);
+  assert.match(full.stderr, /is not empty/);
+  await cellar.start();
+  assert.equal((await cellar.call('GET', '/v1/apps')).status, 200);
+  const empty = join(cellar.directory, 'empty');
+  mkdirSync(empty);
+  assert.match(restore('2020-01-01T00-00-00-000Z', empty, settings).stderr, /there is no snapshot/);
+  assert.equal(restore('latest', empty, settings).status, 0);
+});
+
+test('a host that is killed while it takes a snapshot has the ones before, and takes the next', async () => {
+  await using cellar = await new Cellar({ RUNNER_SNAPSHOT_EVERY_H: '0' }).start();
+  const id = await cellar.deploy('cut', 'hello', KEEPER);
+  await keep(cellar, 'cut', 1);
+  const { key } = await snapshot(cellar);
+  const mark = join(cellar.data, 'snapshots', 'unfinished', 'mark');
+  await keep(cellar, 'cut', 2);
+  const cut = snapshot(cellar).catch(() => null);
+  await eventually(() => existsSync(mark), 'the snapshot has begun');
+  const taking = descendants(cellar.pid).map(({ pid }) => pid);
+  await cellar.stop('SIGKILL');
+  await cut;
+  await eventually(() => !processes().some(({ pid }) => taking.includes(pid)), 'its processes have gone');
+  await cellar.start();
+  const { items } = (await rpc(cellar, 'snapshots.list', {})) as unknown as { items: { key: string }[] };
+  assert.ok(items.some((item) => item.key === key));
+  await snapshot(cellar);
+  await rpc(cellar, 'admin.restore', { snapshot: key, app: id });
+  assert.deepEqual(await kept(cellar, 'cut'), keeps(1));
 });

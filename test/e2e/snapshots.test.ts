@@ -1,11 +1,8 @@
 // Snapshots of a real Cellar, and what is restored from them.
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync } from 'node:fs';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { KEEPER, keep, keeps, kept } from '../support/e2e/keeper.ts';
-import { descendants, eventually, processes } from '../support/e2e/processes.ts';
 import { place, restore, rpc, snapshot } from '../support/e2e/snapshots.ts';
 
 test('a whole Cellar comes back from a snapshot that was taken while its apps served', async () => {
@@ -41,24 +38,6 @@ test('a whole Cellar comes back from a snapshot that was taken while its apps se
   assert.deepEqual(await kept(after, 'awake'), keeps(1, 2, 4));
   const next = await snapshot(after);
   assert.ok(next.key > key);
-});
-
-test('a whole Cellar is restored into an empty directory only', async () => {
-  using snapshots = place();
-  const settings = { RUNNER_SNAPSHOT_URL: snapshots.path, RUNNER_SNAPSHOT_EVERY_H: '0' };
-  await using cellar = await new Cellar(settings).start();
-  const { key } = await snapshot(cellar);
-  const inUse = restore(key, cellar.data, settings);
-  assert.match(inUse.stderr, /belongs to another host/);
-  await cellar.stop();
-  const full = restore(key, cellar.data, settings);
-  assert.match(full.stderr, /is not empty/);
-  await cellar.start();
-  assert.equal((await cellar.call('GET', '/v1/apps')).status, 200);
-  const empty = join(cellar.directory, 'empty');
-  mkdirSync(empty);
-  assert.match(restore('2020-01-01T00-00-00-000Z', empty, settings).stderr, /there is no snapshot/);
-  assert.equal(restore('latest', empty, settings).status, 0);
 });
 
 test("an app's storage, or one database of it, goes back to a snapshot while the others serve", async () => {
@@ -100,25 +79,4 @@ test("an app's storage, or one database of it, goes back to a snapshot while the
   const { body } = await cellar.call('GET', '/v1/admin/stats');
   assert.equal(body.host.snapshots.problem, null);
   assert.equal(body.host.snapshots.last_at.length, 24);
-});
-
-test('a host that is killed while it takes a snapshot has the ones before, and takes the next', async () => {
-  await using cellar = await new Cellar({ RUNNER_SNAPSHOT_EVERY_H: '0' }).start();
-  const id = await cellar.deploy('cut', 'hello', KEEPER);
-  await keep(cellar, 'cut', 1);
-  const { key } = await snapshot(cellar);
-  const mark = join(cellar.data, 'snapshots', 'unfinished', 'mark');
-  await keep(cellar, 'cut', 2);
-  const cut = snapshot(cellar).catch(() => null);
-  await eventually(() => existsSync(mark), 'the snapshot has begun');
-  const taking = descendants(cellar.pid).map(({ pid }) => pid);
-  await cellar.stop('SIGKILL');
-  await cut;
-  await eventually(() => !processes().some(({ pid }) => taking.includes(pid)), 'its processes have gone');
-  await cellar.start();
-  const { items } = (await rpc(cellar, 'snapshots.list', {})) as unknown as { items: { key: string }[] };
-  assert.ok(items.some((item) => item.key === key));
-  await snapshot(cellar);
-  await rpc(cellar, 'admin.restore', { snapshot: key, app: id });
-  assert.deepEqual(await kept(cellar, 'cut'), keeps(1));
 });
