@@ -128,7 +128,7 @@ test("a sleeping app wakes for a call; one that is stopped, deleted or another o
     assert.equal((await cellar.call('POST', `/v1/apps/${called}/sleep`)).body.status, 'sleeping');
     await eventually(() => cells(called).length === 0, 'its process has gone');
     assert.ok(await json(path));
-    assert.equal((await cellar.app(called)).status, 'running');
+    await eventually(async () => (await cellar.app(called)).status === 'running', 'its owner is told');
   }
   // One call, and requests that come during the swap.
   const calls = [json('/OTHER/slowly?[7]'), cellar.get('caller', '/OTHER/fetch/slow')];
