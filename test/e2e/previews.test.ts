@@ -134,8 +134,9 @@ test('a branch is previewed on storage of its own, with the secrets of the app a
   const promoted = await rpc('previews.promote', { id, preview: 'feature-login' });
   assert.equal(promoted.trigger, 'promote');
   await eventually(async () => (await cellar.get('shop')).text.startsWith('better'), 'the promoted release');
-  const [newest] = (await cellar.call('GET', `/v1/apps/${id}/deploys`)).body.items;
-  assert.deepEqual([newest.id, newest.status, newest.message], [promoted.id, 'live', 'better']);
+  const newest = async () => (await cellar.call('GET', `/v1/apps/${id}/deploys`)).body.items[0];
+  await eventually(async () => (await newest()).status === 'live', 'the deploy is told');
+  assert.deepEqual([(await newest()).id, (await newest()).message], [promoted.id, 'better']);
   assert.deepEqual(cronsOf(promoted.id), ['0 3 * * *']);
   // On what the app kept, which the preview has not: it was asked twice.
   assert.ok(Number((await cellar.get('shop')).text.split(' ')[1]) > 4);

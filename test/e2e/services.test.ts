@@ -221,7 +221,7 @@ test('a message to the queue of another app is kept from the moment it was ackno
 
   assert.equal((await cellar.call('POST', `/v1/apps/${consumer}/sleep`)).body.status, 'sleeping');
   assert.equal((await cellar.get('sender', '/b')).text, 'sent');
-  assert.equal((await cellar.app(consumer)).status, 'running');
+  await eventually(async () => (await cellar.app(consumer)).status === 'running', 'its owner is told');
   // Its batch is not full, and waits.
   await cellar.stop('SIGKILL');
   await cellar.start();
