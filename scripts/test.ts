@@ -7,8 +7,8 @@ import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
 
 const TEST_DEADLINE_MS = 240_000;
-/** Files at a time: two keep two processors busy, and two more run while those wait. */
-const AT_ONCE = 4;
+/** Files at a time: two keep two processors busy, and a third one runs while those wait. */
+const AT_ONCE = 3;
 
 const named = process.argv.slice(2);
 const files = named.length > 0 ? named : globSync('test/**/*.test.ts', { exclude: ['test/apps/**'] }).sort();
