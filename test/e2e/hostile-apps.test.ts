@@ -141,7 +141,7 @@ test('a service binding gives what was declared, whoever comes by its socket, an
   const ask = (head: string): Promise<string> =>
     new Promise((resolve, reject) => {
       let text = '';
-      const socket = connect(path, () => socket.end(`${head}\r\nconnection: close\r\n\r\n`));
+      const socket = connect(path, () => socket.write(`${head}\r\nconnection: close\r\n\r\n`));
       socket.on('data', (chunk) => {
         text += chunk;
       });
@@ -149,7 +149,7 @@ test('a service binding gives what was declared, whoever comes by its socket, an
       socket.on('close', () => resolve(text));
     });
   const forged = [
-    'fetch 2',
+    'fetch 3',
     'fetch -1',
     'fetch',
     'fetch NaN',
