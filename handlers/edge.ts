@@ -56,7 +56,7 @@ async function isPreview(label: string | null, { db, host }: RequestContext): Pr
   if (slug === '' || more.length > 0) return false;
   const app = await findAppAt(db, slug, '');
   if (app === null) return false;
-  return (await host.previews(app)).some(({ names, serves }) => serves && names.includes(name));
+  return (await host.previews.list(app)).some(({ names, serves }) => serves && names.includes(name));
 }
 
 /** A host as clients write it, without its port and final dot. */

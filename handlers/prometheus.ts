@@ -10,7 +10,10 @@ import { Problem } from './problem.ts';
 export async function prometheus({ actor, db, host }: Context): Promise<Response> {
   if (actor.kind !== 'runner')
     throw new Problem('forbidden', 'This needs the runner token; an API key may not do it.');
-  const [text, { by_status, accounts, domains }] = await Promise.all([host.prometheus(), countAll(db)]);
+  const [text, { by_status, accounts, domains }] = await Promise.all([
+    host.telemetry.prometheus(),
+    countAll(db),
+  ]);
   const own = [
     '# HELP cellar_apps Apps by status.\n# TYPE cellar_apps gauge\n',
     ...Object.entries(by_status).map(([status, count]) => `cellar_apps{status="${status}"} ${count}\n`),

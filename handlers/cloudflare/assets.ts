@@ -12,7 +12,7 @@ export const assetCalls = [
     path: '/accounts/:account/workers/scripts/:script/assets-upload-session',
     answer: async (context, _body, app) => {
       const from = { owner: ownerOf(context), app: app?.id };
-      const { session, buckets } = await context.host.startAssets(from, requireBody(context.request));
+      const { session, buckets } = await context.host.uploads.startAssets(from, requireBody(context.request));
       return { jwt: sessionToken(session), buckets };
     },
   }),
@@ -28,7 +28,7 @@ export const assetCalls = [
           'Assets are taken in base64 here: say ?base64=true.',
         );
       const type = request.headers.get('content-type') ?? '';
-      const { complete } = await host.keepAssets(session, requireBody(request), type);
+      const { complete } = await host.uploads.keepAssets(session, requireBody(request), type);
       return { jwt: complete ? sessionToken(session) : null };
     },
   }),

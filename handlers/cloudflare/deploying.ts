@@ -32,7 +32,7 @@ export async function deployUpload(
   await setSecrets(context, appId, secrets);
   await wakeForDeploy(context, appId);
   const { id, owner, message } = version;
-  return ended(await context.host.deployVersion(appId, id, { owner, message, author }));
+  return ended(await context.host.uploads.deployVersion(appId, id, { owner, message, author }));
 }
 
 /** Secrets are the app's, not a version's: they are set at once. */
@@ -53,7 +53,7 @@ export async function rollBack(context: Context, appId: string, deployId: string
   const { id } = await run(context, 'deploys.rollback', { id: appId, deploy_id: deployId });
   const end = Date.now() + ROLLBACK_MS;
   for (;;) {
-    const { items } = await context.host.deploys([{ app_id: appId, id }]);
+    const { items } = await context.host.deploys.facts([{ app_id: appId, id }]);
     const fact = items[0];
     if (fact !== undefined && (fact.finished_at !== null || Date.now() > end)) return ended(fact);
     await scheduler.wait(POLL_MS);

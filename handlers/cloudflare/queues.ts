@@ -64,7 +64,7 @@ export const queueCalls = [
     answer: async (context) => {
       const { queue, consumer } = context.words;
       const app = await appOf(context, consumer!);
-      const deploy = await context.host.setTriggers(app, {
+      const deploy = await context.host.deploys.setTriggers(app, {
         without: queue!,
         author: await authorOf(context),
       });
@@ -91,7 +91,7 @@ async function setConsumer(
   const consumer = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
   const app = await appOf(context, script_name);
   const body = { consumer: consumer as unknown as QueueConsumer, author: await authorOf(context) };
-  const deploy = await context.host.setTriggers(app, body);
+  const deploy = await context.host.deploys.setTriggers(app, body);
   if (deploy !== null) ended(deploy);
   return shownConsumer(script_name, body.consumer);
 }

@@ -25,7 +25,7 @@ export const scriptCalls = [
           tag: id,
           created_on: created_at,
           modified_on: deployed_at ?? created_at,
-          migration_tag: (await context.host.release(id))?.migration_tag ?? undefined,
+          migration_tag: (await context.host.deploys.release(id))?.migration_tag ?? undefined,
         })),
       );
     },
@@ -41,7 +41,7 @@ export const scriptCalls = [
     path: '/accounts/:account/workers/services/:script',
     needs: 'view',
     answer: async ({ host }, _body, app) => {
-      const migration_tag = (await host.release(app.id))?.migration_tag ?? undefined;
+      const migration_tag = (await host.deploys.release(app.id))?.migration_tag ?? undefined;
       return {
         id: app.slug,
         default_environment: {
@@ -68,7 +68,7 @@ export const scriptCalls = [
       const author = await authorOf(context);
       const from = { owner: ownerOf(context), app: app?.id, author };
       const type = request.headers.get('content-type') ?? '';
-      const uploaded = await context.host.uploadVersion(from, requireBody(request), type);
+      const uploaded = await context.host.uploads.uploadVersion(from, requireBody(request), type);
       const { id } =
         app ?? (await run(context, 'apps.create', { slug: context.words.script!, owner: context.account }));
       const deploy = await deployUpload(context, id, uploaded, author);
@@ -84,7 +84,7 @@ export const scriptCalls = [
     method: 'GET',
     path: `${SCRIPT}/settings`,
     needs: 'view',
-    answer: async ({ host }, _body, app) => settingsOf(await host.release(app.id), app.slug),
+    answer: async ({ host }, _body, app) => settingsOf(await host.deploys.release(app.id), app.slug),
   }),
   appCall({
     method: 'PATCH',

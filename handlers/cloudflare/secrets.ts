@@ -52,7 +52,7 @@ export const secretCalls = [
     method: 'GET',
     path: `${SCRIPT}/schedules`,
     needs: 'view',
-    answer: async ({ host }, _body, app) => shown((await host.release(app.id))?.crons ?? []),
+    answer: async ({ host }, _body, app) => shown((await host.deploys.release(app.id))?.crons ?? []),
   }),
   appCall({
     method: 'PUT',
@@ -61,7 +61,10 @@ export const secretCalls = [
     body: z.array(z.object({ cron: z.string().trim().min(1).max(100) })).max(100),
     answer: async (context, schedules, app) => {
       const crons = [...new Set(schedules.map(({ cron }) => cron))];
-      const deploy = await context.host.setTriggers(app.id, { crons, author: await authorOf(context) });
+      const deploy = await context.host.deploys.setTriggers(app.id, {
+        crons,
+        author: await authorOf(context),
+      });
       if (deploy !== null) ended(deploy);
       return shown(crons);
     },

@@ -83,7 +83,7 @@ export const tailCalls = [
       await allowed();
       if (context.request.headers.get('upgrade')?.toLowerCase() !== 'websocket')
         throw new CloudflareError(426, CODES.BAD_REQUEST, 'A tail is a WebSocket.');
-      const lines = await context.host.follow('logs', tail.app, {});
+      const lines = await context.host.telemetry.follow('logs', tail.app, {});
       const [client, server] = Object.values(new WebSocketPair()) as [WebSocket, WebSocket];
       server.accept();
       context.waitUntil(pass(lines, server, tail, allowed));

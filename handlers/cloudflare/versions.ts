@@ -32,7 +32,7 @@ export const versionCalls = [
     path: `${SCRIPT}/versions`,
     needs: 'view',
     answer: async ({ host, ...context }, _body, app) => {
-      const waiting = (await host.versions(app.id)).map(shownUpload);
+      const waiting = (await host.uploads.versions(app.id)).map(shownUpload);
       const served = (await servedDeploys({ host, ...context }, app)).filter(
         (deploy) => deploy.can_roll_back,
       );
@@ -48,11 +48,11 @@ export const versionCalls = [
     answer: async (context, _body, app) => {
       const { host, words } = context;
       const id = idOf(words.version!);
-      const upload = (await host.versions(app.id)).find((version) => version.id === id);
+      const upload = (await host.uploads.versions(app.id)).find((version) => version.id === id);
       const deploy = upload ?? (await servedDeploys(context, app)).find((deploy) => deploy.id === id);
       if (deploy === undefined)
         throw new CloudflareError(404, CODES.VERSION_NOT_FOUND, `The app has no version ${words.version}.`);
-      const release = await host.release(app.id, id);
+      const release = await host.deploys.release(app.id, id);
       const shown = 'owner' in deploy ? shownUpload(deploy) : shownDeploy(deploy);
       return {
         ...shown,
@@ -76,9 +76,13 @@ export const versionCalls = [
       const author = await authorOf(context);
       const type = context.request.headers.get('content-type') ?? '';
       const from = { owner: ownerOf(context), app: app.id, author };
-      const { version, secrets } = await context.host.uploadVersion(from, requireBody(context.request), type);
+      const { version, secrets } = await context.host.uploads.uploadVersion(
+        from,
+        requireBody(context.request),
+        type,
+      );
       await setSecrets(context, app.id, secrets);
-      const { startMs } = ended(await context.host.previewVersion(app.id, version.id, version.owner));
+      const { startMs } = ended(await context.host.uploads.previewVersion(app.id, version.id, version.owner));
       const { metadata, ...shown } = shownUpload(version);
       return { ...shown, metadata: { ...metadata, has_preview: true }, startup_time_ms: startMs };
     },
@@ -106,12 +110,12 @@ export const versionCalls = [
 
 /** @returns the id of the deploy */
 async function deployVersion(context: CallContext, app: AppRow, id: string, message = ''): Promise<string> {
-  const waiting = (await context.host.versions(app.id)).find((version) => version.id === id);
+  const waiting = (await context.host.uploads.versions(app.id)).find((version) => version.id === id);
   if (waiting === undefined) return (await rollBack(context, app.id, id)).id;
   await wakeForDeploy(context, app.id);
   const author = await authorOf(context);
   const body = { owner: waiting.owner, message: message || waiting.message, author };
-  return ended(await context.host.deployVersion(app.id, id, body)).id;
+  return ended(await context.host.uploads.deployVersion(app.id, id, body)).id;
 }
 
 /** Deploys of an app that serve, or did, newest first. */

@@ -88,7 +88,7 @@ export const workflowCalls = [
           retention: { ...(success !== undefined && { success }), ...(error !== undefined && { error }) },
         }),
       };
-      const deploy = await context.host.setTriggers(found.app.id, {
+      const deploy = await context.host.deploys.setTriggers(found.app.id, {
         workflow,
         author: await authorOf(context),
       });
@@ -162,11 +162,11 @@ async function instanceOf(context: CallContext): Promise<{ id: string; workflow:
 }
 
 async function versionOf(context: CallContext, { id }: Kept['app']): Promise<string | null> {
-  return (await context.host.release(id))?.deploy_id ?? null;
+  return (await context.host.deploys.release(id))?.deploy_id ?? null;
 }
 
 async function shown(context: CallContext, { name, id, app }: Kept) {
-  const release = await context.host.release(app.id);
+  const release = await context.host.deploys.release(app.id);
   const bound = release?.workflows.find((workflow) => workflow.name === id);
   return {
     id: name,

@@ -51,7 +51,7 @@ export async function reconcile(context: RequestContext): Promise<Reconciled> {
 async function mendDeploys({ db, host, at }: RequestContext): Promise<void> {
   const doubtful = await doubtfulDeploys(db, DEPLOYS_LIMIT);
   if (doubtful.length === 0) return;
-  const { as_of, items } = await host.deploys(doubtful);
+  const { as_of, items } = await host.deploys.facts(doubtful);
   const known = new Set(items.map(({ id }) => id));
   const lost = doubtful.filter(({ id }) => !known.has(id)).map(({ id }) => id);
   await mendDeployRows(db, items, lost, as_of, at);

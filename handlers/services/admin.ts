@@ -17,18 +17,18 @@ const stats: Service<'admin.stats'> = async ({ db, host }) => {
 
 const settings: Service<'admin.settings'> = ({ host }) => host.settings();
 
-const snapshot: Service<'admin.snapshot'> = ({ host }) => host.snapshot();
+const snapshot: Service<'admin.snapshot'> = ({ host }) => host.snapshots.take();
 
 /** The cursor is the key of the last one shown. */
 const list: Service<'snapshots.list'> = async ({ host }, { limit, cursor }) => {
-  const all = await host.snapshots();
+  const all = await host.snapshots.list();
   const left = all.filter(({ key }) => cursor === undefined || key < cursor);
   const items = left.slice(0, limit);
   return { items, next_cursor: left.length > limit ? items.at(-1)!.key : null };
 };
 
 const restore: Service<'admin.restore'> = ({ host }, { snapshot, app, database = null }) =>
-  host.restore({ snapshot, app, database });
+  host.snapshots.restore({ snapshot, app, database });
 
 export const adminServices = {
   'admin.stats': stats,

@@ -27,7 +27,7 @@ const overview: Service<'apps.overview'> = async ({ reads, env, actor, host }) =
   const ids = rows.map(({ id }) => id);
   const [deploys, figures] = await Promise.all([
     lastDeploys(reads, ids),
-    host.overview(ids).catch(() => null),
+    host.telemetry.overview(ids).catch(() => null),
   ]);
   const items = rows.map((row) => ({
     ...toApp(row, env),

@@ -28,7 +28,7 @@ const list: Service<'storage.r2.list'> = async (
   const name = `storage.r2.list ${id} ${bucket}`;
   const [from] = decodeCursor(name, cursor, 1) ?? [];
   const asked = { bucket, prefix, delimiter, limit, cursor: from };
-  const { items, next, prefixes } = await context.host.bucketList(id, asked);
+  const { items, next, prefixes } = await context.host.buckets.list(id, asked);
   return {
     items: items.map(({ key, size, etag, uploaded_at }) => ({ key, size, etag, uploaded_at })),
     next_cursor: encodeCursor(name, next === null ? null : [next]),
@@ -39,7 +39,7 @@ const list: Service<'storage.r2.list'> = async (
 const get: Service<'storage.r2.get'> = async (context, asked) => {
   const place = await placeOf(context, asked);
   return unchanged(async () => {
-    const object = await context.host.bucketHead(place.id, place);
+    const object = await context.host.buckets.head(place.id, place);
     if (object.size > R2_INLINE_BYTES) return { ...object, content_base64: null };
     const response = await bytesOf(context, place, object, { offset: 0, length: object.size });
     return { ...object, content_base64: await base64Of(response) };
@@ -49,7 +49,7 @@ const get: Service<'storage.r2.get'> = async (context, asked) => {
 const raw: Service<'storage.r2.raw'> = async (context, { range, ...asked }, transport) => {
   const place = await placeOf(context, asked);
   return unchanged(async () => {
-    const object = await context.host.bucketHead(place.id, place);
+    const object = await context.host.buckets.head(place.id, place);
     const part = partOf(range, object.size);
     const { offset, length } = part ?? { offset: 0, length: object.size };
     if (transport === 'rest')
@@ -68,7 +68,7 @@ const put: Service<'storage.r2.put'> = async (
 ) => {
   const place = await placeOf(context, asked);
   const bytes = new Blob([fromBase64(content_base64)]);
-  return context.host.bucketPut(place.id, place, { content_type, metadata }, bytes);
+  return context.host.buckets.put(place.id, place, { content_type, metadata }, bytes);
 };
 
 const createUpload: Service<'storage.r2.create_upload'> = async (
@@ -76,7 +76,7 @@ const createUpload: Service<'storage.r2.create_upload'> = async (
   { content_type, metadata, ...asked },
 ) => {
   const place = await placeOf(context, asked);
-  return context.host.bucketCreateUpload(place.id, place, { content_type, metadata });
+  return context.host.buckets.createUpload(place.id, place, { content_type, metadata });
 };
 
 const completeUpload: Service<'storage.r2.complete_upload'> = async (
@@ -84,12 +84,12 @@ const completeUpload: Service<'storage.r2.complete_upload'> = async (
   { upload_id, parts, ...asked },
 ) => {
   const place = await placeOf(context, asked);
-  return context.host.bucketCompleteUpload(place.id, place, upload_id, parts);
+  return context.host.buckets.completeUpload(place.id, place, upload_id, parts);
 };
 
 const abortUpload: Service<'storage.r2.abort_upload'> = async (context, { upload_id, ...asked }) => {
   const place = await placeOf(context, asked);
-  await context.host.bucketAbortUpload(place.id, place, upload_id);
+  await context.host.buckets.abortUpload(place.id, place, upload_id);
   return null;
 };
 
@@ -101,7 +101,7 @@ export async function putObjectBody(context: Context, asked: Place, request: Req
   const place = await placeOf(context, asked);
   const body = bodyOf(request, R2_OBJECT_BYTES);
   const content_type = request.headers.get('content-type')?.slice(0, 200);
-  return context.host.bucketPut(place.id, place, { content_type }, body);
+  return context.host.buckets.put(place.id, place, { content_type }, body);
 }
 
 /** The same with one part of an upload. */
@@ -112,7 +112,7 @@ export async function putPartBody(
   request: Request,
 ): Promise<UploadedPart> {
   const place = await placeOf(context, asked);
-  return context.host.bucketPutPart(place.id, place, of, bodyOf(request, R2_PART_BYTES));
+  return context.host.buckets.putPart(place.id, place, of, bodyOf(request, R2_PART_BYTES));
 }
 
 /** A body that is passed on with its length: what is behind wants to know whether there is room for it. */
@@ -129,7 +129,7 @@ function bodyOf({ headers, body }: Request, limitBytes: number): ReadableStream<
 
 const remove: Service<'storage.r2.delete'> = async (context, asked) => {
   const place = await placeOf(context, asked);
-  await context.host.bucketDelete(place.id, place);
+  await context.host.buckets.delete(place.id, place);
   return null;
 };
 
@@ -156,7 +156,7 @@ function bytesOf(
   { etag }: HostObject,
   part: Part,
 ): Promise<Response> {
-  return host.bucketBytes(id, { bucket, key, etag, ...part });
+  return host.buckets.bytes(id, { bucket, key, etag, ...part });
 }
 
 /** What a bucket has is whatever was put there: no browser is to run it at the API's address. */

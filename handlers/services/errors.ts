@@ -7,7 +7,7 @@ const list: Service<'errors.list'> = async (context, { id, preview, status, limi
   await requireApp(context, id);
   const name = `errors.list ${id} ${preview ?? ''} ${status}`;
   const place = decodeCursor(name, cursor, 2)?.map(Number);
-  const { items, next } = await context.host.telemetry('errors', id, {
+  const { items, next } = await context.host.telemetry.read('errors', id, {
     preview,
     status,
     limit,
@@ -20,17 +20,17 @@ const list: Service<'errors.list'> = async (context, { id, preview, status, limi
 
 const get: Service<'errors.get'> = async (context, { id, preview, fingerprint }) => {
   await requireApp(context, id);
-  return context.host.telemetry('errors/get', id, { preview, fingerprint });
+  return context.host.telemetry.read('errors/get', id, { preview, fingerprint });
 };
 
 const setStatus: Service<'errors.set_status'> = async (context, { id, fingerprint, status }) => {
   await requireApp(context, id);
-  return context.host.setErrorStatus(id, { fingerprint, status });
+  return context.host.telemetry.setErrorStatus(id, { fingerprint, status });
 };
 
 const stream: Service<'errors.stream'> = async (context, { id, status, last_event_id }, transport) => {
   await requireApp(context, id);
-  return context.host.follow('errors', id, {
+  return context.host.telemetry.follow('errors', id, {
     status,
     after: last_event_id,
     rpcMethod: transport === 'rpc' ? 'errors.stream' : undefined,

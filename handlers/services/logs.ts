@@ -10,7 +10,7 @@ const list: Service<'logs.list'> = async (
   await requireApp(context, id);
   const name = `logs.list ${id} ${preview ?? ''}`;
   const place = decodeCursor(name, cursor, 1);
-  const { items, next } = await context.host.telemetry('logs', id, {
+  const { items, next } = await context.host.telemetry.read('logs', id, {
     ...filter,
     preview,
     since: since === undefined ? undefined : Date.parse(since),
@@ -23,7 +23,7 @@ const list: Service<'logs.list'> = async (
 
 const stream: Service<'logs.stream'> = async (context, { id, last_event_id, ...filter }, transport) => {
   await requireApp(context, id);
-  return context.host.follow('logs', id, {
+  return context.host.telemetry.follow('logs', id, {
     ...filter,
     after: last_event_id,
     rpcMethod: transport === 'rpc' ? 'logs.stream' : undefined,

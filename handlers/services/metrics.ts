@@ -7,12 +7,12 @@ import type { Service } from './types.ts';
 
 const get: Service<'metrics.get'> = async (context, { id, hours }) => {
   await requireApp(context, id);
-  return context.host.telemetry('metrics', id, { hours });
+  return context.host.telemetry.read('metrics', id, { hours });
 };
 
 const version: Service<'metrics.version'> = async (context, { id }) => {
   await requireApp(context, id);
-  return context.host.telemetry('metrics/version', id);
+  return context.host.telemetry.read('metrics/version', id);
 };
 
 const devices: Service<'devices.list'> = (context, input) => breakdown(context, 'devices', input);
@@ -34,7 +34,7 @@ async function breakdown<Name extends 'devices' | 'paths' | 'refs'>(
   await requireApp(context, id);
   const list = `${name}.list ${id} ${hours}`;
   const offset = Number(decodeCursor(list, cursor, 1)?.[0] ?? 0);
-  const { items, next } = await context.host.telemetry<'devices' | 'paths' | 'refs'>(name, id, {
+  const { items, next } = await context.host.telemetry.read<'devices' | 'paths' | 'refs'>(name, id, {
     hours,
     limit,
     offset,
@@ -47,7 +47,7 @@ const spans: Service<'spans.list'> = async (context, { id, hours, limit, cursor 
   const list = `spans.list ${id}`;
   const place = decodeCursor(list, cursor, 1);
   const before = place === null ? undefined : Number(place[0]);
-  const { items, next } = await context.host.telemetry('spans', id, { hours, limit, before });
+  const { items, next } = await context.host.telemetry.read('spans', id, { hours, limit, before });
   return { items, next_cursor: encodeCursor(list, next === null ? null : [String(next)]) };
 };
 
@@ -56,7 +56,7 @@ const datapoints: Service<'datapoints.list'> = async (context, { id, limit, curs
   const list = `datapoints.list ${id} ${JSON.stringify(filter)}`;
   const place = decodeCursor(list, cursor, 1);
   const before = place === null ? undefined : Number(place[0]);
-  const { items, next } = await context.host.telemetry('datapoints', id, { ...filter, limit, before });
+  const { items, next } = await context.host.telemetry.read('datapoints', id, { ...filter, limit, before });
   return { items, next_cursor: encodeCursor(list, next === null ? null : [String(next)]) };
 };
 

@@ -24,7 +24,7 @@ const list: Service<'previews.list'> = async (context, { id, limit, cursor }) =>
   const { slug } = await requireApp(context, id);
   const name = `previews.list ${id}`;
   const from = Number(decodeCursor(name, cursor, 1)?.[0] ?? 0);
-  const all = await context.host.previews(id);
+  const all = await context.host.previews.list(id);
   const items = all
     .slice(from, from + limit)
     .map((preview) => shown(preview, slug, context.env.PUBLIC_APP_URL));
@@ -34,7 +34,7 @@ const list: Service<'previews.list'> = async (context, { id, limit, cursor }) =>
 
 const log: Service<'previews.log'> = async (context, { id, preview }) => {
   await requireApp(context, id);
-  return context.host.previewLog(id, requireName(preview));
+  return context.host.previews.log(id, requireName(preview));
 };
 
 const promote: Service<'previews.promote'> = async (context, { id, preview }) => {
@@ -42,12 +42,12 @@ const promote: Service<'previews.promote'> = async (context, { id, preview }) =>
   const account = accountOf(context.actor);
   const author = account === null ? '' : ((await findAccount(context.reads, account))?.name ?? '');
   await wakeForDeploy(context, id);
-  return shownDeploy(await context.host.promotePreview(id, name, author));
+  return shownDeploy(await context.host.previews.promote(id, name, author));
 };
 
 const remove: Service<'previews.delete'> = async (context, { id, preview }) => {
   await requireApp(context, id);
-  await context.host.deletePreview(id, requireName(preview));
+  await context.host.previews.delete(id, requireName(preview));
   return null;
 };
 

@@ -31,18 +31,18 @@ const tree: Service<'source.tree'> = async (context, { id, ref, path, recursive,
   const name = `source.tree ${id}`;
   const [sha = null, from = '0'] = decodeCursor(name, cursor, 2) ?? [];
   const offset = Number(from);
-  const listed = await context.host.sourceTree(id, { ref: sha ?? ref, path, recursive, offset, limit });
+  const listed = await context.host.source.tree(id, { ref: sha ?? ref, path, recursive, offset, limit });
   const next = listed.more ? [listed.sha!, String(offset + limit)] : null;
   return { sha: listed.sha, items: listed.items, next_cursor: encodeCursor(name, next) };
 };
 
 const blob: Service<'source.blob'> = async (context, { id, path, ref, range }, transport) => {
   await requireApp(context, id);
-  const entry = await context.host.sourceEntry(id, { path, ref });
+  const entry = await context.host.source.entry(id, { path, ref });
   const part = partOf(range, entry.size);
   if (transport === 'rest') return blobResponse(context, id, entry, part);
   const { offset, length } = part ?? { offset: 0, length: Math.min(entry.size, BLOB_BYTES) };
-  const response = await context.host.sourceBytes(id, entry.sha, {
+  const response = await context.host.source.bytes(id, entry.sha, {
     offset,
     length: Math.min(length, RPC_RANGE_BYTES),
   });
@@ -67,7 +67,7 @@ async function blobResponse(
     throw new Problem('file_too_large', detail);
   }
   const { offset, length } = part ?? { offset: 0, length: size };
-  const response = await host.sourceBytes(id, sha, { offset, length });
+  const response = await host.source.bytes(id, sha, { offset, length });
   return new Response(response.body, {
     status: part === null ? 200 : 206,
     headers: {
@@ -89,7 +89,7 @@ function contentType({ path }: HostBlob, response: Response): string {
 
 const diff: Service<'source.diff'> = async (context, { id, from, to }) => {
   await requireApp(context, id);
-  return context.host.sourceDiff(id, { from, to });
+  return context.host.source.diff(id, { from, to });
 };
 
 const commit: Service<'source.commit'> = async (context, input) => {
@@ -102,12 +102,12 @@ const commit: Service<'source.commit'> = async (context, input) => {
   });
   await wakeForDeploy(context, id);
   const author = { name: author_name ?? author_email.split('@')[0]!, email: author_email };
-  return context.host.sourceCommit(id, { message, author, parent, files }, contents);
+  return context.host.source.commit(id, { message, author, parent, files }, contents);
 };
 
 const importSource: Service<'source.import'> = async (context, { id, url }) => {
   await wakeForDeploy(context, id);
-  return context.host.importSource(id, url);
+  return context.host.source.import(id, url);
 };
 
 const template: Service<'source.template'> = async (context, { id, template }) => {
@@ -116,7 +116,7 @@ const template: Service<'source.template'> = async (context, { id, template }) =
   const account = accountId === null ? null : await findAccount(reads, accountId);
   const author = { name: account?.name ?? 'Cellar', email: account?.email ?? 'cellar@localhost' };
   await wakeForDeploy(context, id);
-  return host.startFromTemplate(id, { template, author });
+  return host.source.startFromTemplate(id, { template, author });
 };
 
 function contentOf(content: string | undefined, base64: string | undefined): Uint8Array | null {

@@ -7,7 +7,7 @@ import type { Service } from './types.ts';
 
 const overview: Service<'storage.overview'> = async (context, { id }) => {
   const app = await requireApp(context, id);
-  return context.host.storage(app.id);
+  return context.host.storage.overview(app.id);
 };
 
 const databaseGet: Service<'storage.d1.get'> = async (context, { id, database_id, cursor, ...asked }) => {
@@ -15,7 +15,7 @@ const databaseGet: Service<'storage.d1.get'> = async (context, { id, database_id
   const question = tableQuestion(asked);
   const list = await listName('storage.d1.get', app.id, database_id, asked.table, asked.sort, asked.filter);
   const after = decodeCursor(list, cursor, 1)?.[0] ?? null;
-  const { next, ...answer } = await context.host.database(app.id, {
+  const { next, ...answer } = await context.host.storage.database(app.id, {
     ...question,
     database: database_id,
     after,
@@ -35,7 +35,7 @@ const objectsGet: Service<'storage.do.get'> = async (context, { id, class_name, 
   const { table, sort, filter } = asked;
   const list = await listName('storage.do.get', app.id, class_name, object_id, name, table, sort, filter);
   const after = decodeCursor(list, cursor, 1)?.[0] ?? null;
-  const { next, ...answer } = await context.host.objects(app.id, { ...question, after });
+  const { next, ...answer } = await context.host.storage.objects(app.id, { ...question, after });
   return { ...answer, next_cursor: encodeCursor(list, next === null ? null : [next]) };
 };
 
@@ -45,7 +45,7 @@ const databaseWrite: Service<'storage.d1.write'> = async (context, input) => {
   if ((sql === undefined) === (statements === undefined)) throw oneOf('statements', 'sql, and one is needed');
   if (statements && params) throw oneOf('params', 'statements, which have their own');
   const all = statements ?? [{ sql: sql!, params }];
-  const written = await context.host.writeStorage(app.id, {
+  const written = await context.host.storage.write(app.id, {
     kind: 'd1',
     of: database_id,
     statements: all.map(({ sql, params = [] }) => ({ sql, params })),
@@ -55,18 +55,18 @@ const databaseWrite: Service<'storage.d1.write'> = async (context, input) => {
 
 const databaseExport: Service<'storage.d1.export'> = async (context, { id, database_id }) => {
   const app = await requireApp(context, id);
-  return context.host.exportDatabase(app.id, database_id);
+  return context.host.storage.exportDatabase(app.id, database_id);
 };
 
 const databaseImport: Service<'storage.d1.import'> = async (context, { id, database_id, sql }) => {
   const app = await requireApp(context, id);
-  return context.host.importDatabase(app.id, database_id, sql);
+  return context.host.storage.importDatabase(app.id, database_id, sql);
 };
 
 const kvPut: Service<'storage.kv.put'> = async (context, { id, namespace_id, key, ...value }) => {
   const app = await requireApp(context, id);
   const { value_base64, expires_at, metadata = null } = value;
-  await context.host.writeStorage(app.id, {
+  await context.host.storage.write(app.id, {
     kind: 'kv',
     of: namespace_id,
     key,
@@ -80,7 +80,7 @@ const kvPut: Service<'storage.kv.put'> = async (context, { id, namespace_id, key
 const kvDelete: Service<'storage.kv.delete'> = async (context, { id, namespace_id, key }) => {
   const app = await requireApp(context, id);
   const gone = { value: null, expiration: null, metadata: null };
-  await context.host.writeStorage(app.id, { kind: 'kv', of: namespace_id, key, ...gone });
+  await context.host.storage.write(app.id, { kind: 'kv', of: namespace_id, key, ...gone });
   return null;
 };
 
@@ -92,13 +92,19 @@ const kvList: Service<'storage.kv.list'> = async (
   const list = await listName('storage.kv.list', app.id, namespace_id, prefix);
   const after = decodeCursor(list, cursor, 1)?.[0] ?? null;
   const asked = { namespace: namespace_id, key: null, prefix, after, limit };
-  const { next, items } = await context.host.kvKeys(app.id, asked);
+  const { next, items } = await context.host.storage.kvKeys(app.id, asked);
   return { items, next_cursor: encodeCursor(list, next === null ? null : [next]) };
 };
 
 const kvGet: Service<'storage.kv.get'> = async (context, { id, namespace_id, key }) => {
   const app = await requireApp(context, id);
-  return context.host.kvValue(app.id, { namespace: namespace_id, key, prefix: '', after: null, limit: 1 });
+  return context.host.storage.kvValue(app.id, {
+    namespace: namespace_id,
+    key,
+    prefix: '',
+    after: null,
+    limit: 1,
+  });
 };
 
 export const storageServices = {

@@ -1,0 +1,157 @@
+// Calls of the HOST capability: each carries the secret and has a deadline, and what the host refuses becomes a problem.
+import type { Bindings } from '../../bindings.ts';
+import type { ErrorCode } from '../../contract/errors.ts';
+import type { HostCall, HostCalls } from '../../contract/host-routes.ts';
+import { afterChange, Problem } from '../../problem.ts';
+
+/** With this code the host refuses whatever takes room while its disk is short of it. */
+export const NO_ROOM: ErrorCode = 'insufficient_storage';
+/** For calls that say nothing else. */
+export const CALL_DEADLINE_MS = 10_000;
+/** A reading of storage has 10 s, and may wait for its turn. */
+export const READ_DEADLINE_MS = 60_000;
+/** The host itself gives up on git's commands earlier; the contents of a file may take their time. */
+export const SOURCE_DEADLINE_MS = 600_000;
+
+/** The host refused a state because it knows a newer one. */
+export class StaleGeneration extends Error {}
+
+/** Of a call's address; what is undefined is left out. */
+export type Query = Record<string, string | number | boolean | undefined>;
+
+/** How a call is made. Times in ms. */
+export interface Options<Name extends HostCall> {
+  body?: HostCalls[Name]['body'];
+  /** In place of `body`. */
+  bytes?: Blob | ReadableStream<Uint8Array>;
+  /** Of the body. Default JSON. */
+  contentType?: string;
+  query?: Query;
+  deadlineMs?: number;
+  /** In place of a deadline for all of the answer. */
+  signal?: AbortSignal;
+  missing?: boolean;
+  /** Codes with which the host may refuse, and its words are the caller's. */
+  refusals?: readonly ErrorCode[];
+}
+
+const READ_REFUSALS = [
+  'storage_not_found',
+  'invalid_input',
+  'query_failed',
+  'query_timeout',
+  'answer_too_large',
+  'storage_unreadable',
+  'workflow_not_found',
+  'workflow_instance_not_found',
+] as const;
+
+/** The host behind its binding. Calls throw a `Problem` `host_unavailable` when it cannot be reached in time. */
+export class HostConnection {
+  readonly #env: Bindings;
+
+  constructor(env: Bindings) {
+    this.#env = env;
+  }
+
+  /** Makes a call whose answer is JSON. @throws {Problem} `host_unavailable`, or one of `refusals` */
+  async json<Name extends HostCall>(
+    name: Name,
+    words: string[],
+    options?: Options<Name>,
+  ): Promise<HostCalls[Name]['answer']> {
+    return (await this.call(name, words, options)).json();
+  }
+
+  /**
+   * Makes a call.
+   * @param words what stands in the path, in its order
+   * @throws {Problem} `host_unavailable`, or one of `refusals`; {StaleGeneration}
+   */
+  async call<Name extends HostCall>(
+    name: Name,
+    words: string[],
+    options: Options<Name> = {},
+  ): Promise<Response> {
+    const given = Object.entries(options.query ?? {}).filter(([, value]) => value !== undefined);
+    const search =
+      given.length === 0 ? '' : `?${new URLSearchParams(given.map(([key, value]) => [key, String(value)]))}`;
+    const body = options.body === undefined ? (options.bytes ?? null) : JSON.stringify(options.body);
+    const signal = options.signal ?? AbortSignal.timeout(options.deadlineMs ?? CALL_DEADLINE_MS);
+    const headers = { 'content-type': options.contentType ?? 'application/json' };
+    const response = await this.send(name, words, search, body, signal, headers);
+    if (response.ok || (options.missing && response.status === 404)) return response;
+    const text = (await response.text()).slice(0, 1000);
+    const refusal = [NO_ROOM, ...(options.refusals ?? [])].find((code) => code === codeOf(text));
+    if (refusal) throw new Problem(refusal, detailOf(text));
+    if (response.status === 409 && codeOf(text) === 'stale_generation') throw new StaleGeneration(text);
+    console.error(`the host answered ${name} (${words}) with ${response.status}: ${text}`);
+    throw new Problem(
+      'host_unavailable',
+      `The host could not carry this out (it answered ${response.status}).`,
+    );
+  }
+
+  /** Makes a call and passes its answer on, whatever its status is. @throws {Problem} `host_unavailable` without an answer */
+  async send(
+    name: HostCall,
+    words: string[],
+    search: string,
+    body: BodyInit | null,
+    signal: AbortSignal,
+    headers: Record<string, string>,
+  ): Promise<Response> {
+    const [method, pattern] = name.split(' ') as [string, string];
+    const left = [...words];
+    const path = pattern.replace(/:\w+/g, () => left.shift()!);
+    try {
+      return await this.#env.HOST.fetch(`http://host${path}${search}`, {
+        method,
+        body,
+        headers: { ...headers, authorization: `Bearer ${this.#env.HOST_SECRET}` },
+        signal,
+        redirect: 'manual',
+      });
+    } catch (error) {
+      console.error(`the host did not answer ${method} ${path}: ${(error as Error).message}`);
+      throw new Problem('host_unavailable');
+    }
+  }
+
+  /** A reading of what an app keeps. @throws {Problem} with the host's own words */
+  async look<Answer>(
+    name: Extract<HostCall, `${string}/storage${string}` | `${string}/workflows${string}`>,
+    appId: string,
+    body?: object,
+  ): Promise<Answer> {
+    const options = { refusals: READ_REFUSALS, deadlineMs: READ_DEADLINE_MS };
+    const bytes = body && new Blob([JSON.stringify(body)]);
+    return (await this.call(name, [appId], { ...options, ...(bytes && { bytes }) })).json();
+  }
+}
+
+/** A host that did not answer, or answered with a fault, may have done what it was asked for. */
+export function maybeDone(error: unknown): never {
+  throw error instanceof Problem && error.status >= 500 ? afterChange(error) : error;
+}
+
+function codeOf(text: string): unknown {
+  return problemOf(text).code;
+}
+
+/** The host's words, as a sentence. */
+export function detailOf(text: string): string {
+  return sentence(String(problemOf(text).detail));
+}
+
+export function sentence(words: string): string {
+  return `${words.charAt(0).toUpperCase()}${words.slice(1)}.`;
+}
+
+function problemOf(text: string): { code?: unknown; detail?: unknown } {
+  try {
+    return JSON.parse(text) as { code?: unknown; detail?: unknown };
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,41 @@
+// The previews of an app, asked of the host.
+import type { DeployFact, HostPreview } from '../../contract/host-calls.ts';
+import type { HostCalls } from '../../contract/host-routes.ts';
+import { type HostConnection, maybeDone, READ_DEADLINE_MS } from './connection.ts';
+
+export class Previews {
+  readonly #host: HostConnection;
+
+  constructor(host: HostConnection) {
+    this.#host = host;
+  }
+
+  /** The previews of an app, newest first. */
+  async list(appId: string): Promise<HostPreview[]> {
+    return this.#host.json('GET /apps/:id/previews', [appId]);
+  }
+
+  /** The log of a preview's newest deploy. @throws {Problem} `preview_not_found`, `deploy_not_found` */
+  async log(
+    appId: string,
+    name: string,
+  ): Promise<HostCalls['GET /apps/:id/previews/:preview/log']['answer']> {
+    const refusals = ['preview_not_found', 'deploy_not_found'] as const;
+    return this.#host.json('GET /apps/:id/previews/:preview/log', [appId, name], { refusals });
+  }
+
+  /** Has a preview's release deployed to its app. @throws {Problem} `preview_not_found`, `release_unavailable` */
+  async promote(appId: string, name: string, author: string): Promise<DeployFact> {
+    const refusals = ['preview_not_found', 'release_unavailable'] as const;
+    const options = { body: { author }, refusals };
+    return this.#host
+      .json('POST /apps/:id/previews/:preview/promote', [appId, name], options)
+      .catch(maybeDone);
+  }
+
+  /** Removes a preview. @throws {Problem} `preview_not_found` */
+  async delete(appId: string, name: string): Promise<void> {
+    const options = { refusals: ['preview_not_found'], deadlineMs: READ_DEADLINE_MS } as const;
+    await this.#host.call('DELETE /apps/:id/previews/:preview', [appId, name], options);
+  }
+}

@@ -1,0 +1,35 @@
+// Snapshots of everything, asked of the host.
+import type { HostCalls } from '../../contract/host-routes.ts';
+import type { Result } from '../../contract/index.ts';
+import { type HostConnection, maybeDone } from './connection.ts';
+
+/** A first snapshot reads and writes everything. */
+const SNAPSHOT_DEADLINE_MS = 6 * 3_600_000;
+/** The list may be read from a far store. */
+const LIST_DEADLINE_MS = 3_600_000;
+
+export class Snapshots {
+  readonly #host: HostConnection;
+
+  constructor(host: HostConnection) {
+    this.#host = host;
+  }
+
+  /** Takes a snapshot of everything. */
+  async take(): Promise<Result<'admin.snapshot'>> {
+    const refusals = ['snapshot_unusable'] as const;
+    return this.#host.json('POST /snapshots', [], { refusals, deadlineMs: SNAPSHOT_DEADLINE_MS });
+  }
+
+  /** All snapshots, the newest first. */
+  async list(): Promise<Result<'snapshots.list'>['items']> {
+    return (await this.#host.json('GET /snapshots', [], { deadlineMs: LIST_DEADLINE_MS })).items;
+  }
+
+  /** @throws {Problem} `app_not_found`, `snapshot_not_found`, `snapshot_unusable` */
+  async restore(body: HostCalls['POST /snapshots/restore']['body']): Promise<Result<'admin.restore'>> {
+    const refusals = ['app_not_found', 'snapshot_not_found', 'snapshot_unusable'] as const;
+    const options = { body, refusals, deadlineMs: SNAPSHOT_DEADLINE_MS };
+    return this.#host.json('POST /snapshots/restore', [], options).catch(maybeDone);
+  }
+}

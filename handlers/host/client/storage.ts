@@ -1,0 +1,64 @@
+// What an app keeps, but for the contents of its buckets, asked of the host.
+import type {
+  DatabaseQuestion,
+  KeysQuestion,
+  Looked,
+  ObjectQuestion,
+  StorageWrite,
+  StorageWritten,
+} from '../../contract/host-calls.ts';
+import type { Result } from '../../contract/index.ts';
+import { type HostConnection, maybeDone, READ_DEADLINE_MS } from './connection.ts';
+
+const WRITE_REFUSALS = ['storage_not_found', 'query_failed', 'app_unavailable'] as const;
+
+export class Storage {
+  readonly #host: HostConnection;
+
+  constructor(host: HostConnection) {
+    this.#host = host;
+  }
+
+  /** All that an app keeps. */
+  async overview(appId: string): Promise<Result<'storage.overview'>> {
+    const [kept, buckets] = await Promise.all([
+      this.#host.look<Omit<Result<'storage.overview'>, 'buckets'>>('GET /apps/:id/storage', appId),
+      this.#host.json('GET /apps/:id/buckets', [appId]),
+    ]);
+    return { ...kept, buckets };
+  }
+
+  async database(appId: string, body: DatabaseQuestion): Promise<Looked<Result<'storage.d1.get'>>> {
+    return this.#host.look('POST /apps/:id/storage/d1', appId, body);
+  }
+
+  /** A database as SQL. @throws {Problem} `answer_too_large` */
+  async exportDatabase(appId: string, database: string): Promise<Result<'storage.d1.export'>> {
+    return this.#host.look('POST /apps/:id/storage/export', appId, { database });
+  }
+
+  async objects(appId: string, body: ObjectQuestion): Promise<Looked<Result<'storage.do.get'>>> {
+    return this.#host.look('POST /apps/:id/storage/do', appId, body);
+  }
+
+  async kvKeys(appId: string, body: KeysQuestion): Promise<Looked<Result<'storage.kv.list'>>> {
+    return this.#host.look('POST /apps/:id/storage/kv', appId, body);
+  }
+
+  async kvValue(appId: string, body: KeysQuestion): Promise<Result<'storage.kv.get'>> {
+    return this.#host.look('POST /apps/:id/storage/kv', appId, body);
+  }
+
+  /** Has a process of the app write. @throws {Problem} with SQLite's own words, or why there is no process */
+  async write(appId: string, body: StorageWrite): Promise<StorageWritten> {
+    const options = { body, refusals: WRITE_REFUSALS, deadlineMs: READ_DEADLINE_MS };
+    return this.#host.json('POST /apps/:id/storage/write', [appId], options).catch(maybeDone);
+  }
+
+  /** Has a process of the app run a file of SQL. @throws {Problem} as `writeStorage` */
+  async importDatabase(appId: string, database: string, sql: string): Promise<Result<'storage.d1.import'>> {
+    const given = { query: { database }, bytes: new Blob([sql]) };
+    const options = { ...given, refusals: WRITE_REFUSALS, deadlineMs: READ_DEADLINE_MS };
+    return this.#host.json('POST /apps/:id/storage/import', [appId], options).catch(maybeDone);
+  }
+}

@@ -1,0 +1,81 @@
+// Versions that were uploaded, and the assets of those that are, asked of the host.
+import type { DeployFact, UploadedVersion } from '../../contract/host-calls.ts';
+import type { HostCalls } from '../../contract/host-routes.ts';
+import { type HostConnection, maybeDone, SOURCE_DEADLINE_MS } from './connection.ts';
+
+/** What uploads have in common. */
+const UPLOAD = {
+  refusals: ['invalid_input', 'bad_request', 'body_too_large', 'rate_limited', 'app_not_found'],
+  deadlineMs: SOURCE_DEADLINE_MS,
+} as const;
+
+/** Who uploads what: the account's id and the name of the script; the app, if there is one. */
+interface Uploader {
+  owner: string;
+  app: string | undefined;
+}
+
+export class Uploads {
+  readonly #host: HostConnection;
+
+  constructor(host: HostConnection) {
+    this.#host = host;
+  }
+
+  /** Begins a session of assets. @param body the list as Wrangler sends it @throws {Problem} `invalid_input` */
+  async startAssets(
+    from: Uploader,
+    body: ReadableStream<Uint8Array>,
+  ): Promise<HostCalls['POST /uploads/assets']['answer']> {
+    return this.#host.json('POST /uploads/assets', [], { ...UPLOAD, query: { ...from }, bytes: body });
+  }
+
+  /** Passes assets on. @returns whether the session has all now. @throws {Problem} `invalid_input` */
+  async keepAssets(
+    session: string,
+    body: ReadableStream<Uint8Array>,
+    contentType: string,
+  ): Promise<{ complete: boolean }> {
+    return this.#host.json('POST /uploads/assets/:session', [session], {
+      ...UPLOAD,
+      bytes: body,
+      contentType,
+    });
+  }
+
+  /** Passes a version on. @throws {Problem} `invalid_input` with what is wrong with it */
+  async uploadVersion(
+    from: Uploader & { author: string },
+    body: ReadableStream<Uint8Array>,
+    contentType: string,
+  ): Promise<HostCalls['POST /uploads/versions']['answer']> {
+    return this.#host.json('POST /uploads/versions', [], {
+      ...UPLOAD,
+      query: { ...from },
+      bytes: body,
+      contentType,
+    });
+  }
+
+  /** The versions of an app that wait to be deployed, newest first. */
+  async versions(appId: string): Promise<UploadedVersion[]> {
+    return this.#host.json('GET /apps/:id/versions', [appId]);
+  }
+
+  /** Deploys a version, and answers when that has ended. @throws {Problem} `deploy_not_found` */
+  async deployVersion(
+    appId: string,
+    id: string,
+    body: HostCalls['POST /apps/:id/versions/:deploy']['body'],
+  ): Promise<DeployFact> {
+    const options = { body, refusals: ['deploy_not_found'], deadlineMs: SOURCE_DEADLINE_MS } as const;
+    return this.#host.json('POST /apps/:id/versions/:deploy', [appId, id], options).catch(maybeDone);
+  }
+
+  /** Deploys a version to its preview, and answers when that has ended. @throws {Problem} `invalid_input` for its alias */
+  async previewVersion(appId: string, id: string, owner: string): Promise<DeployFact> {
+    const refusals = ['deploy_not_found', 'invalid_input'] as const;
+    const options = { body: { owner }, refusals, deadlineMs: SOURCE_DEADLINE_MS };
+    return this.#host.json('POST /apps/:id/versions/:deploy/preview', [appId, id], options).catch(maybeDone);
+  }
+}

@@ -1,0 +1,50 @@
+// The Workflows of an app and their instances, asked of the host.
+import type { InstancesQuestion, Looked, WorkflowAction } from '../../contract/host-calls.ts';
+import type { HostCalls } from '../../contract/host-routes.ts';
+import type { Result } from '../../contract/index.ts';
+import { type HostConnection, maybeDone, READ_DEADLINE_MS } from './connection.ts';
+
+const WORKFLOW_REFUSALS = [
+  'workflow_not_found',
+  'workflow_instance_not_found',
+  'workflow_conflict',
+  'invalid_input',
+  'app_unavailable',
+] as const;
+
+export class Workflows {
+  readonly #host: HostConnection;
+
+  constructor(host: HostConnection) {
+    this.#host = host;
+  }
+
+  /** The Workflows of an app's live release. */
+  async list(appId: string): Promise<Result<'workflows.list'>['items']> {
+    return this.#host.look('GET /apps/:id/workflows', appId);
+  }
+
+  async instances(
+    appId: string,
+    body: InstancesQuestion,
+  ): Promise<Looked<Result<'workflows.instances.list'>>> {
+    return this.#host.look('POST /apps/:id/workflows/instances', appId, body);
+  }
+
+  async instance(
+    appId: string,
+    body: { workflow: string; instance: string },
+  ): Promise<Result<'workflows.instances.get'>> {
+    return this.#host.look('POST /apps/:id/workflows/instance', appId, body);
+  }
+
+  /** Has a process of the app make or change an instance. @throws {Problem} when there is none, or its status forbids it */
+  async act(
+    appId: string,
+    body: WorkflowAction,
+  ): Promise<HostCalls['POST /apps/:id/workflows/act']['answer']> {
+    const options = { body, refusals: WORKFLOW_REFUSALS, deadlineMs: READ_DEADLINE_MS };
+    const response = await this.#host.call('POST /apps/:id/workflows/act', [appId], options).catch(maybeDone);
+    return response.status === 204 ? null : response.json();
+  }
+}
