@@ -1,0 +1,55 @@
+// The text bindings of the control plane and of the control UI's server: settings, addresses and secrets.
+import { readFileSync } from 'node:fs';
+import type { Addresses } from './addresses.ts';
+import { type Config, isLocal } from './config.ts';
+
+const VERSION: string = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).version;
+
+/** The control plane's, by name. @param token the runner token */
+export function controlVariables(
+  config: Config,
+  addresses: Addresses,
+  token: string,
+): Record<string, string> {
+  return {
+    ...shared(config, addresses, token),
+    BASE_DOMAIN: config.RUNNER_BASE_DOMAIN,
+    RUNNER_MAX_APPS_PER_USER: String(config.RUNNER_MAX_APPS_PER_USER),
+    RUNNER_SLEEP_AFTER_H: String(config.RUNNER_SLEEP_AFTER_H),
+    RUNNER_TELEMETRY_RETENTION_DAYS: String(config.RUNNER_TELEMETRY_RETENTION_DAYS),
+    RUNNER_WAKE_TIMEOUT_S: String(config.RUNNER_WAKE_TIMEOUT_S),
+    RUNNER_UI_URL: config.RUNNER_UI_URL,
+    RUNNER_CORS_ORIGINS: config.RUNNER_CORS_ORIGINS.join(','),
+    RUNNER_PUSH_TO_CREATE:
+      config.RUNNER_PUSH_TO_CREATE || (isLocal(config.RUNNER_BASE_DOMAIN) ? 'on' : 'off'),
+    SERVICE_EDGE_RPM: String(config.SERVICE_EDGE_RPM),
+    SERVICE_EDGE_APP_RPM: String(config.SERVICE_EDGE_APP_RPM),
+  };
+}
+
+/** The control UI's, by name. @param keys.secret proves the host @param keys.signIn encrypts and signs what it keeps */
+export function uiVariables(
+  config: Config,
+  addresses: Addresses,
+  keys: { token: string; secret: string; signIn: string },
+): Record<string, string> {
+  return {
+    ...shared(config, addresses, keys.token),
+    HOST_SECRET: keys.secret,
+    SIGN_IN_KEY: keys.signIn,
+    VERSION,
+    SERVICE_RATE_LIMIT_RPM: String(config.SERVICE_RATE_LIMIT_RPM),
+    SERVICE_AUTH_RATE_LIMIT: String(config.SERVICE_AUTH_RATE_LIMIT),
+  };
+}
+
+function shared(config: Config, { api, git, app, ui }: Addresses, token: string): Record<string, string> {
+  return {
+    RUNNER_TOKEN: token,
+    PUBLIC_API_URL: api,
+    PUBLIC_GIT_URL: git,
+    PUBLIC_APP_URL: app,
+    PUBLIC_UI_URL: ui,
+    MAIL: config.RUNNER_SMTP_URL === null ? 'off' : 'on',
+  };
+}
