@@ -5,6 +5,8 @@ import type { Bundle } from './release.ts';
 
 /** Bindings of each kind. */
 const BINDINGS = 1_000;
+/** Characters of the JSON of a send_email binding, which goes with each e-mail. */
+const MAIL_BINDING_LENGTH = 32 * 1024;
 
 /** Refuses a bundle whose description is too large to be read whole by the host. */
 export function requireModest(bundle: Bundle): void {
@@ -23,6 +25,11 @@ export function requireModest(bundle: Bundle): void {
     if (list.length > BINDINGS)
       throw new BuildFailure(`the project has ${list.length} ${kind}, more than the ${BINDINGS} it may have`);
   }
+  for (const bound of bundle.outward ?? [])
+    if (bound.type === 'send_email' && JSON.stringify(bound).length > MAIL_BINDING_LENGTH)
+      throw new BuildFailure(
+        `the addresses of the send_email binding ${bound.binding} take more than ${MAIL_BINDING_LENGTH / 1024} KiB`,
+      );
   const bytes = Buffer.byteLength(JSON.stringify(bundle));
   if (bytes > BUNDLE_BYTES)
     throw new BuildFailure(

@@ -1,12 +1,14 @@
 // Bindings of a Wrangler configuration to what lies outside of the app and of its storage, which Cellar reaches for it.
+import { BuildFailure } from './failure.ts';
 import type { Outward } from './release.ts';
 import type { WranglerConfig } from './wrangler-config.ts';
 
-/** The bindings, whose shapes wrangler has checked. */
+/** The bindings, whose shapes wrangler has checked but for lists of addresses. @throws {BuildFailure} naming one that is wrong */
 export function outwardBindings({
   ai,
   hyperdrive,
   analytics_engine_datasets: datasets,
+  send_email: mail,
 }: WranglerConfig): Outward[] {
   return [
     ...(ai === undefined ? [] : [{ type: 'ai' as const, binding: ai.binding }]),
@@ -16,5 +18,19 @@ export function outwardBindings({
       binding,
       dataset,
     })),
+    ...(mail ?? []).map(({ name: binding, destination_address, ...lists }) => ({
+      type: 'send_email' as const,
+      binding,
+      ...(destination_address !== undefined && { destination_address }),
+      ...addresses(binding, 'allowed_destination_addresses', lists.allowed_destination_addresses),
+      ...addresses(binding, 'allowed_sender_addresses', lists.allowed_sender_addresses),
+    })),
   ];
+}
+
+function addresses<Key extends string>(binding: string, key: Key, given: unknown): { [K in Key]?: string[] } {
+  if (given === undefined) return {};
+  if (!Array.isArray(given) || !given.every((each) => typeof each === 'string'))
+    throw new BuildFailure(`the send_email binding ${binding}: "${key}" must be a list of e-mail addresses`);
+  return { [key]: given } as { [K in Key]?: string[] };
 }

@@ -88,6 +88,13 @@ export interface WranglerConfig {
   ai?: { binding: string };
   analytics_engine_datasets?: { binding: string; dataset?: string }[];
   hyperdrive?: { binding: string; id: string }[];
+  /** Wrangler does not check what is in the lists. */
+  send_email?: {
+    name: string;
+    destination_address?: string;
+    allowed_destination_addresses?: unknown;
+    allowed_sender_addresses?: unknown;
+  }[];
   version_metadata?: { binding: string };
   services?: { binding: string; service: string; entrypoint?: string; props?: Record<string, unknown> }[];
   triggers: { crons?: string[] };

@@ -77,6 +77,7 @@ export const topLevelKeys: Record<string, Treatment> = {
   ai: 'used',
   hyperdrive: 'used',
   analytics_engine_datasets: 'used',
+  send_email: 'used',
 
   // Does not change what the Worker answers here
   account_id: noAccount,
@@ -123,7 +124,6 @@ export const topLevelKeys: Record<string, Treatment> = {
   secrets_store_secrets: {
     instead: 'set the secret on the app, with `cellar secrets set` or `wrangler secret put`',
   },
-  send_email: { instead: 'call the HTTP API of a mail provider with fetch(), its key kept as a secret' },
   site: { instead: 'make its bucket "assets.directory"' },
   stream: false,
   streaming_tail_consumers: tail,
@@ -237,6 +237,13 @@ export const nestedKeys: Record<string, Record<string, Treatment>> = {
   },
   'analytics_engine_datasets[]': { binding: 'used', dataset: 'used', remote: localOnly },
   'hyperdrive[]': { binding: 'used', id: 'used', localConnectionString: 'quiet', remote: localOnly },
+  'send_email[]': {
+    name: 'used',
+    destination_address: 'used',
+    allowed_destination_addresses: 'used',
+    allowed_sender_addresses: 'used',
+    remote: localOnly,
+  },
   ai: { binding: 'used', remote: localOnly, staging: 'quiet' },
   'rules[]': { type: 'used', globs: 'used', fallthrough: 'used' },
 };

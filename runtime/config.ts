@@ -5,6 +5,7 @@ import { z } from 'zod';
 import { reason } from './log.ts';
 import { AddressRanges } from './machine/address-ranges.ts';
 import { DATA_DIRECTORY_MAX } from './machine/data-directory.ts';
+import { isAddress } from './mail/addresses.ts';
 import { isSender, type SmtpServer, smtpServer } from './mail/smtp-server.ts';
 import { LogFilter } from './telemetry/log-filter.ts';
 
@@ -72,6 +73,15 @@ const smtpUrl = z.string().transform((text, context): SmtpServer | null => {
   }
   return server;
 });
+
+const appSenderList = z
+  .string()
+  .transform((text) => text.split(',').map((each) => each.trim()))
+  .transform((each) => each.filter((one) => one !== ''))
+  .refine(
+    (each) => each.every((one) => isAddress(one.includes('@') ? one : `a@${one}`)),
+    'must be domains such as example.com and addresses such as news@example.com, separated by commas',
+  );
 
 const httpUrl = (message: string) =>
   z.union([
@@ -206,18 +216,24 @@ export const settings = {
     secret: true,
     default: '',
     meaning:
-      'Mail server that sends invites and links for new passwords, such as `smtp://user:password@mail.example.com:587` (STARTTLS; without it no password is sent, but to this machine) or `smtps://…:465`; user and password percent-encoded. Empty: links are shown, and nothing is sent.',
+      'Mail server that sends invites, links for new passwords, and what apps send by `send_email` bindings, such as `smtp://user:password@mail.example.com:587` (STARTTLS; without it no password is sent, but to this machine) or `smtps://…:465`; user and password percent-encoded. Empty: links are shown, and nothing is sent; `send()` says so.',
     schema: smtpUrl,
   },
   RUNNER_SMTP_FROM: {
     default: '',
-    meaning: 'Sender of those e-mails, such as `Cellar <cellar@example.com>`.',
+    meaning: 'Sender of invites and links, such as `Cellar <cellar@example.com>`.',
     schema: z
       .string()
       .refine(
         (text) => text === '' || isSender(text),
         'must be like cellar@example.com or Cellar <cellar@example.com>',
       ),
+  },
+  RUNNER_SMTP_APP_SENDERS: {
+    default: '',
+    meaning:
+      'Domains and addresses that apps with a `send_email` binding may send from by that server, such as `example.com, news@example.org`, separated by commas. Empty: the domain of RUNNER_SMTP_FROM. The address of RUNNER_SMTP_FROM itself is for Cellar alone, unless it is named here.',
+    schema: appSenderList,
   },
   RUNNER_GEOIP_DB: {
     default: '',

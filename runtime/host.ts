@@ -149,7 +149,7 @@ export class Host {
   async #close(limitMs: number): Promise<void> {
     const {
       accessLog,
-      ai,
+      outward,
       apps,
       buckets,
       control,
@@ -190,7 +190,7 @@ export class Host {
     await closing.step('telemetry', () => telemetry.close());
     await closing.step('storage readers', () => readers.close());
     await closing.step('buckets', () => buckets.close());
-    await closing.step('AI service', () => ai.close());
+    await closing.step('AI and mail services', () => outward.close());
     await closing.step('bundler', closeBundler);
     await closing.step('walls', () => walls.close());
     await closing.step('threads', () => threads.close());

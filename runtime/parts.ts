@@ -3,11 +3,11 @@ import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
 import { openHostStore } from '../sqlite/host/index.ts';
 import type { Addresses } from './addresses.ts';
-import { Ai } from './ai/ai.ts';
 import { type AlertedApp, Alerts } from './alerts/alerts.ts';
 import { Deliveries } from './alerts/deliveries.ts';
 import { ErrorRates } from './alerts/error-rate.ts';
 import { Apps } from './apps/apps.ts';
+import { OutwardServices } from './apps/outward-services.ts';
 import { Secrets } from './apps/secrets.ts';
 import { Services } from './apps/services.ts';
 import { FLEET_HEALTH, sites } from './apps/sites.ts';
@@ -48,6 +48,7 @@ import { LoopDelay } from './machine/loop-delay.ts';
 import { PublicAddresses } from './machine/private-networks.ts';
 import { allUids, appUsers } from './machine/users.ts';
 import { Walls } from './machine/walls.ts';
+import { appSenders } from './mail/addresses.ts';
 import { Mailer } from './mail/mail.ts';
 import { copyIntoPreview } from './previews/copied-storage.ts';
 import { Previews } from './previews/previews.ts';
@@ -138,13 +139,16 @@ export function assemble(config: Config) {
     users,
     service: { maxMb: config.RUNNER_APP_MAX_MB, floorMb: config.RUNNER_DISK_FLOOR_MB },
   });
-  const ai = new Ai({
+  const outward = new OutwardServices({
     paths,
     users,
-    server: {
-      url: config.RUNNER_AI_URL,
-      key: config.RUNNER_AI_KEY,
-      models: config.RUNNER_AI_MODELS,
+    ai:
+      config.RUNNER_AI_URL === ''
+        ? null
+        : { url: config.RUNNER_AI_URL, key: config.RUNNER_AI_KEY, models: config.RUNNER_AI_MODELS },
+    mail: config.RUNNER_SMTP_URL && {
+      server: config.RUNNER_SMTP_URL,
+      senders: appSenders(config.RUNNER_SMTP_FROM, config.RUNNER_SMTP_APP_SENDERS),
     },
   });
   const services = new Services({
@@ -169,7 +173,7 @@ export function assemble(config: Config) {
     secrets,
     buckets,
     services: (id) => services.access(id),
-    ai,
+    outward,
     egress: config.RUNNER_EGRESS_ALLOW,
     wakes,
     wake: (id) => control.wake(id, wakeTimeoutMs),
@@ -394,7 +398,6 @@ export function assemble(config: Config) {
 
   return {
     accessLog,
-    ai,
     api,
     apps,
     buckets,
@@ -409,6 +412,7 @@ export function assemble(config: Config) {
     mailer,
     missed,
     outbox,
+    outward,
     paths,
     previews,
     queue,

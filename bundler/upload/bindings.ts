@@ -61,7 +61,7 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
     ...(entrypoint !== undefined && { entrypoint }),
     ...(props !== undefined && { props }),
   }));
-  const outward = [...all('ai'), ...all('hyperdrive'), ...all('analytics_engine')].map(
+  const outward = [...all('ai'), ...all('hyperdrive'), ...all('analytics_engine'), ...all('send_email')].map(
     ({ name, ...rest }) => ({
       binding: name,
       ...rest,

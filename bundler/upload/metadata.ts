@@ -47,6 +47,13 @@ const Binding = z.discriminatedUnion('type', [
   z.object({ type: z.literal('ai'), name }),
   z.object({ type: z.literal('hyperdrive'), name, id: name }),
   z.object({ type: z.literal('analytics_engine'), name, dataset: name }),
+  z.object({
+    type: z.literal('send_email'),
+    name,
+    destination_address: name.optional(),
+    allowed_destination_addresses: z.array(name).optional(),
+    allowed_sender_addresses: z.array(name).optional(),
+  }),
   z.object({ type: z.literal('inherit'), name }),
 ]);
 export type Binding = z.output<typeof Binding>;

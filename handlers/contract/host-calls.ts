@@ -244,7 +244,14 @@ export interface KeptPlaces {
 export type Outward =
   | { type: 'ai'; binding: string }
   | { type: 'hyperdrive'; binding: string; id: string }
-  | { type: 'analytics_engine'; binding: string; dataset: string };
+  | { type: 'analytics_engine'; binding: string; dataset: string }
+  | {
+      type: 'send_email';
+      binding: string;
+      destination_address?: string | undefined;
+      allowed_destination_addresses?: string[] | undefined;
+      allowed_sender_addresses?: string[] | undefined;
+    };
 
 /** A release with its bindings as the project names them. */
 export interface DescribedRelease {

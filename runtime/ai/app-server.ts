@@ -1,12 +1,12 @@
 // Answers the AI bindings of one app, at a socket that is the app's alone.
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { finished } from 'node:stream/promises';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { log, reason } from '../log.ts';
+import { answerHttp, bodyOf, type HttpAnswerer } from '../machine/app-service-http.ts';
+import type { Budget, Held } from '../machine/budget.ts';
 import type { SocketHandle } from '../machine/door.ts';
 import { discard } from '../machine/read-at-most.ts';
 import { StreamTranslator, wholeAnswer } from './answers.ts';
-import type { Budget, Held } from './budget.ts';
 import { type Call, callOf, isObject } from './calls.ts';
 import {
   AiError,
@@ -24,17 +24,20 @@ const QUESTION_BYTES = 8 * 2 ** 20;
 const ANSWER_BYTES = 16 * 2 ** 20;
 /** Calls of an app at a time. */
 const CALLS = 32;
-const CONNECTIONS = 256;
-const HEADER_BYTES = 16_384;
 /** Longest time for a question to arrive, in ms. */
 const QUESTION_MS = 60_000;
-/** Longest time in which nothing moves on a connection, in ms: longer than the AI server has for its answer. */
-const SILENCE_MS = 11 * 60_000;
+const LIMITS = {
+  maxHeaderSize: 16_384,
+  headersTimeout: QUESTION_MS,
+  requestTimeout: QUESTION_MS,
+  // Longer than the AI server has for its answer.
+  silenceMs: 11 * 60_000,
+  connections: 256,
+};
 /** Where the binding asks: with a gateway too, of which there is none here. */
 const PATHS = ['/run', '/ai-gateway/run'];
 
 export class AppServer {
-  readonly #server: Server;
   readonly #upstream: AiServer;
   readonly #budget: Budget;
   #calls = 0;
@@ -42,26 +45,12 @@ export class AppServer {
   private constructor(upstream: AiServer, budget: Budget) {
     this.#upstream = upstream;
     this.#budget = budget;
-    const limits = { maxHeaderSize: HEADER_BYTES, headersTimeout: QUESTION_MS, requestTimeout: QUESTION_MS };
-    this.#server = createServer(limits, (request, response) => void this.#answer(request, response));
-    this.#server.timeout = SILENCE_MS;
-    this.#server.maxConnections = CONNECTIONS;
   }
 
   /** Listens at a socket to which only the app can come. */
-  static async listen(door: SocketHandle, upstream: AiServer, budget: Budget): Promise<AppServer> {
+  static listen(door: SocketHandle, upstream: AiServer, budget: Budget): Promise<HttpAnswerer> {
     const server = new AppServer(upstream, budget);
-    server.#server.listen({ fd: door.fd });
-    await once(server.#server, 'listening');
-    return server;
-  }
-
-  /** Ends what is under way. */
-  async close(): Promise<void> {
-    const closed = once(this.#server, 'close');
-    this.#server.close();
-    this.#server.closeAllConnections();
-    await closed;
+    return answerHttp(door, LIMITS, (request, response) => void server.#answer(request, response));
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -93,7 +82,11 @@ export class AppServer {
     if (typeof model !== 'string' || model === '') throw invalidInput('The name of a model is missing.');
     if (request.headers['content-type'] !== 'application/json')
       throw invalidInput('Streams of bytes are no input here: text generation and embeddings take text.');
-    const text = await questionOf(request, held);
+    const text = await bodyOf(request, {
+      bytes: QUESTION_BYTES,
+      tooLarge: () => tooLarge(`The inputs may have ${QUESTION_BYTES} bytes.`),
+      held,
+    });
     const asked: unknown = parse(text);
     if (!isObject(asked)) throw invalidInput('The inputs are not valid JSON.');
     const { models } = this.#upstream;
@@ -123,21 +116,6 @@ async function sendStream(kind: Call['kind'], answer: Response, response: Server
     if (response.destroyed) return;
   }
   response.end();
-}
-
-/** All of a question. It is read to its end in any case. @throws {AiError} when it, or all calls together, have too many bytes */
-async function questionOf(request: IncomingMessage, held: Held): Promise<string> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  request.on('data', (chunk: Buffer) => {
-    bytes += chunk.length;
-    if (bytes <= QUESTION_BYTES && held.take(chunk.length)) chunks.push(chunk);
-    else chunks.length = 0;
-  });
-  await finished(request, { writable: false });
-  if (bytes > QUESTION_BYTES) throw tooLarge(`The inputs may have ${QUESTION_BYTES} bytes.`);
-  held.check();
-  return Buffer.concat(chunks).toString('utf8');
 }
 
 /** All of an answer as text. @throws {AiError} when it, or all calls together, have too many bytes */

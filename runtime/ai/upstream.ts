@@ -14,7 +14,7 @@ import {
 export interface AiServer {
   /** Such as `http://127.0.0.1:11434/v1`. */
   url: string;
-  /** Empty: none. */
+  /** Empty: none is sent. */
   key: string;
   /** What the server calls the models, by the names that apps use; others it calls the same. */
   models: Record<string, string>;

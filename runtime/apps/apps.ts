@@ -3,7 +3,6 @@ import { EventEmitter, once } from 'node:events';
 import type { ListedApp, ObservedApp, ProcessState, WantedApp } from '../../handlers/contract/host-calls.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
-import type { Ai } from '../ai/ai.ts';
 import { Fleet, type FleetUsage, type ReleaseRef } from '../fleets/fleet.ts';
 import type { LeasedCell } from '../fleets/leasing.ts';
 import type { MemoryGauge } from '../fleets/memory.ts';
@@ -21,6 +20,7 @@ import { throwAway } from '../machine/trash.ts';
 import type { AppUsers } from '../machine/users.ts';
 import type { Buckets } from '../storage/r2/buckets.ts';
 import { KeptActivity } from './kept-activity.ts';
+import type { OutwardServices } from './outward-services.ts';
 import { previewOf, restsAtLeast } from './preview-app.ts';
 import type { Secrets } from './secrets.ts';
 import type { LimitedApp } from './storage-limits.ts';
@@ -68,7 +68,7 @@ export interface AppsOptions {
   buckets: Buckets;
   /** An app's way to others. */
   services: (id: string) => ServiceAccess;
-  ai: Ai;
+  outward: OutwardServices;
   /** Private addresses and CIDR ranges that apps may reach. */
   egress: readonly string[];
   /** Where the control UI is, while apps are developed here; null where others use them. */
@@ -298,7 +298,7 @@ export class Apps {
     }
     this.#options.onDeleted(id);
     await this.#options.buckets.forget(id);
-    await this.#options.ai.forget(id);
+    await this.#options.outward.forget(id);
     const place = throwAway(paths.trash, id, {
       'repository.git': paths.repository(id),
       data: paths.data(id),
@@ -519,7 +519,7 @@ export class Apps {
       memory,
       secrets,
       buckets,
-      ai,
+      outward,
       egress,
       services,
       uiUrl,
@@ -539,7 +539,7 @@ export class Apps {
       secrets: () => secrets.values(preview?.parentId ?? id),
       buckets: buckets.access(id),
       services: services(id),
-      ai: ai.access(id),
+      outward: outward.access(id),
       egress,
       uiUrl,
       wakes,

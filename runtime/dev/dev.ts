@@ -391,7 +391,9 @@ export class Dev {
       service === null ? [] : [`${binding} (the app ${service})`],
     );
     const servers = (release.outward ?? []).flatMap(({ type, binding }) =>
-      type === 'ai' ? [`${binding} (an AI server)`] : [],
+      type === 'ai' || type === 'send_email'
+        ? [`${binding} (${type === 'ai' ? 'an AI server' : 'a mail server'})`]
+        : [],
     );
     const queues = queuesElsewhere(release).map((queue) => `the queue ${queue}, which another app consumes`);
     const missing = [...others, ...servers, ...queues].join(', ');

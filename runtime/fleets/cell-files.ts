@@ -25,7 +25,7 @@ import {
 } from './write-cell-files.ts';
 
 /** To be raised with every change of what is written, but for the entry's texts and the network's rules, which are hashed. */
-const FORMAT = 12;
+const FORMAT = 13;
 
 /** Share of a process's memory that the JavaScript heap may have: the rest is for buffers, SQLite and workerd itself. */
 const HEAP_SHARE = 0.75;
@@ -37,7 +37,10 @@ const WRITE_TIMEOUT_MS = 30_000;
 const PREFIX = 'cell-';
 
 /** What an app reaches outside of its process: services of the host, and private networks. */
-export type Surroundings = Pick<CellFilesOrder, 'bucketSocket' | 'serviceSocket' | 'aiSocket' | 'egress'>;
+export type Surroundings = Pick<
+  CellFilesOrder,
+  'bucketSocket' | 'serviceSocket' | 'outwardSockets' | 'egress'
+>;
 
 /** What a launch needs of a release. */
 export interface CellFiles extends Omit<Launch, 'hasTrial'> {
@@ -72,7 +75,7 @@ export class CellFilesCache {
     {
       bucketSocket = NO_SOCKET,
       serviceSocket = NO_SOCKET,
-      aiSocket = null,
+      outwardSockets = {},
       egress = [],
     }: Partial<Surroundings> = {},
     uiUrl: () => string | null = () => null,
@@ -83,7 +86,7 @@ export class CellFilesCache {
     this.#uiUrl = uiUrl;
     this.#reloads = reloads;
     this.#directory = directory;
-    this.#around = { bucketSocket, serviceSocket, aiSocket, egress };
+    this.#around = { bucketSocket, serviceSocket, outwardSockets, egress };
     this.#heapMb = Math.floor(memoryMb * HEAP_SHARE);
   }
 

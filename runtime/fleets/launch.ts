@@ -7,6 +7,7 @@ import { type Cell, type CellOptions, startCell } from './cell.ts';
 import { type CellFiles, CellFilesCache } from './cell-files.ts';
 import { CACHE_DISK } from './config/cache.ts';
 import { QUEUE_SOCKET } from './config/cell-config.ts';
+import type { OutwardService } from './config/outward.ts';
 import { secretEnvironment } from './config/secret-bindings.ts';
 import { migrate } from './migrate.ts';
 import type { ServiceAccess } from './service-access.ts';
@@ -43,8 +44,8 @@ export interface Place {
   services?: ServiceAccess;
   /** Private addresses and CIDR ranges that the app may reach. None when left out. */
   egress?: readonly string[];
-  /** The app's way to the AI server; null or left out where there is none. */
-  ai?: HostServiceAccess | null;
+  /** The app's way to each service for what lies outside that there is. */
+  outward?: Partial<Record<OutwardService, HostServiceAccess>>;
   /** For an app that somebody works on at this machine; left out for one that was deployed. */
   development?: Development;
 }
@@ -67,12 +68,22 @@ export class Launcher {
 
   constructor(place: Place) {
     this.#place = place;
-    const { directories, memoryMb, buckets, services, ai, egress = [], uiUrl, development, cacheMb } = place;
+    const {
+      directories,
+      memoryMb,
+      buckets,
+      services,
+      outward,
+      egress = [],
+      uiUrl,
+      development,
+      cacheMb,
+    } = place;
     const around = {
       egress,
       ...(buckets && { bucketSocket: buckets.socket }),
       ...(services && { serviceSocket: services.socket }),
-      aiSocket: ai?.socket ?? null,
+      outwardSockets: { ai: outward?.ai?.socket, send_email: outward?.send_email?.socket },
     };
     this.#files = new CellFilesCache(
       directories.run,
@@ -89,12 +100,16 @@ export class Launcher {
    * @param log gets what the migrations say
    */
   async launch(release: ReleaseRef, log: (line: string) => void, start: Start): Promise<Cell> {
-    const { workerd, user, memoryMb, directories, output, buckets, services, ai, development } = this.#place;
+    const { workerd, user, memoryMb, directories, output, buckets, services, outward, development } =
+      this.#place;
     const secrets = this.#place.secrets();
     const files = await this.#migrate(release, secrets, log, start.signal);
-    const { config, hasBuckets, hasAi, hasWorker, hasCache, sockets, calls } = files;
+    const { config, hasBuckets, outwardServices, hasWorker, hasCache, sockets, calls } = files;
     // Beside the start: the process connects when the app first uses them.
-    const servicesOpen = [hasBuckets && buckets?.open(), hasAi && ai?.open()];
+    const servicesOpen = [
+      hasBuckets && buckets?.open(),
+      ...outwardServices.map((type) => outward?.[type]?.open()),
+    ];
     // Before it: its modules may call already.
     await services?.open(calls);
     const cell = await startCell({

@@ -26,6 +26,12 @@ import {
   WORKERS_MODULE,
   withWorkers,
 } from './config/entry.ts';
+import {
+  mayImportEmail,
+  type OutwardService,
+  type OutwardSockets,
+  outwardServicesOf,
+} from './config/outward.ts';
 import { CAPNWEB, CAPNWEB_MODULE, callsOf, mayHaveMethods, queuesElsewhere } from './config/services.ts';
 import { workflowKey } from './config/workflows.ts';
 import type { Calls } from './service-access.ts';
@@ -53,8 +59,8 @@ export interface Launch {
   hasBuckets: boolean;
   /** Whether there is a Worker, which has exports that other apps may call. */
   hasWorker: boolean;
-  /** Whether it may ask the AI server, by the host's AI service. */
-  hasAi: boolean;
+  /** The services for what lies outside that it may ask. */
+  outwardServices: OutwardService[];
   /** Whether it has a disk for the Cache API. */
   hasCache: boolean;
   /** Names of the sockets of its process. */
@@ -85,8 +91,8 @@ export interface CellFilesOrder {
   bucketSocket: string;
   /** Where the host takes the app's calls of other apps. */
   serviceSocket: string;
-  /** Where the AI service answers the app; null when there is no AI server. */
-  aiSocket: string | null;
+  /** Where each service for what lies outside answers the app, if there is one. */
+  outwardSockets: OutwardSockets;
   /** Private addresses and CIDR ranges that the app may reach. */
   egress: readonly string[];
   /** Where the control UI is, as browsers are told that meet an error of the app; null: they are told nothing. */
@@ -99,13 +105,14 @@ export interface CellFilesOrder {
 
 /** @throws {Error} when the description is missing, names a path outside of the release, or has too much for a launch */
 export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
-  const { directory, heapMb, secrets, bucketSocket, serviceSocket, aiSocket, egress, uiUrl, reloads } = order;
+  const { directory, heapMb, secrets, bucketSocket, serviceSocket, outwardSockets, egress, uiUrl, reloads } =
+    order;
   const release = JSON.parse(await readFile(join(order.release, RELEASE_FILE), 'utf8')) as Release;
   const beside = `${directory}.new`;
   await rm(beside, { recursive: true, force: true });
   await mkdir(beside, { recursive: true, mode: 0o700 });
   const write = (name: string, text: string) => writeFile(join(beside, name), text, { mode: 0o600 });
-  const { worker, assets, databases, buckets = [], outward = [], triggers, workflows = [] } = release;
+  const { worker, assets, databases, buckets = [], triggers, workflows = [] } = release;
   // A build of before left them in the directory alone.
   const rules = assets === null ? {} : (assets.rules ?? assetRules(join(order.release, assets.directory)));
   const pageMaps = uiUrl === null || worker === null ? null : mapsOf(order.release, worker.modules);
@@ -113,17 +120,20 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   const changed = changedModules(texts);
   const cacheMb = [...texts.values()].some(mayUseCaches) ? order.cacheMb : 0;
   const hasMethods = [...texts.values()].some(mayHaveMethods);
+  const importsEmail = [...texts.values()].some(mayImportEmail);
   const options = {
     ...{ toRelease: relative(directory, order.release), rules, secrets, pageMaps, heapMb, reloads },
     changedModules: [...changed.keys()],
     egress,
     hasMethods,
+    importsEmail,
   };
   const hasBuckets = buckets.length > 0;
-  const hasAi = aiSocket !== null && outward.some(({ type }) => type === 'ai');
+  const outwardServices = outwardServicesOf(release, outwardSockets);
   const calls = { services: callsOf(release), queues: queuesElsewhere(release) };
   const callsServices = calls.services.length > 0;
-  const hasTrial = triggers !== undefined || hasBuckets || hasAi || callsServices || cacheMb > 0;
+  const hasTrial =
+    triggers !== undefined || hasBuckets || outwardServices.length > 0 || callsServices || cacheMb > 0;
   const due = {
     keys: alarmKeys(release),
     crons: triggers?.crons ?? [],
@@ -133,7 +143,7 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
     databases,
     hasTrial,
     hasBuckets,
-    hasAi,
+    outwardServices,
     hasWorker: worker !== null,
     sockets: socketsOf(release),
     hasCache: cacheMb > 0,
@@ -144,8 +154,12 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
     throw new Error(
       `the names of its classes, D1 migrations, service bindings, cron triggers and Workflows have ${launch.length} bytes, more than ${LAUNCH_BYTES}`,
     );
-  const sockets = { bucketSocket, serviceSocket, aiSocket };
-  const noSockets = { bucketSocket: NO_SOCKET, serviceSocket: NO_SOCKET, aiSocket: NO_SOCKET };
+  const sockets = { bucketSocket, serviceSocket, outwardSockets };
+  const noSockets = {
+    bucketSocket: NO_SOCKET,
+    serviceSocket: NO_SOCKET,
+    outwardSockets: Object.fromEntries(outwardServices.map((type) => [type, NO_SOCKET])),
+  };
   await write(CONFIG, cellConfig(release, { ...options, ...sockets, cacheMb, isTrial: false }));
   if (hasTrial)
     await write(TRIAL_CONFIG, cellConfig(release, { ...options, ...noSockets, cacheMb: 0, isTrial: true }));

@@ -1,16 +1,14 @@
 // Sends e-mails: one at a time to one person, in plain text, within a deadline.
 import type { Mail } from '../../handlers/contract/host-calls.ts';
-import { logRarely, reason } from '../log.ts';
+import { logRarely } from '../log.ts';
+import { isAddress } from './addresses.ts';
 import type { SmtpServer } from './smtp-server.ts';
+import { transportTo, whyNot } from './transport.ts';
 
 /** Longest time for an e-mail, in ms, from the look-up of the server's name to its word that it took the e-mail. */
 const DEADLINE_MS = 12_000;
 /** E-mails under way at once; one more is refused. */
 const AT_ONCE = 8;
-/** Longest reason that is told, in characters: parts of it are the mail server's own words. */
-const REASON_LENGTH = 300;
-/** Longest answer of the mail server, in bytes. */
-const ANSWER_BYTES = 16 * 1024;
 
 export class Mailer {
   readonly #server: SmtpServer | null;
@@ -29,7 +27,7 @@ export class Mailer {
   /** Sends an e-mail. Never rejects. @returns why it was not sent; null when the mail server has taken it */
   async send(mail: Mail): Promise<string | null> {
     if (this.#server === null) return 'no mail server is set (RUNNER_SMTP_URL)';
-    if (!/^[^\s@,;:<>"()]+@[^\s@,;:<>"()]+$/.test(mail.to)) return 'the e-mail address cannot be sent to';
+    if (!isAddress(mail.to)) return 'the e-mail address cannot be sent to';
     if (this.#underway >= AT_ONCE) return 'too many e-mails are being sent at this moment';
     const deadline = AbortSignal.timeout(this.#deadlineMs);
     this.#underway++;
@@ -39,7 +37,7 @@ export class Mailer {
     } catch (error) {
       const why = deadline.aborted
         ? `the mail server did not answer within ${this.#deadlineMs / 1000} s`
-        : told(error as Error & { code?: string });
+        : whyNot(error as Error & { code?: string });
       // Neither the person's address nor the e-mail, which has a link in it that is a secret.
       logRarely('warn', 'an e-mail could not be sent', { error: why });
       return why;
@@ -54,28 +52,7 @@ export class Mailer {
   }
 
   async #deliver(server: SmtpServer, { to, subject, text }: Mail, signal: AbortSignal): Promise<void> {
-    const { host, port, isSecure, user, password, isLocal } = server;
-    // Loaded by the first e-mail: most machines send none.
-    const { createTransport } = await import('nodemailer');
-    const transport = createTransport({
-      host,
-      port,
-      secure: isSecure,
-      // A password does not go out in clear text; a relay on this machine has no certificate for `localhost`.
-      requireTLS: !isLocal && user !== null,
-      ignoreTLS: isLocal,
-      ...(user !== null && { auth: { user, pass: password ?? '' }, forceAuth: true }),
-      maxResponseSize: ANSWER_BYTES,
-      socketCloseTimeout: 0,
-      disableFileAccess: true,
-      disableUrlAccess: true,
-    });
+    const transport = await transportTo(server);
     await transport.sendMail({ from: this.#from, to: { name: '', address: to }, subject, text, signal });
   }
-}
-
-/** Why an e-mail was not sent. A mail server that refuses a password may repeat it: its words are left out then. */
-function told(error: Error & { code?: string }): string {
-  if (error.code === 'EAUTH') return 'the mail server refuses the user and password of RUNNER_SMTP_URL';
-  return reason(error).replace(/\s+/g, ' ').trim().slice(0, REASON_LENGTH);
 }

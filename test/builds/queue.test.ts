@@ -5,8 +5,8 @@ import { cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { PassThrough } from 'node:stream';
 import { after, type TestContext, test } from 'node:test';
 import type { DeployFact, WantedApp } from '../../handlers/contract/host-calls.ts';
-import { Ai } from '../../runtime/ai/ai.ts';
 import { Apps } from '../../runtime/apps/apps.ts';
+import { OutwardServices } from '../../runtime/apps/outward-services.ts';
 import { Secrets } from '../../runtime/apps/secrets.ts';
 import { closeBundler } from '../../runtime/builds/build.ts';
 import type { Deploy } from '../../runtime/builds/deploy.ts';
@@ -67,7 +67,7 @@ async function makeQueue(
     buckets: new Buckets({ ...shared, service: { maxMb: 0, floorMb: 0 } }),
     services: () => ({ socket: '/dev/null/none', open: async () => {} }),
     egress: [],
-    ai: new Ai({ ...shared, server: { url: '', key: '', models: {} } }),
+    outward: new OutwardServices({ ...shared, ai: null, mail: null }),
     wakes: new WakeFigures(),
     wake: () => Promise.reject(new Error('nobody wakes this app')),
     output: () => lineSink(() => {}),

@@ -75,6 +75,10 @@ test('every supported key arrives in the bundle', async () => {
         ai: { binding: 'AI', remote: true },
         hyperdrive: [{ binding: 'SQL', id: 'h' }],
         analytics_engine_datasets: [{ binding: 'POINTS', dataset: 'clicks' }, { binding: 'BARE_POINTS' }],
+        send_email: [
+          { name: 'ONE', destination_address: 'a@b.c', remote: true },
+          { name: 'SOME', allowed_destination_addresses: ['a@b.c'], allowed_sender_addresses: [] },
+        ],
         version_metadata: { binding: 'VERSION' },
         assets: { directory: './public', binding: 'ASSETS', run_worker_first: true, html_handling: 'none' },
       },
@@ -101,6 +105,13 @@ test('every supported key arrives in the bundle', async () => {
     { type: 'hyperdrive', binding: 'SQL', id: 'h' },
     { type: 'analytics_engine', binding: 'POINTS', dataset: 'clicks' },
     { type: 'analytics_engine', binding: 'BARE_POINTS', dataset: 'BARE_POINTS' },
+    { type: 'send_email', binding: 'ONE', destination_address: 'a@b.c' },
+    {
+      type: 'send_email',
+      binding: 'SOME',
+      allowed_destination_addresses: ['a@b.c'],
+      allowed_sender_addresses: [],
+    },
   ]);
   assert.deepEqual(bundle.versionMetadata, { binding: 'VERSION', tag: '' });
   assert.deepEqual(bundle.vars, { TEXT: 'a', OBJECT: { b: [1] } });
@@ -181,8 +192,17 @@ test('what is not run here is refused with what to do instead', async () => {
   );
   await refuses({ vectorize: [{ binding: 'V', index_name: 'i' }] }, /"vectorize" is not supported: call the/);
   await refuses(
-    { send_email: [{ name: 'M' }] },
-    /"send_email" is not supported: call the HTTP API of a mail/,
+    { send_email: [{ name: 'M', allowed_sender_addresses: 'a@b.c' }] },
+    /"allowed_sender_addresses"/,
+  );
+  await refuses(
+    { send_email: [{ name: 'M', allowed_sender_addresses: [1] }] },
+    /the send_email binding M: "allowed_sender_addresses" must be a list of e-mail addresses/,
+  );
+  const many = Array.from({ length: 2_000 }, (_, n) => `somebody-${n}@example.com`);
+  await refuses(
+    { send_email: [{ name: 'M', allowed_destination_addresses: many }] },
+    /the addresses of the send_email binding M take more than 32 KiB/,
   );
 });
 

@@ -300,7 +300,8 @@ test('a binding to what lies outside costs only the app that has it', async (t) 
     const { directory } = await makeRelease(`${root}/${name}`, 'export default {};', fields);
     return readFileSync((await cellOptions(`${root}/${name}-cell`, directory)).config, 'utf8');
   };
-  const traces = /ai-service|ai-api|cellar-internal|extensions/;
+  const traces = /ai-service|mail-|ai-api|cellar-internal|extensions/;
   assert.doesNotMatch(await configOf('without', {}), traces);
   assert.match(await configOf('with', { outward: [{ type: 'ai', binding: 'AI' }] }), traces);
+  assert.match(await configOf('mail', { outward: [{ type: 'send_email', binding: 'M' }] }), /mail-M/);
 });

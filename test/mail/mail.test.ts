@@ -4,7 +4,9 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { test } from 'node:test';
 import { readConfig } from '../../runtime/config.ts';
+import { appSenders, mayBeSender } from '../../runtime/mail/addresses.ts';
 import { Mailer } from '../../runtime/mail/mail.ts';
+import { Rates } from '../../runtime/mail/rates.ts';
 import { isSender, type SmtpServer, smtpServer } from '../../runtime/mail/smtp-server.ts';
 import { Inbox, PASSWORD, USER } from '../support/mail/inbox.ts';
 
@@ -120,6 +122,31 @@ test('a server that is silent, away, or talks without an end is given up', async
   assert.match((await sent)!, /aborted/);
   assert.match((await new Mailer(serverOf('smtp://127.0.0.1:1'), FROM).send(mail))!, /ECONNREFUSED/);
   assert.match((await new Mailer(null, '').send(mail))!, /RUNNER_SMTP_URL/);
+});
+
+test('apps send from the domain of the sender that is set, or from what is named, as many as they may', () => {
+  const may = (allowed: string[], ...addresses: string[]) =>
+    addresses.map((address) => mayBeSender(appSenders(FROM, allowed), address));
+  assert.deepEqual(may([], 'a@EXAMPLE.com', 'cellar@example.com', 'a@b.example.com', 'a@example.org'), [
+    ...[true, false, false, false],
+  ]);
+  const named = ['bücher.example', 'news@example.org', 'cellar@example.com'];
+  const addresses = ['a@bücher.example', 'a@xn--bcher-kva.example', 'news@example.org', 'a@example.org'];
+  assert.deepEqual(may(named, ...addresses, 'cellar@example.com', 'a@example.com'), [
+    ...[true, true, true, false],
+    ...[true, false],
+  ]);
+  assert.throws(
+    () => readConfig({ RUNNER_SMTP_APP_SENDERS: 'a b@c, d' }),
+    /RUNNER_SMTP_APP_SENDERS must be domains/,
+  );
+  const rates = new Rates();
+  const minute = 60_000;
+  for (let n = 0; n < 41; n++) rates.take(120, n * minute);
+  assert.throws(() => rates.take(1, 40 * minute + 1), /120 e-mails a minute/);
+  assert.throws(() => rates.take(120, 42 * minute), /5000 e-mails a day/);
+  rates.take(80, 42 * minute);
+  rates.take(120, 24 * 60 * minute);
 });
 
 test('the settings of the mail server are read, and its password is in no complaint', () => {

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import type { Release } from '../../bundler/release.ts';
 import type { WantedApp } from '../../handlers/contract/host-calls.ts';
-import { Ai } from '../../runtime/ai/ai.ts';
 import { Apps } from '../../runtime/apps/apps.ts';
+import { OutwardServices } from '../../runtime/apps/outward-services.ts';
 import { Secrets } from '../../runtime/apps/secrets.ts';
 import { lineSink } from '../../runtime/fleets/cell-output.ts';
 import { MemoryGauge } from '../../runtime/fleets/memory.ts';
@@ -56,7 +56,7 @@ function open(t: TestContext, root: string, idleMs = 0) {
     buckets: new Buckets({ paths, users, service: { maxMb: 0, floorMb: 0 } }),
     services: () => ({ socket: '/dev/null/none', open: async () => {} }),
     egress: [],
-    ai: new Ai({ paths, users, server: { url: '', key: '', models: {} } }),
+    outward: new OutwardServices({ paths, users, ai: null, mail: null }),
     wakes: new WakeFigures(),
     wake: () => control.wake(),
     onFacts: () => {},

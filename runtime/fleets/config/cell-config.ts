@@ -8,7 +8,7 @@ import { CACHE_SERVICE, cacheServices } from './cache.ts';
 import { type CapnpValue, capnp, embed, type Fields } from './capnp.ts';
 import { CALLED, CAPTURE, ENTRY, PAGE, RELOAD, STATEMENTS, STEPS, WORKERS } from './entry.ts';
 import { internetService } from './network.ts';
-import { outwardBindings, outwardModules, outwardServices } from './outward.ts';
+import { type OutwardSockets, outwardBindings, outwardModules, outwardServices } from './outward.ts';
 import { rateLimitBindings, rateLimitModules } from './rate-limits.ts';
 import { dividedSecrets, secretBindings } from './secret-bindings.ts';
 import {
@@ -59,8 +59,10 @@ export interface ConfigOptions {
   hasMethods: boolean;
   /** MiB of responses that the Cache API keeps; 0: it keeps nothing. */
   cacheMb: number;
-  /** The socket of the host's AI service that is this app's own; null when there is no AI server. */
-  aiSocket: string | null;
+  /** The sockets of the host's services for what lies outside that are this app's own; nothing answers there for a trial. */
+  outwardSockets: OutwardSockets;
+  /** Whether modules import `cloudflare:email`. */
+  importsEmail: boolean;
   /** Private addresses and CIDR ranges that the app may reach. */
   egress: readonly string[];
 }
@@ -72,7 +74,7 @@ export interface ConfigOptions {
  * @throws {Error} naming the path when a module or the assets lie outside the release's directory
  */
 export function cellConfig(release: Release, options: ConfigOptions): string {
-  const extensions = [...rateLimitModules(release), ...outwardModules(release)];
+  const extensions = [...rateLimitModules(release), ...outwardModules(release, options.importsEmail)];
   const config: Fields = {
     structuredLogging: true,
     v8Flags: [`--max-old-space-size=${options.heapMb}`],
@@ -160,7 +162,7 @@ function services(release: Release, options: ConfigOptions): CapnpValue[] {
   for (const storageId of buckets) list.push(bucketService(storageId, options));
   list.push(...serviceServices(release, options.serviceSocket));
   list.push(...cacheServices(options.cacheMb));
-  list.push(...outwardServices(release, options.aiSocket));
+  list.push(...outwardServices(release, options.outwardSockets));
   if (triggers && usesQueues(triggers)) {
     list.push({ name: 'queue-service', worker: queueWorker(triggers.consumers, 'app') });
   }

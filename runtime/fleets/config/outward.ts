@@ -2,35 +2,73 @@
 import { readFileSync } from 'node:fs';
 import type { Outward, Release } from '../../../bundler/release.ts';
 import { errorBody, notSet } from '../../ai/errors.ts';
+import { notSet as mailNotSet, refusalBody } from '../../mail/errors.ts';
+import { BINDING_HEADER, bindingHeader } from '../../mail/headers.ts';
 import type { CapnpValue, Fields } from './capnp.ts';
 import { fromSecret } from './secret-bindings.ts';
+
+/** The bindings that a service of the host answers, as their types are called. */
+const SERVICES = ['ai', 'send_email'] as const;
+export type OutwardService = (typeof SERVICES)[number];
+/** The sockets at which the services answer an app. One that is missing does not run: its bindings say what to set. */
+export type OutwardSockets = Partial<Record<OutwardService, string | undefined>>;
 
 const AI_SERVICE = 'ai-service';
 /** Answers in place of an AI server, where there is none. */
 const NO_AI = `export default { fetch: () => new Response(${JSON.stringify(errorBody(notSet()))}, { status: 503 }) };`;
+const NO_MAIL = `export default { fetch: () => new Response(${JSON.stringify(refusalBody(mailNotSet()))}, { status: 503 }) };`;
 const SERVICE_DATE = '2026-01-01';
 const AI_MODULE = 'cloudflare-internal:ai-api';
 
-/** Modules of Cellar's own, by the type of the bindings that they make. */
-const MODULES: Partial<Record<Outward['type'], { name: string; text: string }>> = {
-  hyperdrive: own('hyperdrive'),
-  analytics_engine: own('analytics-engine'),
-};
-/** All that a config may have of them. */
-export const OUTWARD_TEXTS = Object.values(MODULES).map(({ text }) => text);
-
-/** The services that the bindings need. @param aiSocket as `ConfigOptions` has it */
-export function outwardServices({ outward = [] }: Release, aiSocket: string | null): CapnpValue[] {
-  return outward.some(({ type }) => type === 'ai') ? [aiService(aiSocket)] : [];
+interface OwnModule {
+  name: string;
+  text: string;
 }
 
-/** The modules that the bindings need. */
-export function outwardModules({ outward = [] }: Release): Fields[] {
+/** Modules of Cellar's own, by the type of the bindings that they make. */
+const MODULES: Partial<Record<Outward['type'], OwnModule>> = {
+  hyperdrive: own('hyperdrive'),
+  analytics_engine: own('analytics-engine'),
+  send_email: own('send-email'),
+};
+/** What workerd's `cloudflare:email` imports, and does not bring along. */
+const EMAIL = { name: 'cloudflare-internal:email', text: textOf('email') };
+/** All that a config may have of them. */
+export const OUTWARD_TEXTS = [...Object.values(MODULES), EMAIL].map(({ text }) => text);
+
+/** Whether a module may import `cloudflare:email`. */
+export function mayImportEmail(text: string): boolean {
+  return text.includes('cloudflare:email');
+}
+
+/** The services of the host that a release asks, among those that there are. */
+export function outwardServicesOf({ outward = [] }: Release, sockets: OutwardSockets): OutwardService[] {
+  return SERVICES.filter(
+    (service) => sockets[service] !== undefined && outward.some(({ type }) => type === service),
+  );
+}
+
+/** The services that the bindings need. */
+export function outwardServices({ outward = [] }: Release, sockets: OutwardSockets): CapnpValue[] {
+  const hasAi = outward.some(({ type }) => type === 'ai');
+  return [
+    ...(hasAi ? [service(AI_SERVICE, sockets.ai, NO_AI)] : []),
+    // One for each binding: the header that says what the binding may send is workerd's to write, and no Worker's.
+    ...outward.flatMap((bound) => {
+      if (bound.type !== 'send_email') return [];
+      const { type: _, binding, ...restrictions } = bound;
+      const header = { name: BINDING_HEADER, value: bindingHeader(restrictions) };
+      return [service(mailService(binding), sockets.send_email, NO_MAIL, [header])];
+    }),
+  ];
+}
+
+/** The modules that the bindings need. @param importsEmail whether a module of the app may import `cloudflare:email` */
+export function outwardModules({ outward = [] }: Release, importsEmail: boolean): Fields[] {
   const types = new Set(outward.map(({ type }) => type));
-  return [...types].flatMap((type) => {
-    const { name, text } = MODULES[type] ?? {};
-    return name === undefined ? [] : [{ name, internal: true, esModule: text! }];
-  });
+  const modules = [...types].flatMap((type) => MODULES[type] ?? []);
+  if (importsEmail || types.has('send_email')) modules.unshift(EMAIL);
+  return modules.map(({ name, text }) => ({ name, internal: true, esModule: text }));
 }
 
 /** The bindings of the app's Worker. @param secrets names of all secrets of the app */
@@ -45,19 +83,34 @@ function inner(bound: Outward, secrets: string[]): CapnpValue[] {
   const { binding } = bound;
   // workerd's own asks a service by HTTP what `run()` is to do.
   if (bound.type === 'ai') return [{ name: 'fetcher', service: AI_SERVICE }];
+  if (bound.type === 'send_email') return [{ name: 'fetcher', service: mailService(binding) }];
   if (bound.type === 'analytics_engine') return [{ name: 'dataset', text: bound.dataset }];
   const isSet = secrets.includes(binding);
   const connectionString = isSet ? [{ name: 'connectionString', ...fromSecret(binding, secrets) }] : [];
   return [{ name: 'binding', text: binding }, ...connectionString];
 }
 
-function aiService(socket: string | null): Fields {
-  if (socket !== null) return { name: AI_SERVICE, external: { address: `unix:${socket}`, http: {} } };
-  const modules = [{ name: 'no-ai.js', esModule: NO_AI }];
-  return { name: AI_SERVICE, worker: { modules, compatibilityDate: SERVICE_DATE } };
+function mailService(binding: string): string {
+  return `mail-${binding}`;
 }
 
-function own(name: string): { name: string; text: string } {
-  const text = readFileSync(new URL(`${name}-module.js`, import.meta.url), 'utf8');
-  return { name: `cellar-internal:${name}`, text };
+/** A service of the host at its socket; without one, a Worker that answers in its place. */
+function service(
+  name: string,
+  socket: string | undefined,
+  missing: string,
+  injectRequestHeaders: Fields[] = [],
+): Fields {
+  const http = injectRequestHeaders.length === 0 ? {} : { injectRequestHeaders };
+  if (socket !== undefined) return { name, external: { address: `unix:${socket}`, http } };
+  const modules = [{ name: 'missing.js', esModule: missing }];
+  return { name, worker: { modules, compatibilityDate: SERVICE_DATE } };
+}
+
+function own(name: string): OwnModule {
+  return { name: `cellar-internal:${name}`, text: textOf(name) };
+}
+
+function textOf(name: string): string {
+  return readFileSync(new URL(`${name}-module.js`, import.meta.url), 'utf8');
 }

@@ -1,8 +1,7 @@
 // Answers the R2 bindings of one app, at a socket that is the app's alone.
-
-import { once } from 'node:events';
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { log, reason } from '../../log.ts';
+import { answerHttp, type HttpAnswerer } from '../../machine/app-service-http.ts';
 import type { SocketHandle } from '../../machine/door.ts';
 import { discard } from '../../machine/read-at-most.ts';
 import { describeObject, describePage, sendError, sendJson } from './answers.ts';
@@ -32,27 +31,14 @@ const LONG = 2;
 const BUCKET = /^[0-9a-z]{1,64}$/;
 
 export class AppServer {
-  readonly #server: Server;
   readonly #stores: KeptOpen;
   readonly #room: Room;
   readonly #writes = new Gate(WRITES);
   readonly #long = new Gate(LONG);
 
-  private constructor(stores: KeptOpen, room: Room, silenceMs = SILENCE_MS) {
+  private constructor(stores: KeptOpen, room: Room) {
     this.#stores = stores;
     this.#room = room;
-    this.#server = createServer(
-      {
-        maxHeaderSize: HEADER_BYTES,
-        headersTimeout: silenceMs,
-        requestTimeout: REQUEST_MS,
-        keepAliveTimeout: silenceMs,
-        highWaterMark: HEADER_BYTES,
-      },
-      (request, response) => void this.#answer(request, response),
-    );
-    this.#server.timeout = silenceMs;
-    this.#server.maxConnections = CONNECTIONS;
   }
 
   /** Listens at a socket to which only the app can come. */
@@ -60,21 +46,29 @@ export class AppServer {
     door: SocketHandle,
     stores: KeptOpen,
     room: Room,
-    { silenceMs }: Pick<ServiceOptions, 'silenceMs'> = {},
-  ): Promise<AppServer> {
-    const server = new AppServer(stores, room, silenceMs);
-    server.#server.listen({ fd: door.fd });
-    await once(server.#server, 'listening');
-    return server;
-  }
-
-  /** Ends what is under way. */
-  async close(): Promise<void> {
-    const closed = once(this.#server, 'close');
-    this.#server.close();
-    this.#server.closeAllConnections();
-    await closed;
-    await this.#stores.close();
+    { silenceMs = SILENCE_MS }: Pick<ServiceOptions, 'silenceMs'> = {},
+  ): Promise<HttpAnswerer> {
+    const server = new AppServer(stores, room);
+    const limits = {
+      maxHeaderSize: HEADER_BYTES,
+      headersTimeout: silenceMs,
+      requestTimeout: REQUEST_MS,
+      keepAliveTimeout: silenceMs,
+      highWaterMark: HEADER_BYTES,
+      silenceMs,
+      connections: CONNECTIONS,
+    };
+    const answerer = await answerHttp(
+      door,
+      limits,
+      (request, response) => void server.#answer(request, response),
+    );
+    return {
+      close: async () => {
+        await answerer.close();
+        await stores.close();
+      },
+    };
   }
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {

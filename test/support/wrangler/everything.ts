@@ -20,6 +20,7 @@ export const EVERYTHING = {
     ai: { binding: 'AI' },
     analytics_engine_datasets: [{ binding: 'POINTS', dataset: 'points' }],
     hyperdrive: [{ binding: 'SQL', id: 'sql' }],
+    send_email: [{ name: 'MAIL', allowed_sender_addresses: ['shop@example.com'] }],
     version_metadata: { binding: 'VERSION' },
     triggers: { crons: ['30 4 * * *'] },
   }),

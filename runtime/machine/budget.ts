@@ -1,21 +1,25 @@
-// How much the calls of all apps may hold in memory.
-import { noCapacity } from './errors.ts';
+// How many bytes the calls of all apps may hold in the memory of a service.
 
 /** What one call holds. */
 export interface Held {
   /** Takes bytes of the budget. @returns whether there were so many left; once there were not, none are taken any more */
   take(bytes: number): boolean;
-  /** @throws {AiError} when there were not enough */
+  /** @throws {Error} the refusal of the budget, when there were not enough */
   check(): void;
   giveAll(): void;
 }
 
 export class Budget {
   #left: number;
+  readonly #refusal: () => Error;
 
-  /** @param bytes in all */
-  constructor(bytes: number) {
+  /**
+   * @param bytes in all
+   * @param refusal what a call is refused with that needs more than is left
+   */
+  constructor(bytes: number, refusal: () => Error) {
     this.#left = bytes;
+    this.#refusal = refusal;
   }
 
   begin(): Held {
@@ -30,7 +34,7 @@ export class Budget {
         return true;
       },
       check: () => {
-        if (isShort) throw noCapacity('Too much is asked of the AI server at a time; try again.');
+        if (isShort) throw this.#refusal();
       },
       giveAll: () => {
         this.#left += taken;

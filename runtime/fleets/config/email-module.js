@@ -1,0 +1,29 @@
+// What `cloudflare:email` gives: messages that a `send_email` binding sends.
+
+/** The raw MIME text of a message; undefined for anything else. */
+export let rawOf;
+
+class EmailMessage {
+  #from;
+  #to;
+  #raw;
+
+  /** @param raw the message with its head: a string, a stream or bytes */
+  constructor(from, to, raw) {
+    this.#from = from;
+    this.#to = to;
+    this.#raw = raw;
+  }
+  get from() {
+    return this.#from;
+  }
+  get to() {
+    return this.#to;
+  }
+
+  static {
+    rawOf = (message) => (#raw in message ? message.#raw : undefined);
+  }
+}
+
+export default { EmailMessage };

@@ -1,0 +1,61 @@
+// A `send_email` binding, as an app's Worker has it. It only passes messages on: what may be sent is for the mail service to
+// say, which no code of the app can change.
+import { rawOf } from 'cloudflare-internal:email';
+
+/** Fields of a message that is built here. */
+const FIELDS = ['from', 'to', 'cc', 'bcc', 'replyTo', 'subject', 'text', 'html', 'headers', 'attachments'];
+/** Bytes of a message; the mail service holds none that has more. */
+const MESSAGE_BYTES = 5 * 2 ** 20;
+
+function refusal(code, message) {
+  return Object.assign(new Error(message), { code });
+}
+
+/** Bytes as base64. */
+async function base64Of(content) {
+  const bytes = new Uint8Array(await new Response(content).arrayBuffer());
+  if (bytes.length > MESSAGE_BYTES)
+    throw refusal('E_CONTENT_TOO_LARGE', `An e-mail may have ${MESSAGE_BYTES} bytes.`);
+  return bytes.toBase64();
+}
+
+async function attachmentOf(attachment) {
+  const { content } = attachment ?? {};
+  // A string is base64 already.
+  if (typeof content !== 'object' || content === null) return attachment;
+  return { ...attachment, content: await base64Of(content) };
+}
+
+/** A message as the mail service takes it. */
+async function asked(message) {
+  if (typeof message !== 'object' || message === null)
+    throw refusal(
+      'E_VALIDATION_ERROR',
+      'send() takes an EmailMessage, or an object with from, to and subject.',
+    );
+  const raw = rawOf(message);
+  if (raw !== undefined) return { from: message.from, to: message.to ?? undefined, raw: await base64Of(raw) };
+  const built = Object.fromEntries(FIELDS.map((name) => [name, message[name]]));
+  if (Array.isArray(built.attachments))
+    built.attachments = await Promise.all(built.attachments.map(attachmentOf));
+  return built;
+}
+
+class SendEmail {
+  #fetcher;
+
+  constructor(fetcher) {
+    this.#fetcher = fetcher;
+  }
+
+  /** Resolves when the mail server has taken the message for all its recipients. Rejects with an Error that has a `code`. */
+  async send(message) {
+    const body = JSON.stringify(await asked(message));
+    const answer = await this.#fetcher.fetch('http://mail/send', { method: 'POST', body });
+    const { messageId, code, message: why } = await answer.json();
+    if (messageId === undefined) throw refusal(code, why);
+    return { messageId };
+  }
+}
+
+export default ({ fetcher }) => new SendEmail(fetcher);

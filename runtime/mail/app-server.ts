@@ -1,0 +1,147 @@
+// Answers the `send_email` bindings of one app, at a socket that is the app's alone.
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { log, reason } from '../log.ts';
+import { answerHttp, bodyOf, type HttpAnswerer } from '../machine/app-service-http.ts';
+import type { Budget, Held } from '../machine/budget.ts';
+import type { SocketHandle } from '../machine/door.ts';
+import { discard } from '../machine/read-at-most.ts';
+import { comparable, mayBeSender, type Senders } from './addresses.ts';
+import {
+  failedDelivery,
+  internal,
+  invalid,
+  MailError,
+  rateExceeded,
+  recipientNotAllowed,
+  refusalBody,
+  senderNotVerified,
+  tooLarge,
+} from './errors.ts';
+import { BINDING_HEADER, type Restrictions, readBindingHeader } from './headers.ts';
+import { MESSAGE_BYTES, type Message, messageOf } from './message.ts';
+import { Rates } from './rates.ts';
+import type { SmtpServer } from './smtp-server.ts';
+import { transportTo, whyNot } from './transport.ts';
+
+/** What the mail service is started with. */
+export interface MailServiceOptions {
+  server: SmtpServer;
+  senders: Senders;
+}
+
+/** Bytes of what is asked: a message in base64, and in JSON. */
+const ASKED_BYTES = 2 * MESSAGE_BYTES;
+/** Memory that a message takes beside what was asked: its parts, and what is made of them. */
+const COPIES = 3;
+/** E-mails of an app at a time. */
+const AT_ONCE = 8;
+/** Longest time for an e-mail, in ms, from the look-up of the mail server's name to its word that it took the e-mail. */
+const DEADLINE_MS = 30_000;
+/** Longest time for what is asked to arrive, in ms. */
+const ASKED_MS = 60_000;
+const LIMITS = {
+  // The binding's addresses are in it.
+  maxHeaderSize: 128 * 1024,
+  headersTimeout: ASKED_MS,
+  requestTimeout: ASKED_MS,
+  silenceMs: ASKED_MS + DEADLINE_MS,
+  connections: 128,
+};
+
+export class AppServer {
+  readonly #options: MailServiceOptions;
+  readonly #budget: Budget;
+  readonly #rates = new Rates();
+  #underway = 0;
+
+  private constructor(options: MailServiceOptions, budget: Budget) {
+    this.#options = options;
+    this.#budget = budget;
+  }
+
+  /** Listens at a socket to which only the app can come. */
+  static listen(door: SocketHandle, options: MailServiceOptions, budget: Budget): Promise<HttpAnswerer> {
+    const server = new AppServer(options, budget);
+    return answerHttp(door, LIMITS, (request, response) => void server.#answer(request, response));
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const held = this.#budget.begin();
+    this.#underway++;
+    try {
+      if (this.#underway > AT_ONCE) throw rateExceeded(`An app may send ${AT_ONCE} e-mails at a time.`);
+      const message = await this.#read(request, held);
+      await this.#deliver(message);
+      answer(response, 200, JSON.stringify({ messageId: message.id }));
+    } catch (error) {
+      await discard(request);
+      if (!(error instanceof MailError))
+        log('warn', 'a call of the mail service failed', { error: reason(error) });
+      const refusal = error instanceof MailError ? error : internal('The e-mail could not be sent.');
+      answer(response, refusal.status, refusalBody(refusal));
+    } finally {
+      this.#underway--;
+      held.giveAll();
+    }
+  }
+
+  /** What is asked, when it may be sent. */
+  async #read(request: IncomingMessage, held: Held): Promise<Message> {
+    const binding = request.headers[BINDING_HEADER];
+    if (request.method !== 'POST' || typeof binding !== 'string')
+      throw invalid('Only send() is answered here.');
+    const restrictions = readBindingHeader(binding);
+    const tooMuch = () => tooLarge(`An e-mail may have ${MESSAGE_BYTES} bytes.`);
+    const text = await bodyOf(request, { bytes: ASKED_BYTES, tooLarge: tooMuch, held });
+    if (!held.take(COPIES * text.length)) held.check();
+    const message = await messageOf(parsed(text), restrictions.destination_address);
+    this.#requireAllowed(message, restrictions);
+    this.#rates.take(message.to.length);
+    return message;
+  }
+
+  #requireAllowed({ from, to }: Message, restrictions: Restrictions): void {
+    const { destination_address, allowed_destination_addresses, allowed_sender_addresses } = restrictions;
+    const isAmong = (address: string, list: string[] | undefined) =>
+      list === undefined || list.some((each) => comparable(each) === comparable(address));
+    if (!isAmong(from, allowed_sender_addresses))
+      throw senderNotVerified(`${from} is not among the "allowed_sender_addresses" of the binding.`);
+    const only = destination_address === undefined ? undefined : [destination_address];
+    for (const address of to)
+      if (!isAmong(address, only) || !isAmong(address, allowed_destination_addresses))
+        throw recipientNotAllowed(`The binding may not send to ${address}.`);
+    if (!mayBeSender(this.#options.senders, from))
+      throw senderNotVerified(
+        `Apps may not send from ${from} here. The operator of this Cellar names domains and addresses that they may with RUNNER_SMTP_APP_SENDERS.`,
+      );
+  }
+
+  async #deliver({ from, to, raw }: Message): Promise<void> {
+    const deadline = AbortSignal.timeout(DEADLINE_MS);
+    let refused: Error[];
+    try {
+      const transport = await transportTo(this.#options.server);
+      const sent = await transport.sendMail({ envelope: { from, to }, raw, signal: deadline });
+      refused = sent.rejectedErrors ?? [];
+    } catch (error) {
+      const late = `the mail server did not answer within ${DEADLINE_MS / 1000} s`;
+      throw failedDelivery(`The e-mail was not sent: ${deadline.aborted ? late : whyNot(error as Error)}`);
+    }
+    if (refused.length > 0)
+      throw failedDelivery(
+        `The e-mail was sent, but not to ${refused.length} of ${to.length} recipients: ${whyNot(refused[0]!)}`,
+      );
+  }
+}
+
+function answer(response: ServerResponse, status: number, body: string): void {
+  response.writeHead(status, { 'content-type': 'application/json' }).end(body);
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw invalid('What is asked is not valid JSON.');
+  }
+}

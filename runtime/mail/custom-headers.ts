@@ -1,0 +1,43 @@
+// Fields of an e-mail's head that an app adds by itself.
+import {
+  headerInvalid,
+  headerNotAllowed,
+  headersTooLarge,
+  headersTooMany,
+  headerUseField,
+} from './errors.ts';
+
+const MOST = 20;
+/** Bytes of a name, of a value, and of all together. */
+const NAME_BYTES = 100;
+const VALUE_BYTES = 2_048;
+const ALL_BYTES = 16_384;
+/** Those that a field of the message gives. */
+const FIELDS = ['from', 'to', 'cc', 'bcc', 'subject', 'reply-to'];
+/** Those that are the mail servers' to write, or say how the body is to be read. */
+const OTHERS =
+  /^(?:date|message-id|mime-version|sender|received|return-path|delivered-to|authentication-results|arc-.*|resent-.*|content-.*|dkim-.*|domainkey-.*|received-.*|apparently-.*)$/;
+
+/** Checks them. @throws {MailError} naming the one that is wrong */
+export function customHeaders(headers: Record<string, string>): Record<string, string> {
+  const all = Object.entries(headers);
+  if (all.length > MOST)
+    throw headersTooMany(`An e-mail may have ${MOST} headers of its own, not ${all.length}.`);
+  let bytes = 0;
+  for (const [name, value] of all) {
+    const shown = JSON.stringify(name.slice(0, NAME_BYTES));
+    if (!/^[!-9;-~]+$/.test(name) || name.length > NAME_BYTES)
+      throw headerInvalid(`${shown} is not the name of a header.`);
+    const lower = name.toLowerCase();
+    if (FIELDS.includes(lower))
+      throw headerUseField(`The header ${shown} is given by a field of the message.`);
+    if (OTHERS.test(lower)) throw headerNotAllowed(`The header ${shown} may not be set.`);
+    if (value === '' || /[\r\n\0]/.test(value))
+      throw headerInvalid(`The value of ${shown} must be one line of text.`);
+    const size = Buffer.byteLength(value);
+    if (size > VALUE_BYTES) throw headerInvalid(`The value of ${shown} may have ${VALUE_BYTES} bytes.`);
+    bytes += name.length + size;
+  }
+  if (bytes > ALL_BYTES) throw headersTooLarge(`The headers of an e-mail may have ${ALL_BYTES} bytes.`);
+  return headers;
+}

@@ -1,0 +1,42 @@
+// What the mail service refuses, in Cloudflare's words: `send()` rejects with an Error that has the `code`. Apps read it.
+
+/** A refusal. */
+export class MailError extends Error {
+  readonly status: number;
+  readonly code: string;
+  constructor(status: number, code: string, message: string) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+const refusal = (status: number, code: string) => (message: string) => new MailError(status, code, message);
+export const invalid = refusal(400, 'E_VALIDATION_ERROR');
+export const missing = (field: string) => new MailError(400, 'E_FIELD_MISSING', `"${field}" is missing.`);
+export const tooManyRecipients = refusal(400, 'E_TOO_MANY_RECIPIENTS');
+export const senderNotVerified = refusal(403, 'E_SENDER_NOT_VERIFIED');
+export const recipientNotAllowed = refusal(403, 'E_RECIPIENT_NOT_ALLOWED');
+export const tooLarge = refusal(413, 'E_CONTENT_TOO_LARGE');
+export const headerNotAllowed = refusal(400, 'E_HEADER_NOT_ALLOWED');
+export const headerUseField = refusal(400, 'E_HEADER_USE_API_FIELD');
+export const headerInvalid = refusal(400, 'E_HEADER_VALUE_INVALID');
+export const headersTooMany = refusal(400, 'E_HEADERS_TOO_MANY');
+export const headersTooLarge = refusal(400, 'E_HEADERS_TOO_LARGE');
+export const rateExceeded = refusal(429, 'E_RATE_LIMIT_EXCEEDED');
+export const dailyExceeded = refusal(429, 'E_DAILY_LIMIT_EXCEEDED');
+/** For what the mail server, or the way to it, fails at. */
+export const failedDelivery = refusal(502, 'E_DELIVERY_FAILED');
+export const internal = refusal(500, 'E_INTERNAL_SERVER_ERROR');
+/** Whoever runs this Cellar has named no mail server. */
+export const notSet = () =>
+  new MailError(
+    503,
+    'E_INTERNAL_SERVER_ERROR',
+    'This Cellar has no mail server. Its operator names one with RUNNER_SMTP_URL and RUNNER_SMTP_FROM.',
+  );
+
+/** The body of an answer that refuses. */
+export function refusalBody({ code, message }: MailError): string {
+  return JSON.stringify({ code, message });
+}

@@ -1,0 +1,17 @@
+// How the mail service is told which binding asks: by a header that workerd writes from the cell's config.
+import type { Outward } from '../../bundler/release.ts';
+
+/** What one `send_email` binding may send. What is left out restricts nothing. */
+export type Restrictions = Omit<Extract<Outward, { type: 'send_email' }>, 'type' | 'binding'>;
+
+export const BINDING_HEADER = 'cellar-send-email';
+
+/** The header's value: base64 of JSON, so that addresses may have any character. */
+export function bindingHeader(restrictions: Restrictions): string {
+  return Buffer.from(JSON.stringify(restrictions)).toString('base64url');
+}
+
+/** @throws {SyntaxError} for a value that is not from `bindingHeader` */
+export function readBindingHeader(value: string): Restrictions {
+  return JSON.parse(Buffer.from(value, 'base64url').toString());
+}

@@ -1,0 +1,149 @@
+// An e-mail as an app gives it, in fields or as raw MIME, made into what a mail server takes.
+import { randomUUID } from 'node:crypto';
+import MailComposer from 'nodemailer/lib/mail-composer';
+import { z } from 'zod';
+import { domainOf, isAddress } from './addresses.ts';
+import { customHeaders } from './custom-headers.ts';
+import { invalid, missing, tooLarge, tooManyRecipients } from './errors.ts';
+import { rawMessage } from './raw-message.ts';
+
+/** Bytes of an e-mail, with its head and all that is attached; recipients of it; and characters of its subject. */
+export const MESSAGE_BYTES = 5 * 2 ** 20;
+export const RECIPIENTS = 50;
+const SUBJECT_LENGTH = 998;
+const ATTACHMENTS = 32;
+const NAME_LENGTH = 320;
+
+/** An e-mail that is ready for the mail server. */
+export interface Message {
+  /** With angle brackets, as in its head. */
+  id: string;
+  from: string;
+  /** All who get it. */
+  to: string[];
+  /** Its head and body, with CRLF at the ends of lines. */
+  raw: Buffer;
+}
+
+const name = z.string().max(NAME_LENGTH);
+const Address = z
+  .union([z.string(), z.object({ email: z.string(), name: name.nullish() })])
+  .transform((given) =>
+    typeof given === 'string' ? parsed(given) : { address: given.email, name: given.name ?? '' },
+  )
+  .refine(({ address }) => isAddress(address), 'must be an e-mail address');
+const Addresses = z
+  .union([Address, z.array(Address).min(1).max(1_000)])
+  .transform((given) => (Array.isArray(given) ? given : [given]));
+const text = z.string().nullish();
+const plain = (length: number) =>
+  z
+    .string()
+    .max(length)
+    .regex(/^[^\p{Cc}]*$/u, 'must have no control characters');
+
+const Attachment = z.object({
+  filename: plain(255).min(1),
+  type: plain(255).regex(
+    /^(?!multipart\/|message\/)[\w.+-]+\/[\w.+-]+( *;.*)?$/,
+    'must be a MIME type of a file',
+  ),
+  content: z.base64('must be base64, or bytes'),
+  disposition: z.enum(['attachment', 'inline']).default('attachment'),
+  contentId: plain(255)
+    .regex(/^[^<>]*$/, 'must have no angle brackets')
+    .nullish(),
+});
+
+const Raw = z.object({ from: z.string(), to: z.string().optional(), raw: z.base64() });
+const Built = z.object({
+  from: Address,
+  to: Addresses.nullish(),
+  cc: Addresses.nullish(),
+  bcc: Addresses.nullish(),
+  replyTo: Address.nullish(),
+  subject: z.string().max(SUBJECT_LENGTH),
+  text,
+  html: text,
+  headers: z.record(z.string(), z.string()).nullish(),
+  attachments: z.array(Attachment).max(ATTACHMENTS).nullish(),
+});
+
+/**
+ * Reads what an app asks to be sent.
+ * @param asked the JSON that the binding sent
+ * @param destination who gets it when it names nobody
+ * @throws {MailError} saying what is wrong with it
+ */
+export async function messageOf(asked: unknown, destination: string | undefined): Promise<Message> {
+  const isRaw = typeof asked === 'object' && asked !== null && 'raw' in asked;
+  const message = isRaw ? fromRaw(asked, destination) : await fromFields(asked, destination);
+  if (message.to.length === 0) throw missing('to');
+  if (message.to.length > RECIPIENTS)
+    throw tooManyRecipients(
+      `An e-mail may go to ${RECIPIENTS} recipients, in "to", "cc" and "bcc" together, not to ${message.to.length}.`,
+    );
+  if (message.raw.length > MESSAGE_BYTES)
+    throw tooLarge(`An e-mail may have ${MESSAGE_BYTES} bytes; this one has ${message.raw.length}.`);
+  return message;
+}
+
+function fromRaw(asked: unknown, destination: string | undefined): Message {
+  const { from, to = destination, raw } = checked(Raw, asked);
+  for (const address of [from, to])
+    if (address !== undefined && !isAddress(address))
+      throw invalid(`${address.slice(0, 100)} is not an e-mail address.`);
+  return { from, to: to === undefined ? [] : [to], ...rawMessage(Buffer.from(raw, 'base64'), from) };
+}
+
+async function fromFields(asked: unknown, destination: string | undefined): Promise<Message> {
+  for (const field of ['from', 'subject'])
+    if ((asked as Record<string, unknown> | null)?.[field] == null) throw missing(field);
+  const { from, cc, bcc, replyTo, subject, text, html, headers, attachments, ...given } = checked(
+    Built,
+    asked,
+  );
+  const nobody = !given.to && !cc && !bcc;
+  const to = given.to ?? (nobody && destination !== undefined ? [parsed(destination)] : []);
+  const id = `<${randomUUID()}@${domainOf(from.address)}>`;
+  const composed = new MailComposer({
+    from,
+    to,
+    cc: cc ?? [],
+    ...(replyTo && { replyTo }),
+    subject,
+    ...(typeof text === 'string' && { text }),
+    ...(typeof html === 'string' && { html }),
+    headers: customHeaders(headers ?? {}),
+    attachments: (attachments ?? []).map(({ filename, type, content, disposition, contentId }) => ({
+      filename,
+      contentType: type,
+      content: Buffer.from(content, 'base64'),
+      contentDisposition: disposition,
+      ...(contentId && { cid: contentId }),
+    })),
+    messageId: id,
+    disableFileAccess: true,
+    disableUrlAccess: true,
+  });
+  const recipients = [...to, ...(cc ?? []), ...(bcc ?? [])].map(({ address }) => address);
+  return { id, from: from.address, to: recipients, raw: await composed.compile().build() };
+}
+
+/** `bob@example.com`, or `Bob <bob@example.com>`. */
+function parsed(given: string): { address: string; name: string } {
+  const [, before, address] = /^\s*"?([^"<>]*?)"?\s*<([^<>]*)>\s*$/.exec(given) ?? [];
+  return address === undefined
+    ? { address: given.trim(), name: '' }
+    : { address, name: before!.slice(0, NAME_LENGTH) };
+}
+
+function checked<Output>(schema: z.ZodType<Output>, asked: unknown): Output {
+  const { success, data, error } = schema.safeParse(asked);
+  if (success) return data;
+  const [issue] = error.issues;
+  const path = issue!.path
+    .map((each) => (typeof each === 'number' ? `[${each}]` : `.${String(each)}`))
+    .join('');
+  throw invalid(`"${path.slice(1, 100)}": ${issue!.message.slice(0, 200)}`);
+}

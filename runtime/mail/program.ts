@@ -1,0 +1,15 @@
+// The mail service: a process that hands in the e-mails of all apps. The host says which apps it serves.
+import { serveApps, serviceOptions } from '../machine/app-service-program.ts';
+import { Budget } from '../machine/budget.ts';
+import { AppServer, type MailServiceOptions } from './app-server.ts';
+import { rateExceeded } from './errors.ts';
+
+/** Of e-mails that are under way. */
+const BUDGET_BYTES = 256 * 2 ** 20;
+
+const options = serviceOptions<MailServiceOptions>();
+const budget = new Budget(BUDGET_BYTES, () =>
+  rateExceeded('Too many large e-mails are being sent at this moment; try again.'),
+);
+
+serveApps('mail service', (_app, door) => AppServer.listen(door, options, budget));

@@ -1,0 +1,61 @@
+// An e-mail that an app wrote as raw MIME: its head decides who seems to have sent it.
+import { randomUUID } from 'node:crypto';
+import { comparable, domainOf } from './addresses.ts';
+import { headerNotAllowed, invalid, senderNotVerified } from './errors.ts';
+
+const HEAD_BYTES = 64 * 1024;
+/** Fields that only a mail server writes. */
+const SERVERS_OWN = /^(?:received|resent-.*|authentication-results|arc-.*|delivered-to)$/;
+/** Fields that no recipient is to see. */
+const LEFT_OUT = ['bcc', 'return-path'];
+const CRLF = '\r\n';
+
+/**
+ * Checks the head of a raw message.
+ * @param from the address that it says to be from, and nobody else
+ * @returns the message with CRLF at all ends of lines, and its id, which it is given if it has none
+ * @throws {MailError} saying what is wrong with it
+ */
+export function rawMessage(bytes: Buffer, from: string): { raw: Buffer; id: string } {
+  // A server that takes another end of line for one could be led to see a second e-mail.
+  const text = bytes.toString('latin1').replace(/\r\n?|\n/g, CRLF);
+  const end = text.indexOf(CRLF + CRLF);
+  if (end === -1) throw invalid('The raw e-mail has no empty line after its head.');
+  if (end > HEAD_BYTES) throw invalid(`The head of a raw e-mail may have ${HEAD_BYTES} bytes.`);
+  const fields = text
+    .slice(0, end)
+    .split(/\r\n(?![ \t])/)
+    .map((line) => ({ line, ...fieldOf(line) }));
+  const named = (name: string) => fields.filter((field) => field.name === name);
+  const foreign = fields.find(({ name }) => SERVERS_OWN.test(name));
+  if (foreign) throw headerNotAllowed(`The raw e-mail may not have the header ${foreign.name}.`);
+  if (named('from').length !== 1) throw invalid('The raw e-mail needs one From header.');
+  if (named('sender').length > 1) throw invalid('The raw e-mail may have one Sender header.');
+  for (const { value, name } of [...named('from'), ...named('sender')])
+    if (!isOnly(value, from))
+      throw senderNotVerified(
+        `The ${name} header of the raw e-mail must name ${from}, which it is sent from, alone.`,
+      );
+  if (named('message-id').length > 1) throw invalid('The raw e-mail may have one Message-ID header.');
+  const [given] = named('message-id');
+  const id = given?.value ?? `<${randomUUID()}@${domainOf(from)}>`;
+  if (!/^<[\x21-\x3b=?-\x7e]{1,250}>$/.test(id))
+    throw invalid('The Message-ID of the raw e-mail must be like <a@b>.');
+  const kept = fields.filter(({ name }) => !LEFT_OUT.includes(name)).map(({ line }) => line);
+  if (given === undefined) kept.push(`Message-ID: ${id}`);
+  return { raw: Buffer.from(kept.join(CRLF) + text.slice(end), 'latin1'), id };
+}
+
+function fieldOf(line: string): { name: string; value: string } {
+  const [, name, value] = /^([!-9;-~]{1,100})[ \t]*:(.*)$/s.exec(line) ?? [];
+  if (name === undefined) throw invalid('The raw e-mail has a line in its head that is no header.');
+  return { name: name.toLowerCase(), value: value!.replace(/\r\n/g, '').trim() };
+}
+
+/** Whether the value of a field names one address, and this one: `bob@example.com` or `Bob <bob@example.com>`. */
+function isOnly(value: string, address: string): boolean {
+  const unquoted = value.replace(/"(?:[^"\\]|\\.)*"/g, '');
+  const [, bare, inBrackets] = /^(?:([^<>,;:"()]+)|[^<>,;:"]*<([^<>,;:"()]+)>)$/.exec(unquoted) ?? [];
+  const found = (inBrackets ?? bare)?.trim();
+  return found !== undefined && comparable(found) === comparable(address);
+}
