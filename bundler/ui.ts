@@ -1,8 +1,9 @@
 // The control UI as files to serve: its page, and scripts and styles whose names have a hash of what is in them.
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { BuildOptions, Metafile } from 'esbuild';
+import type { BuildOptions, Metafile, Plugin } from 'esbuild';
 import { build } from './esbuild.ts';
 
 /** A file of the control UI. */
@@ -20,7 +21,7 @@ export interface UiFile {
 export interface BundledUi {
   /** `/index.html` among them: the answer to every address that is no file. */
   files: UiFile[];
-  /** Paths of what the first view needs besides the page and the chunk of its screen. */
+  /** Paths of what the first view needs besides the page: that of the home screen is among them. */
   first: string[];
   /** Of the scripts and styles, paths as esbuild writes them. */
   metafile: Metafile;
@@ -33,7 +34,37 @@ const TYPES: Record<string, string> = {
   svg: 'image/svg+xml',
 };
 const PLACE = '<!-- what bundler/ui.ts has built -->';
+const MAIN = 'ui/main.tsx';
+const HOME = 'ui/screens/apps.tsx';
+const THEME = 'ui/theme-first.ts';
+const STYLE = 'ui/style/index.css';
 const root = fileURLToPath(new URL('..', import.meta.url));
+
+/** Parts that few screens need and that are large. All others are in one chunk. */
+const LARGE_PARTS = ['chart', 'diff', 'grid', 'qr-code', 'tables'];
+
+/**
+ * Puts what screens share into one chunk, which the first view loads: esbuild makes a chunk for each set of entry points that
+ * have a file in common, so all of ours have these files. A browser asks one server for six files at a time.
+ */
+const oneSharedChunk: Plugin = {
+  name: 'one shared chunk',
+  setup({ onLoad, onResolve }) {
+    const parts = readdirSync(join(root, 'ui/parts')).filter(
+      (name) => !LARGE_PARTS.includes(name.replace(/\.tsx?$/, '')),
+    );
+    const shared = [...parts.map((name) => `parts/${name}`), 'live.ts', 'layout/head.tsx', 'main.tsx'];
+    onResolve({ filter: /^shared parts$/ }, () => ({ path: 'parts', namespace: 'shared' }));
+    onLoad({ filter: /^parts$/, namespace: 'shared' }, () => ({
+      contents: shared.map((path) => `import './${path}';`).join('\n'),
+      resolveDir: join(root, 'ui'),
+    }));
+    onLoad({ filter: /\/ui\/(main|screens\/[^/]+|editor\/editor)\.tsx$/ }, async ({ path }) => ({
+      contents: `${await readFile(path, 'utf8')}\nimport 'shared parts';`,
+      loader: 'tsx',
+    }));
+  },
+};
 
 const common = {
   absWorkingDir: root,
@@ -56,23 +87,24 @@ const common = {
 
 /** Bundles `ui/`. Takes some tenths of a second, in a process of esbuild. */
 export async function bundleUi(): Promise<BundledUi> {
-  const [main, theme] = await Promise.all([
-    build({ ...common, entryPoints: ['ui/main.tsx'], format: 'esm', splitting: true }),
-    build({ ...common, entryPoints: ['ui/theme-first.ts'], format: 'iife' }),
+  const [main, before] = await Promise.all([
+    build({ ...common, entryPoints: [MAIN], format: 'esm', splitting: true, plugins: [oneSharedChunk] }),
+    build({ ...common, entryPoints: [THEME, STYLE], format: 'iife' }),
   ]);
-  const outputs = main.metafile.outputs;
-  const entry = Object.keys(outputs).find((path) => outputs[path]!.entryPoint === 'ui/main.tsx')!;
-  const style = outputs[entry]!.cssBundle!;
-  const before = Object.keys(theme.metafile.outputs)[0]!;
-  const scripts = withImports(outputs, entry);
+  const { outputs } = main.metafile;
+  const theme = outputOf(before.metafile.outputs, THEME);
+  const style = outputOf(before.metafile.outputs, STYLE);
+  // The entry point itself only imports the shared chunk.
+  const [, shared] = withImports(outputs, outputOf(outputs, MAIN));
+  const scripts = withImports(outputs, outputOf(outputs, HOME));
   const tags = [
-    `<script src="/${before}"></script>`,
+    `<script src="/${theme}"></script>`,
     `<link rel="stylesheet" href="/${style}">`,
-    ...scripts.slice(1).map((path) => `<link rel="modulepreload" href="/${path}">`),
-    `<script type="module" src="/${entry}"></script>`,
+    `<script type="module" src="/${shared}"></script>`,
+    ...scripts.filter((path) => path !== shared).map((path) => `<link rel="modulepreload" href="/${path}">`),
   ];
   const page = readFileSync(join(root, 'ui/index.html'), 'utf8').replace(PLACE, tags.join('\n'));
-  const built = [...main.outputFiles, ...theme.outputFiles].map(({ path, contents }) =>
+  const built = [...main.outputFiles, ...before.outputFiles].map(({ path, contents }) =>
     file(path.slice(root.length - 1), contents, true),
   );
   return {
@@ -81,9 +113,13 @@ export async function bundleUi(): Promise<BundledUi> {
       file('/favicon.svg', readFileSync(join(root, 'ui/favicon.svg')), false),
       ...built,
     ],
-    first: [before, style, ...scripts].map((path) => `/${path}`),
+    first: [theme, style, ...scripts].map((path) => `/${path}`),
     metafile: main.metafile,
   };
+}
+
+function outputOf(outputs: Metafile['outputs'], entryPoint: string): string {
+  return Object.keys(outputs).find((path) => outputs[path]!.entryPoint === entryPoint)!;
 }
 
 function file(path: string, contents: Uint8Array, immutable: boolean): UiFile {

@@ -94,7 +94,7 @@ export function live<Name extends OperationName>(
 }
 
 /** So long after somebody has last touched the page nobody looks at it, as far as anyone can tell, in ms. */
-const UNATTENDED_MS = 60_000;
+const UNATTENDED_MS = 30_000;
 /** So many times as long an unattended page waits before it reads again. */
 const UNATTENDED_TIMES = 6;
 const TOUCHES = ['pointermove', 'pointerdown', 'keydown', 'wheel', 'scroll', 'focus'] as const;
@@ -163,7 +163,7 @@ export interface Resource<Data> {
 
 /**
  * Reads something now, again every `everyMs` while the page is shown, and after the connection came back. A page that nobody
- * has touched for a minute reads a sixth as often, and at once when somebody does.
+ * has touched for half a minute reads a sixth as often, and at once when somebody does.
  * Close it when its view goes: `useModel` does.
  */
 export function resource<Data>(

@@ -14,7 +14,6 @@ import { App, loadAhead } from './layout/app.tsx';
 import { followRole } from './role.ts';
 import { startRouter } from './router.ts';
 import { loadSession } from './session.ts';
-import './style/index.css';
 
 startRouter();
 const session = loadSession();

@@ -26,6 +26,12 @@ test('each screen stays in its budget of bytes, with the page and all that it lo
   }
 });
 
+test('the first view is few files, which the page names: a browser asks for six at a time', () => {
+  assert.ok(first.length <= 4, `${first.length} files: ${first.join(' ')}`);
+  const page = new TextDecoder().decode(files.find(({ path }) => path === '/index.html')!.contents);
+  for (const path of first) assert.ok(page.includes(`"${path}"`), path);
+});
+
 test('the editor has a budget of its own, with the languages of scripts', () => {
   const loaded = new Set<string>();
   for (const [path, { entryPoint }] of Object.entries(metafile.outputs)) {

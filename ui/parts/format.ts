@@ -127,13 +127,14 @@ export function exactTime(time: string | number): string {
   });
 }
 
-/** Made once: a log has many such times, and to make one takes longer than to use it. */
-const CLOCK = new Intl.DateTimeFormat('en-GB', { ...SHORT, second: '2-digit' });
+/** Made once, when it is first needed: a log has many such times, and to make one takes longer than to use it. */
+let clockFormat: Intl.DateTimeFormat | null = null;
 
 /** The time of day: `07:03:21`, with milliseconds if asked. For rows of one day, such as a log's. */
 export function clock(time: string | number, { ms = false } = {}): string {
   const at = new Date(time);
-  const said = CLOCK.format(at);
+  clockFormat ??= new Intl.DateTimeFormat('en-GB', { ...SHORT, second: '2-digit' });
+  const said = clockFormat.format(at);
   return ms ? `${said}.${String(at.getMilliseconds()).padStart(3, '0')}` : said;
 }
 

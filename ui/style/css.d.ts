@@ -1,2 +1,0 @@
-// esbuild takes style sheets where they are imported.
-declare module '*.css';
