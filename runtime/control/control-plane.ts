@@ -13,7 +13,7 @@ import type { Admission, Backend } from '../edge/backend.ts';
 import { Upstream } from '../edge/upstream.ts';
 import { log, reason } from '../log.ts';
 import { HostServer } from './host-server.ts';
-import { controlSocket, runtimePid, writeRuntimeProgram } from './runtime-program.ts';
+import { controlSocket, runtimePid, tellOfEarlyEnds, writeRuntimeProgram } from './runtime-program.ts';
 
 const PROBE_EVERY_MS = 5_000;
 const PROBE_DEADLINE_MS = 5_000;
@@ -22,6 +22,8 @@ const PROBES_MISSED_LIMIT = 3;
 /** Miniflare has started a new process before that, or has given up. */
 const RESTART_GRACE_MS = 1_000;
 const CALL_DEADLINE_MS = 60_000;
+/** A process that does not listen so long after the first start is ended, and another is tried. */
+const START_DEADLINE_MS = 60_000;
 /** A control plane that died is back in a twentieth of a second. */
 const WAKE_RETRY_MS = 50;
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
@@ -97,6 +99,7 @@ export class Control implements Backend {
   #missed = 0;
   #restarts = 0;
   readonly #ending = new AbortController();
+  #stopTelling: (() => void) | null = null;
 
   constructor(options: ControlOptions) {
     this.#options = options;
@@ -156,7 +159,10 @@ export class Control implements Backend {
     this.#ending.signal.throwIfAborted();
     this.#script = script;
     const { directory, workerd } = this.#options;
-    process.env.MINIFLARE_WORKERD_PATH = writeRuntimeProgram(directory, workerd);
+    const program = writeRuntimeProgram(directory, workerd);
+    process.env.MINIFLARE_WORKERD_PATH = program;
+    this.#stopTelling?.();
+    this.#stopTelling = tellOfEarlyEnds(program);
     await this.#host.listen();
     const signalListeners = SIGNALS.map((signal) => process.listeners(signal));
     const restore = this.#useOwnTemporaryDirectory();
@@ -170,8 +176,10 @@ export class Control implements Backend {
       }
     });
     let answer: BootAnswer;
+    const deadline = setTimeout(endRuntime, START_DEADLINE_MS);
     try {
       await this.#miniflare.ready;
+      clearTimeout(deadline);
       answer = (await this.call('/internal/boot', boot)) as BootAnswer;
     } catch (error) {
       const failed = this.#miniflare;
@@ -179,6 +187,7 @@ export class Control implements Backend {
       await failed.dispose().catch(() => {});
       throw error;
     } finally {
+      clearTimeout(deadline);
       unbind();
     }
     this.#isUp = true;
@@ -242,6 +251,7 @@ export class Control implements Backend {
     if (this.#probe) clearInterval(this.#probe);
     this.#upstream.destroy();
     await this.#miniflare?.dispose();
+    this.#stopTelling?.();
     this.#host.close();
     await this.#agent.destroy();
   }
@@ -336,6 +346,12 @@ export class Control implements Backend {
     this.#restarts++;
     this.#options.onRestart();
   }
+}
+
+/** Ends Miniflare's workerd, if it runs. */
+function endRuntime(): void {
+  const pid = runtimePid();
+  if (pid !== null) process.kill(pid, 'SIGKILL');
 }
 
 function refusalOf(path: string, status: number, text: string): ControlError {

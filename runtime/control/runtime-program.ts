@@ -1,4 +1,6 @@
 // The program that Miniflare runs as its workerd: the real one, listening where only the host can reach it.
+import type { ChildProcess } from 'node:child_process';
+import diagnosticsChannel from 'node:diagnostics_channel';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { writeUnlessSame } from '../machine/data-directory.ts';
@@ -38,6 +40,34 @@ export function writeRuntimeProgram(directory: string, workerd: string): string 
   ];
   writeUnlessSame(path, `${script.join('\n')}\n`, 0o700);
   return path;
+}
+
+/**
+ * Has Miniflare learn that its workerd could not be made, or ended before it had read its configuration: by itself it
+ * would wait for ever for that, and then start no other.
+ * @param program what `writeRuntimeProgram` returned
+ * @returns ends this
+ */
+export function tellOfEarlyEnds(program: string): () => void {
+  const onCreated = (message: unknown) => {
+    const { process: child } = message as { process: ChildProcess };
+    // What it runs is known when it has been started, in this turn of the loop.
+    queueMicrotask(() => {
+      if (child.spawnfile !== program) return;
+      const fail = (error: Error) => {
+        const { stdin } = child;
+        if (stdin && !stdin.writableFinished && stdin.listenerCount('error') > 0) stdin.emit('error', error);
+      };
+      child.once('exit', () => fail(new Error('it ended before it had read its configuration')));
+      child.once('error', (error) => {
+        fail(error);
+        // There will be no other end to wait for.
+        child.emit('exit', null, null);
+      });
+    });
+  };
+  diagnosticsChannel.subscribe('child_process', onCreated);
+  return () => diagnosticsChannel.unsubscribe('child_process', onCreated);
 }
 
 /** The pid of Miniflare's workerd, which it does not tell: of this process's children, the one fed a binary config on stdin. */

@@ -1,6 +1,6 @@
 // What is left when the control plane, or the host, is killed at a bad moment.
 import assert from 'node:assert/strict';
-import { readdirSync } from 'node:fs';
+import { existsSync, readdirSync, renameSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -22,6 +22,22 @@ test('a control plane that dies again while it starts comes back', async () => {
   const isNew = (found: Process | undefined): found is Process => found !== undefined && found.pid !== first;
   await eventually(() => isNew(controlPlane()), 'it is started again');
   process.kill(controlPlane()!.pid, 'SIGKILL');
+  await eventually(answers, 'it answers');
+});
+
+test('a control plane whose process ends before it has read its configuration, or cannot be made, comes back', async () => {
+  const program = join(cellar.data, 'control/workerd');
+  const [kept, ran] = [`${program}.kept`, join(cellar.data, 'control/ran')];
+  renameSync(program, kept);
+  // Whoever has its standard input still open keeps it from breaking.
+  const script = `#!/bin/sh\nexec 4<&0; sleep 1 <&4 & : > ${ran}; kill -9 $$\n`;
+  writeFileSync(program, script, { mode: 0o700 });
+  process.kill(controlPlane()!.pid, 'SIGKILL');
+  await eventually(() => existsSync(ran), 'it is started again, and ends');
+  const from = cellar.output.length;
+  renameSync(program, `${program}.away`);
+  await eventually(() => cellar.output.includes('ENOENT', from), 'there is no program to start');
+  renameSync(kept, program);
   await eventually(answers, 'it answers');
 });
 
