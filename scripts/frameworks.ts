@@ -1,5 +1,6 @@
-// Deploys a fresh project of each framework to a real Cellar and asks what it serves: `npm run frameworks`, or
-// `npm run frameworks -- astro hono` for those whose name has one of the words in it. It needs the npm registry.
+// Deploys a fresh project of each framework to a real Cellar and asks what it serves: `npm run frameworks`;
+// `npm run frameworks -- astro hono` for those whose name has one of the words in it; `npm run frameworks -- --rest` for
+// those only that no earlier run has seen succeed. It needs the npm registry.
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { get } from 'node:http';
@@ -9,6 +10,7 @@ import { setTimeout } from 'node:timers/promises';
 import { Cellar } from '../test/support/e2e/cellar.ts';
 import { generated } from './frameworks/generated.ts';
 import type { FrameworkProject } from './frameworks/project.ts';
+import { commitTried, digestOf, type Outcome, printTable, record, recorded } from './frameworks/results.ts';
 import { small } from './frameworks/small.ts';
 import { written } from './frameworks/written.ts';
 
@@ -30,35 +32,31 @@ const LOCK: Record<FrameworkProject['manager'], string> = {
   none: 'true',
 };
 
-interface Outcome {
-  name: string;
-  /** The generator's version, and how it came to the project. */
-  generated: string;
-  lockFile: string;
-  /** From `git push` to its end, when the app serves; in ms. */
-  pushMs: number;
-  /** `null`: everything answered as it should, or it was refused as it should be. */
-  fault: string | null;
-  isRefused: boolean;
-}
-
 const names = process.argv.slice(2).map((word) => word.toLowerCase());
+const isRest = names.includes('--rest');
+const words = names.filter((word) => word !== '--rest');
+const succeeded = recorded(projects).flatMap(({ name, fault }) => (fault === null ? [name] : []));
 const chosen = projects.filter(
-  ({ name }) => names.length === 0 || names.some((word) => name.toLowerCase().includes(word)),
+  ({ name }) =>
+    (words.length === 0 || words.some((word) => name.toLowerCase().includes(word))) &&
+    !(isRest && succeeded.includes(name)),
 );
-const outcomes: Outcome[] = [];
+const commit = commitTried();
 const cellar = new Cellar({ RUNNER_MAX_APPS_PER_USER: '100' });
+let isAllWell = true;
 try {
   await cellar.start();
   for (const [i, project] of chosen.entries()) {
-    console.log(`\n${project.name}`);
-    outcomes.push(await tryProject(project, `app-${i}`));
+    console.log(`\n${i + 1} of ${chosen.length}: ${project.name}`);
+    const outcome = await tryProject(project, `app-${i}`);
+    record(outcome);
+    isAllWell &&= outcome.fault === null;
   }
 } finally {
   await cellar[Symbol.asyncDispose]();
 }
-printTable();
-process.exitCode = outcomes.length > 0 && outcomes.every(({ fault }) => fault === null) ? 0 : 1;
+printTable(projects);
+process.exitCode = isAllWell ? 0 : 1;
 
 /** Generates, pushes and asks one project. A failure is its outcome. */
 async function tryProject(project: FrameworkProject, slug: string): Promise<Outcome> {
@@ -66,17 +64,24 @@ async function tryProject(project: FrameworkProject, slug: string): Promise<Outc
   const isRefused = refused !== undefined;
   const outcome: Outcome = {
     name,
+    digest: digestOf(project),
+    commit,
     generated: generator,
     lockFile: manager,
+    generateMs: 0,
     pushMs: 0,
+    steps: {},
     fault: null,
     isRefused,
   };
+  const started = performance.now();
   const parent = join(cellar.directory, slug);
   const directory = join(parent, 'app');
   mkdirSync(parent);
   try {
     Object.assign(outcome, await generate(project, parent));
+    outcome.generateMs = Math.round(performance.now() - started);
+    console.log(`  generated in ${(outcome.generateMs / 1000).toFixed(1)} s`);
     const id = await cellar.create(slug);
     if (settings) {
       const call = { jsonrpc: '2.0', id: 1, method: 'builds.set', params: { id, ...settings } };
@@ -87,8 +92,9 @@ async function tryProject(project: FrameworkProject, slug: string): Promise<Outc
     await cellar.commit(directory, 'A new project');
     const began = performance.now();
     const { stderr } = await cellar.push(directory, slug);
-    const { status, log } = await untilDeployed(id);
-    outcome.pushMs = performance.now() - began;
+    const { status, log, steps } = await untilDeployed(id);
+    outcome.pushMs = Math.round(performance.now() - began);
+    outcome.steps = steps;
     if (refused) {
       if (refused.test(log)) return outcome;
       throw new Error(`the push did not say ${refused}:\n${log}`);
@@ -99,6 +105,7 @@ async function tryProject(project: FrameworkProject, slug: string): Promise<Outc
       console.log(`  ${line}`);
     if (status !== 'live') throw new Error(`the deploy ended with\n${log}`);
     await check(project, slug);
+    console.log(`  serves, ${(outcome.pushMs / 1000).toFixed(1)} s after the push`);
   } catch (error) {
     outcome.fault = lastLines((error as Error).message);
     console.log(`  ${outcome.fault.replaceAll('\n', '\n  ')}`);
@@ -109,17 +116,21 @@ async function tryProject(project: FrameworkProject, slug: string): Promise<Outc
 }
 
 /**
- * Waits for the end of a deploy, which may outlive its push, and returns how it ended, and its log.
+ * Waits for the end of a deploy, which may outlive its push, and returns how it ended, its log, and the time of its steps in ms.
  * @throws when it does not end
  */
-async function untilDeployed(id: string): Promise<{ status: string; log: string }> {
+async function untilDeployed(id: string): Promise<{ status: string; log: string } & Pick<Outcome, 'steps'>> {
   const ended = ['live', 'failed'];
   const until = performance.now() + DEPLOY_TIMEOUT_MS;
   for (;;) {
     const [deploy] = (await cellar.call('GET', `/v1/apps/${id}/deploys`)).body.items;
     if (deploy !== undefined && ended.includes(deploy.status)) {
       const { log } = (await cellar.call('GET', `/v1/apps/${id}/deploys/${deploy.id}/log`)).body;
-      return { status: deploy.status, log };
+      const steps = deploy.steps.map((step: { name: string; duration_ms: number | null }) => [
+        step.name,
+        step.duration_ms ?? 0,
+      ]);
+      return { status: deploy.status, log, steps: Object.fromEntries(steps) };
     }
     if (performance.now() > until) throw new Error('the deploy does not end');
     await setTimeout(1000);
@@ -260,24 +271,4 @@ function writeFiles(directory: string, files: Record<string, string>): void {
 
 function lastLines(text: string): string {
   return text.trim().split('\n').slice(-EXPLANATION_LINES).join('\n');
-}
-
-function printTable(): void {
-  const rows = outcomes.map(({ name, generated, lockFile, pushMs, fault, isRefused }) => [
-    name,
-    generated,
-    lockFile,
-    fault !== null ? 'FAILED' : isRefused ? 'refused by name' : 'serves',
-    pushMs === 0 ? '' : `${(pushMs / 1000).toFixed(1)} s`,
-  ]);
-  console.log(
-    '\n| Project | Generator | Lock file | Result | Push to live |\n| --- | --- | --- | --- | --- |',
-  );
-  for (const row of rows) console.log(`| ${row.join(' | ')} |`);
-  const count = (is: (outcome: Outcome) => boolean) => outcomes.filter(is).length;
-  const served = count(({ fault, isRefused }) => fault === null && !isRefused);
-  const refused = count(({ fault, isRefused }) => fault === null && isRefused);
-  console.log(
-    `\nOf ${outcomes.length} projects ${served} serve as they are, and ${refused} are refused by name.`,
-  );
 }
