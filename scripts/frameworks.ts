@@ -19,6 +19,7 @@ const projects = [...generated, ...written, ...small];
 /** Of one command of a generator. */
 const COMMAND_TIMEOUT_MS = 5 * 60_000;
 const ANSWER_TIMEOUT_MS = 15_000;
+const MAX_REDIRECTS = 5;
 /** A push may be left before. */
 const DEPLOY_TIMEOUT_MS = 15 * 60_000;
 /** Lines of a failed command or push that are shown. */
@@ -204,20 +205,34 @@ async function check({ checks, assets }: FrameworkProject, slug: string): Promis
   }
 }
 
-/** Asks for a page as a browser does that goes to it. `fetch` may not say so, and assets are chosen by it. */
-function navigate(slug: string, path: string): Promise<{ status: number; text: string }> {
+/** Asks for a page as a browser does that goes to it, and follows where it leads. */
+async function navigate(slug: string, path: string): Promise<{ status: number; text: string }> {
+  const page = new URL(path, `http://${slug}.localhost`);
+  let answer = await visit(page);
+  for (let i = 0; answer.location !== undefined && i < MAX_REDIRECTS; i++)
+    answer = await visit(new URL(answer.location, page));
+  return answer;
+}
+
+/** `fetch` may not say that it navigates, and assets are chosen by it. */
+function visit({
+  host,
+  pathname,
+  search,
+}: URL): Promise<{ status: number; text: string; location: string | undefined }> {
   return new Promise((resolve, reject) => {
     const request = get({
       host: '127.0.0.1',
       port: cellar.edgePort,
-      path,
-      headers: { host: `${slug}.localhost`, accept: 'text/html', 'sec-fetch-mode': 'navigate' },
+      path: pathname + search,
+      headers: { host, accept: 'text/html', 'sec-fetch-mode': 'navigate' },
       signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS),
     });
     request.on('error', reject);
     request.on('response', async (response) => {
       try {
-        resolve({ status: response.statusCode!, text: await readText(response) });
+        const { statusCode: status, headers } = response;
+        resolve({ status: status!, text: await readText(response), location: headers.location });
       } catch (error) {
         reject(error);
       }

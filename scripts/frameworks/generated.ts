@@ -365,6 +365,15 @@ export default app
         assets: { directory: '.open-next/assets', binding: 'ASSETS' },
         observability: { enabled: true },
       }),
+      'next.config.ts': `import { initOpenNextCloudflareForDev } from '@opennextjs/cloudflare';
+import type { NextConfig } from 'next';
+
+const nextConfig: NextConfig = {};
+
+export default nextConfig;
+
+initOpenNextCloudflareForDev();
+`,
       'open-next.config.ts':
         "import { defineCloudflareConfig } from '@opennextjs/cloudflare';\n\nexport default defineCloudflareConfig();\n",
       'app/hello/[name]/page.tsx':
