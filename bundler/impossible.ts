@@ -4,35 +4,43 @@ import { supportedDate } from './compatibility-date.ts';
 import { BuildFailure } from './failure.ts';
 import { insidePath, show } from './inside.ts';
 import { rateLimits } from './rate-limits.ts';
+import type { Release } from './release.ts';
 import { serviceBindings } from './services.ts';
 import { triggers } from './triggers.ts';
 import { workflows } from './workflows.ts';
 import type { ReadConfig } from './wrangler-config.ts';
 
+/** What a configuration says of other apps of the owner: its services and queues. */
+export type NamedOutside = Pick<Release, 'services' | 'triggers'>;
+
 /**
- * Refuses a configuration with which no build could succeed, so that nobody waits for an install.
+ * Refuses a configuration with which no build could succeed, so that nobody waits for an install. Returns what it says of
+ * other apps.
  * @param root real path of the project
  * @param isWhole whether all files of the project are there already: no command of it may write some, nor its configuration
  * @throws {BuildFailure} as the bundling would
  */
-export function refuseImpossible(root: string, { config, file, base }: ReadConfig, isWhole: boolean): void {
+export function refuseImpossible(
+  root: string,
+  { config, file, base }: ReadConfig,
+  isWhole: boolean,
+): NamedOutside {
   const { main, assets, compatibility_date: date } = config;
   if (date !== undefined) supportedDate(date, `${file}: `, []);
   if (main !== undefined) refusePython(root, main);
   classMigrations(file, config);
   rateLimits(file, config);
   workflows(file, config, null);
-  if (!isWhole) {
-    // A framework's build may give it a Worker.
-    triggers(file, { ...config, main: main ?? '' }, []);
-    return;
-  }
-  triggers(file, config, []);
-  serviceBindings(file, config, null);
+  // A framework's build may give it a Worker.
+  const meant = isWhole ? config : { ...config, main: main ?? '' };
+  const calls = triggers(file, meant, []);
+  const named = { services: serviceBindings(file, meant, null), ...(calls !== null && { triggers: calls }) };
+  if (!isWhole) return named;
   if (main === undefined && assets?.directory === undefined) throw nothingNamed(file);
   // A package's own Worker is there once it is installed.
   if (main !== undefined && !main.includes('/node_modules/')) insidePath(root, base, main, 'main');
   if (assets?.directory !== undefined) insidePath(root, base, assets.directory, 'assets.directory');
+  return named;
 }
 
 /** @param main absolute path of the Worker's entry */

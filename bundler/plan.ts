@@ -4,7 +4,7 @@ import { relative } from 'node:path';
 import type { BuildSettings } from '../handlers/contract/host-calls.ts';
 import { type BuildCommand, buildCommand } from './build-command.ts';
 import { hasFunctions } from './cloudflare-pages.ts';
-import { refuseImpossible } from './impossible.ts';
+import { type NamedOutside, refuseImpossible } from './impossible.ts';
 import { whyInstallAnew } from './install-inputs.ts';
 import { findLockFiles, type LockFile } from './lock-files.ts';
 import type { PageFolders } from './pages.ts';
@@ -37,6 +37,8 @@ export interface Plan {
   isPages: boolean;
   /** Whether functions/ is to be compiled to its Worker. */
   hasFunctions: boolean;
+  /** What its configuration says of other apps; `null`: nothing, or the build decides. */
+  outside: NamedOutside | null;
   /** The sites that are there before the build; `null` where it can make none. */
   pages: PageFolders | null;
 }
@@ -69,15 +71,19 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
     read === null
       ? project?.kind !== 'worker' && hasFunctions(place)
       : read.config.pages_build_output_dir !== undefined;
+  let outside: NamedOutside | null = null;
   if (read !== null) {
     if (output !== null && !isPages) throw otherwiseNamed(read.file);
     const scripts = Object.keys(manifest?.scripts ?? {});
+    const isRedirected = redirectedConfig(place) !== null;
     const isWhole =
       build === null &&
       settings.install_command === null &&
       !scripts.some((name) => WRITING_SCRIPTS.includes(name)) &&
-      redirectedConfig(place) === null;
-    refuseImpossible(place.root, isPages && isWhole ? withPages(place, read, output) : read, isWhole);
+      !isRedirected;
+    const config = isPages && isWhole ? withPages(place, read, output) : read;
+    const named = refuseImpossible(place.root, config, isWhole);
+    if (!isRedirected) outside = named;
   }
   return {
     folder: relative(place.root, place.folder),
@@ -90,6 +96,7 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
     hasConfig: project?.kind === 'wrangler',
     isPages,
     hasFunctions: isPages && hasFunctions(place),
+    outside,
     pages: project?.kind !== 'wrangler' && build !== null ? siteFolders(place) : null,
   };
 }

@@ -357,7 +357,7 @@ export const settings = {
     schema: integer(64, 16_777_216),
   },
   RUNNER_BUILD_TIMEOUT_S: {
-    default: '300',
+    default: '1200',
     meaning: 'Each install and build step is ended after this many seconds.',
     schema: integer(1, 86_400),
   },

@@ -21,7 +21,7 @@ const COMMAND_TIMEOUT_MS = 5 * 60_000;
 const ANSWER_TIMEOUT_MS = 15_000;
 const MAX_REDIRECTS = 5;
 /** A push may be left before. */
-const DEPLOY_TIMEOUT_MS = 15 * 60_000;
+const DEPLOY_TIMEOUT_MS = 45 * 60_000;
 /** Lines of a failed command or push that are shown. */
 const EXPLANATION_LINES = 30;
 /** Makes a lock file without installing anything. */

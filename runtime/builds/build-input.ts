@@ -1,4 +1,5 @@
 // What a build is made from, and within which limits.
+import type { NamedOutside } from '../../bundler/impossible.ts';
 import type { BuildSettings } from '../../handlers/contract/host-calls.ts';
 import type { User } from '../machine/users.ts';
 import type { Walls } from '../machine/walls.ts';
@@ -31,6 +32,8 @@ export interface BuildInput {
   /** Who runs install and build; `null`: the host's own user. */
   user: User | null;
   storage: StorageNames;
+  /** Throws a `BuildFailure` for other apps that the configuration names and that are not there. */
+  requireOutside: (named: NamedOutside) => void;
   /** The release that serves now. */
   liveReleaseDirectory: string | null;
   /** Whether the release is a preview's: that has no crons. */

@@ -52,6 +52,7 @@ export async function build(input: BuildInput): Promise<Built & { tidied: Promis
     const plan = await bundler.plan({ worktree: project, settings, environment, manifests }, stepTimeoutMs);
     if (plan.folder !== '' && settings.root_directory === null)
       log.line(`${plan.folder} is the app: no other folder has a Wrangler configuration`);
+    if (plan.outside !== null) input.requireOutside(plan.outside);
     warnOfLocalSecrets(join(project, plan.folder), environment, log);
     const installed = await installStep(input, directories, plan, digest);
     await buildStep(input, directories, plan);

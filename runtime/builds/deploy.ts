@@ -26,7 +26,7 @@ import { LineBatch } from './line-batch.ts';
 import { readRelease } from './release.ts';
 import { placeUpload, type Retriggered, reuseRelease } from './releases.ts';
 import { checkSecrets } from './secrets.ts';
-import { checkServices } from './services.ts';
+import { checkServices, requireServices } from './services.ts';
 import { requireDisk } from './size.ts';
 
 /** The log and the steps of a deploy under way are written to the database, and told, at most so often. */
@@ -206,12 +206,8 @@ export class Deploy {
         await this.#options.copyIntoPreview(app_id, (line) => this.#log.line(line), this.#abort.signal);
       const storage = await this.#makeRelease();
       await checkSecrets(paths.release(app_id, id), Object.keys(values), this.#log);
-      const consumes = await checkServices(paths.release(app_id, id), {
-        appId: app_id,
-        apps,
-        isPushed: this.#source.kind === 'commit',
-        log: this.#log,
-      });
+      const owned = { appId: app_id, apps, isPushed: this.#source.kind === 'commit' };
+      const consumes = await checkServices(paths.release(app_id, id), owned, this.#log);
       this.#abort.signal.throwIfAborted();
       const before = apps.get(app_id)?.liveDeployId ?? null;
       const detail = before === null ? 'the first release' : `in the place of deploy ${before}`;
@@ -356,6 +352,7 @@ export class Deploy {
       settings: app.wanted.builds ?? NO_SETTINGS,
       user,
       storage: { ...emptyNames(), ...store.apps.storageNames(app_id) },
+      requireOutside: (named) => requireServices(named, { appId: app_id, apps, isPushed: true }),
       liveReleaseDirectory: app.liveDeployId === null ? null : paths.release(app_id, app.liveDeployId),
       walls,
       limits,

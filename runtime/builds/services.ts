@@ -1,22 +1,28 @@
 // What a deploy has to say of the other apps that a release is bound to, and of the queues that are theirs.
 import { BuildFailure } from '../../bundler/failure.ts';
+import type { NamedOutside } from '../../bundler/impossible.ts';
 import type { Apps } from '../apps/apps.ts';
 import { queuesElsewhere } from '../fleets/config/services.ts';
 import type { DeployLog } from './deploy-log.ts';
 import { readRelease } from './release.ts';
 
+interface Owned {
+  appId: string;
+  apps: Pick<Apps, 'get' | 'hasSibling' | 'consumersOf'>;
+  /** Whether the release says by itself which queues it consumes; otherwise Wrangler says so after the deploy. */
+  isPushed: boolean;
+}
+
 /**
- * @param isPushed whether the release says by itself which queues it consumes; otherwise Wrangler says so after the deploy
- * @returns the queues that it consumes
+ * Looks for the other apps that a configuration or a release names.
+ * @returns the apps that consume its queues of others, by queue; `undefined`: nobody yet
  * @throws {BuildFailure} naming each binding to an app that is not there, and each queue that no app consumes, or several
  */
-export async function checkServices(
-  release: string,
-  { appId, apps, isPushed, log }: { appId: string; apps: Apps; isPushed: boolean; log: DeployLog },
-): Promise<string[]> {
-  const described = await readRelease(release);
-  if (described === null) return [];
-  const missing = (described.services ?? []).filter(
+export function requireServices(
+  named: NamedOutside,
+  { appId, apps, isPushed }: Owned,
+): Map<string, string | undefined> {
+  const missing = (named.services ?? []).filter(
     ({ service }) => service !== null && !apps.hasSibling(appId, service),
   );
   if (missing.length > 0) {
@@ -25,17 +31,35 @@ export async function checkServices(
       `services: ${list}, and the owner of this app has no app of that name: create it, or correct "service"`,
     );
   }
-  for (const queue of queuesElsewhere(described)) {
-    const consumers = apps.consumersOf(appId, queue);
-    const slugs = consumers.map((id) => apps.get(id)!.wanted.slug).join(', ');
-    if (consumers.length === 1) log.line(`queues: ${queue} is consumed by the app ${slugs}`);
-    else if (consumers.length > 1)
-      throw new BuildFailure(`queues: ${queue} is consumed by several apps of the same owner: ${slugs}`);
-    else if (isPushed)
+  const consumers = new Map<string, string | undefined>();
+  for (const queue of queuesElsewhere(named)) {
+    const slugs = apps.consumersOf(appId, queue).map((id) => apps.get(id)!.wanted.slug);
+    if (slugs.length > 1)
+      throw new BuildFailure(
+        `queues: ${queue} is consumed by several apps of the same owner: ${slugs.join(', ')}`,
+      );
+    if (slugs.length === 0 && isPushed)
       throw new BuildFailure(
         `queues: ${queue} is unknown: neither this project nor another app of the same owner consumes it; deploy its consumer first`,
       );
-    else log.line(`queues: nobody consumes ${queue} yet; until then nothing can be sent to it`);
+    consumers.set(queue, slugs[0]);
   }
+  return consumers;
+}
+
+/**
+ * The same for a release, whose log says who consumes its queues.
+ * @returns the queues that it consumes
+ * @throws {BuildFailure} as `requireServices`
+ */
+export async function checkServices(release: string, owned: Owned, log: DeployLog): Promise<string[]> {
+  const described = await readRelease(release);
+  if (described === null) return [];
+  for (const [queue, consumer] of requireServices(described, owned))
+    log.line(
+      consumer === undefined
+        ? `queues: nobody consumes ${queue} yet; until then nothing can be sent to it`
+        : `queues: ${queue} is consumed by the app ${consumer}`,
+    );
   return described.triggers?.consumers.map(({ queue }) => queue) ?? [];
 }

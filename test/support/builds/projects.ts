@@ -71,6 +71,7 @@ export async function buildCommit(
     settings: NO_SETTINGS,
     user: null,
     storage: emptyNames(),
+    requireOutside: () => {},
     liveReleaseDirectory: null,
     isPreview: false,
     walls: new Walls('cellar-unused'),
