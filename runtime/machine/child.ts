@@ -194,6 +194,7 @@ export async function runChild(words: string[], options: RunOptions): Promise<Ch
   return { output, cut, errors };
 }
 
-function cleanEnvironment(): Record<string, string> {
+/** What a child has in its environment when nothing else is said: a search path and a language. */
+export function cleanEnvironment(): Record<string, string> {
   return { PATH: process.env.PATH ?? '/usr/local/bin:/usr/bin:/bin', LC_ALL: 'C.UTF-8' };
 }

@@ -77,7 +77,7 @@ export function layoutOf(root: string) {
     run: (appId: string) => join(root, 'run', appId),
     caches: join(root, 'caches'),
     cache: (appId: string) => join(root, 'caches', appId),
-    /** What the bundler has compiled of its own code. */
+    /** What the bundler and the process of snapshots have compiled of their own code. */
     compiled: join(root, 'compiled'),
     builds: join(root, 'builds'),
     build: (appId: string) => join(root, 'builds', appId),

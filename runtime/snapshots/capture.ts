@@ -15,7 +15,7 @@ import { join } from 'node:path';
 import type { Layout } from '../machine/data-directory.ts';
 import { dropOwn, handOver, makePassage, renewOwn } from '../machine/rights.ts';
 import type { User } from '../machine/users.ts';
-import { type Listed, list } from './listing.ts';
+import { type Listed, type ListOptions, list } from './listing.ts';
 import type { FileEntry, Part } from './manifest.ts';
 import { type Chunk, chunkSize, type PackWriter } from './packs.ts';
 import { Reader } from './reader.ts';
@@ -35,6 +35,8 @@ const NOT_DATA = ['alarms'];
 const ROUNDS = 5;
 const PIECE_BYTES = 256 * 1024;
 const HAND_OVER_TIMEOUT_MS = 60_000;
+/** Paths in a repository of what git has not finished. */
+const GIT_AT_WORK = /(^|\/)(tmp_|incoming-)|\.lock$/;
 
 /** Reads files into packs. */
 export class Capture {
@@ -72,7 +74,7 @@ export class Capture {
   async app({ id, slug, liveDeployId, user }: CapturedApp): Promise<Part> {
     const files = new Map<string, FileEntry>();
     await this.#repository(this.#paths.repository(id), files);
-    if (liveDeployId !== null) await this.#own(this.#paths.release(id, liveDeployId), () => true, files);
+    if (liveDeployId !== null) await this.#own(this.#paths.release(id, liveDeployId), {}, files);
     await this.#storageOf(id, user, files);
     return { kind: 'app', id, slug, files: [...files.values()] };
   }
@@ -96,18 +98,18 @@ export class Capture {
    * git moves them in that direction.
    */
   async #repository(root: string, files: Files): Promise<void> {
-    const isObject = (path: string) => path.startsWith('objects/');
-    const isTemporary = (path: string) => /(^|\/)(tmp_|incoming-)|\.lock$/.test(path);
-    await this.#own(root, (path) => !isObject(path) && path !== 'packed-refs' && !isTemporary(path), files);
-    await this.#own(root, (path) => path === 'packed-refs', files);
-    await this.#own(root, (path) => isObject(path) && !isTemporary(path), files);
+    await this.#own(root, { skip: ['objects', 'packed-refs'], but: GIT_AT_WORK }, files);
+    await this.#own(root, { only: ['packed-refs'] }, files);
+    await this.#own(root, { only: ['objects'], but: GIT_AT_WORK }, files);
   }
 
   /** Files of the host's own, again until there are no new ones: git may put many objects into one file meanwhile. */
-  async #own(root: string, isWanted: (path: string) => boolean, files: Files): Promise<void> {
+  async #own(root: string, { but, ...where }: Own, files: Files): Promise<void> {
     for (let round = 0; round < ROUNDS; round++) {
-      const listed = list(root, { databases: false });
-      const fresh = listed.filter(({ path }) => isWanted(path) && !files.has(this.#pathOf(root, path)));
+      const listed = list(root, { databases: false, ...where });
+      const fresh = listed.filter(
+        ({ path }) => but?.test(path) !== true && !files.has(this.#pathOf(root, path)),
+      );
       if (fresh.length === 0) return;
       for (const file of fresh)
         await this.#take(root, file, ({ path }) => readIfThere(join(root, path)), files);
@@ -183,6 +185,12 @@ type Read = (file: Listed) => Promise<Content | null> | Content | null;
 interface Content {
   size: number;
   content: Pieces;
+}
+
+/** Which of the files in a directory of the host's. */
+interface Own extends Pick<ListOptions, 'skip' | 'only'> {
+  /** Paths that are left out. */
+  but?: RegExp;
 }
 
 interface StoragePlace {

@@ -14,7 +14,10 @@ export interface Listed {
   stamp: string;
 }
 
-/** A file that changed so shortly before it was listed may change again and keep its times. In ms; the kernel's ticks have 10. */
+/**
+ * A file that was written so shortly before it was listed may be written again and keep its times. In ms; the kernel's ticks
+ * have 10. That it changed hands does not count: whoever writes to it changes the time of its content.
+ */
 const UNSURE_MS = 100;
 /** What belongs to a SQLite file, and is in its backup. */
 const BESIDE_SQLITE = /\.sqlite-(wal|shm|journal)$/;
@@ -29,13 +32,15 @@ export interface ListOptions {
   databases: boolean;
   /** Names directly in the directory that are left out. */
   skip?: readonly string[];
+  /** Names directly in the directory to which it is limited. */
+  only?: readonly string[];
 }
 
 /**
  * Lists files and directories, in the order of their names. Sockets, links and what vanishes meanwhile are left out.
  * @throws {Error} when there are more than a million, or a directory lies in more than a hundred others
  */
-export function list(root: string, { databases, skip = [] }: ListOptions): Listed[] {
+export function list(root: string, { databases, skip = [], only }: ListOptions): Listed[] {
   const found: Listed[] = [];
   const now = Date.now();
   const walk = (directory: string, below: string, depth: number): void => {
@@ -54,7 +59,7 @@ export function list(root: string, { databases, skip = [] }: ListOptions): Liste
     }
   };
   const look = (here: string, below: string, name: string, depth: number): void => {
-    if (below === '' && skip.includes(name)) return;
+    if (below === '' && (skip.includes(name) || only?.includes(name) === false)) return;
     if (databases && BESIDE_SQLITE.test(name)) return;
     const path = below === '' ? name : `${below}/${name}`;
     const stat = statOf(join(here, name));
@@ -82,7 +87,7 @@ function writeAheadLog(path: string): BigIntStats[] {
 }
 
 function stampOf(stats: BigIntStats[], now: number): string {
-  const newest = Math.max(...stats.map(({ ctimeMs }) => Number(ctimeMs)));
+  const newest = Math.max(...stats.map(({ mtimeMs }) => Number(mtimeMs)));
   if (newest > now - UNSURE_MS) return '';
   return stats.map(({ ino, size, mtimeNs, ctimeNs }) => `${ino}.${size}.${mtimeNs}.${ctimeNs}`).join('+');
 }

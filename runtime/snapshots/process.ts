@@ -1,6 +1,7 @@
 // The process that takes snapshots and restores them, at the lowest priority. It reads its job from standard input, and says
 // on standard output what it needs and what came of it: lines of JSON.
 import { once } from 'node:events';
+import { flushCompileCache } from 'node:module';
 import { createInterface } from 'node:readline';
 import { reason } from '../log.ts';
 import { type Copied, type CopyJob, copyStorage } from './copy.ts';
@@ -37,6 +38,8 @@ async function copyDatabase(): Promise<string> {
 process.umask(0o077);
 try {
   const job = (await read()) as Job;
+  // Not at the end, which is a SIGKILL.
+  flushCompileCache();
   const host = { copyDatabase, warn: (message: string) => say({ warn: message }) };
   if (job.kind === 'take') say({ done: await take(job, host) });
   else say({ done: await (job.kind === 'copy' ? copyStorage(job) : restoreStorage(job)) });

@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import { log, reason } from '../log.ts';
-import { startChild } from '../machine/child.ts';
+import { cleanEnvironment, startChild } from '../machine/child.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import { dieWithParent } from '../machine/users.ts';
 import type { CapturedApp } from './capture.ts';
@@ -226,6 +226,7 @@ export class Snapshots {
     const words = [...dieWithParent(), 'nice', '-n', '19', process.execPath];
     const child = await startChild([...words, `--max-old-space-size=${HEAP_MB}`, PROGRAM], {
       title: 'the process of snapshots',
+      environment: { ...cleanEnvironment(), NODE_COMPILE_CACHE: this.#options.paths.compiled },
     }).catch((error: unknown) => {
       this.#underWay = null;
       throw error;

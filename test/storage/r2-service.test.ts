@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import {
   chmodSync,
   existsSync,
@@ -13,10 +14,11 @@ import {
 } from 'node:fs';
 import { connect } from 'node:net';
 import { dirname, join } from 'node:path';
+import { Readable } from 'node:stream';
 import { test } from 'node:test';
 import { asUser } from '../../runtime/machine/users.ts';
 import { Buckets } from '../../runtime/storage/r2/buckets.ts';
-import { BucketClient } from '../../runtime/storage/r2/client.ts';
+import { BrokenBody, BucketClient } from '../../runtime/storage/r2/client.ts';
 import { openObjectIndex } from '../../sqlite/storage/objects.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { APP_ID, bodyOf, type Step, startApp, startBuckets } from '../support/storage/r2.ts';
@@ -104,6 +106,14 @@ test('a body that stalls is cut, and nothing is left of it', { timeout: 120_000 
   const blobs = join(paths.buckets(APP_ID), 'blobs');
   await eventually(() => readdirSync(blobs).length === 1, 'the halves have gone');
   assert.equal((await client.put('y', bodyOf(Buffer.from('next')), plain)).size, 4);
+
+  // As by a client that leaves while the app's buckets are looked up.
+  const gone = new Readable({ read() {} });
+  gone.destroy();
+  await once(gone, 'close');
+  const broken = client.put('x', { size: 1_000_000, bytes: gone }, plain);
+  await assert.rejects(broken, (error) => error instanceof BrokenBody && !error.isLate);
+  await eventually(() => readdirSync(blobs).length === 2, 'the one that was broken off before has gone');
 });
 
 test('calls that come while the service is gone wait for the next one, and it has a memory limit', async (t) => {

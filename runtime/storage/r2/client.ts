@@ -203,7 +203,9 @@ function sendOnce(
     const breakOff = () => {
       if (isComing()) asked.destroy(new BrokenBody(false));
     };
-    body.bytes.once('error', breakOff).once('close', breakOff).pipe(asked);
+    // Whoever broke off before this tells no listener any more.
+    if (body.bytes.destroyed) breakOff();
+    else body.bytes.once('error', breakOff).once('close', breakOff).pipe(asked);
   });
 }
 
