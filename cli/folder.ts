@@ -21,6 +21,11 @@ export function namedByProject(folder: string): string | null {
   return /^\s*"?name"?\s*[=:]\s*["']([a-z0-9-]+)["']/m.exec(readFileSync(file, 'utf8'))?.[1] ?? null;
 }
 
+/** Whether git is installed. */
+export function hasGit(): boolean {
+  return readGit('/', '--version') !== null;
+}
+
 /** Whether the folder lies in a git work tree. */
 export function isRepository(folder: string): boolean {
   return readGit(folder, 'rev-parse', '--is-inside-work-tree') === 'true';

@@ -4,6 +4,7 @@ import { BuildFailure } from '../failure.ts';
 import { RATE_LIMIT_PERIODS } from '../rate-limits.ts';
 import { WORKFLOW_NAME } from '../workflows.ts';
 import { insteadOf } from '../wrangler-keys.ts';
+import { SentBundle } from './bundle.ts';
 
 const name = z.string().min(1).max(256);
 
@@ -70,6 +71,8 @@ const MigrationStep = z.object({
 });
 
 const Metadata = z.object({
+  /** Of an upload that Cellar's own bundler has made; the fields of Wrangler's uploads stand for nothing then. */
+  cellar_bundle: SentBundle.optional(),
   main_module: name.optional(),
   body_part: name.optional(),
   compatibility_date: z.iso.date().optional(),

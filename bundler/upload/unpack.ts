@@ -13,6 +13,7 @@ import { type Bundle, type Module, RELEASE_FILE, type Release } from '../release
 import { syncTree } from '../sync.ts';
 import { placeAssets } from './assets.ts';
 import { bindingsOf, type LiveBindings } from './bindings.ts';
+import { checkSentBundle } from './bundle.ts';
 import { type Metadata, readMetadata } from './metadata.ts';
 
 const MODULES = 'modules';
@@ -73,11 +74,32 @@ export async function unpackUpload(options: UnpackOptions): Promise<Unpacked> {
   const parts = await readParts(options.body, options.contentType);
   const metadata = readMetadata(textOf(parts.get(METADATA)));
   parts.delete(METADATA);
-  const live = options.live === null ? null : readRelease(options.live);
   const { out } = options;
   mkdirSync(out, { recursive: true });
   const notes: string[] = [];
-  const worker = await unpackWorker(metadata, parts, out);
+  const { bundle, secrets } =
+    metadata.cellar_bundle === undefined
+      ? await unpackWranglers(metadata, parts, options, notes)
+      : { bundle: await unpackOurs(metadata, parts, options), secrets: {} };
+  requireModest(bundle);
+  await syncTree(out);
+  const {
+    'workers/message': message = '',
+    'workers/tag': tag = '',
+    'workers/alias': alias = '',
+  } = metadata.annotations;
+  return { bundle, secrets, message, tag, alias, notes };
+}
+
+/** What Wrangler sends: modules, and bindings in Cloudflare's words. */
+async function unpackWranglers(
+  metadata: Metadata,
+  parts: Parts,
+  options: UnpackOptions,
+  notes: string[],
+): Promise<{ bundle: Bundle; secrets: Record<string, string> }> {
+  const live = options.live === null ? null : readRelease(options.live);
+  const worker = await unpackWorker(metadata, parts, options.out);
   const assets = placeAssets(metadata, options, worker !== null);
   if (worker === null && assets === null)
     throw new BuildFailure('metadata: main_module is missing: there is neither a Worker nor assets');
@@ -95,14 +117,27 @@ export async function unpackUpload(options: UnpackOptions): Promise<Unpacked> {
     classMigrations: migrationsOf(metadata),
     ...bound,
   };
-  requireModest(bundle);
-  await syncTree(out);
-  const {
-    'workers/message': message = '',
-    'workers/tag': tag = '',
-    'workers/alias': alias = '',
-  } = metadata.annotations;
-  return { bundle, secrets, message, tag, alias, notes };
+  return { bundle, secrets };
+}
+
+/** What `cellar deploy --upload` sends: a bundle and its files. */
+async function unpackOurs(metadata: Metadata, parts: Parts, options: UnpackOptions): Promise<Bundle> {
+  const paths = new Set<string>();
+  for (const [name, part] of parts) {
+    if (typeof part === 'string') throw new BuildFailure(`the part ${show(name)} is no file`);
+    const path = moduleName(name);
+    if (!/^(?:modules|migrations)\//.test(path))
+      throw new BuildFailure(`the part ${show(name)} is neither below modules/ nor below migrations/`);
+    await writePart(name, path, part, options.out);
+    paths.add(path);
+  }
+  const bundle = checkSentBundle(metadata.cellar_bundle!, (path) => paths.has(path));
+  const placed = placeAssets(metadata, options, bundle.worker !== null);
+  if ((placed === null) !== (bundle.assets === null))
+    throw new BuildFailure('metadata: the session of the assets is missing, or the bundle has none');
+  if (bundle.worker === null && placed === null)
+    throw new BuildFailure('there is neither a Worker nor assets');
+  return bundle;
 }
 
 type Part = string | File;
@@ -170,9 +205,15 @@ async function writeModule(given: string, file: File, out: string, modules: Modu
     throw new BuildFailure(
       `${show(given)} is of type ${show(file.type)}, which is no module that is run here`,
     );
+  const path = `${MODULES}/${name}`;
+  await writePart(given, path, file, out);
+  if (type !== undefined) modules.push({ name, type, path });
+}
+
+/** @param path where it is kept, below `out` */
+async function writePart(given: string, path: string, file: File, out: string): Promise<void> {
   if (file.size > MODULE_BYTES)
     throw new BuildFailure(`${show(given)} has more than ${MODULE_BYTES / 2 ** 20} MiB`);
-  const path = `${MODULES}/${name}`;
   try {
     mkdirSync(dirname(join(out, path)), { recursive: true });
     writeFileSync(join(out, path), Buffer.from(await file.arrayBuffer()), { flag: 'wx' });
@@ -180,7 +221,6 @@ async function writeModule(given: string, file: File, out: string, modules: Modu
     const { code } = error as NodeJS.ErrnoException;
     throw new BuildFailure(`${show(given)} cannot be kept as a file: ${code}`);
   }
-  if (type !== undefined) modules.push({ name, type, path });
 }
 
 /** The name of a module as its path below the directory of modules. */

@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { App } from '../../handlers/contract/apps.ts';
 import type { Deploy } from '../../handlers/contract/deploys.ts';
-import { type Command, command } from '../command.ts';
+import { type Command, command, textOf } from '../command.ts';
 import { Stopped } from '../exit.ts';
-import { type GitRun, isRepository, readGit, runGit, withKey } from '../folder.ts';
+import { type GitRun, hasGit, isRepository, readGit, runGit, withKey } from '../folder.ts';
 import { type Session, whole } from '../session.ts';
 import { ago, firstLine, shownDeploy, status, table } from '../show.ts';
 
@@ -33,12 +33,27 @@ const AUTHOR = {
 export const deployCommands: readonly Command[] = [
   command({
     words: 'deploy',
-    summary: 'Pushes the folder, waits for its deploy, and ends with 1 when that failed',
+    summary: 'Deploys the folder by git or by upload, waits, and ends with 1 when that failed',
     ofApp: true,
-    examples: ['deploy', 'deploy --app shop'],
+    options: [
+      {
+        flags: '--upload',
+        summary:
+          'bundles it on this machine and sends that, with changes that are not committed; it needs no git',
+      },
+      { flags: '-e, --env <name>', summary: 'with --upload: the environment of the Wrangler configuration' },
+    ],
+    examples: ['deploy', 'deploy --app shop', 'deploy --upload'],
     answers: 'deploys.create',
-    run: async (session) => {
+    run: async (session, input) => {
       const app = await session.call('apps.get', { id: session.app() });
+      if (input.upload === true || !hasGit()) {
+        const { uploadFolder } = await import('../upload.ts');
+        const environment = textOf(input, 'env') ?? session.place.env.CLOUDFLARE_ENV ?? null;
+        const deploy_id = await uploadFolder(session, app, environment);
+        const deploy = await session.call('deploys.get', { id: app.id, deploy_id });
+        return succeeded(session, app.id, deploy, app.url);
+      }
       const sha = await pushFolder(session, app);
       const { items } = await session.call('deploys.list', { id: app.id, limit: NEWEST });
       const deploy = items.find((each) => each.sha === sha);

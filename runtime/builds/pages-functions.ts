@@ -11,29 +11,36 @@ import type { BuildDirectories } from './environment.ts';
 
 const WRANGLER = dirname(findPackageJSON('wrangler', import.meta.url)!);
 
-/** Compiles functions/ of the project, if it has any, to where the bundler looks for its Worker. */
-export async function compileFunctions(
-  input: BuildInput,
-  directories: BuildDirectories,
-  plan: Plan,
-): Promise<void> {
-  if (!plan.hasFunctions) return;
+/** What compiles functions/, when it is run in the project's folder: to where the bundler looks for its Worker. */
+export function functionsCommand({ hasConfig }: Pick<Plan, 'hasConfig'>): {
+  title: string;
+  arguments: string[];
+} {
   const out = COMPILED_FUNCTIONS;
   const settings = {
     WRANGLER_SEND_METRICS: 'false',
     WRANGLER_WRITE_LOGS: 'false',
     WRANGLER_HIDE_BANNER: 'true',
   };
-  await runInProject(input, directories, plan, {
+  return {
     title: 'wrangler pages functions build',
     arguments: [
       ...['/bin/sh', '-c', 'mkdir -p "$0" && exec "$@"', out],
       ...['env', ...Object.entries(settings).map((entry) => entry.join('='))],
       ...[process.execPath, '--no-warnings', join(WRANGLER, 'wrangler-dist', 'cli.js')],
       ...['pages', 'functions', 'build', `--outdir=${out}`, `--output-routes-path=${out}/_routes.json`],
-      ...(plan.hasConfig ? [] : [`--compatibility-date=${newestCompatibilityDate}`]),
+      ...(hasConfig ? [] : [`--compatibility-date=${newestCompatibilityDate}`]),
     ],
-    folder: plan.folder,
-    read: [dirname(WRANGLER)],
-  });
+  };
+}
+
+/** Compiles functions/ of the project, if it has any. */
+export async function compileFunctions(
+  input: BuildInput,
+  directories: BuildDirectories,
+  plan: Plan,
+): Promise<void> {
+  if (!plan.hasFunctions) return;
+  const command = { ...functionsCommand(plan), folder: plan.folder, read: [dirname(WRANGLER)] };
+  await runInProject(input, directories, plan, command);
 }

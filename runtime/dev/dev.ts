@@ -3,6 +3,7 @@
 import { existsSync, realpathSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { BuildFailure } from '../../bundler/failure.ts';
+import { OutwardServices } from '../apps/outward-services.ts';
 import { Closing } from '../closing.ts';
 import { readSetting } from '../config.ts';
 import { Gateway, type LocalAnswer, type RequestHead, type Target } from '../edge/gateway.ts';
@@ -73,6 +74,7 @@ export class Dev {
   readonly #fleet: Fleet;
   readonly #memory = new MemoryGauge(0, CELL_MB);
   readonly #buckets: Buckets;
+  readonly #outward: OutwardServices;
   readonly #gateway: Gateway;
   /** Null when no debugger is let in. */
   readonly #debugger: DebuggerDoor | null;
@@ -99,9 +101,12 @@ export class Dev {
   /** Databases that are not placed yet. */
   #copied: Copied | null = null;
 
-  /** @throws {Error} when another `cellar dev` has the folder, or `RUNNER_EGRESS_ALLOW` is wrong */
+  /** @throws {Error} when another `cellar dev` has the folder, or `RUNNER_EGRESS_ALLOW` or a setting of the AI server is wrong */
   constructor(options: DevOptions) {
     const egress = readSetting('RUNNER_EGRESS_ALLOW', process.env);
+    const url = readSetting('RUNNER_AI_URL', process.env);
+    const key = readSetting('RUNNER_AI_KEY', process.env);
+    const models = readSetting('RUNNER_AI_MODELS', process.env);
     this.#options = options;
     this.#folder = realpathSync(options.folder);
     const kept = keptDirectory(this.#folder, options.isOnCopy ? 'copy' : 'dev');
@@ -132,6 +137,8 @@ export class Dev {
     this.#debugger = options.inspect === null ? null : new DebuggerDoor();
     const own = { build: null, cell: null };
     this.#buckets = new Buckets({ paths, users: () => own, service: { maxMb: 0, floorMb: 0 } });
+    const ai = url === '' ? null : { url, key, models };
+    this.#outward = new OutwardServices({ paths, users: () => own, ai, mail: null });
     this.#fleet = new Fleet({
       appId: APP,
       directories: { run: paths.run(APP), data: paths.data(APP) },
@@ -145,6 +152,7 @@ export class Dev {
       memory: this.#memory,
       secrets: () => this.#variables,
       buckets: this.#buckets.access(APP),
+      outward: this.#outward.access(APP),
       egress,
       uiUrl: () => '',
       development: { onInspector: this.#debugger && ((port) => this.#debugger!.leadTo(port)) },
@@ -213,6 +221,7 @@ export class Dev {
     await closing.step('work', () => Promise.all([this.#work, this.#trial]));
     await closing.step('spare processes', () => spares.close());
     await closing.step('buckets', () => this.#buckets.close());
+    await closing.step('outward services', () => this.#outward.close());
     await closing.step('log', () => this.#terminal.close());
     await closing.step('threads', () => threads.close());
     await closing.step('folder', this.#release);
@@ -390,11 +399,11 @@ export class Dev {
     const others = (release.services ?? []).flatMap(({ binding, service }) =>
       service === null ? [] : [`${binding} (the app ${service})`],
     );
-    const servers = (release.outward ?? []).flatMap(({ type, binding }) =>
-      type === 'ai' || type === 'send_email'
-        ? [`${binding} (${type === 'ai' ? 'an AI server' : 'a mail server'})`]
-        : [],
-    );
+    const servers = (release.outward ?? []).flatMap(({ type, binding }) => {
+      if (type === 'send_email') return [`${binding} (a mail server)`];
+      const isMissing = type === 'ai' && this.#outward.access(APP).ai === undefined;
+      return isMissing ? [`${binding} (an AI server, which RUNNER_AI_URL names)`] : [];
+    });
     const queues = queuesElsewhere(release).map((queue) => `the queue ${queue}, which another app consumes`);
     const missing = [...others, ...servers, ...queues].join(', ');
     if (missing !== '' && missing !== this.#missing)

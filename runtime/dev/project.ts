@@ -1,30 +1,17 @@
-// The folder's project as a release: planned, built and bundled as a deploy does it, in the folder itself.
+// The folder's project as a release.
 import { createHash } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { glob, readdir } from 'node:fs/promises';
-import { basename, delimiter, join } from 'node:path';
-import type { BuildCommand } from '../../bundler/build-command.ts';
+import { join } from 'node:path';
 import { BuildFailure } from '../../bundler/failure.ts';
-import { insidePath } from '../../bundler/inside.ts';
-import type { Plan } from '../../bundler/plan.ts';
 import type { Release } from '../../bundler/release.ts';
 import { newId } from '../../handlers/contract/id.ts';
 import { NO_SETTINGS } from '../builds/build-input.ts';
-import { Bundler } from '../builds/bundler.ts';
-import { packageManager } from '../builds/package-manager.ts';
 import { placeBundle, readRelease } from '../builds/release.ts';
-import { run } from '../builds/run.ts';
 import { type Layout, writeAtomic } from '../machine/data-directory.ts';
 import { removeTree } from '../machine/remove.ts';
 import { emptyNames, type StorageNames } from '../storage/names.ts';
-
-const STEP_TIMEOUT_MS = 600_000;
-/** The bundler's process stays for good: the longest time of a timer, in ms. */
-const STAYS_MS = 2 ** 31 - 1;
-const ASSETS_MB = 2_048;
-/** Names of the files that a plan depends on. */
-const PLANNED =
-  /^(wrangler\.(toml|jsonc?)|package\.json|package-lock\.json|pnpm-lock\.yaml|yarn\.lock|bun\.lockb?)$/;
+import { Folder } from './folder.ts';
 
 export interface Made {
   deployId: string;
@@ -52,21 +39,25 @@ export interface ProjectOptions {
 
 export class Project {
   readonly #options: ProjectOptions;
-  readonly #bundler = new Bundler(STAYS_MS);
-  #plan: Plan | null = null;
+  readonly #folder: Folder;
   #notes = '';
   /** The release that serves. */
   #live: Made | null = null;
 
   constructor(options: ProjectOptions) {
     this.#options = options;
-    this.#bundler.codeDirectory = options.paths.compiled;
-    this.#bundler.warm();
+    const { paths, appId } = options;
+    this.#folder = new Folder({
+      ...options,
+      settings: NO_SETTINGS,
+      compiled: paths.compiled,
+      cache: paths.cache(appId),
+    });
   }
 
   /** Whether a command has to run before the project can be bundled. */
   get hasBuild(): boolean {
-    return this.#plan !== null && this.#plan.build !== null;
+    return this.#folder.hasBuild;
   }
 
   /**
@@ -76,28 +67,14 @@ export class Project {
    * @throws the signal's reason once it is aborted
    */
   async make(changed: string[] | null, signal: AbortSignal): Promise<Made> {
-    const { folder, environment, paths, appId, onStep } = this.#options;
-    if (this.#plan === null || changed === null || changed.some((path) => PLANNED.test(basename(path))))
-      this.#plan = await this.#planned();
-    const plan = this.#plan;
-    if (plan.build !== null) await this.#build(plan, plan.build, signal);
-    signal.throwIfAborted();
+    const { paths, appId, onStep } = this.#options;
+    await this.#folder.build(changed, signal);
     const from = performance.now();
     const deployId = newId();
     const directory = paths.release(appId, deployId);
     const out = `${directory}.new`;
     try {
-      const { bundle, notes } = await this.#bundler.bundle(
-        {
-          worktree: folder,
-          settings: { ...NO_SETTINGS, root_directory: plan.folder || null },
-          out,
-          environment,
-          assetsMb: ASSETS_MB,
-          before: plan.pages,
-        },
-        STEP_TIMEOUT_MS,
-      );
+      const { bundle, notes } = await this.#folder.bundle(out);
       this.#tell(notes);
       signal.throwIfAborted();
       const live = this.#live && (await readRelease(this.#live.directory));
@@ -137,46 +114,7 @@ export class Project {
   }
 
   close(): void {
-    this.#bundler.close();
-  }
-
-  async #planned(): Promise<Plan> {
-    const { folder, environment } = this.#options;
-    const manifests = existsSync(join(folder, 'package.json')) ? ['package.json'] : [];
-    const plan = await this.#bundler.plan(
-      { worktree: folder, settings: NO_SETTINGS, environment, manifests },
-      STEP_TIMEOUT_MS,
-    );
-    if (plan.hasFunctions)
-      throw new BuildFailure('functions/ is compiled on a deploy alone: `wrangler pages dev` serves it here');
-    if (plan.hasDependencies && !existsSync(join(folder, 'node_modules')))
-      this.#options.onLine('package.json names packages, and none is installed here: npm install');
-    return plan;
-  }
-
-  /** Runs what a deploy runs before it bundles. */
-  async #build(plan: Plan, build: BuildCommand, signal: AbortSignal): Promise<void> {
-    const { folder, paths, appId, onStep, onLine } = this.#options;
-    const from = performance.now();
-    const manager = build.kind === 'script' ? packageManager(plan, paths.cache(appId)) : null;
-    const title = build.kind === 'script' ? `${manager!.name} run build` : build.command;
-    const own = build.kind === 'script' ? plan.folder : join(plan.folder, build.cwd);
-    const programs = [plan.folder, plan.installFolder].map((each) =>
-      join(folder, each, 'node_modules', '.bin'),
-    );
-    await run({
-      arguments: build.kind === 'script' ? manager!.build : ['sh', '-c', build.command],
-      title,
-      cwd: insidePath(folder, folder, own || '.', 'build.cwd'),
-      environment: {
-        ...(process.env as Record<string, string>),
-        PATH: [...programs, process.env.PATH].join(delimiter),
-      },
-      timeoutMs: STEP_TIMEOUT_MS,
-      signal,
-      onLine,
-    });
-    onStep(`\`${title}\` ended`, performance.now() - from);
+    this.#folder.close();
   }
 
   #names(): StorageNames {

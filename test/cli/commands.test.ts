@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { run } from '../../cli/cli.ts';
 import type { Command } from '../../cli/command.ts';
 import { commands } from '../../cli/commands.ts';
+import type { Deploy } from '../../handlers/contract/deploys.ts';
 import { operationsByName } from '../../handlers/contract/index.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { eventually } from '../support/e2e/processes.ts';
@@ -165,6 +166,49 @@ test('a repository is pushed as it is committed; a deploy that fails ends with 1
     (await json('keys list')).items.map(({ name }: { name: string }) => name),
     ['first start'],
   );
+});
+
+test('a folder is deployed by upload: bundled here, with its crons, migrations and the assets that are new', async () => {
+  const plain = join(cellar.directory, 'plain');
+  const files = {
+    'wrangler.toml': `name = "plain"\nmain = "index.js"\ncompatibility_date = "2026-10-01"\nassets = { directory = "site", binding = "ASSETS" }\nd1_databases = [{ binding = "DB", database_name = "words" }]\ntriggers = { crons = ["0 0 1 1 *"] }\n`,
+    'index.js':
+      "export default { fetch: async (request, env) => Response.json(await env.DB.prepare('SELECT text FROM words').raw()), scheduled() {} };",
+    'migrations/0001_words.sql': "CREATE TABLE words (text TEXT); INSERT INTO words VALUES ('one');",
+    'site/a.txt': 'a',
+    'site/b.txt': 'b',
+    'site/.assetsignore': 'b.txt',
+  };
+  for (const name of ['migrations', 'site']) mkdirSync(join(plain, name), { recursive: true });
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(plain, name), text);
+  await json('create', ['plain']);
+  const upload = () => cli('deploy --upload --json', { in: plain });
+  const first = await upload();
+  assert.equal(first.code, 0, first.said);
+  const deploy = operationsByName.get('deploys.create')!.output.parse(JSON.parse(first.out)) as Deploy;
+  assert.deepEqual([deploy.trigger, deploy.status], ['upload', 'live']);
+  assert.equal((await cellar.get('plain')).text, '[["one"]]');
+  assert.equal((await cellar.get('plain', '/a.txt')).text, 'a');
+  assert.notEqual((await cellar.get('plain', '/b.txt')).text, 'b');
+  const crons = await cli('crons --app plain --json');
+  assert.deepEqual(
+    JSON.parse(crons.out).items.map(({ cron }: { cron: string }) => cron),
+    ['0 0 1 1 *'],
+  );
+  writeFileSync(join(plain, 'site', 'c.txt'), 'c');
+  const second = await upload();
+  assert.equal(second.code, 0, second.said);
+  assert.match(second.said, /1 of \d assets are new/);
+  assert.equal((await cellar.get('plain', '/c.txt')).text, 'c');
+  writeFileSync(join(plain, 'index.js'), 'export default {\n  fetch( };\n');
+  const broken = await upload();
+  assert.deepEqual([broken.code, broken.out], [1, '']);
+  assert.match(broken.said, /index\.js:2/);
+  writeFileSync(join(plain, 'index.js'), "throw new Error('not today'); export default { fetch() {} };");
+  const failed = await upload();
+  assert.deepEqual([failed.code, failed.out], [1, '']);
+  assert.match(failed.said, /not today/);
+  assert.equal((await cellar.get('plain')).text, '[["one"]]');
 });
 
 test('every command that answers an operation prints what the contract says', async () => {

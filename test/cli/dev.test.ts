@@ -294,15 +294,22 @@ test('a build runs once for each save, whatever it writes and wherever the termi
       assets: { directory: 'dist' },
       services: [{ binding: 'OTHER', service: 'another' }],
       queues: { producers: [{ binding: 'JOBS', queue: 'elsewhere' }] },
+      ai: { binding: 'AI' },
     },
   };
   for (const [name, value] of Object.entries(files)) writeFileSync(join(built, name), JSON.stringify(value));
-  const near = createServer((_, response) => response.end('from this machine'));
+  const near = createServer((request, response) =>
+    response.end(
+      request.url === '/chat/completions'
+        ? JSON.stringify({ choices: [{ message: { content: 'as asked' } }] })
+        : 'from this machine',
+    ),
+  );
   await new Promise<void>((resolve) => near.listen(0, '127.0.0.1', resolve));
   const { port } = near.address() as AddressInfo;
   writeFileSync(
     join(built, 'index.js'),
-    `export default { fetch: () => fetch('http://127.0.0.1:${port}') };`,
+    `export default { fetch: async ({ url }, env) => url.endsWith('/ask') ? Response.json(await env.AI.run('m', { prompt: 'x' })) : fetch('http://127.0.0.1:${port}') };`,
   );
   writeFileSync(join(built, 'src/page.html'), 'first');
   const code = `import { cpSync, rmSync } from 'node:fs';
@@ -311,9 +318,14 @@ cpSync('src', 'dist', { recursive: true });
 // Longer than a change waits for others.
 setTimeout(() => {}, 100);`;
   writeFileSync(join(built, 'build.mjs'), code);
-  const running = await new Running([], 'printed', built, { RUNNER_EGRESS_ALLOW: '127.0.0.1' }).ready();
+  const running = await new Running([], 'printed', built, {
+    RUNNER_EGRESS_ALLOW: '127.0.0.1',
+    RUNNER_AI_URL: `http://127.0.0.1:${port}`,
+  }).ready();
   try {
     assert.match(running.said, /so that the calls fail: OTHER \(the app another\), the queue elsewhere/);
+    assert.doesNotMatch(running.said, /AI server/);
+    assert.equal(JSON.parse((await running.get('/ask')).text).response, 'as asked');
     assert.equal((await running.get('/page')).text, 'first');
     writeFileSync(join(built, 'src/page.html'), 'second');
     await eventually(async () => (await running.get('/page')).text === 'second', 'what was built');
@@ -325,5 +337,24 @@ setTimeout(() => {}, 100);`;
   } finally {
     await running.end();
     near.close();
+  }
+});
+
+test('functions/ of a Pages project are compiled, at each save too', async () => {
+  const pages = join(folder, '../pages');
+  mkdirSync(join(pages, 'functions'), { recursive: true });
+  writeFileSync(join(pages, 'index.html'), 'the page');
+  const code = (word: string) => `export const onRequest = () => new Response('${word}');\n`;
+  writeFileSync(join(pages, 'functions/hello.js'), code('first'));
+  const running = await new Running([], '../printed-pages', pages).ready();
+  try {
+    assert.equal((await running.get('/hello')).text, 'first', running.said);
+    assert.equal((await running.get('/')).text, 'the page');
+    writeFileSync(join(pages, 'functions/hello.js'), code('second'));
+    await eventually(async () => (await running.get('/hello')).text === 'second', 'the saved function');
+    rmSync(join(pages, 'functions'), { recursive: true });
+    await eventually(async () => (await running.get('/hello')).text !== 'second', 'no function');
+  } finally {
+    await running.end();
   }
 });

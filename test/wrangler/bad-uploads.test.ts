@@ -94,6 +94,39 @@ test('an upload that cannot be run says why, and no app is made', async () => {
   assert.deepEqual(kept(), { incoming: 0, versions: 0 });
 });
 
+test('a bundle of our own that cannot be is refused like any other upload', async () => {
+  const entry = { name: 'index.js', type: 'esm', path: 'modules/index.js' };
+  const bundle = {
+    worker: { modules: [entry], compatibilityDate: '2026-10-01', compatibilityFlags: [] },
+    exports: ['default'],
+    vars: {},
+    assets: null,
+    durableObjects: [],
+    classMigrations: [],
+    databases: [],
+    namespaces: [],
+  };
+  const parts = { 'modules/index.js': WORKER };
+  const said = (more: object, files: Record<string, string> = parts) =>
+    fault('broken', form({ cellar_bundle: { ...bundle, ...more } }, files));
+  const modules = (module: object) => ({ worker: { ...bundle.worker, modules: [{ ...entry, ...module }] } });
+  assert.match(await said({}, {}), /"modules\/index.js", and there is no such part/);
+  assert.match(await said(modules({ path: '/etc/passwd' })), /worker\.modules\.0\.path/);
+  assert.match(await said(modules({ path: 'modules/../../x' })), /no such part/);
+  assert.match(await said(modules({ name: 'cellar-entry.js' })), /must lie at modules\/ and its name/);
+  assert.match(await said({}, { ...parts, 'release.json': '{}' }), /neither below modules\//);
+  assert.match(await said({}, { ...parts, 'modules/../../x': '' }), /no name of a module/);
+  assert.match(
+    await said({ durableObjects: [{ binding: 'A', className: 'A' }] }),
+    /does not export a class A/,
+  );
+  assert.match(await said({ user: 'root' }), /user/);
+  const site = { directory: 'assets', binding: null, notFoundHandling: 'none', runWorkerFirst: false };
+  const assets = { ...site, htmlHandling: 'none' };
+  assert.match(await said({ assets }), /session of the assets is missing/);
+  assert.deepEqual(kept(), { incoming: 0, versions: 0 });
+});
+
 test('names that are no slugs are told with one that would do; accounts and paths that are not there are named', async () => {
   const project = new Project(cellar, {
     'wrangler.toml': 'name = "My_App"\nmain = "index.js"\ncompatibility_date = "2026-10-01"\n',

@@ -33,6 +33,7 @@ test('every binding, assets, a migration of classes, a cron and a queue arrive; 
     extra: 'more',
     list: [1, 2],
     secret: null,
+    greeted: 'hi you',
     tables: [],
     count: 1,
     files: [],

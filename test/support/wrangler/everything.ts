@@ -17,6 +17,7 @@ export const EVERYTHING = {
       consumers: [{ queue: 'jobs', max_batch_size: 5, max_batch_timeout: 1 }],
     },
     ratelimits: [{ name: 'LIMIT', namespace_id: '1', simple: { limit: 0, period: 60 } }],
+    services: [{ binding: 'SELF', service: 'everything', entrypoint: 'Greeter', props: { word: 'hi' } }],
     ai: { binding: 'AI' },
     analytics_engine_datasets: [{ binding: 'POINTS', dataset: 'points' }],
     hyperdrive: [{ binding: 'SQL', id: 'sql' }],
@@ -30,8 +31,13 @@ export const EVERYTHING = {
   'migrations/0001_notes.sql':
     "CREATE TABLE notes (text TEXT);\nINSERT INTO notes VALUES ('first; of all');\n",
   'src/words.txt': 'words of a module',
-  'src/index.js': `import { DurableObject } from 'cloudflare:workers';
+  'src/index.js': `import { DurableObject, WorkerEntrypoint } from 'cloudflare:workers';
 import words from './words.txt';
+export class Greeter extends WorkerEntrypoint {
+  greet(name) {
+    return this.ctx.props.word + ' ' + name;
+  }
+}
 export class Counter extends DurableObject {
   async add() {
     const n = ((await this.ctx.storage.get('n')) ?? 0) + 1;
@@ -58,6 +64,7 @@ export default {
       extra: env.EXTRA ?? null,
       list: env.LIST,
       secret: env.SECRET ?? null,
+      greeted: await env.SELF.greet('you'),
       tables: notes.results.map(({ name }) => name),
       count: await env.COUNTER.getByName('one').add(),
       files: (await env.FILES.list()).objects.map(({ key }) => key),

@@ -1,0 +1,156 @@
+// An upload of a folder that Cellar's own bundler has bundled, as `cellar deploy --upload` sends it. Its metadata have the whole
+// `Bundle`: crons, queue consumers and D1 migrations with the rest, for which Wrangler has calls of their own.
+import * as z from 'zod';
+import { BuildFailure } from '../failure.ts';
+import { RULES_BYTES } from '../limits.ts';
+import { RATE_LIMIT_PERIODS } from '../rate-limits.ts';
+import type { Bundle } from '../release.ts';
+import { refuseSharing, WORKFLOW_NAME } from '../workflows.ts';
+
+const name = z.string().min(1).max(256);
+const path = z.string().min(1).max(1024);
+const rule = z.string().max(RULES_BYTES).optional();
+const renamed = z.strictObject({ from: name, to: name });
+const retention = z.union([z.number(), z.string().max(100)]).optional();
+const count = z.int().min(0).optional();
+
+const Worker = z.strictObject({
+  modules: z
+    .array(
+      z.strictObject({
+        name: path,
+        type: z.enum(['esm', 'commonjs', 'text', 'data', 'wasm', 'json']),
+        path: path.startsWith('modules/'),
+      }),
+    )
+    .min(1),
+  compatibilityDate: z.iso.date(),
+  compatibilityFlags: z.array(name),
+});
+
+/** A bundle as it is sent. Its files are parts of the upload, by their paths; its assets are in a session. */
+export const SentBundle = z.strictObject({
+  worker: Worker.nullable(),
+  exports: z.array(name),
+  vars: z.record(name, z.json()),
+  assets: z
+    .strictObject({
+      directory: z.literal('assets'),
+      binding: name.nullable(),
+      notFoundHandling: z.enum(['none', '404-page', 'single-page-application']),
+      htmlHandling: z.enum(['auto-trailing-slash', 'force-trailing-slash', 'drop-trailing-slash', 'none']),
+      runWorkerFirst: z.union([z.boolean(), z.array(z.string())]),
+      rules: z.strictObject({ headers: rule, redirects: rule, ignore: rule }).optional(),
+    })
+    .nullable(),
+  durableObjects: z.array(z.strictObject({ binding: name, className: name })),
+  classMigrations: z.array(
+    z.strictObject({
+      tag: name.nullable(),
+      newClasses: z.array(name),
+      newSqliteClasses: z.array(name),
+      renamedClasses: z.array(renamed),
+      deletedClasses: z.array(name),
+    }),
+  ),
+  databases: z.array(
+    z.strictObject({
+      binding: name,
+      key: name,
+      migrations: z.array(z.strictObject({ name: path, path: path.startsWith('migrations/') })),
+    }),
+  ),
+  namespaces: z.array(z.strictObject({ binding: name, key: name })),
+  buckets: z.array(z.strictObject({ binding: name, key: name })).optional(),
+  workflows: z
+    .array(
+      z.strictObject({
+        binding: name,
+        name: z.string().regex(WORKFLOW_NAME),
+        className: name,
+        steps: count,
+        retention: z.strictObject({ success: retention, error: retention }).optional(),
+      }),
+    )
+    .optional(),
+  rateLimits: z
+    .array(
+      z.strictObject({
+        binding: name,
+        namespace: name,
+        limit: z.int().min(0),
+        period: z.literal(RATE_LIMIT_PERIODS),
+      }),
+    )
+    .optional(),
+  services: z
+    .array(
+      z.strictObject({
+        binding: name,
+        service: name.nullable(),
+        entrypoint: name.optional(),
+        props: z.record(z.string(), z.json()).optional(),
+      }),
+    )
+    .optional(),
+  outward: z
+    .array(
+      z.discriminatedUnion('type', [
+        z.strictObject({ type: z.literal('ai'), binding: name }),
+        z.strictObject({ type: z.literal('hyperdrive'), binding: name, id: name }),
+        z.strictObject({ type: z.literal('analytics_engine'), binding: name, dataset: name }),
+        z.strictObject({
+          type: z.literal('send_email'),
+          binding: name,
+          destination_address: name.optional(),
+          allowed_destination_addresses: z.array(name).optional(),
+          allowed_sender_addresses: z.array(name).optional(),
+        }),
+      ]),
+    )
+    .optional(),
+  versionMetadata: z.strictObject({ binding: name, tag: z.string().max(256) }).optional(),
+  triggers: z
+    .strictObject({
+      crons: z.array(name),
+      producers: z.array(z.strictObject({ binding: name, queue: name })),
+      consumers: z.array(
+        z.strictObject({
+          queue: name,
+          maxBatchSize: z.int().min(1).max(100).optional(),
+          maxBatchTimeout: z.int().min(0).max(60).optional(),
+          maxRetries: z.int().min(0).max(100).optional(),
+          retryDelay: z.int().min(0).max(43_200).optional(),
+          maxConcurrency: z.int().min(1).max(250).optional(),
+          deadLetterQueue: name.optional(),
+        }),
+      ),
+    })
+    .optional(),
+  requiredSecrets: z.array(name).optional(),
+});
+
+/**
+ * Checks a bundle that was sent with files.
+ * @param has whether a file of a path came with it
+ * @throws {BuildFailure} naming what is missing, or there twice
+ */
+export function checkSentBundle(sent: z.output<typeof SentBundle>, has: (path: string) => boolean): Bundle {
+  const { worker, databases, durableObjects, workflows = [], exports } = sent;
+  const paths = [...(worker?.modules ?? []), ...databases.flatMap(({ migrations }) => migrations)];
+  const missing = paths.find((file) => !has(file.path));
+  if (missing !== undefined)
+    throw new BuildFailure(`the bundle has ${JSON.stringify(missing.path)}, and there is no such part`);
+  const elsewhere = worker?.modules.find(({ name, path }) => path !== `modules/${name}`);
+  if (elsewhere !== undefined)
+    throw new BuildFailure(`the module ${JSON.stringify(elsewhere.name)} must lie at modules/ and its name`);
+  const unknown = [...durableObjects, ...workflows].find(({ className }) => !exports.includes(className));
+  if (unknown !== undefined)
+    throw new BuildFailure(
+      `the binding ${unknown.binding}: the Worker does not export a class ${unknown.className}`,
+    );
+  // What is left out stays out: a release has no fields without a value.
+  const bundle = JSON.parse(JSON.stringify(sent)) as Bundle;
+  refuseSharing('the bundle', bundle.workflows ?? []);
+  return bundle;
+}

@@ -1,0 +1,149 @@
+// Deploys a folder by upload: it is built and bundled on this machine, and sent by the calls that Wrangler makes, with those of
+// its assets that Cellar does not have yet.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { extname, join } from 'node:path';
+import type { App } from '../handlers/contract/apps.ts';
+import { Stopped } from './exit.ts';
+import { readGit } from './folder.ts';
+import type { Session } from './session.ts';
+
+/** Digits of an asset's hash, as Wrangler has it. */
+const HASH_DIGITS = 32;
+/** Longer than a deploy that waits for its turn may take, in ms. */
+const DEADLINE_MS = 15 * 60_000;
+/** What the program of the bundler leaves beside the files of the bundle. */
+const BUNDLE_FILE = 'bundle.json';
+const FOLDERS = ['modules', 'migrations'];
+
+/** Cloudflare's envelope. */
+interface Envelope<Result> {
+  success: boolean;
+  errors: { message: string }[];
+  result: Result;
+}
+
+/**
+ * Deploys the folder of a session, and waits for that.
+ * @param environment that of the Wrangler configuration; null: the top level
+ * @returns the id of the deploy, which serves
+ * @throws {Stopped} when it cannot be bundled, or does not go live
+ */
+export async function uploadFolder(session: Session, app: App, environment: string | null): Promise<string> {
+  const scratch = mkdtempSync(join(tmpdir(), 'cellar-upload-'));
+  try {
+    const out = join(scratch, 'bundle');
+    await bundle(session, app, { out, scratch, environment });
+    const bundled = JSON.parse(readFileSync(join(out, BUNDLE_FILE), 'utf8')) as { assets: object | null };
+    const script = `/accounts/${app.owner}/workers/scripts/${app.slug}`;
+    const form = new FormData();
+    const jwt = bundled.assets === null ? null : await sendAssets(session, script, join(out, 'assets'));
+    const message = readGit(session.place.folder, 'log', '-1', '--format=%s') || 'Upload of a folder';
+    const annotations = { 'workers/message': message };
+    const metadata = { cellar_bundle: bundled, annotations, ...(jwt !== null && { assets: { jwt } }) };
+    form.set('metadata', JSON.stringify(metadata));
+    for (const folder of FOLDERS)
+      for (const path of filesOf(join(out, folder)))
+        form.set(`${folder}${path}`, new Blob([readFileSync(join(out, folder, path))]), path.slice(1));
+    const { etag } = await send<{ etag: string }>(session, 'PUT', script, form);
+    return etag;
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+  }
+}
+
+/** Builds and bundles the folder, in a process of its own. */
+async function bundle(
+  session: Session,
+  app: App,
+  options: { out: string; scratch: string; environment: string | null },
+): Promise<void> {
+  const { folder, root, env, say, signal } = session.place;
+  const settings = await session.call('builds.get', { id: app.id });
+  // The folder may be that of the app itself, in a repository of several.
+  const { root_directory } = settings;
+  if (root_directory !== null && !existsSync(join(folder, root_directory))) settings.root_directory = null;
+  const child = spawn(
+    process.execPath,
+    [
+      '--no-warnings',
+      join(root, 'runtime', 'dev', 'bundle.ts'),
+      JSON.stringify({ ...options, folder, settings }),
+    ],
+    // The channel tells it of the end of this process, however that comes.
+    { cwd: folder, env, stdio: ['ignore', 'ignore', 'pipe', 'ipc'] },
+  );
+  child.stderr!.setEncoding('utf8').on('data', say);
+  const end = () => child.kill('SIGTERM');
+  signal.addEventListener('abort', end);
+  const [code] = (await once(child, 'close')) as [number | null];
+  signal.removeEventListener('abort', end);
+  signal.throwIfAborted();
+  if (code !== 0) throw new Stopped('failed', 'The folder cannot be deployed, as it says above.');
+}
+
+/** Sends the assets that Cellar does not have. @returns the token of the session that has them all */
+async function sendAssets(session: Session, script: string, directory: string): Promise<string> {
+  const { default: blake3 } = await import('blake3-wasm');
+  const files = new Map<string, string>();
+  const manifest: Record<string, { hash: string; size: number }> = {};
+  for (const path of filesOf(directory)) {
+    const file = join(directory, path);
+    const hashed = readFileSync(file).toString('base64') + extname(path).slice(1);
+    const hash = blake3.hash(hashed).toString('hex').slice(0, HASH_DIGITS);
+    manifest[path] = { hash, size: statSync(file).size };
+    files.set(hash, file);
+  }
+  const started = await send<{ jwt: string; buckets: string[][] }>(
+    session,
+    'POST',
+    `${script}/assets-upload-session`,
+    JSON.stringify({ manifest }),
+  );
+  const count = started.buckets.flat().length;
+  session.place.say(`▸ ${count} of ${files.size} assets are new\n`);
+  const upload = `${script.slice(0, script.indexOf('/workers/'))}/workers/assets/upload?base64=true`;
+  for (const bucket of started.buckets) {
+    const form = new FormData();
+    for (const hash of bucket) {
+      const file = files.get(hash);
+      if (file !== undefined) form.set(hash, readFileSync(file).toString('base64'));
+    }
+    await send(session, 'POST', upload, form, started.jwt);
+  }
+  return started.jwt;
+}
+
+/** Paths of the files below a directory, each with a slash before it; none when it is not there. */
+function filesOf(directory: string): string[] {
+  if (!existsSync(directory)) return [];
+  return readdirSync(directory, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name).slice(directory.length))
+    .sort();
+}
+
+/** @throws {Stopped} with what Cellar says of it */
+async function send<Result>(
+  { login, place }: Session,
+  method: string,
+  path: string,
+  body: FormData | string,
+  token = login.token,
+): Promise<Result> {
+  const response = await fetch(`${login.url}/client/v4${path}`, {
+    method,
+    body,
+    headers: {
+      authorization: `Bearer ${token}`,
+      ...(typeof body === 'string' && { 'content-type': 'application/json' }),
+    },
+    signal: AbortSignal.any([place.signal, AbortSignal.timeout(DEADLINE_MS)]),
+  });
+  const answer = (await response.json().catch(() => null)) as Envelope<Result> | null;
+  if (answer?.success === true) return answer.result;
+  const words = answer?.errors?.map(({ message }) => message).join(' ');
+  throw new Stopped('failed', words || `${login.url} answered ${response.status}.`, 'cellar deploys');
+}

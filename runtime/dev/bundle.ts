@@ -1,0 +1,47 @@
+// The program that bundles a folder for `cellar deploy --upload`, started by the command line with its options as JSON. What it
+// makes lies in `out`: the files of the bundle, and what they are in `bundle.json`.
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { BuildSettings } from '../../handlers/contract/host-calls.ts';
+import { reason } from '../log.ts';
+import { BUNDLE_FILE } from '../uploads/version-files.ts';
+import { Folder } from './folder.ts';
+
+const { folder, out, scratch, environment, settings } = JSON.parse(process.argv[2]!) as {
+  folder: string;
+  /** A directory that is not there yet. */
+  out: string;
+  /** A directory for what is needed meanwhile. */
+  scratch: string;
+  environment: string | null;
+  settings: BuildSettings;
+};
+const say = (line: string) => process.stderr.write(`${line}\n`);
+const ending = new AbortController();
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+  process.on(signal, () => ending.abort(new Error('it was ended')));
+// The command line has ended, however that came.
+process.on('disconnect', () => ending.abort(new Error('it was ended')));
+
+const project = new Folder({
+  folder,
+  settings,
+  environment,
+  compiled: null,
+  cache: scratch,
+  onStep: (words, ms) => say(`▸ ${words} in ${Math.round(ms)} ms`),
+  onLine: say,
+});
+try {
+  await project.build(null, ending.signal);
+  const { bundle, notes } = await project.bundle(out);
+  ending.signal.throwIfAborted();
+  for (const note of notes) say(note);
+  writeFileSync(join(out, BUNDLE_FILE), JSON.stringify(bundle));
+} catch (error) {
+  say(`cellar: ${reason(error)}`);
+  process.exitCode = 1;
+} finally {
+  project.close();
+}
+process.disconnect?.();
