@@ -40,8 +40,8 @@ const THEME = 'ui/theme-first.ts';
 const STYLE = 'ui/style/index.css';
 const root = fileURLToPath(new URL('..', import.meta.url));
 
-/** Parts that few screens need and that are large. All others are in one chunk. */
-const LARGE_PARTS = ['chart', 'diff', 'grid', 'qr-code', 'tables'];
+/** Parts that few screens need. All others are in one chunk. */
+const RARE_PARTS = ['chart', 'diff', 'grid', 'invites', 'json-dialog', 'qr-code', 'tables'];
 
 /**
  * Puts what screens share into one chunk, which the first view loads: esbuild makes a chunk for each set of entry points that
@@ -51,9 +51,10 @@ const oneSharedChunk: Plugin = {
   name: 'one shared chunk',
   setup({ onLoad, onResolve }) {
     const parts = readdirSync(join(root, 'ui/parts')).filter(
-      (name) => !LARGE_PARTS.includes(name.replace(/\.tsx?$/, '')),
+      (name) => !RARE_PARTS.includes(name.replace(/\.tsx?$/, '')),
     );
-    const shared = [...parts.map((name) => `parts/${name}`), 'live.ts', 'layout/head.tsx', 'main.tsx'];
+    const others = ['live.ts', 'models/apps.ts', 'models/pages.ts', 'layout/head.tsx', 'main.tsx'];
+    const shared = [...parts.map((name) => `parts/${name}`), ...others];
     onResolve({ filter: /^shared parts$/ }, () => ({ path: 'parts', namespace: 'shared' }));
     onLoad({ filter: /^parts$/, namespace: 'shared' }, () => ({
       contents: shared.map((path) => `import './${path}';`).join('\n'),
@@ -95,7 +96,7 @@ export async function bundleUi(): Promise<BundledUi> {
   const theme = outputOf(before.metafile.outputs, THEME);
   const style = outputOf(before.metafile.outputs, STYLE);
   // The entry point itself only imports the shared chunk.
-  const [, shared] = withImports(outputs, outputOf(outputs, MAIN));
+  const shared = Object.keys(outputs).find((path) => MAIN in outputs[path]!.inputs)!;
   const scripts = withImports(outputs, outputOf(outputs, HOME));
   const tags = [
     `<script src="/${theme}"></script>`,

@@ -17,6 +17,8 @@ export const session = signal<Session | null | undefined>(undefined);
 /** Whether this machine sends e-mails. */
 export const sendsMail = signal(false);
 export const isAdmin = computed(() => session.value?.account.role === 'admin');
+/** Whether one may make apps: a guest was invited to those of others. */
+export const ownsApps = computed(() => session.value?.account.role !== 'guest');
 
 /** Asks the server who is signed in. @throws {Failure} when it does not answer */
 export async function loadSession(): Promise<void> {

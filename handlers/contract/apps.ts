@@ -134,6 +134,17 @@ export const apps = [
     errors: ['app_not_found'],
   }),
   operation({
+    name: 'apps.figures',
+    summary: 'Reads what an app did in the last 24 hours, and whether a process of it runs now',
+    method: 'GET',
+    path: null,
+    needs: 'view',
+    input: z.strictObject({ id: reference }),
+    output: AppFigures,
+    status: 200,
+    errors: ['app_not_found', 'host_unavailable'],
+  }),
+  operation({
     name: 'apps.templates',
     summary: 'Lists the projects that an app can be started from',
     method: 'GET',

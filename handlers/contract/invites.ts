@@ -34,6 +34,13 @@ export const SentMail = z.strictObject({
 
 const Made = z.strictObject({ ...Invite.shape, url: z.string(), mail: SentMail.nullable() });
 
+/** The address is proved by whoever uses a link that only its mailbox has got. */
+const MadeToApp = z.strictObject({
+  ...Made.shape,
+  /** Null: it was sent to the address, and whoever invites does not run the machine. */
+  url: z.string().nullable(),
+});
+
 export const invites = [
   operation({
     name: 'invites.create',
@@ -79,12 +86,12 @@ export const invites = [
   operation({
     name: 'collaborators.invite',
     summary:
-      'Makes a link that gives one person a role on the app, with a new account or the one they have; `url` is shown this once',
+      'Makes a link that gives one person a role on the app, with a new account or the one they have. It is sent by e-mail; where that cannot be done, `url` is shown this once',
     method: 'POST',
     path: null,
     needs: 'admin',
     input: z.strictObject({ id: reference, email, role: collaboratorRole }),
-    output: Made,
+    output: MadeToApp,
     status: 201,
     errors: ['app_not_found', 'quota_exceeded'],
     secrets: ['url'],

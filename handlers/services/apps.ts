@@ -59,6 +59,12 @@ const getBySlug: Service<'apps.get_by_slug'> = async ({ reads, env }, { slug }) 
   return toApp(row, env);
 };
 
+const figures: Service<'apps.figures'> = async (context, { id }) => {
+  const app = await requireApp(context, id);
+  const { apps } = await context.host.telemetry.overview([app.id]);
+  return apps[app.id]!;
+};
+
 const templates: Service<'apps.templates'> = async () => ({ items: [...projects] });
 
 const update: Service<'apps.update'> = async (context, { id, desired_state }) => {
@@ -83,6 +89,7 @@ export const appServices = {
   'apps.create': create,
   'apps.get': get,
   'apps.get_by_slug': getBySlug,
+  'apps.figures': figures,
   'apps.templates': templates,
   'apps.update': update,
   'apps.rename': rename,

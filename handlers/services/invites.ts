@@ -50,7 +50,8 @@ const inviteToApp: Service<'collaborators.invite'> = async (context, { id, email
       'The admins of an app may invite 20 people a day, and so may one of them for all apps. Those who have an account can be given a role by its id.',
     );
   }
-  return made;
+  const isSent = made.mail !== null && made.mail.problem === null;
+  return by !== null && isSent ? { ...made, url: null } : made;
 };
 
 const listOfApp: Service<'collaborators.invites'> = async ({ reads, at }, { id, ...page }) => {

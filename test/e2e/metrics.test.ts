@@ -60,7 +60,12 @@ test('each request counts exactly once, through wakes, deploys, sleeps and resta
     expected.client_errors += 1;
   };
   await ask();
+  const usedNow = async () => {
+    const message = { jsonrpc: '2.0', id: 1, method: 'apps.figures', params: { id } };
+    return (await cellar.call('POST', '/rpc', message)).body.result.memory_bytes;
+  };
   await eventually(() => cells(id).length === 0, 'the app hibernates');
+  await eventually(async () => (await usedNow()) === null, 'its figures tell that no process runs');
   await ask();
   await Promise.all([cellar.deployAgain('counted', 'hello', { 'index.js': `${WORKER}// 2` }), ask()]);
   await ask();

@@ -69,6 +69,7 @@ const rpcOnly = [
   'domains.check',
   'users.list',
   'apps.get_by_slug',
+  'apps.figures',
   'apps.overview',
   'apps.templates',
   'source.import',

@@ -46,6 +46,7 @@ async function invite(email: string, role: string): Promise<string> {
   await page.getByRole('dialog').getByLabel('Role').selectOption(role);
   await page.getByRole('button', { name: 'Make the link' }).click();
   await page.getByText(`It was sent to ${email}`).waitFor();
+  assert.equal(await page.getByRole('button', { name: 'Copy the link' }).count(), 0, 'it is theirs alone');
   assert.deepEqual(await bob.findings(), []);
   await page.getByRole('button', { name: 'Done' }).click();
   await page.getByRole('cell', { name: email, exact: true }).waitFor();
@@ -68,6 +69,9 @@ test(
     await carol.page.getByLabel('Password').fill(PASSWORD);
     await carol.page.getByRole('button', { name: 'Make the account' }).click();
     await carol.page.waitForURL('**/apps/of-bob');
+    await carol.page.getByRole('link', { name: 'Cellar' }).click();
+    await carol.page.getByRole('row', { name: /of-bob/ }).waitFor();
+    assert.equal(await carol.page.getByRole('link', { name: 'New app' }).count(), 0, 'a guest owns none');
     await bob.page.reload();
     await bob.page.getByLabel('Role of Carol').waitFor();
     await bob.page.getByText('carol@example.com').waitFor();

@@ -1,16 +1,19 @@
 // ⌘K: everything by typing a few letters of it.
 import { signal } from '@preact/signals';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
-import { api } from '../api.ts';
+import { api, type Result } from '../api.ts';
 import { type Found, search } from '../models/find.ts';
 import { failed, toast } from '../parts/toast.tsx';
 import { open, type Route, route } from '../router.ts';
-import { isAdmin, signOut } from '../session.ts';
+import { isAdmin, ownsApps, signOut } from '../session.ts';
 import { type Theme, theme } from '../theme.ts';
 import { everywhere, groupsOf, routeOf } from './sections.ts';
 
 /** Whether it is open. */
 export const finding = signal(false);
+
+/** Apps that are read at a time, and at most. */
+const APPS = { page: 200, most: 2_000 };
 
 /** Slugs of all apps, as they were when it was opened last. */
 const slugs = signal<readonly string[]>([]);
@@ -99,8 +102,14 @@ function Open() {
 }
 
 async function readSlugs(): Promise<void> {
-  const { items } = await api('apps.list', { limit: 200 });
-  slugs.value = items.map(({ slug }) => slug);
+  const found: string[] = [];
+  let cursor: string | null | undefined;
+  while (cursor !== null && found.length < APPS.most) {
+    const read: Result<'apps.list'> = await api('apps.list', { limit: APPS.page, cursor });
+    found.push(...read.items.map(({ slug }) => slug));
+    cursor = read.next_cursor;
+  }
+  slugs.value = found;
 }
 
 /** In the order in which it is shown while nothing is typed: of the app that one is in, apps, the rest. */
@@ -119,7 +128,9 @@ function everything(apps: readonly string[]): Found[] {
       .filter((slug) => slug !== app)
       .map((slug) => ({ group: 'app', text: slug, run: go({ name: 'overview', app: slug }) })),
     ...places.map((section) => ({ group: 'Cellar', text: section.text, run: go(routeOf(section, null)) })),
-    { group: 'Cellar', text: 'New app', also: 'create make', run: go({ name: 'new' }) },
+    ...(ownsApps.value
+      ? [{ group: 'Cellar', text: 'New app', also: 'create make', run: go({ name: 'new' }) }]
+      : []),
     ...(isAdmin.value
       ? groupsOf('machine').flatMap(({ sections }) =>
           sections

@@ -6,7 +6,7 @@ import { Dialog } from '../parts/dialog.tsx';
 import { IconCircleAlert } from '../parts/icons.tsx';
 import { Notice } from '../parts/states.tsx';
 
-/** @param props.about says what the link does */
+/** @param props.about says what the link does, when it is shown */
 export function LinkDialog({
   link: { url, mail },
   about,
@@ -18,17 +18,18 @@ export function LinkDialog({
 }) {
   const isSent = mail !== null && mail.problem === null;
   return (
-    <Dialog title="The link" onClose={onClose}>
+    <Dialog title={url === null ? 'Invited' : 'The link'} onClose={onClose}>
       <div class="stack">
-        <p>{about}</p>
+        {url !== null && <p>{about}</p>}
         {isSent && <p>It was sent to {mail.to}.</p>}
+        {url === null && <p class="muted">The link in it works once, for 7 days.</p>}
         {mail !== null && mail.problem !== null && (
           <Notice look="danger" icon={IconCircleAlert}>
             The link was made; the e-mail to {mail.to} could not be sent: {mail.problem}. Copy the link, and
             send it yourself.
           </Notice>
         )}
-        <Code text={url} wrap label="Copy the link" />
+        {url !== null && <Code text={url} wrap label="Copy the link" />}
         <footer>
           <Button look="primary" onClick={onClose}>
             {isSent ? 'Done' : 'I have sent it'}

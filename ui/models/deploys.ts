@@ -3,6 +3,7 @@ import { computed, effect, signal } from '@preact/signals';
 import { api, type Result } from '../api.ts';
 import { live, resource } from '../live.ts';
 import { joinLines, linesOf, parseLog } from './deploy-log.ts';
+import { pages } from './pages.ts';
 
 export type Deploy = Result<'deploys.get'>;
 
@@ -52,45 +53,30 @@ export function originOf({
 
 /** All deploys of an app, newest first, as they change. */
 export function deploysModel(app: string) {
-  const older = signal<Deploy[]>([]);
-  const cursor = signal<string | null>(null);
+  const list = pages(
+    (cursor, signal) => api('deploys.list', { id: app, limit: PAGE, cursor }, { signal }),
+    ({ id }: Deploy) => id,
+    { grows: true },
+  );
   /** The ids of those that have come since the list was read. */
   const news = signal<ReadonlySet<string>>(new Set());
-  const list = resource(async (signal) => {
-    const read = await api('deploys.list', { id: app, limit: PAGE }, { signal });
-    if (older.peek().length === 0) cursor.value = read.next_cursor;
-    return read.items;
-  });
   const stop = live(
     'deploys.stream',
     { id: app },
     {
       onItems(items) {
         const deploys = items.filter((item): item is Deploy => 'status' in item);
-        const before = list.data.peek();
-        if (deploys.length === 0 || before === null) return;
-        const { all, added } = mergeDeploys(before, deploys);
+        if (deploys.length === 0 || list.of.data.peek() === null) return;
+        const { all, added } = mergeDeploys(list.items.peek(), deploys);
         list.set(all);
         if (added.length > 0) news.value = new Set([...news.peek(), ...added]);
       },
       onReset: () => void list.refresh(),
     },
   );
-  const rows = computed(() => {
-    const first = list.data.value ?? [];
-    const known = new Set(first.map(({ id }) => id));
-    return [...first, ...older.value.filter(({ id }) => !known.has(id))];
-  });
   return {
     list,
-    rows,
-    news,
-    hasOlder: computed(() => cursor.value !== null),
-    async readOlder() {
-      const read = await api('deploys.list', { id: app, limit: PAGE, cursor: cursor.peek()! });
-      older.value = [...older.peek(), ...read.items];
-      cursor.value = read.next_cursor;
-    },
+    isNew: ({ id }: Deploy) => news.value.has(id),
     close() {
       stop();
       list.close();

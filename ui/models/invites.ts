@@ -6,7 +6,8 @@ import { pages } from './pages.ts';
 export type Account = Result<'accounts.list'>['items'][number];
 export type Invite = Result<'invites.list'>['items'][number];
 
-export type MadeLink = Pick<Result<'invites.create'>, 'url' | 'mail'>;
+/** `url` is null when it was sent, and is nobody else's business. */
+export type MadeLink = Pick<Result<'collaborators.invite'>, 'url' | 'mail'>;
 
 const LIMIT = 200;
 

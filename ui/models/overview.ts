@@ -3,6 +3,7 @@ import { computed, effect } from '@preact/signals';
 import { api, type Result } from '../api.ts';
 import { live, resource } from '../live.ts';
 import { queryOf } from '../router.ts';
+import { isIdle } from './apps.ts';
 import { mergeDeploys } from './deploys.ts';
 
 type Steps = Result<'metrics.get'>;
@@ -74,6 +75,9 @@ export function overviewModel(slug: string) {
   const span = computed(() => spanOf(range.value, queryOf('from'), queryOf('to'), Date.now()));
 
   const app = resource((signal) => api('apps.get', { id: slug }, { signal }), { everyMs: PRESENT_MS });
+  const figures = resource((signal) => api('apps.figures', { id: slug }, { signal }), {
+    everyMs: PRESENT_MS,
+  });
   const deploys = resource(async (signal) => {
     const { items } = await api('deploys.list', { id: slug, limit: DEPLOYS }, { signal });
     return items;
@@ -124,6 +128,10 @@ export function overviewModel(slug: string) {
   const steps = computed(() => metrics.data.value && stepsIn(metrics.data.value, span.value));
   return {
     app,
+    /** Whether a release is there for the next request, without a process. */
+    isIdle: computed(
+      () => app.data.value !== null && isIdle({ status: app.data.value.status, figures: figures.data.value }),
+    ),
     deploys,
     errors,
     lines,
@@ -154,7 +162,7 @@ export function overviewModel(slug: string) {
     close() {
       again();
       stop();
-      for (const each of [app, deploys, errors, lines, crons, metrics, earlier]) each.close();
+      for (const each of [app, figures, deploys, errors, lines, crons, metrics, earlier]) each.close();
     },
   };
 }

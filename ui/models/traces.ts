@@ -1,8 +1,8 @@
 // Requests that were slow or failed, and one request with what was said during it.
-import { computed, effect, signal } from '@preact/signals';
+import { computed } from '@preact/signals';
 import { api, type Result } from '../api.ts';
 import { resource } from '../live.ts';
-import { queryOf } from '../router.ts';
+import { pages } from './pages.ts';
 
 export type Span = Result<'spans.list'>['items'][number];
 
@@ -19,49 +19,23 @@ export const ranges = [
 ] as const;
 export type Range = (typeof ranges)[number][0];
 
-/** The requests of the range that the query names (`hours`), newest first. */
-export function tracesModel(app: string) {
-  const range = computed<Range>(() => ranges.find(([hours]) => hours === queryOf('hours'))?.[0] ?? '24');
-  const older = signal<Span[]>([]);
-  const cursor = signal<string | null>(null);
-  const list = resource(
-    async (signal) => {
-      const read = await api('spans.list', { id: app, hours: Number(range.peek()), limit: PAGE }, { signal });
-      if (older.peek().length === 0) cursor.value = read.next_cursor;
-      return read.items;
-    },
-    { everyMs: EVERY_MS },
+/** The range that the query names. */
+export function rangeOf(hours: string): Range {
+  return ranges.find(([range]) => range === hours)?.[0] ?? '24';
+}
+
+/** The requests of a range, newest first. */
+export function tracesModel(app: string, range: Range) {
+  const asked = { id: app, hours: Number(range), limit: PAGE };
+  const list = pages(
+    (cursor, signal) => api('spans.list', { ...asked, cursor }, { signal }),
+    ({ span_id }: Span) => span_id,
+    { everyMs: EVERY_MS, grows: true },
   );
-  let before: Range | null = null;
-  const watch = effect(() => {
-    const asked = range.value;
-    if (before !== null && before !== asked) {
-      older.value = [];
-      void list.refresh();
-    }
-    before = asked;
-  });
-  const rows = computed(() => {
-    const first = list.data.value ?? [];
-    const known = new Set(first.map(({ span_id }) => span_id));
-    return [...first, ...older.value.filter(({ span_id }) => !known.has(span_id))];
-  });
   return {
-    range,
     list,
-    rows,
-    longest: computed(() => Math.max(1, ...rows.value.map(({ duration_ms }) => duration_ms))),
-    hasOlder: computed(() => cursor.value !== null),
-    async readOlder() {
-      const asked = { id: app, hours: Number(range.peek()), limit: PAGE, cursor: cursor.peek()! };
-      const read = await api('spans.list', asked);
-      older.value = [...older.peek(), ...read.items];
-      cursor.value = read.next_cursor;
-    },
-    close() {
-      watch();
-      list.close();
-    },
+    longest: computed(() => Math.max(1, ...list.items.value.map(({ duration_ms }) => duration_ms))),
+    close: list.close,
   };
 }
 

@@ -16,7 +16,31 @@ export function More<Item>({ of }: { of: Pages<Item> }) {
   );
 }
 
-/** A list as a table. `empty` stands there when it has nothing. */
+/** A list as `children` show it. `empty` stands there when it has nothing. `items`: what is shown of it, if not all. */
+export function List<Item>({
+  of,
+  empty,
+  items = of.items.value,
+  children,
+}: {
+  of: Pages<Item>;
+  empty: ComponentChildren;
+  items?: readonly Item[];
+  children: (items: readonly Item[]) => ComponentChildren;
+}) {
+  return (
+    <Loaded of={of.of}>
+      {() => (
+        <>
+          {items.length > 0 ? children(items) : !of.hasMore.value && empty}
+          <More of={of} />
+        </>
+      )}
+    </Loaded>
+  );
+}
+
+/** A list as a table. */
 export function Listed<Item>({
   of,
   empty,
@@ -25,20 +49,7 @@ export function Listed<Item>({
   Parameters<typeof Table<Item>>[0],
   'rows' | 'keyOf'
 >) {
-  return (
-    <Loaded of={of.of}>
-      {() =>
-        of.items.value.length === 0 ? (
-          empty
-        ) : (
-          <>
-            <Table rows={of.items.value} keyOf={of.keyOf} {...table} />
-            <More of={of} />
-          </>
-        )
-      }
-    </Loaded>
-  );
+  return <List {...{ of, empty }}>{(items) => <Table rows={items} keyOf={of.keyOf} {...table} />}</List>;
 }
 
 /** Takes an item away: it goes at once, and for good after ten seconds. `text` says what has gone. */

@@ -13,6 +13,7 @@ import { Status } from '../parts/status.tsx';
 import { type Column, Table } from '../parts/table.tsx';
 import { Age, Time } from '../parts/time.tsx';
 import { queryOf, setQuery } from '../router.ts';
+import { ownsApps } from '../session.ts';
 
 const columns: readonly Column<App>[] = [
   { name: 'App', cell: (app) => <Name app={app} /> },
@@ -36,7 +37,7 @@ export default function Apps() {
     <>
       <Head title="Apps">
         {!isEmpty && <Search label="Filter apps" value={queryOf('q')} onValue={(q) => setQuery({ q })} />}
-        {!isEmpty && (
+        {!isEmpty && ownsApps.value && (
           <LinkButton to={{ name: 'new' }} look="primary">
             <IconPlus /> New app
           </LinkButton>
@@ -187,6 +188,14 @@ function LastDeploy({ app: { slug, last_deploy } }: { app: App }) {
 }
 
 function First() {
+  if (!ownsApps.value)
+    return (
+      <div class="panel">
+        <Empty title="No apps" icon={IconBox}>
+          <p>You are a guest here, and were taken off the app that you were invited to.</p>
+        </Empty>
+      </div>
+    );
   return (
     <div class="panel">
       <Empty title="No apps yet" icon={IconBox}>

@@ -19,9 +19,8 @@ import {
   IconX,
 } from '../parts/icons.tsx';
 import { useModel } from '../parts/model.ts';
-import { More, remove } from '../parts/pages.tsx';
+import { Listed, remove } from '../parts/pages.tsx';
 import { Empty, Loaded } from '../parts/states.tsx';
-import { Table } from '../parts/table.tsx';
 import { Time } from '../parts/time.tsx';
 import { queryOf, setQuery } from '../router.ts';
 
@@ -84,80 +83,71 @@ export default function Bucket({ app, bucket, prefix: path }: Props) {
             ))}
           </ul>
         )}
-        <Loaded of={items.of}>
-          {() =>
-            items.items.value.length === 0 ? (
-              <Empty title={prefix === '' ? 'No objects yet' : 'Nothing in this folder'} icon={IconArchive}>
-                <p>Drop files here, or let the app put them.</p>
-              </Empty>
-            ) : (
-              <>
-                <Table
-                  label={prefix === '' ? 'Objects' : `Objects in ${prefix}`}
-                  rows={items.items.value as Item[]}
-                  keyOf={(item) => ('folder' in item ? item.folder : item.key)}
-                  columns={[
-                    {
-                      name: 'Name',
-                      wide: true,
-                      cell: (item) =>
-                        'folder' in item ? (
-                          <span class="row nowrap">
-                            <IconFolder />
-                            <Link
-                              to={{ name: 'bucket', app, bucket, prefix: item.folder.slice(0, -1) }}
-                              class="main-cell cut"
-                            >
-                              {nameOf(item.folder.slice(0, -1))}
-                            </Link>
-                          </span>
-                        ) : (
-                          <span class="row nowrap">
-                            <IconFile />
-                            <button
-                              type="button"
-                              class="link cut"
-                              onClick={() => setQuery({ key: item.key }, { push: true })}
-                            >
-                              {nameOf(item.key) || item.key}
-                            </button>
-                          </span>
-                        ),
-                    },
-                    {
-                      name: 'Put',
-                      cell: (item) => ('folder' in item ? null : <Time at={item.uploaded_at} />),
-                    },
-                    {
-                      name: 'Size',
-                      number: true,
-                      cell: (item) => ('folder' in item ? null : bytes(item.size)),
-                    },
-                    {
-                      name: 'What to do',
-                      silent: true,
-                      cell: (item) =>
-                        'folder' in item ? null : (
-                          <span class="row-actions">
-                            <Download url={rawUrl(app, bucket, item.key)} name={nameOf(item.key)} />
-                            <Button
-                              look="quiet"
-                              short
-                              label={`Delete ${nameOf(item.key)}`}
-                              onClick={() => drop(item)}
-                            >
-                              <IconTrash2 />
-                            </Button>
-                          </span>
-                        ),
-                    },
-                  ]}
-                />
-                <More of={items} />
-              </>
-            )
+        <Listed<Item>
+          of={items}
+          label={prefix === '' ? 'Objects' : `Objects in ${prefix}`}
+          empty={
+            <Empty title={prefix === '' ? 'No objects yet' : 'Nothing in this folder'} icon={IconArchive}>
+              <p>Drop files here, or let the app put them.</p>
+            </Empty>
           }
-        </Loaded>
+          columns={[
+            {
+              name: 'Name',
+              wide: true,
+              cell: (item) =>
+                'folder' in item ? (
+                  <span class="row nowrap">
+                    <IconFolder />
+                    <Link
+                      to={{ name: 'bucket', app, bucket, prefix: item.folder.slice(0, -1) }}
+                      class="main-cell cut"
+                    >
+                      {nameOf(item.folder.slice(0, -1))}
+                    </Link>
+                  </span>
+                ) : (
+                  <span class="row nowrap">
+                    <IconFile />
+                    <button
+                      type="button"
+                      class="link cut"
+                      onClick={() => setQuery({ key: item.key }, { push: true })}
+                    >
+                      {nameOf(item.key) || item.key}
+                    </button>
+                  </span>
+                ),
+            },
+            {
+              name: 'Put',
+              cell: (item) => ('folder' in item ? null : <Time at={item.uploaded_at} />),
+            },
+            {
+              name: 'Size',
+              number: true,
+              cell: (item) => ('folder' in item ? null : bytes(item.size)),
+            },
+            {
+              name: 'What to do',
+              silent: true,
+              cell: (item) =>
+                'folder' in item ? null : (
+                  <span class="row-actions">
+                    <Download url={rawUrl(app, bucket, item.key)} name={nameOf(item.key)} />
+                    <Button
+                      look="quiet"
+                      short
+                      label={`Delete ${nameOf(item.key)}`}
+                      onClick={() => drop(item)}
+                    >
+                      <IconTrash2 />
+                    </Button>
+                  </span>
+                ),
+            },
+          ]}
+        />
         {over && <p class="drop-words">Drop to upload into {prefix === '' ? bucket : prefix}</p>}
       </div>
       {selected !== '' && (

@@ -3,16 +3,12 @@ import { useState } from 'preact/hooks';
 import { Head } from '../layout/head.tsx';
 import { LinkDialog } from '../layout/link-dialog.tsx';
 import type { MadeLink } from '../models/invites.ts';
-import {
-  type AppInvite,
-  appInvitesModel,
-  type Collaborator,
-  collaboratorsModel,
-} from '../models/settings.ts';
+import { appInvitesModel, type Collaborator, collaboratorsModel } from '../models/settings.ts';
 import { Button } from '../parts/button.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Select, TextField } from '../parts/field.tsx';
 import { IconTrash2, IconUserPlus, IconUsers } from '../parts/icons.tsx';
+import { APP_ROLES, OpenInvites } from '../parts/invites.tsx';
 import { useModel } from '../parts/model.ts';
 import { Listed, remove } from '../parts/pages.tsx';
 import { Empty } from '../parts/states.tsx';
@@ -25,11 +21,6 @@ import { isAdmin, sendsMail, session } from '../session.ts';
 type Role = Collaborator['role'];
 type Model = ReturnType<typeof collaboratorsModel>;
 type InvitesModel = ReturnType<typeof appInvitesModel>;
-const ROLES: readonly (readonly [Role, string])[] = [
-  ['view', 'View: look at it'],
-  ['push', 'Push: deploy, and see its data'],
-  ['admin', 'Admin: everything'],
-];
 
 export default function Collaborators({ app }: { app: string }) {
   const model = useModel(() => collaboratorsModel(app, isAdmin.value));
@@ -77,7 +68,7 @@ function Add({ app, model }: { app: string; model: Model }) {
             ...others.map(({ id, name, email }) => [id, email ? `${name}, ${email}` : name] as const),
           ]}
         />
-        <Select label="Role" value={given} onValue={setGiven} options={ROLES} />
+        <Select label="Role" value={given} onValue={setGiven} options={APP_ROLES} />
         <Button type="submit" look="primary" disabled={busy || account === ''}>
           Let them work on it
         </Button>
@@ -112,7 +103,7 @@ function List({ model }: { model: Model }) {
                 unlabelled
                 value={each.role}
                 onValue={(next) => model.set(each.account, next).catch(failed)}
-                options={ROLES}
+                options={APP_ROLES}
               />
             ) : (
               each.role
@@ -150,7 +141,6 @@ function List({ model }: { model: Model }) {
 
 function Invites({ app }: { app: string }) {
   const model = useModel(() => appInvitesModel(app));
-  const { invites } = model;
   const [inviting, setInviting] = useState(false);
   const [link, setLink] = useState<MadeLink | null>(null);
   return (
@@ -161,34 +151,10 @@ function Invites({ app }: { app: string }) {
           <IconUserPlus /> Invite somebody
         </Button>
       </header>
-      <Listed
-        of={invites}
-        label="Invites"
-        columns={[
-          {
-            name: 'For',
-            wide: true,
-            cell: ({ email }: AppInvite) => <span class="cut">{email ?? 'Whoever has the link'}</span>,
-          },
-          { name: 'Role', cell: ({ app }) => app?.role },
-          { name: 'Ends', label: 'ends', cell: ({ expires_at }) => <Time at={expires_at} /> },
-          {
-            name: 'What to do',
-            silent: true,
-            cell: (invite) => (
-              <Button
-                look="quiet"
-                short
-                label={`Take the invite of ${invite.email ?? 'whoever has the link'} back`}
-                onClick={() =>
-                  remove(invites, invite, 'The invite is taken back', () => model.revoke(invite.id))
-                }
-              >
-                <IconTrash2 />
-              </Button>
-            ),
-          },
-        ]}
+      <OpenInvites
+        of={model.invites}
+        revoke={model.revoke}
+        gives={{ name: 'Role', cell: ({ app }) => app?.role }}
         empty={
           <p class="body muted">
             An invite is a link that gives a role on this app, with a new account or the one that somebody
@@ -241,7 +207,7 @@ function InviteForm({
           autocomplete="off"
           required
         />
-        <Select label="Role" value={given} onValue={setGiven} options={ROLES} />
+        <Select label="Role" value={given} onValue={setGiven} options={APP_ROLES} />
         <footer>
           <Button onClick={onClose}>Cancel</Button>
           <Button look="primary" type="submit" disabled={busy}>

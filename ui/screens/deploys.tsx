@@ -7,9 +7,10 @@ import { Button, Link } from '../parts/button.tsx';
 import { duration, firstLine, shortSha } from '../parts/format.ts';
 import { IconRefreshCw, IconRocket, IconRotateCcw } from '../parts/icons.tsx';
 import { useModel } from '../parts/model.ts';
-import { Empty, Loaded } from '../parts/states.tsx';
+import { Listed } from '../parts/pages.tsx';
+import { Empty } from '../parts/states.tsx';
 import { Status } from '../parts/status.tsx';
-import { type Column, Table } from '../parts/table.tsx';
+import type { Column } from '../parts/table.tsx';
 import { Time } from '../parts/time.tsx';
 import { open } from '../router.ts';
 import { Previews } from './deploys-previews.tsx';
@@ -75,7 +76,7 @@ const columns = (app: string): readonly Column<Deploy>[] => [
 ];
 
 export default function Deploys({ app }: { app: string }) {
-  const { list, rows, news, hasOlder, readOlder } = useModel(() => deploysModel(app));
+  const { list, isNew } = useModel(() => deploysModel(app));
   const again = async () => {
     const deploy = await api('deploys.create', { id: app });
     open({ name: 'deploy', app, deploy: deploy.id });
@@ -83,7 +84,7 @@ export default function Deploys({ app }: { app: string }) {
   return (
     <>
       <Head title="Deploys">
-        {rows.value.length > 0 && (
+        {list.items.value.length > 0 && (
           <Button needs="push" onClick={again}>
             <IconRefreshCw /> Deploy main again
           </Button>
@@ -91,33 +92,18 @@ export default function Deploys({ app }: { app: string }) {
       </Head>
       <div class="stack loose">
         <div class="panel">
-          <Loaded of={list}>
-            {() =>
-              rows.value.length === 0 ? (
-                <Empty title="No deploys yet" icon={IconRocket}>
-                  <p>Push to main, or commit in the browser, and the deploy is shown here while it runs.</p>
-                  <Link to={{ name: 'overview', app }}>How to bring code to this app</Link>
-                </Empty>
-              ) : (
-                <>
-                  <Table
-                    label="Deploys"
-                    columns={columns(app)}
-                    rows={rows.value}
-                    keyOf={({ id }) => id}
-                    isNew={({ id }) => news.value.has(id)}
-                  />
-                  {hasOlder.value && (
-                    <footer class="more">
-                      <Button look="quiet" onClick={readOlder}>
-                        Show older deploys
-                      </Button>
-                    </footer>
-                  )}
-                </>
-              )
+          <Listed
+            of={list}
+            label="Deploys"
+            columns={columns(app)}
+            isNew={isNew}
+            empty={
+              <Empty title="No deploys yet" icon={IconRocket}>
+                <p>Push to main, or commit in the browser, and the deploy is shown here while it runs.</p>
+                <Link to={{ name: 'overview', app }}>How to bring code to this app</Link>
+              </Empty>
             }
-          </Loaded>
+          />
         </div>
         <Previews app={app} />
       </div>

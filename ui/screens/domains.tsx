@@ -9,8 +9,8 @@ import { TextField } from '../parts/field.tsx';
 import { exactTime } from '../parts/format.ts';
 import { IconExternalLink, IconGlobe, IconRefreshCw, IconTrash2 } from '../parts/icons.tsx';
 import { useModel } from '../parts/model.ts';
-import { More, remove } from '../parts/pages.tsx';
-import { Empty, Loaded, Skeleton } from '../parts/states.tsx';
+import { List, remove } from '../parts/pages.tsx';
+import { Empty, Skeleton } from '../parts/states.tsx';
 import { Status } from '../parts/status.tsx';
 import { useSubmit } from '../parts/submit.ts';
 import { Time } from '../parts/time.tsx';
@@ -64,36 +64,34 @@ export default function Domains({ app }: { app: string }) {
               </Button>
             </form>
           </header>
-          <Loaded of={domains.of}>
-            {() =>
-              domains.items.value.length === 0 ? (
-                <Empty title="No domain of your own" icon={IconGlobe}>
-                  <p>
-                    Add its name first; then this page says which record to set where you manage the domain.
-                  </p>
-                </Empty>
-              ) : (
-                <>
-                  <ul>
-                    {domains.items.value.map((domain) => (
-                      <OneDomain
-                        key={domain.hostname}
-                        {...{ domain }}
-                        state={checks.value.get(domain.hostname) ?? null}
-                        check={() => model.check(domain.hostname)}
-                        drop={() =>
-                          remove(domains, domain, `${domain.hostname} is removed`, () =>
-                            model.remove(domain.hostname),
-                          )
-                        }
-                      />
-                    ))}
-                  </ul>
-                  <More of={domains} />
-                </>
-              )
+          <List
+            of={domains}
+            empty={
+              <Empty title="No domain of your own" icon={IconGlobe}>
+                <p>
+                  Add its name first; then this page says which record to set where you manage the domain.
+                </p>
+              </Empty>
             }
-          </Loaded>
+          >
+            {(items) => (
+              <ul>
+                {items.map((domain) => (
+                  <OneDomain
+                    key={domain.hostname}
+                    {...{ domain }}
+                    state={checks.value.get(domain.hostname) ?? null}
+                    check={() => model.check(domain.hostname)}
+                    drop={() =>
+                      remove(domains, domain, `${domain.hostname} is removed`, () =>
+                        model.remove(domain.hostname),
+                      )
+                    }
+                  />
+                ))}
+              </ul>
+            )}
+          </List>
         </section>
       </div>
     </>

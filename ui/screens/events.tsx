@@ -7,8 +7,8 @@ import { Select, TextField } from '../parts/field.tsx';
 import { count } from '../parts/format.ts';
 import { IconActivity } from '../parts/icons.tsx';
 import { useModel } from '../parts/model.ts';
-import { More } from '../parts/pages.tsx';
-import { Empty, Loaded } from '../parts/states.tsx';
+import { List } from '../parts/pages.tsx';
+import { Empty } from '../parts/states.tsx';
 import { queryOf, setQuery } from '../router.ts';
 import { session } from '../session.ts';
 
@@ -50,29 +50,26 @@ function Shown({ app, about }: { app: string; about: Parameters<typeof eventsMod
         />
       </Head>
       <div class="panel">
-        <Loaded of={model.before.of}>
-          {() =>
-            model.items.value.length === 0 ? (
-              isFiltered ? (
-                <Empty title="No such event">
-                  <p>None of the events that are kept fits the filter.</p>
-                </Empty>
-              ) : (
-                <Empty title="No events yet" icon={IconActivity}>
-                  <p>The app logs one with a request, by an API key with the role push:</p>
-                  <Code
-                    text={`curl ${session.value?.urls.api}/v1/apps/${app}/events -H "authorization: Bearer $KEY" \\\n  -H 'content-type: application/json' -d '{"channel": "signups", "event": "Signed up", "user_id": "ada"}'`}
-                  />
-                </Empty>
-              )
+        <List
+          of={model.before}
+          items={model.items.value}
+          empty={
+            isFiltered ? (
+              <Empty title="No such event">
+                <p>None of the events that are kept fits the filter.</p>
+              </Empty>
             ) : (
-              <>
-                <Events app={app} rows={model.items.value} isFresh={model.isFresh} />
-                <More of={model.before} />
-              </>
+              <Empty title="No events yet" icon={IconActivity}>
+                <p>The app logs one with a request, by an API key with the role push:</p>
+                <Code
+                  text={`curl ${session.value?.urls.api}/v1/apps/${app}/events -H "authorization: Bearer $KEY" \\\n  -H 'content-type: application/json' -d '{"channel": "signups", "event": "Signed up", "user_id": "ada"}'`}
+                />
+              </Empty>
             )
           }
-        </Loaded>
+        >
+          {(rows) => <Events app={app} rows={rows} isFresh={model.isFresh} />}
+        </List>
       </div>
     </>
   );

@@ -5,8 +5,8 @@ import { Code } from '../parts/code.tsx';
 import { exactCount } from '../parts/format.ts';
 import { IconSparkles } from '../parts/icons.tsx';
 import { useModel } from '../parts/model.ts';
-import { More } from '../parts/pages.tsx';
-import { Empty, Loaded } from '../parts/states.tsx';
+import { List } from '../parts/pages.tsx';
+import { Empty } from '../parts/states.tsx';
 import { Time } from '../parts/time.tsx';
 import { session } from '../session.ts';
 
@@ -18,38 +18,36 @@ export default function Insights({ app }: { app: string }) {
         title="Insights"
         about="Figures and words that the app keeps about itself. Each has one value: the last."
       />
-      <Loaded of={insights.of}>
-        {() =>
-          insights.items.value.length === 0 ? (
-            <div class="panel">
-              <Empty title="No insights yet" icon={IconSparkles}>
-                <p>The app sets one, or counts one up, by an API key with the role push:</p>
-                <Code
-                  text={`curl ${session.value?.urls.api}/v1/apps/${app}/insights -H "authorization: Bearer $KEY" \\\n  -H 'content-type: application/json' -d '{"title": "Orders", "value": {"$inc": 1}}'`}
-                />
-              </Empty>
-            </div>
-          ) : (
-            <>
-              <ul class="gauges">
-                {insights.items.value.map(({ title, value, icon, updated_at }) => (
-                  <li key={title} class="panel gauge">
-                    <h2>
-                      {icon && <span aria-hidden="true">{icon} </span>}
-                      {title}
-                    </h2>
-                    <p class="reading">{typeof value === 'number' ? exactCount(value) : value}</p>
-                    <p class="small muted">
-                      <Time at={updated_at} />
-                    </p>
-                  </li>
-                ))}
-              </ul>
-              <More of={insights} />
-            </>
-          )
+      <List
+        of={insights}
+        empty={
+          <div class="panel">
+            <Empty title="No insights yet" icon={IconSparkles}>
+              <p>The app sets one, or counts one up, by an API key with the role push:</p>
+              <Code
+                text={`curl ${session.value?.urls.api}/v1/apps/${app}/insights -H "authorization: Bearer $KEY" \\\n  -H 'content-type: application/json' -d '{"title": "Orders", "value": {"$inc": 1}}'`}
+              />
+            </Empty>
+          </div>
         }
-      </Loaded>
+      >
+        {(items) => (
+          <ul class="gauges">
+            {items.map(({ title, value, icon, updated_at }) => (
+              <li key={title} class="panel gauge">
+                <h2>
+                  {icon && <span aria-hidden="true">{icon} </span>}
+                  {title}
+                </h2>
+                <p class="reading">{typeof value === 'number' ? exactCount(value) : value}</p>
+                <p class="small muted">
+                  <Time at={updated_at} />
+                </p>
+              </li>
+            ))}
+          </ul>
+        )}
+      </List>
     </>
   );
 }

@@ -1,16 +1,14 @@
 // An instance of a Workflow: what it was given, its steps, and what it gave.
 import { useState } from 'preact/hooks';
 import { Head } from '../layout/head.tsx';
-import { whyNoJson, written } from '../models/values.ts';
+import { written } from '../models/values.ts';
 import { instanceModel, type Step, type Verb, verbsOf } from '../models/workflows.ts';
 import { Button } from '../parts/button.tsx';
-import { Dialog } from '../parts/dialog.tsx';
-import { TextArea, TextField } from '../parts/field.tsx';
 import { duration } from '../parts/format.ts';
 import { InstanceBadge } from '../parts/instance-status.tsx';
+import { JsonDialog } from '../parts/json-dialog.tsx';
 import { useModel } from '../parts/model.ts';
 import { Loaded, Notice } from '../parts/states.tsx';
-import { useSubmit } from '../parts/submit.ts';
 import { Time } from '../parts/time.tsx';
 import { toast } from '../parts/toast.tsx';
 import { open } from '../router.ts';
@@ -99,7 +97,20 @@ export default function InstanceScreen({
           </div>
         )}
       </Loaded>
-      {sending && <SendEvent send={model.send} onClose={() => setSending(false)} />}
+      {sending && (
+        <JsonDialog
+          title="Send an event"
+          name={{ label: 'Type', required: true }}
+          value={{ label: 'Payload, as JSON', first: 'null' }}
+          verb="Send it"
+          submit={async (type, payload) => {
+            await model.send(type, payload);
+            toast(`${type} is sent`);
+            setSending(false);
+          }}
+          onClose={() => setSending(false)}
+        />
+      )}
     </>
   );
 }
@@ -148,51 +159,5 @@ function StepItem({ step }: { step: Step }) {
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls sideways, by keyboard too */}
       {output !== null && <pre tabIndex={0}>{written(output)}</pre>}
     </li>
-  );
-}
-
-function SendEvent({
-  send,
-  onClose,
-}: {
-  send: (type: string, payload: unknown) => Promise<void>;
-  onClose: () => void;
-}) {
-  const [type, setType] = useState('');
-  const [payload, setPayload] = useState('null');
-  const wrong = whyNoJson(payload);
-  const { busy, onSubmit } = useSubmit(async () => {
-    await send(type, JSON.parse(payload));
-    toast(`${type} is sent`);
-    onClose();
-  });
-  return (
-    <Dialog title="Send an event" onClose={onClose}>
-      <form class="stack" onSubmit={onSubmit}>
-        <TextField
-          label="Type"
-          value={type}
-          onValue={setType}
-          required
-          maxLength={100}
-          spellcheck={false}
-          autocomplete="off"
-        />
-        <TextArea
-          label="Payload, as JSON"
-          value={payload}
-          onValue={setPayload}
-          wrong={wrong}
-          rows={4}
-          spellcheck={false}
-        />
-        <footer>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button look="primary" type="submit" disabled={busy || type === '' || wrong !== null}>
-            Send it
-          </Button>
-        </footer>
-      </form>
-    </Dialog>
   );
 }

@@ -4,9 +4,11 @@ import { api, type Failure } from '../api.ts';
 import { Head } from '../layout/head.tsx';
 import { Button } from '../parts/button.tsx';
 import { TextField } from '../parts/field.tsx';
+import { IconLock } from '../parts/icons.tsx';
+import { Empty } from '../parts/states.tsx';
 import { useSubmit } from '../parts/submit.ts';
 import { open } from '../router.ts';
-import { session } from '../session.ts';
+import { ownsApps, session } from '../session.ts';
 
 export default function New() {
   const [slug, setSlug] = useState('');
@@ -22,6 +24,15 @@ export default function New() {
     }
     open({ name: 'overview', app: typed }, { replace: true });
   });
+  if (!ownsApps.value)
+    return (
+      <Empty title="Guests own no apps" icon={IconLock}>
+        <p>
+          You were invited to the app of somebody else. An administrator of the machine can let you have apps
+          of your own.
+        </p>
+      </Empty>
+    );
   const address = session.value?.urls.app.replace('{slug}', typed === '' ? '<name>' : typed);
   return (
     <div class="column">

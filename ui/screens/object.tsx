@@ -7,7 +7,7 @@ import { Button } from '../parts/button.tsx';
 import { Copy } from '../parts/code.tsx';
 import { bytes } from '../parts/format.ts';
 import { useModel } from '../parts/model.ts';
-import { More } from '../parts/pages.tsx';
+import { List } from '../parts/pages.tsx';
 import { Empty, Loaded } from '../parts/states.tsx';
 import { Tables } from '../parts/tables.tsx';
 import { Tabs } from '../parts/tabs.tsx';
@@ -68,20 +68,24 @@ export default function ObjectScreen({
                 write={null}
                 refresh={keys.refresh}
               />
-            ) : keys.items.value.length === 0 ? (
-              <div class="panel">
-                <Empty title="No keys">
-                  <p>What an object writes with storage.put is shown here; its tables are beside it.</p>
-                </Empty>
-              </div>
             ) : (
               <div class="panel">
-                <ul class="kept">
-                  {keys.items.value.map((each) => (
-                    <Kept key={each.key} {...{ each }} readKey={model.readKey} />
-                  ))}
-                </ul>
-                <More of={keys} />
+                <List
+                  of={keys}
+                  empty={
+                    <Empty title="No keys">
+                      <p>What an object writes with storage.put is shown here; its tables are beside it.</p>
+                    </Empty>
+                  }
+                >
+                  {(items) => (
+                    <ul class="kept">
+                      {items.map((each) => (
+                        <Kept key={each.key} {...{ each }} readKey={model.readKey} />
+                      ))}
+                    </ul>
+                  )}
+                </List>
               </div>
             )}
           </div>

@@ -93,7 +93,13 @@ function Title({ model, app }: { model: OverviewModel; app: App }) {
       title={slug}
       status={
         <>
-          <Status of={status} />
+          {model.isIdle.value ? (
+            <span title="No process runs. The next request starts one, in some tenths of a second.">
+              <Status of="sleeping" word="idle" />
+            </span>
+          ) : (
+            <Status of={status} />
+          )}
           {isAsleep && asleep_since !== null && (
             <span class="muted">
               for <Age since={asleep_since} />

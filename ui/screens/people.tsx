@@ -7,12 +7,12 @@ import { Button } from '../parts/button.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Select, TextField } from '../parts/field.tsx';
 import { IconKey, IconTrash2, IconUserPlus } from '../parts/icons.tsx';
+import { APP_ROLES, OpenInvites } from '../parts/invites.tsx';
 import { useModel } from '../parts/model.ts';
-import { Listed, More, remove } from '../parts/pages.tsx';
-import { Empty, Loaded } from '../parts/states.tsx';
+import { Listed, remove } from '../parts/pages.tsx';
+import { Empty } from '../parts/states.tsx';
 import { Badge } from '../parts/status.tsx';
 import { useSubmit } from '../parts/submit.ts';
-import { Table } from '../parts/table.tsx';
 import { Time } from '../parts/time.tsx';
 import { sendsMail, session } from '../session.ts';
 
@@ -45,73 +45,72 @@ export default function People() {
           <header>
             <h2 id="people">People</h2>
           </header>
-          <Loaded of={model.accounts.of}>
-            {() => (
-              <>
-                <Table
-                  label="People"
-                  rows={model.accounts.items.value}
-                  keyOf={({ id }) => id}
-                  columns={[
-                    {
-                      name: 'Name',
-                      wide: true,
-                      cell: ({ id, name, email }: Account) => (
-                        <span class="cut">
-                          <b>{name}</b> <span class="muted">{email ?? 'no address'}</span>
-                          {id === session.value?.account.id && <span class="muted">, you</span>}
-                        </span>
-                      ),
-                    },
-                    { name: 'Role', cell: ({ role }) => <Role role={role} /> },
-                    { name: 'Since', label: 'since', cell: ({ created_at }) => <Time at={created_at} /> },
-                    {
-                      name: 'What to do',
-                      silent: true,
-                      cell: (account) => (
-                        <span class="row-actions">
-                          {account.email !== null && (
-                            <Button
-                              look="quiet"
-                              short
-                              label={`Make a link with which ${account.name} sets a new password`}
-                              onClick={() => reset(account)}
-                            >
-                              <IconKey />
-                            </Button>
-                          )}
-                          {account.role !== 'owner' && account.id !== session.value?.account.id && (
-                            <Button
-                              look="quiet"
-                              short
-                              label={`Delete the account of ${account.name}`}
-                              onClick={() =>
-                                remove(
-                                  model.accounts,
-                                  account,
-                                  `The account of ${account.name} is deleted`,
-                                  () => model.deleteAccount(account.id),
-                                )
-                              }
-                            >
-                              <IconTrash2 />
-                            </Button>
-                          )}
-                        </span>
-                      ),
-                    },
-                  ]}
-                />
-                <More of={model.accounts} />
-              </>
-            )}
-          </Loaded>
+          <Listed
+            of={model.accounts}
+            label="People"
+            empty={null}
+            columns={[
+              {
+                name: 'Name',
+                wide: true,
+                cell: ({ id, name, email }: Account) => (
+                  <span class="cut">
+                    <b>{name}</b> <span class="muted">{email ?? 'no address'}</span>
+                    {id === session.value?.account.id && <span class="muted">, you</span>}
+                  </span>
+                ),
+              },
+              { name: 'Role', cell: ({ role }) => <Role role={role} /> },
+              { name: 'Since', label: 'since', cell: ({ created_at }) => <Time at={created_at} /> },
+              {
+                name: 'What to do',
+                silent: true,
+                cell: (account) => (
+                  <span class="row-actions">
+                    {account.email !== null && (
+                      <Button
+                        look="quiet"
+                        short
+                        label={`Make a link with which ${account.name} sets a new password`}
+                        onClick={() => reset(account)}
+                      >
+                        <IconKey />
+                      </Button>
+                    )}
+                    {account.role !== 'owner' && account.id !== session.value?.account.id && (
+                      <Button
+                        look="quiet"
+                        short
+                        label={`Delete the account of ${account.name}`}
+                        onClick={() =>
+                          remove(model.accounts, account, `The account of ${account.name} is deleted`, () =>
+                            model.deleteAccount(account.id),
+                          )
+                        }
+                      >
+                        <IconTrash2 />
+                      </Button>
+                    )}
+                  </span>
+                ),
+              },
+            ]}
+          />
         </section>
         <section class="panel" aria-labelledby="invites">
           <header>
             <h2 id="invites">Invites that nobody has used yet</h2>
           </header>
-          <Invites model={model} />
+          <OpenInvites
+            of={model.invites}
+            revoke={model.revoke}
+            gives={{ name: 'Gives', cell: whatGives }}
+            empty={
+              <Empty title="No open invites">
+                <p>An invite is a link. It makes an account, or gives a role on one app.</p>
+              </Empty>
+            }
+          />
         </section>
       </div>
       {inviting && (
@@ -132,59 +131,14 @@ export default function People() {
   );
 }
 
+function whatGives({ role, app }: Invite): string {
+  if (app) return `${app.role} on ${app.slug}`;
+  return role === 'admin' ? 'administrator of the machine' : 'an account';
+}
+
 function Role({ role }: { role: Account['role'] }) {
   if (role === 'member' || role === 'guest') return <Badge>{role}</Badge>;
   return <Badge look="accent">{role === 'owner' ? 'first account' : 'administrator'}</Badge>;
-}
-
-function Invites({ model }: { model: Model }) {
-  const { invites } = model;
-  return (
-    <Listed
-      of={invites}
-      label="Invites"
-      columns={[
-        {
-          name: 'For',
-          wide: true,
-          cell: ({ email, account }: Invite) => (
-            <span class="cut">{account !== null ? 'A new password' : (email ?? 'Whoever has the link')}</span>
-          ),
-        },
-        {
-          name: 'Gives',
-          cell: ({ role, app }) =>
-            app
-              ? `${app.role} on ${app.slug}`
-              : role === 'admin'
-                ? 'administrator of the machine'
-                : 'an account',
-        },
-        { name: 'Ends', label: 'ends', cell: ({ expires_at }) => <Time at={expires_at} /> },
-        {
-          name: 'What to do',
-          silent: true,
-          cell: (invite) => (
-            <Button
-              look="quiet"
-              short
-              label="Take this invite back"
-              onClick={() =>
-                remove(invites, invite, 'The invite is taken back', () => model.revoke(invite.id))
-              }
-            >
-              <IconTrash2 />
-            </Button>
-          ),
-        },
-      ]}
-      empty={
-        <Empty title="No open invites">
-          <p>An invite is a link. It makes an account, or gives a role on one app.</p>
-        </Empty>
-      }
-    />
-  );
 }
 
 function InviteForm({
@@ -245,16 +199,7 @@ function InviteForm({
               ]}
             />
             {app !== '' && (
-              <Select
-                label="Which role"
-                value={appRole}
-                onValue={setAppRole}
-                options={[
-                  ['view', 'View: look at it'],
-                  ['push', 'Push: deploy, and see its data'],
-                  ['admin', 'Admin: everything'],
-                ]}
-              />
+              <Select label="Which role" value={appRole} onValue={setAppRole} options={APP_ROLES} />
             )}
           </div>
         )}

@@ -27,15 +27,7 @@ function ByPassword({ model }: { model: Model }) {
     <Door title="Sign in" about="To see and run the apps of this machine.">
       <form class="stack" onSubmit={onSubmit}>
         <Wrong model={model} />
-        <TextField
-          label="E-mail"
-          type="email"
-          value={email}
-          onValue={setEmail}
-          autocomplete="username webauthn"
-          autofocus
-          required
-        />
+        <Email value={email} onValue={setEmail} />
         <TextField
           label="Password"
           type="password"
@@ -80,21 +72,27 @@ function Forgot({ model }: { model: Model }) {
     <Door title="A new password" about="You get an e-mail with a link. With it you set a new password.">
       <form class="stack" onSubmit={onSubmit}>
         <Wrong model={model} />
-        <TextField
-          label="E-mail"
-          type="email"
-          value={email}
-          onValue={setEmail}
-          autocomplete="username"
-          autofocus
-          required
-        />
+        <Email value={email} onValue={setEmail} />
         <Button type="submit" look="primary" disabled={busy}>
           Send the link
         </Button>
         {back}
       </form>
     </Door>
+  );
+}
+
+function Email(props: { value: string; onValue: (value: string) => void }) {
+  return (
+    <TextField
+      label="E-mail"
+      type="email"
+      {...props}
+      // A browser offers passkeys in this field where one can be used.
+      autocomplete="username webauthn"
+      autofocus
+      required
+    />
   );
 }
 

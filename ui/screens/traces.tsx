@@ -1,16 +1,17 @@
 // Requests that were slow or failed.
 import { Head } from '../layout/head.tsx';
-import { ranges, type Span, tracesModel } from '../models/traces.ts';
-import { Button, Link } from '../parts/button.tsx';
+import { type Range, rangeOf, ranges, type Span, tracesModel } from '../models/traces.ts';
+import { Link } from '../parts/button.tsx';
 import { duration } from '../parts/format.ts';
 import { HttpStatus } from '../parts/http-status.tsx';
 import { IconWaypoints } from '../parts/icons.tsx';
 import { useModel } from '../parts/model.ts';
-import { Empty, Loaded } from '../parts/states.tsx';
-import { type Column, Table } from '../parts/table.tsx';
+import { Listed } from '../parts/pages.tsx';
+import { Empty } from '../parts/states.tsx';
+import type { Column } from '../parts/table.tsx';
 import { Segments } from '../parts/tabs.tsx';
 import { Time } from '../parts/time.tsx';
-import { setQuery } from '../router.ts';
+import { queryOf, setQuery } from '../router.ts';
 import { Stages } from './trace.tsx';
 
 const columns = (app: string, longest: number): readonly Column<Span>[] => [
@@ -44,44 +45,36 @@ const columns = (app: string, longest: number): readonly Column<Span>[] => [
 ];
 
 export default function Traces({ app }: { app: string }) {
-  const { range, list, rows, longest, hasOlder, readOlder } = useModel(() => tracesModel(app));
+  const range = rangeOf(queryOf('hours'));
   return (
     <>
       <Head title="Traces" about="Requests that took a second or more, or failed.">
         <Segments
           label="How far back"
-          value={range.value}
+          value={range}
           onValue={(hours) => setQuery({ hours: hours === '24' ? null : hours })}
           options={ranges}
         />
       </Head>
-      <div class="panel">
-        <Loaded of={list}>
-          {() =>
-            rows.value.length === 0 ? (
-              <Empty title="No slow or failed requests" icon={IconWaypoints}>
-                <p>Every request of this time was answered in less than a second.</p>
-              </Empty>
-            ) : (
-              <>
-                <Table
-                  label="Requests"
-                  columns={columns(app, longest.value)}
-                  rows={rows.value}
-                  keyOf={({ span_id }) => span_id}
-                />
-                {hasOlder.value && (
-                  <footer class="more">
-                    <Button look="quiet" onClick={readOlder}>
-                      Show older requests
-                    </Button>
-                  </footer>
-                )}
-              </>
-            )
-          }
-        </Loaded>
-      </div>
+      <Requests key={range} {...{ app, range }} />
     </>
+  );
+}
+
+function Requests({ app, range }: { app: string; range: Range }) {
+  const { list, longest } = useModel(() => tracesModel(app, range));
+  return (
+    <div class="panel">
+      <Listed
+        of={list}
+        label="Requests"
+        columns={columns(app, longest.value)}
+        empty={
+          <Empty title="No slow or failed requests" icon={IconWaypoints}>
+            <p>Every request of this time was answered in less than a second.</p>
+          </Empty>
+        }
+      />
+    </div>
   );
 }

@@ -3,7 +3,7 @@ import { Head } from '../layout/head.tsx';
 import { userModel } from '../models/people.ts';
 import { Events } from '../parts/events.tsx';
 import { useModel } from '../parts/model.ts';
-import { More } from '../parts/pages.tsx';
+import { List } from '../parts/pages.tsx';
 import { Empty, Loaded } from '../parts/states.tsx';
 import { Time } from '../parts/time.tsx';
 
@@ -41,18 +41,9 @@ export default function UserScreen({ app, user: id }: { app: string; user: strin
           <header>
             <h2 id="events">Events</h2>
           </header>
-          <Loaded of={events.of}>
-            {() =>
-              events.items.value.length === 0 ? (
-                <Empty title="No events of this user" />
-              ) : (
-                <>
-                  <Events app={app} rows={events.items.value} />
-                  <More of={events} />
-                </>
-              )
-            }
-          </Loaded>
+          <List of={events} empty={<Empty title="No events of this user" />}>
+            {(rows) => <Events {...{ app, rows }} />}
+          </List>
         </section>
       </div>
     </>

@@ -1,6 +1,7 @@
 // What the app's builds and its Worker find in their environment.
 import { useState } from 'preact/hooks';
 import { Head } from '../layout/head.tsx';
+import type { Pages } from '../models/pages.ts';
 import { type Secret, type Variable, variablesModel, variablesOf } from '../models/settings.ts';
 import { Button } from '../parts/button.tsx';
 import { Copy } from '../parts/code.tsx';
@@ -57,28 +58,13 @@ export default function Variables({ app }: { app: string }) {
                 cell: (variable) => (
                   <span class="row-actions">
                     <Copy text={variable.value} label={`Copy the value of ${variable.name}`} short />
-                    <Button
+                    <ChangeOrDelete
+                      of={variables}
+                      item={variable}
                       needs="admin"
-                      look="quiet"
-                      short
-                      label={`Change ${variable.name}`}
-                      onClick={() => setEditing({ kind: 'variable', isNew: false, ...variable })}
-                    >
-                      <IconPencil />
-                    </Button>
-                    <Button
-                      needs="admin"
-                      look="quiet"
-                      short
-                      label={`Delete ${variable.name}`}
-                      onClick={() =>
-                        remove(variables, variable, `${variable.name} is deleted`, () =>
-                          model.deleteVariable(variable.name),
-                        )
-                      }
-                    >
-                      <IconTrash2 />
-                    </Button>
+                      change={() => setEditing({ kind: 'variable', isNew: false, ...variable })}
+                      commit={() => model.deleteVariable(variable.name)}
+                    />
                   </span>
                 ),
               },
@@ -120,28 +106,15 @@ export default function Variables({ app }: { app: string }) {
                 silent: true,
                 cell: (secret) => (
                   <span class="row-actions">
-                    <Button
-                      look="quiet"
-                      short
-                      label={`Set ${secret.name} anew`}
-                      onClick={() =>
+                    <ChangeOrDelete
+                      of={secrets}
+                      item={secret}
+                      needs="push"
+                      change={() =>
                         setEditing({ kind: 'secret', name: secret.name, value: '', isNew: false })
                       }
-                    >
-                      <IconPencil />
-                    </Button>
-                    <Button
-                      look="quiet"
-                      short
-                      label={`Delete ${secret.name}`}
-                      onClick={() =>
-                        remove(secrets, secret, `${secret.name} is deleted`, () =>
-                          model.deleteSecret(secret.name),
-                        )
-                      }
-                    >
-                      <IconTrash2 />
-                    </Button>
+                      commit={() => model.deleteSecret(secret.name)}
+                    />
                   </span>
                 ),
               },
@@ -248,5 +221,37 @@ function Editor({
         </footer>
       </form>
     </Dialog>
+  );
+}
+
+function ChangeOrDelete<Item extends { name: string }>({
+  of,
+  item,
+  needs,
+  change,
+  commit,
+}: {
+  of: Pages<Item>;
+  item: Item;
+  needs: 'push' | 'admin';
+  change: () => void;
+  commit: () => Promise<unknown>;
+}) {
+  const { name } = item;
+  return (
+    <>
+      <Button needs={needs} look="quiet" short label={`Change ${name}`} onClick={change}>
+        <IconPencil />
+      </Button>
+      <Button
+        needs={needs}
+        look="quiet"
+        short
+        label={`Delete ${name}`}
+        onClick={() => remove(of, item, `${name} is deleted`, commit)}
+      >
+        <IconTrash2 />
+      </Button>
+    </>
   );
 }

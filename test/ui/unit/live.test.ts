@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
 import type { Result } from '../../../ui/api.ts';
 import { live, liveRows, resource } from '../../../ui/live.ts';
+import { pages } from '../../../ui/models/pages.ts';
 
 type Line = Result<'logs.stream'>;
 
@@ -106,7 +107,7 @@ test('what was read stays when reading it again fails', async () => {
   read.close();
 });
 
-test('a page that nobody touches for a minute reads a sixth as often', async (t) => {
+test('a page that nobody touches for half a minute reads a sixth as often', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   let reads = 0;
   const own = resource(async () => ++reads, { everyMs: 1_000 });
@@ -123,4 +124,28 @@ test('a page that nobody touches for a minute reads a sixth as often', async (t)
   assert.equal(await after(1_000), 3);
   assert.equal(await after(5_000), 3);
   assert.equal(await after(1_000), 4);
+});
+
+test('a list that grows keeps the pages beyond the first when that is read again', async () => {
+  const rows = Array.from({ length: 5 }, (_, i) => 5 - i);
+  const list = pages<number>(
+    async (cursor) => {
+      const from = Number(cursor ?? 0);
+      const next = from + 2 < rows.length ? String(from + 2) : null;
+      return { items: rows.slice(from, from + 2), next_cursor: next };
+    },
+    String,
+    { grows: true },
+  );
+  await list.refresh();
+  await list.more();
+  assert.deepEqual(list.items.value, [5, 4, 3, 2]);
+  rows.unshift(6);
+  await list.refresh();
+  assert.deepEqual(list.items.value, [6, 5, 4, 3, 2]);
+  // It goes on where it was, and shows nothing twice although rows have come.
+  await list.more();
+  assert.deepEqual(list.items.value, [6, 5, 4, 3, 2, 1]);
+  assert.equal(list.hasMore.value, false);
+  list.close();
 });

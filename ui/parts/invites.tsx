@@ -1,0 +1,60 @@
+// Invites that nobody has used yet: those of the machine, and those of an app.
+import type { ComponentChildren } from 'preact';
+import type { Invite } from '../models/invites.ts';
+import type { Pages } from '../models/pages.ts';
+import { Button } from './button.tsx';
+import { IconTrash2 } from './icons.tsx';
+import { Listed, remove } from './pages.tsx';
+import type { Column } from './table.tsx';
+import { Time } from './time.tsx';
+
+/** The roles that one can have on an app, to choose from. */
+export const APP_ROLES = [
+  ['view', 'View: look at it'],
+  ['push', 'Push: deploy, and see its data'],
+  ['admin', 'Admin: everything'],
+] as const;
+
+/** @param props.gives the column that says what an invite gives */
+export function OpenInvites({
+  of,
+  gives,
+  revoke,
+  empty,
+}: {
+  of: Pages<Invite>;
+  gives: Column<Invite>;
+  revoke: (id: string) => Promise<unknown>;
+  empty: ComponentChildren;
+}) {
+  return (
+    <Listed
+      of={of}
+      label="Invites"
+      columns={[
+        { name: 'For', wide: true, cell: (invite) => <span class="cut">{forWhom(invite)}</span> },
+        gives,
+        { name: 'Ends', label: 'ends', cell: ({ expires_at }) => <Time at={expires_at} /> },
+        {
+          name: 'What to do',
+          silent: true,
+          cell: (invite) => (
+            <Button
+              look="quiet"
+              short
+              label={`Take back the invite: ${forWhom(invite)}`}
+              onClick={() => remove(of, invite, 'The invite is taken back', () => revoke(invite.id))}
+            >
+              <IconTrash2 />
+            </Button>
+          ),
+        },
+      ]}
+      empty={empty}
+    />
+  );
+}
+
+function forWhom({ email, account }: Invite): string {
+  return account !== null ? 'A new password' : (email ?? 'Whoever has the link');
+}
