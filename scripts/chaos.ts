@@ -16,7 +16,7 @@ const ANSWER_MS = 5_000;
 /** Time between two instances of a Workflow, in ms: each keeps some memory for seconds. */
 const INSTANCE_EVERY_MS = 100;
 
-const KINDS = ['d1', 'kv', 'r2', 'queue', 'do', 'workflow'] as const;
+const KINDS = ['d1', 'kv', 'r2', 'queue', 'do', 'workflow', 'cache'] as const;
 type Kind = (typeof KINDS)[number];
 
 const APP = {
@@ -78,6 +78,19 @@ async function listed(store, found) {
   }
   return names.map(Number);
 }
+const body = (n) => String(n).repeat(1 + n % 500);
+const cached = (n) => 'https://writer/cached/' + n;
+/** The numbers up to n that the cache has, whole. */
+async function inCache(n) {
+  const found = [];
+  for (let i = 1; i <= n; i++) {
+    const response = await caches.default.match(cached(i));
+    if (response === undefined) continue;
+    if (await response.text() !== body(i)) throw new Error('the cache has something else for ' + i);
+    found.push(i);
+  }
+  return found;
+}
 export default {
   async fetch(request, { DB, KV, FILES, JOBS, NUMBERS, FLOW }) {
     const { pathname, searchParams } = new URL(request.url);
@@ -90,6 +103,7 @@ export default {
       queue: [() => JOBS.send(n), () => rows(DB, 'delivered')],
       workflow: [() => FLOW.create({ id: 'n' + n, params: { n } }), () => rows(DB, 'ended')],
       do: [() => numbers.add(n), () => numbers.all()],
+      cache: [() => caches.default.put(cached(n), new Response(body(n), { headers: { 'cache-control': 'max-age=86400' } })), () => inCache(n)],
     };
     const [write, read] = kinds[pathname.slice(1)];
     if (request.method !== 'POST') return Response.json(await read());
@@ -235,7 +249,8 @@ async function untilBack(id: string, victim: string, round: number): Promise<voi
 async function check(kind: Kind): Promise<void> {
   let lost: number[] = [];
   const isWhole = async () => {
-    const { status, text } = await cellar.get('writer', `/${kind}`);
+    // The cache cannot be listed: it is asked for every number.
+    const { status, text } = await cellar.get('writer', `/${kind}?n=${next}`);
     if (status !== 200) return false;
     const there = new Set(JSON.parse(text) as number[]);
     lost = [...acknowledged[kind]].filter((n) => !there.has(n));

@@ -9,9 +9,27 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { AI_KEY, AiServer } from '../support/ai/server.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { eventually } from '../support/e2e/processes.ts';
+import { Inbox, PASSWORD } from '../support/mail/inbox.ts';
 
 const ai = await new AiServer().start();
-const cellar = new Cellar({ RUNNER_CELL_MAX_MB: '128', RUNNER_AI_URL: ai.url, RUNNER_AI_KEY: AI_KEY });
+const inbox = await Inbox.start();
+const cellar = new Cellar({
+  RUNNER_CELL_MAX_MB: '128',
+  RUNNER_AI_URL: ai.url,
+  RUNNER_AI_KEY: AI_KEY,
+  RUNNER_SMTP_URL: inbox.url,
+  RUNNER_SMTP_FROM: 'cellar@example.com',
+});
+/** A Workflow of the same name as the hostile app's. */
+const WAITING = `
+import { WorkflowEntrypoint } from 'cloudflare:workers';
+export class Flow extends WorkflowEntrypoint {
+  async run(_, step) { return (await step.waitForEvent('word', { type: 'go' })).payload; }
+}
+export default { async fetch(request, { FLOW }) {
+  if (request.method === 'POST') await FLOW.create({ id: 'kept' });
+  return Response.json(await (await FLOW.get('kept')).status());
+} }`;
 
 let hostile: string;
 const HOSTILE = `
@@ -30,6 +48,7 @@ export default { async fetch(request) {
 
 let neighbour = '';
 let greedy = '';
+let waiting = '';
 before(async () => {
   await cellar.start();
   await cellar.deploy('good', 'hello');
@@ -37,6 +56,11 @@ before(async () => {
   neighbour = await cellar.deploy('neighbour', 'bucket');
   const config = JSON.parse(readFileSync(new URL('../apps/hostile/wrangler.jsonc', import.meta.url), 'utf8'));
   await cellar.deploy('friend', 'called');
+  const workflows = [{ binding: 'FLOW', name: 'flow', class_name: 'Flow' }];
+  waiting = await cellar.deploy('waiting', 'hello', {
+    'index.js': WAITING,
+    'wrangler.json': JSON.stringify({ main: 'index.js', compatibility_date: '2026-10-01', workflows }),
+  });
   const services = [
     { binding: 'FRIEND', service: 'good' },
     { binding: 'PEEK', service: 'good', entrypoint: 'CellarState' },
@@ -49,6 +73,7 @@ before(async () => {
 after(async () => {
   await cellar[Symbol.asyncDispose]();
   await ai[Symbol.asyncDispose]();
+  await inbox.close();
 });
 
 const loopDelay = async () =>
@@ -186,6 +211,21 @@ test('a cache is the app’s own, and has an end', async () => {
   assert.ok((await slowestAnswer(300)) < SLOWEST_MS * crowd());
 });
 
+test('no e-mail goes to or from anybody but whom a binding names, and no more than an app may send', async (t) => {
+  const answer = await cellar.get('greedy', '/mail?to=victim@example.net');
+  const { tried, said } = JSON.parse(answer.text);
+  t.diagnostic(`${tried} e-mails, ${inbox.received.length} were sent`);
+  assert.ok(tried > 200);
+  assert.ok(inbox.received.length > 0 && inbox.received.length <= 2 * 120, `${inbox.received.length}`);
+  for (const { from, to, text } of inbox.received) {
+    assert.deepEqual([from, to], ['hostile@example.com', ['own@example.net']]);
+    assert.doesNotMatch(text, /^(?:bcc|sender|resent-to):|root:/im);
+  }
+  assert.ok(!said.join().includes(PASSWORD));
+  assert.match(said.join(), /E_|may send 8 e-mails at a time|120 e-mails a minute/);
+  assert.ok((await slowestAnswer(300)) < SLOWEST_MS * crowd());
+});
+
 test('a bucket used 300 times at once, and keys that name what is another app’s', async (t) => {
   const kept = () => cellar.get('neighbour', '/kept.txt');
   assert.equal((await cellar.get('neighbour', '/kept.txt', { method: 'PUT', body: 'mine' })).status, 200);
@@ -206,7 +246,7 @@ test('a bucket used 300 times at once, and keys that name what is another app’
   assert.equal((await kept()).text, 'mine');
   assert.deepEqual(readdirSync(join(places, 'blobs')), blobs);
 
-  const greedy = cellar.get('greedy', '/bucket').catch(() => null);
+  const harm = cellar.get('greedy', '/bucket').catch(() => null);
   let slowest = 0;
   let count = 0;
   for (const end = performance.now() + 4_000; performance.now() < end; count++) {
@@ -217,9 +257,34 @@ test('a bucket used 300 times at once, and keys that name what is another app’
   t.diagnostic(`${count} answers, the slowest after ${slowest.toFixed(0)} ms`);
   assert.ok(slowest < 2 * SLOWEST_MS * crowd(), `${slowest} ms`);
   assert.ok((await slowestAnswer(500)) < SLOWEST_MS * crowd());
-  const { items } = (await cellar.call('GET', '/v1/apps?limit=10')).body;
-  const { id } = items.find((app: { slug: string }) => app.slug === 'greedy');
-  await cellar.call('PATCH', `/v1/apps/${id}`, { desired_state: 'stopped' });
-  await greedy;
+  await cellar.call('PATCH', `/v1/apps/${greedy}`, { desired_state: 'stopped' });
+  await harm;
   assert.equal((await kept()).text, 'mine');
+});
+
+test('a Workflow of the same name in another app is out of reach, and one without an end harms nobody', async (t) => {
+  const kept = async (method = 'GET') =>
+    JSON.parse((await cellar.get('waiting', '/', { method })).text).status;
+  await kept('POST');
+  // The test before has stopped it.
+  await cellar.call('PATCH', `/v1/apps/${greedy}`, { desired_state: 'running' });
+  await eventually(async () => (await kept()) === 'waiting', 'it waits');
+  const names = ['kept', waiting, `${waiting}/kept`].map((name) => `name=${encodeURIComponent(name)}`);
+  const { tried, found, made, huge } = JSON.parse(
+    (await cellar.get('greedy', `/instances?${names.join('&')}`)).text,
+  );
+  t.diagnostic(`${tried} ways; instances of its own: ${made}; huge parameters: ${huge.slice(0, 100)}`);
+  assert.deepEqual(found, []);
+  assert.match(huge, /^failed: /);
+  assert.deepEqual(made, ['kept', waiting, '__proto__', 'constructor']);
+  assert.equal(await kept(), 'waiting');
+  const flows = cellar.get('greedy', '/flows').catch(() => null);
+  const slowest = await slowestAnswer(3_000);
+  t.diagnostic(`slowest answer beside them ${slowest.toFixed(0)} ms`);
+  assert.ok(slowest < SLOWEST_MS * crowd(), `${slowest} ms`);
+  assert.equal(await kept(), 'waiting');
+  const delays = await loopDelay();
+  assert.ok(delays.p99_ms! <= 100 * crowd(), JSON.stringify(delays));
+  await cellar.call('PATCH', `/v1/apps/${greedy}`, { desired_state: 'stopped' });
+  await flows;
 });

@@ -1,6 +1,6 @@
 // An app that does its worst, for tests and `npm run bench -- hostile`. Each path is one way to harm the others.
 import { connect } from 'cloudflare:sockets';
-import { DurableObject, env as everything } from 'cloudflare:workers';
+import { DurableObject, env as everything, WorkflowEntrypoint } from 'cloudflare:workers';
 
 const MB = 1024 * 1024;
 const kept = [];
@@ -185,6 +185,119 @@ const ways = {
     for (let n = 0; n < 80; n++) if ((await caches.default.match(`https://fill/${n}`)) !== undefined) kept++;
     return Response.json({ found, kept });
   },
+  /** Looks for other apps' instances (`name`), by every id that might lead to one. `sent`: own ids that it asked for. */
+  async '/instances'(request, { FLOW }) {
+    const names = new URL(request.url).searchParams.getAll('name');
+    const ids = names.flatMap((name) => [
+      ...[name, `../${name}`, `../../${name}`, `/${name}`, `${name}/`, `%2e%2e%2f${name}`, `${name}\u0000`],
+      ...[`${name}.sqlite`, `flow/${name}`, `flow:${name}`, `..\\${name}`, name.padEnd(101, 'x')],
+    ]);
+    ids.push('', '.', '..', '-a', '__proto__', 'constructor', null, {}, [names[0]], Symbol.iterator);
+    const found = [];
+    for (const id of ids)
+      for (const way of [
+        async () => (await (await FLOW.get(id)).status()).status,
+        async () => (await FLOW.get(id)).sendEvent({ type: 'go', payload: 'stolen' }),
+        async () => (await FLOW.get(id)).terminate(),
+      ]) {
+        const told = await attempt(way);
+        if (!told.startsWith('failed: ')) found.push(`${String(id)}: ${told}`);
+      }
+    const made = [];
+    for (const id of ids) {
+      const told = await attempt(async () => (await FLOW.create({ id, params: { way: 'end' } })).id);
+      if (!told.startsWith('failed: ')) made.push(told);
+    }
+    // What is too much for one instance.
+    const huge = await attempt(
+      async () => (await FLOW.create({ params: { way: 'end', x: 'x'.repeat(32 * MB) } })).id,
+    );
+    return Response.json({ tried: 3 * ids.length, found, made, huge });
+  },
+  /** Steps without an end, sleeps of a moment without an end, and instances without an end. */
+  async '/flows'(_, { FLOW }) {
+    await FLOW.create({ params: { way: 'steps' } });
+    for (let n = 0; ; n++) {
+      const batch = Array.from({ length: 100 }, () => ({ params: { way: n % 2 ? 'naps' : 'end' } }));
+      await FLOW.createBatch(batch);
+    }
+  },
+  /**
+   * Sends e-mails to whom its binding does not name (`to`), and from whom it may not: by fields, by raw text, with what the
+   * binding relies on changed under it, and by the binding's own way to the mail service.
+   */
+  async '/mail'(request, { MAIL, FRIEND }) {
+    const { EmailMessage } = await import('cloudflare:email');
+    const to = new URL(request.url).searchParams.get('to');
+    const [from, own] = ['hostile@example.com', 'own@example.net'];
+    const fields = { from, to: own, subject: 'a', text: 'a' };
+    const raw = (head) => `From: ${from}\nTo: ${own}\n${head}Subject: a\n\na\n.\n\nRCPT TO:<${to}>\nDATA\n`;
+    const asked = [
+      ...['to', 'cc', 'bcc'].map((name) => ({ ...fields, [name]: to })),
+      ...['to', 'cc', 'bcc'].map((name) => ({ ...fields, [name]: [own, { email: to, name: own }] })),
+      ...[`${own}>\r\nRCPT TO:<${to}`, `${own}, ${to}`, `<${own}> <${to}>`, `${own} ${to}`].map((each) => ({
+        ...fields,
+        to: each,
+      })),
+      ...[`cellar@example.com`, `a@bank.example`, `${from}\r\nRCPT TO:<${to}>`].map((each) => ({
+        ...fields,
+        from: each,
+      })),
+      { ...fields, headers: { Bcc: to } },
+      { ...fields, headers: { 'X-A\r\nBcc': to } },
+      { ...fields, toString: () => to, envelope: { from, to }, raw: undefined },
+      {
+        ...fields,
+        attachments: [
+          { filename: 'a', type: 'a/b', disposition: 'attachment', path: '/etc/passwd', content: '' },
+        ],
+      },
+      new EmailMessage(from, to, raw('')),
+      new EmailMessage('cellar@example.com', own, raw('')),
+      ...['Bcc', 'Cc', 'Resent-To', 'Sender', 'From'].map(
+        (name) => new EmailMessage(from, own, raw(`${name}: ${to}\n`)),
+      ),
+    ];
+    const said = [];
+    const send = async (message) =>
+      said.push(await attempt(async () => JSON.stringify(await MAIL.send(message))));
+    for (const message of asked) await send(message);
+    const { stringify } = JSON;
+    const { includes, some } = Array.prototype;
+    const prototype = Object.getPrototypeOf(FRIEND);
+    const { fetch } = prototype;
+    const stolen = new Set();
+    try {
+      JSON.stringify = (value) => stringify(value?.subject ? { ...value, to } : value);
+      Array.prototype.includes = Array.prototype.some = () => true;
+      prototype.fetch = function (...given) {
+        stolen.add(this);
+        return fetch.apply(this, given);
+      };
+      await send(fields);
+    } finally {
+      JSON.stringify = stringify;
+      Object.assign(Array.prototype, { includes, some });
+      prototype.fetch = fetch;
+    }
+    const unrestricted = { 'cellar-send-email': btoa('{}') };
+    for (const way of [...stolen, MAIL])
+      for (const headers of [{}, unrestricted, { ...unrestricted, connection: 'cellar-send-email' }])
+        for (const path of ['/send', '/', '/../send', '//send'])
+          said.push(
+            await attempt(async () =>
+              (
+                await way.fetch(`http://mail${path}`, {
+                  method: 'POST',
+                  headers,
+                  body: stringify({ ...fields, to }),
+                })
+              ).text(),
+            ),
+          );
+    await Promise.all(Array.from({ length: 200 }, () => send({ ...fields, text: 'x'.repeat(100_000) })));
+    return Response.json({ tried: said.length, said });
+  },
   async '/write'(_, env) {
     await env.HOARD.getByName('all').write();
   },
@@ -209,6 +322,16 @@ async function askedBySocket(place) {
   const { value } = await socket.readable.getReader().read();
   if (value === undefined) throw new Error('it ended');
   return new TextDecoder().decode(value);
+}
+
+/** Does what `way` says: ends, steps without an end, or sleeps without an end. */
+export class Flow extends WorkflowEntrypoint {
+  async run({ payload }, step) {
+    if (payload.way === 'end') return;
+    for (let n = 0; ; n++)
+      if (payload.way === 'steps') await step.do(`step ${n}`, async () => 'x'.repeat(10_000));
+      else await step.sleep(`nap ${n}`, 1);
+  }
 }
 
 /** Keeps writing to its storage. */

@@ -1,0 +1,111 @@
+// Makes many instances of a Workflow that wait, and says what they take and how late they go on: `npm run workflows`, or
+// `npm run workflows -- 2000` for as many. The app may hibernate meanwhile; the waits are over one after another.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { privateKb } from '../bench/figures.ts';
+import { Cellar } from '../test/support/e2e/cellar.ts';
+import { cells } from '../test/support/e2e/processes.ts';
+
+const COUNT = Number(process.argv[2] ?? 10_000);
+/** Instances that are made by one call. */
+const BATCH = 100;
+/** Time from the last instance made to the first wait's end, and time from one wait's end to the next, in ms. */
+const HEADSTART_MS = 20_000;
+const APART_MS = 12;
+/** About what making one takes, in ms, on a busy machine. */
+const MAKING_MS = 8;
+const LOOK_MS = 250;
+/** Longest time for all of them to end after the last wait's end, in ms. */
+const LATEST_MS = 180_000;
+
+const APP = {
+  'wrangler.jsonc': JSON.stringify({
+    name: 'many',
+    main: 'index.js',
+    compatibility_date: '2026-10-01',
+    d1_databases: [{ binding: 'DB', database_name: 'ended' }],
+    workflows: [{ binding: 'FLOW', name: 'flow', class_name: 'Flow' }],
+  }),
+  'migrations/0001_ended.sql': 'CREATE TABLE ended (n INTEGER PRIMARY KEY, late INTEGER);',
+  'index.js': `import { WorkflowEntrypoint } from 'cloudflare:workers';
+const ADD = 'INSERT INTO ended VALUES (?, ?) ON CONFLICT DO NOTHING';
+export class Flow extends WorkflowEntrypoint {
+  async run({ payload: { n, until } }, step) {
+    await step.do('begin', async () => n);
+    await step.sleepUntil('nap', new Date(until));
+    await step.do('end', async () => { await this.env.DB.prepare(ADD).bind(n, Date.now() - until).run(); });
+  }
+}
+export default {
+  async fetch(request, { DB, FLOW }) {
+    if (request.method === 'POST') {
+      await FLOW.createBatch(await request.json());
+      return new Response('made');
+    }
+    return Response.json(await DB.prepare('SELECT count(*) AS ended, max(late) AS latest, avg(late) AS late, sum(late > 2000) AS over FROM ended').first());
+  },
+};`,
+};
+
+const mib = (kib: number) => Math.round(kib / 1024);
+/** Private memory of a process, in KiB; 0 when it has just gone. */
+function memoryOf(pid: number): number {
+  try {
+    return privateKb(pid);
+  } catch {
+    return 0;
+  }
+}
+const cellar = new Cellar({ RUNNER_SNAPSHOT_EVERY_H: '0' });
+try {
+  await cellar.start();
+  const id = await cellar.deploy('many', 'hello', APP);
+  const seen = { cell: 0, host: 0, pids: new Set<number>() };
+  const look = () => {
+    for (const { pid } of cells(id)) {
+      seen.pids.add(pid);
+      seen.cell = Math.max(seen.cell, memoryOf(pid));
+    }
+    seen.host = Math.max(seen.host, memoryOf(cellar.pid));
+  };
+  const before = memoryOf(cellar.pid);
+  const timer = setInterval(look, LOOK_MS);
+  const first = Date.now() + HEADSTART_MS + COUNT * MAKING_MS;
+  const begun = performance.now();
+  for (let n = 0; n < COUNT; n += BATCH) {
+    const instances = Array.from({ length: Math.min(BATCH, COUNT - n) }, (_, i) => ({
+      id: `n${n + i}`,
+      params: { n: n + i, until: first + (n + i) * APART_MS },
+    }));
+    const { status, text } = await cellar.get('many', '/', {
+      method: 'POST',
+      body: JSON.stringify(instances),
+    });
+    if (status !== 200) throw new Error(`${n} instances were made, then: ${status} ${text}`);
+  }
+  const madeMs = performance.now() - begun;
+  console.log(
+    `${COUNT} instances made in ${(madeMs / 1000).toFixed(1)} s, ${(madeMs / COUNT).toFixed(2)} ms each`,
+  );
+  console.log(
+    `memory of the app's process at most ${mib(seen.cell)} MiB; the first wait ends in ${Math.round((first - Date.now()) / 1000)} s`,
+  );
+  await sleep(Math.max(0, first - Date.now()));
+  const last = first + COUNT * APART_MS;
+  let told = { ended: 0, latest: 0, late: 0, over: 0 };
+  while (told.ended < COUNT && Date.now() < last + LATEST_MS) {
+    await sleep(2_000);
+    const { status, text } = await cellar.get('many');
+    if (status === 200) told = JSON.parse(text);
+  }
+  clearInterval(timer);
+  const { ended, late, latest, over } = told;
+  console.log(
+    `${ended} of ${COUNT} ended, ${Math.round(late)} ms late on average, ${latest} ms at most, ${over} by more than 2 s`,
+  );
+  console.log(
+    `memory of the app's process at most ${mib(seen.cell)} MiB (it had ${seen.pids.size} processes); of the host's ${mib(before)} MiB before, ${mib(seen.host)} MiB at most`,
+  );
+  process.exitCode = ended === COUNT ? 0 : 1;
+} finally {
+  await cellar[Symbol.asyncDispose]();
+}
