@@ -195,7 +195,9 @@ async function check({ checks, assets }: FrameworkProject, slug: string): Promis
   }
   if (!assets) return;
   const { text } = await navigate(slug, '/');
-  const paths = [...text.matchAll(/(?:src|href)="\.?(\/[^"]+\.(?:js|css))"/g)].map(([, path]) => path!);
+  const paths = [...text.matchAll(/(?:src|href)="(?!\w+:|\/\/)\.?\/?([^"]+\.(?:js|css))"/g)].map(
+    ([, path]) => `/${path}`,
+  );
   if (paths.length === 0)
     throw new Error(`the page at / names no script or style sheet:\n${text.slice(0, 500)}`);
   for (const path of paths) {

@@ -320,10 +320,39 @@ export default app
   },
   {
     name: 'Angular, rendered by a Worker',
-    generator: 'create-cloudflare',
-    words: `app --framework=angular --platform=workers ${C3}`,
+    // As create-cloudflare sets it up, which asks for a release of @angular/create that registries may lack.
+    generator: '@angular/cli',
+    words: 'new app --ssr --defaults --skip-git --skip-install --ai-config=none',
+    afterwards: [
+      'npm pkg delete dependencies.express devDependencies.@types/express',
+      'npm pkg set devDependencies.xhr2=^0.2.1 devDependencies.wrangler=^4 "scripts.deploy=npm run build && wrangler deploy"',
+      `node -e "const fs = require('fs'), file = 'angular.json', all = JSON.parse(fs.readFileSync(file, 'utf8')), o = all.projects.app.architect.build.options; o.outputPath = 'dist'; o.outputMode = 'server'; o.ssr.platform = 'neutral'; fs.writeFileSync(file, JSON.stringify(all, null, 2))"`,
+      'sed -i "s/RenderMode.Prerender/RenderMode.Server/" src/app/app.routes.server.ts',
+      `sed -i "1i import { provideHttpClient, withFetch } from '@angular/common/http';" src/app/app.config.ts`,
+      'sed -i "s/providers: \\[/providers: [provideHttpClient(withFetch()), /" src/app/app.config.ts',
+    ],
+    files: {
+      'wrangler.jsonc': json({
+        name: 'app',
+        main: './dist/server/server.mjs',
+        compatibility_date: '2026-11-01',
+        assets: { binding: 'ASSETS', directory: './dist/browser' },
+        observability: { enabled: true },
+      }),
+      'src/server.ts': `import { AngularAppEngine, createRequestHandler } from '@angular/ssr';
+
+const angularApp = new AngularAppEngine({ allowedHosts: ['localhost', '*.localhost'] });
+
+export const reqHandler = createRequestHandler(async (req) => {
+  const res = await angularApp.handle(req);
+  return res ?? new Response('Page not found.', { status: 404 });
+});
+
+export default { fetch: reqHandler };
+`,
+    },
     manager: 'npm',
-    checks: [{ path: '/', text: /<app-root/ }],
+    checks: [{ path: '/', text: /ng-server-context="ssr"[\s\S]*Hello, app/ }],
     assets: true,
   },
   {

@@ -27,7 +27,7 @@ export function makeWorktrees() {
       assetsMb = 500,
       before: PageFolders | null = null,
       set: Partial<BuildSettings> = {},
-    ): Promise<Bundled & { read: (path: string) => string; list: () => string[] }> {
+    ): Promise<Bundled & { out: string; read: (path: string) => string; list: () => string[] }> {
       const worktree = this.write(files);
       const out = join(mkdtempSync(join(root, 'out-')), 'bundle');
       const bundled = await bundleProject({
@@ -40,6 +40,7 @@ export function makeWorktrees() {
       });
       return {
         ...bundled,
+        out,
         read: (path) => readFileSync(join(out, path), 'utf8'),
         list: () => listFiles(out),
       };
