@@ -2,10 +2,11 @@
 import { relative } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { BuildFailure } from '../../bundler/failure.ts';
-import { ChildError, runChild } from '../machine/child.ts';
+import { runChild } from '../machine/child.ts';
 import { freeMegabytes } from '../machine/disk.ts';
 import { openTree } from '../machine/remove.ts';
 import type { User } from '../machine/users.ts';
+import { SizeCounter, type Usage } from './size-counter.ts';
 
 const TIMEOUT_MS = 60_000;
 
@@ -74,7 +75,8 @@ export function isWantOfRoom(failure: string): boolean {
  * @throws the signal's reason once it is aborted
  */
 export async function watchSize(limits: SizeLimits, signal: AbortSignal): Promise<void> {
-  const look = async () => requireWithin(limits, await measure(limits, signal));
+  const counter = new SizeCounter(limits.directories.map(({ path }) => path));
+  const look = async () => requireWithin(limits, await counter.count());
   const lookAtDisk = async () => {
     const free = freeMegabytes(limits.directories[0]!.path);
     if (free < limits.freeMb)
@@ -83,7 +85,7 @@ export async function watchSize(limits: SizeLimits, signal: AbortSignal): Promis
       );
   };
   const looks = [repeat(look, SIZE_PAUSE_MS, signal), repeat(lookAtDisk, DISK_PAUSE_MS, signal)];
-  await Promise.race(looks);
+  await Promise.race(looks).finally(() => counter.end());
 }
 
 /**
@@ -91,12 +93,21 @@ export async function watchSize(limits: SizeLimits, signal: AbortSignal): Promis
  * @throws {BuildFailure}
  */
 export async function checkSize(limits: SizeLimits, signal: AbortSignal): Promise<void> {
-  let usage = await measure(limits, signal);
-  if (!usage.complete) {
-    for (const { path } of limits.directories) await openTree(path);
-    usage = await measure(limits, signal);
+  const counter = new SizeCounter(limits.directories.map(({ path }) => path));
+  const giveUp = () => counter.end();
+  signal.addEventListener('abort', giveUp);
+  try {
+    let usage = await counter.count();
+    if (!usage.complete && !signal.aborted) {
+      for (const { path } of limits.directories) await openTree(path);
+      usage = await counter.count();
+    }
+    signal.throwIfAborted();
+    requireWithin(limits, usage);
+  } finally {
+    signal.removeEventListener('abort', giveUp);
+    counter.end();
   }
-  requireWithin(limits, usage);
 }
 
 /**
@@ -111,32 +122,6 @@ export async function checkOwner(directory: string, { uid }: User, signal: Abort
   throw new BuildFailure(
     `${relative(directory, output.toString('utf8').trimEnd())} is a link to a file that is not the build's own`,
   );
-}
-
-/** What each directory has, in their order. */
-interface Usage {
-  kilobytes: number[];
-  files: number[];
-  /** Nothing went away, or could not be read, meanwhile. */
-  complete: boolean;
-}
-
-async function measure({ directories }: SizeLimits, signal: AbortSignal): Promise<Usage> {
-  let complete = true;
-  const count = async (unit: string) => {
-    const words = ['du', '-s', unit, '--', ...directories.map(({ path }) => path)];
-    const output = await runChild(words, { timeoutMs: TIMEOUT_MS, signal }).then(
-      (result) => result.output.toString('utf8'),
-      (error: unknown) => {
-        if (!(error instanceof ChildError)) throw error;
-        complete = false;
-        return error.output;
-      },
-    );
-    return output.split('\n').map((line) => Number.parseInt(line, 10));
-  };
-  const [kilobytes, files] = await Promise.all([count('-k'), count('--inodes')]);
-  return { kilobytes, files, complete };
 }
 
 function requireWithin(limits: SizeLimits, { kilobytes, files }: Usage): void {

@@ -1,5 +1,6 @@
 // What a build may leave on the disk, looked at while it runs and when it has ended.
 import assert from 'node:assert/strict';
+import diagnosticsChannel from 'node:diagnostics_channel';
 import { existsSync, mkdirSync, statfsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -76,10 +77,15 @@ test('the build script of a project is held to the limits while it runs', async 
   assert.ok(!existsSync(input.scratch));
 });
 
-test('files that come and go while they are counted do not disturb a step', async (t) => {
+test('files that come and go while they are counted do not disturb a step, and one child counts them', async (t) => {
   const directory = temporaryDirectory(t);
+  let children = 0;
+  const count = () => children++;
+  diagnosticsChannel.subscribe('child_process', count);
+  t.after(() => diagnosticsChannel.unsubscribe('child_process', count));
   const script = 'for i in $(seq 15); do mkdir x; seq -f x/%g 200 | xargs touch; rm -r x; sleep 0.1; done';
   await step(directory, script, {});
+  assert.equal(children, 2, 'the step, and who looks at it');
 });
 
 test('what a step has left is counted, files and bytes', async (t) => {
