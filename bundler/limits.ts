@@ -14,3 +14,5 @@ export const MIGRATION_BYTES = 16 * 2 ** 20;
 export const RULES_BYTES = 256 * 1024;
 /** Bytes of what describes a release, as JSON, the rules of its assets among it: the host reads it whole. */
 export const BUNDLE_BYTES = 2 * 2 ** 20;
+/** Names and values in it: 8 MiB of empty lists would take the host a third of a second to read, so many of them 10 ms. */
+export const BUNDLE_VALUES = 25_000;

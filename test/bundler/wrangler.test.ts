@@ -462,3 +462,8 @@ test('the top level is deployed unless an environment is named', async () => {
   await assert.rejects(worktrees.bundle(project, 'nowhere'), /no environment.*"nowhere"/is);
   await assert.rejects(worktrees.bundle(project, 'bad'), /"browser" is not supported/);
 });
+
+test('a configuration of very many small values is refused, for the host reads what describes a release whole', async () => {
+  const vars = { MANY: Array.from({ length: 25_000 }, () => []) };
+  await refuses({ vars }, /are \d+ names and values, more than the 25000 they may be$/);
+});
