@@ -37,6 +37,32 @@ export default { async fetch(request, env) {
   await env.KV.put('last', results.at(-1).text);
   return Response.json({ visits: await env.VISITS.getByName('all').add(), last: await env.KV.get('last'), results });
 } }`;
+/** What an app may have beside its storage, and how its release and code say so. */
+const BINDINGS: Record<string, { more: Partial<Release>; code?: string }> = {
+  'with AI': { more: { outward: [{ type: 'ai', binding: 'AI' }] } },
+  'with Hyperdrive': { more: { outward: [{ type: 'hyperdrive', binding: 'SQL', id: 'sql' }] } },
+  'with data points': {
+    more: { outward: [{ type: 'analytics_engine', binding: 'POINTS', dataset: 'points' }] },
+  },
+  'with e-mail': { more: { outward: [{ type: 'send_email', binding: 'MAIL' }] } },
+  'with a service': { more: { services: [{ binding: 'OTHER', service: 'other' }] } },
+  'with a rate limit': { more: { rateLimits: [{ binding: 'LIMIT', namespace: '1', limit: 9, period: 60 }] } },
+  'with a Workflow': {
+    more: { workflows: [{ binding: 'STEPS', name: 'steps', className: 'Steps' }] },
+    code: "import { WorkflowEntrypoint } from 'cloudflare:workers'; export class Steps extends WorkflowEntrypoint {}",
+  },
+  'with queue, cron': {
+    more: {
+      triggers: {
+        crons: ['0 0 1 1 *'],
+        producers: [{ binding: 'QUEUE', queue: 'q' }],
+        consumers: [{ queue: 'q' }],
+      },
+    },
+  },
+  'with the cache': { more: {}, code: 'export const cache = () => caches.default;' },
+};
+const CACHE_MB = 64;
 const HELLO = `export default { fetch: () => new Response('hello') }`;
 
 /** One start: spawn to first 200 in ms, private memory after it in MB. */
@@ -60,15 +86,15 @@ export async function run(): Promise<void> {
       users: () => ({ build: null, cell: null }),
       service: { maxMb: 0, floorMb: 0 },
     });
-    const { app, hello, stored, outward } = await writeReleases(root, buckets);
+    const { app, hello, stored, bound } = await writeReleases(root, buckets);
     const subjects: Subject[] = [
       { name: 'Cellar cell', start: (scratch) => cell(scratch, app) },
-      { name: 'cell with bucket', start: (scratch) => cellWithBucket(scratch, stored, buckets) },
-      { name: 'cell with AI, SQL', start: (scratch) => cell(scratch, outward) },
       { name: 'workerd by hand', start: (scratch) => byHand(scratch, app, '/entries') },
       { name: 'bare workerd', start: (scratch) => byHand(scratch, hello, '/') },
       { name: 'Miniflare', start: (scratch) => miniflareProcess(scratch, app.directory) },
       { name: 'Miniflare, warm', start: (scratch) => miniflareWarm(scratch, app.directory) },
+      { name: 'with a bucket', start: (scratch) => cellWithBucket(scratch, stored, buckets) },
+      ...bound.map(([name, options]) => ({ name, start: (scratch: string) => cell(scratch, options) })),
     ];
     const results = subjects.map((): Start[] => []);
     // Another app beside, as on any host: alone, a process would count the whole program file as its own.
@@ -95,16 +121,17 @@ type Started = Pick<CellOptions, 'directory' | 'config'>;
 async function writeReleases(
   root: string,
   buckets: Buckets,
-): Promise<{ app: CellOptions; hello: Started; stored: CellOptions; outward: CellOptions }> {
-  const [app, stored, outward] = ['app', 'stored', 'outward'].map((name) => join(root, name)) as [
-    string,
-    string,
-    string,
-  ];
-  const write = (directory: string, more: Partial<Release>) =>
+): Promise<{
+  app: CellOptions;
+  hello: Started;
+  stored: CellOptions;
+  bound: [name: string, options: CellOptions][];
+}> {
+  const [app, stored] = ['app', 'stored'].map((name) => join(root, name)) as [string, string];
+  const write = (directory: string, more: Partial<Release>, code = APP) =>
     makeRelease(
       directory,
-      APP,
+      code,
       {
         vars: { TITLE: 'Guestbook' },
         classes: [{ className: 'Visits', storageId: 'visits', sql: true }],
@@ -123,12 +150,10 @@ async function writeReleases(
       { 'public/index.html': '<h1>Guestbook</h1>' },
     );
   await write(app, {});
-  await write(outward, {
-    outward: [
-      { type: 'ai', binding: 'AI' },
-      { type: 'hyperdrive', binding: 'SQL', id: 'sql' },
-      { type: 'analytics_engine', binding: 'POINTS', dataset: 'points' },
-    ],
+  const bound = Object.entries(BINDINGS).map(async ([name, { more, code }], index) => {
+    const directory = join(root, `bound-${index}`);
+    await write(directory, more, `${APP}\n${code ?? ''}`);
+    return [name, await cellOptions(join(root, `b${index}`), directory, CACHE_MB)] as [string, CellOptions];
   });
   await write(stored, { buckets: [{ binding: 'FILES', storageId: 'files' }] });
   const hello = join(root, 'hello');
@@ -149,7 +174,7 @@ async function writeReleases(
   return {
     app: await cellOptions(root, app),
     hello: { directory: hello, config },
-    outward: await cellOptions(join(root, 'o'), outward),
+    bound: await Promise.all(bound),
     stored: { ...(await cellOptions(join(root, 's'), stored)), ...(await files.of(stored)) },
   };
 }
@@ -158,7 +183,11 @@ async function writeReleases(
 function inScratch(options: CellOptions, scratch: string): CellOptions {
   return {
     ...options,
-    disks: { do: join(scratch, 'do'), kv: join(scratch, 'kv') },
+    disks: {
+      do: join(scratch, 'do'),
+      kv: join(scratch, 'kv'),
+      ...(options.disks.cache !== undefined && { cache: join(scratch, 'cache') }),
+    },
     runDirectory: scratch,
   };
 }
@@ -256,7 +285,7 @@ function report(subjects: Subject[], results: Start[][]): void {
       `${name.padEnd(18)}${readyMs.toFixed(0).padStart(15)} ms${privateMb.toFixed(1).padStart(14)} MB`,
     );
   }
-  const [own, stored, hand, , mini, warm] = medians as [Start, Start, Start, Start, Start, Start];
+  const [own, hand, , mini, warm, stored] = medians as [Start, Start, Start, Start, Start, Start];
   line('start, cell / by hand', own.readyMs / hand.readyMs, 1.25);
   line('start, cell / Miniflare', own.readyMs / mini.readyMs, 0.25);
   console.log(`${'start, cell / warm one'.padEnd(26)}${(own.readyMs / warm.readyMs).toFixed(2)}`);
@@ -266,6 +295,18 @@ function report(subjects: Subject[], results: Start[][]): void {
   );
   line('memory, cell / by hand', own.privateMb / hand.privateMb, 1.15);
   console.log(`${'memory, cell / warm one'.padEnd(26)}${(own.privateMb / warm.privateMb).toFixed(2)}`);
+  console.log('what each adds to the cell that has none of them, which is the one that is compared above');
+  for (const [index, { name }] of subjects.entries()) {
+    if (!name.startsWith('with ')) continue;
+    const { readyMs, privateMb } = medians[index]!;
+    console.log(
+      `${name.padEnd(18)}${signed(readyMs - own.readyMs).padStart(15)} ms${signed(privateMb - own.privateMb).padStart(14)} MB`,
+    );
+  }
+}
+
+function signed(value: number): string {
+  return `${value < 0 ? '' : '+'}${value.toFixed(1)}`;
 }
 
 function line(name: string, ratio: number, target: number): void {

@@ -324,6 +324,8 @@ export default app
     generator: '@angular/cli',
     words: 'new app --ssr --defaults --skip-git --skip-install --ai-config=none',
     afterwards: [
+      // They need each other's release, and the registry may lack the newest of some.
+      `sed -Ei '/@angular/s/"\\^([0-9]+\\.[0-9]+)\\.[0-9]+"/"\\1.0"/' package.json`,
       'npm pkg delete dependencies.express devDependencies.@types/express',
       'npm pkg set devDependencies.xhr2=^0.2.1 devDependencies.wrangler=^4 "scripts.deploy=npm run build && wrangler deploy"',
       `node -e "const fs = require('fs'), file = 'angular.json', all = JSON.parse(fs.readFileSync(file, 'utf8')), o = all.projects.app.architect.build.options; o.outputPath = 'dist'; o.outputMode = 'server'; o.ssr.platform = 'neutral'; fs.writeFileSync(file, JSON.stringify(all, null, 2))"`,
