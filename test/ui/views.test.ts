@@ -131,6 +131,42 @@ for (const name of [...paths.keys()].filter((each) => !DOORS.includes(each)))
   });
 
 test(
+  'on a small screen the sections are a menu, which can be read from its beginning to its end',
+  NEEDS_CHROMIUM,
+  async () => {
+    const { page } = ada;
+    await page.setViewportSize({ width: 360, height: 640 });
+    await page.goto(pathOf('overview'));
+    await settled(ada);
+    await page.getByRole('button', { name: 'Menu', exact: true }).click();
+    const top = async (element: string) => (await page.locator(element).first().boundingBox())!.y;
+    const { height } = (await page.locator('.bar').boundingBox())!;
+    assert.ok((await top('.nav h2')) >= height, 'its beginning is below the bar');
+    await page.getByRole('navigation').getByRole('link', { name: 'Collaborators' }).click();
+    await page.getByRole('heading', { name: 'Collaborators', level: 1 }).waitFor();
+  },
+);
+
+test('the finder reaches what the app keeps, by its name', NEEDS_CHROMIUM, async () => {
+  const { page } = ada;
+  await page.setViewportSize({ width: 1280, height: 800 });
+  await page.goto(pathOf('overview'));
+  await settled(ada);
+  for (const [typed, found, heading] of [
+    ['bucket', `Bucket ${params.bucket}`, params.bucket],
+    ['workflow', `Workflow ${params.workflow}`, params.workflow],
+  ] as const) {
+    await page.keyboard.press('Control+k');
+    await page.getByRole('dialog', { name: 'Find' }).waitFor();
+    await page.keyboard.type(typed);
+    await page.getByRole('option', { name: found, selected: true }).waitFor();
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: heading!, level: 1 }).waitFor();
+  }
+});
+
+// Last: what is promoted has none of the data that the views show.
+test(
   'a preview shows its log, is promoted, and deleted; the settings switch previews off',
   NEEDS_CHROMIUM,
   async () => {

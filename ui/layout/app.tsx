@@ -52,7 +52,7 @@ function Place() {
   if (wanted === null)
     return (
       <Frame shown={null}>
-        <Empty title="There is no such page">
+        <Empty title="There is no such page" heading="h1">
           <p>
             The address leads nowhere. <a href={href({ name: 'apps' })}>Go to the apps</a>
           </p>
@@ -134,7 +134,7 @@ function useShown(wanted: Route | null): { shown: Shown | null; failure: boolean
 
 function Forbidden() {
   return (
-    <Empty title="This is for administrators of the machine">
+    <Empty title="This is for administrators of the machine" heading="h1">
       <p>
         Ask one of them for what you need. <a href={href({ name: 'apps' })}>Go to your apps</a>
       </p>
@@ -145,7 +145,7 @@ function Forbidden() {
 /** A chunk that cannot be loaded is most often one of the version before. */
 function NewVersion() {
   return (
-    <Empty title="This page could not be loaded">
+    <Empty title="This page could not be loaded" heading="h1">
       <p>Cellar may have been updated since you opened it, or the connection is gone.</p>
       <Button onClick={() => location.reload()}>Load the page again</Button>
     </Empty>

@@ -4,6 +4,7 @@ import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import { api, type Result } from '../api.ts';
 import { type Found, search } from '../models/find.ts';
 import { failed, toast } from '../parts/toast.tsx';
+import { may } from '../role.ts';
 import { open, type Route, route } from '../router.ts';
 import { isAdmin, ownsApps, signOut } from '../session.ts';
 import { type Theme, theme } from '../theme.ts';
@@ -17,6 +18,9 @@ const APPS = { page: 200, most: 2_000 };
 
 /** Slugs of all apps, as they were when it was opened last. */
 const slugs = signal<readonly string[]>([]);
+
+/** What the app keeps that one is in, by name. */
+const kept = signal<readonly { app: string; text: string; to: Route }[]>([]);
 
 export function Finder() {
   return finding.value ? <Open /> : null;
@@ -34,6 +38,8 @@ function Open() {
   useEffect(() => {
     dialog.current!.showModal();
     readSlugs().catch(failed);
+    // Who may not read it is not offered it.
+    readKept().catch(() => {});
   }, []);
   const found = search(everything(slugs.value), typed);
   const chosen = Math.min(at, found.length - 1);
@@ -112,6 +118,39 @@ async function readSlugs(): Promise<void> {
   slugs.value = found;
 }
 
+/** Reads what the app keeps that one is in. */
+async function readKept(): Promise<void> {
+  const here = route.peek();
+  if (here === null || !('app' in here) || !may('push')) return;
+  const { app } = here;
+  const [{ databases, classes, namespaces, buckets }, workflows] = await Promise.all([
+    api('storage.overview', { id: app }),
+    api('workflows.list', { id: app }),
+  ]);
+  kept.value = [
+    ...databases.map(({ id }) => ({
+      text: `Database ${id}`,
+      to: { name: 'database', app, database: id } as const,
+    })),
+    ...classes.map(({ class_name }) => ({
+      text: `Durable Objects ${class_name}`,
+      to: { name: 'objects', app, class: class_name } as const,
+    })),
+    ...namespaces.map(({ id }) => ({
+      text: `Namespace ${id}`,
+      to: { name: 'namespace', app, namespace: id } as const,
+    })),
+    ...buckets.map(({ bucket }) => ({
+      text: `Bucket ${bucket}`,
+      to: { name: 'bucket', app, bucket, prefix: '' } as const,
+    })),
+    ...workflows.items.map(({ name }) => ({
+      text: `Workflow ${name}`,
+      to: { name: 'workflow', app, workflow: name } as const,
+    })),
+  ].map((each) => ({ app, ...each }));
+}
+
 /** In the order in which it is shown while nothing is typed: of the app that one is in, apps, the rest. */
 function everything(apps: readonly string[]): Found[] {
   const here = route.value;
@@ -123,7 +162,9 @@ function everything(apps: readonly string[]): Found[] {
     );
   const places = everywhere.filter(({ name }) => name !== 'machine' || isAdmin.value);
   return [
-    ...(app === null ? [] : [...sectionsOf(app), ...actionsOf(app)].map((item) => ({ ...item, near: true }))),
+    ...(app === null
+      ? []
+      : [...sectionsOf(app), ...keptBy(app), ...actionsOf(app)].map((item) => ({ ...item, near: true }))),
     ...apps
       .filter((slug) => slug !== app)
       .map((slug) => ({ group: 'app', text: slug, run: go({ name: 'overview', app: slug }) })),
@@ -152,7 +193,14 @@ function setTheme(to: Theme) {
   theme.value = to;
 }
 
+function keptBy(app: string): Found[] {
+  return kept.value
+    .filter((each) => each.app === app)
+    .map(({ text, to }) => ({ group: app, text, run: () => open(to) }));
+}
+
 function actionsOf(app: string): Found[] {
+  if (!may('push')) return [];
   return [
     {
       group: app,
@@ -168,13 +216,17 @@ function actionsOf(app: string): Found[] {
         toast(`${app} sleeps`);
       },
     },
-    {
-      group: app,
-      text: 'Wake or start',
-      run: async () => {
-        await api('apps.update', { id: app, desired_state: 'running' });
-        toast(`${app} is awake`);
-      },
-    },
+    ...(may('admin')
+      ? [
+          {
+            group: app,
+            text: 'Wake or start',
+            run: async () => {
+              await api('apps.update', { id: app, desired_state: 'running' });
+              toast(`${app} is awake`);
+            },
+          },
+        ]
+      : []),
   ];
 }

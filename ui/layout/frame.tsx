@@ -19,7 +19,7 @@ import { Menu } from '../parts/menu.tsx';
 import { Age } from '../parts/time.tsx';
 import { role } from '../role.ts';
 import { href, type Route, type RouteName, route } from '../router.ts';
-import { type Screen, screens } from '../screens/index.ts';
+import { above, type Screen, screens } from '../screens/index.ts';
 import { isAdmin, session, signOut } from '../session.ts';
 import { theme } from '../theme.ts';
 import { Finder, finding } from './finder.tsx';
@@ -37,6 +37,7 @@ export function Frame({ shown, children }: { shown: Route | null; children: Comp
   const [isOpen, setOpen] = useState(false);
   const screen = shown === null ? null : (screens[shown.name] as Screen<RouteName>);
   const groups = groupsOf(screen?.place ?? 'home');
+  const section = shown === null ? null : (above(shown.name)[0] ?? shown.name);
   const app = shown !== null && 'app' in shown ? shown.app : null;
   useEffect(() => setOpen(false), [route.value]);
   return (
@@ -85,14 +86,11 @@ export function Frame({ shown, children }: { shown: Route | null; children: Comp
             <section key={title}>
               <h2>{title}</h2>
               <ul>
-                {sections.map((section) => (
-                  <li key={section.name}>
-                    <Link
-                      to={routeOf(section, app)}
-                      current={(screen?.above ?? shown?.name) === section.name}
-                    >
-                      <section.icon />
-                      {section.text}
+                {sections.map((each) => (
+                  <li key={each.name}>
+                    <Link to={routeOf(each, app)} current={section === each.name}>
+                      <each.icon />
+                      {each.text}
                     </Link>
                   </li>
                 ))}
@@ -120,10 +118,10 @@ function machineName(): string {
 
 function Crumbs({ shown, app }: { shown: Route | null; app: string | null }) {
   if (shown === null) return <span class="grow" />;
-  const screen = screens[shown.name] as Screen<RouteName>;
-  const titleOf = ({ title }: Screen<RouteName>) =>
-    typeof title === 'string' ? title : title(shown as never);
-  const above = screen.above;
+  const titleOf = (name: RouteName) => {
+    const { title } = screens[name] as Screen<RouteName>;
+    return typeof title === 'string' ? title : title(shown as never);
+  };
   return (
     <nav aria-label="Breadcrumb" class="grow">
       <ol class="crumbs">
@@ -132,17 +130,15 @@ function Crumbs({ shown, app }: { shown: Route | null; app: string | null }) {
             <Link to={{ name: 'overview', app }}>{app}</Link>
           </li>
         )}
-        {above !== undefined && (
-          <li class="above">
-            <Link to={routeOf({ name: above } as never, app)}>
-              {titleOf(screens[above] as Screen<RouteName>)}
-            </Link>
+        {above(shown.name).map((name) => (
+          <li key={name} class="above">
+            <Link to={{ path: '', ...shown, name } as Route}>{titleOf(name)}</Link>
           </li>
-        )}
+        ))}
         {shown.name !== 'overview' && shown.name !== 'apps' && (
           <li>
             <span aria-current="page" class="cut">
-              {titleOf(screen)}
+              {titleOf(shown.name)}
             </span>
           </li>
         )}

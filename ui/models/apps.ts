@@ -10,7 +10,7 @@ export type App = Overview['items'][number];
 /** How often it is read again while it is shown. */
 const EVERY_MS = 10_000;
 
-/** All apps with their figures, and those of them that the filter leaves: what needs attention first. */
+/** All apps with their figures, and those of them that the filter leaves. */
 export function appsModel() {
   const apps = resource((signal) => api('apps.overview', {}, { signal }), { everyMs: EVERY_MS });
   const filter = computed(() => queryOf('q').trim().toLowerCase());
@@ -37,6 +37,23 @@ export function attention({
   if (figures && figures.open_errors > 0)
     return figures.open_errors === 1 ? 'one open error' : `${figures.open_errors} open errors`;
   return null;
+}
+
+/** One app, and whether it is idle. Reads both every `everyMs`. */
+export function oneApp(id: string, everyMs: number) {
+  const app = resource((signal) => api('apps.get', { id }, { signal }), { everyMs });
+  const figures = resource((signal) => api('apps.figures', { id }, { signal }), { everyMs });
+  return {
+    app,
+    isIdle: computed(() => {
+      const read = app.data.value;
+      return read !== null && isIdle({ status: read.status, figures: figures.data.value });
+    }),
+    close() {
+      app.close();
+      figures.close();
+    },
+  };
 }
 
 /** Whether a release without a process is there for the next request. */

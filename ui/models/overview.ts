@@ -3,7 +3,7 @@ import { computed, effect } from '@preact/signals';
 import { api, type Result } from '../api.ts';
 import { live, resource } from '../live.ts';
 import { queryOf } from '../router.ts';
-import { isIdle } from './apps.ts';
+import { oneApp } from './apps.ts';
 import { mergeDeploys } from './deploys.ts';
 
 type Steps = Result<'metrics.get'>;
@@ -74,10 +74,7 @@ export function overviewModel(slug: string) {
   const asked = computed(() => `${range.value} ${queryOf('from')} ${queryOf('to')}`);
   const span = computed(() => spanOf(range.value, queryOf('from'), queryOf('to'), Date.now()));
 
-  const app = resource((signal) => api('apps.get', { id: slug }, { signal }), { everyMs: PRESENT_MS });
-  const figures = resource((signal) => api('apps.figures', { id: slug }, { signal }), {
-    everyMs: PRESENT_MS,
-  });
+  const { app, isIdle, close } = oneApp(slug, PRESENT_MS);
   const deploys = resource(async (signal) => {
     const { items } = await api('deploys.list', { id: slug, limit: DEPLOYS }, { signal });
     return items;
@@ -128,10 +125,7 @@ export function overviewModel(slug: string) {
   const steps = computed(() => metrics.data.value && stepsIn(metrics.data.value, span.value));
   return {
     app,
-    /** Whether a release is there for the next request, without a process. */
-    isIdle: computed(
-      () => app.data.value !== null && isIdle({ status: app.data.value.status, figures: figures.data.value }),
-    ),
+    isIdle,
     deploys,
     errors,
     lines,
@@ -162,7 +156,8 @@ export function overviewModel(slug: string) {
     close() {
       again();
       stop();
-      for (const each of [app, figures, deploys, errors, lines, crons, metrics, earlier]) each.close();
+      close();
+      for (const each of [deploys, errors, lines, crons, metrics, earlier]) each.close();
     },
   };
 }

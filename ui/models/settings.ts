@@ -2,6 +2,7 @@
 import { signal } from '@preact/signals';
 import { api, type Failure, type Params, type Result } from '../api.ts';
 import { resource } from '../live.ts';
+import { oneApp } from './apps.ts';
 import type { MadeLink } from './invites.ts';
 import { pages } from './pages.ts';
 
@@ -209,15 +210,16 @@ export function appInvitesModel(id: string) {
 }
 
 export function appModel(id: string) {
-  const app = resource((signal) => api('apps.get', { id }, { signal }), { everyMs: 5_000 });
+  const { app, isIdle, close } = oneApp(id, 5_000);
   const becomes = async (change: Promise<App>) => app.set(await change);
   return {
     app,
+    isIdle,
     sleep: () => becomes(api('apps.sleep', { id })),
     start: () => becomes(api('apps.update', { id, desired_state: 'running' })),
     stop: () => becomes(api('apps.update', { id, desired_state: 'stopped' })),
     rename: (slug: string) => api('apps.rename', { id, slug }),
     delete: () => api('apps.delete', { id }),
-    close: app.close,
+    close,
   };
 }

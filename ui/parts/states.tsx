@@ -35,17 +35,20 @@ export function SkeletonRows({ rows = 5, height = 20 }: { rows?: number; height?
 /** Nothing here yet: says what would be here, and how it comes to be. `children`: what to do. */
 export function Empty({
   title,
+  heading: Heading = 'h2',
   icon: Sign,
   children,
 }: {
   title: string;
+  /** `h1` where this is all that the page has. */
+  heading?: 'h1' | 'h2';
   icon?: Icon;
   children?: ComponentChildren;
 }) {
   return (
     <div class="empty">
       {Sign && <Sign size={24} />}
-      <h2>{title}</h2>
+      <Heading>{title}</Heading>
       {children}
     </div>
   );
@@ -59,12 +62,20 @@ export function Failed({ failure, retry }: { failure: Failure; retry?: () => unk
       <Sign size={24} />
       <h2>{title}</h2>
       <p>{words}</p>
-      {retry && failure.code !== 'forbidden' && <Button onClick={() => retry()}>Try again</Button>}
+      {failure.code === 'app_not_found' && <a href="/">Go to the apps</a>}
+      {retry && failure.code !== 'forbidden' && !isMissing(failure) && (
+        <Button onClick={() => retry()}>Try again</Button>
+      )}
     </div>
   );
 }
 
-function said({ code, message }: Failure): { title: string; icon: Icon; words: string } {
+function isMissing({ code }: Failure): boolean {
+  return code?.endsWith('_not_found') ?? false;
+}
+
+function said(failure: Failure): { title: string; icon: Icon; words: string } {
+  const { code, message } = failure;
   if (code === 'forbidden')
     return {
       title: 'Your role does not allow this',
@@ -74,7 +85,13 @@ function said({ code, message }: Failure): { title: string; icon: Icon; words: s
   if (code === 'offline') return { title: 'No connection', icon: IconWifiOff, words: message };
   if (code === 'host_unavailable' || code === 'app_unavailable')
     return { title: 'No answer', icon: IconCircleAlert, words: message };
-  if (code?.endsWith('_not_found')) return { title: 'Not here', icon: IconCircleAlert, words: message };
+  if (code === 'app_not_found')
+    return {
+      title: 'Not here',
+      icon: IconCircleAlert,
+      words: `${message} It may have another name now, or have been deleted.`,
+    };
+  if (isMissing(failure)) return { title: 'Not here', icon: IconCircleAlert, words: message };
   return { title: 'This could not be read', icon: IconCircleAlert, words: message };
 }
 

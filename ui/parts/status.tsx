@@ -1,10 +1,10 @@
 // A status: a shape and a word, never a colour alone.
 import type { Result } from '../api.ts';
 
-type AppStatus = Result<'apps.get'>['status'];
+type AppStatusName = Result<'apps.get'>['status'];
 type DeployStatus = Result<'deploys.rollback'>['status'];
 type StepStatus = Result<'deploys.rollback'>['steps'][number]['status'];
-export type AnyStatus = AppStatus | DeployStatus | StepStatus;
+export type AnyStatus = AppStatusName | DeployStatus | StepStatus;
 
 type Shape = 'full' | 'hollow' | 'half' | 'moon' | 'dashed' | 'cross' | 'check';
 
@@ -46,6 +46,16 @@ export function Status({
     <span class={`status ${look}`} title={silent ? words : undefined}>
       <Dot shape={shape} />
       <span class={silent ? 'unseen' : undefined}>{words}</span>
+    </span>
+  );
+}
+
+/** That of an app. `isIdle`: a release is there, and no process of it. */
+export function AppStatus({ of, isIdle }: { of: AppStatusName; isIdle: boolean }) {
+  if (!isIdle) return <Status of={of} />;
+  return (
+    <span title="No process runs. The next request starts one, in some tenths of a second.">
+      <Status of="sleeping" word="idle" />
     </span>
   );
 }

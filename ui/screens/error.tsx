@@ -246,7 +246,7 @@ function Stack({
               </a>
             </p>
             {frame.source === null ? (
-              <div class="snippet" style={{ height: 116 }} />
+              <div class="snippet" style={{ height: '116px' }} />
             ) : (
               frame.source.length > 0 && (
                 // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls sideways, by keyboard too

@@ -9,7 +9,7 @@ export interface Screen<Name extends RouteName> {
   title: string | ((params: ParamsOf<Name>) => string);
   /** `app` and `machine` have their sections at the left; a `door` has no frame, and needs no session. */
   place: 'home' | 'app' | 'machine' | 'door';
-  /** The screen that it lies beneath, in the breadcrumb and the sections. */
+  /** The screen that it lies beneath, in the breadcrumb and the sections. What that one's path catches, this one's does too. */
   above?: RouteName;
   /** For administrators of the machine alone. */
   admin?: true;
@@ -32,16 +32,46 @@ export const screens: { [Name in RouteName]: Screen<Name> } = {
   variables: { load: () => import('./variables.tsx'), title: 'Variables and secrets', place: 'app' },
   domains: { load: () => import('./domains.tsx'), title: 'Domains', place: 'app' },
   storage: { load: () => import('./storage.tsx'), title: 'Storage', place: 'app' },
-  database: { load: () => import('./database.tsx'), title: 'Database', place: 'app', above: 'storage' },
-  objects: { load: () => import('./objects.tsx'), title: 'Durable Objects', place: 'app', above: 'storage' },
-  object: { load: () => import('./object.tsx'), title: 'Durable Object', place: 'app', above: 'storage' },
-  namespace: { load: () => import('./namespace.tsx'), title: 'Namespace', place: 'app', above: 'storage' },
-  workflow: { load: () => import('./workflow.tsx'), title: 'Workflow', place: 'app', above: 'storage' },
-  instance: { load: () => import('./instance.tsx'), title: 'Instance', place: 'app', above: 'storage' },
-  bucket: { load: () => import('./bucket.tsx'), title: 'Bucket', place: 'app', above: 'storage' },
+  database: {
+    load: () => import('./database.tsx'),
+    title: ({ database }) => database,
+    place: 'app',
+    above: 'storage',
+  },
+  objects: {
+    load: () => import('./objects.tsx'),
+    title: ({ class: name }) => name,
+    place: 'app',
+    above: 'storage',
+  },
+  object: { load: () => import('./object.tsx'), title: 'Durable Object', place: 'app', above: 'objects' },
+  namespace: {
+    load: () => import('./namespace.tsx'),
+    title: ({ namespace }) => namespace,
+    place: 'app',
+    above: 'storage',
+  },
+  workflow: {
+    load: () => import('./workflow.tsx'),
+    title: ({ workflow }) => workflow,
+    place: 'app',
+    above: 'storage',
+  },
+  instance: {
+    load: () => import('./instance.tsx'),
+    title: ({ instance }) => instance,
+    place: 'app',
+    above: 'workflow',
+  },
+  bucket: {
+    load: () => import('./bucket.tsx'),
+    title: ({ bucket }) => bucket,
+    place: 'app',
+    above: 'storage',
+  },
   events: { load: () => import('./events.tsx'), title: 'Events', place: 'app' },
   users: { load: () => import('./users.tsx'), title: 'Users', place: 'app' },
-  user: { load: () => import('./user.tsx'), title: 'User', place: 'app', above: 'users' },
+  user: { load: () => import('./user.tsx'), title: ({ user }) => user, place: 'app', above: 'users' },
   limits: { load: () => import('./limits.tsx'), title: 'Limits', place: 'app' },
   alerts: { load: () => import('./alerts.tsx'), title: 'Alerts', place: 'app' },
   collaborators: { load: () => import('./collaborators.tsx'), title: 'Collaborators', place: 'app' },
@@ -60,3 +90,9 @@ export const screens: { [Name in RouteName]: Screen<Name> } = {
   welcome: { load: () => import('./welcome.tsx'), title: 'Welcome', place: 'door' },
   invite: { load: () => import('./invite.tsx'), title: 'Invitation', place: 'door' },
 };
+
+/** The screens that a screen lies beneath, the outermost first. */
+export function above(name: RouteName): RouteName[] {
+  const next = (screens[name] as Screen<RouteName>).above;
+  return next === undefined ? [] : [...above(next), next];
+}

@@ -80,7 +80,7 @@ function Keys({
           {
             name: 'Expires',
             label: 'expires',
-            cell: ({ expires_at }) => <Time at={expires_at} otherwise="Never" />,
+            cell: ({ expires_at }) => <Time at={expires_at} otherwise="never" />,
           },
           {
             name: 'Size',

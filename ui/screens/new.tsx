@@ -26,7 +26,7 @@ export default function New() {
   });
   if (!ownsApps.value)
     return (
-      <Empty title="Guests own no apps" icon={IconLock}>
+      <Empty title="Guests own no apps" heading="h1" icon={IconLock}>
         <p>
           You were invited to the app of somebody else. An administrator of the machine can let you have apps
           of your own.

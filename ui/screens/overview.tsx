@@ -20,7 +20,7 @@ import { Menu } from '../parts/menu.tsx';
 import { useModel } from '../parts/model.ts';
 import { Sparkline } from '../parts/sparkline.tsx';
 import { Empty, Loaded, Notice, Skeleton, SkeletonRows } from '../parts/states.tsx';
-import { Status } from '../parts/status.tsx';
+import { AppStatus, Status } from '../parts/status.tsx';
 import { Age, Time } from '../parts/time.tsx';
 import { toast } from '../parts/toast.tsx';
 import { may } from '../role.ts';
@@ -93,13 +93,7 @@ function Title({ model, app }: { model: OverviewModel; app: App }) {
       title={slug}
       status={
         <>
-          {model.isIdle.value ? (
-            <span title="No process runs. The next request starts one, in some tenths of a second.">
-              <Status of="sleeping" word="idle" />
-            </span>
-          ) : (
-            <Status of={status} />
-          )}
+          <AppStatus of={status} isIdle={model.isIdle.value} />
           {isAsleep && asleep_since !== null && (
             <span class="muted">
               for <Age since={asleep_since} />

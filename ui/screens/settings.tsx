@@ -8,7 +8,7 @@ import { Dialog } from '../parts/dialog.tsx';
 import { TextField } from '../parts/field.tsx';
 import { useModel } from '../parts/model.ts';
 import { Loaded } from '../parts/states.tsx';
-import { Status } from '../parts/status.tsx';
+import { AppStatus } from '../parts/status.tsx';
 import { useSubmit } from '../parts/submit.ts';
 import { Time } from '../parts/time.tsx';
 import { toast } from '../parts/toast.tsx';
@@ -34,7 +34,7 @@ export default function Settings({ app: slug }: { app: string }) {
             <section class="panel" aria-labelledby="runs">
               <header>
                 <h2 id="runs">Whether it runs</h2>
-                <Status of={app.status} />
+                <AppStatus of={app.status} isIdle={model.isIdle.value} />
               </header>
               <div class="body stack">
                 <State {...{ app, model }} />

@@ -49,7 +49,7 @@ export default function Variables({ app }: { app: string }) {
               },
               {
                 name: 'Changed',
-                label: 'Changed',
+                label: 'changed',
                 cell: ({ updated_at }) => <Time at={updated_at} />,
               },
               {
@@ -98,7 +98,7 @@ export default function Variables({ app }: { app: string }) {
               },
               {
                 name: 'Changed',
-                label: 'Changed',
+                label: 'changed',
                 cell: ({ updated_at }) => <Time at={updated_at} />,
               },
               {
