@@ -90,7 +90,15 @@ test('headers that the host writes cannot be written by an app', async () => {
 });
 
 test('methods of the other app', async () => {
-  assert.equal(await json('/OTHER/add?[1,2]'), 3);
+  const trace = 'fedcba9876543210fedcba9876543210';
+  const headers = { traceparent: `00-${trace}-0123456789abcdef-01` };
+  assert.equal(await json('/OTHER/add?[1,2]', { headers }), 3);
+  await eventually(async () => {
+    const { items } = (await cellar.call('GET', `/v1/apps/${called}/logs?search=adds`)).body;
+    return items.some(
+      (line: Record<string, string>) => line.trace_id === trace && line.text === 'adds 2 numbers',
+    );
+  }, 'what the method prints is in the trace of its caller');
   assert.equal(await json('/OTHER/basket'), 2);
   assert.equal(await json('/OTHER/pipelined'), 1);
   assert.deepEqual(await json('/OTHER/each'), [1, 2, 3]);

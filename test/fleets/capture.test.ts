@@ -15,7 +15,7 @@ import { call, cellOptions, entry, makeRelease } from '../support/fleets/release
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const APP = `
-import { DurableObject, RpcTarget, WorkerEntrypoint, waitUntil } from 'cloudflare:workers';
+import { DurableObject, RpcTarget, ServiceStub, WorkerEntrypoint, waitUntil } from 'cloudflare:workers';
 class Counter extends RpcTarget {
   count(...values) { console.log('counted'); return values.length; }
   fail() { throw new RangeError('thrown by a target'); }
@@ -55,6 +55,8 @@ export class Room extends DurableObject {
 export class Named extends WorkerEntrypoint {
   fetch() { console.log('in the entrypoint'); return new Response('named'); }
   hi() { throw new RangeError('thrown by a method'); }
+  say(...values) { console.log('said in the entrypoint'); return values; }
+  get odd() { return (...values) => values.length; }
 }
 const SEEN = [];
 export default {
@@ -75,6 +77,12 @@ export default {
       const counter = await room.counter();
       const given = [await room.say(1, { two: 2 }), await room.say(), await say('a'), await room.say({ 'cellar-traceparent': 'mine' })];
       return Response.json([...given, await room.odd(1), await env.OTHER.getByName('x').odd(1, 2), await counter.count(1), await room.counter().count(), typeof room.say]);
+    }
+    if (pathname === '/entrypoints') {
+      const { exports } = ctx;
+      const { say } = env.SELF;
+      const given = [await exports.Named.say(1), await env.SELF.say(), await say({ a: 2 }), await env.SELF.odd(1), await exports.Named.odd(1, 2)];
+      return Response.json([...given, env.SELF instanceof ServiceStub, typeof env.SELF.then, (await env.SELF.fetch('http://own/')).status]);
     }
     if (pathname === '/target') await room.counter().fail();
     if (pathname === '/later') await (await room.later()).fail();
@@ -137,6 +145,7 @@ const FIELDS: Partial<Release> = {
     { binding: 'ROOM', className: 'Room' },
     { binding: 'OTHER', className: 'Other' },
   ],
+  services: [{ binding: 'SELF', service: null, entrypoint: 'Named' }],
   triggers: {
     crons: [],
     producers: [{ binding: 'QUEUE', queue: 'q' }],
@@ -337,6 +346,15 @@ test('a call of an object’s method belongs to the trace of its caller, and the
     'said in the object',
   ]);
   for (const { trace, text: printed } of lines) assert.equal(trace, TRACE, printed);
+});
+
+test('a call of an entrypoint’s method belongs to the trace of its caller, too', async (t) => {
+  const { get, lines } = await started(t);
+  const { text } = await get('/entrypoints');
+  assert.deepEqual(JSON.parse(text), [[1], [], [{ a: 2 }], 1, 2, true, 'undefined', 200]);
+  const said = () => lines.filter(({ text }) => text === 'said in the entrypoint');
+  await eventually(() => said().length === 3, 'all is printed');
+  for (const { trace } of said()) assert.equal(trace, TRACE);
 });
 
 for (const compatibilityDate of ['2024-01-01', '2026-11-17'])

@@ -1,6 +1,7 @@
 // Answers what other apps of the same owner ask of an export of this one. The host says which, and for whom.
 
 import { RpcTarget } from 'cloudflare:workers';
+import { calledBy } from './cellar-capture.js';
 
 /** Says what is asked for, as JSON. Written by the host. */
 export const CALL_HEADER = 'x-cellar-call';
@@ -18,7 +19,7 @@ class Methods extends RpcTarget {
   }
 
   call(name, values) {
-    return this.#target[name](...values);
+    return this.#target[name](...calledBy(name, values));
   }
 }
 

@@ -263,9 +263,12 @@ function carriedBy(value) {
 const unsure = new Set();
 const expected = new Set();
 
-/** Has calls of a class's methods, where it is one of Durable Objects, carry the trace of the event that makes them. */
+/**
+ * Has calls of a class's methods, where it is one of Durable Objects or an entrypoint, carry the trace of the event that
+ * makes them.
+ */
 export function expectCalls(main) {
-  if (!(main.prototype instanceof DurableObject)) return;
+  if (!(main.prototype instanceof DurableObject || main.prototype instanceof WorkerEntrypoint)) return;
   for (const { name, described } of methodsOf(main)) {
     if (!isGuardable(described)) {
       unsure.add(name);
@@ -276,6 +279,9 @@ export function expectCalls(main) {
     }
   }
 }
+
+/** Stubs of the app's own classes, by the name of their class: an object, and an entrypoint among `ctx.exports`. */
+const OWN_STUBS = ['DurableObject', 'LoopbackServiceStub'];
 
 /**
  * Puts a property of this name before those that stubs have for any name. Theirs is to be had only while there is no
@@ -293,12 +299,44 @@ function carry(name) {
       } finally {
         Object.defineProperty(stubs, name, property);
       }
-      const frame = frames.getStore();
-      const isObject = typeof method === 'function' && this.constructor.name === 'DurableObject';
-      return isObject && frame !== undefined ? new Proxy(method, carrying) : method;
+      const isOwn = typeof method === 'function' && OWN_STUBS.includes(this.constructor.name);
+      return isOwn ? carryingMethod(method) : method;
     },
   };
   Object.defineProperty(stubs, name, property);
+}
+
+function carryingMethod(method) {
+  return frames.getStore() === undefined ? method : new Proxy(method, carrying);
+}
+
+/**
+ * Has calls of methods by a service binding carry the trace of the event that makes them. Such a binding has a method for
+ * any name, while nothing else answers to that name.
+ * @param isOwn whether it leads to the app itself, whose classes are known here; another app looks by `calledBy`
+ */
+export function expectCallsBy(service, isOwn) {
+  const stubs = ServiceStub.prototype;
+  if (service === undefined || Object.getPrototypeOf(service) !== stubs) return;
+  const before = new Proxy(Object.create(stubs), {
+    get(target, name, receiver) {
+      if (typeof name === 'symbol' || name in target) return Reflect.get(target, name, receiver);
+      Object.setPrototypeOf(service, stubs);
+      try {
+        const method = service[name];
+        const carries = typeof method === 'function' && (!isOwn || expected.has(name));
+        return carries ? carryingMethod(method) : method;
+      } finally {
+        Object.setPrototypeOf(service, before);
+      }
+    },
+  });
+  Object.setPrototypeOf(service, before);
+}
+
+/** The values of a call by another app: without the trace where no method takes it off. */
+export function calledBy(name, values) {
+  return expected.has(name) || carriedBy(values.at(-1)) === null ? values : values.slice(0, -1);
 }
 
 const carrying = {

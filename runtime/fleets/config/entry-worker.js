@@ -2,10 +2,20 @@
 // the release names. It counts the work that goes on after answers, and has the host told of what goes wrong.
 // First, so that `console` is the one that tells more before the app's code runs.
 
-import { WorkerEntrypoint } from 'cloudflare:workers';
+import { env, WorkerEntrypoint } from 'cloudflare:workers';
 import * as app from 'cellar-app-entry';
 import { answerCall, CALL_HEADER } from './cellar-called.js';
-import { enter, eventOf, expectCalls, guard, imported, ManualRun, tell, toldRun } from './cellar-capture.js';
+import {
+  enter,
+  eventOf,
+  expectCalls,
+  expectCallsBy,
+  guard,
+  imported,
+  ManualRun,
+  tell,
+  toldRun,
+} from './cellar-capture.js';
 
 export * from 'cellar-app-entry';
 
@@ -243,3 +253,7 @@ function wrapHandlers(main) {
 
 const main = wrap(app.default ?? {});
 export default main;
+
+/** Service bindings, and whether each leads to the app itself: the host fills this in. */
+const SERVICES = [];
+for (const [binding, isOwn] of SERVICES) expectCallsBy(env[binding], isOwn);

@@ -58,6 +58,9 @@ export function withWorkers(text: string): string | null {
 const DEFAULT = 'const main = wrap(app.default ?? {});';
 const DEFAULT_WITH_PAGES = `import { withPages } from './${PAGE}';\nconst main = wrap(withPages(app.default ?? {}));`;
 
+/** How the entry names the service bindings of an app that has none. */
+const NO_SERVICES = 'const SERVICES = [];';
+
 /** What the entry exports for the host: an app's export of the same name is hidden by it. */
 const OWN_EXPORTS = ['default', 'CellarState', 'CellarCache'];
 
@@ -73,7 +76,7 @@ export function pageModule(uiUrl: string): string {
  */
 export function entryModule(
   worker: NonNullable<Release['worker']>,
-  { exports = [], workflows = [] }: Pick<Release, 'exports' | 'workflows'>,
+  { exports = [], workflows = [], services = [] }: Pick<Release, 'exports' | 'workflows' | 'services'>,
   hasPage = false,
 ): string {
   const app = JSON.stringify(`./${worker.modules[0]!.name}`);
@@ -85,7 +88,9 @@ export function entryModule(
       const own = isWorkflow ? `withSteps(app[${quoted}], begin)` : `app[${quoted}]`;
       return `const entry${index} = wrap(${own});\nexport { entry${index} as ${quoted} };\n`;
     });
-  const text = hasPage ? ENTRY_WORKER.replace(DEFAULT, () => DEFAULT_WITH_PAGES) : ENTRY_WORKER;
+  const called = services.map(({ binding, service }) => [binding, service === null]);
+  const main = hasPage ? ENTRY_WORKER.replace(DEFAULT, () => DEFAULT_WITH_PAGES) : ENTRY_WORKER;
+  const text = main.replace(NO_SERVICES, () => `const SERVICES = ${JSON.stringify(called)};`);
   const steps = workflows.length > 0 ? `import { withSteps } from './${STEPS}';\n` : '';
   return text.replaceAll("'cellar-app-entry'", () => app) + steps + wrapped.join('');
 }

@@ -4,6 +4,8 @@
 import { WorkerEntrypoint } from 'cloudflare:workers';
 import { RpcSession, WebSocketTransport } from './cellar-capnweb.js';
 
+/** The property of a call's last value that names its trace: the other app takes it off. See `cellar-capture.js`. */
+const CARRIED = 'cellar-traceparent';
 /** How often a call whose result holds on to the other app is looked at, in ms. */
 const LOOK_MS = 50;
 /** Values inside a result that are looked at for such as hold on to the other app. */
@@ -25,7 +27,9 @@ export default class Service extends WorkerEntrypoint {
 }
 
 async function call(context, service, name, values) {
-  const answer = await service.fetch('http://service/', { headers: { upgrade: 'websocket' } });
+  const traceparent = values.at(-1)?.[CARRIED];
+  const headers = { upgrade: 'websocket', ...(typeof traceparent === 'string' && { traceparent }) };
+  const answer = await service.fetch('http://service/', { headers });
   const socket = answer.webSocket;
   if (!socket) throw new Error(await whyNot(answer));
   socket.accept();

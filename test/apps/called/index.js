@@ -26,8 +26,9 @@ export default class extends WorkerEntrypoint {
     if (pathname === '/upload') return new Response(String((await request.arrayBuffer()).byteLength));
     return Response.json(described(request));
   }
-  add(a, b) {
-    return a + b;
+  add(...numbers) {
+    console.log(`adds ${numbers.length} numbers`);
+    return numbers.reduce((sum, number) => sum + number);
   }
   basket() {
     return new Basket();
