@@ -4,6 +4,7 @@ import { accounts, collaborators, keys } from './accounts.ts';
 import { admin } from './admin.ts';
 import { alerts } from './alerts.ts';
 import { apps } from './apps.ts';
+import { buckets } from './buckets.ts';
 import { builds } from './builds.ts';
 import { crons } from './crons.ts';
 import { deploys, git } from './deploys.ts';
@@ -30,6 +31,7 @@ export const operations = [
   ...domains,
   ...source,
   ...storage,
+  ...buckets,
   ...telemetry,
   ...crons,
   ...workflows,

@@ -1,7 +1,7 @@
 // The one route that takes what an object is to be as its body: the object, or a part of one that is uploaded in parts.
 import { authorize } from '../access.ts';
 import type { Context } from '../context.ts';
-import { objectBytes } from '../contract/storage.ts';
+import { objectBytes } from '../contract/buckets.ts';
 import { putObjectBody, putPartBody } from '../services/buckets.ts';
 import { withAppId } from './invoke.ts';
 import { invalidInput, validate } from './validate.ts';

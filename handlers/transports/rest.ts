@@ -2,10 +2,10 @@
 import { type IRequest, Router } from 'itty-router';
 import * as z from 'zod';
 import type { Context } from '../context.ts';
+import { objectBytes } from '../contract/buckets.ts';
 import { operations } from '../contract/index.ts';
 import type { Operation } from '../contract/operation.ts';
 import { otherRoutes } from '../contract/other-routes.ts';
-import { objectBytes } from '../contract/storage.ts';
 import { Problem } from '../problem.ts';
 import { readJson } from './body.ts';
 import { type Answered, idempotencyKey } from './idempotency.ts';

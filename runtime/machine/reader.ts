@@ -15,9 +15,33 @@ export interface ReaderOptions {
   argument?: string;
 }
 
-/** The text of a reader's program, which imports nothing but Node's own modules. It is read once, at the host's start. */
+/** An import of names from one of Node's modules, or from a file beside: readers import nothing else. */
+const IMPORT = /^import \{([^}]*)\} from '([^']+)';\n/gm;
+
+/**
+ * The text of a reader's program, with that of the files beside it that it imports. No name at the top level of these may
+ * stand there twice. It is read once, at the host's start.
+ */
 export function readerProgram(url: URL): string {
-  return readFileSync(url, 'utf8');
+  const imported = new Map<string, Set<string>>();
+  const files = new Map<string, string>();
+  const add = (file: URL) => {
+    if (files.has(file.href)) return;
+    files.set(file.href, '');
+    const own = readFileSync(file, 'utf8').replace(IMPORT, (_, names: string, from: string) => {
+      if (from.startsWith('.')) add(new URL(from, file));
+      else imported.set(from, new Set([...(imported.get(from) ?? []), ...names.match(/\w+/g)!]));
+      return '';
+    });
+    // What it imports stands before it.
+    files.delete(file.href);
+    files.set(file.href, own.replace(/^export /gm, ''));
+  };
+  add(url);
+  const imports = [...imported].map(
+    ([from, names]) => `import { ${[...names].join(', ')} } from '${from}';\n`,
+  );
+  return imports.join('') + [...files.values()].join('\n');
 }
 
 /** The words that start a reader. Its program is among them: users of apps can read none of Cellar's files. */

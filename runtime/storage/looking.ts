@@ -7,6 +7,7 @@ import type {
   KeysQuestion,
   ObjectQuestion,
 } from '../../handlers/contract/host-calls.ts';
+import { INSTANCE_STATUSES } from '../../handlers/contract/workflows.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { Apps } from '../apps/apps.ts';
 import { readRelease } from '../builds/release.ts';
@@ -110,6 +111,7 @@ export class Looking {
     return this.#ask(appId, {
       kind: 'instances',
       directory: this.#directory(appId, workflowKey(name)),
+      statuses: INSTANCE_STATUSES,
       ...asked,
     });
   }
@@ -117,7 +119,7 @@ export class Looking {
   async instance(appId: string, asked: { workflow: string; instance: string }): Promise<Buffer> {
     const key = workflowKey((await this.workflow(appId, asked.workflow)).name);
     const path = objectFile(this.#options.paths.data(appId), key, objectId(key, asked.instance));
-    return this.#ask(appId, { kind: 'instance', path });
+    return this.#ask(appId, { kind: 'instance', path, statuses: INSTANCE_STATUSES });
   }
 
   /** The Workflow of the live release that a caller means by its name or its binding. */

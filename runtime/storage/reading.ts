@@ -4,7 +4,7 @@ import { ChildError, type ChildResult, type RunOptions, runChild } from '../mach
 import { readerProgram, readerWords } from '../machine/reader.ts';
 import type { User } from '../machine/users.ts';
 
-/** Where one question is answered: the words of `reader.js`, with absolute paths. */
+/** Where one question is answered: the words of `reader/main.js`, with absolute paths. */
 export type Question = { kind: string } & Record<string, unknown>;
 
 /** What an app keeps could not be read, or not as it was asked for. */
@@ -16,7 +16,7 @@ export class ReadingRefused extends Error {
   }
 }
 
-const READER = readerProgram(new URL('./reader.js', import.meta.url));
+const READER = readerProgram(new URL('./reader/main.js', import.meta.url));
 /** The exit code with which it says why it does not answer. */
 const REFUSED = 3;
 const ANSWER_BYTES = 10 * 1024 * 1024;

@@ -1,0 +1,98 @@
+// A whole database as SQL.
+import { limitBytes, Refusal } from './answer.js';
+import { columnsOf, isTable, OWN, open, prepare, quoted, sqlRefusal } from './databases.js';
+import { sizeOf } from './objects.js';
+
+/** @yields the statements that make a database anew: tables, rows, and then what depends on both */
+function* dump(database) {
+  yield 'PRAGMA defer_foreign_keys=TRUE;';
+  const made = database
+    .prepare(
+      'SELECT type, name, tbl_name, sql, rootpage FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid',
+    )
+    .all()
+    .filter(({ name, tbl_name }) => !/^(_cf_|sqlite_)/i.test(name) && !OWN.test(tbl_name));
+  const ofType = (wanted) => made.filter(({ type }) => type === wanted);
+  const tables = ofType('table');
+  for (const { name, sql, rootpage } of tables) {
+    if (rootpage === 0) throw new Refusal('query_failed', `the virtual table ${name} cannot be exported`);
+    yield `${sql};`;
+  }
+  // After all tables: a row may name one of a table that comes later.
+  for (const { name } of tables) yield* inserts(database, name);
+  yield* sequences(database);
+  for (const type of ['view', 'index', 'trigger']) for (const { sql } of ofType(type)) yield `${sql};`;
+}
+
+function* inserts(database, table) {
+  const columns = columnsOf(database, table)
+    .filter(({ hidden }) => hidden === 0)
+    .map(({ name }) => quoted(name));
+  // As bytes, text comes with all that it has, NUL too.
+  const values = columns.map(
+    (name) => `typeof(${name}), iif(typeof(${name}) = 'text', CAST(${name} AS BLOB), ${name})`,
+  );
+  const head = `INSERT INTO ${quoted(table)} (${columns}) VALUES(`;
+  for (const row of prepare(database, `SELECT ${values} FROM ${quoted(table)}`).iterate())
+    yield `${head}${columns.map((_, n) => literal(row[2 * n], row[2 * n + 1]))});`;
+}
+
+/** What AUTOINCREMENT has counted to. */
+function* sequences(database) {
+  if (!isTable(database, 'sqlite_sequence')) return;
+  for (const [name, seq] of prepare(database, 'SELECT name, seq FROM sqlite_sequence').iterate()) {
+    if (typeof name !== 'string' || typeof seq !== 'bigint' || OWN.test(name)) continue;
+    const table = literal('text', Buffer.from(name));
+    yield `DELETE FROM sqlite_sequence WHERE name = ${table};`;
+    yield `INSERT INTO sqlite_sequence (name,seq) VALUES(${table},${seq});`;
+  }
+}
+
+/** A value as SQL. @param value of a text its bytes */
+function literal(type, value) {
+  if (type === 'null') return 'NULL';
+  if (type === 'integer') return String(value);
+  if (type === 'blob') return `X'${toHex(value)}'`;
+  if (type === 'text') {
+    const text = textOf(value);
+    return text === null ? `CAST(X'${toHex(value)}' AS TEXT)` : `'${text.replaceAll("'", "''")}'`;
+  }
+  if (!Number.isFinite(value)) return value > 0 ? '9e999' : '-9e999';
+  const number = Object.is(value, -0) ? '-0' : String(value);
+  return /[.e]/.test(number) ? number : `${number}.0`;
+}
+
+/** Bytes as a text that stands for them in SQL; null when none does. */
+function textOf(value) {
+  if (value.includes(0)) return null;
+  try {
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(value);
+  } catch {
+    return null;
+  }
+}
+
+function toHex(view) {
+  return Buffer.from(view.buffer, view.byteOffset, view.byteLength).toString('hex');
+}
+
+export function exportDatabase({ path }) {
+  const database = open(path);
+  const parts = [];
+  let size = 0;
+  try {
+    for (const statement of database === null ? [] : dump(database)) {
+      const part = JSON.stringify(`${statement}\n`).slice(1, -1);
+      size += Buffer.byteLength(part);
+      if (size > limitBytes)
+        throw new Refusal(
+          'answer_too_large',
+          `the database has ${sizeOf(path)} bytes, and its SQL more than ${limitBytes}, the most that one answer has`,
+        );
+      parts.push(part);
+    }
+  } catch (error) {
+    throw sqlRefusal(error);
+  }
+  return `{"sql":"${parts.join('')}"}`;
+}

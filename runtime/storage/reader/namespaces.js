@@ -1,0 +1,78 @@
+// Namespaces of KV.
+import { lstatSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { json, limitBytes, Refusal } from './answer.js';
+import { isTable, open, prepare } from './databases.js';
+
+/** How a row names a file in the namespace's own directory. */
+const BLOB = /^[0-9a-f]{64}\/b\/([0-9a-f]{1,128})$/;
+export const PRESENT = '(expiration IS NULL OR expiration > ?)';
+
+export function openNamespace(path) {
+  const database = open(path);
+  return database !== null && isTable(database, 'entries') ? database : null;
+}
+
+export function listKeys({ path, prefix, after, limit }) {
+  const database = openNamespace(path);
+  const items = [];
+  let next = null;
+  if (database !== null) {
+    const statement = prepare(
+      database,
+      `SELECT key, octet_length(value), expiration, substr(metadata, 1, 2048) FROM entries
+       WHERE key > ? AND key >= ? AND substr(key, 1, ?) = ? AND ${PRESENT} ORDER BY key LIMIT ${limit + 1}`,
+    );
+    const parameters = [after ?? '', prefix, [...prefix].length, prefix, Date.now()];
+    for (const [key, length, expiration, metadata] of statement.iterate(...parameters)) {
+      if (items.length === limit) {
+        next = items.at(-1).key;
+        break;
+      }
+      items.push({ key, bytes: length === null ? null : Number(length), ...entry(expiration, metadata) });
+    }
+  }
+  return `{"items":[${items.map(json)}],"next":${JSON.stringify(next)}}`;
+}
+
+export function readKey({ path, blobs, key }) {
+  const database = openNamespace(path);
+  const statement =
+    database &&
+    prepare(database, `SELECT value, blob, expiration, metadata FROM entries WHERE key = ? AND ${PRESENT}`);
+  const row = statement?.get(key, Date.now());
+  if (!row) throw new Refusal('storage_not_found', 'the namespace has no such key');
+  const [inline, blob, expiration, metadata] = row;
+  const value = Buffer.from(inline ?? readBlob(blobs, blob));
+  return json({ key, value_base64: value.toString('base64'), ...entry(expiration, metadata) });
+}
+
+function entry(expiration, metadata) {
+  const time = expiration === null ? null : new Date(Number(expiration));
+  return {
+    expires_at: time && !Number.isNaN(time.getTime()) ? time.toISOString() : null,
+    metadata: parsed(metadata),
+  };
+}
+
+function parsed(metadata) {
+  try {
+    return metadata === null ? null : JSON.parse(String(metadata));
+  } catch {
+    return null;
+  }
+}
+
+function readBlob(blobs, blob) {
+  const nowhere = new Refusal('storage_unreadable', 'its value lies nowhere');
+  const file = BLOB.exec(blob)?.[1];
+  if (file === undefined) throw nowhere;
+  const path = join(blobs, file);
+  for (const directory of [dirname(blobs), blobs])
+    if (!lstatSync(directory, { throwIfNoEntry: false })?.isDirectory()) throw nowhere;
+  const stat = lstatSync(path, { throwIfNoEntry: false });
+  if (!stat?.isFile()) throw nowhere;
+  if (stat.size > (limitBytes / 4) * 3)
+    throw new Refusal('answer_too_large', `the value has ${stat.size} bytes, more than one answer has`);
+  return readFileSync(path);
+}

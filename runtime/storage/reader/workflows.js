@@ -1,0 +1,181 @@
+// Workflows: an instance is an object of the engine's, which keeps what it knows under keys of its own.
+import { lstatSync } from 'node:fs';
+import { join } from 'node:path';
+import { deserialize } from 'node:v8';
+import { json, question, Refusal } from './answer.js';
+import { isTable, open } from './databases.js';
+import { countObjects, objectsIn } from './objects.js';
+import { keptValue, LISTED_BYTES } from './values.js';
+
+/** Files that are opened for one page of a list. */
+const SCANNED = 2_000;
+/** Longer values are left out of what is shown of an instance, and all values behind so many bytes. */
+const SHOWN_BYTES = 16 * 1024;
+const SHOWN_IN_ALL = 4 * 1024 * 1024;
+/** Steps that are shown of one instance, and events of its history that are looked at for their times. */
+const STEPS_SHOWN = 1_000;
+const HISTORY = 50_000;
+
+export function listWorkflows({ workflows }) {
+  return `[${workflows.map(({ directory, ...named }) => {
+    const { objects, bytes: size } = countObjects(directory);
+    return json({ ...named, instances: objects, bytes: size });
+  })}]`;
+}
+
+function timeOf(value) {
+  const time = typeof value === 'number' && Math.abs(value) <= 8.64e15 ? new Date(value) : null;
+  return time === null || Number.isNaN(time.getTime()) ? null : time.toISOString();
+}
+
+/** What an instance keeps under a key, when that is an object; null when there is none, or it is too long. */
+function stateOf(serialized) {
+  try {
+    const value = serialized === undefined || serialized === null ? null : deserialize(serialized);
+    return typeof value === 'object' ? value : null;
+  } catch {
+    return null;
+  }
+}
+
+/** What is known of an instance; null for one that was removed. */
+function openInstance(path) {
+  const database = open(path, true);
+  if (database === null || !isTable(database, '_cf_KV')) return null;
+  const row = database.prepare(`SELECT value FROM _cf_KV WHERE key = 'meta'`).get();
+  const meta = stateOf(row?.value);
+  if (meta === null || typeof meta.id !== 'string') {
+    database.close();
+    return null;
+  }
+  const last = database
+    .prepare(`SELECT value FROM _cf_KV WHERE key >= 'l:' AND key < 'l;' ORDER BY key DESC LIMIT 1`)
+    .get();
+  const created = timeOf(meta.created) ?? new Date(0).toISOString();
+  const record = {
+    id: meta.id.slice(0, 100).toWellFormed(),
+    status: question.statuses.includes(meta.status) ? meta.status : 'queued',
+    created_at: created,
+    changed_at: timeOf(stateOf(last?.value)?.timestamp) ?? created,
+  };
+  return { database, meta, record };
+}
+
+export function listInstances({ directory, status, after, limit }) {
+  const files = [];
+  for (const id of objectsIn(directory)) {
+    const made = lstatSync(join(directory, `${id}.sqlite`), { throwIfNoEntry: false })?.birthtimeMs ?? 0;
+    files.push({ id, at: Math.floor(made) });
+  }
+  const behind = (one, other) => other.at - one.at || (one.id < other.id ? -1 : 1);
+  const [at, id] = after === null ? [] : JSON.parse(after);
+  const rest = files.filter((file) => after === null || behind({ at, id }, file) < 0).sort(behind);
+  const items = [];
+  let next = null;
+  for (const [n, file] of rest.entries()) {
+    if (items.length === limit || n === SCANNED) {
+      next = JSON.stringify([rest[n - 1].at, rest[n - 1].id]);
+      break;
+    }
+    const found = openInstance(join(directory, `${file.id}.sqlite`));
+    found?.database.close();
+    if (found !== null && (status === null || found.record.status === status)) items.push(json(found.record));
+  }
+  return `{"items":[${items}],"next":${JSON.stringify(next)}}`;
+}
+
+export function readInstance({ path }) {
+  const found = openInstance(path);
+  if (found === null) throw new Refusal('workflow_instance_not_found', 'the Workflow has no such instance');
+  const { database, meta, record } = found;
+  let left = SHOWN_IN_ALL;
+  const shown = (value) => {
+    if (value === undefined) return null;
+    const kept = keptValue(value);
+    const size = JSON.stringify(kept).length;
+    if (size > SHOWN_BYTES || size > left) return { $large: size };
+    left -= size;
+    return kept;
+  };
+  const times = timesOf(database);
+  const steps = [];
+  const rows = database.prepare(
+    `SELECT key, octet_length(value) AS size, CASE WHEN octet_length(value) <= ${LISTED_BYTES} THEN value END AS value
+     FROM _cf_KV WHERE key >= 's:' AND key < 's;'`,
+  );
+  for (const row of rows.iterate()) steps.push(stepOf(row, times));
+  steps.sort((one, other) => one.order - other.order);
+  const leftOut = Math.max(0, steps.length - STEPS_SHOWN);
+  return json({
+    ...record,
+    params: shown(meta.params),
+    output: shown(meta.output),
+    error: errorOf(meta.error),
+    steps: steps.slice(leftOut).map(({ order, output, ...step }) => ({ ...step, output: shown(output) })),
+    steps_left_out: leftOut,
+  });
+}
+
+function errorOf(error) {
+  if (typeof error !== 'object' || error === null) return null;
+  const text = (value) =>
+    String(value ?? '')
+      .slice(0, SHOWN_BYTES)
+      .toWellFormed();
+  return { name: text(error.name), message: text(error.message) };
+}
+
+/** When each step was begun and ended, by the name that the engine's history has for it. */
+function timesOf(database) {
+  const times = new Map();
+  const rows = database.prepare(
+    `SELECT value FROM _cf_KV WHERE key >= 'l:' AND key < 'l;' AND octet_length(value) <= ${LISTED_BYTES}
+     ORDER BY key DESC LIMIT ${HISTORY}`,
+  );
+  for (const { value } of rows.iterate()) {
+    const event = stateOf(value);
+    const [, kind, what] =
+      /^(step|sleep|wait)_(started|completed|errored|timed_out)$/.exec(event?.type) ?? [];
+    if (kind === undefined) continue;
+    const key = `${kind}:${event.stepName}`;
+    const known = times.get(key) ?? { started: null, ended: null };
+    if (what === 'started') known.started = timeOf(event.timestamp);
+    else known.ended ??= timeOf(event.timestamp);
+    times.set(key, known);
+  }
+  return times;
+}
+
+const KINDS = { do: 'step', sleep: 'sleep', waitForEvent: 'wait' };
+
+/** A step, from the key `s:<type>:<count>:<name>` and what is kept there; what is too long has ended with it. */
+function stepOf({ key, size, value }, times) {
+  const [, type, count, name] = /^s:(do|sleep|waitForEvent):(\d{1,9}):(.*)$/s.exec(key) ?? [
+    '',
+    'do',
+    '0',
+    key,
+  ];
+  const state = stateOf(value) ?? { done: true, value: undefined, ord: Number.MAX_SAFE_INTEGER };
+  const { started = null, ended = null } = times.get(`${KINDS[type]}:${name}-${count}`) ?? {};
+  const waits = typeof state.retryAt === 'number' || type !== 'do';
+  const status = state.error ? 'errored' : state.done ? 'complete' : waits ? 'waiting' : 'running';
+  return {
+    name: name.slice(0, 256).toWellFormed(),
+    count: Number(count),
+    type,
+    status,
+    attempts: type === 'do' && Number.isSafeInteger(state.attempts) ? state.attempts : null,
+    started_at: started,
+    ended_at: status === 'complete' || status === 'errored' ? ended : null,
+    due_at: status === 'waiting' ? timeOf(state.retryAt ?? state.deadline) : null,
+    error: errorOf(state.error),
+    output:
+      value === null
+        ? { $large: Number(size) }
+        : state.stream
+          ? { $large: Number(state.stream.bytes) || 0 }
+          : state.value,
+    order: Number(state.ord) || 0,
+  };
+}
