@@ -133,7 +133,7 @@ async function jsonOf(response: Response): Promise<unknown> {
   }
 }
 
-async function refusalOf(response: Response): Promise<Refused | UnexpectedAnswer> {
+export async function refusalOf(response: Response): Promise<Refused | UnexpectedAnswer> {
   const text = await response.text();
   try {
     const problem = JSON.parse(text) as ProblemBody;

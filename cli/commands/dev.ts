@@ -2,6 +2,10 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import type { ReadableStream } from 'node:stream/web';
+import { refusalOf } from '../../client/index.ts';
 import { type Command, type Input, textCommand, textOf } from '../command.ts';
 import { Stopped } from '../exit.ts';
 import type { Session } from '../session.ts';
@@ -18,7 +22,7 @@ export const devCommand: Command = textCommand({
     { flags: '--inspect [port]', summary: 'lets a debugger in, on localhost; 9229 by default' },
     {
       flags: '--remote-data',
-      summary: "begins with a copy of the deployed app's D1 databases; all else it keeps begins empty",
+      summary: 'begins with a copy of all that the deployed app keeps',
     },
     { flags: '-e, --env <name>', summary: 'the environment of the Wrangler configuration' },
   ],
@@ -26,7 +30,7 @@ export const devCommand: Command = textCommand({
   examples: ['dev', 'dev --port 3000 --inspect', 'dev --remote-data'],
   run: async (session, input) => {
     const { place } = session;
-    const copied = input.remoteData === true ? await databasesOf(session) : null;
+    const copied = input.remoteData === true ? await copyOf(session) : null;
     const options = {
       folder: place.folder,
       port: portOf(input, 'port'),
@@ -38,9 +42,14 @@ export const devCommand: Command = textCommand({
       process.execPath,
       ['--no-warnings', join(place.root, 'runtime', 'dev', 'main.ts'), JSON.stringify(options)],
       // The channel tells it of the end of this process, however that comes.
-      { cwd: place.folder, env: place.env, stdio: ['ignore', 'inherit', 'inherit', 'ipc'] },
+      {
+        cwd: place.folder,
+        env: place.env,
+        stdio: [copied === null ? 'ignore' : 'pipe', 'inherit', 'inherit', 'ipc'],
+      },
     );
-    if (copied !== null) child.send(copied);
+    // When it breaks off, the process says so.
+    if (copied !== null) pipeline(Readable.fromWeb(copied), child.stdin!).catch(() => {});
     // Of a terminal it has had the signal itself.
     place.signal.addEventListener('abort', () => child.kill('SIGTERM'));
     const [code] = (await once(child, 'exit')) as [number | null];
@@ -49,17 +58,17 @@ export const devCommand: Command = textCommand({
   },
 });
 
-/** The databases that the app's live release binds, as SQL, by their bindings. */
-async function databasesOf(session: Session): Promise<Record<string, string>> {
-  const id = session.app();
-  const { databases } = await session.call('storage.overview', { id });
-  const copied: Record<string, string> = {};
-  for (const { id: database_id, binding } of databases) {
-    if (binding === null) continue;
-    session.place.say(`Copying ${binding} of ${id}\n`);
-    copied[binding] = (await session.call('storage.d1.export', { id, database_id })).sql;
-  }
-  return copied;
+/** A copy of all that the app keeps, as it comes. @throws {Refused} */
+async function copyOf(session: Session): Promise<ReadableStream<Uint8Array>> {
+  const { login, place } = session;
+  const { id, slug } = await session.call('apps.get', { id: session.app() });
+  place.say(`Copying what ${slug} keeps\n`);
+  const response = await fetch(`${login.url}/v1/apps/${id}/storage/copy`, {
+    headers: { authorization: `Bearer ${login.token}` },
+    signal: place.signal,
+  });
+  if (!response.ok) throw await refusalOf(response);
+  return response.body!;
 }
 
 function portOf(input: Input, name: string): number | null {

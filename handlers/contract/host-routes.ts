@@ -196,6 +196,8 @@ export interface HostCalls extends TelemetryCalls {
     body: WorkflowAction;
     answer: Result<'workflows.instances.create'> | null;
   };
+  /** All that the app keeps, as `runtime/storage/copy-stream.ts` writes it. */
+  'GET /apps/:id/copy': { body: null; answer: Bytes };
   'GET /apps/:id/r2/list': {
     body: null;
     answer: { items: HostObject[]; next: string | null; prefixes: string[] };

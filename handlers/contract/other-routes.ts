@@ -119,6 +119,24 @@ export const otherRoutes: readonly OtherRoute[] = [
     ],
   },
   {
+    name: 'storage.copy',
+    method: 'GET',
+    path: '/v1/apps/{id}/storage/copy',
+    summary:
+      'Copies all that an app keeps, each database as of one moment: lines of JSON, each followed by the bytes of its file; needs the role push',
+    auth: 'token',
+    answers: 'application/octet-stream',
+    errors: [
+      'invalid_input',
+      'unauthorized',
+      'forbidden',
+      'app_not_found',
+      'rate_limited',
+      'insufficient_storage',
+      'host_unavailable',
+    ],
+  },
+  {
     name: 'edge.tls_ask',
     method: 'GET',
     path: '/v1/edge/tls-ask',

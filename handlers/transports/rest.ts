@@ -1,20 +1,23 @@
 // REST, built from the contract.
 import { type IRequest, Router } from 'itty-router';
 import * as z from 'zod';
+import { authorize } from '../access.ts';
 import type { Context } from '../context.ts';
 import { objectBytes } from '../contract/buckets.ts';
+import { reference } from '../contract/fields.ts';
 import { operations } from '../contract/index.ts';
 import type { Operation } from '../contract/operation.ts';
 import { otherRoutes } from '../contract/other-routes.ts';
 import { Problem } from '../problem.ts';
 import { readJson } from './body.ts';
 import { type Answered, idempotencyKey } from './idempotency.ts';
-import { invoke } from './invoke.ts';
+import { invoke, withAppId } from './invoke.ts';
 import { OBJECT_BYTES, putObject } from './object-bytes.ts';
-import { invalidInput } from './validate.ts';
+import { invalidInput, validate } from './validate.ts';
 
 type Arguments = [request: Request, context: Context];
 type Input = Record<string, unknown>;
+const copied = z.strictObject({ id: reference });
 
 const router = Router<IRequest, Arguments>();
 const declared: readonly Operation[] = operations;
@@ -34,6 +37,17 @@ router.put(OBJECT_BYTES, async ({ params }, request, context) =>
     await putObject(request, context, withPath(queryInput({ input: objectBytes }, request), params)),
   ),
 );
+
+router.get('/v1/apps/:id/storage/copy', async ({ params }, request, context) => {
+  const needs = { needs: 'push' } as const;
+  const input = withPath(queryInput({ input: copied }, request), params);
+  const { id } = await withAppId(context, needs, validate(copied, input));
+  await authorize(context, needs, { id });
+  const { body } = await context.host.storage.copy(id);
+  return new Response(body, {
+    headers: { 'content-type': 'application/octet-stream', 'cache-control': 'no-store' },
+  });
+});
 
 /** Answers a REST request. A `HEAD` is answered as its `GET`, without the body. */
 export async function api(request: Request, context: Context): Promise<Response> {

@@ -14,6 +14,7 @@ import type { Mailer } from '../mail/mail.ts';
 import type { Looking } from '../storage/looking.ts';
 import { type AlertCall, type AlertOptions, alertRoutes } from './alert-routes.ts';
 import { type BucketCall, type BucketOptions, bucketRoutes } from './bucket-routes.ts';
+import { type CopyCall, type CopyRouteOptions, copyRoutes } from './copy-routes.ts';
 import { type CronCall, cronRoutes } from './cron-routes.ts';
 import {
   type Call,
@@ -47,6 +48,7 @@ export interface HostServiceOptions
     SnapshotRouteOptions,
     BucketOptions,
     StatsOptions,
+    CopyRouteOptions,
     PreviewRouteOptions,
     UploadOptions {
   secret: string;
@@ -77,6 +79,7 @@ export function hostService(
     ...secretRoutes(options),
     ...snapshotRoutes(options),
     ...storageRoutes(options),
+    ...copyRoutes(options),
     ...cronRoutes(options),
     ...workflowRoutes(options),
     ...bucketRoutes(options),
@@ -113,6 +116,7 @@ function routesOf(
   | StorageCall
   | BucketCall
   | UploadCall
+  | CopyCall
   | CronCall
   | PreviewCall
   | WorkflowCall

@@ -19,11 +19,11 @@ import { toSourcePlaces } from '../fleets/source-places.ts';
 import { throwTrialsAway } from '../fleets/trial.ts';
 import { WakeFigures } from '../fleets/wake-figures.ts';
 import { reason } from '../log.ts';
-import { DATA_DIRECTORY_MAX, type Layout, layoutOf } from '../machine/data-directory.ts';
+import { DATA_DIRECTORY_MAX, type Layout, layoutOf, writeAtomic } from '../machine/data-directory.ts';
 import { threads } from '../machine/worker.ts';
+import { unpackCopy } from '../storage/copy-stream.ts';
 import { Buckets } from '../storage/r2/buckets.ts';
 import { failurePage, isLocalHost, plainAnswer, STRANGER } from './answers.ts';
-import { type Copied, placeDatabases } from './copied.ts';
 import { DebuggerDoor } from './debugger-door.ts';
 import { claimFolder, keptDirectory, shortcutTo } from './kept.ts';
 import { type Made, Project } from './project.ts';
@@ -51,7 +51,7 @@ export interface DevOptions {
   inspect: number | null;
   /** The environment of the Wrangler configuration; null: the top level. */
   environment: string | null;
-  /** Whether it works on a copy of the deployed app's databases, which `start` is given. */
+  /** Whether it works on a copy of what the deployed app keeps, which `start` is given. */
   isOnCopy: boolean;
 }
 
@@ -98,8 +98,6 @@ export class Dev {
   /** Settles when the first version serves, or does not. */
   readonly #first = Promise.withResolvers<void>();
   #closing = false;
-  /** Databases that are not placed yet. */
-  #copied: Copied | null = null;
 
   /** @throws {Error} when another `cellar dev` has the folder, or `RUNNER_EGRESS_ALLOW` or a setting of the AI server is wrong */
   constructor(options: DevOptions) {
@@ -174,11 +172,11 @@ export class Dev {
 
   /**
    * Serves, and goes on with each save. Resolves with the address when the first version serves, or has failed.
-   * @param copied the databases to begin with; null for those that are kept
+   * @param copied what the app begins with, as `copy-stream.ts` writes it; null for what is kept
    */
-  async start(copied: Copied | null): Promise<string> {
+  async start(copied: AsyncIterable<Buffer> | null): Promise<string> {
     const from = performance.now();
-    this.#copied = copied;
+    if (copied !== null) await this.#placeCopy(copied);
     const port = await this.#listen();
     const url = `http://localhost:${port}`;
     this.#reloads = await Reloads.start(join(this.#paths.root, RELOADS));
@@ -347,7 +345,6 @@ export class Dev {
     }
     this.#warnOfSecrets(made);
     this.#warnOfMissing(made);
-    this.#placeCopied(made);
     const started = performance.now();
     try {
       await this.#fleet.swap(made, {
@@ -382,16 +379,12 @@ export class Dev {
     if (this.#fleet.liveDeployId === null) this.#reloads?.tell(`failed ${Date.now()}`);
   }
 
-  /** Before the first process of the app. Its databases have the names that the release gives them from then on. */
-  #placeCopied(made: Made): void {
-    if (this.#copied === null) return;
-    const copied = this.#copied;
-    const placed = placeDatabases(made.release, copied, this.#paths.data(APP));
-    this.#copied = null;
-    this.#project.serves(made);
-    this.#terminal.say(
-      `a copy of the deployed app's ${placed.length === 0 ? 'databases: there are none that the folder binds' : placed.join(', ')}; all else begins empty`,
-    );
+  /** The folder's app finds what the deployed one keeps by its storage names. */
+  async #placeCopy(copied: AsyncIterable<Buffer>): Promise<void> {
+    const places = { data: this.#paths.data(APP), buckets: this.#paths.buckets(APP) };
+    const { names, files } = await unpackCopy(copied, places);
+    writeAtomic(join(this.#paths.root, NAMES), JSON.stringify(names));
+    this.#terminal.say(`begins with a copy of all that the deployed app keeps (${files} files)`);
   }
 
   /** Says, when that has changed, which bindings lead to what does not run here. */

@@ -1,7 +1,5 @@
 // The process of `cellar dev`, started by the command line with its options as JSON. It ends with that, or by a signal.
-import { once } from 'node:events';
 import { reason } from '../log.ts';
-import type { Copied } from './copied.ts';
 import { Dev, type DevOptions } from './dev.ts';
 
 process.umask(0o077);
@@ -14,12 +12,6 @@ function fail(error: unknown): never {
   process.exit(1);
 }
 
-/** What the command line has copied. */
-async function given(): Promise<Copied> {
-  const [copied] = (await once(process, 'message')) as [Copied];
-  return copied;
-}
-
 try {
   const dev = new Dev(options);
   let stopping = false;
@@ -30,8 +22,8 @@ try {
   };
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, stop);
   process.on('disconnect', stop);
-  const copied = options.isOnCopy ? await given() : null;
-  await dev.start(copied).catch(async (error: unknown) => {
+  // The command line passes the copy on.
+  await dev.start(options.isOnCopy ? process.stdin : null).catch(async (error: unknown) => {
     if (stopping) return;
     await dev.close().catch(() => {});
     fail(error);

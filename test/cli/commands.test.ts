@@ -16,7 +16,15 @@ import { eventually } from '../support/e2e/processes.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const CODE = `
-import { WorkflowEntrypoint } from 'cloudflare:workers';
+import { DurableObject, WorkflowEntrypoint } from 'cloudflare:workers';
+export class Seen extends DurableObject {
+  add() {
+    this.ctx.storage.kv.put('n', this.seen() + 1);
+  }
+  seen() {
+    return this.ctx.storage.kv.get('n') ?? 0;
+  }
+}
 export class Order extends WorkflowEntrypoint {
   async run(event, step) {
     return (await step.waitForEvent('paid', { type: 'paid' })).payload;
@@ -27,6 +35,12 @@ export default {
     const { pathname } = new URL(request.url);
     if (pathname === '/boom') throw new TypeError('it broke');
     if (pathname === '/people') return Response.json(await env.DB.prepare('SELECT name FROM people').raw());
+    const seen = env.SEEN.getByName('all');
+    if (pathname === '/kept') {
+      const object = await env.FILES.get('images/a');
+      return Response.json([await env.KV.get('a'), await object?.text(), (await seen.seen()) > 0]);
+    }
+    await seen.add();
     await env.DB.exec('CREATE TABLE IF NOT EXISTS people (name TEXT)');
     await env.KV.put('a', 'b');
     await env.FILES.put('images/a', 'b');
@@ -50,6 +64,12 @@ id = "sessions"
 [[r2_buckets]]
 binding = "FILES"
 bucket_name = "files"
+[[durable_objects.bindings]]
+name = "SEEN"
+class_name = "Seen"
+[[migrations]]
+tag = "v1"
+new_sqlite_classes = ["Seen"]
 [triggers]
 crons = ["0 0 1 1 *"]
 [[workflows]]
@@ -326,7 +346,7 @@ test('every command that answers an operation prints what the contract says', as
   assert.deepEqual(left, ['login']);
 });
 
-/** `cellar dev --remote-data` serves the folder's code on what the deployed app's database has. */
+/** `cellar dev --remote-data` serves the folder's code on a copy of what the deployed app keeps. */
 async function servesCopy(): Promise<void> {
   const dev = spawn(join(ROOT, 'cli/cellar'), ['dev', '--remote-data', '--port', '0'], {
     cwd: folder,
@@ -341,6 +361,8 @@ async function servesCopy(): Promise<void> {
   const [, port] = /http:\/\/localhost:(\d+)/.exec(said)!;
   const answer = await fetch(`http://127.0.0.1:${port}/people`);
   assert.deepEqual(await answer.json(), [['Ada'], ['Grace']], said);
+  const kept = await fetch(`http://127.0.0.1:${port}/kept`);
+  assert.deepEqual(await kept.json(), ['b', 'b', true], said);
   dev.kill('SIGINT');
   await once(dev, 'exit');
 }
@@ -385,6 +407,24 @@ test('what goes wrong ends with the code of its table, and names the next comman
   await ends('stauts', 2, /Did you mean one of stats, status.*\nNext: cellar help/);
   await ends('call apps.nothing', 2, /no operation apps\.nothing/);
   await ends('init UPPER', 2, /lower-case/);
+});
+
+test('a copy of what an app keeps is for those who may push alone', async () => {
+  const call = async (method: string, params: object) =>
+    JSON.parse((await cli(['call', method, JSON.stringify(params)])).out);
+  const { id: account } = await call('accounts.create', { name: 'Eve', email: 'eve@example.com' });
+  const { key } = await call('keys.create', { account });
+  const statusOf = async (token: string) => {
+    const headers = { authorization: `Bearer ${token}` };
+    const answer = await fetch(`${cellar.api}/v1/apps/talker/storage/copy`, { headers });
+    await answer.body?.cancel();
+    return answer.status;
+  };
+  assert.deepEqual([await statusOf('wrong'), await statusOf(key)], [401, 403]);
+  await call('collaborators.set', { id: 'talker', account, role: 'view' });
+  assert.equal(await statusOf(key), 403);
+  await call('collaborators.set', { id: 'talker', account, role: 'push' });
+  assert.equal(await statusOf(key), 200);
 });
 
 test('the program itself: its version, its help, an address where nobody listens, completions that shells take', () => {

@@ -148,6 +148,7 @@ const outside = [
   'POST /v1/git/{slug}/git-receive-pack',
   'PUT /v1/apps/{id}/storage/r2/{bucket}/raw',
   'GET /v1/edge/tls-ask',
+  'GET /v1/apps/{id}/storage/copy',
   'GET /v1/edge/wake',
   'POST /rpc',
   'GET /docs',

@@ -10,6 +10,8 @@ import type {
 import type { Result } from '../../contract/index.ts';
 import { type HostConnection, maybeDone, READ_DEADLINE_MS } from './connection.ts';
 
+/** To make it, and to read its last byte, in ms. */
+const COPY_DEADLINE_MS = 40 * 60_000;
 const WRITE_REFUSALS = ['storage_not_found', 'query_failed', 'app_unavailable'] as const;
 
 export class Storage {
@@ -26,6 +28,12 @@ export class Storage {
       this.#host.json('GET /apps/:id/buckets', [appId]),
     ]);
     return { ...kept, buckets };
+  }
+
+  /** A copy of all that an app keeps, as a body to pass on. @throws {Problem} `rate_limited`, `insufficient_storage` */
+  async copy(appId: string): Promise<Response> {
+    const options = { refusals: ['app_not_found', 'rate_limited'], deadlineMs: COPY_DEADLINE_MS } as const;
+    return this.#host.call('GET /apps/:id/copy', [appId], options);
   }
 
   async database(appId: string, body: DatabaseQuestion): Promise<Looked<Result<'storage.d1.get'>>> {

@@ -1,0 +1,70 @@
+// A copy of all that an app keeps, as `cellar dev --remote-data` asks for it: made as a preview's is, and streamed.
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import type { HostCall } from '../../handlers/contract/host-routes.ts';
+import type { Apps } from '../apps/apps.ts';
+import type { StorageLimits } from '../apps/storage-limits.ts';
+import type { Layout } from '../machine/data-directory.ts';
+import { freeMegabytes } from '../machine/disk.ts';
+import type { DiskWatch } from '../machine/disk-watch.ts';
+import type { AppUsers } from '../machine/users.ts';
+import type { Snapshots } from '../snapshots/snapshots.ts';
+import { packCopy } from '../storage/copy-stream.ts';
+import type { StorageNames } from '../storage/names.ts';
+import type { HostRoutes } from './host-call.ts';
+import { Refusal, requireRoom } from './refusal.ts';
+
+export type CopyCall = Extract<HostCall, `${string}/copy`>;
+
+/** Copies that are made or read at a time: each is on the disk until its last byte is read. */
+const COPIES = 2;
+/** How long one may take to be read, in ms. */
+const READ_MS = 30 * 60_000;
+const BYTES_IN_MB = 2 ** 20;
+
+export interface CopyRouteOptions {
+  apps: Apps;
+  disk: DiskWatch;
+  paths: Layout;
+  snapshots: Snapshots;
+  storageLimits: StorageLimits;
+  storageNames: (appId: string) => Partial<StorageNames>;
+  users: (appId: string) => AppUsers;
+}
+
+export function copyRoutes(options: CopyRouteOptions): Pick<HostRoutes, CopyCall> {
+  const { apps, disk, paths, snapshots, storageLimits, storageNames } = options;
+  let copies = 0;
+  return {
+    'GET /apps/:id/copy': async ({ words, response }) => {
+      const id = words[0]!;
+      const app = apps.get(id)?.wanted;
+      if (app === undefined) throw new Refusal(404, 'app_not_found', 'no such app');
+      requireRoom(disk);
+      const megabytes = Math.ceil((storageLimits.sizeOf(id) ?? 0) / BYTES_IN_MB);
+      // It is packed before it is written.
+      if (freeMegabytes(paths.root) < 2 * megabytes)
+        throw new Refusal(507, 'insufficient_storage', `the disk has no room for a copy of ${megabytes} MiB`);
+      if (copies >= COPIES)
+        throw new Refusal(429, 'rate_limited', 'copies of apps are being made; try again in a moment');
+      copies++;
+      const work = join(paths.restoring, `${id}-read-${Date.now()}`);
+      try {
+        const names = storageNames(id);
+        const user = options.users(id).cell;
+        await snapshots.copy({ id, slug: app.slug, liveDeployId: null, user }, work);
+        response.writeHead(200, { 'content-type': 'application/octet-stream' });
+        const signal = AbortSignal.timeout(READ_MS);
+        // What stops on its way cuts the answer short, and that says all.
+        await pipeline(Readable.from(packCopy(work, names)), response, { signal }).catch(() =>
+          response.destroy(),
+        );
+      } finally {
+        copies--;
+        await rm(work, { recursive: true, force: true });
+      }
+    },
+  };
+}

@@ -1,0 +1,115 @@
+// A copy of what an app keeps as one stream: a line of JSON for each file, followed by its bytes. The first line has the storage
+// names, the last one says that it is whole.
+import { createReadStream, type Dirent } from 'node:fs';
+import { mkdir, open, readdir, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { StorageNames } from './names.ts';
+
+/** Bytes of a line: names of storage are a project's own. */
+const LINE_BYTES = 4 * 2 ** 20;
+const PIECE_BYTES = 256 * 1024;
+/** Folders of a copy, as a snapshot's copy has them. */
+const FOLDERS = ['data', 'buckets'];
+const LINE_END = 10;
+
+/** Where each folder of a copy goes. */
+export type CopyPlaces = Record<'data' | 'buckets', string>;
+
+/** @param directory has the files in `data` and `buckets`; none of them changes meanwhile */
+export async function* packCopy(directory: string, names: Partial<StorageNames>): AsyncGenerator<Buffer> {
+  yield line({ names });
+  for (const folder of FOLDERS)
+    for (const path of await filesOf(join(directory, folder))) {
+      const file = join(directory, path.slice(directory.length + 1));
+      const { size } = await stat(file);
+      yield line({ path: path.slice(directory.length + 1), bytes: size });
+      if (size > 0) yield* createReadStream(file, { end: size - 1, highWaterMark: PIECE_BYTES });
+    }
+  yield line({ end: true });
+}
+
+/**
+ * Writes a copy to where it belongs. Nothing may be there.
+ * @returns the storage names, and how many files there are
+ * @throws {Error} for a stream that is cut, or is none of a copy
+ */
+export async function unpackCopy(
+  stream: AsyncIterable<Buffer>,
+  places: CopyPlaces,
+): Promise<{ names: Partial<StorageNames>; files: number }> {
+  const pieces = new Pieces(stream);
+  const { names } = (await pieces.line()) as { names?: Partial<StorageNames> };
+  if (names === undefined) throw new Error('this is no copy of an app');
+  for (let files = 0; ; files++) {
+    const { path, bytes, end } = (await pieces.line()) as { path?: string; bytes?: number; end?: boolean };
+    if (end === true) return { names, files };
+    const [folder = '', ...below] = (path ?? '').split('/');
+    if (!isFolder(folder) || below.length === 0 || below.some((part) => ['', '.', '..'].includes(part)))
+      throw new Error(`the copy has a file ${JSON.stringify(path)}, which is no place`);
+    const to = join(places[folder], ...below);
+    await mkdir(dirname(to), { recursive: true, mode: 0o700 });
+    const file = await open(to, 'wx', 0o600);
+    try {
+      for await (const piece of pieces.take(bytes ?? 0)) await file.writeFile(piece);
+    } finally {
+      await file.close();
+    }
+  }
+}
+
+function isFolder(name: string): name is keyof CopyPlaces {
+  return FOLDERS.includes(name);
+}
+
+function line(value: object): Buffer {
+  return Buffer.from(`${JSON.stringify(value)}\n`);
+}
+
+/** Paths of all files below a directory; none when it is not there. */
+async function filesOf(directory: string): Promise<string[]> {
+  const entries = await readdir(directory, { recursive: true, withFileTypes: true }).catch(
+    (error: NodeJS.ErrnoException): Dirent[] => {
+      if (error.code === 'ENOENT') return [];
+      throw error;
+    },
+  );
+  return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
+}
+
+/** A stream that is read by lines and by numbers of bytes. */
+class Pieces {
+  readonly #stream: AsyncIterator<Buffer>;
+  #rest: Buffer = Buffer.alloc(0);
+
+  constructor(stream: AsyncIterable<Buffer>) {
+    this.#stream = stream[Symbol.asyncIterator]();
+  }
+
+  async line(): Promise<unknown> {
+    let at = this.#rest.indexOf(LINE_END);
+    while (at === -1) {
+      if (this.#rest.length > LINE_BYTES) throw new Error('this is no copy of an app');
+      this.#rest = Buffer.concat([this.#rest, await this.#next()]);
+      at = this.#rest.indexOf(LINE_END);
+    }
+    const text = this.#rest.toString('utf8', 0, at);
+    this.#rest = this.#rest.subarray(at + 1);
+    return JSON.parse(text);
+  }
+
+  async *take(bytes: number): AsyncGenerator<Buffer> {
+    for (let left = bytes; left > 0; ) {
+      if (this.#rest.length === 0) this.#rest = await this.#next();
+      const piece = this.#rest.subarray(0, left);
+      this.#rest = this.#rest.subarray(piece.length);
+      left -= piece.length;
+      yield piece;
+    }
+  }
+
+  async #next(): Promise<Buffer> {
+    const { value, done } = await this.#stream.next();
+    if (done) throw new Error('the copy broke off before its end');
+    return value;
+  }
+}
