@@ -1,7 +1,7 @@
 // Nothing from outside a project's tree may end up in its release, whatever its symbolic links say: the host's
 // own files are readable to the bundler.
-import { realpathSync } from 'node:fs';
-import { relative, resolve, sep } from 'node:path';
+import { lstatSync, realpathSync } from 'node:fs';
+import { join, relative, resolve, sep } from 'node:path';
 import { BuildFailure } from './failure.ts';
 
 /** Whether `path`, its symbolic links followed, lies in `root` (a real path). False for a dangling link. */
@@ -27,19 +27,36 @@ export function realInside(root: string, path: string): string | null {
  * @throws {BuildFailure} when it is not there, or lies outside
  */
 export function insidePath(root: string, from: string, path: string, what: string): string {
-  const full = resolve(from, path);
-  if (full !== root && !full.startsWith(root + sep)) {
-    throw new BuildFailure(`${what}: ${path} lies outside the project`);
-  }
-  let real: string;
-  try {
-    real = realpathSync(full);
-  } catch {
-    throw new BuildFailure(`${what}: there is no ${show(root, full)}`);
-  }
-  if (!isInside(root, real))
-    throw new BuildFailure(`${what}: ${show(root, full)} is a link that leaves the project`);
+  const full = pathWithin(root, from, path, what);
+  if (!isThere(root, full)) throw new BuildFailure(`${what}: there is no ${show(root, full)}`);
   return full;
+}
+
+/**
+ * The absolute path of something a project's configuration names. Nothing is looked at.
+ * @throws {BuildFailure} when it lies outside, as it is written
+ */
+export function pathWithin(root: string, from: string, path: string, what: string): string {
+  const full = resolve(from, path);
+  if (full !== root && !full.startsWith(root + sep))
+    throw new BuildFailure(`${what}: ${path} lies outside the project`);
+  return full;
+}
+
+/**
+ * Whether a path as written lies in the tree and leads to something. What lies outside of the tree is not told: a link to
+ * there fails alike whether it leads to something or not.
+ * @throws {BuildFailure} for a link that leaves the tree, or leads nowhere
+ */
+export function isThere(root: string, path: string): boolean {
+  let reached = root;
+  for (const name of relative(root, path).split(sep)) {
+    reached = join(reached, name);
+    if (!lstatSync(reached, { throwIfNoEntry: false })) return false;
+    if (!isInside(root, reached))
+      throw new BuildFailure(`${show(root, reached)} is a link that leaves the project, or leads nowhere`);
+  }
+  return true;
 }
 
 /** A path as its author knows it: relative to the project. */

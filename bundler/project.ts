@@ -1,10 +1,10 @@
 // What kind of project a worktree holds, and what has to run before it can be bundled.
 import { lstatSync, readdirSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, sep } from 'node:path';
 import { type DeployCall, deployCall } from './deploy-script.ts';
 import { BuildFailure } from './failure.ts';
 import { foldersOf } from './folders.ts';
-import { insidePath, isInside, show } from './inside.ts';
+import { insidePath, isInside, isThere, pathWithin, show } from './inside.ts';
 import { CONFIG_BYTES } from './limits.ts';
 import { findPages, type PageFolders, writtenPages } from './pages.ts';
 import { inFolder, type Place } from './place.ts';
@@ -66,26 +66,27 @@ export function findProject(place: Place, before: PageFolders | null, output: st
   const { root, folder } = place;
   const manifest = packageJsonOf(place);
   const call = deployCall(manifest?.scripts ?? {});
-  const names = [...CONFIG_FILES, ...(call?.config ? [call.config] : [])];
-  const config = names.map((name) => join(folder, name)).find(isFile);
-  if (config !== undefined) {
-    if (!isInside(root, config)) throw leaves(root, config);
-    return { kind: 'wrangler', config, call };
-  }
+  const paths = CONFIG_FILES.map((name) => join(folder, name));
+  if (call?.config) paths.push(pathWithin(root, folder, call.config, `"${call.script}" of package.json`));
+  const config = paths.find((path) => isFile(root, path));
+  if (config !== undefined) return { kind: 'wrangler', config, call };
   if (redirectedConfig(place) !== null) return { kind: 'wrangler', config: null, call: null };
   const named = output ?? call?.pages ?? null;
   if (named !== null) {
     const what = output === null ? `"${call!.script}" of package.json` : 'output_directory';
-    const directory = join(folder, named);
-    return isDirectory(directory) ? { kind: 'site', directory: insidePath(root, folder, named, what) } : null;
+    const directory = pathWithin(root, folder, named, what);
+    return isDirectory(root, directory)
+      ? { kind: 'site', directory: insidePath(root, folder, named, what) }
+      : null;
   }
   if (call !== null) return { kind: 'wrangler', config: null, call };
   const entries = manifest?.main ? [manifest.main, ...ENTRY_FILES] : ENTRY_FILES;
-  const entry = entries.map((name) => join(folder, name)).find(isFile);
+  const entry = entries
+    .map((name) => join(folder, name))
+    .find((path) => path.startsWith(root + sep) && isFile(root, path));
   const site = before === null ? sourceSite(place, manifest) : builtSite(place, before, entry);
   if (site !== null) return { kind: 'site', directory: join(folder, site) };
   if (entry === undefined) return null;
-  if (!isInside(root, entry)) throw leaves(root, entry);
   return { kind: 'worker', main: entry };
 }
 
@@ -96,9 +97,9 @@ export function siteFolders({ folder }: Place): PageFolders {
 
 /** The folder of a site that needs no build, from the project's; `null` when there is none, or the script `build` is to make it. */
 function sourceSite({ root, folder }: Place, manifest: PackageJson | null): string | null {
-  const site = SITE_DIRECTORIES.find((name) => isFile(join(folder, name, 'index.html')));
+  const site = SITE_DIRECTORIES.find((name) => isFile(root, join(folder, name, 'index.html')));
   if (site !== undefined) return site;
-  if (!isFile(join(folder, 'index.html')) || manifest?.scripts.build !== undefined) return null;
+  if (!isFile(root, join(folder, 'index.html')) || manifest?.scripts.build !== undefined) return null;
   const tool = readdirSync(folder).find((name) => SITE_TOOLS.test(name));
   const page = () => readHead(root, join(folder, 'index.html'), PAGE_BYTES).toString('utf8');
   if (tool === undefined && !SOURCE_PAGE.test(page())) return '.';
@@ -120,9 +121,9 @@ function builtSite(place: Place, before: PageFolders, entry: string | undefined)
       `the build wrote ${written.map((path) => `${path}/`).join(', ')}, and what to deploy could be ${places.join(' or ')}: ${nameFolder(written[0]!)}`,
     );
   if (written.length === 1) return written[0]!;
-  const site = SITE_DIRECTORIES.find((name) => isFile(join(folder, name, 'index.html')));
+  const site = SITE_DIRECTORIES.find((name) => isFile(root, join(folder, name, 'index.html')));
   if (site !== undefined) return site;
-  if (!isFile(join(folder, 'index.html'))) return null;
+  if (!isFile(root, join(folder, 'index.html'))) return null;
   throw new BuildFailure(
     `the build wrote no folder with an index.html, and the root has the project's sources: ${nameFolder('dist')}`,
   );
@@ -233,15 +234,10 @@ function leaves(root: string, path: string): BuildFailure {
   return new BuildFailure(`${show(root, path)} is a link that leaves the project`);
 }
 
-function isDirectory(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+function isDirectory(root: string, path: string): boolean {
+  return isThere(root, path) && statSync(path).isDirectory();
 }
 
-/** False for what cannot be looked at too, such as a link to itself. */
-function isFile(path: string): boolean {
-  try {
-    return statSync(path).isFile();
-  } catch {
-    return false;
-  }
+function isFile(root: string, path: string): boolean {
+  return isThere(root, path) && statSync(path).isFile();
 }

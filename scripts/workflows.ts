@@ -8,11 +8,10 @@ import { cells } from '../test/support/e2e/processes.ts';
 const COUNT = Number(process.argv[2] ?? 10_000);
 /** Instances that are made by one call. */
 const BATCH = 100;
-/** Time from the last instance made to the first wait's end, and time from one wait's end to the next, in ms. */
-const HEADSTART_MS = 20_000;
-const APART_MS = 12;
-/** About what making one takes, in ms, on a busy machine. */
-const MAKING_MS = 8;
+/** Time from one instance to the next, and from the end of one wait to that of the next, in ms: each takes memory for ten seconds then. */
+const APART_MS = 20;
+/** Time between the last instance and the end of the first wait, in ms. */
+const BETWEEN_MS = 15_000;
 const LOOK_MS = 250;
 /** Longest time for all of them to end after the last wait's end, in ms. */
 const LATEST_MS = 180_000;
@@ -69,20 +68,23 @@ try {
   };
   const before = memoryOf(cellar.pid);
   const timer = setInterval(look, LOOK_MS);
-  const first = Date.now() + HEADSTART_MS + COUNT * MAKING_MS;
-  const begun = performance.now();
+  const begun = Date.now();
+  const first = begun + COUNT * APART_MS + BETWEEN_MS;
+  let madeMs = 0;
   for (let n = 0; n < COUNT; n += BATCH) {
     const instances = Array.from({ length: Math.min(BATCH, COUNT - n) }, (_, i) => ({
       id: `n${n + i}`,
       params: { n: n + i, until: first + (n + i) * APART_MS },
     }));
+    const from = performance.now();
     const { status, text } = await cellar.get('many', '/', {
       method: 'POST',
       body: JSON.stringify(instances),
     });
     if (status !== 200) throw new Error(`${n} instances were made, then: ${status} ${text}`);
+    madeMs += performance.now() - from;
+    await sleep(Math.max(0, begun + (n + BATCH) * APART_MS - Date.now()));
   }
-  const madeMs = performance.now() - begun;
   console.log(
     `${COUNT} instances made in ${(madeMs / 1000).toFixed(1)} s, ${(madeMs / COUNT).toFixed(2)} ms each`,
   );

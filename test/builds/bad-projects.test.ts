@@ -134,7 +134,7 @@ const projects: Project[] = [
       rmSync(join(work, 'index.js'));
       symlinkSync('index.js', join(work, 'index.js'));
     },
-    says: /deploy failed: nothing to deploy/,
+    says: /deploy failed: index\.js is a link that leaves the project, or leads nowhere/,
   },
   {
     what: 'a Worker that is no text',

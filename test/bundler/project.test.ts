@@ -79,6 +79,32 @@ test('package.json says what is to be installed and run', () => {
   );
 });
 
+test('a project does not learn what lies outside of it', () => {
+  const told = (files: Files, output: string | null = null) => {
+    const root = worktrees.write(files);
+    try {
+      findProject({ root, folder: root }, null, output);
+    } catch (error) {
+      return String(error);
+    }
+    return 'found';
+  };
+  for (const there of ['/etc/passwd', '/etc/no-such-file', '../../etc/passwd', '../no-such-file']) {
+    const script = (deploy: string) => ({ 'package.json': JSON.stringify({ scripts: { deploy } }) });
+    assert.equal(
+      told(script(`wrangler deploy -c ${there}`)),
+      `BuildFailure: "deploy" of package.json: ${there} lies outside the project`,
+    );
+    assert.match(told(script(`wrangler pages deploy ${there}`)), /lies outside the project$/);
+    assert.match(told({}, there), /^BuildFailure: output_directory: .* lies outside the project$/);
+    for (const name of ['wrangler.toml', 'index.js', 'dist'])
+      assert.equal(
+        told({ [name]: { link: there } }),
+        `BuildFailure: ${name} is a link that leaves the project, or leads nowhere`,
+      );
+  }
+});
+
 test('a page that only a build tool understands is no site', () => {
   const found = (files: Files) => {
     const root = worktrees.write(files);

@@ -33,3 +33,34 @@ test('images and files come as data: URLs, and the AI server is given no address
   ])
     assert.equal(callOf('m', inputs).body.model, 'm');
 });
+
+test('what the AI server keeps, and does by itself, is not for apps', () => {
+  const function_ = { type: 'function', name: 'f', parameters: {} };
+  const call = callOf('m', { input: 'x', store: true, tools: [function_] });
+  assert.deepEqual(
+    [call.path, call.body],
+    [...['/responses', { input: 'x', tools: [function_], model: 'm', store: false }]],
+  );
+  for (const more of [
+    { previous_response_id: 'resp_1' },
+    { conversation: 'conv_1' },
+    { prompt: { id: 'pmpt_1' } },
+    { background: true },
+  ])
+    assert.throws(() => callOf('m', { input: 'x', ...more }), {
+      status: 400,
+      message: /is not for apps here/,
+    });
+  for (const tool of [{ type: 'web_search' }, { type: 'file_search', vector_store_ids: ['vs_1'] }, 'x'])
+    for (const asked of [{ input: 'x' }, { prompt: 'x' }])
+      assert.throws(() => callOf('m', { ...asked, tools: [tool] }), { message: /tools must be functions/ });
+  for (const asked of [
+    chat({ type: 'file', file: { file_id: 'file-1' } }),
+    { input: [{ role: 'user', content: [{ type: 'input_image', file_id: 'file-1' }] }] },
+    { input: [{ type: 'item_reference', id: 'msg_1' }] },
+  ])
+    assert.throws(() => callOf('m', asked), { message: /kept on the AI server are not for apps/ });
+  // The path is none that an app chooses.
+  for (const model of ['../files', '/v1/files', 'http://10.0.0.1/'])
+    assert.equal(callOf(model, { input: 'x' }).path, '/responses');
+});
