@@ -54,6 +54,7 @@ function memoryOf(pid: number): number {
     return 0;
   }
 }
+let timer: NodeJS.Timeout | undefined;
 const cellar = new Cellar({ RUNNER_SNAPSHOT_EVERY_H: '0' });
 try {
   await cellar.start();
@@ -67,7 +68,7 @@ try {
     seen.host = Math.max(seen.host, memoryOf(cellar.pid));
   };
   const before = memoryOf(cellar.pid);
-  const timer = setInterval(look, LOOK_MS);
+  timer = setInterval(look, LOOK_MS);
   const begun = Date.now();
   const first = begun + COUNT * APART_MS + BETWEEN_MS;
   let madeMs = 0;
@@ -77,11 +78,10 @@ try {
       params: { n: n + i, until: first + (n + i) * APART_MS },
     }));
     const from = performance.now();
-    const { status, text } = await cellar.get('many', '/', {
-      method: 'POST',
-      body: JSON.stringify(instances),
-    });
-    if (status !== 200) throw new Error(`${n} instances were made, then: ${status} ${text}`);
+    const body = JSON.stringify(instances);
+    const { status, text } = await cellar.get('many', '/', { method: 'POST', body });
+    if (status !== 200)
+      throw new Error(`${n} instances were made with ${mib(seen.cell)} MiB, then: ${status} ${text}`);
     madeMs += performance.now() - from;
     await sleep(Math.max(0, begun + (n + BATCH) * APART_MS - Date.now()));
   }
@@ -99,7 +99,6 @@ try {
     const { status, text } = await cellar.get('many');
     if (status === 200) told = JSON.parse(text);
   }
-  clearInterval(timer);
   const { ended, late, latest, over } = told;
   console.log(
     `${ended} of ${COUNT} ended, ${Math.round(late)} ms late on average, ${latest} ms at most, ${over} by more than 2 s`,
@@ -109,5 +108,6 @@ try {
   );
   process.exitCode = ended === COUNT ? 0 : 1;
 } finally {
+  clearInterval(timer);
   await cellar[Symbol.asyncDispose]();
 }
