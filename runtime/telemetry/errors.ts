@@ -1,76 +1,43 @@
 // The errors of apps, grouped: those that their Workers report, and the ends of their processes.
 import type { GroupedError } from '../../handlers/contract/telemetry.ts';
 import {
-  type Circumstances,
   ERRORS_MIGRATIONS,
   type ErrorQueries,
   errorQueries,
   type GroupRow,
   type GroupStatus,
 } from '../../sqlite/telemetry/errors.ts';
+import { ErrorGroups, type Occurrence } from './error-groups.ts';
 import { type ErrorFollow, ErrorListener } from './error-listener.ts';
-import { fingerprintOf, GROUPING } from './fingerprint.ts';
+import { shownGroup } from './error-shown.ts';
+import { errorOfFailure } from './failures.ts';
+import { fingerprintOf } from './fingerprint.ts';
 import { Listeners } from './listeners.ts';
 import type { ReportedError } from './log-lines.ts';
 import { type Answers, AskRefusal, type Part } from './part.ts';
-import type { Asks, Batch, Failure, FollowKind, OpenGroup, StreamPiece, ThreadOptions } from './protocol.ts';
+import type { Asks, Batch, FollowKind, OpenGroup, StreamPiece, ThreadOptions } from './protocol.ts';
 import type { SourceStacks } from './source-stacks.ts';
 import type { Store } from './store.ts';
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-/** Hours of a group that are counted by themselves. */
-const HOURS = 24;
-/** Groups of one app, and of all: more come only in the place of others. */
-const APP_GROUPS = 200;
+/** Groups of all apps: more come only in the place of others. */
 const ALL_GROUPS = 5_000;
-/** A group that was seen this short ago makes no room for another one. */
-const SPARED_MS = HOUR_MS;
-/** Occurrences that a group keeps. */
-const OCCURRENCES = 20;
 /** Errors of one app that wait; of more only the number is kept. */
 const WAITING = 200;
 /** Errors are written this long after they came, in ms. */
 const WRITE_MS = 200;
-/** An error that is told again within the next so many is the same one. */
-const REMEMBERED = 2_000;
 /** Groups that a listener who comes back is sent. */
 const MISSED = 500;
 /** Lines of the log that an occurrence is shown with: those of its trace, from before it and a little after, in ms. */
 const LINES = 20;
 const LINES_BEFORE_MS = 60_000;
 const LINES_AFTER_MS = 5_000;
-/** Characters of the reason of a failure. */
-const MESSAGE_LENGTH = 4_000;
-/** A place in what does not load, as workerd says it. */
-const PLACE = /\s+at ([\w./-]+:\d+:\d+)/g;
 /** Groups that are removed at once. */
 const PIECE = 50;
-/** Changes are numbered so that their numbers also say about when they were, also after the file was lost. */
-const CHANGES_PER_MS = 100;
-/** Where errors go that would be one group too many. */
-const OTHER = {
-  fingerprint: 'other',
-  kind: 'Other',
-  message: 'more errors than are told apart; of most of them only the number is known',
-  mechanism: 'uncaught',
-};
-
 /** Whoever is told of groups is told of one at most so often, in ms; and so many times are remembered. */
 const TELL_EVERY_MS = 60_000;
 const TOLD = 20_000;
-
-/** An error on its way into its group. */
-interface Occurrence extends Circumstances {
-  appId: string;
-  at: number;
-  release: string | null;
-  /** The same for each time that one error is told. */
-  id: string | null;
-  kind: string;
-  fingerprint: string;
-  stack: string | null;
-}
 
 /** Lines of an app's log, for the occurrences that are shown. */
 type LogsOf = (params: Asks['logs']['params']) => Promise<Asks['logs']['answer']> | Asks['logs']['answer'];
@@ -82,6 +49,7 @@ export class Errors implements Part {
   /** Errors of apps of which nothing is known but that they were. */
   #untold = new Map<string, number>();
   readonly #queries: ErrorQueries;
+  readonly #groups: ErrorGroups;
   readonly #stacks: SourceStacks;
   readonly #retentionMs: number;
   readonly #logsOf: LogsOf;
@@ -92,10 +60,7 @@ export class Errors implements Part {
   readonly #queues = new Map<string, { waiting: number; last: Promise<void> }>();
   #pending: Occurrence[] = [];
   #timer: NodeJS.Timeout | null = null;
-  /** Occurrences by app and id. */
-  readonly #recent = new Map<string, { group: number; occurrence: number }>();
   readonly #listeners = new Listeners<ErrorListener>();
-  #lastChange: number;
 
   constructor(
     store: Store,
@@ -108,7 +73,7 @@ export class Errors implements Part {
     this.#stacks = stacks;
     this.#retentionMs = retentionDays * DAY_MS;
     this.#logsOf = logsOf;
-    this.#lastChange = this.#queries.lastChange();
+    this.#groups = new ErrorGroups(this.#queries);
     this.answers = {
       errors: (params) => this.#list(params),
       'errors/get': (params) => this.#get(params),
@@ -120,7 +85,7 @@ export class Errors implements Part {
 
   take({ failures }: Pick<Batch, 'failures'>): void {
     for (const failure of failures)
-      void this.report(failure.appId, failure.deployId, failure.at, null, errorOf(failure));
+      void this.report(failure.appId, failure.deployId, failure.at, null, errorOfFailure(failure));
   }
 
   /**
@@ -161,8 +126,8 @@ export class Errors implements Part {
     const untold = this.#untold;
     const changed = new Map<number, GroupRow>();
     this.#queries.transaction(() => {
-      for (const each of pending) this.#add(each, changed);
-      for (const [appId, count] of untold) this.#addUntold(appId, count, changed);
+      for (const each of pending) this.#groups.add(each, changed);
+      for (const [appId, count] of untold) this.#groups.addUntold(appId, count, changed);
       for (const group of changed.values()) this.#queries.update(group);
     });
     this.#pending = [];
@@ -201,7 +166,7 @@ export class Errors implements Part {
     const listener = new ErrorListener(follow, push);
     if (follow.after !== null) {
       for (const group of this.#queries.changedAfter(appId, follow.after, follow.status, MISSED))
-        listener.take(group.change, this.#shown(group));
+        listener.take(group.change, shownGroup(this.#queries, group));
     }
     return this.#listeners.add(appId, listener);
   }
@@ -256,136 +221,13 @@ export class Errors implements Part {
     }
   }
 
-  /** Counts an occurrence in its group. `changed`: groups that are to be written and shown. */
-  #add(each: Occurrence, changed: Map<number, GroupRow>): void {
-    const again = each.id === null ? undefined : this.#recent.get(`${each.appId} ${each.id}`);
-    if (again !== undefined && this.#join(again.occurrence, each)) return;
-    const group = this.#group(each, changed);
-    const { message, place, mechanism, handler, method, path, trace_id, stack, at, release } = each;
-    const circumstances = { message, place, mechanism, handler, method, path, trace_id };
-    const shown = group.fingerprint === OTHER.fingerprint ? { trace_id } : circumstances;
-    const isNewer = release !== null && release > (group.resolved_release ?? '');
-    const regressed = group.status === 'resolved' && isNewer;
-    changed.set(group.id, {
-      ...group,
-      ...shown,
-      count: group.count + 1,
-      last_seen_at: Math.max(group.last_seen_at, at),
-      last_release: release !== null && release > (group.last_release ?? '') ? release : group.last_release,
-      change: this.#nextChange(),
-      ...(regressed && { status: 'open' as const, regressed_at: at }),
-    });
-    const occurrence = this.#queries.addOccurrence(
-      group.id,
-      { ...circumstances, stack, at, release },
-      OCCURRENCES,
-    );
-    const hour = Math.floor(at / HOUR_MS);
-    this.#queries.addHour(group.id, hour, 1, hour - HOURS);
-    if (each.id !== null) this.#remember(`${each.appId} ${each.id}`, { group: group.id, occurrence });
-  }
-
-  /** Adds what is known better when an error is told again. @returns whether it was there */
-  #join(occurrence: number, { mechanism, method, path, trace_id }: Occurrence): boolean {
-    const row = this.#queries.occurrence(occurrence);
-    if (row === undefined) return false;
-    // Who tells later is further out: the request that all began with.
-    const request = method === null ? {} : { method, path, trace_id };
-    const better = row.mechanism === 'console' ? { mechanism } : {};
-    this.#queries.updateOccurrence({ ...row, ...request, ...better });
-    return true;
-  }
-
-  #addUntold(appId: string, count: number, changed: Map<number, GroupRow>): void {
-    const at = Date.now();
-    const group =
-      this.#find(appId, OTHER.fingerprint, changed) ?? this.#newGroup({ appId, at, release: null, ...OTHER });
-    const change = this.#nextChange();
-    changed.set(group.id, { ...group, count: group.count + count, last_seen_at: at, change });
-    const hour = Math.floor(at / HOUR_MS);
-    this.#queries.addHour(group.id, hour, count, hour - HOURS);
-  }
-
-  #group(each: Occurrence, changed: Map<number, GroupRow>): GroupRow {
-    const { appId, at, release, mechanism } = each;
-    const found = this.#find(appId, each.fingerprint, changed);
-    if (found !== undefined) return found;
-    if (this.#queries.count(appId) < APP_GROUPS || this.#makeRoom(appId, changed))
-      return this.#newGroup(each);
-    return (
-      this.#find(appId, OTHER.fingerprint, changed) ??
-      this.#newGroup({ appId, at, release, ...OTHER, mechanism })
-    );
-  }
-
-  #newGroup({
-    appId,
-    at,
-    release,
-    fingerprint,
-    kind,
-    message,
-    mechanism,
-  }: Pick<
-    Occurrence,
-    'appId' | 'at' | 'release' | 'fingerprint' | 'kind' | 'message' | 'mechanism'
-  >): GroupRow {
-    const row = {
-      app_id: appId,
-      fingerprint,
-      grouping: GROUPING,
-      kind,
-      message,
-      place: null,
-      mechanism,
-      handler: null,
-      method: null,
-      path: null,
-      trace_id: null,
-      count: 0,
-      status: 'open' as const,
-      first_seen_at: at,
-      last_seen_at: at,
-      first_release: release,
-      last_release: release,
-      resolved_release: null,
-      regressed_at: null,
-      change: this.#nextChange(),
-    };
-    return { id: this.#queries.insert(row), ...row };
-  }
-
-  #find(appId: string, fingerprint: string, changed: Map<number, GroupRow>): GroupRow | undefined {
-    const found = this.#queries.find(appId, fingerprint);
-    return found && (changed.get(found.id) ?? found);
-  }
-
-  /** Gives up the group that was not seen for the longest time, unless all were seen just now. */
-  #makeRoom(appId: string, changed: Map<number, GroupRow>): boolean {
-    const oldest = this.#queries.oldest(appId);
-    if (oldest === undefined || changed.has(oldest.id)) return false;
-    if (oldest.last_seen_at > Date.now() - SPARED_MS) return false;
-    this.#queries.remove(oldest.id);
-    return true;
-  }
-
-  #remember(id: string, place: { group: number; occurrence: number }): void {
-    this.#recent.set(id, place);
-    if (this.#recent.size > REMEMBERED) this.#recent.delete(this.#recent.keys().next().value!);
-  }
-
-  #nextChange(): number {
-    this.#lastChange = Math.max(this.#lastChange + 1, Date.now() * CHANGES_PER_MS);
-    return this.#lastChange;
-  }
-
   #list({ appId, status, limit, afterAt, afterId }: Asks['errors']['params']): Asks['errors']['answer'] {
     this.flush();
     const after = afterAt === undefined || afterId === undefined ? null : { at: afterAt, id: afterId };
     const rows = this.#queries.list(appId, status, after, limit + 1);
     const last = rows.length > limit ? rows[limit - 1]! : null;
     return {
-      items: rows.slice(0, limit).map((row) => this.#shown(row)),
+      items: rows.slice(0, limit).map((row) => shownGroup(this.#queries, row)),
       next: last === null ? null : { at: last.last_seen_at, id: last.id },
     };
   }
@@ -400,7 +242,7 @@ export class Errors implements Part {
         return { at: new Date(at).toISOString(), ...occurrence, log };
       }),
     );
-    return { ...this.#shown(group), occurrences };
+    return { ...shownGroup(this.#queries, group), occurrences };
   }
 
   async #linesAround(appId: string, at: number, traceId: string) {
@@ -417,11 +259,11 @@ export class Errors implements Part {
       status,
       resolved_release: status === 'resolved' ? (group.last_release ?? '') : null,
       regressed_at: status === 'open' ? group.regressed_at : null,
-      change: this.#nextChange(),
+      change: this.#groups.nextChange(),
     };
     this.#queries.update(changed);
     this.#show(changed, group.status);
-    return this.#shown(changed);
+    return shownGroup(this.#queries, changed);
   }
 
   /** Tells of open groups that have an error more: of each now and then. */
@@ -459,56 +301,7 @@ export class Errors implements Part {
       ({ status }) => status === group.status || status === before,
     );
     if (listeners.length === 0) return;
-    const shown = this.#shown(group);
+    const shown = shownGroup(this.#queries, group);
     for (const listener of listeners) listener.take(group.change, shown);
   }
-
-  #shown(row: GroupRow): GroupedError {
-    const hour = Math.floor(Date.now() / HOUR_MS);
-    const sparkline = Array.from({ length: HOURS }, () => 0);
-    for (const { hour: of, count } of this.#queries.hours(row.id, hour - HOURS)) {
-      const index = of - (hour - HOURS) - 1;
-      if (index < HOURS) sparkline[index] = count;
-    }
-    const { fingerprint, kind, message, place, mechanism, handler, method, path, trace_id } = row;
-    return {
-      fingerprint,
-      kind,
-      message,
-      place,
-      mechanism,
-      handler,
-      method,
-      path,
-      trace_id,
-      count: row.count,
-      status: row.status,
-      regressed_at: row.regressed_at === null ? null : new Date(row.regressed_at).toISOString(),
-      first_seen_at: new Date(row.first_seen_at).toISOString(),
-      last_seen_at: new Date(row.last_seen_at).toISOString(),
-      first_release: row.first_release,
-      last_release: row.last_release,
-      sparkline,
-    };
-  }
-}
-
-/** The end of a process, or a start that failed, as an error. What does not load says so in workerd's words. */
-function errorOf({ mechanism, reason }: Failure): ReportedError {
-  const [words = ''] = reason.slice(0, MESSAGE_LENGTH).split('; its last lines:');
-  const [, type, thrown] = /Uncaught (\w+): (.*)/s.exec(words) ?? [];
-  const places = [...words.matchAll(PLACE)].map(([, place]) => `    at ${place}`);
-  // A process that the host has killed is known by what it was killed for.
-  const message = (thrown ?? words).split(PLACE)[0]!.replace(/: workerd was ended by SIGKILL$/, '');
-  return {
-    id: null,
-    type: type ?? (mechanism === 'crash' ? 'Crash' : 'LoadError'),
-    message,
-    stack: places.length === 0 ? null : [`${type}: ${message}`, ...places].join('\n'),
-    mechanism,
-    handler: null,
-    method: null,
-    path: null,
-    untold: 0,
-  };
 }

@@ -1,26 +1,23 @@
 // The logs of apps: what processes print is read line by line, kept for a day within bounds, searched and followed.
-import { setImmediate } from 'node:timers/promises';
-import type { LogLine } from '../../handlers/contract/telemetry.ts';
 import { LOGS_MIGRATIONS, type LogQueries, type LogRow, logQueries } from '../../sqlite/telemetry/logs.ts';
 import { LineReader } from '../machine/lines.ts';
 import { Listeners } from './listeners.ts';
 import { LINES_PER_S, LogBudget } from './log-budget.ts';
 import { LogFilter } from './log-filter.ts';
 import {
-  type Fields,
-  LEVELS,
   type LogRecord,
   type ReportedError,
   type ReportedPoint,
   type ReportedRun,
   readLine,
-  SOURCES,
   shownText,
 } from './log-lines.ts';
-import { type LogFollow, LogListener, matcher } from './log-listener.ts';
+import { type LogFollow, LogListener } from './log-listener.ts';
+import { idAt, lengthOf, lineOf, rowOf } from './log-rows.ts';
+import { searchLogs } from './log-search.ts';
 import { LogStacks } from './log-stacks.ts';
 import type { Answers, Part } from './part.ts';
-import type { Asks, Batch, FollowKind, OutputPiece } from './protocol.ts';
+import type { Batch, FollowKind, OutputPiece } from './protocol.ts';
 import type { SourceStacks } from './source-stacks.ts';
 import type { Store } from './store.ts';
 import { UncaughtLines } from './uncaught-lines.ts';
@@ -36,15 +33,9 @@ const PENDING_LENGTH = 4 * 1024 * 1024;
 const PENDING_MAX = 16 * 1024 * 1024;
 /** Lines that are removed at a time. */
 const PRUNED_LINES = 2_000;
-/** Lines that a search looks at before others have their turn, and how long it goes on before it shows what it has, in ms. */
-const SEARCHED_LINES = 4_000;
-const SEARCH_MS = 1_000;
 /** Lines that a listener who comes back is sent of what it has missed; and their characters, about. */
 const MISSED_LINES = 2_000;
 const MISSED_LENGTH = 512 * 1024;
-/** What ids are made of: so many for each ms. */
-const IDS_PER_MS = 100;
-
 interface Pipe {
   reader: LineReader;
   lines: string[];
@@ -76,7 +67,12 @@ export type OnError = (
 
 export class Logs implements Part {
   readonly name = 'logs';
-  readonly answers: Answers = { logs: (params) => this.#list(params) };
+  readonly answers: Answers = {
+    logs: (params) => {
+      this.flush();
+      return searchLogs(this.#queries, params);
+    },
+  };
   readonly dropped = { log_lines: 0 };
   readonly #queries: LogQueries;
   readonly #filter: LogFilter;
@@ -298,30 +294,6 @@ export class Logs implements Part {
     this.#drop(appId, rows.length);
   }
 
-  /** Newest first. A search that takes long shows what it has found, and where it goes on. */
-  async #list(params: Asks['logs']['params']): Promise<Asks['logs']['answer']> {
-    this.flush();
-    const { appId, limit, search, level, since, until, traceId } = params;
-    const filter = { level: level && LEVELS.indexOf(level), since, until, traceId };
-    const matches = matcher(search);
-    const deadline = performance.now() + SEARCH_MS;
-    const items: LogLine[] = [];
-    let before = params.before ?? Number.MAX_SAFE_INTEGER;
-    for (;;) {
-      const from = this.#queries.further(appId, before, SEARCHED_LINES);
-      for (const row of this.#queries.between(appId, from ?? 0, before, filter)) {
-        if (!matches(row)) continue;
-        if (items.length === limit) return { items, next: Number(items.at(-1)!.id) };
-        items.push(lineOf(row));
-      }
-      // Older ones came before that time, too.
-      if (from === null || (since !== undefined && from < idAt(since))) return { items, next: null };
-      before = from;
-      if (performance.now() > deadline) return { items, next: before };
-      await setImmediate();
-    }
-  }
-
   /** Sends a listener who comes back what it has missed, or says that something is missing. */
   #sendMissed(appId: string, after: number, listener: LogListener): void {
     this.flush();
@@ -330,39 +302,4 @@ export class Logs implements Part {
     if (after < first || rows.length > MISSED_LINES || lengthOf(rows) > MISSED_LENGTH) listener.reset();
     else for (const row of rows) listener.take(lineOf(row));
   }
-}
-
-/** The lowest id that a line which came at `at` can have. */
-function idAt(at: number): number {
-  return at * IDS_PER_MS;
-}
-
-function rowOf(id: number, { at, level, source, text, fields, traceId, release }: LogRecord): LogRow {
-  return {
-    id,
-    at,
-    level: LEVELS.indexOf(level),
-    source: SOURCES.indexOf(source),
-    text,
-    fields: fields === null ? null : JSON.stringify(fields),
-    trace_id: traceId,
-    release,
-  };
-}
-
-function lineOf({ id, at, level, source, text, fields, trace_id, release }: LogRow): LogLine {
-  return {
-    id: String(id),
-    at: new Date(at).toISOString(),
-    level: LEVELS[level]!,
-    source: SOURCES[source]!,
-    text,
-    fields: fields === null ? null : (JSON.parse(fields) as Fields),
-    trace_id,
-    release,
-  };
-}
-
-function lengthOf(rows: readonly LogRow[]): number {
-  return rows.reduce((sum, { text }) => sum + text.length, 0);
 }

@@ -1,7 +1,6 @@
 // Telemetry as the host's thread sees it: whatever happens is put into batches for a thread of its own, which parses,
 // groups and keeps it. Nothing here waits, and what finds no room is dropped and counted.
 import { Worker } from 'node:worker_threads';
-import type { ErrorCode } from '../../handlers/contract/errors.ts';
 import type { RequestRecord } from '../edge/record.ts';
 import { logRarely } from '../log.ts';
 import { countLines } from '../machine/lines.ts';
@@ -21,48 +20,25 @@ import type {
   ToThread,
   Usage,
 } from './protocol.ts';
+import { Questions, TelemetryError } from './questions.ts';
 import { requestLine } from './request-lines.ts';
+import { KINDS, MOST, none, UnderWay } from './under-way.ts';
 
 /** How long something may wait for its batch, in ms. */
 const BATCH_MS = 100;
 /** A batch with so much in it does not wait, in characters and bytes. */
 const BATCH_SIZE = 64 * 1024;
-/** How much of each kind may be on its way to the disk, in characters or bytes; what comes above that is dropped. */
-const UNDERWAY_MAX: Record<Kind, number> = {
-  requests: 32 * 1024 * 1024,
-  output: 16 * 1024 * 1024,
-  said: 4 * 1024 * 1024,
-};
 /** JavaScript objects that the thread may have, in MiB. */
 const MEMORY_MB = 256;
 /** A thread that has kept nothing of a batch for so long hangs, in ms: it is ended, and another one started. */
 const HANGS_MS = 30_000;
-const ASK_DEADLINE_MS = 5_000;
 /** Ends of processes that wait for the next batch. */
 const FAILURES_MAX = 1_000;
-/** Questions that wait for their answers. */
-const ASKS_MAX = 100;
 const CLOSE_DEADLINE_MS = 2_000;
 const RESTART_MIN_MS = 500;
 const RESTART_MAX_MS = 30_000;
 /** A thread that has lived so long did not die of its start, in ms. */
 const SETTLED_MS = 60_000;
-
-/** The thread could not answer: it is not there, has too much to do, or the question is wrong (`code`). */
-export class TelemetryError extends Error {
-  /** Null when the thread itself failed. */
-  readonly code: ErrorCode | null;
-  constructor(code: ErrorCode | null, message: string) {
-    super(message);
-    this.code = code;
-  }
-}
-
-interface Pending {
-  resolve: (answer: unknown) => void;
-  reject: (error: Error) => void;
-  deadline: NodeJS.Timeout;
-}
 
 interface Following {
   appId: string;
@@ -70,17 +46,6 @@ interface Following {
   params: () => unknown;
   onItems: (items: unknown[]) => void;
 }
-
-/** A batch that is not on the disk yet. */
-interface Underway {
-  seq: number;
-  sentAt: number;
-  sizes: Record<Kind, number>;
-  counts: Record<Kind, number>;
-}
-
-const KINDS = ['requests', 'output', 'said'] as const;
-const none = (): Record<Kind, number> => ({ requests: 0, output: 0, said: 0 });
 
 /** Takes what happens, at once and in any amount. */
 export class Telemetry {
@@ -107,13 +72,11 @@ export class Telemetry {
   #timer: NodeJS.Timeout | null = null;
 
   #seq = 0;
-  readonly #underway: Underway[] = [];
-  /** Sizes of all that is under way. */
-  readonly #sent = none();
+  readonly #underWay = new UnderWay();
   /** Since the host's start, for want of room or because the thread ended: requests, pieces of output, lines. */
   readonly #dropped = none();
   #restarts = 0;
-  readonly #asked = new Map<number, Pending>();
+  readonly #questions = new Questions();
   readonly #following = new Map<number, Following>();
 
   /** @param onErrors is told of open groups of errors that have one more, of each at most once a minute */
@@ -178,7 +141,7 @@ export class Telemetry {
       lost[stream] = null;
       this.#flushSoon();
     };
-    const isCrowded = () => this.#waiting().output > UNDERWAY_MAX.output / 4;
+    const isCrowded = () => this.#waiting().output > MOST.output / 4;
     return {
       get isCrowded() {
         return isCrowded();
@@ -239,16 +202,14 @@ export class Telemetry {
    * @throws {TelemetryError} when there is no answer in time, and with a code when the question is wrong
    */
   ask<Name extends AskName>(name: Name, params: Asks[Name]['params']): Promise<Asks[Name]['answer']> {
-    if (this.#thread === null || this.#asked.size >= ASKS_MAX) {
+    if (this.#thread === null || this.#questions.isFull) {
       return Promise.reject(new TelemetryError(null, 'telemetry cannot be read just now; try again'));
     }
     this.#flush();
     const id = ++this.#lastId;
-    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-    const late = () => this.#settle(id)?.reject(new TelemetryError(null, `${name} was not answered in time`));
-    this.#asked.set(id, { resolve, reject, deadline: setTimeout(late, ASK_DEADLINE_MS).unref() });
+    const answer = this.#questions.add(id, name);
     this.#send({ type: 'ask', id, name, params });
-    return promise as Promise<Asks[Name]['answer']>;
+    return answer;
   }
 
   /** Figures of telemetry itself; `thread` is null while it does not answer. */
@@ -297,19 +258,19 @@ export class Telemetry {
     clearTimeout(deadline);
     this.#thread = null;
     await thread.terminate();
-    this.#failAsked('the host is stopping');
+    this.#questions.refuseAll('the host is stopping');
   }
 
   /** How much is not written yet, in characters and bytes. */
   #waiting(): Record<Kind, number> {
     const waiting = none();
-    for (const kind of KINDS) waiting[kind] = this.#sizes[kind] + this.#sent[kind];
+    for (const kind of KINDS) waiting[kind] = this.#sizes[kind] + this.#underWay.sizes[kind];
     return waiting;
   }
 
   /** Whether there is room for so much more of a kind. Counts it as dropped if not. */
   #takes(kind: Kind, size: number): boolean {
-    if (this.#sizes[kind] + this.#sent[kind] + size > UNDERWAY_MAX[kind]) {
+    if (this.#sizes[kind] + this.#underWay.sizes[kind] + size > MOST[kind]) {
       this.#dropped[kind]++;
       return false;
     }
@@ -342,9 +303,7 @@ export class Telemetry {
       said: this.#said,
       failures: this.#failures,
     };
-    const sizes = this.#sizes;
-    this.#underway.push({ seq: batch.seq, sentAt: performance.now(), sizes, counts: this.#counts });
-    for (const kind of KINDS) this.#sent[kind] += sizes[kind];
+    this.#underWay.add(batch.seq, this.#sizes, this.#counts);
     this.#requests = '';
     this.#usage = new Map();
     this.#output = [];
@@ -356,7 +315,7 @@ export class Telemetry {
       { type: 'batch', batch },
       batch.output.map(({ bytes }) => bytes.buffer as ArrayBuffer),
     );
-    if (performance.now() - this.#underway[0]!.sentAt > HANGS_MS) this.#lost(this.#thread, 'it hangs');
+    if (this.#underWay.ageMs > HANGS_MS) this.#lost(this.#thread, 'it hangs');
   }
 
   #sendFollow(id: number): void {
@@ -369,33 +328,15 @@ export class Telemetry {
   }
 
   #hear(message: FromThread): void {
-    if (message.type === 'kept') this.#kept(message.seq);
-    else if (message.type === 'answer') this.#settle(message.id)?.resolve(message.answer);
+    if (message.type === 'kept') this.#underWay.kept(message.seq);
+    else if (message.type === 'answer') this.#questions.answer(message.id, message.answer);
     else if (message.type === 'refusal') {
-      this.#settle(message.id)?.reject(new TelemetryError(message.code, message.message));
+      this.#questions.refuse(message.id, message);
     } else if (message.type === 'errors') this.#onErrors(message.groups);
     else if (message.type === 'push') this.#following.get(message.id)?.onItems(message.items);
     else if (message.type === 'trouble')
       logRarely('error', `telemetry: ${message.message}`, { error: message.error });
     else this.#onClosed?.();
-  }
-
-  #kept(seq: number): void {
-    while (this.#underway.length > 0 && this.#underway[0]!.seq <= seq) {
-      const { sizes } = this.#underway.shift()!;
-      for (const kind of KINDS) this.#sent[kind] -= sizes[kind];
-    }
-  }
-
-  #settle(id: number): Pending | undefined {
-    const pending = this.#asked.get(id);
-    this.#asked.delete(id);
-    clearTimeout(pending?.deadline);
-    return pending;
-  }
-
-  #failAsked(message: string): void {
-    for (const id of [...this.#asked.keys()]) this.#settle(id)!.reject(new TelemetryError(null, message));
   }
 
   /** The thread has gone, or must: what it had not written is lost. */
@@ -404,15 +345,9 @@ export class Telemetry {
     this.#thread = null;
     void thread.terminate();
     this.#onClosed?.();
-    const lost = none();
-    for (const { counts } of this.#underway.splice(0)) {
-      for (const kind of KINDS) lost[kind] += counts[kind];
-    }
-    for (const kind of KINDS) {
-      this.#dropped[kind] += lost[kind];
-      this.#sent[kind] = 0;
-    }
-    this.#failAsked('the thread of telemetry ended');
+    const lost = this.#underWay.giveUp();
+    for (const kind of KINDS) this.#dropped[kind] += lost[kind];
+    this.#questions.refuseAll('the thread of telemetry ended');
     if (this.#closing) return;
     if (performance.now() - this.#startedAt > SETTLED_MS) this.#restartMs = RESTART_MIN_MS;
     logRarely('error', 'the thread of telemetry ended; it is started again', {

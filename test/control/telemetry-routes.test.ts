@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { errorCodes } from '../../handlers/contract/errors.ts';
 import type { Call } from '../../runtime/control/host-call.ts';
 import { type TelemetryOptions, telemetryRoutes } from '../../runtime/control/telemetry-routes.ts';
-import { TelemetryError } from '../../runtime/telemetry/telemetry.ts';
+import { TelemetryError } from '../../runtime/telemetry/questions.ts';
 
 for (const [thrown, code] of [
   ['error_not_found', 'error_not_found'],

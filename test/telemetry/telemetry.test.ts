@@ -4,7 +4,8 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { Telemetry, TelemetryError } from '../../runtime/telemetry/telemetry.ts';
+import { TelemetryError } from '../../runtime/telemetry/questions.ts';
+import { Telemetry } from '../../runtime/telemetry/telemetry.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { record } from '../support/telemetry/records.ts';
 

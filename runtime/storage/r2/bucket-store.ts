@@ -12,6 +12,7 @@ import {
 } from '../../../sqlite/storage/objects.ts';
 import { log, reason } from '../../log.ts';
 import { ALGORITHMS, Blobs } from './blobs.ts';
+import { Changes } from './changes.ts';
 import { type Part, partOf, requireCondition } from './conditions.ts';
 import { internalError, noSuchKey, noSuchUpload, OBJECT_BYTES, tooLarge } from './errors.ts';
 import { type Listed, listObjects } from './listing.ts';
@@ -46,19 +47,14 @@ export interface Found {
 export class BucketStore {
   readonly #index: ObjectIndex;
   readonly #blobs: Blobs;
-  readonly #sync: Sync;
-  /** How many read an object's version just now. */
-  readonly #readers = new Map<string, number>();
-  /** Files that go when the readers of their version have gone. */
-  readonly #doomed = new Map<string, string[]>();
-
+  readonly #changes: Changes;
   #tidied: Promise<void> = Promise.resolve();
   #tidying: NodeJS.Timeout | undefined;
 
   private constructor(index: ObjectIndex, blobs: Blobs, path: string) {
     this.#index = index;
     this.#blobs = blobs;
-    this.#sync = new Sync(() => open(`${path}-wal`, 'r+'));
+    this.#changes = new Changes(index, blobs, new Sync(() => open(`${path}-wal`, 'r+')));
   }
 
   /**
@@ -87,7 +83,7 @@ export class BucketStore {
   async close(): Promise<void> {
     clearInterval(this.#tidying);
     await this.#tidied;
-    await this.#sync.close();
+    await this.#changes.close();
     await this.#blobs.close();
     this.#index.close();
   }
@@ -115,8 +111,7 @@ export class BucketStore {
     }
     const part = partOf(request, object.size);
     const { version } = object;
-    this.#readers.set(version, (this.#readers.get(version) ?? 0) + 1);
-    return { object, part, blobs: this.#index.blobs(version), release: () => this.#release(version) };
+    return { object, part, blobs: this.#index.blobs(version), release: this.#changes.read(version) };
   }
 
   /** The file of a blob that `get` has found. */
@@ -149,7 +144,7 @@ export class BucketStore {
       ...described,
     };
     const blob: BlobRow = { owner: row.version, part: 1, file, size, etag: md5, md5 };
-    return this.#keeping(file, (drop) => {
+    return this.#changes.keep(file, (drop) => {
       row.checksums = JSON.stringify(requireDigests(given, request, digests));
       const before = this.#index.object(bucket, key);
       requireCondition(request.onlyIf, before);
@@ -162,7 +157,7 @@ export class BucketStore {
   /** Deletes objects; those that are not there are no error. @throws {R2Error} */
   async delete(bucket: string, { object, objects = [] }: RequestOf<'delete'>): Promise<void> {
     const keys = [...(object === undefined ? [] : [object]), ...objects].map(keyBytes);
-    await this.#commit((drop) => {
+    await this.#changes.commit((drop) => {
       for (const key of keys) {
         const before = this.#index.object(bucket, key);
         if (before !== undefined) drop(this.#index.deleteObject(bucket, key), before.version);
@@ -186,7 +181,7 @@ export class BucketStore {
     }
     const id = randomBytes(128).toString('base64url');
     this.#index.addUpload({ id, bucket, key, created: Date.now(), ...described });
-    await this.#sync.flush();
+    await this.#changes.flush();
     return id;
   }
 
@@ -198,7 +193,7 @@ export class BucketStore {
     const { file, digests } = await this.#blobs.write(bytes, size, ['md5']);
     const etag = randomBytes(128).toString('base64url');
     const md5 = digests.md5!.toString('hex');
-    return this.#keeping(file, (drop) => {
+    return this.#changes.keep(file, (drop) => {
       if (this.#upload(bucket, key, uploadId)?.state !== 'open') throw noSuchUpload();
       drop(this.#index.putBlob({ owner: uploadId, part: partNumber, file, size, etag, md5 }));
       return etag;
@@ -208,7 +203,7 @@ export class BucketStore {
   /** @throws {R2Error} */
   async completeUpload(bucket: string, request: RequestOf<'completeMultipartUpload'>): Promise<ObjectRow> {
     const key = keyBytes(request.object);
-    return this.#commit((drop) => {
+    return this.#changes.commit((drop) => {
       const upload = this.#upload(bucket, key, request.uploadId);
       if (upload === undefined) throw internalError();
       if (upload.state !== 'open') throw noSuchUpload();
@@ -238,7 +233,7 @@ export class BucketStore {
     const upload = this.#upload(bucket, keyBytes(request.object), request.uploadId);
     if (upload === undefined) throw internalError();
     if (upload.state !== 'open') return;
-    await this.#commit((drop) => {
+    await this.#changes.commit((drop) => {
       drop(this.#index.deleteBlobs(upload.id));
       this.#index.setUploadState(upload.id, 'aborted');
     });
@@ -252,31 +247,6 @@ export class BucketStore {
   /** Bytes of all files, those of unfinished uploads too. */
   get keptBytes(): number {
     return this.#index.keptBytes();
-  }
-
-  /** Makes a file count, by a transaction, and removes the file when that fails. */
-  async #keeping<T>(file: string, work: (drop: Drop) => T): Promise<T> {
-    try {
-      return await this.#commit(work);
-    } catch (error) {
-      if (!this.#index.hasFile(file)) await this.#blobs.remove([file]);
-      throw error;
-    }
-  }
-
-  /**
-   * Runs a transaction and brings it onto the disk. What it drops goes after that, in the background: a power cut before
-   * might bring back an index that needs it.
-   */
-  async #commit<T>(work: (drop: Drop) => T): Promise<T> {
-    const dropped: { files: string[]; version: string | undefined }[] = [];
-    const result = this.#index.transaction(() => work((files, version) => dropped.push({ files, version })));
-    await this.#sync.flush();
-    for (const { files, version } of dropped) {
-      if (version !== undefined && this.#readers.has(version)) this.#doomed.set(version, files);
-      else void this.#blobs.remove(files);
-    }
-    return result;
   }
 
   #upload(bucket: string, key: Buffer, id: string): UploadRow | undefined {
@@ -295,7 +265,7 @@ export class BucketStore {
     for (;;) {
       const ids = this.#index.oldUploads(before, UPLOADS_AT_ONCE);
       if (ids.length === 0) return;
-      await this.#commit((drop) => {
+      await this.#changes.commit((drop) => {
         for (const id of ids) {
           drop(this.#index.deleteBlobs(id));
           this.#index.deleteUpload(id);
@@ -303,23 +273,7 @@ export class BucketStore {
       });
     }
   }
-
-  #release(version: string): void {
-    const left = this.#readers.get(version)! - 1;
-    if (left > 0) {
-      this.#readers.set(version, left);
-      return;
-    }
-    this.#readers.delete(version);
-    const files = this.#doomed.get(version);
-    if (files === undefined) return;
-    this.#doomed.delete(version);
-    void this.#blobs.remove(files);
-  }
 }
-
-/** Takes note of files that nothing needs any more: those of an object's version, or of uploads. */
-type Drop = (files: string[], version?: string) => void;
 
 function newVersion(): string {
   return randomBytes(16).toString('hex');

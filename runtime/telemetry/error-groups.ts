@@ -1,0 +1,174 @@
+// The groups of errors as they are written: which group an error belongs to, and what it changes there.
+import type { Circumstances, ErrorQueries, GroupRow } from '../../sqlite/telemetry/errors.ts';
+import { GROUPING } from './fingerprint.ts';
+
+const HOUR_MS = 3_600_000;
+/** Hours of a group that are counted by themselves. */
+export const HOURS = 24;
+/** Groups of one app: more come only in the place of others. */
+const APP_GROUPS = 200;
+/** A group that was seen this short ago makes no room for another one. */
+const SPARED_MS = HOUR_MS;
+/** Occurrences that a group keeps. */
+const OCCURRENCES = 20;
+/** An error that is told again within the next so many is the same one. */
+const REMEMBERED = 2_000;
+/** Changes are numbered so that their numbers also say about when they were, also after the file was lost. */
+const CHANGES_PER_MS = 100;
+/** Where errors go that would be one group too many. */
+const OTHER = {
+  fingerprint: 'other',
+  kind: 'Other',
+  message: 'more errors than are told apart; of most of them only the number is known',
+  mechanism: 'uncaught',
+};
+
+/** An error on its way into its group. */
+export interface Occurrence extends Circumstances {
+  appId: string;
+  at: number;
+  release: string | null;
+  /** The same for each time that one error is told. */
+  id: string | null;
+  kind: string;
+  fingerprint: string;
+  stack: string | null;
+}
+
+/** `changed` is, everywhere, the groups that are to be written and shown, by id. */
+export class ErrorGroups {
+  readonly #queries: ErrorQueries;
+  /** Occurrences by app and id. */
+  readonly #recent = new Map<string, { group: number; occurrence: number }>();
+  #lastChange: number;
+
+  constructor(queries: ErrorQueries) {
+    this.#queries = queries;
+    this.#lastChange = queries.lastChange();
+  }
+
+  /** Counts an occurrence in its group. */
+  add(each: Occurrence, changed: Map<number, GroupRow>): void {
+    const again = each.id === null ? undefined : this.#recent.get(`${each.appId} ${each.id}`);
+    if (again !== undefined && this.#join(again.occurrence, each)) return;
+    const group = this.#group(each, changed);
+    const { message, place, mechanism, handler, method, path, trace_id, stack, at, release } = each;
+    const circumstances = { message, place, mechanism, handler, method, path, trace_id };
+    const shown = group.fingerprint === OTHER.fingerprint ? { trace_id } : circumstances;
+    const isNewer = release !== null && release > (group.resolved_release ?? '');
+    const regressed = group.status === 'resolved' && isNewer;
+    changed.set(group.id, {
+      ...group,
+      ...shown,
+      count: group.count + 1,
+      last_seen_at: Math.max(group.last_seen_at, at),
+      last_release: release !== null && release > (group.last_release ?? '') ? release : group.last_release,
+      change: this.nextChange(),
+      ...(regressed && { status: 'open' as const, regressed_at: at }),
+    });
+    const occurrence = this.#queries.addOccurrence(
+      group.id,
+      { ...circumstances, stack, at, release },
+      OCCURRENCES,
+    );
+    const hour = Math.floor(at / HOUR_MS);
+    this.#queries.addHour(group.id, hour, 1, hour - HOURS);
+    if (each.id !== null) this.#remember(`${each.appId} ${each.id}`, { group: group.id, occurrence });
+  }
+
+  /** Adds what is known better when an error is told again. @returns whether it was there */
+  #join(occurrence: number, { mechanism, method, path, trace_id }: Occurrence): boolean {
+    const row = this.#queries.occurrence(occurrence);
+    if (row === undefined) return false;
+    // Who tells later is further out: the request that all began with.
+    const request = method === null ? {} : { method, path, trace_id };
+    const better = row.mechanism === 'console' ? { mechanism } : {};
+    this.#queries.updateOccurrence({ ...row, ...request, ...better });
+    return true;
+  }
+
+  /** Counts errors of which nothing is known but that they were. */
+  addUntold(appId: string, count: number, changed: Map<number, GroupRow>): void {
+    const at = Date.now();
+    const group =
+      this.#find(appId, OTHER.fingerprint, changed) ?? this.#newGroup({ appId, at, release: null, ...OTHER });
+    const change = this.nextChange();
+    changed.set(group.id, { ...group, count: group.count + count, last_seen_at: at, change });
+    const hour = Math.floor(at / HOUR_MS);
+    this.#queries.addHour(group.id, hour, count, hour - HOURS);
+  }
+
+  #group(each: Occurrence, changed: Map<number, GroupRow>): GroupRow {
+    const { appId, at, release, mechanism } = each;
+    const found = this.#find(appId, each.fingerprint, changed);
+    if (found !== undefined) return found;
+    if (this.#queries.count(appId) < APP_GROUPS || this.#makeRoom(appId, changed))
+      return this.#newGroup(each);
+    return (
+      this.#find(appId, OTHER.fingerprint, changed) ??
+      this.#newGroup({ appId, at, release, ...OTHER, mechanism })
+    );
+  }
+
+  #newGroup({
+    appId,
+    at,
+    release,
+    fingerprint,
+    kind,
+    message,
+    mechanism,
+  }: Pick<
+    Occurrence,
+    'appId' | 'at' | 'release' | 'fingerprint' | 'kind' | 'message' | 'mechanism'
+  >): GroupRow {
+    const row = {
+      app_id: appId,
+      fingerprint,
+      grouping: GROUPING,
+      kind,
+      message,
+      place: null,
+      mechanism,
+      handler: null,
+      method: null,
+      path: null,
+      trace_id: null,
+      count: 0,
+      status: 'open' as const,
+      first_seen_at: at,
+      last_seen_at: at,
+      first_release: release,
+      last_release: release,
+      resolved_release: null,
+      regressed_at: null,
+      change: this.nextChange(),
+    };
+    return { id: this.#queries.insert(row), ...row };
+  }
+
+  #find(appId: string, fingerprint: string, changed: Map<number, GroupRow>): GroupRow | undefined {
+    const found = this.#queries.find(appId, fingerprint);
+    return found && (changed.get(found.id) ?? found);
+  }
+
+  /** Gives up the group that was not seen for the longest time, unless all were seen just now. */
+  #makeRoom(appId: string, changed: Map<number, GroupRow>): boolean {
+    const oldest = this.#queries.oldest(appId);
+    if (oldest === undefined || changed.has(oldest.id)) return false;
+    if (oldest.last_seen_at > Date.now() - SPARED_MS) return false;
+    this.#queries.remove(oldest.id);
+    return true;
+  }
+
+  #remember(id: string, place: { group: number; occurrence: number }): void {
+    this.#recent.set(id, place);
+    if (this.#recent.size > REMEMBERED) this.#recent.delete(this.#recent.keys().next().value!);
+  }
+
+  /** The number of the next change of any group: higher than all before. */
+  nextChange(): number {
+    this.#lastChange = Math.max(this.#lastChange + 1, Date.now() * CHANGES_PER_MS);
+    return this.#lastChange;
+  }
+}

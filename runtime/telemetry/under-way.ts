@@ -1,0 +1,52 @@
+// What has been handed to the thread of telemetry and is not on the disk yet.
+import type { Kind } from './protocol.ts';
+
+export const KINDS = ['requests', 'output', 'said'] as const;
+/** How much of each kind may be on its way to the disk, in characters or bytes; what comes above that is dropped. */
+export const MOST: Record<Kind, number> = {
+  requests: 32 * 1024 * 1024,
+  output: 16 * 1024 * 1024,
+  said: 4 * 1024 * 1024,
+};
+export const none = (): Record<Kind, number> => ({ requests: 0, output: 0, said: 0 });
+
+interface Sent {
+  seq: number;
+  at: number;
+  sizes: Record<Kind, number>;
+  counts: Record<Kind, number>;
+}
+
+export class UnderWay {
+  #batches: Sent[] = [];
+  /** Of all batches, in characters or bytes. */
+  readonly sizes = none();
+
+  /** How long the oldest batch has been under way, in ms. */
+  get ageMs(): number {
+    const [oldest] = this.#batches;
+    return oldest === undefined ? 0 : performance.now() - oldest.at;
+  }
+
+  add(seq: number, sizes: Record<Kind, number>, counts: Record<Kind, number>): void {
+    this.#batches.push({ seq, at: performance.now(), sizes, counts });
+    for (const kind of KINDS) this.sizes[kind] += sizes[kind];
+  }
+
+  /** Batches up to this one are on the disk. */
+  kept(seq: number): void {
+    while (this.#batches.length > 0 && this.#batches[0]!.seq <= seq) {
+      const { sizes } = this.#batches.shift()!;
+      for (const kind of KINDS) this.sizes[kind] -= sizes[kind];
+    }
+  }
+
+  /** Nothing of it will be kept. @returns how many of each kind are lost */
+  giveUp(): Record<Kind, number> {
+    const lost = none();
+    for (const { counts } of this.#batches) for (const kind of KINDS) lost[kind] += counts[kind];
+    this.#batches = [];
+    for (const kind of KINDS) this.sizes[kind] = 0;
+    return lost;
+  }
+}
