@@ -20,16 +20,47 @@ const CF_WORKER = 'export default { fetch: ({ cf }) => Response.json(cf ?? null)
 /** With a build, so that there is a user for it. */
 const FILES = { 'index.js': CF_WORKER, 'package.json': '{"scripts": {"build": "true"}}' };
 
+/** With everything that has a socket: buckets, the AI service, e-mails, another app, a queue, a Workflow. */
+const CONNECTED = {
+  'index.js': `
+    import { WorkflowEntrypoint } from 'cloudflare:workers';
+    export class Flow extends WorkflowEntrypoint { async run() {} }
+    export default { fetch: () => new Response('ok'), queue() {} };`,
+  'wrangler.jsonc': JSON.stringify({
+    name: 'connected',
+    main: 'index.js',
+    compatibility_date: '2026-10-01',
+    r2_buckets: [{ binding: 'BUCKET', bucket_name: 'files' }],
+    ai: { binding: 'AI' },
+    send_email: [{ name: 'MAIL' }],
+    services: [{ binding: 'MINE', service: 'mine' }],
+    workflows: [{ binding: 'FLOW', name: 'flow', class_name: 'Flow' }],
+    queues: { producers: [{ binding: 'QUEUE', queue: 'q' }], consumers: [{ queue: 'q' }] },
+  }),
+};
+
 const home = mkdtempSync(join(tmpdir(), 'cellar-home-'));
-const cellar = new Cellar({ HOME: home, XDG_CONFIG_HOME: join(home, '.config') });
+const cellar = new Cellar({
+  HOME: home,
+  XDG_CONFIG_HOME: join(home, '.config'),
+  RUNNER_AI_URL: 'http://127.0.0.1:9/v1',
+  RUNNER_SMTP_URL: 'smtp://127.0.0.1:9',
+  RUNNER_SMTP_FROM: 'cellar@example.com',
+});
 let id = '';
 let other = '';
+let connected = '';
 
 before(async () => {
   await cellar.start();
   id = await cellar.deploy('mine', 'hello', FILES);
-  other = await cellar.deploy('other', 'hello', FILES);
-  for (const slug of ['mine', 'other']) assert.equal((await cellar.get(slug)).status, 200);
+  other = await cellar.deploy('other', 'hello', { 'index.js': CF_WORKER });
+  connected = await cellar.deploy('connected', 'hello', CONNECTED);
+  for (const slug of ['mine', 'other', 'connected']) assert.equal((await cellar.get(slug)).status, 200);
+  // The control UI's server begins with its first visit.
+  const ui = await fetch(`http://localhost:${cellar.edgePort}/`, { headers: { accept: 'text/html' } });
+  assert.equal(ui.status, 200);
+  await ui.body?.cancel();
 });
 after(async () => {
   await cellar[Symbol.asyncDispose]();
@@ -39,6 +70,15 @@ after(async () => {
 const isPath = ({ at }: Listening): boolean => 'path' in at;
 const pathOf = ({ at }: Listening): string => ('path' in at ? at.path : '');
 const portOf = ({ at }: Listening): number => ('port' in at ? at.port : 0);
+
+/** Where sockets are found: some were made elsewhere, and moved. */
+function socketFiles(): string[] {
+  const entries = readdirSync(cellar.data, { recursive: true, withFileTypes: true });
+  return entries
+    .filter((entry) => entry.isSocket())
+    .map(({ parentPath, name }) => join(parentPath, name))
+    .toSorted();
+}
 
 function sockets(): Listening[] {
   return listeningSockets([cellar.pid, ...descendants(cellar.pid).map(({ pid }) => pid)]);
@@ -59,18 +99,23 @@ test('Cellar listens on its two public ports, a port of Miniflare’s and unix s
   assert.deepEqual(others[0]!.pids, [cellar.pid]);
   assert.equal((others[0]!.at as { host: string }).host, '127.0.0.1');
 
-  const expected = [
-    join(cellar.data, 'control/entry.sock'),
-    join(cellar.data, 'control/host.sock'),
-    join(cellar.data, 'control/http.sock'),
-    ...[id, other]
-      .toSorted()
-      .flatMap((app) => ['health', 'http'].map((name) => join(cellar.data, 'run', app, `new/${name}.sock`))),
+  const below = (...names: string[]) => names.map((name) => join(cellar.data, name)).toSorted();
+  const control = ['control/entry.sock', 'control/host.sock', 'control/http.sock'];
+  const own = [
+    'ui/http.sock',
+    ...[id, other, connected].flatMap((app) => [`run/${app}/health.sock`, `run/${app}/http.sock`]),
   ];
-  const paths = () => sockets().filter(isPath).map(pathOf).toSorted();
+  const more = ['ai', 'mail', 'queues', 'services'].map((name) => `run/${connected}/${name}.sock`);
+  const files = below(...control, ...own, ...more, `buckets/${connected}/r2.sock`);
   // A process that tried a release may still be going.
-  await eventually(() => paths().length === expected.length, 'no other socket is left');
-  assert.deepEqual(paths(), expected);
+  await eventually(() => socketFiles().length === files.length, 'no other socket is left');
+  assert.deepEqual(socketFiles(), files);
+  // Nobody listens at a place that no file shows, but where sockets are made before they are moved.
+  const made = [...control, `run/${connected}/services.sock`, ...Array<string>(3).fill('doors/s')];
+  const moved = [...own, `run/${connected}/queues.sock`].map((name) =>
+    join(dirname(name), 'new', basename(name)),
+  );
+  assert.deepEqual(sockets().filter(isPath).map(pathOf).toSorted(), below(...made, ...moved));
 });
 
 test('Miniflare’s port answers nobody without its secret, and takes few connections', async () => {
@@ -129,31 +174,35 @@ test('nothing is written to the home of whoever starts Cellar', () => {
 });
 
 test(
-  'the users of apps and builds reach no unix socket, and no more than strangers at a port',
+  'the users of apps and builds reach no unix socket but an app its own, and no more than strangers at a port',
   NEEDS_USERS,
   () => {
+    const uidOf = (app: string) =>
+      Number(/^Uid:\t(\d+)/m.exec(readFileSync(`/proc/${cells(app)[0]!.pid}/status`, 'latin1'))![1]);
     const build = statSync(join(cellar.data, 'caches', id)).uid;
-    const status = readFileSync(`/proc/${cells(id)[0]!.pid}/status`, 'latin1');
-    const cell = Number(/^Uid:\t(\d+)/m.exec(status)![1]);
-    assert.equal(new Set([build, cell, process.getuid!()]).size, 3);
-    for (const uid of [build, cell]) {
-      for (const socket of sockets()) {
-        if (isPath(socket)) {
-          // An app's process may talk to itself.
-          if (uid === cell && pathOf(socket).includes(`/run/${id}/`)) continue;
-          // A cell's sockets are moved to the directory above when it listens.
-          const moved = join(dirname(dirname(pathOf(socket))), basename(pathOf(socket)));
-          for (const path of [pathOf(socket), moved]) {
-            assert.match(askAs({ uid, gid: uid }, { path }, '/'), /^(EACCES|ENOENT)$/, path);
-          }
-        } else {
-          for (const path of ['/v1/apps', '/internal/reconcile', '/cdn-cgi/local/r2/s3/control/x']) {
-            const answer = askAs({ uid, gid: uid }, { port: portOf(socket) }, path);
+    const apps = { [uidOf(id)]: id, [uidOf(connected)]: connected };
+    const uids = [build, ...Object.keys(apps).map(Number)];
+    assert.equal(new Set([...uids, process.getuid!()]).size, 4);
+    const files = new Set([...socketFiles(), ...sockets().filter(isPath).map(pathOf)]);
+    const ports = sockets().filter((socket) => !isPath(socket));
+    const routes = ['/v1/apps', '/internal/reconcile', '/cdn-cgi/local/r2/s3/control/x'];
+    for (const uid of uids) {
+      // An app's process may talk to itself, and to what answers this app alone.
+      const others = [...files].filter((path) => !apps[uid] || !path.includes(`/${apps[uid]}/`));
+      const asked = [
+        ...others.map((path) => ({ at: { path }, path: '/', answer: /^(EACCES|ENOENT)$/ })),
+        ...ports.flatMap((socket) =>
+          routes.map((path) => ({
+            at: { port: portOf(socket) },
+            path,
             // Where the packet filter may be set, they do not even get there.
-            assert.match(answer, /^HTTP\/1\.1 40[134] |^ECONNREFUSED$/, `${portOf(socket)} ${path}`);
-          }
-        }
-      }
+            answer: /^HTTP\/1\.1 40[134] |^ECONNREFUSED$/,
+          })),
+        ),
+      ];
+      const answers = askAs({ uid, gid: uid }, asked);
+      for (const [n, { at, path, answer }] of asked.entries())
+        assert.match(answers[n]!, answer, `${uid} ${JSON.stringify(at)} ${path}`);
     }
   },
 );
@@ -171,19 +220,25 @@ function open(port: number): Promise<{ refused: boolean; close: () => void }> {
   });
 }
 
-/** What a user gets for a request at a socket: the answer's head and the beginning of its body, or the error's code. */
-function askAs(user: User, at: { path: string } | { port: number }, path: string): string {
+/** What a user gets for each request at a socket: the answer's head and the beginning of its body, or the error's code. */
+function askAs(user: User, asked: { at: { path: string } | { port: number }; path: string }[]): string[] {
   const script = `
-    const socket = require('node:net').connect(${JSON.stringify('path' in at ? at : { ...at, host: '127.0.0.1' })});
-    socket.setTimeout(25_000, () => { console.log('TIMEOUT'); process.exit(); });
-    socket.on('error', ({ code }) => { console.log(code); process.exit(); });
-    socket.on('data', (bytes) => { console.log(String(bytes)); process.exit(); });
-    socket.write('GET ${path} HTTP/1.1\\r\\nhost: localhost\\r\\n\\r\\n');`;
+    const asked = ${JSON.stringify(asked)};
+    const ask = ({ at, path }) => new Promise((resolve) => {
+      const socket = require('node:net').connect({ host: '127.0.0.1', ...at });
+      const told = (text) => { resolve(text); socket.destroy(); };
+      socket.setTimeout(25_000, () => told('TIMEOUT'));
+      socket.on('error', ({ code }) => told(code));
+      socket.on('data', (bytes) => told(String(bytes)));
+      socket.write('GET ' + path + ' HTTP/1.1\\r\\nhost: localhost\\r\\n\\r\\n');
+    });
+    Promise.all(asked.map(ask)).then((answers) => console.log(JSON.stringify(answers)));`;
   const [file, ...words] = asUser(user);
   const { stdout, stderr } = spawnSync(file!, [...words, process.execPath, '-e', script], {
     cwd: '/',
     encoding: 'utf8',
     timeout: 30_000,
   });
-  return stdout.trim() || stderr;
+  assert.equal(stderr, '');
+  return JSON.parse(stdout) as string[];
 }
