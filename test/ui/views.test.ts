@@ -165,6 +165,41 @@ test('the finder reaches what the app keeps, by its name', NEEDS_CHROMIUM, async
   }
 });
 
+test(
+  'back leads to where one was, and without a connection what was read stays',
+  NEEDS_CHROMIUM,
+  async () => {
+    const { page } = ada;
+    await page.setViewportSize({ width: 1280, height: 800 });
+    await page.goto(pathOf('overview'));
+    const heading = (name: string) => page.getByRole('heading', { name, level: 1, exact: true }).waitFor();
+    await heading(SHOP);
+    const sections = page.getByRole('navigation', { name: 'Sections' });
+    await sections.getByRole('link', { name: 'Deploys' }).click();
+    await heading('Deploys');
+    await page.getByRole('link', { name: 'change 1', exact: true }).click();
+    await heading('change 1');
+    await page.goBack();
+    await heading('Deploys');
+    await page.goBack();
+    await heading(SHOP);
+
+    const figure = page.getByRole('button', { name: /^Requests/ });
+    await figure.waitFor();
+    ada.expect(/ERR_INTERNET_DISCONNECTED/);
+    await page.context().setOffline(true);
+    await page.getByLabel('Range').getByText('1h', { exact: true }).click();
+    await page.getByText(/^No connection for/).waitFor();
+    assert.ok(await figure.isVisible());
+    await sections.getByRole('link', { name: 'Events' }).click();
+    await page.getByRole('heading', { name: 'No connection' }).waitFor();
+    await page.context().setOffline(false);
+    await page.getByText('Ordered').waitFor();
+    await page.getByText(/^No connection for/).waitFor({ state: 'detached' });
+    browser.assertQuiet();
+  },
+);
+
 // Last: what is promoted has none of the data that the views show.
 test(
   'a preview shows its log, is promoted, and deleted; the settings switch previews off',

@@ -54,6 +54,7 @@ const about: Record<Drawn, string> = {
 function Tiles({ model, steps, shown }: { model: OverviewModel; steps: Step[]; shown: Drawn }) {
   const now = model.now.value!;
   const before = model.before.value;
+  const most = Math.max(0, ...steps.map(({ memory_bytes }) => memory_bytes ?? 0));
   const rate = now.requests === 0 ? null : now.errors / now.requests;
   const tiles = [
     {
@@ -84,7 +85,7 @@ function Tiles({ model, steps, shown }: { model: OverviewModel; steps: Step[]; s
       drawn: 'wakes',
       name: 'Wakes',
       value: count(now.wakes),
-      note: change(now.wakes, before?.wakes ?? null),
+      note: most === 0 ? null : `memory up to ${bytes(most)}`,
       values: thin(steps, ({ wakes }) => wakes),
       colour: 'sleep',
     },

@@ -1,17 +1,15 @@
 // The source of an app: its files, an editor, and a commit of what was changed.
 import type { ComponentType } from 'preact';
-import { useEffect, useMemo, useState } from 'preact/hooks';
-import type { Failure } from '../api.ts';
+import { useEffect, useState } from 'preact/hooks';
 import type EditorPart from '../editor/editor.tsx';
 import { Head } from '../layout/head.tsx';
 import { type Change, changeOf, type Draft, hasDrafts } from '../models/drafts.ts';
-import { diffLines } from '../models/line-diff.ts';
 import { sourceModel } from '../models/source.ts';
 import { pathFault, type TreeNode } from '../models/tree.ts';
 import { Button, Link } from '../parts/button.tsx';
 import { Dialog } from '../parts/dialog.tsx';
-import { DiffSum, DiffView, FileDiff } from '../parts/diff.tsx';
-import { Search, TextArea, TextField } from '../parts/field.tsx';
+import { DiffSum, DiffView } from '../parts/diff.tsx';
+import { Search, TextField } from '../parts/field.tsx';
 import { bytes, plural, shortSha } from '../parts/format.ts';
 import {
   IconChevronDown,
@@ -28,6 +26,7 @@ import { Empty, Failed, Loaded, Notice, SkeletonRows } from '../parts/states.tsx
 import { Badge } from '../parts/status.tsx';
 import { may } from '../role.ts';
 import { href, open, queryOf, setQuery } from '../router.ts';
+import { Commit } from './source-commit.tsx';
 
 type Model = ReturnType<typeof sourceModel>;
 
@@ -376,78 +375,4 @@ function NewFile({ app, model, onClose }: { app: string; model: Model; onClose: 
       </form>
     </Dialog>
   );
-}
-
-function Commit({ app, model, onClose }: { app: string; model: Model; onClose: () => void }) {
-  const changes = model.drafts.list.value;
-  const [message, setMessage] = useState('');
-  const [failure, setFailure] = useState<Failure | null>(null);
-  const [busy, setBusy] = useState(false);
-  const first = changes[0]!;
-  const usual =
-    changes.length === 1
-      ? `${{ added: 'Add', modified: 'Change', deleted: 'Delete' }[changeOf(first)]} ${first.path}`
-      : `Change ${plural(changes.length, 'file')}`;
-  const commit = async (event: Event) => {
-    event.preventDefault();
-    setBusy(true);
-    try {
-      const deploy = await model.commit(message.trim() || usual);
-      onClose();
-      open({ name: 'deploy', app, deploy });
-    } catch (error) {
-      setFailure(error as Failure);
-      setBusy(false);
-    }
-  };
-  const readAgain = async () => {
-    await model.tree.refresh();
-    setFailure(null);
-  };
-  return (
-    <Dialog title={`Commit ${plural(changes.length, 'change')} to main`} onClose={onClose} large>
-      <form onSubmit={commit} class="stack">
-        <TextArea
-          label="Message"
-          value={message}
-          onValue={setMessage}
-          placeholder={usual}
-          rows={3}
-          autofocus
-          hint="The app is built and deployed from this commit at once."
-          onKeyDown={(event) => {
-            if (event.key === 'Enter' && (event.metaKey || event.ctrlKey)) void commit(event);
-          }}
-        />
-        <section class="stack tight" aria-label="What is committed">
-          {changes.map((draft) => (
-            <DraftDiff key={draft.path} draft={draft} />
-          ))}
-        </section>
-        {failure?.code === 'commit_conflict' ? (
-          <Notice look="danger">
-            <p>Somebody has changed main since you opened it. Your changes are still here.</p>
-            <Button short onClick={readAgain}>
-              Go on from the newest commit
-            </Button>
-          </Notice>
-        ) : (
-          failure && <Notice look="danger">{failure.message}</Notice>
-        )}
-        <footer>
-          <Button onClick={onClose}>Not yet</Button>
-          <Button look="primary" type="submit" disabled={busy}>
-            Commit and deploy
-          </Button>
-        </footer>
-      </form>
-    </Dialog>
-  );
-}
-
-/** What a draft changes of its file. */
-function DraftDiff({ draft }: { draft: Draft }) {
-  const { additions, deletions, ...lines } = useMemo(() => diffLines(draft.was, draft.text), [draft]);
-  const patch = { ...lines, isBinary: false };
-  return <FileDiff path={draft.path} status={changeOf(draft)} {...{ additions, deletions, patch }} />;
 }
