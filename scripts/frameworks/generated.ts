@@ -273,6 +273,25 @@ export default app
     refused: /Workers in Python are not supported: write it in JavaScript or TypeScript/,
   },
   {
+    name: "Vue, Cloudflare's plugin",
+    generator: 'create-cloudflare',
+    words: `app --framework=vue --platform=workers ${C3}`,
+    manager: 'npm',
+    checks: [
+      { path: '/', text: /<div id="app">/ },
+      { path: '/api/', text: /"Cloudflare"/, byScript: true },
+    ],
+    assets: true,
+  },
+  {
+    name: 'Waku',
+    generator: 'create-cloudflare',
+    words: `app --framework=waku --platform=workers ${C3}`,
+    manager: 'npm',
+    checks: [{ path: '/', text: /<html[\s\S]*Waku/ }],
+    assets: true,
+  },
+  {
     name: 'Vite + React, Cloudflare Pages',
     generator: 'create-cloudflare',
     words: `app --framework=react --variant=react-ts --platform=pages ${C3}`,

@@ -294,6 +294,85 @@ export default httpServerHandler({ port: 3000 });
     assets: true,
   },
   {
+    name: 'Worker, AI, Hyperdrive and Analytics Engine, none set up',
+    byHand: {
+      'wrangler.jsonc': config({
+        ai: { binding: 'AI' },
+        hyperdrive: [{ binding: 'SQL', id: 'sql' }],
+        analytics_engine_datasets: [{ binding: 'POINTS', dataset: 'points' }],
+      }),
+      'src/index.ts': `const said = async (call) => { try { return await call(); } catch (error) { return error.message; } };
+
+export default {
+  async fetch(_request, env) {
+    env.POINTS.writeDataPoint({ blobs: ['a'], doubles: [1], indexes: ['i'] });
+    return Response.json([
+      await said(() => env.AI.run('@cf/meta/llama-3.1-8b-instruct', { prompt: 'Hello' })),
+      await said(() => env.SQL.connectionString),
+    ]);
+  },
+};
+`,
+    },
+    manager: 'none',
+    checks: [{ path: '/', text: /RUNNER_AI_URL.*secret/, byScript: true }],
+    assets: false,
+  },
+  {
+    name: 'Worker, services to itself and the Cache API',
+    byHand: {
+      'wrangler.jsonc': config({ services: [{ binding: 'WORDS', service: 'app', entrypoint: 'Words' }] }),
+      'src/index.ts': `import { WorkerEntrypoint } from 'cloudflare:workers';
+
+export class Words extends WorkerEntrypoint {
+  shout(word: string) {
+    return word.toUpperCase();
+  }
+}
+
+export default {
+  async fetch(request: Request, env) {
+    const kept = await caches.default.match(request);
+    if (kept) return kept;
+    const answer = new Response(await env.WORDS.shout('a word'), { headers: { 'cache-control': 'max-age=60' } });
+    await caches.default.put(request, answer.clone());
+    return (await caches.default.match(request)) ?? new Response('nothing kept');
+  },
+};
+`,
+    },
+    manager: 'none',
+    checks: [{ path: '/', text: /^A WORD$/, byScript: true }],
+    assets: false,
+  },
+  {
+    name: 'Worker, e-mail, not set up',
+    byHand: {
+      'wrangler.jsonc': config({ send_email: [{ name: 'MAIL' }] }),
+      'src/index.ts': `export default {
+  async fetch(_request, env) {
+    const message = { from: 'a@example.com', to: 'b@example.com', subject: 'Hello', text: 'Hello' };
+    return new Response(await env.MAIL.send(message).then(() => 'sent', (error) => error.message));
+  },
+};
+`,
+    },
+    manager: 'none',
+    checks: [{ path: '/', text: /RUNNER_SMTP_URL/, byScript: true }],
+    assets: false,
+  },
+  {
+    name: 'Worker with vectors',
+    byHand: {
+      'wrangler.jsonc': config({ vectorize: [{ binding: 'VECTORS', index_name: 'vectors' }] }),
+      'src/index.ts': "export default { fetch: () => new Response('') };\n",
+    },
+    manager: 'none',
+    checks: [],
+    assets: false,
+    refused: /"vectorize" is not supported: call the HTTP API of a vector database/,
+  },
+  {
     name: 'Worker with a container',
     byHand: {
       'wrangler.jsonc': config({
