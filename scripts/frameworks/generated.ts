@@ -284,14 +284,6 @@ export default app
     assets: true,
   },
   {
-    name: 'Waku',
-    generator: 'create-cloudflare',
-    words: `app --framework=waku --platform=workers ${C3}`,
-    manager: 'npm',
-    checks: [{ path: '/', text: /<html[\s\S]*Waku/ }],
-    assets: true,
-  },
-  {
     name: 'Vite + React, Cloudflare Pages',
     generator: 'create-cloudflare',
     words: `app --framework=react --variant=react-ts --platform=pages ${C3}`,
