@@ -182,7 +182,11 @@ async function pushFolder(session: Session, app: App): Promise<string> {
   const changed = readGit(folder, 'status', '--porcelain');
   if (changed !== '') {
     const next = 'git add --all && git commit';
-    throw new Stopped('usage', 'The folder has changes that are not committed.', next);
+    throw new Stopped(
+      'usage',
+      'The folder has changes that are not committed; --upload deploys them as they are.',
+      next,
+    );
   }
   const sha = readGit(folder, 'rev-parse', '--verify', 'HEAD');
   if (sha === null)

@@ -1,11 +1,13 @@
 // `wrangler tail`: the log of an app as it is written, over a WebSocket.
 import * as z from 'zod';
 import { type Actor, accountOf, authorize } from '../access.ts';
+import type { TailedRequest } from '../contract/host-calls.ts';
 import type { LogLine } from '../contract/telemetry.ts';
 import { Problem } from '../problem.ts';
 import { sameSecret } from '../secrets.ts';
 import { appCall, type CallContext, openCall } from './call.ts';
 import { CloudflareError, CODES } from './codes.ts';
+import { Filter, TailEvents } from './tail-events.ts';
 
 const TAILS = '/accounts/:account/workers/scripts/:script/tails';
 /** How long a tail may be opened, and lasts, in s. */
@@ -18,18 +20,10 @@ const [NORMAL, NOT_ALLOWED, BROKEN] = [1000, 1008, 1011];
 /** A line is sent to whoever was allowed to read it so long ago at most, in ms. */
 const ALLOWED_MS = 5_000;
 
-const Filters = z.object({
-  filters: z
-    .array(
-      z.union([
-        z.strictObject({ query: z.string() }),
-        z.strictObject({ outcome: z.array(z.string()) }),
-        z.strictObject({ sampling_rate: z.number().min(0).max(1) }),
-      ]),
-    )
-    .default([]),
-});
-type Filter = z.output<typeof Filters>['filters'][number];
+/** How often what waits is looked at, in ms. */
+const TICK_MS = 250;
+
+const Filters = z.object({ filters: z.array(Filter).max(20).default([]) });
 
 interface Tail {
   app: string;
@@ -53,7 +47,7 @@ export const tailCalls = [
         throw new CloudflareError(
           400,
           CODES.BAD_REQUEST,
-          'Lines of a log here are filtered by --search, --status and --sampling-rate; they do not say which method, header or address their request had.',
+          'A tail is filtered by --search, --status, --method, --version-id and --sampling-rate here; which headers a request had, and its whole address, is not written down.',
         );
       const until = Date.now() + TAIL_S * 1000;
       const token = await sealed(
@@ -83,10 +77,15 @@ export const tailCalls = [
       await allowed();
       if (context.request.headers.get('upgrade')?.toLowerCase() !== 'websocket')
         throw new CloudflareError(426, CODES.BAD_REQUEST, 'A tail is a WebSocket.');
-      const lines = await context.host.telemetry.follow('logs', tail.app, {});
+      const { telemetry } = context.host;
+      const followed = {
+        lines: await telemetry.follow('logs', tail.app, {}),
+        requests: await telemetry.follow('requests', tail.app, {}),
+      };
+      const url = context.env.PUBLIC_APP_URL.replace('{slug}', tail.slug);
       const [client, server] = Object.values(new WebSocketPair()) as [WebSocket, WebSocket];
       server.accept();
-      context.waitUntil(pass(lines, server, tail, allowed));
+      context.waitUntil(pass(followed, server, { ...tail, url }, allowed));
       return new Response(null, {
         status: 101,
         webSocket: client,
@@ -97,39 +96,44 @@ export const tailCalls = [
 ];
 
 /**
- * Passes lines on until either side ends. Never rejects.
+ * Passes requests and lines on until either side ends. Never rejects.
+ * @param tail with the app's address
  * @param allowed rejects once whoever reads has lost the role
  */
 async function pass(
-  stream: ReadableStream<Uint8Array>,
+  followed: Record<'lines' | 'requests', ReadableStream<Uint8Array>>,
   socket: WebSocket,
-  tail: Tail,
+  tail: Tail & { url: string },
   allowed: () => Promise<void>,
 ): Promise<void> {
-  const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
-  const end = () => void reader.cancel().catch(() => {});
-  socket.addEventListener('close', end);
-  socket.addEventListener('error', end);
-  const timer = setTimeout(end, tail.until - Date.now());
-  let code = NORMAL;
+  const events = new TailEvents({ ...tail, send: (event) => socket.send(JSON.stringify(event)) });
   let asked = Date.now();
+  const stillAllowed = async () => {
+    if (Date.now() - asked <= ALLOWED_MS) return;
+    asked = Date.now();
+    await allowed();
+  };
+  const reading = [
+    follow(followed.lines, stillAllowed, (line: LogLine) => events.line(line, Date.now())),
+    follow(followed.requests, stillAllowed, (request: TailedRequest) => events.request(request, Date.now())),
+  ];
+  const ended = Promise.withResolvers<void>();
+  for (const { done } of reading) done.then(ended.resolve, ended.reject);
+  for (const name of ['close', 'error'] as const) socket.addEventListener(name, () => ended.resolve());
+  const timer = setTimeout(ended.resolve, tail.until - Date.now());
+  const ticking = setInterval(() => {
+    if (!events.isWaiting) return;
+    stillAllowed().then(() => events.tick(Date.now()), ended.reject);
+  }, TICK_MS);
+  let code = NORMAL;
   try {
-    let text = '';
-    for (let part = await reader.read(); !part.done; part = await reader.read()) {
-      text += part.value;
-      const events = text.split('\n\n');
-      text = events.pop()!.slice(-EVENT_BYTES);
-      if (Date.now() - asked > ALLOWED_MS) {
-        await allowed();
-        asked = Date.now();
-      }
-      for (const event of events) send(event, socket, tail);
-    }
+    await ended.promise;
   } catch (error) {
     code = error instanceof Problem ? NOT_ALLOWED : BROKEN;
   } finally {
     clearTimeout(timer);
-    end();
+    clearInterval(ticking);
+    for (const { cancel } of reading) cancel();
     try {
       socket.close(code);
     } catch {
@@ -138,32 +142,28 @@ async function pass(
   }
 }
 
-function send(event: string, socket: WebSocket, { slug, filters }: Tail): void {
-  const data = /^data: ?(.*)$/m.exec(event)?.[1];
-  if (data === undefined) return;
-  const line = JSON.parse(data) as LogLine;
-  if (line.source !== 'app' && line.source !== 'workerd') return;
-  const outcome = line.level === 'error' ? 'exception' : 'ok';
-  if (!filters.every((filter) => passes(filter, line, outcome))) return;
-  const timestamp = Date.parse(line.at);
-  socket.send(
-    JSON.stringify({
-      outcome,
-      scriptName: slug,
-      exceptions: [],
-      logs: [{ level: line.level === 'info' ? 'log' : line.level, message: [line.text], timestamp }],
-      eventTimestamp: timestamp,
-      // Not of a request: with a type and a message Wrangler prints the line alone.
-      event: { type: 'log', message: '', traceId: line.trace_id },
-      diagnosticsChannelEvents: [],
-    }),
-  );
-}
-
-function passes(filter: Filter, { text }: LogLine, outcome: string): boolean {
-  if ('query' in filter) return text.includes(filter.query);
-  if ('outcome' in filter) return filter.outcome.includes(outcome);
-  return Math.random() < filter.sampling_rate;
+/** Reads server-sent events, each as JSON. */
+function follow<Data>(
+  stream: ReadableStream<Uint8Array>,
+  stillAllowed: () => Promise<void>,
+  take: (data: Data) => void,
+): { done: Promise<void>; cancel: () => void } {
+  const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
+  const read = async () => {
+    let text = '';
+    for (let part = await reader.read(); !part.done; part = await reader.read()) {
+      text += part.value;
+      const events = text.split('\n\n');
+      text = events.pop()!.slice(-EVENT_BYTES);
+      await stillAllowed();
+      for (const event of events) {
+        const data = /^data: ?(.*)$/m.exec(event)?.[1];
+        // What was left out is told by an event with a name, which Wrangler has no word for.
+        if (data !== undefined && !/^event:/m.test(event)) take(JSON.parse(data) as Data);
+      }
+    }
+  };
+  return { done: read(), cancel: () => void reader.cancel().catch(() => {}) };
 }
 
 /** What a tail is, as a word of a path, with a proof that it was made here. */

@@ -253,6 +253,22 @@ export type Outward =
       allowed_sender_addresses?: string[] | undefined;
     };
 
+/** A request of an app that has ended, as a tail shows it. */
+export interface TailedRequest {
+  /** When it began, in ms since 1970. */
+  at: number;
+  trace_id: string;
+  method: string;
+  host: string;
+  /** Without its query. */
+  path: string;
+  /** 499 when the client left before an answer began. */
+  status: number;
+  /** The deploy that answered; null for none. */
+  release: string | null;
+  user_agent: string;
+}
+
 /** A release with its bindings as the project names them. */
 export interface DescribedRelease {
   deploy_id: string;

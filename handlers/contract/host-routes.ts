@@ -157,6 +157,7 @@ type TelemetryCalls = {
  */
 export interface HostCalls extends TelemetryCalls {
   'GET /apps/:id/telemetry/logs/stream': { body: null; answer: Bytes };
+  'GET /apps/:id/telemetry/requests/stream': { body: null; answer: Bytes };
   'GET /apps/:id/telemetry/errors/stream': { body: null; answer: Bytes };
   'PUT /apps/:id/telemetry/errors/status': {
     body: { fingerprint: string; status: GroupedError['status'] };

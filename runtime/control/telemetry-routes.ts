@@ -101,6 +101,15 @@ export function telemetryRoutes({
       };
       open('logs', call, follow);
     },
+    'GET /apps/:id/telemetry/requests/stream': ({ words, response }) =>
+      streams.open(words[0]!, response, (take) =>
+        telemetry.follow(
+          words[0]!,
+          'requests',
+          () => null,
+          (items) => take(items as StreamPiece[]),
+        ),
+      ),
     'GET /apps/:id/telemetry/errors': (call) => {
       const { query } = call;
       return ask(telemetry, 'errors', {

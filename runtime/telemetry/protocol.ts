@@ -97,7 +97,7 @@ export interface ThreadStats {
 }
 
 /** What can be followed. Each part of the thread says what its items are. */
-export type FollowKind = 'logs' | 'errors';
+export type FollowKind = 'logs' | 'errors' | 'requests';
 
 /** Server-sent events on their way to somebody who follows an app. */
 export interface StreamPiece {

@@ -9,6 +9,7 @@ import { Logs } from './logs.ts';
 import { Metrics } from './metrics.ts';
 import { AskRefusal, type Part, type Taken } from './part.ts';
 import type { AskName, Batch, FromThread, ThreadOptions, ThreadStats, ToThread } from './protocol.ts';
+import { RequestFollowers } from './request-followers.ts';
 import { readRequestLines } from './request-lines.ts';
 import { SourceStacks } from './source-stacks.ts';
 import { Spans } from './spans.ts';
@@ -53,6 +54,7 @@ const parts: Part[] = [
   new Metrics(store, options),
   new Breakdowns(store, options),
   new Spans(store, options),
+  new RequestFollowers(),
   logs,
   errors,
   cronRuns,

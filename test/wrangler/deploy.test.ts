@@ -80,7 +80,7 @@ test('what would be deployed, what was, and by whom', async () => {
   assert.match(secret.stdout + secret.stderr, /secrets are the app's: `wrangler secret`/);
 });
 
-test('a tail shows lines of the log as they are written', async () => {
+test('a tail shows requests with their lines of the log, filtered', async () => {
   const project = new Project(cellar, {
     'wrangler.toml': CONFIG('talker'),
     'index.js': `export default { fetch(request) { console.log('asked for', new URL(request.url).pathname); return new Response('heard'); } };`,
@@ -94,10 +94,25 @@ test('a tail shows lines of the log as they are written', async () => {
       await cellar.get('talker', '/b');
       return /\(log\) asked for \/b/.test(tail.printed());
     }, 'the line is shown');
-    assert.doesNotMatch(tail.printed(), /asked for \/a/);
+    assert.match(tail.printed(), /GET http:\/\/talker\.localhost:\d+\/b - Ok @/);
+    assert.doesNotMatch(tail.printed(), /\/a/);
   } finally {
     await tail.end();
   }
+  const posted = project.start('tail', '--format', 'json', '--method', 'POST', '--status', 'ok');
+  try {
+    await eventually(async () => {
+      await cellar.get('talker', '/a');
+      await cellar.get('talker', '/b', { method: 'POST' });
+      return /asked for \/b[\s\S]*"status": 200/.test(posted.printed());
+    }, 'the request is shown');
+    assert.doesNotMatch(posted.printed(), /\/a/);
+  } finally {
+    await posted.end();
+  }
+  const refused = await project.wrangler('tail', '--header', 'x-a:1');
+  assert.equal(refused.code, 1);
+  assert.match(refused.stdout + refused.stderr, /--search, --status, --method, --version-id/);
 });
 
 test('versions upload prints the address of a preview, on storage of its own, which versions deploy promotes', async () => {

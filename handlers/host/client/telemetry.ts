@@ -6,6 +6,7 @@ import { CALL_DEADLINE_MS, type HostConnection, type Query } from './connection.
 const STREAMS = {
   logs: 'GET /apps/:id/telemetry/logs/stream',
   errors: 'GET /apps/:id/telemetry/errors/stream',
+  requests: 'GET /apps/:id/telemetry/requests/stream',
 } as const;
 
 export class Telemetry {
@@ -39,7 +40,7 @@ export class Telemetry {
    * The log of an app, or its errors, as they come, as server-sent events. It lasts until either side ends it.
    * @throws {Problem} `rate_limited` when too many listen
    */
-  async follow(kind: 'logs' | 'errors', appId: string, query: Query): Promise<ReadableStream<Uint8Array>> {
+  async follow(kind: keyof typeof STREAMS, appId: string, query: Query): Promise<ReadableStream<Uint8Array>> {
     const head = new AbortController();
     const timer = setTimeout(() => head.abort(new Error('no answer in time')), CALL_DEADLINE_MS);
     try {
