@@ -200,6 +200,96 @@ test(
   },
 );
 
+test(
+  'what the views show is changed there: rows, keys, variables, errors, the state of an app',
+  NEEDS_CHROMIUM,
+  async () => {
+    const { page } = ada;
+    const id = SHOP;
+    const button = (name: string) => page.getByRole('button', { name, exact: true });
+    const dialog = page.getByRole('dialog');
+    await page.setViewportSize({ width: 1280, height: 800 });
+
+    await page.goto(pathOf('database'));
+    await button('Add a row').click();
+    await dialog.getByLabel('customer').fill('Barbara');
+    await dialog.getByLabel('total').fill('7.5');
+    await dialog.getByRole('button', { name: 'Add it to the changes' }).click();
+    await button('Write 1 change').click();
+    await page.getByText('1 row written').waitFor();
+    await button('SQL console').click();
+    await page
+      .getByPlaceholder(/^SELECT/)
+      .fill("SELECT total AS paid FROM orders WHERE customer = 'Barbara'");
+    await page.keyboard.press('Control+Enter');
+    await page.getByRole('status').getByText('7.5', { exact: true }).first().waitFor();
+
+    await page.goto(pathOf('namespace'));
+    await button('Add a key').click();
+    await dialog.getByLabel('Key', { exact: true }).fill('cart:grace');
+    await dialog.getByLabel('Value', { exact: true }).fill('none yet');
+    await button('Add the key').click();
+    await page.getByText('cart:grace is written').waitFor();
+    const { value_base64 } = await rpc('storage.kv.get', {
+      id,
+      namespace_id: params.namespace,
+      key: 'cart:grace',
+    });
+    assert.equal(Buffer.from(value_base64, 'base64').toString(), 'none yet');
+
+    await page.goto(pathOf('variables'));
+    await button('Delete GREETING').click();
+    await page.getByText('GREETING is deleted').waitFor();
+    await button('Undo').click();
+    await page.getByRole('cell', { name: 'GREETING', exact: true }).waitFor();
+    await button('Add variables').click();
+    await dialog.getByLabel('Name', { exact: true }).fill('REGION');
+    await dialog.getByLabel('Value', { exact: true }).fill('eu');
+    await button('Add').click();
+    await page.getByRole('cell', { name: 'REGION', exact: true }).waitFor();
+
+    await page.goto(pathOf('error'));
+    await button('Resolve').click();
+    await page.getByText('resolved', { exact: true }).waitFor();
+    assert.equal((await rpc('errors.list', { id, status: 'resolved' })).items.length, 1);
+
+    await page.goto(pathOf('settings'));
+    await button('Stop the app').click();
+    await button('Start the app').click();
+    await button('Put it to sleep').click();
+    await button('Wake it').waitFor();
+    assert.equal((await rpc('apps.get', { id })).status, 'sleeping');
+    await button('Wake it').click();
+    await button('Put it to sleep').waitFor();
+
+    await page.goto(pathOf('snapshots'));
+    await button('Take a snapshot').click();
+    await page.getByText(/^The snapshot is taken/).waitFor();
+    await button('Restore').first().waitFor();
+    browser.assertQuiet();
+  },
+);
+
+test('an app is made from a template, and deleted with its name typed', NEEDS_CHROMIUM, async () => {
+  const { page } = ada;
+  await page.goto('/new');
+  await page.getByLabel('Name', { exact: true }).fill('templated');
+  await page.getByRole('button', { name: 'Make the app' }).click();
+  await page.getByRole('button', { name: 'Use Hello Worker' }).click();
+  await page.locator('.screen-head').getByText('live', { exact: true }).waitFor();
+  assert.equal((await cellar.get('templated')).status, 200);
+  await page.goto('/apps/templated/settings');
+  await page.getByRole('button', { name: 'Delete templated' }).click();
+  const dialog = page.getByRole('dialog');
+  const remove = dialog.getByRole('button', { name: 'Delete the app' });
+  assert.equal(await remove.isEnabled(), false);
+  await dialog.getByLabel('Type templated to delete it').fill('templated');
+  await remove.click();
+  await page.getByText('templated is deleted').waitFor();
+  assert.equal((await cellar.get('templated')).status, 404);
+  browser.assertQuiet();
+});
+
 // Last: what is promoted has none of the data that the views show.
 test(
   'a preview shows its log, is promoted, and deleted; the settings switch previews off',
