@@ -1,6 +1,7 @@
 // What the edge asks, without a credential: not an API for clients.
 import { findAppAt, mayHaveCertificate } from '../sqlite/control/access.ts';
 import type { RequestContext } from './context.ts';
+import { PreviewNames } from './preview-names.ts';
 import { Problem } from './problem.ts';
 
 /** Answers `/v1/edge/*`. */
@@ -50,13 +51,16 @@ async function tlsAsk(url: URL, context: RequestContext): Promise<Response> {
   throw new Problem('unknown_host');
 }
 
-/** Whether a label is that of a preview, `<name>--<slug>`, which serves. */
-async function isPreview(label: string | null, { db, host }: RequestContext): Promise<boolean> {
+const previewNames = new PreviewNames();
+
+/** Whether a label is that of a preview, `<name>--<slug>`, which serves and may have a certificate. */
+async function isPreview(label: string | null, { db, host, at }: RequestContext): Promise<boolean> {
   const [name = '', slug = '', ...more] = label?.split('--') ?? [];
   if (slug === '' || more.length > 0) return false;
   const app = await findAppAt(db, slug, '');
   if (app === null) return false;
-  return (await host.previews.list(app)).some(({ names, serves }) => serves && names.includes(name));
+  const serves = (await host.previews.list(app)).some((each) => each.serves && each.names.includes(name));
+  return serves && previewNames.may(app, name, Date.parse(at));
 }
 
 /** A host as clients write it, without its port and final dot. */

@@ -3,15 +3,17 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { privateKb } from '../bench/figures.ts';
 import { Cellar } from '../test/support/e2e/cellar.ts';
-import { cells } from '../test/support/e2e/processes.ts';
+import { cells, eventually } from '../test/support/e2e/processes.ts';
 
 const COUNT = Number(process.argv[2] ?? 10_000);
 /** Instances that are made by one call. */
 const BATCH = 100;
-/** Time from one instance to the next, and from the end of one wait to that of the next, in ms: each takes memory for ten seconds then. */
-const APART_MS = 20;
-/** Time between the last instance and the end of the first wait, in ms. */
-const BETWEEN_MS = 15_000;
+/** After so many the app is left alone until its process hibernates: each that it has seen takes memory of it until then. */
+const TOGETHER = 1_000;
+const HIBERNATES_MS = 30_000;
+/** Time that making one may take, and from the end of one wait to that of the next, in ms. */
+const MAKING_MS = 45;
+const APART_MS = 40;
 const LOOK_MS = 250;
 /** Longest time for all of them to end after the last wait's end, in ms. */
 const LATEST_MS = 180_000;
@@ -55,7 +57,7 @@ function memoryOf(pid: number): number {
   }
 }
 let timer: NodeJS.Timeout | undefined;
-const cellar = new Cellar({ RUNNER_SNAPSHOT_EVERY_H: '0' });
+const cellar = new Cellar({ RUNNER_SNAPSHOT_EVERY_H: '0', RUNNER_FLEET_IDLE_EVICT_S: '1' });
 try {
   await cellar.start();
   const id = await cellar.deploy('many', 'hello', APP);
@@ -70,7 +72,7 @@ try {
   const before = memoryOf(cellar.pid);
   timer = setInterval(look, LOOK_MS);
   const begun = Date.now();
-  const first = begun + COUNT * APART_MS + BETWEEN_MS;
+  const first = begun + COUNT * MAKING_MS;
   let madeMs = 0;
   for (let n = 0; n < COUNT; n += BATCH) {
     const instances = Array.from({ length: Math.min(BATCH, COUNT - n) }, (_, i) => ({
@@ -83,7 +85,8 @@ try {
     if (status !== 200)
       throw new Error(`${n} instances were made with ${mib(seen.cell)} MiB, then: ${status} ${text}`);
     madeMs += performance.now() - from;
-    await sleep(Math.max(0, begun + (n + BATCH) * APART_MS - Date.now()));
+    if ((n + BATCH) % TOGETHER === 0)
+      await eventually(() => cells(id).length === 0, 'the app hibernates', HIBERNATES_MS);
   }
   console.log(
     `${COUNT} instances made in ${(madeMs / 1000).toFixed(1)} s, ${(madeMs / COUNT).toFixed(2)} ms each`,

@@ -1,4 +1,5 @@
 // What apps write by bindings of Analytics Engine, point by point: kept within bounds, and listed.
+import { setImmediate } from 'node:timers/promises';
 import {
   DATAPOINT_MIGRATIONS,
   type DatapointQueries,
@@ -6,7 +7,7 @@ import {
   datapointQueries,
 } from '../../sqlite/telemetry/datapoints.ts';
 import type { ReportedPoint } from './log-lines.ts';
-import type { Immediate, Part } from './part.ts';
+import type { Answers, Part } from './part.ts';
 import type { Asks, ThreadOptions } from './protocol.ts';
 import type { Store } from './store.ts';
 
@@ -17,6 +18,9 @@ const APP_BYTES = 64 * 1024 * 1024;
 const ALL_BYTES = 1024 * 1024 * 1024;
 /** Bytes that a row has besides its texts, about. */
 const ROW_BYTES = 60;
+/** Points that a search looks at before others get their turn, and how long it goes on, in ms. */
+const SEARCHED_POINTS = 20_000;
+const SEARCH_MS = 1_000;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 /** Rows that are removed at once. */
@@ -28,26 +32,29 @@ export interface DatapointsOptions extends Pick<ThreadOptions, 'retentionDays'> 
   /** Bounds, for tests. */
   appBytes?: number;
   allBytes?: number;
+  searchMs?: number;
 }
 
 export class Datapoints implements Part {
   readonly name = 'datapoints';
   readonly dropped = { datapoints: 0 };
-  readonly answers: Immediate<'datapoints'>;
+  readonly answers: Required<Pick<Answers, 'datapoints'>>;
   readonly #rows: DatapointQueries;
   readonly #retentionMs: number;
   readonly #appBytes: number;
   readonly #allBytes: number;
+  readonly #searchMs: number;
   readonly #unwritten = new Map<string, Written[]>();
 
   constructor(
     store: Store,
-    { retentionDays, appBytes = APP_BYTES, allBytes = ALL_BYTES }: DatapointsOptions,
+    { retentionDays, appBytes = APP_BYTES, allBytes = ALL_BYTES, searchMs = SEARCH_MS }: DatapointsOptions,
   ) {
     this.#rows = datapointQueries(store.open('datapoints', DATAPOINT_MIGRATIONS));
     this.#retentionMs = retentionDays * DAY_MS;
     this.#appBytes = appBytes;
     this.#allBytes = allBytes;
+    this.#searchMs = searchMs;
     this.answers = { datapoints: (asked) => this.#list(asked) };
   }
 
@@ -101,18 +108,29 @@ export class Datapoints implements Part {
     return this.#rows.sizes().map(({ app_id }) => app_id);
   }
 
-  #list({ appId, hours, dataset, index, limit, before }: Asks['datapoints']['params']) {
+  /** Newest first. A search that takes long shows what it has found, and where it goes on. */
+  async #list(asked: Asks['datapoints']['params']): Promise<Asks['datapoints']['answer']> {
     this.flush();
-    const rows = this.#rows.newest({
-      appId,
-      dataset: dataset ?? null,
-      index: index ?? null,
-      since: Date.now() - hours * HOUR_MS,
-      before: before ?? Number.MAX_SAFE_INTEGER,
-      limit: limit + 1,
-    });
-    const page = rows.slice(0, limit);
-    return { items: page.map(shown), next: rows.length > limit ? page.at(-1)!.id : null };
+    const { appId, hours, dataset = null, index = null, limit } = asked;
+    const since = Date.now() - hours * HOUR_MS;
+    const deadline = performance.now() + this.#searchMs;
+    const found: DatapointRow[] = [];
+    let before = asked.before ?? Number.MAX_SAFE_INTEGER;
+    for (;;) {
+      const from = this.#rows.further(appId, before, SEARCHED_POINTS);
+      const more = limit + 1 - found.length;
+      found.push(
+        ...this.#rows.newest({ appId, dataset, index, since, from: from ?? 0, before, limit: more }),
+      );
+      if (found.length > limit) {
+        const page = found.slice(0, limit);
+        return { items: page.map(shown), next: page.at(-1)!.id };
+      }
+      if (from === null) return { items: found.map(shown), next: null };
+      before = from;
+      if (performance.now() > deadline) return { items: found.map(shown), next: before };
+      await setImmediate();
+    }
   }
 }
 

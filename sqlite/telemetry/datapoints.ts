@@ -40,8 +40,9 @@ export interface WantedDatapoints {
   index: string | null;
   /** In ms since 1970. */
   since: number;
-  /** Points before this one. */
+  /** Points before this one, from another on. */
   before: number;
+  from: number;
   limit: number;
 }
 
@@ -62,9 +63,12 @@ export function datapointQueries(database: Database) {
     'INSERT INTO apps (app_id, bytes) VALUES (?, ?) ON CONFLICT (app_id) DO UPDATE SET bytes = bytes + excluded.bytes',
   );
   const newest = database.prepare<WantedDatapoints, DatapointRow>(
-    `SELECT * FROM datapoints WHERE app_id = @appId AND id < @before AND at >= @since
+    `SELECT * FROM datapoints WHERE app_id = @appId AND id < @before AND id >= @from AND at >= @since
        AND (@dataset IS NULL OR dataset = @dataset) AND (@index IS NULL OR "index" = @index)
      ORDER BY id DESC LIMIT @limit`,
+  );
+  const further = database.prepare<[string, number, number], { id: number }>(
+    'SELECT id FROM datapoints WHERE app_id = ? AND id < ? ORDER BY id DESC LIMIT 1 OFFSET ?',
   );
   const oldest = database.prepare<
     { appId: string; limit: number; before: number; bytes: number },
@@ -94,6 +98,9 @@ export function datapointQueries(database: Database) {
         rows.reduce((sum, { bytes }) => sum + bytes, 0),
       );
     },
+    /** The id of the point of an app that is `count` points before an id; null when there are not so many. */
+    further: (appId: string, before: number, count: number): number | null =>
+      further.get(appId, before, count - 1)?.id ?? null,
     newest: (wanted: WantedDatapoints): DatapointRow[] => newest.all(wanted),
     /**
      * Removes those of an app's oldest `limit` points that were written before a time, no more than it takes to have so many

@@ -117,6 +117,7 @@ test('a plan says what is to run, read before anything has run', async () => {
     hasConfig: false,
     isPages: false,
     hasFunctions: false,
+    outside: null,
   });
   assert.deepEqual(Object.keys(pages!), ['public']);
   const [lockFile] = lockFiles;

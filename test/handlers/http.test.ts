@@ -1,6 +1,7 @@
 // What holds for every route: credentials, request ids, bodies, problems.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { PREVIEW_NAMES, PreviewNames } from '../../handlers/preview-names.ts';
 import { TestControl, TOKEN } from '../support/handlers/control.ts';
 
 let control: TestControl;
@@ -176,6 +177,17 @@ test('a query is checked like a body: unknown, doubled and ill-typed names are r
 test('a HEAD is answered as its GET, without a body', async () => {
   const { status, text } = await control.api('HEAD', '/v1/apps');
   assert.deepEqual([status, text], [200, '']);
+});
+
+test('certificates for names of previews have an end, for each app by itself', () => {
+  const names = new PreviewNames();
+  const day = 24 * 3_600_000;
+  for (let n = 0; n < PREVIEW_NAMES; n++) assert.ok(names.may('a', `branch-${n}`, n < 10 ? 0 : day));
+  assert.ok(!names.may('a', 'one-more', day));
+  assert.ok(names.may('a', 'branch-0', day), 'one that has it keeps it');
+  assert.ok(names.may('b', 'one-more', day));
+  for (let n = 0; n < 10; n++) assert.ok(names.may('a', `next-${n}`, 7 * day));
+  assert.ok(!names.may('a', 'one-more', 7 * day));
 });
 
 test('tls-ask answers 200 for own names, apps that run or sleep, and attached domains; 404 for others', async () => {

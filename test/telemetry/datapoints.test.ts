@@ -9,20 +9,22 @@ import { temporaryDirectory } from '../support/temporary.ts';
 const point = (n: number) => ({ dataset: 'd', index: 'i', blobs: ['x'.repeat(1_000)], doubles: [n] });
 const DAY_MS = 24 * 3_600_000;
 
-test('points beyond a bound go, the oldest first, and those of others stay', (t) => {
+test('points beyond a bound go, the oldest first, and those of others stay', async (t) => {
   const store = new Store(temporaryDirectory(t));
   t.after(() => store.close());
   const points = new Datapoints(store, { retentionDays: 1, appBytes: 600_000 });
-  const list = (appId: string) =>
-    points.answers.datapoints({ appId, hours: 24, limit: 1_000 }).items.map(({ doubles }) => doubles[0]);
+  const list = async (appId: string) =>
+    (await points.answers.datapoints({ appId, hours: 24, limit: 1_000 })).items.map(
+      ({ doubles }) => doubles[0],
+    );
   points.report('small', Date.now(), point(1));
   for (let n = 0; n < 2_100; n++) points.report('large', Date.now(), point(n));
   points.flush();
   assert.equal(points.dropped.datapoints, 100);
   while (points.prune(Date.now()));
-  assert.deepEqual(list('small'), [1]);
-  assert.equal(list('large')[0], 1_999);
-  const kept = list('large').length;
+  assert.deepEqual(await list('small'), [1]);
+  assert.equal((await list('large'))[0], 1_999);
+  const kept = (await list('large')).length;
   assert.ok(kept > 500 && kept < 600, `${kept} are kept`);
 
   while (points.prune(Date.now() + 2 * DAY_MS));
@@ -31,6 +33,36 @@ test('points beyond a bound go, the oldest first, and those of others stay', (t)
   points.flush();
   while (points.forget('small'));
   assert.deepEqual(points.apps(), []);
+});
+
+test('a search among many points lets others have their turn, and goes on where it was', async (t) => {
+  const store = new Store(temporaryDirectory(t));
+  t.after(() => store.close());
+  const points = new Datapoints(store, { retentionDays: 1, searchMs: 0 });
+  const add = (index: string, doubles: number[]) =>
+    points.report('a', Date.now(), { dataset: 'd', index, blobs: [], doubles });
+  add('rare', [1]);
+  for (let n = 0; n < 45_000; n++) {
+    if (n % 1_999 === 0) points.flush();
+    add('common', [n]);
+  }
+  add('rare', [2]);
+  const asked = { appId: 'a', hours: 1, index: 'rare', limit: 10 };
+  const found: unknown[] = [];
+  let pages = 0;
+  for (let before: number | undefined, more = true; more; pages++) {
+    const { items, next } = await points.answers.datapoints({ ...asked, ...(before && { before }) });
+    found.push(...items.map(({ doubles }) => doubles[0]));
+    before = next ?? undefined;
+    more = next !== null;
+  }
+  assert.deepEqual(found, [2, 1]);
+  assert.equal(pages, 3);
+  const { items, next } = await points.answers.datapoints({ ...asked, index: 'common', limit: 3 });
+  assert.deepEqual(
+    [items.map(({ doubles }) => doubles[0]), typeof next],
+    [[44_999, 44_998, 44_997], 'number'],
+  );
 });
 
 test('what an app prints in place of a point harms nobody', () => {
