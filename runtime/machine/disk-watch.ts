@@ -14,8 +14,11 @@ const ENOUGH = 1.1;
 const MAKE_ROOM_EVERY_MS = 5_000;
 /** The largest ballast, in MiB. */
 const BALLAST_MB = 64;
-/** It is given up when the disk has been almost full for so long, in ms: whoever fills it has been stopped by then. */
-const BALLAST_STAYS_MS = 2_000;
+/**
+ * It is given up when the disk was seen almost full for so long, in ms: whoever fills it has been stopped by then. Given up
+ * before that, it would only feed the app that fills the disk, and nothing would be left for the host to write with.
+ */
+const BALLAST_STAYS_MS = 5_000;
 /** With less room than this, in MiB, writes may fail. */
 const FULL_MB = 4;
 
@@ -42,8 +45,8 @@ export class DiskWatch {
   readonly #ballast: Ballast;
   #freeMb: number;
   #lookedAt = performance.now();
-  /** When there was more room than the ballast has, as of the looks. */
-  #roomyAt = this.#lookedAt;
+  /** The first of the looks that found less room than the ballast has, since the last one that found more. */
+  #almostFullSince: number | null = null;
   /** MiB that go in a ms, as of the last two looks. */
   #fall = 0;
   #short: boolean;
@@ -140,8 +143,10 @@ export class DiskWatch {
   #decide(): void {
     const free = this.#freeMb;
     const enoughMb = this.floorMb * ENOUGH;
-    if (free >= this.#ballast.megabytes) this.#roomyAt = this.#lookedAt;
-    else if (this.#lookedAt - this.#roomyAt >= BALLAST_STAYS_MS && this.#ballast.drop())
+    if (free >= this.#ballast.megabytes) this.#almostFullSince = null;
+    else this.#almostFullSince ??= this.#lookedAt;
+    const almostFullMs = this.#lookedAt - (this.#almostFullSince ?? this.#lookedAt);
+    if (almostFullMs >= BALLAST_STAYS_MS && this.#ballast.drop())
       log('warn', 'the disk is almost full: its reserve is given up', { free_mb: free });
     if (!this.#short && free < this.floorMb) {
       this.#short = true;

@@ -1,0 +1,38 @@
+// The watch over the disk's room, on a small disk of its own.
+import assert from 'node:assert/strict';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { Ballast } from '../../runtime/machine/ballast.ts';
+import { DiskWatch } from '../../runtime/machine/disk-watch.ts';
+import { eventually } from '../support/e2e/processes.ts';
+import { SmallDisk } from '../support/small-disk.ts';
+
+test('the reserve is kept until whoever fills the disk can have been stopped, and is given up then', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'disk-watch-'));
+  t.after(() => rmSync(directory, { recursive: true, force: true }));
+  const data = join(directory, 'data');
+  using disk = SmallDisk.mount(data, 100);
+  if (disk === null) return t.skip(SmallDisk.why);
+  const ballast = join(data, 'ballast');
+  await new Ballast(ballast, 5).take();
+  const watch = new DiskWatch({ directory: data, ballast, floorMb: 20 });
+  t.after(() => watch.stop());
+  const looks = { calm: 0, full: 0 };
+  const { promise: seenFull, resolve } = Promise.withResolvers<boolean>();
+  watch.start({
+    makeRoom: async () => {},
+    onLook: () => {
+      looks[watch.freeMb < 5 ? 'full' : 'calm']++;
+      if (looks.full === 1) resolve(existsSync(ballast));
+    },
+  });
+  await eventually(() => looks.calm > 0, 'there is room at first');
+  // The next look of quiet times comes after 2 s: the whole disk is full by then.
+  disk.fill();
+  assert.ok(await seenFull, 'the first look that finds the disk full leaves the reserve');
+  await eventually(() => !existsSync(ballast), 'the reserve is given up');
+  assert.ok(looks.full > 4, `it was looked ${looks.full} times before that`);
+  assert.ok(disk.freeMb >= 5);
+});
