@@ -1,22 +1,28 @@
 // Where snapshots are kept: what is damaged, cut or another Cellar's, a store that speaks S3, and what goes when it is old.
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { after, before, test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { KEEPER, keep, keeps, kept } from '../support/e2e/keeper.ts';
 import { descendants, eventually, processes } from '../support/e2e/processes.ts';
 import { startS3 } from '../support/e2e/s3.ts';
-import { place, restore, rpc, snapshot } from '../support/e2e/snapshots.ts';
+import { restore, rpc, snapshot } from '../support/e2e/snapshots.ts';
+
+const cellar = new Cellar({ RUNNER_SNAPSHOT_EVERY_H: '0' });
+const directory = join(cellar.data, 'snapshots');
+let id = '';
+before(async () => {
+  await cellar.start();
+  id = await cellar.deploy('safe', 'hello', KEEPER);
+  await keep(cellar, 'safe', 1);
+});
+after(() => cellar[Symbol.asyncDispose]());
 
 test('a snapshot that is damaged, foreign or newer is refused, and nothing changes', async () => {
-  await using cellar = await new Cellar({ RUNNER_SNAPSHOT_EVERY_H: '0' }).start();
-  const id = await cellar.deploy('safe', 'hello', KEEPER);
-  await keep(cellar, 'safe', 1);
   const { key } = await snapshot(cellar);
   await keep(cellar, 'safe', 2);
-  const directory = join(cellar.data, 'snapshots');
   const manifest = join(directory, 'snapshots', key);
   const packs = readdirSync(join(directory, 'packs')).map((name) => join(directory, 'packs', name));
   const refused = async (expected: RegExp) => {
@@ -60,24 +66,59 @@ test('a snapshot that is damaged, foreign or newer is refused, and nothing chang
     head((said) => (said.bytes = 5)),
     /checksum is wrong/,
   );
-  rmSync(packs[0]!);
+  renameSync(packs[0]!, `${packs[0]!}-aside`);
   await refused(/is missing/);
+  renameSync(`${packs[0]!}-aside`, packs[0]!);
 });
 
 test('a snapshot of another Cellar is refused, and its place is left alone', async () => {
-  using snapshots = place();
-  const settings = { RUNNER_SNAPSHOT_URL: snapshots.path, RUNNER_SNAPSHOT_EVERY_H: '0' };
-  await using one = await new Cellar(settings).start();
-  const { key } = await snapshot(one);
-  await one.stop();
-  await using other = await new Cellar(settings).start();
-  const id = await other.deploy('mine', 'hello', KEEPER);
+  const { key } = await snapshot(cellar);
+  await using other = await new Cellar({
+    RUNNER_SNAPSHOT_URL: directory,
+    RUNNER_SNAPSHOT_EVERY_H: '0',
+  }).start();
+  const mine = await other.deploy('mine', 'hello', KEEPER);
   const refused = await other.call('POST', '/v1/admin/snapshot');
   assert.deepEqual([refused.status, refused.body.code], [422, 'snapshot_unusable']);
   assert.match(refused.body.detail, /those of another Cellar/);
-  const restored = await rpc(other, 'admin.restore', { snapshot: key, app: id });
+  const restored = await rpc(other, 'admin.restore', { snapshot: key, app: mine });
   assert.equal(restored.code, 'snapshot_unusable');
   assert.match(restored.detail!, /of another Cellar/);
+});
+
+test('a whole Cellar is restored into an empty directory only', async () => {
+  const settings = { RUNNER_SNAPSHOT_URL: directory };
+  const { key } = await snapshot(cellar);
+  const inUse = restore(key, cellar.data, settings);
+  assert.match(inUse.stderr, /belongs to another host/);
+  await cellar.stop();
+  const full = restore(key, cellar.data, settings);
+  assert.match(full.stderr, /is not empty/);
+  await cellar.start();
+  assert.equal((await cellar.call('GET', '/v1/apps')).status, 200);
+  const empty = join(cellar.directory, 'empty');
+  mkdirSync(empty);
+  assert.match(restore('2020-01-01T00-00-00-000Z', empty, settings).stderr, /there is no snapshot/);
+  assert.equal(restore('latest', empty, settings).status, 0);
+});
+
+test('a host that is killed while it takes a snapshot has the ones before, and takes the next', async () => {
+  const had = await kept(cellar, 'safe');
+  const { key } = await snapshot(cellar);
+  const mark = join(directory, 'unfinished', 'mark');
+  await keep(cellar, 'safe', 3);
+  const cut = snapshot(cellar).catch(() => null);
+  await eventually(() => existsSync(mark), 'the snapshot has begun');
+  const taking = descendants(cellar.pid).map(({ pid }) => pid);
+  await cellar.stop('SIGKILL');
+  await cut;
+  await eventually(() => !processes().some(({ pid }) => taking.includes(pid)), 'its processes have gone');
+  await cellar.start();
+  const { items } = (await rpc(cellar, 'snapshots.list', {})) as unknown as { items: { key: string }[] };
+  assert.ok(items.some((item) => item.key === key));
+  await snapshot(cellar);
+  await rpc(cellar, 'admin.restore', { snapshot: key, app: id });
+  assert.deepEqual(await kept(cellar, 'safe'), had);
 });
 
 test('snapshots are kept in a store that speaks S3, and restored from there', async () => {
@@ -142,43 +183,4 @@ test('old snapshots go with what only they needed, and what was cut is swept', a
   const id = (await cellar.call('GET', '/v1/apps')).body.items[0].id;
   await rpc(cellar, 'admin.restore', { snapshot: keys[2]!, app: id });
   assert.deepEqual(await kept(cellar, 'kept'), keeps(1, 2, 3));
-});
-
-test('a whole Cellar is restored into an empty directory only', async () => {
-  using snapshots = place();
-  const settings = { RUNNER_SNAPSHOT_URL: snapshots.path, RUNNER_SNAPSHOT_EVERY_H: '0' };
-  await using cellar = await new Cellar(settings).start();
-  const { key } = await snapshot(cellar);
-  const inUse = restore(key, cellar.data, settings);
-  assert.match(inUse.stderr, /belongs to another host/);
-  await cellar.stop();
-  const full = restore(key, cellar.data, settings);
-  assert.match(full.stderr, /is not empty/);
-  await cellar.start();
-  assert.equal((await cellar.call('GET', '/v1/apps')).status, 200);
-  const empty = join(cellar.directory, 'empty');
-  mkdirSync(empty);
-  assert.match(restore('2020-01-01T00-00-00-000Z', empty, settings).stderr, /there is no snapshot/);
-  assert.equal(restore('latest', empty, settings).status, 0);
-});
-
-test('a host that is killed while it takes a snapshot has the ones before, and takes the next', async () => {
-  await using cellar = await new Cellar({ RUNNER_SNAPSHOT_EVERY_H: '0' }).start();
-  const id = await cellar.deploy('cut', 'hello', KEEPER);
-  await keep(cellar, 'cut', 1);
-  const { key } = await snapshot(cellar);
-  const mark = join(cellar.data, 'snapshots', 'unfinished', 'mark');
-  await keep(cellar, 'cut', 2);
-  const cut = snapshot(cellar).catch(() => null);
-  await eventually(() => existsSync(mark), 'the snapshot has begun');
-  const taking = descendants(cellar.pid).map(({ pid }) => pid);
-  await cellar.stop('SIGKILL');
-  await cut;
-  await eventually(() => !processes().some(({ pid }) => taking.includes(pid)), 'its processes have gone');
-  await cellar.start();
-  const { items } = (await rpc(cellar, 'snapshots.list', {})) as unknown as { items: { key: string }[] };
-  assert.ok(items.some((item) => item.key === key));
-  await snapshot(cellar);
-  await rpc(cellar, 'admin.restore', { snapshot: key, app: id });
-  assert.deepEqual(await kept(cellar, 'cut'), keeps(1));
 });
