@@ -14,11 +14,11 @@ import { NEEDS_CHROMIUM, UiBrowser } from '../test/support/ui/browser.ts';
 import { effort } from './effort.ts';
 import { median } from './figures.ts';
 
-const ROUNDS = effort(12, 1);
+const ROUNDS = effort(9, 1);
 const TABS = effort(100, 1);
 const TABS_AT_ONCE = 10;
 /** How long tabs are watched that were just used, and nothing at all, in ms. */
-const WATCH_MS = effort(20_000, 500);
+const WATCH_MS = effort(12_000, 500);
 /** After so long, in ms, a page that nobody touches reads less often. */
 const UNATTENDED_MS = effort(42_000, 0);
 /** As long as such a page waits between two reads, so that each of them reads once, in ms. */

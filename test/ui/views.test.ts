@@ -248,6 +248,15 @@ test(
     await button('Add').click();
     await page.getByRole('cell', { name: 'REGION', exact: true }).waitFor();
 
+    // The list is live: it counts while one looks.
+    await page.goto(pathOf('errors'));
+    const times = page.locator('tbody td.number span[title]').first();
+    await times.waitFor();
+    const counted = Number(await times.getAttribute('title'));
+    await eventually(async () => {
+      await cellar.get(SHOP, '/broken');
+      return Number(await times.getAttribute('title')) > counted;
+    }, 'one more is counted');
     await page.goto(pathOf('error'));
     await button('Resolve').click();
     await page.getByText('resolved', { exact: true }).waitFor();

@@ -4,6 +4,7 @@ import { api, type Result } from '../api.ts';
 import { live, resource } from '../live.ts';
 import { queryOf } from '../router.ts';
 import { textOf } from './blob.ts';
+import { pages } from './pages.ts';
 import { around, type Frame, parseStack, type SourceLine } from './stack.ts';
 
 export type GroupedError = Result<'errors.list'>['items'][number];
@@ -27,58 +28,36 @@ export const mechanisms: Record<string, string> = {
   crash: 'the process ended',
 };
 
-/** The groups in the status that the query names (`status`), the one that was seen last first. */
-export function errorsModel(app: string) {
-  const status = computed<ErrorStatus>(() => statuses.find((each) => each === queryOf('status')) ?? 'open');
-  const cursor = signal<string | null>(null);
+/** The status that the query names. */
+export function statusOf(named: string): ErrorStatus {
+  return statuses.find((status) => status === named) ?? 'open';
+}
+
+/** The groups in a status, the one that was seen last first. */
+export function errorsModel(app: string, status: ErrorStatus) {
+  const asked = { id: app, status };
+  const list = pages(
+    (cursor, signal) => api('errors.list', { ...asked, limit: PAGE, cursor }, { signal }),
+    ({ fingerprint }: GroupedError) => fingerprint,
+    { grows: true },
+  );
+  /** The fingerprints of those that have come since the list was read. */
   const news = signal<ReadonlySet<string>>(new Set());
-  const list = resource(async (signal) => {
-    const read = await api('errors.list', { id: app, status: status.peek(), limit: PAGE }, { signal });
-    cursor.value = read.next_cursor;
-    return { status: status.peek(), items: read.items };
-  });
-  let stop: (() => void) | null = null;
-  let before: ErrorStatus | null = null;
-  const watch = effect(() => {
-    const asked = status.value;
-    if (before !== null) void list.refresh();
-    before = asked;
-    stop?.();
-    stop = live(
-      'errors.stream',
-      { id: app, status: asked },
-      {
-        onItems(items) {
-          const shown = list.data.peek();
-          if (shown?.status !== asked) return;
-          const known = new Set(shown.items.map(({ fingerprint }) => fingerprint));
-          const added = items.map(({ fingerprint }) => fingerprint).filter((one) => !known.has(one));
-          list.set({ status: asked, items: mergeErrors(shown.items, items, asked) });
-          if (added.length > 0) news.value = new Set([...news.peek(), ...added]);
-        },
-        onReset: () => void list.refresh(),
-      },
-    );
+  const stop = live('errors.stream', asked, {
+    onItems(items) {
+      if (list.of.data.peek() === null) return;
+      const known = new Set(list.items.peek().map(({ fingerprint }) => fingerprint));
+      const added = items.map(({ fingerprint }) => fingerprint).filter((one) => !known.has(one));
+      list.set(mergeErrors(list.items.peek(), items, status));
+      if (added.length > 0) news.value = new Set([...news.peek(), ...added]);
+    },
+    onReset: () => void list.refresh(),
   });
   return {
-    status,
     list,
-    news,
-    hasMore: computed(() => cursor.value !== null),
-    async readMore() {
-      const read = await api('errors.list', {
-        id: app,
-        status: status.peek(),
-        limit: PAGE,
-        cursor: cursor.peek()!,
-      });
-      const shown = list.data.peek()!;
-      list.set({ ...shown, items: mergeErrors(read.items, shown.items, shown.status) });
-      cursor.value = read.next_cursor;
-    },
+    isNew: ({ fingerprint }: GroupedError) => news.value.has(fingerprint),
     close() {
-      watch();
-      stop?.();
+      stop();
       list.close();
     },
   };

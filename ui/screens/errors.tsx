@@ -1,16 +1,18 @@
 // The errors of an app, in groups.
 import { Head } from '../layout/head.tsx';
-import { errorsModel, type GroupedError, statuses } from '../models/errors.ts';
-import { Button, Link } from '../parts/button.tsx';
+import { type ErrorStatus, errorsModel, type GroupedError, statuses, statusOf } from '../models/errors.ts';
+import { Link } from '../parts/button.tsx';
 import { count, exactCount, firstLine, plural } from '../parts/format.ts';
 import { IconCircleCheck } from '../parts/icons.tsx';
 import { useModel } from '../parts/model.ts';
+import { Listed } from '../parts/pages.tsx';
 import { Sparkline } from '../parts/sparkline.tsx';
-import { Empty, Loaded, SkeletonRows } from '../parts/states.tsx';
+import { Empty } from '../parts/states.tsx';
 import { Badge } from '../parts/status.tsx';
-import { type Column, Table } from '../parts/table.tsx';
+import type { Column } from '../parts/table.tsx';
 import { Tabs } from '../parts/tabs.tsx';
 import { Time } from '../parts/time.tsx';
+import { queryOf } from '../router.ts';
 
 const WORDS = { open: 'Open', resolved: 'Resolved', ignored: 'Ignored' } as const;
 
@@ -67,8 +69,7 @@ const columns = (app: string): readonly Column<GroupedError>[] => [
 ];
 
 export default function Errors({ app }: { app: string }) {
-  const { status, list, news, hasMore, readMore } = useModel(() => errorsModel(app));
-  const asked = status.value;
+  const asked = statusOf(queryOf('status'));
   return (
     <>
       <Head title="Errors" />
@@ -82,36 +83,24 @@ export default function Errors({ app }: { app: string }) {
             current: each === asked,
           }))}
         />
-        <div class="panel">
-          <Loaded of={list}>
-            {({ status: read, items }) =>
-              read !== asked ? (
-                <SkeletonRows />
-              ) : items.length === 0 ? (
-                <None status={asked} />
-              ) : (
-                <>
-                  <Table
-                    label={`${WORDS[asked]} errors`}
-                    columns={columns(app)}
-                    rows={items}
-                    keyOf={({ fingerprint }) => fingerprint}
-                    isNew={({ fingerprint }) => news.value.has(fingerprint)}
-                  />
-                  {hasMore.value && (
-                    <footer class="more">
-                      <Button look="quiet" onClick={readMore}>
-                        Show more errors
-                      </Button>
-                    </footer>
-                  )}
-                </>
-              )
-            }
-          </Loaded>
-        </div>
+        <Groups key={asked} {...{ app }} status={asked} />
       </div>
     </>
+  );
+}
+
+function Groups({ app, status }: { app: string; status: ErrorStatus }) {
+  const { list, isNew } = useModel(() => errorsModel(app, status));
+  return (
+    <div class="panel">
+      <Listed
+        of={list}
+        label={`${WORDS[status]} errors`}
+        columns={columns(app)}
+        isNew={isNew}
+        empty={<None {...{ status }} />}
+      />
+    </div>
   );
 }
 
