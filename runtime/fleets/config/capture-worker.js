@@ -37,7 +37,7 @@ const print = { ...console };
 function traceparentOf(frame) {
   if (frame.trace === null) {
     const given = requestOf(frame)?.headers.get('traceparent') ?? '';
-    frame.trace = TRACEPARENT.test(given) ? given : `00-${hex(16)}-${hex(8)}-00`;
+    frame.trace = TRACEPARENT.test(given) ? given : newTraceparent();
   }
   return frame.trace;
 }
@@ -60,10 +60,10 @@ function shortId() {
   return Math.random().toString(36).slice(2, 10);
 }
 
-function hex(bytes) {
-  return Array.from(crypto.getRandomValues(new Uint8Array(bytes)), (byte) =>
-    byte.toString(16).padStart(2, '0'),
-  ).join('');
+/** Of the digits of two UUIDs, which come much faster than digits made of random bytes here. */
+function newTraceparent() {
+  const [trace, span] = [crypto.randomUUID(), crypto.randomUUID()];
+  return `00-${trace.replaceAll('-', '')}-${span.slice(0, 8)}${span.slice(-8)}-00`;
 }
 
 /** The call that `begin` is to make. By these and not by values of its own, which `AsyncLocalStorage` copies at some cost. */
@@ -362,7 +362,7 @@ let untold = 0;
  * Tells the host of an error. Never throws.
  * @param mechanism how it was noticed
  * @param frame the event that it belongs to
- * @param printed prints what the app printed with it, with this before it; null when it printed nothing
+ * @param printed prints what the app printed with it, with this JSON before it; null when it printed nothing
  * @returns whether it was told
  */
 export function tell(error, mechanism, frame = frames.getStore(), printed = null) {
@@ -377,16 +377,20 @@ export function tell(error, mechanism, frame = frames.getStore(), printed = null
     if (frame !== undefined) head.trace_id = traceIdOf(frame);
     untold = 0;
     if (printed === null) print.error(marked(head, END) + (head.error.stack ?? head.error.message));
-    else printed(head);
+    else printed(textOf(head));
     return true;
   } catch {
     return false;
   }
 }
 
-/** JSON without a `%`, for `console` looks for those in the first text. */
 function marked(head, end) {
-  return MARK + JSON.stringify(head).replaceAll('%', '\\u0025') + end;
+  return MARK + textOf(head) + end;
+}
+
+/** JSON without a `%`, for `console` looks for those in the first text. */
+function textOf(head) {
+  return JSON.stringify(head).replaceAll('%', '\\u0025');
 }
 
 function mayTell() {
@@ -454,15 +458,15 @@ for (const level of ['debug', 'error', 'info', 'log', 'warn']) {
       if (error !== undefined && tell(error, 'console', frame, (head) => printWith(level, head, values)))
         return;
       if (frame === undefined) print[level](...values);
-      else printWith(level, { trace_id: traceIdOf(frame) }, values);
+      else printWith(level, `{"trace_id":"${traceIdOf(frame)}"}`, values);
     },
   }[level];
 }
 
 /** A first text may have places for the other values, as in `%s`: it stays the first. */
 function printWith(level, head, values) {
-  if (typeof values[0] === 'string') print[level](marked(head, END) + values[0], ...values.slice(1));
-  else print[level](marked(head, END_WITH_BLANK), ...values);
+  if (typeof values[0] === 'string') print[level](MARK + head + END + values[0], ...values.slice(1));
+  else print[level](MARK + head + END_WITH_BLANK, ...values);
 }
 
 const { fetch } = ServiceStub.prototype;
@@ -475,6 +479,8 @@ ServiceStub.prototype.fetch = {
       (init === undefined && input instanceof Request && input.headers.has('traceparent'))
     )
       return fetch.call(this, input, init);
+    if (init === undefined && typeof input === 'string')
+      return fetch.call(this, input, { headers: { traceparent: traceparentOf(frame) } });
     const request = new Request(input, init);
     if (!request.headers.has('traceparent')) request.headers.set('traceparent', traceparentOf(frame));
     return fetch.call(this, request);
