@@ -1,7 +1,7 @@
 // What the API says of an app's requests, through the real host.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Breakdowns } from '../../runtime/telemetry/breakdowns.ts';
 import { Metrics } from '../../runtime/telemetry/metrics.ts';
@@ -108,8 +108,11 @@ test('each request counts exactly once, through wakes, deploys, sleeps and resta
   assert.equal((await list(cellar, id, 'spans')).items.length, expected.errors);
 });
 
+const cellar = new Cellar();
+before(() => cellar.start());
+after(() => cellar[Symbol.asyncDispose]());
+
 test('devices, paths, referrers and spans tell what was asked, and nothing of who asked', async () => {
-  await using cellar = await new Cellar().start();
   const id = await cellar.deploy('told', 'hello', { 'index.js': WORKER });
   const agent =
     'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/143.0.0.0 Safari/537.36';
@@ -154,7 +157,6 @@ test('devices, paths, referrers and spans tell what was asked, and nothing of wh
 });
 
 test('a range that is none is refused, and so is an app that is none', async () => {
-  await using cellar = await new Cellar().start();
   const id = await cellar.create('ranges');
   for (const what of ['metrics', 'devices', 'paths', 'refs', 'spans']) {
     for (const hours of ['0', '-1', '1e9', '721', 'abc', '1.5', 'NaN', '%00']) {
@@ -172,7 +174,6 @@ test('a range that is none is refused, and so is an app that is none', async () 
 });
 
 test('a host that is killed loses two seconds at most, and nothing stays of an app that was deleted', async () => {
-  await using cellar = await new Cellar().start();
   const id = await cellar.deploy('killed', 'hello', { 'index.js': WORKER });
   const ask = (count: number) =>
     Promise.all(Array.from({ length: count }, () => cellar.get('killed', '/boom')));
@@ -181,7 +182,8 @@ test('a host that is killed loses two seconds at most, and nothing stays of an a
   await ask(20);
   const memory = async () => {
     const message = { jsonrpc: '2.0', id: 1, method: 'apps.overview' };
-    return (await cellar.call('POST', '/rpc', message)).body.result.items[0].figures.memory_bytes;
+    const { items } = (await cellar.call('POST', '/rpc', message)).body.result;
+    return items.find((item: { id: string }) => item.id === id).figures.memory_bytes;
   };
   await eventually(async () => (await memory()) > 0, 'its memory is told');
   await cellar.stop('SIGKILL');
@@ -208,5 +210,6 @@ test('a host that is killed loses two seconds at most, and nothing stays of an a
     store.close();
     return apps;
   };
-  assert.deepEqual([...new Set(await kept())], [other]);
+  const left = await kept();
+  assert.ok(left.includes(other) && !left.includes(id), left.join());
 });
