@@ -131,7 +131,7 @@ export function assemble(config: Config) {
   const onFacts = () => outbox.notify();
   const workerd = workerdPath();
   const users = appUsers(paths, store.buildUsers, workerd);
-  const walls = new Walls(paths.machineName);
+  const walls = new Walls(paths.machineName, config.RUNNER_CELL_MAX_MB);
   const wakeTimeoutMs = config.RUNNER_WAKE_TIMEOUT_S * 1000;
   const memory = new MemoryGauge(config.RUNNER_FLEET_MAX_RSS_MB, config.RUNNER_CELL_MAX_MB);
   const buckets = new Buckets({

@@ -81,13 +81,16 @@ export class CellOutput {
     });
   }
 
-  /** A load error in workerd's words; else how it ended, and its last lines. */
-  explain(code: number | null, signal: NodeJS.Signals | null): ExitReason {
+  /**
+   * A load error in workerd's words; else how it ended, and its last lines.
+   * @param forMemory whether the kernel ended it because of its memory
+   */
+  explain(code: number | null, signal: NodeJS.Signals | null, forMemory = false): ExitReason {
     const messages = this.#lastLines().map(messageOf).map(oneLine);
     const loadError = messages.findLast((message) => message.startsWith('service app: Uncaught'));
     if (code === 1 && loadError !== undefined)
       return { reason: cutText(loadError, LOAD_ERROR_LENGTH, ' …'), limit: null };
-    if (code !== 0 && messages.some((message) => OUT_OF_MEMORY.test(message))) {
+    if (forMemory || (code !== 0 && messages.some((message) => OUT_OF_MEMORY.test(message)))) {
       const limit = `the app needed more memory than RUNNER_CELL_MAX_MB (${this.#memoryMb}) allows`;
       return { reason: limit, limit };
     }

@@ -6,6 +6,7 @@ import { setInterval } from 'node:timers/promises';
 import { logRarely, reason } from '../log.ts';
 import { aborted } from '../machine/aborted.ts';
 import { askSocket } from '../machine/ask-socket.ts';
+import { endsForMemory, limitCell } from '../machine/cell-groups.ts';
 import type { Child } from '../machine/child.ts';
 import { LineReader } from '../machine/lines.ts';
 import { endBeforeHost } from '../machine/out-of-memory.ts';
@@ -70,7 +71,10 @@ const MB = 1024 * 1024;
 const STOP_GRACE_MS = 2_000;
 
 /** Become cells. The host ends them when it stops. */
-export const spares = new Spares(endBeforeHost);
+export const spares = new Spares((pid, exited) => {
+  endBeforeHost(pid);
+  limitCell(pid, exited);
+});
 
 /** The pinned workerd program itself, not the script that wraps it. */
 export function workerdPath(): string {
@@ -313,8 +317,9 @@ function parse(line: string): { event?: unknown; socket?: unknown; port?: unknow
 async function watchExit(child: Child, output: CellOutput): Promise<CellExit> {
   output.read('stdout', child.stdout);
   output.read('stderr', child.stderr);
+  const forMemory = endsForMemory(child.process.pid!);
   const { code, killedBy } = await child.closed;
-  return { code, signal: killedBy, ...output.explain(code, killedBy) };
+  return { code, signal: killedBy, ...output.explain(code, killedBy, await forMemory) };
 }
 
 function signalGroup({ process, end }: Child, signal: NodeJS.Signals): void {

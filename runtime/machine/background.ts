@@ -1,5 +1,6 @@
 // Processes that work in the background: they get the processors when nobody else wants them. Nothing happens on a machine
 // that does not let this one share them out.
+import { setInBackground } from './cell-groups.ts';
 import type { BackgroundGroup } from './cgroup.ts';
 
 let group: BackgroundGroup | null = null;
@@ -11,10 +12,10 @@ export function openBackground(found: BackgroundGroup | null): void {
 
 /** Has a process, and what it starts from now on, work in the background. Never rejects: it may have ended. */
 export async function toBackground(pid: number): Promise<void> {
-  await group?.add(pid).catch(() => {});
+  if (!(await setInBackground(pid, true))) await group?.add(pid).catch(() => {});
 }
 
 /** Treats a process like all others again. Never rejects: it may have ended. */
 export async function toForeground(pid: number): Promise<void> {
-  await group?.release(pid).catch(() => {});
+  if (!(await setInBackground(pid, false))) await group?.release(pid).catch(() => {});
 }

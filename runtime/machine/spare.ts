@@ -1,6 +1,6 @@
 // Children that wait for the program they are to run. To fork a process as large as this one takes milliseconds, in which
 // it does nothing else: a shell that was started before becomes a program at once, and stays this process's own child.
-import { type Child, startChild } from './child.ts';
+import { type Child, type ChildEnd, startChild } from './child.ts';
 import { quote } from './shell.ts';
 
 /** How many wait: a deploy starts one process, and soon after that another. */
@@ -22,12 +22,12 @@ export interface Program {
 /** Shells that wait. They end with this process, and do not keep it from ending. */
 export class Spares {
   readonly #waiting: Child[] = [];
-  readonly #onStart: (pid: number) => void;
+  readonly #onStart: (pid: number, exited: Promise<ChildEnd>) => void;
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
 
   /** @param onStart called for each shell before there is anything for it to run */
-  constructor(onStart: (pid: number) => void) {
+  constructor(onStart: (pid: number, exited: Promise<ChildEnd>) => void) {
     this.#onStart = onStart;
   }
 
@@ -79,7 +79,7 @@ export class Spares {
 
   async #start(): Promise<Child> {
     const child = await startChild(['/bin/sh'], { environment: {}, channel: true });
-    this.#onStart(child.process.pid!);
+    this.#onStart(child.process.pid!, child.exited);
     return child;
   }
 

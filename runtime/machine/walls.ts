@@ -4,6 +4,7 @@ import { chmodSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { log, reason } from '../log.ts';
 import { openBackground } from './background.ts';
+import { CellGroups, openCellGroups, useCellGroups } from './cell-groups.ts';
 import { type ControlGroup, ControlGroups, openControlGroups } from './cgroup.ts';
 import { isDiskFull } from './disk.ts';
 import { type CellNetwork, type Endpoint, type Firewall, openFirewall } from './firewall.ts';
@@ -15,6 +16,8 @@ export class Walls {
   readonly #name: string;
   /** What can be limited of a group of processes; `null`: nothing. */
   #groups: ControlGroups | null = null;
+  #cells: CellGroups | null = null;
+  readonly #cellMb: number | null;
   #firewall: Firewall | null = null;
   /** Finds what builds need of private networks. */
   #registries: () => Promise<Endpoint[]> = async () => [];
@@ -25,9 +28,13 @@ export class Walls {
   #probe: string | null = null;
   #sandbox: Promise<Sandbox | null> | null = null;
 
-  /** @param name no other Cellar on this machine may have the same */
-  constructor(name: string) {
+  /**
+   * @param name no other Cellar on this machine may have the same
+   * @param cellMb memory that an app's process may use, in MiB; `null`: the kernel holds no such limit
+   */
+  constructor(name: string, cellMb: number | null = null) {
     this.#name = name;
+    this.#cellMb = cellMb;
   }
 
   /**
@@ -49,6 +56,9 @@ export class Walls {
     const groups = openControlGroups(this.#name);
     this.#groups = groups instanceof ControlGroups ? groups : null;
     openBackground(this.#groups?.background() ?? null);
+    const cells = this.#cellMb === null ? null : openCellGroups(this.#name, this.#cellMb);
+    this.#cells = cells instanceof CellGroups ? cells : null;
+    useCellGroups(this.#cells);
     const without = users.some(({ build }) => build === null);
     const firewall = without
       ? 'apps have no users of their own'
@@ -101,6 +111,7 @@ export class Walls {
   async close(): Promise<void> {
     await Promise.allSettled([this.#reached, this.#sandbox]);
     await this.#firewall?.close();
+    this.#cells?.close();
     await this.#groups?.close();
   }
 

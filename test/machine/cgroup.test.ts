@@ -5,6 +5,7 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
+import { CellGroups, openCellGroups } from '../../runtime/machine/cell-groups.ts';
 import { type ControlGroup, ControlGroups, openControlGroups } from '../../runtime/machine/cgroup.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
@@ -187,6 +188,26 @@ test('version 2: what works in the background has the least weight, or none wher
   assert.equal(readFileSync(join(own, 'cellar-x/background/cgroup.procs'), 'utf8'), '12');
   await all.background()!.release(12);
   assert.equal(readFileSync(join(own, 'cgroup.procs'), 'utf8'), '12');
+});
+
+test('version 2: the group of a cell lies beside those of builds, limits its memory and gives way by itself', async (t) => {
+  const { root, own } = tree(t, []);
+  const cells = openCellGroups('cellar-x', 100, root) as CellGroups;
+  assert.ok(cells instanceof CellGroups, String(cells));
+  cells.add(12, Promise.withResolvers().promise);
+  const directory = join(own, 'cellar-x-cells', '12');
+  const written = (name: string) => {
+    const path = join(directory, name);
+    return existsSync(path) ? readFileSync(path, 'utf8') : null;
+  };
+  const deadline = AbortSignal.timeout(10_000);
+  while (written('cgroup.procs') !== '12') await setTimeout(5, undefined, { signal: deadline });
+  assert.equal(written('memory.max'), String(164 * 2 ** 20));
+  assert.equal(await cells.setInBackground(12, true), true);
+  assert.equal(written('cpu.weight'), '1');
+  assert.equal(await cells.setInBackground(12, false), true);
+  assert.equal(written('cpu.weight'), '100');
+  assert.equal(await cells.setInBackground(13, true), false);
 });
 
 test('version 2: a process comes back to where the host has moved to make room', async (t) => {
