@@ -12,23 +12,47 @@ const value = {
   optional: true,
 } as const;
 
-export const settingCommands: readonly Command[] = [
-  command({
-    words: 'env list',
-    summary: 'Lists the variables of install and build',
+/** A command that lists all of a kind that an app has. */
+function listCommand<Item>({
+  read,
+  columns,
+  ...declared
+}: Pick<Command, 'words' | 'summary' | 'examples' | 'answers'> & {
+  read: (
+    session: Session,
+    asked: { id: string; limit: number; cursor?: string },
+  ) => Promise<{ items: Item[]; next_cursor: string | null }>;
+  /** Each with its head, and what it shows of an item. */
+  columns: readonly (readonly [string, (item: Item) => string])[];
+}): Command {
+  return {
+    ...declared,
     ofApp: true,
-    examples: ['env', 'env list --app shop'],
-    answers: 'env.list',
-    run: (session) => {
+    run: (session: Session) => {
       const id = session.app();
-      return whole((page) => session.call('env.list', { id, ...page }));
+      return whole((page) => read(session, { id, ...page }));
     },
-    show: ({ items }) =>
+    show: ({ items }: { items: Item[] }) =>
       table(
-        ['NAME', 'CHANGED', 'VALUE'],
-        items.map((variable) => [variable.name, ago(variable.updated_at), variable.value]),
+        columns.map(([head]) => head),
+        items.map((item) => columns.map(([, shown]) => shown(item))),
         'There are none.',
       ),
+  } as unknown as Command;
+}
+
+export const settingCommands: readonly Command[] = [
+  listCommand({
+    words: 'env list',
+    summary: 'Lists the variables of install and build',
+    examples: ['env', 'env list --app shop'],
+    answers: 'env.list',
+    read: (session, asked) => session.call('env.list', asked),
+    columns: [
+      ['NAME', ({ name }) => name],
+      ['CHANGED', ({ updated_at }) => ago(updated_at)],
+      ['VALUE', ({ value }) => value],
+    ],
   }),
   command({
     words: 'env set',
@@ -54,22 +78,16 @@ export const settingCommands: readonly Command[] = [
     answers: 'env.delete',
     run: (session, { name }) => session.call('env.delete', { id: session.app(), name: String(name) }),
   }),
-  command({
+  listCommand({
     words: 'secrets list',
     summary: "Lists the names of the Worker's secrets",
-    ofApp: true,
     examples: ['secrets'],
     answers: 'secrets.list',
-    run: (session) => {
-      const id = session.app();
-      return whole((page) => session.call('secrets.list', { id, ...page }));
-    },
-    show: ({ items }) =>
-      table(
-        ['NAME', 'CHANGED'],
-        items.map((secret) => [secret.name, ago(secret.updated_at)]),
-        'There are none.',
-      ),
+    read: (session, asked) => session.call('secrets.list', asked),
+    columns: [
+      ['NAME', ({ name }) => name],
+      ['CHANGED', ({ updated_at }) => ago(updated_at)],
+    ],
   }),
   command({
     words: 'secrets set',
@@ -96,22 +114,16 @@ export const settingCommands: readonly Command[] = [
     destroys: ({ name }) => `Delete the secret ${name}? Its value cannot be read back.`,
     run: (session, { name }) => session.call('secrets.delete', { id: session.app(), name: String(name) }),
   }),
-  command({
+  listCommand({
     words: 'domains list',
     summary: "Lists an app's own hostnames",
-    ofApp: true,
     examples: ['domains'],
     answers: 'domains.list',
-    run: (session) => {
-      const id = session.app();
-      return whole((page) => session.call('domains.list', { id, ...page }));
-    },
-    show: ({ items }) =>
-      table(
-        ['HOSTNAME', 'SINCE'],
-        items.map((domain) => [domain.hostname, ago(domain.created_at)]),
-        'There are none.',
-      ),
+    read: (session, asked) => session.call('domains.list', asked),
+    columns: [
+      ['HOSTNAME', ({ hostname }) => hostname],
+      ['SINCE', ({ created_at }) => ago(created_at)],
+    ],
   }),
   command({
     words: 'domains add',
@@ -196,22 +208,17 @@ export const settingCommands: readonly Command[] = [
       }),
     show: shownBuilds,
   }),
-  command({
+  listCommand({
     words: 'collaborators list',
     summary: 'Lists who else may work on an app',
-    ofApp: true,
     examples: ['collaborators'],
     answers: 'collaborators.list',
-    run: (session) => {
-      const id = session.app();
-      return whole((page) => session.call('collaborators.list', { id, ...page }));
-    },
-    show: ({ items }) =>
-      table(
-        ['ACCOUNT', 'ROLE', 'SINCE'],
-        items.map((each) => [each.account, each.role, ago(each.created_at)]),
-        'There are none.',
-      ),
+    read: (session, asked) => session.call('collaborators.list', asked),
+    columns: [
+      ['ACCOUNT', ({ account }) => account],
+      ['ROLE', ({ role }) => role],
+      ['SINCE', ({ created_at }) => ago(created_at)],
+    ],
   }),
   command({
     words: 'collaborators set',

@@ -309,10 +309,15 @@ test(
     await page.goto(pathOf('deploys'));
     const row = page.getByRole('listitem').filter({ hasText: 'feature-login' });
     assert.match(
-      (await row.getByRole('link').getAttribute('href'))!,
+      (await row.getByRole('link', { name: 'feature-login' }).getAttribute('href'))!,
       /^http:\/\/feature-login--shop\.localhost/,
     );
-    await row.getByRole('button', { name: 'Log' }).click();
+    await row.getByRole('link', { name: 'Log' }).click();
+    await page.getByText('The log of the preview feature-login').waitFor();
+    await page.getByRole('button', { name: "The app's" }).click();
+    await page.waitForURL(/\/logs$/);
+    await page.goto(pathOf('deploys'));
+    await row.getByRole('button', { name: 'Build' }).click();
     await page.getByRole('dialog').getByText('▸ start: the first release').waitFor();
     await page.keyboard.press('Escape');
     await row.getByRole('button', { name: 'Promote' }).click();

@@ -49,10 +49,12 @@ export interface LogFilter {
   search: string;
   level: Level | '';
   trace: string;
+  /** The preview whose log it is; empty: the app's. */
+  preview: string;
 }
 
 /** Whether a line is wanted. As the server decides it, so that what is there already can be searched at once. */
-export function isWanted(line: LogLine, { search, level, trace }: LogFilter): boolean {
+export function isWanted(line: LogLine, { search, level, trace }: Omit<LogFilter, 'preview'>): boolean {
   if (level !== '' && levels.indexOf(line.level) < levels.indexOf(level)) return false;
   if (trace !== '' && line.trace_id !== trace) return false;
   if (search === '') return true;

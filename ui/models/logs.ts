@@ -12,7 +12,7 @@ const TYPING_MS = 350;
 /** Lines that are kept back while one reads. Older ones of them are skipped, and counted. */
 const HELD = 2_000;
 
-/** The wanted lines of an app's log, newest last. The filter is in the query: `q`, `level`, `trace`. */
+/** The wanted lines of an app's log, newest last. The filter is in the query: `q`, `level`, `trace`, `preview`. */
 export function logsModel(app: string) {
   const { rows, dropped, add, addOlder, replace } = liveRows<LogLine>();
   const filter = computed<LogFilter>(() => {
@@ -21,6 +21,7 @@ export function logsModel(app: string) {
       search: queryOf('q').trim().slice(0, 200),
       level: (levels as readonly string[]).includes(level) ? (level as Level) : '',
       trace: queryOf('trace'),
+      preview: queryOf('preview'),
     };
   });
   /** What is there for the filter that was asked for last; null while nothing was read. */
@@ -131,7 +132,11 @@ export function logsModel(app: string) {
     clearTimeout(timer);
     timer = setTimeout(() => void ask(asked), isFirst ? 0 : TYPING_MS);
   });
-  const shown = computed(() => rows.value.filter((line) => isWanted(line, filter.value)));
+  const shown = computed(() => {
+    const wanted = filter.value;
+    // Lines of one log are none of another.
+    return read.value?.preview === wanted.preview ? rows.value.filter((line) => isWanted(line, wanted)) : [];
+  });
   return {
     filter,
     shown,
@@ -177,8 +182,9 @@ export function logsModel(app: string) {
   };
 }
 
-function paramsOf({ search, level, trace }: LogFilter) {
+function paramsOf({ search, level, trace, preview }: LogFilter) {
   return {
+    ...(preview !== '' && { preview }),
     ...(search !== '' && { search }),
     ...(level !== '' && { level }),
     ...(/^[0-9a-f]{32}$/.test(trace) && { trace_id: trace }),

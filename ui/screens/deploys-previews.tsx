@@ -33,6 +33,7 @@ export function Previews({ app }: { app: string }) {
         {previews.items.value.map((preview) => (
           <OnePreview
             key={preview.name}
+            app={app}
             preview={preview}
             promote={() => promote(preview.name)}
             showLog={async () => setLog({ name: preview.name, text: await model.log(preview.name) })}
@@ -57,11 +58,13 @@ export function Previews({ app }: { app: string }) {
 }
 
 function OnePreview({
+  app,
   preview: { name, url, branch, serves, deploy, expires_at },
   promote,
   showLog,
   drop,
 }: {
+  app: string;
   preview: Preview;
   promote: () => Promise<void>;
   showLog: () => Promise<void>;
@@ -95,8 +98,11 @@ function OnePreview({
         {deploy?.error && <span class="small danger cut">{firstLine(deploy.error)}</span>}
       </span>
       <span class="row">
-        <Button short look="quiet" disabled={deploy === null} onClick={showLog}>
+        <Link to={{ name: 'logs', app }} query={{ preview: name }} class="small">
           Log
+        </Link>
+        <Button short look="quiet" disabled={deploy === null} onClick={showLog}>
+          Build
         </Button>
         <Button needs="push" short disabled={!serves} onClick={promote}>
           Promote

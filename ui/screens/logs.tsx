@@ -38,7 +38,7 @@ const SOURCES: Record<LogLine['source'], string> = {
 export default function Logs({ app }: { app: string }) {
   const model = useModel(() => logsModel(app));
   const { filter, shown, waiting, isPaused, isSearching, isRead, isLive, failure, dropped } = model;
-  const { search, level, trace } = filter.value;
+  const { search, level, trace, preview } = filter.value;
   const all = shown.value;
   const [drawn, setDrawn] = useState(DRAWN);
   const lines = all.slice(-drawn);
@@ -85,6 +85,14 @@ export default function Logs({ app }: { app: string }) {
           {isPaused.value ? 'Go on' : 'Pause'}
         </Button>
       </Head>
+      {preview !== '' && (
+        <p class="row log-trace">
+          The log of the preview <b>{preview}</b>
+          <Button short look="quiet" onClick={() => setQuery({ preview: null })}>
+            <IconX /> The app's
+          </Button>
+        </p>
+      )}
       {trace !== '' && (
         <p class="row log-trace">
           Only lines of the request
