@@ -33,11 +33,11 @@ const Import = z.discriminatedUnion('action', [
 const Export = z.object({
   dump_options: z
     .object({
-      no_schema: z.literal(false, 'a database is exported with its schema here').optional(),
-      no_data: z.literal(false, 'a database is exported with its rows here').optional(),
+      no_schema: z.boolean().default(false),
+      no_data: z.boolean().default(false),
       tables: z.array(z.string()).max(0, 'a database is exported with all of its tables here').optional(),
     })
-    .optional(),
+    .default({ no_schema: false, no_data: false }),
 });
 
 export const databaseCalls = [
@@ -105,15 +105,26 @@ export const databaseCalls = [
     method: 'POST',
     path: `${DATABASES}/:database/export`,
     body: Export,
-    answer: async (context) => {
+    answer: async (context, { dump_options: { no_schema: noSchema, no_data: noData } }) => {
       const found = await databaseOf(context);
       const { sql } = await run(context, 'storage.d1.export', place(found));
-      const file = await newFile(context, sql);
+      const file = await newFile(context, partOf(sql, noSchema, noData));
       const result = { filename: `${found.id}.sql`, signed_url: fileUrl(context, file) };
       return { success: true, type: 'export', status: 'complete', at_bookmark: file, messages: [], result };
     },
   }),
 ];
+
+/** An export without what makes the tables, or without their rows. */
+function partOf(sql: string, noSchema: boolean, noData: boolean): string {
+  if (!noSchema && !noData) return sql;
+  const left = splitStatements(sql).filter(
+    (statement) =>
+      !(noSchema && /^CREATE\b/i.test(statement.sql)) &&
+      !(noData && /^(?:INSERT|DELETE)\b/i.test(statement.sql)),
+  );
+  return left.map((statement) => `${statement.sql};\n`).join('');
+}
 
 function databaseOf(context: CallContext): Promise<Kept> {
   return findKept(context, 'databases', context.words.database!);

@@ -80,6 +80,10 @@ test('a database is migrated, queried, filled from a file and exported', async (
   await wrangler('d1', 'export', 'notes', '--remote', '--output', 'out.sql');
   const exported = readFileSync(join(project.directory, 'out.sql'), 'utf8');
   for (const word of ['first; of all', 'second', 'third', 'fourth']) assert.ok(exported.includes(word), word);
+  await wrangler('d1', 'export', 'notes', '--remote', '--no-data', '--output', 'schema.sql');
+  const schema = readFileSync(join(project.directory, 'schema.sql'), 'utf8');
+  assert.match(schema, /CREATE TABLE notes \(text TEXT\);/);
+  assert.doesNotMatch(schema, /INSERT|second/);
 });
 
 test('keys, objects, secrets and queues', async () => {
