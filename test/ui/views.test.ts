@@ -312,7 +312,7 @@ test(
       (await row.getByRole('link', { name: 'feature-login' }).getAttribute('href'))!,
       /^http:\/\/feature-login--shop\.localhost/,
     );
-    await row.getByRole('link', { name: 'Log' }).click();
+    await row.getByRole('link', { name: 'Log', exact: true }).click();
     await page.getByText('The log of the preview feature-login').waitFor();
     await page.getByRole('button', { name: "The app's" }).click();
     await page.waitForURL(/\/logs$/);
