@@ -12,7 +12,9 @@ export const MESSAGE_BYTES = 5 * 2 ** 20;
 export const RECIPIENTS = 50;
 const SUBJECT_LENGTH = 998;
 const ATTACHMENTS = 32;
+/** Characters of a name, and of a name with an address behind it. */
 const NAME_LENGTH = 320;
+const NAMED_LENGTH = 600;
 
 /** An e-mail that is ready for the mail server. */
 export interface Message {
@@ -27,7 +29,7 @@ export interface Message {
 
 const name = z.string().max(NAME_LENGTH);
 const Address = z
-  .union([z.string(), z.object({ email: z.string(), name: name.nullish() })])
+  .union([z.string().max(NAMED_LENGTH), z.object({ email: z.string(), name: name.nullish() })])
   .transform((given) =>
     typeof given === 'string' ? parsed(given) : { address: given.email, name: given.name ?? '' },
   )
@@ -83,9 +85,14 @@ export async function messageOf(asked: unknown, destination: string | undefined)
     throw tooManyRecipients(
       `An e-mail may go to ${RECIPIENTS} recipients, in "to", "cc" and "bcc" together, not to ${message.to.length}.`,
     );
-  if (message.raw.length > MESSAGE_BYTES)
-    throw tooLarge(`An e-mail may have ${MESSAGE_BYTES} bytes; this one has ${message.raw.length}.`);
+  requireSize(message.raw.length);
   return message;
+}
+
+/** @param bytes that it has at least */
+function requireSize(bytes: number): void {
+  if (bytes > MESSAGE_BYTES)
+    throw tooLarge(`An e-mail may have ${MESSAGE_BYTES} bytes; this one has ${bytes}.`);
 }
 
 function fromRaw(asked: unknown, destination: string | undefined): Message {
@@ -105,6 +112,9 @@ async function fromFields(asked: unknown, destination: string | undefined): Prom
   );
   const nobody = !given.to && !cc && !bcc;
   const to = given.to ?? (nobody && destination !== undefined ? [parsed(destination)] : []);
+  const parts = [text, html, ...(attachments ?? []).map(({ content }) => content)];
+  // Composing takes time for each byte. Files stay base64 in the message.
+  requireSize(parts.reduce((sum, part) => sum + (part?.length ?? 0), 0));
   const id = `<${randomUUID()}@${domainOf(from.address)}>`;
   const composed = new MailComposer({
     from,
@@ -132,10 +142,11 @@ async function fromFields(asked: unknown, destination: string | undefined): Prom
 
 /** `bob@example.com`, or `Bob <bob@example.com>`. */
 function parsed(given: string): { address: string; name: string } {
-  const [, before, address] = /^\s*"?([^"<>]*?)"?\s*<([^<>]*)>\s*$/.exec(given) ?? [];
-  return address === undefined
-    ? { address: given.trim(), name: '' }
-    : { address, name: before!.slice(0, NAME_LENGTH) };
+  const text = given.trim();
+  const open = text.lastIndexOf('<');
+  if (open === -1 || !text.endsWith('>')) return { address: text, name: '' };
+  const before = text.slice(0, open).trim();
+  return { address: text.slice(open + 1, -1), name: before.replace(/^"(.*)"$/s, '$1') };
 }
 
 function checked<Output>(schema: z.ZodType<Output>, asked: unknown): Output {

@@ -5,7 +5,9 @@ import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { test } from 'node:test';
 import { readConfig } from '../../runtime/config.ts';
 import { appSenders, mayBeSender } from '../../runtime/mail/addresses.ts';
+import { MailError } from '../../runtime/mail/errors.ts';
 import { Mailer } from '../../runtime/mail/mail.ts';
+import { messageOf } from '../../runtime/mail/message.ts';
 import { Rates } from '../../runtime/mail/rates.ts';
 import { isSender, type SmtpServer, smtpServer } from '../../runtime/mail/smtp-server.ts';
 import { Inbox, PASSWORD, USER } from '../support/mail/inbox.ts';
@@ -147,6 +149,30 @@ test('apps send from the domain of the sender that is set, or from what is named
   assert.throws(() => rates.take(120, 42 * minute), /5000 e-mails a day/);
   rates.take(80, 42 * minute);
   rates.take(120, 24 * 60 * minute);
+});
+
+test('what an app writes to hold up the mail service is refused at once', async () => {
+  const fields = { from: 'a@b.c', to: 'd@e.f', subject: 'x', text: 'x' };
+  const long = (part: string) => part.repeat(2_000_000 / part.length);
+  const file = { filename: 'a', type: 'a/b', disposition: 'attachment', content: long('AAAA').repeat(3) };
+  const raw = (text: string) => ({ from: 'a@b.c', to: 'd@e.f', raw: Buffer.from(text).toString('base64') });
+  const began = process.cpuUsage();
+  for (const asked of [
+    ...[' ', '<', '"', ' <', '" ', '\\"'].flatMap((part) => [
+      { ...fields, from: long(part) },
+      { ...fields, to: [`a${long(part)}`] },
+      raw(`From: ${part.repeat(10_000)}\n\nx`),
+      raw(`${long(part)}\n\nx`),
+    ]),
+    { ...fields, attachments: [{ ...file, type: `a/b${long(' ')}` }] },
+    { ...fields, attachments: [file] },
+    { ...fields, headers: { [long('-')]: 'x' } },
+    raw(long('\r')),
+    raw(`From: a@b.c${long('\n ')}\n\nx`),
+  ])
+    await assert.rejects(messageOf(asked, undefined), MailError, JSON.stringify(asked).slice(0, 200));
+  const { user } = process.cpuUsage(began);
+  assert.ok(user < 10_000_000, `${user / 1_000} ms of the processor`);
 });
 
 test('the settings of the mail server are read, and its password is in no complaint', () => {
