@@ -288,5 +288,7 @@ function isQueryValue(value: unknown, type: unknown): boolean {
   if (type === 'integer' || type === 'number') {
     return typeof value === 'number' && /^-?\d{1,15}(\.\d{1,9})?$/.test(String(value));
   }
+  // The text `true` would be read as the truth value.
+  if (type === 'boolean') return typeof value === 'boolean';
   return typeof value === 'string' && value.isWellFormed();
 }
