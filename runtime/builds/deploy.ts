@@ -16,14 +16,13 @@ import { removeLitter } from '../machine/leftovers.ts';
 import { removeTree } from '../machine/remove.ts';
 import type { AppUsers } from '../machine/users.ts';
 import type { Walls } from '../machine/walls.ts';
-import { type DeletedClass, findDeletedClasses, throwClassesAway } from '../storage/deleted-classes.ts';
 import { emptyNames, type StorageNames } from '../storage/names.ts';
 import { build } from './build.ts';
 import { type BuildInput, NO_SETTINGS } from './build-input.ts';
+import { DeletedClassData } from './deleted-class-data.ts';
 import { DeployLog } from './deploy-log.ts';
 import { lineWriter } from './follower.ts';
 import { LineBatch } from './line-batch.ts';
-import { readRelease } from './release.ts';
 import { placeUpload, type Retriggered, reuseRelease } from './releases.ts';
 import { checkSecrets } from './secrets.ts';
 import { checkServices, requireServices } from './services.ts';
@@ -96,8 +95,7 @@ export class Deploy {
   #recording: NodeJS.Timeout | null = null;
   /** The end of what follows a build that succeeded. */
   #tidied: Promise<void> = Promise.resolve();
-  /** Classes whose data is to go when the deploy has ended. */
-  #deletedClasses: DeletedClass[] = [];
+  readonly #deletedClasses: DeletedClassData;
 
   /** @throws when it cannot be recorded: then there is no such deploy */
   constructor(options: DeployOptions, fact: DeployFact, source: DeploySource) {
@@ -117,6 +115,7 @@ export class Deploy {
         this.#recordSoon(PROGRESS_MS);
       },
     });
+    this.#deletedClasses = new DeletedClassData(options, fact, this.#log);
     options.store.transaction(() => this.#save());
     options.onFacts();
   }
@@ -212,7 +211,7 @@ export class Deploy {
       const before = apps.get(app_id)?.liveDeployId ?? null;
       const detail = before === null ? 'the first release' : `in the place of deploy ${before}`;
       await this.#log.step('start', detail, () => this.#release(storage, consumes));
-      await this.#findDeletedClasses(storage);
+      await this.#deletedClasses.find(storage);
       await this.#tidied;
       this.#end('live', null);
     } catch (error) {
@@ -233,40 +232,11 @@ export class Deploy {
     this.#succeeded.abort(new Error('a newer deploy waits'));
   }
 
-  /**
-   * Snapshots the data of classes that the project has deleted, and moves it to the trash. When it is cut, the next
-   * deploy does that. Never rejects.
-   */
+  /** Snapshots the data of classes that the project has deleted, and moves it to the trash. Never rejects. */
   async throwClassesAway(): Promise<void> {
-    if (this.#deletedClasses.length === 0) return;
-    const { paths } = this.#options;
-    const names = this.#deletedClasses.map(({ className }) => className).join(', ');
-    const signal = AbortSignal.any([this.#abort.signal, this.#succeeded.signal]);
-    try {
-      const key = await this.#snapshot(signal);
-      signal.throwIfAborted();
-      throwClassesAway(paths, this.#fact.app_id, this.#deletedClasses);
-      const kept =
-        key === null ? "no snapshot could be taken (Cellar's log says why)" : `snapshot ${key} has it`;
-      this.#log.line(`data of deleted classes (${names}): ${kept}, and it lies in Cellar's trash for 7 days`);
-    } catch (error) {
-      const why = reason(error);
-      this.#log.line(`data of deleted classes (${names}) is not moved; the next deploy does that: ${why}`);
-    }
+    if (this.#deletedClasses.isEmpty) return;
+    await this.#deletedClasses.throwAway(AbortSignal.any([this.#abort.signal, this.#succeeded.signal]));
     this.#record();
-  }
-
-  /** @returns null when it cannot be taken */
-  async #snapshot(signal: AbortSignal): Promise<string | null> {
-    signal.throwIfAborted();
-    const cut = Promise.withResolvers<null>();
-    signal.addEventListener('abort', () => cut.resolve(null), { once: true });
-    const { app_id, id } = this.#fact;
-    const taken = this.#options.snapshot(app_id).catch((error: unknown) => {
-      log('warn', 'no snapshot before classes lose their data', { deploy: id, error: reason(error) });
-      return null;
-    });
-    return Promise.race([taken, cut.promise]);
   }
 
   /** Removes what the build left. Never rejects. */
@@ -397,24 +367,6 @@ export class Deploy {
         }
       },
     });
-  }
-
-  /** The data of classes that the project has deleted is to go, now that nothing serves that has them. Never rejects. */
-  async #findDeletedClasses(storage: object): Promise<void> {
-    const { paths } = this.#options;
-    const { id, app_id } = this.#fact;
-    try {
-      const release = await readRelease(paths.release(app_id, id));
-      if (release === null) return;
-      this.#deletedClasses = findDeletedClasses(paths, app_id, storage, release);
-      for (const { className } of this.#deletedClasses)
-        this.#log.line(
-          `class ${className} is deleted: what its objects kept is snapshotted now, then lies in Cellar's trash for 7 days`,
-        );
-    } catch (error) {
-      const why = reason(error);
-      this.#log.line(`the data of deleted classes could not be found; the next deploy tries again: ${why}`);
-    }
   }
 
   /** The deploy that served until now does not any more. In the transaction that moves the pointer. */
