@@ -64,17 +64,22 @@ for (const [kind, inputs] of [
   test(`of every operation, ${kind}, over REST and RPC alike`, { timeout: 120_000 }, async () => {
     const known = await fixture();
     rows = null;
-    for (const [n, operation] of deletingLast.entries()) {
+    for (const operation of deletingLast) {
       const property = fc.asyncProperty(inputs(operation, known), async (input) => {
         const refused = await runBoth(operation, input);
         const illFormed = refused?.code === 'invalid_input';
         assert.ok(inputs === junkInput || hasOwnRules(operation) || !illFormed, JSON.stringify(refused));
       });
       await fc
-        .assert(property, { ...cases, seed: cases.seed + n, endOnFailure: true })
+        .assert(property, { ...cases, seed: seedOf(operation.name), endOnFailure: true })
         .catch(describeFailure(operation));
     }
   });
+}
+
+/** One for each operation, which stays the same when others are added. */
+function seedOf(name: string): number {
+  return [...name].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) | 0, cases.seed);
 }
 
 test('an id that is none is an unknown one, whatever it is', { timeout: 120_000 }, async () => {
