@@ -1,5 +1,5 @@
 // Deploys: of the folder, and going back.
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -22,6 +22,16 @@ const TEMPORARY_KEY = 'cellar deploy (temporary)';
 const KEY_LEFT_MS = 6 * 3_600_000;
 /** Lines of the log of a failed deploy that are shown. */
 const LAST_LINES = 20;
+/** Of a folder that is no repository, and so may have no .gitignore: packages, what tools keep, and secrets of local work. */
+const NEVER_PUSHED = [
+  'node_modules',
+  '.wrangler',
+  '.cellar',
+  '.dev.vars*',
+  '.env',
+  '.env.local',
+  '.env.*.local',
+];
 /** The author of commits of a folder that is no repository. */
 const AUTHOR = {
   GIT_AUTHOR_NAME: 'cellar deploy',
@@ -206,6 +216,8 @@ async function pushLooseFolder(session: Session, app: App): Promise<string> {
       if (code !== 0) throw new Stopped('failed', `git ${words[0]} failed.`);
     };
     await git('init', '--quiet', '--initial-branch=main');
+    mkdirSync(join(own.GIT_DIR, 'info'), { recursive: true });
+    writeFileSync(join(own.GIT_DIR, 'info', 'exclude'), NEVER_PUSHED.join('\n'));
     await keyed(session, app, async (withIt) => {
       const run: GitRun = { folder, env: { ...withIt, ...own }, say: () => {}, signal };
       const hasMain = (await runGit(run, 'fetch', '--quiet', '--depth=1', '--', app.git_url, 'main')) === 0;

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -150,6 +150,9 @@ async function json(words: string, more: readonly string[] = [], input?: string)
 
 test('an app is made, deployed from a folder that is no repository, and answers', async () => {
   const made = await json('create', ['shop']);
+  writeFileSync(join(folder, '.dev.vars'), 'SECRET=of this machine');
+  mkdirSync(join(folder, 'node_modules'));
+  writeFileSync(join(folder, 'node_modules', 'package.js'), '');
   assert.equal(made.slug, 'shop');
   const deployed = await cli('deploy');
   assert.equal(deployed.code, 0, deployed.said);
@@ -164,6 +167,9 @@ test('a repository is pushed as it is committed; a deploy that fails ends with 1
   // What the loose folder was deployed as is behind it.
   const fetched = await cellar.git(folder, 'fetch', cellar.remote('shop'), 'main');
   assert.equal(fetched.code, 0, fetched.stderr);
+  assert.equal(readGit('ls-tree', '-r', '--name-only', 'FETCH_HEAD'), 'index.js\nwrangler.toml');
+  // A repository is pushed as it is committed.
+  for (const name of ['.dev.vars', 'node_modules']) rmSync(join(folder, name), { recursive: true });
   await cellar.git(folder, 'reset', '--soft', 'FETCH_HEAD');
   writeFileSync(join(folder, 'index.js'), 'export default {\n  fetch: () => new Response("x" };\n');
   const changed = await cli('deploy');
