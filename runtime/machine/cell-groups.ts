@@ -90,6 +90,11 @@ export class CellGroups {
     );
   }
 
+  /** Where they all lie. */
+  get directory(): string {
+    return this.#place.directory;
+  }
+
   /** Removes what is empty. What is not goes at the next start. */
   close(): void {
     sweep(this.#place.directory);

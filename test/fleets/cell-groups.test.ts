@@ -1,8 +1,10 @@
 // The kernel's own limit of an app's memory, where this machine lets Cellar make control groups.
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
-import { test } from 'node:test';
+import { existsSync, readFileSync } from 'node:fs';
+import { after, test } from 'node:test';
+import { spares } from '../../runtime/fleets/cell.ts';
 import { CellGroups, openCellGroups, useCellGroups } from '../../runtime/machine/cell-groups.ts';
+import { eventually } from '../support/e2e/processes.ts';
 import { harness } from '../support/fleets/harness.ts';
 
 const NAME = `cellar-test-${process.pid}`;
@@ -21,13 +23,23 @@ export default { async fetch(request) {
   return new Response('ok');
 } }`;
 
+after(async () => {
+  spares.close();
+  if (!(groups instanceof CellGroups)) return;
+  const { directory } = groups;
+  const close = () => {
+    groups.close();
+    return !existsSync(directory);
+  };
+  await eventually(close, 'no group is left');
+});
+
 test(
   'between two looks of the host the kernel ends a process that takes too much, and its owner is told',
   NEEDS_GROUPS,
   async (t) => {
     useCellGroups(groups as CellGroups);
     const app = harness(t, { memoryMb: 128 });
-    t.after(() => (groups as CellGroups).close());
     await app.fleet.swap(await app.release(1, { code: HUNGRY, migrations: {} }), {
       commit: () => {},
       log: () => {},
