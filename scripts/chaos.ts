@@ -2,7 +2,7 @@
 // an app writes to all of its storage: `npm run chaos`, or `npm run chaos -- 100` for as many kills. It says what was lost.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Cellar } from '../test/support/e2e/cellar.ts';
-import { cells, descendants, eventually } from '../test/support/e2e/processes.ts';
+import { cells, descendants, eventually, readers } from '../test/support/e2e/processes.ts';
 
 const ROUNDS = Number(process.argv[2] ?? 10);
 /** Longest time of writing before a kill, in ms: it comes at any place of a write. */
@@ -200,7 +200,7 @@ async function killAgainAndAgain(id: string): Promise<Map<string, number>> {
     reader: async () => {
       let pid: number | undefined;
       await eventually(() => {
-        pid = below('--eval=// Run by a process of the app').at(-1)?.pid;
+        pid = readers(cellar.pid).at(-1)?.pid;
         return pid !== undefined;
       }, 'there is a reader').catch(() => {});
       return kill(pid);

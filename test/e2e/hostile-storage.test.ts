@@ -15,7 +15,7 @@ import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { descendants, eventually } from '../support/e2e/processes.ts';
+import { eventually, readers } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { NEEDS_USERS } from '../support/users.ts';
 
@@ -336,21 +336,17 @@ test('no visitor reaches the entry that writes, and names of secrets mean nothin
 });
 
 test('a reader that is killed leaves nothing stuck', async () => {
-  const readers = () =>
-    descendants(cellar.pid).filter(({ command }) =>
-      command.some((word) => word.startsWith('--eval=// Run by a process of the app')),
-    );
   const asked = rpc('storage.d1.get', { id: hostile, database_id: 'DB', sql: ENDLESS });
   for (let n = 0; n < 3; n++) {
-    await eventually(() => readers().length > 0, 'a reader runs');
-    const { pid } = readers()[0]!;
+    await eventually(() => readers(cellar.pid).length > 0, 'a reader runs');
+    const { pid } = readers(cellar.pid)[0]!;
     process.kill(pid, 'SIGKILL');
-    await eventually(() => !readers().some((reader) => reader.pid === pid), 'it has gone');
+    await eventually(() => !readers(cellar.pid).some((reader) => reader.pid === pid), 'it has gone');
   }
   assert.equal((await asked).code, 'storage_unreadable');
   const { rows } = await rpc('storage.d1.get', { id: hostile, database_id: 'DB', sql: 'SELECT 1' });
   assert.deepEqual(rows, [[1]]);
-  await eventually(() => readers().length === 0, 'no reader is left');
+  await eventually(() => readers(cellar.pid).length === 0, 'no reader is left');
 });
 
 test('the neighbour served all the while', async () => {

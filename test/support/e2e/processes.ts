@@ -63,6 +63,13 @@ export function cells(appId: string): Process[] {
   );
 }
 
+/** The processes below `host` that read what an app keeps: their programs are in their words. */
+export function readers(host: number): Process[] {
+  return descendants(host).filter(({ command }) =>
+    command.some((word) => word.startsWith('--eval=') && word.includes('// Run by a process of the app')),
+  );
+}
+
 /** Resolves once `condition` holds, asked every 20 ms; rejects after `deadlineMs`. */
 export async function eventually(
   condition: () => boolean | Promise<boolean>,
