@@ -35,9 +35,9 @@ const Export = z.object({
     .object({
       no_schema: z.boolean().default(false),
       no_data: z.boolean().default(false),
-      tables: z.array(z.string()).max(0, 'a database is exported with all of its tables here').optional(),
+      tables: z.array(z.string()).default([]),
     })
-    .default({ no_schema: false, no_data: false }),
+    .default({ no_schema: false, no_data: false, tables: [] }),
 });
 
 export const databaseCalls = [
@@ -105,9 +105,10 @@ export const databaseCalls = [
     method: 'POST',
     path: `${DATABASES}/:database/export`,
     body: Export,
-    answer: async (context, { dump_options: { no_schema: noSchema, no_data: noData } }) => {
+    answer: async (context, { dump_options: { no_schema: noSchema, no_data: noData, tables } }) => {
       const found = await databaseOf(context);
-      const { sql } = await run(context, 'storage.d1.export', place(found));
+      const wanted = tables.length > 0 && { tables };
+      const { sql } = await run(context, 'storage.d1.export', { ...place(found), ...wanted });
       const file = await newFile(context, partOf(sql, noSchema, noData));
       const result = { filename: `${found.id}.sql`, signed_url: fileUrl(context, file) };
       return { success: true, type: 'export', status: 'complete', at_bookmark: file, messages: [], result };

@@ -112,6 +112,12 @@ interface TableQuestion {
 }
 
 /** What is asked of a database, by its id or binding. */
+/** Which database to give as SQL. `tables`: these alone. */
+export interface ExportQuestion {
+  database: string;
+  tables: string[] | undefined;
+}
+
 export interface DatabaseQuestion extends TableQuestion {
   database: string;
 }

@@ -9,6 +9,7 @@ import type {
   DeployFact,
   DeployFacts,
   DescribedRelease,
+  ExportQuestion,
   HostPreview,
   InstancesQuestion,
   KeptPlaces,
@@ -233,7 +234,7 @@ export interface HostCalls extends TelemetryCalls {
   /** Without buckets. */
   'GET /apps/:id/storage': { body: null; answer: Bytes };
   'POST /apps/:id/storage/d1': { body: DatabaseQuestion; answer: Bytes };
-  'POST /apps/:id/storage/export': { body: { database: string }; answer: Bytes };
+  'POST /apps/:id/storage/export': { body: ExportQuestion; answer: Bytes };
   /** The body is SQL text; `database` of the query names whose. */
   'POST /apps/:id/storage/import': { body: Bytes; answer: Result<'storage.d1.import'> };
   'POST /apps/:id/storage/do': { body: ObjectQuestion; answer: Bytes };

@@ -141,7 +141,12 @@ export const storage = [
     method: 'GET',
     path: null,
     needs: 'push',
-    input: z.strictObject({ id: reference, database_id: reference }),
+    input: z.strictObject({
+      id: reference,
+      database_id: reference,
+      /** These tables alone, with their indexes and triggers. Left out: the whole database. */
+      tables: z.array(z.string().min(1).max(256)).min(1).max(100).optional(),
+    }),
     output: z.strictObject({ sql: z.string() }),
     status: 200,
     errors: readErrors,

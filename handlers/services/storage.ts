@@ -53,9 +53,9 @@ const databaseWrite: Service<'storage.d1.write'> = async (context, input) => {
   return statements ? written : written[0]!;
 };
 
-const databaseExport: Service<'storage.d1.export'> = async (context, { id, database_id }) => {
+const databaseExport: Service<'storage.d1.export'> = async (context, { id, database_id, tables }) => {
   const app = await requireApp(context, id);
-  return context.host.storage.exportDatabase(app.id, database_id);
+  return context.host.storage.exportDatabase(app.id, { database: database_id, tables });
 };
 
 const databaseImport: Service<'storage.d1.import'> = async (context, { id, database_id, sql }) => {

@@ -28,7 +28,7 @@ export function storageRoutes({
       return writeStorage({ apps, looking }, words[0]!, asked).catch(refuseReading);
     },
     'POST /apps/:id/storage/export': answer(async (id, { request }) =>
-      looking.exportDatabase(id, (await readJson<'POST /apps/:id/storage/export'>(request)).database),
+      looking.exportDatabase(id, await readJson<'POST /apps/:id/storage/export'>(request)),
     ),
     'POST /apps/:id/storage/import': async ({ request, words, query }) => {
       const sql = await readBody(request, D1_SQL_BYTES);

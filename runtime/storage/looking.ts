@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type { Workflow } from '../../bundler/release.ts';
 import type {
   DatabaseQuestion,
+  ExportQuestion,
   InstancesQuestion,
   KeysQuestion,
   ObjectQuestion,
@@ -62,11 +63,11 @@ export class Looking {
     return this.#ask(appId, { kind: 'database', path: this.#file(appId, DATABASE_KEY, found), ...asked });
   }
 
-  /** A database's schema and rows as SQL. */
-  async exportDatabase(appId: string, database: string): Promise<Buffer> {
+  /** A database's schema and rows as SQL, or those of some tables. */
+  async exportDatabase(appId: string, { database, tables }: ExportQuestion): Promise<Buffer> {
     const { databases } = await this.places(appId);
     const found = required(find(databases, database), `no database ${database}`);
-    return this.#ask(appId, { kind: 'export', path: this.#file(appId, DATABASE_KEY, found) });
+    return this.#ask(appId, { kind: 'export', path: this.#file(appId, DATABASE_KEY, found), tables });
   }
 
   async objects(appId: string, { class_name, object, name, ...asked }: ObjectQuestion): Promise<Buffer> {

@@ -31,7 +31,8 @@ async function pushed(slug: string): Promise<string> {
   return id;
 }
 
-const exported = (id: string) => rpc('storage.d1.export', { id, database_id: 'DB' });
+const exported = (id: string, tables?: string[]) =>
+  rpc('storage.d1.export', { id, database_id: 'DB', tables });
 const imported = (id: string, sql: string) => rpc('storage.d1.import', { id, database_id: 'DB', sql });
 const rowsOf = async (id: string, sql: string) => {
   const answer = await rpc('storage.d1.get', { id, database_id: 'DB', sql });
@@ -79,6 +80,16 @@ test('a database goes from one app to another as SQL, and nothing of it is other
   assert.equal((await cellar.app(one)).status, 'sleeping');
   assert.match(sql, /^PRAGMA defer_foreign_keys=TRUE;\nCREATE TABLE /);
   assert.doesNotMatch(sql, /_cf_/);
+  const some = (await exported(one, ['Parents', 'odd " name'])).sql;
+  for (const words of [
+    /CREATE TABLE parents/,
+    /CREATE TRIGGER on_parents/,
+    /CREATE UNIQUE INDEX by_a/,
+    /sqlite_sequence/,
+  ])
+    assert.match(some, words);
+  assert.doesNotMatch(some, /CREATE TABLE (child|made)|CREATE VIEW|INSERT INTO "made"/);
+  assert.match((await exported(one, ['parents', 'nobody'])).detail, /no such table: nobody/);
 
   await cellar.call('POST', `/v1/apps/${two}/sleep`);
   const into = await imported(two, sql);

@@ -84,6 +84,11 @@ test('a database is migrated, queried, filled from a file and exported', async (
   const schema = readFileSync(join(project.directory, 'schema.sql'), 'utf8');
   assert.match(schema, /CREATE TABLE notes \(text TEXT\);/);
   assert.doesNotMatch(schema, /INSERT|second/);
+  await wrangler('d1', 'execute', 'notes', '--remote', '--yes', '--command', 'CREATE TABLE "Other" (a)');
+  await wrangler('d1', 'export', 'notes', '--remote', '--table', 'other', '--output', 'other.sql');
+  const other = readFileSync(join(project.directory, 'other.sql'), 'utf8');
+  assert.match(other, /CREATE TABLE "Other" \(a\);/);
+  assert.doesNotMatch(other, /notes/);
 });
 
 test('keys, objects, secrets and queues', async () => {

@@ -1,6 +1,7 @@
 // What an app keeps, but for the contents of its buckets, asked of the host.
 import type {
   DatabaseQuestion,
+  ExportQuestion,
   KeysQuestion,
   Looked,
   ObjectQuestion,
@@ -41,8 +42,8 @@ export class Storage {
   }
 
   /** A database as SQL. @throws {Problem} `answer_too_large` */
-  async exportDatabase(appId: string, database: string): Promise<Result<'storage.d1.export'>> {
-    return this.#host.look('POST /apps/:id/storage/export', appId, { database });
+  async exportDatabase(appId: string, body: ExportQuestion): Promise<Result<'storage.d1.export'>> {
+    return this.#host.look('POST /apps/:id/storage/export', appId, body);
   }
 
   async objects(appId: string, body: ObjectQuestion): Promise<Looked<Result<'storage.do.get'>>> {

@@ -3,16 +3,22 @@ import { limitBytes, Refusal } from './answer.js';
 import { columnsOf, isTable, OWN, open, prepare, quoted, sqlRefusal } from './databases.js';
 import { sizeOf } from './objects.js';
 
-/** @yields the statements that make a database anew: tables, rows, and then what depends on both */
-function* dump(database) {
+/**
+ * @param wanted names of tables: they are all that is told, with what depends on them; undefined for everything
+ * @yields the statements that make a database anew: tables, rows, and then what depends on both
+ */
+function* dump(database, wanted) {
   yield 'PRAGMA defer_foreign_keys=TRUE;';
   const made = database
     .prepare(
       'SELECT type, name, tbl_name, sql, rootpage FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid',
     )
     .all()
-    .filter(({ name, tbl_name }) => !/^(_cf_|sqlite_)/i.test(name) && !OWN.test(tbl_name));
-  const ofType = (wanted) => made.filter(({ type }) => type === wanted);
+    .filter(({ name, tbl_name }) => !/^(_cf_|sqlite_)/i.test(name) && !OWN.test(tbl_name))
+    .filter(({ tbl_name }) => isWanted(tbl_name, wanted));
+  const ofType = (type) => made.filter((each) => each.type === type);
+  const missing = wanted?.find((name) => !ofType('table').some((table) => isWanted(table.name, [name])));
+  if (missing !== undefined) throw new Refusal('query_failed', `no such table: ${missing}`);
   const tables = ofType('table');
   for (const { name, sql, rootpage } of tables) {
     if (rootpage === 0) throw new Refusal('query_failed', `the virtual table ${name} cannot be exported`);
@@ -20,7 +26,7 @@ function* dump(database) {
   }
   // After all tables: a row may name one of a table that comes later.
   for (const { name } of tables) yield* inserts(database, name);
-  yield* sequences(database);
+  yield* sequences(database, wanted);
   for (const type of ['view', 'index', 'trigger']) for (const { sql } of ofType(type)) yield `${sql};`;
 }
 
@@ -37,11 +43,17 @@ function* inserts(database, table) {
     yield `${head}${columns.map((_, n) => literal(row[2 * n], row[2 * n + 1]))});`;
 }
 
+/** SQLite compares names without regard to case. */
+function isWanted(table, wanted) {
+  return wanted === undefined || wanted.some((name) => name.toLowerCase() === table.toLowerCase());
+}
+
 /** What AUTOINCREMENT has counted to. */
-function* sequences(database) {
+function* sequences(database, wanted) {
   if (!isTable(database, 'sqlite_sequence')) return;
   for (const [name, seq] of prepare(database, 'SELECT name, seq FROM sqlite_sequence').iterate()) {
-    if (typeof name !== 'string' || typeof seq !== 'bigint' || OWN.test(name)) continue;
+    if (typeof name !== 'string' || typeof seq !== 'bigint' || OWN.test(name) || !isWanted(name, wanted))
+      continue;
     const table = literal('text', Buffer.from(name));
     yield `DELETE FROM sqlite_sequence WHERE name = ${table};`;
     yield `INSERT INTO sqlite_sequence (name,seq) VALUES(${table},${seq});`;
@@ -76,12 +88,12 @@ function toHex(view) {
   return Buffer.from(view.buffer, view.byteOffset, view.byteLength).toString('hex');
 }
 
-export function exportDatabase({ path }) {
+export function exportDatabase({ path, tables }) {
   const database = open(path);
   const parts = [];
   let size = 0;
   try {
-    for (const statement of database === null ? [] : dump(database)) {
+    for (const statement of database === null ? [] : dump(database, tables)) {
       const part = JSON.stringify(`${statement}\n`).slice(1, -1);
       size += Buffer.byteLength(part);
       if (size > limitBytes)
