@@ -38,6 +38,7 @@ export const meanings: Readonly<Record<string, string>> = {
   url: 'An http or https address.',
   template: 'The name of a template, as `apps.templates` lists it.',
   database_id: 'The id of a database, as `storage.overview` lists it.',
+  tables: 'Names of tables: these alone, with their indexes and triggers. Left out: the whole database.',
   sql: 'One statement of SQL.',
   'storage.d1.import.sql': 'Statements of SQL.',
   table: 'A table: its rows are answered page by page.',

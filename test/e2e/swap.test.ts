@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { Cellar, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
 import { watchStorage } from '../support/e2e/storage-watch.ts';
 
-const DEPLOYS = 20;
+const DEPLOYS = 10;
 const CLIENTS = 4;
 
 /** Counts each request in a Durable Object, then keeps the number in D1, then acknowledges it. */

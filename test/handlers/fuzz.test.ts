@@ -18,7 +18,7 @@ import {
 import { TestControl, TOKEN } from '../support/handlers/control.ts';
 import { randomCases } from '../support/random.ts';
 
-const cases = randomCases(7);
+const cases = randomCases(4);
 /** Longest wait for an answer, in ms. */
 const DEADLINE_MS = 5_000;
 /** Refusals that any operation may answer with. */

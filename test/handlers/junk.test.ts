@@ -99,7 +99,7 @@ test('whatever JSON is sent to JSON-RPC, each part is answered with one result o
       assert.ok(!answer.error || (answer.error.data.status !== 500 && answer.error.message), text);
     }
   });
-  await fc.assert(property, { ...randomCases(200), endOnFailure: true });
+  await fc.assert(property, { ...randomCases(80), endOnFailure: true });
 });
 
 test('whatever path, method and headers are sent, the answer is no fault of ours', async () => {
@@ -119,7 +119,7 @@ test('whatever path, method and headers are sent, the answer is no fault of ours
     const { status, text } = await control.api(verb, where + search, undefined, headers);
     assert.ok(status < 500 || /"(not_implemented|host_unavailable)"/.test(text) || verb === 'HEAD', text);
   });
-  await fc.assert(property, { ...randomCases(200), endOnFailure: true });
+  await fc.assert(property, { ...randomCases(80), endOnFailure: true });
 });
 
 function sendBytes(method: string, path: string, body: string | Uint8Array, type: string): Promise<Answer> {

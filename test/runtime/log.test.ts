@@ -22,12 +22,15 @@ test('a log that nobody reads takes bounded memory, and says later what is missi
   assert.ok(Number(waiting) < 1.1 * 2 ** 20, `${waiting} bytes wait`);
   let [read, missing, last] = [0, 0, ''];
   for await (const line of createInterface({ input: writer.stdout })) {
-    read++;
-    missing += Number(/dropped, because nobody read it lines=(\d+)$/.exec(line)?.[1] ?? 0);
+    // Node reads a little by itself: then lines are missing in two places.
+    const dropped = /dropped, because nobody read it lines=(\d+)$/.exec(line);
+    if (dropped) missing += Number(dropped[1]);
+    else read++;
     last = line;
   }
   assert.match(last, /read again$/);
-  assert.equal(read - 2 + missing, 20_000);
+  assert.ok(missing > 0);
+  assert.equal(read - 1 + missing, 20_000);
 });
 
 test('a line that is written rarely is written once, and a thousand others are all that is remembered', () => {
