@@ -89,7 +89,7 @@ test('a database goes from one app to another as SQL, and nothing of it is other
   ])
     assert.match(some, words);
   assert.doesNotMatch(some, /CREATE TABLE (child|made)|CREATE VIEW|INSERT INTO "made"/);
-  assert.match((await exported(one, ['parents', 'nobody'])).detail, /no such table: nobody/);
+  assert.match((await exported(one, ['parents', 'nobody'])).detail, /^No such table: nobody/);
 
   await cellar.call('POST', `/v1/apps/${two}/sleep`);
   const into = await imported(two, sql);
