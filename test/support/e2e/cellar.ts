@@ -15,6 +15,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Agent, fetch, type RequestInit, type Response, WebSocket } from 'undici';
+import { openCellGroups } from '../../../runtime/machine/cell-groups.ts';
 import { openControlGroups } from '../../../runtime/machine/cgroup.ts';
 import { layout } from '../../../runtime/machine/data-directory.ts';
 import { openFirewall } from '../../../runtime/machine/firewall.ts';
@@ -192,6 +193,8 @@ export class Cellar {
     const [firewall, groups] = [await openFirewall(machineName, []), openControlGroups(machineName)];
     if (typeof firewall !== 'string') await firewall.close();
     if (typeof groups !== 'string') await groups.close();
+    const cells = openCellGroups(machineName, 1);
+    if (typeof cells !== 'string') cells.close();
   }
 
   /** Calls the REST API with the runner token. */
