@@ -3,6 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Refused } from '../../client/index.ts';
 import type { App } from '../../handlers/contract/apps.ts';
 import type { Deploy } from '../../handlers/contract/deploys.ts';
 import { type Command, command, textOf } from '../command.ts';
@@ -56,7 +57,7 @@ export const deployCommands: readonly Command[] = [
     examples: ['deploy', 'deploy --app shop', 'deploy --upload'],
     answers: 'deploys.create',
     run: async (session, input) => {
-      const app = await session.call('apps.get', { id: session.app() });
+      const app = await appToDeploy(session);
       if (input.upload === true || !hasGit()) {
         const { uploadFolder } = await import('../upload.ts');
         const environment = textOf(input, 'env') ?? session.place.env.CLOUDFLARE_ENV ?? null;
@@ -137,6 +138,18 @@ export const deployCommands: readonly Command[] = [
     show: shownDeploy,
   }),
 ];
+
+/** @throws {Stopped} when it is not there, with the command that makes it */
+async function appToDeploy(session: Session): Promise<App> {
+  const id = session.app();
+  try {
+    return await session.call('apps.get', { id });
+  } catch (error) {
+    if (error instanceof Refused && error.problem.code === 'app_not_found')
+      throw new Stopped('notFound', `There is no app ${id} that you may deploy to.`, `cellar create ${id}`);
+    throw error;
+  }
+}
 
 /** Follows a deploy to its end, and says each step that ends. */
 export async function finished(

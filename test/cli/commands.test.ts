@@ -149,6 +149,9 @@ async function json(words: string, more: readonly string[] = [], input?: string)
 }
 
 test('an app is made, deployed from a folder that is no repository, and answers', async () => {
+  const missing = await cli('deploy --app shop');
+  assert.equal(missing.code, 4, missing.said);
+  assert.match(missing.said, /There is no app shop that you may deploy to\.\nNext: cellar create shop/);
   const made = await json('create', ['shop']);
   writeFileSync(join(folder, '.dev.vars'), 'SECRET=of this machine');
   mkdirSync(join(folder, 'node_modules'));
