@@ -448,8 +448,7 @@ function openDataDirectory(config: Config, paths: Layout) {
   endLeftovers(paths.builds, allUids(store.buildUsers));
   rmSync(paths.builds, { recursive: true, force: true });
   mkdirSync(paths.builds, { mode: 0o700 });
-  // Node's own variable says where the host keeps what it compiles, and so where its bundler does.
-  openBundler(process.env.NODE_COMPILE_CACHE ?? paths.compiled);
+  openBundler(paths.compiled);
   throwTrialsAway(paths);
   return { release, disk, token, store };
 }

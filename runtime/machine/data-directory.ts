@@ -77,8 +77,8 @@ export function layoutOf(root: string) {
     run: (appId: string) => join(root, 'run', appId),
     caches: join(root, 'caches'),
     cache: (appId: string) => join(root, 'caches', appId),
-    /** What the bundler and the process of snapshots have compiled of their own code. */
-    compiled: join(root, 'compiled'),
+    /** What the bundler and the process of snapshots have compiled of their own code. Node's own variable may name another place. */
+    compiled: process.env.NODE_COMPILE_CACHE ?? join(root, 'compiled'),
     builds: join(root, 'builds'),
     build: (appId: string) => join(root, 'builds', appId),
     /** What Wrangler uploads, until it is deployed. */

@@ -144,10 +144,11 @@ export class DiskWatch {
     const free = this.#freeMb;
     const enoughMb = this.floorMb * ENOUGH;
     if (free >= this.#ballast.megabytes) this.#almostFullSince = null;
-    else this.#almostFullSince ??= this.#lookedAt;
-    const almostFullMs = this.#lookedAt - (this.#almostFullSince ?? this.#lookedAt);
-    if (almostFullMs >= BALLAST_STAYS_MS && this.#ballast.drop())
-      log('warn', 'the disk is almost full: its reserve is given up', { free_mb: free });
+    else {
+      this.#almostFullSince ??= this.#lookedAt;
+      if (this.#lookedAt - this.#almostFullSince >= BALLAST_STAYS_MS && this.#ballast.drop())
+        log('warn', 'the disk is almost full: its reserve is given up', { free_mb: free });
+    }
     if (!this.#short && free < this.floorMb) {
       this.#short = true;
       this.#tell();

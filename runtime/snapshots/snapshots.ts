@@ -226,10 +226,7 @@ export class Snapshots {
     const words = [...dieWithParent(), 'nice', '-n', '19', process.execPath];
     const child = await startChild([...words, `--max-old-space-size=${HEAP_MB}`, PROGRAM], {
       title: 'the process of snapshots',
-      environment: {
-        ...cleanEnvironment(),
-        NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE ?? this.#options.paths.compiled,
-      },
+      environment: { ...cleanEnvironment(), NODE_COMPILE_CACHE: this.#options.paths.compiled },
     }).catch((error: unknown) => {
       this.#underWay = null;
       throw error;
