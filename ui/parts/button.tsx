@@ -3,6 +3,7 @@ import type { AriaAttributes, ComponentChildren, Ref } from 'preact';
 import { useState } from 'preact/hooks';
 import { type Role, refusal, role } from '../role.ts';
 import { href, type Query, type Route } from '../router.ts';
+import { IconTrash2 } from './icons.tsx';
 import { failed } from './toast.tsx';
 
 export interface ButtonLook {
@@ -115,5 +116,14 @@ export function LinkButton({
     <a class={name} href={url ?? href(to!, query)} aria-label={label} title={label} {...outside}>
       {children}
     </a>
+  );
+}
+
+/** Takes one thing of a list away. Its label names the act and the thing: "Revoke laptop". */
+export function RemoveButton(props: Pick<ButtonProps, 'onClick' | 'needs'> & { label: string }) {
+  return (
+    <Button look="quiet" short {...props}>
+      <IconTrash2 />
+    </Button>
   );
 }

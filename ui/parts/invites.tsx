@@ -2,8 +2,7 @@
 import type { ComponentChildren } from 'preact';
 import type { Invite } from '../models/invites.ts';
 import type { Pages } from '../models/pages.ts';
-import { Button } from './button.tsx';
-import { IconTrash2 } from './icons.tsx';
+import { RemoveButton } from './button.tsx';
 import { Listed, remove } from './pages.tsx';
 import type { Column } from './table.tsx';
 import { Time } from './time.tsx';
@@ -39,14 +38,10 @@ export function OpenInvites({
           name: 'What to do',
           silent: true,
           cell: (invite) => (
-            <Button
-              look="quiet"
-              short
+            <RemoveButton
               label={`Take back the invite: ${forWhom(invite)}`}
               onClick={() => remove(of, invite, 'The invite is taken back', () => revoke(invite.id))}
-            >
-              <IconTrash2 />
-            </Button>
+            />
           ),
         },
       ]}

@@ -10,11 +10,11 @@ import {
   type SignedIn,
   secondFactorModel,
 } from '../models/account.ts';
-import { Button } from '../parts/button.tsx';
+import { Button, RemoveButton } from '../parts/button.tsx';
 import { Code } from '../parts/code.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { TextField } from '../parts/field.tsx';
-import { IconPlus, IconTrash2 } from '../parts/icons.tsx';
+import { IconPlus } from '../parts/icons.tsx';
 import { useMade } from '../parts/model.ts';
 import { remove } from '../parts/pages.tsx';
 import { QrCode } from '../parts/qr-code.tsx';
@@ -201,18 +201,14 @@ export function Passkeys({ model }: { model: Model }) {
                   name: 'What to do',
                   silent: true,
                   cell: (passkey) => (
-                    <Button
-                      look="quiet"
-                      short
+                    <RemoveButton
                       label={`Remove ${passkey.name ?? 'this passkey'}`}
                       onClick={() =>
                         remove(passkeys, passkey, 'The passkey is removed', () =>
                           model.removePasskey(passkey.id),
                         )
                       }
-                    >
-                      <IconTrash2 />
-                    </Button>
+                    />
                   ),
                 },
               ]}

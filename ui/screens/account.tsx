@@ -3,11 +3,11 @@ import { useState } from 'preact/hooks';
 import { Head } from '../layout/head.tsx';
 import { accountModel, type Key } from '../models/account.ts';
 import { hasPasskeys } from '../models/doors.ts';
-import { Button } from '../parts/button.tsx';
+import { Button, RemoveButton } from '../parts/button.tsx';
 import { Code } from '../parts/code.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { TextField } from '../parts/field.tsx';
-import { IconKeyRound, IconPlus, IconTrash2 } from '../parts/icons.tsx';
+import { IconKeyRound, IconPlus } from '../parts/icons.tsx';
 import { useModel } from '../parts/model.ts';
 import { Listed, remove } from '../parts/pages.tsx';
 import { Empty } from '../parts/states.tsx';
@@ -103,14 +103,10 @@ function Keys({ model }: { model: Model }) {
             name: 'What to do',
             silent: true,
             cell: (key) => (
-              <Button
-                look="quiet"
-                short
+              <RemoveButton
                 label={`Revoke ${key.name}`}
                 onClick={() => remove(keys, key, `${key.name} is revoked`, () => model.revokeKey(key.id))}
-              >
-                <IconTrash2 />
-              </Button>
+              />
             ),
           },
         ]}

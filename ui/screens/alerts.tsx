@@ -2,11 +2,11 @@
 import { useState } from 'preact/hooks';
 import { Head } from '../layout/head.tsx';
 import { type Alert, alertsModel } from '../models/settings.ts';
-import { Button } from '../parts/button.tsx';
+import { Button, RemoveButton } from '../parts/button.tsx';
 import { Code } from '../parts/code.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Check, TextField } from '../parts/field.tsx';
-import { IconBell, IconPencil, IconPlus, IconTrash2 } from '../parts/icons.tsx';
+import { IconBell, IconPencil, IconPlus } from '../parts/icons.tsx';
 import { useModel } from '../parts/model.ts';
 import { Listed, remove } from '../parts/pages.tsx';
 import { Empty } from '../parts/states.tsx';
@@ -83,16 +83,12 @@ export default function Alerts({ app }: { app: string }) {
                   <Button look="quiet" short label="Change this alert" onClick={() => setEditing(alert)}>
                     <IconPencil />
                   </Button>
-                  <Button
-                    look="quiet"
-                    short
+                  <RemoveButton
                     label="Delete this alert"
                     onClick={() =>
                       remove(alerts, alert, 'The alert is deleted', () => model.delete(alert.id))
                     }
-                  >
-                    <IconTrash2 />
-                  </Button>
+                  />
                 </span>
               ),
             },

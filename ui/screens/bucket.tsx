@@ -4,7 +4,7 @@ import { Head } from '../layout/head.tsx';
 import { type BucketObject, bucketObjectModel, folderModel, type LookedAt } from '../models/bucket.ts';
 import { cancel, goOn, rawUrl, type Upload, upload, uploads } from '../models/uploads.ts';
 import { bytesOf, hex, prettyJson, textIn } from '../models/values.ts';
-import { Button, Link } from '../parts/button.tsx';
+import { Button, Link, RemoveButton } from '../parts/button.tsx';
 import { Code } from '../parts/code.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { bytes } from '../parts/format.ts';
@@ -14,7 +14,6 @@ import {
   IconFile,
   IconFolder,
   IconRefreshCw,
-  IconTrash2,
   IconUpload,
   IconX,
 } from '../parts/icons.tsx';
@@ -135,14 +134,7 @@ export default function Bucket({ app, bucket, prefix: path }: Props) {
                 'folder' in item ? null : (
                   <span class="row-actions">
                     <Download url={rawUrl(app, bucket, item.key)} name={nameOf(item.key)} />
-                    <Button
-                      look="quiet"
-                      short
-                      label={`Delete ${nameOf(item.key)}`}
-                      onClick={() => drop(item)}
-                    >
-                      <IconTrash2 />
-                    </Button>
+                    <RemoveButton label={`Delete ${nameOf(item.key)}`} onClick={() => drop(item)} />
                   </span>
                 ),
             },

@@ -4,10 +4,10 @@ import { Head } from '../layout/head.tsx';
 import { LinkDialog } from '../layout/link-dialog.tsx';
 import type { MadeLink } from '../models/invites.ts';
 import { appInvitesModel, type Collaborator, collaboratorsModel } from '../models/settings.ts';
-import { Button } from '../parts/button.tsx';
+import { Button, RemoveButton } from '../parts/button.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Select, TextField } from '../parts/field.tsx';
-import { IconTrash2, IconUserPlus, IconUsers } from '../parts/icons.tsx';
+import { IconUserPlus, IconUsers } from '../parts/icons.tsx';
 import { APP_ROLES, OpenInvites } from '../parts/invites.tsx';
 import { useModel } from '../parts/model.ts';
 import { Listed, remove } from '../parts/pages.tsx';
@@ -114,19 +114,15 @@ function List({ model }: { model: Model }) {
           name: 'What to do',
           silent: true,
           cell: (each) => (
-            <Button
+            <RemoveButton
               needs="admin"
-              look="quiet"
-              short
               label={`Take ${each.name} off the app`}
               onClick={() =>
                 remove(collaborators, each, `${each.name} has no role any more`, () =>
                   model.remove(each.account),
                 )
               }
-            >
-              <IconTrash2 />
-            </Button>
+            />
           ),
         },
       ]}

@@ -3,11 +3,11 @@ import { useState } from 'preact/hooks';
 import { Failure } from '../api.ts';
 import { Head } from '../layout/head.tsx';
 import { type Domain, type DomainState, domainsModel, publicAddress } from '../models/settings.ts';
-import { Button } from '../parts/button.tsx';
+import { Button, RemoveButton } from '../parts/button.tsx';
 import { Code, Copy } from '../parts/code.tsx';
 import { TextField } from '../parts/field.tsx';
 import { exactTime } from '../parts/format.ts';
-import { IconExternalLink, IconGlobe, IconRefreshCw, IconTrash2 } from '../parts/icons.tsx';
+import { IconExternalLink, IconGlobe, IconRefreshCw } from '../parts/icons.tsx';
 import { useModel } from '../parts/model.ts';
 import { List, remove } from '../parts/pages.tsx';
 import { Empty, Skeleton } from '../parts/states.tsx';
@@ -120,9 +120,7 @@ function OneDomain({
           <Button look="quiet" short label={`Check ${hostname} again`} onClick={check}>
             <IconRefreshCw />
           </Button>
-          <Button needs="admin" look="quiet" short label={`Remove ${hostname}`} onClick={drop}>
-            <IconTrash2 />
-          </Button>
+          <RemoveButton needs="admin" label={`Remove ${hostname}`} onClick={drop} />
         </span>
       </div>
       {state === null ? (

@@ -3,12 +3,12 @@ import { useState } from 'preact/hooks';
 import { Head } from '../layout/head.tsx';
 import { type KvKey, type KvValue, kvValueModel, namespaceModel } from '../models/storage.ts';
 import { bytesOf, hex, prettyJson, textIn } from '../models/values.ts';
-import { Button } from '../parts/button.tsx';
+import { Button, RemoveButton } from '../parts/button.tsx';
 import { Copy } from '../parts/code.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Search, TextArea, TextField } from '../parts/field.tsx';
 import { bytes } from '../parts/format.ts';
-import { IconKey, IconPlus, IconTrash2 } from '../parts/icons.tsx';
+import { IconKey, IconPlus } from '../parts/icons.tsx';
 import { useModel } from '../parts/model.ts';
 import { Listed, remove } from '../parts/pages.tsx';
 import { Empty, Loaded } from '../parts/states.tsx';
@@ -90,11 +90,7 @@ function Keys({
           {
             name: 'What to do',
             silent: true,
-            cell: (item) => (
-              <Button look="quiet" short label={`Delete ${item.key}`} onClick={() => drop(item)}>
-                <IconTrash2 />
-              </Button>
-            ),
+            cell: (item) => <RemoveButton label={`Delete ${item.key}`} onClick={() => drop(item)} />,
           },
         ]}
         empty={

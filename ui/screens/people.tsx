@@ -3,10 +3,10 @@ import { useState } from 'preact/hooks';
 import { Head } from '../layout/head.tsx';
 import { LinkDialog } from '../layout/link-dialog.tsx';
 import { type Account, type Invite, type MadeLink, peopleModel } from '../models/invites.ts';
-import { Button } from '../parts/button.tsx';
+import { Button, RemoveButton } from '../parts/button.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { Select, TextField } from '../parts/field.tsx';
-import { IconKey, IconTrash2, IconUserPlus } from '../parts/icons.tsx';
+import { IconKey, IconUserPlus } from '../parts/icons.tsx';
 import { APP_ROLES, OpenInvites } from '../parts/invites.tsx';
 import { useModel } from '../parts/model.ts';
 import { Listed, remove } from '../parts/pages.tsx';
@@ -78,18 +78,14 @@ export default function People() {
                       </Button>
                     )}
                     {account.role !== 'owner' && account.id !== session.value?.account.id && (
-                      <Button
-                        look="quiet"
-                        short
+                      <RemoveButton
                         label={`Delete the account of ${account.name}`}
                         onClick={() =>
                           remove(model.accounts, account, `The account of ${account.name} is deleted`, () =>
                             model.deleteAccount(account.id),
                           )
                         }
-                      >
-                        <IconTrash2 />
-                      </Button>
+                      />
                     )}
                   </span>
                 ),

@@ -6,7 +6,7 @@ import { Head } from '../layout/head.tsx';
 import { type Change, changeOf, type Draft, hasDrafts } from '../models/drafts.ts';
 import { sourceModel } from '../models/source.ts';
 import { pathFault, type TreeNode } from '../models/tree.ts';
-import { Button, Link } from '../parts/button.tsx';
+import { Button, Link, RemoveButton } from '../parts/button.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { DiffSum, DiffView } from '../parts/diff.tsx';
 import { Search, TextField } from '../parts/field.tsx';
@@ -18,7 +18,6 @@ import {
   IconFileCode,
   IconFilePlus,
   IconGitCommitHorizontal,
-  IconTrash2,
   IconUndo2,
 } from '../parts/icons.tsx';
 import { useModel } from '../parts/model.ts';
@@ -260,9 +259,7 @@ function File({ app, path, model, save }: { app: string; path: string; model: Mo
           </Button>
         )}
         {isMain && isThere && own?.text !== null && (
-          <Button needs="push" short look="quiet" label="Delete the file" onClick={remove}>
-            <IconTrash2 />
-          </Button>
+          <RemoveButton needs="push" label="Delete the file" onClick={remove} />
         )}
       </header>
       {own === null && file.failure.value !== null && read === null ? (

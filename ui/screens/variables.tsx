@@ -3,12 +3,12 @@ import { useState } from 'preact/hooks';
 import { Head } from '../layout/head.tsx';
 import type { Pages } from '../models/pages.ts';
 import { type Secret, type Variable, variablesModel, variablesOf } from '../models/settings.ts';
-import { Button } from '../parts/button.tsx';
+import { Button, RemoveButton } from '../parts/button.tsx';
 import { Copy } from '../parts/code.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { TextArea, TextField } from '../parts/field.tsx';
 import { plural } from '../parts/format.ts';
-import { IconKeyRound, IconLock, IconPencil, IconPlus, IconTrash2, IconVariable } from '../parts/icons.tsx';
+import { IconKeyRound, IconLock, IconPencil, IconPlus, IconVariable } from '../parts/icons.tsx';
 import { useModel } from '../parts/model.ts';
 import { Listed, remove } from '../parts/pages.tsx';
 import { Empty } from '../parts/states.tsx';
@@ -243,15 +243,11 @@ function ChangeOrDelete<Item extends { name: string }>({
       <Button needs={needs} look="quiet" short label={`Change ${name}`} onClick={change}>
         <IconPencil />
       </Button>
-      <Button
+      <RemoveButton
         needs={needs}
-        look="quiet"
-        short
         label={`Delete ${name}`}
         onClick={() => remove(of, item, `${name} is deleted`, commit)}
-      >
-        <IconTrash2 />
-      </Button>
+      />
     </>
   );
 }
