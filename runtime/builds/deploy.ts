@@ -347,7 +347,7 @@ export class Deploy {
   async #release(storage: object, consumes: string[]): Promise<void> {
     const { store, apps } = this.#options;
     const { id, app_id } = this.#fact;
-    await apps.release(app_id, id, {
+    await apps.makeLive(app_id, id, {
       log: (line) => this.#log.line(line),
       consumes,
       signal: this.#abort.signal,

@@ -123,7 +123,7 @@ async function deployed(t: TestContext, code = HELLO, fields: Partial<Release> =
   const host = open(t, root);
   await host.apps.apply(wanted({}));
   await makeRelease(host.paths.release(APP, DEPLOY), code, fields);
-  await host.apps.release(APP, DEPLOY, {
+  await host.apps.makeLive(APP, DEPLOY, {
     commit: (at) => host.store.apps.setLive(APP, DEPLOY, at, {}),
     log: () => {},
   });

@@ -1,0 +1,92 @@
+// Makes the fleet of an app: which user, directories, secrets and services its process gets.
+import type { ProcessState } from '../../handlers/contract/host-calls.ts';
+import type { PreviewRow } from '../../sqlite/host/previews.ts';
+import { Fleet } from '../fleets/fleet.ts';
+import type { MemoryGauge } from '../fleets/memory.ts';
+import type { ServiceAccess } from '../fleets/service-access.ts';
+import type { Slots } from '../fleets/slots.ts';
+import type { ProcessFailure } from '../fleets/supervisor.ts';
+import type { WakeFigures } from '../fleets/wake-figures.ts';
+import type { Level } from '../log.ts';
+import type { Layout } from '../machine/data-directory.ts';
+import type { OutputSink } from '../machine/output-sink.ts';
+import type { AppUsers } from '../machine/users.ts';
+import type { Buckets } from '../storage/r2/buckets.ts';
+import type { KeptActivity } from './kept-activity.ts';
+import type { OutwardServices } from './outward-services.ts';
+import { restsAtLeast } from './preview-app.ts';
+import type { Secrets } from './secrets.ts';
+
+/** What the fleets of all apps need of the rest of the host. */
+export interface FleetsOptions {
+  paths: Layout;
+  /** Path of the workerd program. */
+  workerd: string;
+  /** The users that an app's builds and process run as. */
+  users: (appId: string) => AppUsers;
+  /** Quiet time after which an app hibernates, in ms; `Infinity` for never. */
+  idleMs: number;
+  /** Memory that one app's process may use, in MiB. */
+  memoryMb: number;
+  /** MiB of responses that the Cache API keeps for each app; 0: none. */
+  cacheMb: number;
+  slots: Slots;
+  memory: MemoryGauge;
+  secrets: Secrets;
+  buckets: Buckets;
+  /** An app's way to others. */
+  services: (id: string) => ServiceAccess;
+  outward: OutwardServices;
+  /** Private addresses and CIDR ranges that apps may reach. */
+  egress: readonly string[];
+  /** Where the control UI is, while apps are developed here; null where others use them. */
+  uiUrl: () => string | null;
+  wakes: WakeFigures;
+  /** Has the control plane wake an app. Rejects when that fails. */
+  wake: (id: string) => Promise<void>;
+  /** Where a process of an app's release has its output go. */
+  output: (id: string, deployId: string) => OutputSink;
+  /** Called when a release of an app did not start, or its process ended by itself. */
+  onFailure: (id: string, failure: ProcessFailure) => void;
+}
+
+/** What the collection of apps learns from one app's fleet. */
+interface Listeners {
+  say: (level: Level, words: string) => void;
+  onState: (state: ProcessState) => void;
+  onRest: (rest: { dueAt: number | null } | null) => void;
+}
+
+/** @param preview what it shows of which app; null for an app of its own */
+export function fleetOf(
+  id: string,
+  preview: PreviewRow | null,
+  activity: KeptActivity,
+  options: FleetsOptions,
+  listeners: Listeners,
+): Fleet {
+  const { paths, idleMs } = options;
+  return new Fleet({
+    appId: id,
+    directories: { run: paths.run(id), data: paths.data(id) },
+    workerd: options.workerd,
+    user: options.users(id).cell,
+    idleMs: preview === null ? idleMs : restsAtLeast(idleMs),
+    memoryMb: options.memoryMb,
+    cacheMb: options.cacheMb,
+    lastRequestAt: activity.atBoot(id)?.lastRequestAt ?? null,
+    slots: options.slots,
+    memory: options.memory,
+    secrets: () => options.secrets.values(preview?.parentId ?? id),
+    buckets: options.buckets.access(id),
+    services: options.services(id),
+    outward: options.outward.access(id),
+    egress: options.egress,
+    uiUrl: options.uiUrl,
+    wakes: options.wakes,
+    wake: () => options.wake(id),
+    output: (deployId) => options.output(id, deployId),
+    onFailure: (failure) => options.onFailure(id, failure),
+    ...listeners,
+  });
+}
