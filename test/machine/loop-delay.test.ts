@@ -20,11 +20,11 @@ test('what was long ago is forgotten', async (t) => {
   const delays = new LoopDelay();
   t.after(() => delays.stop());
   await sleep(50);
-  for (const end = performance.now() + 300; performance.now() < end; );
+  for (const end = performance.now() + 1_500; performance.now() < end; );
   await sleep(50);
   t.mock.timers.tick(60_000);
-  assert.ok(delays.recent.max_ms >= 250, 'it is told for a minute and more');
+  assert.ok(delays.recent.max_ms > 1_400, 'it is told for a minute and more');
   t.mock.timers.tick(60_000);
   await sleep(50);
-  assert.ok(delays.recent.max_ms < 250, `${delays.recent.max_ms}`);
+  assert.ok(delays.recent.max_ms < 1_400, `${delays.recent.max_ms}`);
 });
