@@ -1,7 +1,13 @@
 // Our own Workers, each as one module.
+import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { BuildOptions } from 'esbuild';
 import { build } from './esbuild.ts';
+import { sourcesKey } from './sources-key.ts';
+
+/** Folders of what the handlers are made of, and made by. */
+export const HANDLER_SOURCES = ['handlers', 'sqlite', 'bundler'];
 
 const SHARED = {
   bundle: true,
@@ -22,6 +28,28 @@ const SHARED = {
  */
 export function bundleHandlers(): Promise<string> {
   return bundleWorker('../handlers/index.ts', {});
+}
+
+/**
+ * The handlers, bundled: as an earlier call has kept them, unless their sources have changed since. Bundling takes ten times
+ * as long as finding that out, and each start of a host waits for it.
+ * @param directory where the bundle is kept; nobody but the host may write there
+ * @throws {Error} esbuild's, with file and line
+ */
+export async function keptHandlers(directory: string): Promise<string> {
+  const path = join(directory, 'handlers.js');
+  const [key, kept] = await Promise.all([
+    sourcesKey(HANDLER_SOURCES),
+    readFile(path, 'utf8').catch(() => ''),
+  ]);
+  const firstLine = `// ${key}\n`;
+  if (kept.startsWith(firstLine)) return kept;
+  const script = firstLine + (await bundleHandlers());
+  await mkdir(directory, { recursive: true, mode: 0o700 });
+  const beside = `${path}.${process.pid}`;
+  await writeFile(beside, script, { mode: 0o600 });
+  await rename(beside, path);
+  return script;
 }
 
 /**

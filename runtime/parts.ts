@@ -273,6 +273,7 @@ export function assemble(config: Config) {
   const mailer = new Mailer(config.RUNNER_SMTP_URL, config.RUNNER_SMTP_FROM);
   const control = new Control({
     directory: paths.control,
+    bundles: paths.compiled,
     workerd,
     secret,
     onRestart: () => void rounds.reconcile(),

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { aborted } from 'node:util';
 import type { Miniflare, MiniflareOptions } from 'miniflare';
 import { Agent, request } from 'undici';
-import { bundleHandlers } from '../../bundler/handlers.ts';
+import { keptHandlers } from '../../bundler/handlers.ts';
 import type { Admission, Backend } from '../edge/backend.ts';
 import { Upstream } from '../edge/upstream.ts';
 import { log, reason } from '../log.ts';
@@ -34,6 +34,8 @@ const MINIFLARE_CONNECTIONS = 32;
 export interface ControlOptions {
   /** Directory of its D1 database, Durable Objects, bucket and sockets. Nobody but the host may enter it. */
   directory: string;
+  /** Where its handlers are kept, bundled. */
+  bundles: string;
   /** Text bindings, by name; asked at the start, when the ports are known. */
   variables: () => Record<string, string>;
   /** Proves the host to the control plane; new at each boot. */
@@ -133,7 +135,7 @@ export class Control implements Backend {
    */
   async reload(): Promise<void> {
     await this.#up.promise;
-    const script = await bundleHandlers();
+    const script = await keptHandlers(this.#options.bundles);
     if (this.#ending.signal.aborted) return;
     this.#script = script;
     const reloaded = this.#miniflare!.setOptions(this.#miniflareOptions());
@@ -148,14 +150,17 @@ export class Control implements Backend {
   }
 
   /**
-   * Bundles the handlers and starts them. Requests that come before are held.
+   * Bundles the handlers, unless they are kept, and starts them. Requests that come before are held.
    * @param boot what `/internal/boot` is given, before any other request
    * @returns what it answers
    * @throws {ControlError} when it refuses that; the signal's reason when it is stopped meanwhile
    */
   async start(boot: BootFacts): Promise<BootAnswer> {
     // Importing Miniflare takes over half a second, so the apps are serving before anyone gets here.
-    const [script, { Miniflare }] = await Promise.all([bundleHandlers(), import('miniflare')]);
+    const [script, { Miniflare }] = await Promise.all([
+      keptHandlers(this.#options.bundles),
+      import('miniflare'),
+    ]);
     this.#ending.signal.throwIfAborted();
     this.#script = script;
     const { directory, workerd } = this.#options;

@@ -77,7 +77,10 @@ export function layoutOf(root: string) {
     run: (appId: string) => join(root, 'run', appId),
     caches: join(root, 'caches'),
     cache: (appId: string) => join(root, 'caches', appId),
-    /** What the bundler and the process of snapshots have compiled of their own code. Node's own variable may name another place. */
+    /**
+     * What is made of our own code once: the handlers, bundled, and what the bundler and the process of snapshots have
+     * compiled. Node's own variable may name another place.
+     */
     compiled: process.env.NODE_COMPILE_CACHE ?? join(root, 'compiled'),
     builds: join(root, 'builds'),
     build: (appId: string) => join(root, 'builds', appId),

@@ -1,11 +1,11 @@
 // The files of the control UI on the disk, as its server reads them: packed where that helps, and kept until their sources change.
 import { createHash } from 'node:crypto';
-import { access, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { access, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
 import { bundleUiServer } from '../../bundler/handlers.ts';
+import { sourcesKey } from '../../bundler/sources-key.ts';
 import { bundleUi } from '../../bundler/ui.ts';
 import { ENCODINGS, type Encoding, type UiFile, type UiFiles } from '../../handlers/contract/ui-files.ts';
 
@@ -26,13 +26,8 @@ export const FILES = 'files';
 
 /** Says what lies in the directory. It is written last, and removed first. */
 const KEPT = 'kept.json';
-const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 /** Folders of what the bundles are made of, and made by. */
 const SOURCES = ['ui', 'client', 'handlers', 'sqlite', 'bundler', 'runtime/ui'];
-/** Names the packages, with versions. */
-const LOCK = 'package-lock.json';
-/** Another with each start of the machine. */
-const BOOT_ID = '/proc/sys/kernel/random/boot_id';
 
 /** What was bundled, and from what. */
 interface Kept {
@@ -46,7 +41,7 @@ interface Kept {
  * @throws {Error} esbuild's, with file and line
  */
 export async function writeUi(directory: string): Promise<UiFiles> {
-  const key = await sourcesKey();
+  const key = await sourcesKey(SOURCES);
   const kept = await readKept(directory);
   if (kept?.key === key) return kept.files;
   const path = join(directory, KEPT);
@@ -55,25 +50,6 @@ export async function writeUi(directory: string): Promise<UiFiles> {
   await writeFile(`${path}.new`, JSON.stringify({ key, files } satisfies Kept), { mode: 0o600 });
   await rename(`${path}.new`, path);
   return files;
-}
-
-/**
- * Stands for the sources. It changes with the machine's start, too: what is written here may have been lost when the power
- * failed, and nobody waits for the disk.
- */
-async function sourcesKey(): Promise<string> {
-  const folders = await Promise.all(
-    SOURCES.map((folder) => readdir(join(ROOT, folder), { recursive: true, withFileTypes: true })),
-  );
-  const sources = folders.flat().flatMap((each) => (each.isFile() ? join(each.parentPath, each.name) : []));
-  const hash = createHash('sha256');
-  for (const path of [BOOT_ID, join(ROOT, LOCK), ...sources.sort()]) {
-    const digest = createHash('sha256')
-      .update(await readFile(path))
-      .digest('hex');
-    hash.update(`${path}\0${digest}\0`);
-  }
-  return hash.digest('hex');
 }
 
 /** What an earlier host has written; null when there is none, or something of it is missing. */

@@ -88,11 +88,14 @@ const SLOWEST_MS = 5_000;
 /** What the greedy app tells. Its process may be starting: it may have had to go for the memory that it took before. */
 async function greedyTells(path: string) {
   let text = '';
-  await eventually(async () => {
-    const answer = await cellar.get('greedy', path);
-    text = answer.text;
-    return answer.status === 200;
-  }, `the greedy app answers ${path.split('?')[0]}`);
+  await eventually(
+    async () => {
+      const answer = await cellar.get('greedy', path);
+      text = answer.text;
+      return answer.status === 200;
+    },
+    `the greedy app answers ${path.split('?')[0]}`,
+  );
   return JSON.parse(text);
 }
 

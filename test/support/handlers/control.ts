@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { convertV4MiniflareOptions, Log, LogLevel, Miniflare } from 'miniflare';
 import { request } from 'undici';
-import { bundleHandlers } from '../../../bundler/handlers.ts';
+import { bundleHandlers, keptHandlers } from '../../../bundler/handlers.ts';
 import { TestHost } from './host.ts';
 
 export const TOKEN = 'test-token-0123456789';
@@ -10,6 +10,9 @@ export const SECRET = 'test-secret-0123456789';
 export const API_KEY = 'cellar_0123456789abcdefghjkmnpqrstvwxyz';
 /** The secret of the first start's link. */
 export const WELCOME = 'test-welcome-0123456789';
+
+/** Whether the handlers are bundled once for all files of a run is up to who runs them. */
+const shared = process.env.NODE_COMPILE_CACHE;
 
 const variables = {
   RUNNER_TOKEN: TOKEN,
@@ -63,7 +66,13 @@ export class TestControl {
         telemetry: { enabled: false },
         log: new Log(LogLevel.NONE),
         handleStructuredLogs: ({ message }) => process.env.SHOW_LOGS && console.log(message),
-        modules: [{ type: 'ESModule', path: 'index.js', contents: await bundleHandlers() }],
+        modules: [
+          {
+            type: 'ESModule',
+            path: 'index.js',
+            contents: await (shared ? keptHandlers(shared) : bundleHandlers()),
+          },
+        ],
         compatibilityDate: '2026-10-01',
         d1Databases: ['DB'],
         r2Buckets: ['BUCKET'],
