@@ -1,16 +1,27 @@
 // Kills the host, the control plane, the app's process, the bucket service and readers, again and again at random moments while
-// an app writes to all of its storage: `npm run chaos`, or `npm run chaos -- 100` for as many kills. It says what was lost.
+// an app writes to all of its storage: `npm run chaos`, or `npm run chaos -- 100` for as many kills, and
+// `npm run chaos -- 100 cell,host` to kill only these. It says what was lost.
+import { cpSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { readAlarms } from '../runtime/fleets/alarms.ts';
+import { workflowKey } from '../runtime/fleets/config/workflows.ts';
+import { layout } from '../runtime/machine/data-directory.ts';
 import { Cellar } from '../test/support/e2e/cellar.ts';
 import { cells, descendants, eventually, readers } from '../test/support/e2e/processes.ts';
+import { rpcOf } from '../test/support/e2e/rpc.ts';
 
 const ROUNDS = Number(process.argv[2] ?? 10);
+/** The names of those that are killed; all, if nobody says. */
+const ONLY = process.argv[3]?.split(',');
 /** Longest time of writing before a kill, in ms: it comes at any place of a write. */
 const LONGEST_LIFE_MS = 1_000;
 /** After a kill everything answers again within this time, in ms. */
 const BACK_MS = 30_000;
 /** All messages of the queue are delivered, and all Workflows have ended, so long after the last kill, in ms. */
 const DELIVERED_MS = 120_000;
+/** A Workflow that has not ended by then is waited for: it is late if it ends in this time, in ms, and lost otherwise. */
+const LATE_MS = 12 * 60_000;
 const ANSWER_MS = 5_000;
 
 /** Time between two instances of a Workflow, in ms: each keeps some memory for seconds. */
@@ -140,7 +151,7 @@ try {
   const kills = await killAgainAndAgain(id);
   ending = true;
   await Promise.all(clients);
-  for (const kind of KINDS) await check(kind);
+  for (const kind of KINDS) await check(kind, id);
   if (neighbour.failures > 0)
     problems.push(`the neighbour failed ${neighbour.failures} times while the host ran`);
   print(kills);
@@ -206,8 +217,8 @@ async function killAgainAndAgain(id: string): Promise<Map<string, number>> {
       return kill(pid);
     },
   };
-  const kills = new Map(Object.keys(victims).map((name) => [name, 0]));
-  const names = Object.keys(victims);
+  const names = Object.keys(victims).filter((name) => ONLY?.includes(name) ?? true);
+  const kills = new Map(names.map((name) => [name, 0]));
   for (let round = 0; round < ROUNDS; round++) {
     await sleep(Math.random() * LONGEST_LIFE_MS);
     // All of them come in each turn, so that few rounds have everyone.
@@ -248,7 +259,7 @@ async function untilBack(id: string, victim: string, round: number): Promise<voi
 }
 
 /** Each acknowledged write is there. Messages of the queue, and Workflows, have some time. */
-async function check(kind: Kind): Promise<void> {
+async function check(kind: Kind, id: string): Promise<void> {
   let lost: number[] = [];
   const isWhole = async () => {
     // The cache cannot be listed: it is asked for every number.
@@ -258,12 +269,49 @@ async function check(kind: Kind): Promise<void> {
     lost = [...acknowledged[kind]].filter((n) => !there.has(n));
     return lost.length === 0;
   };
-  const deadline = kind === 'queue' || kind === 'workflow' ? DELIVERED_MS : BACK_MS;
-  await eventually(() => isWhole().catch(() => false), kind, deadline).catch(() =>
-    problems.push(
-      `${kind}: ${lost.length} of ${acknowledged[kind].size} acknowledged writes are lost (${lost.slice(0, 10)})`,
-    ),
+  const within = (deadlineMs: number) =>
+    eventually(() => isWhole().catch(() => false), kind, deadlineMs).then(
+      () => true,
+      () => false,
+    );
+  if (await within(kind === 'queue' || kind === 'workflow' ? DELIVERED_MS : BACK_MS)) return;
+  const missing = `${lost.length} of ${acknowledged[kind].size}`;
+  if (kind !== 'workflow') {
+    problems.push(`${kind}: ${missing} acknowledged writes are lost (${lost.slice(0, 10)})`);
+    return;
+  }
+  problems.push(`workflow: ${missing} have not ended ${DELIVERED_MS / 1_000} s after the last kill`);
+  await showInstances(id, lost.slice(0, 10));
+  const begun = performance.now();
+  const ended = await within(LATE_MS);
+  problems.push(
+    ended
+      ? `workflow: they were late: all ended ${Math.round((performance.now() - begun) / 1_000)} s later`
+      : `workflow: ${lost.length} are lost (${lost.slice(0, 10)})`,
   );
+}
+
+/** Prints all that is known of instances of the Workflow, and keeps what is on disk. */
+async function showInstances(id: string, numbers: number[]): Promise<void> {
+  const kept = `${cellar.directory}-kept`;
+  const data = layout(cellar.data).data(id);
+  cpSync(data, kept, { recursive: true });
+  const named = [join(data, 'do', workflowKey('flow'), 'metadata.sqlite')];
+  const alarms = await readAlarms(
+    { earliest: [], named, before: Number.POSITIVE_INFINITY },
+    { user: null, scratch: `${kept}-alarms`, signal: AbortSignal.timeout(BACK_MS) },
+  ).then(({ alarms }) => alarms[0]!);
+  const said = cellar.output.split('\n');
+  for (const instance of numbers.map((n) => `n${n}`)) {
+    const found = await rpcOf(cellar)('workflows.instances.get', { id, workflow: 'flow', instance });
+    const time = alarms.find(({ name }) => name === instance)?.time;
+    console.log(`${instance}: ${JSON.stringify(found)}`);
+    console.log(`  its alarm: ${time ? new Date(time).toISOString() : 'not among the last 1,000'}`);
+    for (const line of said.filter((line) => line.includes(instance))) console.log(`  ${line}`);
+  }
+  for (const line of said.filter((line) => line.includes('Workflows that were interrupted')))
+    console.log(line);
+  console.log(`what was on disk then is in ${kept}`);
 }
 
 function print(kills: Map<string, number>): void {

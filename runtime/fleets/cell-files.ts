@@ -13,6 +13,7 @@ import { internetService } from './config/network.ts';
 import { OUTWARD_TEXTS } from './config/outward.ts';
 import { RATE_LIMIT_MODULE } from './config/rate-limits.ts';
 import { SERVICE_TEXTS_HASH } from './config/services.ts';
+import { ENGINE_MODULE } from './config/workflows.ts';
 import { inRoom } from './room.ts';
 import type * as writer from './write-cell-files.ts';
 import {
@@ -126,6 +127,7 @@ export class CellFilesCache {
       ENTRY_TEXTS,
       RATE_LIMIT_MODULE,
       QUEUE_DOOR_MODULE,
+      ENGINE_MODULE,
       OUTWARD_TEXTS,
       CACHE_WORKER,
       this.#cacheMb,

@@ -31,6 +31,10 @@ export class Order extends WorkflowEntrypoint {
     if (payload.slow) await step.do('slow', { timeout: 200, retries: { limit: 0, delay: 0 } }, () => scheduler.wait(60_000));
     if (payload.sleep) await step.sleep('nap', Number(payload.sleep));
     const woke = Date.now();
+    if (payload.think) {
+      console.log('thinks of ' + instanceId);
+      await scheduler.wait(Number(payload.think));
+    }
     let event = null;
     if (payload.wait) event = (await step.waitForEvent('paid', { type: 'paid', timeout: Number(payload.wait) })).payload;
     console.log('end of ' + instanceId + ' in ${version}');
@@ -192,6 +196,15 @@ test('what is interrupted goes on at once: after kill -9, and in the next releas
   assert.equal((await app.ended('d')).output.version, 'v2');
   await app.json('/event?id=w');
   assert.equal((await app.ended('w')).output.version, 'v2');
+});
+
+test('kill -9 after the end of a sleep, before the next step, loses no instance', async (t) => {
+  const app = await orders(t);
+  await app.json('/create?id=g&sleep=100&think=1000');
+  await app.until(() => said(app, 'thinks of g').length === 1);
+  process.kill(app.fleet.pid!, 'SIGKILL');
+  await app.until(() => said(app, 'end of g').length === 1, LATE_MS);
+  assert.equal(said(app, 'first of g').length, 1);
 });
 
 test('an instance that waits for long holds no memory, and its event has it run on without an error', async (t) => {

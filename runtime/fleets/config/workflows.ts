@@ -1,5 +1,6 @@
 // Workflows in a cell: workerd's own engine, and the app's bindings to it. An instance is an object that keeps what its steps
 // gave, and has an alarm for its next wait.
+import { readFileSync } from 'node:fs';
 import type { Release, Workflow } from '../../../bundler/release.ts';
 import { SERVICE_DATE } from './bundled-services.ts';
 import type { CapnpValue, Fields } from './capnp.ts';
@@ -10,6 +11,8 @@ export function workflowKey(name: string): string {
 }
 
 const WORKFLOWS = 'workflow-service';
+/** What Cellar adds to the engine. */
+export const ENGINE_MODULE = readFileSync(new URL('workflow-engine.js', import.meta.url), 'utf8');
 /** What an app's compatibility decides of the engine: whether an instance's error has the words of a NonRetryableError. */
 const KEEPS_WORDS = 'workflows_preserve_non_retryable_error_message';
 const REPLACES_WORDS = 'workflows_replace_non_retryable_error_message';
@@ -30,7 +33,10 @@ export function workflowEngine(
   return {
     name: WORKFLOWS,
     worker: {
-      modules: [{ name: 'workflows.js', bundled: '/workerd/workflows.js' }],
+      modules: [
+        { name: 'engine.js', esModule: ENGINE_MODULE },
+        { name: 'workflows.js', bundled: '/workerd/workflows.js' },
+      ],
       compatibilityDate: SERVICE_DATE,
       compatibilityFlags: keepsWords ? [KEEPS_WORDS] : [],
       bindings: [
