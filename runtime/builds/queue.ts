@@ -10,7 +10,8 @@ import { resolveCommit } from '../git/source.ts';
 import { log, logRarely, reason } from '../log.ts';
 import { removeTree } from '../machine/remove.ts';
 import { warmBundler } from './build.ts';
-import { Deploy, type DeployOptions, type DeploySource, INTERRUPTED } from './deploy.ts';
+import { Deploy, type DeployOptions, INTERRUPTED } from './deploy.ts';
+import type { DeploySource } from './make-release.ts';
 import { pruneReleases, type Retriggered } from './releases.ts';
 
 /** Builds that run side by side. Each may keep a core busy. */
