@@ -7,7 +7,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Release } from '../bundler/release.ts';
-import { workerdPath } from '../runtime/fleets/cell.ts';
+import { workerdPath } from '../runtime/fleets/start-cell.ts';
 import { cellOptions, makeRelease } from '../test/support/fleets/release.ts';
 import { effort } from './effort.ts';
 import { median } from './figures.ts';

@@ -2,11 +2,11 @@
 // Arguments: a directory with the release in `release/`, and how many apps run it. Their hosts are `0`, `1`, ….
 import { join } from 'node:path';
 import { Gateway } from '../runtime/edge/gateway.ts';
-import { workerdPath } from '../runtime/fleets/cell.ts';
 import { lineSink } from '../runtime/fleets/cell-output.ts';
 import { Fleet } from '../runtime/fleets/fleet.ts';
 import { MemoryGauge } from '../runtime/fleets/memory.ts';
 import { Slots } from '../runtime/fleets/slots.ts';
+import { workerdPath } from '../runtime/fleets/start-cell.ts';
 import { WakeFigures } from '../runtime/fleets/wake-figures.ts';
 import { openHostStore } from '../sqlite/host/index.ts';
 

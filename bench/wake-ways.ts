@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { cpSync, mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
-import { workerdPath } from '../runtime/fleets/cell.ts';
+import { workerdPath } from '../runtime/fleets/start-cell.ts';
 import { Cellar } from '../test/support/e2e/cellar.ts';
 import type { Answer, Order, Steps } from './wake-host.ts';
 import type { Marks } from './wake-marks.ts';

@@ -9,7 +9,7 @@ import { Closing, within } from './closing.ts';
 import { type Config, isLocal } from './config.ts';
 import { ControlError } from './control/control-plane.ts';
 import { startInFront } from './edge/caddy/front.ts';
-import { spares } from './fleets/cell.ts';
+import { spares } from './fleets/start-cell.ts';
 import { log, reason } from './log.ts';
 import { keptSecret, type Layout } from './machine/data-directory.ts';
 import { emptyTrashUntil } from './machine/trash.ts';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { HostServiceAccess } from '../machine/app-service.ts';
 import type { OutputSink } from '../machine/output-sink.ts';
 import type { User } from '../machine/users.ts';
-import { type Cell, type CellOptions, startCell } from './cell.ts';
+import type { Cell } from './cell.ts';
 import { type CellFiles, CellFilesCache } from './cell-files.ts';
 import { CACHE_DISK } from './config/cache.ts';
 import { QUEUE_SOCKET } from './config/cell-config.ts';
@@ -11,6 +11,7 @@ import type { OutwardService } from './config/outward.ts';
 import { secretEnvironment } from './config/secret-bindings.ts';
 import { migrate } from './migrate.ts';
 import type { ServiceAccess } from './service-access.ts';
+import { type CellOptions, startCell } from './start-cell.ts';
 import { tryRelease } from './trial.ts';
 import type { DueWork } from './write-cell-files.ts';
 

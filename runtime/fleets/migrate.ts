@@ -8,9 +8,10 @@ import { splitStatements } from '../../sqlite/statements.js';
 import { askSocket } from '../machine/ask-socket.ts';
 import { writeAtomic } from '../machine/data-directory.ts';
 import type { User } from '../machine/users.ts';
-import { type Cell, startCell } from './cell.ts';
+import type { Cell } from './cell.ts';
 import { lineSink } from './cell-output.ts';
 import { capnp } from './config/capnp.ts';
+import { startCell } from './start-cell.ts';
 
 /** What to migrate, and where. */
 export interface MigrateOptions {

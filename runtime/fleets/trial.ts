@@ -8,11 +8,11 @@ import { messageOf } from '../machine/lines.ts';
 import { removeOwn } from '../machine/rights.ts';
 import { throwAway } from '../machine/trash.ts';
 import type { User } from '../machine/users.ts';
-import { type CellOptions, startCell } from './cell.ts';
 import { ownDirectories } from './cell-directories.ts';
 import { lineSink } from './cell-output.ts';
 import { MISSING_HANDLER } from './config/trial-entry.ts';
 import { toSourcePlaces } from './source-places.ts';
+import { type CellOptions, startCell } from './start-cell.ts';
 
 /** Names of the directories of trials, beside those of apps' sockets. What a killed host left of them goes at boot. */
 const TRIAL_PREFIX = 'trial-';

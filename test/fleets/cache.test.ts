@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { readdirSync, statSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
-import { type Cell, startCell } from '../../runtime/fleets/cell.ts';
+import type { Cell } from '../../runtime/fleets/cell.ts';
+import { startCell } from '../../runtime/fleets/start-cell.ts';
 import { call, cellOptions, makeRelease } from '../support/fleets/release.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 

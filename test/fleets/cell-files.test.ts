@@ -3,8 +3,8 @@ import { readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync 
 import { basename, dirname } from 'node:path';
 import { test } from 'node:test';
 import type { Assets } from '../../bundler/release.ts';
-import { startCell } from '../../runtime/fleets/cell.ts';
 import { CellFilesCache } from '../../runtime/fleets/cell-files.ts';
+import { startCell } from '../../runtime/fleets/start-cell.ts';
 import { call, cellOptions, makeRelease } from '../support/fleets/release.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { after, test } from 'node:test';
-import { spares } from '../../runtime/fleets/cell.ts';
+import { spares } from '../../runtime/fleets/start-cell.ts';
 import { CellGroups, openCellGroups, useCellGroups } from '../../runtime/machine/cell-groups.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { harness } from '../support/fleets/harness.ts';

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { startCell } from '../../runtime/fleets/cell.ts';
+import { startCell } from '../../runtime/fleets/start-cell.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { call, cellOptions, makeRelease, startRelease } from '../support/fleets/release.ts';
 import { temporaryDirectory } from '../support/temporary.ts';

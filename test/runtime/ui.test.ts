@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { workerdPath } from '../../runtime/fleets/cell.ts';
+import { workerdPath } from '../../runtime/fleets/start-cell.ts';
 import { askSocket } from '../../runtime/machine/ask-socket.ts';
 import { writeUi } from '../../runtime/ui/files.ts';
 import { Ui } from '../../runtime/ui/ui.ts';

@@ -1,5 +1,5 @@
 // For tests that need users for apps: they run as root, where such users can be had.
-import { workerdPath } from '../../runtime/fleets/cell.ts';
+import { workerdPath } from '../../runtime/fleets/start-cell.ts';
 import { whyNoUsers } from '../../runtime/machine/users.ts';
 
 const why = whyNoUsers([workerdPath()]);
