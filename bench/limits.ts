@@ -1,7 +1,7 @@
 // What a rate limit decision takes, and what a tracked visitor takes of memory.
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { Limiter } from '../runtime/edge/limits/limits.ts';
+import { Limiter } from '../runtime/edge/limits/rate-limits.ts';
 import { effort } from './effort.ts';
 
 const DECISIONS = effort(1_000_000, 10_000);

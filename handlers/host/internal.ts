@@ -11,7 +11,7 @@ import type { HostEvent, HostEvents } from '../contract/host-calls.ts';
 import { newId } from '../contract/id.ts';
 import { HOST_EVENTS_BYTES } from '../contract/sizes.ts';
 import { wakeApp } from '../edge.ts';
-import { grant } from '../git/smart-http.ts';
+import { grant } from '../git/authorize.ts';
 import { Problem } from '../problem.ts';
 import { hashOf, sameSecret } from '../secrets.ts';
 import { shownDeploy, shownLines } from '../services/deploys.ts';

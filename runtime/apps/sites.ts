@@ -3,7 +3,7 @@
 import type { Backend } from '../edge/backend.ts';
 import type { LocalAnswer, RequestHead, Target } from '../edge/gateway.ts';
 import { headerValue } from '../edge/http/fields.ts';
-import type { SiteLimits } from '../edge/limits/limits.ts';
+import type { SiteLimits } from '../edge/limits/rate-limits.ts';
 import type { Fleet } from '../fleets/fleet.ts';
 import type { Apps } from './apps.ts';
 

@@ -4,7 +4,7 @@ import type { LocalAnswer } from './answers.ts';
 import type { Exchange } from './exchange.ts';
 import { Holds } from './hold.ts';
 import type { RequestHead } from './http/head.ts';
-import { Limiter } from './limits/limits.ts';
+import { Limiter } from './limits/rate-limits.ts';
 import { CLOSING, HELD_TOO_LONG, INTERNAL, TOO_MANY_HELD, tooManyRequests } from './refusals.ts';
 import type { Resolve, Target } from './target.ts';
 

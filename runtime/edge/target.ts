@@ -2,7 +2,7 @@
 import type { LocalAnswer } from './answers.ts';
 import type { Backend } from './backend.ts';
 import type { RequestHead } from './http/head.ts';
-import type { SiteLimits } from './limits/limits.ts';
+import type { SiteLimits } from './limits/rate-limits.ts';
 
 /** Where a request goes, and the limits it is under, if any. */
 export type Target = { limits?: SiteLimits } & (

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { Limiter } from '../../runtime/edge/limits/limits.ts';
+import { Limiter } from '../../runtime/edge/limits/rate-limits.ts';
 import { Window } from '../../runtime/edge/limits/window.ts';
 import { randomCases } from '../support/random.ts';
 

@@ -1,4 +1,4 @@
-// Rate limits: how many requests a visitor may make of a site, and all its visitors together.
+// Decides rate limits: how many requests a visitor may make of a site, and all its visitors together.
 import { visitorOf } from './networks.ts';
 import { since, WINDOW_MS, Window } from './window.ts';
 
