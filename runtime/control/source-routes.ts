@@ -10,7 +10,7 @@ import type { DeployQueue } from '../builds/queue.ts';
 import type { BranchChanges } from '../git/branch-changes.ts';
 import { startGit } from '../git/git.ts';
 import { DEPLOY_REF } from '../git/repository.ts';
-import { requireCommit, resolveCommit } from '../git/source.ts';
+import { requireBase, requireCommit, resolveCommit } from '../git/source.ts';
 import { commitBody, diffCommits, findEntry, listTree } from '../git/source-thread.ts';
 import { commitTemplate } from '../git/templates.ts';
 import { log } from '../log.ts';
@@ -158,7 +158,7 @@ async function diff(
   const repository = repositoryOf(options, words);
   const [from, to] = [query.get('from'), query.get('to')];
   const before =
-    from === null ? await liveCommit(options, repository, words[0]!) : await requireCommit(repository, from);
+    from === null ? await liveCommit(options, repository, words[0]!) : await requireBase(repository, from);
   return await diffCommits(repository, before, await requireCommit(repository, to));
 }
 

@@ -82,6 +82,19 @@ export async function requireCommit(repository: string, ref: string | null): Pro
   return sha;
 }
 
+/**
+ * The commit that another one is compared with. Before the first commit of a branch, which `<commit>~1` and `<commit>^` name
+ * there, the repository had no file: null.
+ * @throws {Refusal} `ref_not_found`
+ */
+export async function requireBase(repository: string, ref: string): Promise<string | null> {
+  const child = /^(.+?)(?:~1|\^)$/.exec(ref)?.[1];
+  if (child === undefined || (await resolveCommit(repository, ref)) !== null)
+    return requireCommit(repository, ref);
+  await requireCommit(repository, child);
+  return null;
+}
+
 /** A part of a list, and whether there is more behind it. */
 export interface TreePage {
   items: TreeEntry[];

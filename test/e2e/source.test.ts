@@ -195,6 +195,11 @@ test('a diff is from what serves to main, and between any two commits', async ()
     'gone.txt': 'gone\n',
   });
   assert.deepEqual((await get(id, 'diff')).body.files, []);
+  const first = (await cellar.git(work, 'rev-list', '--max-parents=0', 'HEAD')).stdout.trim();
+  const all = (await get(id, `diff?from=${first}~1&to=${first}`)).body;
+  assert.deepEqual([all.from, all.to], [null, first], 'before the first commit there was no file');
+  assert.deepEqual([all.files.length, all.files[0].status], [1, 'added']);
+  assert.equal((await get(id, 'diff?from=nowhere~1')).body.code, 'ref_not_found');
   await cellar.git(work, 'mv', 'old.txt', 'new.txt');
   await cellar.git(work, 'rm', '--quiet', 'gone.txt');
   const next = await push({ 'index.js': 'no javascript', 'ü.bin': Buffer.from([0, 1, 2]) });

@@ -77,7 +77,7 @@ export function Grid({ label, columns, rows, keyOf, sort = '', onSort, edit }: G
       <table ref={ref} class="grid" role="grid" aria-label={label} onKeyDown={onKeyDown}>
         <thead>
           <tr>
-            {columns.map(({ name, type, isKey }) => {
+            {columns.map(({ name, type, isKey }, j) => {
               const order = sort === name ? 'ascending' : sort === `-${name}` ? 'descending' : undefined;
               const words = (
                 <>
@@ -91,8 +91,10 @@ export function Grid({ label, columns, rows, keyOf, sort = '', onSort, edit }: G
                   {order === 'descending' && <IconArrowDown size={12} />}
                 </>
               );
+              const first = rows.find((row) => row[j] !== null && row[j] !== undefined)?.[j] ?? null;
+              const isNumber = cellOf(first).kind === 'number';
               return (
-                <th key={name} scope="col" aria-sort={order}>
+                <th key={name} scope="col" aria-sort={order} class={isNumber ? 'number' : undefined}>
                   {onSort ? (
                     <button
                       type="button"

@@ -17,7 +17,7 @@ import { ownsApps } from '../session.ts';
 
 const columns: readonly Column<App>[] = [
   { name: 'App', cell: (app) => <Name app={app} /> },
-  { name: 'Status', skipSmall: true, cell: (app) => <AppStatus app={app} /> },
+  { name: 'Status', cell: (app) => <AppStatus app={app} /> },
   { name: 'Requests, 24 h', skipSmall: true, cell: (app) => <Requests app={app} /> },
   { name: 'Errors', number: true, label: 'errors', cell: ({ figures }) => <ErrorRate figures={figures} /> },
   {

@@ -2,7 +2,7 @@
 import { useState } from 'preact/hooks';
 import { authorName } from '../models/deploys.ts';
 import { type Preview, previewsModel } from '../models/previews.ts';
-import { Button, Link } from '../parts/button.tsx';
+import { Button, Link, LinkButton } from '../parts/button.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { firstLine } from '../parts/format.ts';
 import { useModel } from '../parts/model.ts';
@@ -98,9 +98,9 @@ function OnePreview({
         {deploy?.error && <span class="small danger cut">{firstLine(deploy.error)}</span>}
       </span>
       <span class="row">
-        <Link to={{ name: 'logs', app }} query={{ preview: name }} class="small">
+        <LinkButton short look="quiet" to={{ name: 'logs', app }} query={{ preview: name }}>
           Log
-        </Link>
+        </LinkButton>
         <Button short look="quiet" disabled={deploy === null} onClick={showLog}>
           Build
         </Button>

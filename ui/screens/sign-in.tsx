@@ -50,7 +50,10 @@ function ByPassword({ model }: { model: Model }) {
           I forgot my password
         </Button>
       )}
-      <p class="small muted">No account, or no way in? Whoever runs this machine can send you a link.</p>
+      <p class="small muted">
+        No account, or no way in? Whoever runs this machine can send you a link. The very first one is printed
+        when Cellar starts.
+      </p>
     </Door>
   );
 }

@@ -101,20 +101,21 @@ export default function Storage({ app }: { app: string }) {
                     {entries.map(({ key, name, binding, size, to }) => (
                       <li key={key}>
                         <Sign />
-                        {to ? (
-                          <Link to={to} class="strong cut">
-                            {name}
-                          </Link>
-                        ) : (
-                          <span class="strong cut">{name}</span>
-                        )}
-                        {binding !== null && binding !== name && (
-                          <span class="muted">
-                            <code>env.{binding}</code>
-                          </span>
-                        )}
-                        <span class="grow" />
-                        <span class="muted">{size}</span>
+                        <span class="row grow">
+                          {to ? (
+                            <Link to={to} class="strong cut">
+                              {name}
+                            </Link>
+                          ) : (
+                            <span class="strong cut">{name}</span>
+                          )}
+                          {binding !== null && binding !== name && (
+                            <span class="muted cut">
+                              <code>env.{binding}</code>
+                            </span>
+                          )}
+                        </span>
+                        <span class="muted nowrap">{size}</span>
                         {to && <IconChevronRight />}
                       </li>
                     ))}
