@@ -1,5 +1,6 @@
 // What an app costs while nobody calls it: private memory of an awake one beside workerd by hand on the same config, what the
-// host keeps of one that hibernates or sleeps, and how long a Cellar with many of them takes until it serves.
+// host keeps of one that hibernates or sleeps, and how long a Cellar with many of them takes until it serves. The words
+// behind its name, such as `sleeping`, limit it to apps in these states.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { globSync, mkdirSync } from 'node:fs';
@@ -7,10 +8,11 @@ import { join } from 'node:path';
 import { workerdPath } from '../runtime/fleets/start-cell.ts';
 import { Cellar } from '../test/support/e2e/cellar.ts';
 import { descendants, eventually } from '../test/support/e2e/processes.ts';
-import { Copies } from './copies.ts';
-import { effort, isQuick } from './effort.ts';
+import { Copies, type State } from './copies.ts';
+import { effort, isQuick, words } from './effort.ts';
 import { median, privateKb } from './figures.ts';
 
+const STATES: State[] = ['awake', 'sleeping', 'hibernating'];
 const AWAKE = isQuick ? [1] : [10, 100, 300];
 const RESTING = isQuick ? [2, 4] : [10, 1_000, 10_000];
 const STARTS = effort(3, 1);
@@ -27,8 +29,9 @@ interface Figures {
   controlKb: number;
 }
 
-/** Prints each figure with its target. */
+/** Prints each figure with its target: of all states, or of those that are named. */
 export async function run(): Promise<void> {
+  const states = words.length === 0 ? STATES : STATES.filter((state) => words.includes(state));
   await using cellar = await new Cellar({
     RUNNER_FLEET_IDLE_EVICT_S: '3600',
     RUNNER_FLEET_MAX_RSS_MB: '1000000',
@@ -36,28 +39,17 @@ export async function run(): Promise<void> {
   const id = await cellar.deploy('proto', 'guestbook');
   await cellar.get('proto');
   const deployId = (await cellar.app(id)).live_deploy_id;
-  await reportByHand(cellar, id);
+  const byHandKb = states.includes('awake') ? await measureByHand(cellar, id) : 0;
   await cellar.stop();
   const copies = new Copies(cellar.data, id, deployId);
-
-  for (const state of ['sleeping', 'hibernating'] as const) {
-    const figures: Figures[] = [];
-    for (const count of RESTING) {
-      copies.make(count, state);
-      figures.push(await measure(cellar));
-      print(`${count} ${state}`, figures.at(-1)!);
-    }
-    const [few, many] = [figures[0]!, figures.at(-1)!];
-    const apps = RESTING.at(-1)! - RESTING[0]!;
-    target(`host memory for one ${state}`, (many.hostKb - few.hostKb) / apps, 12, ' KiB');
-    console.log(`control plane for one      ${((many.controlKb - few.controlKb) / apps).toFixed(1)} KiB`);
-    target(`ready, ${RESTING.at(-1)} / ${RESTING[0]} ${state}`, many.readyMs / few.readyMs, 2);
+  for (const state of states) {
+    if (state === 'awake') await reportAwake(cellar, copies, byHandKb);
+    else await reportResting(cellar, copies, state);
   }
 }
 
-let byHandKb = 0;
-/** Private memory of awake apps that nobody calls, beside workerd by hand on the same config. All of them run at once. */
-async function reportByHand(cellar: Cellar, id: string): Promise<void> {
+/** Private memory of workerd by hand on the config of an app, in KiB. All of them run at once. */
+async function measureByHand(cellar: Cellar, id: string): Promise<number> {
   const children: ChildProcess[] = [];
   const [config] = globSync(join(cellar.data, 'run', id, 'cell-*', 'cell.capnp'));
   const [release] = globSync(join(cellar.data, 'releases', id, '*'));
@@ -75,21 +67,20 @@ async function reportByHand(cellar: Cellar, id: string): Promise<void> {
     await once(child.stdio[3]!, 'data');
     children.push(child);
   }
-  byHandKb = median(children.map(({ pid }) => privateKb(pid!)));
+  const kb = median(children.map(({ pid }) => privateKb(pid!)));
   for (const child of children) {
     const gone = once(child, 'exit');
     child.kill('SIGKILL');
     await gone;
   }
-  console.log(`workerd by hand            ${(byHandKb / 1024).toFixed(1)} MiB private`);
-  const names = Array.from({ length: Math.max(...AWAKE) }, (_, index) => `awake-${index}`);
-  await cellar.stop();
-  const deployId = globSync(join(cellar.data, 'releases', id, '*'))[0]!
-    .split('/')
-    .at(-1)!;
-  const copies = new Copies(cellar.data, id, deployId);
+  console.log(`workerd by hand            ${(kb / 1024).toFixed(1)} MiB private`);
+  return kb;
+}
+
+/** Private memory of awake apps that nobody calls, beside workerd by hand on the same config. */
+async function reportAwake(cellar: Cellar, copies: Copies, byHandKb: number): Promise<void> {
   for (const count of AWAKE) {
-    copies.make(Math.min(count, names.length), 'awake');
+    copies.make(count, 'awake');
     await cellar.start();
     const own = () => descendants(cellar.pid).filter(({ command }) => isCell(command));
     await eventually(() => own().length > count, `${count} apps run`, 300_000);
@@ -100,8 +91,27 @@ async function reportByHand(cellar: Cellar, id: string): Promise<void> {
     );
     await cellar.stop();
   }
+  // What ran has files of its own; those of copies that rest are links.
   copies.make(0, 'awake');
-  await cellar.start();
+}
+
+/** What the host keeps of apps without a process, and how much longer it takes to serve because of them. */
+async function reportResting(
+  cellar: Cellar,
+  copies: Copies,
+  state: 'sleeping' | 'hibernating',
+): Promise<void> {
+  const figures: Figures[] = [];
+  for (const count of RESTING) {
+    copies.make(count, state);
+    figures.push(await measure(cellar));
+    print(`${count} ${state}`, figures.at(-1)!);
+  }
+  const [few, many] = [figures[0]!, figures.at(-1)!];
+  const apps = RESTING.at(-1)! - RESTING[0]!;
+  target(`host memory for one ${state}`, (many.hostKb - few.hostKb) / apps, 12, ' KiB');
+  console.log(`control plane for one      ${((many.controlKb - few.controlKb) / apps).toFixed(1)} KiB`);
+  target(`ready, ${RESTING.at(-1)} / ${RESTING[0]} ${state}`, many.readyMs / few.readyMs, 2);
 }
 
 async function measure(cellar: Cellar): Promise<Figures> {

@@ -23,6 +23,8 @@ const HELPERS = [
   'load.ts',
   'miniflare-app.ts',
   'proxies.ts',
+  'r2-floor.ts',
+  'r2-in-cell.ts',
   'wake-host.ts',
   'wake-marks.ts',
   'wake-ways.ts',

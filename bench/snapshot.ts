@@ -1,6 +1,6 @@
 // Snapshots of many apps: what the first costs, what one costs after little has changed, and what an app that is called
 // meanwhile feels of it.
-import { cpSync, globSync } from 'node:fs';
+import { globSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Database from 'better-sqlite3';
@@ -36,7 +36,7 @@ export async function run(): Promise<void> {
   await cellar.stop();
   const copies = new Copies(cellar.data, id, deployId);
   copies.make(APPS, 'sleeping');
-  for (const copy of copies.ids) fill(cellar.data, id, copy);
+  for (const copy of copies.ids) fill(cellar.data, copy);
   await cellar.start();
   // Once, so that the app runs and nothing of a start is measured.
   await cellar.get('proto', '/entries');
@@ -103,10 +103,9 @@ async function sign(cellar: Cellar, slug: string): Promise<void> {
   if (status !== 201) throw new Error(`${slug} answered ${status}: ${text}`);
 }
 
-/** Gives a copy storage of its own, with rows that no other app has. */
-function fill(data: string, from: string, to: string): void {
-  cpSync(join(data, 'data', from), join(data, 'data', to), { recursive: true });
-  const files = globSync(join(data, 'data', to, 'do', 'D1Database', '*.sqlite'));
+/** Gives a copy rows that no other app has. */
+function fill(data: string, id: string): void {
+  const files = globSync(join(data, 'data', id, 'do', 'D1Database', '*.sqlite'));
   const database = new Database(files.find((path) => !path.endsWith('metadata.sqlite'))!);
   try {
     const add = database.prepare(

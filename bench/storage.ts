@@ -1,11 +1,16 @@
-// R2 as an app's Worker has it: Cellar's bucket service, Miniflare's R2, and a bare copy of a file of the same size. In
-// alternating rounds of one run.
+// R2 as an app's Worker has it: Cellar's bucket service; Miniflare's R2 modules inside the app's own process, which Cellar would
+// have without a service; Miniflare itself; the same bytes through the service's socket to a process that keeps nothing; and a
+// bare copy of a file of the same size. In alternating rounds of one run.
+import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { type RequestOptions, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare';
+import type { Cell } from '../runtime/fleets/cell.ts';
 import { CellFilesCache } from '../runtime/fleets/cell-files.ts';
 import { startCell } from '../runtime/fleets/start-cell.ts';
 import { layout } from '../runtime/machine/data-directory.ts';
@@ -13,6 +18,7 @@ import { Buckets } from '../runtime/storage/r2/buckets.ts';
 import { cellOptions, makeRelease } from '../test/support/fleets/release.ts';
 import { effort, isQuick } from './effort.ts';
 import { median } from './figures.ts';
+import { startWithR2 } from './r2-in-cell.ts';
 
 const ROUNDS = effort(5, 1);
 const MB = 2 ** 20;
@@ -50,13 +56,22 @@ export async function run(): Promise<void> {
     users: () => ({ build: null, cell: null }),
     service: { maxMb: 0, floorMb: 0 },
   });
-  const cell = await ownCell(root, buckets);
+  const cell = await cellAt(join(root, 'cell'), await buckets.open(APP_ID));
+  const inCell = await startWithR2(join(root, 'in-cell'), WORKER);
   const miniflare = await referenceApp(join(root, 'miniflare'));
+  const floor = await startFloor(join(root, 'floor.sock'));
+  const floorCell = await cellAt(join(root, 'floor'), join(root, 'floor.sock'));
   const { port, hostname } = await miniflare.ready;
   try {
-    const subjects: Subject[] = [
-      { name: 'Cellar', ask: (path, body) => ask({ socketPath: cell.socketPath('http') }, path, body) },
-      { name: 'Miniflare', ask: (path, body) => ask({ port, host: hostname }, path, body) },
+    const asked = (name: string, to: RequestOptions): Subject => ({
+      name,
+      ask: (path, body) => ask(to, path, body),
+    });
+    const subjects = [
+      asked('Cellar', { socketPath: cell.socketPath('http') }),
+      asked('in the cell', { socketPath: inCell.socketPath }),
+      asked('Miniflare', { port, host: hostname }),
+      asked('nothing kept', { socketPath: floorCell.socketPath('http') }),
     ];
     const body = Buffer.alloc(OBJECT_MB * MB, 7);
     const bytes = OBJECT_MB * MB;
@@ -84,32 +99,44 @@ export async function run(): Promise<void> {
     console.log(
       `objects of ${OBJECT_MB} MiB, and ${SMALL} of 1 kB one after another; medians of ${ROUNDS} rounds`,
     );
+    console.log(`${''.padEnd(12)}${subjects.map(({ name }) => name.padStart(14)).join('')}`);
     for (const [k, { name, unit }] of kinds.entries()) {
-      const [own, other] = results[k]!.map(median) as [number, number];
-      const told = [own, other].map((rate) => `${rate.toFixed(0).padStart(6)} ${unit.padEnd(4)}`);
-      console.log(
-        `${name.padEnd(12)} Cellar ${told[0]} Miniflare ${told[1]} ratio ${(own / other).toFixed(1)}`,
-      );
+      const told = results[k]!.map((rates) => `${median(rates).toFixed(0)} ${unit}`.padStart(14));
+      console.log(name.padEnd(12) + told.join(''));
     }
     console.log(`bare copy of a file of ${OBJECT_MB} MiB: ${median(copies).toFixed(0)} MB/s`);
-    const ratio = (k: number) => median(results[k]![0]!) / median(results[k]![1]!);
-    line('puts, Cellar / Miniflare', ratio(0), 10);
-    line('gets, Cellar / Miniflare', ratio(1), 2);
+    const ratio = (k: number, s: number) => median(results[k]![0]!) / median(results[k]![s]!);
+    line('puts, Cellar / in the cell', ratio(0, 1), 10);
+    line('gets, Cellar / in the cell', ratio(1, 1), 2);
   } finally {
-    cell.kill();
-    await cell.exited;
+    for (const each of [cell, floorCell]) {
+      each.kill();
+      await each.exited;
+    }
+    for (const child of [inCell.child, floor]) {
+      child.kill('SIGKILL');
+      await once(child, 'exit');
+    }
     await buckets.close();
     await miniflare.dispose();
     rmSync(root, { recursive: true, force: true });
   }
 }
 
-async function ownCell(root: string, buckets: Buckets) {
+/** A cell whose bucket is what serves at a socket. */
+async function cellAt(root: string, bucketSocket: string): Promise<Cell> {
   const directory = join(root, 'release');
   await makeRelease(directory, WORKER, { buckets: [{ binding: 'BUCKET', storageId: 'main' }] });
-  const files = new CellFilesCache(join(root, 'run'), 1024, { bucketSocket: await buckets.open(APP_ID) });
+  const files = new CellFilesCache(join(root, 'run'), 1024, { bucketSocket });
   const options = await cellOptions(root, directory);
   return startCell({ ...options, ...(await files.of(directory)), memoryMb: 1024 });
+}
+
+async function startFloor(socket: string): Promise<ChildProcess> {
+  const program = fileURLToPath(new URL('r2-floor.ts', import.meta.url));
+  const child = spawn(process.execPath, [program, socket], { stdio: ['ignore', 'pipe', 'inherit'] });
+  await once(child.stdout!, 'data');
+  return child;
 }
 
 function referenceApp(scratch: string): Promise<Miniflare> {
@@ -160,5 +187,5 @@ function copyRate(root: string): number {
 
 function line(name: string, ratio: number, target: number): void {
   const verdict = ratio >= target ? 'met' : 'missed';
-  console.log(`${name.padEnd(26)}${ratio.toFixed(1)}   target ≥ ${target}: ${verdict}`);
+  console.log(`${name.padEnd(28)}${ratio.toFixed(1)}   target ≥ ${target}: ${verdict}`);
 }
