@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Release } from '../bundler/release.ts';
+import type { Cell } from '../runtime/fleets/cell.ts';
 import { CellFilesCache } from '../runtime/fleets/cell-files.ts';
 import { type CellOptions, startCell, workerdPath } from '../runtime/fleets/start-cell.ts';
 import { layout } from '../runtime/machine/data-directory.ts';
@@ -97,9 +98,13 @@ export async function run(): Promise<void> {
       ...bound.map(([name, options]) => ({ name, start: (scratch: string) => cell(scratch, options) })),
     ];
     const results = subjects.map((): Start[] => []);
-    // Another app beside, as on any host: alone, a process would count the whole program file as its own.
-    const neighbour = await startCell(inScratch(app, join(root, 'neighbour')));
-    await firstAnswer(neighbour.socketPath('http'), '/entries', performance.now());
+    // Others of each kind beside, as on any host: alone, a process would count what it uses of the program file as its own.
+    const neighbours: Cell[] = [];
+    for (const options of [app, stored, ...bound.map(([, options]) => options)]) {
+      const neighbour = await startCell(inScratch(options, join(root, `neighbour-${neighbours.length}`)));
+      neighbours.push(neighbour);
+      await firstAnswer(neighbour.socketPath('http'), '/entries', performance.now());
+    }
     for (let round = 0; round <= ROUNDS; round++) {
       for (const [index, subject] of subjects.entries()) {
         const scratch = mkdtempSync(join(root, 'round-'));
@@ -108,7 +113,7 @@ export async function run(): Promise<void> {
         if (round > 0) results[index]!.push(start);
       }
     }
-    await neighbour.stop();
+    await Promise.all(neighbours.map((neighbour) => neighbour.stop()));
     await buckets.close();
     report(subjects, results);
   } finally {

@@ -1,7 +1,7 @@
 // Many copies of one app, made in the databases and directories of a Cellar that does not run, as a deploy of each would
 // have left them.
 import { createHash, createHmac } from 'node:crypto';
-import { copyFileSync, existsSync, globSync, linkSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { copyFileSync, existsSync, globSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { newId } from '../handlers/contract/id.ts';
@@ -62,7 +62,7 @@ export class Copies {
           this.#inHost(fresh, host, state);
         })();
       })();
-      for (const copy of fresh) this.#copyDirectories(copy, state);
+      for (const copy of fresh) this.#copyDirectories(copy);
       this.#copyObjects(fresh);
     } finally {
       control.close();
@@ -152,13 +152,11 @@ export class Copies {
     }
   }
 
-  #copyDirectories({ id, deployId }: Copy, state: State): void {
+  #copyDirectories({ id, deployId }: Copy): void {
     const paths = layout(this.#data);
-    copyTree(paths.repository(this.#id), paths.repository(id), copyFileSync);
-    copyTree(paths.data(this.#id), paths.data(id), copyFileSync);
-    // What runs has files of its own, which belong to its user.
-    const copyFile = state === 'awake' ? copyFileSync : linkSync;
-    copyTree(paths.release(this.#id, this.#deployId), paths.release(id, deployId), copyFile);
+    copyTree(paths.repository(this.#id), paths.repository(id));
+    copyTree(paths.data(this.#id), paths.data(id));
+    copyTree(paths.release(this.#id, this.#deployId), paths.release(id, deployId));
   }
 
   /** The object of each app in the control plane: what it streamed of the deploy, and when that goes. */
@@ -175,7 +173,7 @@ export class Copies {
       alarms.transaction(() => {
         for (const { id } of copies) {
           add.run(objectId(id), id, own);
-          linkSync(join(directory, `${own}.sqlite`), join(directory, `${objectId(id)}.sqlite`));
+          copyFileSync(join(directory, `${own}.sqlite`), join(directory, `${objectId(id)}.sqlite`));
         }
       })();
     } finally {
@@ -219,11 +217,11 @@ function adder(database: Database.Database, table: string, id: string) {
 }
 
 /** Copies the directories and files of a tree, and leaves its sockets out. */
-function copyTree(from: string, to: string, copyFile: (from: string, to: string) => void): void {
+function copyTree(from: string, to: string): void {
   mkdirSync(to, { recursive: true, mode: 0o755 });
   for (const entry of readdirSync(from, { withFileTypes: true })) {
     const [source, copy] = [join(from, entry.name), join(to, entry.name)];
-    if (entry.isDirectory()) copyTree(source, copy, copyFile);
-    else if (entry.isFile()) copyFile(source, copy);
+    if (entry.isDirectory()) copyTree(source, copy);
+    else if (entry.isFile()) copyFileSync(source, copy);
   }
 }

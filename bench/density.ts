@@ -91,8 +91,6 @@ async function reportAwake(cellar: Cellar, copies: Copies, byHandKb: number): Pr
     );
     await cellar.stop();
   }
-  // What ran has files of its own; those of copies that rest are links.
-  copies.make(0, 'awake');
 }
 
 /** What the host keeps of apps without a process, and how much longer it takes to serve because of them. */

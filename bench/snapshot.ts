@@ -1,5 +1,6 @@
 // Snapshots of many apps: what the first costs, what one costs after little has changed, and what an app that is called
 // meanwhile feels of it.
+import { execFileSync } from 'node:child_process';
 import { globSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -37,6 +38,8 @@ export async function run(): Promise<void> {
   const copies = new Copies(cellar.data, id, deployId);
   copies.make(APPS, 'sleeping');
   for (const copy of copies.ids) fill(cellar.data, copy);
+  // What was written for the copies is on the disk before anything is measured.
+  execFileSync('sync');
   await cellar.start();
   // Once, so that the app runs and nothing of a start is measured.
   await cellar.get('proto', '/entries');
@@ -81,8 +84,9 @@ async function feel(cellar: Cellar, end: Promise<unknown>): Promise<number> {
   const asked: Promise<void>[] = [];
   const ask = async () => {
     const from = performance.now();
-    const { body } = await request(url, { dispatcher: LOCALHOST });
+    const { statusCode, body } = await request(url, { dispatcher: LOCALHOST });
     await body.dump();
+    if (statusCode !== 200) throw new Error(`the app answered ${statusCode}`);
     times.push(performance.now() - from);
   };
   while (!ended) {

@@ -1,5 +1,5 @@
-// The process that takes snapshots and restores them, at the lowest priority. It reads its job from standard input, and says
-// on standard output what it needs and what came of it: lines of JSON.
+// The process that takes snapshots and restores them, at the lowest priority and on one processor. It reads its job from
+// standard input, and says on standard output what it needs and what came of it: lines of JSON.
 import { once } from 'node:events';
 import { flushCompileCache } from 'node:module';
 import { createInterface } from 'node:readline';

@@ -8,6 +8,7 @@ import type { HostStore } from '../../sqlite/host/index.ts';
 import { log, reason } from '../log.ts';
 import { cleanEnvironment, startChild } from '../machine/child.ts';
 import type { Layout } from '../machine/data-directory.ts';
+import { onOneProcessor } from '../machine/one-processor.ts';
 import { dieWithParent } from '../machine/users.ts';
 import type { CapturedApp } from './capture.ts';
 import type { Copied } from './copy.ts';
@@ -223,7 +224,7 @@ export class Snapshots {
   async #run(job: Job): Promise<Done> {
     const { signal } = this.#ending;
     this.#underWay = { what: job.kind, since: new Date().toISOString() };
-    const words = [...dieWithParent(), 'nice', '-n', '19', process.execPath];
+    const words = [...dieWithParent(), ...onOneProcessor(), 'nice', '-n', '19', process.execPath];
     const child = await startChild([...words, `--max-old-space-size=${HEAP_MB}`, PROGRAM], {
       title: 'the process of snapshots',
       environment: { ...cleanEnvironment(), NODE_COMPILE_CACHE: this.#options.paths.compiled },
