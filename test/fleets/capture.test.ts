@@ -82,7 +82,7 @@ export default {
     if (pathname === '/entrypoints') {
       const { exports } = ctx;
       const { say } = env.SELF;
-      const given = [await exports.Named.say(1), await env.SELF.say(), await say({ a: 2 }), await env.SELF.odd(1), await exports.Named.odd(1, 2)];
+      const given = [await exports.Named.say(1), await env.SELF.say(), await say({ a: 2 }), await env.SELF.odd(1), await exports.Named.odd(1, 2), await exports.Named({ props: { of: 1 } }).say(3)];
       return Response.json([...given, env.SELF instanceof ServiceStub, typeof env.SELF.then, (await env.SELF.fetch('http://own/')).status]);
     }
     if (pathname === '/target') await room.counter().fail();
@@ -352,9 +352,9 @@ test('a call of an object’s method belongs to the trace of its caller, and the
 test('a call of an entrypoint’s method belongs to the trace of its caller, too', async (t) => {
   const { get, lines } = await started(t);
   const { text } = await get('/entrypoints');
-  assert.deepEqual(JSON.parse(text), [[1], [], [{ a: 2 }], 1, 2, true, 'undefined', 200]);
+  assert.deepEqual(JSON.parse(text), [[1], [], [{ a: 2 }], 1, 2, [3], true, 'undefined', 200]);
   const said = () => lines.filter(({ text }) => text === 'said in the entrypoint');
-  await eventually(() => said().length === 3, 'all is printed');
+  await eventually(() => said().length === 4, 'all is printed');
   for (const { trace } of said()) assert.equal(trace, TRACE);
 });
 

@@ -3,6 +3,7 @@
 
 import {
   DurableObject,
+  env,
   RpcTarget,
   ServiceStub,
   WorkerEntrypoint,
@@ -282,28 +283,39 @@ export function expectCalls(main) {
 
 /** Stubs of the app's own classes, by the name of their class: an object, and an entrypoint among `ctx.exports`. */
 const OWN_STUBS = ['DurableObject', 'LoopbackServiceStub'];
+/** What the host binds. Where service bindings lead is known to `expectCallsBy`. */
+const bindings = new Set(Object.values(env));
 
-/**
- * Puts a property of this name before those that stubs have for any name. Theirs is to be had only while there is no
- * other: it is taken away for that long.
- */
+/** An entrypoint that was given `props` is a stub of no class of its own, as bindings are. */
+function isOwnStub(stub) {
+  if (Object.getPrototypeOf(stub) === ServiceStub.prototype) return !bindings.has(stub);
+  return OWN_STUBS.includes(stub.constructor.name);
+}
+
+/** Puts a property of this name before those that stubs have for any name. */
 function carry(name) {
-  const stubs = ServiceStub.prototype;
-  const property = {
+  Object.defineProperty(ServiceStub.prototype, name, {
     configurable: true,
     get() {
-      delete stubs[name];
-      let method;
-      try {
-        method = this[name];
-      } finally {
-        Object.defineProperty(stubs, name, property);
-      }
-      const isOwn = typeof method === 'function' && OWN_STUBS.includes(this.constructor.name);
-      return isOwn ? carryingMethod(method) : method;
+      if (this === ServiceStub.prototype) return undefined;
+      const method = methodOf(this, name);
+      return typeof method === 'function' && isOwnStub(this) ? carryingMethod(method) : method;
     },
-  };
-  Object.defineProperty(stubs, name, property);
+  });
+}
+
+/**
+ * The method that a stub itself has for a name. It has one only while its prototype has nothing of that name: the stub
+ * has no prototype for that long.
+ */
+function methodOf(stub, name) {
+  const prototype = Object.getPrototypeOf(stub);
+  Object.setPrototypeOf(stub, null);
+  try {
+    return stub[name];
+  } finally {
+    Object.setPrototypeOf(stub, prototype);
+  }
 }
 
 function carryingMethod(method) {
@@ -320,15 +332,11 @@ export function expectCallsBy(service, isOwn) {
   if (service === undefined || Object.getPrototypeOf(service) !== stubs) return;
   const before = new Proxy(Object.create(stubs), {
     get(target, name, receiver) {
-      if (typeof name === 'symbol' || name in target) return Reflect.get(target, name, receiver);
-      Object.setPrototypeOf(service, stubs);
-      try {
-        const method = service[name];
-        const carries = typeof method === 'function' && (!isOwn || expected.has(name));
-        return carries ? carryingMethod(method) : method;
-      } finally {
-        Object.setPrototypeOf(service, before);
-      }
+      if (typeof name === 'symbol' || (name in target && !expected.has(name)))
+        return Reflect.get(target, name, receiver);
+      const method = methodOf(service, name);
+      const carries = typeof method === 'function' && (!isOwn || expected.has(name));
+      return carries ? carryingMethod(method) : method;
     },
   });
   Object.setPrototypeOf(service, before);
