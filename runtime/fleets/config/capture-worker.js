@@ -95,19 +95,24 @@ export function enter(handler, call, self, given, frame = eventOf(handler, given
   called = call;
   receiver = self;
   values = given;
-  const result = frames.run(frame, begin);
-  // No other thenables: to ask one may have an effect.
-  if (result instanceof Promise) result.then(undefined, (error) => tell(error, 'uncaught', frame));
-  return result;
+  return frames.run(frame, begin);
 }
 
+/** Within the event, so that whatever fails later is told as of this event. */
 function begin() {
   try {
-    return Reflect.apply(called, receiver, values);
+    const result = Reflect.apply(called, receiver, values);
+    // No other thenables: to ask one may have an effect.
+    if (result instanceof Promise) result.then(undefined, tellUncaught);
+    return result;
   } catch (error) {
-    tell(error, 'uncaught');
+    tellUncaught(error);
     throw error;
   }
+}
+
+function tellUncaught(error) {
+  tell(error, 'uncaught');
 }
 
 /** Prototypes of workerd's own. */

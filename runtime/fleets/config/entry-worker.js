@@ -223,11 +223,11 @@ function wrap(main) {
 function wrapClass(main) {
   expectCalls(main);
   return new Proxy(main, {
-    construct(target, [context, ...others]) {
-      count(context);
+    construct(target, values) {
+      count(values[0]);
       guard(target);
       try {
-        return Reflect.construct(target, [context, ...others]);
+        return Reflect.construct(target, values);
       } catch (error) {
         tell(error, 'uncaught', eventOf(`new ${target.name}`));
         throw error;
