@@ -5,7 +5,7 @@ import { dirname, join, matchesGlob, relative, resolve } from 'node:path';
 import type { Plugin } from 'esbuild';
 import { BuildFailure } from './failure.ts';
 import { foldersOf } from './folders.ts';
-import { show } from './inside.ts';
+import { isThere, show } from './inside.ts';
 import { ALL_MODULES_BYTES, MODULE_BYTES } from './limits.ts';
 import { DEFAULT_RULES, type Rule } from './modules.ts';
 import { readProjectFile } from './regular-file.ts';
@@ -46,8 +46,9 @@ export function additionalModules(
       const type = all.find(({ globs }) => globs.some((glob) => matchesGlob(name, glob)))?.type;
       const file = join(base, name);
       if (type === undefined || file === main) continue;
-      const stats = statSync(file, { throwIfNoEntry: false });
-      if (!stats?.isFile()) continue;
+      if (!isThere(root, file)) continue;
+      const stats = statSync(file);
+      if (!stats.isFile()) continue;
       bytes += stats.size;
       if (bytes > ALL_MODULES_BYTES)
         throw new BuildFailure(

@@ -1,9 +1,9 @@
 // Copies a project's static assets. What `_headers`, `_redirects` and `.assetsignore` say is workerd's to apply.
-import { constants, copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { constants, copyFileSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { PAGES_FILES } from './cloudflare-pages.ts';
 import { BuildFailure } from './failure.ts';
-import { realInside, show } from './inside.ts';
+import { isInside, realInside, show } from './inside.ts';
 import { MAX_ENTRIES, RULES_BYTES } from './limits.ts';
 import type { Place } from './place.ts';
 import type { AssetRules } from './release.ts';
@@ -55,11 +55,11 @@ export function assetRules(directory: string): AssetRules {
 }
 
 /** Lines for the deploy's log about what Cloudflare Pages would run beside the assets in `from` of a Worker's configuration. */
-export function notRun({ folder }: Place, from: string): string[] {
+export function notRun({ root, folder }: Place, from: string): string[] {
   const notes: string[] = [];
-  if (existsSync(join(from, '_worker.js')))
+  if (isInside(root, join(from, '_worker.js')))
     notes.push('_worker.js is not run: name it as "main" in wrangler.jsonc');
-  if (existsSync(join(folder, 'functions')) && from !== join(folder, 'functions'))
+  if (isInside(root, join(folder, 'functions')) && from !== join(folder, 'functions'))
     notes.push(
       'functions/ is not run: that of a Pages project is, with "pages_build_output_dir" in place of "assets"',
     );

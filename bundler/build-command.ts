@@ -1,7 +1,7 @@
 // What makes a project ready for bundling.
-import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { BuildSettings } from '../handlers/contract/host-calls.ts';
+import { isThere } from './inside.ts';
 import type { PackageJson } from './project.ts';
 import type { WranglerConfig } from './wrangler-config.ts';
 
@@ -10,6 +10,8 @@ export type BuildCommand = { kind: 'command'; command: string; cwd: string } | {
 
 /** What says how a project is built. */
 interface Sources {
+  /** Real path of the repository. */
+  root: string;
   settings: BuildSettings;
   /** Its Wrangler configuration, if there is one. */
   config: WranglerConfig | null;
@@ -21,7 +23,14 @@ interface Sources {
 }
 
 /** How a project is built; `null`: nothing says so. */
-export function buildCommand({ settings, config, manifest, above, installed }: Sources): BuildCommand | null {
+export function buildCommand({
+  root,
+  settings,
+  config,
+  manifest,
+  above,
+  installed,
+}: Sources): BuildCommand | null {
   const line = (command: string, cwd = '.'): BuildCommand => ({ kind: 'command', command, cwd });
   if (settings.build_command !== null) return line(settings.build_command);
   if (config?.build.command) return line(config.build.command, config.build.cwd ?? '.');
@@ -31,7 +40,7 @@ export function buildCommand({ settings, config, manifest, above, installed }: S
   const isOpenNext = has(manifest, '@opennextjs/cloudflare') && !script.includes('opennextjs-cloudflare');
   if (isOpenNext) return line('opennextjs-cloudflare build');
   // It builds the packages before that the project needs. It goes by the package manager that is named.
-  if (above?.packageManager && has(above, 'turbo') && existsSync(join(installed, 'turbo.json')))
+  if (above?.packageManager && has(above, 'turbo') && isThere(root, join(installed, 'turbo.json')))
     return line('turbo run build');
   return { kind: 'script' };
 }

@@ -1,10 +1,10 @@
 // Projects of Cloudflare Pages: static files, and a Worker of functions/ or `_worker.js`, which answers what its routes name.
 // Each becomes a Worker with assets.
-import { existsSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { BuildFailure } from './failure.ts';
 import { foldersOf } from './folders.ts';
-import { insidePath, isInside, show } from './inside.ts';
+import { insidePath, isInside, isThere, show } from './inside.ts';
 import { RULES_BYTES } from './limits.ts';
 import type { Place } from './place.ts';
 import { readHead, readProjectFile } from './regular-file.ts';
@@ -26,7 +26,7 @@ const FUNCTION_BYTES = 256 * 1024;
 export function hasFunctions({ root, folder }: Place): boolean {
   const functions = join(folder, FUNCTIONS);
   // A link out of the project would have the host's own files looked at, and named in the log.
-  if (!isInside(root, functions) || !isDirectory(functions)) return false;
+  if (!isInside(root, functions) || !statSync(functions).isDirectory()) return false;
   let left = LOOKED_AT;
   for (const { path, names } of foldersOf(functions))
     for (const name of names.filter((each) => /\.(?:[cm]?[jt]s|[jt]sx)$/.test(each))) {
@@ -55,7 +55,7 @@ export function hasPagesWorker(place: Place, directory: string): boolean {
 export function asWorker(place: Place, read: ReadConfig, directory: string): ReadConfig {
   const { root } = place;
   const worker = workerOf(place, directory);
-  const isApp = !existsSync(join(directory, '404.html'));
+  const isApp = !isThere(root, join(directory, '404.html'));
   const { main: _, ...config } = read.config;
   return {
     ...read,
@@ -77,17 +77,19 @@ export function asWorker(place: Place, read: ReadConfig, directory: string): Rea
 function workerOf({ root, folder }: Place, directory: string): { main: string; routes: string } | null {
   const own = join(directory, '_worker.js');
   const routes = join(directory, '_routes.json');
-  if (isDirectory(own)) return { main: insidePath(root, own, 'index.js', show(root, own)), routes };
-  if (existsSync(own)) return { main: insidePath(root, directory, '_worker.js', '_worker.js'), routes };
+  if (isThere(root, own)) {
+    if (!statSync(own).isDirectory()) return { main: own, routes };
+    return { main: insidePath(root, own, 'index.js', show(root, own)), routes };
+  }
   const compiled = join(folder, COMPILED_FUNCTIONS);
-  if (!existsSync(join(compiled, 'index.js'))) return null;
-  const main = insidePath(root, compiled, 'index.js', 'functions');
-  return { main, routes: existsSync(routes) ? routes : join(compiled, '_routes.json') };
+  const main = join(compiled, 'index.js');
+  if (!isThere(root, main)) return null;
+  return { main, routes: isThere(root, routes) ? routes : join(compiled, '_routes.json') };
 }
 
 /** Which paths the Worker answers, as assets have it: all of them without a file that says so. */
 function routesOf(root: string, path: string): true | string[] {
-  if (!existsSync(path)) return true;
+  if (!isThere(root, path)) return true;
   const file = show(root, path);
   let routes: { include?: unknown; exclude?: unknown };
   try {
@@ -104,8 +106,4 @@ function routesOf(root: string, path: string): true | string[] {
 
 function arePaths(value: unknown): value is string[] {
   return Array.isArray(value) && value.every((each) => typeof each === 'string' && each.startsWith('/'));
-}
-
-function isDirectory(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }

@@ -1,6 +1,6 @@
 // Nothing from outside a project's tree may end up in its release, whatever its symbolic links say: the host's
 // own files are readable to the bundler.
-import { lstatSync, realpathSync } from 'node:fs';
+import { lstatSync, realpathSync, statSync } from 'node:fs';
 import { join, relative, resolve, sep } from 'node:path';
 import { BuildFailure } from './failure.ts';
 
@@ -51,6 +51,7 @@ export function pathWithin(root: string, from: string, path: string, what: strin
 export function isThere(root: string, path: string): boolean {
   let reached = root;
   for (const name of relative(root, path).split(sep)) {
+    if (!statSync(reached).isDirectory()) return false;
     reached = join(reached, name);
     if (!lstatSync(reached, { throwIfNoEntry: false })) return false;
     if (!isInside(root, reached))

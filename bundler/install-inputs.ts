@@ -1,6 +1,6 @@
 // Whether an install comes out of nothing but manifests, lock file and settings, so that what it made can be used again.
-import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { isThere } from './inside.ts';
 import { readPackageJson } from './project.ts';
 
 /** Scripts that package managers run after they have installed a project: what those do depends on its other files. */
@@ -21,7 +21,7 @@ export function whyInstallAnew(root: string, manifests: string[]): string | null
     if (script !== undefined) return `${path} has a script "${script}"`;
     const local = manifest?.dependencies.find(([, version]) => LOCAL.test(version));
     if (local !== undefined) return `${path} takes ${local[0]} from ${local[1]}`;
-    if (existsSync(join(root, dirname(path), 'binding.gyp'))) return `binding.gyp lies beside ${path}`;
+    if (isThere(root, join(root, dirname(path), 'binding.gyp'))) return `binding.gyp lies beside ${path}`;
   }
   return null;
 }

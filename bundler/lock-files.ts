@@ -1,6 +1,6 @@
 // The lock files of package managers.
-import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { isThere } from './inside.ts';
 import { readHead } from './regular-file.ts';
 
 /** Where a lock file says its format, in bytes. */
@@ -29,7 +29,7 @@ export interface LockFile {
  */
 export function findLockFiles(root: string, folder: string): LockFile[] {
   const names = (Object.keys(LOCK_FILES) as LockFile['name'][]).filter((name) =>
-    existsSync(join(folder, name)),
+    isThere(root, join(folder, name)),
   );
   return names.map((name) => ({
     name,

@@ -1,8 +1,8 @@
 // The SQL migrations of a D1 database, in the order wrangler applies them.
-import { globSync, mkdirSync, statSync, writeFileSync } from 'node:fs';
+import { globSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import { BuildFailure } from './failure.ts';
-import { insidePath } from './inside.ts';
+import { insidePath, isThere } from './inside.ts';
 import { MIGRATION_BYTES } from './limits.ts';
 import { readProjectFile } from './regular-file.ts';
 import type { DatabaseMigration } from './release.ts';
@@ -23,8 +23,7 @@ export function copyMigrations(
 ): DatabaseMigration[] {
   const what = `d1_databases.migrations_dir of ${database.binding}`;
   const directory = posix.normalize(`${database.migrations_dir ?? 'migrations'}/`);
-  if (database.migrations_dir === undefined && !statSync(join(base, directory), { throwIfNoEntry: false }))
-    return [];
+  if (database.migrations_dir === undefined && !isThere(root, join(base, directory))) return [];
   const from = insidePath(root, base, directory, what);
   const pattern = posix.normalize(database.migrations_pattern ?? `${directory}*.sql`);
   if (!pattern.startsWith(directory)) {

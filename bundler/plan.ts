@@ -65,7 +65,8 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
   const installed = installFolder(place);
   const above = installed === place.folder ? null : packageJsonOf({ ...place, folder: installed });
   const read = project?.kind === 'wrangler' ? await readConfig(place, project, environment, false) : null;
-  const build = buildCommand({ settings, config: read?.config ?? null, manifest, above, installed });
+  const config = read?.config ?? null;
+  const build = buildCommand({ root: place.root, settings, config, manifest, above, installed });
   if (project === null && build === null) throw nothingDeployable(place, output);
   const isPages =
     read === null

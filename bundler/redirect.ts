@@ -1,9 +1,8 @@
 // Build tools, such as Cloudflare's Vite plugin, write a Wrangler configuration of their own and a file that says
 // where it lies; wrangler then deploys that one.
-import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { BuildFailure } from './failure.ts';
-import { insidePath } from './inside.ts';
+import { insidePath, isThere } from './inside.ts';
 import { CONFIG_BYTES } from './limits.ts';
 import type { Place } from './place.ts';
 import { readProjectFile } from './regular-file.ts';
@@ -17,7 +16,7 @@ const FILE = join('.wrangler', 'deploy', 'config.json');
  */
 export function redirectedConfig({ root, folder }: Place): string | null {
   const path = join(folder, FILE);
-  if (!existsSync(path)) return null;
+  if (!isThere(root, path)) return null;
   let redirect: { configPath?: unknown; auxiliaryWorkers?: unknown[] };
   try {
     redirect = JSON.parse(readProjectFile(root, path, CONFIG_BYTES).toString('utf8'));

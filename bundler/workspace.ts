@@ -1,6 +1,6 @@
 // Which folder of a repository a project's packages are installed in: its own, or that of a workspace that it belongs to.
-import { existsSync } from 'node:fs';
 import { dirname, join, matchesGlob, relative } from 'node:path';
+import { isThere } from './inside.ts';
 import { CONFIG_BYTES } from './limits.ts';
 import { findLockFiles } from './lock-files.ts';
 import type { Place } from './place.ts';
@@ -42,7 +42,7 @@ function hasMember(globs: string[], path: string): boolean {
 function workspaceGlobs(root: string, at: string): string[] {
   const own = readPackageJson(root, join(relative(root, at), 'package.json'))?.workspaces ?? [];
   const path = join(at, 'pnpm-workspace.yaml');
-  if (!existsSync(path)) return own;
+  if (!isThere(root, path)) return own;
   const text = readProjectFile(root, path, CONFIG_BYTES).toString('utf8');
   const [, list = ''] = /^packages:[ \t]*\r?\n((?:[ \t]*(?:-.*|#.*)?\r?\n?)*)/m.exec(text) ?? [];
   return [...list.matchAll(/^[ \t]*-[ \t]*(["']?)(.+?)\1[ \t]*(?:#.*)?$/gm)].map(([, , glob]) => glob!);

@@ -299,7 +299,7 @@ async function showInstances(id: string, numbers: number[]): Promise<void> {
   const named = [join(data, 'do', workflowKey('flow'), 'metadata.sqlite')];
   const alarms = await readAlarms(
     { earliest: [], named, before: Number.POSITIVE_INFINITY },
-    { user: null, scratch: `${kept}-alarms`, signal: AbortSignal.timeout(BACK_MS) },
+    { user: null, scratch: join(kept, 'alarms-read'), signal: AbortSignal.timeout(BACK_MS) },
   ).then(({ alarms }) => alarms[0]!);
   const said = cellar.output.split('\n');
   for (const instance of numbers.map((n) => `n${n}`)) {

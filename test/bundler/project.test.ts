@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import { planBuild } from '../../bundler/plan.ts';
 import { findProject, readPackageJson, siteFolders } from '../../bundler/project.ts';
+import { NO_SETTINGS } from '../../runtime/builds/build-input.ts';
 import { type Files, writeFiles } from '../support/builds/projects.ts';
-import { makeWorktrees } from '../support/bundler/worktree.ts';
+import { makeWorktrees, wranglerProject } from '../support/bundler/worktree.ts';
 
 const worktrees = makeWorktrees();
 after(worktrees.remove);
@@ -103,6 +105,52 @@ test('a project does not learn what lies outside of it', () => {
         `BuildFailure: ${name} is a link that leaves the project, or leads nowhere`,
       );
   }
+});
+
+test('no link tells whether something lies outside of the project', async () => {
+  const manifest = (more: object = {}) => JSON.stringify({ scripts: { build: 'x' }, ...more });
+  const turbo = { packageManager: 'npm@11.0.0', workspaces: ['app'], devDependencies: { turbo: '2' } };
+  const pages = wranglerProject({ main: undefined, pages_build_output_dir: 'dist' }, { 'dist/a.html': '' });
+  const assets = wranglerProject({ assets: { directory: 'dist' } }, { 'dist/a.html': '' });
+  const database = { binding: 'DB', database_name: 'rows', database_id: 'rows' };
+  const found = { find_additional_modules: true, rules: [{ type: 'Text', globs: ['**/*.md'] }] };
+  const projects: [Files, string][] = [
+    [{ 'package.json': manifest() }, 'yarn.lock'],
+    [{ 'package.json': manifest() }, 'pnpm-workspace.yaml'],
+    [{ 'package.json': manifest(turbo), 'app/package.json': manifest() }, 'turbo.json'],
+    [{ 'package.json': manifest() }, 'binding.gyp'],
+    [wranglerProject({}), '.wrangler/deploy/config.json'],
+    [wranglerProject({}), '.wrangler'],
+    [wranglerProject({ d1_databases: [database] }), 'migrations'],
+    [wranglerProject(found), 'page.md'],
+    [pages, 'dist/_worker.js'],
+    [pages, 'dist/_routes.json'],
+    [pages, 'dist/404.html'],
+    [pages, '.wrangler/cellar-functions/index.js'],
+    [assets, 'dist/_worker.js'],
+    [assets, 'functions'],
+  ];
+  for (const [files, name] of projects) {
+    const tell = async (link: string) => {
+      const all = { ...files, [name]: { link } };
+      const root_directory = 'app/package.json' in files ? 'app' : null;
+      const settings = { ...NO_SETTINGS, root_directory };
+      const worktree = worktrees.write(all);
+      const plan = await planBuild({ worktree, settings, environment: null, manifests: ['package.json'] })
+        .then(({ build, installAnew }) => JSON.stringify([build, installAnew]))
+        .catch(String);
+      const { notes } = await worktrees.bundle(all).catch((error) => ({ notes: [String(error)] }));
+      return [plan, ...notes];
+    };
+    const there = await tell('/etc/passwd');
+    assert.deepEqual(await tell('/etc/no-such-file'), there, name);
+    assert.deepEqual(await tell('/etc'), there, name);
+    assert.ok(!there.join().includes('bundler'), `${there}`);
+  }
+});
+
+test('a file that has the name of a folder is no site', () => {
+  assert.equal(find('build', 'index.js'), 'worker index.js');
 });
 
 test('a page that only a build tool understands is no site', () => {
