@@ -23,6 +23,8 @@ export const DEFAULT_RULES: Rule[] = [
   { type: 'Data', globs: ['**/*.bin'] },
   { type: 'CompiledWasm', globs: ['**/*.wasm'] },
 ];
+/** How the error ends of an import that leads out of the project. */
+export const OUTSIDE = ' lies outside the project';
 const MARK = 'cellar-module:';
 
 /**
@@ -75,7 +77,7 @@ export function moduleFiles(
         const path = leftOut ? `${asked}.js` : asked;
         if (!isInside(root, path)) {
           if (polyfills?.has(path)) return undefined;
-          return { errors: [{ text: `${show(root, path)} lies outside the project` }] };
+          return { errors: [{ text: `${show(root, path)}${OUTSIDE}` }] };
         }
         if (leftOut) return { contents: read(path), loader: 'js', resolveDir: dirname(path) };
         const type = all.find(({ globs }) =>

@@ -7,7 +7,7 @@ import { BuildFailure } from './failure.ts';
 import { refusePython } from './impossible.ts';
 import { isInside, show } from './inside.ts';
 import { MODULE_BYTES } from './limits.ts';
-import { moduleFiles, type Rule } from './modules.ts';
+import { moduleFiles, OUTSIDE, type Rule } from './modules.ts';
 import { hasNodeModules, nodeModules } from './node-modules.ts';
 import { nodePolyfills } from './node-polyfills.ts';
 import { SERVER_ADVICE } from './project.ts';
@@ -37,6 +37,10 @@ const RULE_TYPES = ['Text', 'Data', 'CompiledWasm', 'ESModule', 'CommonJS'];
 const NODE_ENV = '"production"';
 /** More say nothing new: one mistake may make thousands. */
 const ERRORS_TOLD = 20;
+/** Said beside the import that could not be resolved for it. */
+const UNREADABLE = /^Cannot read directory /;
+/** A part of esbuild's advice about an import that leads nowhere. */
+const EXTERNAL = ' as external to exclude it ';
 const UNRESOLVED_PACKAGE = /^Could not resolve "((?:@[\w-][\w.-]*\/)?[\w-][\w.-]*)["/]/;
 
 /**
@@ -96,8 +100,10 @@ export async function bundleWorker(
       ],
     }).catch((error: { errors?: Message[] }) => {
       if (!error.errors) throw error;
-      const told = error.errors.slice(0, ERRORS_TOLD).map((message) => explain(root, message));
-      const rest = error.errors.length - told.length;
+      // What a folder outside is that an import leads through is not told either.
+      const errors = error.errors.filter(({ location, text }) => location || !UNREADABLE.test(text));
+      const told = errors.slice(0, ERRORS_TOLD).map((message) => explain(root, message));
+      const rest = errors.length - told.length;
       throw new BuildFailure([...told, ...(rest > 0 ? [`… and ${rest} more errors`] : [])].join('\n'));
     });
   let result = await bundle({ entryPoints: [main] }, []);
@@ -166,18 +172,32 @@ function entryExports(metafile: Metafile): string[] {
 }
 
 /** `file:line:column: text` and the line itself. Of a file outside the project only that it lies there. */
-function explain(root: string, { location, text, notes }: Message): string {
+function explain(root: string, message: Message): string {
+  const { location, text, notes } = asNotThere(message);
   const more = notes.map((note) => advice(text, note.text)).join('');
   if (!location) return text + more;
   const path = join(root, location.file);
-  if (!isInside(root, path)) return `${show(root, path)} lies outside the project`;
+  if (!isInside(root, path)) return show(root, path) + OUTSIDE;
   const where = `${show(root, path)}:${location.line}:${location.column + 1}`;
   return `${where}: ${text}\n  ${location.lineText.trim().slice(0, 200)}${more}`;
 }
 
+/** An import that leads out of the project fails as one that leads nowhere does: no project learns what lies outside of it. */
+function asNotThere(message: Message): Message {
+  const { location, text, notes } = message;
+  if (location === null || !text.endsWith(OUTSIDE)) return message;
+  const { lineText, column, length } = location;
+  const imported = Buffer.from(lineText).subarray(column + 1, column + length - 1);
+  return {
+    ...message,
+    text: `Could not resolve "${imported}"`,
+    notes: [...notes, { text: EXTERNAL, location: null }],
+  };
+}
+
 /** esbuild's own advice, unless it is for one who calls esbuild by hand. */
 function advice(text: string, note: string): string {
-  if (!note.includes(' as external to exclude it ')) return `\n  ${note}`;
+  if (!note.includes(EXTERNAL)) return `\n  ${note}`;
   const name = UNRESOLVED_PACKAGE.exec(text)?.[1];
   return name ? `\n  If it is a package, add ${name} to the dependencies in package.json` : '';
 }

@@ -6,6 +6,7 @@ import { pathToFileURL } from 'node:url';
 import { bundleProject } from '../../bundler/bundle.ts';
 import { planBuild } from '../../bundler/plan.ts';
 import { NO_SETTINGS } from '../../runtime/builds/build-input.ts';
+import type { Files } from '../support/builds/projects.ts';
 import { makeWorktrees, wranglerProject } from '../support/bundler/worktree.ts';
 
 const worktrees = makeWorktrees();
@@ -237,10 +238,26 @@ test('sources outside the project are refused, however they are reached', async 
     wranglerProject({ main: join(outside, 'secret.js') }),
   ]) {
     await assert.rejects(worktrees.bundle(files), (error: Error) => {
-      assert.match(error.message, /lies outside the project|leaves the project/);
+      assert.match(error.message, /lies outside the project|leaves the project|Could not resolve/);
       assert.ok(!error.message.includes('s3cret'), error.message);
       return true;
     });
+  }
+});
+
+test('an import does not tell whether a file outside the project is there', async () => {
+  const told = (files: Files) => worktrees.bundle(files).then(() => 'bundled', String);
+  const load = (from: string) => ({ 'index.js': `import '${from}'; export default { fetch() {} }` });
+  for (const make of [
+    (path: string) => load(path),
+    (path: string) => load(`../../../../../../../..${path}`),
+    (path: string) => ({ ...load('./ä/x'), 'ä/x.js': { link: path } }),
+    (path: string) => ({ ...load('./x/passwd'), x: { link: path } }),
+    (path: string) => ({ ...load('left-pad'), 'node_modules/left-pad/index.js': { link: path } }),
+  ]) {
+    const missing = (await told(make('/etc/no-such-file'))).replaceAll('no-such-file', 'passwd');
+    assert.equal(await told(make('/etc/passwd')), missing);
+    assert.match(missing, /Could not resolve/);
   }
 });
 
