@@ -7,8 +7,8 @@ import { newId } from '../../handlers/contract/id.ts';
 import { cutText } from '../../handlers/contract/text.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { HostFact } from '../../sqlite/host/outbox.ts';
-import { Refusal } from '../control/refusal.ts';
 import { logRarely, reason } from '../log.ts';
+import { Refusal } from '../refusal.ts';
 import type { OpenGroup } from '../telemetry/protocol.ts';
 
 const HOUR_MS = 3_600_000;

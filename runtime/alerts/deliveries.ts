@@ -2,9 +2,9 @@
 import type { Alert, AlertDelivery } from '../../handlers/contract/alerts.ts';
 import { newId } from '../../handlers/contract/id.ts';
 import type { AlertQueries, DeliveryRow } from '../../sqlite/host/alerts.ts';
-import { Refusal } from '../control/refusal.ts';
 import { log, logRarely, reason } from '../log.ts';
 import type { PublicAddresses } from '../machine/private-networks.ts';
+import { Refusal } from '../refusal.ts';
 import type { Alerts } from './alerts.ts';
 import { type Sent, send } from './webhook.ts';
 

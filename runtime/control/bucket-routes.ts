@@ -2,13 +2,13 @@
 import { pipeline } from 'node:stream/promises';
 import type { HostCall, HostCalls } from '../../handlers/contract/host-routes.ts';
 import type { Apps } from '../apps/apps.ts';
+import { Refusal } from '../refusal.ts';
 import type { Looking } from '../storage/looking.ts';
 import { find } from '../storage/places.ts';
 import type { Buckets } from '../storage/r2/buckets.ts';
 import { type Body, BrokenBody, BucketClient, type DescribedObject } from '../storage/r2/client.ts';
 import { badUpload, noSuchUpload, R2Error } from '../storage/r2/errors.ts';
 import { type Call, type HostRoutes, readJson } from './host-call.ts';
-import { Refusal } from './refusal.ts';
 
 const UNEQUAL_PARTS = 'all parts but the last have the same size, and the last has no more';
 

@@ -10,11 +10,11 @@ import type { Layout } from '../machine/data-directory.ts';
 import { freeMegabytes } from '../machine/disk.ts';
 import type { DiskWatch } from '../machine/disk-watch.ts';
 import type { AppUsers } from '../machine/users.ts';
+import { Refusal, requireRoom } from '../refusal.ts';
 import type { Snapshots } from '../snapshots/snapshots.ts';
 import { packCopy } from '../storage/copy-stream.ts';
 import type { StorageNames } from '../storage/names.ts';
 import type { HostRoutes } from './host-call.ts';
-import { Refusal, requireRoom } from './refusal.ts';
 
 export type CopyCall = Extract<HostCall, `${string}/copy`>;
 

@@ -3,9 +3,9 @@ import type { HostCall } from '../../handlers/contract/host-routes.ts';
 import type { Apps } from '../apps/apps.ts';
 import { askCron } from '../fleets/ask-cron.ts';
 import { reason } from '../log.ts';
+import { Refusal } from '../refusal.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import { type HostRoutes, readJson } from './host-call.ts';
-import { Refusal } from './refusal.ts';
 
 export type CronCall = Extract<HostCall, `${string}/crons${string}`>;
 

@@ -6,7 +6,7 @@ import { StaleGeneration } from '../apps/apps.ts';
 import { log, reason } from '../log.ts';
 import { isDiskFull } from '../machine/disk.ts';
 import { readAtMost } from '../machine/read-at-most.ts';
-import { Refusal } from './refusal.ts';
+import { Refusal } from '../refusal.ts';
 
 export const DISK_FULL =
   'the disk of this machine is full, so this could not be written: delete apps that are not needed, or have the operator make room; then try again';

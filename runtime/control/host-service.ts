@@ -11,6 +11,7 @@ import type { BranchChanges } from '../git/branch-changes.ts';
 import { type RefUpdate, serveGit } from '../git/smart-http.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import type { Mailer } from '../mail/mail.ts';
+import { Refusal, requireRoom } from '../refusal.ts';
 import type { Looking } from '../storage/looking.ts';
 import { type AlertCall, type AlertOptions, alertRoutes } from './alert-routes.ts';
 import { type BucketCall, type BucketOptions, bucketRoutes } from './bucket-routes.ts';
@@ -29,7 +30,6 @@ import {
 import { hostOverview, hostStats, type StatsOptions } from './host-stats.ts';
 import type { LiveStreams } from './live-streams.ts';
 import { type PreviewCall, type PreviewRouteOptions, previewRoutes } from './preview-routes.ts';
-import { Refusal, requireRoom } from './refusal.ts';
 import { type SecretCall, secretRoutes } from './secret-routes.ts';
 import { type SnapshotCall, type SnapshotRouteOptions, snapshotRoutes } from './snapshot-routes.ts';
 import { type SourceCall, sourceRoutes } from './source-routes.ts';

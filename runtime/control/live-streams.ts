@@ -1,7 +1,7 @@
 // Streams of server-sent events that the host itself answers: bytes from the telemetry's thread to whoever listens.
 import type { ServerResponse } from 'node:http';
+import { Refusal } from '../refusal.ts';
 import type { StreamPiece } from '../telemetry/protocol.ts';
-import { Refusal } from './refusal.ts';
 
 /** A comment is sent this often, so that proxies keep the connection and those who left are noticed. */
 const HEARTBEAT_MS = 15_000;

@@ -3,10 +3,10 @@ import type { HostCall } from '../../handlers/contract/host-routes.ts';
 import type { Deploy } from '../builds/deploy.ts';
 import type { DiskWatch } from '../machine/disk-watch.ts';
 import type { Previews } from '../previews/previews.ts';
+import { requireRoom } from '../refusal.ts';
 import type { Uploads } from '../uploads/uploads.ts';
 import { type HostRoutes, readJson } from './host-call.ts';
 import type { Outbox } from './outbox.ts';
-import { requireRoom } from './refusal.ts';
 
 /** How long the end of a deploy is waited for: others may come before it. */
 const DEPLOY_MS = 10 * 60_000;

@@ -5,8 +5,8 @@ import type { Apps } from '../apps/apps.ts';
 import { type Secrets, TooManySecrets } from '../apps/secrets.ts';
 import { maskOf } from '../builds/mask.ts';
 import { reason } from '../log.ts';
+import { Refusal } from '../refusal.ts';
 import { type HostRoutes, readJson } from './host-call.ts';
-import { Refusal } from './refusal.ts';
 
 export type SecretCall = Extract<HostCall, `${string}/secrets`>;
 

@@ -1,11 +1,11 @@
 // The host's routes to snapshots.
 import type { HostCall } from '../../handlers/contract/host-routes.ts';
 import type { DiskWatch } from '../machine/disk-watch.ts';
+import { Refusal, requireRoom } from '../refusal.ts';
 import { NotThere, Unusable } from '../snapshots/errors.ts';
 import type { Head } from '../snapshots/manifest.ts';
 import { type ReplaceOptions, replaceStorage } from '../snapshots/replace.ts';
 import { type HostRoutes, readJson } from './host-call.ts';
-import { Refusal, requireRoom } from './refusal.ts';
 
 export type SnapshotCall = Extract<HostCall, `${string} /snapshots${string}`>;
 

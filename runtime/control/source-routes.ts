@@ -16,9 +16,9 @@ import { commitTemplate } from '../git/templates.ts';
 import { log } from '../log.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import type { DiskWatch } from '../machine/disk-watch.ts';
+import { Refusal, requireRoom } from '../refusal.ts';
 import { type Call, type HostRoutes, readBody, readJson } from './host-call.ts';
 import type { Outbox } from './outbox.ts';
-import { Refusal, requireRoom } from './refusal.ts';
 
 const BLOB_DEADLINE_MS = 10 * 60_000;
 /** Git's own measure: a file with a NUL this near to its beginning is no text. */

@@ -4,11 +4,11 @@ import { errorCodes } from '../../handlers/contract/errors.ts';
 import type { HostCall } from '../../handlers/contract/host-routes.ts';
 import { D1_SQL_BYTES } from '../../handlers/contract/sizes.ts';
 import type { Apps } from '../apps/apps.ts';
+import { Refusal } from '../refusal.ts';
 import type { Looking } from '../storage/looking.ts';
 import { ReadingRefused } from '../storage/reading.ts';
 import { importDatabase, writeStorage } from '../storage/writing.ts';
 import { type Call, type HostRoutes, readBody, readJson } from './host-call.ts';
-import { Refusal } from './refusal.ts';
 
 export type StorageCall = Extract<HostCall, `${string}/storage${string}`>;
 

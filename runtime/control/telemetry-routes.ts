@@ -3,6 +3,7 @@ import { errorCodes } from '../../handlers/contract/errors.ts';
 import type { BreakdownParams, HostCall } from '../../handlers/contract/host-routes.ts';
 import type { GroupStatus } from '../../sqlite/telemetry/errors.ts';
 import type { Apps } from '../apps/apps.ts';
+import { Refusal } from '../refusal.ts';
 import type { ErrorFollow } from '../telemetry/error-listener.ts';
 import { LEVELS, type Level } from '../telemetry/log-lines.ts';
 import type { LogFollow } from '../telemetry/log-listener.ts';
@@ -11,7 +12,6 @@ import { TelemetryError } from '../telemetry/questions.ts';
 import type { Telemetry } from '../telemetry/telemetry.ts';
 import { type Call, type HostRoutes, readJson } from './host-call.ts';
 import type { LiveStreams } from './live-streams.ts';
-import { Refusal } from './refusal.ts';
 
 /** What the routes need of the rest of the host. */
 export interface TelemetryOptions {

@@ -10,13 +10,13 @@ import type { DeployQueue } from '../builds/queue.ts';
 import { readRelease } from '../builds/release.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import type { DiskWatch } from '../machine/disk-watch.ts';
+import { Refusal, requireRoom } from '../refusal.ts';
 import type { Looking } from '../storage/looking.ts';
 import { emptyNames, type StorageNames } from '../storage/names.ts';
 import type { Stored } from '../storage/places.ts';
 import type { Uploader, Uploads } from '../uploads/uploads.ts';
 import { type Call, type HostRoutes, readJson } from './host-call.ts';
 import type { Outbox } from './outbox.ts';
-import { Refusal, requireRoom } from './refusal.ts';
 
 /** How long the end of a deploy is waited for: others may come before it. */
 const DEPLOY_MS = 10 * 60_000;

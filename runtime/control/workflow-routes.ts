@@ -7,9 +7,9 @@ import type { Apps } from '../apps/apps.ts';
 import type { LeasedCell } from '../fleets/leasing.ts';
 import { reason } from '../log.ts';
 import { askSocket } from '../machine/ask-socket.ts';
+import { Refusal } from '../refusal.ts';
 import type { Looking } from '../storage/looking.ts';
 import { type HostRoutes, readJson } from './host-call.ts';
-import { Refusal } from './refusal.ts';
 import { readingAnswer, refuseReading } from './storage-routes.ts';
 
 export type WorkflowCall = Extract<HostCall, `${string}/workflows${string}`>;

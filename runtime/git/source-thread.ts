@@ -1,7 +1,8 @@
 // Reading and changing repositories in a thread: trees, differences and commits are as large as their authors make them.
-import { Refusal } from '../control/refusal.ts';
+
 import { ChildError } from '../machine/child.ts';
 import { threads } from '../machine/worker.ts';
+import { Refusal } from '../refusal.ts';
 import type * as commit from './commit.ts';
 import type * as source from './source.ts';
 

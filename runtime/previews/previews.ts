@@ -7,10 +7,10 @@ import type { Apps } from '../apps/apps.ts';
 import { branchName, isPreviewName, versionName } from '../apps/preview-app.ts';
 import { type Deploy, isInterrupted } from '../builds/deploy.ts';
 import type { DeployQueue } from '../builds/queue.ts';
-import { Refusal } from '../control/refusal.ts';
 import { resolveCommit } from '../git/source.ts';
 import { log, reason } from '../log.ts';
 import type { Layout } from '../machine/data-directory.ts';
+import { Refusal } from '../refusal.ts';
 
 /** Previews of an app: with one more, the one that was deployed longest ago goes. */
 export const PREVIEWS = 10;

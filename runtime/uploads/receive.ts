@@ -6,7 +6,7 @@ import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { Refusal } from '../control/refusal.ts';
+import { Refusal } from '../refusal.ts';
 
 /** Bodies that are taken at a time; each may have its limit on the disk. */
 const AT_ONCE = 16;

@@ -5,7 +5,7 @@ import { createServer, get, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { LiveStreams } from '../../runtime/control/live-streams.ts';
-import type { Refusal } from '../../runtime/control/refusal.ts';
+import type { Refusal } from '../../runtime/refusal.ts';
 import type { StreamPiece } from '../../runtime/telemetry/protocol.ts';
 
 const piece = (n: number, text = `id: ${n}\ndata: ${'x'.repeat(60_000)}\n\n`): StreamPiece => ({

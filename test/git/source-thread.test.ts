@@ -4,10 +4,10 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, type TestContext, test } from 'node:test';
-import { Refusal } from '../../runtime/control/refusal.ts';
 import { DEPLOY_REF } from '../../runtime/git/repository.ts';
 import { commitBody, findEntry, listTree } from '../../runtime/git/source-thread.ts';
 import { threads } from '../../runtime/machine/worker.ts';
+import { Refusal } from '../../runtime/refusal.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 after(() => threads.close());

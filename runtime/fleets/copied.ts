@@ -3,9 +3,9 @@
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { HostStore } from '../../sqlite/host/index.ts';
-import { OWNER_FILE } from '../fleets/storage-claim.ts';
 import { log } from '../log.ts';
-import type { Layout } from './data-directory.ts';
+import type { Layout } from '../machine/data-directory.ts';
+import { OWNER_FILE } from './storage-claim.ts';
 
 /**
  * Lets go of all processes and users when the directory lies elsewhere than when it was last used: every app gets new users,

@@ -1,15 +1,15 @@
-// What a push comes to: a deploy whose log the pusher follows.
+// Deploys what was pushed, and has the pusher follow the log of the deploy.
 import type { Duplex } from 'node:stream';
 import type { Apps } from '../apps/apps.ts';
-import type { Outbox } from '../control/outbox.ts';
+import type { Deploy } from '../builds/deploy.ts';
+import type { DeployQueue } from '../builds/queue.ts';
 import { DEPLOY_REF } from '../git/repository.ts';
 import type { RefUpdate } from '../git/smart-http.ts';
 import { reason } from '../log.ts';
 import { BRANCHES, PREVIEWS, type Previews } from '../previews/previews.ts';
-import type { Deploy } from './deploy.ts';
-import type { DeployQueue } from './queue.ts';
+import type { Outbox } from './outbox.ts';
 
-/** A push waits so long for its facts to reach the control plane. */
+/** Longest wait of a push for its facts to reach the control plane, in ms. */
 const FLUSH_MS = 2_000;
 const NO_SHA = '0'.repeat(40);
 const NOT_MAIN = 'Only pushes to main deploy; nothing was deployed.\n';
@@ -33,7 +33,7 @@ interface Made {
   served: () => string;
 }
 
-/** Makes what deploys each push and writes the log to `output`, then ends that. The deploy goes on if the pusher leaves. */
+/** @returns a function that deploys a push, writes the deploy's log to `output` and ends that. The deploy goes on if the pusher leaves. */
 export function pushes(options: PushesOptions) {
   return (appId: string, updates: RefUpdate[], output: Duplex): void => {
     deployAll(options, appId, updates, (line) => output.write(line))
@@ -59,7 +59,7 @@ async function deployAll(
   const { apps, queue, urlOf } = options;
   const main = updates.find(({ ref }) => ref === DEPLOY_REF);
   const branches = updates.filter(({ ref }) => ref.startsWith(BRANCHES) && ref !== DEPLOY_REF);
-  // At once: the order of pushes is the order of deploys.
+  // Before anything is awaited: the order of pushes is the order of deploys.
   const deployed =
     main && main.after !== NO_SHA
       ? queue.request({ appId, sha: main.after, ref: main.ref, trigger: 'push' })
