@@ -1,0 +1,114 @@
+// The parts that run apps: the apps with their processes, the services that these have, and their storage.
+import { Apps } from '../apps/apps.ts';
+import { OutwardServices } from '../apps/outward-services.ts';
+import { Services } from '../apps/services.ts';
+import { StorageLimits } from '../apps/storage-limits.ts';
+import { isLocal } from '../config.ts';
+import type { Gateway } from '../edge/gateway.ts';
+import { MemoryGauge } from '../fleets/memory.ts';
+import { Slots } from '../fleets/slots.ts';
+import { WakeFigures } from '../fleets/wake-figures.ts';
+import { appSenders } from '../mail/addresses.ts';
+import { storePlace } from '../snapshots/place.ts';
+import { Snapshots } from '../snapshots/snapshots.ts';
+import { Looking } from '../storage/looking.ts';
+import { Buckets } from '../storage/r2/buckets.ts';
+import { StorageReaders } from '../storage/reading.ts';
+import type { Base } from './base.ts';
+import type { TellingParts } from './telling.ts';
+
+const DAY_MS = 24 * 3_600_000;
+
+export type AppParts = ReturnType<typeof makeApps>;
+
+/** What apps need of parts that are made later. */
+interface Later {
+  edge: () => Gateway;
+  /** Has the control plane wake an app. Rejects when that fails. */
+  wake: (id: string) => Promise<void>;
+  /** Called after a transaction that added facts to the outbox. */
+  onFacts: () => void;
+}
+
+export function makeApps(base: Base, { telemetry, say }: TellingParts, { edge, wake, onFacts }: Later) {
+  const { config, paths, store, users, secrets, disk } = base;
+  const slots = new Slots(config.RUNNER_WAKE_CONCURRENCY, base.wakeTimeoutMs);
+  const wakes = new WakeFigures();
+  const memory = new MemoryGauge(config.RUNNER_FLEET_MAX_RSS_MB, config.RUNNER_CELL_MAX_MB);
+  const buckets = new Buckets({
+    paths,
+    users,
+    service: { maxMb: config.RUNNER_APP_MAX_MB, floorMb: config.RUNNER_DISK_FLOOR_MB },
+  });
+  const outward = new OutwardServices({
+    paths,
+    users,
+    ai:
+      config.RUNNER_AI_URL === ''
+        ? null
+        : { url: config.RUNNER_AI_URL, key: config.RUNNER_AI_KEY, models: config.RUNNER_AI_MODELS },
+    mail: config.RUNNER_SMTP_URL && {
+      server: config.RUNNER_SMTP_URL,
+      senders: appSenders(config.RUNNER_SMTP_FROM, config.RUNNER_SMTP_APP_SENDERS),
+    },
+  });
+  const services = new Services({
+    paths,
+    users,
+    baseDomain: config.RUNNER_BASE_DOMAIN,
+    gateway: edge,
+    apps: () => apps,
+  });
+  const apps = new Apps({
+    store,
+    paths,
+    workerd: base.workerd,
+    users,
+    baseDomain: config.RUNNER_BASE_DOMAIN,
+    uiUrl: () => (isLocal(config.RUNNER_BASE_DOMAIN) ? (base.known.addresses?.ui ?? null) : null),
+    idleMs: config.RUNNER_FLEET_IDLE_EVICT_S * 1000 || Number.POSITIVE_INFINITY,
+    memoryMb: config.RUNNER_CELL_MAX_MB,
+    cacheMb: config.RUNNER_FLEET_ASSET_CACHE_MB,
+    slots,
+    memory,
+    secrets,
+    buckets,
+    services: (id) => services.access(id),
+    outward,
+    egress: config.RUNNER_EGRESS_ALLOW,
+    wakes,
+    wake,
+    output: (id, deployId) => telemetry.outputOf(id, deployId),
+    say: (id, level, text) => say('supervisor', id, level, text),
+    onFailure: (id, failure) => telemetry.failed(id, { at: Date.now(), ...failure }),
+    onFacts,
+    onUsage: (id, usage) => telemetry.usage(id, usage),
+    onNamed: (id, slug) => telemetry.name(id, slug),
+    onDeleted: (id) => {
+      services.forget(id);
+      telemetry.forget(id);
+    },
+  });
+  const readers = new StorageReaders();
+  const looking = new Looking({ store, paths, apps, users, readers });
+  const storage = new StorageLimits({
+    held: store.held,
+    maxMb: config.RUNNER_APP_MAX_MB,
+    disk,
+    apps: () => apps.storages(),
+  });
+  const place = storePlace(config, paths);
+  const snapshots = new Snapshots({
+    store,
+    paths,
+    place,
+    keep: {
+      count: config.RUNNER_SNAPSHOT_KEEP,
+      days: config.RUNNER_SNAPSHOT_KEEP_DAYS,
+      youngMs: 's3' in place ? DAY_MS : 0,
+    },
+    everyMs: config.RUNNER_SNAPSHOT_EVERY_H * 3_600_000 || null,
+    hasUsers: () => store.apps.all().some(({ wanted }) => users(wanted.id).cell !== null),
+  });
+  return { apps, slots, wakes, memory, buckets, outward, readers, looking, storage, snapshots };
+}

@@ -1,0 +1,74 @@
+// What every part of a host is made of: the settings, the data directory with what is open in it, and the users of apps.
+import { randomBytes } from 'node:crypto';
+import { mkdirSync, rmSync } from 'node:fs';
+import { openHostStore } from '../../sqlite/host/index.ts';
+import type { Addresses } from '../addresses.ts';
+import { Secrets } from '../apps/secrets.ts';
+import { openBundler } from '../builds/build.ts';
+import type { Config } from '../config.ts';
+import { letGoWhenCopied } from '../fleets/copied.ts';
+import { workerdPath } from '../fleets/start-cell.ts';
+import { throwTrialsAway } from '../fleets/trial.ts';
+import { writeHooks } from '../git/repository.ts';
+import { claim, keptSecret, type Layout, layout } from '../machine/data-directory.ts';
+import { DiskWatch } from '../machine/disk-watch.ts';
+import { endLeftovers } from '../machine/leftovers.ts';
+import { PublicAddresses } from '../machine/private-networks.ts';
+import { allUids, appUsers } from '../machine/users.ts';
+import { Walls } from '../machine/walls.ts';
+import { finishMoves } from '../snapshots/moves.ts';
+
+export type Base = ReturnType<typeof makeBase>;
+
+/** @throws {Error} when another host has the data directory, or a newer Cellar wrote it */
+export function makeBase(config: Config) {
+  const paths = layout(config.RUNNER_DATA_DIR);
+  const { release, disk, token, store } = openDataDirectory(config, paths);
+  const workerd = workerdPath();
+  /** Null until the ports are known. */
+  const known: { addresses: Addresses | null } = { addresses: null };
+  return {
+    config,
+    paths,
+    release,
+    disk,
+    token,
+    store,
+    workerd,
+    known,
+    /** Proves the host to the control plane and the control UI; new at each boot. */
+    secret: randomBytes(32).toString('base64url'),
+    secrets: new Secrets(store, keptSecret(paths.secretsKey)),
+    users: appUsers(paths, store.buildUsers, workerd),
+    walls: new Walls(paths.machineName, config.RUNNER_CELL_MAX_MB),
+    /** The addresses that the host itself may reach for a tenant. */
+    reachable: new PublicAddresses(config.RUNNER_EGRESS_ALLOW),
+    wakeTimeoutMs: config.RUNNER_WAKE_TIMEOUT_S * 1000,
+    /** The address of an app, by its slug; null until the ports are known. */
+    urlOf: (slug: string) => known.addresses?.app.replace('{slug}', slug) ?? null,
+  };
+}
+
+/** Claims the data directory, ends and removes what a killed host left in it, and opens the host's own facts. */
+function openDataDirectory(config: Config, paths: Layout) {
+  const release = claim(paths);
+  finishMoves(paths.restoring);
+  // Before anything is written.
+  const disk = new DiskWatch({
+    directory: paths.root,
+    ballast: paths.ballast,
+    floorMb: config.RUNNER_DISK_FLOOR_MB,
+  });
+  const token = config.RUNNER_TOKEN || keptSecret(paths.token);
+  keptSecret(paths.apiKey, 'cellar_');
+  keptSecret(paths.signInKey);
+  writeHooks(paths.hooks);
+  const store = openHostStore(paths.database);
+  letGoWhenCopied(paths, store.buildUsers);
+  endLeftovers(paths.builds, allUids(store.buildUsers));
+  rmSync(paths.builds, { recursive: true, force: true });
+  mkdirSync(paths.builds, { mode: 0o700 });
+  openBundler(paths.compiled);
+  throwTrialsAway(paths);
+  return { release, disk, token, store };
+}

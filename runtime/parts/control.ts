@@ -1,0 +1,77 @@
+// The parts around the control plane: its process with what it may ask of the host, the outbox, and the control UI.
+import { Control } from '../control/control-plane.ts';
+import { hostService } from '../control/host-service.ts';
+import { LiveStreams } from '../control/live-streams.ts';
+import type { Outbox } from '../control/outbox.ts';
+import { pushes } from '../control/pushes.ts';
+import { controlSocket } from '../control/runtime-program.ts';
+import { DomainChecks } from '../edge/domain-checks.ts';
+import { keptSecret } from '../machine/data-directory.ts';
+import { LoopDelay } from '../machine/loop-delay.ts';
+import { Mailer } from '../mail/mail.ts';
+import { Ui } from '../ui/ui.ts';
+import { controlVariables, uiVariables } from '../variables.ts';
+import type { AppParts } from './apps.ts';
+import type { Base } from './base.ts';
+import type { DeployParts } from './deploys.ts';
+import type { TellingParts } from './telling.ts';
+
+/** @param onRestart called when the control plane's process was started again after its end */
+export function makeControl(
+  base: Base,
+  telling: TellingParts,
+  appParts: AppParts,
+  deploys: DeployParts,
+  outbox: Outbox,
+  onRestart: () => void,
+) {
+  const { config, paths, store, disk, known, secret, token, users, workerd } = base;
+  const { queue, previews } = deploys;
+  const { apps, storage } = appParts;
+  const mailer = new Mailer(config.RUNNER_SMTP_URL, config.RUNNER_SMTP_FROM);
+  const loopDelay = new LoopDelay();
+  const control = new Control({
+    directory: paths.control,
+    bundles: paths.compiled,
+    workerd,
+    secret,
+    onRestart,
+    variables: () => controlVariables(config, known.addresses!, token),
+    host: hostService({
+      ...telling,
+      ...appParts,
+      ...deploys,
+      secret,
+      store,
+      paths,
+      disk,
+      secrets: base.secrets,
+      mailer,
+      loopDelay,
+      streams: new LiveStreams(),
+      controlPlane: () => ({ answers: control.answers, restarts: control.restarts }),
+      outbox,
+      storageLimits: storage,
+      domains: new DomainChecks({
+        baseDomain: config.RUNNER_BASE_DOMAIN,
+        certificates: config.RUNNER_EDGE === 'caddy' ? paths.caddy : null,
+      }),
+      users,
+      storageNames: (appId) => store.apps.storageNames(appId),
+      controlUi: { url: config.RUNNER_UI_URL, token },
+      onPush: pushes({ apps, queue, previews, outbox, urlOf: (slug) => base.urlOf(slug)! }),
+    }),
+  });
+  const ui =
+    config.RUNNER_UI_URL === ''
+      ? new Ui({
+          directory: paths.ui,
+          storage: paths.signIn,
+          apiSocket: controlSocket(paths.control),
+          workerd,
+          variables: () =>
+            uiVariables(config, known.addresses!, { token, secret, signIn: keptSecret(paths.signInKey) }),
+        })
+      : null;
+  return { control, ui, mailer, loopDelay };
+}

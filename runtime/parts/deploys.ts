@@ -1,0 +1,71 @@
+// The parts that make deploys: of pushes, uploads, imports and branches.
+import { Imports } from '../builds/import.ts';
+import { MissedDeploys } from '../builds/missed-pushes.ts';
+import { DeployQueue } from '../builds/queue.ts';
+import { hasDisk } from '../builds/size.ts';
+import { BranchChanges } from '../git/branch-changes.ts';
+import { copyIntoPreview } from '../previews/copied-storage.ts';
+import { Previews } from '../previews/previews.ts';
+import { requireRoom } from '../refusal.ts';
+import { Uploads } from '../uploads/uploads.ts';
+import type { AppParts } from './apps.ts';
+import type { Base } from './base.ts';
+import type { TellingParts } from './telling.ts';
+
+export type DeployParts = ReturnType<typeof makeDeploys>;
+
+/** @param onFacts called after a transaction that added facts to the outbox */
+export function makeDeploys(
+  { config, store, paths, secrets, users, walls, disk, reachable }: Base,
+  { say }: TellingParts,
+  { apps, snapshots, storage }: AppParts,
+  onFacts: () => void,
+) {
+  const limits = {
+    stepTimeoutMs: config.RUNNER_BUILD_TIMEOUT_S * 1000,
+    worktreeMb: config.RUNNER_BUILD_MAX_MB,
+    cacheMb: config.RUNNER_BUILD_CACHE_MB,
+    floorMb: config.RUNNER_DISK_FLOOR_MB,
+    memoryMb: config.RUNNER_BUILD_MEMORY_MB,
+  };
+  const copying = {
+    store,
+    paths,
+    apps,
+    snapshots,
+    users,
+    sizeOf: (appId: string) => storage.sizeOf(appId),
+    limits: { maxMb: config.RUNNER_APP_MAX_MB, floorMb: config.RUNNER_DISK_FLOOR_MB },
+  };
+  const queue = new DeployQueue({
+    store,
+    paths,
+    apps,
+    secrets,
+    limits,
+    users,
+    walls,
+    say: (appId, deployId, level, text) => say('build', appId, level, text, deployId),
+    snapshot: async (appId) => {
+      requireRoom(disk);
+      if (apps.originOf(appId) !== appId) throw new Error('previews are not in snapshots');
+      return snapshots.takeForClasses(appId, apps.get(appId)?.wanted.slug ?? appId);
+    },
+    copyIntoPreview: (appId, log, signal) => copyIntoPreview(copying, appId, log, signal),
+    onFacts,
+  });
+  const uploads = new Uploads({ paths, store, apps, secrets, assetsMb: config.RUNNER_BUILD_MAX_MB });
+  const previews = new Previews({ store, paths, apps, queue });
+  const imports = new Imports({ paths, walls, limits, reachable });
+  const changes = new BranchChanges();
+  const missed = new MissedDeploys({
+    store,
+    paths,
+    queue,
+    changes,
+    paused: () => disk.short,
+    hasRoom: () => hasDisk(paths.root, config.RUNNER_BUILD_MAX_MB, config.RUNNER_DISK_FLOOR_MB),
+    everyMs: config.RUNNER_FLEET_DEPLOY_POLL_S * 1000,
+  });
+  return { queue, uploads, previews, imports, changes, missed };
+}

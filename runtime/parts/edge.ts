@@ -1,0 +1,54 @@
+// The parts that requests come through: the gateways of the edge and of the API, Caddy in front, and the access log.
+import type { Apps } from '../apps/apps.ts';
+import { FLEET_HEALTH, sites } from '../apps/sites.ts';
+import type { Control } from '../control/control-plane.ts';
+import { accessLine } from '../edge/access-line.ts';
+import { AccessLog } from '../edge/access-log.ts';
+import { Gateway } from '../edge/gateway.ts';
+import { Geo } from '../edge/geo.ts';
+import type { Telemetry } from '../telemetry/telemetry.ts';
+import type { Ui } from '../ui/ui.ts';
+import type { Base } from './base.ts';
+
+/** What the edge leads to. */
+interface Behind {
+  apps: Apps;
+  control: Control;
+  ui: Ui | null;
+  /** The parts that do not serve now, by name. */
+  failing: () => string[];
+  telemetry: Telemetry;
+}
+
+export function makeEdge(
+  { config, paths, wakeTimeoutMs }: Base,
+  { apps, control, ui, failing, telemetry }: Behind,
+) {
+  const resolve = sites({
+    baseDomain: config.RUNNER_BASE_DOMAIN,
+    control,
+    ui: ui ?? config.RUNNER_UI_URL,
+    apps,
+    failing,
+    limits: {
+      clientRpm: config.SERVICE_EDGE_RPM,
+      gitRpm: config.SERVICE_EDGE_GIT_RPM,
+      appRpm: config.SERVICE_EDGE_APP_RPM,
+    },
+  });
+  const trustedProxies = config.RUNNER_TRUSTED_PROXIES;
+  const api = new Gateway({ resolve: resolve.api, trustedProxies, holdTimeoutMs: wakeTimeoutMs });
+  const accessLog = new AccessLog(paths.accessLog);
+  const geo = new Geo(config.RUNNER_GEOIP_DB);
+  const edge = new Gateway({
+    resolve: resolve.edge,
+    locate: (address) => geo.locate(address),
+    trustedProxies,
+    holdTimeoutMs: wakeTimeoutMs,
+  });
+  edge.onEnd((record) => {
+    accessLog.write(accessLine(record));
+    if (apps.get(record.site) && record.path !== FLEET_HEALTH) telemetry.record(record);
+  });
+  return { api, edge, accessLog, geo };
+}

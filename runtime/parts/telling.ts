@@ -1,0 +1,46 @@
+// The parts that tell an app's owner how the app does: telemetry and alerts.
+import { type AlertedApp, Alerts } from '../alerts/alerts.ts';
+import { Deliveries } from '../alerts/deliveries.ts';
+import { ErrorRates } from '../alerts/error-rate.ts';
+import type { Level } from '../log.ts';
+import { keptSecret } from '../machine/data-directory.ts';
+import { LogFilter } from '../telemetry/log-filter.ts';
+import type { Source } from '../telemetry/log-lines.ts';
+import { Telemetry } from '../telemetry/telemetry.ts';
+import type { Base } from './base.ts';
+
+export type TellingParts = ReturnType<typeof makeTelling>;
+
+/** @param describe an app as alerts show it; null when it was deleted */
+export function makeTelling(
+  { config, paths, store, reachable }: Base,
+  describe: (appId: string) => AlertedApp | null,
+) {
+  const telemetry = new Telemetry(
+    {
+      directory: paths.telemetry,
+      retentionDays: config.RUNNER_TELEMETRY_RETENTION_DAYS,
+      otlp:
+        config.OTEL_EXPORTER_OTLP_ENDPOINT === ''
+          ? null
+          : { endpoint: config.OTEL_EXPORTER_OTLP_ENDPOINT, headers: config.OTEL_EXPORTER_OTLP_HEADERS },
+      fleetLog: config.RUNNER_FLEET_LOG,
+      releases: paths.allReleases,
+    },
+    (groups) => {
+      for (const group of groups) alerts.tellOfError(group);
+    },
+  );
+  const alerts = new Alerts({ store, key: keptSecret(paths.alertKey), describe });
+  const errorRates = new ErrorRates({
+    alerts,
+    minutes: async (appId) => (await telemetry.ask('metrics', { appId, hours: 1 })).items,
+  });
+  const deliveries = new Deliveries({ alerts, queries: store.alerts, reachable });
+  const words = LogFilter.parse(config.RUNNER_FLEET_LOG);
+  /** Writes a line into an app's log, if its level is to be kept. */
+  const say = (source: Source, appId: string, level: Level, text: string, deployId: string | null = null) => {
+    if (words.passes(source, level)) telemetry.say(appId, { at: Date.now(), source, level, text, deployId });
+  };
+  return { telemetry, alerts, errorRates, deliveries, say };
+}
