@@ -1,29 +1,22 @@
 // One app's process through its life: started, restarted after a crash, replaced by a deploy, sent away when nobody
 // needs it, stopped. Operations run one after another, and at no time do two processes have the app's storage.
-import { setImmediate } from 'node:timers/promises';
 import type { ProcessState } from '../../handlers/contract/host-calls.ts';
 import type { Admission, Backend, Refused } from '../edge/backend.ts';
-import { reason } from '../log.ts';
+import { type AdmissionOptions, Admissions } from './admissions.ts';
 import type { Alarm } from './alarms.ts';
 import type { Rest } from './due.ts';
 import { Idling } from './idling.ts';
 import type { ReleaseRef } from './launch.ts';
 import { type LeasedCell, Leasing } from './leasing.ts';
-import { admission, end, failedWake, overloaded, type Phase, type Running } from './phase.ts';
+import { end } from './phase.ts';
 import { NO_MEMORY, Supervisor, type SupervisorOptions } from './supervisor.ts';
 import { adopt, renew, replaceStorage, type SwapSteps, swap } from './swap.ts';
-import type { WakeFigures } from './wake-figures.ts';
-import { Wakes } from './wakes.ts';
 
 export type { Rest } from './due.ts';
 export type { ReleaseRef } from './launch.ts';
 
-export interface FleetOptions extends SupervisorOptions {
+export interface FleetOptions extends SupervisorOptions, AdmissionOptions {
   appId: string;
-  /** How wakes went, of all fleets. */
-  wakes: WakeFigures;
-  /** Has the control plane wake the app. Rejects when it does not serve then. */
-  wake: () => Promise<void>;
 }
 
 /** `cpuMs` and `wakes` (starts after a rest, for requests) since they were taken before; `memoryBytes` as it is now. */
@@ -38,34 +31,24 @@ type Resting = 'none' | 'idle' | 'asleep' | 'stopped' | 'held';
 const HEALTH_TIMEOUT_MS = 2_000;
 /** A process that cannot say so soon whether steps of Workflows run in it is ended all the same. */
 const STEPS_TIMEOUT_MS = 1_000;
-/** An app that gets no memory says so at most this often, in ms, however many requests come. */
-const TELL_SHED_EVERY_MS = 60_000;
 
 export class Fleet implements Backend {
   readonly #options: FleetOptions;
   readonly #process: Supervisor;
   readonly #idling: Idling;
   readonly #leasing: Leasing;
-  readonly #wakes = new Wakes(
-    () => this.#timed(() => this.#askToWake()),
-    (error) => this.#options.say('error', `the app was not woken: ${reason(error)}`),
-  );
-  /** What the start failed with that a wake makes while the control plane is asked; null inside when it did not fail. */
-  #ahead: Promise<unknown> | null = null;
+  readonly #admissions: Admissions;
   /** A restart that waits for its turn. */
   #renewal: Promise<boolean> | null = null;
-  /** When requests that were refused for want of memory were told of last. */
-  #shedAt = Number.NEGATIVE_INFINITY;
   /** Settles when the start that was asked for last has ended, also one that still waits for its turn. */
   #coming: Promise<void> | null = null;
-  /** Starts after a rest, for requests, since `takeUsage` was called. */
-  #wakeCount = 0;
 
   constructor(options: FleetOptions) {
     this.#options = options;
-    this.#process = new Supervisor(options, () => this.#wakes.arrived());
+    this.#process = new Supervisor(options, () => this.#admissions.arrived());
     this.#idling = new Idling(this.#process);
     this.#leasing = new Leasing(this.#process);
+    this.#admissions = new Admissions(options, this.#process, this.#idling);
   }
 
   get site(): string {
@@ -105,8 +88,7 @@ export class Fleet implements Backend {
   /** What was used since the call before, as far as that was read; null when it is nothing. */
   takeUsage(): FleetUsage | null {
     const { phase } = this.#process;
-    const wakes = this.#wakeCount;
-    this.#wakeCount = 0;
+    const wakes = this.#admissions.takeWakes();
     const cell = phase.name === 'running' ? phase.cell : null;
     if (cell === null && wakes === 0) return null;
     return { wakes, cpuMs: cell?.takeCpuMs() ?? 0, memoryBytes: cell?.usage?.privateBytes ?? 0 };
@@ -130,25 +112,15 @@ export class Fleet implements Backend {
   }
 
   admit(): Admission {
-    const phase = this.#process.phase;
-    if (phase.name === 'running' && !phase.asleep) this.#process.activity.requests++;
-    else if (phase.name === 'idle' && this.#coming === null) {
-      if (!this.#process.hasMemory()) return this.#shed();
-      this.#wake();
-    } else if (this.#isAsleep()) return this.#admitAsleep();
-    return admission(this.#process.phase, this.#coming);
+    return this.#admissions.admit(this.#coming);
   }
 
   /**
    * Wakes a sleeping app for a proxy that holds its own requests. Anything else is left as it is.
    * @returns why requests would be refused because it sleeps on; null when they may come
    */
-  async wake(): Promise<Refused | null> {
-    if (!this.#isAsleep()) return null;
-    const asked = this.#admitAsleep();
-    if (asked.kind === 'hold') await asked.ready;
-    if (asked.kind === 'refuse') return asked;
-    return this.#isAsleep() ? failedWake(this.#wakes.retryAfterS) : null;
+  wake(): Promise<Refused | null> {
+    return this.#admissions.wake();
   }
 
   /**
@@ -204,13 +176,13 @@ export class Fleet implements Backend {
    * @throws {Error} with the reason when it does not start
    */
   start(release: ReleaseRef): Promise<void> {
-    const [wanted, ahead] = [this.#process.wanted, this.#ahead];
+    const [wanted, ahead] = [this.#process.wanted, this.#admissions.startAhead];
     const started = this.#process.operations.run(async () => {
-      // It came before this operation, so it has ended.
+      // The start ahead came before this operation, so it has ended.
       const failure = await ahead;
       const phase = this.#process.phase;
       if (phase.name === 'running' && this.#process.live?.deployId === release.deployId) {
-        if (phase.asleep) this.#awaken(phase);
+        if (phase.asleep) this.#admissions.awaken(phase);
         return;
       }
       if (phase.name === 'leased' && this.#process.live?.deployId === release.deployId) {
@@ -231,7 +203,7 @@ export class Fleet implements Backend {
       }
       await this.#process.retire(this.#process.warn);
       await this.#process.bringUp(wanted);
-      if (phase.name === 'asleep') this.#wakeCount++;
+      if (phase.name === 'asleep') this.#admissions.countWake();
     });
     const coming = started
       .catch(() => {})
@@ -261,9 +233,9 @@ export class Fleet implements Backend {
    * that falls due gets a process for as long as it takes, and steps of Workflows that this cuts are tried again at once.
    */
   sleep(live?: ReleaseRef): Promise<void> {
-    if (!this.#isAsleep()) this.giveUpStarts();
+    if (!this.#admissions.isAsleep) this.giveUpStarts();
     return this.#process.operations.run(async () => {
-      if (this.#isAsleep()) return;
+      if (this.#admissions.isAsleep) return;
       this.#process.cancelRestart();
       this.#process.live ??= live ?? null;
       let isCut = false;
@@ -356,88 +328,5 @@ export class Fleet implements Backend {
   /** Stops it for good. What is under way is given up: a trial, a migration (which undoes itself), a start. */
   close(): Promise<void> {
     return this.#process.operations.close(() => this.#process.stop());
-  }
-
-  /** A request for a sleeping app. Due work may have a process already; then a wake needs none. */
-  #admitAsleep(): Admission {
-    if (this.#process.phase.name === 'asleep' && !this.#process.hasMemory()) return this.#shed();
-    const woken = this.#wakes.join();
-    return woken === null ? failedWake(this.#wakes.retryAfterS) : { kind: 'hold', ready: woken };
-  }
-
-  /** Refuses a request for want of memory, and says so now and then. */
-  #shed(): Refused {
-    const now = performance.now();
-    if (now - this.#shedAt > TELL_SHED_EVERY_MS) {
-      this.#shedAt = now;
-      this.#options.say('warn', 'requests are answered with 503: the host has no memory for a process now');
-    }
-    return overloaded();
-  }
-
-  /** The process starts while the control plane is asked; it gets no request before that agrees, and goes if it does not. */
-  async #askToWake(): Promise<void> {
-    if (this.#process.phase.name === 'asleep') {
-      this.#startAhead();
-      // The process is made in this turn of the loop. Its start takes longer than the control plane does.
-      await setImmediate();
-    }
-    try {
-      await this.#options.wake();
-    } finally {
-      this.#ahead = null;
-    }
-    if (this.#isAsleep()) throw new Error('the control plane let it sleep on');
-  }
-
-  /** Counts a wake, and what it took. */
-  async #timed(wake: () => Promise<void>): Promise<void> {
-    const { wakes } = this.#options;
-    const from = performance.now();
-    try {
-      await wake();
-      wakes.add(performance.now() - from);
-    } catch (error) {
-      wakes.add(null);
-      throw error;
-    }
-  }
-
-  /** A start that fails is not made again for the same wake: its time is used up, or its release does not load. */
-  #startAhead(): void {
-    this.#ahead = this.#idling.start().then(
-      () => null,
-      (error: unknown) => error,
-    );
-  }
-
-  /** Starts a hibernated app, once for all who wait. Nobody who leaves cancels it for the others. */
-  #wake(): void {
-    const phase: Phase = { name: 'starting', gate: Promise.withResolvers(), hibernated: true };
-    const wanted = this.#process.wanted;
-    this.#process.enter(phase);
-    this.#process.operations
-      .run(async () => {
-        // An operation that came before may have started it, or stopped it.
-        if (this.#process.phase !== phase) return;
-        this.#process.cancelRestart();
-        await this.#timed(() => this.#process.bringUp(wanted));
-        this.#wakeCount++;
-      })
-      .catch(() => {});
-  }
-
-  /** A sleeping app that runs for due work serves everybody from now on. */
-  #awaken(phase: Running): void {
-    this.#wakeCount++;
-    this.#process.activity.begin(false);
-    this.#process.enter({ ...phase, asleep: false });
-  }
-
-  #isAsleep(): boolean {
-    return (
-      this.#process.phase.name === 'asleep' ||
-      (this.#process.phase.name === 'running' && this.#process.phase.asleep)
-    );
   }
 }
