@@ -1,15 +1,8 @@
 // What the host throws when it refuses to do what the control plane asks for.
+import { CodedError } from './coded-error.ts';
 
 /** Says why something is not done. `code` is one of the contract's error codes, `status` the HTTP status of that code. */
-export class Refusal extends Error {
-  readonly status: number;
-  readonly code: string;
-  constructor(status: number, code: string, message: string) {
-    super(message);
-    this.status = status;
-    this.code = code;
-  }
-}
+export class Refusal extends CodedError<string> {}
 
 /**
  * To be called before something takes room on the disk.

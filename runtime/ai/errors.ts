@@ -1,16 +1,9 @@
 // What the AI service refuses, in Cloudflare's shape: `run()` of the binding rejects with `<code>: <message>`. Codes are
 // those of Workers AI where it has one: apps read them.
+import { CodedError } from '../coded-error.ts';
 
 /** A refusal. */
-export class AiError extends Error {
-  readonly status: number;
-  readonly code: number;
-  constructor(status: number, code: number, message: string) {
-    super(message);
-    this.status = status;
-    this.code = code;
-  }
-}
+export class AiError extends CodedError<number> {}
 
 export const invalidInput = (message: string) => new AiError(400, 5004, message);
 export const noSuchModel = (message: string) => new AiError(400, 5007, message);

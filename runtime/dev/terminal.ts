@@ -1,8 +1,9 @@
 // What `cellar dev` says: its own steps, the app's log with the places in the sources, and a line for each request.
 import { styleText } from 'node:util';
 import type { RequestRecord } from '../edge/record.ts';
-import { LineReader, plainText } from '../machine/lines.ts';
-import type { OutputPipe, OutputSink } from '../machine/output-sink.ts';
+import { lineSink } from '../fleets/cell-output.ts';
+import { plainText } from '../machine/lines.ts';
+import type { OutputSink } from '../machine/output-sink.ts';
 import { type LogRecord, readLine } from '../telemetry/log-lines.ts';
 import { LogStacks } from '../telemetry/log-stacks.ts';
 import { SourceStacks } from '../telemetry/source-stacks.ts';
@@ -38,22 +39,12 @@ export class Terminal {
 
   /** Takes the output of a process of a release. */
   output(appId: string, deployId: string): OutputSink {
-    const reader = (pipe: OutputPipe) =>
-      new LineReader((line) => {
-        const { record, error } = readLine(line, pipe, Date.now());
-        if (error !== null) this.#uncaught.told(appId, error);
-        else if (record.source === 'workerd' && this.#uncaught.repeats(appId, record.text)) return;
-        if (record.text !== '') this.#stacks.take(appId, { ...record, release: deployId });
-      });
-    const readers = { stdout: reader('stdout'), stderr: reader('stderr') };
-    return {
-      isCrowded: false,
-      write: (pipe, piece, dropped) => {
-        if (dropped !== null) readers[pipe].skip();
-        readers[pipe].write(piece);
-      },
-      end: (pipe) => readers[pipe].end(),
-    };
+    return lineSink((line, pipe) => {
+      const { record, error } = readLine(line, pipe, Date.now());
+      if (error !== null) this.#uncaught.told(appId, error);
+      else if (record.source === 'workerd' && this.#uncaught.repeats(appId, record.text)) return;
+      if (record.text !== '') this.#stacks.take(appId, { ...record, release: deployId });
+    });
   }
 
   /** Shows all that waits. */

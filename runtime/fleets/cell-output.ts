@@ -127,9 +127,10 @@ export class CellOutput {
   }
 }
 
-/** Reads what a process prints as lines, where it prints little: one that is tried, or only migrates. */
-export function lineSink(onLine: (line: string) => void): OutputSink {
-  const readers = { stdout: new LineReader(onLine), stderr: new LineReader(onLine) };
+/** A sink that reads all lines on this thread: for a process that prints little, or is alone on its host. */
+export function lineSink(onLine: (line: string, pipe: OutputPipe) => void): OutputSink {
+  const reader = (pipe: OutputPipe) => new LineReader((line) => onLine(line, pipe));
+  const readers = { stdout: reader('stdout'), stderr: reader('stderr') };
   return {
     isCrowded: false,
     write: (pipe, piece, dropped) => {

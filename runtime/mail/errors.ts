@@ -1,15 +1,8 @@
 // What the mail service refuses, in Cloudflare's words: `send()` rejects with an Error that has the `code`. Apps read it.
+import { CodedError } from '../coded-error.ts';
 
 /** A refusal. */
-export class MailError extends Error {
-  readonly status: number;
-  readonly code: string;
-  constructor(status: number, code: string, message: string) {
-    super(message);
-    this.status = status;
-    this.code = code;
-  }
-}
+export class MailError extends CodedError<string> {}
 
 const refusal = (status: number, code: string) => (message: string) => new MailError(status, code, message);
 export const invalid = refusal(400, 'E_VALIDATION_ERROR');

@@ -1,4 +1,5 @@
 // What the bucket service refuses. Codes and words are R2's own where it has some: apps read them.
+import { CodedError } from '../../coded-error.ts';
 
 /** The most that a key may have, in bytes. */
 export const KEY_BYTES = 1024;
@@ -12,15 +13,7 @@ export const PART_BYTES = 5 * 2 ** 20;
 export const LIST_KEYS = 1000;
 
 /** A refusal, which the app sees as `<method>: <message> (<code>)`. */
-export class R2Error extends Error {
-  readonly status: number;
-  readonly code: number;
-  constructor(status: number, code: number, message: string) {
-    super(message);
-    this.status = status;
-    this.code = code;
-  }
-}
+export class R2Error extends CodedError<number> {}
 
 export const internalError = () =>
   new R2Error(500, 10001, 'We encountered an internal error. Please try again.');
