@@ -1,4 +1,4 @@
-// An orderly end: every part is ended, whatever became of the others.
+// An orderly end of the host: every part is ended, even when the ending of others fails.
 import { log, reason } from './log.ts';
 
 /** The steps of an end. */

@@ -519,7 +519,7 @@ export function readSetting<Name extends keyof Config>(
   return result.data as Config[Name];
 }
 
-/** What is wrong with settings that are right by themselves. Those that are not are undefined. */
+/** What is wrong with settings that contradict each other. A setting that is wrong by itself is undefined here. */
 function contradictions(config: Partial<Config>): string[] {
   const problems: string[] = [];
   const { RUNNER_BASE_DOMAIN, RUNNER_TOKEN, RUNNER_EDGE, RUNNER_EDGE_HTTP_PORT } = config;
@@ -566,7 +566,7 @@ export function shownSettings(environment: Record<string, string | undefined>) {
   });
 }
 
-/** Names that look like settings and are none: misspelt, or of another version. */
+/** Names in the environment that look like settings but are unknown: misspelt, or of another version. */
 export function unknownSettings(environment: Record<string, string | undefined>): string[] {
   return Object.keys(environment).filter((name) => /^(RUNNER|SERVICE)_/.test(name) && !(name in settings));
 }

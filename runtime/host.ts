@@ -16,13 +16,13 @@ import { emptyTrashUntil } from './machine/trash.ts';
 import { threads } from './machine/worker.ts';
 import { assemble, type Parts } from './parts.ts';
 
-/** What is left of the time for an end when the last requests are cut: processes and databases need some of it. */
+/** The part of `RUNNER_DRAIN_S` that stays for processes and databases after the last requests are cut, in ms. */
 const RESERVE_MS = 3_000;
 const CONTROL_RETRY_MIN_MS = 1_000;
 const CONTROL_RETRY_MAX_MS = 30_000;
 /** Room on the disk that the control plane needs to start, in MiB. */
 const CONTROL_MB = 4;
-/** Caddy stays so long while the edge drains: until WebSockets are closed. */
+/** How long Caddy runs on while the edge drains, in ms: until the edge has closed its WebSockets. */
 const CADDY_STAYS_MS = 1_500;
 
 /** What can be loaded again while apps run. */
@@ -92,7 +92,7 @@ export class Host {
     return this.#welcome;
   }
 
-  /** Loads the handlers or the control UI again from their sources, for who works on them. Apps run on. @throws {Error} why it cannot */
+  /** Loads the handlers or the control UI again from their sources, for people who work on them. Apps run on. @throws {Error} why it cannot */
   async reload(what: Reload): Promise<void> {
     if (what === 'control') await this.#parts.control.reload();
     else await this.#parts.ui?.reload();
@@ -117,7 +117,7 @@ export class Host {
   async #startControl(): Promise<void> {
     const { control, disk, known, paths, ui } = this.#parts;
     for (let delay = CONTROL_RETRY_MIN_MS; !this.#closed; delay = Math.min(2 * delay, CONTROL_RETRY_MAX_MS)) {
-      // On a full disk its process would die as soon as it starts, again and again.
+      // On a full disk the control plane's process would end as soon as it starts, again and again.
       await disk.room(CONTROL_MB, this.#closing.signal);
       if (this.#closed) return;
       try {
@@ -128,7 +128,7 @@ export class Host {
         return;
       } catch (error) {
         if (this.#closed) return;
-        // Its database must be left as it is, and what the two planes say of each other would be wrong.
+        // The database of a newer Cellar must be left as it is, and the two planes would not understand each other.
         if (error instanceof ControlError && error.code === 'newer_schema') throw error;
         log('error', 'the control plane does not start; apps serve on', {
           error: reason(error),
@@ -139,7 +139,7 @@ export class Host {
     }
   }
 
-  /** Trash goes first, the oldest first of all, then what builds have kept. */
+  /** Makes room on the disk: empties the trash, the oldest first, then drops the caches of builds. */
   async #makeRoom(enough: () => Promise<boolean>): Promise<void> {
     const { paths, queue } = this.#parts;
     await emptyTrashUntil(enough, paths.trash);
@@ -172,7 +172,7 @@ export class Host {
       walls,
     } = this.#parts;
     const closing = new Closing();
-    // These end by themselves, at the latest when what they ask has gone.
+    // These steps run beside the next ones, and end at the latest when the parts that they wait for have ended.
     const ending = [
       closing.step('deploys', () => queue.close()),
       closing.step('rounds', () => rounds.stop()),
@@ -210,7 +210,7 @@ export class Host {
     const { api, caddy, edge } = this.#parts;
     const drained = Promise.all([edge.close(graceMs), api.close(graceMs)]);
     if (caddy) {
-      // Not at once: Caddy closes the WebSockets it carries with a code of its own.
+      // Caddy is not stopped at once: it would close the WebSockets that it carries with a code of its own.
       await Promise.race([drained, sleep(Math.min(CADDY_STAYS_MS, graceMs), undefined, { ref: false })]);
       await caddy.stop();
     }
@@ -218,7 +218,7 @@ export class Host {
   }
 }
 
-/** The secret of the first start's link. It is the same at each start, and nobody has to keep it: its hash is kept. */
+/** The secret of the first start's link. It follows from the key, so it is the same at each start; the control plane keeps its hash. */
 function welcomeSecret(key: string): string {
   return createHmac('sha256', key).update('welcome').digest('base64url');
 }

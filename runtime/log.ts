@@ -1,15 +1,15 @@
 // The host's own log: one line per fact on standard output, for people and for `grep`.
 
-/** Bytes of the log that wait for whoever reads it; lines beyond them are dropped and counted. */
+/** Bytes of the log that may wait for its reader; further lines are dropped and counted. */
 const WAITING_BYTES = 1024 * 1024;
 let dropped = 0;
 
 export type Level = 'debug' | 'info' | 'warn' | 'error';
 type Fields = Record<string, string | number | boolean | null | undefined>;
 
-/** Lines of `logRarely` with the same message are at least so long apart, in ms. */
+/** Shortest time between two lines of `logRarely` with the same message, in ms. */
 const RARELY_MS = 60_000;
-/** Messages of `logRarely` that are remembered; the one that was written longest ago goes first. */
+/** How many messages `logRarely` remembers; it forgets the one that was written longest ago first. */
 const RARELY_MESSAGES = 1_000;
 const saidAt = new Map<string, number>();
 

@@ -5,26 +5,26 @@ import { Host, type Reload } from './host.ts';
 import { log, logRarely, reason } from './log.ts';
 import { isDiskFull } from './machine/disk.ts';
 
-// The last resort: whatever forgot that a write may find no room, the apps must go on.
+// A last resort: where code forgot that a write fails on a full disk, the apps must go on all the same.
 process.on('uncaughtException', (error: unknown) => {
   if (!isDiskFull(error)) {
     console.error(error);
     process.exit(1);
   }
-  logRarely('error', 'a write found no room on the disk, and nothing took care of that', {
+  logRarely('error', 'a write failed because the disk is full, and nothing handled that', {
     error: reason(error),
   });
 });
 
 async function main(): Promise<void> {
-  // Whatever is written is the host's alone, unless its place says otherwise.
+  // Only the host's user may read the files that the host makes, unless the code that makes one says otherwise.
   process.umask(0o077);
   const config = readConfig(process.env);
   for (const name of unknownSettings(process.env))
     log('warn', 'no such setting; docs/settings.md has their names', { name });
   const host = new Host(config);
 
-  // Before anything runs: a signal during the start drains too. A second one changes nothing.
+  // Set before anything runs, so that a signal during the start drains too. A second signal changes nothing.
   let stopping = false;
   const stop = (signal: string) => {
     if (stopping) return;
@@ -41,7 +41,7 @@ async function main(): Promise<void> {
   process.on('SIGTERM', () => stop('SIGTERM'));
   process.on('SIGINT', () => stop('SIGINT'));
 
-  // Whoever has started it with a channel works on it.
+  // A parent process with a channel to this one (`scripts/dev.ts`) asks to have changed sources loaded again.
   process.on('message', ({ reload }: { reload: Reload }) => {
     const from = performance.now();
     host.reload(reload).then(
@@ -49,12 +49,12 @@ async function main(): Promise<void> {
       (error: unknown) => log('error', 'could not be loaded again', { part: reload, error: reason(error) }),
     );
   });
-  // A channel alone does not keep it.
+  // The channel alone must not keep this process running.
   process.channel?.unref();
 
   log('info', 'starting', { data: host.paths.root, pid: process.pid });
   const addresses = await host.start().catch(async (error: unknown) => {
-    // What the start still needed was ended under it.
+    // The host was stopped during the start, so this failure is no news.
     if (stopping) return null;
     stopping = true;
     await host.close().catch(() => {});

@@ -1,9 +1,9 @@
-// When apps were last used, written down each minute, and how they rested when the host ended.
+// When apps were last used, written to the database each minute, and how they rested when the host ended.
 import type { ActivityRow } from '../../sqlite/host/activity.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import { logRarely, reason } from '../log.ts';
 
-/** How often it is written down. */
+/** How often the last use of apps is written, in ms. */
 const KEEP_MS = 60_000;
 
 const NOT_WRITTEN = "apps' activity could not be written; it is tried again";
@@ -11,19 +11,19 @@ const NOT_WRITTEN = "apps' activity could not be written; it is tried again";
 /** How an app rests: when it has work to do, in ms since 1970; null while it has a process. */
 type Rest = { dueAt: number | null } | null;
 
-/** An app that is used. */
+/** An app, as far as its use is concerned. */
 interface Used {
   wanted: { id: string };
-  /** With the last minute with a request, in ms since 1970. */
+  /** `lastRequestAt`: the last minute with a request, in ms since 1970. */
   fleet: { lastRequestAt: number | null };
 }
 
 export class KeptActivity {
   readonly #store: HostStore;
   readonly #atBoot: Map<string, ActivityRow>;
-  /** The last request of each app as written down. */
+  /** The last request of each app as the database has it. */
   readonly #kept = new Map<string, number>();
-  /** How apps rest that could not be written. */
+  /** How apps rest, where that could not be written yet. */
   readonly #unwritten = new Map<string, Rest>();
   #keptAt = performance.now();
 
@@ -34,7 +34,7 @@ export class KeptActivity {
       if (lastRequestAt !== null) this.#kept.set(id, lastRequestAt);
   }
 
-  /** As it was written down when the host started; undefined for an app that was not. */
+  /** An app's row as it was when the host started; undefined for an app without one. */
   atBoot(id: string): Readonly<ActivityRow> | undefined {
     return this.#atBoot.get(id);
   }

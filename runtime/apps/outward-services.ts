@@ -1,5 +1,5 @@
-// The services of the host that reach for apps what lies outside of them: the AI server and the mail server. Each is a process
-// that is started when an app first needs it, and answers every app at a socket of the app's own.
+// The services by which apps reach the AI server and the mail server. Each is a process of the host that is started when an app
+// first needs it, and answers every app at a socket of the app's own.
 import { join } from 'node:path';
 import type { AiServer } from '../ai/upstream.ts';
 import type { OutwardService } from '../fleets/config/outward.ts';
@@ -21,7 +21,7 @@ export interface OutwardServicesOptions {
 interface Program {
   name: string;
   program: string;
-  /** Whose user the service is, among those of the apps. */
+  /** The id under which the service has its user, among the ids of apps. */
   user: string;
   /** The name of an app's socket, among those of the app's process. */
   socket: string;
@@ -71,12 +71,12 @@ export class OutwardServices {
     }
   }
 
-  /** An app's way to each of the services that there are. */
+  /** An app's way to each service that is set up. */
   access(appId: string): Partial<Record<OutwardService, HostServiceAccess>> {
     return Object.fromEntries([...this.#services].map(([type, service]) => [type, service.access(appId)]));
   }
 
-  /** Ends what goes on for an app. */
+  /** Ends the requests of an app that are under way. */
   async forget(appId: string): Promise<void> {
     await Promise.all([...this.#services.values()].map((service) => service.forget(appId)));
   }

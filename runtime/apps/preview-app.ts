@@ -1,21 +1,21 @@
-// What a preview is, as an app of this host: all of its parent's but its address, storage and users.
+// A preview as an app of this host: it has all that its parent has, but an address, storage and users of its own.
 import { createHash } from 'node:crypto';
 import type { WantedApp } from '../../handlers/contract/host-calls.ts';
 import { uuidOf } from '../../handlers/contract/id.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
 
-/** Quiet time after which a preview's process goes, in ms, also where those of apps stay for ever. */
+/** Quiet time after which a preview's process ends, in ms, also where those of apps stay for ever. */
 const IDLE_MS = 5 * 60_000;
-/** A DNS label has at most so many characters. */
+/** The most characters that a DNS label may have. */
 const LABEL_LENGTH = 63;
-/** Characters of a name made of a branch: with any slug, which has 40, it is a label. */
+/** The most characters of a name that is made of a branch: with the longest slug, of 40 characters, it still is a DNS label. */
 const NAME_LENGTH = 21;
-/** Certificates are given for no label that has its third and fourth character in two hyphens, so a name has more than two. */
+/** No certificate is given for a label whose third and fourth characters are hyphens, so a name has at least three characters. */
 const NAME_PATTERN = /^(?!.*--)[a-z0-9][a-z0-9-]+[a-z0-9]$/;
-/** The address of an uploaded version begins so. */
+/** The address of an uploaded version begins with such a name, so no preview may have one. */
 const VERSION_PATTERN = /^[0-9a-f]{8}$/;
 
-/** What a preview of `parent` is to be. It is never asleep: with nobody there its process goes, and a request starts it. */
+/** The wanted state of a preview of `parent`. A preview is never asleep: when nobody asks for it its process ends, and a request starts another. */
 export function previewOf(
   parent: WantedApp,
   { id, name, versionId }: PreviewRow,
@@ -26,7 +26,7 @@ export function previewOf(
   return { ...parent, id, slug: `${name}--${slug}`, asleep: false, hostnames };
 }
 
-/** The quiet time after which a preview's process goes, in ms. */
+/** @param idleMs quiet time after which an app's process ends, in ms @returns that of a preview */
 export function restsAtLeast(idleMs: number): number {
   return Math.min(idleMs, IDLE_MS);
 }

@@ -5,7 +5,7 @@ import { SECRETS_LIMIT } from '../../handlers/contract/sizes.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 
 const CIPHER = 'aes-256-gcm';
-/** The first byte of what is sealed: how it was. */
+/** The first byte of a sealed value names the way in which it was sealed. */
 const FORMAT = 1;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
@@ -34,9 +34,9 @@ export class Secrets {
   }
 
   /**
-   * Sets secrets, and deletes those that are to be `null`: all of it or nothing.
-   * @returns the names of those that were there before
-   * @throws {TooManySecrets}
+   * Sets secrets, and deletes those whose value is `null`: all of them or none.
+   * @returns the names of the secrets that were there before
+   * @throws {TooManySecrets} when the app would have more than it may
    */
   change(appId: string, changes: SecretChanges): string[] {
     const at = new Date().toISOString();
@@ -89,7 +89,7 @@ export class Secrets {
   }
 }
 
-/** Whose a value is: moved to another app or name in the database, it does not open. */
+/** Binds a sealed value to its app and name: moved to others in the database, it does not open. */
 function owner(appId: string, name: string): Buffer {
   return Buffer.from(`${appId}\0${name}`, 'utf8');
 }

@@ -1,5 +1,6 @@
-// Calls that one app makes of another of the same owner, and messages that it sends to another's queues. Each app that has such bindings has a socket of its own at the
-// gateway: who comes by it is that app, and may ask for what its process was started with, and for nothing else.
+// Calls from one app to another of the same owner, and messages to another app's queues. Each app that has such bindings has a
+// socket of its own at the gateway: only that app can come by it, and it may ask for the bindings that its process was started
+// with, and for nothing else.
 import { chmodSync, chownSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Admission, Backend } from '../edge/backend.ts';
@@ -16,9 +17,9 @@ import { makePassage } from '../machine/rights.ts';
 import type { AppUsers } from '../machine/users.ts';
 import type { Apps } from './apps.ts';
 
-/** Calls of an app that are under way at a time. Apps that call each other in a circle come to an end here at the latest. */
+/** The most calls of an app that are under way at a time. It ends apps that call each other in a circle, if nothing else does. */
 const CALLS_MAX = 1_000;
-/** How deep apps may call each other for one request. Cloudflare's figure. */
+/** The longest chain of apps that call each other for one request; Cloudflare's own limit. */
 const DEPTH_MAX = 16;
 const SOCKET = 'services.sock';
 
@@ -30,7 +31,7 @@ export interface ServicesOptions {
   apps: () => Apps;
 }
 
-/** An app that calls others. */
+/** An app that calls other apps. */
 interface Caller {
   /** What its process may ask for. */
   calls: Calls;
@@ -64,7 +65,7 @@ export class Services {
     };
   }
 
-  /** An app was deleted: nobody comes by its socket any more. */
+  /** To be called when an app was deleted: its socket is closed. */
   forget(appId: string): void {
     void this.#callers.get(appId)?.listening.then(
       (end) => end(),
@@ -113,7 +114,7 @@ export class Services {
     });
   }
 
-  /** A message is another app's as soon as that has it on its disk, and only then is it acknowledged. */
+  /** A message is acknowledged as soon as the other app has it on its disk, and not before. */
   #toQueue(callerId: string, caller: Caller, queue: string | undefined, spans: Spans): Target {
     if (queue === undefined) return NO_BINDING;
     const apps = this.#options.apps();
@@ -147,7 +148,7 @@ export class Services {
     return { kind: 'proxy', backend, limits, call: { ...to, ended } };
   }
 
-  /** The app of a slug, if its owner is that of the other app now. */
+  /** The app of a slug, if it has the same owner as the calling app now. */
   #sibling(appId: string, slug: string): Fleet | null {
     const apps = this.#options.apps();
     const fleet = apps.resolve(`${slug}.${this.#options.baseDomain}`);
@@ -157,7 +158,7 @@ export class Services {
   }
 }
 
-/** A fleet that names itself where it refuses: whoever called by a binding does not see its address. */
+/** A fleet that names its app in refusals: the caller has a binding, and does not see an address. */
 function named(name: string, fleet: Fleet): Backend {
   return {
     site: fleet.site,
@@ -176,7 +177,7 @@ function refuse(status: number, code: string, detail: string, retryAfterS?: numb
   return { kind: 'respond', respond: () => ({ refusal }) };
 }
 
-/** The line that tells a process what is asked of it. */
+/** The line that tells a process which of its entrypoints or queues is asked. */
 function callLine(asked: object): string {
   return `${CALL_HEADER}: ${asciiJson(asked)}\r\n`;
 }

@@ -1,4 +1,4 @@
-// Which site a request is for.
+// Which site a request is for: the control plane, the control UI, git, or an app; and the rate limits of each.
 
 import type { Backend } from '../edge/backend.ts';
 import type { LocalAnswer, RequestHead, Target } from '../edge/gateway.ts';
@@ -7,7 +7,7 @@ import type { SiteLimits } from '../edge/limits/rate-limits.ts';
 import type { Fleet } from '../fleets/fleet.ts';
 import type { Apps } from './apps.ts';
 
-/** What answers. */
+/** What requests may lead to. */
 export interface SitesOptions {
   baseDomain: string;
   control: Backend;
@@ -20,7 +20,7 @@ export interface SitesOptions {
   limits: { clientRpm: number; gitRpm: number; appRpm: number };
 }
 
-/** Of each app: whether its process is well. Asking is no use of the app. */
+/** At every app's address: whether its process answers. A request here does not count as a use of the app. */
 export const FLEET_HEALTH = '/.well-known/fleet/health';
 
 /** The routing decisions of both listeners: `api`, where every host is the control plane's, and `edge`. */
@@ -30,7 +30,7 @@ export function sites({ baseDomain, control, ui, apps, failing, limits }: SitesO
 } {
   const { clientRpm } = limits;
   const git: SiteLimits = { site: 'git', clientRpm: limits.gitRpm, appRpm: 0 };
-  /** Git asks without credentials first, and is asked for them: that takes nothing of what its operation may have. */
+  /** Git first asks without credentials and is challenged for them. These requests are counted apart, so that they do not use up the limit of its operation. */
   const gitChallenges: SiteLimits = { ...git, countedAs: 'git challenges' };
   const controlHosts = new Map<string, SiteLimits>([
     [baseDomain, { site: 'control', clientRpm, appRpm: 0 }],
@@ -69,7 +69,7 @@ export function sites({ baseDomain, control, ui, apps, failing, limits }: SitesO
     const path = normalized(written);
     if (path === '/health') return health;
     if (path === '/ready') return ready;
-    // Answered here for every app that does not sleep, so that those go on without the control plane.
+    // Answered here for every app that is awake, so that these serve on without the control plane.
     if (path === '/v1/edge/wake' && method === 'GET') return wake;
     return toControl;
   };
@@ -98,7 +98,7 @@ export function sites({ baseDomain, control, ui, apps, failing, limits }: SitesO
         limits: { ...site, appRpm: own.appRpm ?? limits.appRpm },
       };
     }
-    // It takes nothing of what the app may have in all.
+    // It does not count against the limit of the app as a whole.
     return { kind: 'respond', respond: () => fleetHealth(fleet), limits: { ...site, appRpm: 0 } };
   };
   return { api, edge };

@@ -1,25 +1,25 @@
-// Stops apps because of what they keep on the disk: those that keep more than they may, and, when the disk is almost full,
-// the one that writes most.
+// Stops apps because of the disk: those that keep more than `RUNNER_APP_MAX_MB`, and, when the disk is almost full, the app that
+// writes most.
 import type { HeldCause, HeldQueries, HeldRow } from '../../sqlite/host/held.ts';
 import { log, logRarely, reason } from '../log.ts';
 import { type Storage, StorageUse } from './storage-use.ts';
 
 const BYTES_IN_MB = 2 ** 20;
-/** Growth is looked at over this time, in ms. */
+/** The time over which growth is counted, in ms. */
 const WINDOW_MS = 30_000;
-/** An app with a process is measured so often, in ms: in quiet times, and when room is short or goes fast. */
+/** How often an app with a process is measured, in ms: in quiet times, and when room is short or shrinks fast. */
 const CALM_MS = 60_000;
 const KEEN_MS = 1_000;
-/** A pause between two measures has at least so many times the length of the one before. */
+/** A pause between two measurements is at least this many times as long as the measurement before it. */
 const PAUSE_FACTOR = 10;
-/** What an app over its limit may grow by once it was started again, so that it can tidy up. In MiB, and of its limit. */
+/** How much an app over its limit may grow once it was started again, so that it can tidy up: in MiB, and as a share of its limit. */
 const GRACE_MB = 64;
 const GRACE_SHARE = 0.1;
-/** An app is let go when it keeps this much of its limit. */
+/** A stopped app may start again when it keeps no more than this share of its limit. */
 const ENOUGH = 0.95;
-/** Of the floor: with less free, the app that writes most is stopped. */
+/** Share of `RUNNER_DISK_FLOOR_MB`: with less room free, the app that writes most is stopped. */
 const CRITICAL = 0.5;
-/** An app that grew by less than this is not to blame. In MiB, and of the floor. */
+/** An app that grew by less than this is not stopped for a full disk: in MiB, and as a share of the floor. */
 const MODEST_MB = 64;
 const MODEST_SHARE = 1 / 16;
 /** Time that a stop gets to show before the next app is stopped for the disk's sake, in ms. */
@@ -58,11 +58,11 @@ export class StorageLimits {
   readonly #maxMb: number;
   readonly #use = new StorageUse(WINDOW_MS);
   readonly #held: Map<string, HeldRow>;
-  /** Apps whose row in the database is not as it is here. */
+  /** Apps whose row in the database could not be written yet. */
   readonly #unwritten = new Set<string>();
   /** MiB up to which apps that were over their limit may grow. */
   readonly #ceilings = new Map<string, number>();
-  /** Apps that are just being stopped or let go. */
+  /** Apps that are being stopped, or allowed to start, at this moment. */
   readonly #changing = new Set<string>();
   #measuring: Promise<void> | null = null;
   #measureAt = 0;
@@ -115,7 +115,7 @@ export class StorageLimits {
       if (this.#ending.signal.aborted) return;
       const ended = performance.now();
       this.#measureAt = ended + Math.max(KEEN_MS, PAUSE_FACTOR * (ended - now));
-      // As they are by now.
+      // The apps as they are after the measurement.
       const measured = new Set(due.map(({ id }) => id));
       for (const app of this.#options.apps()) if (measured.has(app.id)) this.#judge(app);
     });
@@ -143,7 +143,7 @@ export class StorageLimits {
     return `${what}; start it, or deploy another release, to have it delete data: it may then grow by ${grace} MiB`;
   }
 
-  /** When the disk is almost full, somebody has to stop: whoever writes most, if that is much. */
+  /** When the disk is almost full, stops the app that writes most, if it writes much. */
   #stopWriter(apps: LimitedApp[], now: number): void {
     if (now - this.#stoppedAt < NEXT_STOP_MS) return;
     const { freeMb, floorMb } = this.#options.disk;
@@ -187,7 +187,7 @@ export class StorageLimits {
       .finally(() => this.#changing.delete(id));
   }
 
-  /** Somebody has started them, put them to sleep, or deleted them: the host holds them no longer. */
+  /** Forgets the apps that somebody has started, put to sleep or deleted: the host holds them no longer. */
   #forgetStarted(apps: LimitedApp[]): void {
     const held = new Set(apps.filter(({ isHeld }) => isHeld).map(({ id }) => id));
     for (const id of this.#held.keys()) if (!held.has(id) && !this.#changing.has(id)) this.#forget(id);
@@ -211,7 +211,7 @@ export class StorageLimits {
     }
   }
 
-  /** MiB that count as an app's own, besides those of its own. */
+  /** MiB of other apps that count as this app's own: those of a preview's parent and its other previews. */
   #besides({ countedWith }: LimitedApp): number {
     return countedWith.reduce((sum, id) => sum + (this.#use.size(id) ?? 0), 0);
   }

@@ -1,4 +1,4 @@
-// What apps keep on the disk, and how much they write: counted by a child, and by the kernel.
+// How much apps keep on the disk, which a child process counts, and how much they write, which the kernel counts.
 import { ChildError, runChild } from '../machine/child.ts';
 
 const TIMEOUT_MS = 60_000;
@@ -7,7 +7,7 @@ const AT_ONCE = 50;
 const KB_IN_MB = 1024;
 const BYTES_IN_MB = 2 ** 20;
 
-/** What is looked at of an app. */
+/** The directories and the process of an app that are looked at. */
 export interface Storage {
   id: string;
   /** The directories of what it keeps. */
@@ -24,7 +24,7 @@ interface Sample {
   megabytes: number;
 }
 
-/** What an app had written, or kept, at the beginning and at the end of a time. */
+/** How much an app had written, or kept, over a window of time. */
 class Growth {
   #samples: Sample[] = [];
 
@@ -73,7 +73,7 @@ export class StorageUse {
     for (const { id, pid, writtenBytes } of apps) {
       const isNew = !this.#known.has(id);
       const known = this.#of(id);
-      // One that was not there before has kept nothing until now.
+      // A new app has kept nothing until now.
       if (isNew && !isFirst) known.kept.add({ at: now, megabytes: 0 }, this.#windowMs);
       if (known.pid !== pid) {
         known.pid = pid;

@@ -27,7 +27,7 @@ interface Built {
 }
 
 /**
- * Builds a commit. What it wrote to `scratch` stays there when it succeeds: to remove that takes a while.
+ * Builds a commit. After a success the files in `scratch` stay there, since their removal takes a while.
  * @returns the release that now lies in `releaseDirectory`; the storage names to keep once it is live; and the end of
  * tidying up, which never rejects and after which nothing is logged
  * @throws {BuildFailure} with a message for the project's author
@@ -36,7 +36,7 @@ interface Built {
 export async function build(input: BuildInput): Promise<Built & { tidied: Promise<void> }> {
   const { scratch, releaseDirectory, log, signal } = input;
   const bundled = `${releaseDirectory}.new`;
-  // It starts while git works.
+  // The bundler's process starts while git works.
   warmBundler();
   try {
     const directories = makeDirectories(scratch, input.cacheDirectory);
@@ -70,7 +70,7 @@ export async function build(input: BuildInput): Promise<Built & { tidied: Promis
   }
 }
 
-/** Keeps what the next build can use. What fails of that is no fault of the project. */
+/** Keeps files that the next build can use. A failure here does not fail the deploy. */
 async function tidyUp(input: BuildInput, installed: KeptInstall | null): Promise<void> {
   const failed = (error: unknown) =>
     logOfHost('warn', 'a build could not be tidied up', { app: input.appId, error: reason(error) });

@@ -1,4 +1,4 @@
-// What an app's builds keep for the next one: what they installed, and their package managers' caches, up to a limit.
+// The cache that an app's builds keep for the next one: installed packages, and the package managers' caches, up to a limit.
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { log } from '../log.ts';
@@ -19,10 +19,10 @@ export function cacheDirectories(cache: string) {
 }
 
 /**
- * Drops whole caches, the largest first, until the rest fits. A part of a package manager's cache is worth nothing. What
- * else a build has left there goes at once. No process of the build runs any more.
- * @param limitMb MiB of all of them; 0 keeps none
- * @returns the names of those dropped
+ * Drops whole caches, the largest first, until the rest fits: a part of a package manager's cache is of no use. Other files
+ * that a build has left there are removed at once. To be called when no process of the build runs any more.
+ * @param limitMb MiB of all caches together; 0 keeps no cache
+ * @returns the names of the dropped caches
  */
 export async function trimCache(cache: string, limitMb: number): Promise<string[]> {
   const directories = cacheDirectories(cache);
@@ -44,7 +44,7 @@ export async function trimCache(cache: string, limitMb: number): Promise<string[
 }
 
 /**
- * Drops whole caches of apps, of those that have not been built for longest first, until `enough` resolves with true.
+ * Drops the caches of whole apps, those of the apps that were built longest ago first, until `enough` resolves with true.
  * @param caches the directory of all caches
  * @param isBuilding whether an app is being built: then its cache stays
  */
@@ -69,7 +69,7 @@ export async function dropCachesUntil(
   }
 }
 
-/** Removes all in a directory but those names, however many entries a build has made there. */
+/** Removes all entries of a directory but the named ones, however many a build has made there. */
 async function removeOthers(directory: string, kept: string[]): Promise<void> {
   const names = kept.flatMap((name) => ['!', '-name', name]);
   const search = ['find', '-P', directory, '-mindepth', '1', '-maxdepth', '1', ...names];

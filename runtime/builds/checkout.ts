@@ -30,11 +30,11 @@ interface Paths {
   count: number;
 }
 
-/** What of a commit an install goes by. */
+/** The files of a commit that decide what an install does. */
 export interface InstallInputs {
   /** Paths of all package.json files. */
   manifests: string[];
-  /** Changes with manifests, lock files and settings of package managers; `null`: those do not say it all. */
+  /** Changes with manifests, lock files and settings of package managers; `null` when an install depends on more than these. */
   digest: string | null;
 }
 
@@ -109,10 +109,10 @@ async function readContents(sha: string, listing: Listing): Promise<Contents> {
   return { megabytes: bytes / 2 ** 20, submodules, attributed, install: inputs.result };
 }
 
-/** Files that say what an install does, by their names; the sources aside, which its scripts may read. */
+/** Names of the files that decide what an install does, apart from sources that its scripts may read. */
 const INSTALL_FILE =
   /^(?:package\.json|package-lock\.json|npm-shrinkwrap\.json|pnpm-lock\.yaml|pnpm-workspace\.yaml|\.pnpmfile\.[cm]?js|yarn\.lock|\.yarnrc(?:\.yml)?|bun\.lockb?|bunfig\.toml|\.npmrc)$/;
-/** Folders whose files it may take as they are. */
+/** Folders whose files an install may take as they are. */
 const INSTALL_FOLDER = /(?:^|\/)(?:patches|\.yarn)\//;
 const INSTALLED = /(?:^|\/)node_modules(?:\/|$)/;
 const SYMBOLIC_LINK = '120000';
@@ -130,7 +130,7 @@ class InputsReader {
     if (INSTALLED.test(path)) this.#complete = false;
     if (!INSTALL_FILE.test(name) && !INSTALL_FOLDER.test(path)) return;
     this.#hash.update(`${mode} ${object} ${path}\0`);
-    // What a link leads to may change without it.
+    // The target of a symbolic link may change while the link stays the same.
     if (mode === SYMBOLIC_LINK) this.#complete = false;
     if (name !== 'package.json' || mode === SYMBOLIC_LINK) return;
     if (this.#manifests.length < MANIFESTS) this.#manifests.push(path);

@@ -23,9 +23,9 @@ import { checkOwner, checkSize, sizeLimits, watchSize } from './size.ts';
 const TITLE_LENGTH = 500;
 
 /**
- * Installs the packages of the project, if it names any, or takes what the last build installed from the same.
- * @param digest of what an install goes by; `null`: it says not all
- * @returns what the next build may use again
+ * Installs the packages of the project, if it names any, or takes those that the last build installed from the same inputs.
+ * @param digest of the files that decide what an install does; `null` when it depends on more than these
+ * @returns the install that the next build may use again
  */
 export async function installStep(
   input: BuildInput,
@@ -107,7 +107,7 @@ function makeManagerProgram(scratch: string, { name, call }: PackageManager): st
   mkdirSync(directory, { recursive: true });
   const path = join(directory, name);
   if (name !== 'npm') writeFileSync(path, `#!/bin/sh\nexec ${call.map(quote).join(' ')} "$@"\n`);
-  // The build's user runs it.
+  // The build's user runs this program.
   for (const each of name === 'npm' ? [directory] : [directory, path]) chmodSync(each, 0o755);
   return directory;
 }

@@ -17,7 +17,7 @@ import type { BuildDirectories } from './environment.ts';
 const MAX_TASKS = 2048;
 /** Between two looks at the memory of a command without a control group, in ms. */
 const LOOK_EVERY_MS = 500;
-/** What programs print that get no more processes. */
+/** Messages of programs that may start no more processes. */
 const OUT_OF_TASKS = /resource temporarily unavailable|EAGAIN|uv_thread_create|pthread_create/i;
 
 export interface ConfineOptions {
@@ -42,7 +42,7 @@ export interface Confined {
   arguments: string[];
   environment: Record<string, string>;
   cwd: string;
-  /** To be told each line that it prints. */
+  /** To be called with each line that the command prints. */
   onLine: (line: string) => void;
   /** To be called when it runs, as `pid`. Rejects when it has to be ended. */
   watch: (ended: AbortSignal, pid: number) => Promise<void>;
@@ -71,7 +71,7 @@ export async function confine(command: string[], options: ConfineOptions): Promi
   const read = [variables, ...options.read, ...(group?.directories ?? [])];
   const walled =
     sandbox === null ? (user ? asUser(user) : dieWithParent()) : sandbox({ ...view, read, write, cwd }, user);
-  // Only now: the words before run as the host.
+  // Only from here on: the words before these run as the host's user.
   const withVariables = ['/bin/sh', '-c', '. "$1"; shift; exec "$@"', 'sh', variables];
   const limited = group === null ? limitTasks() : [];
   let refused = false;
@@ -97,7 +97,7 @@ function limitTasks(): string[] {
 /**
  * Looks at the memory of a process and all below it, again and again. No limit of the kernel's for one process will do:
  * Node reserves half a gigabyte for each of its threads and uses little of it.
- * @throws {BuildFailure} when it is more than may be
+ * @throws {BuildFailure} when they use more than they may
  */
 async function watchMemory(pid: number, memoryMb: number, ended: AbortSignal): Promise<void> {
   for (;;) {

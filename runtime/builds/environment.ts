@@ -44,7 +44,7 @@ export async function buildEnvironment(
   return {
     LANG: 'C.UTF-8',
     ...networkVariables(),
-    // Frameworks choose by these what they build for.
+    // Frameworks choose their target by these variables.
     [isPages ? 'CF_PAGES' : 'WORKERS_CI']: '1',
     ...variables,
     PATH: searchPath().join(delimiter),

@@ -1,4 +1,4 @@
-// Hands the lines of a log to one who follows it, and who may read slower than they come, or not at all.
+// Hands the lines of a log to a follower, who may read slower than they come, or not at all.
 import type { Writable } from 'node:stream';
 
 /** Bytes that wait for a follower. */

@@ -34,12 +34,12 @@ import { requireDisk, sizeLimits, watchSize } from './size.ts';
 const IMPORTS = 2;
 /** Longest import, in ms. */
 const DEADLINE_MS = 300_000;
-/** Below so many bytes a second for so many seconds, a server is given up. */
+/** A server that sends fewer bytes a second than this, for this many seconds, is given up. */
 const SLOW = { bytes: 1_000, seconds: 30 };
 /** Lines of git's that explain a failure. */
 const EXPLAINING_LINES = 20;
 const NO_SHA = '0'.repeat(40);
-/** Who fetches where the host is root: nobody whom an app knows. */
+/** The user that fetches where the host is root: no app has it. */
 const NOBODY: User = { uid: 65_534, gid: 65_534 };
 /** Fetches one branch, packs what it has, and prints its commit. */
 const FETCH = `git clone --quiet --bare --single-branch --no-tags --template= -- "$1" . &&
@@ -193,7 +193,7 @@ function settingsFor(url: URL, addresses: string[]): Record<string, string> {
   };
 }
 
-/** Why git failed, for the one who asked. */
+/** Why git failed, in words for the person who asked for the import. */
 function explanation(lines: string[]): string | null {
   const said = lines.join('\n');
   if (/could not read Username|Authentication failed/.test(said))
@@ -213,7 +213,7 @@ async function takePack(
 ): Promise<void> {
   const name = (await readdir(project)).find((file) => /^whole-[0-9a-f]{40}\.pack$/.test(file));
   if (name === undefined) throw new Error('git made no pack');
-  // Whoever fetched it may have put something else in its place.
+  // The fetching process may have put something else in the pack's place.
   const file = await open(
     join(project, name),
     constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK,

@@ -1,4 +1,4 @@
-// What the last install of an app made, kept for the next build: an install whose inputs have not changed does not run.
+// Keeps the packages that an app's last install made for the next build: an install whose inputs have not changed does not run.
 import { createHash } from 'node:crypto';
 import { realpathSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -26,7 +26,7 @@ done' "$2" {} +`;
 const FINGERPRINT = `find "$1" "$2" -name node_modules -prune -o -path "$2/.npm" -prune -o -path "$2/*/pnpm" -prune \
   -o ! -type d -printf '%p %y %s %C@\\0' | LC_ALL=C sort -z | sha256sum`;
 
-/** What an install comes out of. */
+/** The inputs of an install. */
 export interface InstallFacts {
   /** Of manifests, lock files and settings; see `InstallInputs`. */
   digest: string;

@@ -1,4 +1,4 @@
-// Deploys that were asked for and came to nothing through no fault of theirs: the host ended, or the disk had no room.
+// Makes deploys again that failed through no fault of their own: the host ended, or the disk had no room.
 import type { DeployFact } from '../../handlers/contract/host-calls.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { BranchChanges } from '../git/branch-changes.ts';
@@ -10,7 +10,7 @@ import { isInterrupted } from './deploy.ts';
 import type { DeployQueue } from './queue.ts';
 import { isWantOfRoom } from './size.ts';
 
-/** What finding them needs of the rest of the host. */
+/** What `MissedDeploys` needs of the rest of the host. */
 export interface MissedDeploysOptions {
   store: HostStore;
   paths: Layout;
@@ -24,7 +24,7 @@ export interface MissedDeploysOptions {
   everyMs: number;
 }
 
-/** Makes the rollbacks that were cut, and deploys main of every app where it is not what was deployed, or tried, last. */
+/** Makes the rollbacks that were cut, and deploys main of every app whose last deploy, also a failed one, was of another commit. */
 export class MissedDeploys {
   readonly #options: MissedDeploysOptions;
   #timer: NodeJS.Timeout | null = null;
@@ -91,14 +91,14 @@ export class MissedDeploys {
   }
 }
 
-/** Whose release an app was to go back to when the host ended; `null`: no rollback was cut, or it was tried once more. */
+/** The deploy that an app was to go back to when the host ended; `null` when no rollback was cut, or it was tried once more. */
 function cutRollback([newest, before]: ReturnType<HostStore['deploys']['last']>): string | null {
   if (newest === undefined || !isInterrupted(newest.fact)) return null;
   const isSecond = before?.releaseOf === newest.releaseOf && isInterrupted(before.fact);
   return isSecond ? null : newest.releaseOf;
 }
 
-/** Whether a deploy failed for what its commit may have no part in. */
+/** Whether a deploy failed for a reason that its commit may have no part in. */
 function isBlameless(deploy: DeployFact): boolean {
   return isInterrupted(deploy) || (deploy.status === 'failed' && isWantOfRoom(deploy.error ?? ''));
 }

@@ -22,7 +22,7 @@ const NETWORK_VARIABLES = [
 ];
 /** npm's settings that builds get, as its variables name them. */
 const NPM_SETTINGS = ['registry', 'cafile', 'proxy', 'https-proxy', 'noproxy'];
-/** Those of both that name files. */
+/** The settings above that name files. */
 const CERTIFICATES = ['NODE_EXTRA_CA_CERTS', 'SSL_CERT_FILE', 'SSL_CERT_DIR', 'npm_config_cafile'];
 const TIMEOUT_MS = 30_000;
 
@@ -44,7 +44,7 @@ let settings: Promise<Record<string, string>> | undefined;
  */
 export function npmSettings(): Promise<Record<string, string>> {
   settings ??= runChild(['npm', 'config', 'get', ...NPM_SETTINGS], {
-    // Not a directory where others can leave a configuration of npm's.
+    // Not in a directory where other users can leave a configuration of npm.
     cwd: '/',
     timeoutMs: TIMEOUT_MS,
     environment: { ...definedVariables(), PATH: [...searchPath(), process.env.PATH].join(delimiter) },
@@ -77,7 +77,7 @@ export async function registryEndpoints(): Promise<Endpoint[]> {
   return (await Promise.all([...new Set(all)].map(endpoints))).flat();
 }
 
-/** The addresses that a URL names; none when it is no URL, or nobody knows its host. */
+/** The addresses of a URL's host; empty when the text is no URL, or its host is unknown. */
 async function endpoints(text: string): Promise<Endpoint[]> {
   // A proxy may be named without a scheme.
   const url = URL.parse(text.includes('://') ? text : `http://${text}`);

@@ -11,7 +11,7 @@ import type { BuildDirectories } from './environment.ts';
 
 const WRANGLER = dirname(findPackageJSON('wrangler', import.meta.url)!);
 
-/** What compiles functions/, when it is run in the project's folder: to where the bundler looks for its Worker. */
+/** The command that compiles functions/ in the project's folder, to the place where the bundler looks for its Worker. */
 export function functionsCommand({ hasConfig }: Pick<Plan, 'hasConfig'>): {
   title: string;
   arguments: string[];

@@ -14,11 +14,11 @@ import { Deploy, type DeployOptions, INTERRUPTED } from './deploy.ts';
 import type { DeploySource } from './make-release.ts';
 import { pruneReleases, type Retriggered } from './releases.ts';
 
-/** Builds that run side by side. Each may keep a core busy. */
+/** The most builds that run side by side. Each may keep a core busy. */
 const BUILDS = 2;
-/** Builds that may run when the next one's account has none running: the long builds of some hold up nobody else's. */
+/** The most builds while the next one's account has no build running, so that the long builds of some hold up nobody else's. */
 const BUILDS_OF_ALL = 4;
-/** Rollbacks and uploads that run side by side, beside the builds: they build nothing. */
+/** The most rollbacks and uploads that run side by side, besides the builds: they build nothing. */
 const READY_RELEASES = 4;
 
 /** Releases that are kept besides the one that serves. */
@@ -27,18 +27,18 @@ const KEPT_RELEASES = 5;
 /** Deploys of an app that are kept with their logs. */
 const KEPT_DEPLOYS = 200;
 
-/** What a deploy leaves is removed so long after its end, in ms: whoever pushed is answered first. */
+/** How long after a deploy's end its leftovers are removed, in ms: the pusher is answered first. */
 const TIDY_AFTER_MS = 50;
 
-/** How long the end of a cancelled build is waited for, in ms. */
+/** Longest wait for the end of a cancelled build, in ms. */
 const CANCEL_MS = 5_000;
 
-/** What could not be written is tried again after so long. */
+/** A failed write is tried again after this long, in ms. */
 const RETRY_MS = 1_000;
 
 const DELETED = 'the app was deleted';
 
-/** Nothing of an upload is in the repository. */
+/** An upload has no commit in the repository. */
 const UPLOAD = { sha: '', ref: '', trigger: 'upload' } as const;
 
 /** What is to be deployed. */
@@ -48,7 +48,7 @@ export interface DeployRequest {
   /** The full name of the ref, such as `refs/heads/main`. */
   ref: string;
   trigger: DeployTrigger;
-  /** Who asks for it, for people, where that is not the author of the commit. */
+  /** The name of who asks for it, for people to read; left out where that is the author of the commit. */
   by?: string | undefined;
 }
 
@@ -58,7 +58,7 @@ export class DeployQueue {
   readonly #running = new Map<string, { deploy: Deploy; end: Promise<void> }>();
   /** The one deploy of each app that waits; a newer one takes its place. Oldest first. */
   readonly #waiting = new Map<string, Deploy>();
-  /** What still writes to the store. */
+  /** Work that may still write to the database. */
   readonly #work = new Set<Promise<void>>();
   readonly #closing = new AbortController();
 
@@ -66,7 +66,7 @@ export class DeployQueue {
     this.#options = options;
   }
 
-  /** Marks what a host that ended left unfinished as failed. Call it once, before the first request. */
+  /** Marks the deploys that the host left unfinished when it ended as failed. Call it once, before the first request. */
   interruptUnfinished(): void {
     const at = new Date().toISOString();
     this.#interrupt(
@@ -146,7 +146,7 @@ export class DeployQueue {
 
   /**
    * Ends a deploy that waits or builds. Resolves with it once it has ended, or after a few seconds.
-   * @param by who does, for people
+   * @param by the name of who cancels it, for people to read
    * @throws {Refusal} for an unknown deploy, and for one that has ended or serves already
    */
   async cancel(appId: string, deployId: string, by: string): Promise<DeployFact> {
@@ -190,7 +190,7 @@ export class DeployQueue {
    * Records a deploy of what a preview of the app shows, and runs it when its turn comes.
    * @param preview.directory of its release
    * @param preview.versionId the uploaded version that it is
-   * @param by what the deploy shows of what it is made of
+   * @param by the commit and author that the deploy shows
    * @throws {Error} while the host is stopping
    */
   promote(
@@ -207,7 +207,7 @@ export class DeployQueue {
   }
 
   /**
-   * Records a deploy that has the release that serves called by other triggers, and runs it when its turn comes.
+   * Records a deploy of the live release with other triggers, and runs it when its turn comes.
    * @throws {Error} while the host is stopping
    */
   retrigger(appId: string, triggers: Retriggered, by: { message: string; author: string }): Deploy {
@@ -243,7 +243,7 @@ export class DeployQueue {
     store.deploys.deleteOfDeletedApps();
   }
 
-  /** Cuts what builds, and ends what waits: both are recorded as interrupted. Resolves when nothing runs. */
+  /** Cuts running deploys and ends waiting ones: both are recorded as interrupted. Resolves when nothing runs. */
   async close(): Promise<void> {
     this.#closing.abort();
     for (const deploy of this.#waiting.values()) deploy.cancel(INTERRUPTED);
@@ -309,7 +309,7 @@ export class DeployQueue {
     return deploy;
   }
 
-  /** The next deploy of the app waits for this, those of others do not. */
+  /** Removes what the deploy left. The app's next deploy waits for this, those of other apps do not. */
   async #tidyAfter(deploy: Deploy): Promise<void> {
     this.#advance();
     const appId = deploy.fact.app_id;
@@ -318,14 +318,14 @@ export class DeployQueue {
     await Promise.all([deploy.tidy(), this.#prune(appId), deploy.throwClassesAway()]);
   }
 
-  /** Removes the releases that nobody will ask for: only the last ones that served can be gone back to. */
+  /** Removes old releases: an app can only go back to the last ones that served. */
   async #prune(appId: string): Promise<void> {
     const { store, paths, apps, onFacts } = this.#options;
     const live = apps.get(appId)?.liveDeployId;
     if (!live) return;
     const wanted = this.#waiting.get(appId)?.releaseOf ?? live;
     const keep = new Set([live, wanted, ...store.deploys.successful(appId, KEPT_RELEASES + 1)]);
-    // Before they go: nobody is to be told that a release is there which is not.
+    // Written before the files go, so that nobody is told of a release that is not there.
     store.transaction(() => {
       for (const fact of store.deploys.released(appId)) {
         if (keep.has(fact.id)) continue;
@@ -350,7 +350,7 @@ export class DeployQueue {
     if (ready && running.length - builds.length < READY_RELEASES) return ready;
     const owners = builds.map((deploy) => this.#ownerOf(deploy));
     const share = (deploy: Deploy) => owners.filter((owner) => owner === this.#ownerOf(deploy)).length;
-    // Of those who have the fewest builds running, the one who waits longest.
+    // Of the accounts that have the fewest builds running, the deploy that waits longest.
     const [next] = waiting
       .filter((deploy) => deploy.builds)
       .map((deploy) => ({ deploy, share: share(deploy) }))

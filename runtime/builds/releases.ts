@@ -11,14 +11,14 @@ import { placeBundle, placeRelease, readRelease } from './release.ts';
 const TIMEOUT_MS = 60_000;
 const NO_TRIGGERS: Triggers = { crons: [], producers: [], consumers: [] };
 
-/** What of a release another deploy of it may change. */
+/** The parts of a release that another deploy of it may change. */
 export type Retriggered = Partial<Triggers> & { workflows?: Release['workflows'] };
 
 /**
  * Makes an earlier release the release of another deploy: the same files, which no release ever changes, under a
  * directory of its own. Linked, so it takes no space.
- * @param retriggered takes the place of what it had
- * @throws {Error} when the earlier one is gone
+ * @param retriggered takes the place of the earlier release's triggers
+ * @throws {Error} when the earlier release is gone
  */
 export async function reuseRelease(
   earlier: string,
@@ -79,7 +79,7 @@ export async function placeUpload(
   const live = to.live === null ? null : await readRelease(to.live);
   try {
     await copyTree(upload, beside, to.isCopied ? '--reflink=auto' : '-l');
-    // Of a preview's release there is none of the first, but one of the last.
+    // An uploaded version has a version file, a preview's release a description: neither belongs into the new release.
     for (const name of [VERSION_FILE, BUNDLE_FILE, RELEASE_FILE])
       await rm(join(beside, name), { force: true });
     return (await placeBundle(bundle, { ...to, live }, beside, directory)).storage;
@@ -90,7 +90,7 @@ export async function placeUpload(
 }
 
 /**
- * Has all files of a directory, which are on the disk and never change, in a new one, too.
+ * Copies or links the files of a directory into a new one. They are on the disk already and never change.
  * @param how `-l` links them
  */
 async function copyTree(from: string, to: string, how: '-l' | '--reflink=auto'): Promise<void> {

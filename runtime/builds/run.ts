@@ -15,7 +15,7 @@ const LINE_LENGTH = 2000;
  */
 const OUTPUT_PORTION = 64 * 1024;
 const OUTPUT_PAUSE_MS = 10;
-/** What a line costs besides its characters, as a number of them. */
+/** What a line costs besides its characters, counted in characters. */
 const LINE_COST = 250;
 /** How long a process that left the group may hold the output open, in ms. */
 const OUTPUT_GRACE_MS = 500;

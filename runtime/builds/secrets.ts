@@ -1,4 +1,4 @@
-// What a deploy has to say of secrets.
+// Checks a release's secrets, and says in the deploy's log what is missing.
 import { readdirSync } from 'node:fs';
 import { BuildFailure } from '../../bundler/failure.ts';
 import { dividedSecrets, hyperdriveNames } from '../fleets/config/secret-bindings.ts';
@@ -10,8 +10,8 @@ const HOW_TO_SET = 'set it with the RPC method secrets.set';
 const LOCAL_SECRETS = '.dev.vars';
 
 /**
- * Compares the secrets that a release asks for, and its other bindings, with those that the app has.
- * @throws {BuildFailure} naming each that is missing
+ * Compares the secrets that a release asks for, and its other bindings, with the secrets of the app.
+ * @throws {BuildFailure} naming each missing secret
  */
 export async function checkSecrets(release: string, names: string[], log: DeployLog): Promise<void> {
   const described = await readRelease(release);

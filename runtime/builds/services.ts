@@ -1,4 +1,4 @@
-// What a deploy has to say of the other apps that a release is bound to, and of the queues that are theirs.
+// Checks the other apps that a release is bound to, and their queues, and says in the deploy's log what was found.
 import { BuildFailure } from '../../bundler/failure.ts';
 import type { NamedOutside } from '../../bundler/impossible.ts';
 import type { Apps } from '../apps/apps.ts';

@@ -1,5 +1,5 @@
-// Counts what directories have, again and again, by one child: to fork the host takes milliseconds in which the gateway
-// answers nobody, and a build is looked at every second.
+// Counts the size of directories again and again by one child process: a fork of the host takes milliseconds in which the
+// gateway answers nobody, and a build is looked at every second.
 import { type Child, startChild } from '../machine/child.ts';
 import { LineReader } from '../machine/lines.ts';
 

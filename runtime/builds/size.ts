@@ -1,4 +1,4 @@
-// What a build may leave on the disk: not more than its limits, and nothing that is not the build's own.
+// Limits what a build may leave on the disk: no more than its limits, and no files of other users.
 import { relative } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import { BuildFailure } from '../../bundler/failure.ts';

@@ -21,7 +21,7 @@ export interface BucketOptions {
   buckets: Buckets;
 }
 
-/** Makes what answers these calls. */
+/** The functions that answer these calls. */
 export function bucketRoutes(options: BucketOptions): Pick<HostRoutes, BucketCall> {
   const { looking, buckets } = options;
   return {
@@ -61,7 +61,7 @@ export function bucketRoutes(options: BucketOptions): Pick<HostRoutes, BucketCal
           'content-type': 'application/octet-stream',
           'content-length': part.length,
         });
-        // What stops on its way cuts the answer short, and that says all.
+        // A read that fails on the way cuts the answer short: that is how the reader learns of it.
         await pipeline(bytes, response).catch(() => response.destroy());
       }),
     'PUT /apps/:id/r2/object': (call) =>
@@ -91,7 +91,7 @@ export function bucketRoutes(options: BucketOptions): Pick<HostRoutes, BucketCal
       }),
     'DELETE /apps/:id/r2/object': (call) =>
       during(options, call, async (bucket) => {
-        // One that is not there is to be told.
+        // The caller is told of an object that is not there.
         await bucket.head(keyOf(call));
         await bucket.delete(keyOf(call));
         return null;

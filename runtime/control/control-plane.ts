@@ -17,14 +17,14 @@ import { controlSocket, runtimePid, tellOfEarlyEnds, writeRuntimeProgram } from 
 
 const PROBE_EVERY_MS = 5_000;
 const PROBE_DEADLINE_MS = 5_000;
-/** So many probes in a row without an answer: it hangs. */
+/** After this many probes in a row without an answer the process counts as hung. */
 const PROBES_MISSED_LIMIT = 3;
-/** Miniflare has started a new process before that, or has given up. */
+/** Wait after the end of a process, in ms: by then Miniflare has started a new one, or has given up. */
 const RESTART_GRACE_MS = 1_000;
 const CALL_DEADLINE_MS = 60_000;
-/** A process that does not listen so long after the first start is ended, and another is tried. */
+/** A process that does not listen this long after its start, in ms, is ended, and another is tried. */
 const START_DEADLINE_MS = 60_000;
-/** A control plane that died is back in a twentieth of a second. */
+/** Pause between tries to reach a control plane that has ended, in ms. It is back in about 50 ms. */
 const WAKE_RETRY_MS = 50;
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 /** Connections that Miniflare's own server takes. Its workerd needs it for little more than the log. */
@@ -44,7 +44,7 @@ export interface ControlOptions {
   workerd: string;
   /** Serves the HOST binding. */
   host: RequestListener;
-  /** Called when it has died and is back: what it was about to do is lost. */
+  /** Called when the process has ended and another one answers: the first one's unfinished work is lost. */
   onRestart: () => void;
 }
 
@@ -69,7 +69,7 @@ interface Asked {
   signal: AbortSignal;
 }
 
-/** An answer of the control plane that says no. */
+/** The control plane refused a call. */
 export class ControlError extends Error {
   readonly status: number;
   /** One of the contract's error codes, if the answer has one. */
@@ -129,9 +129,9 @@ export class Control implements Backend {
   }
 
   /**
-   * Bundles the handlers anew and starts them in place of those that run, for who works on them. Requests that come
+   * Bundles the handlers anew and starts them in place of the running ones, for people who work on them. Requests that come
    * meanwhile are held, and those in flight are cut.
-   * @throws {Error} esbuild's, with file and line: then those that run go on
+   * @throws {Error} esbuild's, with file and line: then the running handlers go on
    */
   async reload(): Promise<void> {
     await this.#up.promise;
@@ -174,7 +174,7 @@ export class Control implements Backend {
     const unbind = boundServers();
     this.#miniflare = new Miniflare(this.#miniflareOptions());
     restore();
-    // It would end the process on a signal; the host drains first.
+    // Miniflare would end the process on a signal; the host drains first.
     SIGNALS.forEach((signal, i) => {
       for (const listener of process.listeners(signal)) {
         if (!signalListeners[i]!.includes(listener)) process.off(signal, listener);
@@ -211,7 +211,7 @@ export class Control implements Backend {
   }
 
   /**
-   * Has it wake an app. Asks again when it goes meanwhile.
+   * Has the control plane wake an app. Asks again when its process ends meanwhile.
    * @throws {ControlError} when the app does not start; {Error} when there is no answer within `timeoutMs`
    */
   async wake(id: string, timeoutMs: number): Promise<void> {
@@ -267,7 +267,7 @@ export class Control implements Backend {
       port: 0,
       cf: false,
       telemetry: { enabled: false },
-      // It would open a port by which every user of the machine can call every service and object.
+      // The dev registry would open a port by which every user of the machine can call every service and object.
       enableDevRegistry: false,
       logRequests: false,
       handleStructuredLogs: ({ level, message }) =>
@@ -332,7 +332,7 @@ export class Control implements Backend {
     }
   }
 
-  /** Miniflare starts a new one when its workerd has died, but gives up when that one dies while it starts. */
+  /** Miniflare starts a new workerd when one has ended, but gives up when the new one ends during its start. */
   async #startAgain(): Promise<void> {
     await sleep(RESTART_GRACE_MS);
     if (this.#ending.signal.aborted || runtimePid() !== null) return;

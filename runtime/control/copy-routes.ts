@@ -20,7 +20,7 @@ export type CopyCall = Extract<HostCall, `${string}/copy`>;
 
 /** Copies that are made or read at a time: each is on the disk until its last byte is read. */
 const COPIES = 2;
-/** How long one may take to be read, in ms. */
+/** How long the reading of one copy may take, in ms. */
 const READ_MS = 30 * 60_000;
 const BYTES_IN_MB = 2 ** 20;
 
@@ -57,7 +57,7 @@ export function copyRoutes(options: CopyRouteOptions): Pick<HostRoutes, CopyCall
         await snapshots.copy({ id, slug: app.slug, liveDeployId: null, user }, work);
         response.writeHead(200, { 'content-type': 'application/octet-stream' });
         const signal = AbortSignal.timeout(READ_MS);
-        // What stops on its way cuts the answer short, and that says all.
+        // A read that fails on the way cuts the answer short: that is how the reader learns of it.
         await pipeline(Readable.from(packCopy(work, names)), response, { signal }).catch(() =>
           response.destroy(),
         );

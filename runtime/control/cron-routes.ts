@@ -9,7 +9,7 @@ import { type HostRoutes, readJson } from './host-call.ts';
 
 export type CronCall = Extract<HostCall, `${string}/crons${string}`>;
 
-/** Makes what answers these calls. */
+/** The functions that answer these calls. */
 export function cronRoutes({
   apps,
   telemetry,

@@ -19,14 +19,14 @@ export interface Call {
   query: URLSearchParams;
 }
 
-/** What a route gives: the answer, or nothing when it writes bytes to the response by itself. */
+/** What a route returns: the answer, or undefined when the route writes the response by itself. */
 type Given<Name extends HostCall> = HostCalls[Name]['answer'] extends Bytes
   ? // biome-ignore lint/suspicious/noConfusingVoidType: it is what such a route returns
     void
   : HostCalls[Name]['answer'];
 
 /**
- * What answers each call of the contract. What is thrown becomes the answer: a `Refusal` as it says, all else a 500.
+ * A function for each call of the contract. An error that it throws becomes the answer: a `Refusal` its own status, any other a 500.
  */
 export type HostRoutes = { [Name in HostCall]: (call: Call) => Given<Name> | Promise<Given<Name>> };
 
@@ -45,7 +45,7 @@ interface Route {
   answer: (call: Call) => unknown;
 }
 
-/** The routes as they are looked for. */
+/** The routes with the patterns by which a call finds its route. */
 export function compile(routes: HostRoutes): Route[] {
   return Object.entries(routes).map(([name, answer]) => {
     const [method, path] = name.split(' ') as [string, string];
@@ -56,7 +56,7 @@ export function compile(routes: HostRoutes): Route[] {
 
 /** @throws {Refusal} 413 over `limitBytes` */
 export async function readBody(request: IncomingMessage, limitBytes: number): Promise<Buffer> {
-  // Not closed: a request that is closed early is no longer read, and blocks its connection.
+  // The request is not closed: one that is closed early is no longer read, and blocks its connection.
   const body = await readAtMost(request.iterator({ destroyOnReturn: false }), limitBytes);
   if (body === null) throw new Refusal(413, 'body_too_large', `a body may have ${limitBytes} bytes`);
   return body;
@@ -74,7 +74,7 @@ export function sendJson(response: ServerResponse, value: unknown): void {
   response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(value));
 }
 
-/** Answers with what was thrown: a `Refusal` as it says, all else a 500. */
+/** Answers with an error: a `Refusal` with its own status, any other with a 500. */
 export function refuse(response: ServerResponse, error: unknown): void {
   const refusal =
     error instanceof Refusal

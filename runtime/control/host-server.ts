@@ -11,10 +11,10 @@ export class HostServer {
   /** @param directory where its socket goes, which nobody but the host may enter */
   constructor(directory: string, answer: RequestListener) {
     this.path = join(directory, 'host.sock');
-    // A push or a clone may take its time. The control plane closes idle connections: were this server to do it, a call
-    // could meet a connection just as it closes.
+    // A push or a clone may take long. Idle connections are closed by the control plane: if this server did it, a call
+    // could come on a connection just as it closes.
     this.#server = createServer({ requestTimeout: 0, keepAliveTimeout: 0 }, (request, response) => {
-      // What is left of a body that was not needed: the next call on the connection comes after it.
+      // Reads the rest of a body that was not needed: the next call on the connection comes after it.
       response.once('finish', () => request.resume());
       answer(request, response);
     });

@@ -1,4 +1,4 @@
-// What the handlers may ask of the host: the HOST binding's other side. It carries out; it decides nothing.
+// The host's side of the HOST binding: answers what the handlers ask. It carries out what they decide, and decides nothing.
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
@@ -59,7 +59,7 @@ export interface HostServiceOptions
   domains: DomainChecks;
   imports: Imports;
   mailer: Mailer;
-  /** Gets to know of pushes and commits under way. */
+  /** Is told of pushes and commits that are under way. */
   changes: BranchChanges;
   /** The outside control UI that is asked who may use git, if one is set. */
   controlUi: { url: string; token: string };
@@ -160,7 +160,7 @@ function routesOf(
     'POST /apps/:id/rollback': async ({ request, words }) => {
       const { deploy_id, by } = await readJson<'POST /apps/:id/rollback'>(request);
       const { fact } = queue.rollback(words[0]!, deploy_id, by);
-      // So that a list that is asked for now has it.
+      // Waits for the facts, so that a list of deploys that is asked for next has this one.
       await outbox.flushed(FLUSH_MS);
       return fact;
     },
@@ -228,7 +228,7 @@ function routesOf(
     if (role !== 'view' && role !== 'push' && role !== 'admin') {
       throw new Refusal(400, 'invalid_input', 'x-cellar-role is missing or unknown');
     }
-    // Where a push begins: with the reading of the refs. Git shows the words of this refusal to its user.
+    // A push begins with the reading of the refs. Git shows the words of a refusal at this point to its user.
     if (query.get('service') === 'git-receive-pack') {
       requireRoom(disk);
       queue.expect();

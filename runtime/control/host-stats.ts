@@ -1,4 +1,4 @@
-// The host's own figures, for whoever runs this Cellar.
+// The host's own figures, for the people who run this Cellar.
 import type { HostStats } from '../../handlers/contract/admin.ts';
 import type { HostOverview } from '../../handlers/contract/host-routes.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
@@ -33,7 +33,7 @@ export interface StatsOptions {
 }
 
 const MB = 1024 * 1024;
-/** Apps that are told of one by one. */
+/** How many apps are listed one by one. */
 const APPS_SHOWN = 200;
 const startedAt = new Date(performance.timeOrigin).toISOString();
 

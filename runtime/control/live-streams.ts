@@ -1,4 +1,4 @@
-// Streams of server-sent events that the host itself answers: bytes from the telemetry's thread to whoever listens.
+// Streams of server-sent events that the host itself answers: bytes go from the telemetry's thread to the listeners.
 import type { ServerResponse } from 'node:http';
 import { Refusal } from '../refusal.ts';
 import type { StreamPiece } from '../telemetry/protocol.ts';
@@ -10,7 +10,7 @@ const LISTENERS_OF_APP = 100;
 const LISTENERS = 1_000;
 /** Bytes waiting for a listener above which events are left out, and counted. */
 const BACKLOG_BYTES = 1024 * 1024;
-/** A listener that has read nothing for so many heartbeats is let go. */
+/** A listener that has read nothing for this many heartbeats is disconnected. */
 const STALLED_BEATS = 4;
 
 interface Listener {
@@ -54,7 +54,7 @@ export class LiveStreams {
   #take(listener: Listener, pieces: StreamPiece[]): void {
     const { response } = listener;
     for (const { text, events, isLast } of pieces) {
-      // Until all is read that waits: then the listener is told where events are missing.
+      // Events are left out until the listener has read all that waits; then it is told where events are missing.
       if (listener.skipped > 0 || response.writableLength > BACKLOG_BYTES) listener.skipped += events;
       else if (text !== '') response.write(text);
       if (isLast) response.end();

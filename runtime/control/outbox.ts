@@ -7,7 +7,7 @@ import { log, reason } from '../log.ts';
 
 const RETRY_MIN_MS = 100;
 const RETRY_MAX_MS = 5_000;
-/** Statuses that are not about the facts: the control plane has too much to do. */
+/** Statuses that say nothing about the facts: the control plane is too busy to take them. */
 const BUSY = [408, 429, 503];
 
 /**
@@ -18,7 +18,7 @@ export class Outbox {
   readonly #queries: OutboxQueries;
   readonly #send: (events: HostEvents) => Promise<unknown>;
   readonly #retryMs: number;
-  /** Whether facts that are added now are looked for without a word. */
+  /** Whether a delivery is under way that will find facts that are added now, without `notify`. */
   #delivering = false;
   /** Settles when the last delivery has ended. */
   #delivered: Promise<void> = Promise.resolve();
@@ -27,7 +27,7 @@ export class Outbox {
   #retry: { timer: NodeJS.Timeout; now: () => void } | null = null;
   /** Apps whose oldest fact was refused. */
   readonly #refused = new Set<string>();
-  /** Those of them whose facts are left out until the next try. */
+  /** The refused apps whose facts are left out until the next try. */
   readonly #waiting = new Set<string>();
   #nextTry: NodeJS.Timeout | null = null;
 
@@ -83,7 +83,7 @@ export class Outbox {
 
   async #deliver(): Promise<void> {
     this.#delivering = true;
-    // What is written in one turn of the loop goes together.
+    // Facts that are written in one turn of the loop go in one batch.
     await setImmediate();
     try {
       let delay = RETRY_MIN_MS;
@@ -100,7 +100,7 @@ export class Outbox {
           limit = Math.min(FACTS_LIMIT, 2 * limit);
         } catch (error) {
           if (isRefusal(error)) {
-            // Smaller batches find the fact that is refused: it must not keep those of other apps behind it.
+            // Smaller batches find the fact that is refused: it must not hold up the facts of other apps.
             if (events.length === 1) this.#leaveOut(events[0]!, error);
             else limit = Math.floor(events.length / 2);
             continue;
@@ -112,7 +112,7 @@ export class Outbox {
         }
       }
     } finally {
-      // In the same step as the last look: what is added after it is looked for again.
+      // Set in the same step as the last look, so that a fact that is added later starts a new delivery.
       this.#delivering = false;
     }
   }

@@ -8,7 +8,7 @@ import type { Uploads } from '../uploads/uploads.ts';
 import { type HostRoutes, readJson } from './host-call.ts';
 import type { Outbox } from './outbox.ts';
 
-/** How long the end of a deploy is waited for: others may come before it. */
+/** Longest wait for the end of a deploy, in ms: other deploys may come before it. */
 const DEPLOY_MS = 10 * 60_000;
 const FLUSH_MS = 1_000;
 
@@ -58,7 +58,7 @@ export function previewRoutes({
         });
         await deploy.untilEnded(AbortSignal.timeout(DEPLOY_MS));
         await previews.uploaded(appId, version, deploy);
-        // Whoever uploads it is told that it does not start: it is not there.
+        // The uploader is told that the version does not start, so it is not kept.
         if (deploy.fact.status === 'failed') await uploads.drop(id);
         return deploy.fact;
       });

@@ -4,7 +4,7 @@ import { log, logRarely, reason } from '../log.ts';
 import { emptyTrash } from '../machine/trash.ts';
 import type { Control } from './control-plane.ts';
 
-/** How often apps are looked at: quiet ones hibernate, due work gets a process, memory is sampled. */
+/** How often apps are looked at, in ms: quiet apps hibernate, due work gets a process, memory is sampled. */
 const TICK_MS = 1_000;
 const RECONCILE_EVERY_MS = 60_000;
 
@@ -21,7 +21,7 @@ export interface RoundsOptions {
   sweepEveryMs: number | null;
 }
 
-/** The host's timers. None waits for the one before: each round has its own deadline. */
+/** The host's timers. No round waits for the one before: each has its own deadline. */
 export class Rounds {
   readonly #options: RoundsOptions;
   readonly #timers: NodeJS.Timeout[] = [];
@@ -31,12 +31,12 @@ export class Rounds {
     this.#options = options;
   }
 
-  /** Begins what needs no control plane. */
+  /** Begins the rounds that need no control plane. */
   startTicking(): void {
     this.#every(TICK_MS, this.#options.tick);
   }
 
-  /** Reconciles, and begins what needs the control plane. */
+  /** Reconciles, and begins the rounds that need the control plane. */
   async start(): Promise<void> {
     const { trash, sweepEveryMs } = this.#options;
     await this.reconcile();
@@ -48,7 +48,7 @@ export class Rounds {
     if (sweepEveryMs !== null) this.#every(sweepEveryMs, () => void this.#sweep());
   }
 
-  /** Has the control plane make both planes agree. Resolves when it has, or when it could not. */
+  /** Has the control plane make both planes agree. Resolves when they do, or when the try has failed. */
   reconcile(): Promise<void> {
     const done = this.#call('/internal/reconcile', {}, 'reconcile failed; it is tried again in a minute');
     this.#reconciling = Promise.all([this.#reconciling, done]).then(() => {});
@@ -61,7 +61,7 @@ export class Rounds {
     await this.#reconciling;
   }
 
-  /** One round that fails, because the disk is full, say, must not end the host: the next one tries again. */
+  /** A round that fails, on a full disk for example, must not end the host: the next round tries again. */
   #every(ms: number, work: () => void): void {
     const round = () => {
       try {

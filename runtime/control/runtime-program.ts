@@ -34,7 +34,7 @@ export function writeRuntimeProgram(directory: string, workerd: string): string 
   const path = join(directory, 'workerd');
   const script = [
     '#!/bin/sh',
-    // What a process that was killed left would be in the way.
+    // A socket that a killed process left would be in the way.
     `rm -f ${quoted(Object.values(sockets))}`,
     `exec ${quoted(command)} "$@" ${quoted(addresses)}`,
   ];
@@ -61,7 +61,7 @@ export function tellOfEarlyEnds(program: string): () => void {
       child.once('exit', () => fail(new Error('it ended before it had read its configuration')));
       child.once('error', (error) => {
         fail(error);
-        // There will be no other end to wait for.
+        // No other event will say that this process has ended.
         child.emit('exit', null, null);
       });
     });
@@ -80,7 +80,7 @@ export function runtimePid(): number | null {
       const words = readFileSync(`/proc/${child}/cmdline`, 'utf8').split('\0');
       if (words[0]!.endsWith('workerd') && words.includes('--binary')) return Number(child);
     } catch {
-      // It has gone since.
+      // The process has ended since it was listed.
     }
   }
   return null;

@@ -10,7 +10,7 @@ import { type HostRoutes, readJson } from './host-call.ts';
 
 export type SecretCall = Extract<HostCall, `${string}/secrets`>;
 
-/** Makes what answers these calls. */
+/** The functions that answer these calls. */
 export function secretRoutes({
   apps,
   secrets,

@@ -162,7 +162,7 @@ async function diff(
   return await diffCommits(repository, before, await requireCommit(repository, to));
 }
 
-/** The commit that serves; null when none does, or a forced push has taken it away. */
+/** The commit of the live release; null when there is no release, or when a forced push has removed the commit. */
 async function liveCommit(
   { store, apps }: SourceOptions,
   repository: string,
@@ -184,7 +184,7 @@ async function commit(
 }
 
 /**
- * Has main changed, and deploys what it is then.
+ * Has `make` change main, and deploys the new tip.
  * @param make changes main of the repository. @returns the commit that it is at
  */
 async function change(
@@ -199,7 +199,7 @@ async function change(
   const repository = repositoryOf(options, words);
   const deploy = async () => queue.request({ appId, sha: await make(repository), ref: DEPLOY_REF, trigger });
   const { fact } = await changes.during(appId, deploy());
-  // So that a list that is asked for now has the deploy.
+  // Waits for the facts, so that a list of deploys that is asked for next has this one.
   await outbox.flushed(FLUSH_MS);
   return { sha: fact.sha, deploy_id: fact.id };
 }

@@ -12,7 +12,7 @@ import { type Call, type HostRoutes, readBody, readJson } from './host-call.ts';
 
 export type StorageCall = Extract<HostCall, `${string}/storage${string}`>;
 
-/** Makes what answers these calls. Answers of the readers are passed on as they are. */
+/** The functions that answer these calls. Answers of the readers are passed on unchanged. */
 export function storageRoutes({
   apps,
   looking,
@@ -48,7 +48,7 @@ export function storageRoutes({
   };
 }
 
-/** Makes what answers a call with what a reader says, as it is. */
+/** A function that answers a call with what a reader answers, unchanged. */
 export function readingAnswer(apps: Apps) {
   return (ask: (appId: string, call: Call) => Promise<Buffer>) => async (call: Call) => {
     const [appId] = call.words as [string];
@@ -57,7 +57,7 @@ export function readingAnswer(apps: Apps) {
   };
 }
 
-/** Answers a refusal of the readers as they have it. */
+/** Answers with a refusal of the readers, unchanged. */
 export function refuseReading(error: unknown): never {
   if (!(error instanceof ReadingRefused)) throw error;
   throw new Refusal(errorCodes[error.code].status, error.code, error.message);

@@ -46,7 +46,7 @@ export function telemetryRoutes({
         () => follow,
         (items) => {
           const pieces = items as StreamPiece[];
-          // A thread that is started again goes on there.
+          // After a restart of the telemetry's thread the stream goes on from there.
           follow.after = pieces.findLast(({ lastId }) => lastId !== null)?.lastId ?? follow.after;
           take(pieces);
         },

@@ -18,7 +18,7 @@ import type { Uploader, Uploads } from '../uploads/uploads.ts';
 import { type Call, type HostRoutes, readJson } from './host-call.ts';
 import type { Outbox } from './outbox.ts';
 
-/** How long the end of a deploy is waited for: others may come before it. */
+/** Longest wait for the end of a deploy, in ms: other deploys may come before it. */
 const DEPLOY_MS = 10 * 60_000;
 const FLUSH_MS = 1_000;
 const ID = /^[0-9a-z]{16}$/;
@@ -44,7 +44,7 @@ export interface UploadOptions {
   looking: Looking;
 }
 
-/** Makes what answers these calls. */
+/** The functions that answer these calls. */
 export function uploadRoutes(options: UploadOptions): Pick<HostRoutes, UploadCall> {
   const { disk, queue, uploads } = options;
   const last = new Map<string, Promise<unknown>>();
@@ -84,7 +84,7 @@ export function uploadRoutes(options: UploadOptions): Pick<HostRoutes, UploadCal
     'PUT /apps/:id/triggers': async ({ request, words }) => {
       const [appId] = words as [string];
       const asked = await readJson<'PUT /apps/:id/triggers'>(request);
-      // One after another: each goes on from what the one before has made.
+      // The changes run one after another: each goes on from the release that the one before has made.
       return oneByOne(appId, () => retrigger(options, appId, asked));
     },
     'POST /places': async ({ request }) => {
@@ -169,7 +169,7 @@ async function places({ looking }: UploadOptions, appId: string): Promise<KeptPl
 
 async function untilEnded({ outbox }: UploadOptions, deploy: Deploy): Promise<DeployFact> {
   await deploy.untilEnded(AbortSignal.timeout(DEPLOY_MS));
-  // So that a list that is asked for now has it.
+  // Waits for the facts, so that a list of deploys that is asked for next has this one.
   await outbox.flushed(FLUSH_MS);
   return deploy.fact;
 }

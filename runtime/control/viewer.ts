@@ -9,10 +9,10 @@ import { gzip } from 'node:zlib';
 const FILES = ['swagger-ui-bundle.js', 'swagger-ui.css'];
 
 const compress = promisify(gzip);
-/** What was compressed already: half a MiB, once somebody has looked. */
+/** Files that were compressed already: half a MiB once somebody has opened the page. */
 const compressed = new Map<string, Promise<Buffer>>();
 
-/** A file, compressed with gzip; null for one that it has not. */
+/** A file of the viewer, compressed with gzip; null when the viewer has no such file. */
 export async function viewerFile(name: string): Promise<Buffer | null> {
   if (!FILES.includes(name)) return null;
   const known = compressed.get(name) ?? read(name);

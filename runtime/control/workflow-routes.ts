@@ -18,13 +18,13 @@ type Acted = HostCalls['POST /apps/:id/workflows/act']['answer'];
 /** Longest answer of a process about an instance: its status, or one message. */
 const ANSWER_BYTES = 64 * 1024;
 
-/** What the engine refuses, by the words that it has for it. */
+/** The engine's refusals, by the words with which it refuses. */
 const REFUSED = [
   [/\(instance\.not_found\)|^instance\.not_found/, 'workflow_instance_not_found'],
   [/\(instance\.(?:already_exists|cannot_\w+)\)/, 'workflow_conflict'],
 ] as const;
 
-/** Makes what answers these calls. Answers of the readers are passed on as they are. */
+/** The functions that answer these calls. Answers of the readers are passed on unchanged. */
 export function workflowRoutes({
   apps,
   looking,
@@ -75,7 +75,7 @@ async function act(
   const { done, failed } = JSON.parse(text) as { done?: Acted; failed?: unknown };
   if (failed !== undefined) throw refusal(String(failed));
   if (asked.action === 'delete') return null;
-  // What a process says is its app's word, and may be anything.
+  // The answer comes from the app's own process, so it may be anything.
   const known = INSTANCE_STATUSES.find((each) => each === done?.status);
   if (known === undefined) throw new Error('the process answered with no status that is known');
   return { id: String(done!.id).slice(0, 100), status: known };

@@ -1,7 +1,7 @@
-// How lately an app was used: a counter on the request's path, and all the rest when the host's clock looks.
+// When an app was last used: a request only raises a counter, and all else is worked out once a second.
 import type { Upstream } from '../edge/upstream.ts';
 
-/** A process that was started for due work goes this long after it, in ms. */
+/** A process that was started for due work ends this long after that work, in ms. */
 const DUE_WORK_QUIET_MS = 5_000;
 /** Work that is due within this time, in ms, is waited for: a start costs more than a few idle seconds. */
 const WORTH_WAITING_MS = 30_000;
@@ -26,7 +26,7 @@ export class Activity {
     this.#lastMinute = lastMinute;
   }
 
-  /** The start of the last minute with a request, in ms since 1970. Up to a look behind. */
+  /** The start of the last minute with a request, in ms since 1970, as of the last look. */
   get lastMinute(): number | null {
     return this.#lastMinute;
   }
@@ -38,7 +38,7 @@ export class Activity {
 
   /** A process runs from now on. One started for due work may go soon, unless a request comes. */
   begin(forDueWork: boolean): void {
-    // Those that came since the last look were for the process before.
+    // Requests that came since the last look were for the process before.
     this.#countRequests();
     this.#limitMs = forDueWork ? Math.min(this.#idleMs, DUE_WORK_QUIET_MS) : this.#idleMs;
     this.keep();
@@ -49,7 +49,7 @@ export class Activity {
     this.#quietSince = performance.now();
   }
 
-  /** Looks at what came since the last look. Whether it has been quiet for so long that the process may go. */
+  /** Looks at the requests since the last look. @returns whether it has been quiet for so long that the process may end */
   isQuiet({ active, tunnels }: Upstream): boolean {
     if (this.#countRequests()) {
       this.#limitMs = this.#idleMs;

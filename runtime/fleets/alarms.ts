@@ -59,7 +59,7 @@ export async function readAlarms(
     );
     return JSON.parse(output.toString('utf8'));
   } catch (error) {
-    // What was ended has cleared nothing away. The app may have gone meanwhile: its directory is not made again.
+    // A reader that was ended has left its files. The app may have been deleted meanwhile: its directory is not made again.
     dropOwn(scratch, user);
     throw error;
   } finally {

@@ -24,7 +24,7 @@ export async function askCron(
     throw new Error(`the process answered with status ${status} and no result`);
   const { done, failed } = JSON.parse(text) as { done?: Partial<Ran>; failed?: unknown };
   if (done === undefined) return { failed: String(failed) };
-  // What a process says is its app's word, and may be anything.
+  // The answer comes from the app's own process, so it may be anything.
   const { outcome, duration_ms, error, trace_id } = done;
   return {
     done: {

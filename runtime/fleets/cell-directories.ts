@@ -66,8 +66,8 @@ export async function makeCellDirectories({
 }
 
 /**
- * Takes a socket out of the cell's reach: what it puts in its place leads the host nowhere.
- * @throws {Error} when it is none, or somebody else's
+ * Moves a socket out of the cell's reach: whatever the cell puts in its place, the host does not follow it.
+ * @throws {Error} when the file is no socket, or belongs to another user
  */
 export function takeSocket({ runDirectory, user }: CellPlace, socket: string): void {
   const [made, path] = [newSocketPath(runDirectory, socket), socketPath(runDirectory, socket)];

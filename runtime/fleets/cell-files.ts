@@ -25,7 +25,7 @@ import {
   TRIAL_CONFIG,
 } from './write-cell-files.ts';
 
-/** To be raised with every change of what is written, but for the entry's texts and the network's rules, which are hashed. */
+/** To be raised with every change of what is written. The entry's texts and the network's rules are hashed, so they need not. */
 const FORMAT = 13;
 
 /** Share of a process's memory that the JavaScript heap may have: the rest is for buffers, SQLite and workerd itself. */
@@ -59,13 +59,13 @@ export class CellFilesCache {
   readonly #reloads: boolean;
   readonly #cacheMb: number;
   #last: CellFiles | null = null;
-  /** Settles when what was asked for last is there, or not. */
+  /** Settles when the writing that was asked for last has ended, also when it failed. */
   #turn: Promise<unknown> = Promise.resolve();
 
   /**
    * @param directory where they lie: the app's own, and only the host's to change
    * @param memoryMb what a process may use, in MiB
-   * @param around what this app reaches; without it, nothing
+   * @param around what this app reaches outside of its process; left out: nothing
    * @param uiUrl where the control UI is, as browsers are told that meet an error of the app; null: they are told nothing
    * @param reloads whether pages in browsers load again when the app has changed
    * @param cacheMb MiB of responses that the Cache API may keep; 0: none

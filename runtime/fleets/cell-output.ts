@@ -1,4 +1,4 @@
-// What a process prints, on its way to whoever reads it, within bounds; and the last of it, which says why it ended.
+// Passes on what a process prints, within bounds, and keeps the end of it, which says why the process ended.
 import type { Readable } from 'node:stream';
 import { cutText } from '../../handlers/contract/text.ts';
 import { countLines, LineReader, messageOf } from '../machine/lines.ts';
@@ -7,13 +7,13 @@ import type { OutputPipe, OutputSink } from '../machine/output-sink.ts';
 /** Why a process ended, for people. */
 export interface ExitReason {
   reason: string;
-  /** Which limit of the host's it went over; null when it ended for something else. */
+  /** Which of the host's limits it went over; null when it ended for another reason. */
   limit: string | null;
 }
 
-/** Bytes of output that are passed on in a second. What an app did not use it may use at once later. */
+/** Bytes of output that are passed on in a second. An app that used less may use the rest later at once. */
 export const BYTES_PER_S = 256 * 1024;
-/** Seconds of that which an app can have saved up. */
+/** How many seconds' worth of such bytes an app can save up. */
 const SAVED_S = 4;
 /**
  * Between two readings of a pipe that is flooded, in ms. So much is read at once then, which costs the host little; and what
@@ -24,19 +24,19 @@ const REST_MAX_MS = 10;
 /** Half of what a pipe takes on Linux, in bytes, and what each write to it takes there besides its own bytes. */
 const PIPE_BYTES = 100_000;
 const WRITE_BYTES = 1_280;
-/** Bytes kept for whoever asks why the process ended. */
+/** Bytes of output that are kept to explain why the process ended. */
 const KEPT_BYTES = 16 * 1024;
-/** Lines among them that may say so: a load error may be followed by warnings. */
+/** How many of the last lines may explain the end: a load error may be followed by warnings. */
 const KEPT_LINES = 20;
-/** How many of them explain an end, and how much of each. */
+/** How many lines explain an end, and how many characters of each. */
 const EXPLAINING_LINES = 5;
 const EXPLAINING_LENGTH = 500;
-/** Characters kept of a load error, which says all by itself. */
+/** Characters that are kept of a load error, which explains the end by itself. */
 const LOAD_ERROR_LENGTH = 4_000;
 /** How V8 says that it has no memory left. */
 const OUT_OF_MEMORY = /(JavaScript heap|process) out of memory/;
 
-/** Pipes that rest now. The more do, the longer each of them rests, so that many floods cost no more than one. */
+/** How many pipes rest now. The more rest, the longer each does, so that many floods cost no more than one. */
 let resting = 0;
 
 export class CellOutput {

@@ -1,12 +1,12 @@
 // Whether an app keeps a core busy. Then its process works in the background, and visitors of others do not wait for it.
 import { toBackground, toForeground } from '../machine/background.ts';
 
-/** Share of a core's time from which on a process counts as busy, and the one below which it is calm. */
+/** Share of a core's time from which on a process counts as busy, and the share below which it counts as calm. */
 const BUSY = 0.5;
 const CALM = 0.25;
 /** Shortest time between two readings that tell something, in ms: the kernel counts in ticks of 10. */
 const READ_EVERY_MS = 500;
-/** A process that was calm for so long is treated like all others again, in ms. */
+/** A process that was calm for this long, in ms, is treated like all others again. */
 const CALM_MS = 10_000;
 
 /** What one app's processes use of a core, one after another: the next begins as the one before ended. */

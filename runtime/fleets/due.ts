@@ -11,7 +11,7 @@ const AT_WORK_MS = 11 * 60 * 1000;
 /** Instances of each Workflow that are resumed at a start: each takes memory, and more could end the new process at once. */
 const RESUMED = 300;
 
-/** What is known of an app whose process has gone. `dueAt`: when it has work to do, in ms since 1970. */
+/** An app that has no process, because nobody needs it. `dueAt`: when it has work to do, in ms since 1970; null for never. */
 export interface Rest {
   dueAt: number | null;
 }
@@ -31,14 +31,14 @@ export class RestRecord {
     this.#keep = keep;
   }
 
-  /** Takes over what was kept. */
+  /** Takes over what the host had written down. */
   resume(rest: Rest): void {
     this.#rest = rest;
   }
 
   /**
    * The process has gone.
-   * @param find what it left to do
+   * @param find finds the work that the process left
    * @param delayMs time that work waits which is due already
    * @returns when that is known, or there is a process again. Never rejects
    */
@@ -54,7 +54,7 @@ export class RestRecord {
     if (this.isDue() && delayMs > 0) this.#rest = { dueAt: earliest };
   }
 
-  /** To be called before a process runs anything of the app: what that does is not known here. */
+  /** To be called before a process runs code of the app, which may change what is due. */
   end(): void {
     this.#over.abort();
     if (this.#rest !== null) this.#keep(null);

@@ -1,5 +1,5 @@
-// One app's process through its life: started, restarted after a crash, replaced by a deploy, sent away when nobody
-// needs it, stopped. Operations run one after another, and at no time do two processes have the app's storage.
+// One app's process through its life: started, restarted after a crash, replaced by a deploy, ended when nobody needs it,
+// stopped. Operations run one after another, and at no time do two processes have the app's storage.
 import type { ProcessState } from '../../handlers/contract/host-calls.ts';
 import type { Admission, Backend, Refused } from '../edge/backend.ts';
 import { type AdmissionOptions, Admissions } from './admissions.ts';
@@ -29,7 +29,7 @@ export interface FleetUsage {
 type Resting = 'none' | 'idle' | 'asleep' | 'stopped' | 'held';
 
 const HEALTH_TIMEOUT_MS = 2_000;
-/** A process that cannot say so soon whether steps of Workflows run in it is ended all the same. */
+/** How long a process may take to say whether steps of Workflows run in it, in ms. After that it is ended all the same. */
 const STEPS_TIMEOUT_MS = 1_000;
 
 export class Fleet implements Backend {
@@ -155,14 +155,14 @@ export class Fleet implements Backend {
     return operations.run(() => this.#process.hold(why, atOnce));
   }
 
-  /** Has the next request, or due work, start the app that is stopped. */
+  /** Has the next request, or due work, start an app that is stopped. Other apps are left as they are. */
   rest(): Promise<void> {
     return this.#process.operations.run(async () => {
       if (this.#process.phase.name === 'stopped') void this.#process.goIdle('idle');
     });
   }
 
-  /** Has the next request, or due work, start the app that is held. */
+  /** Has the next request, or due work, start an app that is held. Other apps are left as they are. */
   letGo(): Promise<void> {
     return this.#process.operations.run(async () => {
       const { phase } = this.#process;
@@ -320,7 +320,7 @@ export class Fleet implements Backend {
     return this.#process.operations.run(async () => {});
   }
 
-  /** To be called about once a second: sends a quiet process away, and gets one for work that falls due. */
+  /** To be called about once a second: ends a quiet process, and starts one for work that falls due. */
   tick(): void {
     this.#idling.look();
   }

@@ -1,9 +1,9 @@
-// A process that nobody asks for anything: it goes, and comes back for work that falls due.
+// Ends a process that nobody asks for anything, and starts one for work that falls due.
 import type { Running } from './phase.ts';
 import type { Supervisor } from './supervisor.ts';
 import { Watchdog } from './watchdog.ts';
 
-/** A process that cannot say so soon what it does is not waited for. */
+/** How long a process may take to say what work it has, in ms. After that it counts as without work. */
 const WORK_TIMEOUT_MS = 1_000;
 
 export class Idling {
@@ -11,21 +11,21 @@ export class Idling {
   readonly #watchdog = new Watchdog((cell) =>
     cell.kill('the process did not answer any more, as in an endless loop'),
   );
-  /** The process that stayed when it was last to go, because of what it does without a request. */
+  /** The process that was to end and stayed, because it works without a request. */
   #working: Running | null = null;
-  /** Of that: what ran in Workflows. */
+  /** How much of its work ran in Workflows. */
   #steps = 0;
 
   constructor(process: Supervisor) {
     this.#process = process;
   }
 
-  /** Pieces of work in Workflows for which the process that runs stayed when it was last to go. */
+  /** How many pieces of work in Workflows keep the process that runs. */
   get steps(): number {
     return this.#working !== null && this.#working === this.#process.phase ? this.#steps : 0;
   }
 
-  /** To be called about once a second: sends a quiet process away, and gets one for work that falls due. */
+  /** To be called about once a second: ends a quiet process, and starts one for work that falls due. */
   look(): void {
     const { phase, operations } = this.#process;
     const running = phase.name === 'running' ? phase : null;
@@ -46,8 +46,8 @@ export class Idling {
   }
 
   /**
-   * Starts the process of an app without one for something else than requests. A sleeping app stays asleep for these.
-   * @throws when it does not start; what comes then is arranged
+   * Starts a process for something else than requests, where the app has none. A sleeping app stays asleep for requests.
+   * @throws when it does not start; another start is then arranged
    */
   start(): Promise<void> {
     const { phase, wanted, operations } = this.#process;
@@ -69,7 +69,7 @@ export class Idling {
     const work = await phase.cell.workAfterAnswers(WORK_TIMEOUT_MS);
     const steps = work > 0 ? await phase.cell.stepsAtWork(WORK_TIMEOUT_MS) : 0;
     const dueAt = await this.#process.nextDue();
-    // A request may have come while that was found out.
+    // A request may have come while the process was asked.
     if (this.#process.phase !== phase || !this.#isQuiet(phase)) return;
     if (work > 0 || (dueAt !== null && dueAt <= Date.now() + activity.worthWaitingMs)) {
       activity.keep();

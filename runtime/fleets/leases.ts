@@ -1,8 +1,8 @@
-// Who speaks with an app's process on the host's behalf: counted for each process, like its requests.
+// Leases: parts of the host that speak with an app's process are counted, like its requests, so that it does not end under them.
 
 /** One holder's right to a process. */
 export interface Lease {
-  /** Aborted when the process has to go all the same. */
+  /** Aborted when the process ends although the lease is held. */
   signal: AbortSignal;
   /** To be called once. */
   release: () => void;
@@ -35,7 +35,7 @@ export class Leases {
   }
 
   /**
-   * Waits until none is held.
+   * Waits until no lease is held.
    * @returns how many were ended because that took longer than `limitMs`
    */
   async drain(limitMs: number): Promise<number> {

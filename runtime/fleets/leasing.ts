@@ -1,4 +1,4 @@
-// A process of the app for whoever has to speak with it on the host's behalf, without waking the app.
+// Gives a part of the host a process of the app to speak with, without waking the app.
 
 import { aborted } from '../machine/aborted.ts';
 import { type Lease, Leases } from './leases.ts';

@@ -1,5 +1,5 @@
-// Whether there is memory for one more process, and which processes have too much of it. What it reads of a process for
-// that tells of its use of the processors too.
+// Whether there is memory for one more process, and which processes have too much of it. The same reading of a process tells how
+// much it uses the processors.
 import { log, reason } from '../log.ts';
 import { type Memory, readMemory } from '../machine/memory.ts';
 import { readUsage } from '../machine/processes.ts';

@@ -75,7 +75,7 @@ export async function migrate(options: MigrateOptions): Promise<void> {
     if (signal.aborted) cell.kill();
     await cell.stop();
   }
-  // Written last and only to save a process start: `d1_migrations` has the truth.
+  // Written last, and only to save the start of a process: the table `d1_migrations` says what was applied.
   writeAtomic(knownPath(options.dataDirectory), JSON.stringify(known));
 }
 

@@ -1,4 +1,4 @@
-// What is done to an app's process, one after another.
+// Runs what is done to an app's process one after another.
 
 export class Operations {
   readonly #closing = new AbortController();
@@ -10,7 +10,7 @@ export class Operations {
     return this.#closing.signal;
   }
 
-  /** Whether one runs or waits. */
+  /** Whether an operation runs or waits. */
   get busy(): boolean {
     return this.#pending > 0;
   }

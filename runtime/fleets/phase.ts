@@ -1,4 +1,4 @@
-// What a fleet does with requests at a time, as one small union.
+// The phases of a fleet, as one small union, and what a request gets in each.
 import type { ProcessState } from '../../handlers/contract/host-calls.ts';
 import type { Admission, Refused } from '../edge/backend.ts';
 import type { RefusalReason } from '../edge/refusals.ts';
@@ -6,14 +6,14 @@ import type { Upstream } from '../edge/upstream.ts';
 import type { Cell } from './cell.ts';
 import type { Leases } from './leases.ts';
 
-/** What the fleet does, and all it has while it does so. */
+/** What the fleet does at a time, with all that it has in that phase. */
 export type Phase =
   | { name: 'none' }
-  /** `hibernated`: it comes back because somebody asks for it, and was well before. */
+  /** `hibernated`: the app rested before, so this is no restart after a failure. */
   | { name: 'starting'; gate: PromiseWithResolvers<void>; hibernated: boolean }
   | Running
   | { name: 'draining' }
-  /** The process goes because nobody needs it. Requests that come just now are held, and start the next one. */
+  /** The process ends because nobody needs it. Requests that come just now are held, and start the next one. */
   | { name: 'hibernating'; gate: PromiseWithResolvers<void> }
   | { name: 'idle' }
   | { name: 'asleep' }

@@ -1,4 +1,4 @@
-// What a host does that has no room for another process.
+// Starts on a host that may have no room for another process.
 import { ChildError } from '../machine/child.ts';
 import { assertRoomForChild } from '../machine/descriptors.ts';
 import { NoTurn } from './slots.ts';

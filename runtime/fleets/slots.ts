@@ -1,11 +1,11 @@
-// Who may start a process now. Starts use all the processor they get: a hundred at once would all be slow.
+// Gives turns to the starts of processes. A start uses all the processor that it gets: a hundred at once would all be slow.
 
 /** A start that the host could not make, through no fault of the app. */
 export class NoTurn extends Error {}
 
 /** A start that takes longer than this leaves its turn to others, and goes on beside them. In ms. */
 const LONG_MS = 5_000;
-/** Starts that go on so, for each turn that there is. */
+/** The most starts that go on without a turn, for each turn that there is. */
 const LONG_PER_TURN = 4;
 
 interface Waiter {
@@ -16,7 +16,7 @@ export class Slots {
   readonly #timeoutMs: number;
   readonly #longMs: number;
   readonly #mostLong: number;
-  /** Those that start well come before all whose last start failed, or took long. */
+  /** Apps whose last start went well come before those whose last start failed, or took long. */
   readonly #waiting = { well: new Set<Waiter>(), doubtful: new Set<Waiter>() };
   readonly #doubtful = new WeakSet<object>();
   #free: number;

@@ -26,7 +26,7 @@ export async function toSourcePlaces(directory: string, message: string): Promis
     .catch(() => told);
 }
 
-/** What the thread does. Each map is parsed once. */
+/** Runs in the thread. Each source map is parsed once. */
 export async function replacePlaces(directory: string, message: string): Promise<string> {
   const names = new Set([...message.matchAll(PLACE)].map(([, name]) => name!));
   const maps = new Map<string, SourceMap | null>();
@@ -66,7 +66,7 @@ export async function toSources(directory: string, places: string[]): Promise<(S
   });
 }
 
-/** What the thread does. It keeps the map that it read last: releases never change. */
+/** Runs in the thread. It keeps the source map that it read last: releases never change. */
 export async function findSources(directory: string, places: string[]): Promise<(SourcePlace | null)[]> {
   const found: (SourcePlace | null)[] = [];
   for (const place of places) {

@@ -5,7 +5,7 @@ import { until } from '../machine/until.ts';
 
 /** The file's name, in the directory of an app's sockets. */
 export const OWNER_FILE = 'cell.pid';
-/** The wait for a killed process to be gone. */
+/** Longest wait for the end of a killed process, in ms. */
 const GONE = { everyMs: 10, timeoutMs: 5_000 };
 
 /** Writes down that process `pid` has the storage that `file` stands for. Whole or not at all. */
@@ -18,7 +18,7 @@ export function recordOwner(file: string, pid: number): void {
 
 /**
  * Ends the process that `file` names, with its group, if it is still the same one: pid, start time and boot agree.
- * @throws {Error} when it does not go
+ * @throws {Error} when the process does not end
  */
 export async function evictOwner(file: string): Promise<void> {
   const owner = readOwner(file);

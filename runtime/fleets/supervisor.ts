@@ -1,5 +1,5 @@
-// Keeps one app's process: brings the live release up, starts it again after a crash, ends it. One thing at a time:
-// the fleet's operations see to that.
+// Keeps one app's process: brings the live release up, starts it again after a crash, ends it. The fleet's operations call it
+// one at a time.
 import type { ProcessState } from '../../handlers/contract/host-calls.ts';
 import { Upstream } from '../edge/upstream.ts';
 import { type Level, reason } from '../log.ts';
@@ -18,7 +18,7 @@ import { end, type Phase, processState, type Running } from './phase.ts';
 import { resumeWorkflows } from './resume.ts';
 import { NoTurn, type Slots } from './slots.ts';
 
-/** `load`: it did not start; `crash`: it ended by itself. */
+/** Why a process does not run. `load`: it did not start; `crash`: it ended by itself. */
 export interface ProcessFailure {
   mechanism: 'load' | 'crash';
   deployId: string | null;
@@ -42,11 +42,11 @@ export interface SupervisorOptions extends Place {
   onFailure: (failure: ProcessFailure) => void;
   /** Called after each change of `state` or `lastError`. */
   onState: (state: ProcessState, lastError: string | null) => void;
-  /** Called when the process has gone because nobody needs it, and with `null` before there is one again. */
+  /** Called when the process was ended because nobody needs it, and with `null` before there is one again. */
   onRest: (rest: Rest | null) => void;
 }
 
-/** What a process is started for. `asleep`: due work of an app that sleeps, and takes no requests. */
+/** What a process is started for. `asleep`: for due work of an app that sleeps and takes no requests. */
 export interface Purpose {
   forDueWork: boolean;
   asleep: boolean;
@@ -73,7 +73,7 @@ export class Supervisor {
     coreUse: new CoreUse(),
   };
   #givesWay = false;
-  /** The limit that the process before went over, if that was its end. */
+  /** The limit that the process before this one went over, if that is why it ended. */
   #limit: string | null = null;
   readonly #due: DueReader;
   readonly #backoff = new Backoff();
@@ -160,7 +160,7 @@ export class Supervisor {
     return this.rest.begin((over) => this.nextDue(over), delayMs);
   }
 
-  /** Ends a process that nobody needs, or that others need the memory of. Requests that come meanwhile start another. */
+  /** Ends a process that nobody needs, or whose memory others need. Requests that come meanwhile start another. */
   async hibernate(phase: Running, lastError = this.#limit): Promise<void> {
     const { asleep } = phase;
     this.#options.say('info', 'the process goes, for nobody needs it now');
@@ -207,7 +207,7 @@ export class Supervisor {
     return this.live === null ? [] : this.#due.crons(this.live.directory, this.operations.closing);
   }
 
-  /** Holds requests and ends the process, if there is one. Whoever calls it starts another, or says why not. */
+  /** Holds requests and ends the process, if there is one. The caller then starts another, or enters another phase. */
   async retire(log: (line: string) => void): Promise<void> {
     this.cancelRestart();
     const phase = this.#phase;
@@ -232,13 +232,13 @@ export class Supervisor {
     this.enter({ name: this.live === null ? 'none' : 'stopped' });
   }
 
-  /** Ends also what has got out of its sandbox, and out of its process group. A host that stops leaves that to the next. */
+  /** Ends all processes of the app's user, also those that left their sandbox or process group. A host that stops leaves them to the next host. */
   async endProcesses(): Promise<void> {
     const { user } = this.#options;
     if (user !== null && !this.operations.closing.aborted) await endProcessesOf(user);
   }
 
-  /** Starts the live release in its turn. @throws when it does not start; what comes then is arranged */
+  /** Starts the live release in its turn. @throws when it does not start; another start is then arranged */
   async bringUp(
     wanted: AbortSignal,
     purpose = FOR_REQUESTS,
@@ -283,7 +283,7 @@ export class Supervisor {
     signal: AbortSignal,
     timeoutMs?: number,
   ): Promise<Cell> {
-    // Not before the process is made, which would wait for the disk: it runs nothing of the app so soon.
+    // Written only when the process is made, since the write waits for the disk: so early the process runs no code of the app.
     const onSpawned = () => this.rest.end();
     const cell = await this.launcher.launch(release, log, { signal, startTimeoutMs: timeoutMs, onSpawned });
     this.#options.memory.watch(cell, this.#eater);
@@ -306,7 +306,7 @@ export class Supervisor {
     void this.#resumeWorkflows(cell, leases);
   }
 
-  /** The process stays until they have been asked for. */
+  /** Resumes Workflows that were interrupted. The process stays until they have been asked for. */
   async #resumeWorkflows(cell: Cell, leases: Leases): Promise<void> {
     const { directory } = this.live!;
     const work = await this.launcher.dueWork(directory).catch(() => null);
@@ -326,13 +326,13 @@ export class Supervisor {
     }
   }
 
-  /** There is a new release, or somebody asks for a start: what failed before does not count. */
+  /** Forgets earlier failures: there is a new release, or somebody asks for a start. */
   forgive(): void {
     this.#limit = null;
     this.#backoff.reset();
   }
 
-  /** A start after a crash that is yet to come will not come. */
+  /** Cancels the start that was to follow a crash. */
   cancelRestart(): void {
     if (this.#restart !== null) clearTimeout(this.#restart);
     this.#restart = null;

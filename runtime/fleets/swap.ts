@@ -6,12 +6,12 @@ import type { ReleaseRef } from './launch.ts';
 import type { Phase } from './phase.ts';
 import type { Supervisor } from './supervisor.ts';
 
-/** What a deploy does with a replaced release. */
+/** What a swap does at which moment. */
 export interface SwapSteps {
   /** Makes the new release the live one for good. Called once it runs, before it gets requests; may throw. */
   commit: () => void;
   log: (line: string) => void;
-  /** Whether the release is not tried first: where it does not start, the one before starts again. */
+  /** Whether the release is not tried beside the running one first. If it does not start, the one before starts again. */
   isUntried?: boolean;
   /** Gives the swap up before anything is changed: while it waits for its turn, and while the release is tried. */
   signal?: AbortSignal;
@@ -117,7 +117,7 @@ async function commitOrStop(cell: Cell, commit: () => void): Promise<void> {
   }
 }
 
-/** What served before serves again, and what did not run stays so. */
+/** Starts the release that served before again; an app that did not run stays as it was. */
 async function restore(supervisor: Supervisor, before: Phase, log: (line: string) => void): Promise<void> {
   const { name } = before;
   const { live } = supervisor;

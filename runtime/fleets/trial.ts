@@ -20,7 +20,7 @@ const TRIAL_PREFIX = 'trial-';
 /** workerd only warns of a class that the config names and the Worker does not export: its calls would all fail. */
 const MISSING_CLASS =
   /^A DurableObjectNamespace in the config referenced the class "(.*)", but no such Durable Object class is exported/;
-/** So it refuses a cron expression, and says where in its own code. */
+/** workerd's words when it refuses a cron expression, with a place in its own code. */
 const BAD_CRON = /cron trigger ".*": .*?(?= at cron\.js:)/;
 
 /**
@@ -92,7 +92,7 @@ export function throwTrialsAway({ runs, trash }: Pick<Layout, 'runs' | 'trash'>)
     throwAway(trash, name, { scratch: join(runs, name) });
 }
 
-/** Never rejects: whether the release loads has been found out. */
+/** Never rejects: by now it is known whether the release loads. */
 async function removeScratch(scratch: string, own: string[], user: User | null): Promise<void> {
   try {
     await removeOwn(own, user);

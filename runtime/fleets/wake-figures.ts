@@ -1,6 +1,6 @@
-// How the starts went that requests waited for, of all apps.
+// Figures of all apps' starts that requests waited for: how many, how long, how many failed.
 
-/** The percentiles are of so many last ones. */
+/** How many of the last starts the percentiles are made of. */
 const REMEMBERED = 1_000;
 
 /** Since the host's start; percentiles in ms, null before the first wake. */

@@ -1,4 +1,4 @@
-// Wakes of a sleeping app: one at a time for all who wait, and after one that failed not at once again.
+// Wakes of a sleeping app: one at a time for all requests that wait, and a pause after each that failed.
 
 const FIRST_DELAY_MS = 1_000;
 const LONGEST_DELAY_MS = 60_000;
@@ -12,7 +12,7 @@ export class Wakes {
 
   /**
    * @param ask has the app woken; rejects when it does not serve then
-   * @param onFailure is told why
+   * @param onFailure gets the error of a wake that failed
    */
   constructor(ask: () => Promise<void>, onFailure: (error: unknown) => void) {
     this.#ask = ask;
@@ -26,7 +26,7 @@ export class Wakes {
 
   /**
    * Begins a wake, or joins the one under way.
-   * @returns what settles when it has ended, whatever came of it; null while none may be tried
+   * @returns a promise that settles when the wake has ended, also a failed one; null while no wake may be tried
    */
   join(): Promise<void> | null {
     if (this.#pending !== null) return this.#pending.promise;
@@ -43,7 +43,7 @@ export class Wakes {
     return pending.promise;
   }
 
-  /** The app serves: who waits may go on, before all of the wake's work is done. */
+  /** The app serves: requests that wait may go on, before all of the wake's work is done. */
   arrived(): void {
     this.#failures = 0;
     this.#retryAt = 0;

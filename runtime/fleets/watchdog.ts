@@ -2,7 +2,7 @@
 // code of the app too, and takes no SIGTERM.
 import type { Cell } from './cell.ts';
 
-/** Between two questions to a process that uses the processor, and to one that is only in use; in ms. */
+/** Time between two questions to a process that uses the processor, and to one that only has requests, in ms. */
 const ASK_BUSY_MS = 1_000;
 const ASK_EVERY_MS = 5_000;
 /** CPU time between two samples, about a second apart, from which on a process counts as busy; in ms. */
@@ -10,11 +10,11 @@ const BUSY_CPU_MS = 50;
 
 /** When a question without an answer shows that the process is stuck, in ms. */
 interface Limits {
-  /** It has used so much CPU time since it was asked: on a busy machine, one that has to wait for its turn has not. */
+  /** It has used this much CPU time since it was asked. A process that waits for its turn on a busy machine has not. */
   cpuMs: number;
-  /** And so much time has gone by: its other threads use CPU time too. */
+  /** And this much time has gone by, since its other threads use CPU time too. */
   afterMs: number;
-  /** Or so much time has gone by, whatever it used: it waits for what never comes. */
+  /** Or this much time has gone by, whatever it used: it waits for something that never comes. */
   silentMs: number;
 }
 

@@ -39,7 +39,7 @@ import type { Calls } from './service-access.ts';
 export const CONFIG = 'cell.capnp';
 export const TRIAL_CONFIG = 'trial.capnp';
 export const LAUNCH = 'launch.json';
-/** Where nothing listens, nor ever will: a release that is only tried must not reach the services of the host. */
+/** A socket path where nothing ever listens: a release that is only tried must not reach the services of the host. */
 export const NO_SOCKET = '/dev/null/none';
 
 /** Names of modules that may be written beside what is Cellar's own. */
@@ -69,7 +69,7 @@ export interface Launch {
   due: DueWork;
 }
 
-/** What of a release has work to do by itself. */
+/** The parts of a release that have work to do by themselves. */
 export interface DueWork {
   /** Of namespaces with alarms: of classes that are gone none could run. */
   keys: string[];
@@ -113,7 +113,7 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   await mkdir(beside, { recursive: true, mode: 0o700 });
   const write = (name: string, text: string) => writeFile(join(beside, name), text, { mode: 0o600 });
   const { worker, assets, databases, buckets = [], triggers, workflows = [] } = release;
-  // A build of before left them in the directory alone.
+  // A release of an older Cellar has them in the directory alone, not in its description.
   const rules = assets === null ? {} : (assets.rules ?? assetRules(join(order.release, assets.directory)));
   const pageMaps = uiUrl === null || worker === null ? null : mapsOf(order.release, worker.modules);
   const texts = await moduleTexts(order.release, worker?.modules ?? []);

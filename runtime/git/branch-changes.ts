@@ -1,4 +1,4 @@
-/** Changes of branches under way, by app: until each has ended, what it deploys may not be asked for yet. */
+/** Changes of branches that are under way, by app: until a change has ended, its deploy may not be in the queue yet. */
 export class BranchChanges {
   readonly #counts = new Map<string, number>();
 

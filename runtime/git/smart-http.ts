@@ -17,7 +17,7 @@ export interface GitRequest {
   hooks: string;
   /** `info/refs`, `git-upload-pack` or `git-receive-pack`. */
   service: string;
-  /** What the one who asks may do; git itself holds `push` to new and fast-forwarded branches. */
+  /** The caller's role; git itself holds the role `push` to new and fast-forwarded branches. */
   role: Role;
   /** MiB of the disk that must stay free. */
   floorMb: number;
