@@ -38,7 +38,10 @@ export function classMigrations(
 ): ClassMigration[] {
   const tags = config.migrations.map(({ tag }) => tag);
   const twice = tags.find((tag, i) => tags.indexOf(tag) !== i);
-  if (twice !== undefined) throw new BuildFailure(`${file}: migrations: the tag ${twice} is there twice`);
+  if (twice !== undefined)
+    throw new BuildFailure(
+      `${file}: migrations: the tag ${twice} is there twice; give each migration a tag of its own`,
+    );
   const steps = config.migrations.map((step) => ({
     tag: step.tag,
     newClasses: step.new_classes ?? [],

@@ -16,7 +16,9 @@ export function supportedDate(asked: string, where: string, notes: string[]): st
   const newest = newestCompatibilityDate;
   if (asked <= newest) return asked;
   if (asked > new Date().toISOString().slice(0, 10))
-    throw new BuildFailure(`${where}compatibility_date ${asked} is a day of the future`);
+    throw new BuildFailure(
+      `${where}compatibility_date ${asked} is in the future; set it to today or earlier`,
+    );
   notes.push(`${where}compatibility_date ${asked} is newer than workerd here: taking ${newest}`);
   return newest;
 }

@@ -19,7 +19,8 @@ export interface Place {
 export function placeOf(root: string, rootDirectory: string | null): Place {
   if (rootDirectory === null) return { root, folder: root };
   const path = insidePath(root, root, rootDirectory, 'root_directory');
-  if (!statSync(path).isDirectory()) throw new BuildFailure(`root_directory: ${rootDirectory} is no folder`);
+  if (!statSync(path).isDirectory())
+    throw new BuildFailure(`root_directory: ${rootDirectory} is a file; name a folder (builds.set)`);
   return { root, folder: realInside(root, path)! };
 }
 

@@ -45,7 +45,8 @@ export function workflows(file: string, config: WranglerConfig, exports: string[
 export function refuseSharing(where: string, all: Workflow[]): void {
   for (const [n, one] of all.entries())
     for (const other of all.slice(n + 1)) {
-      if (one.name === other.name) throw new BuildFailure(`${where}: ${one.name} is there twice`);
+      if (one.name === other.name)
+        throw new BuildFailure(`${where}: ${one.name} is there twice; give each Workflow a name of its own`);
       if (one.className === other.className)
         throw new BuildFailure(
           `${where}: the class ${one.className} has two names, ${one.name} and ${other.name}: give each a class of its own, as in \`class Second extends ${one.className} {}\``,

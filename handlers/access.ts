@@ -51,10 +51,10 @@ export async function authenticate(request: Request, env: Env): Promise<Actor> {
   return { kind: 'account', id: account, runs: false };
 }
 
-/** The account that the holder of the runner token names. @throws {Problem} `unauthorized` when it is not there any more */
+/** The account that the holder of the runner token names. @throws {Problem} `unauthorized` when it was deleted */
 async function signedIn(db: D1Database, id: string): Promise<Actor> {
   const runs = await isAdmin(db, id);
-  if (runs === null) throw new Problem('unauthorized', 'The account is not there any more.');
+  if (runs === null) throw new Problem('unauthorized', 'The account was deleted.');
   return { kind: 'account', id, runs };
 }
 

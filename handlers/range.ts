@@ -18,6 +18,7 @@ export function partOf(range: string | undefined, size: number): Part | null {
   if (first !== '' && last !== '' && Number(last) < Number(first)) return null;
   const offset = first === '' ? Math.max(0, size - Number(last)) : Number(first);
   const end = first === '' || last === '' ? size : Math.min(size, Number(last) + 1);
-  if (offset >= end) throw new Problem('range_not_satisfiable', `There are ${size} bytes.`);
+  if (offset >= end)
+    throw new Problem('range_not_satisfiable', `Nothing lies in this range: there are ${size} bytes.`);
   return { offset, length: end - offset };
 }

@@ -160,7 +160,7 @@ export function placeAssets(
     // After a power cut a file may be there without its contents.
     if (statSync(from).size !== size)
       throw new BuildFailure(
-        `the asset ${JSON.stringify(path)} has not ${size} bytes: run wrangler deploy again`,
+        `the asset ${JSON.stringify(path)} does not have the ${size} bytes that were announced: run wrangler deploy again`,
       );
     const to = join(out, ASSETS, path);
     mkdirSync(dirname(to), { recursive: true });

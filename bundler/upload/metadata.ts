@@ -134,7 +134,8 @@ export function readMetadata(text: string): Metadata {
   const bindings = (metadata.bindings as { type: string; name: string }[]).map(readBinding);
   const names = bindings.map((binding) => binding.name);
   const twice = names.find((each, at) => names.indexOf(each) !== at);
-  if (twice !== undefined) throw new BuildFailure(`metadata: the binding ${twice} is there twice`);
+  if (twice !== undefined)
+    throw new BuildFailure(`metadata: the binding ${twice} is there twice; rename one`);
   return { ...metadata, bindings };
 }
 

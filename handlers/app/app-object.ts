@@ -273,7 +273,7 @@ function notInserted(
   if (refusal === 'quota_exceeded')
     return new Problem(
       refusal,
-      `This account may own ${app.quota} apps (RUNNER_MAX_APPS_PER_USER), and it does.`,
+      `This account may own ${app.quota} apps (RUNNER_MAX_APPS_PER_USER), and there is no room for one more; delete one first.`,
     );
   return new Problem(
     refusal,

@@ -12,7 +12,10 @@ export class Lock {
   /** @throws {Problem} `transition_conflict` when too many wait already */
   async run<Value>(task: () => Promise<Value>): Promise<Value> {
     if (this.#waiting > WAITING_LIMIT) {
-      throw new Problem('transition_conflict', 'Too many transitions of this app wait already.');
+      throw new Problem(
+        'transition_conflict',
+        'Too many transitions of this app wait already; try again in a moment.',
+      );
     }
     return this.runAnyway(task);
   }

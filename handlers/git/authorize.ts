@@ -113,7 +113,11 @@ async function askControlUi(context: RequestContext, slug: string, key: string, 
   if (response.status === 401) throw new Problem('unauthorized', 'The API key is wrong.');
   if (response.status === 404) throw new Problem('app_not_found', `There is no app ${slug}.`);
   if (response.status === 403) throw new Problem('forbidden');
-  if (!response.ok) throw new Problem('host_unavailable', 'The control UI did not say who this is.');
+  if (!response.ok)
+    throw new Problem(
+      'host_unavailable',
+      'The control UI did not say whose key this is; try again in a moment.',
+    );
   const { role } = (await response.json()) as { role?: unknown };
   // An answer without a role is a refusal.
   return requireRole(role, need);

@@ -192,5 +192,8 @@ function join(parts: Uint8Array[]): Uint8Array<ArrayBuffer> {
 }
 
 function notUnderstood(why: string): Problem {
-  return new Problem('forbidden', `This push cannot be checked, and it needs checking: ${why}.`);
+  return new Problem(
+    'forbidden',
+    `With the role push a push is checked first, and this one cannot be: ${why}.`,
+  );
 }

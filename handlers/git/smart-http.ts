@@ -63,7 +63,10 @@ async function checked(
   await discard(push.body);
   const report = reportRefusal(push, refusals);
   if (report !== null) return report;
-  throw new Problem('forbidden', 'Deleting, and moving what is no branch, needs the role admin.');
+  throw new Problem(
+    'forbidden',
+    'Deleting a branch or tag, and moving a tag, needs the role admin on the app.',
+  );
 }
 
 /** Git LFS asks before git pushes, and shows a message in its own format only. */

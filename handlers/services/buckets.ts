@@ -123,7 +123,10 @@ function bodyOf({ headers, body }: Request, limitBytes: number): ReadableStream<
     throw new Problem('invalid_input', detail, [{ path: 'Content-Length', message: 'is needed here' }]);
   }
   if (Number(length) > limitBytes)
-    throw new Problem('body_too_large', `There are ${length} bytes; ${limitBytes} are taken here.`);
+    throw new Problem(
+      'body_too_large',
+      `The body has ${length} bytes; at most ${limitBytes} are allowed here.`,
+    );
   return (body ?? new Blob([]).stream()).pipeThrough(new FixedLengthStream(Number(length)));
 }
 

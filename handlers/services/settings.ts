@@ -60,7 +60,8 @@ const domainsAdd: Service<'domains.add'> = async (context, { id, hostname }) => 
     ]);
   }
   const { changed } = await changeApp(context, id, { kind: 'domain_add', hostname, limit: DOMAIN_LIMIT });
-  if (changed === null) throw new Problem('quota_exceeded', `An app may have ${DOMAIN_LIMIT} domains.`);
+  if (changed === null)
+    throw new Problem('quota_exceeded', `An app may have ${DOMAIN_LIMIT} domains; remove one first.`);
   return changed as unknown as DomainRow;
 };
 

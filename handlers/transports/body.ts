@@ -81,7 +81,10 @@ export async function readBytes(request: Request, limitBytes: number): Promise<U
 function requireJsonType(headers: Headers): void {
   const encoding = headers.get('content-encoding');
   if (encoding !== null && encoding !== 'identity') {
-    throw new Problem('unsupported_media_type', `Bodies are taken as they are, not in ${encoding}.`);
+    throw new Problem(
+      'unsupported_media_type',
+      `The content-encoding ${encoding} is not taken; send the body as it is, without one.`,
+    );
   }
   const type = headers.get('content-type') ?? '';
   const [, subtype, parameters = ''] = /^\s*application\/([\w.+-]+)\s*(;.*)?$/i.exec(type) ?? [];

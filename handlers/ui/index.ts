@@ -221,7 +221,7 @@ async function whole(request: Request): Promise<Request> {
 }
 
 function signedOut(): Problem {
-  return new Problem('unauthorized', 'You are not signed in, or not any more.');
+  return new Problem('unauthorized', 'You are not signed in, or your session has ended: sign in.');
 }
 
 /** What every answer says, whatever it is. */

@@ -167,7 +167,7 @@ async function requireEmpty(repository: string): Promise<void> {
 async function addressesOf(url: URL, reachable: PublicAddresses): Promise<string[]> {
   const host = url.hostname.replace(/^\[|\]$/g, '');
   const found = await lookup(host, { all: true }).catch(() => {
-    throw new BuildFailure(`nobody knows the host ${host}`);
+    throw new BuildFailure(`the host ${host} cannot be found; correct the URL`);
   });
   const left = found.map(({ address }) => address).filter((address) => reachable.has(address));
   if (left.length === 0)

@@ -78,7 +78,9 @@ export async function keepAssets(
   for (const [hash, part] of form) {
     const extension = extensions.get(hash);
     if (extension === undefined)
-      throw new BuildFailure(`the asset ${JSON.stringify(hash.slice(0, 100))} is not of this session`);
+      throw new BuildFailure(
+        `the asset ${JSON.stringify(hash.slice(0, 100))} is not of this session: run wrangler deploy again`,
+      );
     const text = typeof part === 'string' ? part : await part.text();
     const bytes = Buffer.from(text, 'base64');
     if (bytes.length > ASSET_BYTES)

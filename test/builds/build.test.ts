@@ -210,7 +210,7 @@ test('an unsupported key fails before anything is installed, and is named', asyn
 test('what a configuration shows to be impossible fails before anything is installed', async () => {
   const dependencies = '{"dependencies": {"no-such": "1"}}';
   const impossible: [config: object, message: RegExp][] = [
-    [{ main: 'index.js', compatibility_date: '2999-01-01' }, /2999-01-01 is a day of the future/],
+    [{ main: 'index.js', compatibility_date: '2999-01-01' }, /2999-01-01 is in the future/],
     [{ main: 'src/gone.js' }, /^main: there is no src\/gone\.js/],
     [
       { main: 'main.py', compatibility_flags: ['python_workers'] },

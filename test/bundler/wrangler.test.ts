@@ -295,7 +295,7 @@ test('a compatibility date that is missing is chosen and said, one of the future
   assert.ok(
     notes.some((note) => note.includes(`no compatibility_date; taking ${bundle.worker!.compatibilityDate}`)),
   );
-  await refuses({ compatibility_date: '2099-01-01' }, /compatibility_date 2099-01-01 is a day of the future/);
+  await refuses({ compatibility_date: '2099-01-01' }, /compatibility_date 2099-01-01 is in the future/);
 });
 
 test('a compatibility date between that of workerd and today is taken back, and said', async (t) => {

@@ -114,7 +114,7 @@ test('what is no public repository is refused with the reason, and leaves the ap
   const refused: [string, string, RegExp][] = [
     [`https://127.0.0.2:${port}/good`, 'import_failed', /127\.0\.0\.2 is no public address/],
     ['https://169.254.169.254/latest', 'import_failed', /no public address/],
-    ['https://nobody.invalid/x', 'import_failed', /nobody knows the host nobody\.invalid/],
+    ['https://nobody.invalid/x', 'import_failed', /the host nobody\.invalid cannot be found/],
     [`https://localhost:${port}/missing`, 'import_failed', /not found/],
     [`https://localhost:${port}/private`, 'import_failed', /no public repository/],
     [`https://localhost:${port}/elsewhere`, 'import_failed', /leads to another one/],

@@ -127,7 +127,7 @@ async function copy(
   try {
     for await (const chunk of body) {
       bytes += chunk.length;
-      if (bytes > size) throw new Error('the body is longer than was said');
+      if (bytes > size) throw new Error('the body is longer than its content-length');
       for (const { hash } of hashes) hash.update(chunk);
       gathered.push(chunk);
       gatheredBytes += chunk.length;
