@@ -7,7 +7,7 @@ import { dropCachesUntil } from './builds/cache.ts';
 import { registryEndpoints } from './builds/network-settings.ts';
 import { Closing, within } from './closing.ts';
 import { type Config, isLocal } from './config.ts';
-import { ControlError } from './control/control-plane.ts';
+import { ControlError } from './control/control-calls.ts';
 import { startInFront } from './edge/caddy/front.ts';
 import { spares } from './fleets/start-cell.ts';
 import { log, reason } from './log.ts';

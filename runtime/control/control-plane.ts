@@ -1,18 +1,15 @@
 // The control plane: the handlers in workerd under Miniflare, probed, and restarted when they hang.
-import diagnosticsChannel from 'node:diagnostics_channel';
-import { mkdirSync, rmSync } from 'node:fs';
 import type { RequestListener } from 'node:http';
-import type { Server } from 'node:net';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { aborted } from 'node:util';
 import type { Miniflare, MiniflareOptions } from 'miniflare';
-import { Agent, request } from 'undici';
 import { keptHandlers } from '../../bundler/handlers.ts';
 import type { Admission, Backend } from '../edge/backend.ts';
 import { Upstream } from '../edge/upstream.ts';
 import { log, reason } from '../log.ts';
+import { ControlCalls, ControlError } from './control-calls.ts';
 import { HostServer } from './host-server.ts';
+import { makeMiniflare, miniflareOptions } from './miniflare.ts';
 import { controlSocket, runtimePid, tellOfEarlyEnds, writeRuntimeProgram } from './runtime-program.ts';
 
 const PROBE_EVERY_MS = 5_000;
@@ -26,15 +23,11 @@ const CALL_DEADLINE_MS = 60_000;
 const START_DEADLINE_MS = 60_000;
 /** Pause between tries to reach a control plane that has ended, in ms. It is back in about 50 ms. */
 const WAKE_RETRY_MS = 50;
-const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
-/** Connections that Miniflare's own server takes. Its workerd needs it for little more than the log. */
-const MINIFLARE_CONNECTIONS = 32;
-
 /** What the handlers are given. */
 export interface ControlOptions {
   /** Directory of its D1 database, Durable Objects, bucket and sockets. Nobody but the host may enter it. */
   directory: string;
-  /** Where its handlers are kept, bundled. */
+  /** Where the bundled handlers are kept. */
   bundles: string;
   /** Text bindings, by name; asked at the start, when the ports are known. */
   variables: () => Record<string, string>;
@@ -61,26 +54,6 @@ export interface BootAnswer {
   welcome: boolean;
 }
 
-/** A request of the host's own. */
-interface Asked {
-  method?: 'GET' | 'POST';
-  headers?: Record<string, string>;
-  body?: string;
-  signal: AbortSignal;
-}
-
-/** The control plane refused a call. */
-export class ControlError extends Error {
-  readonly status: number;
-  /** One of the contract's error codes, if the answer has one. */
-  readonly code: unknown;
-  constructor(status: number, message: string, code?: unknown) {
-    super(message);
-    this.status = status;
-    this.code = code;
-  }
-}
-
 /** The control plane as something that the gateway sends requests to and the host calls. */
 export class Control implements Backend {
   readonly site = 'control';
@@ -91,8 +64,7 @@ export class Control implements Backend {
   #script = '';
   readonly #host: HostServer;
   readonly #upstream: Upstream;
-  /** What the host's own calls go through. */
-  readonly #agent: Agent;
+  readonly #calls: ControlCalls;
   readonly #up = Promise.withResolvers<void>();
   #isUp = false;
   /** Settles when the handlers have been loaded again; null while they are not. Never rejects. */
@@ -108,8 +80,7 @@ export class Control implements Backend {
     const socketPath = controlSocket(options.directory);
     this.#host = new HostServer(options.directory, options.host);
     this.#upstream = new Upstream({ socketPath });
-    // Calls have their own deadlines.
-    this.#agent = new Agent({ connect: { socketPath }, headersTimeout: 0, bodyTimeout: 0 });
+    this.#calls = new ControlCalls(socketPath, options.secret);
   }
 
   /** How often its process has ended and was started again. */
@@ -157,7 +128,7 @@ export class Control implements Backend {
    */
   async start(boot: BootFacts): Promise<BootAnswer> {
     // Importing Miniflare takes over half a second, so the apps are serving before anyone gets here.
-    const [script, { Miniflare }] = await Promise.all([
+    const [script, miniflareModule] = await Promise.all([
       keptHandlers(this.#options.bundles),
       import('miniflare'),
     ]);
@@ -169,31 +140,21 @@ export class Control implements Backend {
     this.#stopTelling?.();
     this.#stopTelling = tellOfEarlyEnds(program);
     await this.#host.listen();
-    const signalListeners = SIGNALS.map((signal) => process.listeners(signal));
-    const restore = this.#useOwnTemporaryDirectory();
-    const unbind = boundServers();
-    this.#miniflare = new Miniflare(this.#miniflareOptions());
-    restore();
-    // Miniflare would end the process on a signal; the host drains first.
-    SIGNALS.forEach((signal, i) => {
-      for (const listener of process.listeners(signal)) {
-        if (!signalListeners[i]!.includes(listener)) process.off(signal, listener);
-      }
-    });
+    const { miniflare, listens } = makeMiniflare(miniflareModule, this.#miniflareOptions(), directory);
+    this.#miniflare = miniflare;
     let answer: BootAnswer;
     const deadline = setTimeout(endRuntime, START_DEADLINE_MS);
     try {
-      await this.#miniflare.ready;
+      await miniflare.ready;
       clearTimeout(deadline);
       answer = (await this.call('/internal/boot', boot)) as BootAnswer;
     } catch (error) {
-      const failed = this.#miniflare;
       this.#miniflare = null;
-      await failed.dispose().catch(() => {});
+      await miniflare.dispose().catch(() => {});
       throw error;
     } finally {
       clearTimeout(deadline);
-      unbind();
+      listens();
     }
     this.#isUp = true;
     this.#up.resolve();
@@ -207,7 +168,7 @@ export class Control implements Backend {
    * @throws {ControlError} when it refuses; {Error} when it does not answer in time
    */
   call(path: string, body: unknown): Promise<unknown> {
-    return this.#post(path, body, AbortSignal.timeout(CALL_DEADLINE_MS));
+    return this.#calls.post(path, body, AbortSignal.timeout(CALL_DEADLINE_MS));
   }
 
   /**
@@ -220,34 +181,13 @@ export class Control implements Backend {
       await Promise.race([this.#up.promise, aborted(signal, this)]);
       signal.throwIfAborted();
       try {
-        await this.#post('/internal/wake', { id }, signal);
+        await this.#calls.post('/internal/wake', { id }, signal);
         return;
       } catch (error) {
         if (error instanceof ControlError || signal.aborted) throw error;
         await sleep(WAKE_RETRY_MS, undefined, { signal });
       }
     }
-  }
-
-  #post(path: string, body: unknown, signal: AbortSignal): Promise<unknown> {
-    return this.#ask(path, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', 'x-cellar-secret': this.#options.secret },
-      body: JSON.stringify(body),
-      signal,
-    });
-  }
-
-  async #ask(path: string, options: Asked): Promise<unknown> {
-    const { statusCode, text } = await this.#answer(path, options);
-    if (statusCode < 200 || statusCode > 299) throw refusalOf(path, statusCode, text);
-    return text === '' ? undefined : JSON.parse(text);
-  }
-
-  async #answer(path: string, options: Asked): Promise<{ statusCode: number; text: string }> {
-    const url = `http://control${path}`;
-    const { statusCode, body } = await request(url, { ...options, dispatcher: this.#agent });
-    return { statusCode, text: await body.text() };
   }
 
   /** Ends it. Drain the gateway first. */
@@ -258,66 +198,25 @@ export class Control implements Backend {
     await this.#miniflare?.dispose();
     this.#stopTelling?.();
     this.#host.close();
-    await this.#agent.destroy();
+    await this.#calls.close();
   }
 
   #miniflareOptions(): MiniflareOptions {
-    return {
-      host: '127.0.0.1',
-      port: 0,
-      cf: false,
-      telemetry: { enabled: false },
-      // The dev registry would open a port by which every user of the machine can call every service and object.
-      enableDevRegistry: false,
-      logRequests: false,
-      handleStructuredLogs: ({ level, message }) =>
-        log(level === 'error' ? 'error' : 'info', `control: ${message}`),
-      resourcePersistencePath: this.#options.directory,
-      unsafeHandleRuntimeRestart: () => this.#restarted(),
-      workers: [
-        {
-          config: {
-            name: 'control',
-            compatibilityDate: '2026-10-01',
-            manifest: {
-              mainModule: 'index.js',
-              modulesRoot: '/',
-              modules: { 'index.js': { type: 'esm', contents: this.#script } },
-            },
-            env: {
-              DB: { type: 'd1', id: 'control' },
-              BUCKET: { type: 'r2', name: 'control' },
-              APP: { type: 'durable-object', worker: 'control', exportName: 'AppObject' },
-              HOST: { type: 'external', address: `unix:${this.#host.path}`, http: {} },
-              HOST_SECRET: { type: 'text', value: this.#options.secret },
-              ...textBindings(this.#options.variables()),
-            },
-            exports: { AppObject: { type: 'durable-object', storage: 'sqlite' } },
-          },
-          // Miniflare's own entry costs two thirds of the throughput. The address is replaced: see `writeRuntimeProgram`.
-          dev: { rootPath: '/', unsafeDirectSockets: [{ host: '127.0.0.1', port: 0 }] },
-        },
-      ],
-    };
-  }
-
-  /** Has Miniflare keep its temporary files where the next start removes what a killed host left. */
-  #useOwnTemporaryDirectory(): () => void {
-    const before = process.env.TMPDIR;
-    const directory = join(this.#options.directory, 'tmp');
-    rmSync(directory, { recursive: true, force: true });
-    mkdirSync(directory, { mode: 0o700 });
-    process.env.TMPDIR = directory;
-    return () => {
-      if (before === undefined) delete process.env.TMPDIR;
-      else process.env.TMPDIR = before;
-    };
+    const { directory, secret, variables } = this.#options;
+    return miniflareOptions({
+      script: this.#script,
+      directory,
+      hostSocket: this.#host.path,
+      secret,
+      variables: variables(),
+      onRestart: () => this.#restarted(),
+    });
   }
 
   async #check(): Promise<void> {
     if (this.#reloading !== null) return;
     try {
-      await this.#answer('/internal/probe', { signal: AbortSignal.timeout(PROBE_DEADLINE_MS) });
+      await this.#calls.probe(AbortSignal.timeout(PROBE_DEADLINE_MS));
       this.#missed = 0;
     } catch (error) {
       if (this.#ending.signal.aborted) return;
@@ -357,32 +256,4 @@ export class Control implements Backend {
 function endRuntime(): void {
   const pid = runtimePid();
   if (pid !== null) process.kill(pid, 'SIGKILL');
-}
-
-function refusalOf(path: string, status: number, text: string): ControlError {
-  const message = `${path} answered ${status}: ${text.slice(0, 500)}`;
-  try {
-    return new ControlError(status, message, (JSON.parse(text) as { code?: unknown }).code);
-  } catch {
-    return new ControlError(status, message);
-  }
-}
-
-function textBindings(variables: Record<string, string>): Record<string, { type: 'text'; value: string }> {
-  return Object.fromEntries(
-    Object.entries(variables).map(([name, value]) => [name, { type: 'text', value }]),
-  );
-}
-
-/**
- * Bounds the TCP server that Miniflare starts in this process. It answers nobody without its secret, but every user of
- * the machine could fill this process with connections to it. Call what is returned when it listens.
- */
-function boundServers(): () => void {
-  const channel = 'tracing:net.server.listen:asyncStart';
-  const bound = (message: unknown) => {
-    (message as { server: Server }).server.maxConnections = MINIFLARE_CONNECTIONS;
-  };
-  diagnosticsChannel.subscribe(channel, bound);
-  return () => diagnosticsChannel.unsubscribe(channel, bound);
 }
