@@ -1,16 +1,13 @@
 // `cellar dev`: the app of a folder in the cell, config and gateway of production, on storage below the folder. There is no
-// control plane, and everything runs as whoever started it.
+// control plane, and everything runs as the user who started it.
 import { existsSync, realpathSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { BuildFailure } from '../../bundler/failure.ts';
 import { OutwardServices } from '../apps/outward-services.ts';
 import { Closing } from '../closing.ts';
 import { readSetting } from '../config.ts';
-import { Gateway, type LocalAnswer, type RequestHead, type Target } from '../edge/gateway.ts';
+import { Gateway, type RequestHead, type Target } from '../edge/gateway.ts';
 import { headerValue } from '../edge/http/fields.ts';
-import { askCron } from '../fleets/ask-cron.ts';
-import { dividedSecrets } from '../fleets/config/secret-bindings.ts';
-import { queuesElsewhere } from '../fleets/config/services.ts';
 import { Fleet } from '../fleets/fleet.ts';
 import { MemoryGauge } from '../fleets/memory.ts';
 import { Slots } from '../fleets/slots.ts';
@@ -23,13 +20,15 @@ import { DATA_DIRECTORY_MAX, type Layout, layoutOf, writeAtomic } from '../machi
 import { threads } from '../machine/worker.ts';
 import { unpackCopy } from '../storage/copy-stream.ts';
 import { Buckets } from '../storage/r2/buckets.ts';
-import { failurePage, isLocalHost, plainAnswer, STRANGER } from './answers.ts';
+import { failurePage, isLocalHost, STRANGER } from './answers.ts';
 import { DebuggerDoor } from './debugger-door.ts';
 import { claimFolder, keptDirectory, shortcutTo } from './kept.ts';
 import { type Made, Project } from './project.ts';
 import { RELOAD_PATH, Reloads } from './reloads.ts';
+import { runCron, SCHEDULED_PATH } from './scheduled.ts';
 import { Terminal } from './terminal.ts';
 import { isVariables, readVariables } from './variables.ts';
+import { missingHere, secretWarnings } from './warnings.ts';
 import { Watch } from './watch.ts';
 
 /** The app's id: there is one in a folder. */
@@ -37,7 +36,7 @@ const APP = 'development00000';
 const CELL_MB = 512;
 const START_TIMEOUT_MS = 30_000;
 const TICK_MS = 1_000;
-/** Requests in flight do not keep a change waiting for longer, in ms. */
+/** How long a change waits for requests in flight, in ms. */
 const DRAIN_MS = 200;
 const HOLD_TIMEOUT_MS = 60_000;
 const CLOSE_GRACE_MS = 200;
@@ -45,7 +44,7 @@ const CLOSE_GRACE_MS = 200;
 export interface DevOptions {
   /** The project's folder. */
   folder: string;
-  /** 0: any that is free; null: the usual one, or any when that is in use. */
+  /** 0: any free port; null: the usual one, or any free port when that is in use. */
   port: number | null;
   /** Port of a debugger on loopback; null: none. */
   inspect: number | null;
@@ -56,8 +55,6 @@ export interface DevOptions {
 }
 
 const USUAL_PORT = 8787;
-/** Where a cron is run at once, as with `wrangler dev`. */
-const SCHEDULED_PATH = '/cdn-cgi/handler/scheduled';
 /** The socket for pages that load again, below the kept directory. */
 const RELOADS = 'reloads.sock';
 /** The storage names of the app, likewise. */
@@ -84,9 +81,9 @@ export class Dev {
   #variables: Record<string, string> = {};
   /** The variables of the version that serves. */
   #served: Record<string, string> | null = null;
-  /** What was said last of what does not run here. */
+  /** The last warning of bindings that lead to nothing here. */
   #missing = '';
-  /** Paths that have changed since the last version was made: null for all that there is. */
+  /** Paths that have changed since the last version was made; null when all files are to be looked at. */
   #changed: string[] | null = null;
   /** The version that is being made. */
   #making: AbortController | null = null;
@@ -117,7 +114,7 @@ export class Dev {
       this.#removeShortcut();
       throw error;
     }
-    // A copy is of now.
+    // A copy is made anew at each start.
     if (options.isOnCopy)
       for (const path of [paths.data(APP), paths.allBuckets, join(paths.root, NAMES)])
         rmSync(path, { recursive: true, force: true });
@@ -241,12 +238,12 @@ export class Dev {
       taken = await this.#gateway.listen(0, '127.0.0.1');
       this.#terminal.say(`port ${USUAL_PORT} is in use`, 'yellow');
     }
-    // Browsers may take `localhost` for either. A machine without IPv6 has the other one alone.
+    // Browsers may take `localhost` for the IPv4 or the IPv6 address. A machine may have no IPv6.
     await this.#gateway.listen(taken, '::1').catch(() => {});
     return taken;
   }
 
-  /** A name that leads here from outside may be a page's that wants to read what the app answers: DNS rebinding. */
+  /** Other host names are refused: a page could use one that leads to this machine to read the app's answers (DNS rebinding). */
   #resolve(head: RequestHead): Target {
     if (!isLocalHost(head.host)) return { kind: 'respond', respond: () => ({ refusal: STRANGER }) };
     if (head.path === RELOAD_PATH && this.#reloads !== null)
@@ -257,7 +254,7 @@ export class Dev {
         respond: () =>
           headerValue(head.headers, 'sec-fetch-site') === 'cross-site'
             ? { refusal: STRANGER }
-            : this.#runCron(new URL(head.target, 'http://localhost')),
+            : runCron(this.#fleet, new URL(head.target, 'http://localhost')),
       };
     if (this.#fleet.liveDeployId !== null) return { kind: 'proxy', backend: this.#fleet };
     return {
@@ -269,24 +266,11 @@ export class Dev {
     };
   }
 
-  /** Runs the cron that a request names, else the first one. */
-  async #runCron({ searchParams }: URL): Promise<LocalAnswer> {
-    const crons = (await this.#fleet.crons()).map(({ name }) => name);
-    const cron = searchParams.get('cron') ?? crons[0];
-    if (cron === undefined || !crons.includes(cron))
-      return plainAnswer(404, `The app has no cron ${cron ?? ''}. Its crons: ${crons.join(', ') || 'none'}`);
-    const ran = await this.#fleet.withCell('a run of a cron', (cell) => askCron(cell, cron));
-    if ('failed' in ran) return plainAnswer(409, ran.failed);
-    const { outcome, duration_ms, error } = ran.done;
-    if (outcome === 'running') return plainAnswer(202, 'It goes on.');
-    return plainAnswer(outcome === 'ok' ? 200 : 500, `${error ?? outcome} (${duration_ms} ms)`);
-  }
-
   #saved(paths: string[]): void {
     if (this.#closing) return;
     if (paths.some(isVariables)) this.#readVariables();
     this.#changed?.push(...paths);
-    // What is being made is out of date.
+    // The version that is being made is out of date.
     this.#making?.abort(new Error('there is a newer save'));
     this.#next(this.#shown(paths));
   }
@@ -331,7 +315,7 @@ export class Dev {
       await this.#serve(made, from);
       this.#failure = null;
     } catch (error) {
-      // The next version looks at what this one has not: after a failure at everything.
+      // The next version also looks at the changes of one that was given up, and after a failure at all files.
       this.#changed = signal.aborted && changed !== null ? [...changed, ...(this.#changed ?? [])] : null;
       if (!signal.aborted) this.#failed(error);
     }
@@ -343,8 +327,7 @@ export class Dev {
       this.#terminal.say('it makes no difference to the app, which runs on', 'dim');
       return;
     }
-    this.#warnOfSecrets(made);
-    this.#warnOfMissing(made);
+    this.#warn(made);
     const started = performance.now();
     try {
       await this.#fleet.swap(made, {
@@ -387,40 +370,13 @@ export class Dev {
     this.#terminal.say(`begins with a copy of all that the deployed app keeps (${files} files)`);
   }
 
-  /** Says, when that has changed, which bindings lead to what does not run here. */
-  #warnOfMissing({ release }: Made): void {
-    const others = (release.services ?? []).flatMap(({ binding, service }) =>
-      service === null ? [] : [`${binding} (the app ${service})`],
-    );
-    const servers = (release.outward ?? []).flatMap(({ type, binding }) => {
-      if (type === 'send_email') return [`${binding} (a mail server)`];
-      const isMissing = type === 'ai' && this.#outward.access(APP).ai === undefined;
-      return isMissing ? [`${binding} (an AI server, which RUNNER_AI_URL names)`] : [];
-    });
-    const queues = queuesElsewhere(release).map((queue) => `the queue ${queue}, which another app consumes`);
-    const missing = [...others, ...servers, ...queues].join(', ');
-    if (missing !== '' && missing !== this.#missing)
-      this.#terminal.say(
-        `what the app calls and does not run here, so that the calls fail: ${missing}`,
-        'yellow',
-      );
+  #warn({ release }: Made): void {
+    const warnings = secretWarnings(release, Object.keys(this.#variables));
+    const missing = missingHere(release, this.#outward.access(APP).ai !== undefined);
+    // Said again only when it has changed.
+    if (missing !== '' && missing !== this.#missing) warnings.push(missing);
     this.#missing = missing;
-  }
-
-  #warnOfSecrets({ release }: Made): void {
-    const names = Object.keys(this.#variables);
-    const missing = (release.requiredSecrets ?? []).filter((name) => !names.includes(name));
-    const { taken } = dividedSecrets(release, names);
-    if (missing.length > 0)
-      this.#terminal.say(
-        `secrets.required: .dev.vars has no ${missing.join(', ')}; a deploy without it fails`,
-        'yellow',
-      );
-    if (taken.length > 0)
-      this.#terminal.say(
-        `.dev.vars: ${taken.join(', ')} is a binding's name, and the binding is given`,
-        'yellow',
-      );
+    for (const words of warnings) this.#terminal.say(words, 'yellow');
   }
 }
 
