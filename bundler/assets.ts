@@ -72,7 +72,7 @@ interface Asset {
   kind: 'file' | 'folder';
 }
 
-/** All that is to be copied, folders before what is in them. */
+/** All entries to copy, each folder before the entries in it. */
 function listAssets({ root, folder }: Place, from: string, to: string, limitMb: number): Asset[] {
   const assets: Asset[] = [];
   const count = counter(show(root, from), limitMb);
@@ -109,7 +109,7 @@ function refusal(source: string): BuildFailure {
 }
 
 /**
- * Counts what is to be copied: links let a small project have very many paths.
+ * Counts the entries to copy: with symbolic links a small project can have very many paths.
  * @returns a function that takes the bytes of the next file, or 0 for a folder
  */
 function counter(directory: string, limitMb: number): (bytes: number) => void {

@@ -50,11 +50,11 @@ const nothing: Bundle = {
   namespaces: [],
 };
 
-/** What is to be bundled, and where to. */
+/** A project to bundle, and where its bundle goes. */
 export interface BundleOptions {
   worktree: string;
   settings: BuildSettings;
-  /** An empty directory, or none. */
+  /** A directory that is empty, or not there yet. */
   out: string;
   /** The environment of its Wrangler configuration to deploy; `null`: the top level. */
   environment: string | null;
@@ -94,7 +94,7 @@ async function bundleKind(options: BundleOptions): Promise<Bundled> {
   return bundleConfig(place, withPages(place, read, output_directory), out, assetsMb);
 }
 
-/** Notes that a log can take: not too many, none too long. */
+/** Shortens notes for a log: not too many of them, and each not too long. */
 function bounded(notes: string[]): string[] {
   const rest = notes.length - NOTES;
   const told = notes.slice(0, NOTES).map((note) => note.slice(0, NOTE_LENGTH).toWellFormed());
@@ -124,7 +124,7 @@ function bundleSite(place: Place, directory: string, out: string, assetsMb: numb
   };
 }
 
-/** Whether a page is one that a script fills, and no large document. */
+/** Whether a page is filled by a script, and is no large document. */
 function hasScript(root: string, path: string): boolean {
   const page = readHead(root, path, PAGE_BYTES + 1);
   return page.length <= PAGE_BYTES && /<script\b[^>]*(?:\bsrc=|>\s*import\b)/i.test(page.toString('utf8'));

@@ -61,7 +61,7 @@ const COMMAND = /^(?:deploy|publish)$/;
 
 /**
  * The first call of Wrangler that deploys, in the script `deploy` or else in another. Scripts are read as words, not run.
- * @returns `null` when none says more than a configuration would
+ * @returns `null` when no call says more than a configuration would
  */
 export function deployCall(scripts: Record<string, string>): DeployCall | null {
   const names = Object.keys(scripts).sort((a, b) => rank(a) - rank(b));

@@ -7,7 +7,7 @@ const DEPTH = 4;
 /** Files and folders that are looked at. */
 const ENTRIES = 50_000;
 
-/** Hidden folders in which tools write what is served. */
+/** Hidden folders into which tools write sites. */
 const OUTPUT = ['.output', '.vitepress', '.vuepress'];
 
 /** The folders of a project, the upper ones first, by their paths from `root`, which is the first. Other hidden ones and packages are left out. */

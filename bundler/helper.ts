@@ -9,7 +9,7 @@ import type { BundlerReply, BundlerRequest, BundlerResults } from './protocol.ts
 /** Characters of a message to the project's author. One line of a source may have very many. */
 const MESSAGE_LENGTH = 16_000;
 
-/** So long after an answer the process writes down what it has compiled, in ms: the deploy goes first. */
+/** How long after an answer the process writes its compiled code to the disk, in ms: the deploy goes first. */
 const KEEP_AFTER_MS = 500;
 
 function answer(request: BundlerRequest): Promise<BundlerResults[keyof BundlerResults]> {

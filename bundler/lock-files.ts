@@ -25,7 +25,7 @@ export interface LockFile {
 /**
  * The lock files in a folder.
  * @param root real path of the repository
- * @throws {BuildFailure} when one is no file of it
+ * @throws {BuildFailure} when a lock file is not a file of the project
  */
 export function findLockFiles(root: string, folder: string): LockFile[] {
   const names = (Object.keys(LOCK_FILES) as LockFile['name'][]).filter((name) =>

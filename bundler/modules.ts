@@ -17,7 +17,7 @@ export interface Rule {
   globs: string[];
 }
 
-/** Wrangler's own, behind those of a project. */
+/** Wrangler's own rules, which come after those of a project. */
 export const DEFAULT_RULES: Rule[] = [
   { type: 'Text', globs: ['**/*.txt', '**/*.html', '**/*.sql'] },
   { type: 'Data', globs: ['**/*.bin'] },

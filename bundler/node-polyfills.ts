@@ -16,7 +16,7 @@ const PACKAGES = ['unenv', '@cloudflare/unenv-preset'];
 export interface NodePolyfills {
   /** Node's modules that may be imported without `node:`. */
   names: readonly string[];
-  /** By what is imported, such as `os` and `node:os`: the file that stands in for it. */
+  /** The file that stands in for an import, by the import's name, such as `os` and `node:os`. */
   files: ReadonlyMap<string, string>;
   /** By a global's name: the source of a module that sets it. */
   globals: ReadonlyMap<string, string>;

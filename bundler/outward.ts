@@ -3,7 +3,7 @@ import { BuildFailure } from './failure.ts';
 import type { Outward } from './release.ts';
 import type { WranglerConfig } from './wrangler-config.ts';
 
-/** The bindings, whose shapes wrangler has checked but for lists of addresses. @throws {BuildFailure} naming one that is wrong */
+/** The bindings. wrangler has checked their shapes, but not lists of addresses. @throws {BuildFailure} naming the wrong field */
 export function outwardBindings({
   ai,
   hyperdrive,

@@ -39,7 +39,7 @@ export interface Plan {
   hasFunctions: boolean;
   /** What its configuration says of other apps; `null`: nothing, or the build decides. */
   outside: NamedOutside | null;
-  /** The sites that are there before the build; `null` where it can make none. */
+  /** The sites that are there before the build; `null` where the build can make no site. */
   pages: PageFolders | null;
 }
 

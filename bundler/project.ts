@@ -11,7 +11,7 @@ import { inFolder, type Place } from './place.ts';
 import { redirectedConfig } from './redirect.ts';
 import { readHead, readProjectFile } from './regular-file.ts';
 
-/** Where a static site's `index.html` may lie besides the root: what its tools write first. */
+/** Folders besides the root in which a static site's `index.html` may lie; those that tools write come first. */
 const SITE_DIRECTORIES = ['dist', 'build', 'out', 'public'];
 /** Configurations of tools that make a site out of sources. */
 const SITE_TOOLS =
@@ -60,7 +60,7 @@ export interface PackageJson {
  * @param before the sites that were there before the build; `null` when nothing was built, or not yet
  * @param output the setting `output_directory`, which says what the site is
  * @returns `null` when nothing of it can be deployed
- * @throws {BuildFailure} when it cannot be told what is to be deployed
+ * @throws {BuildFailure} when it is not clear what to deploy
  */
 export function findProject(place: Place, before: PageFolders | null, output: string | null): Project | null {
   const { root, folder } = place;
@@ -95,7 +95,7 @@ export function siteFolders({ folder }: Place): PageFolders {
   return findPages(folder, SITE_DIRECTORIES);
 }
 
-/** The folder of a site that needs no build, from the project's; `null` when there is none, or the script `build` is to make it. */
+/** The folder of a site that needs no build, relative to the project's; `null` when there is no such folder, or when the script `build` makes it. */
 function sourceSite({ root, folder }: Place, manifest: PackageJson | null): string | null {
   const site = SITE_DIRECTORIES.find((name) => isFile(root, join(folder, name, 'index.html')));
   if (site !== undefined) return site;
@@ -109,7 +109,7 @@ function sourceSite({ root, folder }: Place, manifest: PackageJson | null): stri
   );
 }
 
-/** The folder that the build wrote, from the project's; `null` when it wrote none and there is none of another kind. */
+/** The folder of the site that the build wrote, relative to the project's; `null` when there is no site. */
 function builtSite(place: Place, before: PageFolders, entry: string | undefined): string | null {
   const { root, folder } = place;
   const written = writtenPages(before, siteFolders(place));
@@ -166,7 +166,7 @@ export function wranglerFolders(folder: string): string[] {
   return found;
 }
 
-/** The failure of a repository whose projects lie in folders, and none is named. */
+/** The failure of a repository whose projects lie in folders, when no setting names one of them. */
 export function unnamedFolder(folders: string[]): BuildFailure {
   const named = folders.slice(0, FOLDERS_NAMED).join(', ');
   const rest = folders.length > FOLDERS_NAMED ? ` and ${folders.length - FOLDERS_NAMED} more` : '';

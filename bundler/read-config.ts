@@ -30,7 +30,7 @@ const EMPTY: WranglerConfig = {
 
 /**
  * Reads the configuration of a project of the kind `wrangler`.
- * @param environment the environment to deploy, or `null` for the one that its script names, else the top level
+ * @param environment the environment to deploy; `null`: the one that the project's deploy script names, else the top level
  * @param written whether the build has run, so that what it wrote counts
  * @throws {BuildFailure} as `readWranglerConfig` does
  */

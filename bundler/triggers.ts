@@ -15,7 +15,7 @@ const RANGES = {
 } as const;
 
 /**
- * What is to call the Worker besides requests.
+ * The triggers that call the Worker besides requests: crons and queues.
  * @param file the configuration's name in messages
  * @param notes gets what the deploy's log should say about it
  * @returns `null` when nothing is

@@ -13,7 +13,7 @@ export interface UiFile {
   contents: Uint8Array;
   /** Its `Content-Type`. */
   type: string;
-  /** Its name changes with what is in it, so that it may be kept for ever. */
+  /** Whether its name changes with its contents, so that browsers may keep it for ever. */
   immutable: boolean;
 }
 
@@ -82,7 +82,7 @@ const common = {
   legalComments: 'none',
   logLevel: 'silent',
   define: { 'process.env.NODE_ENV': '"production"' },
-  // What a user's own tools set is none of ours.
+  // Settings of a user's own tools must not change our bundle.
   tsconfigRaw: { compilerOptions: { jsx: 'react-jsx', jsxImportSource: 'preact' } },
 } satisfies BuildOptions;
 

@@ -1,4 +1,4 @@
-// Reads a Wrangler configuration with wrangler's own reader, and refuses what is not run here.
+// Reads a Wrangler configuration with wrangler's own reader, and refuses the keys that Cellar does not run.
 import { dirname } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { BuildFailure } from './failure.ts';
@@ -55,7 +55,7 @@ export interface WranglerConfig {
     renamed_classes?: { from: string; to: string }[] | undefined;
     deleted_classes?: string[] | undefined;
   }[];
-  /** Declarative exports, the newer form of migrations: by class, what it is or became. */
+  /** Declarative exports, the newer form of migrations: by class, whether it exists, was renamed or deleted. */
   exports: Record<
     string,
     {

@@ -2,7 +2,7 @@
 import { confirm, isCancel, password, text } from '@clack/prompts';
 import { Stopped } from './exit.ts';
 
-// What is asked is no data.
+// Questions are not data of the command.
 const output = process.stderr;
 
 /** Asks for a yes. */

@@ -14,7 +14,7 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url));
 export async function main(words: readonly string[]): Promise<number> {
   const interrupt = new AbortController();
   process.once('SIGINT', () => interrupt.abort());
-  // Whoever reads the output may have read enough.
+  // The reader of the output, such as `head`, may have closed it.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') process.exit(exits.done.code);
     throw error;
@@ -72,7 +72,7 @@ export function parser(place: Place, perform: (command: Command, input: Input) =
   const top = new Parser('cellar').description('Drives a Cellar: deploys apps and looks after them.');
   const output = { writeOut: place.out, writeErr: place.say };
   top.option('--version', 'print the version');
-  // What is made below it takes these over.
+  // Subcommands take these settings over.
   top.configureOutput(output).exitOverride().showHelpAfterError('Next: cellar help');
   const groups = new Map<string, Parser>();
   for (const command of commands) {

@@ -16,12 +16,12 @@ export interface Option {
   choices?: readonly string[];
 }
 
-/** What was given. Arguments have their names; options those of their long flag, in camel case. */
+/** The arguments and options of a call. Arguments have their own names; options that of their long flag, in camel case. */
 export type Input = Readonly<Record<string, string | boolean | undefined>>;
 
-/** One command. `Value` is what it answers: with `--json` it is printed as it is. */
+/** One command. `Value` is its answer, which `--json` prints unchanged. */
 export interface Command<Value = unknown> {
-  /** What is typed, such as `env set`. */
+  /** The words that call it, such as `env set`. */
   words: string;
   summary: string;
   /** Whether it is about an app: it has `--app` then. */

@@ -10,7 +10,7 @@ export interface Login {
   url: string;
   /** The runner token or an API key. */
   token: string;
-  /** An API key, which git needs: the runner token is no password there. Null when none is known. */
+  /** An API key for git, which does not take the runner token. Null when no key is known. */
   key: string | null;
 }
 
@@ -19,7 +19,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
 /**
  * Finds the login: `CELLAR_URL` and `CELLAR_TOKEN`, else what `cellar login` kept, else the Cellar of this clone.
  * @param root the folder of this clone
- * @throws {Stopped} when there is none
+ * @throws {Stopped} when there is no login
  */
 export function findLogin(env: Environment, root: string): Login {
   const kept = readKept(env);

@@ -19,7 +19,7 @@ export interface Place {
   isTerminal: boolean;
   /** Writes data. */
   out: (text: string) => void;
-  /** Writes what is no data: progress, questions, errors. */
+  /** Writes to standard error: progress, questions, errors. */
   say: (text: string) => void;
   /** All of standard input. */
   input: () => Promise<string>;

@@ -41,7 +41,7 @@ export function plain(text: string): string {
   return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '\ufffd');
 }
 
-/** Rows below their heads, in columns. @param none what is said instead of an empty table */
+/** Rows below their heads, in columns. @param none the sentence that stands for an empty table */
 export function table(heads: readonly string[], rows: readonly (readonly string[])[], none: string): string {
   if (rows.length === 0) return none;
   const widths = heads.map((head, n) => Math.max(head.length, ...rows.map((row) => width(row[n]!))));

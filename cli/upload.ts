@@ -116,7 +116,7 @@ async function sendAssets(session: Session, script: string, directory: string): 
   return started.jwt;
 }
 
-/** Paths of the files below a directory, each with a slash before it; none when it is not there. */
+/** Paths of the files below a directory, each with a slash before it; empty when there is no directory. */
 function filesOf(directory: string): string[] {
   if (!existsSync(directory)) return [];
   return readdirSync(directory, { recursive: true, withFileTypes: true })

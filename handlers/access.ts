@@ -16,7 +16,7 @@ export type Actor = { kind: 'runner' } | { kind: 'account'; id: string; runs: bo
 /** Where the token may be when there is no `Authorization: Bearer`, in this order. */
 const FALLBACK_HEADERS = ['x-runner-token', 'x-host-token', 'x-agent-token'] as const;
 
-/** Said only where whoever asks sits at the machine, and true of every machine: it tells nothing of this one. */
+/** Said only on localhost, where the caller sits at the machine. It is true of every Cellar, so it tells nothing of this one. */
 const TOKEN_PLACE =
   ' If nobody has set it, it is in the file `token` of the data directory, `.cellar/token` by default.';
 
@@ -80,7 +80,7 @@ export async function authorize(
 
 /**
  * @param role as found or as told, unchecked
- * @throws {Problem} `forbidden` when it is no role, or less than what is needed
+ * @throws {Problem} `forbidden` when it is not a role, or less than the needed one
  */
 export function requireRole(role: unknown, need: Role): Role {
   if (role !== 'view' && role !== 'push' && role !== 'admin') {
@@ -93,14 +93,14 @@ export function requireRole(role: unknown, need: Role): Role {
 
 /**
  * Whose records an operation on an account may touch.
- * @throws {Problem} `forbidden` when an account asks for those of another
+ * @throws {Problem} `forbidden` when an account asks for another account's records
  */
 export function requireOwn(actor: Actor, account: string): void {
   if (actor.kind === 'account' && actor.id !== account)
     throw new Problem('forbidden', 'An API key works for its own account; another needs the runner token.');
 }
 
-/** The account whose apps the caller may see: its own, and those that it has a role on. Null for whoever may see all. */
+/** The account whose apps, and those it has a role on, the caller may see. Null when the caller may see all apps. */
 export function seesAppsOf(actor: Actor): string | null {
   return actor.kind === 'account' && !actor.runs ? actor.id : null;
 }

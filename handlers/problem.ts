@@ -29,7 +29,7 @@ const titles: Record<number, string> = {
 /** Seconds that a caller is asked to wait after a 503. */
 const RETRY_AFTER_S = '1';
 
-/** A refusal. What is thrown anywhere below a door and is not one of these is a fault of ours. */
+/** A refusal, which becomes the answer. Any other error that is thrown is a fault of Cellar's. */
 export class Problem extends Error {
   readonly code: ErrorCode;
   readonly errors: ProblemBody['errors'];

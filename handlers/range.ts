@@ -9,7 +9,7 @@ export interface Part {
 
 /**
  * The part that a `Range` header asks for.
- * @returns null for one that may be left aside: none, of another unit, or of several parts
+ * @returns null when there is no range to follow: the header is missing, has another unit, or several parts
  * @throws {Problem} `range_not_satisfiable` when nothing of it is there
  */
 export function partOf(range: string | undefined, size: number): Part | null {

@@ -28,7 +28,7 @@ const PATH_BYTES = 1024;
 const HASH = /^[0-9a-f]{32}$/;
 export const SESSION_ID = /^[0-9a-z]{52}$/;
 
-/** What whoever names a session is told that is not there. */
+/** The refusal of a session that is not there. */
 export const NO_SESSION =
   'the session of the assets is not known here, or has ended: run wrangler deploy again';
 
@@ -86,7 +86,7 @@ function pathFault(path: string): string | null {
   return null;
 }
 
-/** The ends of the names of files that have each hash: a hash is made of a file's contents and of that. */
+/** The extensions of the files that have each hash: a hash is made of a file's contents and its extension. */
 export function extensionsOf(manifest: Manifest): Map<string, string> {
   return new Map(Object.entries(manifest).map(([path, { hash }]) => [hash, extname(path).slice(1)]));
 }
@@ -112,7 +112,7 @@ export function knownAssets(releases: string | null): Map<string, string> {
 
 /**
  * The session of a directory of sessions, by its id.
- * @throws {BuildFailure} for one that is not there, or has gone
+ * @throws {BuildFailure} when a session is not there, or has ended
  */
 export function readSession(sessions: string, id: string): Session {
   const gone = () => new BuildFailure(NO_SESSION);

@@ -33,7 +33,7 @@ type Bound = Pick<
 };
 
 /**
- * The bindings of an upload. Crons and consumers are those of the release that serves: Wrangler sets them afterwards.
+ * The bindings of an upload. Crons and consumers stay those of the live release: Wrangler sets them afterwards.
  * @throws {BuildFailure} naming the binding that is of another Worker, or cannot be taken over
  */
 export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: string[]): Bound {

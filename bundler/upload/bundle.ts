@@ -133,7 +133,7 @@ export const SentBundle = z.strictObject({
 /**
  * Checks a bundle that was sent with files.
  * @param has whether a file of a path came with it
- * @throws {BuildFailure} naming what is missing, or there twice
+ * @throws {BuildFailure} naming the part that is missing, or there twice
  */
 export function checkSentBundle(sent: z.output<typeof SentBundle>, has: (path: string) => boolean): Bundle {
   const { worker, databases, durableObjects, workflows = [], exports } = sent;
@@ -149,7 +149,7 @@ export function checkSentBundle(sent: z.output<typeof SentBundle>, has: (path: s
     throw new BuildFailure(
       `the binding ${unknown.binding}: the Worker does not export a class ${unknown.className}`,
     );
-  // What is left out stays out: a release has no fields without a value.
+  // Fields without a value are left out of a release.
   const bundle = JSON.parse(JSON.stringify(sent)) as Bundle;
   refuseSharing('the bundle', bundle.workflows ?? []);
   return bundle;

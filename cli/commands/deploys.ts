@@ -12,18 +12,18 @@ import { type GitRun, hasGit, isRepository, readGit, runGit, withKey } from '../
 import { type Session, whole } from '../session.ts';
 import { ago, firstLine, shownDeploy, status, table } from '../show.ts';
 
-/** A deploy that was begun is looked at so often. */
+/** How often a deploy that was begun is asked about, in ms. */
 const LOOK_MS = 300;
 /** Longer than the steps of a deploy may take together. */
 const DEADLINE_MS = 30 * 60_000;
 /** Deploys among which the new one is looked for. */
 const NEWEST = 20;
-/** The name of the key of one deploy, and after how long it is one that was left: no push takes so long, in ms. */
+/** The name of an API key that is made for one push, and the age, in ms, from which on it was left over: no push takes this long. */
 const TEMPORARY_KEY = 'cellar deploy (temporary)';
 const KEY_LEFT_MS = 6 * 3_600_000;
 /** Lines of the log of a failed deploy that are shown. */
 const LAST_LINES = 20;
-/** Of a folder that is no repository, and so may have no .gitignore: packages, what tools keep, and secrets of local work. */
+/** Files that are left out of a folder without a repository, which may have no .gitignore: packages, caches of tools, and local secrets. */
 const NEVER_PUSHED = [
   'node_modules',
   '.wrangler',

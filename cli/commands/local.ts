@@ -83,7 +83,7 @@ async function askLogin(session: Session, url: string | undefined): Promise<{ ur
   return { url: trimmed(asked), token: (await askSecret('Runner token or API key')).trim() };
 }
 
-/** @throws {Stopped} for what is no address */
+/** @throws {Stopped} when the text is no address */
 function trimmed(url: string): string {
   if (/^https?:$/.test(URL.parse(url)?.protocol ?? '')) return url.replace(/\/+$/, '');
   throw new Stopped('usage', `${url} is no address such as https://api.example.com.`, 'cellar login URL');

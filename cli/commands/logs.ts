@@ -1,4 +1,4 @@
-// What an app says and what goes wrong in it.
+// The commands about an app's log and its errors.
 import type { Result } from '../../handlers/contract/index.ts';
 import { type Command, command, textOf } from '../command.ts';
 import { Stopped } from '../exit.ts';

@@ -1,4 +1,4 @@
-// What is set of an app: variables, secrets, domains, limits, builds, people.
+// The commands about an app's settings: variables, secrets, domains, limits, builds, people.
 import type { Result } from '../../handlers/contract/index.ts';
 import { type Command, command, type Input, textOf } from '../command.ts';
 import { Stopped } from '../exit.ts';

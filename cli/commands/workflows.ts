@@ -22,7 +22,7 @@ function json(text: string | undefined, what: string): unknown {
   }
 }
 
-/** What is done to one instance by its name alone. */
+/** The commands that need only an instance's name. */
 function change(verb: 'pause' | 'resume' | 'terminate' | 'restart', summary: string): Command {
   return command({
     words: `workflows ${verb}`,

@@ -36,7 +36,7 @@ export type Outcome<Value> =
 
 /** The least time between two looks for old events of streams. */
 const PRUNE_PAUSE_MS = 1_000;
-/** A state is sent again so often when later ones come first. As many as may wait for the lock could. */
+/** How often a wanted state is sent again when later ones overtake it: as often as there can be tasks that wait for the lock. */
 const OVERTAKES_LIMIT = 16;
 
 type SqlValue = string | number | null;
@@ -248,7 +248,7 @@ function taken(error: unknown): never {
   throw error;
 }
 
-/** @throws what is no `Problem` */
+/** @throws every error that is not a `Problem` */
 function refusal(error: unknown): Extract<Outcome<never>, { ok: false }> {
   if (error instanceof Problem)
     return { ok: false, code: error.code, detail: error.message, changed: error.changed };

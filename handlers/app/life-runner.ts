@@ -121,7 +121,7 @@ export class Life {
     };
     const settled = await this.#options.lock.runAnyway(settle);
     if (settled !== null && 'answer' in settled) await settled.answer;
-    // A wake that failed was undone; whoever puts an app to sleep has done so.
+    // A wake that failed was undone; a sleep that was asked for holds even when the host does not answer.
     if (app === null) throw underway.state === 'waking' && settled !== null ? unchanged(outcome) : outcome;
     if (!reached && settled !== null) {
       throw new Problem(

@@ -20,7 +20,7 @@ export class Lock {
     return this.runAnyway(task);
   }
 
-  /** Runs a task however many wait: one that a held request, or what is under way, cannot do without. */
+  /** Runs a task however many others wait: for a task that a held request, or the transition under way, needs. */
   async runAnyway<Value>(task: () => Promise<Value>): Promise<Value> {
     this.#waiting++;
     const result = this.#last.then(task, task);

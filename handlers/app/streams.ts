@@ -44,7 +44,7 @@ export class Streams {
     this.#store = new StreamStore(sql);
   }
 
-  /** @param name of the event; null: it has none, and browsers take it as a `message` */
+  /** @param name of the event; null: no name, so that browsers take it as a `message` */
   publish(stream: StreamName, data: unknown, name: string | null = null): void {
     const event = this.#store.append(stream, name, JSON.stringify(data), Date.now());
     for (const listener of this.#listeners) {

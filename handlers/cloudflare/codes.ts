@@ -22,7 +22,7 @@ export const CODES = {
   INSTANCE_NOT_FOUND: 10400,
   INSTANCE_EXISTS: 10405,
   RATE_LIMITED: 971,
-  /** There is no such call here. */
+  /** Cellar does not answer this call. */
   ROUTE_NOT_FOUND: 7003,
   DATABASE_NOT_FOUND: 7404,
   /** SQLite refuses the statement. */

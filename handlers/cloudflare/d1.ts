@@ -209,7 +209,7 @@ async function importFile(context: CallContext, database: Kept, asked: z.output<
   const { env } = context;
   if (asked.action === 'poll')
     throw new CloudflareError(400, CODES.BAD_REQUEST, 'An import has ended when it is answered here.');
-  // Before anything is kept for whoever may not import.
+  // Checked before anything is kept for a caller who may not import.
   await authorize(context, operationsByName.get('storage.d1.import')!, { id: database.app.id });
   if (asked.action === 'init') {
     const filename = await newFile(context, '');

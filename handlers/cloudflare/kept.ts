@@ -56,7 +56,7 @@ export async function keptOf(context: CallContext, kind: Kind): Promise<Kept[]> 
 
 /**
  * The one that a name means: the name of a list, the project's own, or that of its binding.
- * @throws {CloudflareError} for none, and for several
+ * @throws {CloudflareError} when the name means nothing, or several things
  */
 export async function findKept(context: CallContext, kind: Kind, name: string): Promise<Kept> {
   const all = await keptOf(context, kind);

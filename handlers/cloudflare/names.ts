@@ -28,7 +28,7 @@ export function similarSlug(name: string): string {
   return `${plain.slice(0, 36)}-app`.replace(/^-/, '');
 }
 
-/** The id that `uuidOf` made a UUID of. @throws {CloudflareError} for one that it did not make */
+/** The id that `uuidOf` made a UUID of. @throws {CloudflareError} for a UUID that it did not make */
 export function idOf(uuid: string): string {
   const found = /^([0-9a-f]{8})-?([0-9a-f]{4})-?8([0-9a-f]{3})-?8([0-9a-f]{3})-?([0-9a-f]{2})0{10}$/i.exec(
     uuid,

@@ -4,7 +4,7 @@ import type { TailedRequest } from '../contract/host-calls.ts';
 import { uuidOf } from '../contract/id.ts';
 import type { LogLine } from '../contract/telemetry.ts';
 
-/** Lines of a request that has ended may come so long after it, in ms. */
+/** How long after a request's end its lines may still come, in ms. */
 const LATE_MS = 500;
 /** Lines whose request goes on are shown by themselves after that time, in ms. */
 const ALONE_MS = 3_000;

@@ -17,7 +17,7 @@ const PROTOCOL = 'trace-v1';
 const EVENT_BYTES = 2 ** 20;
 /** WebSocket's own: all is well, and something broke. */
 const [NORMAL, NOT_ALLOWED, BROKEN] = [1000, 1008, 1011];
-/** A line is sent to whoever was allowed to read it so long ago at most, in ms. */
+/** How old the last check of a reader's rights may be when a line is sent to it, in ms. */
 const ALLOWED_MS = 5_000;
 
 /** How often what waits is looked at, in ms. */
@@ -98,7 +98,7 @@ export const tailCalls = [
 /**
  * Passes requests and lines on until either side ends. Never rejects.
  * @param tail with the app's address
- * @param allowed rejects once whoever reads has lost the role
+ * @param allowed rejects once the reader has lost the role
  */
 async function pass(
   followed: Record<'lines' | 'requests', ReadableStream<Uint8Array>>,

@@ -19,7 +19,7 @@ interface Now {
   at: string;
 }
 
-/** Removes what is older than the retention, and deploys that nobody looks for any more. */
+/** Removes rows that are older than the retention, and all but the newest deploys. */
 export async function prune({ db, env, at }: Now): Promise<void> {
   const before = new Date(Date.parse(at) - retentionMs(env)).toISOString();
   const end = Date.now() + BUDGET_MS;

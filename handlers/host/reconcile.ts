@@ -8,7 +8,7 @@ import { Problem } from '../problem.ts';
 
 /** Apps made right side by side. */
 const CONCURRENCY = 4;
-/** Deploys that one run asks the host for; the rest is asked for next time. */
+/** The most deploys that one run asks the host for; the next run asks for the rest. */
 const DEPLOYS_LIMIT = 200;
 /** No new app is begun after this long; the rest waits for the next run. */
 const BUDGET_MS = 40_000;

@@ -97,7 +97,7 @@ async function recover({ db, host, env, at }: RequestContext, email: string): Pr
   await host.mail(passwordMail({ to: email, url: inviteUrl(env, secret), expiresAt }));
 }
 
-/** Answers `POST /internal/sign-in/*`, for whoever has the host's secret. */
+/** Answers `POST /internal/sign-in/*`, for callers with the host's secret. */
 export async function signIn(route: string, request: Request, context: RequestContext): Promise<Response> {
   const name = route.replace('POST /internal/sign-in/', '');
   if (!Object.hasOwn(answers, name)) throw new Problem('route_not_found');

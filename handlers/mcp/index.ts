@@ -12,7 +12,7 @@ const LOCAL_NAMES = ['localhost', '127.0.0.1', '[::1]'];
 
 /**
  * Answers one message. Nothing is kept between two.
- * @throws {Problem} for what is no message of the protocol, or comes from a page that may not send it
+ * @throws {Problem} when the body is no message of the protocol, or comes from a page that may not send it
  */
 export async function mcp(request: Request, context: Context): Promise<Response> {
   const url = new URL(request.url);
@@ -25,7 +25,7 @@ export async function mcp(request: Request, context: Context): Promise<Response>
   return serve(request, parsedBody, context, readOnly);
 }
 
-/** A name that somebody else's page leads to this address is none of ours. @throws {Problem} `forbidden` */
+/** Refuses host names that are not Cellar's: somebody else's page could lead one to this address. @throws {Problem} `forbidden` */
 function requireOwnHost({ hostname }: URL, { BASE_DOMAIN, PUBLIC_API_URL }: Env): void {
   const own = [...LOCAL_NAMES, `api.${BASE_DOMAIN}`, new URL(PUBLIC_API_URL).hostname];
   if (!own.includes(hostname)) throw new Problem('forbidden', `Agents are not answered at ${hostname}.`);

@@ -43,7 +43,7 @@ const DIRECT = [
 /** A pattern or a list of choices that is longer tells an agent less than it takes to read. */
 const LONGEST_PATTERN = 60;
 
-/** One tool, with what it runs. */
+/** One tool, with the operation that it runs. */
 export interface OwnTool {
   tool: Tool;
   /** Its operation; null for a tool that reaches others. */

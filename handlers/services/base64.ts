@@ -9,7 +9,7 @@ export function fromBase64(base64: string): Uint8Array {
 
 export function toBase64(bytes: Uint8Array): string {
   let text = '';
-  // In pieces: a call takes only so many arguments.
+  // In pieces, since a call takes a limited number of arguments.
   for (let at = 0; at < bytes.length; at += 32_768) {
     text += String.fromCharCode(...bytes.subarray(at, at + 32_768));
   }

@@ -14,7 +14,7 @@ export function encodeCursor(list: string, place: string[] | null): string | nul
 /**
  * @param list as given to `encodeCursor`
  * @param parts how many texts the list's place has
- * @throws {Problem} `invalid_input` for one that another list gave out, or none
+ * @throws {Problem} `invalid_input` when the text is no cursor, or one of another list
  */
 export function decodeCursor(list: string, cursor: string | undefined, parts: number): string[] | null {
   if (cursor === undefined) return null;

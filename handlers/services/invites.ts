@@ -112,7 +112,7 @@ async function make(context: Context, { email, role, app, account, by }: NewInvi
   return { ...made, url, mail: { to, problem: await sendMail(context, mail) } };
 }
 
-/** The e-mail address of whoever calls. */
+/** The e-mail address of the caller. */
 async function addressOf({ reads, actor }: Context): Promise<string | null> {
   return (await findAccount(reads, accountOf(actor)))?.email ?? null;
 }

@@ -1,4 +1,4 @@
-// What e-mails say. No text of theirs is one that somebody can choose freely: they come in this machine's name.
+// The texts of e-mails. Nobody can choose a part of them freely, since they come in this machine's name.
 
 import type * as z from 'zod';
 import type { Bindings } from '../bindings.ts';

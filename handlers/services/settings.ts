@@ -1,4 +1,4 @@
-// What is set on an app: variables, domains, limits, how it is built.
+// The settings of an app: variables, domains, limits, how it is built.
 
 import type { AppRow } from '../../sqlite/control/apps.ts';
 import type { DomainRow, EnvRow } from '../../sqlite/control/settings.ts';

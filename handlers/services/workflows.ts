@@ -30,7 +30,7 @@ const create: Service<'workflows.instances.create'> = async (context, { id, work
   return (await context.host.workflows.act(app.id, asked))!;
 };
 
-/** What is done to one instance by its name alone. */
+/** The operations that need only an instance's name. */
 function change(action: 'pause' | 'resume'): Service<'workflows.instances.pause'> {
   return async (context, { id, workflow, instance }) => {
     const app = await requireApp(context, id);

@@ -54,7 +54,7 @@ export async function discard(body: ReadableStream<Uint8Array>): Promise<void> {
       if (left < 0 || Date.now() > end) return;
     }
   } catch {
-    // Whoever sent it has gone.
+    // The sender has closed the connection.
   }
 }
 

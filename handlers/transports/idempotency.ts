@@ -17,10 +17,10 @@ export interface Answered {
 
 type Kept = Answered | { code: ErrorCode; detail: string; errors?: ProblemBody['errors'] };
 
-/** A request that runs holds its key anew so often. */
+/** How often a request that runs renews its hold on the key, in ms. */
 const RENEW_MS = 15_000;
 
-/** @throws {Problem} `invalid_input` for a key that is none */
+/** @throws {Problem} `invalid_input` for an invalid key */
 export function idempotencyKey(headers: Headers): string | null {
   const key = headers.get('idempotency-key');
   if (key === null || /^[\x21-\x7e]{1,200}$/.test(key)) return key;

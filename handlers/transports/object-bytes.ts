@@ -1,4 +1,4 @@
-// The one route that takes what an object is to be as its body: the object, or a part of one that is uploaded in parts.
+// The route whose body is the bytes of an object: of a whole one, or of a part of one that is uploaded in parts.
 import { authorize } from '../access.ts';
 import type { Context } from '../context.ts';
 import { objectBytes } from '../contract/buckets.ts';

@@ -144,7 +144,7 @@ function codeOf(problem: Problem): number {
   return problem.code === 'internal_error' ? INTERNAL_ERROR : REFUSED;
 }
 
-/** The call, or the answer to what is none. */
+/** The call; or, when the message is no call, the answer that says so. */
 function readCall(message: unknown): Call | Answer {
   const refuse = (reason: string, id: Id = null) => failed(id, INVALID_REQUEST, invalid(reason));
   if (typeof message !== 'object' || message === null || Array.isArray(message))

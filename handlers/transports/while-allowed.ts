@@ -30,7 +30,7 @@ export function whileAllowed(
   }, LOOK_EVERY_MS);
   const ended = stream
     .pipeTo(writable, { signal: ending.signal, preventAbort: true })
-    // Whoever reads gets an end in order; or has gone, and needs none.
+    // The reader gets an orderly end, unless it has left already.
     .catch(() => writable.close().catch(() => {}))
     .finally(() => clearInterval(timer));
   context.waitUntil(ended);

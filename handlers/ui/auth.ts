@@ -46,7 +46,7 @@ export function cookiePrefix({ PUBLIC_UI_URL }: Env): string {
   return PUBLIC_UI_URL.startsWith('https:') ? '__Host-cellar' : 'cellar';
 }
 
-/** The library. It keeps nothing but what is in the database, and counts. */
+/** The library, set up. All that it keeps is in the database, but for counts of attempts. */
 export function createAuth(env: Env) {
   const secure = env.PUBLIC_UI_URL.startsWith('https:');
   const prefix = cookiePrefix(env);

@@ -21,7 +21,7 @@ const PAGE_POLICY = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** The file at a path. @returns null when there is none, or the request is none for a file */
+/** The file at a path. @returns null when there is no such file, or the request does not ask for a file */
 export async function file(request: Request, path: string, env: Env): Promise<Response | null> {
   if (request.method !== 'GET' && request.method !== 'HEAD') return null;
   const found = Object.hasOwn(env.FILES, path) ? env.FILES[path]! : null;

@@ -1,4 +1,4 @@
-// The control UI's server: files for browsers, sign-in, and the API on behalf of whoever is signed in.
+// The control UI's server: files for browsers, sign-in, and the API on behalf of the person who is signed in.
 
 import { migrate } from '../../sqlite/sign-in/migrations.ts';
 import { forgetPerson, removeExpired } from '../../sqlite/sign-in/people.ts';
@@ -15,7 +15,7 @@ import { forgot, join, look, useLink } from './links.ts';
 import { ownCookies, requireOwnOrigin } from './origin.ts';
 import { signInByPassword } from './password.ts';
 
-/** What has expired is removed so often, when somebody comes: in ms. Challenges are written for strangers too. */
+/** How often expired rows are removed, in ms, when a request comes. Strangers can have challenges written too. */
 const CLEAN_EVERY_MS = 10 * 60_000;
 /** So often the person behind a stream is looked at again, in ms. */
 const LOOK_EVERY_MS = 60_000;
@@ -150,7 +150,7 @@ class Server {
     }, LOOK_EVERY_MS);
     const ended = response
       .body!.pipeTo(writable, { signal: ending.signal, preventAbort: true })
-      // Whoever reads gets an end in order; or has gone, and needs none.
+      // The reader gets an orderly end, unless it has left already.
       .catch(() => writable.close().catch(() => {}))
       .finally(() => clearInterval(timer));
     execution.waitUntil(ended);

@@ -43,7 +43,7 @@ export class Limiter {
 /** Failures that cost nothing: people mistype. */
 const FREE_FAILURES = 5;
 const LONGEST_WAIT_MS = 60_000;
-/** After so long without an attempt, in ms, failures are forgotten. */
+/** Failures are forgotten after this long without an attempt, in ms. */
 const FORGET_MS = 60 * 60_000;
 
 /** Makes attempts on one account wait longer with each that fails. */

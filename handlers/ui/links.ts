@@ -48,7 +48,7 @@ export async function join(request: Request, env: Env, account: string): Promise
 
 /**
  * Uses a link: its account has this password then, and the browser is signed in. Of two who use it at once one is refused.
- * The account is made before, and the link ends after: whoever is interrupted in between can use the link again.
+ * The account is made before, and the link ends after: a person who is interrupted in between can use the link again.
  * @throws {Problem} `invite_not_found`, `email_taken`, `invalid_input`
  */
 export async function useLink(request: Request, env: Env, auth: Auth): Promise<Response> {

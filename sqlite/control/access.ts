@@ -48,7 +48,7 @@ export async function keyAccount(db: D1Database, keyHash: string): Promise<strin
   return (await statement.first<{ account_id: string }>())?.account_id ?? null;
 }
 
-/** Whether an account is an admin of the machine; null for one that is not there. */
+/** Whether an account is an admin of the machine; null for an unknown account. */
 export async function isAdmin(db: D1Database, accountId: string): Promise<boolean | null> {
   const statement = db.prepare('SELECT is_admin FROM accounts WHERE id = ?').bind(accountId);
   const found = await statement.first<{ is_admin: 0 | 1 }>();

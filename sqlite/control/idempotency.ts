@@ -57,7 +57,7 @@ export async function renewKey(db: D1Database, { caller, key, holder }: HeldKey,
     .run();
 }
 
-/** Keeps the answer of the request that holds the key. One that has lost it changes nothing. */
+/** Keeps the answer of the request that holds the key. A request that has lost the key changes nothing. */
 export async function keepAnswer(
   db: D1Database,
   { caller, key, holder }: HeldKey,

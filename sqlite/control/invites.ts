@@ -34,13 +34,13 @@ const COLUMNS =
   'id, email, role, app_id, app_role, account_id, created_at, expires_at, used_at, is_recovery, made_by';
 /** The columns, and `app_slug`. */
 const LISTED = `${COLUMNS.replace(/\w+/g, 'invites.$&')}, apps.slug AS app_slug`;
-/** Whoever made it is an admin of the app still, or nobody's right is asked for. */
+/** The inviter still is an admin of the app, where the invite needs one. */
 const BY_RIGHT = `(made_by IS NULL OR EXISTS (SELECT 1 FROM apps AS its WHERE its.id = invites.app_id AND its.deleted_at IS NULL
   AND (its.owner_id = made_by OR EXISTS (SELECT 1 FROM collaborators AS admins
     WHERE admins.app_id = its.id AND admins.account_id = made_by AND admins.role = 'admin'))))`;
 /** `?1` is the hash of a link, `?2` the time. */
 const IS_OPEN = `hash = ?1 AND used_at IS NULL AND (expires_at IS NULL OR expires_at > ?2) AND ${BY_RIGHT}`;
-/** An open link that makes an account, or gives one that there is what it has to give. */
+/** An open link that makes an account, or gives an existing one its role on the app. */
 const IS_FREE = `${IS_OPEN} AND account_id IS NULL`;
 
 /** Invites that the admins of an app make within a day, and one of them for all apps. */
@@ -157,7 +157,7 @@ export async function findInvite(db: D1Database, id: string): Promise<ListedInvi
 /**
  * Ends an invite. It stays: those of an app's admins are counted.
  * @param app the app that it must give a role on; null for any
- * @returns false for one that is not there, or cannot be used any more
+ * @returns false for an invite that is not there, or cannot be used any more
  */
 export async function revokeInvite(
   db: D1Database,

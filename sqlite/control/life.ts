@@ -64,7 +64,7 @@ export async function sleepCandidates(db: D1Database, before: string): Promise<s
   return results.map(({ id }) => id);
 }
 
-/** Those of `ids` that sleep. */
+/** The apps among `ids` that sleep. */
 export async function sleepingOf(db: D1Database, ids: string[]): Promise<string[]> {
   if (ids.length === 0) return [];
   const { results } = await db

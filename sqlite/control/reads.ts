@@ -36,7 +36,7 @@ export class JoinedReads implements Reader {
       const results = await this.#db.batch(groups.flatMap(({ statements }) => statements));
       for (const { statements, resolve } of groups) resolve(results.splice(0, statements.length));
     } catch (error) {
-      // One that fails must not fail its neighbours.
+      // A read that fails must not fail the others of its batch.
       if (groups.length === 1) groups[0]!.reject(error);
       else
         for (const { statements, resolve, reject } of groups)

@@ -1,6 +1,6 @@
 // The end of records that would pile up.
 
-/** Rows that one statement removes: others wait for it. */
+/** The most rows that one statement removes, since other statements wait for it. */
 const STEP_ROWS = 500;
 
 /** Each removes at most `?2` rows, of those from before `?1`. */

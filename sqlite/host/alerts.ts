@@ -1,4 +1,4 @@
-// Rows of the host's tables of alerts: what they are, what each told when, and what is still to be delivered.
+// Rows of the host's tables of alerts: the alerts, what each told when, and the deliveries that are due.
 import type { Database } from 'better-sqlite3';
 import type { Alert } from '../../handlers/contract/alerts.ts';
 

@@ -7,7 +7,7 @@ export interface PreviewRow {
   id: string;
   /** The app that it is a preview of. */
   parentId: string;
-  /** What its address begins with. */
+  /** The first part of its address, before the app's slug. */
   name: string;
   /** What it shows: `refs/heads/…`, `alias:…` or `version:…`. An app has one preview of each. */
   source: string;

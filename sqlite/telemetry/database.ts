@@ -3,7 +3,7 @@
 import { renameSync, rmSync, statSync } from 'node:fs';
 import Database from 'better-sqlite3';
 
-/** The WAL is written back to the file after so many pages of 4 KiB. */
+/** How many pages, of 4 KiB, the WAL may have before it is written back to the file. */
 const CHECKPOINT_PAGES = 1_000;
 /** Longest WAL that stays behind a checkpoint, in bytes. */
 const WAL_BYTES = 4 * 1024 * 1024;
