@@ -13,13 +13,7 @@ import { warmBundler } from './build.ts';
 import { Deploy, type DeployOptions, INTERRUPTED } from './deploy.ts';
 import type { DeploySource } from './make-release.ts';
 import { pruneReleases, type Retriggered } from './releases.ts';
-
-/** The most builds that run side by side. Each may keep a core busy. */
-const BUILDS = 2;
-/** The most builds while the next one's account has no build running, so that the long builds of some hold up nobody else's. */
-const BUILDS_OF_ALL = 4;
-/** The most rollbacks and uploads that run side by side, besides the builds: they build nothing. */
-const READY_RELEASES = 4;
+import { nextDeploy } from './turns.ts';
 
 /** Releases that are kept besides the one that serves. */
 const KEPT_RELEASES = 5;
@@ -345,18 +339,7 @@ export class DeployQueue {
       .map(({ deploy }) => deploy)
       .filter(({ fact }) => fact.finished_at === null);
     const waiting = [...this.#waiting.values()].filter(({ fact }) => !this.#running.has(fact.app_id));
-    const ready = waiting.find((deploy) => !deploy.builds);
-    const builds = running.filter((deploy) => deploy.builds);
-    if (ready && running.length - builds.length < READY_RELEASES) return ready;
-    const owners = builds.map((deploy) => this.#ownerOf(deploy));
-    const share = (deploy: Deploy) => owners.filter((owner) => owner === this.#ownerOf(deploy)).length;
-    // Of the accounts that have the fewest builds running, the deploy that waits longest.
-    const [next] = waiting
-      .filter((deploy) => deploy.builds)
-      .map((deploy) => ({ deploy, share: share(deploy) }))
-      .sort((a, b) => a.share - b.share);
-    if (next === undefined) return null;
-    return builds.length < (next.share === 0 ? BUILDS_OF_ALL : BUILDS) ? next.deploy : null;
+    return nextDeploy(running, waiting, (deploy) => this.#ownerOf(deploy));
   }
 
   /** The account that a deploy is for. An app whose account is not known counts as one. */
