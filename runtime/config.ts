@@ -3,121 +3,25 @@
 import { resolve } from 'node:path';
 import { z } from 'zod';
 import { reason } from './log.ts';
-import { AddressRanges } from './machine/address-ranges.ts';
 import { DATA_DIRECTORY_MAX } from './machine/data-directory.ts';
-import { isAddress } from './mail/addresses.ts';
-import { isSender, type SmtpServer, smtpServer } from './mail/smtp-server.ts';
+import { isSender } from './mail/smtp-server.ts';
+import {
+  addressRanges,
+  aiModels,
+  appSenderList,
+  decimal,
+  domain,
+  httpUrl,
+  integer,
+  origin,
+  origins,
+  otlpHeaders,
+  paths,
+  perMinute,
+  port,
+  smtpUrl,
+} from './setting-kinds.ts';
 import { LogFilter } from './telemetry/log-filter.ts';
-
-const numberLike = (form: RegExp, message: string) => (min: number, max: number) =>
-  z
-    .string()
-    .regex(form, message)
-    .transform(Number)
-    .refine((n) => n >= min && n <= max, `must be from ${min} to ${max}`);
-const integer = numberLike(/^\d+$/, 'must be a whole number');
-const decimal = numberLike(/^\d+(\.\d+)?$/, 'must be a number such as 24 or 0.5, not below 0');
-const port = integer(0, 65_535);
-const domain = z
-  .string()
-  .max(200, 'must have at most 200 characters')
-  .regex(
-    /^(?!-)[a-z0-9-]+(\.(?!-)[a-z0-9-]+)*$/,
-    'must be a host name in lower case, without scheme, port or dot at the end',
-  );
-const origin = z.union([
-  z.literal(''),
-  z
-    .string()
-    .refine(
-      (text) => /^https?:\/\/[^/?#@]+$/.test(text) && URL.canParse(text),
-      'must be like https://example.com or http://example.com:8000, without a path',
-    ),
-]);
-
-const origins = z
-  .string()
-  .transform((text) => text.split(',').map((each) => each.trim()))
-  .transform((each) => each.filter((one) => one !== ''))
-  .refine(
-    (each) => each.every((one) => /^https?:\/\/[^/?#@*]+$/.test(one) && URL.parse(one)?.origin === one),
-    'must be origins such as https://example.com, separated by commas, without paths',
-  );
-const paths = z.string().transform((text) =>
-  text
-    .split(',')
-    .map((path) => path.trim())
-    .filter((path) => path !== ''),
-);
-const perMinute = integer(0, 10_000_000);
-const addressRanges = z
-  .string()
-  .transform((text) => text.split(',').map((range) => range.trim()))
-  .transform((ranges) => ranges.filter((range) => range !== ''))
-  .superRefine((ranges, context) => {
-    try {
-      new AddressRanges(ranges);
-    } catch (error) {
-      context.addIssue({ code: 'custom', message: `is wrong: ${reason(error)}` });
-    }
-  });
-
-const smtpUrl = z.string().transform((text, context): SmtpServer | null => {
-  const server = smtpServer(text);
-  if (server === null && text !== '') {
-    // The text has a password in it.
-    context.addIssue({
-      code: 'custom',
-      message: 'must be like smtp://user:password@mail.example.com:587 or smtps://…:465, percent-encoded',
-    });
-  }
-  return server;
-});
-
-const appSenderList = z
-  .string()
-  .transform((text) => text.split(',').map((each) => each.trim()))
-  .transform((each) => each.filter((one) => one !== ''))
-  .refine(
-    (each) => each.every((one) => isAddress(one.includes('@') ? one : `a@${one}`)),
-    'must be domains such as example.com and addresses such as news@example.com, separated by commas',
-  );
-
-const httpUrl = (message: string) =>
-  z.union([
-    z.literal(''),
-    z.string().refine((text) => /^https?:\/\/[^?#@]+$/.test(text) && URL.canParse(text), message),
-  ]);
-const otlpHeaders = z.string().transform((text, context) => {
-  const headers: Record<string, string> = {};
-  for (const pair of text.split(',').filter((each) => each.trim() !== '')) {
-    const [, name, value] = /^\s*([\w!#$%&'*+.^`|~-]+)\s*=\s*([\x21-\x7e]*)\s*$/.exec(pair) ?? [];
-    try {
-      headers[name!.toLowerCase()] = decodeURIComponent(value!);
-    } catch {
-      // The value may be a secret.
-      context.addIssue({ code: 'custom', message: 'must be like name=value,name=value, percent-encoded' });
-      return z.NEVER;
-    }
-  }
-  return headers;
-});
-
-const aiModels = z.string().transform((text, context) => {
-  const models: Record<string, string> = {};
-  for (const pair of text.split(',').filter((each) => each.trim() !== '')) {
-    const [, name, model] = /^\s*([^\s=,]+)\s*=\s*([^\s=,]+)\s*$/.exec(pair) ?? [];
-    if (name === undefined || model === undefined) {
-      context.addIssue({
-        code: 'custom',
-        message: `must be like @cf/meta/llama-3-8b-instruct=llama3,…, not '${pair}'`,
-      });
-      return z.NEVER;
-    }
-    models[name] = model;
-  }
-  return models;
-});
 
 interface Setting {
   default: string;

@@ -1,0 +1,106 @@
+// The kinds of settings: how the text of each is read, and what is said of a wrong one.
+import { z } from 'zod';
+import { reason } from './log.ts';
+import { AddressRanges } from './machine/address-ranges.ts';
+import { isAddress } from './mail/addresses.ts';
+import { type SmtpServer, smtpServer } from './mail/smtp-server.ts';
+
+const numberLike = (form: RegExp, message: string) => (min: number, max: number) =>
+  z
+    .string()
+    .regex(form, message)
+    .transform(Number)
+    .refine((n) => n >= min && n <= max, `must be from ${min} to ${max}`);
+export const integer = numberLike(/^\d+$/, 'must be a whole number');
+export const decimal = numberLike(/^\d+(\.\d+)?$/, 'must be a number such as 24 or 0.5, not below 0');
+export const port = integer(0, 65_535);
+export const domain = z
+  .string()
+  .max(200, 'must have at most 200 characters')
+  .regex(
+    /^(?!-)[a-z0-9-]+(\.(?!-)[a-z0-9-]+)*$/,
+    'must be a host name in lower case, without scheme, port or dot at the end',
+  );
+export const origin = z.union([
+  z.literal(''),
+  z
+    .string()
+    .refine(
+      (text) => /^https?:\/\/[^/?#@]+$/.test(text) && URL.canParse(text),
+      'must be like https://example.com or http://example.com:8000, without a path',
+    ),
+]);
+
+/** The parts of a text between commas, without spaces around them and without empty ones. */
+const commaList = z.string().transform((text) =>
+  text
+    .split(',')
+    .map((each) => each.trim())
+    .filter((each) => each !== ''),
+);
+export const origins = commaList.refine(
+  (each) => each.every((one) => /^https?:\/\/[^/?#@*]+$/.test(one) && URL.parse(one)?.origin === one),
+  'must be origins such as https://example.com, separated by commas, without paths',
+);
+export const paths = commaList;
+export const perMinute = integer(0, 10_000_000);
+export const addressRanges = commaList.superRefine((ranges, context) => {
+  try {
+    new AddressRanges(ranges);
+  } catch (error) {
+    context.addIssue({ code: 'custom', message: `is wrong: ${reason(error)}` });
+  }
+});
+
+export const smtpUrl = z.string().transform((text, context): SmtpServer | null => {
+  const server = smtpServer(text);
+  if (server === null && text !== '') {
+    // The message does not quote the text, which has a password in it.
+    context.addIssue({
+      code: 'custom',
+      message: 'must be like smtp://user:password@mail.example.com:587 or smtps://…:465, percent-encoded',
+    });
+  }
+  return server;
+});
+
+export const appSenderList = commaList.refine(
+  (each) => each.every((one) => isAddress(one.includes('@') ? one : `a@${one}`)),
+  'must be domains such as example.com and addresses such as news@example.com, separated by commas',
+);
+
+export const httpUrl = (message: string) =>
+  z.union([
+    z.literal(''),
+    z.string().refine((text) => /^https?:\/\/[^?#@]+$/.test(text) && URL.canParse(text), message),
+  ]);
+export const otlpHeaders = z.string().transform((text, context) => {
+  const headers: Record<string, string> = {};
+  for (const pair of text.split(',').filter((each) => each.trim() !== '')) {
+    const [, name, value] = /^\s*([\w!#$%&'*+.^`|~-]+)\s*=\s*([\x21-\x7e]*)\s*$/.exec(pair) ?? [];
+    try {
+      headers[name!.toLowerCase()] = decodeURIComponent(value!);
+    } catch {
+      // The message does not quote the value, which may be a secret.
+      context.addIssue({ code: 'custom', message: 'must be like name=value,name=value, percent-encoded' });
+      return z.NEVER;
+    }
+  }
+  return headers;
+});
+
+export const aiModels = z.string().transform((text, context) => {
+  const models: Record<string, string> = {};
+  for (const pair of text.split(',').filter((each) => each.trim() !== '')) {
+    const [, name, model] = /^\s*([^\s=,]+)\s*=\s*([^\s=,]+)\s*$/.exec(pair) ?? [];
+    if (name === undefined || model === undefined) {
+      context.addIssue({
+        code: 'custom',
+        message: `must be like @cf/meta/llama-3-8b-instruct=llama3,…, not '${pair}'`,
+      });
+      return z.NEVER;
+    }
+    models[name] = model;
+  }
+  return models;
+});
