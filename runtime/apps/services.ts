@@ -53,8 +53,11 @@ export class Services {
 
   /** An app's way to the apps that it has bindings to. */
   access(appId: string): ServiceAccess {
+    const socketOf = () => this.#socket(appId);
     return {
-      socket: this.#socket(appId),
+      get socket() {
+        return socketOf();
+      },
       open: async (calls) => {
         const known = this.#callers.get(appId);
         if (known !== undefined) known.calls = calls;

@@ -60,7 +60,6 @@ export class Supervisor {
   readonly operations = new Operations();
   readonly activity: Activity;
   readonly rest: RestRecord;
-  readonly launcher: Launcher;
   /** The release to run. */
   live: ReleaseRef | null = null;
   readonly #options: SupervisorOptions;
@@ -75,7 +74,8 @@ export class Supervisor {
   #givesWay = false;
   /** The limit that the process before this one went over, if that is why it ended. */
   #limit: string | null = null;
-  readonly #due: DueReader;
+  #launcher: Launcher | null = null;
+  #dueReader: DueReader | null = null;
   readonly #backoff = new Backoff();
   #phase: Phase = { name: 'none' };
   #lastError: string | null = null;
@@ -88,14 +88,22 @@ export class Supervisor {
     this.#onServing = onServing;
     this.activity = new Activity(options.idleMs, options.lastRequestAt);
     this.rest = new RestRecord(options.onRest);
-    this.launcher = new Launcher(options);
-    this.#due = new DueReader(options.user, options.directories.data, (release) =>
-      this.launcher.dueWork(release),
-    );
   }
 
   /** For `end`: what it says is a warning. */
   readonly warn = (words: string): void => this.#options.say('warn', words);
+
+  /** Made when it is first needed, as the reader of due work is: thousands of apps may rest. */
+  get launcher(): Launcher {
+    this.#launcher ??= new Launcher(this.#options);
+    return this.#launcher;
+  }
+
+  get #due(): DueReader {
+    const { user, directories } = this.#options;
+    this.#dueReader ??= new DueReader(user, directories.data, (release) => this.launcher.dueWork(release));
+    return this.#dueReader;
+  }
 
   get phase(): Phase {
     return this.#phase;

@@ -73,8 +73,11 @@ export class AppService {
 
   /** An app's way to the service. */
   access(appId: string): HostServiceAccess {
+    const { socket } = this.#options;
     return {
-      socket: this.#options.socket(appId),
+      get socket() {
+        return socket(appId);
+      },
       open: async () => {
         const late = sleep(OPEN_TIMEOUT_MS, undefined, { ref: false });
         await Promise.race([this.open(appId), late]).catch((error: unknown) =>

@@ -63,27 +63,27 @@ export function layoutOf(root: string) {
     ui: join(root, 'ui'),
     hooks: join(root, 'hooks'),
     repositories: join(root, 'repos'),
-    repository: (appId: string) => join(root, 'repos', `${appId}.git`),
+    repository: (appId: string) => `${root}/repos/${appId}.git`,
     allReleases: join(root, 'releases'),
-    releases: (appId: string) => join(root, 'releases', appId),
-    release: (appId: string, deployId: string) => join(root, 'releases', appId, deployId),
-    data: (appId: string) => join(root, 'data', appId),
+    releases: (appId: string) => `${root}/releases/${appId}`,
+    release: (appId: string, deployId: string) => `${root}/releases/${appId}/${deployId}`,
+    data: (appId: string) => `${root}/data/${appId}`,
     allBuckets: join(root, 'buckets'),
     /** An app's buckets, and the socket at which it reaches them. */
-    buckets: (appId: string) => join(root, 'buckets', appId),
+    buckets: (appId: string) => `${root}/buckets/${appId}`,
     /** Sockets of buckets are made here. */
     doors: join(root, 'doors'),
     runs: join(root, 'run'),
-    run: (appId: string) => join(root, 'run', appId),
+    run: (appId: string) => `${root}/run/${appId}`,
     caches: join(root, 'caches'),
-    cache: (appId: string) => join(root, 'caches', appId),
+    cache: (appId: string) => `${root}/caches/${appId}`,
     /**
      * What is made of our own code once: the handlers, bundled, and what the bundler and the process of snapshots have
      * compiled. Node's own variable may name another place.
      */
     compiled: process.env.NODE_COMPILE_CACHE ?? join(root, 'compiled'),
     builds: join(root, 'builds'),
-    build: (appId: string) => join(root, 'builds', appId),
+    build: (appId: string) => `${root}/builds/${appId}`,
     /** What Wrangler uploads, until it is deployed. */
     uploads: join(root, 'uploads'),
     trash: join(root, 'trash'),
