@@ -67,7 +67,7 @@ export const unanswered: readonly { path: string; what: string; why: string }[] 
   { path: '/graphql', what: 'analytics', why: "`cellar stats` and the control UI show an app's metrics" },
 ];
 
-/** Why a path is not answered; `null` for one that nobody thought of. */
+/** Why a path is not answered; `null` for a path that is not in the list. */
 export function whyUnanswered(path: string): string | null {
   const words = path.split('/');
   const found = unanswered.find(({ path }) =>

@@ -7,7 +7,7 @@ import { R2_BODY_BYTES, R2_PARTS } from './sizes.ts';
 const objectKey = z.string().min(1).max(1024);
 const uploadId = z.string().regex(/^[\w-]{1,200}$/);
 const partNumber = z.int().min(1).max(R2_PARTS);
-/** What is said of an object when it is put. */
+/** The headers and metadata that are given with an object when it is put. */
 const saidOfObject = {
   content_type: z.string().max(200).optional(),
   /** The app's own words about the object. */

@@ -6,11 +6,11 @@ import { operation } from './operation.ts';
 /** Most domains of one app. */
 export const DOMAIN_LIMIT = 100;
 
-/** Two or more labels; the last is no number, so that an address is none. */
+/** Two or more labels. The last is no number, so that an IP address does not match. */
 const HOSTNAME =
   /^(?=.{4,253}$)([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)+(?!\d+$)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])$/;
 
-/** A hostname as DNS has it: lower case, ASCII, without the dot at the end. Null for what is none. */
+/** A hostname as DNS has it: lower case, ASCII, without the dot at the end. Null when the text is no hostname. */
 export function normalHostname(given: string): string | null {
   const name = given.toLowerCase().replace(/\.$/, '');
   if (/[^a-z0-9._\-\u0080-\uffff]/.test(name) || !URL.canParse(`http://${name}`)) return null;

@@ -1,7 +1,7 @@
 // What crosses the HOST binding and comes back through `POST /internal/host-events`. Types only: the host imports
 // them too.
 
-/** What is set of an app's builds. `null` stands for what is found. Both folders have no `..` and no slash before them. */
+/** The settings of an app's builds. `null`: what the build finds by itself. Neither folder has `..` in it or a slash before it. */
 export interface BuildSettings {
   /** Where in the repository the project is. */
   root_directory: string | null;
@@ -111,7 +111,7 @@ interface TableQuestion {
   limit: number;
 }
 
-/** What is asked of a database, by its id or binding. */
+/** A question to a database, which is named by its id or binding. */
 /** Which database to give as SQL. `tables`: these alone. */
 export interface ExportQuestion {
   database: string;
@@ -122,7 +122,7 @@ export interface DatabaseQuestion extends TableQuestion {
   database: string;
 }
 
-/** What is asked of a class, or of one of its objects, by id or name. */
+/** A question to a class, or to one of its objects, by id or name. */
 export interface ObjectQuestion extends TableQuestion {
   class_name: string;
   object: string | null;
@@ -130,7 +130,7 @@ export interface ObjectQuestion extends TableQuestion {
   key: string | null;
 }
 
-/** What is asked of a namespace, by its id or binding: its keys, or the value of one. */
+/** A question to a namespace, which is named by its id or binding: its keys, or the value of one. */
 export interface KeysQuestion {
   namespace: string;
   key: string | null;
@@ -146,7 +146,7 @@ export interface WorkflowSettings {
   retention?: { success?: number | string; error?: number | string };
 }
 
-/** What is asked of the instances of a Workflow. `after`: where a page begins. */
+/** A question about the instances of a Workflow. `after`: where a page begins. */
 export interface InstancesQuestion {
   workflow: string;
   status: string | null;
@@ -161,7 +161,7 @@ export interface StepReference {
   type?: 'do' | 'sleep' | 'waitForEvent' | undefined;
 }
 
-/** What is done to an instance of a Workflow. */
+/** A change of an instance of a Workflow. */
 export type WorkflowAction = { workflow: string } & (
   | { action: 'create'; instance: string | null; params: unknown }
   | { action: 'pause' | 'resume' | 'delete'; instance: string }
@@ -334,7 +334,7 @@ export interface DeployFact {
   finished_at: string | null;
 }
 
-/** What the host says of deploys that it is asked for. One that it does not know is not among them. */
+/** The deploys that the host was asked for. A deploy that it does not know is left out. */
 export interface DeployFacts {
   as_of: AsOf;
   items: DeployFact[];

@@ -31,7 +31,7 @@ import type {
 import type { Result } from './index.ts';
 import type { GroupedError, LogLine } from './telemetry.ts';
 
-/** A body or an answer that is no JSON: whoever sends it writes it by itself. */
+/** A body or an answer that is no JSON: its sender writes the bytes by itself. */
 export type Bytes = 'bytes';
 
 /** What the host has. */
@@ -58,7 +58,7 @@ type SourceItem = Result<'source.tree'>['items'][number];
 /** A file at a commit. */
 export type HostBlob = SourceItem & { size: number; commit: string };
 
-/** What an alert is to be; what is left out is as it was. */
+/** The settings of an alert; fields that are left out stay as they are. */
 export type AlertSettings = Partial<Pick<Alert, 'url' | 'on' | 'error_rate'>>;
 
 /** What is known of an object in a bucket. */

@@ -6,7 +6,7 @@ import { operation } from './operation.ts';
 
 export const Invite = z.strictObject({
   id,
-  /** Whom it is for, as whoever made it said. Whoever has the link can use it. */
+  /** The e-mail address that the inviter named. Anybody who has the link can use it. */
   email: z.string().nullable(),
   /** What the account is on this machine. */
   role: z.enum(['admin', 'member']),
@@ -34,10 +34,10 @@ export const SentMail = z.strictObject({
 
 const Made = z.strictObject({ ...Invite.shape, url: z.string(), mail: SentMail.nullable() });
 
-/** The address is proved by whoever uses a link that only its mailbox has got. */
+/** The use of a link that only the mailbox of an address has got proves the address. */
 const MadeToApp = z.strictObject({
   ...Made.shape,
-  /** Null: it was sent to the address, and whoever invites does not run the machine. */
+  /** Null when it was sent to the address, and the inviter is no admin of the machine. */
   url: z.string().nullable(),
 });
 

@@ -3,8 +3,8 @@ import type * as z from 'zod';
 import type { ErrorCode } from './errors.ts';
 
 /**
- * Who may carry an operation out: whoever has at least this role on the app that `id` or `slug` names; the runner token
- * alone; or any account, for what is its own.
+ * Who may carry an operation out: an account with at least this role on the app that `id` or `slug` names; the runner token
+ * alone; or any account, for its own things.
  */
 export type Needs = 'view' | 'push' | 'admin' | 'runner' | 'account';
 

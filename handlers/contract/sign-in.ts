@@ -16,7 +16,7 @@ export interface SignedIn {
   role: 'admin' | 'member' | 'guest';
 }
 
-/** What a link is for, as whoever has it is told. */
+/** The purpose of a link, as the person who opens it is told. */
 export interface LinkPurpose {
   /** `welcome`: the first start's. `account`: sets the password of an account. `invite`: makes an account. */
   kind: 'welcome' | 'account' | 'invite';
@@ -24,7 +24,7 @@ export interface LinkPurpose {
   role: 'admin' | 'member';
   /** The app that the link gives a role on, if any. */
   app: { slug: string; role: 'view' | 'push' | 'admin' } | null;
-  /** Null: whoever uses the link says it. */
+  /** Null: the person who uses the link says it. */
   name: string | null;
   email: string | null;
   /** Whether the address is the account's already, or that of an app's invite, and stays. */
@@ -33,7 +33,7 @@ export interface LinkPurpose {
   expires_at: string | null;
 }
 
-/** `POST /internal/sign-in/*`: what is asked and answered. Each asks with the host's secret. */
+/** `POST /internal/sign-in/*`: the questions and answers. Each question comes with the host's secret. */
 export interface SignInCalls {
   /** Who an account is. @throws `account_not_found` */
   account: { input: { id: string }; answer: SignedIn };

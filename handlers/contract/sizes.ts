@@ -42,7 +42,7 @@ export const R2_INLINE_BYTES = 1024 * 1024;
 /** Bytes of an object that one RPC answer has. */
 export const R2_RPC_BYTES = 16 * 1024 * 1024;
 
-/** A batch of the host's facts: none is begun behind so many bytes. */
+/** A batch of the host's facts: no fact is added after this many bytes. */
 export const FACTS_BYTES = 4 * 1024 * 1024;
 /** Facts of one batch. */
 export const FACTS_LIMIT = 100;

@@ -33,7 +33,7 @@ export const WorkflowStep = z.strictObject({
   count: z.int(),
   type: z.enum(STEP_TYPES),
   status: z.enum(['running', 'waiting', 'complete', 'errored']),
-  /** How often it was tried; null for one that waits only. */
+  /** How often the step was tried; null for a step that only waits. */
   attempts: z.int().nullable(),
   started_at: time.nullable(),
   ended_at: time.nullable(),
@@ -80,7 +80,7 @@ const writeErrors = [
   'host_unavailable',
 ] as const;
 
-/** What is done to one instance by its name alone. */
+/** The operations that need only an instance's name. */
 function change<const Name extends string>(verb: Name, summary: string) {
   return operation({
     name: `workflows.instances.${verb}`,

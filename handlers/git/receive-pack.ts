@@ -23,8 +23,8 @@ export interface Push {
 
 /**
  * Reads the commands of a `git-receive-pack` request.
- * @returns them, and the body as it came, whole, for whoever carries it out
- * @throws {Problem} `forbidden` for a body that cannot be understood: what is not known cannot be allowed
+ * @returns the updates, and the whole body as it came, to be passed on to git
+ * @throws {Problem} `forbidden` when the body cannot be understood: an unknown change cannot be allowed
  */
 export async function readPush(request: Request): Promise<Push & { body: ReadableStream<Uint8Array> }> {
   if (request.body === null) throw notUnderstood('it is empty');
@@ -78,7 +78,7 @@ class Prefix {
     this.#reader.releaseLock();
     const { readable, writable } =
       contentLength === null ? new IdentityTransformStream() : new FixedLengthStream(Number(contentLength));
-    // Whoever reads `readable` learns of a failure; nobody waits for this.
+    // The reader of `readable` learns of a failure; nobody waits for this promise.
     this.#pour(writable).catch(() => {});
     return readable;
   }

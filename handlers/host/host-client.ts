@@ -27,7 +27,7 @@ import { Telemetry } from './client/telemetry.ts';
 import { Uploads } from './client/uploads.ts';
 import { Workflows } from './client/workflows.ts';
 
-/** Reaching a wanted state may mean a drain, or a start in its turn: so much more than the time of a wake. */
+/** Time for reaching a wanted state beyond that of a wake, in ms: it may need a drain, or a wait for a turn to start. */
 const APPLY_SLACK_MS = 30_000;
 /** The mail server itself has less. */
 const MAIL_DEADLINE_MS = 15_000;

@@ -12,7 +12,7 @@ export function retentionMs(env: Bindings): number {
   return Number(env.RUNNER_TELEMETRY_RETENTION_DAYS) * DAY_MS;
 }
 
-/** What is needed to remove something; `at` is the time now, ISO 8601 with milliseconds. */
+/** The database and the settings; `at` is the time now, ISO 8601 with milliseconds. */
 interface Now {
   db: D1Database;
   env: Bindings;

@@ -16,7 +16,7 @@ export const SOURCE_DEADLINE_MS = 600_000;
 /** The host refused a state because it knows a newer one. */
 export class StaleGeneration extends Error {}
 
-/** Of a call's address; what is undefined is left out. */
+/** The query of a call; undefined values are left out. */
 export type Query = Record<string, string | number | boolean | undefined>;
 
 /** How a call is made. Times in ms. */
