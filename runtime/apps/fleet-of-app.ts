@@ -80,7 +80,7 @@ export function fleetOf(
     secrets: () => options.secrets.values(preview?.parentId ?? id),
     buckets: options.buckets.access(id),
     services: options.services(id),
-    outward: options.outward.access(id),
+    outward: options.outward.access(id, preview?.parentId),
     egress: options.egress,
     uiUrl: options.uiUrl,
     wakes: options.wakes,

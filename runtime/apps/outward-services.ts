@@ -71,9 +71,13 @@ export class OutwardServices {
     }
   }
 
-  /** An app's way to each service that is set up. */
-  access(appId: string): Partial<Record<OutwardService, HostServiceAccess>> {
-    return Object.fromEntries([...this.#services].map(([type, service]) => [type, service.access(appId)]));
+  /**
+   * An app's way to each service that is set up.
+   * @param family the app that it counts for, where it is a preview
+   */
+  access(appId: string, family = appId): Partial<Record<OutwardService, HostServiceAccess>> {
+    const ways = [...this.#services].map(([type, service]) => [type, service.access(appId, family)]);
+    return Object.fromEntries(ways);
   }
 
   /** Ends the requests of an app that are under way. */

@@ -4,6 +4,8 @@
 export interface AppServiceRequest {
   id: number;
   app: string;
+  /** The app that it counts for: itself, or the one that it is a preview of. */
+  family: string;
   isOpen: boolean;
 }
 

@@ -19,14 +19,17 @@ export function serviceOptions<Options>(): Options {
 /**
  * Serves the apps that the host names, each at a socket of its own, until the host ends.
  * @param name of the service, for messages
- * @param serve begins to listen
+ * @param serve begins to listen. `family`: the app that counts, which is another one where `app` is its preview
  */
-export function serveApps(name: string, serve: (app: string, door: SocketHandle) => Promise<Server>): void {
+export function serveApps(
+  name: string,
+  serve: (app: string, door: SocketHandle, family: string) => Promise<Server>,
+): void {
   const servers = new Map<string, Server>();
   /** What is done to an app, one after another. */
   const turns = new Map<string, Promise<void>>();
-  const open = async (app: string, door: SocketHandle) => {
-    if (!servers.has(app)) servers.set(app, await serve(app, door));
+  const open = async (app: string, family: string, door: SocketHandle) => {
+    if (!servers.has(app)) servers.set(app, await serve(app, door, family));
   };
   const close = async (app: string) => {
     const server = servers.get(app);
@@ -35,9 +38,9 @@ export function serveApps(name: string, serve: (app: string, door: SocketHandle)
   };
   const reply = (reply: AppServiceReply) => process.send?.(reply);
 
-  process.on('message', ({ id, app, isOpen }: AppServiceRequest, door: unknown) => {
+  process.on('message', ({ id, app, family, isOpen }: AppServiceRequest, door: unknown) => {
     const before = turns.get(app) ?? Promise.resolve();
-    const done = before.then(() => (isOpen ? open(app, door as SocketHandle) : close(app)));
+    const done = before.then(() => (isOpen ? open(app, family, door as SocketHandle) : close(app)));
     turns.set(
       app,
       done.catch(() => {}),

@@ -47,8 +47,8 @@ export interface AppServiceOptions {
 
 export class AppService {
   readonly #options: AppServiceOptions;
-  /** Apps that it is to serve. */
-  readonly #wanted = new Set<string>();
+  /** Apps that it is to serve, and the app that each counts for. */
+  readonly #wanted = new Map<string, string>();
   /** Their sockets. */
   readonly #doors = new Map<string, SocketHandle>();
   /** Those that it serves, or will when this resolves. */
@@ -71,8 +71,11 @@ export class AppService {
     void this.#running().catch(() => {});
   }
 
-  /** An app's way to the service. */
-  access(appId: string): HostServiceAccess {
+  /**
+   * An app's way to the service.
+   * @param family the app that it counts for, where it is a preview
+   */
+  access(appId: string, family = appId): HostServiceAccess {
     const { socket } = this.#options;
     return {
       get socket() {
@@ -80,7 +83,7 @@ export class AppService {
       },
       open: async () => {
         const late = sleep(OPEN_TIMEOUT_MS, undefined, { ref: false });
-        await Promise.race([this.open(appId), late]).catch((error: unknown) =>
+        await Promise.race([this.open(appId, family), late]).catch((error: unknown) =>
           log('error', `the ${this.#options.name} does not serve an app`, {
             app: appId,
             error: reason(error),
@@ -94,11 +97,11 @@ export class AppService {
    * Has the service serve an app.
    * @returns the socket where it does
    */
-  async open(appId: string): Promise<string> {
-    this.#wanted.add(appId);
+  async open(appId: string, family = appId): Promise<string> {
+    this.#wanted.set(appId, family);
     let opened = this.#opened.get(appId);
     if (opened === undefined) {
-      opened = this.#open(appId);
+      opened = this.#open(appId, family);
       this.#opened.set(appId, opened);
       // The next one who asks tries again.
       opened.catch(() => this.#opened.delete(appId));
@@ -113,7 +116,7 @@ export class AppService {
     this.#opened.delete(appId);
     // When it does not run, or ends meanwhile, nothing goes on.
     const process = await this.#process?.catch(() => null);
-    await process?.ask(appId).catch(() => {});
+    await process?.ask(appId, appId).catch(() => {});
     this.#doors.get(appId)?.close();
     this.#doors.delete(appId);
   }
@@ -127,10 +130,10 @@ export class AppService {
     this.#doors.clear();
   }
 
-  async #open(appId: string): Promise<void> {
+  async #open(appId: string, family: string): Promise<void> {
     await this.#options.prepare(appId);
     const process = await this.#running();
-    await process.ask(appId, this.#door(appId));
+    await process.ask(appId, family, this.#door(appId));
   }
 
   #door(appId: string): SocketHandle {
@@ -169,7 +172,7 @@ export class AppService {
     log('error', `the ${name} ended and is started again`, { how, delay_ms: delayMs });
     await sleep(delayMs, undefined, { signal }).catch(() => {});
     if (signal.aborted) return;
-    const opened = await Promise.allSettled([...this.#wanted].map((app) => this.open(app)));
+    const opened = await Promise.allSettled([...this.#wanted].map(([app, family]) => this.open(app, family)));
     const failed = opened.find((each) => each.status === 'rejected');
     if (failed) log('error', `the ${name} does not serve some apps`, { error: reason(failed.reason) });
   }
@@ -225,10 +228,10 @@ class Process {
    * Has it serve an app at a socket, or no more without one.
    * @throws {Error} when it fails at it, or ends
    */
-  async ask(app: string, door?: SocketHandle): Promise<void> {
+  async ask(app: string, family: string, door?: SocketHandle): Promise<void> {
     const id = ++this.#lastId;
     const answered = new Promise<void>((resolve, reject) => this.#asked.set(id, { resolve, reject }));
-    const request: AppServiceRequest = { id, app, isOpen: door !== undefined };
+    const request: AppServiceRequest = { id, app, family, isOpen: door !== undefined };
     this.#child.process.send(request, door && sendable(door), (error) => {
       if (error) this.#asked.get(id)?.reject(error);
     });

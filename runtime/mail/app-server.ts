@@ -19,7 +19,7 @@ import {
 } from './errors.ts';
 import { BINDING_HEADER, type Restrictions, readBindingHeader } from './headers.ts';
 import { MESSAGE_BYTES, type Message, messageOf } from './message.ts';
-import { Rates } from './rates.ts';
+import type { Rates } from './rates.ts';
 import type { SmtpServer } from './smtp-server.ts';
 import { transportTo, whyNot } from './transport.ts';
 
@@ -51,17 +51,26 @@ const LIMITS = {
 export class AppServer {
   readonly #options: MailServiceOptions;
   readonly #budget: Budget;
-  readonly #rates = new Rates();
+  readonly #rates: Rates;
   #underway = 0;
 
-  private constructor(options: MailServiceOptions, budget: Budget) {
+  private constructor(options: MailServiceOptions, budget: Budget, rates: Rates) {
     this.#options = options;
     this.#budget = budget;
+    this.#rates = rates;
   }
 
-  /** Listens at a socket to which only the app can come. */
-  static listen(door: SocketHandle, options: MailServiceOptions, budget: Budget): Promise<HttpAnswerer> {
-    const server = new AppServer(options, budget);
+  /**
+   * Listens at a socket to which only the app can come.
+   * @param rates what the app may still send, together with its previews
+   */
+  static listen(
+    door: SocketHandle,
+    options: MailServiceOptions,
+    budget: Budget,
+    rates: Rates,
+  ): Promise<HttpAnswerer> {
+    const server = new AppServer(options, budget, rates);
     return answerHttp(door, LIMITS, (request, response) => void server.#answer(request, response));
   }
 

@@ -3,6 +3,7 @@ import { serveApps, serviceOptions } from '../machine/app-service-program.ts';
 import { Budget } from '../machine/budget.ts';
 import { AppServer, type MailServiceOptions } from './app-server.ts';
 import { rateExceeded } from './errors.ts';
+import { Rates } from './rates.ts';
 
 /** Of e-mails that are under way. */
 const BUDGET_BYTES = 256 * 2 ** 20;
@@ -12,4 +13,11 @@ const budget = new Budget(BUDGET_BYTES, () =>
   rateExceeded('Too many large e-mails are being sent at this moment; try again.'),
 );
 
-serveApps('mail service', (_app, door) => AppServer.listen(door, options, budget));
+/** Of the apps that have asked, each with its previews. */
+const rates = new Map<string, Rates>();
+
+serveApps('mail service', (_app, door, family) => {
+  const own = rates.get(family) ?? new Rates();
+  rates.set(family, own);
+  return AppServer.listen(door, options, budget, own);
+});

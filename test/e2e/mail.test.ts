@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
+import { rpcOf } from '../support/e2e/rpc.ts';
 import { Inbox, PASSWORD, USER } from '../support/mail/inbox.ts';
 
 const inbox = await Inbox.start();
@@ -243,14 +244,21 @@ test('what is missing, too much or refused by the mail server is said', async ()
 
 test('an app that sends without end is stopped, and nobody else is', async () => {
   const fifty = Array.from({ length: 50 }, (_, n) => `n${n}@example.net`);
+  await rpcOf(cellar)('previews.set', { id: 'mails', branches: true });
+  const work = await cellar.checkout('mail');
+  await cellar.git(work, 'push', cellar.remote('mails'), 'HEAD:refs/heads/draft');
+  const body = JSON.stringify({ ...fields, to: fifty });
+  const answerOf = async (slug: string) =>
+    JSON.parse((await cellar.get(slug, '/ANY/fields', { method: 'POST', body })).text);
   const answers = [];
   for (let n = 0; n < 3; n++) answers.push(await send('ANY', 'fields', { ...fields, to: fifty }));
   assert.equal(answers.at(-1)!.code, 'E_RATE_LIMIT_EXCEEDED');
   assert.match(answers.at(-1)!.message!, /120 e-mails a minute/);
+  const { code } = await answerOf('draft--mails');
+  assert.equal(code, 'E_RATE_LIMIT_EXCEEDED', 'a preview counts for its app');
   await cellar.deploy('others', 'mail');
-  const body = JSON.stringify(fields);
-  const answer = await cellar.get('others', '/ANY/fields', { method: 'POST', body });
-  assert.ok(JSON.parse(answer.text).messageId, answer.text);
+  const answer = await answerOf('others');
+  assert.ok(answer.messageId, answer.message);
 });
 
 test('without a mail server the deploy works, and what is to be sent says what to set', async () => {
