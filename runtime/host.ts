@@ -12,6 +12,7 @@ import { startInFront } from './edge/caddy/front.ts';
 import { spares } from './fleets/start-cell.ts';
 import { log, reason } from './log.ts';
 import { keptSecret, type Layout } from './machine/data-directory.ts';
+import { Spawner } from './machine/spawner.ts';
 import { emptyTrashUntil } from './machine/trash.ts';
 import { threads } from './machine/worker.ts';
 import { assemble, type Parts } from './parts.ts';
@@ -32,6 +33,7 @@ export type Reload = 'control' | 'ui';
 export class Host {
   readonly config: Config;
   readonly #parts: Parts;
+  readonly #spawner: Spawner;
   #welcome: string | null = null;
   readonly #closing = new AbortController();
   #closed: Promise<void> | null = null;
@@ -43,6 +45,7 @@ export class Host {
   constructor(config: Config) {
     this.config = config;
     this.#parts = assemble(config);
+    this.#spawner = new Spawner(this.#parts.paths.spawner);
   }
 
   get paths(): Layout {
@@ -83,6 +86,7 @@ export class Host {
     outbox.open();
     await rounds.start();
     spares.prepare();
+    await this.#spawner.open();
     void snapshots.start();
     return known.addresses;
   }
@@ -200,6 +204,7 @@ export class Host {
     await closing.step('e-mails', () => mailer.stop());
     await closing.step('control plane', () => control.stop());
     await Promise.all(ending);
+    await closing.step('spawner', () => this.#spawner.close());
     await closing.step('database', () => store.close());
     await closing.step('data directory', release);
     closing.throwFirst();

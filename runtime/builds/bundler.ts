@@ -177,7 +177,7 @@ class Helper {
   #watch(child: Child): void {
     this.#process = child.process;
     // How long it works, a project decides.
-    void toBackground(child.process.pid!);
+    void toBackground(child.pid);
     child.stdout.resume();
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
       this.#explanation = (this.#explanation + text).slice(-EXPLANATION);

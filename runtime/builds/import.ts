@@ -14,7 +14,7 @@ import { DEPLOY_REF } from '../git/repository.ts';
 import { strictness } from '../git/smart-http.ts';
 import { resolveCommit } from '../git/source.ts';
 import { reason } from '../log.ts';
-import { startChild } from '../machine/child.ts';
+import { startJob } from '../machine/child.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import type { PublicAddresses } from '../machine/private-networks.ts';
 import { searchPath } from '../machine/programs.ts';
@@ -222,7 +222,7 @@ async function takePack(
     if (!(await file.stat()).isFile()) throw new Error('git made no pack');
     const limit = `--max-input-size=${maxMb * 2 ** 20}`;
     const words = ['git', '--git-dir', repository, 'index-pack', '--stdin', strictness(), limit];
-    const child = await startChild(words, { title: 'git index-pack', environment: gitEnvironment() });
+    const child = await startJob(words, { title: 'git index-pack', environment: gitEnvironment() });
     const end = () => child.end();
     signal.addEventListener('abort', end);
     let errors = '';

@@ -4,7 +4,7 @@ import { StringDecoder } from 'node:string_decoder';
 import { setTimeout as wait } from 'node:timers/promises';
 import { BuildFailure } from '../../bundler/failure.ts';
 import { cutText } from '../../handlers/contract/text.ts';
-import { type ChildError, startChild } from '../machine/child.ts';
+import { type ChildError, startJob } from '../machine/child.ts';
 import { plainText } from '../machine/lines.ts';
 
 /** Characters of one line of output that are kept. */
@@ -46,7 +46,7 @@ export interface Command {
 export async function run(command: Command): Promise<void> {
   const { title, cwd, environment, endRest, watch, timeoutMs, signal, onLine } = command;
   signal.throwIfAborted();
-  const child = await startChild(command.arguments, { title, cwd, environment, stdin: 'ignore' }).catch(
+  const child = await startJob(command.arguments, { title, cwd, environment, stdin: 'ignore' }).catch(
     (error: ChildError) => {
       throw new BuildFailure(error.message);
     },
@@ -61,7 +61,7 @@ export async function run(command: Command): Promise<void> {
   if (signal.aborted) killGroup();
   const ended = new AbortController();
   let objection: unknown = null;
-  watch?.(ended.signal, child.process.pid!).catch((error: unknown) => {
+  watch?.(ended.signal, child.pid).catch((error: unknown) => {
     if (ended.signal.aborted) return;
     objection = error;
     killGroup();

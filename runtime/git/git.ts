@@ -1,5 +1,5 @@
 // Runs git commands on an app's repository: with a deadline, a limit on what they print, and a clean environment.
-import { type Child, type ChildResult, type RunOptions, runChild, startChild } from '../machine/child.ts';
+import { type ChildResult, type Job, type RunOptions, runChild, startJob } from '../machine/child.ts';
 import { BIG_FILE, gitEnvironment } from './environment.ts';
 
 const DEADLINE_MS = 20_000;
@@ -30,8 +30,8 @@ export function runGit(repository: string, words: string[], options: GitOptions 
  * Starts `git <words>` in a bare repository, for a caller who reads its output as it comes.
  * @throws {ChildError} when it cannot start
  */
-export function startGit(repository: string, words: string[]): Promise<Child> {
-  return startChild(command(repository, words), { ...place(repository, words), stdin: 'ignore' });
+export function startGit(repository: string, words: string[]): Promise<Job> {
+  return startJob(command(repository, words), { ...place(repository, words), stdin: 'ignore' });
 }
 
 function command(repository: string, words: string[]): string[] {

@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex, Readable } from 'node:stream';
 import { log, reason } from '../log.ts';
-import { type Child, startChild } from '../machine/child.ts';
+import { type Job, startJob } from '../machine/child.ts';
 import { handedOn } from '../machine/collect-garbage.ts';
 import { freeMegabytes } from '../machine/disk.ts';
 import { BIG_FILE, gitEnvironment } from './environment.ts';
@@ -47,9 +47,9 @@ export async function serveGit(
     if (!response.headersSent) response.writeHead(500).end();
     else response.destroy();
   };
-  let child: Child;
+  let child: Job;
   try {
-    child = await startChild(['git', 'http-backend'], {
+    child = await startJob(['git', 'http-backend'], {
       title: 'git http-backend',
       environment: {
         ...gitEnvironment({ ...settingsFor(git), 'core.hooksPath': git.hooks }),

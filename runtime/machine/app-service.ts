@@ -221,7 +221,7 @@ class Process {
   }
 
   get pid(): number {
-    return this.#child.process.pid!;
+    return this.#child.pid;
   }
 
   /**

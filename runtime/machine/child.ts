@@ -45,9 +45,8 @@ export interface ChildOptions {
 }
 
 /** A child that runs. */
-export interface Child {
-  /** For its messages; all else is here. */
-  process: ChildProcess;
+export interface Job {
+  pid: number;
   stdin: Writable;
   stdout: Readable;
   stderr: Readable;
@@ -61,6 +60,12 @@ export interface Child {
   end: (signal?: NodeJS.Signals) => void;
 }
 
+/** A child of this very process. */
+export interface Child extends Job {
+  /** For its messages; all else is here. */
+  process: ChildProcess;
+}
+
 export interface ChildEnd {
   code: number | null;
   killedBy: NodeJS.Signals | null;
@@ -72,8 +77,6 @@ export interface ChildEnd {
  */
 export async function startChild(words: string[], options: ChildOptions = {}): Promise<Child> {
   const { title = words[0]!, cwd = '/', environment = cleanEnvironment() } = options;
-  const refused = (error: unknown) =>
-    new ChildError(`\`${title}\` could not start: ${(error as Error).message}`, null, '', { cause: error });
   const extra = options.messages ? (['ipc'] as const) : options.channel ? (['pipe'] as const) : [];
   let child: ChildProcess;
   try {
@@ -85,7 +88,7 @@ export async function startChild(words: string[], options: ChildOptions = {}): P
       stdio: [options.stdin ?? 'pipe', 'pipe', 'pipe', ...extra],
     });
   } catch (error) {
-    throw refused(error);
+    throw refused(title, error);
   }
   const exited = new Promise<ChildEnd>((resolve) => {
     child.on('exit', (code, killedBy) => resolve({ code, killedBy }));
@@ -96,24 +99,12 @@ export async function startChild(words: string[], options: ChildOptions = {}): P
   await new Promise<void>((resolve, reject) => {
     child.on('spawn', resolve);
     // It stays for the child's whole life.
-    child.on('error', (error) => reject(refused(error)));
+    child.on('error', (error) => reject(refused(title, error)));
   });
-  const pid = child.pid!;
-  // When the whole group has ended, its number may be given to other processes.
-  let isGone = false;
-  const end = (signal: NodeJS.Signals = 'SIGKILL') => {
-    if (isGone) return;
-    const hasEnded = child.exitCode !== null || child.signalCode !== null;
-    try {
-      process.kill(-pid, signal);
-      isGone = hasEnded && signal === 'SIGKILL';
-    } catch (error) {
-      isGone = (error as NodeJS.ErrnoException).code === 'ESRCH';
-    }
-  };
   // A child may end before it has read everything.
   child.stdin?.on('error', () => {});
   return {
+    pid: child.pid!,
     process: child,
     stdin: child.stdin!,
     stdout: child.stdout!,
@@ -121,11 +112,68 @@ export async function startChild(words: string[], options: ChildOptions = {}): P
     channel: child.stdio[3] as Duplex,
     exited,
     closed,
-    end,
+    end: endOfGroup(child.pid!, () => child.exitCode !== null || child.signalCode !== null),
   };
 }
 
-export interface RunOptions extends ChildOptions {
+/** A function that sends a signal to a child's whole process group, `SIGKILL` unless it is told another. */
+export function endOfGroup(pid: number, hasEnded: () => boolean): Job['end'] {
+  // When the whole group has ended, its number may be given to other processes.
+  let isGone = false;
+  return (signal = 'SIGKILL') => {
+    if (isGone) return;
+    const isLast = hasEnded() && signal === 'SIGKILL';
+    try {
+      process.kill(-pid, signal);
+      isGone = isLast;
+    } catch (error) {
+      isGone = (error as NodeJS.ErrnoException).code === 'ESRCH';
+    }
+  };
+}
+
+/** A job, as whoever starts it in this process's place has to know it. */
+export interface JobWords {
+  words: string[];
+  cwd: string;
+  environment: Record<string, string>;
+  /** The descriptors that are to be streams to this process. */
+  streams: number[];
+}
+
+let starter: ((job: JobWords) => Promise<Job | null>) | null = null;
+
+/** Says who starts jobs; null: this process itself, as it does when it is answered null. */
+export function startJobsBy(start: typeof starter): void {
+  starter = start;
+}
+
+/**
+ * Starts `words`, a command that does its work and ends, where that delays nothing else, and resolves when it runs.
+ * @throws {ChildError} when it cannot start
+ */
+export async function startJob(words: string[], options: Omit<ChildOptions, 'messages'> = {}): Promise<Job> {
+  const { title = words[0]!, cwd = '/', environment = cleanEnvironment() } = options;
+  const streams = [...(options.stdin === 'ignore' ? [] : [0]), 1, 2, ...(options.channel ? [3] : [])];
+  let job: Job | null = null;
+  try {
+    if (starter !== null) {
+      assertRoomForChild();
+      job = await starter({ words, cwd, environment, streams });
+    }
+  } catch (error) {
+    throw refused(title, error);
+  }
+  return job ?? startChild(words, options);
+}
+
+function refused(title: string, error: unknown): ChildError {
+  return new ChildError(`\`${title}\` could not start: ${(error as Error).message}`, null, '', {
+    cause: error,
+  });
+}
+
+export interface RunOptions extends Omit<ChildOptions, 'messages'> {
   /** What it reads. Default: nothing. */
   input?: string | Uint8Array;
   /** It is ended after this time. */
@@ -153,7 +201,7 @@ export interface ChildResult {
 export async function runChild(words: string[], options: RunOptions): Promise<ChildResult> {
   const { title = words[0]!, timeoutMs, limitBytes = OUTPUT_LIMIT_BYTES, signal } = options;
   signal?.throwIfAborted();
-  const child = await startChild(words, options);
+  const child = await startJob(words, options);
   const chunks: Buffer[] = [];
   let size = 0;
   let errors = '';

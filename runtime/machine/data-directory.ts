@@ -73,6 +73,8 @@ export function layoutOf(root: string) {
     buckets: (appId: string) => `${root}/buckets/${appId}`,
     /** Sockets of buckets are made here. */
     doors: join(root, 'doors'),
+    /** Where the streams of children come together. */
+    spawner: join(root, 'spawner'),
     runs: join(root, 'run'),
     run: (appId: string) => `${root}/run/${appId}`,
     caches: join(root, 'caches'),

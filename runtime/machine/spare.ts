@@ -79,7 +79,7 @@ export class Spares {
 
   async #start(): Promise<Child> {
     const child = await startChild(['/bin/sh'], { environment: {}, channel: true });
-    this.#onStart(child.process.pid!, child.exited);
+    this.#onStart(child.pid, child.exited);
     return child;
   }
 

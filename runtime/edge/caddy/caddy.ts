@@ -81,7 +81,7 @@ export class Caddy {
 
   /** Its process while it runs. */
   get pid(): number | undefined {
-    return this.#child?.process.pid;
+    return this.#child?.pid;
   }
 
   /**

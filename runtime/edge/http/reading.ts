@@ -1,6 +1,7 @@
 // All sockets are read into one buffer. Node makes one of 64 KB for each read of an accepted socket otherwise, and
 // collecting those took more time than anything else that the gateway does with an upload.
-import { type OnReadOpts, Socket } from 'node:net';
+import type { OnReadOpts, Socket } from 'node:net';
+import { socketOf, takeHandle } from '../../machine/socket-handle.ts';
 
 /** Most bytes read at once: a body of 64 KB comes in one read with its head. */
 const READ_BYTES = 80 * 1024;
@@ -21,17 +22,9 @@ export function ownCopy(bytes: Buffer): Buffer {
 }
 
 /**
- * An accepted socket as one that is read so. Give the server `pauseOnConnect`, and use the first socket no more.
- *
- * Node lets only sockets that it connects say how they are read, so that this takes the handle, which it does not
- * document, out of one and makes another of it, as its own `net.Server` does.
+ * An accepted socket as one that is read so: Node lets only sockets that it connects say how they are read. Give the server
+ * `pauseOnConnect`, and use the first socket no more.
  */
 export function readAccepted(accepted: Socket, onread: OnReadOpts): Socket {
-  const owner = accepted as unknown as { _handle: unknown };
-  const handle = owner._handle;
-  owner._handle = null;
-  // The server counts it as gone.
-  accepted.destroy();
-  const options = { handle, allowHalfOpen: true, onread };
-  return new Socket(options as ConstructorParameters<typeof Socket>[0]);
+  return socketOf(takeHandle(accepted), { allowHalfOpen: true, onread });
 }

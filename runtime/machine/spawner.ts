@@ -1,0 +1,218 @@
+// Children that end by themselves are started by a small process instead of by the host. A fork copies what the host has of
+// page tables, 1.5 ms for each 100 MB that it uses, and no request is answered until the child has become its program.
+import { once } from 'node:events';
+import { mkdirSync, rmSync } from 'node:fs';
+import { createServer, type Socket } from 'node:net';
+import { dirname, join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { log, reason } from '../log.ts';
+import {
+  type Child,
+  type ChildEnd,
+  endOfGroup,
+  type Job,
+  type JobWords,
+  startChild,
+  startJobsBy,
+} from './child.ts';
+import { socketOf, takeHandle } from './socket-handle.ts';
+
+const PROGRAM = new URL('./spawner-program.js', import.meta.url).pathname;
+/** A child takes about 3 ms to start; a spawner that takes this long for one is replaced. In ms. */
+const START_TIMEOUT_MS = 20_000;
+/** Time before an ended spawner is started again, in ms. The host starts its children itself meanwhile. */
+const RESTART_MS = 1_000;
+/** Connections that may wait to be taken. */
+const BACKLOG = 4_096;
+
+/** A line to the spawner. */
+interface JobRequest extends JobWords {
+  id: number;
+}
+
+/** A line from it: a child runs, or could not be started, or has ended. */
+type JobReply =
+  | { id: number; pid: number }
+  | { id: number; failure: { message: string; code?: string } }
+  | ({ id: number } & ChildEnd);
+
+/** A child that is being started, or runs. */
+interface Started {
+  /** What lies below those of its streams that lead here. */
+  handles: unknown[];
+  /** Their descriptors. */
+  streams: number[];
+  pid: PromiseWithResolvers<number>;
+  connected: PromiseWithResolvers<void>;
+  exited: PromiseWithResolvers<ChildEnd>;
+}
+
+/** The process that starts jobs for this one. While there is none, this process starts them itself. */
+export class Spawner {
+  readonly #path: string;
+  readonly #server = createServer({ pauseOnConnect: true }, (socket) => this.#accept(socket)).unref();
+  #child: Child | null = null;
+  /** By id. */
+  readonly #jobs = new Map<number, Started>();
+  /** Those whose streams do not all lead here yet, in the order in which they were asked for. */
+  readonly #connecting: Started[] = [];
+  #timer: NodeJS.Timeout | undefined;
+  #lastId = 0;
+  #closed = false;
+
+  /** @param directory made for the host alone; the streams of children come to a socket in it */
+  constructor(directory: string) {
+    this.#path = join(directory, 'socket');
+  }
+
+  /** Its process id; null while it does not run. */
+  get pid(): number | null {
+    return this.#child?.pid ?? null;
+  }
+
+  /** Has it start jobs from now on. Never rejects: without it they are started all the same. */
+  async open(): Promise<void> {
+    try {
+      mkdirSync(dirname(this.#path), { recursive: true, mode: 0o700 });
+      rmSync(this.#path, { force: true });
+      this.#server.listen(this.#path, BACKLOG);
+      await once(this.#server, 'listening');
+      await this.#run();
+      startJobsBy((words) => this.#start(words));
+    } catch (error) {
+      log('warn', 'the host starts its children itself, which delays requests', { error: reason(error) });
+    }
+  }
+
+  /** Ends it. What it started goes on, and is not heard of any more. */
+  close(): void {
+    this.#closed = true;
+    startJobsBy(null);
+    clearTimeout(this.#timer);
+    this.#server.close();
+    this.#child?.end();
+  }
+
+  async #run(): Promise<void> {
+    const words = [process.execPath, PROGRAM, this.#path];
+    const child = await startChild(words, { title: 'spawner' });
+    if (this.#closed) return child.end();
+    createInterface({ input: child.stdout }).on('line', (line) => this.#hear(JSON.parse(line) as JobReply));
+    child.stderr.on('data', (text: Buffer) =>
+      log('warn', 'the spawner said', { text: text.toString('utf8') }),
+    );
+    // All are sockets, whatever their types say. None keeps this process from ending.
+    for (const each of [child.process, child.stdin, child.stdout, child.stderr])
+      (each as typeof child.process).unref();
+    this.#child = child;
+    void child.exited.then((end) => this.#ended(end));
+  }
+
+  #ended(end: ChildEnd): void {
+    this.#child = null;
+    for (const { pid, connected, exited } of this.#jobs.values()) {
+      for (const { reject } of [pid, connected]) reject(new Error('the process that starts children ended'));
+      exited.resolve({ code: null, killedBy: 'SIGKILL' });
+    }
+    this.#jobs.clear();
+    this.#connecting.length = 0;
+    if (this.#closed) return;
+    log('warn', 'the process that starts children ended; it is started again', { ...end });
+    this.#runSoon();
+  }
+
+  #runSoon(): void {
+    this.#timer = setTimeout(() => this.#run().catch(() => this.#runSoon()), RESTART_MS).unref();
+  }
+
+  /** Starts a job, or answers null while there is no spawner. @throws why it cannot start */
+  async #start(words: JobWords): Promise<Job | null> {
+    const child = this.#child;
+    if (child === null) return null;
+    const id = ++this.#lastId;
+    const job: Started = {
+      handles: [],
+      streams: words.streams,
+      pid: Promise.withResolvers(),
+      connected: Promise.withResolvers(),
+      exited: Promise.withResolvers(),
+    };
+    this.#jobs.set(id, job);
+    this.#connecting.push(job);
+    const deadline = setTimeout(() => child.end(), START_TIMEOUT_MS);
+    try {
+      child.stdin.write(`${JSON.stringify({ id, ...words } satisfies JobRequest)}\n`);
+      const [pid] = await Promise.all([job.pid.promise, job.connected.promise]);
+      return asJob(pid, job);
+    } catch (error) {
+      this.#jobs.delete(id);
+      for (const handle of job.handles) socketOf(handle, {}).destroy();
+      throw error;
+    } finally {
+      clearTimeout(deadline);
+    }
+  }
+
+  #hear(reply: JobReply): void {
+    const job = this.#jobs.get(reply.id);
+    if (job === undefined) return;
+    if ('pid' in reply) job.pid.resolve(reply.pid);
+    else if ('failure' in reply) {
+      const { message, code } = reply.failure;
+      job.pid.reject(Object.assign(new Error(message), { code }));
+    } else {
+      this.#jobs.delete(reply.id);
+      const { code, killedBy } = reply;
+      // Whoever waited for its start gets to its streams first.
+      setImmediate(() => job.exited.resolve({ code, killedBy }));
+    }
+  }
+
+  /** Streams come in the order in which they were asked for. They are not read before whoever asked for them has them. */
+  #accept(accepted: Socket): void {
+    const handle = takeHandle(accepted);
+    const [job] = this.#connecting;
+    if (job === undefined) {
+      socketOf(handle, {}).destroy();
+      return;
+    }
+    job.handles.push(handle);
+    if (job.handles.length < job.streams.length) return;
+    this.#connecting.shift();
+    job.connected.resolve();
+  }
+}
+
+/** The child as whoever asked for it sees it. */
+function asJob(pid: number, { streams: descriptors, handles, exited }: Started): Job {
+  let hasEnded = false;
+  const streams = descriptors.map((descriptor, n) => {
+    const stream = socketOf(handles[n], { readable: descriptor !== 0 });
+    // A child may end before it has read everything.
+    stream.on('error', () => {});
+    return [descriptor, stream] as const;
+  });
+  const streamsClosed = streams.map(
+    ([, stream]) => new Promise((resolve) => void stream.once('close', resolve)),
+  );
+  const closed = exited.promise.then(async (end) => {
+    hasEnded = true;
+    // What nobody reads must not keep it open.
+    for (const [descriptor, stream] of streams)
+      if (descriptor === 0) stream.destroy();
+      else stream.resume();
+    await Promise.all(streamsClosed);
+    return end;
+  });
+  const [stdin, stdout, stderr, channel] = [0, 1, 2, 3].map((n) => new Map(streams).get(n)!);
+  return {
+    pid,
+    stdin: stdin!,
+    stdout: stdout!,
+    stderr: stderr!,
+    channel: channel!,
+    exited: exited.promise,
+    closed,
+    end: endOfGroup(pid, () => hasEnded),
+  };
+}

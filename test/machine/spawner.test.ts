@@ -1,0 +1,106 @@
+// Jobs that a process of its own starts: all that they have of a child of this process's, and nothing more.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { buffer, text } from 'node:stream/consumers';
+import { type TestContext, test } from 'node:test';
+import { runChild, startChild, startJob } from '../../runtime/machine/child.ts';
+import { Spawner } from '../../runtime/machine/spawner.ts';
+import { eventually } from '../support/e2e/processes.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
+
+const sh = (script: string) => ['/bin/sh', '-c', script];
+const TIME = { timeoutMs: 20_000 };
+
+async function opened(t: TestContext): Promise<Spawner> {
+  const spawner = new Spawner(temporaryDirectory(t));
+  t.after(() => spawner.close());
+  await spawner.open();
+  assert.notEqual(spawner.pid, null);
+  return spawner;
+}
+
+function parentOf(pid: number): number {
+  return Number(/^PPid:\t(\d+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]);
+}
+
+test('a job is the spawner’s child, with its words, directory, environment, streams and group', async (t) => {
+  const spawner = await opened(t);
+  const script = 'echo "$0 $A"; pwd; cat; ps -o pgid= -p $$ | tr -d " "; echo bad >&2; cat <&3 >&3; exit 7';
+  const words = [...sh(script), `a 'word'\n€`];
+  const options = { cwd: '/usr', environment: { A: 'é\n', PATH: process.env.PATH! }, channel: true };
+  const job = await startJob(words, options);
+  assert.equal(parentOf(job.pid), spawner.pid);
+  job.stdin.end('input\n');
+  // More than a socket takes at once: neither side of the channel may be told to come back later.
+  const large = Buffer.alloc(4 * 2 ** 20, 'x');
+  job.channel.end(large);
+  const [output, errors, back] = await Promise.all([text(job.stdout), text(job.stderr), buffer(job.channel)]);
+  assert.equal(output, `a 'word'\n€ é\n\n/usr\ninput\n${job.pid}\n`);
+  assert.equal(errors, 'bad\n');
+  assert.ok(back.equals(large));
+  assert.deepEqual(await job.exited, { code: 7, killedBy: null });
+  assert.deepEqual(await job.closed, { code: 7, killedBy: null });
+});
+
+test('a job that cannot start says why, and one that is killed says by what', async (t) => {
+  await opened(t);
+  await assert.rejects(startJob(['/nowhere/at/all']), (error: Error) => {
+    assert.match(error.message, /could not start: spawn \/nowhere\/at\/all ENOENT/);
+    assert.equal((error.cause as NodeJS.ErrnoException).code, 'ENOENT');
+    return true;
+  });
+  await assert.rejects(startJob(['true', 'x'.repeat(3 * 2 ** 20)]), /could not start: .*E2BIG/);
+  const job = await startJob(sh('sleep 1234 & wait'));
+  job.end();
+  assert.deepEqual(await job.closed, { code: null, killedBy: 'SIGKILL' });
+  // Many at once, each with its own output.
+  const words = Array.from({ length: 40 }, (_, n) => `job ${n}`);
+  const results = await Promise.all(words.map((word) => runChild(['echo', word], TIME)));
+  assert.deepEqual(
+    results.map(({ output }) => output.toString().trim()),
+    words,
+  );
+});
+
+test('when the spawner is killed its jobs are told, and the next ones start without it until it is there again', async (t) => {
+  const spawner = await opened(t);
+  const first = spawner.pid!;
+  const job = await startJob(['sleep', '1234']);
+  process.kill(first, 'SIGKILL');
+  assert.deepEqual(await job.exited, { code: null, killedBy: 'SIGKILL' });
+  job.end();
+  await eventually(() => spawner.pid === null, 'the spawner is missed');
+  const own = await startJob(['sleep', '1234']);
+  assert.equal(parentOf(own.pid), process.pid);
+  own.end();
+  await own.closed;
+  await eventually(() => spawner.pid !== null && spawner.pid !== first, 'another spawner is there');
+  const next = await startJob(['sleep', '1234']);
+  assert.equal(parentOf(next.pid), spawner.pid);
+  next.end();
+  await next.closed;
+});
+
+test('the spawner ends with the host', async (t) => {
+  const directory = temporaryDirectory(t);
+  const script = `
+    import { Spawner } from ${JSON.stringify(new URL('../../runtime/machine/spawner.ts', import.meta.url))};
+    const spawner = new Spawner(${JSON.stringify(directory)});
+    await spawner.open();
+    console.log(spawner.pid);
+    setInterval(() => {}, 1000);`;
+  const host = await startChild([process.execPath, '--input-type=module', '--eval', script]);
+  t.after(() => host.end());
+  const [line] = (await once(host.stdout, 'data')) as [Buffer];
+  const pid = Number(line.toString());
+  assert.equal(parentOf(pid), host.pid);
+  process.kill(host.pid, 'SIGKILL');
+  await eventually(() => {
+    try {
+      return /^State:\tZ/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
+    } catch {
+      return true;
+    }
+  }, 'the spawner has ended');
+});
