@@ -1,12 +1,12 @@
 // What the gateway costs beside other reverse proxies, one thread each: small and large answers and an upload of one
 // workerd on a unix socket, in alternating rounds of one run, so that the ratios hold on a machine that others use too.
-// All write an access log; the gateway has its rate limits and the count of requests as well. At the end many
-// connections at once.
+// All write an access log; the gateway has its rate limits and the count of requests as well. Beside them stands a relay
+// that does nothing but hand bytes on: what Node itself costs. At the end many connections at once.
 import { startGatewayProcess, startWorkerd } from '../test/support/edge/peers.ts';
 import { effort, words } from './effort.ts';
 import { median } from './figures.ts';
 import { type Asked, cpuMs, crowd, type Load, load, loadName } from './load.ts';
-import { CADDY, HAPROXY, NGINX, startProxy } from './proxies.ts';
+import { BARE_RELAY, CADDY, HAPROXY, NGINX, startProxy } from './proxies.ts';
 
 const ROUNDS = effort(5, 1);
 const SECONDS = effort(2, 1);
@@ -56,14 +56,16 @@ export async function run(): Promise<void> {
   await using caddy = await startProxy(CADDY, cell.socketPath);
   await using nginx = await startProxy(NGINX, cell.socketPath);
   await using haproxy = await startProxy(HAPROXY, cell.socketPath);
+  await using relay = await startProxy(BARE_RELAY, cell.socketPath);
   const subjects: Subject[] = [
     { name: 'gateway', port: gateway.port, pid: gateway.pid },
     caddy,
     nginx,
     haproxy,
+    relay,
   ];
   console.log(`workerd on a unix socket, ${loadName}, medians of ${ROUNDS} rounds of ${SECONDS} s`);
-  console.log(`${''.padEnd(28)}requests/s    p50 ms    p99 ms  CPU µs/request`);
+  console.log(`${''.padEnd(34)}requests/s    p50 ms    p99 ms  CPU µs/request`);
   const mixes = MIXES.filter(({ name }) => name.includes(wanted));
   for (const { name, asked, targets } of mixes.slice(0, effort(mixes.length, 1))) {
     for (const { port } of subjects) await load(port, SECONDS, asked);
@@ -111,7 +113,7 @@ function report(mix: string, subjects: Subject[], results: Result[][]): void {
     const column = (pick: (result: Result) => number, digits: number, width: number): string =>
       median(results[i]!.map(pick)).toFixed(digits).padStart(width);
     console.log(
-      `${mix}, ${name}`.padEnd(28) +
+      `${mix}, ${name}`.padEnd(34) +
         column((result) => result.requestsPerSecond, 0, 10) +
         column((result) => result.p50Ms, 2, 10) +
         column((result) => result.p99Ms, 2, 10) +

@@ -23,6 +23,8 @@ const CONNECTIONS = 10_000;
 
 /** How to run a program in front of a socket. */
 interface Recipe {
+  /** Default: its program. */
+  name?: string;
   program: string;
   /** Prints its version, with the digits first. */
   version: string[];
@@ -108,9 +110,18 @@ backend cell
   args: (path) => ['-f', path],
 };
 
+/** No proxy that anybody could use: what Node itself costs. */
+export const BARE_RELAY: Recipe = {
+  name: 'bare Node relay',
+  program: process.execPath,
+  version: ['--version'],
+  config: (port, socketPath) => `${port} ${socketPath}`,
+  args: (path) => [join(import.meta.dirname, 'bare-relay.ts'), path],
+};
+
 /** Starts one. @throws {Error} when it is not installed or does not listen */
 export async function startProxy(recipe: Recipe, socketPath: string): Promise<Proxy> {
-  const { program, version, config, args } = recipe;
+  const { program, name = program, version, config, args } = recipe;
   const printed = spawnSync(program, version, { encoding: 'utf8' });
   if (printed.error) throw new Error(`this bench compares with ${program}: \`apt-get install ${program}\``);
   const directory = temporary();
@@ -134,7 +145,7 @@ export async function startProxy(recipe: Recipe, socketPath: string): Promise<Pr
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
   return {
-    name: `${program} ${/\d+\.\d+\.\d+/.exec(printed.stdout + printed.stderr)?.[0] ?? ''}`.trim(),
+    name: `${name} ${/\d+\.\d+\.\d+/.exec(printed.stdout + printed.stderr)?.[0] ?? ''}`.trim(),
     port,
     pid: child.pid!,
     [Symbol.asyncDispose]: async () => {
