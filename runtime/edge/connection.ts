@@ -28,6 +28,12 @@ const BODY_IDLE_MS = 120_000;
 const STOPPED_BODY_MS = 900_000;
 /** How long what still arrives is read and dropped after the last answer, in ms. */
 const LINGER_MS = 2_000;
+/**
+ * After so many requests in a row that a rate limit refused, the next one is not read for some time, in ms: whoever asks again
+ * at once, on hundreds of connections, would keep others waiting with nothing but refusals.
+ */
+const REFUSALS = 10;
+const REST_MS = 500;
 /** Most bytes kept of what nobody takes yet: a held body, or requests behind the one that is answered. */
 const WAITING_BYTES = 64 * 1024;
 
@@ -84,6 +90,8 @@ export class Connection implements Caller {
   exchange: CarriedRequest | null = null;
   /** Set with the answer that ends the connection. */
   ending = false;
+  /** Set when a rate limit refuses the request in flight. */
+  limited = false;
   readonly #owner: ConnectionOwner;
   readonly #proxies: TrustedProxies;
   #phase: Phase = 'head';
@@ -102,6 +110,10 @@ export class Connection implements Caller {
   /** Whether the process has no room for more of the body. */
   #stopped = false;
   #reading = true;
+  /** Requests in a row that a rate limit refused. */
+  #refusals = 0;
+  /** Whether the next request has to wait for that. */
+  #resting = false;
   /** Whether all that was written has left, and no more will be. */
   #finished = false;
 
@@ -194,9 +206,14 @@ export class Connection implements Caller {
     this.#phase = 'head';
     this.#used = true;
     this.#movedAt = performance.now();
+    this.#refusals = this.limited ? this.#refusals + 1 : 0;
+    this.limited = false;
+    // A proxy comes for many.
+    this.#resting = this.#refusals > REFUSALS && !this.trusted;
+    if (this.#resting) setTimeout(this.#onRested, REST_MS).unref();
     this.#readOrNot();
     // Not at once: a client must not keep everybody waiting with a batch of requests that are answered here.
-    if (this.#waiting.length > 0) setImmediate(this.#onWaiting);
+    if (this.#waiting.length > 0 && !this.#resting) setImmediate(this.#onWaiting);
   }
 
   /** Answers what is no request, and ends the connection. */
@@ -264,6 +281,12 @@ export class Connection implements Caller {
     }
   }
 
+  readonly #onRested = (): void => {
+    this.#resting = false;
+    if (this.#waiting.length > 0) this.#onWaiting();
+    else this.#readOrNot();
+  };
+
   readonly #onWaiting = (): void => {
     if (this.#phase === 'head') this.#readHead();
     this.#readOrNot();
@@ -312,7 +335,8 @@ export class Connection implements Caller {
   /** Reads on while there is a use or a place for what comes. A socket that is not read does not tell of its end. */
   #readOrNot(): void {
     this.#tell();
-    const reads = this.#phase === 'closing' || (!this.#stopped && this.#waiting.length < WAITING_BYTES);
+    const isFree = !this.#stopped && !this.#resting && this.#waiting.length < WAITING_BYTES;
+    const reads = this.#phase === 'closing' || isFree;
     if (reads === this.#reading) return;
     this.#reading = reads;
     if (reads) this.socket.resume();

@@ -31,6 +31,7 @@ export class Router {
       const target = resolve(head, exchange.spans);
       const wait = this.#secondsToWait(target, exchange);
       if (wait > 0) {
+        exchange.connection.limited = true;
         exchange.refuse(tooManyRequests(wait));
         return;
       }

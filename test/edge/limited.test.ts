@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import type { Target } from '../../runtime/edge/gateway.ts';
-import { call, RawClient, startGateway, startRawUpstream } from '../support/edge/peers.ts';
+import { call, RawClient, startGateway, startRawUpstream, until } from '../support/edge/peers.ts';
 
 let upstream: Awaited<ReturnType<typeof startRawUpstream>>;
 before(async () => {
@@ -87,4 +87,22 @@ test('an upload and an upgrade over the limit are refused before anything of the
   using upgrade = new RawClient(gateway.port);
   upgrade.send('GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n');
   assert.match(await upgrade.end(), /^HTTP\/1\.1 429 Too Many Requests\r\n/);
+});
+
+test('a client that asks on and on over the limit has to wait in between, and a proxy has not', async () => {
+  const answered = async (client: RawClient, count: number) => {
+    const since = performance.now();
+    client.send('GET / HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(count));
+    const seen = () => client.received.split('HTTP/1.1 ').length - 1;
+    await until(() => seen() === count, `${count} answers`);
+    return performance.now() - since;
+  };
+  await using gateway = await limited();
+  using greedy = new RawClient(gateway.port);
+  // One that passes, eleven refused at once, and two that wait half a second each.
+  assert.ok((await answered(greedy, 14)) > 950);
+  assert.equal(greedy.received.split(' 429 ').length - 1, 13);
+  await using trusting = await limited(['127.0.0.1']);
+  using proxy = new RawClient(trusting.port);
+  assert.ok((await answered(proxy, 100)) < 400);
 });
