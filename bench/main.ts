@@ -15,6 +15,7 @@ const QUICK_DEADLINE_MS = 240_000;
 const QUICK_AT_ONCE = 3;
 const HELPERS = [
   'main.ts',
+  'bare-relay.ts',
   'copies.ts',
   'effort.ts',
   'figures.ts',
@@ -33,6 +34,9 @@ const names = globSync('*.ts', { cwd: import.meta.dirname, exclude: HELPERS })
   .map((file) => basename(file, '.ts'))
   .sort();
 const name = process.argv[2] ?? '';
+
+// What a bench has started ends with it, also when its time is over.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1));
 
 if (name === 'all') await runAll();
 else if (names.includes(name)) {

@@ -130,6 +130,10 @@ export class Cellar {
       stdio: ['ignore', 'pipe', 'pipe', ...(this.#hasChannel ? (['ipc'] as const) : [])],
     });
     this.#child = child;
+    // Whoever is ended before its time must not leave it running.
+    const end = () => void child.kill();
+    process.once('exit', end);
+    child.once('exit', () => process.off('exit', end));
     const from = this.#output.length;
     for (const stream of [child.stdout!, child.stderr!]) {
       stream.on('data', (chunk: Buffer) => {
