@@ -29,11 +29,13 @@ const STOPPED_BODY_MS = 900_000;
 /** How long what still arrives is read and dropped after the last answer, in ms. */
 const LINGER_MS = 2_000;
 /**
- * After so many requests in a row that a rate limit refused, the next one is not read for some time, in ms: whoever asks again
- * at once, on hundreds of connections, would keep others waiting with nothing but refusals.
+ * After so many requests in a row that a rate limit refused, the next one is not read for at least so long, in ms: whoever asks
+ * again at once, on hundreds of connections, would keep others waiting with nothing but refusals.
  */
 const REFUSALS = 10;
 const REST_MS = 500;
+/** Those that were refused at the same moment are read again over so long a time. In ms. */
+const REST_SPREAD_MS = 1_000;
 /** Most bytes kept of what nobody takes yet: a held body, or requests behind the one that is answered. */
 const WAITING_BYTES = 64 * 1024;
 
@@ -210,7 +212,7 @@ export class Connection implements Caller {
     this.limited = false;
     // A proxy comes for many.
     this.#resting = this.#refusals > REFUSALS && !this.trusted;
-    if (this.#resting) setTimeout(this.#onRested, REST_MS).unref();
+    if (this.#resting) setTimeout(this.#onRested, REST_MS + Math.random() * REST_SPREAD_MS).unref();
     this.#readOrNot();
     // Not at once: a client must not keep everybody waiting with a batch of requests that are answered here.
     if (this.#waiting.length > 0 && !this.#resting) setImmediate(this.#onWaiting);
