@@ -26,7 +26,7 @@ function parentOf(pid: number): number {
 
 test('a job is the spawner’s child, with its words, directory, environment, streams and group', async (t) => {
   const spawner = await opened(t);
-  const script = 'echo "$0 $A"; pwd; cat; ps -o pgid= -p $$ | tr -d " "; echo bad >&2; cat <&3 >&3; exit 7';
+  const script = 'echo "$0 $A"; pwd; cat; cut -d" " -f5 /proc/$$/stat; echo bad >&2; cat <&3 >&3; exit 7';
   const words = [...sh(script), `a 'word'\n€`];
   const options = { cwd: '/usr', environment: { A: 'é\n', PATH: process.env.PATH! }, channel: true };
   const job = await startJob(words, options);
