@@ -62,7 +62,7 @@ export class Spawner {
 
   /** @param directory made for the host alone; the streams of children come to a socket in it */
   constructor(directory: string) {
-    this.#path = join(directory, 'socket');
+    this.#path = join(directory, 'streams.sock');
   }
 
   /** Its process id; null while it does not run. */

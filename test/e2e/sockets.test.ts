@@ -100,7 +100,7 @@ test('Cellar listens on its two public ports, a port of Miniflare’s and unix s
   assert.equal((others[0]!.at as { host: string }).host, '127.0.0.1');
 
   const below = (...names: string[]) => names.map((name) => join(cellar.data, name)).toSorted();
-  const control = ['control/entry.sock', 'control/host.sock', 'control/http.sock'];
+  const control = ['control/entry.sock', 'control/host.sock', 'control/http.sock', 'spawner/streams.sock'];
   const own = [
     'ui/http.sock',
     ...[id, other, connected].flatMap((app) => [`run/${app}/health.sock`, `run/${app}/http.sock`]),
