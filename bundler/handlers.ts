@@ -1,6 +1,6 @@
 // Our own Workers, each as one module.
-import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { BuildOptions } from 'esbuild';
 import { build } from './esbuild.ts';
@@ -45,11 +45,21 @@ export async function keptHandlers(directory: string): Promise<string> {
   const firstLine = `// ${key}\n`;
   if (kept.startsWith(firstLine)) return kept;
   const script = firstLine + (await bundleHandlers());
-  await mkdir(directory, { recursive: true, mode: 0o700 });
-  const beside = `${path}.${process.pid}`;
-  await writeFile(beside, script, { mode: 0o600 });
-  await rename(beside, path);
+  // The next start bundles them again where they cannot be kept: the disk may be full, or the place another user's.
+  await keep(path, script).catch(() => {});
   return script;
+}
+
+async function keep(path: string, script: string): Promise<void> {
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  const beside = `${path}.${process.pid}`;
+  try {
+    await writeFile(beside, script, { mode: 0o600 });
+    await rename(beside, path);
+  } catch (error) {
+    await rm(beside, { force: true });
+    throw error;
+  }
 }
 
 /**

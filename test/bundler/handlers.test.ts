@@ -18,6 +18,8 @@ test('the handlers are bundled once, and anew when their sources have changed', 
   writeFileSync(path, '// of other sources\nkept');
   assert.equal(await keptHandlers(directory), script);
   assert.equal(readFileSync(path, 'utf8'), script);
+  // Where nothing can be kept, as on a full disk, they are there all the same.
+  assert.equal(await keptHandlers(join(path, 'below-a-file')), script);
 });
 
 test('all that the handlers are made of lies in the folders that are looked at, or is a package', async () => {
