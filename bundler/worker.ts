@@ -179,7 +179,8 @@ function explain(root: string, message: Message): string {
   const path = join(root, location.file);
   if (!isInside(root, path)) return show(root, path) + OUTSIDE;
   const where = `${show(root, path)}:${location.line}:${location.column + 1}`;
-  return `${where}: ${text}\n  ${location.lineText.trim().slice(0, 200)}${more}`;
+  const line = location.lineText.trim().slice(0, 200);
+  return `${where}: ${text}${line === '' ? '' : `\n  ${line}`}${more}`;
 }
 
 /** An import that leads out of the project fails as one that leads nowhere does: no project learns what lies outside of it. */

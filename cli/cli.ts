@@ -2,7 +2,7 @@
 import { fileURLToPath } from 'node:url';
 import { CommanderError, Command as Parser, Option as ParserOption } from 'commander';
 import { CellarClient } from '../client/index.ts';
-import { type Command, type Input, isOfGroup, optionsOf } from './command.ts';
+import { type Command, type Input, optionsOf } from './command.ts';
 import { commands } from './commands.ts';
 import { exits, Stopped, stoppedBy } from './exit.ts';
 import { findLogin, type Login } from './login-file.ts';
@@ -82,7 +82,7 @@ export function parser(place: Place, perform: (command: Command, input: Input) =
       continue;
     }
     if (!groups.has(first)) groups.set(first, top.command(first).description(command.summary));
-    add(groups.get(first)!, second, command, { isDefault: isOfGroup(command) });
+    add(groups.get(first)!, second, command, { isDefault: command === ofGroup(first) });
   }
   return top;
 
@@ -106,6 +106,12 @@ export function parser(place: Place, perform: (command: Command, input: Input) =
       await perform(command, { ...Object.fromEntries(given), ...made.opts() });
     });
   }
+}
+
+/** What the name of a group does, typed alone: `cellar env` is `cellar env list`, and `cellar limits` is `cellar limits get`. */
+function ofGroup(group: string): Command | undefined {
+  const named = (second: string) => commands.find(({ words }) => words === `${group} ${second}`);
+  return named('list') ?? named('get');
 }
 
 async function confirm(place: Place, question: string, words: readonly string[]): Promise<void> {

@@ -75,8 +75,3 @@ export function optionsOf(command: Command): readonly Option[] {
     ...(command.answers !== null ? [sharedOptions.json] : []),
   ];
 }
-
-/** What names a group of commands that is typed alone: `cellar env` is `cellar env list`. */
-export function isOfGroup(command: Command): boolean {
-  return / (list|get)$/.test(command.words);
-}

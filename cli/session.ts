@@ -81,8 +81,8 @@ export class Session {
     if (app !== null) return app;
     throw new Stopped(
       'usage',
-      'Which app? This folder has no git remote `cellar` and no Wrangler configuration with a name; give --app.',
-      'cellar list',
+      'Which app? This folder has no git remote `cellar` and no Wrangler configuration with a name: link it to an app, or give --app.',
+      'cellar init',
     );
   }
 }

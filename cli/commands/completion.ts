@@ -8,7 +8,11 @@ export function completionCommand(commands: () => readonly Command[]): Command {
     words: 'completion',
     summary: 'Prints the completion of a shell',
     arguments: [{ name: 'shell', summary: 'which one', choices: shells }],
-    examples: ['completion bash > ~/.local/share/bash-completion/completions/cellar'],
+    examples: [
+      'completion bash > ~/.local/share/bash-completion/completions/cellar',
+      'completion zsh > ~/.zfunc/_cellar',
+      'completion fish > ~/.config/fish/completions/cellar.fish',
+    ],
     run: async (_session, { shell }) => completion(shell as (typeof shells)[number], commands()),
   });
 }

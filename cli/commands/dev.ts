@@ -53,7 +53,7 @@ export const devCommand: Command = textCommand({
     // Of a terminal it has had the signal itself.
     place.signal.addEventListener('abort', () => child.kill('SIGTERM'));
     const [code] = (await once(child, 'exit')) as [number | null];
-    if (code !== 0 && !place.signal.aborted) throw new Stopped('failed', 'The app is not served any more.');
+    if (code !== 0 && !place.signal.aborted) throw new Stopped('failed', 'Nothing is served.');
     return '';
   },
 });
@@ -75,5 +75,5 @@ function portOf(input: Input, name: string): number | null {
   const text = textOf(input, name);
   if (text === undefined) return null;
   if (/^\d{1,5}$/.test(text) && Number(text) < 65_536) return Number(text);
-  throw new Stopped('usage', `${text} is no port.`, 'cellar dev --help');
+  throw new Stopped('usage', `--${name} needs a port from 0 to 65535, not ${text}.`, 'cellar dev --help');
 }

@@ -28,7 +28,7 @@ export const machineCommands: readonly Command[] = [
         ['running', host && `${host.cells.running} processes with ${bytes(host.cells.memory_bytes)}`],
         ['memory', host && `${bytes(host.memory.used_bytes)} of ${bytes(host.memory.limit_bytes)}`],
         ['disk', host && `${bytes(host.disk.free_bytes)} free`],
-        ['wakes', host && `${host.wakes.count}, half within ${host.wakes.p50_ms ?? '-'} ms`],
+        ['wakes', host && wakesOf(host.wakes)],
         ['snapshot', host && ago(host.snapshots.last_at)],
       ]),
   }),
@@ -145,6 +145,10 @@ export const machineCommands: readonly Command[] = [
     },
   },
 ];
+
+function wakesOf({ count, p50_ms }: { count: number; p50_ms: number | null }): string {
+  return p50_ms === null ? String(count) : `${count}, half of them within ${p50_ms} ms`;
+}
 
 function objectIn(text: string): object {
   try {

@@ -16,36 +16,32 @@ export const storageCommands: readonly Command[] = [
     examples: ['storage', 'storage list --app shop'],
     answers: 'storage.overview',
     run: (session) => session.call('storage.overview', { id: session.app() }),
-    show: ({ databases, classes, namespaces, queues, buckets }) =>
-      table(
+    show: ({ databases, classes, namespaces, queues, buckets }) => {
+      const row = (kind: string, id: string, binding: string | null, holds: string, size: number) => [
+        kind,
+        id,
+        binding ?? '-',
+        holds,
+        bytes(size),
+      ];
+      return table(
         ['KIND', 'ID', 'BINDING', 'HOLDS', 'SIZE'],
         [
-          ...databases.map((each) => ['database', each.id, each.binding ?? '-', '', bytes(each.bytes)]),
-          ...classes.map((each) => [
-            'class',
-            each.class_name,
-            '',
-            `${each.objects} objects`,
-            bytes(each.bytes),
-          ]),
-          ...namespaces.map((each) => [
-            'namespace',
-            each.id,
-            each.binding ?? '-',
-            `${each.keys} keys`,
-            bytes(each.bytes),
-          ]),
-          ...queues.map((each) => ['queue', each.queue, '', `${each.messages} messages`, bytes(each.bytes)]),
-          ...buckets.map((each) => [
-            'bucket',
-            each.bucket,
-            each.binding ?? '-',
-            `${each.objects} objects`,
-            bytes(each.bytes),
-          ]),
+          ...databases.map((each) => row('database', each.id, each.binding, '', each.bytes)),
+          ...classes.map((each) =>
+            row('class', each.class_name, null, many(each.objects, 'object'), each.bytes),
+          ),
+          ...namespaces.map((each) =>
+            row('namespace', each.id, each.binding, many(each.keys, 'key'), each.bytes),
+          ),
+          ...queues.map((each) => row('queue', each.queue, null, many(each.messages, 'message'), each.bytes)),
+          ...buckets.map((each) =>
+            row('bucket', each.bucket, each.binding, many(each.objects, 'object'), each.bytes),
+          ),
         ],
         'The app keeps nothing.',
-      ),
+      );
+    },
   }),
   command({
     words: 'storage query',
@@ -164,4 +160,8 @@ function read(file: string): string {
   } catch {
     throw new Stopped('usage', `${file} cannot be read.`);
   }
+}
+
+function many(n: number, what: string): string {
+  return `${n} ${what}${n === 1 ? '' : 's'}`;
 }

@@ -69,7 +69,8 @@ class Server {
     }
     // Which of them there are is known in the browser.
     if (wantsPage(received)) return (await file(received, PAGE, env))!;
-    throw new Problem('route_not_found');
+    const api = this.#env.PUBLIC_API_URL;
+    throw new Problem('route_not_found', `Only browsers find something here; the API is at ${api}.`);
   }
 
   /** A request that comes from our own pages, with the cookies that are ours. */

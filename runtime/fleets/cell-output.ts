@@ -33,6 +33,8 @@ const EXPLAINING_LINES = 5;
 const EXPLAINING_LENGTH = 500;
 /** Characters that are kept of a load error, which explains the end by itself. */
 const LOAD_ERROR_LENGTH = 4_000;
+/** What workerd puts before a load error: the name that the app's code has in its configuration. */
+const APP_SERVICE = 'service app: ';
 /** How V8 says that it has no memory left. */
 const OUT_OF_MEMORY = /(JavaScript heap|process) out of memory/;
 
@@ -87,9 +89,9 @@ export class CellOutput {
    */
   explain(code: number | null, signal: NodeJS.Signals | null, forMemory = false): ExitReason {
     const messages = this.#lastLines().map(messageOf).map(oneLine);
-    const loadError = messages.findLast((message) => message.startsWith('service app: Uncaught'));
+    const loadError = messages.findLast((message) => message.startsWith(`${APP_SERVICE}Uncaught`));
     if (code === 1 && loadError !== undefined)
-      return { reason: cutText(loadError, LOAD_ERROR_LENGTH, ' …'), limit: null };
+      return { reason: cutText(loadError.slice(APP_SERVICE.length), LOAD_ERROR_LENGTH, ' …'), limit: null };
     if (forMemory || (code !== 0 && messages.some((message) => OUT_OF_MEMORY.test(message)))) {
       const limit = `the app needed more memory than RUNNER_CELL_MAX_MB (${this.#memoryMb}) allows`;
       return { reason: limit, limit };

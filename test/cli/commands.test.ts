@@ -1,6 +1,6 @@
 // Every command against a real Cellar: what it prints as JSON has the contract's shape, and it ends as its table says.
 import assert from 'node:assert/strict';
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { run } from '../../cli/cli.ts';
 import type { Command } from '../../cli/command.ts';
 import { commands } from '../../cli/commands.ts';
+import { completion } from '../../cli/completion.ts';
 import type { Deploy } from '../../handlers/contract/deploys.ts';
 import { operationsByName } from '../../handlers/contract/index.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
@@ -253,6 +254,7 @@ test('every command that answers an operation prints what the contract says', as
   const { stderr } = await cellar.git(folder, 'push', cellar.remote('shop'), 'HEAD:refs/heads/draft');
   assert.match(stderr, /draft--shop\S* shows this push/);
   assert.equal((await json('previews list')).items[0].name, 'draft');
+  assert.equal((await json('previews')).items[0].name, 'draft', 'the group lists, too');
   assert.match((await json('previews log', ['draft'])).log, /copying what the app keeps/);
   assert.equal((await json('previews promote', ['draft'])).status, 'live');
   assert.equal(await json('previews delete', ['draft', '--yes']), null);
@@ -411,7 +413,7 @@ test('what goes wrong ends with the code of its table, and names the next comman
   await ends('create talker', 6, /Next: cellar list/);
   await ends('create UPPER', 2, /slug:/);
   await ends('delete --app talker', 8, /Next: cellar delete --app talker --yes/);
-  await ends('status', 2, /Which app\?.*\nNext: cellar list/s, { in: home });
+  await ends('status', 2, /Which app\?.*\nNext: cellar init/s, { in: home });
   await ends('logs --level loud', 2, /Allowed choices are debug/);
   await ends('stauts', 2, /Did you mean one of stats, status.*\nNext: cellar help/);
   await ends('call apps.nothing', 2, /no operation apps\.nothing/);
@@ -466,9 +468,52 @@ test('the program itself: its version, its help, an address where nobody listens
   assert.equal(asked('env', 's'), 'set');
   assert.equal(asked('env', 'set', '--a'), '--app');
   assert.equal(asked('completion', 'z'), 'zsh');
-  assert.match(runIt('completion', 'zsh'), /^#compdef cellar\n/);
-  assert.match(runIt('completion', 'fish'), /-n __fish_use_subcommand -a deploy /);
 });
+
+/** What a shell's own completion offers behind each of these lines. */
+const offered: [line: string, words: string[]][] = [
+  ['cellar depl', ['deploy', 'deploys']],
+  ['cellar env s', ['set']],
+  ['cellar env set --a', ['--app']],
+  ['cellar completion z', ['zsh']],
+  ['cellar list --a', []],
+  ['cellar keys list --a', ['--account']],
+  ['cellar env list x', []],
+];
+const isThere = (shell: string) => spawnSync(shell, ['-c', 'true']).status === 0;
+
+test('zsh takes its completion', {
+  skip: !isThere('zsh') && 'zsh is not installed: apt-get install zsh',
+}, () => {
+  for (const [line, words] of offered) {
+    const given = line.split(' ').map((word) => `'${word}'`);
+    // Of the real shell all but the editor that would call it: it is told the words, and says what it would show.
+    const script = `compdef() { :; }; _files() { :; }
+_describe() { local each; for each in "\${(@P)2}"; do [[ $each == \${words[CURRENT]}* ]] && print -r -- "\${each%%:*}"; done }
+source ${JSON.stringify(kept('zsh'))}; words=(${given.join(' ')}); CURRENT=${given.length}; _cellar; true`;
+    const { stdout, stderr } = spawnSync('zsh', ['-f', '-c', script], { encoding: 'utf8' });
+    assert.deepEqual([stdout.split('\n').filter(Boolean), stderr], [words, ''], line);
+  }
+});
+
+test('fish takes its completion', {
+  skip: !isThere('fish') && 'fish is not installed: apt-get install fish',
+}, () => {
+  for (const [line, words] of offered) {
+    const script = `source ${JSON.stringify(kept('fish'))}; complete -C '${line}'`;
+    const env = { ...process.env, HOME: home };
+    const { stdout, stderr } = spawnSync('fish', ['--no-config', '-c', script], { encoding: 'utf8', env });
+    const found = stdout.split('\n').filter(Boolean);
+    assert.deepEqual([found.map((each) => each.split('\t')[0]).sort(), stderr], [words, ''], line);
+  }
+});
+
+/** A file with the completion of a shell. */
+function kept(shell: 'zsh' | 'fish'): string {
+  const file = join(home, `completion.${shell}`);
+  writeFileSync(file, completion(shell, commands));
+  return file;
+}
 
 function readGit(...words: string[]): string {
   return execFileSync('git', words, { cwd: folder, encoding: 'utf8' }).trim();

@@ -94,7 +94,7 @@ test('a release that does not start is crashed at once, and the start says why',
   const broken = await release(1, { code: 'throw new Error("no"); export default {}', migrations: {} });
   const started = fleet.start(broken);
   const held = ask('/');
-  const message = 'service app: Uncaught Error: no at app.js:1:7';
+  const message = 'Uncaught Error: no at app.js:1:7';
   await assert.rejects(started, { message });
   assert.deepEqual([fleet.state, fleet.lastError, (await held).status], ['crashed', message, 503]);
   await fleet.stop();

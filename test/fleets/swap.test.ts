@@ -75,7 +75,7 @@ test('a release that does not load never disturbs the one that serves', async (t
   const changes = app.states.length;
   const code = 'export default {\n  fetch() { return new Response( } }';
   await assert.rejects(swap(app, 2, { code, migrations: {} }), {
-    message: "service app: Uncaught SyntaxError: Unexpected token '}' at app.js:2:33",
+    message: "Uncaught SyntaxError: Unexpected token '}' at app.js:2:33",
   });
   assert.deepEqual([app.fleet.pid, app.states.length, app.fleet.liveDeployId], [pid, changes, 'release-1']);
   assert.equal((await app.ask('/')).status, 200);

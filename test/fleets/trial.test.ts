@@ -75,19 +75,19 @@ test('what trials of a host that was killed left goes, and nothing else', (t) =>
 const broken: Record<string, [code: string, message: string]> = {
   'a syntax error': [
     'export default {\n  fetch() { return new Response( } }',
-    "service app: Uncaught SyntaxError: Unexpected token '}' at app.js:2:33",
+    "Uncaught SyntaxError: Unexpected token '}' at app.js:2:33",
   ],
   'an exception at the top level': [
     'throw new Error("top\\nlevel"); export default {}',
-    'service app: Uncaught Error: top level at app.js:1:7',
+    'Uncaught Error: top level at app.js:1:7',
   ],
   'a missing module': [
     'import "./nope.js"; export default {}',
-    'service app: Uncaught Error: No such module "nope.js". imported from "app.js"',
+    'Uncaught Error: No such module "nope.js". imported from "app.js"',
   ],
   'a wait that never ends': [
     'await new Promise(() => {}); export default {}',
-    'service app: Uncaught Error: Top-level await in module is unsettled.',
+    'Uncaught Error: Top-level await in module is unsettled.',
   ],
 };
 

@@ -103,7 +103,7 @@ function TableView({
     <div class="panel">
       <header>
         <form
-          class="row grow"
+          class="row grow conditions"
           onSubmit={(event) => {
             event.preventDefault();
             setQuery({ filter: condition });
