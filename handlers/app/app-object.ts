@@ -264,7 +264,7 @@ function notInserted(
   refusal: Extract<Insertion, string>,
   app: { slug: string; owner: string | null; quota: number },
 ): Problem {
-  if (refusal === 'slug_taken') return new Problem(refusal, `The slug ${app.slug} is taken.`);
+  if (refusal === 'slug_taken') return new Problem(refusal, `The name ${app.slug} is taken.`);
   if (refusal === 'guest')
     return new Problem(
       'quota_exceeded',

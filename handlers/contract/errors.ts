@@ -37,7 +37,7 @@ const callerErrors = {
   path_not_found: { status: 404, meaning: 'The repository has no such path.' },
   method_not_allowed: { status: 405, meaning: 'The gateway does not relay this method.' },
   request_timeout: { status: 408, meaning: 'The request did not arrive in time.' },
-  slug_taken: { status: 409, meaning: 'Another app has this slug.' },
+  slug_taken: { status: 409, meaning: 'Another app has this name.' },
   domain_taken: { status: 409, meaning: 'This hostname is attached already.' },
   email_taken: { status: 409, meaning: 'Another account has this address.' },
   account_in_use: { status: 409, meaning: 'The account still owns apps.' },

@@ -156,8 +156,7 @@ footer { margin: 24px 0 0; padding: 12px 0 0; border-top: 1px solid var(--line);
 <body>
 <main>
 ${advice ? stateLine(advice) : ''}<h1>${title}</h1>
-<p>${escapeHtml(detail)}</p>
-${advice ? adviceFor(advice) : ''}</main>
+${detail === `${title}.` ? '' : `<p>${escapeHtml(detail)}</p>\n`}${advice ? adviceFor(advice) : ''}</main>
 <footer><p>${status} <code>${escapeHtml(code)}</code></p>
 <p>Request <code>${escapeHtml(requestId)}</code>. Name it when you report this.</p></footer>
 </body>

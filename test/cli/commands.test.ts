@@ -407,7 +407,7 @@ test('what goes wrong ends with the code of its table, and names the next comman
     assert.deepEqual([ended.code, ended.out], [code, ''], `${line}: ${ended.said}`);
     assert.match(ended.said, said);
   };
-  await ends('status --app nobody', 4, /no such app.*\nNext: cellar list/i);
+  await ends('status --app nobody', 4, /There is no app nobody\.\nNext: cellar list/);
   await ends('status --app talker', 3, /token is wrong.*\nNext: cellar login/, { token: 'x'.repeat(20) });
   await ends('stats', 5, /runner token/, { token: cellar.key });
   await ends('create talker', 6, /Next: cellar list/);
