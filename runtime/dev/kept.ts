@@ -38,7 +38,7 @@ export function claimFolder(paths: Layout): () => void {
   } catch (error) {
     throw new Error(
       reason(error).replace(
-        /^.* belongs to another host, process (\d+).*$/,
+        /^.* belongs to another Cellar, process (\d+).*$/,
         'another `cellar dev`, process $1, has this folder: end it first',
       ),
     );

@@ -119,7 +119,7 @@ export function claim(paths: Layout): () => void {
   } catch (error) {
     lock.close();
     if ((error as { code?: string }).code !== 'SQLITE_BUSY') throw error;
-    throw new Error(`${paths.root} belongs to another host, process ${ownerOf(paths)}; stop it first`);
+    throw new Error(`${paths.root} belongs to another Cellar, process ${ownerOf(paths)}; stop it first`);
   }
   held.add(lock);
   try {

@@ -20,7 +20,7 @@ test('a second host is refused with the name of the first, and may start when th
   const release = claim(paths);
   assert.equal(readFileSync(paths.pid, 'utf8'), `${process.pid}\n`);
   assert.equal(statSync(paths.root).mode & 0o777, 0o700);
-  assert.throws(() => claim(paths), new RegExp(`belongs to another host, process ${process.pid}`));
+  assert.throws(() => claim(paths), new RegExp(`belongs to another Cellar, process ${process.pid}`));
   release();
   assert.ok(!existsSync(paths.pid));
   claim(paths)();
