@@ -100,7 +100,7 @@ export const appServices = {
 /** @throws {Problem} `app_not_found` */
 export async function requireApp({ reads }: Context, id: string): Promise<AppRow> {
   const row = await findApp(reads, id);
-  if (row === null) throw new Problem('app_not_found', `There is no app ${id}.`);
+  if (row === null) throw new Problem('app_not_found');
   return row;
 }
 

@@ -59,6 +59,6 @@ export async function withAppId<Input extends object>(
   const { id } = input as { id?: unknown };
   if (!NEEDS_APP.includes(needs) || typeof id !== 'string' || ID.test(id)) return input;
   const app = await findAppBySlug(reads, id);
-  if (app === null) throw new Problem('app_not_found');
+  if (app === null) throw new Problem('app_not_found', `There is no app ${id}.`);
   return { ...input, id: app.id };
 }
