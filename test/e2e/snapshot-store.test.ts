@@ -90,7 +90,7 @@ test('a whole Cellar is restored into an empty directory only', async () => {
   const settings = { RUNNER_SNAPSHOT_URL: directory };
   const { key } = await snapshot(cellar);
   const inUse = restore(key, cellar.data, settings);
-  assert.match(inUse.stderr, /belongs to another host/);
+  assert.match(inUse.stderr, /belongs to another Cellar/);
   await cellar.stop();
   const full = restore(key, cellar.data, settings);
   assert.match(full.stderr, /is not empty/);

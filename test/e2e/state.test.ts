@@ -123,7 +123,7 @@ test('a second host on the same data directory refuses to start and names the fi
     timeout: 30_000,
   });
   assert.equal(second.status, 1);
-  assert.match(second.stdout + second.stderr, new RegExp(`belongs to another host, process ${shared.pid}`));
+  assert.match(second.stdout + second.stderr, new RegExp(`belongs to another Cellar, process ${shared.pid}`));
 });
 
 test('an app that crashes is started again', async () => {
