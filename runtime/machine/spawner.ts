@@ -146,7 +146,9 @@ export class Spawner {
       return asJob(pid, job);
     } catch (error) {
       this.#jobs.delete(id);
-      for (const handle of job.handles) socketOf(handle, {}).destroy();
+      // The word that it failed may be here before its streams are.
+      const letGo = () => job.handles.forEach((handle) => void socketOf(handle, {}).destroy());
+      void job.connected.promise.then(letGo, letGo);
       throw error;
     } finally {
       clearTimeout(deadline);

@@ -1,7 +1,7 @@
 // Jobs that a process of its own starts: all that they have of a child of this process's, and nothing more.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { buffer, text } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
 import { runChild, startChild, startJob } from '../../runtime/machine/child.ts';
@@ -51,6 +51,10 @@ test('a job that cannot start says why, and one that is killed says by what', as
     return true;
   });
   await assert.rejects(startJob(['true', 'x'.repeat(3 * 2 ** 20)]), /could not start: .*E2BIG/);
+  const descriptors = () => readdirSync('/proc/self/fd').length;
+  const before = descriptors();
+  await Promise.all(Array.from({ length: 60 }, () => assert.rejects(startJob(['/nowhere/at/all']), /ENOENT/)));
+  await eventually(() => descriptors() <= before, 'nothing of them is left open');
   const job = await startJob(sh('sleep 1234 & wait'));
   job.end();
   assert.deepEqual(await job.closed, { code: null, killedBy: 'SIGKILL' });
