@@ -6,7 +6,7 @@ import { BuildFailure } from '../../bundler/failure.ts';
 import { aborted } from '../machine/aborted.ts';
 import type { ControlGroup } from '../machine/cgroup.ts';
 import { giveWay } from '../machine/out-of-memory.ts';
-import { memoryBelow } from '../machine/processes.ts';
+import { memoryBelow, tasksOf } from '../machine/processes.ts';
 import { findProgram } from '../machine/programs.ts';
 import { quote } from '../machine/shell.ts';
 import { asUser, dieWithParent, type User } from '../machine/users.ts';
@@ -73,7 +73,7 @@ export async function confine(command: string[], options: ConfineOptions): Promi
     sandbox === null ? (user ? asUser(user) : dieWithParent()) : sandbox({ ...view, read, write, cwd }, user);
   // Only from here on: the words before these run as the host's user.
   const withVariables = ['/bin/sh', '-c', '. "$1"; shift; exec "$@"', 'sh', variables];
-  const limited = group === null ? limitTasks() : [];
+  const limited = group === null ? await limitTasks(user?.uid ?? process.getuid!()) : [];
   let refused = false;
   return {
     arguments: [...giveWay(), ...(group?.enter ?? []), ...walled, ...limited, ...withVariables, ...command],
@@ -88,10 +88,13 @@ export async function confine(command: string[], options: ConfineOptions): Promi
   };
 }
 
-/** Without groups: a limit for all processes of the user. */
-function limitTasks(): string[] {
+/**
+ * Without groups: a limit for all processes of the user, so that those count which the user has already. An ordinary user's
+ * browser alone may have a thousand threads.
+ */
+async function limitTasks(uid: number): Promise<string[]> {
   const prlimit = findProgram('prlimit');
-  return prlimit === null ? [] : [prlimit, `--nproc=${MAX_TASKS}`, '--'];
+  return prlimit === null ? [] : [prlimit, `--nproc=${(await tasksOf(uid)) + MAX_TASKS}`, '--'];
 }
 
 /**

@@ -74,6 +74,21 @@ export function memoryBelow(root: number): number {
   return [...bytes].reduce((sum, [pid, own]) => (isBelow(pid) ? sum + own : sum), 0);
 }
 
+/** Threads of all processes of a user: what the kernel counts where it limits how many processes the user may have. */
+export function tasksOf(uid: number): number {
+  let tasks = 0;
+  for (const name of readdirSync('/proc').filter((entry) => /^\d+$/.test(entry))) {
+    try {
+      const status = readFileSync(`/proc/${name}/status`, 'latin1');
+      if (Number(/^Uid:\t(\d+)/m.exec(status)![1]) === uid)
+        tasks += Number(/^Threads:\t(\d+)/m.exec(status)![1]);
+    } catch {
+      // It has gone.
+    }
+  }
+  return tasks;
+}
+
 /** Processes of `uids`, and those that work below `directory` or have their home there. */
 export function findProcesses(directory: string | null, uids: number[]): number[] {
   return readdirSync('/proc').flatMap((name) => {

@@ -23,3 +23,8 @@ export function findProcesses(directory: string | null, uids: number[]): Promise
 export function memoryBelow(pid: number): Promise<number> {
   return thread.run<typeof proc.memoryBelow>(MODULE, 'memoryBelow', [pid], { deadlineMs: DEADLINE_MS });
 }
+
+/** As `tasksOf` of `proc.ts`. @throws when the thread has too much to do */
+export function tasksOf(uid: number): Promise<number> {
+  return thread.run<typeof proc.tasksOf>(MODULE, 'tasksOf', [uid], { deadlineMs: DEADLINE_MS });
+}

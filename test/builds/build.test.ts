@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
@@ -350,6 +350,20 @@ test('submodules and files in Git LFS are mentioned in the log', async () => {
   const second = await build({}, { repository, sha });
   await second.result;
   assert.ok(second.lines.some((line) => line.startsWith('vendor/library is a submodule')));
+});
+
+test('what its user runs besides takes nothing of the processes that a build may have', async (t) => {
+  const others = Array.from({ length: 40 }, () => spawn('sleep', ['1234'], { stdio: 'ignore' }));
+  t.after(() => others.forEach((other) => void other.kill()));
+  const { lines, result } = await build({
+    'index.html': 'hello',
+    'package.json': JSON.stringify({ scripts: { build: 'grep processes /proc/self/limits' } }),
+  });
+  await result.catch(() => {});
+  const limit = lines
+    .map((line) => /Max processes +(\d+)/.exec(line)?.[1])
+    .find((found) => found !== undefined);
+  assert.ok(Number(limit) >= 2048 + others.length, lines.join('\n'));
 });
 
 test('an aborted build ends with the reason and leaves nothing', async () => {
