@@ -53,7 +53,9 @@ test('a job that cannot start says why, and one that is killed says by what', as
   await assert.rejects(startJob(['true', 'x'.repeat(3 * 2 ** 20)]), /could not start: .*E2BIG/);
   const descriptors = () => readdirSync('/proc/self/fd').length;
   const before = descriptors();
-  await Promise.all(Array.from({ length: 60 }, () => assert.rejects(startJob(['/nowhere/at/all']), /ENOENT/)));
+  await Promise.all(
+    Array.from({ length: 60 }, () => assert.rejects(startJob(['/nowhere/at/all']), /ENOENT/)),
+  );
   await eventually(() => descriptors() <= before, 'nothing of them is left open');
   const job = await startJob(sh('sleep 1234 & wait'));
   job.end();
