@@ -20,8 +20,14 @@ process.stdout.on('error', () => process.exit());
 /** As `JobRequest` of `spawner.ts`. One after another: the host knows streams by the order in which they come. */
 async function start({ id, words, cwd, environment, streams }) {
   const sockets = new Map();
-  // Without a connection nobody knows any more whose the next ones are: this process ends and is started again.
-  for (const descriptor of streams) sockets.set(descriptor, await openStream());
+  try {
+    for (const descriptor of streams) sockets.set(descriptor, await openStream());
+  } catch (error) {
+    // One that is there already would be taken for the next child's: this process ends and is started again.
+    if (sockets.size > 0) throw error;
+    tell({ id, unstarted: true });
+    return;
+  }
   try {
     const child = spawn(words[0], words.slice(1), {
       cwd,

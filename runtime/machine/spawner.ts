@@ -30,9 +30,10 @@ interface JobRequest extends JobWords {
   id: number;
 }
 
-/** A line from it: a child runs, or could not be started, or has ended. */
+/** A line from it: a child runs, could not be started, was not even tried for want of its streams, or has ended. */
 type JobReply =
   | { id: number; pid: number }
+  | { id: number; unstarted: true }
   | { id: number; failure: { message: string; code?: string } }
   | ({ id: number } & ChildEnd);
 
@@ -42,7 +43,8 @@ interface Started {
   handles: unknown[];
   /** Their descriptors. */
   streams: number[];
-  pid: PromiseWithResolvers<number>;
+  /** Null when the spawner could not come to this process with its streams. */
+  pid: PromiseWithResolvers<number | null>;
   connected: PromiseWithResolvers<void>;
   exited: PromiseWithResolvers<ChildEnd>;
 }
@@ -125,7 +127,7 @@ export class Spawner {
     this.#timer = setTimeout(() => this.#run().catch(() => this.#runSoon()), RESTART_MS).unref();
   }
 
-  /** Starts a job, or answers null while there is no spawner. @throws why it cannot start */
+  /** Starts a job, or answers null when there is no spawner that could. @throws why it cannot start */
   async #start(words: JobWords): Promise<Job | null> {
     const child = this.#child;
     if (child === null) return null;
@@ -143,7 +145,7 @@ export class Spawner {
     try {
       child.stdin.write(`${JSON.stringify({ id, ...words } satisfies JobRequest)}\n`);
       const [pid] = await Promise.all([job.pid.promise, job.connected.promise]);
-      return asJob(pid, job);
+      return pid === null ? null : asJob(pid, job);
     } catch (error) {
       this.#jobs.delete(id);
       // The word that it failed may be here before its streams are.
@@ -159,7 +161,12 @@ export class Spawner {
     const job = this.#jobs.get(reply.id);
     if (job === undefined) return;
     if ('pid' in reply) job.pid.resolve(reply.pid);
-    else if ('failure' in reply) {
+    else if ('unstarted' in reply) {
+      this.#jobs.delete(reply.id);
+      this.#connecting.splice(this.#connecting.indexOf(job), 1);
+      job.connected.resolve();
+      job.pid.resolve(null);
+    } else if ('failure' in reply) {
       const { message, code } = reply.failure;
       job.pid.reject(Object.assign(new Error(message), { code }));
     } else {

@@ -1,7 +1,8 @@
 // Jobs that a process of its own starts: all that they have of a child of this process's, and nothing more.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { buffer, text } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
 import { runChild, startChild, startJob } from '../../runtime/machine/child.ts';
@@ -12,8 +13,8 @@ import { temporaryDirectory } from '../support/temporary.ts';
 const sh = (script: string) => ['/bin/sh', '-c', script];
 const TIME = { timeoutMs: 20_000 };
 
-async function opened(t: TestContext): Promise<Spawner> {
-  const spawner = new Spawner(temporaryDirectory(t));
+async function opened(t: TestContext, directory = temporaryDirectory(t)): Promise<Spawner> {
+  const spawner = new Spawner(directory);
   t.after(() => spawner.close());
   await spawner.open();
   assert.notEqual(spawner.pid, null);
@@ -86,6 +87,21 @@ test('when the spawner is killed its jobs are told, and the next ones start with
   assert.equal(parentOf(next.pid), spawner.pid);
   next.end();
   await next.closed;
+});
+
+test('where the spawner cannot come with the streams of a job, the job starts without it', async (t) => {
+  const directory = temporaryDirectory(t);
+  const spawner = await opened(t, directory);
+  rmSync(join(directory, 'streams.sock'));
+  const words = [1, 2, 3];
+  const jobs = await Promise.all(words.map((word) => startJob(sh(`echo ${word}; exec sleep 1234`))));
+  assert.deepEqual(
+    jobs.map(({ pid }) => parentOf(pid)),
+    words.map(() => process.pid),
+  );
+  assert.equal(String(await once(jobs[1]!.stdout, 'data')), '2\n');
+  for (const job of jobs) job.end();
+  assert.notEqual(spawner.pid, null);
 });
 
 test('the spawner ends with the host', async (t) => {
