@@ -1,5 +1,5 @@
 // What the host throws when it refuses to do what the control plane asks for.
-import { CodedError } from './coded-error.ts';
+import { CodedError } from '../handlers/contract/coded-error.ts';
 
 /** Says why something is not done. `code` is one of the contract's error codes, `status` the HTTP status of that code. */
 export class Refusal extends CodedError<string> {}

@@ -1,4 +1,5 @@
 // Cloudflare's error codes, as far as they are answered here. Wrangler branches on many of them.
+import { CodedError } from '../contract/coded-error.ts';
 import type { ErrorCode } from '../contract/errors.ts';
 import { Problem } from '../problem.ts';
 
@@ -32,15 +33,7 @@ export const CODES = {
 export type Code = (typeof CODES)[keyof typeof CODES];
 
 /** A refusal in Cloudflare's words. */
-export class CloudflareError extends Error {
-  readonly status: number;
-  readonly code: Code;
-  constructor(status: number, code: Code, message: string) {
-    super(message);
-    this.status = status;
-    this.code = code;
-  }
-}
+export class CloudflareError extends CodedError<Code> {}
 
 const codeOf: Partial<Record<ErrorCode, Code>> = {
   unauthorized: CODES.AUTHENTICATION,

@@ -1,6 +1,6 @@
 // What the AI service refuses, in Cloudflare's shape: `run()` of the binding rejects with `<code>: <message>`. Codes are
 // those of Workers AI where it has one: apps read them.
-import { CodedError } from '../coded-error.ts';
+import { CodedError } from '../../handlers/contract/coded-error.ts';
 
 /** A refusal. */
 export class AiError extends CodedError<number> {}

@@ -53,21 +53,30 @@ function kilobytes(status: string, name: string): number {
   return Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1] ?? 0) * 1024;
 }
 
+/** Each process that is there: its number, its user, and its `/proc/PID/status`. */
+function* allProcesses(): Generator<{ pid: number; uid: number; status: string }> {
+  for (const name of readdirSync('/proc')) {
+    if (!/^\d+$/.test(name)) continue;
+    try {
+      const status = readFileSync(`/proc/${name}/status`, 'latin1');
+      const uid = Number(/^Uid:\t(\d+)/m.exec(status)![1]);
+      yield { pid: Number(name), uid, status };
+    } catch {
+      // It has gone.
+    }
+  }
+}
+
 /** Bytes of memory that a process and all below it have to themselves, or share without a file. */
 export function memoryBelow(root: number): number {
   const parents = new Map<number, number>();
   const bytes = new Map<number, number>();
-  for (const name of readdirSync('/proc').filter((entry) => /^\d+$/.test(entry))) {
-    try {
-      const status = readFileSync(`/proc/${name}/status`, 'latin1');
-      parents.set(Number(name), Number(/^PPid:\t(\d+)/m.exec(status)![1]));
-      bytes.set(
-        Number(name),
-        kilobytes(status, 'RssAnon') + kilobytes(status, 'RssShmem') + kilobytes(status, 'VmSwap'),
-      );
-    } catch {
-      // It has gone.
-    }
+  for (const { pid, status } of allProcesses()) {
+    parents.set(pid, Number(/^PPid:\t(\d+)/m.exec(status)![1]));
+    bytes.set(
+      pid,
+      kilobytes(status, 'RssAnon') + kilobytes(status, 'RssShmem') + kilobytes(status, 'VmSwap'),
+    );
   }
   const isBelow = (pid: number | undefined): boolean =>
     pid !== undefined && (pid === root || isBelow(parents.get(pid)));
@@ -77,36 +86,28 @@ export function memoryBelow(root: number): number {
 /** Threads of all processes of a user: what the kernel counts where it limits how many processes the user may have. */
 export function tasksOf(uid: number): number {
   let tasks = 0;
-  for (const name of readdirSync('/proc').filter((entry) => /^\d+$/.test(entry))) {
-    try {
-      const status = readFileSync(`/proc/${name}/status`, 'latin1');
-      if (Number(/^Uid:\t(\d+)/m.exec(status)![1]) === uid)
-        tasks += Number(/^Threads:\t(\d+)/m.exec(status)![1]);
-    } catch {
-      // It has gone.
-    }
-  }
+  for (const { uid: owner, status } of allProcesses())
+    if (owner === uid) tasks += Number(/^Threads:\t(\d+)/m.exec(status)![1]);
   return tasks;
 }
 
 /** Processes of `uids`, and those that work below `directory` or have their home there. */
 export function findProcesses(directory: string | null, uids: number[]): number[] {
-  return readdirSync('/proc').flatMap((name) => {
-    if (!/^\d+$/.test(name)) return [];
-    try {
-      const status = readFileSync(`/proc/${name}/status`, 'latin1');
-      if (/^State:\t[ZX]/m.test(status)) return [];
-      const uid = Number(/^Uid:\t(\d+)/m.exec(status)![1]);
-      return uids.includes(uid) || (directory !== null && isBelow(directory, name)) ? [Number(name)] : [];
-    } catch {
-      // It has gone, or belongs to somebody else.
-      return [];
-    }
-  });
+  const found: number[] = [];
+  for (const { pid, uid, status } of allProcesses()) {
+    if (/^State:\t[ZX]/m.test(status)) continue;
+    if (uids.includes(uid) || (directory !== null && isBelow(directory, pid))) found.push(pid);
+  }
+  return found;
 }
 
-function isBelow(directory: string, pid: string): boolean {
-  const cwd = readlinkSync(`/proc/${pid}/cwd`);
-  if (cwd === directory || cwd.startsWith(`${directory}/`)) return true;
-  return `\0${readFileSync(`/proc/${pid}/environ`, 'latin1')}`.includes(`\0HOME=${directory}/`);
+function isBelow(directory: string, pid: number): boolean {
+  try {
+    const cwd = readlinkSync(`/proc/${pid}/cwd`);
+    if (cwd === directory || cwd.startsWith(`${directory}/`)) return true;
+    return `\0${readFileSync(`/proc/${pid}/environ`, 'latin1')}`.includes(`\0HOME=${directory}/`);
+  } catch {
+    // It has gone, or belongs to somebody else.
+    return false;
+  }
 }

@@ -1,5 +1,5 @@
 // What the mail service refuses, in Cloudflare's words: `send()` rejects with an Error that has the `code`. Apps read it.
-import { CodedError } from '../coded-error.ts';
+import { CodedError } from '../../handlers/contract/coded-error.ts';
 
 /** A refusal. */
 export class MailError extends CodedError<string> {}

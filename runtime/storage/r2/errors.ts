@@ -1,5 +1,5 @@
 // What the bucket service refuses. Codes and words are R2's own where it has some: apps read them.
-import { CodedError } from '../../coded-error.ts';
+import { CodedError } from '../../../handlers/contract/coded-error.ts';
 
 /** The most that a key may have, in bytes. */
 export const KEY_BYTES = 1024;
