@@ -39,7 +39,7 @@ export class Bundler {
 
   /** Starts a process, if none waits, for a request that will come. */
   warm(): void {
-    if (this.#idle === null) this.#keep(new Helper(this.codeDirectory));
+    if (this.#idle === null || this.#idle.ended) this.#keep(new Helper(this.codeDirectory));
   }
 
   /**
@@ -70,7 +70,18 @@ export class Bundler {
     clearTimeout(this.#timer);
     const waiting = this.#idle?.ended ? null : this.#idle;
     this.#idle = null;
-    const helper = waiting ?? new Helper(this.codeDirectory);
+    if (waiting !== null) {
+      try {
+        return await this.#requestOf(waiting, request, timeoutMs);
+      } catch (error) {
+        // A process that waited may have ended before the request reached it, which is no fault of the project.
+        if (!(error instanceof Crash)) throw error;
+      }
+    }
+    return await this.#requestOf(new Helper(this.codeDirectory), request, timeoutMs);
+  }
+
+  async #requestOf(helper: Helper, request: Unnumbered<BundlerRequest>, timeoutMs: number): Promise<Result> {
     this.#busy.add(helper);
     try {
       return await helper.request(request, timeoutMs);
@@ -95,6 +106,9 @@ export class Bundler {
     }, this.#idleMs).unref();
   }
 }
+
+/** The process ended by itself, or somebody outside the host ended it. */
+class Crash extends BuildFailure {}
 
 /** One process, which works on one request at a time. */
 class Helper {
@@ -197,6 +211,6 @@ class Helper {
   #crash(how = 'could not start'): void {
     this.#ended = true;
     const explanation = this.#explanation && `:\n${this.#explanation.trim()}`;
-    this.#fail(new BuildFailure(`the bundler ended (${how})${explanation}; push again`));
+    this.#fail(new Crash(`the bundler ended (${how})${explanation}; push again`));
   }
 }

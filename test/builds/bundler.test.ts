@@ -4,7 +4,6 @@ import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { BuildFailure } from '../../bundler/failure.ts';
 import type { BuildSettings } from '../../handlers/contract/host-calls.ts';
 import { NO_SETTINGS } from '../../runtime/builds/build-input.ts';
 import { Bundler } from '../../runtime/builds/bundler.ts';
@@ -219,11 +218,18 @@ test('a project that holds up its process holds up no other', async () => {
 
 test('a crash fails what the process worked on, and the next request starts another', async () => {
   const bundler = start();
-  await plan(bundler, hello());
   const ended = bundle(bundler, hello());
+  await eventually(() => bundler.pids.length > 0, 'it has started');
   process.kill(bundler.pids[0]!, 'SIGKILL');
-  await assert.rejects(ended, new BuildFailure('the bundler ended (SIGKILL); push again'));
+  await assert.rejects(ended, /^BuildFailure: the bundler ended \(SIGKILL\); push again$/);
   await bundle(bundler, hello());
+});
+
+test('a process that ended while it waited is replaced, also before the host has heard of its end', async () => {
+  const bundler = start();
+  await plan(bundler, hello());
+  process.kill(bundler.pids[0]!, 'SIGKILL');
+  assert.deepEqual((await bundle(bundler, hello())).bundle.exports, ['default']);
 });
 
 test('a request that takes too long fails, and its process is ended', async () => {
