@@ -1,4 +1,5 @@
 // A typed client over the contract, for programs that use Cellar: REST where it answers JSON, else RPC.
+import { patienceMs } from '../handlers/contract/deadlines.ts';
 import { errorCodes, type ProblemBody } from '../handlers/contract/errors.ts';
 import {
   type OperationName,
@@ -28,8 +29,8 @@ export interface CallOptions {
 export class UnexpectedAnswer extends Error {
   readonly status: number;
   /** @param text the answer's body */
-  constructor(status: number, text: string) {
-    super(`answered ${status}, and not as Cellar does: ${cutText(text.trim(), 200, '…')}`);
+  constructor(status: number, text: string, options?: ErrorOptions) {
+    super(`answered ${status}, and not as Cellar does: ${cutText(text.trim(), 200, '…')}`, options);
     this.status = status;
   }
 }
@@ -39,10 +40,8 @@ export type StreamedEvent<Data> =
   | { reset: false; id: string | null; data: Data }
   | { reset: true; reason: string };
 
-/** Longer than the API takes by default: a wake of 120 s, and what a drain or a start in its turn needs. */
-const DEADLINE_MS = 180_000;
-/** The same of what git does for a call: 10 minutes at most. */
-const SOURCE_DEADLINE_MS = 660_000;
+/** Node's own `fetch` gives up on an answer that does not begin within this time, in ms, whatever the signal says. */
+const NODE_PATIENCE_MS = 300_000;
 
 /** Calls a Cellar's API. */
 export class CellarClient {
@@ -66,16 +65,20 @@ export class CellarClient {
     options: CallOptions = {},
   ): Promise<Result<Name>> {
     const operation = operationsByName.get(name)!;
-    const deadlineMs = name.startsWith('source.') ? SOURCE_DEADLINE_MS : DEADLINE_MS;
+    const deadlineMs = patienceMs(name);
     const signal = options.signal ?? AbortSignal.timeout(deadlineMs);
-    const response = await this.#send(operation, params, { ...options, signal });
+    const send = deadlineMs > NODE_PATIENCE_MS ? await patientFetch() : fetch;
+    const response = await this.#send(operation, params, { ...options, signal }, send);
     if (response.status === 204) return null as Result<Name>;
     if (!response.ok) throw await refusalOf(response);
-    const body = await jsonOf(response);
-    if (restPath(operation) !== null) return operation.output.parse(body) as Result<Name>;
-    const { error, result } = body as { error?: { data: ProblemBody }; result?: unknown };
-    if (error) throw new Refused(error.data);
-    return operation.output.parse(result) as Result<Name>;
+    const text = await response.text();
+    return read(response, text, () => {
+      const body: unknown = JSON.parse(text);
+      if (restPath(operation) !== null) return operation.output.parse(body) as Result<Name>;
+      const { error, result } = body as { error?: { data: ProblemBody }; result?: unknown };
+      if (error !== undefined && error.data.code in errorCodes) throw new Refused(error.data);
+      return operation.output.parse(result) as Result<Name>;
+    });
   }
 
   /**
@@ -89,8 +92,10 @@ export class CellarClient {
     options: { signal?: AbortSignal } = {},
   ): AsyncGenerator<StreamedEvent<Result<Name>>> {
     const operation = operationsByName.get(name)!;
-    const response = await this.#send(operation, params, options);
+    const response = await this.#send(operation, params, options, fetch);
     if (!response.ok) throw await refusalOf(response);
+    if (!response.headers.get('content-type')?.startsWith('text/event-stream'))
+      throw new UnexpectedAnswer(response.status, await response.text());
     let text = '';
     for await (const part of response.body!.pipeThrough(new TextDecoderStream())) {
       const blocks = (text + part).split('\n\n');
@@ -98,19 +103,27 @@ export class CellarClient {
       for (const block of blocks) {
         const { id, event, data } = fieldsOf(block);
         if (data === undefined) continue;
-        const sent: unknown = JSON.parse(data);
-        if (event === 'reset') yield { reset: true, reason: (sent as { reason: string }).reason };
-        else if (event === 'skipped') {
-          const { count } = sent as { count: number };
-          yield { reset: true, reason: `${count} events came faster than they were read` };
-        } else yield { reset: false, id: id ?? null, data: operation.output.parse(sent) as Result<Name> };
+        yield read(response, data, () => {
+          const sent: unknown = JSON.parse(data);
+          if (event === 'reset') return { reset: true, reason: (sent as { reason: string }).reason };
+          if (event === 'skipped') {
+            const { count } = sent as { count: number };
+            return { reset: true, reason: `${count} events came faster than they were read` };
+          }
+          return { reset: false, id: id ?? null, data: operation.output.parse(sent) as Result<Name> };
+        });
       }
     }
   }
 
-  #send(operation: Operation, params: object, { signal, idempotencyKey }: CallOptions): Promise<Response> {
+  #send(
+    operation: Operation,
+    params: object,
+    { signal, idempotencyKey }: CallOptions,
+    send: typeof fetch,
+  ): Promise<Response> {
     const { method, path, body } = requestOf(operation, params as Record<string, unknown>);
-    return fetch(this.#url + path, {
+    return send(this.#url + path, {
       method,
       headers: {
         authorization: `Bearer ${this.#token}`,
@@ -123,13 +136,20 @@ export class CellarClient {
   }
 }
 
-/** @throws {UnexpectedAnswer} for what is no JSON */
-async function jsonOf(response: Response): Promise<unknown> {
-  const text = await response.text();
+/** `fetch` for an answer that may be hours away. */
+async function patientFetch(): Promise<typeof fetch> {
+  const undici = await import('undici');
+  const dispatcher = new undici.Agent({ headersTimeout: 0, bodyTimeout: 0 });
+  return ((url: string, init: object) =>
+    undici.fetch(url, { ...init, dispatcher })) as unknown as typeof fetch;
+}
+
+/** What `take` makes of a text of the answer. @throws {Refused} {UnexpectedAnswer} for what the contract does not say */
+function read<Value>({ status }: Response, text: string, take: () => Value): Value {
   try {
-    return JSON.parse(text);
-  } catch {
-    throw new UnexpectedAnswer(response.status, text);
+    return take();
+  } catch (error) {
+    throw error instanceof Refused ? error : new UnexpectedAnswer(status, text, { cause: error });
   }
 }
 

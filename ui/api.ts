@@ -1,5 +1,6 @@
 // The API, as the signed-in account: every call is one of the contract, over RPC at the page's own origin.
 import { signal } from '@preact/signals';
+import { patienceMs } from '../handlers/contract/deadlines.ts';
 import type { ErrorCode, ProblemBody } from '../handlers/contract/errors.ts';
 import type { OperationName, Params, Result } from '../handlers/contract/index.ts';
 
@@ -24,10 +25,6 @@ export const lostSince = signal<number | null>(null);
 /** Counts the answers that said nobody is signed in any more. */
 export const signedOut = signal(0);
 
-const DEADLINE_MS = 180_000;
-/** Of what git does for a call. */
-const SOURCE_DEADLINE_MS = 660_000;
-
 interface CallOptions {
   signal?: AbortSignal;
   /** Makes a changing operation run once, however often it is sent. */
@@ -43,7 +40,7 @@ export async function api<Name extends OperationName>(
   params: Params<Name>,
   { signal, idempotencyKey }: CallOptions = {},
 ): Promise<Result<Name>> {
-  const deadline = AbortSignal.timeout(name.startsWith('source.') ? SOURCE_DEADLINE_MS : DEADLINE_MS);
+  const deadline = AbortSignal.timeout(patienceMs(name));
   const response = await send('/rpc', {
     method: 'POST',
     headers: {

@@ -1,7 +1,9 @@
 // The HOST capability as a typed client: apps and the host itself here, each other subject in a class of its own.
+
 import type { Access, Role } from '../../sqlite/control/access.ts';
 import type { Bindings } from '../bindings.ts';
 import type { HostStats } from '../contract/admin.ts';
+import { CALL_DEADLINE_MS, READ_DEADLINE_MS } from '../contract/deadlines.ts';
 import { errorCodes } from '../contract/errors.ts';
 import type { KeptPlaces, ListedApp, Mail, SecretChanges, WantedApp } from '../contract/host-calls.ts';
 import type { Applied, HostCalls, HostInventory } from '../contract/host-routes.ts';
@@ -9,15 +11,7 @@ import type { Result } from '../contract/index.ts';
 import { Problem } from '../problem.ts';
 import { Alerts } from './client/alerts.ts';
 import { Buckets } from './client/buckets.ts';
-import {
-  CALL_DEADLINE_MS,
-  detailOf,
-  HostConnection,
-  maybeDone,
-  NO_ROOM,
-  READ_DEADLINE_MS,
-  sentence,
-} from './client/connection.ts';
+import { detailOf, HostConnection, maybeDone, NO_ROOM, sentence } from './client/connection.ts';
 import { Deploys } from './client/deploys.ts';
 import { Previews } from './client/previews.ts';
 import { Snapshots } from './client/snapshots.ts';

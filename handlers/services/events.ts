@@ -64,7 +64,8 @@ function propertiesRefusal(): Problem {
 
 const users: Service<'users.list'> = async ({ reads }, { id, limit, cursor }) => {
   const name = `users.list ${id}`;
-  const before = decodeCursor(name, cursor, 2) as [string, string] | null;
+  const [seq] = decodeCursor(name, cursor, 1) ?? [];
+  const before = seq === undefined ? null : Number(seq);
   return listAnswer(name, await listUsers(reads, id, { before, limit }), toUser);
 };
 

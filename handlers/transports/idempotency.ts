@@ -20,10 +20,13 @@ type Kept = Answered | { code: ErrorCode; detail: string; errors?: ProblemBody['
 /** How often a request that runs renews its hold on the key, in ms. */
 const RENEW_MS = 15_000;
 
+/** What a key may be. */
+export const IDEMPOTENCY_KEY = /^[\x21-\x7e]{1,200}$/;
+
 /** @throws {Problem} `invalid_input` for an invalid key */
 export function idempotencyKey(headers: Headers): string | null {
   const key = headers.get('idempotency-key');
-  if (key === null || /^[\x21-\x7e]{1,200}$/.test(key)) return key;
+  if (key === null || IDEMPOTENCY_KEY.test(key)) return key;
   throw invalidInput([{ path: 'Idempotency-Key', message: 'must have 1 to 200 visible ASCII characters' }]);
 }
 

@@ -5,6 +5,7 @@ import { tagMeanings } from '../contract/meanings.ts';
 import { notYet } from '../contract/not-yet.ts';
 import { type Operation, pathNames } from '../contract/operation.ts';
 import { type OtherRoute, otherRoutes } from '../contract/other-routes.ts';
+import { IDEMPOTENCY_KEY } from './idempotency.ts';
 import { components, examples, inputSchema, type Json, outputSchema } from './schemas.ts';
 
 /** Codes that every operation may answer with. */
@@ -62,7 +63,7 @@ export function openapi(url: string): Json {
           required: false,
           description:
             'The same key and input of one caller get the first answer, kept for a day, also a refusal; what failed and changed nothing runs again',
-          schema: { type: 'string', minLength: 1, maxLength: 200 },
+          schema: { type: 'string', pattern: IDEMPOTENCY_KEY.source },
         },
       },
       schemas: { ...components(), Problem: problemSchema(), RpcFailure: rpcFailure },

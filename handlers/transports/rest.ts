@@ -26,7 +26,7 @@ for (const operation of declared) {
   const method = operation.method.toLowerCase() as 'get' | 'post' | 'patch' | 'delete';
   router[method](operation.path, async ({ params }, request, context) => {
     const input = withPath(await inputOf(operation, request), params);
-    const key = idempotencyKey(request.headers);
+    const key = operation.method === 'GET' ? null : idempotencyKey(request.headers);
     const answered = await invoke(operation, context, input, { transport: 'rest', key });
     return unlessKnown(answer(answered), request);
   });

@@ -1,10 +1,7 @@
 // Starts on a host that may have no room for another process.
-import { ChildError } from '../machine/child.ts';
+import { noRoomCode } from '../machine/child.ts';
 import { assertRoomForChild } from '../machine/descriptors.ts';
 import { NoTurn } from './slots.ts';
-
-/** What the system says when the host may have no more files, processes or memory for one. */
-const NO_ROOM = ['EMFILE', 'ENFILE', 'EAGAIN', 'ENOMEM'];
 
 /**
  * Runs a step of a start.
@@ -15,8 +12,8 @@ export async function inRoom<T>(step: () => Promise<T>): Promise<T> {
     assertRoomForChild();
     return await step();
   } catch (error) {
-    const { code = '' } = (error instanceof ChildError ? error.cause : error) as NodeJS.ErrnoException;
-    if (!NO_ROOM.includes(code)) throw error;
+    const code = noRoomCode(error);
+    if (code === null) throw error;
     throw new NoTurn(
       `the host has no room for another process (${code}): raise its limits of open files and of processes`,
       { cause: error },

@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Duplex, Readable } from 'node:stream';
 import { log, reason } from '../log.ts';
-import { type Job, startJob } from '../machine/child.ts';
+import { type Job, noRoomCode, startJob } from '../machine/child.ts';
 import { handedOn } from '../machine/collect-garbage.ts';
 import { freeMegabytes } from '../machine/disk.ts';
 import { BIG_FILE, gitEnvironment } from './environment.ts';
@@ -58,7 +58,11 @@ export async function serveGit(
       channel: true,
     });
   } catch (error) {
-    return fail(error as Error);
+    if (noRoomCode(error) === null) return fail(error as Error);
+    log('warn', 'git was refused', { repository: git.repository, error: reason(error) });
+    response.writeHead(503, { 'content-type': 'text/plain; charset=utf-8', 'retry-after': '5' });
+    response.end('Too much is being started here at this moment. Try again in a few seconds.\n');
+    return;
   }
   let hasEnded = false;
   const end = () => {

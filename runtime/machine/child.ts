@@ -167,6 +167,15 @@ export async function startJob(words: string[], options: Omit<ChildOptions, 'mes
   return job ?? startChild(words, options);
 }
 
+/** What the system says when this process may have no more files, processes or memory for a child. */
+const NO_ROOM = ['EMFILE', 'ENFILE', 'EAGAIN', 'ENOMEM'];
+
+/** The system's code when a child could not be started for want of room, which is no fault of whoever asked for it; else null. */
+export function noRoomCode(error: unknown): string | null {
+  const { code = '' } = (error instanceof ChildError ? error.cause : error) as NodeJS.ErrnoException;
+  return NO_ROOM.includes(code) ? code : null;
+}
+
 function refused(title: string, error: unknown): ChildError {
   return new ChildError(`\`${title}\` could not start: ${(error as Error).message}`, null, '', {
     cause: error,

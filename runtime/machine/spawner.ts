@@ -22,8 +22,10 @@ const PROGRAM = new URL('./spawner-program.js', import.meta.url).pathname;
 const START_TIMEOUT_MS = 20_000;
 /** Time before an ended spawner is started again, in ms. The host starts its children itself meanwhile. */
 const RESTART_MS = 1_000;
-/** Connections that may wait to be taken. */
-const BACKLOG = 4_096;
+/** Jobs that may wait to be started, about three seconds of work. One more is refused. */
+const WAITING_LIMIT = 1_000;
+/** Connections that may wait to be taken: the streams of all those jobs. */
+const BACKLOG = 4 * WAITING_LIMIT;
 
 /** A line to the spawner. */
 interface JobRequest extends JobWords {
@@ -127,10 +129,17 @@ export class Spawner {
     this.#timer = setTimeout(() => this.#run().catch(() => this.#runSoon()), RESTART_MS).unref();
   }
 
-  /** Starts a job, or answers null when there is no spawner that could. @throws why it cannot start */
+  /**
+   * Starts a job, or answers null when there is no spawner that could.
+   * @throws {Error} why it cannot start; with code `EAGAIN` when too many wait already
+   */
   async #start(words: JobWords): Promise<Job | null> {
     const child = this.#child;
     if (child === null) return null;
+    if (this.#connecting.length >= WAITING_LIMIT) {
+      const message = `${WAITING_LIMIT} others wait to be started already; try again in a few seconds`;
+      throw Object.assign(new Error(message), { code: 'EAGAIN' });
+    }
     const id = ++this.#lastId;
     const job: Started = {
       handles: [],

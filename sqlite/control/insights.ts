@@ -30,10 +30,12 @@ export async function setInsight(
     : '';
   const statement = db
     .prepare(
-      `INSERT INTO insights (app_id, title, value, icon, created_at, updated_at)
-       SELECT ?1, ?2, ?3, ?4, ?5, ?5 WHERE ${LIVE_APP}
+      `INSERT INTO insights (app_id, title, value, icon, created_at, updated_at, seq)
+       SELECT ?1, ?2, ?3, ?4, ?5, ?5, (SELECT coalesce(max(seq), 0) + 1 FROM insights WHERE app_id = ?1)
+       WHERE ${LIVE_APP}
        ON CONFLICT (app_id, title) DO UPDATE SET
-         value = ${value}, icon = coalesce(excluded.icon, icon), updated_at = excluded.updated_at ${condition}
+         value = ${value}, icon = coalesce(excluded.icon, icon), updated_at = excluded.updated_at,
+         seq = excluded.seq ${condition}
        RETURNING ${COLUMNS}`,
     )
     .bind(appId, insight.title, insight.value, insight.icon, insight.at);
@@ -41,7 +43,7 @@ export async function setInsight(
   const pushOut = db
     .prepare(
       `DELETE FROM insights WHERE app_id = ?1 AND title IN (
-         SELECT title FROM insights WHERE app_id = ?1 ORDER BY updated_at DESC LIMIT -1 OFFSET ?2)`,
+         SELECT title FROM insights WHERE app_id = ?1 ORDER BY seq DESC LIMIT -1 OFFSET ?2)`,
     )
     .bind(appId, limit);
   const rows = await readOfApp<InsightRow>(db, appId, statement, pushOut);

@@ -14,6 +14,7 @@ import previews from './migrations/0011_previews.sql';
 import guests from './migrations/0012_guests.sql';
 import previewStorage from './migrations/0013_preview_storage.sql';
 import requestedBy from './migrations/0014_requested_by.sql';
+import orderOfUsers from './migrations/0015_order_of_users.sql';
 
 /** In order, by file name as Wrangler records it. */
 const migrations: Migration[] = [
@@ -31,6 +32,7 @@ const migrations: Migration[] = [
   { name: '0012_guests.sql', sql: guests },
   { name: '0013_preview_storage.sql', sql: previewStorage },
   { name: '0014_requested_by.sql', sql: requestedBy },
+  { name: '0015_order_of_users.sql', sql: orderOfUsers },
 ];
 
 /**

@@ -28,10 +28,11 @@ export async function mergeUser(
 ): Promise<UserRow | null | undefined> {
   const statement = db
     .prepare(
-      `INSERT INTO users (app_id, user_id, properties, created_at, updated_at)
-       SELECT ?1, ?2, json_patch('{}', ?3), ?4, ?4 WHERE ${LIVE_APP}
+      `INSERT INTO users (app_id, user_id, properties, created_at, updated_at, seq)
+       SELECT ?1, ?2, json_patch('{}', ?3), ?4, ?4, (SELECT coalesce(max(seq), 0) + 1 FROM users WHERE app_id = ?1)
+       WHERE ${LIVE_APP}
        ON CONFLICT (app_id, user_id) DO UPDATE SET
-         properties = json_patch(properties, ?3), updated_at = excluded.updated_at
+         properties = json_patch(properties, ?3), updated_at = excluded.updated_at, seq = excluded.seq
          WHERE length(CAST(json_patch(properties, ?3) AS BLOB)) <= ?5
        RETURNING user_id, properties, created_at, updated_at`,
     )
@@ -40,7 +41,7 @@ export async function mergeUser(
   const pushOut = db
     .prepare(
       `DELETE FROM users WHERE app_id = ?1 AND user_id IN (
-         SELECT user_id FROM users WHERE app_id = ?1 ORDER BY updated_at DESC LIMIT ?2 OFFSET ?3)`,
+         SELECT user_id FROM users WHERE app_id = ?1 ORDER BY seq DESC LIMIT ?2 OFFSET ?3)`,
     )
     .bind(appId, PUSHED_OUT, limits.users);
   const rows = await readOfApp<UserRow>(db, appId, statement, pushOut);
@@ -49,24 +50,22 @@ export async function mergeUser(
 
 /**
  * Users, the last one that was identified first.
- * @param page.before `updated_at` and `user_id` to go on from
+ * @param page.before the `seq` to go on from
  * @returns null for an unknown app
  */
 export async function listUsers(
   db: Reader,
   appId: string,
-  { before, limit }: { before: [string, string] | null; limit: number },
+  { before, limit }: { before: number | null; limit: number },
 ): Promise<Page<UserRow> | null> {
-  const [at, user] = before ?? [null, null];
   const statement = db
     .prepare(
-      `SELECT user_id, properties, created_at, updated_at FROM users
-       WHERE app_id = ?1 ${before ? 'AND (updated_at, user_id) < (?2, ?3)' : ''}
-       ORDER BY updated_at DESC, user_id DESC LIMIT ?4`,
+      `SELECT user_id, properties, created_at, updated_at, seq FROM users
+       WHERE app_id = ?1 AND (?2 IS NULL OR seq < ?2) ORDER BY seq DESC LIMIT ?3`,
     )
-    .bind(appId, at, user, limit + 1);
-  const rows = await readOfApp<UserRow>(db, appId, statement);
-  return rows && pageOf(rows, limit, (row) => [row.updated_at, row.user_id]);
+    .bind(appId, before, limit + 1);
+  const rows = await readOfApp<UserRow & { seq: number }>(db, appId, statement);
+  return rows && pageOf(rows, limit, ({ seq }) => [String(seq)]);
 }
 
 /** @returns null for an unknown app, undefined for an unknown user of it */

@@ -17,9 +17,17 @@ for (let n = 0; n < 2000; n++) all.push(Buffer.alloc(2 ** 20, 1));
 setInterval(() => all.length, 1000);`;
 const cellar = new Cellar({ RUNNER_BUILD_MEMORY_MB: String(MEMORY_MB) });
 before(async () => {
+  giveCloneTo(cellar);
   await cellar.start();
 });
 after(() => cellar[Symbol.asyncDispose]());
+
+/** Has a data directory lie in a clone: beside packages, which a build must not find. */
+function giveCloneTo({ directory }: Cellar): void {
+  const zod = join(directory, 'node_modules/zod');
+  mkdirSync(zod, { recursive: true });
+  writeFileSync(join(zod, 'index.js'), '');
+}
 
 let builds = 0;
 /** Pushes a Worker whose build runs `script` with Node, and resolves with what the push printed. */
@@ -126,6 +134,7 @@ test('an ordinary user has the same, by bubblewrap', NEEDS_USERS, async (t) => {
     mkdirSync(path, { mode: 0o700 });
     chownSync(path, uid, uid);
   }
+  giveCloneTo(host);
   await host.start();
   await assertWalled(host, join(host.data, 'host.sqlite'));
   const printed = await build(host, HOG);

@@ -5,6 +5,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
 import { CellarClient, Refused, UnexpectedAnswer } from '../../client/index.ts';
+import { SNAPSHOT_DEADLINE_MS, SOURCE_DEADLINE_MS } from '../../handlers/contract/deadlines.ts';
 import { type OperationName, operations } from '../../handlers/contract/index.ts';
 import { notYet } from '../../handlers/contract/not-yet.ts';
 import type { Operation } from '../../handlers/contract/operation.ts';
@@ -170,11 +171,29 @@ test('a stream whose reader is slow says how much was left out', async (t) => {
   assert.ok(value?.reset && /^7 events/.test(value.reason));
 });
 
+test('it waits as long as the API may take, also for hours', async (t) => {
+  const waits: number[] = [];
+  t.mock.method(AbortSignal, 'timeout', (ms: number) => {
+    waits.push(ms);
+    return AbortSignal.abort();
+  });
+  for (const name of ['apps.list', 'source.diff', 'deploys.create', 'admin.snapshot'] as const)
+    await assert.rejects(client.call(name, { id: 'any' } as never), { name: 'AbortError' });
+  const most = [150_000, SOURCE_DEADLINE_MS, SOURCE_DEADLINE_MS + 150_000, SNAPSHOT_DEADLINE_MS];
+  assert.ok(
+    waits.every((wait, n) => wait > most[n]!),
+    `${waits}`,
+  );
+});
+
 test('an answer that is no Cellar’s is told apart from a refusal', async (t) => {
   const answers: [number, string][] = [
     [502, '<html>Bad Gateway</html>'],
     [200, '<html>Sign in</html>'],
     [503, '{"message": "no"}'],
+    [503, 'null'],
+    [200, '{"message": "hello"}'],
+    [200, 'null'],
   ];
   const server = createServer((_, response) => {
     const [status, text] = answers[0]!;
@@ -188,7 +207,9 @@ test('an answer that is no Cellar’s is told apart from a refusal', async (t) =
     const isUnexpected = (error: unknown) =>
       error instanceof UnexpectedAnswer && error.status === status && error.message.includes(text);
     await assert.rejects(other.call('apps.list', {}), isUnexpected);
-    if (status !== 200) await assert.rejects(other.stream('events.stream', { id: 'a' }).next(), isUnexpected);
+    await assert.rejects(other.call('limits.get', { id: 'a' }), isUnexpected);
+    await assert.rejects(other.call('admin.snapshot', {}), isUnexpected);
+    await assert.rejects(other.stream('events.stream', { id: 'a' }).next(), isUnexpected);
     answers.shift();
   }
 });

@@ -110,13 +110,13 @@ test('while the first request runs, a second one is refused with 409; one that w
   assert.equal((await again()).body.code, 'slug_taken');
 });
 
-test('a key that is none is refused, and reads take no notice of one', async () => {
+test('an invalid key is refused, and reads take no notice of any', async () => {
   for (const name of ['', 'two words', 'x'.repeat(201)]) {
     const { status } = await control.api('POST', '/v1/apps', { slug: 'keyless' }, key(name));
     assert.equal(status, 400, name);
   }
-  const list = () => control.api('GET', '/v1/apps', undefined, key('read'));
-  assert.deepEqual([(await list()).status, (await list()).status], [200, 200]);
+  for (const name of ['read', 'read', 'two words'])
+    assert.equal((await control.api('GET', '/v1/apps', undefined, key(name))).status, 200, name);
 });
 
 test('a change that was made keeps its key, though the host could not be told; its answer comes again', async () => {

@@ -65,6 +65,11 @@ test('it tells what is sent besides: headers, raw answers and what readiness say
   assert.deepEqual(headers(paths['/rpc'].post), ['IdempotencyKey']);
   assert.deepEqual(headers(paths['/v1/apps/{id}'].delete), ['IdempotencyKey']);
   assert.deepEqual(headers(paths['/v1/apps/{id}/events/stream'].get), ['Last-Event-ID']);
+  const keys = new RegExp(document.components.parameters.IdempotencyKey.schema.pattern);
+  assert.deepEqual(
+    ['k', 'a"b', '', 'two words', 'é', 'x'.repeat(201)].map((key) => keys.test(key)),
+    [true, true, false, false, false, false],
+  );
   const blob = paths['/v1/apps/{id}/blob/{path}'].get;
   assert.deepEqual(headers(blob), ['Range', 'If-None-Match']);
   assert.ok(blob.responses[206] && blob.responses[304] && blob.responses[416]);

@@ -33,8 +33,8 @@ test('what was not written within the retention is removed, however much it is',
      SELECT 'old' || n, ?1, 'c', 'e', '{}', ?3, ?3, n, ?3 FROM numbers`,
     ...[id, 1201, OLD],
   );
-  await run("INSERT INTO users VALUES (?, 'old', '{}', ?2, ?2)", id, OLD);
-  await run("INSERT INTO insights VALUES (?, 'old', 1, NULL, ?2, ?2)", id, OLD);
+  await run("INSERT INTO users VALUES (?, 'old', '{}', ?2, ?2, 1)", id, OLD);
+  await run("INSERT INTO insights VALUES (?, 'old', 1, NULL, ?2, ?2, 1)", id, OLD);
   await control.call('events.log', { id, channel: 'c', event: 'new' });
   await control.call('users.identify', { id, user_id: 'new', properties: {} });
   await control.call('insights.set', { id, title: 'new', value: 1 });
@@ -62,7 +62,7 @@ test('of an app’s deploys the last 200 are kept, and those that serve, run or 
   assert.deepEqual(kept, [1, 2, 3, ...Array.from({ length: 200 }, (_, n) => 701 + n)]);
 });
 
-test('an app has so many events, users and insights at most: the oldest make room', async () => {
+test('an app has so many events, users and insights at most: the oldest make room, also when the clock goes back', async () => {
   const { id } = await control.create('crowded');
   await run(
     `${NUMBERS} INSERT INTO events (id, app_id, channel, event, tags, at, created_at, seq, sort_at)
@@ -70,11 +70,11 @@ test('an app has so many events, users and insights at most: the oldest make roo
     ...[id, EVENTS_LIMIT, OLD],
   );
   await run(
-    `${NUMBERS} INSERT INTO users SELECT ?1, 'u' || n, '{}', ?3, format('2001-01-01T00:00:00.%06dZ', n) FROM numbers`,
+    `${NUMBERS} INSERT INTO users SELECT ?1, 'u' || n, '{}', ?3, '2999-01-01T00:00:00.000Z', n FROM numbers`,
     ...[id, USERS_LIMIT, OLD],
   );
   await run(
-    `${NUMBERS} INSERT INTO insights SELECT ?1, 't' || n, 1, NULL, ?3, format('2001-01-01T00:00:00.%06dZ', n) FROM numbers`,
+    `${NUMBERS} INSERT INTO insights SELECT ?1, 't' || n, 1, NULL, ?3, '2999-01-01T00:00:00.000Z', n FROM numbers`,
     ...[id, INSIGHTS_LIMIT, OLD],
   );
   await control.call('events.log', { id, channel: 'c', event: 'new' });
@@ -83,7 +83,12 @@ test('an app has so many events, users and insights at most: the oldest make roo
   assert.equal(await count('events', id), EVENTS_LIMIT);
   assert.equal(await count('users', id), USERS_LIMIT);
   assert.equal(await count('insights', id), INSIGHTS_LIMIT);
-  assert.equal((await control.call('users.props', { id, user_id: 'new' })).user_id, 'new');
+  const { items } = await control.call('users.list', { id, limit: 2 });
+  assert.deepEqual(
+    items.map(({ user_id }: { user_id: string }) => user_id),
+    ['new', `u${USERS_LIMIT}`],
+  );
+  await control.call('insights.set', { id, title: 'new', value: { $inc: 1 } });
   assert.equal((await control.refusal('users.props', { id, user_id: 'u1' })).code, 'user_not_found');
   assert.equal((await control.call('events.list', { id, limit: 1 })).items[0].event, 'new');
 });

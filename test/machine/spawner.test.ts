@@ -5,7 +5,7 @@ import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { buffer, text } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
-import { runChild, startChild, startJob } from '../../runtime/machine/child.ts';
+import { noRoomCode, runChild, startChild, startJob } from '../../runtime/machine/child.ts';
 import { Spawner } from '../../runtime/machine/spawner.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
@@ -87,6 +87,28 @@ test('when the spawner is killed its jobs are told, and the next ones start with
   assert.equal(parentOf(next.pid), spawner.pid);
   next.end();
   await next.closed;
+});
+
+test('no more than a thousand jobs wait to be started, and one more is told to come again', async (t) => {
+  const spawner = await opened(t);
+  const { pid } = spawner;
+  process.kill(pid!, 'SIGSTOP');
+  const waiting = Array.from({ length: 1_000 }, () => startJob(['true']));
+  const ended = Promise.allSettled(waiting);
+  const refused = startJob(['true']).then(
+    () => assert.fail('it was started'),
+    (error: unknown) => error,
+  );
+  // Without a bound it would wait until the spawner is given up.
+  const error = (await Promise.race([refused, ended])) as Error;
+  assert.match(error.message, /^`true` could not start: 1000 others wait to be started already; try again/);
+  assert.equal(noRoomCode(error), 'EAGAIN');
+  process.kill(pid!, 'SIGKILL');
+  assert.ok((await ended).every(({ status }) => status === 'rejected'));
+  await eventually(() => spawner.pid !== null && spawner.pid !== pid, 'another spawner is there');
+  const job = await startJob(['true']);
+  assert.equal(parentOf(job.pid), spawner.pid);
+  await job.closed;
 });
 
 test('where the spawner cannot come with the streams of a job, the job starts without it', async (t) => {

@@ -33,6 +33,28 @@ test('a log that nobody reads takes bounded memory, and says later what is missi
   assert.equal(read - 1 + missing, 20_000);
 });
 
+test('a reader that goes away, as `| head -1` does, costs lines and not the process', async (t) => {
+  const module = new URL('../../runtime/log.ts', import.meta.url).href;
+  const script = `
+    const { log } = await import(${JSON.stringify(module)});
+    log('info', 'first');
+    process.stdin.once('data', () => {
+      log('info', 'nobody reads this');
+      process.stdout.once('close', () => {
+        log('info', 'nor this');
+        setImmediate(() => process.stderr.write('lives'));
+      });
+    });`;
+  const writer = spawn(process.execPath, ['--input-type=module', '-e', script]);
+  t.after(() => writer.kill('SIGKILL'));
+  await once(writer.stdout, 'data');
+  writer.stdout.destroy();
+  await once(writer.stdout, 'close');
+  writer.stdin.write('go on');
+  const [said] = await Promise.race([once(writer.stderr, 'data'), once(writer, 'exit')]);
+  assert.equal(String(said), 'lives');
+});
+
 test('a line that is written rarely is written once, and a thousand others are all that is remembered', () => {
   const module = new URL('../../runtime/log.ts', import.meta.url).href;
   const script = `

@@ -1,16 +1,8 @@
 // An app's buckets, asked of the host.
+import { OBJECT_DEADLINE_MS, READ_DEADLINE_MS, SOURCE_DEADLINE_MS } from '../../contract/deadlines.ts';
 import type { HostCalls, HostObject, UploadedPart } from '../../contract/host-routes.ts';
 import type { Part } from '../../range.ts';
-import {
-  type HostConnection,
-  maybeDone,
-  type Query,
-  READ_DEADLINE_MS,
-  SOURCE_DEADLINE_MS,
-} from './connection.ts';
-
-/** A whole object of 5 GB. What stalls is ended much earlier by the host. */
-const OBJECT_DEADLINE_MS = 3_600_000;
+import { type HostConnection, maybeDone, type Query } from './connection.ts';
 
 /** What calls about objects in buckets have in common. */
 const BUCKET = {

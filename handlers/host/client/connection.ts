@@ -1,17 +1,12 @@
 // Calls of the HOST capability: each carries the secret and has a deadline, and what the host refuses becomes a problem.
 import type { Bindings } from '../../bindings.ts';
+import { CALL_DEADLINE_MS, READ_DEADLINE_MS } from '../../contract/deadlines.ts';
 import type { ErrorCode } from '../../contract/errors.ts';
 import type { HostCall, HostCalls } from '../../contract/host-routes.ts';
 import { afterChange, Problem } from '../../problem.ts';
 
 /** With this code the host refuses whatever takes room while its disk is short of it. */
 export const NO_ROOM: ErrorCode = 'insufficient_storage';
-/** For calls that say nothing else. */
-export const CALL_DEADLINE_MS = 10_000;
-/** A reading of storage has 10 s, and may wait for its turn. */
-export const READ_DEADLINE_MS = 60_000;
-/** The host itself gives up on git's commands earlier; the contents of a file may take their time. */
-export const SOURCE_DEADLINE_MS = 600_000;
 
 /** The host refused a state because it knows a newer one. */
 export class StaleGeneration extends Error {}

@@ -1,8 +1,9 @@
 // Deploys, and what they make live, asked of the host.
+import { SOURCE_DEADLINE_MS } from '../../contract/deadlines.ts';
 import type { DeployFact, DeployFacts, DescribedRelease } from '../../contract/host-calls.ts';
 import type { HostCalls } from '../../contract/host-routes.ts';
 import { cutText } from '../../contract/text.ts';
-import { type HostConnection, maybeDone, SOURCE_DEADLINE_MS } from './connection.ts';
+import { type HostConnection, maybeDone } from './connection.ts';
 
 /** Longest text taken from the host, in characters. */
 const LOG_LIMIT = 8 * 1024 * 1024;

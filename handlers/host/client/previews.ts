@@ -1,7 +1,8 @@
 // The previews of an app, asked of the host.
+import { READ_DEADLINE_MS } from '../../contract/deadlines.ts';
 import type { DeployFact, HostPreview } from '../../contract/host-calls.ts';
 import type { HostCalls } from '../../contract/host-routes.ts';
-import { type HostConnection, maybeDone, READ_DEADLINE_MS } from './connection.ts';
+import { type HostConnection, maybeDone } from './connection.ts';
 
 export class Previews {
   readonly #host: HostConnection;

@@ -1,12 +1,8 @@
 // Snapshots of everything, asked of the host.
+import { SNAPSHOT_DEADLINE_MS, SNAPSHOT_LIST_DEADLINE_MS } from '../../contract/deadlines.ts';
 import type { HostCalls } from '../../contract/host-routes.ts';
 import type { Result } from '../../contract/index.ts';
 import { type HostConnection, maybeDone } from './connection.ts';
-
-/** A first snapshot reads and writes everything. */
-const SNAPSHOT_DEADLINE_MS = 6 * 3_600_000;
-/** The list may be read from a far store. */
-const LIST_DEADLINE_MS = 3_600_000;
 
 export class Snapshots {
   readonly #host: HostConnection;
@@ -23,7 +19,7 @@ export class Snapshots {
 
   /** All snapshots, the newest first. */
   async list(): Promise<Result<'snapshots.list'>['items']> {
-    return (await this.#host.json('GET /snapshots', [], { deadlineMs: LIST_DEADLINE_MS })).items;
+    return (await this.#host.json('GET /snapshots', [], { deadlineMs: SNAPSHOT_LIST_DEADLINE_MS })).items;
   }
 
   /** @throws {Problem} `app_not_found`, `snapshot_not_found`, `snapshot_unusable` */

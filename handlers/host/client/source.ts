@@ -1,8 +1,9 @@
 // What an app's repository holds, and changes to it, asked of the host.
+import { SOURCE_DEADLINE_MS } from '../../contract/deadlines.ts';
 import type { HostBlob, HostCalls } from '../../contract/host-routes.ts';
 import type { Result } from '../../contract/index.ts';
 import type { Part } from '../../range.ts';
-import { type HostConnection, maybeDone, type Query, SOURCE_DEADLINE_MS } from './connection.ts';
+import { type HostConnection, maybeDone, type Query } from './connection.ts';
 
 /** A commit's description: the contents follow it. `bytes` is how long each is, null for none. */
 interface CommitHead {

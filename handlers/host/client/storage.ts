@@ -1,4 +1,5 @@
 // What an app keeps, but for the contents of its buckets, asked of the host.
+import { READ_DEADLINE_MS } from '../../contract/deadlines.ts';
 import type {
   DatabaseQuestion,
   ExportQuestion,
@@ -9,7 +10,7 @@ import type {
   StorageWritten,
 } from '../../contract/host-calls.ts';
 import type { Result } from '../../contract/index.ts';
-import { type HostConnection, maybeDone, READ_DEADLINE_MS } from './connection.ts';
+import { type HostConnection, maybeDone } from './connection.ts';
 
 /** To make it, and to read its last byte, in ms. */
 const COPY_DEADLINE_MS = 40 * 60_000;

@@ -1,7 +1,8 @@
 // What the host has counted, logged and grouped of an app, asked of the host.
+import { CALL_DEADLINE_MS } from '../../contract/deadlines.ts';
 import type { HostCalls, HostOverview, TelemetryAnswers } from '../../contract/host-routes.ts';
 import type { GroupedError } from '../../contract/telemetry.ts';
-import { CALL_DEADLINE_MS, type HostConnection, type Query } from './connection.ts';
+import type { HostConnection, Query } from './connection.ts';
 
 const STREAMS = {
   logs: 'GET /apps/:id/telemetry/logs/stream',

@@ -1,7 +1,8 @@
 // Versions that were uploaded, and the assets of those that are, asked of the host.
+import { SOURCE_DEADLINE_MS } from '../../contract/deadlines.ts';
 import type { DeployFact, UploadedVersion } from '../../contract/host-calls.ts';
 import type { HostCalls } from '../../contract/host-routes.ts';
-import { type HostConnection, maybeDone, SOURCE_DEADLINE_MS } from './connection.ts';
+import { type HostConnection, maybeDone } from './connection.ts';
 
 /** What uploads have in common. */
 const UPLOAD = {

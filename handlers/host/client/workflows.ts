@@ -1,8 +1,9 @@
 // The Workflows of an app and their instances, asked of the host.
+import { READ_DEADLINE_MS } from '../../contract/deadlines.ts';
 import type { InstancesQuestion, Looked, WorkflowAction } from '../../contract/host-calls.ts';
 import type { HostCalls } from '../../contract/host-routes.ts';
 import type { Result } from '../../contract/index.ts';
-import { type HostConnection, maybeDone, READ_DEADLINE_MS } from './connection.ts';
+import { type HostConnection, maybeDone } from './connection.ts';
 
 const WORKFLOW_REFUSALS = [
   'workflow_not_found',
