@@ -2,11 +2,12 @@
 // one looks, an object of 1 GB up and down with the memory of every process between. Needs Chromium and 3 GB of disk.
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { createReadStream, createWriteStream, readFileSync } from 'node:fs';
+import { createReadStream, createWriteStream } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Cellar } from '../test/support/e2e/cellar.ts';
-import { descendants, eventually } from '../test/support/e2e/processes.ts';
+import { memoryDuring } from '../test/support/e2e/memories.ts';
+import { eventually } from '../test/support/e2e/processes.ts';
 import { rpcOf } from '../test/support/e2e/rpc.ts';
 import { becomeFirst, originOf } from '../test/support/ui/accounts.ts';
 import { type Person, UiBrowser } from '../test/support/ui/browser.ts';
@@ -24,7 +25,6 @@ const ROWS = 2_000;
 const LONG_TASK_MS = 200;
 /** Memory that a process may take more while 1 GB passes through it, in bytes. */
 const FLAT_BYTES = 128 * MIB;
-const SAMPLE_MS = 100;
 const DEADLINE_MS = 15 * 60_000;
 
 const LOGGER = `export default {
@@ -168,20 +168,13 @@ async function digestOf(path: string): Promise<string> {
 
 /** Runs `work`, and tells how long it took and how much memory each process of the Cellar took meanwhile. */
 async function during<T>(what: string, work: () => Promise<T>): Promise<T> {
-  const before = memories();
-  const most = new Map(before);
-  const sampling = setInterval(() => {
-    for (const [name, bytes] of memories()) most.set(name, Math.max(bytes, most.get(name) ?? 0));
-  }, SAMPLE_MS);
   const from = performance.now();
-  const result = await work();
+  const { result, most } = await memoryDuring(cellar, work);
   const seconds = (performance.now() - from) / 1000;
-  clearInterval(sampling);
   console.log(
     `       ${what} took ${seconds.toFixed(1)} s: ${(OBJECT_BYTES / MIB / seconds).toFixed(0)} MiB/s`,
   );
-  for (const [name, bytes] of most) {
-    const grown = bytes - (before.get(name) ?? bytes);
+  for (const { name, bytes, grown } of most) {
     tell(
       `${what}: ${name} ${(bytes / MIB).toFixed(0)} MiB at most, ${(grown / MIB).toFixed(0)} more than before`,
       grown <= FLAT_BYTES,
@@ -189,37 +182,6 @@ async function during<T>(what: string, work: () => Promise<T>): Promise<T> {
   }
   await sleep(1_000);
   return result;
-}
-
-/** Private memory of the host and of its processes, in bytes, by what they are. */
-function memories(): Map<string, number> {
-  const found = new Map<string, number>();
-  const all = [{ pid: cellar.pid, command: ['host'] }, ...descendants(cellar.pid)];
-  for (const { pid, command } of all) {
-    const line = command.join(' ');
-    const name =
-      pid === cellar.pid
-        ? 'the host'
-        : /ui\.capnp/.test(line)
-          ? 'the control UI'
-          : /r2\/program/.test(line)
-            ? 'the bucket service'
-            : /--binary/.test(line)
-              ? 'the control plane'
-              : null;
-    if (name === null) continue;
-    try {
-      const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
-      const sum = [...rollup.matchAll(/^Private_\w+:\s+(\d+) kB/gm)].reduce(
-        (all, [, kb]) => all + Number(kb),
-        0,
-      );
-      found.set(name, (found.get(name) ?? 0) + sum * 1024);
-    } catch {
-      // It has ended.
-    }
-  }
-  return found;
 }
 
 /** Begins to note tasks of the page that keep it from answering. */

@@ -14,6 +14,7 @@ import type { KeptOpen } from './kept-open.ts';
 import type { ServiceOptions } from './messages.ts';
 import { parseRequest, type R2Request, type RequestOf } from './requests.ts';
 import type { Room } from './room.ts';
+import { SMALL_BYTES } from './small-blobs.ts';
 
 /** A connection on which nothing moves is closed after so long, in ms. workerd lets go of an unused one after 5 s. */
 const SILENCE_MS = 60_000;
@@ -24,7 +25,7 @@ const HEADER_BYTES = 256 * 1024;
 const METADATA_BYTES = 4 * 2 ** 20;
 /** Connections of an app. */
 const CONNECTIONS = 2_000;
-/** Bodies of an app that are taken at a time; each takes up to 1 MB of memory. Many may come from slow clients. */
+/** Bodies of an app that are taken at a time; each takes up to 1 MiB of memory, and what Node has read ahead. Many may come from slow clients. */
 const WRITES = 128;
 /** Of an app's requests that may take the process some milliseconds, so many have their turn before another app's. */
 const LONG = 2;
@@ -197,6 +198,12 @@ async function sendBytes(
     [METADATA_SIZE_HEADER]: metadata.length,
     'content-length': metadata.length + part.length,
   });
+  const [only] = blobs;
+  if (blobs.length === 1 && only!.size <= SMALL_BYTES) {
+    const bytes = await store.smallBlob(only!);
+    response.end(Buffer.concat([metadata, bytes.subarray(part.offset, part.offset + part.length)]));
+    return;
+  }
   response.write(metadata);
   const writer = new ResponseWriter(response);
   const end = part.offset + part.length;

@@ -1,20 +1,13 @@
 // The files that hold the bytes of an app's objects. A file has a random name and never changes: it counts from when the
 // index names it, and one that the index does not name is litter.
-import { createHash, randomBytes } from 'node:crypto';
-import { type FileHandle, mkdir, open, readdir, unlink } from 'node:fs/promises';
+import { randomBytes } from 'node:crypto';
+import { type FileHandle, mkdir, open, readdir, readFile, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Algorithm, Digests } from './algorithms.ts';
 import { Gate } from './gate.ts';
+import { writeBody } from './incoming.ts';
 import { Sync } from './sync.ts';
 
-/** The digests that there may be, by the name that answers use. */
-export const ALGORITHMS = ['md5', 'sha1', 'sha256', 'sha384', 'sha512'] as const;
-export type Algorithm = (typeof ALGORITHMS)[number];
-export type Digests = Partial<Record<Algorithm, Buffer>>;
-
-/** Bytes that are gathered before they are written. */
-const WRITE_BYTES = 512 * 1024;
-/** Bytes after which a file is synced while more come, so that its end does not wait for all of them. */
-const SYNC_BYTES = 8 * 1024 * 1024;
 /** Files of an app that are synced at a time. */
 const SYNCS = 4;
 /** Files looked at before others get their turn. */
@@ -54,7 +47,7 @@ export class Blobs {
     named.catch(() => {});
     try {
       const sync = () => this.#turns.during(() => handle.datasync());
-      const digests = await copy(body, size, { handle, sync }, algorithms);
+      const digests = await writeBody(body, size, { handle, sync }, algorithms);
       await Promise.all([sync(), named]);
       await handle.close();
       return { file, digests };
@@ -67,6 +60,11 @@ export class Blobs {
 
   open(file: string): Promise<FileHandle> {
     return open(join(this.#directory, file), 'r');
+  }
+
+  /** All bytes of a file. */
+  read(file: string): Promise<Buffer> {
+    return readFile(join(this.#directory, file));
   }
 
   /** Never rejects: what stays is litter, and the next sweep's. */
@@ -91,52 +89,4 @@ export class Blobs {
   async close(): Promise<void> {
     await this.#sync.close();
   }
-}
-
-/** Hashes what comes while what came before is written. */
-async function copy(
-  body: AsyncIterable<Buffer>,
-  size: number,
-  { handle, sync }: { handle: FileHandle; sync: () => Promise<void> },
-  algorithms: Algorithm[],
-): Promise<Digests> {
-  const hashes = algorithms.map((algorithm) => ({ algorithm, hash: createHash(algorithm) }));
-  let gathered: Buffer[] = [];
-  let gatheredBytes = 0;
-  let bytes = 0;
-  let unsynced = 0;
-  let writing: Promise<unknown> = Promise.resolve();
-  let syncing: Promise<unknown> | null = null;
-  const write = async () => {
-    await writing;
-    if (unsynced >= SYNC_BYTES && syncing === null) {
-      unsynced = 0;
-      // A failure shows at the last sync too.
-      syncing = sync().then(
-        () => (syncing = null),
-        () => {},
-      );
-    }
-    unsynced += gatheredBytes;
-    writing = handle.writev(gathered);
-    // Looked at by the next one who waits for it.
-    writing.catch(() => {});
-    gathered = [];
-    gatheredBytes = 0;
-  };
-  try {
-    for await (const chunk of body) {
-      bytes += chunk.length;
-      if (bytes > size) throw new Error('the body is longer than its content-length');
-      for (const { hash } of hashes) hash.update(chunk);
-      gathered.push(chunk);
-      gatheredBytes += chunk.length;
-      if (gatheredBytes >= WRITE_BYTES) await write();
-    }
-    if (bytes < size) throw new Error('the body ended before its time');
-    if (gatheredBytes > 0) await write();
-  } finally {
-    await writing.finally(() => syncing);
-  }
-  return Object.fromEntries(hashes.map(({ algorithm, hash }) => [algorithm, hash.digest()]));
 }

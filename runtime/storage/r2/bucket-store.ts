@@ -11,13 +11,15 @@ import {
   type UsageRow,
 } from '../../../sqlite/storage/objects.ts';
 import { log, reason } from '../../log.ts';
-import { ALGORITHMS, Blobs } from './blobs.ts';
+import { ALGORITHMS } from './algorithms.ts';
+import { Blobs } from './blobs.ts';
 import { Changes } from './changes.ts';
 import { type Part, partOf, requireCondition } from './conditions.ts';
 import { internalError, noSuchKey, noSuchUpload, OBJECT_BYTES, tooLarge } from './errors.ts';
 import { type Listed, listObjects } from './listing.ts';
 import { chosenParts, describe, keyBytes, requireDigests, uploadEtag } from './object-rules.ts';
 import type { RequestOf } from './requests.ts';
+import { smallBlob } from './small-blobs.ts';
 import { Sync } from './sync.ts';
 
 const INDEX = 'index.sqlite';
@@ -117,6 +119,15 @@ export class BucketStore {
   /** The file of a blob that `get` has found. */
   openBlob({ file }: BlobRow) {
     return this.#blobs.open(file);
+  }
+
+  /** All bytes of a small blob that `get` has found. @throws {Error} when its file is shorter */
+  smallBlob({ file, size }: BlobRow): Promise<Buffer> {
+    return smallBlob(file, async () => {
+      const bytes = await this.#blobs.read(file);
+      if (bytes.length !== size) throw new Error('a blob is shorter than the index says');
+      return bytes;
+    });
   }
 
   /**

@@ -1,7 +1,7 @@
 // What R2 asks of an object before it is kept: of its key, its metadata, its digests, and the parts of an upload.
 import { createHash } from 'node:crypto';
 import type { BlobRow, ObjectRow } from '../../../sqlite/storage/objects.ts';
-import type { Algorithm, Digests } from './blobs.ts';
+import type { Algorithm, Digests } from './algorithms.ts';
 import {
   badDigest,
   badUpload,

@@ -1,0 +1,35 @@
+// What runs in a thread of `DigestThreads`: hashes bodies piece by piece, many beside each other.
+import { createHash, type Hash } from 'node:crypto';
+import { parentPort } from 'node:worker_threads';
+import type { Algorithm, Digests } from './algorithms.ts';
+
+/** What a thread is told of a body. It answers each piece with `null` and the end with the digests, in order. */
+export type ToDigest =
+  | { body: number; begins: Algorithm[] }
+  | { body: number; piece: Uint8Array }
+  | { body: number; ends: true }
+  | { body: number; dropped: true };
+
+const hashes = new Map<number, [Algorithm, Hash][]>();
+
+parentPort!.on('message', (told: ToDigest) => {
+  const { body } = told;
+  if ('begins' in told) {
+    hashes.set(
+      body,
+      told.begins.map((algorithm) => [algorithm, createHash(algorithm)]),
+    );
+    return;
+  }
+  const own = hashes.get(body)!;
+  if ('piece' in told) {
+    for (const [, hash] of own) hash.update(told.piece);
+    parentPort!.postMessage(null);
+    return;
+  }
+  hashes.delete(body);
+  if ('ends' in told)
+    parentPort!.postMessage(
+      Object.fromEntries(own.map(([algorithm, hash]) => [algorithm, hash.digest()])) satisfies Digests,
+    );
+});

@@ -1,0 +1,132 @@
+// Writes a body that comes into a file: while its bytes come, those before are hashed, written and brought onto the disk.
+import { createHash } from 'node:crypto';
+import type { FileHandle } from 'node:fs/promises';
+import type { Algorithm, Digests } from './algorithms.ts';
+import { DigestThreads } from './digests.ts';
+
+/** Bytes that are hashed and written at a time, and how many such pieces of a body are under way. */
+const PIECE_BYTES = 256 * 1024;
+const PIECES = 4;
+/** Memory of bodies that have ended, kept for the next ones: to make it anew costs about a tenth of a body's time. */
+const KEPT = 8;
+/** Bytes after which a file is synced while more come, so that its end does not wait for all of them. */
+const SYNC_BYTES = 8 * 1024 * 1024;
+
+/** A file that is written, and how what was written to it is brought onto the disk. */
+export interface Target {
+  handle: FileHandle;
+  sync: () => Promise<void>;
+}
+
+const threads = new DigestThreads();
+const kept: SharedArrayBuffer[] = [];
+
+/**
+ * Copies a body into a file, from its start. It takes at most 1 MiB of memory.
+ * @param body exactly `size` bytes
+ * @throws {Error} when it has fewer, or more
+ */
+export function writeBody(
+  body: AsyncIterable<Buffer>,
+  size: number,
+  target: Target,
+  algorithms: Algorithm[],
+): Promise<Digests> {
+  return size <= PIECE_BYTES
+    ? writeSmall(body, size, target, algorithms)
+    : writeLarge(body, size, target, algorithms);
+}
+
+async function writeSmall(
+  body: AsyncIterable<Buffer>,
+  size: number,
+  { handle }: Target,
+  algorithms: Algorithm[],
+): Promise<Digests> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of exactly(body, size)) chunks.push(chunk);
+  const bytes = Buffer.concat(chunks);
+  if (size > 0) await writeAll(handle, bytes, 0);
+  return Object.fromEntries(
+    algorithms.map((algorithm) => [algorithm, createHash(algorithm).update(bytes).digest()]),
+  );
+}
+
+async function writeLarge(
+  body: AsyncIterable<Buffer>,
+  size: number,
+  { handle, sync }: Target,
+  algorithms: Algorithm[],
+): Promise<Digests> {
+  const memory = kept.pop() ?? new SharedArrayBuffer(PIECES * PIECE_BYTES);
+  const pieces = Array.from({ length: PIECES }, (_, n) => Buffer.from(memory, n * PIECE_BYTES, PIECE_BYTES));
+  /** For each piece, that what it had is hashed and written. */
+  const free: Promise<unknown>[] = pieces.map(() => Promise.resolve());
+  const digesting = threads.begin(algorithms);
+  let ended = false;
+  let unsynced = 0;
+  let syncing: Promise<unknown> | null = null;
+  let at = 0;
+  let turn = 0;
+  let filled = 0;
+  const send = () => {
+    const piece = pieces[turn]!.subarray(0, filled);
+    // A failure of either shows when the piece's turn comes again, and neither goes on after that.
+    free[turn] = settled(digesting.update(piece), writeAll(handle, piece, at));
+    free[turn]!.catch(() => {});
+    at += filled;
+    unsynced += filled;
+    filled = 0;
+    turn = (turn + 1) % PIECES;
+    if (unsynced < SYNC_BYTES || syncing !== null) return;
+    unsynced = 0;
+    // A failure shows at the last sync too.
+    syncing = sync().then(
+      () => (syncing = null),
+      () => {},
+    );
+  };
+  try {
+    for await (const chunk of exactly(body, size)) {
+      for (let from = 0; from < chunk.length; ) {
+        if (filled === 0) await free[turn];
+        const copied = chunk.copy(pieces[turn]!, filled, from);
+        filled += copied;
+        from += copied;
+        if (filled === PIECE_BYTES) send();
+      }
+    }
+    if (filled > 0) send();
+    await Promise.all(free);
+    ended = true;
+    return await digesting.end();
+  } finally {
+    if (!ended) digesting.drop();
+    await Promise.allSettled([...free, syncing]);
+    if (kept.length < KEPT) kept.push(memory);
+  }
+}
+
+/** What comes of a body. @throws {Error} when it has not exactly `size` bytes */
+async function* exactly(body: AsyncIterable<Buffer>, size: number): AsyncGenerator<Buffer> {
+  let bytes = 0;
+  for await (const chunk of body) {
+    bytes += chunk.length;
+    if (bytes > size) throw new Error('the body is longer than its content-length');
+    yield chunk;
+  }
+  if (bytes < size) throw new Error('the body ended before its time');
+}
+
+/** A write may write less than it was given. */
+async function writeAll(handle: FileHandle, bytes: Buffer, position: number): Promise<void> {
+  for (let done = 0; done < bytes.length; ) {
+    const { bytesWritten } = await handle.write(bytes, done, bytes.length - done, position + done);
+    done += bytesWritten;
+  }
+}
+
+/** Resolves when all have come to their end, and rejects with the first failure only then. */
+async function settled(...all: Promise<unknown>[]): Promise<void> {
+  for (const each of await Promise.allSettled(all)) if (each.status === 'rejected') throw each.reason;
+}

@@ -1,0 +1,56 @@
+// How much memory the processes of a Cellar take.
+import { readFileSync } from 'node:fs';
+import type { Cellar } from './cellar.ts';
+import { descendants } from './processes.ts';
+
+const SAMPLE_MS = 100;
+
+/** What a process is, by a word of its command. Others are left out. */
+const NAMES: [RegExp, string][] = [
+  [/ui\.capnp/, 'the control UI'],
+  [/r2\/program/, 'the bucket service'],
+  [/--binary/, 'the control plane'],
+  [/\/new\/http\.sock/, 'the app'],
+];
+
+/** Private memory of the host and of its processes, in bytes, by what they are. */
+export function memories(cellar: Cellar): Map<string, number> {
+  const found = new Map<string, number>();
+  const named = descendants(cellar.pid).map(({ pid, command }) => {
+    const line = command.join(' ');
+    return { pid, name: NAMES.find(([word]) => word.test(line))?.[1] };
+  });
+  for (const { pid, name } of [{ pid: cellar.pid, name: 'the host' }, ...named]) {
+    if (name === undefined) continue;
+    try {
+      const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
+      const sizes = [...rollup.matchAll(/^Private_\w+:\s+(\d+) kB/gm)].map(([, kb]) => Number(kb) * 1024);
+      found.set(
+        name,
+        sizes.reduce((sum, size) => sum + size, found.get(name) ?? 0),
+      );
+    } catch {
+      // It has ended.
+    }
+  }
+  return found;
+}
+
+/** The most that each process took while `work` ran, and how much that was above what it took before, in bytes. */
+export async function memoryDuring<T>(
+  cellar: Cellar,
+  work: () => Promise<T>,
+): Promise<{ result: T; most: { name: string; bytes: number; grown: number }[] }> {
+  const before = memories(cellar);
+  const most = new Map(before);
+  const sampling = setInterval(() => {
+    for (const [name, bytes] of memories(cellar)) most.set(name, Math.max(bytes, most.get(name) ?? 0));
+  }, SAMPLE_MS);
+  try {
+    const result = await work();
+    const told = [...most].map(([name, bytes]) => ({ name, bytes, grown: bytes - (before.get(name) ?? 0) }));
+    return { result, most: told };
+  } finally {
+    clearInterval(sampling);
+  }
+}
