@@ -12,17 +12,28 @@ export interface AccessLogLimits {
   fileBytes: number;
   /** Files in all: `access.ndjson`, then `access.ndjson.1`, the last one put aside, and so on. */
   files: number;
-  /** Characters that may wait for a slow disk; lines above that are dropped and counted. */
+  /** Bytes that may wait for a slow disk; lines above that are dropped and counted. */
   waiting: number;
 }
 
+/** Size of the pieces in which lines wait, in bytes. */
+const PIECE_BYTES = 64 * 1024;
+/** Most bytes of a character in UTF-8 for each unit of a string. */
+const UNIT_BYTES = 3;
+
+const NOTHING = Buffer.alloc(0);
 const LIMITS: AccessLogLimits = { fileBytes: 100 * 1024 * 1024, files: 5, waiting: 4 * 1024 * 1024 };
 
 /** Takes lines at once and writes them soon. A disk that fails or is slow costs lines, never a request. */
 export class AccessLog {
   readonly #path: string;
   readonly #limits: AccessLogLimits;
-  #waiting = '';
+  /** Lines as bytes: as strings made of dozens of parts each they would cost the garbage collector more than they are worth. */
+  #full: Buffer[] = [];
+  #piece: Buffer = NOTHING;
+  /** Bytes of the last piece that are lines, and of all pieces before it. */
+  #used = 0;
+  #fullBytes = 0;
   #dropped = 0;
   #timer: NodeJS.Timeout | null = null;
   #writing: Promise<void> = Promise.resolve();
@@ -39,8 +50,8 @@ export class AccessLog {
 
   /** Takes a line, which ends with a line feed. */
   write(line: string): void {
-    if (this.#waiting.length + line.length > this.#limits.waiting) this.#dropped++;
-    else this.#waiting += line;
+    if (this.#fullBytes + this.#used + line.length > this.#limits.waiting) this.#dropped++;
+    else this.#add(line);
     if (this.#timer === null && !this.#busy) this.#timer = setTimeout(() => this.#flush(), FLUSH_MS).unref();
   }
 
@@ -55,24 +66,49 @@ export class AccessLog {
   #flush(): void {
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
-    if (this.#waiting === '') return;
-    const lines = this.#waiting;
+    const lines = this.#take();
+    if (lines.length === 0) return;
     const dropped = this.#dropped;
-    this.#waiting = '';
     this.#dropped = 0;
     this.#busy = true;
     this.#writing = this.#append(lines, dropped).finally(() => {
       this.#busy = false;
-      if (this.#waiting !== '') this.#timer = setTimeout(() => this.#flush(), FLUSH_MS).unref();
+      if (this.#fullBytes + this.#used > 0) this.#timer = setTimeout(() => this.#flush(), FLUSH_MS).unref();
     });
   }
 
-  async #append(lines: string, dropped: number): Promise<void> {
+  #add(line: string): void {
+    const most = line.length * UNIT_BYTES;
+    if (this.#used + most > this.#piece.length) {
+      this.#finishPiece();
+      this.#piece = Buffer.allocUnsafeSlow(Math.max(PIECE_BYTES, most));
+    }
+    this.#used += this.#piece.write(line, this.#used);
+  }
+
+  #finishPiece(): void {
+    if (this.#used > 0) this.#full.push(this.#piece.subarray(0, this.#used));
+    this.#fullBytes += this.#used;
+    this.#piece = this.#piece.subarray(this.#used);
+    this.#used = 0;
+  }
+
+  /** Takes all lines that wait. */
+  #take(): Buffer[] {
+    this.#finishPiece();
+    const lines = this.#full;
+    this.#full = [];
+    this.#fullBytes = 0;
+    return lines;
+  }
+
+  async #append(lines: Buffer[], dropped: number): Promise<void> {
     try {
       this.#file ??= await this.#open();
-      const bytes = Buffer.from(lines);
-      await this.#file.appendFile(bytes);
-      this.#bytes += bytes.length;
+      for (const bytes of lines) {
+        await this.#file.appendFile(bytes);
+        this.#bytes += bytes.length;
+      }
       this.#failing = false;
       if (dropped > 0) log('warn', 'the disk is slow: access lines were dropped', { dropped });
       if (this.#bytes >= this.#limits.fileBytes) await this.#turnOver();

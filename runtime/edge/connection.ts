@@ -5,7 +5,8 @@ import { rawRefusal } from './answers.ts';
 import type { TrustedProxies } from './client.ts';
 import { Backlog } from './http/backlog.ts';
 import { BodyReader } from './http/body.ts';
-import { type RequestHead, readHead, withoutEmptyLines } from './http/head.ts';
+import { type RequestHead, withoutEmptyLines } from './http/head.ts';
+import { HeadReader } from './http/head-reader.ts';
 import type { Caller } from './http/headers.ts';
 import { randomHex } from './http/ids.ts';
 import { ownCopy, readAccepted, reading } from './http/reading.ts';
@@ -36,6 +37,8 @@ const REFUSALS = 10;
 const REST_MS = 500;
 /** Those that were refused at the same moment are read again over so long a time. In ms. */
 const REST_SPREAD_MS = 1_000;
+/** How long after a connection last moved its last fields are kept for its next request, in ms. */
+const REMEMBERED_MS = 5_000;
 /** Most bytes kept of what nobody takes yet: a held body, or requests behind the one that is answered. */
 const WAITING_BYTES = 64 * 1024;
 
@@ -103,6 +106,7 @@ export class Connection implements Caller {
   #used = false;
   /** What came and was not taken. */
   readonly #waiting = new Backlog();
+  readonly #heads = new HeadReader();
   /** The bytes of it that its owner knows of. */
   #told = 0;
   /** The body of the request in flight, until it has been read whole. */
@@ -239,6 +243,7 @@ export class Connection implements Caller {
   /** Gives up a client that has been too slow at `now`, on the clock of `performance.now()`. */
   check(now: number): void {
     const idle = now - this.#movedAt;
+    if (idle > REMEMBERED_MS) this.#heads.forget();
     if (this.#phase === 'head') this.#checkHead(idle);
     else if (this.#phase === 'tunnel') this.exchange?.checkTunnel(now);
     else if (this.#phase === 'closing') {
@@ -299,15 +304,12 @@ export class Connection implements Caller {
     const { bytes } = waiting;
     const empty = bytes.length - withoutEmptyLines(bytes).length;
     if (empty > 0) waiting.drop(empty);
-    const length = waiting.headLength();
-    if (length === -1 || length > HEAD_BYTES) {
+    const head = this.#heads.take(waiting, HEAD_BYTES);
+    if (head === null) {
       if (!waiting.mayBeHead(HEAD_BYTES)) this.refuse(NOT_HTTP);
       else if (waiting.length > HEAD_BYTES) this.refuse(HEAD_TOO_LARGE);
       return;
     }
-    const text = waiting.bytes.toString('latin1', 0, length);
-    waiting.drop(length);
-    const head = readHead(text);
     if ('refusal' in head) {
       this.refuse(head.refusal);
       return;

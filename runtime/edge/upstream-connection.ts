@@ -10,6 +10,9 @@ const CONNECT_TIMEOUT_MS = 5_000;
 /** Largest head of an answer, in bytes. Apps set many cookies. */
 const HEAD_BYTES = 64 * 1024;
 
+/** Longest head that is kept for the next answer, in bytes. */
+const KNOWN_BYTES = 1_024;
+
 /** Where a process listens: a unix socket, or an origin such as `http://127.0.0.1:8788`. */
 export type UpstreamAddress = { socketPath: string } | { origin: string };
 
@@ -70,6 +73,9 @@ export class UpstreamConnection {
   /** The part of a head that has come. */
   readonly #early = new Backlog();
   #head: AnswerHead | null = null;
+  /** The head of the answer before, as bytes and as read, unless it was long. */
+  #knownBytes: Buffer | null = null;
+  #known: AnswerHead | null = null;
   #body: BodyReader | null = null;
   #switched = false;
 
@@ -151,6 +157,11 @@ export class UpstreamConnection {
 
   /** Returns the bytes behind the head; null when there is no whole one yet, or no more to be made of them here. */
   #readHead(reader: AnswerReader, chunk: Buffer): Buffer | null {
+    const known = this.#knownHead(chunk, reader.method);
+    if (known !== null) {
+      this.#begin(reader, known);
+      return chunk.subarray(this.#knownBytes!.length);
+    }
     this.#early.add(chunk);
     const length = this.#early.headLength();
     if (length === -1 && this.#early.length <= HEAD_BYTES) {
@@ -158,8 +169,8 @@ export class UpstreamConnection {
       return null;
     }
     const bytes = this.#early.take();
-    const known = length !== -1 && length <= HEAD_BYTES;
-    const head = known ? readAnswerHead(bytes.toString('latin1', 0, length), reader.method) : null;
+    const isHead = length !== -1 && length <= HEAD_BYTES;
+    const head = isHead ? readAnswerHead(bytes.toString('latin1', 0, length), reader.method) : null;
     if (head === null || (head.status === 101 && !reader.upgrades)) {
       this.socket.destroy();
       return null;
@@ -173,10 +184,33 @@ export class UpstreamConnection {
       reader.onInformation(head);
       return rest;
     }
+    if (reader.method !== 'HEAD') this.#know(head, bytes, length);
+    this.#begin(reader, head);
+    return rest;
+  }
+
+  #begin(reader: AnswerReader, head: AnswerHead): void {
     this.#head = head;
     this.#body = new BodyReader(head.framing);
     reader.onHead(head);
-    return rest;
+  }
+
+  /** The head at the front, where it is that of the answer before: many of a process's answers begin alike. */
+  #knownHead(bytes: Buffer, method: string): AnswerHead | null {
+    const known = this.#knownBytes;
+    // A HEAD is answered with the head of a body that does not come.
+    if (known === null || method === 'HEAD' || this.#early.length > 0 || bytes.length < known.length)
+      return null;
+    return bytes.compare(known, 0, known.length, 0, known.length) === 0 ? this.#known : null;
+  }
+
+  #know(head: AnswerHead, bytes: Buffer, length: number): void {
+    this.#knownBytes = null;
+    this.#known = null;
+    if (length > KNOWN_BYTES) return;
+    this.#knownBytes = Buffer.allocUnsafeSlow(length);
+    bytes.copy(this.#knownBytes, 0, 0, length);
+    this.#known = head;
   }
 
   #readBody(reader: AnswerReader, bytes: Buffer): void {

@@ -1,6 +1,9 @@
 // What crosses the gateway in a head, and what must not.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { Backlog } from '../../runtime/edge/http/backlog.ts';
+import { readHead } from '../../runtime/edge/http/head.ts';
+import { HeadReader } from '../../runtime/edge/http/head-reader.ts';
 import { call, RawClient, startGateway, startRawUpstream } from '../support/edge/peers.ts';
 
 const OK = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok';
@@ -179,4 +182,91 @@ test('a head may have 256 fields, and a kilobyte of connection options', async (
     assert.equal((await call(plain.port, '/')).status, status);
   }
   answer = OK;
+});
+
+test('a head after others of its connection reads as it does alone', () => {
+  const lines = [
+    'GET /a?b=c HTTP/1.1',
+    'POST / HTTP/1.1',
+    'GET / HTTP/1.0',
+    'GET / HTTP/1.1 ',
+    'GET  / HTTP/1.1',
+    'GET http://a/x HTTP/1.1',
+    'GET http://b/x HTTP/1.1',
+    'CONNECT a:1 HTTP/1.1',
+    'GET / HTTP/2.1',
+    'GET / HTTP/1.1\n',
+    '1',
+  ];
+  const fields = [
+    'Host: a\r\n',
+    'Host: a\r\nContent-Length: 3\r\n',
+    'Host: a\r\nConnection: upgrade\r\nUpgrade: x\r\n',
+    'Host: a\r\nTransfer-Encoding: chunked\r\n',
+    'Host: a\r\nExpect: 100-continue\r\nContent-Length: 1\r\n',
+    'Host : a\r\n',
+    `Host: a\r\nX-Long: ${'x'.repeat(2_000)}\r\n`,
+  ];
+  const heads = lines.flatMap((line) => fields.map((each) => `${line}\r\n${each}\r\n`));
+  const behind = 'GET / HTTP/1.1\r\n';
+  for (const before of heads)
+    for (const head of [before, ...heads]) {
+      const reader = new HeadReader();
+      const waiting = new Backlog();
+      for (const text of [before, head]) {
+        waiting.put(Buffer.from(text + behind, 'latin1'));
+        const { crossing: _, ...alone } = flat(readHead(text.slice(0, text.indexOf('\r\n\r\n') + 4)));
+        const { crossing: __, ...read } = flat(reader.take(waiting, 4_096)!);
+        assert.deepEqual(read, alone, JSON.stringify([before, text]));
+        assert.equal(waiting.bytes.toString('latin1'), behind);
+      }
+    }
+});
+
+test('a head that begins like the one before waits for its end', () => {
+  const reader = new HeadReader();
+  const waiting = new Backlog();
+  const head = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
+  waiting.put(Buffer.from(head));
+  assert.ok(reader.take(waiting, 4_096));
+  for (let length = 1; length < head.length; length++) {
+    waiting.put(Buffer.from(head.slice(0, length)));
+    assert.equal(reader.take(waiting, 4_096), null);
+  }
+  waiting.put(Buffer.from(head));
+  assert.ok(reader.take(waiting, 4_096));
+});
+
+function flat(read: ReturnType<typeof readHead>) {
+  return 'refusal' in read ? { ...read, crossing: null } : { ...read, fields: null, ...read.fields };
+}
+
+test('each answer of a connection has the head that the process gave it', async () => {
+  using client = new RawClient(plain.port);
+  const known = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n';
+  const named = 'HTTP/1.1 200 OK\r\ncontent-length: 3\r\nX-Request-Id: own\r\n\r\n';
+  const asked = [
+    ['GET', known, 'ok'],
+    ['GET', known, 'no'],
+    ['HEAD', known, ''],
+    ['GET', known.replace('200', '201'), 'ok'],
+    ['GET', named, 'yes'],
+    ['GET', named, 'yet'],
+    ['GET', known, 'ok'],
+  ] as const;
+  try {
+    for (const [method, head, body] of asked) {
+      answer = head + body;
+      client.received = '';
+      client.send(`${method} / HTTP/1.1\r\nHost: a\r\n\r\n`);
+      await client.expect(`\r\n\r\n${body}`);
+      const [line = '', length = ''] = head.split('\r\n');
+      assert.ok(client.received.startsWith(line));
+      assert.ok(client.received.includes(`\r\n${length}\r\n`));
+      assert.equal(/x-request-id: own/i.test(client.received), head === named);
+      assert.ok(client.received.endsWith(`\r\n\r\n${body}`));
+    }
+  } finally {
+    answer = OK;
+  }
 });

@@ -1,6 +1,6 @@
 // The head of a process's answer.
 import type { Framing } from './body.ts';
-import { connectionOptions, FIELDS_MAX, readFields, readLength } from './fields.ts';
+import { connectionOptions, FIELDS_MAX, isHopByHop, readFields, readLength } from './fields.ts';
 
 export interface AnswerHead {
   status: number;
@@ -8,6 +8,11 @@ export interface AnswerHead {
   reason: string;
   /** Names and values in turn, as received. */
   headers: string[];
+  /** The field lines that may cross, each with its end; how the body is framed is not among them. */
+  lines: string;
+  /** Whether they have an `X-Request-Id`, and a `Date`. */
+  hasRequestId: boolean;
+  hasDate: boolean;
   /** How the body that follows is framed; 0 when there is none, whatever the headers say. */
   framing: Framing;
   /** The value of `Content-Length`, which may stand where no body is. */
@@ -45,5 +50,23 @@ export function readAnswerHead(text: string, method: string): AnswerHead | null 
   if (options === 'too long') return null;
   if (method === 'HEAD' || status < 200 || status === 204 || status === 304) framing = 0;
   const keepsAlive = line[1] === '1' && framing !== 'close' && !options?.has('close');
-  return { status, reason: line[3] ?? '', headers, framing, length, keepsAlive, options };
+  const reason = line[3] ?? '';
+  return { status, reason, headers, ...crossing(headers, options), framing, length, keepsAlive, options };
+}
+
+function crossing(
+  headers: string[],
+  options: Set<string> | null,
+): Pick<AnswerHead, 'lines' | 'hasRequestId' | 'hasDate'> {
+  let lines = '';
+  let hasRequestId = false;
+  let hasDate = false;
+  for (let i = 0; i < headers.length; i += 2) {
+    const name = headers[i]!.toLowerCase();
+    if (name === 'content-length' || isHopByHop(name) || options?.has(name)) continue;
+    if (name === 'x-request-id') hasRequestId = true;
+    else if (name === 'date') hasDate = true;
+    lines += `${headers[i]}: ${headers[i + 1]}\r\n`;
+  }
+  return { lines, hasRequestId, hasDate };
 }

@@ -3,6 +3,21 @@
 const NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const NOT_IN_VALUES = /[^\t\x20-\x7e\x80-\xff]/;
 
+/** Meant for the next hop only (RFC 9110, 7.6.1), and `Proxy`, which CGI programs read as HTTP_PROXY. */
+const HOP_BY_HOP = new Set([
+  'connection',
+  'keep-alive',
+  'proxy',
+  'proxy-authenticate',
+  'proxy-authentication-info',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]);
+
 /** Most fields of one head. Node's limit is 2,000, Apache's 100; each costs as much as dozens of its bytes. */
 export const FIELDS_MAX = 256;
 /** Most characters of all `Connection` fields: each option costs a place in a set. */
@@ -68,4 +83,9 @@ export function connectionOptions(fields: readonly string[]): Set<string> | null
     for (const option of fields[i + 1]!.split(',')) options.add(option.trim().toLowerCase());
   }
   return options;
+}
+
+/** Whether a header is meant for the next hop only. @param name in lower case */
+export function isHopByHop(name: string): boolean {
+  return HOP_BY_HOP.has(name);
 }

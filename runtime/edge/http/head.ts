@@ -17,6 +17,8 @@ export interface RequestHead {
   headers: string[];
   /** The `Host` value as received. */
   authority: string;
+  /** All of its fields, which the next request of the same connection mostly has too. */
+  fields: HeadFields;
   /** Length of the whole head, in bytes. */
   bytes: number;
   /** Of HTTP/1.x. */
@@ -31,7 +33,44 @@ export interface RequestHead {
   upgrade: string | null;
 }
 
+/** The fields of a head, and what they say. */
+export interface HeadFields {
+  /** Names and values in turn, as received. */
+  headers: string[];
+  authority: string;
+  /** Of `authority`: lower case, without the port. */
+  host: string;
+  /** Of the HTTP/1.x that they were read as. */
+  minorVersion: number;
+  framing: Framing;
+  options: Set<string> | null;
+  awaitsContinue: boolean;
+  /** The protocol that is asked for, if a GET may have it. */
+  upgrade: string | null;
+  /** What `forwardedHeaders` made of them, which keeps it here. */
+  crossing: CrossingFields | null;
+}
+
+/** What a process is told of a request because of its fields and its connection. */
+export interface CrossingFields {
+  /** Field lines, each with its end. */
+  lines: string;
+  client: string;
+  /** What was known of where the client is. */
+  located: string;
+  /** The ids that the caller gave, if they may be kept. */
+  requestId: string | undefined;
+  traceparent: string | undefined;
+}
+
 type Refused = { refusal: OwnRefusal };
+
+/** What the first line says. */
+interface RequestLine {
+  method: string;
+  target: string;
+  minorVersion: number;
+}
 
 /** The fields that say how a request is read. */
 interface Special {
@@ -57,44 +96,82 @@ export function withoutEmptyLines(bytes: Buffer): Buffer {
 /** Reads a head, which ends with its empty line. */
 export function readHead(text: string): RequestHead | Refused {
   const lineEnd = text.indexOf('\r\n');
-  const line = REQUEST_LINE.exec(text.slice(0, lineEnd));
+  const line = readRequestLine(text.slice(0, lineEnd));
+  if ('refusal' in line) return line;
+  const fields = readHeadFields(text, lineEnd + 2, line.minorVersion);
+  return 'refusal' in fields ? fields : headOf(line, fields, text.length);
+}
+
+/**
+ * Reads a head whose fields have been read before.
+ * @param line the first line, without its end; of the HTTP/1.x that the fields were read as
+ * @param bytes length of the whole head
+ */
+export function readHeadAgain(line: string, fields: HeadFields, bytes: number): RequestHead | Refused {
+  const start = readRequestLine(line);
+  return 'refusal' in start ? start : headOf(start, fields, bytes);
+}
+
+function readRequestLine(text: string): RequestLine | Refused {
+  const line = REQUEST_LINE.exec(text);
   if (line === null) return { refusal: NOT_HTTP };
-  const [, method = '', rawTarget = '', major, minor] = line;
+  const [, method = '', target = '', major, minor] = line;
   if (major !== '1' || (minor !== '0' && minor !== '1')) return UNKNOWN_VERSION;
   if (!KNOWN_METHODS.has(method)) return badRequest('The method is not known here.');
   if (method === 'CONNECT') return { refusal: NO_CONNECT };
-  const minorVersion = Number(minor);
-  const headers = readFields(text, lineEnd + 2, text.length - 2);
+  return { method, target, minorVersion: Number(minor) };
+}
+
+/** Reads the fields of a head from where they begin. */
+function readHeadFields(text: string, from: number, minorVersion: number): HeadFields | Refused {
+  const headers = readFields(text, from, text.length - 2);
   if (headers === null) return { refusal: NOT_HTTP };
   if (headers.length > 2 * FIELDS_MAX) return TOO_MANY_FIELDS;
   const special = readSpecial(headers, minorVersion);
   if ('refusal' in special) return special;
   const { authority, expect } = special;
   const host = authority === null ? null : hostOf(authority);
-  if (host === null) return badRequest('The request needs one valid Host header.');
-  const target = originForm(rawTarget, authority!, method);
-  if (target === null) return badRequest('The request target is not a path of this host.');
+  if (authority === null || host === null) return badRequest('The request needs one valid Host header.');
   // HTTP/1.0 knows no expectations.
   const expects = minorVersion > 0 && expect !== null;
   if (expects && expect.toLowerCase() !== '100-continue') return { refusal: UNKNOWN_EXPECTATION };
-  const query = target.indexOf('?');
-  const framing = special.framing ?? 0;
   const options = connectionOptions(headers);
   if (options === 'too long') return badRequest('The Connection header lists too much.');
+  const framing = special.framing ?? 0;
+  return {
+    headers,
+    authority,
+    host,
+    minorVersion,
+    framing,
+    options,
+    awaitsContinue: expects && framing !== 0,
+    upgrade: mayUpgrade(minorVersion, special, options) ? special.upgrade : null,
+    crossing: null,
+  };
+}
+
+function headOf(line: RequestLine, fields: HeadFields, bytes: number): RequestHead | Refused {
+  const { method, minorVersion } = line;
+  const { authority, framing } = fields;
+  const target = originForm(line.target, authority, method);
+  if (target === null) return badRequest('The request target is not a path of this host.');
+  const query = target.indexOf('?');
   return {
     method,
-    host,
+    host: fields.host,
     path: query === -1 ? target : target.slice(0, query),
     target,
-    headers,
-    authority: authority!,
-    bytes: text.length,
+    headers: fields.headers,
+    authority,
+    fields,
+    bytes,
     minorVersion,
     framing,
     hasBody: framing !== 0,
-    options,
-    awaitsContinue: expects && framing !== 0,
-    upgrade: mayUpgrade(method, minorVersion, special, options) ? special.upgrade : null,
+    options: fields.options,
+    awaitsContinue: fields.awaitsContinue,
+    upgrade: method === 'GET' ? fields.upgrade : null,
   };
 }
 
@@ -136,14 +213,13 @@ function readSpecial(headers: string[], minorVersion: number): Special | Refused
   return special;
 }
 
-/** Only a bare GET without a body. `h2c` would take requests past the checks here. */
+/** Only a request without a body. `h2c` would take requests past the checks here. */
 function mayUpgrade(
-  method: string,
   minorVersion: number,
   { upgrade, framing }: Special,
   options: Set<string> | null,
 ): boolean {
-  if (upgrade === null || method !== 'GET' || minorVersion === 0 || framing !== null) return false;
+  if (upgrade === null || minorVersion === 0 || framing !== null) return false;
   return options?.has('upgrade') === true && !/\bh2c\b/i.test(upgrade);
 }
 

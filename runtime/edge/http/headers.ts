@@ -1,23 +1,9 @@
 // Which headers cross the gateway, and which it writes itself.
 import type { AnswerHead } from './answer-head.ts';
 import { type ClientConnection, cfJson } from './cf.ts';
-import type { RequestHead } from './head.ts';
+import { isHopByHop } from './fields.ts';
+import type { CrossingFields, RequestHead } from './head.ts';
 import { isRequestId, isTraceparent, randomHex } from './ids.ts';
-
-/** Meant for the next hop only (RFC 9110, 7.6.1), and `Proxy`, which CGI programs read as HTTP_PROXY. */
-const HOP_BY_HOP = new Set([
-  'connection',
-  'keep-alive',
-  'proxy',
-  'proxy-authenticate',
-  'proxy-authentication-info',
-  'proxy-authorization',
-  'proxy-connection',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-]);
 
 /** How our own proxy in front says which connection it has to the client. */
 export const CLIENT_PROTOCOL = 'x-cellar-client-protocol';
@@ -92,47 +78,58 @@ interface Claims {
 
 /** The headers a process gets. `Host` is passed unchanged; what a client claims about itself is not. */
 export function forwardedHeaders(head: RequestHead, caller: Caller): ForwardedHeaders {
+  const { fields } = head;
+  const known = fields.crossing;
+  const crossing =
+    known !== null && known.located === caller.locate(known.client) ? known : crossingFields(head, caller);
+  // The fields are those of one connection, and so of one caller.
+  fields.crossing = crossing;
+  return identify(crossing.requestId, crossing.traceparent, crossing.lines, crossing.client);
+}
+
+function crossingFields(head: RequestHead, caller: Caller): CrossingFields {
   const { authority } = head;
   const claims: Claims = { connection: {} };
   const passed = passOn(head, caller, claims);
-  const { forwardedFor, forwardedHost, forwardedProto } = claims;
+  const { forwardedFor, forwardedHost, forwardedProto, requestId, traceparent } = claims;
   const client = caller.client(forwardedFor);
-  const { lines: ownIds, ...ids } = identify(claims.requestId, claims.traceparent);
+  const located = caller.locate(client);
   const proto = forwardedProto === 'https' ? 'https' : 'http';
   const lines =
     `host: ${authority}\r\n${passed}` +
     `x-forwarded-for: ${forwardedFor === undefined ? '' : `${forwardedFor}, `}${caller.peer}\r\n` +
     `x-forwarded-host: ${forwardedHost ?? authority}\r\nx-forwarded-proto: ${proto}\r\n` +
     // For workerd, which takes both out: it makes the Worker's URL of the first, `request.cf` of the second.
-    `x-cellar-proto: ${proto}\r\nx-cellar-cf: ${cfJson(head.minorVersion, claims.connection, caller.locate(client))}\r\n` +
-    `x-real-ip: ${client}\r\ncf-connecting-ip: ${client}\r\n` +
-    ownIds;
-  return { lines, client, ...ids };
+    `x-cellar-proto: ${proto}\r\nx-cellar-cf: ${cfJson(head.minorVersion, claims.connection, located)}\r\n` +
+    `x-real-ip: ${client}\r\ncf-connecting-ip: ${client}\r\n`;
+  return { lines, client, located, requestId, traceparent };
 }
 
 /**
- * The ids of a request, and the lines that tell the process of them.
+ * What a process is told of a request, its ids too.
  * @param givenId, traceparent what the caller said; what is not well formed counts for nothing
+ * @param before the lines before those of the ids
  */
 export function identify(
   givenId: string | undefined,
   traceparent: string | undefined,
-): Omit<ForwardedHeaders, 'client'> {
+  before: string,
+  client: string,
+): ForwardedHeaders {
   // One id names the trace and the request unless the caller brought either.
   const id = randomHex(16);
   const requestId = givenId !== undefined && isRequestId(givenId) ? givenId : id;
-  const [traceId, parentSpanId, flags] =
-    traceparent === undefined || !isTraceparent(traceparent)
-      ? [id, null, NOT_SAMPLED]
-      : [traceparent.slice(3, 35), traceparent.slice(36, 52), traceparent.slice(53)];
   const spanId = randomHex(8);
-  const lines = `x-request-id: ${requestId}\r\ntraceparent: 00-${traceId}-${spanId}-${flags}\r\n`;
-  return { lines, requestId, traceId, spanId, parentSpanId };
-}
-
-/** Whether a header is meant for the next hop only. @param name in lower case */
-export function isHopByHop(name: string): boolean {
-  return HOP_BY_HOP.has(name);
+  let traceId = id;
+  let parentSpanId: string | null = null;
+  let flags = NOT_SAMPLED;
+  if (traceparent !== undefined && isTraceparent(traceparent)) {
+    traceId = traceparent.slice(3, 35);
+    parentSpanId = traceparent.slice(36, 52);
+    flags = traceparent.slice(53);
+  }
+  const lines = `${before}x-request-id: ${requestId}\r\ntraceparent: 00-${traceId}-${spanId}-${flags}\r\n`;
+  return { lines, requestId, traceId, spanId, parentSpanId, client };
 }
 
 /** The head of a request to a process. `lines` are those of `forwardedHeaders`. */
@@ -152,7 +149,7 @@ function passOn({ headers, options }: RequestHead, caller: Caller, claims: Claim
     const name = headers[i]!.toLowerCase();
     const value = headers[i + 1]!;
     if (OWN.has(name)) addClaim(claims, name, value, caller);
-    else if (HOP_BY_HOP.has(name) || options?.has(name)) continue;
+    else if (isHopByHop(name) || options?.has(name)) continue;
     else if (trusted || !name.startsWith('x-forwarded-')) lines += `${headers[i]}: ${value}\r\n`;
   }
   return lines;
@@ -176,20 +173,10 @@ function addClaim(claims: Claims, name: string, value: string, { trusted, isOwnP
   }
 }
 
-/** The lines a client gets of a process's answer, each with its end. How the body is framed is not among them. */
-export function answerLines({ headers, options }: AnswerHead, requestId: string): string {
-  let lines = '';
-  let hasRequestId = false;
-  let hasDate = false;
-  for (let i = 0; i < headers.length; i += 2) {
-    const name = headers[i]!.toLowerCase();
-    if (name === 'content-length' || HOP_BY_HOP.has(name) || options?.has(name)) continue;
-    if (name === 'x-request-id') hasRequestId = true;
-    else if (name === 'date') hasDate = true;
-    lines += `${headers[i]}: ${headers[i + 1]}\r\n`;
-  }
-  if (!hasRequestId) lines += `x-request-id: ${requestId}\r\n`;
-  return hasDate ? lines : lines + dateLine();
+/** The first lines a client gets of a process's answer, each with its end. How the body is framed is not among them. */
+export function answerLines({ lines, hasRequestId, hasDate }: AnswerHead, requestId: string): string {
+  const known = hasRequestId ? lines : `${lines}x-request-id: ${requestId}\r\n`;
+  return hasDate ? known : known + dateLine();
 }
 
 let second = 0;

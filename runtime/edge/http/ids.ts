@@ -2,17 +2,20 @@
 import { randomFillSync } from 'node:crypto';
 
 /** Bytes of randomness drawn at once: one call into the kernel for hundreds of ids. */
-const pool = Buffer.allocUnsafe(8 * 1024);
-let used = pool.length;
+const pool = Buffer.allocUnsafe(4 * 1024);
+/** The same in hexadecimal: to take a part of a text is much faster than to write one. */
+let digits = '';
+let used = 0;
 
 /** `bytes` random bytes in lower-case hexadecimal. */
 export function randomHex(bytes: number): string {
-  if (used + bytes > pool.length) {
+  if (used + 2 * bytes > digits.length) {
     randomFillSync(pool);
+    digits = pool.toString('hex');
     used = 0;
   }
-  used += bytes;
-  return pool.toString('hex', used - bytes, used);
+  used += 2 * bytes;
+  return digits.slice(used - 2 * bytes, used);
 }
 
 /** Whether a caller's `x-request-id` may be kept: short, and safe in a log line. */

@@ -2,12 +2,12 @@
 import type { Socket } from 'node:net';
 import { handedOn } from '../../machine/collect-garbage.ts';
 
-/** Up to this size, in bytes, a body leaves as one string with its head. */
+/** Room for a small message, and for what one read gives with a head. A slow client keeps so much. */
 const SMALL_BYTES = 4 * 1024;
-/** Room for what one read gives, with a head. A slow client keeps so much. */
-const GATHERED_BYTES = 96 * 1024;
-/** What more than a small body is copied to, with its head. The system mostly takes all of it at once. */
-let gathered = Buffer.allocUnsafeSlow(GATHERED_BYTES);
+const LARGE_BYTES = 96 * 1024;
+/** What a message is copied to, its head first. The system mostly takes all of it at once, and then the next one may be. */
+let small = Buffer.allocUnsafeSlow(SMALL_BYTES);
+let large = Buffer.allocUnsafeSlow(LARGE_BYTES);
 
 /** Writes a message with few calls: its head leaves with the first bytes of its body. */
 export class Outgoing {
@@ -46,27 +46,27 @@ export class Outgoing {
       }
       if (last) after += '0\r\n\r\n';
     }
-    if (bytes <= SMALL_BYTES) {
-      let text = before;
-      for (const piece of pieces) text += piece.toString('latin1');
-      text += after;
-      if (text !== '') socket.write(text, 'latin1');
-    } else this.#writeGathered(before, pieces, after, before.length + bytes + after.length);
+    if (bytes > 0) this.#writeGathered(before, pieces, after, before.length + bytes + after.length);
+    else if (before + after !== '') socket.write(before + after, 'latin1');
     // Node calls for a drain after each large write, even if the system took all of it at once.
     return socket.writableLength === 0 || !socket.writableNeedDrain;
   }
 
   #writeGathered(before: string, pieces: Buffer[], after: string, length: number): void {
     const socket = this.#socket;
-    const isShared = length <= GATHERED_BYTES && socket.writableLength === 0;
-    const bytes = isShared ? gathered.subarray(0, length) : Buffer.allocUnsafeSlow(length);
+    const isShared = length <= LARGE_BYTES && socket.writableLength === 0;
+    const isSmall = length <= SMALL_BYTES;
+    const room = isSmall ? small : large;
+    const bytes = isShared ? room.subarray(0, length) : Buffer.allocUnsafeSlow(length);
     let at = bytes.write(before, 'latin1');
     for (const piece of pieces) at += piece.copy(bytes, at);
-    bytes.write(after, at, 'latin1');
+    if (after !== '') bytes.write(after, at, 'latin1');
     socket.write(bytes);
     if (socket.writableLength === 0) return;
     // They must stay as they are until they have left.
     handedOn(bytes.buffer.byteLength);
-    if (isShared) gathered = Buffer.allocUnsafeSlow(GATHERED_BYTES);
+    if (!isShared) return;
+    if (isSmall) small = Buffer.allocUnsafeSlow(SMALL_BYTES);
+    else large = Buffer.allocUnsafeSlow(LARGE_BYTES);
   }
 }

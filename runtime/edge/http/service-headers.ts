@@ -1,7 +1,8 @@
 // What a request that one app makes of another carries: all that the calling Worker gave it, as on Cloudflare, and what
 // only the host may say.
+import { isHopByHop } from './fields.ts';
 import type { RequestHead } from './head.ts';
-import { type ForwardedHeaders, identify, isHopByHop } from './headers.ts';
+import { type ForwardedHeaders, identify } from './headers.ts';
 
 /** Says which of its bindings an app calls by. Written by the app's workerd. */
 export const CALLING_HEADER = 'x-cellar-calling';
@@ -28,14 +29,10 @@ export function serviceHeaders(head: RequestHead): ForwardedHeaders {
     else if (!OWN.has(name) && !isHopByHop(name) && !options?.has(name))
       passed += `${headers[i]}: ${value}\r\n`;
   }
-  const { lines, ...ids } = identify(claims.get('x-request-id'), claims.get('traceparent'));
   const proto = claims.get('x-cellar-proto') === 'https' ? 'https' : 'http';
   const cf = claims.get('x-cellar-cf') ?? '{}';
-  return {
-    lines: `host: ${authority}\r\n${passed}x-cellar-proto: ${proto}\r\nx-cellar-cf: ${cf}\r\n${lines}`,
-    client: ITSELF,
-    ...ids,
-  };
+  const lines = `host: ${authority}\r\n${passed}x-cellar-proto: ${proto}\r\nx-cellar-cf: ${cf}\r\n`;
+  return identify(claims.get('x-request-id'), claims.get('traceparent'), lines, ITSELF);
 }
 
 const CLAIMED = new Set(['x-request-id', 'traceparent', PROTO_HEADER.toLowerCase(), CF_HEADER.toLowerCase()]);
