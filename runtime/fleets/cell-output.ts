@@ -1,4 +1,5 @@
 // Passes on what a process prints, within bounds, and keeps the end of it, which says why the process ended.
+import { readSync } from 'node:fs';
 import type { Readable } from 'node:stream';
 import { cutText } from '../../handlers/contract/text.ts';
 import { countLines, LineReader, messageOf } from '../machine/lines.ts';
@@ -16,14 +17,18 @@ export const BYTES_PER_S = 256 * 1024;
 /** How many seconds' worth of such bytes an app can save up. */
 const SAVED_S = 4;
 /**
- * Between two readings of a pipe that is flooded, in ms. So much is read at once then, which costs the host little; and what
- * the app prints meanwhile must find room in the pipe, or the app waits.
+ * Between two readings of a flooded pipe, in ms. All that is in the pipe is read at once then, which costs the host little;
+ * and what the app prints meanwhile must find room in the pipe, or the app waits.
  */
 const REST_MIN_MS = 1;
 const REST_MAX_MS = 10;
-/** Half of what a pipe takes on Linux, in bytes, and what each write to it takes there besides its own bytes. */
-const PIPE_BYTES = 100_000;
-const WRITE_BYTES = 1_280;
+/**
+ * An app that prints so much in a rest is not held up, in bytes: a pipe on Linux takes 166 lines, however short they are, and
+ * workerd's shortest have 50 bytes.
+ */
+const CALM_BYTES = 4 * 1024;
+/** Bytes of one flood that are read in a ms: to count the lines of more would take too much of the host. */
+const FLOOD_BYTES = 20_000;
 /** Bytes of output that are kept to explain why the process ended. */
 const KEPT_BYTES = 16 * 1024;
 /** How many of the last lines may explain the end: a load error may be followed by warnings. */
@@ -38,13 +43,25 @@ const APP_SERVICE = 'service app: ';
 /** How V8 says that it has no memory left. */
 const OUT_OF_MEMORY = /(JavaScript heap|process) out of memory/;
 
-/** How many pipes rest now. The more rest, the longer each does, so that many floods cost no more than one. */
-let resting = 0;
+/** How many pipes are flooded now. The more there are, the longer each rests, so that many floods cost no more than one. */
+let flooded = 0;
+/** What is read of a flooded pipe. It has room for all that a pipe takes. */
+let shared: Buffer | null = null;
+const SHARED_BYTES = 256 * 1024;
+
+/** A pipe as Node has it below a stream. */
+interface PipeHandle {
+  /** -1 when it is closed. */
+  fd: number;
+  readStop(): unknown;
+  readStart(): unknown;
+}
 
 export class CellOutput {
   readonly #sink: OutputSink;
   readonly #memoryMb: number;
-  readonly #kept: Buffer[] = [];
+  /** The end of all that was read; null before there was anything. */
+  #kept: Buffer | null = null;
   #keptBytes = 0;
   #filledAt = performance.now();
   #bytes = BYTES_PER_S * SAVED_S;
@@ -57,25 +74,20 @@ export class CellOutput {
 
   read(pipe: OutputPipe, stream: Readable): void {
     let dropped: number | null = null;
-    let readAt = performance.now();
-    stream.on('data', (chunk: Buffer) => {
+    let isFlooded = false;
+    const take = (chunk: Buffer): void => {
       this.#keep(chunk);
       if (this.#takes(chunk.length)) {
         this.#sink.write(pipe, chunk, dropped);
         dropped = null;
-        return;
-      }
-      const lines = countLines(chunk);
-      dropped = (dropped ?? 0) + lines;
-      const now = performance.now();
-      const rest = restAfter(lines * WRITE_BYTES + 2 * chunk.length, now - readAt);
-      readAt = now;
-      resting++;
-      stream.pause();
-      setTimeout(() => {
-        resting--;
-        stream.resume();
-      }, rest);
+      } else dropped = (dropped ?? 0) + countLines(chunk);
+    };
+    stream.on('data', (chunk: Buffer) => {
+      take(chunk);
+      if (dropped === null || isFlooded) return;
+      isFlooded = readAtIntervals(stream, take, () => {
+        isFlooded = false;
+      });
     });
     stream.on('end', () => {
       if (dropped !== null) this.#sink.write(pipe, Buffer.alloc(0), dropped);
@@ -114,16 +126,18 @@ export class CellOutput {
   }
 
   #keep(chunk: Buffer): void {
-    this.#kept.push(chunk);
-    this.#keptBytes += chunk.length;
-    while (this.#keptBytes - this.#kept[0]!.length >= KEPT_BYTES)
-      this.#keptBytes -= this.#kept.shift()!.length;
+    this.#kept ??= Buffer.allocUnsafeSlow(KEPT_BYTES);
+    const added = chunk.subarray(-KEPT_BYTES);
+    const staying = Math.min(this.#keptBytes, KEPT_BYTES - added.length);
+    this.#kept.copyWithin(0, this.#keptBytes - staying, this.#keptBytes);
+    added.copy(this.#kept, staying);
+    this.#keptBytes = staying + added.length;
   }
 
   #lastLines(): string[] {
     const lines: string[] = [];
     const reader = new LineReader((line) => lines.push(line));
-    reader.write(Buffer.concat(this.#kept).subarray(-KEPT_BYTES));
+    if (this.#kept !== null) reader.write(this.#kept.subarray(0, this.#keptBytes));
     reader.end();
     return lines.slice(-KEPT_LINES);
   }
@@ -147,8 +161,50 @@ function oneLine(text: string): string {
   return text.replace(/\s*\n\s*/g, ' ').trim();
 }
 
-/** How long a pipe may rest that has taken so many bytes in so many ms, in ms. */
+/**
+ * Has a flooded pipe read at intervals, until nothing is in it or it is at its end: then its stream reads it as before. The
+ * stream would read every few lines by themselves, also while it is paused, since it reads ahead.
+ * @param onPiece is given what was read, in memory that is used again
+ * @param onCalm is called when the stream reads again
+ * @returns whether it is done: not where there is no pipe below the stream
+ */
+function readAtIntervals(stream: Readable, onPiece: (piece: Buffer) => void, onCalm: () => void): boolean {
+  const { _handle: handle } = stream as Readable & { _handle?: PipeHandle | null };
+  if (!handle || !(handle.fd >= 0)) return false;
+  handle.readStop();
+  flooded++;
+  let readAt = performance.now();
+  const look = (): void => {
+    const piece = stream.destroyed ? null : readPipe(handle.fd);
+    if (piece === null) {
+      flooded--;
+      onCalm();
+      if (!stream.destroyed) handle.readStart();
+      return;
+    }
+    onPiece(piece);
+    const now = performance.now();
+    setTimeout(look, restAfter(piece.length, now - readAt));
+    readAt = now;
+  };
+  setTimeout(look, REST_MIN_MS);
+  return true;
+}
+
+/** What is in a pipe, in memory that is used again; null when nothing is in it, and at its end. */
+function readPipe(fd: number): Buffer | null {
+  shared ??= Buffer.allocUnsafeSlow(SHARED_BYTES);
+  try {
+    const length = readSync(fd, shared);
+    return length === 0 ? null : shared.subarray(0, length);
+  } catch {
+    // Most often EAGAIN. Whatever else it is, the stream meets it too.
+    return null;
+  }
+}
+
+/** How long a pipe may rest in which so many bytes were found after so many ms, in ms. */
 function restAfter(bytes: number, elapsedMs: number): number {
-  const rest = Math.max(elapsedMs, REST_MIN_MS) * (PIPE_BYTES / bytes);
-  return Math.min(Math.max(rest, REST_MIN_MS + resting), REST_MAX_MS);
+  const calm = Math.max(elapsedMs, REST_MIN_MS) * (CALM_BYTES / bytes);
+  return Math.min(Math.max(calm, bytes / FLOOD_BYTES, REST_MIN_MS + flooded - 1), REST_MAX_MS);
 }

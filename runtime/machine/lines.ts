@@ -70,9 +70,10 @@ export class LineReader {
 
 /** The ends of lines in some bytes. */
 export function countLines(bytes: Uint8Array): number {
+  const { length } = bytes;
   let lines = 0;
   // Not by `indexOf`, which takes fifty times as long for a byte where each is a line.
-  for (let at = 0; at < bytes.length; at++) if (bytes[at] === NEWLINE) lines++;
+  for (let at = 0; at < length; at++) if (bytes[at] === NEWLINE) lines++;
   return lines;
 }
 

@@ -90,11 +90,17 @@ test('an app that prints 100,000 lines a second is not held up by its pipe, and 
   const output = counting();
   const cell = await startCell({ ...(await cellOptions(root, directory)), output });
   t.after(() => cell.kill());
-  const { printed, ms } = JSON.parse((await call(cell.socketPath('http'), '/')).text);
+  let printed = 0;
+  // Again where others keep the processors busy: a pipe that holds the app up does so each time.
+  await eventually(async () => {
+    const round = JSON.parse((await call(cell.socketPath('http'), '/')).text);
+    printed += round.printed;
+    const perSecond = (round.printed / round.ms) * 1000;
+    t.diagnostic(`${Math.round(perSecond)} lines a second`);
+    return perSecond > 50_000;
+  }, 'it prints more than 50,000 lines a second');
   await cell.stop();
-  t.diagnostic(
-    `${Math.round((printed / ms) * 1000)} lines a second, ${output.lines} kept, ${output.lost} dropped`,
-  );
+  t.diagnostic(`${output.lines} kept, ${output.lost} dropped`);
   assert.equal(output.lines + output.lost, printed);
   assert.ok(output.lines > 5_000);
 });
