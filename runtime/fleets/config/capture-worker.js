@@ -71,6 +71,7 @@ function newTraceparent() {
 let called;
 let receiver;
 let values;
+let returned;
 
 /**
  * @param handler for people, such as `fetch` or `Room.alarm`
@@ -90,20 +91,26 @@ export function nestedEvent() {
   };
 }
 
-/** Calls a handler of the app for a new event. What it throws, at once or later, is told, and thrown on. */
-export function enter(handler, call, self, given, frame = eventOf(handler, given[0])) {
+/**
+ * Calls a handler of the app for a new event. What it throws, at once or later, is told, and thrown on.
+ * @param onValue is told what it returns, within the event
+ */
+export function enter(handler, call, self, given, frame = eventOf(handler, given[0]), onValue = undefined) {
   called = call;
   receiver = self;
   values = given;
+  returned = onValue;
   return frames.run(frame, begin);
 }
 
 /** Within the event, so that whatever fails later is told as of this event. */
 function begin() {
+  const onValue = returned;
   try {
     const result = Reflect.apply(called, receiver, values);
     // No other thenables: to ask one may have an effect.
-    if (result instanceof Promise) result.then(undefined, tellUncaught);
+    if (result instanceof Promise) result.then(onValue, tellUncaught);
+    else onValue?.(result);
     return result;
   } catch (error) {
     tellUncaught(error);
@@ -159,14 +166,7 @@ function guardedMethod(className, name, method) {
       if (carried !== null) values.pop();
       const frame = eventOf(handler, values[0]);
       frame.trace = carried ?? givenAway.get(this) ?? null;
-      const result = enter(handler, method, this, values, frame);
-      if (result instanceof Promise)
-        result.then(
-          (value) => guardGiven(value, frame),
-          () => {},
-        );
-      else guardGiven(result, frame);
-      return result;
+      return enter(handler, method, this, values, frame, guardReturned);
     },
   };
   return Object.defineProperty(entering, 'length', { value: method.length, configurable: true });
@@ -174,6 +174,10 @@ function guardedMethod(className, name, method) {
 
 /** The trace of the event that gave an object away whose methods are called from elsewhere. */
 const givenAway = new WeakMap();
+
+function guardReturned(value) {
+  if (value instanceof RpcTarget) guardGiven(value, frames.getStore());
+}
 
 /** Has the methods of an object that is given away enter events. */
 function guardGiven(value, frame) {
