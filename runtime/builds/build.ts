@@ -53,7 +53,7 @@ export async function build(input: BuildInput): Promise<Built & { tidied: Promis
     if (plan.folder !== '' && settings.root_directory === null)
       log.line(`${plan.folder} is the app: no other folder has a Wrangler configuration`);
     if (plan.outside !== null) input.requireOutside(plan.outside);
-    warnOfLocalSecrets(join(project, plan.folder), environment, log);
+    await warnOfLocalSecrets(join(project, plan.folder), environment, log);
     const installed = await installStep(input, directories, plan, digest);
     await buildStep(input, directories, plan);
     const { bundle } = await log.step('bundle', 'esbuild', () =>

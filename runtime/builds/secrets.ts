@@ -1,5 +1,6 @@
 // Checks a release's secrets, and says in the deploy's log what is missing.
-import { readdirSync } from 'node:fs';
+import { lstat } from 'node:fs/promises';
+import { basename, join } from 'node:path';
 import { BuildFailure } from '../../bundler/failure.ts';
 import { dividedSecrets, hyperdriveNames } from '../fleets/config/secret-bindings.ts';
 import type { DeployLog } from './deploy-log.ts';
@@ -33,9 +34,19 @@ export async function checkSecrets(release: string, names: string[], log: Deploy
 }
 
 /** Says that a file of local secrets is no way to set them here. */
-export function warnOfLocalSecrets(project: string, environment: string | null, log: DeployLog): void {
-  const read = [LOCAL_SECRETS, `${LOCAL_SECRETS}.${environment}`];
-  for (const name of readdirSync(project).filter((name) => read.includes(name))) {
+export async function warnOfLocalSecrets(
+  project: string,
+  environment: string | null,
+  log: DeployLog,
+): Promise<void> {
+  const names = [LOCAL_SECRETS, ...(environment === null ? [] : [`${LOCAL_SECRETS}.${environment}`])];
+  // The name of an environment may be anything, and must not lead elsewhere.
+  for (const name of names.filter((name) => basename(name) === name)) {
+    const isThere = await lstat(join(project, name)).then(
+      () => true,
+      () => false,
+    );
+    if (!isThere) continue;
     log.line(
       `${name} is not read on a deploy. To give the Worker a secret, ${HOW_TO_SET}; and take the file out of the repository, whose readers can read it`,
     );

@@ -1,16 +1,16 @@
 // D1 migrations. User SQL may loop for ever or try to attach files, so it runs in a workerd of its own, on the real
 // storage, while no other process has that.
 import { readFileSync } from 'node:fs';
-import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { DatabaseMigration, Release } from '../../bundler/release.ts';
-import { splitStatements } from '../../sqlite/statements.js';
+import type { Release } from '../../bundler/release.ts';
 import { askSocket } from '../machine/ask-socket.ts';
 import { writeAtomic } from '../machine/data-directory.ts';
 import type { User } from '../machine/users.ts';
 import type { Cell } from './cell.ts';
 import { lineSink } from './cell-output.ts';
 import { capnp } from './config/capnp.ts';
+import { STATEMENTS, STATEMENTS_WORKER } from './config/entry.ts';
 import { startCell } from './start-cell.ts';
 
 /** What to migrate, and where. */
@@ -59,7 +59,7 @@ export async function migrate(options: MigrateOptions): Promise<void> {
   const cell = await startMigrationCell(options, signal);
   try {
     for (const { binding, storageId, migrations } of pending) {
-      const body = JSON.stringify(await readMigrations(options.directory, migrations));
+      const body = JSON.stringify(migrations);
       const path = `/${encodeURIComponent(storageId)}`;
       const answer = await ask(cell, { path, body, signal });
       if ('failed' in answer) {
@@ -100,7 +100,7 @@ async function startMigrationCell(options: MigrateOptions, signal: AbortSignal):
       workerd: options.workerd,
       user: options.user,
       memoryMb: options.memoryMb,
-      directory,
+      directory: options.directory,
       config,
       disks: { do: join(options.dataDirectory, 'do') },
       runDirectory: options.runDirectory,
@@ -119,13 +119,21 @@ function migrationConfig(): string {
     structuredLogging: true,
     services: [
       { name: 'do', disk: { writable: true } },
+      // The process reads the migrations itself: how many there are, and how long they are, their author decides.
+      { name: 'release', disk: { path: '.', allowDotfiles: true } },
       { name: 'internet', network: { allow: [] } },
       {
         name: 'app',
         worker: {
-          modules: [{ name: 'migration-worker.js', esModule: WORKER }],
+          modules: [
+            { name: 'migration-worker.js', esModule: WORKER },
+            { name: STATEMENTS, esModule: STATEMENTS_WORKER },
+          ],
           compatibilityDate: '2026-01-01',
-          bindings: [{ name: 'DATABASE', durableObjectNamespace: 'D1Database' }],
+          bindings: [
+            { name: 'DATABASE', durableObjectNamespace: 'D1Database' },
+            { name: 'RELEASE', service: 'release' },
+          ],
           durableObjectNamespaces: [{ className: 'D1Database', uniqueKey: 'D1Database', enableSql: true }],
           durableObjectStorage: { localDisk: 'do' },
         },
@@ -134,14 +142,6 @@ function migrationConfig(): string {
     sockets: [{ name: SOCKET, http: {}, service: 'app' }],
   });
   return `using Workerd = import "/workerd/workerd.capnp";\nconst config :Workerd.Config = ${config};\n`;
-}
-
-async function readMigrations(directory: string, migrations: DatabaseMigration[]) {
-  return Promise.all(
-    migrations.map(async ({ name, path }) => {
-      return { name, statements: splitStatements(await readFile(join(directory, path), 'utf8')) };
-    }),
-  );
 }
 
 function knownPath(dataDirectory: string): string {

@@ -1,6 +1,7 @@
 // Applies migrations to one D1 database, inside workerd. Takes the database's storage from workerd's own D1, whose
 // class it replaces for the moment: same name, same unique key, same storage, same limits on what SQL may do.
 import { DurableObject } from 'cloudflare:workers';
+import { splitStatements } from './cellar-sql-statements.js';
 
 const TABLE = `CREATE TABLE IF NOT EXISTS d1_migrations(
   id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -9,18 +10,24 @@ const TABLE = `CREATE TABLE IF NOT EXISTS d1_migrations(
 )`;
 
 export class D1Database extends DurableObject {
-  /** Takes `[{name, statements: [{sql, line}]}]`, answers `{applied: [name]}` or `{failed: {at, message}}`. */
+  /** Takes `[{name, path}]`, paths in the release, and answers `{applied: [name]}` or `{failed: {at, message}}`. */
   async fetch(request) {
-    const migrations = await request.json();
-    let at = 'd1_migrations';
+    const migrations = [];
+    let at = '';
     try {
+      for (const { name, path } of await request.json()) {
+        at = name;
+        migrations.push({ name, text: await readText(this.env.RELEASE, path) });
+      }
+      at = 'd1_migrations';
       const applied = this.ctx.storage.transactionSync(() => {
         const { sql } = this.ctx.storage;
         sql.exec(TABLE);
         const done = new Set([...sql.exec('SELECT name FROM d1_migrations')].map((row) => row.name));
         const pending = migrations.filter(({ name }) => !done.has(name));
-        for (const { name, statements } of pending) {
-          for (const statement of statements) {
+        for (const { name, text } of pending) {
+          at = name;
+          for (const statement of splitStatements(text)) {
             at = `${name}:${statement.line}`;
             sql.exec(statement.sql).toArray();
           }
@@ -35,6 +42,13 @@ export class D1Database extends DurableObject {
       return Response.json({ failed: { at, message: error.message } });
     }
   }
+}
+
+async function readText(release, path) {
+  const names = path.split('/').map((name) => encodeURIComponent(name));
+  const response = await release.fetch(`http://release/${names.join('/')}`);
+  if (response.status !== 200) throw new Error(`${path} cannot be read (${response.status})`);
+  return response.text();
 }
 
 export default {

@@ -8,7 +8,7 @@ export interface SocketRequest {
   /** Default `/`. */
   path?: string;
   headers?: Record<string, string>;
-  body?: string;
+  body?: string | Uint8Array;
   /** Bytes of the answer that are taken. */
   limitBytes: number;
   signal: AbortSignal;
@@ -28,7 +28,7 @@ export function askSocket(
   return new Promise((resolve, reject) => {
     const length = { 'content-length': String(Buffer.byteLength(body)) };
     const options = { socketPath, method, path, agent: false, signal };
-    const asked = request({ ...options, headers: body === '' ? headers : { ...headers, ...length } });
+    const asked = request({ ...options, headers: body.length === 0 ? headers : { ...headers, ...length } });
     asked.once('response', (response) => {
       readAtMost(response, limitBytes).then(
         (bytes) => resolve({ status: response.statusCode!, text: bytes?.toString('utf8') ?? null }),

@@ -1,11 +1,10 @@
 // Writes to what an app keeps, for its owner: by a process of the app, which alone may have the storage.
-import { Client } from 'undici';
 import type { StorageWrite, StorageWritten } from '../../handlers/contract/host-calls.ts';
 import type { Result } from '../../handlers/contract/index.ts';
 import type { Apps } from '../apps/apps.ts';
 import type { LeasedCell } from '../fleets/leasing.ts';
 import { reason } from '../log.ts';
-import { readAtMost } from '../machine/read-at-most.ts';
+import { askSocket } from '../machine/ask-socket.ts';
 import type { Looking } from './looking.ts';
 import { find } from './places.ts';
 import { ReadingRefused } from './reading.ts';
@@ -89,14 +88,9 @@ async function written(
 }
 
 async function ask({ socketPath, signal }: LeasedCell, path: string, body: string | Buffer): Promise<Answer> {
-  const client = new Client('http://cell', { socketPath, headersTimeout: 0 });
-  try {
-    const response = await client.request({ method: 'POST', path, body, signal });
-    const text = await readAtMost(response.body, ANSWER_BYTES);
-    if (text === null || response.statusCode !== 200)
-      throw new Error(`the process answered with status ${response.statusCode} and no result`);
-    return JSON.parse(text.toString('utf8')) as Answer;
-  } finally {
-    await client.destroy();
-  }
+  const asked = { method: 'POST', path, body, limitBytes: ANSWER_BYTES, signal };
+  const { status, text } = await askSocket(socketPath, asked);
+  if (text === null || status !== 200)
+    throw new Error(`the process answered with status ${status} and no result`);
+  return JSON.parse(text) as Answer;
 }

@@ -1,7 +1,15 @@
 // What a build's commands see of the machine, and how much of it they may use, on a real host.
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
-import { chmodSync, chownSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
@@ -69,6 +77,7 @@ const look = (secret: string, stranger: number) => `
   for (const path of ['/', '/dev', '/etc', '/usr', dirname(process.cwd())]) say('write ' + path, attempt(() => writeFileSync(path + '/cellar-test', '') ?? 'written'));
   for (const path of ['/tmp', '/var/tmp', '/dev/shm', process.env.TMPDIR, process.env.HOME]) say('write ' + path, attempt(() => writeFileSync(path + '/cellar-test', '') ?? 'written'));
   say('nice', getPriority());
+  say('oom', attempt(() => readFileSync('/proc/self/oom_score_adj', 'utf8').trim()));
   say('npm', execFileSync('npm', ['--version'], { encoding: 'utf8' }).trim().split('.').length);
 `;
 
@@ -88,6 +97,10 @@ async function assertWalled(host: Cellar, secret: string): Promise<void> {
     assert.ok(!found.git.startsWith('/'), printed);
     assert.equal(found.above, '', printed);
     assert.equal(found.nice, '19', printed);
+    // Where memory is short, the kernel ends a build before the host.
+    const score = `/proc/${host.pid}/oom_score_adj`;
+    const ofHost = existsSync(score) ? readFileSync(score, 'utf8') : null;
+    if (ofHost !== null) assert.ok(Number(found.oom) > Number(ofHost), printed);
     assert.equal(found.secret, 'ENOENT', printed);
     assert.equal(found.stranger, 'false', printed);
     assert.equal(found.processes, 'true', printed);

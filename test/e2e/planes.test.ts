@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import Database from 'better-sqlite3';
 import { ENV_BYTES, ENV_VALUE_BYTES } from '../../handlers/contract/sizes.ts';
 import { reloadsFor } from '../../scripts/reloads.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
@@ -97,4 +98,19 @@ test('handlers and UI are loaded again under their users, and apps run on', asyn
   ]);
   assert.deepEqual(reloadsFor(['handlers/contract/apps.ts', 'runtime/host.ts']), ['host']);
   assert.deepEqual(reloadsFor(['test/e2e/planes.test.ts', 'README.md']), []);
+});
+
+test('a fact that the control plane cannot apply stays and shows in /ready, and other apps go on', async () => {
+  const id = await cellar.create('refused');
+  const database = new Database(join(cellar.data, 'host.sqlite'));
+  const insert = database.prepare("INSERT INTO outbox (at, event) VALUES ('2026-01-01T00:00:00.000Z', ?)");
+  const fact = { type: 'deploy', deploy: { app_id: id, id: 'without-anything-else' } };
+  const { lastInsertRowid } = insert.run(JSON.stringify(fact));
+  await cellar.deploy('not-held-up', 'hello');
+  const other = async () => (await deploys('not-held-up'))[0]?.status === 'live';
+  await eventually(other, 'the facts of another app are applied');
+  await eventually(async () => (await ready()).failing?.join() === 'outbox', '/ready names the outbox');
+  const kept = database.prepare('SELECT event FROM outbox WHERE seq = ?').get(lastInsertRowid);
+  database.close();
+  assert.deepEqual(kept, { event: JSON.stringify(fact) });
 });

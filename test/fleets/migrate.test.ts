@@ -102,6 +102,23 @@ test('migrations may be longer than one statement may be, and hold triggers', as
   assert.equal(await query('SELECT n FROM n'), '[{"n":4000}]');
 });
 
+test('however long migrations are, the host has next to nothing to do for them', async (t) => {
+  const { apply, query } = app(t);
+  const rows = `INSERT INTO a VALUES (0)${',(1)'.repeat(2_000)};\n`;
+  const files = {
+    '1.sql': 'CREATE TABLE a(x)',
+    'new ones/2 é%.sql': rows.repeat(1_000),
+    'new ones/3.sql': rows.repeat(1_000),
+  };
+  await apply({ '1.sql': files['1.sql'] });
+  const before = process.threadCpuUsage();
+  await apply(files);
+  const { user, system } = process.threadCpuUsage(before);
+  t.diagnostic(`${(user + system) / 1000} ms`);
+  assert.ok(user + system < 250_000, `${user + system} µs`);
+  assert.equal(await query('SELECT count(*) AS n FROM a'), '[{"n":4002000}]');
+});
+
 test('SQL that only a host could allow is refused', async (t) => {
   const { apply } = app(t);
   await assert.rejects(apply({ '1.sql': "ATTACH '/etc/passwd' AS x" }), /1\.sql:1: .*not authorized/);
