@@ -4,6 +4,8 @@ import { plainText } from '../machine/lines.ts';
 const MASK = '***';
 /** Shorter values stay: too many words have them. */
 const MIN_LENGTH = 4;
+/** Lines that are hidden: all of a key's and of a certificate's, in all values that an app may have. Of more, the shortest stay. */
+const MOST_LINES = 12_000;
 
 /** Makes what hides each of the values in a plain text, and each line of a value of several lines. */
 export function maskOf(values: string[]): (text: string) => string {
@@ -11,6 +13,7 @@ export function maskOf(values: string[]): (text: string) => string {
   const hidden = [...new Set(lines.map((line) => line.trim()))]
     .filter((line) => line.length >= MIN_LENGTH)
     // A value may be a part of another.
-    .sort((a, b) => b.length - a.length);
+    .sort((a, b) => b.length - a.length)
+    .slice(0, MOST_LINES);
   return (text) => hidden.reduce((masked, value) => masked.replaceAll(value, MASK), text);
 }

@@ -15,6 +15,10 @@ const LINE_LENGTH = 2000;
  */
 const OUTPUT_PORTION = 64 * 1024;
 const OUTPUT_PAUSE_MS = 10;
+/** Time that lines take of this thread before a pause, in ms: of an app with many variables each line is searched for all of them. */
+const OUTPUT_PORTION_MS = 4;
+/** A pause is as many times as long as what came before it took. */
+const PAUSE_FACTOR = 5;
 /** What a line costs besides its characters, counted in characters. */
 const LINE_COST = 250;
 /** How long a process that left the group may hold the output open, in ms. */
@@ -101,6 +105,7 @@ async function readLines(stream: Readable, onLine: (line: string) => void): Prom
   const chunks: AsyncIterator<Buffer> = stream[Symbol.asyncIterator]();
   let rest = '';
   let portion = OUTPUT_PORTION;
+  let worked = 0;
   const emit = (text: string) => {
     const line = cleanLine(text);
     if (line !== '') onLine(line);
@@ -115,11 +120,14 @@ async function readLines(stream: Readable, onLine: (line: string) => void): Prom
       rest = '';
     }
     for (const line of lines) {
+      const began = performance.now();
       emit(line);
+      worked += performance.now() - began;
       portion -= line.length + LINE_COST;
-      if (portion > 0) continue;
-      await wait(OUTPUT_PAUSE_MS);
+      if (portion > 0 && worked < OUTPUT_PORTION_MS) continue;
+      await wait(Math.max(OUTPUT_PAUSE_MS, PAUSE_FACTOR * worked));
       portion = OUTPUT_PORTION;
+      worked = 0;
       if (stream.readableAborted) return onLine('… (the rest of the output is not shown)');
     }
   }

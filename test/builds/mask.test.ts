@@ -13,6 +13,15 @@ test('values are hidden wherever they stand, the longer one first, and each line
   assert.equal(maskOf([])('nothing to hide'), 'nothing to hide');
 });
 
+test('all lines of as many keys as an app may have are hidden, and of very many lines the longest', () => {
+  const pem = (n: number) => Array.from({ length: 76 }, (_, k) => `${n}-${k}-`.padEnd(64, 'x')).join('\n');
+  const keys = Array.from({ length: 150 }, (_, n) => pem(n));
+  const short = Array.from({ length: 20_000 }, (_, n) => `s${n}`).join('\n');
+  const mask = maskOf([short, ...keys]);
+  const lines = keys.join('\n').split('\n');
+  assert.equal(mask([lines[0], lines[5_000], lines.at(-1)].join()), '***,***,***');
+});
+
 test('a log hides what is hidden behind escape sequences too', () => {
   const lines: string[] = [];
   const log = new DeployLog({ onLine: (line) => lines.push(line), onSteps: () => {} });

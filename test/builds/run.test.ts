@@ -99,20 +99,39 @@ test('a long line is cut, and one without an end uses no more memory', async () 
   assert.ok(lines.every((line) => line.length <= 2010));
 });
 
-for (const [output, script] of [
+/** As many lines in variables and secrets as an app may have. */
+const LADEN = [
+  ...Array.from({ length: 16 }, (_, n) => linesOf(16_300, n)),
+  ...Array.from({ length: 100 }, (_, n) => linesOf(5_000, 100 + n)),
+];
+
+/** Short lines, each another one. */
+function linesOf(bytes: number, seed: number): string {
+  return Array.from({ length: bytes / 6 }, (_, n) => (n + 10_000 * seed).toString(36).padStart(5, 'x')).join(
+    '\n',
+  );
+}
+
+for (const [output, script, hidden = []] of [
   ['short lines', 'yes'],
   ['empty lines', "yes ''"],
   ['long lines', `yes ${'x'.repeat(1500)}`],
   ['text without an end', 'cat /dev/zero'],
-]) {
+  ['lines in which much is to be hidden', `yes ${'q'.repeat(1500)}`, LADEN],
+] as [string, string, string[]?][]) {
   test(`a command that prints ${output} without pause leaves the host time and memory for its apps`, async () => {
     const delay = monitorEventLoopDelay({ resolution: 10 });
     const log = new DeployLog({ onLine: () => {}, onSteps: () => {} });
+    log.hide(hidden);
     const before = process.memoryUsage.rss();
+    const [used, began] = [process.threadCpuUsage(), performance.now()];
     delay.enable();
-    const { ended } = shell(script!, { timeoutMs: 1000, onLine: (line) => log.line(line) });
+    const { ended } = shell(script, { timeoutMs: 1000, onLine: (line) => log.line(line) });
     await assert.rejects(ended, /took longer than 1 s/);
     delay.disable();
+    const { user, system } = process.threadCpuUsage(used);
+    const share = (user + system) / 1000 / (performance.now() - began);
+    assert.ok(share < 0.5, `${share} of a processor`);
     assert.ok(delay.percentile(90) / 1e6 < 200, `a tenth of the time ${delay.percentile(90) / 1e6} ms pass`);
     assert.ok(delay.max / 1e6 < 3_000, `the event loop stood still for ${delay.max / 1e6} ms`);
     const grown = (process.memoryUsage.rss() - before) / 2 ** 20;

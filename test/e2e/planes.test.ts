@@ -102,15 +102,20 @@ test('handlers and UI are loaded again under their users, and apps run on', asyn
 
 test('a fact that the control plane cannot apply stays and shows in /ready, and other apps go on', async () => {
   const id = await cellar.create('refused');
+  const fact = { type: 'deploy', deploy: { app_id: id, id: 'without-anything-else' } };
+  await cellar.stop();
   const database = new Database(join(cellar.data, 'host.sqlite'));
   const insert = database.prepare("INSERT INTO outbox (at, event) VALUES ('2026-01-01T00:00:00.000Z', ?)");
-  const fact = { type: 'deploy', deploy: { app_id: id, id: 'without-anything-else' } };
   const { lastInsertRowid } = insert.run(JSON.stringify(fact));
-  await cellar.deploy('not-held-up', 'hello');
-  const other = async () => (await deploys('not-held-up'))[0]?.status === 'live';
-  await eventually(other, 'the facts of another app are applied');
-  await eventually(async () => (await ready()).failing?.join() === 'outbox', '/ready names the outbox');
-  const kept = database.prepare('SELECT event FROM outbox WHERE seq = ?').get(lastInsertRowid);
   database.close();
-  assert.deepEqual(kept, { event: JSON.stringify(fact) });
+  await cellar.start();
+  const other = await cellar.deploy('not-held-up', 'hello');
+  const isLive = async () => (await deploys(other))[0]?.status === 'live';
+  await eventually(isLive, 'the facts of another app are applied');
+  await eventually(async () => (await ready()).failing?.join() === 'outbox', '/ready names the outbox');
+  await cellar.stop();
+  const kept = new Database(join(cellar.data, 'host.sqlite'), { readonly: true });
+  const row = kept.prepare('SELECT event FROM outbox WHERE seq = ?').get(lastInsertRowid);
+  kept.close();
+  assert.deepEqual(row, { event: JSON.stringify(fact) });
 });
