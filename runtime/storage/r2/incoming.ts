@@ -23,7 +23,7 @@ const kept: SharedArrayBuffer[] = [];
 
 /**
  * Copies a body into a file, from its start. It takes at most 1 MiB of memory.
- * @param body exactly `size` bytes
+ * @param body exactly `size` bytes. Its chunks are used up: nobody else may need them
  * @throws {Error} when it has fewer, or more
  */
 export function writeBody(
@@ -95,6 +95,7 @@ async function writeLarge(
         from += copied;
         if (filled === PIECE_BYTES) send();
       }
+      release(chunk);
     }
     if (filled > 0) send();
     await Promise.all(free);
@@ -116,6 +117,14 @@ async function* exactly(body: AsyncIterable<Buffer>, size: number): AsyncGenerat
     yield chunk;
   }
   if (bytes < size) throw new Error('the body ended before its time');
+}
+
+/**
+ * Gives the memory of a chunk back at once, if it has all of it to itself. The garbage collector would wait until tens of
+ * MiB of such chunks lie there, and then look through the whole heap, several times a second.
+ */
+function release({ buffer, byteLength }: Buffer): void {
+  if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0);
 }
 
 /** A write may write less than it was given. */
