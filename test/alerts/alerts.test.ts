@@ -74,13 +74,14 @@ const newError = (fingerprint: string): Happening => ({
   message: 'TypeError',
 });
 
+interface Message {
+  type: string;
+  data: { repeats: number; message: string; hostname?: string };
+}
+
 /** The messages that wait. */
-function waiting({
-  store,
-}: {
-  store: ReturnType<typeof openHostStore>;
-}): { type: string; data: { repeats: number } }[] {
-  const messages: { type: string; data: { repeats: number } }[] = [];
+function waiting({ store }: { store: ReturnType<typeof openHostStore> }): Message[] {
+  const messages: Message[] = [];
   for (;;) {
     const [row] = store.alerts.due(Date.now() + HOUR_MS, [], 1);
     if (row === undefined) return messages;
@@ -159,6 +160,21 @@ test('a shortage of room is told when it begins', async (t) => {
   assert.deepEqual(
     waiting(it).map(({ type }) => type),
     ['disk.short'],
+  );
+});
+
+test('a hostname that gets no certificate is told, and each by itself', async (t) => {
+  await using it = world(t);
+  it.alerts.add(APP, { url: 'http://example.com' });
+  for (const hostname of ['shop.example', 'shop.example', 'www.shop.example'])
+    it.alerts.tellOfCertificate(APP, hostname, 'the authority refuses');
+  assert.deepEqual(
+    waiting(it).map(({ type, data }) => [type, data.hostname, data.message]),
+    ['shop.example', 'www.shop.example'].map((hostname) => [
+      'certificate.failed',
+      hostname,
+      `There is no certificate for ${hostname}: the authority refuses`,
+    ]),
   );
 });
 

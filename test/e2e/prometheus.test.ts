@@ -1,12 +1,67 @@
 // `GET /metrics` as Prometheus reads it.
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import { test } from 'node:test';
 import { fetch } from 'undici';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { eventually } from '../support/e2e/processes.ts';
 
 const hasPromtool = spawnSync('promtool', ['--version']).error === undefined;
+const hasPrometheus = spawnSync('prometheus', ['--version']).error === undefined;
+
+/** A real Prometheus that reads a Cellar's figures every second. */
+async function startPrometheus({ api, token, directory }: Cellar) {
+  const config = {
+    global: { scrape_interval: '1s', scrape_timeout: '1s' },
+    scrape_configs: [
+      {
+        job_name: 'cellar',
+        authorization: { type: 'Bearer', credentials: token },
+        static_configs: [{ targets: [new URL(api).host] }],
+      },
+    ],
+  };
+  // JSON is YAML, too.
+  const file = join(directory, 'prometheus.json');
+  writeFileSync(file, JSON.stringify(config), { mode: 0o600 });
+  const child = spawn(
+    'prometheus',
+    [
+      `--config.file=${file}`,
+      `--storage.tsdb.path=${join(directory, 'prometheus')}`,
+      '--web.listen-address=127.0.0.1:0',
+    ],
+    { stdio: ['ignore', 'ignore', 'pipe'], cwd: directory },
+  );
+  const exited = once(child, 'exit');
+  const address = await new Promise<string>((resolve, reject) => {
+    let printed = '';
+    const lines = createInterface({ input: child.stderr });
+    lines.on('line', (line) => {
+      printed += `${line}\n`;
+      const found = /msg="Listening on" address=(\S+)/.exec(line);
+      if (found) resolve(found[1]!);
+    });
+    lines.on('close', () => reject(new Error(`Prometheus ended:\n${printed}`)));
+  });
+  return {
+    /** The value of a query, as text; undefined while there is none. */
+    async ask(query: string): Promise<string | undefined> {
+      const answer = await fetch(`http://${address}/api/v1/query?query=${encodeURIComponent(query)}`);
+      // biome-ignore lint/suspicious/noExplicitAny: Prometheus' own format
+      const { data } = (await answer.json().catch(() => ({}))) as any;
+      return data?.result[0]?.value[1];
+    },
+    async [Symbol.asyncDispose]() {
+      child.kill('SIGKILL');
+      await exited;
+    },
+  };
+}
 
 test('every request of an app is counted, for the runner token alone', async (t) => {
   await using cellar = await new Cellar().start();
@@ -41,4 +96,12 @@ test('every request of an app is counted, for the runner token alone', async (t)
   if (!hasPromtool) return t.diagnostic('promtool is not installed: apt-get install prometheus');
   const checked = spawnSync('promtool', ['check', 'metrics'], { input: body, encoding: 'utf8' });
   assert.deepEqual([checked.status, checked.stderr], [0, '']);
+
+  if (!hasPrometheus) return t.diagnostic('prometheus is not installed: apt-get install prometheus');
+  await using prometheus = await startPrometheus(cellar);
+  const asked = 'sum(cellar_app_requests_total{app="counted"})';
+  await eventually(async () => (await prometheus.ask(asked)) === '5', 'Prometheus has read the figures');
+  assert.equal(await prometheus.ask('up{job="cellar"}'), '1');
+  const p99 = 'histogram_quantile(0.99, cellar_app_request_duration_seconds_bucket{app="counted"})';
+  assert.ok(Number(await prometheus.ask(p99)) > 0);
 });
