@@ -33,7 +33,7 @@ const LINGER_MS = 2_000;
  * After so many requests in a row that a rate limit refused, the next one is not read for at least so long, in ms: whoever asks
  * again at once, on hundreds of connections, would keep others waiting with nothing but refusals.
  */
-const REFUSALS = 10;
+const REFUSALS = 3;
 const REST_MS = 500;
 /** Those that were refused at the same moment are read again over so long a time. In ms. */
 const REST_SPREAD_MS = 1_000;

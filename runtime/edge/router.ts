@@ -5,6 +5,7 @@ import type { Exchange } from './exchange.ts';
 import { Holds } from './hold.ts';
 import type { RequestHead } from './http/head.ts';
 import { Limiter } from './limits/rate-limits.ts';
+import { RefusalQueue } from './limits/refusal-queue.ts';
 import { CLOSING, HELD_TOO_LONG, INTERNAL, TOO_MANY_HELD, tooManyRequests } from './refusals.ts';
 import type { Resolve, Target } from './target.ts';
 
@@ -13,6 +14,7 @@ export class Router {
   readonly #resolve: Resolve;
   readonly #holds: Holds;
   readonly #limiter = new Limiter();
+  readonly #refusals = new RefusalQueue();
 
   /**
    * @param resolve for what comes by a port, or from a proxy of ours
@@ -32,7 +34,7 @@ export class Router {
       const wait = this.#secondsToWait(target, exchange);
       if (wait > 0) {
         exchange.connection.limited = true;
-        exchange.refuse(tooManyRequests(wait));
+        this.#refusals.add(() => exchange.refuse(tooManyRequests(wait)));
         return;
       }
       if (target.kind === 'respond') {

@@ -193,11 +193,15 @@ export class Upstream {
   }
 
   #takeIdle(door: string | null): UpstreamConnection | undefined {
+    const idle = this.#idle;
     for (;;) {
-      const at = this.#idle.findLastIndex((connection) => connection.door === door);
-      if (at === -1) return undefined;
-      const [connection] = this.#idle.splice(at, 1);
-      if (!connection!.socket.destroyed) return connection;
+      let at = idle.length - 1;
+      while (at >= 0 && idle[at]!.door !== door) at--;
+      if (at < 0) return undefined;
+      const connection = idle[at]!;
+      if (at === idle.length - 1) idle.pop();
+      else idle.splice(at, 1);
+      if (!connection.socket.destroyed) return connection;
     }
   }
 

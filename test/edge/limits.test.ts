@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { setImmediate as turn } from 'node:timers/promises';
 import fc from 'fast-check';
 import { Limiter } from '../../runtime/edge/limits/rate-limits.ts';
+import { RefusalQueue } from '../../runtime/edge/limits/refusal-queue.ts';
 import { Window } from '../../runtime/edge/limits/window.ts';
 import { randomCases } from '../support/random.ts';
 
@@ -219,3 +221,19 @@ function lowerBound(values: number[], value: number): number {
   }
   return low;
 }
+
+test('of many refusals each turn of the event loop sends sixteen, in the order in which they came', async () => {
+  const queue = new RefusalQueue();
+  const refused: number[] = [];
+  const add = (n: number) => queue.add(() => refused.push(n));
+  for (let n = 0; n < 40; n++) add(n);
+  assert.equal(refused.length, 16);
+  await turn();
+  add(40);
+  assert.equal(refused.length, 32);
+  await turn();
+  assert.deepEqual(
+    refused,
+    Array.from({ length: 41 }, (_, n) => n),
+  );
+});
