@@ -24,6 +24,12 @@ const ROUNDS = effort(5, 1);
 const MB = 2 ** 20;
 const OBJECT_MB = isQuick ? 4 : 64;
 const SMALL = effort(300, 20);
+/** What they are called, their bytes, and how many of them are under way at a time. */
+const SMALL_KINDS = [
+  ['1 kB', 1_000, 1],
+  ['64 kB', 64_000, 1],
+  ['1 kB, 20 at once', 1_000, 20],
+] as const;
 const APP_ID = 'b'.repeat(16);
 const WORKER = `
 let kept;
@@ -37,8 +43,10 @@ export default { async fetch(request, { BUCKET }) {
     const { byteLength } = await (await BUCKET.get('large')).arrayBuffer();
     if (byteLength !== n) throw new Error(byteLength + ' bytes');
   }
-  if (pathname === '/small-put') for (let i = 0; i < n; i++) await BUCKET.put('small/' + i, 'x'.repeat(1000));
-  if (pathname === '/small-get') for (let i = 0; i < n; i++) await (await BUCKET.get('small/' + i)).text();
+  const size = Number(searchParams.get('size')), atOnce = Number(searchParams.get('at_once'));
+  const each = (act) => Promise.all(Array.from({ length: atOnce }, async (_, k) => { for (let i = k; i < n; i += atOnce) await act(i); }));
+  if (pathname === '/small-put') await each((i) => BUCKET.put('small/' + i, 'x'.repeat(size)));
+  if (pathname === '/small-get') await each(async (i) => (await BUCKET.get('small/' + i)).text());
   return new Response('ok');
 } }`;
 
@@ -80,8 +88,14 @@ export async function run(): Promise<void> {
       { name: 'get', path: `/get?n=${bytes}`, unit: 'MB/s', amount: OBJECT_MB },
       { name: 'upload', path: '/upload', unit: 'MB/s', amount: OBJECT_MB, body },
       { name: 'download', path: '/download', unit: 'MB/s', amount: OBJECT_MB },
-      { name: 'put of 1 kB', path: `/small-put?n=${SMALL}`, unit: '/s', amount: SMALL },
-      { name: 'get of 1 kB', path: `/small-get?n=${SMALL}`, unit: '/s', amount: SMALL },
+      ...SMALL_KINDS.flatMap(([name, size, atOnce]) =>
+        ['put', 'get'].map((what) => ({
+          name: `${what} of ${name}`,
+          path: `/small-${what}?n=${SMALL}&size=${size}&at_once=${atOnce}`,
+          unit: '/s',
+          amount: SMALL,
+        })),
+      ),
     ];
     const copies: number[] = [];
     const results = kinds.map(() => subjects.map((): number[] => []));
@@ -97,12 +111,12 @@ export async function run(): Promise<void> {
       copies.push(copyRate(root));
     }
     console.log(
-      `objects of ${OBJECT_MB} MiB, and ${SMALL} of 1 kB one after another; medians of ${ROUNDS} rounds`,
+      `objects of ${OBJECT_MB} MiB, and ${SMALL} small ones one after another or 20 at once; medians of ${ROUNDS} rounds`,
     );
-    console.log(`${''.padEnd(12)}${subjects.map(({ name }) => name.padStart(14)).join('')}`);
+    console.log(`${''.padEnd(24)}${subjects.map(({ name }) => name.padStart(14)).join('')}`);
     for (const [k, { name, unit }] of kinds.entries()) {
       const told = results[k]!.map((rates) => `${median(rates).toFixed(0)} ${unit}`.padStart(14));
-      console.log(name.padEnd(12) + told.join(''));
+      console.log(name.padEnd(24) + told.join(''));
     }
     console.log(`bare copy of a file of ${OBJECT_MB} MiB: ${median(copies).toFixed(0)} MB/s`);
     const ratio = (k: number, s: number) => median(results[k]![0]!) / median(results[k]![s]!);
