@@ -87,7 +87,7 @@ export function appUsers(
       return { build: sameGroup(uid), cell: cellUser(uid) };
     };
   }
-  const what = "builds and apps run as the host's own user, builds without any sandbox, apps in workerd's";
+  const what = "builds and apps run as the host's own user, and nothing but their sandboxes keeps them apart";
   log('warn', `${what}: deploy only code you trust`, { why });
   return () => ({ build: null, cell: null });
 }

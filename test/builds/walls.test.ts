@@ -150,6 +150,8 @@ test('an ordinary user has the same, by bubblewrap', NEEDS_USERS, async (t) => {
   giveCloneTo(host);
   await host.start();
   await assertWalled(host, join(host.data, 'host.sqlite'));
+  assert.match(host.output, /run as the host's own user, and nothing but their sandboxes keeps them apart/);
+  assert.doesNotMatch(host.output, /builds see this machine's files/);
   const printed = await build(host, HOG);
   assert.match(printed, /deploy failed: .*400 MiB of memory.*RUNNER_BUILD_MEMORY_MB/);
 });

@@ -3,10 +3,10 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { CoreUse } from '../../runtime/fleets/core-use.ts';
 import { openBackground } from '../../runtime/machine/background.ts';
 import { ControlGroups, openControlGroups } from '../../runtime/machine/cgroup.ts';
+import { eventually } from '../support/e2e/processes.ts';
 import { harness } from '../support/fleets/harness.ts';
 
 const opened = openControlGroups(`cellar-test-${process.pid}`);
@@ -19,10 +19,8 @@ const BURNING = 'export default { fetch() { for (;;); } };';
 
 /** Resolves when a process works in the background, or does so no more. */
 async function until(isInBackground: boolean, pid: number): Promise<void> {
-  const deadline = AbortSignal.timeout(60_000);
-  while (readFileSync(`/proc/${pid}/cgroup`, 'utf8').includes('/background') !== isInBackground) {
-    await sleep(20, undefined, { signal: deadline });
-  }
+  const isNow = () => readFileSync(`/proc/${pid}/cgroup`, 'utf8').includes('/background');
+  await eventually(() => isNow() === isInBackground, `it works in the background: ${isInBackground}`);
 }
 
 function startProcess(t: TestContext): number {

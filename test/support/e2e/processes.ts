@@ -1,5 +1,6 @@
 // Looks at processes as the kernel tells of them.
 import { readdirSync, readFileSync } from 'node:fs';
+import { until } from '../../../runtime/machine/until.ts';
 
 /** A process of this machine. */
 export interface Process {
@@ -76,9 +77,6 @@ export async function eventually(
   what: string,
   deadlineMs = 60_000,
 ): Promise<void> {
-  const end = Date.now() + deadlineMs;
-  while (!(await condition())) {
-    if (Date.now() > end) throw new Error(`not within ${deadlineMs} ms: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
+  const holds = await until(condition, { everyMs: 20, timeoutMs: deadlineMs });
+  if (!holds) throw new Error(`not within ${deadlineMs} ms: ${what}`);
 }

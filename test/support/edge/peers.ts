@@ -13,6 +13,7 @@ import { after, before } from 'node:test';
 import type { Backend } from '../../../runtime/edge/backend.ts';
 import { Gateway, type GatewayOptions } from '../../../runtime/edge/gateway.ts';
 import { Upstream } from '../../../runtime/edge/upstream.ts';
+import { until as poll } from '../../../runtime/machine/until.ts';
 
 const DEADLINE_MS = 60_000;
 /** What has not changed for so long has come to rest, in ms. */
@@ -38,11 +39,8 @@ export async function within<T>(promise: Promise<T>, what: string, ms = DEADLINE
 
 /** Resolves once `condition` holds; for facts that no event tells. */
 export async function until(condition: () => boolean, what: string): Promise<void> {
-  const deadline = performance.now() + DEADLINE_MS;
-  while (!condition()) {
-    if (performance.now() > deadline) throw new Error(`not so within ${DEADLINE_MS} ms: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 2));
-  }
+  const holds = await poll(condition, { everyMs: 2, timeoutMs: DEADLINE_MS });
+  if (!holds) throw new Error(`not so within ${DEADLINE_MS} ms: ${what}`);
 }
 
 /** Resolves with a count that changes no more, as when every buffer on the way is full. */
