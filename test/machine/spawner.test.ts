@@ -106,8 +106,9 @@ test('no more than a thousand jobs wait to be started, and one more is told to c
   process.kill(pid!, 'SIGKILL');
   assert.ok((await ended).every(({ status }) => status === 'rejected'));
   await eventually(() => spawner.pid !== null && spawner.pid !== pid, 'another spawner is there');
-  const job = await startJob(['true']);
+  const job = await startJob(['sleep', '1234']);
   assert.equal(parentOf(job.pid), spawner.pid);
+  job.end();
   await job.closed;
 });
 
