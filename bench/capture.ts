@@ -1,6 +1,8 @@
-// What the entry's capture costs a cell: the same app behind the entry, and with nothing before its own modules. One
-// process at a time, in alternating rounds, by the processor time of a request and by requests a second. Both are sent
-// what the gateway sends for a request of wrk, its `traceparent` too: the entry has to make one only where none is given.
+// What the entry's capture costs a cell: the same app behind the entry, and with nothing before its own modules. Pairs of
+// processes, one asked at a time in alternating rounds, by the processor time of a request and by requests a second. In its
+// first seconds a process makes its heap larger with every object, and would tell what a start costs: rounds begin after
+// them. Both are sent what the gateway sends for a request of wrk, its `traceparent` too: the entry has to make one only
+// where none is given.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -16,9 +18,10 @@ import { effort, words } from './effort.ts';
 import { median } from './figures.ts';
 import { type Asked, cpuMs, load, loadName } from './load.ts';
 
-const ROUNDS = effort(9, 1);
+const PAIRS = effort(3, 1);
+const ROUNDS = effort(3, 1);
 const SECONDS = effort(2, 1);
-const WARM_SECONDS = 1;
+const WARM_SECONDS = effort(3, 1);
 /** Share of a cell's throughput that the capture may cost. */
 const TARGET = 1.08;
 const READY_MS = 10_000;
@@ -80,7 +83,9 @@ function gatewayHeaders(): Record<string, string> {
 export async function run(): Promise<void> {
   const root = mkdtempSync(join(tmpdir(), 'cellar-bench-'));
   try {
-    console.log(`medians of ${ROUNDS} alternating rounds of ${SECONDS} s, ${loadName}`);
+    console.log(
+      `medians of ${PAIRS} pairs of processes, each in ${ROUNDS} alternating rounds of ${SECONDS} s, ${loadName}`,
+    );
     console.log(`${''.padEnd(34)}bare µs   entry µs   ratio   bare req/s   entry req/s`);
     const [wanted = ''] = words;
     const kinds = Object.entries(KINDS).filter(([kind]) => kind.includes(wanted));
@@ -120,9 +125,18 @@ async function configs(root: string, code: string): Promise<[Subject, Subject]> 
 
 async function compare(kind: string, subjects: [Subject, Subject]): Promise<void> {
   const results: [Figures[], Figures[]] = [[], []];
-  for (let round = 0; round < ROUNDS; round++) {
-    const order = round % 2 === 0 ? [0, 1] : [1, 0];
-    for (const index of order) results[index]!.push(await measure(subjects[index]!));
+  for (let pair = 0; pair < PAIRS; pair++) {
+    const processes: Process[] = [];
+    try {
+      for (const subject of subjects) processes.push(await start(subject));
+      for (const { port } of processes) await load(port, WARM_SECONDS, ASKED);
+      for (let round = 0; round < ROUNDS; round++) {
+        const order = (pair + round) % 2 === 0 ? [0, 1] : [1, 0];
+        for (const index of order) results[index]!.push(await measure(processes[index]!));
+      }
+    } finally {
+      for (const { child } of processes) await end(child);
+    }
   }
   const [bare, entry] = results.map((figures) => ({
     cpuUs: median(figures.map(({ cpuUs }) => cpuUs)),
@@ -138,7 +152,12 @@ async function compare(kind: string, subjects: [Subject, Subject]): Promise<void
   );
 }
 
-async function measure({ directory, config }: Subject): Promise<Figures> {
+interface Process {
+  child: ChildProcess;
+  port: number;
+}
+
+async function start({ directory, config }: Subject): Promise<Process> {
   const port = await freePort();
   const disks = mkdtempSync(join(dirname(config), 'disks-'));
   const args = [
@@ -161,13 +180,17 @@ async function measure({ directory, config }: Subject): Promise<Figures> {
   });
   try {
     await answers(port);
-    await load(port, WARM_SECONDS, ASKED);
-    const before = cpuMs(child.pid!);
-    const { requests, requestsPerSecond } = await load(port, SECONDS, ASKED);
-    return { perSecond: requestsPerSecond, cpuUs: ((cpuMs(child.pid!) - before) * 1000) / requests };
-  } finally {
+  } catch (error) {
     await end(child);
+    throw error;
   }
+  return { child, port };
+}
+
+async function measure({ child, port }: Process): Promise<Figures> {
+  const before = cpuMs(child.pid!);
+  const { requests, requestsPerSecond } = await load(port, SECONDS, ASKED);
+  return { perSecond: requestsPerSecond, cpuUs: ((cpuMs(child.pid!) - before) * 1000) / requests };
 }
 
 async function freePort(): Promise<number> {

@@ -1,6 +1,6 @@
 // The thread's part that keeps logs, on a real database.
 import assert from 'node:assert/strict';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
 import { LINES_PER_S } from '../../runtime/telemetry/log-budget.ts';
 import type { LogFollow } from '../../runtime/telemetry/log-listener.ts';
@@ -222,6 +222,23 @@ test('lines go after 24 hours, and a deleted app’s at once, piece by piece', a
   assert.deepEqual(await texts(OTHER), ['other']);
   while (logs.prune(Date.now() + 25 * 3_600_000));
   assert.deepEqual(await texts(OTHER), []);
+});
+
+test('what is written while a search is under way goes from the WAL to the file', async (t) => {
+  const { logs, root, print, list } = open(t);
+  print(APP, 'one of many\n'.repeat(8_000));
+  logs.flush();
+  const searched = list(APP, { search: 'nowhere' });
+  let written = 0;
+  for (let app = 0; app < 4; app++) {
+    for (let i = 0; i < 64; i++)
+      print(`${OTHER}${app}`, `${'y'.repeat(1_000)}\n`.repeat(100), { pipe: 2 + app });
+    logs.flush();
+    written += 6_400_000;
+  }
+  assert.ok(statSync(`${root}/logs.sqlite`).size > written / 2);
+  assert.ok(statSync(`${root}/logs.sqlite-wal`).size < written / 2, 'the WAL is bounded');
+  assert.deepEqual((await searched).items, []);
 });
 
 const ALL: LogFollow = { level: null, search: null, after: null, rpcMethod: null };
