@@ -237,6 +237,21 @@ test('a head that begins like the one before waits for its end', () => {
   assert.ok(reader.take(waiting, 4_096));
 });
 
+test('a head over the limit is not taken, whether or not its fields are known', () => {
+  const reader = new HeadReader();
+  const waiting = new Backlog();
+  const head = (path: string) => Buffer.from(`GET /${path} HTTP/1.1\r\nHost: a\r\n\r\n`);
+  const most = head('x'.repeat(100)).length;
+  for (const [length, isTaken] of [
+    [1, true],
+    [100, true],
+    [101, false],
+  ] as const) {
+    waiting.put(head('x'.repeat(length)));
+    assert.equal(reader.take(waiting, most) !== null, isTaken, `a path of ${length} bytes`);
+  }
+});
+
 function flat(read: ReturnType<typeof readHead>) {
   return 'refusal' in read ? { ...read, crossing: null } : { ...read, fields: null, ...read.fields };
 }

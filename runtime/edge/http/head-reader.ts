@@ -22,6 +22,7 @@ export class HeadReader {
     const tailAt = this.#knownTailAt(bytes);
     if (tailAt !== -1) {
       const length = tailAt + this.#tail!.length;
+      if (length > most) return null;
       waiting.drop(length);
       return readHeadAgain(bytes.toString('latin1', 0, tailAt + DIGIT_BYTES), this.#fields!, length);
     }
