@@ -2,6 +2,7 @@
 import { type AnswerHead, readAnswerHead } from './http/answer-head.ts';
 import { Backlog } from './http/backlog.ts';
 import { BodyReader } from './http/body.ts';
+import { inOnePiece } from './http/fields.ts';
 import { ownCopy } from './http/reading.ts';
 import { ProcessSocket } from './process-socket.ts';
 
@@ -210,7 +211,7 @@ export class UpstreamConnection {
     if (length > KNOWN_BYTES) return;
     this.#knownBytes = Buffer.allocUnsafeSlow(length);
     bytes.copy(this.#knownBytes, 0, 0, length);
-    this.#known = head;
+    this.#known = { ...head, lines: inOnePiece(head.lines) };
   }
 
   #readBody(reader: AnswerReader, bytes: Buffer): void {

@@ -89,3 +89,11 @@ export function connectionOptions(fields: readonly string[]): Set<string> | null
 export function isHopByHop(name: string): boolean {
   return HOP_BY_HOP.has(name);
 }
+
+/**
+ * The same text of header fields, as V8 keeps one that was never put together of others: one that was is walked through part
+ * by part each time that it becomes a part of something written.
+ */
+export function inOnePiece(text: string): string {
+  return Buffer.from(text, 'latin1').toString('latin1');
+}

@@ -1,7 +1,7 @@
 // Which headers cross the gateway, and which it writes itself.
 import type { AnswerHead } from './answer-head.ts';
 import { type ClientConnection, cfJson } from './cf.ts';
-import { isHopByHop } from './fields.ts';
+import { inOnePiece, isHopByHop } from './fields.ts';
 import type { CrossingFields, RequestHead } from './head.ts';
 import { isRequestId, isTraceparent, randomHex } from './ids.ts';
 
@@ -102,7 +102,7 @@ function crossingFields(head: RequestHead, caller: Caller): CrossingFields {
     // For workerd, which takes both out: it makes the Worker's URL of the first, `request.cf` of the second.
     `x-cellar-proto: ${proto}\r\nx-cellar-cf: ${cfJson(head.minorVersion, claims.connection, located)}\r\n` +
     `x-real-ip: ${client}\r\ncf-connecting-ip: ${client}\r\n`;
-  return { lines, client, located, requestId, traceparent };
+  return { lines: inOnePiece(lines), client, located, requestId, traceparent };
 }
 
 /**
