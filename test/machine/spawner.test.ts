@@ -93,6 +93,8 @@ test('no more than a thousand jobs wait to be started, and one more is told to c
   const spawner = await opened(t);
   const { pid } = spawner;
   process.kill(pid!, 'SIGSTOP');
+  const isStopped = () => /^State:\tT/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));
+  await eventually(isStopped, 'the spawner stands still');
   const waiting = Array.from({ length: 1_000 }, () => startJob(['true']));
   const ended = Promise.allSettled(waiting);
   const refused = startJob(['true']).then(
