@@ -116,6 +116,32 @@ test('a body that stalls is cut, and nothing is left of it', { timeout: 120_000 
   await eventually(() => readdirSync(blobs).length === 2, 'the one that was broken off before has gone');
 });
 
+test('a large body, and many who take theirs slowly, leave most of the memory that the service may have', async (t) => {
+  const { buckets } = startBuckets(t);
+  const socket = await buckets.open(APP_ID);
+  const pid = await buckets.pid;
+  const reservedMb = () =>
+    Number(/^VmData:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]) / 1024;
+  const before = reservedMb();
+  const client = new BucketClient(socket, 'main');
+  await client.put('large', bodyOf(Buffer.alloc(8 * 2 ** 20)), plain);
+  const slow = await Promise.all(
+    Array.from({ length: 600 }, async () => {
+      const connection = connect(socket);
+      connection.write(get('{"method":"get","object":"large"}'));
+      // What comes after the first bytes waits.
+      await once(connection, 'readable');
+      return connection;
+    }),
+  );
+  const grownMb = reservedMb() - before;
+  t.diagnostic(`${grownMb.toFixed(0)} MiB more than before`);
+  assert.ok(grownMb < 500, `${grownMb} MiB`);
+  for (const connection of slow) connection.destroy();
+  assert.equal((await client.head('large')).size, 8 * 2 ** 20);
+  assert.equal(await buckets.pid, pid, 'it is the same process');
+});
+
 test('calls that come while the service is gone wait for the next one, and it has a memory limit', async (t) => {
   const made = startBuckets(t);
   const { run } = await startApp(t, made);

@@ -1,5 +1,6 @@
 // Answers the R2 bindings of one app, at a socket that is the app's alone.
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { BlobRow } from '../../../sqlite/storage/objects.ts';
 import { log, reason } from '../../log.ts';
 import { answerHttp, type HttpAnswerer } from '../../machine/app-service-http.ts';
 import type { SocketHandle } from '../../machine/door.ts';
@@ -7,6 +8,7 @@ import { discard } from '../../machine/read-at-most.ts';
 import { describeObject, describePage, sendError, sendJson } from './answers.ts';
 import { ResponseWriter, splitBody } from './body.ts';
 import type { Body, BucketStore, Found } from './bucket-store.ts';
+import type { Part } from './conditions.ts';
 import { internalError, invalidRequest, R2Error, unavailable } from './errors.ts';
 import { Gate } from './gate.ts';
 import { BUCKET_HEADER, METADATA_SIZE_HEADER, REQUEST_HEADER } from './headers.ts';
@@ -15,6 +17,7 @@ import type { ServiceOptions } from './messages.ts';
 import { parseRequest, type R2Request, type RequestOf } from './requests.ts';
 import type { Room } from './room.ts';
 import { SMALL_BYTES } from './small-blobs.ts';
+import { duringTransfer } from './transfers.ts';
 
 /** A connection on which nothing moves is closed after so long, in ms. workerd lets go of an unused one after 5 s. */
 const SILENCE_MS = 60_000;
@@ -25,7 +28,7 @@ const HEADER_BYTES = 256 * 1024;
 const METADATA_BYTES = 4 * 2 ** 20;
 /** Connections of an app. */
 const CONNECTIONS = 2_000;
-/** Bodies of an app that are taken at a time; each takes up to 1 MiB of memory, and what Node has read ahead. Many may come from slow clients. */
+/** Bodies of an app that are taken at a time. Many may come from slow clients. */
 const WRITES = 128;
 /** Of an app's requests that may take the process some milliseconds, so many have their turn before another app's. */
 const LONG = 2;
@@ -205,7 +208,18 @@ async function sendBytes(
     return;
   }
   response.write(metadata);
-  const writer = new ResponseWriter(response);
+  await duringTransfer((pieceBytes) =>
+    copyBlobs(store, blobs, part, new ResponseWriter(response, pieceBytes)),
+  );
+}
+
+/** Writes a part of what blobs have, one after another. */
+async function copyBlobs(
+  store: BucketStore,
+  blobs: BlobRow[],
+  part: Part,
+  writer: ResponseWriter,
+): Promise<void> {
   const end = part.offset + part.length;
   let start = 0;
   for (const blob of blobs) {

@@ -2,9 +2,6 @@
 import type { FileHandle } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
-/** Bytes that are read of a file at a time. Two such pieces are on their way at most. */
-const READ_BYTES = 256 * 1024;
-
 /**
  * Takes the metadata off the beginning of a body.
  * @returns the metadata; the rest of the body as it comes; and what is to be called when that is not read to its end. Null
@@ -34,14 +31,17 @@ export async function splitBody(
 /** Writes to a response as fast as it is taken, reading ahead by one piece. */
 export class ResponseWriter {
   readonly #response: ServerResponse;
+  /** Bytes that are read of a file at a time. Two such pieces are on their way at most. */
+  readonly #pieceBytes: number;
   readonly #buffers: Buffer[] = [];
   #turn = 0;
   readonly #written: Promise<void>[] = [Promise.resolve(), Promise.resolve()];
 
   #giveUp: ((error: Error) => void)[] = [];
 
-  constructor(response: ServerResponse) {
+  constructor(response: ServerResponse, pieceBytes: number) {
     this.#response = response;
+    this.#pieceBytes = pieceBytes;
     response.once('close', () => {
       for (const giveUp of this.#giveUp) giveUp(new Error('the other side has gone'));
     });
@@ -55,7 +55,9 @@ export class ResponseWriter {
     for (let left = length, at = offset; left > 0; ) {
       const turn = this.#turn++ % 2;
       await this.#written[turn];
-      this.#buffers[turn] ??= Buffer.allocUnsafe(Math.min(READ_BYTES, this.#turn === 1 ? left : READ_BYTES));
+      this.#buffers[turn] ??= Buffer.allocUnsafe(
+        this.#turn === 1 ? Math.min(left, this.#pieceBytes) : this.#pieceBytes,
+      );
       const buffer = this.#buffers[turn];
       const { bytesRead } = await file.read(buffer, 0, Math.min(left, buffer.length), at);
       if (bytesRead === 0) throw new Error('a blob is shorter than the index says');

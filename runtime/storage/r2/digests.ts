@@ -8,6 +8,8 @@ import type { ToDigest } from './digest-thread.ts';
 const MOST_THREADS = 4;
 /** MiB of JavaScript objects that a thread may have. Bytes that are hashed do not count. */
 const HEAP_MB = 32;
+/** MiB of machine code: V8 would reserve 500 for each thread, which count to what the process may have. */
+const CODE_MB = 8;
 /** A thread that hashes nothing ends after so long, in ms. */
 const IDLE_MS = 30_000;
 
@@ -54,7 +56,7 @@ class DigestThread {
       env: {},
       argv: [],
       execArgv: [],
-      resourceLimits: { maxOldGenerationSizeMb: HEAP_MB },
+      resourceLimits: { maxOldGenerationSizeMb: HEAP_MB, codeRangeSizeMb: CODE_MB },
     });
     this.#worker.on('message', (answer: Record<Algorithm, Uint8Array> | null) =>
       this.#waiting.shift()?.resolve(answer && asBuffers(answer)),

@@ -3,9 +3,9 @@ import { createHash } from 'node:crypto';
 import type { FileHandle } from 'node:fs/promises';
 import type { Algorithm, Digests } from './algorithms.ts';
 import { DigestThreads } from './digests.ts';
+import { duringTransfer, PIECE_BYTES } from './transfers.ts';
 
-/** Bytes that are hashed and written at a time, and how many such pieces of a body are under way. */
-const PIECE_BYTES = 256 * 1024;
+/** Pieces of a body that are hashed and written at a time. */
 const PIECES = 4;
 /** Memory of bodies that have ended, kept for the next ones: to make it anew costs about a tenth of a body's time. */
 const KEPT = 8;
@@ -22,7 +22,7 @@ const threads = new DigestThreads();
 const kept: SharedArrayBuffer[] = [];
 
 /**
- * Copies a body into a file, from its start. It takes at most 1 MiB of memory.
+ * Copies a body into a file, from its start. It takes at most 1 MiB of memory, and 64 KiB where many come or go.
  * @param body exactly `size` bytes. Its chunks are used up: nobody else may need them
  * @throws {Error} when it has fewer, or more
  */
@@ -32,9 +32,11 @@ export function writeBody(
   target: Target,
   algorithms: Algorithm[],
 ): Promise<Digests> {
-  return size <= PIECE_BYTES
-    ? writeSmall(body, size, target, algorithms)
-    : writeLarge(body, size, target, algorithms);
+  return duringTransfer((pieceBytes) =>
+    size <= pieceBytes
+      ? writeSmall(body, size, target, algorithms)
+      : writeLarge(body, size, target, algorithms, pieceBytes),
+  );
 }
 
 async function writeSmall(
@@ -57,9 +59,11 @@ async function writeLarge(
   size: number,
   { handle, sync }: Target,
   algorithms: Algorithm[],
+  pieceBytes: number,
 ): Promise<Digests> {
-  const memory = kept.pop() ?? new SharedArrayBuffer(PIECES * PIECE_BYTES);
-  const pieces = Array.from({ length: PIECES }, (_, n) => Buffer.from(memory, n * PIECE_BYTES, PIECE_BYTES));
+  const memory =
+    (pieceBytes === PIECE_BYTES ? kept.pop() : undefined) ?? new SharedArrayBuffer(PIECES * pieceBytes);
+  const pieces = Array.from({ length: PIECES }, (_, n) => Buffer.from(memory, n * pieceBytes, pieceBytes));
   /** For each piece, that what it had is hashed and written. */
   const free: Promise<unknown>[] = pieces.map(() => Promise.resolve());
   const digesting = threads.begin(algorithms);
@@ -93,7 +97,7 @@ async function writeLarge(
         const copied = chunk.copy(pieces[turn]!, filled, from);
         filled += copied;
         from += copied;
-        if (filled === PIECE_BYTES) send();
+        if (filled === pieceBytes) send();
       }
       release(chunk);
     }
@@ -104,7 +108,7 @@ async function writeLarge(
   } finally {
     if (!ended) digesting.drop();
     await Promise.allSettled([...free, syncing]);
-    if (kept.length < KEPT) kept.push(memory);
+    if (pieceBytes === PIECE_BYTES && kept.length < KEPT) kept.push(memory);
   }
 }
 
