@@ -29,6 +29,11 @@ export interface GatewayOptions {
 
 /** How often slow clients are looked for, and visitors that have gone forgotten, in ms. */
 const SWEEP_MS = 1_000;
+/**
+ * Connections that may wait to be accepted, as many as Linux lets wait by default. With Node's 511, whoever opened and closed
+ * connections as fast as possible had the kernel drop those of others, which were then tried again a second later.
+ */
+const BACKLOG = 4_096;
 /** When a silent connection is probed, in ms, so that clients that vanished do not hold streams open. */
 const PROBE_AFTER_MS = 60_000;
 /** What is held is refused so long before a closing gateway cuts what is left, in ms. */
@@ -151,7 +156,7 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
     const server = createServer(options, (socket) => this.#connected(socket, entrance));
     return new Promise((resolve, reject) => {
       server.once('error', reject);
-      server.listen(where, () => {
+      server.listen({ ...where, backlog: BACKLOG }, () => {
         server.off('error', reject);
         server.on('error', ({ message }) =>
           log('error', 'a connection was not accepted', { reason: message }),
