@@ -71,7 +71,6 @@ function newTraceparent() {
 let called;
 let receiver;
 let values;
-let returned;
 
 /**
  * @param handler for people, such as `fetch` or `Room.alarm`
@@ -91,26 +90,20 @@ export function nestedEvent() {
   };
 }
 
-/**
- * Calls a handler of the app for a new event. What it throws, at once or later, is told, and thrown on.
- * @param onValue is told what it returns, within the event
- */
-export function enter(handler, call, self, given, frame = eventOf(handler, given[0]), onValue = undefined) {
+/** Calls a handler of the app for a new event. What it throws, at once or later, is told, and thrown on. */
+export function enter(handler, call, self, given, frame = eventOf(handler, given[0])) {
   called = call;
   receiver = self;
   values = given;
-  returned = onValue;
   return frames.run(frame, begin);
 }
 
 /** Within the event, so that whatever fails later is told as of this event. */
 function begin() {
-  const onValue = returned;
   try {
     const result = Reflect.apply(called, receiver, values);
     // No other thenables: to ask one may have an effect.
-    if (result instanceof Promise) result.then(onValue, tellUncaught);
-    else onValue?.(result);
+    if (result instanceof Promise) result.then(undefined, tellUncaught);
     return result;
   } catch (error) {
     tellUncaught(error);
@@ -166,7 +159,14 @@ function guardedMethod(className, name, method) {
       if (carried !== null) values.pop();
       const frame = eventOf(handler, values[0]);
       frame.trace = carried ?? givenAway.get(this) ?? null;
-      return enter(handler, method, this, values, frame, guardReturned);
+      const result = enter(handler, method, this, values, frame);
+      if (result instanceof Promise)
+        result.then(
+          (value) => guardGiven(value, frame),
+          () => {},
+        );
+      else guardGiven(result, frame);
+      return result;
     },
   };
   return Object.defineProperty(entering, 'length', { value: method.length, configurable: true });
@@ -174,10 +174,6 @@ function guardedMethod(className, name, method) {
 
 /** The trace of the event that gave an object away whose methods are called from elsewhere. */
 const givenAway = new WeakMap();
-
-function guardReturned(value) {
-  if (value instanceof RpcTarget) guardGiven(value, frames.getStore());
-}
 
 /** Has the methods of an object that is given away enter events. */
 function guardGiven(value, frame) {
