@@ -109,7 +109,9 @@ export class Errors implements Part {
     queue.waiting++;
     queue.last = queue.last
       .then(async () => {
-        this.#pending.push(await this.#occurrence(appId, release, at, traceId, error));
+        const occurrence = await this.#occurrence(appId, release, at, traceId, error);
+        // Not before: a flush takes the list away.
+        this.#pending.push(occurrence);
         this.#writeSoon();
       })
       .finally(() => {

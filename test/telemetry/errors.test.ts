@@ -60,6 +60,15 @@ function kept(t: TestContext): Kept {
   return { errors, report, list: (status = 'open') => listed(errors, status) };
 }
 
+test('an error that waits for its places is not lost when others are written meanwhile', async (t) => {
+  const { report, list } = kept(t);
+  const [first, second] = [report(), report({ message: 'no user 8' })];
+  await first;
+  assert.equal(list().items[0]!.count, 1);
+  await second;
+  assert.equal(list().items[0]!.count, 2);
+});
+
 test('an error is counted in its group, with its place in the source', async (t) => {
   const { errors, report, list } = kept(t);
   await report({}, 'r1', TRACE);
