@@ -1,11 +1,16 @@
 // How the bucket service writes bodies, and what it keeps of small ones.
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { finished } from 'node:stream/promises';
 import { test } from 'node:test';
 import type { Algorithm } from '../../runtime/storage/r2/algorithms.ts';
 import { Blobs } from '../../runtime/storage/r2/blobs.ts';
+import { BucketClient } from '../../runtime/storage/r2/client.ts';
 import { DigestThreads } from '../../runtime/storage/r2/digests.ts';
 import { SMALL_BYTES, smallBlob } from '../../runtime/storage/r2/small-blobs.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
@@ -93,4 +98,21 @@ test('small blobs are read once while they are asked for, in bounded memory', as
     await get('first');
     assert.equal(reads, before + 1, 'the first one had to go');
   }
+});
+
+test('the service is asked not to close: what is written of an end after its answer would fail', async (t) => {
+  const path = join(temporaryDirectory(t), 'service.sock');
+  let connection: string | undefined;
+  const server = createServer(async (request, response) => {
+    connection = request.headers.connection;
+    await finished(request.resume());
+    response.end('{"name":"a"}');
+  }).listen(path);
+  await once(server, 'listening');
+  t.after(() => server.close());
+  const described = { httpFields: {}, customFields: [] };
+  const body = { size: 4, bytes: Readable.from([Buffer.from('four')]) };
+  assert.equal((await new BucketClient(path, 'files').put('a', body, described)).name, 'a');
+  assert.equal(connection, 'keep-alive');
+  await once(server.close(), 'close', { signal: AbortSignal.timeout(10_000) });
 });

@@ -181,7 +181,8 @@ function sendOnce(
       method,
       path: '/',
       agent: false,
-      headers: { ...headers, 'content-length': String(length) },
+      // Else the service closes the connection once it has answered, and a body whose end is seen after that fails by it.
+      headers: { ...headers, connection: 'keep-alive', 'content-length': String(length) },
     });
     const isComing = () => body !== null && !body.bytes.readableEnded;
     asked.setTimeout(body === null ? SILENCE_MS : BODY_SILENCE_MS, () =>
