@@ -23,6 +23,9 @@ export interface SitesOptions {
 /** At every app's address: whether its process answers. A request here does not count as a use of the app. */
 export const FLEET_HEALTH = '/.well-known/fleet/health';
 
+/** POST requests that a visitor may make of git for each operation: a push makes one or two, a fetch one for each round of commits that both sides compare. */
+const GIT_EXCHANGES = 8;
+
 /** The routing decisions of both listeners: `api`, where every host is the control plane's, and `edge`. */
 export function sites({ baseDomain, control, ui, apps, failing, limits }: SitesOptions): {
   api: (head: RequestHead) => Target;
@@ -32,6 +35,16 @@ export function sites({ baseDomain, control, ui, apps, failing, limits }: SitesO
   const git: SiteLimits = { site: 'git', clientRpm: limits.gitRpm, appRpm: 0 };
   /** Git first asks without credentials and is challenged for them. These requests are counted apart, so that they do not use up the limit of its operation. */
   const gitChallenges: SiteLimits = { ...git, countedAs: 'git challenges' };
+  /** What follows in an operation that has begun is counted apart too, so that the limit does not cut it: git shows its user why only at the first request. */
+  const gitExchanges: SiteLimits = {
+    ...git,
+    countedAs: 'git exchanges',
+    clientRpm: limits.gitRpm * GIT_EXCHANGES,
+  };
+  const gitLimits = ({ headers, method }: RequestHead): SiteLimits => {
+    if (headerValue(headers, 'authorization') === undefined) return gitChallenges;
+    return method === 'POST' ? gitExchanges : git;
+  };
   const controlHosts = new Map<string, SiteLimits>([
     [baseDomain, { site: 'control', clientRpm, appRpm: 0 }],
     [`api.${baseDomain}`, { site: 'api', clientRpm, appRpm: 0 }],
@@ -82,9 +95,8 @@ export function sites({ baseDomain, control, ui, apps, failing, limits }: SitesO
     if (fleet !== undefined) return toApp(head, fleet);
     const own = controlHosts.get(head.host);
     if (own !== undefined) {
-      const isChallenged = own === git && headerValue(head.headers, 'authorization') === undefined;
       const target = head.host === baseDomain ? base(head) : api(head);
-      return { ...target, limits: isChallenged ? gitChallenges : own };
+      return { ...target, limits: own === git ? gitLimits(head) : own };
     }
     return { kind: 'respond', respond: () => unknownHost(head.host), limits: fallback };
   };

@@ -80,6 +80,39 @@ test('requests that git makes to be asked for credentials do not use up the limi
   assert.equal(code, 0, stderr);
 });
 
+test('an operation of git that has begun is not cut by the limit', async () => {
+  const headers = {
+    'x-forwarded-for': '192.0.2.11',
+    authorization: `Basic ${Buffer.from(`git:${cellar.key}`).toString('base64')}`,
+  };
+  const begin = async () => {
+    const path = '/hello/info/refs?service=git-upload-pack';
+    return (await cellar.get('git', path, { headers })).status;
+  };
+  const goOn = async (slug: string) => {
+    const path = `/${slug}/git-upload-pack`;
+    const type = { 'content-type': 'application/x-git-upload-pack-request' };
+    const init = { method: 'POST', headers: { ...headers, ...type }, body: '0000' };
+    return (await cellar.get('git', path, init)).status;
+  };
+  await eventually(async () => (await begin()) === 429, 'the limit is reached');
+  assert.equal(await goOn('hello'), 200);
+  // They have a limit too, which no operation reaches.
+  await eventually(async () => {
+    const statuses = await Promise.all(Array.from({ length: 30 }, () => goOn('nobody')));
+    return statuses.includes(429) && statuses.every((status) => [404, 429].includes(status));
+  }, 'the limit of what follows is reached');
+
+  const visitor = ['-c', 'http.extraHeader=X-Forwarded-For: 192.0.2.12'];
+  const remote = cellar.remote('hello');
+  const asked = Array.from({ length: 30 }, () =>
+    cellar.git(cellar.directory, ...visitor, 'ls-remote', remote),
+  );
+  for (const { code, stderr } of await Promise.all(asked)) {
+    if (code !== 0) assert.match(stderr, /^remote: Too many requests\. Try again in \d+ seconds?\./m);
+  }
+});
+
 test("an app's own limits count at once, and null goes back to the default", async () => {
   const defaults = { clientRpm: 60, appRpm: 0 };
   assert.deepEqual(await rpc('limits.get', { id: app }), { clientRpm: null, appRpm: null, defaults });
