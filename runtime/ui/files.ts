@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
 import { bundleUiServer } from '../../bundler/handlers.ts';
 import { sourcesKey } from '../../bundler/sources-key.ts';
-import { bundleUi } from '../../bundler/ui.ts';
+import { type UiFile as BundledFile, bundleUi } from '../../bundler/ui.ts';
 import { ENCODINGS, type Encoding, type UiFile, type UiFiles } from '../../handlers/contract/ui-files.ts';
 
 /** From so many bytes on a file is packed. */
@@ -35,18 +35,35 @@ interface Kept {
   files: UiFiles;
 }
 
+/** The UI and its server, bundled. */
+export interface Bundled {
+  /** Stands for the sources. */
+  key: string;
+  /** The server's module. */
+  worker: string;
+  files: BundledFile[];
+}
+
+/** Bundles the UI and its server. @throws {Error} esbuild's, with file and line */
+export async function bundle(): Promise<Bundled> {
+  const key = await sourcesKey(SOURCES);
+  const [worker, { files }] = await Promise.all([bundleUiServer(), bundleUi()]);
+  return { key, worker, files };
+}
+
 /**
- * Bundles the UI, and its server, into `directory`, unless just that lies there. No process may run on it.
+ * Writes the UI and its server into `directory`, unless just that lies there. No process may run on it.
+ * @param bundled what is to lie there; null: what the sources say
  * @returns what the server serves
  * @throws {Error} esbuild's, with file and line
  */
-export async function writeUi(directory: string): Promise<UiFiles> {
-  const key = await sourcesKey(SOURCES);
+export async function writeUi(directory: string, bundled: Bundled | null = null): Promise<UiFiles> {
+  const key = bundled?.key ?? (await sourcesKey(SOURCES));
   const kept = await readKept(directory);
   if (kept?.key === key) return kept.files;
   const path = join(directory, KEPT);
   await rm(path, { force: true });
-  const files = await bundleInto(directory);
+  const files = await writeInto(directory, bundled ?? (await bundle()));
   await writeFile(`${path}.new`, JSON.stringify({ key, files } satisfies Kept), { mode: 0o600 });
   await rename(`${path}.new`, path);
   return files;
@@ -68,8 +85,7 @@ async function readKept(directory: string): Promise<Kept | null> {
   }
 }
 
-async function bundleInto(directory: string): Promise<UiFiles> {
-  const [worker, { files }] = await Promise.all([bundleUiServer(), bundleUi()]);
+async function writeInto(directory: string, { worker, files }: Bundled): Promise<UiFiles> {
   const fresh = join(directory, `${FILES}.new`);
   await rm(fresh, { recursive: true, force: true });
   await mkdir(directory, { recursive: true, mode: 0o700 });
@@ -81,11 +97,9 @@ async function bundleInto(directory: string): Promise<UiFiles> {
   return Object.fromEntries(written);
 }
 
-type Bundled = Awaited<ReturnType<typeof bundleUi>>['files'][number];
-
 async function writePacked(
   root: string,
-  { path, contents, type, immutable }: Bundled,
+  { path, contents, type, immutable }: BundledFile,
 ): Promise<[string, UiFile]> {
   const name = path.startsWith('/') ? path : `/${path}`;
   const bytes = Buffer.from(contents);

@@ -10,7 +10,7 @@ import { Backoff, type Restart } from '../machine/backoff.ts';
 import { LineReader, messageOf } from '../machine/lines.ts';
 import type { OutputPipe, OutputSink } from '../machine/output-sink.ts';
 import { uiConfig } from './config.ts';
-import { FILES, writeUi } from './files.ts';
+import { type Bundled, bundle, FILES, writeUi } from './files.ts';
 
 /** How a process is probed, in ms, and after how many probes in a row without an answer it hangs. */
 const PROBE = { everyMs: 5_000, deadlineMs: 5_000, missed: 3 };
@@ -40,6 +40,8 @@ export class Ui implements Backend {
   #written: Promise<string> | null = null;
   #running: { cell: Cell; upstream: Upstream } | null = null;
   #starting: Promise<void> | null = null;
+  /** Settles when the last reload has ended, however it did. */
+  #reloaded: Promise<void> = Promise.resolve();
   readonly #backoff = new Backoff();
   /** Not started again before, as `performance.now()`. */
   #restAfterFailure = 0;
@@ -68,21 +70,23 @@ export class Ui implements Backend {
         retryAfterS: restMs / 1000,
       };
     }
-    this.#starting ??= this.#start().finally(() => {
-      this.#starting = null;
-    });
-    return { kind: 'hold', ready: this.#starting };
+    return { kind: 'hold', ready: this.#starting ?? this.#begin(this.#start()) };
   }
 
-  /** Has the next visit bundle its files anew, for who works on them. What is open in browsers is cut. */
-  async reload(): Promise<void> {
-    await this.#starting;
-    this.#written = null;
-    this.#restAfterFailure = 0;
-    const running = this.#running;
-    this.#running = null;
-    running?.upstream.destroy();
-    await running?.cell.stop();
+  /**
+   * Bundles its files anew and has another process serve them, for who works on them. What is open in browsers is cut.
+   * @throws {Error} esbuild's, with file and line; what ran before runs on
+   */
+  reload(): Promise<void> {
+    const reloaded = this.#reloaded.then(() => this.#reload());
+    this.#reloaded = reloaded.catch(() => {});
+    return reloaded;
+  }
+
+  async #reload(): Promise<void> {
+    const bundled = await bundle();
+    while (this.#starting !== null) await this.#starting;
+    await this.#begin(this.#replace(bundled));
   }
 
   /** Ends it. Drain the gateway first. */
@@ -93,13 +97,35 @@ export class Ui implements Backend {
     await this.#running?.cell.stop();
   }
 
-  /** Never rejects: whoever waits is then refused. */
-  async #start(): Promise<void> {
+  /** Has visits wait for a start. */
+  #begin(start: Promise<void>): Promise<void> {
+    this.#starting = start.finally(() => {
+      this.#starting = null;
+    });
+    return this.#starting;
+  }
+
+  /** Never rejects, as `#start`. */
+  async #replace(bundled: Bundled): Promise<void> {
+    const running = this.#running;
+    this.#running = null;
+    running?.upstream.destroy();
+    await running?.cell.stop();
+    this.#written = null;
+    this.#restAfterFailure = 0;
+    await this.#start(bundled);
+  }
+
+  /**
+   * Never rejects: whoever waits is then refused.
+   * @param bundled what is to be served; null: what the sources say
+   */
+  async #start(bundled: Bundled | null = null): Promise<void> {
     const { directory, storage, workerd, variables } = this.#options;
     const { signal } = this.#ending;
     try {
       signal.throwIfAborted();
-      this.#written ??= this.#write();
+      this.#written ??= this.#write(bundled);
       const config = await this.#written;
       const cell = await startCell({
         workerd,
@@ -141,9 +167,9 @@ export class Ui implements Backend {
   }
 
   /** @returns the path of the config */
-  async #write(): Promise<string> {
+  async #write(bundled: Bundled | null): Promise<string> {
     const { directory, apiSocket, variables } = this.#options;
-    const files = await writeUi(directory);
+    const files = await writeUi(directory, bundled);
     const path = join(directory, 'ui.capnp');
     await writeFile(path, uiConfig({ files, apiSocket, variables: Object.keys(variables()) }), {
       mode: 0o600,

@@ -1,8 +1,9 @@
 // The process of the control UI, without a Cellar around it.
 import assert from 'node:assert/strict';
-import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
 import { workerdPath } from '../../runtime/fleets/start-cell.ts';
 import { askSocket } from '../../runtime/machine/ask-socket.ts';
 import { writeUi } from '../../runtime/ui/files.ts';
@@ -10,7 +11,9 @@ import { Ui } from '../../runtime/ui/ui.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
-function uiAt(t: TestContext, workerd = workerdPath()): { ui: Ui; socket: string } {
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+
+function uiAt(t: TestContext, workerd = workerdPath(), Made = Ui): { ui: Ui; socket: string } {
   const root = temporaryDirectory(t);
   const variables = () => ({
     PUBLIC_UI_URL: 'http://localhost:8787',
@@ -18,7 +21,7 @@ function uiAt(t: TestContext, workerd = workerdPath()): { ui: Ui; socket: string
     SERVICE_AUTH_RATE_LIMIT: '600',
   });
   const directory = join(root, 'ui');
-  const ui = new Ui(
+  const ui = new Made(
     { directory, storage: join(root, 'sign-in'), apiSocket: join(root, 'api.sock'), workerd, variables },
     { everyMs: 50, deadlineMs: 2_000, missed: 2 },
   );
@@ -59,6 +62,37 @@ test('what does not start is refused, and says when it is tried again', async (t
   assert.equal(then.status, 503);
   assert.ok(then.retryAfterS! > 0 && then.retryAfterS! <= 5);
   assert.equal(ui.pid, null);
+});
+
+test('a UI that does not build says where, and what served before serves on', async (t) => {
+  const copy = temporaryDirectory(t);
+  const parts = [
+    'ui',
+    'client',
+    'handlers',
+    'sqlite',
+    'bundler',
+    'runtime',
+    'package.json',
+    'package-lock.json',
+  ];
+  for (const part of parts) cpSync(join(ROOT, part), join(copy, part), { recursive: true });
+  symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'));
+  const ofCopy: typeof import('../../runtime/ui/ui.ts') = await import(join(copy, 'runtime/ui/ui.ts'));
+  const { ui } = uiAt(t, workerdPath(), ofCopy.Ui);
+  assert.equal(await visit(ui), 'forward');
+  const { pid } = ui;
+  const screen = join(copy, 'ui/screens/apps.tsx');
+  const source = readFileSync(screen, 'utf8');
+  writeFileSync(screen, `const = 1;\n${source}`);
+  await assert.rejects(ui.reload(), /ui\/screens\/apps\.tsx:1:6: ERROR: Expected identifier/);
+  assert.deepEqual([await visit(ui), ui.pid], ['forward', pid]);
+  writeFileSync(screen, `${source}\nconsole.log('mended');\n`);
+  const reloaded = ui.reload();
+  assert.equal(await visit(ui), 'forward');
+  await reloaded;
+  assert.equal(await visit(ui), 'forward');
+  assert.notEqual(ui.pid, pid);
 });
 
 test('what was bundled is kept, until its sources differ or some of it is missing', async (t) => {
