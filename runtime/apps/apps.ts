@@ -1,9 +1,9 @@
-// Every app on this host, by id: takes over what is wanted of each, makes releases live, and finds the app that is meant.
+// Every app on this host: takes over what is wanted of each, makes releases live, starts and ends them.
 import { EventEmitter, once } from 'node:events';
-import type { ListedApp, ObservedApp, WantedApp } from '../../handlers/contract/host-calls.ts';
+import type { ObservedApp, WantedApp } from '../../handlers/contract/host-calls.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';
-import type { Fleet, FleetUsage } from '../fleets/fleet.ts';
+import type { FleetUsage } from '../fleets/fleet.ts';
 import type { LeasedCell } from '../fleets/leasing.ts';
 import { createRepository } from '../git/repository.ts';
 import { type Level, log, logRarely, reason } from '../log.ts';
@@ -12,10 +12,9 @@ import { removeTree } from '../machine/remove.ts';
 import { throwAway } from '../machine/trash.ts';
 import { App, type MakeLiveSteps } from './app.ts';
 import { type FleetsOptions, fleetOf } from './fleet-of-app.ts';
-import { HostNames } from './host-names.ts';
 import { KeptActivity } from './kept-activity.ts';
+import { KnownApps } from './known-apps.ts';
 import { previewOf } from './preview-app.ts';
-import { QueueConsumers } from './queue-consumers.ts';
 import type { LimitedApp } from './storage-limits.ts';
 
 /** How many apps are started side by side at boot. A request's start waits behind no more than these. */
@@ -40,20 +39,17 @@ export interface AppsOptions extends FleetsOptions {
   onDeleted: (id: string) => void;
 }
 
-/** The apps of this host. */
-export class Apps {
+/** The apps of this host, and what is done to them. */
+export class Apps extends KnownApps {
   readonly #options: AppsOptions;
-  readonly #apps = new Map<string, App>();
-  readonly #hostNames: HostNames;
-  readonly #consumers = new QueueConsumers();
   /** An app's id, when there is a new wanted state of it. */
   readonly #wantedStates = new EventEmitter();
   readonly #activity: KeptActivity;
 
   /** Takes over the apps as they were when the host ended. Each answers from now on, those that ran at their first request. */
   constructor(options: AppsOptions) {
+    super(options.baseDomain);
     this.#options = options;
-    this.#hostNames = new HostNames(options.baseDomain);
     this.#activity = new KeptActivity(options.store);
     const held = options.store.held.all();
     const restore = (app: App, row: { liveDeployId: string | null; deployedAt: string | null }) => {
@@ -63,10 +59,10 @@ export class Apps {
     };
     for (const row of options.store.apps.all()) {
       restore(this.#open(row.wanted), row);
-      this.#consumers.set(row.wanted.id, row.consumes);
+      this.consumers.set(row.wanted.id, row.consumes);
     }
     for (const row of options.store.previews.all()) {
-      const parent = this.#apps.get(row.parentId);
+      const parent = this.apps.get(row.parentId);
       if (parent && !row.isDeleted) restore(this.#openPreview(parent.wanted, row), row);
     }
   }
@@ -74,7 +70,7 @@ export class Apps {
   /** Starts every app that ran when the host ended. Resolves when all were tried. */
   async resume(): Promise<void> {
     const hibernates = Number.isFinite(this.#options.idleMs);
-    const waiting = [...this.#apps.values()].filter(
+    const waiting = [...this.apps.values()].filter(
       ({ id, fleet, preview }) =>
         fleet.state === 'idle' &&
         preview === null &&
@@ -88,7 +84,7 @@ export class Apps {
 
   /** To be called about once a second: hibernates quiet apps, gets a process for due work, tells and keeps what changed. */
   tick(): void {
-    for (const app of this.#apps.values()) {
+    for (const app of this.apps.values()) {
       try {
         app.fleet.tick();
         this.#tellUsage(app);
@@ -100,12 +96,12 @@ export class Apps {
       }
       app.report.tick();
     }
-    this.#activity.tick(this.#apps.values());
+    this.#activity.tick(this.apps.values());
   }
 
   /** What each app keeps on the disk, and how to stop it. */
   storages(): LimitedApp[] {
-    return [...this.#apps].map(([id, { wanted, fleet, preview }]) => ({
+    return [...this.apps].map(([id, { wanted, fleet, preview }]) => ({
       id,
       slug: wanted.slug,
       countedWith: preview === null ? [] : this.#family(preview.parentId).filter((other) => other !== id),
@@ -116,53 +112,6 @@ export class Apps {
       hold: (why, atOnce) => fleet.hold(why, atOnce),
       letGo: () => fleet.letGo(),
     }));
-  }
-
-  /** Memory that each app's process has for itself, in bytes, as last read; null for an app without a process. */
-  memories(): { id: string; slug: string; memory_bytes: number | null }[] {
-    return [...this.#apps].map(([id, { wanted, fleet }]) => ({
-      id,
-      slug: wanted.slug,
-      memory_bytes: fleet.memoryBytes,
-    }));
-  }
-
-  /** The fleet that answers at a host name (lower case, without port). */
-  resolve(host: string): Fleet | undefined {
-    return this.#hostNames.find(host)?.fleet;
-  }
-
-  /** The host names that an app answers at; none for an unknown app. */
-  hostsOf(id: string): string[] {
-    const app = this.#apps.get(id);
-    return app === undefined ? [] : this.#hostNames.of(app.wanted);
-  }
-
-  get(id: string): Readonly<App> | undefined {
-    return this.#apps.get(id);
-  }
-
-  /** The id of an app that is here, by its id or slug. */
-  find(name: string): string | undefined {
-    if (this.#apps.has(name)) return name;
-    for (const [id, { wanted }] of this.#apps) if (wanted.slug === name) return id;
-    return undefined;
-  }
-
-  /** Whether an app of that slug has the same owner as the app `id`. */
-  hasSibling(id: string, slug: string): boolean {
-    const owner = this.#apps.get(id)?.wanted.owner;
-    const sibling = this.#apps.get(this.find(slug) ?? '')?.wanted;
-    return owner !== undefined && sibling?.slug === slug && sibling.owner === owner;
-  }
-
-  /** Ids of the other apps of the owner of the app `id` that consume a queue. */
-  consumersOf(id: string, queue: string): string[] {
-    const owner = this.#apps.get(id)?.wanted.owner;
-    if (owner === undefined) return [];
-    return this.#consumers
-      .of(queue)
-      .filter((each) => each !== id && this.#apps.get(each)?.wanted.owner === owner);
   }
 
   /**
@@ -183,7 +132,7 @@ export class Apps {
     for (const preview of this.previews(wanted.id)) this.#follow(wanted, preview);
     await app.inTurn(async () => {
       // The app was deleted while this waited: its files have gone, and stay gone.
-      if (this.#apps.get(wanted.id) !== app) return;
+      if (this.apps.get(wanted.id) !== app) return;
       await createRepository(paths.repository(wanted.id));
       await app.reachWanted();
     });
@@ -198,16 +147,16 @@ export class Apps {
   async delete(id: string, generation: number, { isKept } = { isKept: true }): Promise<void> {
     const { store, paths } = this.#options;
     this.#requireFresh({ id, generation });
-    const app = this.#apps.get(id);
+    const app = this.apps.get(id);
     store.transaction(() => {
       store.apps.delete(id, generation, new Date().toISOString());
       store.secrets.deleteAll(id);
     });
     this.#activity.delete(id);
     if (app) {
-      this.#hostNames.remove(app);
-      this.#consumers.set(id, []);
-      this.#apps.delete(id);
+      this.hostNames.remove(app);
+      this.consumers.set(id, []);
+      this.apps.delete(id);
       // Not in its turn: a deploy that is being tried is given up.
       const closed = app.fleet.close();
       await app.inTurn(() => closed);
@@ -242,7 +191,7 @@ export class Apps {
     const commit: MakeLiveSteps['commit'] = (at, observed) => {
       steps.commit(at, observed);
       // Other apps send nothing to a preview.
-      if (app.preview === null) this.#consumers.set(id, consumes);
+      if (app.preview === null) this.consumers.set(id, consumes);
     };
     try {
       await app.makeLive(deployId, { ...steps, commit });
@@ -259,7 +208,7 @@ export class Apps {
    */
   async untilAwake(id: string, deadlineMs: number, signal: AbortSignal): Promise<boolean> {
     const ending = AbortSignal.any([AbortSignal.timeout(deadlineMs), signal]);
-    while (this.#apps.get(id)?.wanted.asleep) {
+    while (this.apps.get(id)?.wanted.asleep) {
       const changed = await once(this.#wantedStates, id, { signal: ending }).catch(() => null);
       if (changed === null) return false;
     }
@@ -275,12 +224,12 @@ export class Apps {
       this.renew(preview.id).catch((error: unknown) =>
         this.#say(preview.id, 'error', `it does not start with what has changed: ${reason(error)}`),
       );
-    return (await this.#apps.get(id)?.fleet.renew()) ?? false;
+    return (await this.apps.get(id)?.fleet.renew()) ?? false;
   }
 
   /** Resolves when what was being done to an app's process has ended. */
   async settled(id: string): Promise<void> {
-    await this.#apps.get(id)?.fleet.settled();
+    await this.apps.get(id)?.fleet.settled();
   }
 
   /** Has `use` speak with a process of an app, as `Fleet.withCell` says. @throws {Error} when there can be none */
@@ -298,23 +247,13 @@ export class Apps {
     await app.inTurn(() => app.fleet.replaceStorage(replace));
   }
 
-  /** One app as the host sees it; undefined for an unknown app. */
-  observe(id: string): ListedApp | undefined {
-    return this.#apps.get(id)?.list();
-  }
-
-  /** Every app as the host sees it, without previews. */
-  observeAll(): ListedApp[] {
-    return [...this.#apps.values()].filter(({ preview }) => preview === null).map((app) => app.list());
-  }
-
   /**
    * Adds a preview of an app that is here: an app of this host alone, which the control plane knows nothing of. It is written
    * down when this returns.
    */
   addPreview(row: PreviewRow): void {
     const { store } = this.#options;
-    const parent = this.#apps.get(row.parentId)!.wanted;
+    const parent = this.apps.get(row.parentId)!.wanted;
     store.transaction(() => {
       // What it is to be follows from its parent, as that is when this is read.
       store.apps.want({ ...previewOf(parent, row, this.#options.baseDomain), env: {} });
@@ -326,39 +265,29 @@ export class Apps {
   /** Has a preview show another version from now on, and be kept until another time. */
   renewPreview(row: PreviewRow): void {
     this.#options.store.previews.renew(row.id, row.versionId, row.expiresAt);
-    this.#openPreview(this.#apps.get(row.parentId)!.wanted, row);
-  }
-
-  /** The previews of an app, the oldest first. */
-  previews(id: string): PreviewRow[] {
-    return [...this.#apps.values()].flatMap(({ preview }) => (preview?.parentId === id ? preview : []));
-  }
-
-  /** The app whose repository, variables and secrets an app has: a preview has its parent's, any other app its own. */
-  originOf(id: string): string {
-    return this.#apps.get(id)?.preview?.parentId ?? id;
+    this.#openPreview(this.apps.get(row.parentId)!.wanted, row);
   }
 
   /** Ends every fleet: drain, then stop. */
   async close(): Promise<void> {
-    for (const app of this.#apps.values()) this.#tellUsage(app);
-    await Promise.all([...this.#apps.values()].map((app) => app.fleet.close()));
-    this.#activity.keep(this.#apps.values());
+    for (const app of this.apps.values()) this.#tellUsage(app);
+    await Promise.all([...this.apps.values()].map((app) => app.fleet.close()));
+    this.#activity.keep(this.apps.values());
   }
 
   /** Has an app, also a new one, be what is wanted of it from now on, at its new host names. Its process is left as it is. */
   #open(wanted: WantedApp, preview: PreviewRow | null = null): App {
     const { id, slug } = wanted;
-    const known = this.#apps.get(id);
-    if (known) this.#hostNames.remove(known);
+    const known = this.apps.get(id);
+    if (known) this.hostNames.remove(known);
     const app = known ?? this.#make(wanted, preview);
     if (app.wanted.asleep !== wanted.asleep && wanted.desired_state === 'running')
       log('info', wanted.asleep ? 'app goes to sleep' : 'app wakes', { app: slug });
     app.wanted = wanted;
     app.preview = preview;
-    this.#apps.set(id, app);
+    this.apps.set(id, app);
     this.#options.onNamed(id, slug);
-    this.#hostNames.add(app);
+    this.hostNames.add(app);
     return app;
   }
 
@@ -366,9 +295,9 @@ export class Apps {
     const { id } = wanted;
     const fleet = fleetOf(id, preview, this.#activity, this.#options, {
       say: (level, words) => this.#say(id, level, words),
-      onState: (state) => this.#apps.get(id)?.report.changed(state),
+      onState: (state) => this.apps.get(id)?.report.changed(state),
       onRest: (rest) => {
-        if (this.#apps.has(id)) this.#activity.setRest(id, rest);
+        if (this.apps.has(id)) this.#activity.setRest(id, rest);
       },
     });
     const releaseDirectory = (deployId: string) => this.#options.paths.release(id, deployId);
@@ -396,7 +325,7 @@ export class Apps {
   }
 
   #require(id: string): App {
-    const app = this.#apps.get(id);
+    const app = this.apps.get(id);
     if (!app) throw new Error('the app was deleted');
     return app;
   }
@@ -408,7 +337,7 @@ export class Apps {
 
   /** Says something of an app to its owner, and to whoever runs this host if it is trouble. */
   #say(id: string, level: Level, words: string): void {
-    if (level !== 'info') log(level, `app: ${words}`, { app: this.#apps.get(id)?.wanted.slug });
+    if (level !== 'info') log(level, `app: ${words}`, { app: this.apps.get(id)?.wanted.slug });
     this.#options.say(id, level, words);
   }
 

@@ -15,7 +15,7 @@ import type { Calls, ServiceAccess } from '../fleets/service-access.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import { makePassage } from '../machine/rights.ts';
 import type { AppUsers } from '../machine/users.ts';
-import type { Apps } from './apps.ts';
+import type { KnownApps } from './known-apps.ts';
 
 /** The most calls of an app that are under way at a time. It ends apps that call each other in a circle, if nothing else does. */
 const CALLS_MAX = 1_000;
@@ -28,7 +28,7 @@ export interface ServicesOptions {
   users: (appId: string) => AppUsers;
   baseDomain: string;
   gateway: () => Gateway;
-  apps: () => Apps;
+  apps: () => KnownApps;
 }
 
 /** An app that calls other apps. */

@@ -5,7 +5,7 @@ import type { LocalAnswer, RequestHead, Target } from '../edge/gateway.ts';
 import { headerValue } from '../edge/http/fields.ts';
 import type { SiteLimits } from '../edge/limits/rate-limits.ts';
 import type { Fleet } from '../fleets/fleet.ts';
-import type { Apps } from './apps.ts';
+import type { KnownApps } from './known-apps.ts';
 
 /** What requests may lead to. */
 export interface SitesOptions {
@@ -13,7 +13,7 @@ export interface SitesOptions {
   control: Backend;
   /** The control UI, or the origin of one outside. */
   ui: Backend | string;
-  apps: Apps;
+  apps: KnownApps;
   /** The parts that do not serve now, by name. */
   failing: () => string[];
   /** Requests per minute at the edge; 0 is off. An app's own limits come before these. */

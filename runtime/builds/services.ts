@@ -1,14 +1,14 @@
 // Checks the other apps that a release is bound to, and their queues, and says in the deploy's log what was found.
 import { BuildFailure } from '../../bundler/failure.ts';
 import type { NamedOutside } from '../../bundler/impossible.ts';
-import type { Apps } from '../apps/apps.ts';
+import type { KnownApps } from '../apps/known-apps.ts';
 import { queuesElsewhere } from '../fleets/config/services.ts';
 import type { DeployLog } from './deploy-log.ts';
 import { readRelease } from './release.ts';
 
 interface Owned {
   appId: string;
-  apps: Pick<Apps, 'get' | 'hasSibling' | 'consumersOf'>;
+  apps: Pick<KnownApps, 'get' | 'hasSibling' | 'consumersOf'>;
   /** Whether the release says by itself which queues it consumes; otherwise Wrangler says so after the deploy. */
   isPushed: boolean;
 }

@@ -1,5 +1,5 @@
 // The parts that requests come through: the gateways of the edge and of the API, Caddy in front, and the access log.
-import type { Apps } from '../apps/apps.ts';
+import type { KnownApps } from '../apps/known-apps.ts';
 import { FLEET_HEALTH, sites } from '../apps/sites.ts';
 import type { Control } from '../control/control-plane.ts';
 import { accessLine } from '../edge/access-line.ts';
@@ -12,7 +12,7 @@ import type { Base } from './base.ts';
 
 /** What the edge leads to. */
 interface Behind {
-  apps: Apps;
+  apps: KnownApps;
   control: Control;
   ui: Ui | null;
   /** The parts that do not serve now, by name. */

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, renameSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { BuildFailure } from '../../bundler/failure.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
-import type { Apps } from '../apps/apps.ts';
+import type { KnownApps } from '../apps/known-apps.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import { freeMegabytes } from '../machine/disk.ts';
 import { removeTree } from '../machine/remove.ts';
@@ -17,7 +17,7 @@ const INSTEAD = 'with `previews.set` and the storage "empty" a new preview begin
 export interface CopiedStorageOptions {
   store: HostStore;
   paths: Layout;
-  apps: Apps;
+  apps: KnownApps;
   snapshots: Snapshots;
   users: (appId: string) => AppUsers;
   /** Bytes that an app keeps; `null` while that is not known. */

@@ -11,7 +11,7 @@ import type { UploadedVersion } from '../../handlers/contract/host-calls.ts';
 import { newId } from '../../handlers/contract/id.ts';
 import { cutText } from '../../handlers/contract/text.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
-import type { Apps } from '../apps/apps.ts';
+import type { KnownApps } from '../apps/known-apps.ts';
 import type { Secrets } from '../apps/secrets.ts';
 import { SHOWN_LENGTH } from '../git/repository.ts';
 import { log, reason } from '../log.ts';
@@ -56,7 +56,7 @@ export interface Uploader {
 export interface UploadsOptions {
   paths: Layout;
   store: HostStore;
-  apps: Apps;
+  apps: KnownApps;
   secrets: Secrets;
   /** MiB that the assets of a release may have. */
   assetsMb: number;
