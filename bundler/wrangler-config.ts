@@ -1,4 +1,5 @@
 // Reads a Wrangler configuration with wrangler's own reader, and refuses the keys that Cellar does not run.
+import { createRequire } from 'node:module';
 import { dirname } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { BuildFailure } from './failure.ts';
@@ -6,6 +7,9 @@ import { show } from './inside.ts';
 import { CONFIG_BYTES } from './limits.ts';
 import { readProjectFile } from './regular-file.ts';
 import { nestedKeys, type Treatment, topLevelKeys } from './wrangler-keys.ts';
+
+/** For wrangler: `import()` would read and parse its 15 MB once more, to find out that they are CommonJS. */
+const require = createRequire(import.meta.url);
 
 interface RateLimitConfig {
   name: string;
@@ -139,7 +143,7 @@ export async function readWranglerConfig(
   written: string | null,
   environment: string | null,
 ): Promise<ReadConfig> {
-  const wrangler = await import('wrangler');
+  const wrangler = require('wrangler') as typeof import('wrangler');
   const read = (from: string, env: object) => {
     // wrangler reads whatever is there.
     readProjectFile(root, from, CONFIG_BYTES);

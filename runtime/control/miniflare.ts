@@ -68,7 +68,7 @@ export function miniflareOptions(handlers: HandlersOptions): MiniflareOptions {
 
 /**
  * Makes a Miniflare that leaves signals to the host, keeps its temporary files in `directory`, and takes few connections.
- * @param module the package, which is imported late because that takes over half a second
+ * @param module the package, which is loaded late because that takes a quarter of a second
  * @returns `listens` is to be called when it listens, or has failed to
  */
 export function makeMiniflare(

@@ -1,13 +1,14 @@
 // Apps' processes under users of their own, on a real host: it needs root to start them.
 import assert from 'node:assert/strict';
-import { spawn, spawnSync } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chownSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { chownSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { asUser, type User } from '../../runtime/machine/users.ts';
 import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
 import { cells } from '../support/e2e/processes.ts';
+import { rpcOf } from '../support/e2e/rpc.ts';
 import { NEEDS_USERS } from '../support/users.ts';
 
 const COUNTER = {
@@ -20,6 +21,7 @@ const COUNTER = {
 };
 
 const cellar = new Cellar();
+const rpc = rpcOf(cellar);
 before(async () => {
   if (NEEDS_USERS.skip === undefined) await cellar.start();
 });
@@ -145,5 +147,45 @@ test(
       await cellar.start();
     });
     await outlived(() => cellar.call('DELETE', `/v1/apps/${id}`));
+  },
+);
+
+test("nobody but the app's own user reads its environment", NEEDS_USERS, async () => {
+  const id = await cellar.deploy('private', 'hello', COUNTER);
+  await rpc('secrets.set', { id, name: 'TOKEN', value: 'to-be-kept' });
+  const environment = `/proc/${cells(id)[0]!.pid}/environ`;
+  assert.ok(readFileSync(environment, 'utf8').includes('to-be-kept'));
+  const [file, ...words] = asUser({ uid: 54_321, gid: 54_321 });
+  assert.throws(
+    () => execFileSync(file!, [...words, 'cat', environment], { cwd: '/', stdio: 'pipe' }),
+    /Permission denied/,
+  );
+});
+
+test(
+  'the user of a preview has the copy that it begins with, and reads nothing of its app, nor of Cellar',
+  NEEDS_USERS,
+  async () => {
+    const id = await cellar.deploy('walled', 'hello', COUNTER);
+    await rpc('secrets.set', { id, name: 'TOKEN', value: 'abc' });
+    await rpc('previews.set', { id, branches: true, storage: 'copy' });
+    assert.equal((await cellar.get('walled')).text, '1');
+    const before = new Set(readdirSync(join(cellar.data, 'data')));
+    const work = await cellar.checkout('hello');
+    for (const [name, text] of Object.entries(COUNTER)) writeFileSync(join(work, name), text);
+    await cellar.commit(work, 'a branch');
+    const { stderr } = await cellar.git(work, 'push', cellar.remote('walled'), 'HEAD:refs/heads/spy');
+    assert.match(stderr, /shows this push/);
+    assert.equal((await cellar.get('spy--walled')).text, '2');
+    const preview = readdirSync(join(cellar.data, 'data')).find((each) => !before.has(each))!;
+    const user = userOf(preview);
+    assert.notEqual(user.uid, userOf(id).uid);
+    const storage = join(cellar.data, 'data', preview, 'do');
+    assert.equal(statSync(storage).uid, user.uid);
+    assert.equal(rights(user, [storage])[storage], 'rwx');
+    const closed = [`data/${id}/do`, `run/${id}`, `releases/${id}`, `caches/${id}`];
+    const others = [...closed, 'secrets-key', 'host.sqlite', 'repos', 'uploads'];
+    const paths = others.map((name) => join(cellar.data, name));
+    for (const [path, right] of Object.entries(rights(user, paths))) assert.doesNotMatch(right, /[rw]/, path);
   },
 );

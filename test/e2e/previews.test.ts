@@ -1,15 +1,12 @@
 // Previews of branches: an address and storage of their own, promoted, deleted, over after a week, and whole whatever dies.
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import Database from 'better-sqlite3';
-import { asUser } from '../../runtime/machine/users.ts';
 import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
-import { NEEDS_USERS } from '../support/users.ts';
 
 const cellar = new Cellar();
 before(() => cellar.start());
@@ -296,28 +293,4 @@ test('a thousand branches pushed at once make ten previews, and harmful names no
 
   await cellar.call('DELETE', `/v1/apps/${id}`);
   assert.equal((await cellar.get('one-more--many')).status, 404);
-});
-
-test('the user of a preview reads nothing of its app, nor of Cellar', NEEDS_USERS, async () => {
-  const { id, work } = await deployed('walled');
-  await rpc('secrets.set', { id, name: 'TOKEN', value: 'abc' });
-  await cellar.get('walled');
-  const before = kept();
-  await change(work, 'walled', 'spy', 'spy');
-  await cellar.get('spy--walled');
-  const preview = [...kept()].find((each) => !before.has(each))!;
-  const { uid } = statSync(join(cellar.data, 'data', preview, 'do'));
-  assert.notEqual(uid, statSync(join(cellar.data, 'data', id, 'do')).uid);
-  const [file, ...words] = asUser({ uid, gid: uid });
-  const reads = (...path: string[]) =>
-    spawnSync(file!, [...words, 'test', '-r', join(cellar.data, ...path)], { cwd: '/' }).status === 0;
-  assert.ok(reads('data', preview, 'do'));
-  const closed = [
-    ['data', id, 'do'],
-    ['run', id],
-    ['releases', id],
-    ['caches', id],
-  ];
-  for (const path of [...closed, ['secrets-key'], ['host.sqlite'], ['repos'], ['uploads']])
-    assert.ok(!reads(...path), path.join('/'));
 });
