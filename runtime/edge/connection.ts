@@ -1,6 +1,7 @@
 // One client's connection: takes requests off it, one at a time, and ends it so that the last answer arrives.
 import type { Socket } from 'node:net';
 import { plainAddress } from '../machine/address-ranges.ts';
+import type { SocketHandle } from '../machine/socket-handle.ts';
 import { rawRefusal } from './answers.ts';
 import type { TrustedProxies } from './client.ts';
 import { Backlog } from './http/backlog.ts';
@@ -11,6 +12,7 @@ import type { Caller } from './http/headers.ts';
 import { randomHex } from './http/ids.ts';
 import { ownCopy, readAccepted, reading } from './http/reading.ts';
 import { cutAddress } from './limits/networks.ts';
+import type { Queued } from './queue.ts';
 import {
   HEAD_BYTES,
   HEAD_TIMEOUT_MS,
@@ -82,7 +84,7 @@ export interface ConnectionOwner {
  */
 export type Entrance = 'port' | 'proxy' | Resolve;
 
-export class Connection implements Caller {
+export class Connection implements Caller, Queued<Connection> {
   readonly socket: Socket;
   readonly peer: string;
   readonly trusted: boolean;
@@ -91,6 +93,9 @@ export class Connection implements Caller {
   readonly resolve: Resolve | null;
   /** The peer's address, cut to what may be written down. */
   readonly network: string;
+  queue: object | null = null;
+  before: Connection | null = null;
+  after: Connection | null = null;
   /** The one in flight. */
   exchange: CarriedRequest | null = null;
   /** Set with the answer that ends the connection. */
@@ -123,7 +128,7 @@ export class Connection implements Caller {
   /** Whether all that was written has left, and no more will be. */
   #finished = false;
 
-  constructor(owner: ConnectionOwner, accepted: Socket, proxies: TrustedProxies, entrance: Entrance) {
+  constructor(owner: ConnectionOwner, accepted: SocketHandle, proxies: TrustedProxies, entrance: Entrance) {
     this.#owner = owner;
     const socket = readAccepted(
       accepted,

@@ -2,6 +2,7 @@
 import { log, logRarely } from '../log.ts';
 import type { Connection } from './connection.ts';
 import { cutAddress, visitorOf } from './limits/networks.ts';
+import { Queue, type Queued } from './queue.ts';
 import { TOO_MANY_CONNECTIONS } from './refusals.ts';
 
 /** Most connections at once. A tenth more are told so, and the rest are dropped. */
@@ -11,16 +12,21 @@ const KEPT_MAX = 192 * 2 ** 20;
 /** Time between two lines about too many connections, in ms. */
 const TOLD_EVERY_MS = 60_000;
 
-/** All connections of one visitor, the oldest first. */
-type Own = Set<Connection>;
+/** The connections of one visitor, the oldest first. */
+class Visitor extends Queue<Connection> implements Queued<Visitor> {
+  queue: object | null = null;
+  before: Visitor | null = null;
+  after: Visitor | null = null;
+}
 
 export class Connections implements Iterable<Connection> {
   readonly #keptMax: number;
-  readonly #all = new Set<Connection>();
-  /** Without those of trusted proxies, which come for many. */
-  readonly #visitors = new Map<number | string, Own>();
+  #size = 0;
+  /** Those of trusted proxies, which come for many. */
+  readonly #trusted = new Queue<Connection>();
+  readonly #visitors = new Map<number | string, Visitor>();
   /** Visitors with one connection, with two, and so on to those with most. */
-  readonly #ranks: Set<Own>[] = [];
+  readonly #ranks: Queue<Visitor>[] = [];
   #toldAt = -TOLD_EVERY_MS;
   /** Bytes that all of them keep of what nobody takes yet. */
   #kept = 0;
@@ -31,45 +37,51 @@ export class Connections implements Iterable<Connection> {
   }
 
   get size(): number {
-    return this.#all.size;
+    return this.#size;
   }
 
-  [Symbol.iterator](): Iterator<Connection> {
-    return this.#all[Symbol.iterator]();
+  *[Symbol.iterator](): Iterator<Connection> {
+    yield* this.#trusted;
+    for (const visitor of this.#visitors.values()) yield* visitor;
   }
 
   /** Takes it, which may cost another visitor a connection; or refuses it, for which it may stay a little longer. */
   add(connection: Connection): void {
-    const own = this.#ownOf(connection);
-    const isFull = this.#all.size >= CONNECTIONS_MAX;
-    const fits = !isFull || this.#makeRoom(own?.size ?? 0);
-    this.#all.add(connection);
-    if (own !== null) {
-      own.add(connection);
-      this.#rank(own, own.size - 1);
+    const visitor = this.#visitorOf(connection);
+    const isFull = this.#size >= CONNECTIONS_MAX;
+    const fits = !isFull || this.#makeRoom(visitor?.size ?? 0);
+    this.#size++;
+    if (visitor === null) this.#trusted.add(connection);
+    else {
+      visitor.add(connection);
+      this.#rank(visitor, visitor.size - 1);
     }
     if (isFull) this.#tell(connection);
     if (fits) return;
-    if (this.#all.size > CONNECTIONS_MAX * 1.1) connection.socket.destroy();
+    if (this.#size > CONNECTIONS_MAX * 1.1) connection.socket.destroy();
     else connection.refuse(TOO_MANY_CONNECTIONS);
   }
 
+  /** Forgets it, if it was not forgotten before. */
   delete(connection: Connection): void {
-    if (!this.#all.delete(connection) || connection.trusted) return;
-    const visitor = visitorOf(connection.peer);
-    const own = this.#visitors.get(visitor)!;
-    own.delete(connection);
-    this.#rank(own, own.size + 1);
-    if (own.size === 0) this.#visitors.delete(visitor);
+    if (connection.queue === null) return;
+    this.#size--;
+    if (this.#trusted.delete(connection)) return;
+    const key = visitorOf(connection.peer);
+    const visitor = this.#visitors.get(key)!;
+    visitor.delete(connection);
+    this.#rank(visitor, visitor.size + 1);
+    if (visitor.size === 0) this.#visitors.delete(key);
   }
 
   /** They keep so many bytes more, or less. When that is too much, the visitors that keep most lose their connections. */
   kept(more: number): void {
     this.#kept += more;
     if (this.#kept <= this.#keptMax) return;
+    const visitors = Array.from(this.#visitors.values(), (visitor) => [...visitor]);
     // A proxy's connections are those of many.
-    const owns = Map.groupBy(this.#all, (each) => (each.trusted ? each : visitorOf(each.peer)));
-    const greedy = [...owns.values()]
+    const proxies = Array.from(this.#trusted, (connection) => [connection]);
+    const greedy = [...visitors, ...proxies]
       .map((own) => ({ own, bytes: own.reduce((sum, { keptBytes }) => sum + keptBytes, 0) }))
       .sort((a, b) => b.bytes - a.bytes);
     let left = this.#kept;
@@ -84,35 +96,35 @@ export class Connections implements Iterable<Connection> {
     }
   }
 
-  #ownOf({ trusted, peer }: Connection): Own | null {
+  #visitorOf({ trusted, peer }: Connection): Visitor | null {
     if (trusted) return null;
-    const visitor = visitorOf(peer);
-    const known = this.#visitors.get(visitor);
+    const key = visitorOf(peer);
+    const known = this.#visitors.get(key);
     if (known !== undefined) return known;
-    const own: Own = new Set();
-    this.#visitors.set(visitor, own);
-    return own;
+    const visitor = new Visitor();
+    this.#visitors.set(key, visitor);
+    return visitor;
   }
 
   /** Moves a visitor that has one connection more or less than `before` to its rank. */
-  #rank(own: Own, before: number): void {
-    this.#ranks[before - 1]?.delete(own);
-    if (own.size > this.#ranks.length) this.#ranks.push(new Set());
-    this.#ranks[own.size - 1]?.add(own);
+  #rank(visitor: Visitor, before: number): void {
+    this.#ranks[before - 1]?.delete(visitor);
+    if (visitor.size > this.#ranks.length) this.#ranks.push(new Queue());
+    this.#ranks[visitor.size - 1]?.add(visitor);
     if (this.#ranks.at(-1)!.size === 0) this.#ranks.pop();
   }
 
-  /** The connections of whoever has most; none when all are of trusted proxies. */
-  #most(): Own {
-    return this.#ranks.at(-1)?.values().next().value ?? new Set();
+  /** Whoever has most connections; null when all are of trusted proxies. */
+  get #greediest(): Visitor | null {
+    return this.#ranks.at(-1)?.first ?? null;
   }
 
   /** Ends a connection of whoever has most, one that owes no answer if there is any. Not for who has as many. */
   #makeRoom(newcomerHas: number): boolean {
-    const most = this.#most();
-    if (most.size <= newcomerHas + 1) return false;
-    let given = most.values().next().value!;
-    for (const connection of most) {
+    const greediest = this.#greediest;
+    if (greediest === null || greediest.size <= newcomerHas + 1) return false;
+    let given = greediest.first!;
+    for (const connection of greediest) {
       if (connection.exchange !== null || connection.socket.writableLength > 0) continue;
       given = connection;
       break;
@@ -126,12 +138,11 @@ export class Connections implements Iterable<Connection> {
     const now = performance.now();
     if (now - this.#toldAt < TOLD_EVERY_MS) return;
     this.#toldAt = now;
-    const most = this.#most();
-    const [greediest] = most;
+    const greediest = this.#greediest;
     log('warn', 'all connections are taken', {
-      connections: this.#all.size,
-      most: most.size,
-      of: cutAddress(greediest?.peer ?? peer),
+      connections: this.#size,
+      most: greediest?.size ?? 0,
+      of: cutAddress(greediest?.first?.peer ?? peer),
     });
   }
 }

@@ -1,7 +1,8 @@
 // The gateway: takes connections, and ends them all when it has to go.
 import { rmSync } from 'node:fs';
-import { type AddressInfo, createServer, type ListenOptions, type Server, type Socket } from 'node:net';
+import type { AddressInfo, ListenOptions, Server } from 'node:net';
 import { log } from '../log.ts';
+import { createHandleServer, type SocketHandle } from '../machine/socket-handle.ts';
 import { TrustedProxies } from './client.ts';
 import { Connection, type ConnectionOwner, type Entrance } from './connection.ts';
 import { Connections } from './connections.ts';
@@ -146,14 +147,7 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   }
 
   #listen(entrance: Entrance, where: ListenOptions): Promise<Server> {
-    const options = {
-      pauseOnConnect: true,
-      allowHalfOpen: true,
-      noDelay: true,
-      keepAlive: true,
-      keepAliveInitialDelay: PROBE_AFTER_MS,
-    };
-    const server = createServer(options, (socket) => this.#connected(socket, entrance));
+    const server = createHandleServer((accepted) => this.#connected(accepted, entrance));
     return new Promise((resolve, reject) => {
       server.once('error', reject);
       server.listen({ ...where, backlog: BACKLOG }, () => {
@@ -166,8 +160,11 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
     });
   }
 
-  #connected(socket: Socket, entrance: Entrance): void {
-    this.#connections.add(new Connection(this, socket, this.#proxies, entrance));
+  #connected(accepted: SocketHandle, entrance: Entrance): void {
+    const connection = new Connection(this, accepted, this.#proxies, entrance);
+    connection.socket.setNoDelay();
+    connection.socket.setKeepAlive(true, PROBE_AFTER_MS);
+    this.#connections.add(connection);
   }
 
   async #close(graceMs: number): Promise<{ cut: number }> {

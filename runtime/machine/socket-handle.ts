@@ -1,19 +1,31 @@
-// What lies below a socket of node:net. Node does not document it; its own `net.Server` makes sockets of it in this way.
-import { Socket, type SocketConstructorOpts } from 'node:net';
+// What lies below a socket of node:net, and has no socket yet. Node does not document it; its own `net.Server` takes its
+// connections and makes sockets of them in this way.
+import { createServer, type Server, Socket, type SocketConstructorOpts } from 'node:net';
 
-/** Takes it out of a socket, which is of no use afterwards. */
-export function takeHandle(socket: Socket): unknown {
-  const owner = socket as unknown as { _handle: { reading: boolean; readStop(): void } | null };
-  const handle = owner._handle!;
-  owner._handle = null;
-  handle.reading = false;
-  handle.readStop();
-  // A server counts it as gone.
-  socket.destroy();
-  return handle;
+/** What lies below a connection. `socketOf` makes a socket of it. */
+export interface SocketHandle {
+  close(): void;
 }
 
-/** Another socket of it. */
-export function socketOf(handle: unknown, options: SocketConstructorOpts): Socket {
+interface Listening {
+  onconnection(status: number, accepted: SocketHandle): void;
+}
+
+/** A server that gives away what lies below each connection. Nothing is read from it before it has a socket. */
+export function createHandleServer(onHandle: (handle: SocketHandle) => void): Server {
+  const server = createServer();
+  return server.on('listening', () => {
+    const listening = (server as unknown as { _handle: Listening })._handle;
+    const onConnection = listening.onconnection;
+    listening.onconnection = (status, accepted) => {
+      // The server emits the error.
+      if (status !== 0) onConnection.call(listening, status, accepted);
+      else onHandle(accepted);
+    };
+  });
+}
+
+/** Its socket. */
+export function socketOf(handle: SocketHandle, options: SocketConstructorOpts): Socket {
   return new Socket({ ...options, handle } as SocketConstructorOpts);
 }

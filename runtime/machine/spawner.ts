@@ -2,7 +2,6 @@
 // page tables, 1.5 ms for each 100 MB that it uses, and no request is answered until the child has become its program.
 import { once } from 'node:events';
 import { mkdirSync, rmSync } from 'node:fs';
-import { createServer, type Socket } from 'node:net';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { log, reason } from '../log.ts';
@@ -15,7 +14,7 @@ import {
   startChild,
   startJobsBy,
 } from './child.ts';
-import { socketOf, takeHandle } from './socket-handle.ts';
+import { createHandleServer, type SocketHandle, socketOf } from './socket-handle.ts';
 
 const PROGRAM = new URL('./spawner-program.js', import.meta.url).pathname;
 /** A child takes about 3 ms to start; a spawner that takes this long for one is replaced. In ms. */
@@ -42,7 +41,7 @@ type JobReply =
 /** A child that is being started, or runs. */
 interface Started {
   /** What lies below those of its streams that lead here. */
-  handles: unknown[];
+  handles: SocketHandle[];
   /** Their descriptors. */
   streams: number[];
   /** Null when the spawner could not come to this process with its streams. */
@@ -54,7 +53,7 @@ interface Started {
 /** The process that starts jobs for this one. While there is none, this process starts them itself. */
 export class Spawner {
   readonly #path: string;
-  readonly #server = createServer({ pauseOnConnect: true }, (socket) => this.#accept(socket)).unref();
+  readonly #server = createHandleServer((handle) => this.#accept(handle)).unref();
   #child: Child | null = null;
   /** By id. */
   readonly #jobs = new Map<number, Started>();
@@ -187,8 +186,7 @@ export class Spawner {
   }
 
   /** Streams come in the order in which they were asked for. They are not read before whoever asked for them has them. */
-  #accept(accepted: Socket): void {
-    const handle = takeHandle(accepted);
+  #accept(handle: SocketHandle): void {
     const [job] = this.#connecting;
     if (job === undefined) {
       socketOf(handle, {}).destroy();
@@ -205,7 +203,7 @@ export class Spawner {
 function asJob(pid: number, { streams: descriptors, handles, exited }: Started): Job {
   let hasEnded = false;
   const streams = descriptors.map((descriptor, n) => {
-    const stream = socketOf(handles[n], { readable: descriptor !== 0 });
+    const stream = socketOf(handles[n]!, { readable: descriptor !== 0 });
     // A child may end before it has read everything.
     stream.on('error', () => {});
     return [descriptor, stream] as const;

@@ -1,11 +1,13 @@
 // What connections keep of what nobody takes yet has an end for all of them together.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { type AddressInfo, connect, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { TrustedProxies } from '../../runtime/edge/client.ts';
 import { Connection } from '../../runtime/edge/connection.ts';
 import { Connections } from '../../runtime/edge/connections.ts';
+import { Queue, type Queued } from '../../runtime/edge/queue.ts';
+import { createHandleServer } from '../../runtime/machine/socket-handle.ts';
 
 /** Takes connections that never have a whole request. Resolves with a way to make one that has sent so many bytes. */
 async function listen(t: TestContext, keptMax: number) {
@@ -22,8 +24,8 @@ async function listen(t: TestContext, keptMax: number) {
       told();
     },
   };
-  const server = createServer({ pauseOnConnect: true }, (socket) =>
-    connections.add(new Connection(owner, socket, new TrustedProxies([]), 'port')),
+  const server = createHandleServer((accepted) =>
+    connections.add(new Connection(owner, accepted, new TrustedProxies([]), 'port')),
   );
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -77,4 +79,25 @@ test('what is taken, or goes with its connection, is kept no longer', async (t) 
   await send('127.0.0.2', 40_000);
   await send('127.0.0.2', 20_000);
   await keeps(20_000);
+});
+
+test('a queue keeps its order whoever leaves it, and who has left leads to nobody', () => {
+  class Guest implements Queued<Guest> {
+    queue: object | null = null;
+    before: Guest | null = null;
+    after: Guest | null = null;
+  }
+  const queue = new Queue<Guest>();
+  const guests = Array.from({ length: 5 }, () => new Guest());
+  for (const guest of guests) queue.add(guest);
+  const [first, second, third, fourth, fifth] = guests as [Guest, Guest, Guest, Guest, Guest];
+  for (const guest of [third, first, fifth]) assert.equal(queue.delete(guest), true);
+  assert.equal(queue.delete(third), false);
+  assert.deepEqual([...queue], [second, fourth]);
+  assert.equal(queue.first, second);
+  // What leads from one that has left to one that came later keeps that in memory.
+  for (const { before, after } of [first, third, fifth]) assert.deepEqual([before, after], [null, null]);
+  queue.add(third);
+  for (const guest of queue) queue.delete(guest);
+  assert.deepEqual([queue.size, queue.first], [0, null]);
 });

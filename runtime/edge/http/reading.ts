@@ -1,7 +1,7 @@
 // All sockets are read into one buffer. Node makes one of 64 KB for each read of an accepted socket otherwise, and
 // collecting those took more time than anything else that the gateway does with an upload.
 import type { OnReadOpts, Socket } from 'node:net';
-import { socketOf, takeHandle } from '../../machine/socket-handle.ts';
+import { type SocketHandle, socketOf } from '../../machine/socket-handle.ts';
 
 /** Most bytes read at once: a body of 64 KB comes in one read with its head. */
 const READ_BYTES = 80 * 1024;
@@ -21,10 +21,7 @@ export function ownCopy(bytes: Buffer): Buffer {
   return bytes.buffer === buffer.buffer ? Buffer.from(bytes) : bytes;
 }
 
-/**
- * An accepted socket as one that is read so: Node lets only sockets that it connects say how they are read. Give the server
- * `pauseOnConnect`, and use the first socket no more.
- */
-export function readAccepted(accepted: Socket, onread: OnReadOpts): Socket {
-  return socketOf(takeHandle(accepted), { allowHalfOpen: true, onread });
+/** The socket of an accepted connection, which is read so: Node lets only sockets that it connects say how they are read. */
+export function readAccepted(accepted: SocketHandle, onread: OnReadOpts): Socket {
+  return socketOf(accepted, { allowHalfOpen: true, onread });
 }
