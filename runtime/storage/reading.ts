@@ -1,8 +1,9 @@
-// What an app keeps, read by a process of the app's user that the host starts for each question: a sleeping app sleeps on.
+// What an app keeps, read by processes of the app's user: a sleeping app sleeps on. A reader stays for some seconds, since
+// whoever looks at one page looks at the next one soon.
 import { type ErrorCode, errorCodes } from '../../handlers/contract/errors.ts';
-import { ChildError, type ChildResult, type RunOptions, runChild } from '../machine/child.ts';
 import { readerProgram, readerWords } from '../machine/reader.ts';
 import type { User } from '../machine/users.ts';
+import { type Answer, ReaderEnded, ReaderProcess } from './reader-process.ts';
 
 /** Where one question is answered: the words of `reader/main.js`, with absolute paths. */
 export type Question = { kind: string } & Record<string, unknown>;
@@ -17,8 +18,6 @@ export class ReadingRefused extends Error {
 }
 
 const READER = readerProgram(new URL('./reader/main.js', import.meta.url));
-/** The exit code with which it says why it does not answer. */
-const REFUSED = 3;
 const ANSWER_BYTES = 10 * 1024 * 1024;
 const DEADLINE_MS = 10_000;
 const MEMORY_BYTES = 900 * 1024 * 1024;
@@ -28,10 +27,21 @@ const AT_ONCE = 3;
 const WAITING = 100;
 /** How often a reader is started that somebody else ends. */
 const TRIES = 3;
+/** How long a reader stays for the next question, in ms; not one that gave so many bytes, which has much memory. */
+const IDLE_MS = 5_000;
+const IDLE_AFTER_BYTES = 1024 * 1024;
+
+interface Idle {
+  reader: ReaderProcess;
+  uid: number | undefined;
+  timer: NodeJS.Timeout;
+}
 
 /** Readers of apps' storage, in turns. */
 export class StorageReaders {
   readonly #running = new Set<string>();
+  /** By app, at most as many as may run at a time. */
+  readonly #idle = new Map<string, Idle>();
   readonly #waiting: { appId: string; begin: () => void }[] = [];
   readonly #closing = new AbortController();
   readonly #deadlineMs: number;
@@ -55,25 +65,20 @@ export class StorageReaders {
     const deadline = AbortSignal.timeout(this.#deadlineMs);
     try {
       const signal = AbortSignal.any([deadline, this.#closing.signal]);
-      const { output } = await runAgain(
-        readerWords(READER, { user, memoryBytes: MEMORY_BYTES, heapMb: HEAP_MB }),
-        {
-          title: 'reading the storage',
-          input: JSON.stringify({ ...question, limitBytes: ANSWER_BYTES }),
-          timeoutMs: 2 * this.#deadlineMs,
-          limitBytes: 2 * ANSWER_BYTES,
-          signal,
-        },
-        settled,
-      );
-      return output;
+      const { bytes, refused } = await this.#answer(appId, user, question, signal, settled);
+      if (refused) throw refusalOf(bytes);
+      return bytes;
     } catch (error) {
       if (deadline.aborted)
         throw new ReadingRefused(
           'query_timeout',
           `it took longer than ${this.#deadlineMs / 1000} s and was ended`,
         );
-      throw refusalOf(error);
+      if (!(error instanceof ReaderEnded)) throw error;
+      throw new ReadingRefused(
+        'storage_unreadable',
+        'it needs more memory than a reading may use, or its files are damaged',
+      );
     } finally {
       this.#running.delete(appId);
       this.#advance();
@@ -83,6 +88,57 @@ export class StorageReaders {
   /** Ends all readers. */
   close(): void {
     this.#closing.abort(new Error('the host is stopping'));
+    for (const appId of this.#idle.keys()) this.#takeIdle(appId)?.reader.end();
+  }
+
+  /** Asks a reader, and another one when somebody else ends it. */
+  async #answer(
+    appId: string,
+    user: User | null,
+    question: Question,
+    signal: AbortSignal,
+    settled: () => Promise<void>,
+  ): Promise<Answer> {
+    for (let left = TRIES; ; left--) {
+      signal.throwIfAborted();
+      const reader = await this.#reader(appId, user);
+      try {
+        const answer = await reader.ask({ ...question, limitBytes: ANSWER_BYTES }, 2 * ANSWER_BYTES, signal);
+        this.#keep(appId, user, reader, answer);
+        return answer;
+      } catch (error) {
+        reader.end();
+        const wasEnded = error instanceof ReaderEnded && error.killedBy === 'SIGKILL';
+        if (!wasEnded || left === 1) throw error;
+        await settled();
+      }
+    }
+  }
+
+  async #reader(appId: string, user: User | null): Promise<ReaderProcess> {
+    const idle = this.#takeIdle(appId);
+    if (idle !== null && !idle.reader.hasEnded && idle.uid === user?.uid) return idle.reader;
+    idle?.reader.end();
+    return ReaderProcess.start(readerWords(READER, { user, memoryBytes: MEMORY_BYTES, heapMb: HEAP_MB }));
+  }
+
+  #keep(appId: string, user: User | null, reader: ReaderProcess, { bytes }: Answer): void {
+    if (bytes.length > IDLE_AFTER_BYTES || this.#closing.signal.aborted) {
+      reader.end();
+      return;
+    }
+    const timer = setTimeout(() => this.#takeIdle(appId)?.reader.end(), IDLE_MS);
+    this.#idle.set(appId, { reader, uid: user?.uid, timer });
+    const [oldest] = this.#idle.keys();
+    if (this.#idle.size > AT_ONCE) this.#takeIdle(oldest!)?.reader.end();
+  }
+
+  #takeIdle(appId: string): Idle | null {
+    const idle = this.#idle.get(appId);
+    if (idle === undefined) return null;
+    clearTimeout(idle.timer);
+    this.#idle.delete(appId);
+    return idle;
   }
 
   #turn(appId: string): Promise<void> {
@@ -105,30 +161,7 @@ export class StorageReaders {
   }
 }
 
-/** Starts a process again that somebody else has ended. */
-async function runAgain(
-  words: string[],
-  options: RunOptions,
-  settled: () => Promise<void>,
-): Promise<ChildResult> {
-  for (let left = TRIES - 1; ; left--) {
-    try {
-      return await runChild(words, options);
-    } catch (error) {
-      const wasEnded = error instanceof ChildError && error.killedBy === 'SIGKILL';
-      if (!wasEnded || left === 0) throw error;
-      await settled();
-    }
-  }
-}
-
-function refusalOf(error: unknown): unknown {
-  if (!(error instanceof ChildError)) return error;
-  if (error.exitCode !== REFUSED)
-    return new ReadingRefused(
-      'storage_unreadable',
-      'it needs more memory than a reading may use, or its files are damaged',
-    );
-  const { code, message } = JSON.parse(error.output) as { code: ErrorCode; message: string };
+function refusalOf(answer: Buffer): ReadingRefused {
+  const { code, message } = JSON.parse(answer.toString('utf8')) as { code: ErrorCode; message: string };
   return new ReadingRefused(code in errorCodes ? code : 'storage_unreadable', String(message));
 }

@@ -3,14 +3,17 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
-import { type TestContext, test } from 'node:test';
+import { after, type TestContext, test } from 'node:test';
 import { serialize } from 'node:v8';
 import { type Question, ReadingRefused, StorageReaders } from '../../runtime/storage/reading.ts';
+import { eventually, readers as readersOf } from '../support/e2e/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const NOTHING = { sql: null, table: null, sort: null, filter: null, after: null, limit: 50 };
 const DEADLINE_MS = 4_000;
 const readers = new StorageReaders(DEADLINE_MS);
+after(() => readers.close());
+const runningReaders = () => readersOf(process.pid).map(({ pid }) => pid);
 
 // biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests assert
 async function ask(question: Question): Promise<any> {
@@ -237,4 +240,32 @@ test('the values of an object are decoded, also those that are no JSON', async (
   const first = await ask({ ...question, limit: 3 });
   const rest = await ask({ ...question, after: first.next });
   assert.deepEqual([...first.items, ...rest.items], items);
+});
+
+test('a reader waits for the next question of its app, and for none after a large answer', async (t) => {
+  const { path } = makeDatabase(t, 'CREATE TABLE t (a)');
+  const own = new StorageReaders(DEADLINE_MS);
+  t.after(() => own.close());
+  const ask = async (app: string, sql: string) => {
+    const answer = await own.ask(app, null, { kind: 'database', path, ...NOTHING, sql });
+    return JSON.parse(answer.toString('utf8')).rows[0][0];
+  };
+  const before = runningReaders();
+  const running = () => runningReaders().filter((pid) => !before.includes(pid));
+  assert.equal(await ask('one', 'SELECT 1'), 1);
+  const [pid] = running();
+  await assert.rejects(ask('one', 'SELEC 1'), /syntax error/);
+  assert.equal(await ask('one', 'SELECT 2'), 2);
+  assert.deepEqual(running(), [pid]);
+  assert.equal(await ask('another', 'SELECT 3'), 3);
+  assert.equal(running().length, 2);
+  process.kill(pid!, 'SIGKILL');
+  assert.equal(await ask('one', 'SELECT 4'), 4);
+  assert.ok(!running().includes(pid!));
+  assert.equal((await ask('one', 'SELECT hex(zeroblob(1000000))')).length, 2_000_000);
+  await eventually(() => running().length === 1, 'the one with the large answer has ended');
+  for (const app of ['a', 'b', 'c', 'd']) await ask(app, 'SELECT 5');
+  await eventually(() => running().length === 3, 'no more than three wait');
+  own.close();
+  await eventually(() => running().length === 0, 'they end when the host stops');
 });

@@ -1,6 +1,4 @@
-// The question, and what every answer has: a bound on its size, and refusals that the host passes on.
-import { readFileSync } from 'node:fs';
-
+// What every answer has: a bound on its size, and refusals that the host passes on.
 export class Refusal extends Error {
   constructor(code, message) {
     super(message);
@@ -8,8 +6,15 @@ export class Refusal extends Error {
   }
 }
 
-export const { kind, limitBytes, ...question } = JSON.parse(readFileSync(0, 'utf8'));
+/** The most bytes of the answer under way, and how many there are. */
+export let limitBytes = 0;
 let bytes = 0;
+
+/** Begins an answer. */
+export function limitAnswer(most) {
+  limitBytes = most;
+  bytes = 0;
+}
 
 /** A part of the answer as JSON, counted. */
 export function json(value) {

@@ -31,6 +31,13 @@ const FUNCTIONS_REFUSED = ['load_extension', 'fts3_tokenizer'];
 /** Tables of workerd's own. */
 export const OWN = /^_cf_/i;
 
+/** What is open. A transaction that stays would keep what an app writes meanwhile in the write-ahead log. */
+const opened = [];
+
+export function closeAll() {
+  for (const database of opened.splice(0)) if (database.isOpen) database.close();
+}
+
 /** Opens a database to be read, while others may write to it. `null` when there is none. */
 export function open(path, ownTables = false) {
   for (const suffix of ['', '-wal', '-shm']) {
@@ -50,6 +57,7 @@ export function open(path, ownTables = false) {
 
 /** Has a database carry out what reads, and nothing else. */
 function guarded(database, ownTables = false) {
+  opened.push(database);
   for (const pragma of [
     'query_only = ON',
     'trusted_schema = OFF',

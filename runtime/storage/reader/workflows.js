@@ -2,7 +2,7 @@
 import { lstatSync } from 'node:fs';
 import { join } from 'node:path';
 import { deserialize } from 'node:v8';
-import { json, question, Refusal } from './answer.js';
+import { json, Refusal } from './answer.js';
 import { isTable, open } from './databases.js';
 import { countObjects, objectsIn } from './objects.js';
 import { keptValue, LISTED_BYTES } from './values.js';
@@ -39,7 +39,7 @@ function stateOf(serialized) {
 }
 
 /** What is known of an instance; null for one that was removed. */
-function openInstance(path) {
+function openInstance(path, statuses) {
   const database = open(path, true);
   if (database === null || !isTable(database, '_cf_KV')) return null;
   const row = database.prepare(`SELECT value FROM _cf_KV WHERE key = 'meta'`).get();
@@ -54,14 +54,14 @@ function openInstance(path) {
   const created = timeOf(meta.created) ?? new Date(0).toISOString();
   const record = {
     id: meta.id.slice(0, 100).toWellFormed(),
-    status: question.statuses.includes(meta.status) ? meta.status : 'queued',
+    status: statuses.includes(meta.status) ? meta.status : 'queued',
     created_at: created,
     changed_at: timeOf(stateOf(last?.value)?.timestamp) ?? created,
   };
   return { database, meta, record };
 }
 
-export function listInstances({ directory, status, after, limit }) {
+export function listInstances({ directory, statuses, status, after, limit }) {
   const files = [];
   for (const id of objectsIn(directory)) {
     const made = lstatSync(join(directory, `${id}.sqlite`), { throwIfNoEntry: false })?.birthtimeMs ?? 0;
@@ -77,15 +77,15 @@ export function listInstances({ directory, status, after, limit }) {
       next = JSON.stringify([rest[n - 1].at, rest[n - 1].id]);
       break;
     }
-    const found = openInstance(join(directory, `${file.id}.sqlite`));
+    const found = openInstance(join(directory, `${file.id}.sqlite`), statuses);
     found?.database.close();
     if (found !== null && (status === null || found.record.status === status)) items.push(json(found.record));
   }
   return `{"items":[${items}],"next":${JSON.stringify(next)}}`;
 }
 
-export function readInstance({ path }) {
-  const found = openInstance(path);
+export function readInstance({ path, statuses }) {
+  const found = openInstance(path, statuses);
   if (found === null) throw new Refusal('workflow_instance_not_found', 'the Workflow has no such instance');
   const { database, meta, record } = found;
   let left = SHOWN_IN_ALL;
