@@ -3,7 +3,7 @@
 // All write an access log; the gateway has its rate limits and the count of requests as well. Beside them stands a relay
 // that does nothing but hand bytes on: what Node itself costs. At the end many connections at once.
 import { startGatewayProcess, startWorkerd } from '../test/support/edge/peers.ts';
-import { effort, words } from './effort.ts';
+import { effort, isQuick, words } from './effort.ts';
 import { median } from './figures.ts';
 import { type Asked, cpuMs, crowd, type Load, load, loadName } from './load.ts';
 import { BARE_RELAY, CADDY, HAPROXY, NGINX, startProxy } from './proxies.ts';
@@ -68,7 +68,7 @@ export async function run(): Promise<void> {
   console.log(`${''.padEnd(34)}requests/s    p50 ms    p99 ms  CPU µs/request`);
   const mixes = MIXES.filter(({ name }) => name.includes(wanted));
   for (const { name, asked, targets } of mixes.slice(0, effort(mixes.length, 1))) {
-    for (const { port } of subjects) await load(port, SECONDS, asked);
+    if (!isQuick) for (const { port } of subjects) await load(port, SECONDS, asked);
     const results = await rounds(subjects, ROUNDS, (port) => load(port, SECONDS, asked));
     report(name, subjects, results);
     compare(subjects, results, targets);

@@ -27,7 +27,7 @@ const project = new Folder({
   folder,
   settings,
   environment,
-  compiled: null,
+  compiled: process.env.NODE_COMPILE_CACHE ?? null,
   cache: scratch,
   onStep: (words, ms) => say(`▸ ${words} in ${Math.round(ms)} ms`),
   onLine: say,

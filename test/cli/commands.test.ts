@@ -12,6 +12,7 @@ import { commands } from '../../cli/commands.ts';
 import { completion } from '../../cli/completion.ts';
 import type { Deploy } from '../../handlers/contract/deploys.ts';
 import { operationsByName } from '../../handlers/contract/index.ts';
+import { COMPILED } from '../support/compiled.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { eventually } from '../support/e2e/processes.ts';
 
@@ -117,6 +118,7 @@ async function cli(
     folder: options.in ?? folder,
     root: ROOT,
     env: {
+      ...COMPILED,
       PATH: process.env.PATH,
       HOME: home,
       CELLAR_URL: cellar.api,
@@ -361,7 +363,13 @@ test('every command that answers an operation prints what the contract says', as
 async function servesCopy(): Promise<void> {
   const dev = spawn(join(ROOT, 'cli/cellar'), ['dev', '--remote-data', '--port', '0'], {
     cwd: folder,
-    env: { PATH: process.env.PATH, HOME: home, CELLAR_URL: cellar.api, CELLAR_TOKEN: cellar.token },
+    env: {
+      ...COMPILED,
+      PATH: process.env.PATH,
+      HOME: home,
+      CELLAR_URL: cellar.api,
+      CELLAR_TOKEN: cellar.token,
+    },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   let said = '';
@@ -440,7 +448,13 @@ test('a copy of what an app keeps is for those who may push alone', async () => 
 
 test('the program itself: its version, its help, an address where nobody listens, completions that shells take', () => {
   const program = join(ROOT, 'cli/cellar');
-  const env = { PATH: process.env.PATH, HOME: home, CELLAR_URL: 'http://127.0.0.1:3', CELLAR_TOKEN: 'x' };
+  const env = {
+    ...COMPILED,
+    PATH: process.env.PATH,
+    HOME: home,
+    CELLAR_URL: 'http://127.0.0.1:3',
+    CELLAR_TOKEN: 'x',
+  };
   const runIt = (...words: string[]) =>
     execFileSync(program, words, { encoding: 'utf8', env, stdio: 'pipe' });
   const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));

@@ -20,6 +20,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { Client } from 'undici';
+import { COMPILED } from '../support/compiled.ts';
 import { descendants, eventually } from '../support/e2e/processes.ts';
 
 const PROGRAM = fileURLToPath(new URL('../../cli/cellar', import.meta.url));
@@ -74,7 +75,7 @@ class Running {
     const to = openSync(this.#printed, 'w');
     this.child = spawn(PROGRAM, ['dev', '--port', '0', ...words], {
       cwd,
-      env: { PATH: process.env.PATH, HOME: tmpdir(), TMPDIR: tmpdir(), ...env },
+      env: { ...COMPILED, PATH: process.env.PATH, HOME: tmpdir(), TMPDIR: tmpdir(), ...env },
       stdio: ['ignore', to, to],
     });
     closeSync(to);

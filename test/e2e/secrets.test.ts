@@ -4,6 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { cells, eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
@@ -30,6 +31,8 @@ compatibility_date = "2026-10-01"
 MODE = "from the file"
 `;
 
+/** Between two requests of a client. Without a pause all of the processor would go into them. */
+const PAUSE_MS = 5;
 const rpc = rpcOf(cellar);
 const seen = async (slug: string) => JSON.parse((await cellar.get(slug)).text);
 
@@ -74,6 +77,7 @@ test('a secret reaches the Worker at the next start, which follows at once and d
     while (!stop) {
       const { status, text } = await cellar.get('given', n === 0 ? '/slow' : '/');
       if (status !== 200) failures.push(`${status} ${text}`);
+      await sleep(PAUSE_MS);
     }
   });
   for (let n = 1; n <= 5; n++) {

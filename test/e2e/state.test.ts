@@ -4,6 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { COMPILED } from '../support/compiled.ts';
 import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
 import { descendants, eventually, processes } from '../support/e2e/processes.ts';
 
@@ -118,7 +119,13 @@ test('a SIGTERM lets requests in flight finish, also with a second one', async (
 test('a second host on the same data directory refuses to start and names the first', async () => {
   assert.equal(readFileSync(join(shared.data, 'host.pid'), 'utf8').trim(), String(shared.pid));
   const second = spawnSync('node_modules/.bin/node', ['runtime/main.ts'], {
-    env: { PATH: process.env.PATH, RUNNER_DATA_DIR: shared.data, RUNNER_PORT: '0', RUNNER_EDGE_PORT: '0' },
+    env: {
+      ...COMPILED,
+      PATH: process.env.PATH,
+      RUNNER_DATA_DIR: shared.data,
+      RUNNER_PORT: '0',
+      RUNNER_EDGE_PORT: '0',
+    },
     encoding: 'utf8',
     timeout: 30_000,
   });

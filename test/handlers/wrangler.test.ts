@@ -5,6 +5,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { bundleHandlers } from '../../bundler/handlers.ts';
+import { COMPILED } from '../support/compiled.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 test('wrangler accepts the project, with all its bindings', (t) => {
@@ -15,7 +16,13 @@ test('wrangler accepts the project, with all its bindings', (t) => {
     {
       encoding: 'utf8',
       timeout: 60_000,
-      env: { PATH: process.env.PATH, HOME: directory, WRANGLER_SEND_METRICS: 'false', CI: 'true' },
+      env: {
+        ...COMPILED,
+        PATH: process.env.PATH,
+        HOME: directory,
+        WRANGLER_SEND_METRICS: 'false',
+        CI: 'true',
+      },
     },
   );
   assert.equal(status, 0, stdout + stderr);

@@ -4,6 +4,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { COMPILED } from '../compiled.ts';
 import type { Cellar } from './cellar.ts';
 
 /** A directory for snapshots, which is removed at the end. */
@@ -22,7 +23,7 @@ export async function snapshot(cellar: Cellar): Promise<{ key: string; bytes: nu
 /** Restores a whole Cellar, as its operator would. */
 export function restore(id: string, data: string, environment: Record<string, string>) {
   const { status, stdout, stderr } = spawnSync(process.execPath, ['scripts/restore.ts', id], {
-    env: { PATH: process.env.PATH ?? '', RUNNER_DATA_DIR: data, ...environment },
+    env: { PATH: process.env.PATH ?? '', RUNNER_DATA_DIR: data, ...COMPILED, ...environment },
     encoding: 'utf8',
     timeout: 120_000,
   });

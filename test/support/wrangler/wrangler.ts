@@ -4,6 +4,7 @@ import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { stripVTControlCharacters } from 'node:util';
+import { COMPILED } from '../compiled.ts';
 import type { Cellar, Printed } from '../e2e/cellar.ts';
 
 /** The one of the lock file, or another release that `scripts/wranglers.ts` has installed. */
@@ -42,10 +43,7 @@ export class Project {
       WRANGLER_LOG_PATH: join(this.#cellar.directory, 'wrangler-logs'),
       CLOUDFLARE_API_BASE_URL: `${this.#cellar.api}/client/v4`,
       CLOUDFLARE_API_TOKEN: token,
-      // A whole run of the tests compiles Wrangler once.
-      ...(process.env.NODE_COMPILE_CACHE !== undefined && {
-        NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
-      }),
+      ...COMPILED,
     };
   }
 
