@@ -56,6 +56,12 @@ export interface ConnectionPool {
   remove(connection: UpstreamConnection): void;
 }
 
+/** A head of an answer, as bytes and as read. */
+interface KnownHead {
+  bytes: Buffer;
+  head: AnswerHead;
+}
+
 export class UpstreamConnection {
   readonly socket: ProcessSocket;
   /** When its last request came or was over, on the clock of `performance.now()`. */
@@ -74,9 +80,8 @@ export class UpstreamConnection {
   /** The part of a head that has come. */
   readonly #early = new Backlog();
   #head: AnswerHead | null = null;
-  /** The head of the answer before, as bytes and as read, unless it was long. */
-  #knownBytes: Buffer | null = null;
-  #known: AnswerHead | null = null;
+  /** The head of the answer before; null when that was long. */
+  #known: KnownHead | null = null;
   #body: BodyReader | null = null;
   #switched = false;
 
@@ -158,10 +163,10 @@ export class UpstreamConnection {
 
   /** Returns the bytes behind the head; null when there is no whole one yet, or no more to be made of them here. */
   #readHead(reader: AnswerReader, chunk: Buffer): Buffer | null {
-    const known = this.#knownHead(chunk, reader.method);
-    if (known !== null) {
-      this.#begin(reader, known);
-      return chunk.subarray(this.#knownBytes!.length);
+    const known = this.#known;
+    if (known !== null && this.#beginsWith(known, chunk, reader.method)) {
+      this.#begin(reader, known.head);
+      return chunk.subarray(known.bytes.length);
     }
     this.#early.add(chunk);
     const length = this.#early.headLength();
@@ -196,22 +201,20 @@ export class UpstreamConnection {
     reader.onHead(head);
   }
 
-  /** The head at the front, where it is that of the answer before: many of a process's answers begin alike. */
-  #knownHead(bytes: Buffer, method: string): AnswerHead | null {
-    const known = this.#knownBytes;
+  /** Whether an answer begins as the one before did: many of a process's answers begin alike. */
+  #beginsWith(known: KnownHead, bytes: Buffer, method: string): boolean {
+    const { length } = known.bytes;
     // A HEAD is answered with the head of a body that does not come.
-    if (known === null || method === 'HEAD' || this.#early.length > 0 || bytes.length < known.length)
-      return null;
-    return bytes.compare(known, 0, known.length, 0, known.length) === 0 ? this.#known : null;
+    if (method === 'HEAD' || this.#early.length > 0 || bytes.length < length) return false;
+    return bytes.compare(known.bytes, 0, length, 0, length) === 0;
   }
 
   #know(head: AnswerHead, bytes: Buffer, length: number): void {
-    this.#knownBytes = null;
     this.#known = null;
     if (length > KNOWN_BYTES) return;
-    this.#knownBytes = Buffer.allocUnsafeSlow(length);
-    bytes.copy(this.#knownBytes, 0, 0, length);
-    this.#known = { ...head, lines: inOnePiece(head.lines) };
+    const known = Buffer.allocUnsafeSlow(length);
+    bytes.copy(known, 0, 0, length);
+    this.#known = { bytes: known, head: { ...head, lines: inOnePiece(head.lines) } };
   }
 
   #readBody(reader: AnswerReader, bytes: Buffer): void {

@@ -10,21 +10,28 @@ const LF = 10;
 const DIGIT_BYTES = 1;
 const LINE_END_BYTES = 2;
 
-export class HeadReader {
-  /** What came last behind `HTTP/1.`, up to the end of its head; null when the next head is to be read whole. */
-  #tail: Buffer | null = null;
+/** The end of a head. */
+interface Tail {
+  /** What came behind `HTTP/1.`. */
+  bytes: Buffer;
   /** What was read of it. */
-  #fields: HeadFields | null = null;
+  fields: HeadFields;
+}
+
+export class HeadReader {
+  /** Of the head before; null when the next head is to be read whole. */
+  #tail: Tail | null = null;
 
   /** Takes the head off the front of what waits. Returns null while it has not come whole, in `most` bytes. */
   take(waiting: Backlog, most: number): ReturnType<typeof readHead> | null {
     const { bytes } = waiting;
-    const tailAt = this.#knownTailAt(bytes);
-    if (tailAt !== -1) {
-      const length = tailAt + this.#tail!.length;
+    const tail = this.#tail;
+    const tailAt = tail === null ? -1 : placeOf(tail, bytes);
+    if (tail !== null && tailAt !== -1) {
+      const length = tailAt + tail.bytes.length;
       if (length > most) return null;
       waiting.drop(length);
-      return readHeadAgain(bytes.toString('latin1', 0, tailAt + DIGIT_BYTES), this.#fields!, length);
+      return readHeadAgain(bytes.toString('latin1', 0, tailAt + DIGIT_BYTES), tail.fields, length);
     }
     const length = waiting.headLength();
     if (length === -1 || length > most) return null;
@@ -37,17 +44,6 @@ export class HeadReader {
   /** Forgets the fields of the head before. */
   forget(): void {
     this.#tail = null;
-    this.#fields = null;
-  }
-
-  /** Where the known tail of a head begins; -1 when the head at the front ends in another way. */
-  #knownTailAt(bytes: Buffer): number {
-    const tail = this.#tail;
-    if (tail === null) return -1;
-    const at = bytes.indexOf(LF) - LINE_END_BYTES;
-    const end = at + tail.length;
-    if (at < 0 || end > bytes.length) return -1;
-    return bytes.compare(tail, 0, tail.length, at, end) === 0 ? at : -1;
   }
 
   #keep(bytes: Buffer, length: number, fields: HeadFields): void {
@@ -55,8 +51,17 @@ export class HeadReader {
     this.forget();
     if (length - at > KEPT_BYTES) return;
     // Of its own memory: a part of a shared piece would keep all of that.
-    this.#tail = Buffer.allocUnsafeSlow(length - at);
-    bytes.copy(this.#tail, 0, at, length);
-    this.#fields = fields;
+    const tail = Buffer.allocUnsafeSlow(length - at);
+    bytes.copy(tail, 0, at, length);
+    this.#tail = { bytes: tail, fields };
   }
+}
+
+/** Where the tail of the head at the front begins; -1 when that ends in another way. */
+function placeOf(tail: Tail, bytes: Buffer): number {
+  const { length } = tail.bytes;
+  const at = bytes.indexOf(LF) - LINE_END_BYTES;
+  const end = at + length;
+  if (at < 0 || end > bytes.length) return -1;
+  return bytes.compare(tail.bytes, 0, length, at, end) === 0 ? at : -1;
 }
