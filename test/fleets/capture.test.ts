@@ -120,6 +120,7 @@ export default {
       await scheduler.wait(5);
     }
     if (pathname === '/hostile') {
+      globalThis.Request = undefined;
       const error = new Error('x'.repeat(1_000_000));
       error.name = '\\u001b[31mred';
       Object.defineProperty(error, 'stack', { get() { throw new Error('no stack for you'); } });

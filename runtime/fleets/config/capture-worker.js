@@ -33,13 +33,12 @@ const TRACEPARENT = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}
 /** The event that the running code belongs to: a request, a cron, a message, a call of an object's method. */
 const frames = new AsyncLocalStorage();
 const print = { ...console };
+/** workerd's own: an app may put another in its place. */
+const { Request } = globalThis;
 
 /** The `traceparent` of an event. It is made when it is first asked for: most events print nothing. */
 function traceparentOf(frame) {
-  if (frame.trace === null) {
-    const given = requestOf(frame)?.headers.get('traceparent') ?? '';
-    frame.trace = TRACEPARENT.test(given) ? given : newTraceparent();
-  }
+  frame.trace ??= TRACEPARENT.test(frame.traceGiven) ? frame.traceGiven : newTraceparent();
   return frame.trace;
 }
 
@@ -50,10 +49,6 @@ function traceIdOf(frame) {
 /** The trace of the event that the running code belongs to. */
 export function eventTraceId() {
   return traceIdOf(frames.getStore());
-}
-
-function requestOf({ event }) {
-  return event instanceof Request ? event : null;
 }
 
 /** Also where no random bytes are to be had, as before the first event. */
@@ -77,7 +72,11 @@ let values;
  * @param given what the handler is given; of a request it says more
  */
 export function eventOf(handler, given = null) {
-  return { handler, event: given, trace: null };
+  if (!(given instanceof Request)) return { handler, method: null, url: null, traceGiven: null, trace: null };
+  // No more of the request is kept: what a store of AsyncLocalStorage holds survives V8's small collections, and whole
+  // requests that wait for a large one cost more than reading these.
+  const { method, url, headers } = given;
+  return { handler, method, url, traceGiven: headers.get('traceparent'), trace: null };
 }
 
 /** What makes events that belong to the trace of the one under way. */
@@ -451,10 +450,9 @@ function idOf(error, words) {
 
 function where(frame) {
   if (frame === undefined) return {};
-  const { handler } = frame;
-  const request = requestOf(frame);
-  if (request === null) return { handler };
-  return { handler, method: cut(request.method, 20), path: cut(new URL(request.url).pathname, PATH_LENGTH) };
+  const { handler, method, url } = frame;
+  if (url === null) return { handler };
+  return { handler, method: cut(method, 20), path: cut(new URL(url).pathname, PATH_LENGTH) };
 }
 
 function cut(text, length) {
