@@ -12,13 +12,13 @@ export interface Process {
 /** Bits of a process's flags, as in `include/linux/sched.h`: it ends, or is a thread of the kernel. */
 const WITHOUT_COMMAND = 0x4 | 0x200000;
 
-/** Every process that can be read. */
-export function processes(): Process[] {
+/** Every process that can be read, or those whose command is `wanted`: tests ask many times a second. */
+export function processes(wanted: (command: string[]) => boolean = () => true): Process[] {
   const found: Process[] = [];
   for (const name of readdirSync('/proc')) {
     if (!/^\d+$/.test(name)) continue;
     try {
-      const process = read(Number(name));
+      const process = read(Number(name), wanted);
       if (process !== null) found.push(process);
     } catch {
       // It has gone since.
@@ -27,10 +27,11 @@ export function processes(): Process[] {
   return found;
 }
 
-/** A process, or null if it has ended or is the kernel's. @throws when it has gone */
-function read(pid: number): Process | null {
+/** A process, or null if it has ended, is the kernel's or is not wanted. @throws when it has gone */
+function read(pid: number, wanted: (command: string[]) => boolean): Process | null {
   while (true) {
     const command = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').slice(0, -1);
+    if (command.length > 0 && !wanted(command)) return null;
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     if (fields[0] === 'Z' || Number(fields[6]) & WITHOUT_COMMAND) return null;
@@ -59,9 +60,7 @@ export function descendants(pid: number): Process[] {
 
 /** The processes of an app. */
 export function cells(appId: string): Process[] {
-  return processes().filter(({ command }) =>
-    command.some((word) => word.includes(`/run/${appId}/new/http.sock`)),
-  );
+  return processes((command) => command.some((word) => word.includes(`/run/${appId}/new/http.sock`)));
 }
 
 /** The processes below `host` that read what an app keeps: their programs are in their words. */
