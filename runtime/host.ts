@@ -85,6 +85,7 @@ export class Host {
     if (this.#closed) return known.addresses;
     outbox.open();
     await rounds.start();
+    if (this.#closed) return known.addresses;
     spares.prepare();
     await this.#spawner.open();
     void snapshots.start();

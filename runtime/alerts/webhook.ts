@@ -88,15 +88,16 @@ function post(
       lookup: publicOnly(reachable),
       signal,
     });
-    call.once('error', reject);
+    call.on('error', reject);
     call.once('response', (response) => {
+      // Its status has been read: how the rest of it ends, and whether it read all of the message, is nothing to us.
+      call.off('error', reject).on('error', () => {});
       let bytes = 0;
       response.on('data', (chunk: Buffer) => {
         bytes += chunk.length;
         if (bytes > ANSWER_BYTES) response.destroy();
       });
-      // Its status has been read: how the rest of it ends is nothing to us.
-      response.once('error', () => {});
+      response.on('error', () => {});
       response.once('close', () => resolve(response.statusCode!));
     });
     call.end(body);

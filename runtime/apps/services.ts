@@ -61,8 +61,14 @@ export class Services {
       open: async (calls) => {
         const known = this.#callers.get(appId);
         if (known !== undefined) known.calls = calls;
-        else if (calls.services.length + calls.queues.length > 0)
-          this.#callers.set(appId, { calls, underWay: 0, listening: this.#listen(appId) });
+        else if (calls.services.length + calls.queues.length > 0) {
+          const caller: Caller = { calls, underWay: 0, listening: this.#listen(appId) };
+          this.#callers.set(appId, caller);
+          // The next start tries again.
+          caller.listening.catch(() => {
+            if (this.#callers.get(appId) === caller) this.#callers.delete(appId);
+          });
+        }
         await this.#callers.get(appId)?.listening;
       },
     };
@@ -86,15 +92,10 @@ export class Services {
     const { cell } = users(appId);
     makePassage(paths.run(appId), cell);
     const socket = this.#socket(appId);
-    try {
-      const end = await gateway().listenService(socket, (head, spans) => this.#resolve(appId, head, spans));
-      if (cell !== null) chownSync(socket, cell.uid, cell.gid);
-      chmodSync(socket, 0o600);
-      return end;
-    } catch (error) {
-      this.#callers.delete(appId);
-      throw error;
-    }
+    const end = await gateway().listenService(socket, (head, spans) => this.#resolve(appId, head, spans));
+    if (cell !== null) chownSync(socket, cell.uid, cell.gid);
+    chmodSync(socket, 0o600);
+    return end;
   }
 
   #resolve(callerId: string, head: RequestHead, spans: Spans): Target {

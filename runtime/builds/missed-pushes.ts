@@ -57,15 +57,20 @@ export class MissedDeploys {
     }
   }
 
+  /** A look that fails is made again at the next one's time. */
   #look(): void {
-    this.#looking = this.#looking.then(async () => {
-      for (const { wanted } of this.#options.store.apps.all()) {
-        if (this.#stopped || this.#options.paused()) return;
-        await this.#lookAt(wanted.id).catch((error: unknown) => {
-          log('warn', 'could not look for a missed deploy', { app: wanted.id, error: reason(error) });
-        });
-      }
-    });
+    this.#looking = this.#looking
+      .then(() => this.#lookAtAll())
+      .catch((error: unknown) => log('warn', 'could not look for missed deploys', { error: reason(error) }));
+  }
+
+  async #lookAtAll(): Promise<void> {
+    for (const { wanted } of this.#options.store.apps.all()) {
+      if (this.#stopped || this.#options.paused()) return;
+      await this.#lookAt(wanted.id).catch((error: unknown) => {
+        log('warn', 'could not look for a missed deploy', { app: wanted.id, error: reason(error) });
+      });
+    }
   }
 
   async #lookAt(appId: string): Promise<void> {

@@ -64,10 +64,14 @@ async function deployAll(
     main && main.after !== NO_SHA
       ? queue.request({ appId, sha: main.after, ref: main.ref, trigger: 'push' })
       : null;
-  const [first, ...others] = await deployBranches(options, appId, branches, say);
-  const told = deployed === null ? others : [...(first ? [first] : []), ...others];
+  // Both at once: a deploy that cannot be recorded is heard of also while previews are removed.
+  const [deploy, [first, ...others]] = await Promise.all([
+    deployed,
+    deployBranches(options, appId, branches, say),
+  ]);
+  const told = deploy === null ? others : [...(first ? [first] : []), ...others];
   for (const { address } of told) say(`▸ preview: ${address}, when it is built\n`);
-  if (deployed === null) {
+  if (deploy === null) {
     if (first) return first;
     if (main) return MAIN_DELETED;
     const mayHavePreview = branches.some(({ after }) => after !== NO_SHA);
@@ -80,7 +84,7 @@ async function deployAll(
       ? '\nThis push is live once the app is started\n'
       : `\n${urlOf(app.slug)} serves this push\n`;
   };
-  return { deploy: await deployed, served };
+  return { deploy, served };
 }
 
 /** Deploys pushed branches to their previews, where the app has them on, and removes the previews of deleted branches. */

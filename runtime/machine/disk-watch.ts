@@ -109,13 +109,17 @@ export class DiskWatch {
 
   /** Resolves when so many MiB are free, or `signal` is aborted. */
   async room(megabytes: number, signal: AbortSignal): Promise<void> {
+    let wake = () => {};
+    const next = () => wake();
+    this.#waiting.add(next);
+    signal.addEventListener('abort', next);
     while (this.#freeMb < megabytes && !signal.aborted) {
       const { promise, resolve } = Promise.withResolvers<void>();
-      this.#waiting.add(resolve);
-      signal.addEventListener('abort', () => resolve(), { once: true });
+      wake = resolve;
       await promise;
-      this.#waiting.delete(resolve);
     }
+    signal.removeEventListener('abort', next);
+    this.#waiting.delete(next);
   }
 
   #next(ms: number): void {

@@ -63,8 +63,13 @@ export class Previews {
 
   /** Removes the previews whose time is over. @param now in ms since 1970 */
   async expire(now: number): Promise<void> {
-    const over = this.#options.store.previews.all().filter(({ expiresAt }) => expiresAt <= now);
-    await Promise.all(over.map((row) => this.#oneByOne(row.parentId, () => this.#remove(row))));
+    const over = () => this.#options.store.previews.all().filter(({ expiresAt }) => expiresAt <= now);
+    const removeIfOver = async (id: string) => {
+      // Asked again in its turn: a push that came before may have renewed it.
+      const row = over().find((each) => each.id === id);
+      if (row) await this.#remove(row);
+    };
+    await Promise.all(over().map(({ id, parentId }) => this.#oneByOne(parentId, () => removeIfOver(id))));
   }
 
   /** Deploys a commit of a branch to its preview, which is made if there is none. @throws {Error} while the host is stopping */

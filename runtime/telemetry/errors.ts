@@ -110,6 +110,8 @@ export class Errors implements Part {
     queue.last = queue.last
       .then(async () => {
         const occurrence = await this.#occurrence(appId, release, at, traceId, error);
+        // The app was deleted meanwhile.
+        if (this.#queues.get(appId) !== queue) return;
         // Not before: a flush takes the list away.
         this.#pending.push(occurrence);
         this.#writeSoon();
@@ -138,6 +140,12 @@ export class Errors implements Part {
     this.#tell([...changed.values()]);
   }
 
+  /** Writes what has come, with places that are still looked up. */
+  async close(): Promise<void> {
+    await Promise.all([...this.#queues.values()].map(({ last }) => last));
+    this.flush();
+  }
+
   prune(now: number): boolean {
     const removed = this.#queries.removeBefore(now - this.#retentionMs, PIECE);
     if (removed === PIECE) return true;
@@ -147,6 +155,7 @@ export class Errors implements Part {
 
   forget(appId: string): boolean {
     this.#listeners.end(appId);
+    this.#queues.delete(appId);
     this.#pending = this.#pending.filter((each) => each.appId !== appId);
     this.#untold.delete(appId);
     return this.#queries.removeOf(appId, PIECE) === PIECE;

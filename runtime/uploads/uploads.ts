@@ -272,7 +272,8 @@ export class Uploads {
       const count = (kept.get(whose) ?? 0) + 1;
       kept.set(whose, count);
       const isGone = appId === null && (await isOld(join(this.#versions, id)));
-      if (isGone || count > VERSIONS) await remove(join(this.#versions, id));
+      // Asked again: it may be handed to a deploy since its file was read.
+      if ((isGone || count > VERSIONS) && !this.#deploying.has(id)) await remove(join(this.#versions, id));
     }
   }
 }

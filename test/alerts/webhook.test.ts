@@ -1,5 +1,7 @@
 // Where webhooks may be, and what is sent to them.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import { test } from 'node:test';
 import { secretText, send } from '../../runtime/alerts/webhook.ts';
 import { PublicAddresses } from '../../runtime/machine/private-networks.ts';
@@ -66,4 +68,20 @@ test('whoever gives it up is heard, and a receiver that is not there is named', 
   assert.equal((await send(url, message, loopback, given)).status, null);
   await receiver[Symbol.asyncDispose]();
   assert.match((await send(url, message, loopback, signal)).error!, /ECONNREFUSED/);
+});
+
+test('a receiver that cuts the connection after its status has taken the message', async (t) => {
+  const server = createServer((socket) => {
+    socket.on('error', () => {});
+    socket.once('data', () => {
+      socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n');
+      socket.resetAndDestroy();
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  const body = JSON.stringify({ text: 'x'.repeat(4 * 2 ** 20) });
+  assert.deepEqual(await send(url, { ...message, body }, loopback, signal), { status: 200, error: null });
 });

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { cpSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { PassThrough } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { after, type TestContext, test } from 'node:test';
 import type { DeployFact, WantedApp } from '../../handlers/contract/host-calls.ts';
 import { Apps } from '../../runtime/apps/apps.ts';
@@ -10,16 +11,22 @@ import { OutwardServices } from '../../runtime/apps/outward-services.ts';
 import { Secrets } from '../../runtime/apps/secrets.ts';
 import { closeBundler } from '../../runtime/builds/build.ts';
 import type { Deploy } from '../../runtime/builds/deploy.ts';
+import { MissedDeploys } from '../../runtime/builds/missed-pushes.ts';
 import { DeployQueue } from '../../runtime/builds/queue.ts';
+import { Outbox } from '../../runtime/control/outbox.ts';
+import { pushes } from '../../runtime/control/pushes.ts';
 import { lineSink } from '../../runtime/fleets/cell-output.ts';
 import { MemoryGauge } from '../../runtime/fleets/memory.ts';
 import { Slots } from '../../runtime/fleets/slots.ts';
 import { WakeFigures } from '../../runtime/fleets/wake-figures.ts';
+import { BranchChanges } from '../../runtime/git/branch-changes.ts';
 import { DEPLOY_REF } from '../../runtime/git/repository.ts';
 import { claim, keptSecret, layout } from '../../runtime/machine/data-directory.ts';
 import { Walls } from '../../runtime/machine/walls.ts';
+import { Previews } from '../../runtime/previews/previews.ts';
 import { Buckets } from '../../runtime/storage/r2/buckets.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
+import type { PreviewRow } from '../../sqlite/host/previews.ts';
 import { commit } from '../support/builds/projects.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { workerd } from '../support/fleets/release.ts';
@@ -101,7 +108,7 @@ async function makeQueue(
   });
   const pushTo = (appId: string, commit = sha) =>
     queue.request({ appId, sha: commit, ref: DEPLOY_REF, trigger: 'push' });
-  return { directory, store, queue, apps, ids, sha, pushTo, push: () => pushTo(APP) };
+  return { directory, paths, store, queue, apps, ids, sha, pushTo, push: () => pushTo(APP) };
 }
 
 /** Waits for the end of a deploy and answers it. */
@@ -293,4 +300,55 @@ test('of an app that is deleted no deploy is kept', async (t) => {
   await apps.delete(APP, 9);
   await queue.forget(APP);
   assert.equal(store.deploys.find(APP, id), undefined);
+});
+
+test('a push that cannot be recorded while its other branches are worked on is refused, and the host goes on', async (t) => {
+  const { apps, paths, queue, sha, store } = await makeQueue(t, { 'index.html': 'hello' });
+  const previews = new Previews({ store, paths, apps, queue });
+  const outbox = new Outbox(store.outbox, async () => {});
+  const push = pushes({ apps, queue, previews, outbox, urlOf: (slug) => slug });
+  const ref = 'refs/heads/topic';
+  await previews.push(APP, ref, sha);
+  await queue.close();
+  const output = new PassThrough();
+  const updates = [
+    { before: sha, after: sha, ref: DEPLOY_REF },
+    { before: sha, after: '0'.repeat(40), ref },
+  ];
+  push(APP, updates, output);
+  assert.match(await text(output), /^This push was not deployed: Cellar is stopping/);
+  await eventually(() => apps.previews(APP).length === 0, 'the preview of the deleted branch goes');
+});
+
+test('a preview that was pushed to while its time ended stays', async (t) => {
+  const { apps, paths, queue, sha, store } = await makeQueue(t, { 'index.html': 'hello' });
+  const previews = new Previews({ store, paths, apps, queue });
+  await previews.push(APP, 'refs/heads/topic', sha);
+  const [{ id, createdAt, expiresAt }] = apps.previews(APP) as [PreviewRow];
+  await eventually(() => Date.now() > createdAt, 'a moment passes');
+  const pushed = previews.push(APP, 'refs/heads/topic', sha);
+  await previews.expire(expiresAt);
+  await pushed;
+  assert.deepEqual(
+    apps.previews(APP).map((row) => row.id),
+    [id],
+  );
+  const [renewed] = apps.previews(APP);
+  await previews.expire(renewed!.expiresAt);
+  assert.deepEqual(apps.previews(APP), []);
+});
+
+test('missed deploys are looked for again after a look that failed', async (t) => {
+  const { paths, queue, store } = await makeQueue(t, { 'index.html': 'hello' });
+  let looks = 0;
+  const missed = new MissedDeploys({
+    ...{ store, paths, queue, everyMs: 10, hasRoom: () => true, changes: new BranchChanges() },
+    paused: () => {
+      if (++looks === 1) throw new Error('the disk cannot be read');
+      return false;
+    },
+  });
+  missed.start();
+  await eventually(() => store.deploys.newest(APP, 1).length > 0, 'the commit of main is deployed');
+  await missed.stop();
 });

@@ -1,5 +1,6 @@
 // The watch over the disk's room, on a small disk of its own.
 import assert from 'node:assert/strict';
+import { getEventListeners } from 'node:events';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,6 +9,7 @@ import { Ballast } from '../../runtime/machine/ballast.ts';
 import { DiskWatch } from '../../runtime/machine/disk-watch.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { SmallDisk } from '../support/small-disk.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
 
 test('the reserve is kept until whoever fills the disk can have been stopped, and is given up then', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'disk-watch-'));
@@ -35,4 +37,20 @@ test('the reserve is kept until whoever fills the disk can have been stopped, an
   await eventually(() => !existsSync(ballast), 'the reserve is given up');
   assert.ok(looks.full > 4, `it was looked ${looks.full} times before that`);
   assert.ok(disk.freeMb >= 5);
+});
+
+test('whoever waits for room long leaves nothing behind, and waits no more when it is given up', async (t) => {
+  const directory = temporaryDirectory(t);
+  const watch = new DiskWatch({ directory, ballast: join(directory, 'ballast'), floorMb: 1 });
+  t.after(() => watch.stop());
+  let looks = 0;
+  watch.start({ makeRoom: async () => {}, onLook: () => looks++ });
+  const giving = new AbortController();
+  const waiting = watch.room(Number.POSITIVE_INFINITY, giving.signal);
+  await eventually(() => looks > 1, 'the disk is looked at twice');
+  assert.equal(getEventListeners(giving.signal, 'abort').length, 1);
+  giving.abort();
+  await waiting;
+  assert.equal(getEventListeners(giving.signal, 'abort').length, 0);
+  await watch.room(0, new AbortController().signal);
 });

@@ -1,10 +1,14 @@
 import assert from 'node:assert/strict';
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { Release } from '../../bundler/release.ts';
 import type { WantedApp } from '../../handlers/contract/host-calls.ts';
 import { Apps } from '../../runtime/apps/apps.ts';
 import { OutwardServices } from '../../runtime/apps/outward-services.ts';
 import { Secrets } from '../../runtime/apps/secrets.ts';
+import { Services } from '../../runtime/apps/services.ts';
+import { Gateway } from '../../runtime/edge/gateway.ts';
 import { lineSink } from '../../runtime/fleets/cell-output.ts';
 import { MemoryGauge } from '../../runtime/fleets/memory.ts';
 import { Slots } from '../../runtime/fleets/slots.ts';
@@ -259,4 +263,26 @@ test('nothing of a deleted app’s activity is kept', async (t) => {
   await apps.delete(APP, 9);
   assert.equal(store.activity.all().size, 0);
   await close();
+});
+
+test('an app whose way to other apps could not be opened gets it at its next start', async (t) => {
+  const paths = layout(temporaryDirectory(t));
+  const gateway = new Gateway({
+    resolve: () => ({ kind: 'respond', respond: () => ({ status: 200, headers: {}, body: '' }) }),
+    holdTimeoutMs: 1_000,
+  });
+  t.after(() => gateway.close(0));
+  const services = new Services({
+    ...{ paths, baseDomain: 'localhost', gateway: () => gateway, users: () => ({ build: null, cell: null }) },
+    apps: () => assert.fail('no call was made'),
+  });
+  const access = services.access(APP);
+  const calls = { services: [], queues: ['orders'] };
+  mkdirSync(dirname(paths.run(APP)), { recursive: true });
+  writeFileSync(paths.run(APP), 'in the way');
+  await assert.rejects(access.open(calls), /EEXIST/);
+  rmSync(paths.run(APP));
+  await access.open(calls);
+  assert.ok(existsSync(access.socket));
+  services.forget(APP);
 });

@@ -60,6 +60,18 @@ function kept(t: TestContext): Kept {
   return { errors, report, list: (status = 'open') => listed(errors, status) };
 }
 
+test('an error whose places are looked up is kept at the end, and is none of an app that was deleted meanwhile', async (t) => {
+  const { errors, report, list } = kept(t);
+  const looked = report();
+  while (errors.forget(APP));
+  await looked;
+  assert.deepEqual(list().items, []);
+  const last = report({ message: 'no user 9' });
+  await errors.close();
+  assert.equal(list().items[0]!.message, 'no user 9');
+  await last;
+});
+
 test('an error that waits for its places is not lost when others are written meanwhile', async (t) => {
   const { report, list } = kept(t);
   const [first, second] = [report(), report({ message: 'no user 8' })];
