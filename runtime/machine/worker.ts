@@ -81,7 +81,7 @@ export class WorkerThreads {
   }
 
   #begin(pending: Pending): void {
-    const thread = this.#idle.pop() ?? new Thread((idle) => this.#idle.splice(this.#idle.indexOf(idle), 1));
+    const thread = this.#idle.pop() ?? new Thread((ended) => this.#drop(ended));
     this.#busy.set(thread, pending);
     thread
       .run(pending.job, pending.options)
@@ -95,6 +95,12 @@ export class WorkerThreads {
         this.#advance();
       });
   }
+
+  /** Gives no job to a thread that has ended, also where it ended by itself while nobody needed it. */
+  #drop(thread: Thread): void {
+    const at = this.#idle.indexOf(thread);
+    if (at !== -1) this.#idle.splice(at, 1);
+  }
 }
 
 /** The threads that all of the host shares: one slow job does not hold up the next. */
@@ -103,15 +109,15 @@ export const threads = new WorkerThreads(2);
 /** A thread, and the one job that it works on. */
 class Thread {
   readonly #worker: Worker;
-  readonly #onIdleEnd: (thread: Thread) => void;
+  readonly #onEnd: (thread: Thread) => void;
   #fail: (error: Error) => void = () => {};
   #reply: (reply: JobReply) => void = () => {};
   #lastId = 0;
   #ended = false;
   #idle: NodeJS.Timeout | undefined;
 
-  constructor(onIdleEnd: (thread: Thread) => void) {
-    this.#onIdleEnd = onIdleEnd;
+  constructor(onEnd: (thread: Thread) => void) {
+    this.#onEnd = onEnd;
     this.#worker = new Worker(new URL('./worker-thread.ts', import.meta.url), {
       // Nothing of the host's environment or arguments.
       env: { PATH: process.env.PATH ?? '' },
@@ -154,10 +160,7 @@ class Thread {
 
   /** Waits for the next job, not for ever. */
   rest(): void {
-    this.#idle = setTimeout(() => {
-      this.#onIdleEnd(this);
-      this.end(new Error('nobody needed the thread'));
-    }, IDLE_MS).unref();
+    this.#idle = setTimeout(() => this.end(new Error('nobody needed the thread')), IDLE_MS).unref();
   }
 
   /** Ends the thread, and its job with `error`. */
@@ -165,6 +168,7 @@ class Thread {
     if (this.#ended) return;
     this.#ended = true;
     clearTimeout(this.#idle);
+    this.#onEnd(this);
     this.#fail(error);
     void this.#worker.terminate();
   }

@@ -85,7 +85,9 @@ export class Snapshots {
       await this.#next(() => rm(paths.snapshotting, { recursive: true, force: true }));
       const store = openStore(this.#options.place);
       const newest = (await listSnapshots(store)).at(-1);
-      if (newest !== undefined) this.#remember(await readHead(store, newest));
+      const head = newest === undefined ? null : await readHead(store, newest);
+      // One may have been taken while they were listed.
+      if (head !== null && this.#state.last_at === null) this.#remember(head);
     } catch (error) {
       this.#fail(error);
     }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
+import type { Worker } from 'node:worker_threads';
 import { ChildError } from '../../runtime/machine/child.ts';
 import { WorkerThreads } from '../../runtime/machine/worker.ts';
 import * as jobs from '../support/jobs.ts';
@@ -71,4 +72,20 @@ test('threads that are closed fail their jobs', async () => {
   pool.close();
   await assert.rejects(running, /the host is stopping/);
   await assert.rejects(waiting, /the host is stopping/);
+});
+
+test('a thread that ends by itself after its job gets no other one', async () => {
+  const run = start();
+  const workers: Worker[] = [];
+  const note = (worker: Worker) => workers.push(worker);
+  process.on('worker', note);
+  const signal = new Int32Array(new SharedArrayBuffer(4));
+  const ending = await run('endLater', [signal]);
+  process.off('worker', note);
+  const worker = workers.find(({ threadId }) => threadId === ending)!;
+  const ended = new Promise((resolve) => worker.once('exit', resolve));
+  Atomics.store(signal, 0, 1);
+  Atomics.notify(signal, 0);
+  await ended;
+  assert.notEqual(await run('whichThread', []), ending);
 });

@@ -21,3 +21,12 @@ export function hoard(): never {
 export function waitFor(signal: Int32Array): void {
   Atomics.wait(signal, 0, 0, 20_000);
 }
+
+/** Its thread ends by itself when `signal` is raised, after the job's end. */
+export function endLater(signal: Int32Array): number {
+  setImmediate(() => {
+    Atomics.wait(signal, 0, 0, 20_000);
+    throw new Error('what the job has left');
+  });
+  return threadId;
+}
