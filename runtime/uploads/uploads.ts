@@ -1,6 +1,6 @@
 // What Wrangler uploads: assets in sessions, and versions, which are releases that wait to be deployed.
 import { mkdirSync, readdirSync, rmSync } from 'node:fs';
-import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { readdir, writeFile } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { BuildFailure } from '../../bundler/failure.ts';
@@ -17,14 +17,22 @@ import { SHOWN_LENGTH } from '../git/repository.ts';
 import { log, reason } from '../log.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import { publish } from '../machine/publish.ts';
-import { removeTree } from '../machine/remove.ts';
 import { threads } from '../machine/worker.ts';
 import { Refusal } from '../refusal.ts';
 import type { StorageNames } from '../storage/names.ts';
 import { Gate } from '../storage/r2/gate.ts';
 import type * as assetFiles from './asset-files.ts';
 import { Incoming } from './receive.ts';
-import { ACCOUNT_FILE, BUNDLE_FILE, readBundle, VERSION_FILE } from './version-files.ts';
+import { removeUpload, tidyUploads } from './tidy.ts';
+import {
+  accountOf,
+  accountOfSession,
+  BUNDLE_FILE,
+  isVersionId,
+  readBundle,
+  readVersion,
+  VERSION_FILE,
+} from './version-files.ts';
 
 /** Bytes of an upload: Cloudflare takes 64 MiB of modules, and source maps come with them. */
 const VERSION_BYTES = 128 * 2 ** 20;
@@ -35,13 +43,6 @@ const MANIFEST_BYTES = 16 * 2 ** 20;
 /** Uploads that are unpacked at a time: each takes its size in memory a few times. */
 const UNPACKED_AT_ONCE = 2;
 const UNPACK_MS = 60_000;
-/** How long a session, and an upload for an app that was not made, is kept. */
-const KEPT_MS = 3_600_000;
-/** Versions of an app that wait to be deployed, and those of an account without an app: older ones go. */
-const VERSIONS = 10;
-/** Sessions of an account: older ones go. */
-const SESSIONS = 16;
-const ID = /^[0-9a-z]{16}$/;
 const ASSET_FILES = new URL('./asset-files.ts', import.meta.url);
 const UNPACK = new URL('../../bundler/upload/unpack.ts', import.meta.url);
 
@@ -82,7 +83,7 @@ export class Uploads {
     rmSync(join(uploads, 'incoming'), { recursive: true, force: true });
     for (const path of [this.#sessions, this.#versions]) mkdirSync(path, { recursive: true, mode: 0o700 });
     for (const name of readdirSync(this.#versions))
-      if (!ID.test(name)) rmSync(join(this.#versions, name), { recursive: true, force: true });
+      if (!isVersionId(name)) rmSync(join(this.#versions, name), { recursive: true, force: true });
   }
 
   /** Begins a session of assets. @throws {Refusal} for a list that cannot be */
@@ -102,7 +103,7 @@ export class Uploads {
   /** Keeps assets of a session. @returns whether it has all. @throws {Refusal} */
   async keepAssets(request: IncomingMessage, session: string): Promise<boolean> {
     // Before anything of the body is taken: whoever sends it has no other credentials.
-    const account = await this.#accountOfSession(session);
+    const account = await accountOfSession(this.#sessions, session);
     if (account === null) throw new Refusal(400, 'invalid_input', NO_SESSION);
     const contentType = request.headers['content-type'] ?? '';
     return this.#incoming.during(request, { limitBytes: ASSETS_BYTES, account }, (body) =>
@@ -133,7 +134,9 @@ export class Uploads {
 
   /** The versions of an app that wait to be deployed, newest first. */
   async list(appId: string): Promise<UploadedVersion[]> {
-    const versions = await Promise.all((await readdir(this.#versions)).map((id) => this.#about(id)));
+    const versions = await Promise.all(
+      (await readdir(this.#versions)).map((id) => readVersion(this.#versions, id)),
+    );
     return versions.filter((version) => version?.app_id === appId).sort(newestFirst) as UploadedVersion[];
   }
 
@@ -150,7 +153,7 @@ export class Uploads {
   ): Promise<T> {
     this.#deploying.set(id, (this.#deploying.get(id) ?? 0) + 1);
     try {
-      const version = await this.#about(id);
+      const version = await readVersion(this.#versions, id);
       if (version === null || (version.app_id ?? appId) !== appId || version.owner !== owner)
         throw new Refusal(404, 'deploy_not_found', 'the app has no such version');
       return await deploy(version, join(this.#versions, id));
@@ -163,13 +166,13 @@ export class Uploads {
 
   /** What a version of an app is that waits; `null` for none. */
   async bundle(appId: string, id: string): Promise<Bundle | null> {
-    const version = await this.#about(id);
+    const version = await readVersion(this.#versions, id);
     return version?.app_id === appId ? readBundle(join(this.#versions, id)) : null;
   }
 
   /** Removes a version: it was deployed. Never rejects. */
   async drop(id: string): Promise<void> {
-    await remove(join(this.#versions, id));
+    await removeUpload(join(this.#versions, id));
   }
 
   /** Removes the versions of an app that was deleted. */
@@ -215,21 +218,9 @@ export class Uploads {
       await publish(out, join(this.#versions, id));
       return { version, secrets: unpacked.secrets };
     } catch (error) {
-      await remove(out);
+      await removeUpload(out);
       throw error;
     }
-  }
-
-  /** @returns `null` for none */
-  async #about(id: string): Promise<UploadedVersion | null> {
-    if (!ID.test(id)) return null;
-    const text = await readFile(join(this.#versions, id, VERSION_FILE), 'utf8').catch(() => null);
-    return text === null ? null : (JSON.parse(text) as UploadedVersion);
-  }
-
-  /** @returns `null` for a session that is not there */
-  #accountOfSession(session: string): Promise<string | null> {
-    return readFile(join(this.#sessions, session, ACCOUNT_FILE), 'utf8').catch(() => null);
   }
 
   #releases({ appId }: Uploader): string | null {
@@ -238,49 +229,12 @@ export class Uploads {
 
   /** Removes what nobody will ask for. What cannot be removed is logged. */
   #tidySoon(): void {
-    this.#tidy().catch((error: unknown) =>
+    tidyUploads({ sessions: this.#sessions, versions: this.#versions }, (id) =>
+      this.#deploying.has(id),
+    ).catch((error: unknown) =>
       log('warn', 'what uploads left could not be looked through', { error: reason(error) }),
     );
   }
-
-  async #tidy(): Promise<void> {
-    const before = Date.now() - KEPT_MS;
-    const isOld = async (path: string) => ((await stat(path).catch(() => null))?.mtimeMs ?? 0) < before;
-    const sessions = await Promise.all(
-      (await readdir(this.#sessions)).map(async (id) => {
-        const at = (await stat(join(this.#sessions, id)).catch(() => null))?.mtimeMs ?? 0;
-        return { id, at, account: (await this.#accountOfSession(id)) ?? '' };
-      }),
-    );
-    const older = new Map<string, number>();
-    for (const { id, at, account } of sessions.sort((a, b) => b.at - a.at)) {
-      const count = (older.get(account) ?? 0) + 1;
-      older.set(account, count);
-      if (at < before || (account !== '' && count > SESSIONS)) await remove(join(this.#sessions, id));
-    }
-    const kept = new Map<string, number>();
-    const ids = (await readdir(this.#versions))
-      .filter((name) => ID.test(name))
-      .sort()
-      .reverse();
-    for (const id of ids) {
-      if (this.#deploying.has(id)) continue;
-      const version = await this.#about(id);
-      const appId = version?.app_id ?? null;
-      // The account of a version without an app: it may have been uploaded for an app that could not be made.
-      const whose = appId ?? accountOf(version?.owner ?? '');
-      const count = (kept.get(whose) ?? 0) + 1;
-      kept.set(whose, count);
-      const isGone = appId === null && (await isOld(join(this.#versions, id)));
-      // Asked again: it may be handed to a deploy since its file was read.
-      if ((isGone || count > VERSIONS) && !this.#deploying.has(id)) await remove(join(this.#versions, id));
-    }
-  }
-}
-
-/** The account in an `Uploader`'s owner. */
-function accountOf(owner: string): string {
-  return owner.split('/', 1)[0]!;
 }
 
 /** What projects call each storage, by its storage id. */
@@ -315,10 +269,4 @@ async function inThread<F extends (...values: any[]) => unknown>(
     if (error instanceof BuildFailure) throw new Refusal(400, 'invalid_input', error.message);
     throw error;
   }
-}
-
-async function remove(path: string): Promise<void> {
-  await removeTree(path).catch((error: unknown) =>
-    log('warn', 'what an upload left could not be removed', { path, error: reason(error) }),
-  );
 }
