@@ -2,8 +2,7 @@
 import { isAbsolute, join, normalize } from 'node:path';
 import type { AssetRules, Assets, Module, Release, Triggers } from '../../../bundler/release.ts';
 import { CF_HEADER, PROTO_HEADER } from '../../edge/http/service-headers.ts';
-import { BUCKET_HEADER } from '../../storage/r2/headers.ts';
-import { cronWorker, d1Worker, kvWorker, QUEUE_DOOR, QUEUE_KEY, queueWorker } from './bundled-services.ts';
+import { cronWorker, QUEUE_DOOR, QUEUE_KEY, queueWorker } from './bundled-services.ts';
 import { CACHE_SERVICE, cacheServices } from './cache.ts';
 import { type CapnpValue, capnp, embed, type Fields } from './capnp.ts';
 import { CALLED, CAPTURE, ENTRY, PAGE, RELOAD, STATEMENTS, STEPS, WORKERS } from './entry.ts';
@@ -19,6 +18,7 @@ import {
   serviceBindingsOf,
   serviceServices,
 } from './services.ts';
+import { storageBindings, storageServices } from './storage.ts';
 import { triedWorker } from './trial-entry.ts';
 import { workflowBindings, workflowEngine, workflowKey, workflowsOf } from './workflows.ts';
 
@@ -140,7 +140,7 @@ function usesQueues({ consumers }: Triggers): boolean {
 
 function services(release: Release, options: ConfigOptions): CapnpValue[] {
   const { isTrial } = options;
-  const { worker, assets, databases, namespaces, triggers, workflows = [] } = release;
+  const { worker, assets, triggers, workflows = [] } = release;
   if (worker === null && assets === null) throw new Error('a release needs a Worker or assets');
   const list: CapnpValue[] = [
     { name: 'do', disk: { writable: true } },
@@ -155,11 +155,7 @@ function services(release: Release, options: ConfigOptions): CapnpValue[] {
   }
   if (assets !== null) list.push({ name: 'assets', assets: assetsService(release, assets, options) });
   if (options.reloads) list.push({ name: 'reload', worker: reloadWorker(release) });
-  if (databases.length > 0) list.push({ name: 'd1-service', worker: d1Worker() });
-  if (namespaces.length > 0) list.push({ name: 'kv-service', worker: kvWorker() });
-  // Two bindings may be of one bucket.
-  const buckets = new Set(release.buckets?.map(({ storageId }) => storageId));
-  for (const storageId of buckets) list.push(bucketService(storageId, options));
+  list.push(...storageServices(release, options.bucketSocket));
   list.push(...serviceServices(release, options.serviceSocket));
   list.push(...cacheServices(options.cacheMb));
   list.push(...outwardServices(release, options.outwardSockets));
@@ -206,6 +202,7 @@ function appWorker(
       ...varBindings(release, given),
       ...secretBindings(given, secrets),
       ...storageBindings(release),
+      ...queueBindings(release),
       ...assetsBinding(release),
       ...workflowBindings(release.workflows ?? []),
       ...rateLimitBindings(release),
@@ -253,48 +250,14 @@ function varBindings({ vars }: Release, secrets: string[]): CapnpValue[] {
     );
 }
 
-/** One service for each bucket: the header that names it is workerd's to write, and no Worker's. */
-function bucketService(storageId: string, { bucketSocket }: ConfigOptions): Fields {
-  const named = { name: BUCKET_HEADER, value: storageId };
-  return {
-    name: bucketServiceName(storageId),
-    external: { address: `unix:${bucketSocket}`, http: { injectRequestHeaders: [named] } },
-  };
-}
-
-function bucketServiceName(storageId: string): string {
-  return `bucket-${storageId}`;
-}
-
-function storageBindings(release: Release): CapnpValue[] {
-  const { durableObjects, databases, namespaces, buckets = [], triggers } = release;
+function queueBindings(release: Release): CapnpValue[] {
   const sent = queuesElsewhere(release);
-  return [
-    ...durableObjects.map(({ binding, className }) => ({ name: binding, durableObjectNamespace: className })),
-    ...databases.map(({ binding, storageId }) => ({
-      name: binding,
-      wrapped: {
-        moduleName: 'cloudflare-internal:d1-api',
-        innerBindings: [
-          {
-            name: 'fetcher',
-            service: { name: 'd1-service', props: { json: JSON.stringify({ database: storageId }) } },
-          },
-        ],
-      },
-    })),
-    ...namespaces.map(({ binding, storageId }) => ({
-      name: binding,
-      kvNamespace: { name: 'kv-service', props: { json: JSON.stringify({ namespace: storageId }) } },
-    })),
-    ...buckets.map(({ binding, storageId }) => ({ name: binding, r2Bucket: bucketServiceName(storageId) })),
-    ...(triggers?.producers ?? []).map(({ binding, queue }) => ({
-      name: binding,
-      queue: sent.includes(queue)
-        ? queueService(sent.indexOf(queue))
-        : { name: 'queue-service', props: { json: JSON.stringify({ queue }) } },
-    })),
-  ];
+  return (release.triggers?.producers ?? []).map(({ binding, queue }) => ({
+    name: binding,
+    queue: sent.includes(queue)
+      ? queueService(sent.indexOf(queue))
+      : { name: 'queue-service', props: { json: JSON.stringify({ queue }) } },
+  }));
 }
 
 function assetsBinding({ assets }: Release): CapnpValue[] {

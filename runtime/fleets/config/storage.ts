@@ -1,0 +1,55 @@
+// What an app keeps, in a cell: the bindings to it, and the services behind them.
+import type { Release } from '../../../bundler/release.ts';
+import { BUCKET_HEADER } from '../../storage/r2/headers.ts';
+import { d1Worker, kvWorker } from './bundled-services.ts';
+import type { CapnpValue, Fields } from './capnp.ts';
+
+/** The bindings of the app's Worker. */
+export function storageBindings(release: Release): CapnpValue[] {
+  const { durableObjects, databases, namespaces, buckets = [] } = release;
+  return [
+    ...durableObjects.map(({ binding, className }) => ({ name: binding, durableObjectNamespace: className })),
+    ...databases.map(({ binding, storageId }) => ({
+      name: binding,
+      wrapped: {
+        moduleName: 'cloudflare-internal:d1-api',
+        innerBindings: [
+          {
+            name: 'fetcher',
+            service: { name: 'd1-service', props: { json: JSON.stringify({ database: storageId }) } },
+          },
+        ],
+      },
+    })),
+    ...namespaces.map(({ binding, storageId }) => ({
+      name: binding,
+      kvNamespace: { name: 'kv-service', props: { json: JSON.stringify({ namespace: storageId }) } },
+    })),
+    ...buckets.map(({ binding, storageId }) => ({ name: binding, r2Bucket: bucketServiceName(storageId) })),
+  ];
+}
+
+/** The services behind them. @param bucketSocket the socket of the host's bucket service that is this app's own */
+export function storageServices(release: Release, bucketSocket: string): Fields[] {
+  const { databases, namespaces, buckets = [] } = release;
+  // Two bindings may be of one bucket.
+  const bucketIds = new Set(buckets.map(({ storageId }) => storageId));
+  return [
+    ...(databases.length > 0 ? [{ name: 'd1-service', worker: d1Worker() }] : []),
+    ...(namespaces.length > 0 ? [{ name: 'kv-service', worker: kvWorker() }] : []),
+    ...[...bucketIds].map((storageId) => bucketService(storageId, bucketSocket)),
+  ];
+}
+
+/** One service for each bucket: the header that names it is workerd's to write, and no Worker's. */
+function bucketService(storageId: string, bucketSocket: string): Fields {
+  const named = { name: BUCKET_HEADER, value: storageId };
+  return {
+    name: bucketServiceName(storageId),
+    external: { address: `unix:${bucketSocket}`, http: { injectRequestHeaders: [named] } },
+  };
+}
+
+function bucketServiceName(storageId: string): string {
+  return `bucket-${storageId}`;
+}
