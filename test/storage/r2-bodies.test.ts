@@ -12,6 +12,7 @@ import type { Algorithm } from '../../runtime/storage/r2/algorithms.ts';
 import { Blobs } from '../../runtime/storage/r2/blobs.ts';
 import { BucketClient } from '../../runtime/storage/r2/client.ts';
 import { DigestThreads } from '../../runtime/storage/r2/digests.ts';
+import { METADATA_SIZE_HEADER } from '../../runtime/storage/r2/headers.ts';
 import { SMALL_BYTES, smallBlob } from '../../runtime/storage/r2/small-blobs.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
@@ -115,4 +116,17 @@ test('the service is asked not to close: what is written of an end after its ans
   assert.equal((await new BucketClient(path, 'files').put('a', body, described)).name, 'a');
   assert.equal(connection, 'keep-alive');
   await once(server.close(), 'close', { signal: AbortSignal.timeout(10_000) });
+});
+
+test('an object of which the bucket service tells only a part, since it ends, fails', async (t) => {
+  const socket = join(temporaryDirectory(t), 'buckets.sock');
+  const service = createServer((_request, response) => {
+    response.writeHead(200, { [METADATA_SIZE_HEADER]: '1000', 'content-length': '2000' });
+    response.write('{"name"', () => response.destroy());
+  });
+  service.listen(socket);
+  await once(service, 'listening');
+  t.after(() => service.close());
+  const read = new BucketClient(socket, 'main').bytes('key', 'etag', { offset: 0, length: 0 });
+  await assert.rejects(read, /in the middle of its answer|aborted|ECONNRESET/);
 });

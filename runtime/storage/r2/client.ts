@@ -91,7 +91,9 @@ export class BucketClient {
     for (let left = size; left > 0; ) {
       const chunk = (response.read(Math.min(left, response.readableLength)) as Buffer | null) ?? null;
       if (chunk !== null && chunk.length > 0) left -= chunk.length;
-      else await new Promise((resolve) => response.once('readable', resolve));
+      else if (response.destroyed || response.readableEnded)
+        throw new Error('the bucket service ended in the middle of its answer');
+      else await new Promise<void>((resolve) => response.once('readable', resolve).once('close', resolve));
     }
     return response;
   }
