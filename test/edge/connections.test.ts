@@ -3,6 +3,8 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { TrustedProxies } from '../../runtime/edge/client.ts';
 import { Connection } from '../../runtime/edge/connection.ts';
 import { Connections } from '../../runtime/edge/connections.ts';
@@ -81,12 +83,32 @@ test('what is taken, or goes with its connection, is kept no longer', async (t) 
   await keeps(20_000);
 });
 
-test('a queue keeps its order whoever leaves it, and who has left leads to nobody', () => {
-  class Guest implements Queued<Guest> {
-    queue: object | null = null;
-    before: Guest | null = null;
-    after: Guest | null = null;
+class Guest implements Queued<Guest> {
+  queue: object | null = null;
+  before: Guest | null = null;
+  after: Guest | null = null;
+  readonly luggage = Array.from({ length: 100 }, () => ({}));
+}
+
+test('who leaves an old queue is collected with the young garbage', () => {
+  setFlagsFromString('--expose-gc');
+  const collect = runInNewContext('gc') as (options: { type: 'minor' }) => void;
+  const queue = new Queue<Guest>();
+  queue.add(new Guest());
+  // What outlives two such collections is old.
+  for (let i = 0; i < 3; i++) collect({ type: 'minor' });
+  const before = process.memoryUsage().heapUsed;
+  const guests = 5_000;
+  for (let i = 1; i <= guests; i++) {
+    queue.add(new Guest());
+    queue.delete(queue.first!);
+    if (i % 100 === 0) collect({ type: 'minor' });
   }
+  const bytes = (process.memoryUsage().heapUsed - before) / guests;
+  assert.ok(bytes < 500, `${bytes} bytes of each guest are left`);
+});
+
+test('a queue keeps its order whoever leaves it, and who has left leads to nobody', () => {
   const queue = new Queue<Guest>();
   const guests = Array.from({ length: 5 }, () => new Guest());
   for (const guest of guests) queue.add(guest);
