@@ -62,6 +62,8 @@ export class StorageLimits {
   readonly #unwritten = new Set<string>();
   /** MiB up to which apps that were over their limit may grow. */
   readonly #ceilings = new Map<string, number>();
+  /** Apps that the host before this one has stopped: their owners may start them to tidy up before they are measured. */
+  readonly #stoppedBefore: Set<string>;
   /** Apps that are being stopped, or allowed to start, at this moment. */
   readonly #changing = new Set<string>();
   #measuring: Promise<void> | null = null;
@@ -73,6 +75,8 @@ export class StorageLimits {
     this.#options = options;
     this.#maxMb = options.maxMb || Number.POSITIVE_INFINITY;
     this.#held = options.held.all();
+    const byLimit = [...this.#held].filter(([, { cause }]) => cause === 'limit');
+    this.#stoppedBefore = new Set(byLimit.map(([id]) => id));
   }
 
   /** Bytes that an app keeps on the disk, as last measured; null before that. */
@@ -125,6 +129,7 @@ export class StorageLimits {
     const own = this.#use.size(app.id);
     if (own === null) return;
     const size = own + this.#besides(app);
+    if (this.#stoppedBefore.delete(app.id)) this.#ceilings.set(app.id, size + this.#graceMb);
     if (size <= this.#maxMb) this.#ceilings.delete(app.id);
     if (app.isHeld) {
       if (size <= this.#maxMb * ENOUGH && this.#held.get(app.id)?.cause === 'limit')
@@ -138,9 +143,12 @@ export class StorageLimits {
     const whose = countedWith.length === 0 ? 'it keeps' : 'this preview, its app and other previews keep';
     const what = `the app was stopped: ${whose} ${Math.ceil(size)} MiB on the disk, and may keep ${this.#maxMb} (RUNNER_APP_MAX_MB). It starts again by itself when it keeps less`;
     if (this.#ceilings.has(id)) return `${what}, or the operator raises the limit`;
-    const grace = Math.max(1, Math.floor(Math.min(GRACE_MB, this.#maxMb * GRACE_SHARE)));
-    this.#ceilings.set(id, size + grace);
-    return `${what}; start it, or deploy another release, to have it delete data: it may then grow by ${grace} MiB`;
+    this.#ceilings.set(id, size + this.#graceMb);
+    return `${what}; start it, or deploy another release, to have it delete data: it may then grow by ${this.#graceMb} MiB`;
+  }
+
+  get #graceMb(): number {
+    return Math.max(1, Math.floor(Math.min(GRACE_MB, this.#maxMb * GRACE_SHARE)));
   }
 
   /** When the disk is almost full, stops the app that writes most, if it writes much. */

@@ -32,7 +32,8 @@ export async function answerHttp(
   const server = createServer(limits, answer);
   server.timeout = silenceMs;
   server.maxConnections = connections;
-  server.listen({ fd: door.fd });
+  // As many may wait: an app whose connection finds no room gets an error at once.
+  server.listen({ fd: door.fd }, connections);
   await once(server, 'listening');
   return {
     close: async () => {

@@ -11,10 +11,10 @@ import { temporaryDirectory } from '../support/temporary.ts';
 const MB = Buffer.alloc(2 ** 20, 'x');
 
 /** One app with a directory of its own. `keep(n)` makes it keep n MiB; the kernel is said to have counted what it wrote. */
-function world(t: TestContext, maxMb: number, disk: Partial<Disk> = {}) {
+function world(t: TestContext, maxMb: number, disk: Partial<Disk> = {}, held: [string, HeldRow][] = []) {
   const data = join(temporaryDirectory(t), 'data');
   mkdirSync(data);
-  const rows = new Map<string, HeldRow>();
+  const rows = new Map<string, HeldRow>(held);
   const told: string[] = [];
   const app: LimitedApp = {
     ...{
@@ -77,6 +77,17 @@ test('an app over its limit is stopped once with a way to tidy up, then without,
   await until(() => !app.isHeld, 'it is let go');
   assert.equal(told.at(-1), 'go');
   assert.equal(rows.size, 0);
+});
+
+test('an app that was stopped before the host’s start may tidy up too when it is started', async (t) => {
+  const { app, told, keep, until } = world(t, 20, {}, [['app', { cause: 'limit', why: 'it kept too much' }]]);
+  keep(22);
+  let looks = 0;
+  await until(() => ++looks > 20, 'it is looked at');
+  assert.ok(!app.isHeld, 'it may grow a little');
+  keep(30);
+  await until(() => app.isHeld, 'it is stopped again');
+  assert.match(told[0]!, /or the operator raises the limit$/);
 });
 
 test('a preview is stopped when it and its app keep too much, and the app goes on', async (t) => {

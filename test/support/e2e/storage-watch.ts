@@ -32,15 +32,18 @@ function watch(directory: string): void {
   const pids = new Set<number>();
   const together: number[][] = [];
   let looks = 0;
+  const onStorage = () =>
+    processes(
+      (command) => command.includes('serve') && command.some((word) => word.includes(`=${directory}/`)),
+    ).map(({ pid }) => pid);
   const timer = setInterval(() => {
-    const seen = processes()
-      .filter(
-        ({ command }) => command.includes('serve') && command.some((word) => word.includes(`=${directory}/`)),
-      )
-      .map(({ pid }) => pid);
+    const seen = onStorage();
     looks++;
     for (const pid of seen) pids.add(pid);
-    if (seen.length > 1) together.push(seen);
+    if (seen.length < 2) return;
+    // Processes are read one after another: one that was read before the last may have ended before that began.
+    const later = onStorage();
+    if (seen.slice(0, -1).some((pid) => later.includes(pid))) together.push(seen);
   }, EVERY_MS);
   parentPort!.once('message', () => {
     clearInterval(timer);
