@@ -8,7 +8,7 @@ import { unanswered } from '../handlers/cloudflare/unanswered.ts';
 import { operations } from '../handlers/contract/index.ts';
 import { notYet } from '../handlers/contract/not-yet.ts';
 import type { Operation } from '../handlers/contract/operation.ts';
-import { settings } from '../runtime/config.ts';
+import { settings } from '../runtime/settings.ts';
 
 // By their paths: they are written for workerd, whose types are not here.
 const { calls } = (await import(new URL('../handlers/cloudflare/index.ts', import.meta.url).href)) as {

@@ -12,14 +12,9 @@ import { Refusal } from '../refusal.ts';
 import { warmBundler } from './build.ts';
 import { Deploy, type DeployOptions, INTERRUPTED } from './deploy.ts';
 import type { DeploySource } from './make-release.ts';
-import { pruneReleases, type Retriggered } from './releases.ts';
+import { removeOldReleases } from './old-releases.ts';
+import type { Retriggered } from './releases.ts';
 import { nextDeploy } from './turns.ts';
-
-/** Releases that are kept besides the one that serves. */
-const KEPT_RELEASES = 5;
-
-/** Deploys of an app that are kept with their logs. */
-const KEPT_DEPLOYS = 200;
 
 /** How long after a deploy's end its leftovers are removed, in ms: the pusher is answered first. */
 const TIDY_AFTER_MS = 50;
@@ -101,7 +96,8 @@ export class DeployQueue {
     if (earlier.status !== 'live' && earlier.status !== 'replaced') {
       throw new Refusal(409, 'release_unavailable', `deploy ${deployId} never went live (${earlier.status})`);
     }
-    if (!existsSync(paths.release(appId, deployId))) {
+    // A release that is being removed may still be there in part.
+    if (!earlier.can_roll_back || !existsSync(paths.release(appId, deployId))) {
       throw new Refusal(409, 'release_unavailable', `the release of deploy ${deployId} is no longer kept`);
     }
     const { sha, ref, message, author } = earlier;
@@ -309,28 +305,12 @@ export class DeployQueue {
     const appId = deploy.fact.app_id;
     if (!this.#waiting.has(appId))
       await sleep(TIDY_AFTER_MS, undefined, { signal: this.#closing.signal }).catch(() => {});
-    await Promise.all([deploy.tidy(), this.#prune(appId), deploy.throwClassesAway()]);
-  }
-
-  /** Removes old releases: an app can only go back to the last ones that served. */
-  async #prune(appId: string): Promise<void> {
-    const { store, paths, apps, onFacts } = this.#options;
-    const live = apps.get(appId)?.liveDeployId;
-    if (!live) return;
-    const wanted = this.#waiting.get(appId)?.releaseOf ?? live;
-    const keep = new Set([live, wanted, ...store.deploys.successful(appId, KEPT_RELEASES + 1)]);
-    // Written before the files go, so that nobody is told of a release that is not there.
-    store.transaction(() => {
-      for (const fact of store.deploys.released(appId)) {
-        if (keep.has(fact.id)) continue;
-        const deploy = { ...fact, can_roll_back: false };
-        store.deploys.save(deploy);
-        store.outbox.add({ type: 'deploy', deploy });
-      }
-      store.deploys.prune(appId, KEPT_DEPLOYS, [...keep]);
-    });
-    onFacts();
-    await pruneReleases(paths.releases(appId), keep);
+    const next = this.#waiting.get(appId)?.releaseOf ?? null;
+    await Promise.all([
+      deploy.tidy(),
+      removeOldReleases(this.#options, appId, next),
+      deploy.throwClassesAway(),
+    ]);
   }
 
   /** The deploy whose turn it is; `null` while none may begin. */

@@ -1,5 +1,5 @@
 // The releases that an app keeps on disk: so that it can go back to one.
-import { readdir, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { RELEASE_FILE, type Release, type Triggers } from '../../bundler/release.ts';
 import { runChild } from '../machine/child.ts';
@@ -100,13 +100,4 @@ async function copyTree(from: string, to: string, how: '-l' | '--reflink=auto'):
     await runChild(['find', to, '-type', 'f', '-exec', 'sync', '--', '{}', '+'], { timeoutMs: TIMEOUT_MS });
   // The files are on the disk, the folders that name them are new.
   await runChild(['find', to, '-type', 'd', '-exec', 'sync', '--', '{}', '+'], { timeoutMs: TIMEOUT_MS });
-}
-
-/**
- * Removes every release of an app but those of the named deploys, and what cut builds left. No build of the app runs.
- * @param releases the directory of the app's releases
- */
-export async function pruneReleases(releases: string, kept: ReadonlySet<string>): Promise<void> {
-  const removed = (await readdir(releases)).filter((name) => !kept.has(name));
-  await Promise.all(removed.map((name) => removeTree(join(releases, name))));
 }

@@ -238,6 +238,15 @@ test('the live release is deployed again with other triggers, which counts neith
   await assert.rejects(queue.deployAgain(APP, changed.id), /was uploaded, so there is no commit/);
 });
 
+test('nobody goes back to a release that is being removed', async (t) => {
+  const { store, queue, push } = await makeQueue(t, { 'index.js': WORKER });
+  const first = await ended(await push());
+  await ended(await push());
+  // As it is between the note of its end and the end of its files.
+  store.deploys.save({ ...store.deploys.find(APP, first.id)!, can_roll_back: false });
+  assert.throws(() => queue.rollback(APP, first.id), { code: 'release_unavailable' });
+});
+
 test("long builds of some hold up neither another account's build nor a rollback", async (t) => {
   const build = 'echo begun; while [ -e "$GATE" ]; do sleep 0.05; done';
   const files = { 'index.js': WORKER, 'package.json': JSON.stringify({ scripts: { build } }) };

@@ -1,0 +1,388 @@
+// Every setting, declared once: name, default, meaning, and how its text is read. `docs/settings.md` is made from this
+// list.
+import { resolve } from 'node:path';
+import { z } from 'zod';
+import { reason } from './log.ts';
+import { DATA_DIRECTORY_MAX } from './machine/data-directory.ts';
+import { isSender } from './mail/smtp-server.ts';
+import {
+  addressRanges,
+  aiModels,
+  appSenderList,
+  decimal,
+  domain,
+  httpUrl,
+  integer,
+  origin,
+  origins,
+  otlpHeaders,
+  paths,
+  perMinute,
+  port,
+  smtpUrl,
+} from './setting-kinds.ts';
+import { LogFilter } from './telemetry/log-filter.ts';
+
+/** One of them. */
+export interface Setting {
+  default: string;
+  meaning: string;
+  schema: z.ZodType<unknown, string>;
+  /** Its value is never shown. */
+  secret?: true;
+}
+
+export const settings = {
+  RUNNER_PORT: {
+    default: '8080',
+    meaning: 'Port of the API, on loopback. 0 picks a free one.',
+    schema: port,
+  },
+  RUNNER_EDGE_PORT: {
+    default: '8787',
+    meaning:
+      'Port of the edge, where apps answer. On loopback while the base domain is `localhost`. 0 picks a free one.',
+    schema: port,
+  },
+  RUNNER_EDGE: {
+    default: 'embedded',
+    meaning:
+      '`embedded`: the edge speaks HTTP. `caddy`: Caddy, which must be installed, stands in front, and the edge port speaks HTTPS.',
+    schema: z.enum(['embedded', 'caddy'], 'must be embedded or caddy'),
+  },
+  RUNNER_EDGE_HTTP_PORT: {
+    default: '0',
+    meaning: 'With Caddy: a port of plain HTTP that sends browsers to HTTPS and answers ACME. 0: none.',
+    schema: port,
+  },
+  RUNNER_DATA_DIR: {
+    default: '.cellar',
+    meaning: `Directory of all state; one host at a time. Its full path has at most ${DATA_DIRECTORY_MAX} bytes.`,
+    schema: z
+      .string()
+      .min(1, 'must not be empty')
+      .transform((path) => resolve(path))
+      .refine(
+        (path) => Buffer.byteLength(path) <= DATA_DIRECTORY_MAX,
+        `must resolve to at most ${DATA_DIRECTORY_MAX} bytes, because Unix sockets lie below it; name a shorter directory`,
+      ),
+  },
+  RUNNER_DRAIN_S: {
+    default: '10',
+    meaning:
+      'After a SIGTERM Cellar ends within so many seconds. Requests in flight get all of them but the last three, and half at least.',
+    schema: integer(1, 3600),
+  },
+  RUNNER_BASE_DOMAIN: {
+    default: 'localhost',
+    meaning: 'Apps answer at `<slug>.<base>`, the API at `api.<base>`, git at `git.<base>`.',
+    schema: domain,
+  },
+  RUNNER_PUBLIC_ORIGIN: {
+    default: '',
+    meaning:
+      'Scheme and port of printed URLs when another proxy stands in front, such as `https://example.com`. Empty: those of the edge.',
+    schema: origin,
+  },
+  RUNNER_TOKEN: {
+    secret: true,
+    default: '',
+    meaning:
+      'Bearer token of the API, at least 16 characters. Empty on `localhost`: made at first boot, kept in `<data>/token`.',
+    schema: z.union([
+      z.literal(''),
+      z
+        .string()
+        .regex(
+          /^[\x21-\x7e]{16,256}$/,
+          'must have 16 to 256 printable characters without spaces; `openssl rand -hex 32` makes one',
+        ),
+    ]),
+  },
+  RUNNER_UI_URL: {
+    default: '',
+    meaning:
+      'Origin of an outside control UI, which has sign-in then and answers `/internal/git-auth`. Empty: Cellar has its own at the base domain.',
+    schema: origin,
+  },
+  RUNNER_CORS_ORIGINS: {
+    default: '',
+    meaning:
+      'Origins, separated by commas, such as `https://example.com`, whose pages may call the API with a token from a browser. Empty: none.',
+    schema: origins,
+  },
+  RUNNER_PUSH_TO_CREATE: {
+    default: '',
+    meaning:
+      '`on`: a git push to a slug that no app has makes the app, for the account of the key and within its quota. `off`: it is refused, and told how to make the app. Empty: on while the base domain is `localhost`.',
+    schema: z.enum(['', 'on', 'off'], 'must be on or off'),
+  },
+  RUNNER_SMTP_URL: {
+    secret: true,
+    default: '',
+    meaning:
+      'Mail server that sends invites, links for new passwords, and what apps send by `send_email` bindings, such as `smtp://user:password@mail.example.com:587` (STARTTLS; without it no password is sent, but to this machine) or `smtps://…:465`; user and password percent-encoded. Empty: links are shown, and nothing is sent; `send()` says so.',
+    schema: smtpUrl,
+  },
+  RUNNER_SMTP_FROM: {
+    default: '',
+    meaning: 'Sender of invites and links, such as `Cellar <cellar@example.com>`.',
+    schema: z
+      .string()
+      .refine(
+        (text) => text === '' || isSender(text),
+        'must be like cellar@example.com or Cellar <cellar@example.com>',
+      ),
+  },
+  RUNNER_SMTP_APP_SENDERS: {
+    default: '',
+    meaning:
+      'Domains and addresses that apps with a `send_email` binding may send from by that server, such as `example.com, news@example.org`, separated by commas. Empty: the domain of RUNNER_SMTP_FROM. The address of RUNNER_SMTP_FROM itself is for Cellar alone, unless it is named here.',
+    schema: appSenderList,
+  },
+  RUNNER_GEOIP_DB: {
+    default: '',
+    meaning:
+      'Paths of databases in the format of MaxMind (MMDB), separated by commas, such as those of GeoLite2 City and ASN: `request.cf` tells apps where a client is. They are read again when they change.',
+    schema: paths,
+  },
+  RUNNER_TRUSTED_PROXIES: {
+    default: '',
+    meaning:
+      'Addresses and CIDR ranges, separated by commas, of proxies whose `X-Forwarded-*` headers are believed. The client is the last address in `X-Forwarded-For` that is none of them.',
+    schema: addressRanges,
+  },
+  RUNNER_EGRESS_ALLOW: {
+    default: '',
+    meaning:
+      'Private addresses and CIDR ranges, separated by commas, that apps, webhooks of alerts and imports of Git repositories may reach. Without it they reach public addresses only. To apps a range does not open this machine and the metadata of providers: those are opened by an address of their own, or by a range within `127.0.0.0/8` or `169.254.0.0/16`.',
+    schema: addressRanges,
+  },
+  RUNNER_AI_URL: {
+    default: '',
+    meaning:
+      'The OpenAI-compatible server that `ai` bindings of apps ask, such as `http://127.0.0.1:11434/v1` for Ollama. Empty: none, and `run()` says so.',
+    schema: httpUrl('must be like http://127.0.0.1:11434/v1, without a query or a password'),
+  },
+  RUNNER_AI_KEY: {
+    secret: true,
+    default: '',
+    meaning: 'The bearer token for that server. No app sees it. Empty: none is sent.',
+    schema: z.string().regex(/^[\x21-\x7e]*$/, 'must have printable characters without spaces'),
+  },
+  RUNNER_AI_MODELS: {
+    default: '',
+    meaning:
+      'What that server calls models, where it does not have the name that apps use, such as `@cf/meta/llama-3-8b-instruct=llama3:8b`, separated by commas.',
+    schema: aiModels,
+  },
+  OTEL_EXPORTER_OTLP_ENDPOINT: {
+    default: '',
+    meaning:
+      'Spans, logs and figures of apps are sent to this OTLP/HTTP endpoint, such as `http://127.0.0.1:4318`. Empty: nowhere.',
+    schema: httpUrl(
+      'must be like http://127.0.0.1:4318 or https://example.com/otlp, without a query or a password',
+    ),
+  },
+  OTEL_EXPORTER_OTLP_HEADERS: {
+    secret: true,
+    default: '',
+    meaning:
+      'Headers for that endpoint, such as `authorization=Bearer%20abc,x-team=one`: values percent-encoded.',
+    schema: otlpHeaders,
+  },
+  SERVICE_EDGE_RPM: {
+    default: '1800',
+    meaning:
+      "Requests per minute from one visitor (an IPv4 address or an IPv6 /64) to one site at the edge. An app's `clientRpm` comes before it. 0: no limit.",
+    schema: perMinute,
+  },
+  SERVICE_EDGE_GIT_RPM: {
+    default: '120',
+    meaning: 'The same for the git host.',
+    schema: perMinute,
+  },
+  SERVICE_EDGE_APP_RPM: {
+    default: '0',
+    meaning:
+      "Requests per minute to one app from all visitors. An app's `appRpm` comes before it. 0: no limit.",
+    schema: perMinute,
+  },
+  SERVICE_RATE_LIMIT_RPM: {
+    default: '600',
+    meaning:
+      "Requests per minute from one client to the control UI's sign-in, and as many to its invites. 0: no limit.",
+    schema: perMinute,
+  },
+  SERVICE_AUTH_RATE_LIMIT: {
+    default: '600',
+    meaning:
+      'Requests per minute from one client that the sign-in library itself takes at `/api/auth`. 0: no limit.',
+    schema: perMinute,
+  },
+  RUNNER_MAX_APPS_PER_USER: {
+    default: '10',
+    meaning: 'Apps that one account may own.',
+    schema: integer(0, 1_000_000),
+  },
+  RUNNER_DISK_FLOOR_MB: {
+    default: '1024',
+    meaning:
+      'MiB that must stay free on the disk of the data directory. With less, deploys and uploads are refused with 507, and what can be done without is removed.',
+    schema: integer(1, 1_048_576),
+  },
+  RUNNER_APP_MAX_MB: {
+    default: '10240',
+    meaning:
+      'MiB that one app may keep on the disk in its Durable Objects, databases, KV and queues. One that keeps more is stopped, and its `last_error` says why. 0: no limit.',
+    schema: integer(0, 16_777_216),
+  },
+  RUNNER_FLEET_ASSET_CACHE_MB: {
+    default: '64',
+    meaning:
+      'MiB of responses that the Cache API (`caches`) keeps for each app on the disk. Those that were not asked for longest go first. 0: it keeps nothing.',
+    schema: integer(0, 1_048_576),
+  },
+  RUNNER_BUILD_MAX_MB: {
+    default: '2048',
+    meaning:
+      'The files of a build, its caches aside, may have so many MiB, and so much and `RUNNER_DISK_FLOOR_MB` more must be free on the disk; else it is ended.',
+    schema: integer(1, 1_048_576),
+  },
+  RUNNER_BUILD_CACHE_MB: {
+    default: '1024',
+    meaning:
+      "What builds of an app keep for the next one, in MiB: package managers' caches, and what was installed. After a build that leaves more, whole caches are dropped, the largest first. 0 keeps none.",
+    schema: integer(0, 1_048_576),
+  },
+  RUNNER_BUILD_MEMORY_MB: {
+    default: '2048',
+    meaning:
+      'Each install and build step may use so much memory, in MiB; beyond it, processes of the step are ended. Where Cellar cannot make control groups, it looks twice a second.',
+    schema: integer(64, 16_777_216),
+  },
+  RUNNER_BUILD_TIMEOUT_S: {
+    default: '1200',
+    meaning: 'Each install and build step is ended after this many seconds.',
+    schema: integer(1, 86_400),
+  },
+  RUNNER_FLEET_DEPLOY_POLL_S: {
+    default: '300',
+    meaning:
+      'Each app is looked at so often, in seconds, and at the start, for a push that was taken and never deployed, or failed for want of room on the disk.',
+    schema: integer(1, 86_400),
+  },
+  RUNNER_FLEET_IDLE_EVICT_S: {
+    default: '120',
+    meaning:
+      'An app hibernates after so many seconds without an open request or WebSocket: its process goes, and the next request starts it. 0: never.',
+    schema: integer(0, 31_536_000),
+  },
+  RUNNER_FLEET_LOG: {
+    default: 'error,celld=warn',
+    meaning:
+      "Which of Cellar's own words come into an app's log: a level (`off`, `error`, `warn`, `info`, `debug`), and others for single targets: `celld` (the supervisor of its process), `workerd` (what runs it) and `build` (its deploys).",
+    schema: z.string().superRefine((text, context) => {
+      try {
+        LogFilter.parse(text);
+      } catch (error) {
+        context.addIssue({ code: 'custom', message: `is wrong: ${reason(error)}` });
+      }
+    }),
+  },
+  RUNNER_CELL_MAX_MB: {
+    default: '512',
+    meaning:
+      'Memory that the process of one app may use, in MiB. Above it, the process is restarted, and `last_error` says so.',
+    schema: integer(64, 1_048_576),
+  },
+  RUNNER_FLEET_MAX_RSS_MB: {
+    default: '0',
+    meaning:
+      'Memory that the whole container may use, in MiB. Above it, apps that use more than their share (and 64 MiB) hibernate when others must start, and answer 503 until there is room; where that would not make room, all that must start answer 503. 0: 80 % of the container.',
+    schema: integer(0, 16_777_216),
+  },
+  RUNNER_SLEEP_AFTER_H: {
+    default: '24',
+    meaning: 'Hours without a request after which an app is put to sleep; a fraction will do. 0: never.',
+    schema: decimal(0, 8_760),
+  },
+  RUNNER_SLEEP_SWEEP_S: {
+    default: '3600',
+    meaning: 'Apps to put to sleep are looked for so often, in seconds.',
+    schema: integer(1, 86_400),
+  },
+  RUNNER_SNAPSHOT_EVERY_H: {
+    default: '24',
+    meaning: 'Hours between snapshots that are taken without being asked for; a fraction will do. 0: none.',
+    schema: decimal(0, 8_760),
+  },
+  RUNNER_SNAPSHOT_URL: {
+    default: '',
+    meaning:
+      'Where snapshots are kept: the absolute path of a directory, best on another disk, or `s3://bucket/prefix`. Empty: `<data>/snapshots`.',
+    schema: z.union([
+      z.literal(''),
+      z
+        .string()
+        .regex(/^(\/|s3:\/\/[\w.-]+(\/[\w.-]+)*\/?$)/, 'must be an absolute path, or s3://bucket/prefix'),
+    ]),
+  },
+  RUNNER_SNAPSHOT_ENDPOINT: {
+    default: '',
+    meaning:
+      'Of a store that is not Amazon’s: its URL, before the name of the bucket, such as `https://storage.example.com`.',
+    schema: z.union([
+      z.literal(''),
+      z
+        .string()
+        .refine(
+          (text) => /^https?:\/\/[^?#@]+$/.test(text) && URL.canParse(text),
+          'must be like https://storage.example.com',
+        ),
+    ]),
+  },
+  RUNNER_SNAPSHOT_REGION: {
+    default: 'us-east-1',
+    meaning: 'Region of the bucket of snapshots.',
+    schema: z.string().regex(/^[\w-]+$/, 'must be like us-east-1'),
+  },
+  RUNNER_SNAPSHOT_ACCESS_KEY: {
+    default: '',
+    meaning: 'Id of the access key of that bucket.',
+    schema: z.string().max(256, 'must have at most 256 characters'),
+  },
+  RUNNER_SNAPSHOT_SECRET_KEY: {
+    secret: true,
+    default: '',
+    meaning: 'The secret of that key.',
+    schema: z.string().max(256, 'must have at most 256 characters'),
+  },
+  RUNNER_SNAPSHOT_KEEP: {
+    default: '14',
+    meaning:
+      'Snapshots that are kept: older ones are removed. Those taken before deleted classes lose their data are counted by themselves: as many of them are kept besides.',
+    schema: integer(1, 10_000),
+  },
+  RUNNER_SNAPSHOT_KEEP_DAYS: {
+    default: '0',
+    meaning: 'Snapshots older than so many days are removed, but never the newest. 0: no limit.',
+    schema: integer(0, 36_500),
+  },
+  RUNNER_TELEMETRY_RETENTION_DAYS: {
+    default: '30',
+    meaning:
+      'Days that metrics, devices, paths, referrers, spans and the backlogs of live streams are kept, and grouped errors, events, users and insights after they were last seen or written.',
+    schema: integer(1, 3_650),
+  },
+  RUNNER_WAKE_CONCURRENCY: {
+    default: '4',
+    meaning: 'Apps that start at the same time; the others wait for their turn.',
+    schema: integer(1, 1_000),
+  },
+  RUNNER_WAKE_TIMEOUT_S: {
+    default: '120',
+    meaning: 'A request waits so many seconds for its app to start, then gets 503.',
+    schema: integer(1, 3_600),
+  },
+} as const satisfies Record<string, Setting>;
