@@ -132,6 +132,13 @@ export function endOfGroup(pid: number, hasEnded: () => boolean): Job['end'] {
   };
 }
 
+/** Ends a job's whole process group, and its output, which a process that left the group may hold open for ever. */
+export function abandon({ end, stdout, stderr }: Pick<Job, 'end' | 'stdout' | 'stderr'>): void {
+  end();
+  stdout.destroy();
+  stderr.destroy();
+}
+
 /** A job, as whoever starts it in this process's place has to know it. */
 export interface JobWords {
   words: string[];
@@ -215,12 +222,7 @@ export async function runChild(words: string[], options: RunOptions): Promise<Ch
   let size = 0;
   let errors = '';
   let failure: string | null = null;
-  const stop = () => {
-    child.end();
-    // A process that left the group may hold them open for ever.
-    child.stdout.destroy();
-    child.stderr.destroy();
-  };
+  const stop = () => abandon(child);
   const deadline = setTimeout(() => {
     failure = `took longer than ${timeoutMs / 1000} s`;
     stop();

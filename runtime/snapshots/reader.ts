@@ -1,5 +1,6 @@
 // A child that reads the files of one directory, as the user whose they are.
-import { type Child, startChild } from '../machine/child.ts';
+import { abandon, type Child, startChild } from '../machine/child.ts';
+import { Pieces } from '../machine/pieces.ts';
 import { readerProgram, readerWords } from '../machine/reader.ts';
 import type { User } from '../machine/users.ts';
 import type { Listed } from './listing.ts';
@@ -9,7 +10,7 @@ const PROGRAM = readerProgram(new URL('./reader-process.js', import.meta.url));
 const MEMORY_BYTES = 1024 * 1024 * 1024;
 /** Longest line that it says, in bytes. */
 const LINE_BYTES = 8 * 1024;
-/** Longest time without a word of it, in ms: at first, for each byte of a file, of which it may make a copy, and at most. */
+/** Longest time that it is waited for without a word of it, in ms: at first, for each byte of a file, of which it may make a copy, and at most. */
 const SILENCE_MS = 20_000;
 const SILENCE_PER_BYTE_MS = 1 / 10_000;
 const LONGEST_SILENCE_MS = 10 * 60_000;
@@ -26,9 +27,7 @@ export interface ReaderPlace {
 /** Reads one file after another. */
 export class Reader {
   readonly #child: Child;
-  readonly #chunks: AsyncIterator<Buffer>;
-  #buffered: Buffer = Buffer.alloc(0);
-  #silence: NodeJS.Timeout;
+  readonly #output: Pieces;
   #errors = '';
 
   static async start({ root, user, copy }: ReaderPlace): Promise<Reader> {
@@ -39,8 +38,11 @@ export class Reader {
 
   private constructor(child: Child) {
     this.#child = child;
-    this.#chunks = child.stdout[Symbol.asyncIterator]() as AsyncIterator<Buffer>;
-    this.#silence = setTimeout(() => child.end(), SILENCE_MS);
+    this.#output = new Pieces(child.stdout, {
+      lineBytes: LINE_BYTES,
+      failure: (what) =>
+        new Error([`the reader's output ${what}`, this.#errors.trim()].filter(Boolean).join(': ')),
+    });
     child.stderr.on('data', (chunk: Buffer) => {
       this.#errors = (this.#errors + chunk.toString('utf8')).slice(0, 500);
     });
@@ -56,49 +58,37 @@ export class Reader {
     kind,
     size: listed,
   }: Listed): Promise<{ size: number; content: AsyncIterable<Buffer> } | null> {
-    clearTimeout(this.#silence);
     const silenceMs = Math.min(SILENCE_MS + listed * SILENCE_PER_BYTE_MS, LONGEST_SILENCE_MS);
-    this.#silence = setTimeout(() => this.#child.end(), silenceMs);
     this.#child.stdin.write(`${JSON.stringify({ path, kind })}\n`);
-    const said = JSON.parse(await this.#line()) as { size?: unknown; gone?: true; error?: string };
+    const line = await this.#within(silenceMs, this.#output.line());
+    const said = JSON.parse(line) as { size?: unknown; gone?: true; error?: string };
     if (said.gone) return null;
     if (!Number.isSafeInteger(said.size)) throw new Error(`${path}: ${said.error}`);
     const size = said.size as number;
-    return { size, content: this.#bytes(size) };
+    return { size, content: this.#content(size, silenceMs) };
   }
 
+  /** Ends it, and whatever waits for a word of it. */
   end(): void {
-    clearTimeout(this.#silence);
-    this.#child.end();
+    abandon(this.#child);
   }
 
-  async *#bytes(size: number): AsyncIterable<Buffer> {
-    for (let left = size; left > 0; ) {
-      if (this.#buffered.length === 0) await this.#more();
-      const piece = this.#buffered.subarray(0, left);
-      this.#buffered = this.#buffered.subarray(piece.length);
-      left -= piece.length;
-      yield piece;
-    }
-  }
-
-  async #line(): Promise<string> {
+  async *#content(size: number, silenceMs: number): AsyncGenerator<Buffer> {
+    const pieces = this.#output.bytes(size);
     for (;;) {
-      const end = this.#buffered.indexOf('\n');
-      if (end !== -1) {
-        const line = this.#buffered.toString('utf8', 0, end);
-        this.#buffered = this.#buffered.subarray(end + 1);
-        return line;
-      }
-      if (this.#buffered.length > LINE_BYTES) throw new Error('the reader says what cannot be understood');
-      await this.#more();
+      const { done, value } = await this.#within(silenceMs, pieces.next());
+      if (done) return;
+      yield value;
     }
   }
 
-  async #more(): Promise<void> {
-    this.#silence.refresh();
-    const { done, value } = await this.#chunks.next();
-    if (done) throw new Error(`the reader ended${this.#errors === '' ? '' : `: ${this.#errors.trim()}`}`);
-    this.#buffered = this.#buffered.length === 0 ? value : Buffer.concat([this.#buffered, value]);
+  /** What it says next. It is ended after `silenceMs`, in which the time does not count that is taken to keep what it said. */
+  async #within<Said>(silenceMs: number, said: Promise<Said>): Promise<Said> {
+    const silence = setTimeout(() => this.end(), silenceMs);
+    try {
+      return await said;
+    } finally {
+      clearTimeout(silence);
+    }
   }
 }

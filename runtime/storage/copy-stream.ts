@@ -3,6 +3,7 @@
 import { createReadStream, type Dirent } from 'node:fs';
 import { mkdir, open, readdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { Pieces } from '../machine/pieces.ts';
 import type { StorageNames } from './names.ts';
 
 /** Bytes of a line: names of storage are a project's own. */
@@ -10,7 +11,6 @@ const LINE_BYTES = 4 * 2 ** 20;
 const PIECE_BYTES = 256 * 1024;
 /** Folders of a copy, as a snapshot's copy has them. */
 const FOLDERS = ['data', 'buckets'];
-const LINE_END = 10;
 
 /** Where each folder of a copy goes. */
 export type CopyPlaces = Record<'data' | 'buckets', string>;
@@ -37,11 +37,18 @@ export async function unpackCopy(
   stream: AsyncIterable<Buffer>,
   places: CopyPlaces,
 ): Promise<{ names: Partial<StorageNames>; files: number }> {
-  const pieces = new Pieces(stream);
-  const { names } = (await pieces.line()) as { names?: Partial<StorageNames> };
+  const pieces = new Pieces(stream, {
+    lineBytes: LINE_BYTES,
+    failure: (what) => new Error(`the copy ${what}`),
+  });
+  const { names } = JSON.parse(await pieces.line()) as { names?: Partial<StorageNames> };
   if (names === undefined) throw new Error('this is no copy of an app');
   for (let files = 0; ; files++) {
-    const { path, bytes, end } = (await pieces.line()) as { path?: string; bytes?: number; end?: boolean };
+    const { path, bytes, end } = JSON.parse(await pieces.line()) as {
+      path?: string;
+      bytes?: number;
+      end?: boolean;
+    };
     if (end === true) return { names, files };
     const [folder = '', ...below] = (path ?? '').split('/');
     if (!isFolder(folder) || below.length === 0 || below.some((part) => ['', '.', '..'].includes(part)))
@@ -50,7 +57,7 @@ export async function unpackCopy(
     await mkdir(dirname(to), { recursive: true, mode: 0o700 });
     const file = await open(to, 'wx', 0o600);
     try {
-      for await (const piece of pieces.take(bytes ?? 0)) await file.writeFile(piece);
+      for await (const piece of pieces.bytes(bytes ?? 0)) await file.writeFile(piece);
     } finally {
       await file.close();
     }
@@ -74,42 +81,4 @@ async function filesOf(directory: string): Promise<string[]> {
     },
   );
   return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
-}
-
-/** A stream that is read by lines and by numbers of bytes. */
-class Pieces {
-  readonly #stream: AsyncIterator<Buffer>;
-  #rest: Buffer = Buffer.alloc(0);
-
-  constructor(stream: AsyncIterable<Buffer>) {
-    this.#stream = stream[Symbol.asyncIterator]();
-  }
-
-  async line(): Promise<unknown> {
-    let at = this.#rest.indexOf(LINE_END);
-    while (at === -1) {
-      if (this.#rest.length > LINE_BYTES) throw new Error('this is no copy of an app');
-      this.#rest = Buffer.concat([this.#rest, await this.#next()]);
-      at = this.#rest.indexOf(LINE_END);
-    }
-    const text = this.#rest.toString('utf8', 0, at);
-    this.#rest = this.#rest.subarray(at + 1);
-    return JSON.parse(text);
-  }
-
-  async *take(bytes: number): AsyncGenerator<Buffer> {
-    for (let left = bytes; left > 0; ) {
-      if (this.#rest.length === 0) this.#rest = await this.#next();
-      const piece = this.#rest.subarray(0, left);
-      this.#rest = this.#rest.subarray(piece.length);
-      left -= piece.length;
-      yield piece;
-    }
-  }
-
-  async #next(): Promise<Buffer> {
-    const { value, done } = await this.#stream.next();
-    if (done) throw new Error('the copy broke off before its end');
-    return value;
-  }
 }

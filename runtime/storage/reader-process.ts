@@ -1,10 +1,10 @@
 // A process of an app's user that answers questions about what the app keeps, one after another. What it says may be the work
 // of an attacker: it is bounded, and goes to those alone who may see what the app keeps.
-import { type Job, startJob } from '../machine/child.ts';
+import { abandon, type Job, startJob } from '../machine/child.ts';
+import { Pieces } from '../machine/pieces.ts';
 
-/** The most characters of the line that an answer begins with. */
-const HEAD_LENGTH = 100;
-const NEW_LINE = 10;
+/** Longest line that an answer begins with. */
+const HEAD_BYTES = 100;
 
 /** A reader that ended, or was ended, before it had answered. */
 export class ReaderEnded extends Error {
@@ -23,25 +23,22 @@ export interface Answer {
   refused: boolean;
 }
 
-interface Asked {
-  limitBytes: number;
-  resolve: (answer: Answer) => void;
-}
-
 export class ReaderProcess {
   readonly #job: Job;
-  #asked: Asked | null = null;
-  #chunks: Buffer[] = [];
-  #size = 0;
-  #head: { bytes: number; refused: boolean } | null = null;
-  #hasEnded = false;
+  readonly #output: Pieces;
+  #hasExited = false;
 
   private constructor(job: Job) {
     this.#job = job;
+    this.#output = new Pieces(job.stdout, {
+      lineBytes: HEAD_BYTES,
+      failure: (what) => new Error(`the reader's output ${what}`),
+    });
     job.stderr.resume();
-    job.stdout.on('data', (chunk: Buffer) => this.#take(chunk));
-    void job.closed.then(() => {
-      this.#hasEnded = true;
+    // Its output does not say so: nobody reads that between two questions, and another process may hold it open.
+    void job.exited.then(() => {
+      this.#hasExited = true;
+      this.end();
     });
   }
 
@@ -50,8 +47,9 @@ export class ReaderProcess {
     return new ReaderProcess(await startJob(words, { title: 'reading the storage' }));
   }
 
-  get hasEnded(): boolean {
-    return this.#hasEnded;
+  /** Whether it can be asked: it runs, and has said nothing since its last answer. */
+  get isReady(): boolean {
+    return !this.#hasExited && !this.#hasMore;
   }
 
   /**
@@ -61,19 +59,17 @@ export class ReaderProcess {
    * @throws the signal's reason once it is aborted; the reader is ended then
    */
   async ask(question: object, limitBytes: number, signal: AbortSignal): Promise<Answer> {
-    const answered = new Promise<Answer>((resolve) => {
-      this.#asked = { limitBytes, resolve };
-    });
     const end = () => this.end();
     signal.addEventListener('abort', end);
     if (signal.aborted) end();
     this.#job.stdin.write(`${JSON.stringify(question)}\n`);
     try {
-      const ended = this.#job.closed.then(({ killedBy }): Promise<Answer> => {
-        signal.throwIfAborted();
-        throw new ReaderEnded(killedBy);
-      });
-      return await Promise.race([answered, ended]);
+      return await this.#answer(limitBytes);
+    } catch {
+      end();
+      const { killedBy } = await this.#job.exited;
+      signal.throwIfAborted();
+      throw new ReaderEnded(killedBy);
     } finally {
       signal.removeEventListener('abort', end);
     }
@@ -81,42 +77,20 @@ export class ReaderProcess {
 
   /** Ends its whole process group. */
   end(): void {
-    this.#job.end();
-    // A process that left the group may hold them open for ever.
-    this.#job.stdout.destroy();
-    this.#job.stderr.destroy();
+    abandon(this.#job);
   }
 
-  #take(chunk: Buffer): void {
-    this.#chunks.push(chunk);
-    this.#size += chunk.length;
-    if (this.#head === null) {
-      const begun = Buffer.concat(this.#chunks);
-      const end = begun.indexOf(NEW_LINE);
-      if (end === -1 && this.#size <= HEAD_LENGTH) return;
-      this.#head = headOf(begun.subarray(0, end));
-      this.#chunks = [begun.subarray(end + 1)];
-      this.#size -= end + 1;
-    }
-    const { bytes, refused } = this.#head ?? { bytes: Number.POSITIVE_INFINITY, refused: false };
-    if (this.#asked === null || bytes > this.#asked.limitBytes || this.#size > bytes) this.end();
-    else if (this.#size === bytes) this.#answer(this.#asked, refused);
+  get #hasMore(): boolean {
+    return this.#output.hasRest || this.#job.stdout.readableLength > 0;
   }
 
-  #answer({ resolve }: Asked, refused: boolean): void {
-    resolve({ bytes: Buffer.concat(this.#chunks), refused });
-    this.#asked = null;
-    this.#head = null;
-    this.#chunks = [];
-    this.#size = 0;
-  }
-}
-
-function headOf(line: Buffer): { bytes: number; refused: boolean } | null {
-  try {
-    const { bytes, refused } = JSON.parse(line.toString('utf8'));
-    return Number.isSafeInteger(bytes) && bytes >= 0 ? { bytes, refused: refused === true } : null;
-  } catch {
-    return null;
+  /** @throws {Error} when it ends, or says what is no answer */
+  async #answer(limitBytes: number): Promise<Answer> {
+    const { bytes: size, refused } = JSON.parse(await this.#output.line());
+    if (!Number.isSafeInteger(size) || size < 0 || size > limitBytes) throw new Error('this is no answer');
+    const pieces: Buffer[] = [];
+    for await (const piece of this.#output.bytes(size)) pieces.push(piece);
+    if (this.#hasMore) throw new Error('it says more than it announced');
+    return { bytes: Buffer.concat(pieces), refused: refused === true };
   }
 }

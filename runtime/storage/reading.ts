@@ -117,7 +117,7 @@ export class StorageReaders {
 
   async #reader(appId: string, user: User | null): Promise<ReaderProcess> {
     const idle = this.#takeIdle(appId);
-    if (idle !== null && !idle.reader.hasEnded && idle.uid === user?.uid) return idle.reader;
+    if (idle?.reader.isReady && idle.uid === user?.uid) return idle.reader;
     idle?.reader.end();
     return ReaderProcess.start(readerWords(READER, { user, memoryBytes: MEMORY_BYTES, heapMb: HEAP_MB }));
   }

@@ -1,0 +1,56 @@
+// How long a reader of a snapshot is waited for.
+import assert from 'node:assert/strict';
+import { statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import type { Listed } from '../../runtime/snapshots/listing.ts';
+import { Reader } from '../../runtime/snapshots/reader.ts';
+import { readers } from '../support/e2e/processes.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
+
+/** Longer than a word of any reader is waited for, in ms. */
+const LONG_MS = 60 * 60_000;
+const BYTES = 5 * 2 ** 20;
+
+async function readerOfOneFile(t: TestContext): Promise<{ reader: Reader; file: Listed; pid: number }> {
+  const root = temporaryDirectory(t);
+  writeFileSync(join(root, 'file'), Buffer.alloc(BYTES, 'x'));
+  const { mode, size } = statSync(join(root, 'file'));
+  const file: Listed = { path: 'file', kind: 'plain', mode, size, stamp: '' };
+  const reader = await Reader.start({ root, user: null, copy: join(root, 'copy') });
+  t.after(() => reader.end());
+  return { reader, file, pid: readers(process.pid)[0]!.pid };
+}
+
+test('a reader is not ended while what it said is being kept, however long that takes', async (t) => {
+  const { reader, file } = await readerOfOneFile(t);
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  for (let n = 0; n < 2; n++) {
+    let bytes = 0;
+    for await (const piece of (await reader.read(file))!.content) {
+      bytes += piece.length;
+      // A slow upload of a pack.
+      t.mock.timers.tick(LONG_MS);
+    }
+    assert.equal(bytes, BYTES);
+  }
+});
+
+test('a reader that says nothing is ended in time, in the middle of a file too', async (t) => {
+  const { reader, file, pid } = await readerOfOneFile(t);
+  const { content } = (await reader.read(file))!;
+  t.mock.timers.enable({ apis: ['setTimeout'] });
+  process.kill(pid, 'SIGSTOP');
+  const rest = (async () => {
+    for await (const _ of content);
+  })();
+  const ended = assert.rejects(rest, /the reader's output broke off before its end/);
+  // What it had said already is read before that is waited for which it does not say.
+  for (let isOver = false; !isOver; ) {
+    t.mock.timers.tick(LONG_MS);
+    isOver = await Promise.race([
+      ended.then(() => true),
+      new Promise<false>((resolve) => setImmediate(resolve, false)),
+    ]);
+  }
+});

@@ -1,0 +1,92 @@
+// A reader that says what it should not, or nothing: whoever asks it is answered all the same, and it has ended then.
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { ReaderEnded, ReaderProcess } from '../../runtime/storage/reader-process.ts';
+import { eventually } from '../support/e2e/processes.ts';
+
+const LIMIT_BYTES = 1_000_000;
+/** No test waits so long for anything. */
+const DEADLINE_MS = 30_000;
+
+/** A reader that does `step` with each question: `say` prints. */
+async function readerOf(t: TestContext, step: string): Promise<ReaderProcess> {
+  const program = `import { spawn } from 'node:child_process';
+    import { writeSync } from 'node:fs';
+    import { createInterface } from 'node:readline';
+    const say = (text) => { for (let rest = Buffer.from(text); rest.length > 0; ) rest = rest.subarray(writeSync(1, rest)); };
+    const stay = () => spawn('sleep', ['1000'], { detached: true, stdio: ['ignore', 1, 2] }).pid;
+    for await (const line of createInterface({ input: process.stdin })) { ${step} }`;
+  const reader = await ReaderProcess.start([process.execPath, '--input-type=module', `--eval=${program}`]);
+  t.after(() => reader.end());
+  return reader;
+}
+
+function ask(reader: ReaderProcess, question: object = {}, deadlineMs = DEADLINE_MS) {
+  return reader.ask(question, LIMIT_BYTES, AbortSignal.timeout(deadlineMs));
+}
+
+test('an answer comes whole, however it is cut, and the next one after it', async (t) => {
+  const reader = await readerOf(
+    t,
+    `for (const piece of ['{"byt', 'es":700001,"ref', 'used":true}\\n"', 'x'.repeat(699_999), '"']) {
+       say(piece);
+       await new Promise(setImmediate);
+     }`,
+  );
+  for (let n = 0; n < 3; n++) {
+    const { bytes, refused } = await ask(reader);
+    assert.equal(bytes.length, 700_001);
+    assert.ok(refused);
+    assert.ok(reader.isReady);
+  }
+});
+
+test('a reader that says what is no answer is ended at once', async (t) => {
+  const steps = {
+    'a head without an end': `say('{"bytes":1' + ' '.repeat(200))`,
+    'a long head': `say('{"bytes":1' + ' '.repeat(200) + '}\\nx')`,
+    'a head that is no JSON': `say('bytes: 1\\nx')`,
+    'a head that is null': `say('null\\nx')`,
+    'less than nothing': `say('{"bytes":-1}\\nx')`,
+    'part of a byte': `say('{"bytes":0.5}\\nx')`,
+    'more than it may': `say('{"bytes":${LIMIT_BYTES + 1}}\\nx')`,
+    'more than it announced': `say('{"bytes":1}\\nxy')`,
+  };
+  for (const [what, step] of Object.entries(steps)) {
+    const reader = await readerOf(t, step);
+    await assert.rejects(ask(reader), ReaderEnded, what);
+    assert.ok(!reader.isReady, what);
+  }
+});
+
+test('a reader that speaks without being asked, or ends, is not ready any more', async (t) => {
+  for (const step of ['setTimeout(() => say("{}"), 50)', 'setTimeout(() => process.exit(0), 50)']) {
+    const reader = await readerOf(t, `say('{"bytes":1}\\nx'); ${step}`);
+    assert.equal((await ask(reader)).bytes.toString(), 'x');
+    await eventually(() => !reader.isReady, step);
+  }
+});
+
+test('a reader whose output another process holds open keeps nobody waiting', async (t) => {
+  const held = (rest: string) =>
+    `const pid = String(stay()); say(\`{"bytes":\${pid.length}}\\n\${pid}\`); ${rest}`;
+  const left: number[] = [];
+  t.after(() => left.forEach((pid) => void process.kill(pid)));
+  const first = async (reader: ReaderProcess) => {
+    left.push(Number((await ask(reader)).bytes.toString()));
+  };
+  const idle = await readerOf(t, held('setTimeout(() => process.exit(0), 50)'));
+  await first(idle);
+  await eventually(() => !idle.isReady, 'it has ended while nobody asked');
+
+  const ending = await readerOf(t, `if (line.includes('end')) process.exit(0); ${held('')}`);
+  await first(ending);
+  const from = performance.now();
+  await assert.rejects(ask(ending, { end: true }), ReaderEnded);
+  assert.ok(performance.now() - from < DEADLINE_MS / 2, 'it does not wait for the deadline');
+
+  const silent = await readerOf(t, `if (!line.includes('wait')) { ${held('')} }`);
+  await first(silent);
+  await assert.rejects(ask(silent, { wait: true }, 200), { name: 'TimeoutError' });
+  assert.ok(!silent.isReady);
+});
