@@ -38,8 +38,8 @@ export interface Occurrence extends Circumstances {
 /** `changed` is, everywhere, the groups that are to be written and shown, by id. */
 export class ErrorGroups {
   readonly #queries: ErrorQueries;
-  /** Occurrences by app and id. */
-  readonly #recent = new Map<string, { group: number; occurrence: number }>();
+  /** Occurrences by app and id, with the fingerprint of their group. */
+  readonly #recent = new Map<string, { fingerprint: string; occurrence: number }>();
   #lastChange: number;
 
   constructor(queries: ErrorQueries) {
@@ -50,7 +50,7 @@ export class ErrorGroups {
   /** Counts an occurrence in its group. */
   add(each: Occurrence, changed: Map<number, GroupRow>): void {
     const again = each.id === null ? undefined : this.#recent.get(`${each.appId} ${each.id}`);
-    if (again !== undefined && this.#join(again.occurrence, each)) return;
+    if (again !== undefined && this.#join(again, each, changed)) return;
     const group = this.#group(each, changed);
     const { message, place, mechanism, handler, method, path, trace_id, stack, at, release } = each;
     const circumstances = { message, place, mechanism, handler, method, path, trace_id };
@@ -73,17 +73,28 @@ export class ErrorGroups {
     );
     const hour = Math.floor(at / HOUR_MS);
     this.#queries.addHour(group.id, hour, 1, hour - HOURS);
-    if (each.id !== null) this.#remember(`${each.appId} ${each.id}`, { group: group.id, occurrence });
+    const { fingerprint } = group;
+    if (each.id !== null) this.#remember(`${each.appId} ${each.id}`, { fingerprint, occurrence });
   }
 
   /** Adds what is known better when an error is told again. @returns whether it was there */
-  #join(occurrence: number, { mechanism, method, path, trace_id }: Occurrence): boolean {
+  #join(
+    { fingerprint, occurrence }: { fingerprint: string; occurrence: number },
+    { appId, mechanism, method, path, trace_id }: Occurrence,
+    changed: Map<number, GroupRow>,
+  ): boolean {
     const row = this.#queries.occurrence(occurrence);
     if (row === undefined) return false;
     // Who tells later is further out: the request that all began with.
     const request = method === null ? {} : { method, path, trace_id };
-    const better = row.mechanism === 'console' ? { mechanism } : {};
-    this.#queries.updateOccurrence({ ...row, ...request, ...better });
+    const better = { ...request, ...(row.mechanism === 'console' && { mechanism }) };
+    this.#queries.updateOccurrence({ ...row, ...better });
+    const group = this.#find(appId, fingerprint, changed);
+    const isShown =
+      group !== undefined &&
+      fingerprint !== OTHER.fingerprint &&
+      this.#queries.lastOccurrence(group.id) === occurrence;
+    if (isShown) changed.set(group.id, { ...group, ...better, change: this.nextChange() });
     return true;
   }
 
@@ -161,7 +172,7 @@ export class ErrorGroups {
     return true;
   }
 
-  #remember(id: string, place: { group: number; occurrence: number }): void {
+  #remember(id: string, place: { fingerprint: string; occurrence: number }): void {
     this.#recent.set(id, place);
     if (this.#recent.size > REMEMBERED) this.#recent.delete(this.#recent.keys().next().value!);
   }

@@ -176,7 +176,8 @@ export class Errors implements Part {
     const follow = params as ErrorFollow;
     const listener = new ErrorListener(follow, push);
     if (follow.after !== null) {
-      for (const group of this.#queries.changedAfter(appId, follow.after, follow.status, MISSED))
+      // Of whatever status they are by now: one that has another may have been in this one before.
+      for (const group of this.#queries.changedAfter(appId, follow.after, MISSED))
         listener.take(group.change, shownGroup(this.#queries, group));
     }
     return this.#listeners.add(appId, listener);

@@ -159,8 +159,8 @@ export function errorQueries(database: Database) {
     `SELECT * FROM groups WHERE app_id = @app AND status = @status
        AND (last_seen_at, id) < (@at, @id) ORDER BY last_seen_at DESC, id DESC LIMIT @limit`,
   );
-  const changed = database.prepare<[string, number, string, number], GroupRow>(
-    'SELECT * FROM groups WHERE app_id = ? AND change > ? AND status = ? ORDER BY change LIMIT ?',
+  const changed = database.prepare<[string, number, number], GroupRow>(
+    'SELECT * FROM groups WHERE app_id = ? AND change > ? ORDER BY change LIMIT ?',
   );
   const oldest = database.prepare<[string], { id: number; last_seen_at: number }>(
     'SELECT id, last_seen_at FROM groups WHERE app_id = ? ORDER BY last_seen_at LIMIT 1',
@@ -176,6 +176,9 @@ export function errorQueries(database: Database) {
     `INSERT INTO occurrences (group_id, ${OCCURRENCE_COLUMNS.join(', ')}) VALUES (@group, ${named(OCCURRENCE_COLUMNS)})`,
   );
   const findOccurrence = database.prepare<[number], OccurrenceRow>('SELECT * FROM occurrences WHERE id = ?');
+  const lastOccurrence = database.prepare<[number], { id: number | null }>(
+    'SELECT max(id) AS id FROM occurrences WHERE group_id = ?',
+  );
   const updateOccurrence = database.prepare<
     Pick<OccurrenceRow, 'id' | 'mechanism' | 'method' | 'path' | 'trace_id'>
   >(
@@ -222,9 +225,9 @@ export function errorQueries(database: Database) {
       const { at, id } = after ?? { at: Number.MAX_SAFE_INTEGER, id: Number.MAX_SAFE_INTEGER };
       return list.all({ app: appId, status, at, id, limit });
     },
-    /** Groups in a status that changed after a change, in the order of their last changes. */
-    changedAfter: (appId: string, change: number, status: GroupStatus, limit: number): GroupRow[] =>
-      changed.all(appId, change, status, limit),
+    /** Groups that changed after a change, in the order of their last changes. */
+    changedAfter: (appId: string, change: number, limit: number): GroupRow[] =>
+      changed.all(appId, change, limit),
     /** The group of an app that was not seen for the longest time. */
     oldest: (appId: string): { id: number; last_seen_at: number } | undefined => oldest.get(appId),
     remove: (id: number): void => {
@@ -241,6 +244,8 @@ export function errorQueries(database: Database) {
       return id;
     },
     occurrence: (id: number): OccurrenceRow | undefined => findOccurrence.get(id),
+    /** The id of the last occurrence of a group; null when none is kept. */
+    lastOccurrence: (group: number): number | null => lastOccurrence.get(group)!.id,
     updateOccurrence: (
       row: Pick<OccurrenceRow, 'id' | 'mechanism' | 'method' | 'path' | 'trace_id'>,
     ): void => {

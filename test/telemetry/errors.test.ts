@@ -129,6 +129,19 @@ test('an error that is told again adds what is known better, and is counted once
   const { handler, method, path, trace_id, stack } = got.occurrences[0]!;
   assert.deepEqual([handler, method, path, trace_id], ['Room.add', 'GET', '/users', TRACE]);
   assert.match(stack!, /loadUser/);
+  const shown = list().items[0]!;
+  assert.deepEqual([shown.method, shown.path, shown.trace_id], ['GET', '/users', TRACE]);
+});
+
+test('a group shows the request of its last occurrence, also when more is told of one before', async (t) => {
+  const { report, list } = kept(t);
+  const inObject = { method: null, path: null };
+  await report({ id: 'a', ...inObject }, 'r1', '1'.repeat(32));
+  await report({ id: 'b', ...inObject }, 'r1', '2'.repeat(32));
+  await report({ id: 'b', path: '/second' }, 'r1', TRACE);
+  await report({ id: 'a', path: '/first' }, 'r1', '3'.repeat(32));
+  const [{ count, path, trace_id }] = list().items as [ReturnType<typeof list>['items'][number]];
+  assert.deepEqual([count, path, trace_id], [2, '/second', TRACE]);
 });
 
 test('what was resolved comes back as regressed on a newer release only; what is ignored stays quiet', async (t) => {
@@ -205,6 +218,10 @@ test('who follows a status is sent what changes, and after a break what was miss
   assert.deepEqual([method, params.kind], ['errors.stream', 'RangeError']);
   follow(sent[0]!.lastId)();
   assert.equal(sent.length, 1);
+  const { fingerprint } = list().items[0]!;
+  await errors.answers['errors/status']!({ appId: APP, fingerprint, status: 'resolved' });
+  follow(sent[0]!.lastId)();
+  assert.match(sent[1]!.text, /"status":"resolved"/, 'who was away learns what has left the status');
 });
 
 test('an app that is deleted, and errors of long ago, leave nothing', async (t) => {
