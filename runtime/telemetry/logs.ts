@@ -20,7 +20,7 @@ import type { Answers, Part } from './part.ts';
 import type { Batch, FollowKind, OutputPiece } from './protocol.ts';
 import type { SourceStacks } from './source-stacks.ts';
 import type { Store } from './store.ts';
-import { UncaughtLines } from './uncaught-lines.ts';
+import { UncaughtLines, uncaughtError } from './uncaught-lines.ts';
 
 /** How long lines are kept, in ms. */
 const KEPT_MS = 24 * 3_600_000;
@@ -219,7 +219,11 @@ export class Logs implements Part {
       if (error !== null) {
         this.#uncaught.told(appId, error);
         this.#onError(appId, deployId, record.at, record.traceId, error);
-      } else if (record.source === 'workerd' && this.#uncaught.repeats(appId, record.text)) continue;
+      } else if (record.source === 'workerd') {
+        if (this.#uncaught.repeats(appId, record.text)) continue;
+        const uncaught = uncaughtError(record.text);
+        if (uncaught !== null) this.#onError(appId, deployId, record.at, null, uncaught);
+      }
       if (record.text === '' && record.fields === null) continue;
       if (this.#filter.passes(record.source, record.level))
         this.#stacks.take(appId, { ...record, release: deployId });

@@ -54,6 +54,9 @@ export default {
     if (pathname === '/reject') void Promise.reject(new Error('nobody cares'));
     if (pathname === '/log') console.error('it went wrong:', new Error('only printed'));
     if (pathname === '/other') throw new Error('of another kind');
+    if (pathname === '/nothing') return;
+    if (pathname === '/hangs') return new Promise(() => {});
+    if (pathname === '/breaks') return new Response(new ReadableStream({ pull: (body) => body.error(new Error('cut short')) }));
     return new Response('fine');
   },
   async scheduled() { throw new Error('too early'); },
@@ -176,6 +179,21 @@ for (const [path, message, expected] of [
     assert.match(found.place!, /^main\.ts:\d+:\d+$/);
     assert.equal(found.group.count, 1);
     if (found.path !== null) assert.equal(found.trace_id, headers.get('x-request-id'));
+  });
+}
+
+for (const [path, message] of [
+  ['/nothing', "Incorrect type for Promise: the Promise did not resolve to 'Response'."],
+  ['/hangs', /had hung and would never generate a response/],
+  ['/breaks', 'cut short'],
+] as const) {
+  test(`an answer that never comes whole, as at ${path}, is an error, though the app throws none`, async () => {
+    await cellar.get('shop', path);
+    const isIt = (group: Group) =>
+      typeof message === 'string' ? group.message === message : message.test(group.message);
+    await eventually(async () => (await list()).some(isIt), `${path} is known`);
+    const { count, last_release } = (await list()).find(isIt)!;
+    assert.deepEqual([count, last_release], [1, (await cellar.app(id)).live_deploy_id]);
   });
 }
 

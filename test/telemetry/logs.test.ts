@@ -3,8 +3,9 @@ import assert from 'node:assert/strict';
 import { mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
 import { LINES_PER_S } from '../../runtime/telemetry/log-budget.ts';
+import type { ReportedError } from '../../runtime/telemetry/log-lines.ts';
 import type { LogFollow } from '../../runtime/telemetry/log-listener.ts';
-import { Logs } from '../../runtime/telemetry/logs.ts';
+import { Logs, type OnError } from '../../runtime/telemetry/logs.ts';
 import type { Asks, OutputPiece, StreamPiece } from '../../runtime/telemetry/protocol.ts';
 import { SourceStacks } from '../../runtime/telemetry/source-stacks.ts';
 import { Store } from '../../runtime/telemetry/store.ts';
@@ -24,7 +25,9 @@ function open(
   const store = new Store(root);
   t.after(() => store.close());
   const stacks = new SourceStacks(`${root}/releases`);
-  const logs = new Logs(store, { fleetLog: 'error', stacks, ...bounds });
+  const errors: ReportedError[] = [];
+  const onError: OnError = (_app, _release, _at, _trace, error) => errors.push(error);
+  const logs = new Logs(store, { fleetLog: 'error', stacks, ...bounds }, onError);
   const print = (appId: string, text: string, piece: Partial<OutputPiece> = {}) => {
     const bytes = new Uint8Array(Buffer.from(text));
     logs.take({
@@ -48,7 +51,7 @@ function open(
     logs.answers.logs!({ appId, limit: 200, ...params });
   const texts = async (appId: string, params: Partial<Asks['logs']['params']> = {}) =>
     (await list(appId, params)).items.map(({ text }) => text).reverse();
-  return { logs, store, root, print, list, texts };
+  return { logs, store, root, print, list, texts, errors };
 }
 
 const logged = (message: string, level = 'log') =>
@@ -70,8 +73,8 @@ test('lines are read from pieces cut anywhere, each pipe by itself, and the appâ
   assert.deepEqual(await texts(OTHER), ['anotherâ€™s']);
 });
 
-test('what workerd says of an exception is left out where the app has told the same error, and kept where not', async (t) => {
-  const { print, texts } = open(t);
+test('what workerd says of an exception is left out where the app has told the same error, and is an error where not', async (t) => {
+  const { print, texts, errors } = open(t);
   const told = (message: string, type = 'TypeError') => {
     const error = { type, message, stack: null, mechanism: 'uncaught' };
     return logged(`\u001ecellar ${JSON.stringify({ error })}\u001e${message}`, 'error');
@@ -88,6 +91,7 @@ test('what workerd says of an exception is left out where the app has told the s
   print(APP, told('') + uncaught('').replace('TypeError: ', 'TypeError'), { pipe: 2 });
   print(APP, uncaught('aborted', undefined, 'DOMException(AbortError)'), { pipe: 2 });
   print(APP, told('aborted', 'AbortError') + uncaught('aborted', undefined, 'DOMException(AbortError)'));
+  print(APP, told('{"code":7}', 'object') + uncaught('#<Object>', undefined, 'Error'));
   // The words of the app itself, and another app's.
   print(APP, uncaught('no user 7', Date.now()));
   print(OTHER, uncaught('no user 7'), { pipe: 3 });
@@ -99,9 +103,22 @@ test('what workerd says of an exception is left out where the app has told the s
     'mine',
     'aborted',
     'aborted',
+    '{"code":7}',
     'no user 7',
   ]);
   assert.deepEqual(ends(await texts(OTHER)), ['no user 7']);
+  const kinds = errors.map(({ type, message }) => [type, message.slice(0, 20)]);
+  assert.deepEqual(kinds, [
+    ['TypeError', 'no user 7'],
+    ['TypeError', 'no user 8'],
+    ['TypeError', 'x'.repeat(20)],
+    ['MyError', 'mine'],
+    ['TypeError', ''],
+    ['AbortError', 'aborted'],
+    ['AbortError', 'aborted'],
+    ['object', '{"code":7}'],
+    ['TypeError', 'no user 7'],
+  ]);
 });
 
 test('a list is filtered, newest first, page by page, each line once', async (t) => {
