@@ -118,6 +118,13 @@ export function readLine(line: string, pipe: 'stdout' | 'stderr', now: number): 
   };
 }
 
+/** A record of an app's line that is a JSON object, as many loggers print it, with its members as fields. */
+export function withFields<Any extends Pick<LogRecord, 'source' | 'text' | 'fields'>>(record: Any): Any {
+  const { source, text, fields } = record;
+  if (source !== 'app' || fields !== null || !text.startsWith('{')) return record;
+  return { ...record, fields: fieldsOf(parseObject(text)) };
+}
+
 /** A text as a record may have it: bounded, and without control characters but the ends of its lines. */
 export function shownText(text: string): string {
   // What is removed may be longer than what is kept, but not without end.

@@ -11,6 +11,7 @@ import {
   type ReportedRun,
   readLine,
   shownText,
+  withFields,
 } from './log-lines.ts';
 import { type LogFollow, LogListener } from './log-listener.ts';
 import { idAt, lengthOf, lineOf, rowOf } from './log-rows.ts';
@@ -236,7 +237,8 @@ export class Logs implements Part {
       this.dropped.log_lines++;
       return;
     }
-    this.#keep(appId, record);
+    // Not before: of what is dropped nothing has to be known.
+    this.#keep(appId, withFields(record));
   }
 
   #keep(appId: string, record: LogRecord): void {

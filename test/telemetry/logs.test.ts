@@ -121,6 +121,32 @@ test('what workerd says of an exception is left out where the app has told the s
   ]);
 });
 
+test('an app’s line that is a JSON object has its members as fields, within bounds', async (t) => {
+  const { print, list } = open(t);
+  const lines = [
+    '{"level":"warn","user":7,"by":{"a":[1]},"__proto__":"x"}',
+    '{broken',
+    '[1]',
+    '{}',
+    '{"long":"',
+  ];
+  const huge = JSON.stringify({ a: 'x'.repeat(5_000), ...Object.fromEntries(lines.entries()) });
+  print(
+    APP,
+    [...lines, huge, `{"a":${'['.repeat(9_000)}${']'.repeat(9_000)}}`].map((text) => logged(text)).join(''),
+  );
+  const shown = (await list(APP)).items.reverse();
+  assert.deepEqual(
+    shown.slice(0, 5).map(({ text, level, fields }) => [text, level, JSON.stringify(fields)]),
+    lines.map((text, n) => [
+      text,
+      'info',
+      n === 0 ? '{"level":"warn","user":7,"by":"{\\"a\\":[1]}","__proto__":"x"}' : 'null',
+    ]),
+  );
+  for (const { fields } of shown.slice(5)) assert.ok(JSON.stringify(fields).length < 5_000);
+});
+
 test('a list is filtered, newest first, page by page, each line once', async (t) => {
   const { print, list, texts } = open(t);
   for (let i = 0; i < 500; i++)

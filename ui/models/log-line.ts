@@ -14,15 +14,14 @@ const MESSAGES = ['msg', 'message', 'text', 'event'];
 /** What stands beside the line already. */
 const BESIDE = ['level', 'time', 'timestamp', 'ts'];
 
-/** Reads a line. One of JSON is its message and its other fields. */
+/** Reads a line. One of JSON is its message and its other members: the line's own fields are those, cut short. */
 export function readLine({ text, fields }: Pick<LogLine, 'text' | 'fields'>): Said {
-  const told = fields === null ? [] : entries(fields);
   const json = text.startsWith('{') ? objectOf(text) : null;
-  if (json === null) return { message: text, fields: told };
+  if (json === null) return { message: text, fields: entries(fields ?? {}) };
   const name = MESSAGES.find((each) => typeof json[each] === 'string');
-  if (name === undefined) return { message: text, fields: told };
+  if (name === undefined) return { message: text, fields: [] };
   const rest = Object.entries(json).filter(([key]) => key !== name && !BESIDE.includes(key));
-  return { message: json[name] as string, fields: [...entries(Object.fromEntries(rest)), ...told] };
+  return { message: json[name] as string, fields: entries(Object.fromEntries(rest)) };
 }
 
 function objectOf(text: string): Record<string, unknown> | null {

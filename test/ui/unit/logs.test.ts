@@ -16,15 +16,20 @@ const line = (more: Partial<LogLine>): LogLine => ({
 });
 
 test('a line of JSON is its message and its other fields, any other is as it is', () => {
-  assert.deepEqual(readLine(line({ text: '{"level":"info","msg":"done","order":42,"by":{"a":1}}' })), {
-    message: 'done',
-    fields: [
-      ['order', '42'],
-      ['by', '{"a":1}'],
-    ],
-  });
+  const fields = { level: 'info', msg: 'done', order: 42, by: '{"a":1}' };
+  assert.deepEqual(
+    readLine(line({ text: '{"level":"info","msg":"done","order":42,"by":{"a":1}}', fields })),
+    {
+      message: 'done',
+      fields: [
+        ['order', '42'],
+        ['by', '{"a":1}'],
+      ],
+    },
+  );
   for (const text of ['plain', '{"no":"message"}', '{broken', '{}'])
     assert.deepEqual(readLine(line({ text })), { message: text, fields: [] });
+  assert.deepEqual(readLine(line({ text: '{"n":1}', fields: { n: 1 } })), { message: '{"n":1}', fields: [] });
   assert.deepEqual(readLine(line({ fields: { n: 1 } })).fields, [['n', '1']]);
 });
 
