@@ -42,11 +42,19 @@ export async function run(
   connect: (login: Login) => Client = (login) => new CellarClient(login),
 ): Promise<number> {
   const login = () => findLogin(place.env, place.root);
+  let running: Command | null = null;
+  /** The Cellar that was called last. */
+  let called: string | null = null;
+  const connecting = (to: Login) => {
+    called = to.url;
+    return connect(to);
+  };
   const perform = async (command: Command, input: Input) => {
+    running = command;
     const json = input.json === true;
     const app = typeof input.app === 'string' ? input.app : undefined;
-    const session = new Session({ place, json, app, login, connect });
-    if (command.destroys && input.yes !== true) await confirm(place, command.destroys(input), words);
+    const session = new Session({ place, json, app, login, connect: connecting });
+    if (command.destroys && input.yes !== true) await confirm(place, command.destroys(input, session), words);
     const value = await command.run(session, input);
     if (json) {
       if (input.follow !== true) place.out(`${JSON.stringify(value, null, 2)}\n`);
@@ -56,12 +64,12 @@ export async function run(
     if (text !== '') place.out(text.endsWith('\n') ? text : `${text}\n`);
   };
   try {
-    await parser(place, perform).parseAsync([...words], { from: 'user' });
+    await parser(place, perform).parseAsync(whole(words), { from: 'user' });
     return exits.done.code;
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? exits.done.code : exits.usage.code;
     if (place.signal.aborted) return exits.failed.code;
-    const stopped = stoppedBy(error, urlOf(login));
+    const stopped = stoppedBy(error, running, called);
     place.say(`cellar: ${stopped.message}\n${stopped.next === null ? '' : `Next: ${stopped.next}\n`}`);
     return exits[stopped.exit].code;
   }
@@ -78,16 +86,18 @@ export function parser(place: Place, perform: (command: Command, input: Input) =
   for (const command of commands) {
     const [first, second] = command.words.split(' ') as [string, string?];
     if (second === undefined) {
-      add(top, first, command, {});
+      add(top, first, command);
       continue;
     }
-    if (!groups.has(first)) groups.set(first, top.command(first).description(command.summary));
-    add(groups.get(first)!, second, command, { isDefault: command === ofGroup(first) });
+    const group = groups.get(first) ?? top.command(first).description(command.summary);
+    groups.set(first, group.showHelpAfterError(`Next: cellar ${first} --help`));
+    add(group, second, command);
   }
   return top;
 
-  function add(to: Parser, word: string, command: Command, options: { isDefault?: boolean }): void {
-    const made = to.command(word, options).summary(command.summary).description(`${command.summary}.`);
+  function add(to: Parser, word: string, command: Command): void {
+    const made = to.command(word).summary(command.summary).description(`${command.summary}.`);
+    made.showHelpAfterError(`Next: cellar ${command.words} --help`);
     for (const { name, summary, optional, choices } of command.arguments ?? []) {
       const argument = made.createArgument(optional ? `[${name}]` : `<${name}>`, summary);
       made.addArgument(choices ? argument.choices([...choices]) : argument);
@@ -108,10 +118,12 @@ export function parser(place: Place, perform: (command: Command, input: Input) =
   }
 }
 
-/** What the name of a group does, typed alone: `cellar env` is `cellar env list`, and `cellar limits` is `cellar limits get`. */
-function ofGroup(group: string): Command | undefined {
-  const named = (second: string) => commands.find(({ words }) => words === `${group} ${second}`);
-  return named('list') ?? named('get');
+/** A line with both words of its command: `cellar env` is `cellar env list`, and `cellar limits` is `cellar limits get`. */
+function whole(words: readonly string[]): string[] {
+  const [first = '', second = '-'] = words;
+  const named = ['list', 'get'].find((word) => commands.some((each) => each.words === `${first} ${word}`));
+  if (named === undefined || !second.startsWith('-') || ['-h', '--help'].includes(second)) return [...words];
+  return [first, named, ...words.slice(1)];
 }
 
 async function confirm(place: Place, question: string, words: readonly string[]): Promise<void> {
@@ -119,16 +131,13 @@ async function confirm(place: Place, question: string, words: readonly string[])
     throw new Stopped(
       'unconfirmed',
       `${question} Nobody can be asked here, so nothing was done.`,
-      `cellar ${words.join(' ')} --yes`,
+      `cellar ${words.map(typed).join(' ')} --yes`,
     );
   const { askYes } = await import('./ask.ts');
   if (!(await askYes(question))) throw new Stopped('unconfirmed', 'Nothing was done.');
 }
 
-function urlOf(login: () => Login): string | null {
-  try {
-    return login().url;
-  } catch {
-    return null;
-  }
+/** A word as it is typed into a shell. */
+function typed(word: string): string {
+  return /^[\w./:@=,+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }

@@ -35,7 +35,7 @@ export interface Command<Value = unknown> {
   /** The operation whose events it prints, one a line, when `--follow` is given. */
   follows?: OperationName;
   /** What a person is asked before it is done; without a terminal it needs `--yes`. */
-  destroys?: (input: Input) => string;
+  destroys?: (input: Input, session: Session) => string;
   run: (session: Session, input: Input) => Promise<Value>;
   /** The answer as people read it. Default: nothing, for what has said everything already. */
   show?: (value: Value, session: Session) => string;

@@ -1,6 +1,7 @@
 // How `cellar` ends: the only table of its exit codes, and what to do next about a refusal.
 import { Refused, UnexpectedAnswer } from '../client/index.ts';
 import type { ErrorCode } from '../handlers/contract/errors.ts';
+import type { Command } from './command.ts';
 
 /** Exit codes, with what they mean. */
 export const exits = {
@@ -37,7 +38,6 @@ export class Stopped extends Error {
 /** Commands that help on after a refusal. */
 const nextCommands: Partial<Record<ErrorCode, string>> = {
   unauthorized: 'cellar login',
-  forbidden: 'cellar collaborators list',
   quota_exceeded: 'cellar list',
   app_not_found: 'cellar list',
   slug_taken: 'cellar list',
@@ -61,13 +61,16 @@ const nextCommands: Partial<Record<ErrorCode, string>> = {
   query_failed: 'cellar storage list',
 };
 
-/** Makes of whatever a command threw how it ends. */
-export function stoppedBy(error: unknown, url: string | null): Stopped {
+/**
+ * Makes of whatever a command threw how it ends.
+ * @param command the one that ran
+ * @param url the Cellar that it called
+ */
+export function stoppedBy(error: unknown, command: Command | null, url: string | null): Stopped {
   if (error instanceof Stopped) return error;
   if (error instanceof Refused) {
     const { status, code, detail } = error.problem;
-    const next = nextCommands[code] ?? (status === 400 ? 'cellar help' : null);
-    return new Stopped(exitOf(status), detail, next);
+    return new Stopped(exitOf(status), detail, nextCommands[code] ?? nextOf(status, command));
   }
   if (error instanceof UnexpectedAnswer)
     return new Stopped('unavailable', `${url} ${error.message}`, 'cellar login');
@@ -82,6 +85,12 @@ export function stoppedBy(error: unknown, url: string | null): Stopped {
   if (error instanceof DOMException && error.name === 'TimeoutError')
     return new Stopped('unavailable', `${url} did not answer in time.`, 'cellar status');
   throw error;
+}
+
+function nextOf(status: number, command: Command | null): string | null {
+  if (status === 400 && command !== null) return `cellar ${command.words} --help`;
+  if (status === 403) return command?.ofApp ? 'cellar collaborators list' : 'cellar login';
+  return null;
 }
 
 function exitOf(status: number): Exit {

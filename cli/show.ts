@@ -75,6 +75,21 @@ export function bytes(count: number | null): string {
   return `${value >= 100 || power === 0 ? Math.round(value) : value.toPrecision(3)} ${units[power]}`;
 }
 
+/** A number of things, in the singular for one of them. */
+export function many(count: number, one: string, more = `${one}s`): string {
+  return `${count} ${count === 1 ? one : more}`;
+}
+
+/** A time that something took, in ms. */
+export function took(ms: number): string {
+  return ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(1)} s`;
+}
+
+/** The commit of a deploy: an upload has a message and no commit. */
+export function shownCommit({ sha, message }: Pick<Deploy, 'sha' | 'message'>): string {
+  return `${sha.slice(0, 8)} ${firstLine(message)}`.trim();
+}
+
 /** One app in full. */
 export function shownApp(app: App): string {
   return fields([
@@ -91,12 +106,12 @@ export function shownApp(app: App): string {
 /** One deploy in full. */
 export function shownDeploy(deploy: Deploy): string {
   const steps = deploy.steps.map(({ name, status: word, duration_ms }) =>
-    `${name} ${duration_ms === null ? word : `${Math.round(duration_ms)} ms`}`.trim(),
+    `${name} ${duration_ms === null ? word : took(duration_ms)}`.trim(),
   );
   return fields([
     ['deploy', deploy.id],
     ['status', status(deploy.status)],
-    ['commit', `${deploy.sha.slice(0, 8)} ${firstLine(deploy.message)}`],
+    ['commit', shownCommit(deploy)],
     ['steps', steps.length > 0 ? steps.join(', ') : null],
     ['error', deploy.error && plain(deploy.error)],
   ]);

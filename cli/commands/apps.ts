@@ -1,6 +1,6 @@
 // Apps: making, listing, starting and stopping them.
 import { spawn } from 'node:child_process';
-import { type Command, command, textOf } from '../command.ts';
+import { type Command, command } from '../command.ts';
 import { linkedSlug, REMOTE, readGit } from '../folder.ts';
 import { whole } from '../session.ts';
 import { ago, shownApp, status, table } from '../show.ts';
@@ -96,7 +96,7 @@ export const appCommands: readonly Command[] = [
     ofApp: true,
     examples: ['delete --app shop --yes'],
     answers: 'apps.delete',
-    destroys: (input) => `Delete the app ${textOf(input, 'app') ?? 'of this folder'} and all it keeps?`,
+    destroys: (_, session) => `Delete the app ${session.app()} and all it keeps?`,
     run: (session) => session.call('apps.delete', { id: session.app() }),
   }),
 ];

@@ -10,7 +10,7 @@ import { type Command, command, textOf } from '../command.ts';
 import { Stopped } from '../exit.ts';
 import { type GitRun, hasGit, isRepository, readGit, runGit, withKey } from '../folder.ts';
 import { type Session, whole } from '../session.ts';
-import { ago, firstLine, shownDeploy, status, table } from '../show.ts';
+import { ago, plain, shownCommit, shownDeploy, status, table, took } from '../show.ts';
 
 /** How often a deploy that was begun is asked about, in ms. */
 const LOOK_MS = 300;
@@ -63,13 +63,15 @@ export const deployCommands: readonly Command[] = [
         const environment = textOf(input, 'env') ?? session.place.env.CLOUDFLARE_ENV ?? null;
         const deploy_id = await uploadFolder(session, app, environment);
         const deploy = await session.call('deploys.get', { id: app.id, deploy_id });
-        return succeeded(session, app.id, deploy, app.url);
+        return succeeded(session, app, deploy);
       }
       const sha = await pushFolder(session, app);
       const { items } = await session.call('deploys.list', { id: app.id, limit: NEWEST });
       const deploy = items.find((each) => each.sha === sha);
       if (deploy === undefined) throw new Stopped('failed', 'The push led to no deploy.', 'cellar deploys');
-      return succeeded(session, app.id, await finished(session, app.id, deploy, false), app.url);
+      // Git has shown the log of a deploy that ended with the push.
+      const isTold = deploy.status !== 'queued' && deploy.status !== 'building';
+      return succeeded(session, app, await finished(session, app.id, deploy, false), { isTold });
     },
     show: shownDeploy,
   }),
@@ -84,7 +86,7 @@ export const deployCommands: readonly Command[] = [
       const app = await session.call('apps.get', { id: session.app() });
       const from = typeof deploy === 'string' ? { deploy_id: deploy } : {};
       const begun = await session.call('deploys.create', { id: app.id, ...from });
-      return succeeded(session, app.id, await finished(session, app.id, begun, true), app.url);
+      return succeeded(session, app, await finished(session, app.id, begun, true));
     },
     show: shownDeploy,
   }),
@@ -117,7 +119,7 @@ export const deployCommands: readonly Command[] = [
           status(deploy.status),
           ago(deploy.started_at),
           deploy.can_roll_back ? 'yes' : 'no',
-          `${deploy.sha.slice(0, 8)} ${firstLine(deploy.message)}`,
+          shownCommit(deploy),
         ]),
         'Nothing was deployed yet. Next: cellar deploy',
       ),
@@ -133,7 +135,7 @@ export const deployCommands: readonly Command[] = [
       const app = await session.call('apps.get', { id: session.app() });
       const deploy_id = typeof deploy === 'string' ? deploy : await releaseBefore(session, app);
       const begun = await session.call('deploys.rollback', { id: app.id, deploy_id });
-      return succeeded(session, app.id, await finished(session, app.id, begun, true), app.url);
+      return succeeded(session, app, await finished(session, app.id, begun, true));
     },
     show: shownDeploy,
   }),
@@ -164,7 +166,7 @@ export async function finished(
     for (const step of saysSteps ? deploy.steps : []) {
       if (step.duration_ms === null || said.has(step.name)) continue;
       said.add(step.name);
-      session.place.say(`▸ ${step.name}: ${Math.round(step.duration_ms)} ms\n`);
+      session.place.say(`▸ ${step.name}: ${took(step.duration_ms)}\n`);
     }
     if (deploy.status !== 'queued' && deploy.status !== 'building') return deploy;
     if (Date.now() > deadline)
@@ -174,19 +176,31 @@ export async function finished(
   }
 }
 
-/** @throws {Stopped} when it did not go live, after the end of its log */
-export async function succeeded(session: Session, id: string, deploy: Deploy, url: string): Promise<Deploy> {
+/**
+ * @param app as it was before the deploy
+ * @param isTold whether the log was shown before
+ * @throws {Stopped} when it did not go live, after the end of its log
+ */
+export async function succeeded(
+  session: Session,
+  app: App,
+  deploy: Deploy,
+  { isTold = false } = {},
+): Promise<Deploy> {
   if (deploy.status === 'live' || deploy.status === 'replaced') {
-    session.place.say(`${url} serves it\n`);
+    session.place.say(`${app.url} serves it\n`);
     return deploy;
   }
   if (deploy.status === 'cancelled')
     throw new Stopped('failed', 'The deploy was cancelled.', 'cellar redeploy');
   if (deploy.status === 'superseded')
     throw new Stopped('failed', 'A newer push came before this one was built.', 'cellar deploys');
-  const { log } = await session.call('deploys.log', { id, deploy_id: deploy.id });
-  session.place.say(`${log.trimEnd().split('\n').slice(-LAST_LINES).join('\n')}\n`);
-  throw new Stopped('failed', `The deploy failed: ${deploy.error ?? 'see its log'}`, 'cellar rollback');
+  if (!isTold) {
+    const { log } = await session.call('deploys.log', { id: app.id, deploy_id: deploy.id });
+    session.place.say(`${log.trimEnd().split('\n').slice(-LAST_LINES).join('\n')}\n`);
+  }
+  const serves = app.live_deploy_id === null ? '' : '\nThe release before it still serves.';
+  throw new Stopped('failed', `The deploy failed: ${plain(deploy.error ?? 'see its log')}${serves}`);
 }
 
 /** The newest deploy before the live one that can be gone back to. */

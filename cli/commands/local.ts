@@ -57,11 +57,14 @@ export const localCommands: readonly Command[] = [
         session.place.say(`${stepsOf(session, slug).join('\n')}\n`);
         return session.call('git.remote', { id: slug });
       }
-      await session.call('apps.create', { slug }).catch(async (error: unknown) => {
+      try {
+        await session.call('apps.create', { slug });
+        session.place.say(`Made the app ${slug}\n`);
+      } catch (error) {
         if (!(error instanceof Refused) || error.problem.code !== 'slug_taken') throw error;
         // One that this token may read is meant.
         await session.call('apps.get', { id: slug });
-      });
+      }
       const remote = await session.call('git.remote', { id: slug });
       link(session, slug, remote.url);
       return remote;
@@ -92,7 +95,10 @@ function trimmed(url: string): string {
 /** Makes the folder a repository with the remote, and gives a Worker without a configuration one. */
 function link(session: Session, slug: string, url: string): void {
   const { folder, say } = session.place;
-  if (!isRepository(folder)) git(folder, 'init', '--quiet', '--initial-branch=main');
+  if (!isRepository(folder)) {
+    git(folder, 'init', '--quiet', '--initial-branch=main');
+    say(`Made ${folder} a git repository\n`);
+  }
   const known = readGit(folder, 'config', '--get', `remote.${REMOTE}.url`);
   if (known === null) git(folder, 'remote', 'add', REMOTE, url);
   else if (known !== url) git(folder, 'remote', 'set-url', REMOTE, url);

@@ -36,15 +36,24 @@ export const logCommands: readonly Command[] = [
         ...(input.search !== undefined && { search: String(input.search) }),
         ...(input.preview !== undefined && { preview: String(input.preview) }),
       };
-      const lines = await session.call('logs.list', { ...filters, limit: countOf(textOf(input, 'lines')) });
-      if (input.follow !== true) return lines;
+      const list = (limit: number) => session.call('logs.list', { ...filters, limit });
+      const limit = countOf(textOf(input, 'lines'));
+      if (input.follow !== true) return list(limit);
+      // The stream goes on behind the newest line of all, which the filters may leave out.
+      const { level: _, search: __, ...all } = filters;
+      const newest = await session.call('logs.list', { ...all, limit: 1 });
+      const lines = await list(limit);
       const print = (line: LogLine) =>
         session.place.out(`${session.json ? JSON.stringify(line) : shownLine(line)}\n`);
       for (const line of lines.items.toReversed()) print(line);
-      await follow(session, filters, lines.items[0]?.id ?? '0', print);
+      const last = Math.max(...[...newest.items, ...lines.items].map((line) => Number(line.id)), 0);
+      await follow(session, filters, last, print);
       return { items: [], next_cursor: null };
     },
-    show: ({ items }) => items.toReversed().map(shownLine).join('\n'),
+    show: ({ items }, session) => {
+      if (items.length === 0) session.place.say('There are no such lines in the last 24 hours.\n');
+      return items.toReversed().map(shownLine).join('\n');
+    },
   }),
   command({
     words: 'errors list',
@@ -119,18 +128,21 @@ function setsStatus(word: string, summary: string, to: (typeof statuses)[number]
   });
 }
 
-/** Prints lines as they come, until a person interrupts it or the stream ends. */
+/**
+ * Prints lines as they come, until a person interrupts it or the stream ends.
+ * @param last the id of the newest line that there is; 0 where there is none
+ */
 async function follow(
   session: Session,
   filters: { id: string; level?: Levels; search?: string },
-  last: string,
+  last: number,
   print: (line: LogLine) => void,
 ): Promise<void> {
   const { signal } = session.place;
   try {
     for await (const event of session.client.stream(
       'logs.stream',
-      { ...filters, last_event_id: last },
+      { ...filters, ...(last > 0 && { last_event_id: String(last) }) },
       { signal },
     )) {
       if (event.reset) session.place.say(`Lines were left out: ${event.reason}\n`);

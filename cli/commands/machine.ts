@@ -1,10 +1,11 @@
 // This Cellar as a whole: figures, snapshots, keys, and any operation.
 import type { OperationName, Params } from '../../handlers/contract/index.ts';
 import { operationsByName } from '../../handlers/contract/index.ts';
+import { pathNames } from '../../handlers/contract/operation.ts';
 import { type Command, command, textOf } from '../command.ts';
 import { Stopped } from '../exit.ts';
 import { whole } from '../session.ts';
-import { ago, bytes, fields, table } from '../show.ts';
+import { ago, bytes, fields, many, table } from '../show.ts';
 
 const account = { flags: '--account <id>', summary: 'of another account, with the runner token' };
 
@@ -25,7 +26,11 @@ export const machineCommands: readonly Command[] = [
         ],
         ['accounts', String(accounts)],
         ['deploys', `${deploys.total}, ${deploys.unfinished} under way`],
-        ['running', host && `${host.cells.running} processes with ${bytes(host.cells.memory_bytes)}`],
+        [
+          'running',
+          host &&
+            `${many(host.cells.running, 'process', 'processes')} with ${bytes(host.cells.memory_bytes)}`,
+        ],
         ['memory', host && `${bytes(host.memory.used_bytes)} of ${bytes(host.memory.limit_bytes)}`],
         ['disk', host && `${bytes(host.disk.free_bytes)} free`],
         ['wakes', host && wakesOf(host.wakes)],
@@ -60,10 +65,12 @@ export const machineCommands: readonly Command[] = [
     ofApp: true,
     arguments: [{ name: 'snapshot', summary: 'its key, as `cellar snapshots` lists it' }],
     options: [{ flags: '--database <id>', summary: 'this database only' }],
-    examples: ['restore 20261122T070000Z --app shop --yes'],
+    examples: ['restore 2026-11-22T07-00-00-000Z --app shop --yes'],
     answers: 'admin.restore',
-    destroys: (input) =>
-      `Replace ${textOf(input, 'database') ?? 'all'} storage of the app by that of ${input.snapshot}?`,
+    destroys: ({ database, snapshot }, session) => {
+      const what = database === undefined ? 'all storage' : `the database ${database}`;
+      return `Replace ${what} of the app ${session.app()} by that of ${snapshot}?`;
+    },
     run: (session, input) =>
       session.call('admin.restore', {
         snapshot: String(input.snapshot),
@@ -127,6 +134,9 @@ export const machineCommands: readonly Command[] = [
         throw new Stopped('usage', `There is no operation ${input.method}.`, 'cellar call --help');
       const given = textOf(input, 'params') ?? '{}';
       const params = objectIn(given === '-' ? await session.place.input() : given);
+      const missing = pathNames(operation.path ?? '').find((name) => !Object.hasOwn(params, name));
+      if (missing !== undefined)
+        throw new Stopped('usage', `${operation.name} needs the param ${missing}.`, 'cellar call --help');
       const name = operation.name as OperationName;
       if (operation.kind !== 'stream') {
         const answer = await session.call(name, params as Params<OperationName>);

@@ -86,7 +86,7 @@ export const previewCommands: readonly Command[] = [
     run: async (session, { preview }) => {
       const app = await session.call('apps.get', { id: session.app() });
       const begun = await session.call('previews.promote', { id: app.id, preview: String(preview) });
-      return succeeded(session, app.id, await finished(session, app.id, begun, true), app.url);
+      return succeeded(session, app, await finished(session, app.id, begun, true));
     },
     show: shownDeploy,
   }),
@@ -97,7 +97,8 @@ export const previewCommands: readonly Command[] = [
     arguments: [name],
     examples: ['previews delete feature-login --yes'],
     answers: 'previews.delete',
-    destroys: ({ preview }) => `Delete the preview ${preview} with all that it keeps?`,
+    destroys: ({ preview }, session) =>
+      `Delete the preview ${preview} of the app ${session.app()}, with all that it keeps?`,
     run: (session, { preview }) =>
       session.call('previews.delete', { id: session.app(), preview: String(preview) }),
   }),

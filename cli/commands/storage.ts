@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { type Command, command, textOf } from '../command.ts';
 import { Stopped } from '../exit.ts';
-import { ago, bytes, plain, table } from '../show.ts';
+import { ago, bytes, many, plain, table } from '../show.ts';
 
 const database = { name: 'database', summary: 'its id, as `cellar storage` lists it' };
 const prefix = { name: 'prefix', summary: 'what the keys begin with', optional: true } as const;
@@ -71,14 +71,18 @@ export const storageCommands: readonly Command[] = [
     arguments: [database, { name: 'sql', summary: 'the statement' }],
     examples: ["storage write DB 'DELETE FROM sessions' --yes"],
     answers: 'storage.d1.write',
-    destroys: ({ sql, database: name }) => `Run ${sql} on ${name}?`,
+    destroys: ({ sql, database: name }) => `Run \`${sql}\` on the database ${name}?`,
     run: (session, input) =>
       session.call('storage.d1.write', {
         id: session.app(),
         database_id: String(input.database),
         sql: String(input.sql),
       }),
-    show: (written) => `${[written].flat().reduce((sum, { changes }) => sum + changes, 0)} rows changed`,
+    show: (written) =>
+      `${many(
+        [written].flat().reduce((sum, { changes }) => sum + changes, 0),
+        'row',
+      )} changed`,
   }),
   command({
     words: 'storage export',
@@ -98,7 +102,7 @@ export const storageCommands: readonly Command[] = [
     arguments: [database, { name: 'file', summary: 'the file; left out, standard input', optional: true }],
     examples: ['storage import DB shop.sql --yes'],
     answers: 'storage.d1.import',
-    destroys: ({ file, database: name }) => `Run ${file ?? 'standard input'} on ${name}?`,
+    destroys: ({ file, database: name }) => `Run ${file ?? 'standard input'} on the database ${name}?`,
     run: async (session, input) => {
       const file = textOf(input, 'file');
       const sql = file === undefined ? await session.place.input() : read(file);
@@ -108,7 +112,8 @@ export const storageCommands: readonly Command[] = [
         sql,
       });
     },
-    show: ({ statements, changes }) => `${statements} statements ran, ${changes} rows changed`,
+    show: ({ statements, changes }) =>
+      `${many(statements, 'statement')} ran, ${many(changes, 'row')} changed`,
   }),
   command({
     words: 'storage keys',
@@ -160,8 +165,4 @@ function read(file: string): string {
   } catch {
     throw new Stopped('usage', `${file} cannot be read.`);
   }
-}
-
-function many(n: number, what: string): string {
-  return `${n} ${what}${n === 1 ? '' : 's'}`;
 }

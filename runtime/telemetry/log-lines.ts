@@ -84,10 +84,13 @@ const RUN_MS = 24 * 3_600_000;
 const UNTOLD_MOST = 1_000_000;
 /** Blobs of a data point, and doubles. */
 const POINT_MEMBERS = 20;
+/** What V8 and workerd print of themselves when they are out of memory or crash: nothing of it is in the app's code. */
+const CRASH_TRACE =
+  /^(<--- .* --->$|\[\d+:0x[0-9a-f]+\] +\d+ ms: |\*\*\* Received signal #\d+: |stack: (\S+@0x[0-9a-f]+ ?)+)/;
 const TRACE_ID = /^(?!0{32})[0-9a-f]{32}$/;
 
 /**
- * Reads a line that a cell printed.
+ * Reads a line that a cell printed. The trace of a crash is an empty record: the supervisor says why the process ended.
  * @param pipe where it was printed: what is no line of workerd's log is an error on `stderr`
  * @param now ms since 1970
  */
@@ -95,7 +98,7 @@ export function readLine(line: string, pipe: 'stdout' | 'stderr', now: number): 
   const logged = line.startsWith('{"') ? (whole(line) ?? cut(line)) : null;
   if (logged === null)
     return {
-      record: plain(line, pipe === 'stderr' ? 'error' : 'info', 'app', now),
+      record: plain(CRASH_TRACE.test(line) ? '' : line, pipe === 'stderr' ? 'error' : 'info', 'app', now),
       error: null,
       run: null,
       point: null,

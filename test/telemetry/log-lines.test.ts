@@ -55,6 +55,18 @@ test('plain lines are kept as they are, and on stderr they are errors', () => {
     assert.deepEqual([read(line).record.text, read(line).record.level], [line, 'info']);
 });
 
+test('what workerd prints of its own crash is left out: addresses in the host’s files help no owner of an app', () => {
+  for (const line of [
+    '<--- Last few GCs --->',
+    '[18954:0x10a77fa00000]      513 ms: Mark-Compact (reduce) 389.7 (390.8) -> 389.7 (390.8) MB',
+    '*** Received signal #6: Aborted',
+    'stack: /lib/x86_64-linux-gnu/libc.so.6@0x8aeeb /srv/cellar/node_modules/workerd/bin/workerd@0x47b6284',
+  ])
+    assert.equal(read(line, 'stderr').record.text, '', line);
+  for (const line of ['stack: full', '[1:2] ms', logged('*** Received signal #6: Aborted')])
+    assert.notEqual(read(line, 'stderr').record.text, '', line);
+});
+
 test('a time that cannot be is not believed', () => {
   for (const time of [0, -1, 1e300, NOW + 1, NOW - 60_000, null, 'x', ''])
     assert.equal(read(logged('x', 'log', time)).record.at, NOW);
