@@ -149,6 +149,25 @@ test(
   },
 );
 
+test('the longest name that an app can have fits on a small screen', NEEDS_CHROMIUM, async () => {
+  const { page } = ada;
+  const app = 'w'.repeat(40);
+  await cellar.create(app);
+  await page.setViewportSize({ width: 360, height: 640 });
+  for (const name of ['overview', 'settings', 'storage']) {
+    await page.goto(paths.get(name)!.replace(':app', app));
+    await settled(ada);
+    assert.deepEqual(await ada.sticksOut(), [], `${name} scrolls sideways`);
+  }
+  const { x, width } = (await page.locator('.crumbs [aria-current]').boundingBox())!;
+  const find = (await page.locator('.find').boundingBox())!;
+  assert.ok(width > 20 && x + width <= find.x, 'where one is can be read');
+  await page.goto(paths.get('settings')!.replace(':app', app));
+  await page.getByRole('button', { name: `Delete ${app}` }).click();
+  await page.getByRole('dialog').waitFor();
+  assert.deepEqual(await ada.sticksOut(), [], 'the question scrolls sideways');
+});
+
 test('the finder reaches what the app keeps, by its name', NEEDS_CHROMIUM, async () => {
   const { page } = ada;
   await page.setViewportSize({ width: 1280, height: 800 });

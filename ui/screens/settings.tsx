@@ -71,7 +71,7 @@ export default function Settings({ app: slug }: { app: string }) {
               <header>
                 <h2 id="delete">Delete the app</h2>
                 <Button needs="admin" look="danger" onClick={() => setDeleting(true)}>
-                  Delete {app.slug}
+                  <span class="cut">Delete {app.slug}</span>
                 </Button>
               </header>
               <p class="body muted">
@@ -155,9 +155,11 @@ function State({ app, model }: Parts) {
             Wake it
           </Button>
         ) : (
-          <Button needs="push" onClick={model.sleep}>
-            Put it to sleep
-          </Button>
+          app.live_deploy_id !== null && (
+            <Button needs="push" onClick={model.sleep}>
+              Put it to sleep
+            </Button>
+          )
         )}
         <Button needs="admin" onClick={model.stop}>
           Stop the app
