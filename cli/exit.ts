@@ -1,7 +1,6 @@
 // How `cellar` ends: the only table of its exit codes, and what to do next about a refusal.
 import { Refused, UnexpectedAnswer } from '../client/index.ts';
 import type { ErrorCode } from '../handlers/contract/errors.ts';
-import type { Command } from './command.ts';
 
 /** Exit codes, with what they mean. */
 export const exits = {
@@ -61,12 +60,18 @@ const nextCommands: Partial<Record<ErrorCode, string>> = {
   query_failed: 'cellar storage list',
 };
 
+/** What of a command says how to go on. */
+interface Ran {
+  words: string;
+  ofApp?: true;
+}
+
 /**
  * Makes of whatever a command threw how it ends.
  * @param command the one that ran
  * @param url the Cellar that it called
  */
-export function stoppedBy(error: unknown, command: Command | null, url: string | null): Stopped {
+export function stoppedBy(error: unknown, command: Ran | null, url: string | null): Stopped {
   if (error instanceof Stopped) return error;
   if (error instanceof Refused) {
     const { status, code, detail } = error.problem;
@@ -87,7 +92,7 @@ export function stoppedBy(error: unknown, command: Command | null, url: string |
   throw error;
 }
 
-function nextOf(status: number, command: Command | null): string | null {
+function nextOf(status: number, command: Ran | null): string | null {
   if (status === 400 && command !== null) return `cellar ${command.words} --help`;
   if (status === 403) return command?.ofApp ? 'cellar collaborators list' : 'cellar login';
   return null;
