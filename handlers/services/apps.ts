@@ -10,13 +10,12 @@ import { newId } from '../contract/id.ts';
 import { templates as projects } from '../contract/templates.ts';
 import type { Env } from '../env.ts';
 import { Problem } from '../problem.ts';
-import { decodeCursor } from './cursor.ts';
+import { decodeNumbers } from './cursor.ts';
 import { listAnswer } from './paging.ts';
 import type { Service } from './types.ts';
 
 const list: Service<'apps.list'> = async ({ reads, env, actor }, { owner, limit, cursor }) => {
-  const place = decodeCursor('apps.list', cursor, 1);
-  const before = place && Number(place[0]);
+  const before = decodeNumbers('apps.list', cursor, 1)?.[0] ?? null;
   const page = await listApps(reads, { owner: owner ?? null, seenBy: seesAppsOf(actor), before, limit });
   return listAnswer('apps.list', page, (row) => toApp(row, env));
 };

@@ -1,4 +1,5 @@
 // The cursors of lists: opaque to callers, and good for the list that gave them out.
+import type { Problem } from '../problem.ts';
 import { invalidInput } from '../transports/validate.ts';
 
 /** @param list names the list: its operation, and whose list it is */
@@ -31,5 +32,20 @@ export function decodeCursor(list: string, cursor: string | undefined, parts: nu
   } catch {
     // Not one of ours.
   }
-  throw invalidInput([{ path: 'cursor', message: 'is not a cursor of this list' }]);
+  throw foreign();
+}
+
+/**
+ * The same of a list whose place is whole numbers from 0.
+ * @throws {Problem} `invalid_input`
+ */
+export function decodeNumbers(list: string, cursor: string | undefined, parts: number): number[] | null {
+  const place = decodeCursor(list, cursor, parts);
+  if (place === null) return null;
+  if (!place.every((part) => /^\d{1,15}$/.test(part))) throw foreign();
+  return place.map(Number);
+}
+
+function foreign(): Problem {
+  return invalidInput([{ path: 'cursor', message: 'is not a cursor of this list' }]);
 }

@@ -8,15 +8,14 @@ import type { Deploy, DeployLines } from '../contract/deploys.ts';
 import type { DeployFact, LinesFact } from '../contract/host-calls.ts';
 import { Problem } from '../problem.ts';
 import { gitUrl, requireApp, wakeForDeploy } from './apps.ts';
-import { decodeCursor } from './cursor.ts';
+import { decodeNumbers } from './cursor.ts';
 import { listAnswer, withoutCreation } from './paging.ts';
 import { openStream } from './streams.ts';
 import type { Service } from './types.ts';
 
 const list: Service<'deploys.list'> = async ({ reads }, { id, status, limit, cursor }) => {
   const name = `deploys.list ${id}`;
-  const place = decodeCursor(name, cursor, 1);
-  const before = place && Number(place[0]);
+  const before = decodeNumbers(name, cursor, 1)?.[0] ?? null;
   return listAnswer(name, await listDeploys(reads, id, { status: status ?? null, before, limit }), toDeploy);
 };
 

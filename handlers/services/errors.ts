@@ -1,12 +1,12 @@
 // The grouped errors of an app. The host keeps them, and streams them by itself.
 import { requireApp } from './apps.ts';
-import { decodeCursor, encodeCursor } from './cursor.ts';
+import { decodeNumbers, encodeCursor } from './cursor.ts';
 import type { Service } from './types.ts';
 
 const list: Service<'errors.list'> = async (context, { id, preview, status, limit, cursor }) => {
   await requireApp(context, id);
   const name = `errors.list ${id} ${preview ?? ''} ${status}`;
-  const place = decodeCursor(name, cursor, 2)?.map(Number);
+  const place = decodeNumbers(name, cursor, 2);
   const { items, next } = await context.host.telemetry.read('errors', id, {
     preview,
     status,

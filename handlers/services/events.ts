@@ -7,7 +7,7 @@ import { newId } from '../contract/id.ts';
 import { INSIGHTS_LIMIT, PROPERTIES_BYTES, USERS_LIMIT } from '../contract/sizes.ts';
 import { Problem } from '../problem.ts';
 import { unwrap } from './apps.ts';
-import { decodeCursor } from './cursor.ts';
+import { decodeCursor, decodeNumbers } from './cursor.ts';
 import { listAnswer, pageAfter, withoutCreation } from './paging.ts';
 import { openStream } from './streams.ts';
 import { Replaced, type Service } from './types.ts';
@@ -64,8 +64,7 @@ function propertiesRefusal(): Problem {
 
 const users: Service<'users.list'> = async ({ reads }, { id, limit, cursor }) => {
   const name = `users.list ${id}`;
-  const [seq] = decodeCursor(name, cursor, 1) ?? [];
-  const before = seq === undefined ? null : Number(seq);
+  const before = decodeNumbers(name, cursor, 1)?.[0] ?? null;
   return listAnswer(name, await listUsers(reads, id, { before, limit }), toUser);
 };
 

@@ -1,6 +1,6 @@
 // What an app and those around it say. The host keeps it, and streams it by itself.
 import { requireApp } from './apps.ts';
-import { decodeCursor, encodeCursor } from './cursor.ts';
+import { decodeNumbers, encodeCursor } from './cursor.ts';
 import type { Service } from './types.ts';
 
 const list: Service<'logs.list'> = async (
@@ -9,14 +9,13 @@ const list: Service<'logs.list'> = async (
 ) => {
   await requireApp(context, id);
   const name = `logs.list ${id} ${preview ?? ''}`;
-  const place = decodeCursor(name, cursor, 1);
   const { items, next } = await context.host.telemetry.read('logs', id, {
     ...filter,
     preview,
     since: since === undefined ? undefined : Date.parse(since),
     until: until === undefined ? undefined : Date.parse(until),
     traceId: trace_id,
-    before: place === null ? undefined : Number(place[0]),
+    before: decodeNumbers(name, cursor, 1)?.[0],
   });
   return { items, next_cursor: encodeCursor(name, next === null ? null : [String(next)]) };
 };

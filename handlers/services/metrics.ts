@@ -2,7 +2,7 @@
 import type { Context } from '../context.ts';
 import type { TelemetryAnswers } from '../contract/host-routes.ts';
 import { requireApp } from './apps.ts';
-import { decodeCursor, encodeCursor } from './cursor.ts';
+import { decodeNumbers, encodeCursor } from './cursor.ts';
 import type { Service } from './types.ts';
 
 const get: Service<'metrics.get'> = async (context, { id, hours }) => {
@@ -33,7 +33,7 @@ async function breakdown<Name extends 'devices' | 'paths' | 'refs'>(
 ): Promise<{ items: TelemetryAnswers[Name]['answer']['items']; next_cursor: string | null }> {
   await requireApp(context, id);
   const list = `${name}.list ${id} ${hours}`;
-  const offset = Number(decodeCursor(list, cursor, 1)?.[0] ?? 0);
+  const offset = decodeNumbers(list, cursor, 1)?.[0] ?? 0;
   const { items, next } = await context.host.telemetry.read<'devices' | 'paths' | 'refs'>(name, id, {
     hours,
     limit,
@@ -45,8 +45,7 @@ async function breakdown<Name extends 'devices' | 'paths' | 'refs'>(
 const spans: Service<'spans.list'> = async (context, { id, hours, limit, cursor }) => {
   await requireApp(context, id);
   const list = `spans.list ${id}`;
-  const place = decodeCursor(list, cursor, 1);
-  const before = place === null ? undefined : Number(place[0]);
+  const before = decodeNumbers(list, cursor, 1)?.[0];
   const { items, next } = await context.host.telemetry.read('spans', id, { hours, limit, before });
   return { items, next_cursor: encodeCursor(list, next === null ? null : [String(next)]) };
 };
@@ -54,8 +53,7 @@ const spans: Service<'spans.list'> = async (context, { id, hours, limit, cursor 
 const datapoints: Service<'datapoints.list'> = async (context, { id, limit, cursor, ...filter }) => {
   await requireApp(context, id);
   const list = `datapoints.list ${id} ${JSON.stringify(filter)}`;
-  const place = decodeCursor(list, cursor, 1);
-  const before = place === null ? undefined : Number(place[0]);
+  const before = decodeNumbers(list, cursor, 1)?.[0];
   const { items, next } = await context.host.telemetry.read('datapoints', id, { ...filter, limit, before });
   return { items, next_cursor: encodeCursor(list, next === null ? null : [String(next)]) };
 };

@@ -6,7 +6,7 @@ import type { HostPreview } from '../contract/host-calls.ts';
 import type { Preview } from '../contract/previews.ts';
 import { Problem } from '../problem.ts';
 import { changeApp, requireApp, wakeForDeploy } from './apps.ts';
-import { decodeCursor, encodeCursor } from './cursor.ts';
+import { decodeNumbers, encodeCursor } from './cursor.ts';
 import { shownDeploy } from './deploys.ts';
 import type { Service } from './types.ts';
 
@@ -23,7 +23,7 @@ const set: Service<'previews.set'> = async (context, { id, branches, storage }) 
 const list: Service<'previews.list'> = async (context, { id, limit, cursor }) => {
   const { slug } = await requireApp(context, id);
   const name = `previews.list ${id}`;
-  const from = Number(decodeCursor(name, cursor, 1)?.[0] ?? 0);
+  const from = decodeNumbers(name, cursor, 1)?.[0] ?? 0;
   const all = await context.host.previews.list(id);
   const items = all
     .slice(from, from + limit)

@@ -174,6 +174,27 @@ test('a query is checked like a body: unknown, doubled and ill-typed names are r
   assert.equal((await control.api('GET', '/v1/apps/%E0%A4%A')).status, 400);
 });
 
+test('a cursor that is made up in the form of a list’s own is refused', async () => {
+  const { id } = await control.create('cursors');
+  const made = (...parts: string[]) => Buffer.from(JSON.stringify(parts)).toString('base64url');
+  for (const place of ['', 'abc', '-1', '1.5', 'NaN', '1e308', '9'.repeat(20)]) {
+    for (const [method, ...parts] of [
+      ['apps.list', 'apps.list', place],
+      ['deploys.list', `deploys.list ${id}`, place],
+      ['users.list', `users.list ${id}`, place],
+      ['previews.list', `previews.list ${id}`, place],
+      ['paths.list', `paths.list ${id} 24`, place],
+      ['spans.list', `spans.list ${id}`, place],
+      ['logs.list', `logs.list ${id} `, place],
+      ['errors.list', `errors.list ${id}  open`, '1', place],
+    ] as [string, ...string[]][]) {
+      const params = { ...(method !== 'apps.list' && { id }), cursor: made(...parts) };
+      const { body } = await control.api('POST', '/rpc', { jsonrpc: '2.0', id: 1, method, params });
+      assert.equal(body.error?.data.errors[0].path, 'cursor', `${method} ${place}`);
+    }
+  }
+});
+
 test('a HEAD is answered as its GET, without a body', async () => {
   const { status, text } = await control.api('HEAD', '/v1/apps');
   assert.deepEqual([status, text], [200, '']);
