@@ -1,5 +1,6 @@
 // Alerts: what happens to an app is told to the webhooks of its owner, once for each thing, and then at most once an hour.
 import { createHmac } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
 import { ALERT_DEFAULTS, ALERTS_LIMIT, type Alert, type AlertKind } from '../../handlers/contract/alerts.ts';
 import type { DeployFact, ObservedApp } from '../../handlers/contract/host-calls.ts';
 import type { AlertSettings } from '../../handlers/contract/host-routes.ts';
@@ -18,6 +19,8 @@ const AGAIN_MS = HOUR_MS;
 const TOLD_AN_HOUR = 30;
 /** What was told is remembered for so long, so that a deploy is told once. */
 const REMEMBERED_MS = 7 * 24 * HOUR_MS;
+/** Groups of errors that are told at once: an app's 20 alerts tell each. */
+const ERRORS_AT_ONCE = 10;
 /** Characters of a message. */
 const MESSAGE_LENGTH = 2_000;
 
@@ -162,13 +165,15 @@ export class Alerts {
 
   /** Puts a happening among the deliveries of those alerts of the app that it `concerns`, and that have not just told it. */
   tell(appId: string, happening: Happening, concerns: (alert: Alert) => boolean = () => true): void {
-    for (const alert of this.list(appId)) {
-      if (!alert.on.includes(happening.kind) || !concerns(alert)) continue;
-      try {
-        this.#tell(alert, happening);
-      } catch (error) {
-        logRarely('error', 'an alert could not be written down', { alert: alert.id, error: reason(error) });
-      }
+    const told = this.list(appId).filter((alert) => alert.on.includes(happening.kind) && concerns(alert));
+    if (told.length === 0) return;
+    try {
+      // Together: what is written by itself waits for the disk by itself, on the gateway's thread.
+      this.#options.store.transaction(() => {
+        for (const alert of told) this.#tell(alert, happening);
+      });
+    } catch (error) {
+      logRarely('error', 'an alert could not be written down', { app: appId, error: reason(error) });
     }
   }
 
@@ -183,8 +188,26 @@ export class Alerts {
     });
   }
 
-  /** Tells of an error that is new, has come back, or goes on. */
-  tellOfError({ appId, kind, message, place, release, ...group }: OpenGroup): void {
+  /**
+   * Tells of errors that are new, have come back, or go on. An app can have many at once: a few are told at a time, and
+   * written together. Never rejects.
+   */
+  async tellOfErrors(groups: OpenGroup[]): Promise<void> {
+    const heard = new Set(this.appsWith('error'));
+    const told = groups.filter(({ appId }) => heard.has(appId));
+    for (let at = 0; at < told.length; at += ERRORS_AT_ONCE) {
+      if (at > 0) await setImmediate();
+      try {
+        this.#options.store.transaction(() => {
+          for (const group of told.slice(at, at + ERRORS_AT_ONCE)) this.#tellOfError(group);
+        });
+      } catch (error) {
+        logRarely('error', 'alerts of errors could not be written down', { error: reason(error) });
+      }
+    }
+  }
+
+  #tellOfError({ appId, kind, message, place, release, ...group }: OpenGroup): void {
     this.tell(appId, {
       kind: 'error',
       type: 'error.new',

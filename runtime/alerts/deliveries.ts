@@ -10,8 +10,10 @@ import { type Sent, send } from './webhook.ts';
 
 /** Times from one try to the next, in ms. After the last one a delivery is given up. */
 const RETRIES_MS = [10_000, 60_000, 600_000, 3_600_000, 21_600_000];
-/** Deliveries under way at once, each of another alert. */
-const AT_ONCE = 8;
+/** Deliveries under way at once, each of another alert: a receiver that hangs keeps its own for 10 s. */
+const AT_ONCE = 32;
+/** Alerts whose last turn is remembered. */
+const TURNS = 20_000;
 /** Two tests of an app's webhooks are so far apart, in ms. */
 const TEST_EVERY_MS = 2_000;
 const TIDY_EVERY_MS = 3_600_000;
@@ -27,12 +29,20 @@ export class Deliveries {
   readonly #options: DeliveriesOptions;
   /** By alert. */
   readonly #underway = new Map<string, Promise<void>>();
+  /** When each alert had its last turn, as a number that rises. */
+  readonly #turns = new Map<string, number>();
+  #lastTurn = 0;
   readonly #testedAt = new Map<string, number>();
   readonly #ending = new AbortController();
   #tidiedAt = Number.NEGATIVE_INFINITY;
 
   constructor(options: DeliveriesOptions) {
     this.#options = options;
+  }
+
+  /** Deliveries under way. */
+  get underway(): number {
+    return this.#underway.size;
   }
 
   /** To be called about once a second: sends what is due. */
@@ -42,7 +52,7 @@ export class Deliveries {
     const free = AT_ONCE - this.#underway.size;
     if (free <= 0) return;
     try {
-      for (const row of queries.due(Date.now(), [...this.#underway.keys()], free)) this.#begin(row);
+      for (const id of this.#next(queries.due(Date.now()), free)) this.#begin(queries.firstDelivery(id)!);
       const now = performance.now();
       if (now - this.#tidiedAt < TIDY_EVERY_MS) return;
       this.#tidiedAt = now;
@@ -79,7 +89,18 @@ export class Deliveries {
     await Promise.all(this.#underway.values());
   }
 
+  /** Those whose turn it is: a receiver that hangs, or has much to take, keeps no other one waiting. */
+  #next(due: string[], free: number): string[] {
+    const turn = (id: string) => this.#turns.get(id) ?? 0;
+    return due
+      .filter((id) => !this.#underway.has(id))
+      .sort((one, other) => turn(one) - turn(other))
+      .slice(0, free);
+  }
+
   #begin(row: DeliveryRow): void {
+    if (this.#turns.size > TURNS) this.#turns.clear();
+    this.#turns.set(row.alert_id, ++this.#lastTurn);
     const done = this.#deliver(row)
       .catch((error: unknown) =>
         logRarely('error', 'a delivery of an alert could not be written down', { error: reason(error) }),

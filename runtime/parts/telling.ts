@@ -27,9 +27,7 @@ export function makeTelling(
       fleetLog: config.RUNNER_FLEET_LOG,
       releases: paths.allReleases,
     },
-    (groups) => {
-      for (const group of groups) alerts.tellOfError(group);
-    },
+    (groups) => void alerts.tellOfErrors(groups),
   );
   const alerts = new Alerts({ store, key: keptSecret(paths.alertKey), describe });
   const errorRates = new ErrorRates({

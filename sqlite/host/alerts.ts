@@ -44,11 +44,17 @@ export function alertQueries(database: Database) {
   const told = database.prepare<[string, number], { count: number }>(
     'SELECT count(*) AS count FROM alert_topics WHERE alert_id = ? AND told_at > ?',
   );
-  // SQLite takes the other columns from the row that has the minimum.
-  const due = database.prepare<[number, string, number], DeliveryRow & { first: number }>(
-    `SELECT id, alert_id, body, attempts, min(next_at) AS first FROM alert_deliveries
-     WHERE next_at <= ? AND alert_id NOT IN (SELECT value FROM json_each(?))
-     GROUP BY alert_id ORDER BY first LIMIT ?`,
+  // From alert to alert, and not from delivery to delivery, of which each alert may have hundreds.
+  const due = database.prepare<[number], { alert: string }>(
+    `WITH RECURSIVE waiting (alert) AS (
+       SELECT min(alert_id) FROM alert_deliveries
+       UNION ALL
+       SELECT (SELECT min(alert_id) FROM alert_deliveries WHERE alert_id > alert) FROM waiting WHERE alert IS NOT NULL)
+     SELECT alert FROM waiting WHERE alert IS NOT NULL
+       AND (SELECT min(next_at) FROM alert_deliveries WHERE alert_id = alert) <= ?`,
+  );
+  const first = database.prepare<[string], DeliveryRow>(
+    'SELECT id, alert_id, body, attempts FROM alert_deliveries WHERE alert_id = ? ORDER BY next_at LIMIT 1',
   );
   const postpone = database.prepare<[number, string]>(
     'UPDATE alert_deliveries SET attempts = attempts + 1, next_at = ? WHERE id = ?',
@@ -88,9 +94,10 @@ export function alertQueries(database: Database) {
     },
     /** How many topics an alert has told since a time, in ms since 1970. */
     toldSince: (alertId: string, time: number): number => told.get(alertId, time)!.count,
-    /** Deliveries that are due at a time, in ms since 1970: one of each alert, but of those of `without`. */
-    due: (at: number, without: string[], limit: number): DeliveryRow[] =>
-      due.all(at, JSON.stringify(without), limit),
+    /** Alerts with a delivery that is due at a time, in ms since 1970. */
+    due: (at: number): string[] => due.all(at).map(({ alert }) => alert),
+    /** The delivery of an alert that is due first; undefined when nothing waits. */
+    firstDelivery: (alertId: string): DeliveryRow | undefined => first.get(alertId),
     /** Writes down that a delivery failed, and is sent again at `at`, in ms since 1970. */
     postpone: (id: string, at: number): void => {
       postpone.run(at, id);

@@ -119,6 +119,12 @@ const MIGRATIONS = [
   `,
   // The queues that the live release consumes: a JSON list of names.
   "ALTER TABLE apps ADD COLUMN consumes TEXT NOT NULL DEFAULT '[]';",
+  // What is asked of alerts is asked on the gateway's thread: each answer must lie in an index, however much waits.
+  `
+  DROP INDEX alert_deliveries_next;
+  CREATE INDEX alert_deliveries_of ON alert_deliveries (alert_id, next_at);
+  CREATE INDEX alert_topics_told ON alert_topics (alert_id, told_at);
+  `,
 ];
 
 /** The version of a database that this Cellar has opened. */

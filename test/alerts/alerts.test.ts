@@ -21,7 +21,8 @@ function world(t: TestContext) {
   const directory = temporaryDirectory(t);
   const open = () => {
     const store = openHostStore(join(directory, 'host.sqlite'));
-    const describe = (id: string) => (id === APP ? { id, slug: 'shop', url: 'http://shop.test' } : null);
+    const describe = (id: string) =>
+      store.apps.generation(id) === 0 ? null : { id, slug: 'shop', url: 'http://shop.test' };
     const alerts = new Alerts({ store, key: 'a key of this machine', describe });
     const reachable = new PublicAddresses(['127.0.0.1']);
     const deliveries = new Deliveries({ alerts, queries: store.alerts, reachable });
@@ -83,8 +84,9 @@ interface Message {
 function waiting({ store }: { store: ReturnType<typeof openHostStore> }): Message[] {
   const messages: Message[] = [];
   for (;;) {
-    const [row] = store.alerts.due(Date.now() + HOUR_MS, [], 1);
-    if (row === undefined) return messages;
+    const [alert] = store.alerts.due(Date.now() + HOUR_MS);
+    if (alert === undefined) return messages;
+    const row = store.alerts.firstDelivery(alert)!;
     store.alerts.dropDelivery(row.id);
     messages.push(JSON.parse(row.body));
   }
@@ -151,6 +153,62 @@ test('a thousand new errors are no thousand messages', async (t) => {
   it.alerts.add(APP, { url: 'http://example.com' });
   for (let i = 0; i < 1_000; i++) it.alerts.tell(APP, newError(String(i)));
   assert.equal(waiting(it).length, 30);
+});
+
+test('many errors at once, told by many alerts, stop the thread for moments only', async (t) => {
+  await using it = world(t);
+  for (let n = 0; n < ALERTS_LIMIT; n++) it.alerts.add(APP, { url: 'http://example.com' });
+  const group = { appId: APP, kind: 'Error', message: 'x'.repeat(500), place: null, release: null };
+  const groups = Array.from({ length: 200 }, (_, n) => ({
+    ...{ ...group, fingerprint: String(n), count: 1, regressed: false },
+  }));
+  let longest = 0;
+  let last = performance.now();
+  const beat = () => {
+    longest = Math.max(longest, performance.now() - last);
+    last = performance.now();
+    beating = setImmediate(beat);
+  };
+  let beating = setImmediate(beat);
+  await it.alerts.tellOfErrors(groups);
+  beat();
+  clearImmediate(beating);
+  assert.ok(longest < 400, `${longest} ms`);
+  assert.equal(waiting(it).length, 30 * ALERTS_LIMIT);
+});
+
+test('what is due is found at once, however much waits', async (t) => {
+  await using it = world(t);
+  const { id } = it.alerts.add(APP, { url: 'http://example.com' });
+  const text = 'x'.repeat(1_500);
+  it.store.transaction(() => {
+    for (let n = 0; n < 20_000; n++) it.store.alerts.addDelivery(`delivery ${n}`, id, text, n);
+  });
+  const from = performance.now();
+  assert.deepEqual(it.store.alerts.due(Date.now()), [id]);
+  assert.equal(it.store.alerts.firstDelivery(id)!.id, 'delivery 0');
+  assert.ok(performance.now() - from < 100, `${performance.now() - from} ms`);
+});
+
+test('receivers that have much to take keep no other one waiting', async (t) => {
+  await using it = world(t);
+  await using busy = await Receiver.start();
+  await using quiet = await Receiver.start();
+  const apps = ['b', 'c', 'd'].map((letter) => letter.repeat(16));
+  for (const id of apps) {
+    it.store.apps.want({ id, slug: id, generation: 1 } as never);
+    for (let n = 0; n < ALERTS_LIMIT; n++) it.alerts.add(id, { url: busy.url });
+    for (const topic of ['one', 'two', 'three']) it.alerts.tell(id, newError(topic));
+  }
+  it.alerts.add(APP, { url: quiet.url });
+  it.alerts.tell(APP, newError('one'));
+  for (let ticks = 0; quiet.received.length === 0; ticks++) {
+    const before = busy.received.length;
+    it.deliveries.tick();
+    await eventually(() => busy.received.length > before || quiet.received.length > 0, 'the next are sent');
+    await eventually(() => it.deliveries.underway === 0, 'they are delivered');
+    assert.ok(ticks < 3, 'each alert has one turn before another has two');
+  }
 });
 
 test('a shortage of room is told when it begins', async (t) => {
