@@ -1,7 +1,8 @@
 // Sends what alerts have to tell to their webhooks, again and again until it was taken, or there is no hope.
 import type { Alert, AlertDelivery } from '../../handlers/contract/alerts.ts';
 import { newId } from '../../handlers/contract/id.ts';
-import type { AlertQueries, DeliveryRow } from '../../sqlite/host/alerts.ts';
+import type { DeliveryRow } from '../../sqlite/host/alerts.ts';
+import type { HostStore } from '../../sqlite/host/index.ts';
 import { log, logRarely, reason } from '../log.ts';
 import type { PublicAddresses } from '../machine/private-networks.ts';
 import { Refusal } from '../refusal.ts';
@@ -20,7 +21,7 @@ const TIDY_EVERY_MS = 3_600_000;
 
 export interface DeliveriesOptions {
   alerts: Alerts;
-  queries: AlertQueries;
+  store: HostStore;
   /** The addresses that webhooks may have. */
   reachable: PublicAddresses;
 }
@@ -47,12 +48,13 @@ export class Deliveries {
 
   /** To be called about once a second: sends what is due. */
   tick(): void {
-    const { alerts, queries } = this.#options;
+    const { alerts, store } = this.#options;
     if (!alerts.any || this.#ending.signal.aborted) return;
     const free = AT_ONCE - this.#underway.size;
     if (free <= 0) return;
     try {
-      for (const id of this.#next(queries.due(Date.now()), free)) this.#begin(queries.firstDelivery(id)!);
+      for (const id of this.#next(store.alerts.due(Date.now()), free))
+        this.#begin(store.alerts.firstDelivery(id)!);
       const now = performance.now();
       if (now - this.#tidiedAt < TIDY_EVERY_MS) return;
       this.#tidiedAt = now;
@@ -110,23 +112,25 @@ export class Deliveries {
   }
 
   async #deliver({ id, alert_id, body, attempts }: DeliveryRow): Promise<void> {
-    const { alerts, queries } = this.#options;
+    const { alerts, store } = this.#options;
     const alert = alerts.find(alert_id);
     // Its rows went with it.
     if (alert === undefined) return;
     const sent = await this.#send(alert, id, body);
     if (this.#ending.signal.aborted && sent.error !== null) return;
     const retryMs = RETRIES_MS[attempts];
-    if (sent.error !== null && retryMs !== undefined) queries.postpone(id, Date.now() + retryMs);
-    else queries.dropDelivery(id);
+    const { type } = JSON.parse(body) as { type: string };
+    store.transaction(() => {
+      if (sent.error !== null && retryMs !== undefined) store.alerts.postpone(id, Date.now() + retryMs);
+      else store.alerts.dropDelivery(id);
+      alerts.delivered(alert_id, { at: new Date().toISOString(), type, ...sent });
+    });
     if (sent.error !== null)
       log('warn', 'the webhook of an alert did not take a message', {
         alert: alert_id,
         error: sent.error,
         retry_ms: retryMs ?? null,
       });
-    const { type } = JSON.parse(body) as { type: string };
-    alerts.delivered(alert_id, { at: new Date().toISOString(), type, ...sent });
   }
 
   #send(alert: Alert, id: string, body: string): Promise<Sent> {

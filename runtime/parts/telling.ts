@@ -34,7 +34,7 @@ export function makeTelling(
     alerts,
     minutes: async (appId) => (await telemetry.ask('metrics', { appId, hours: 1 })).items,
   });
-  const deliveries = new Deliveries({ alerts, queries: store.alerts, reachable });
+  const deliveries = new Deliveries({ alerts, store, reachable });
   const words = LogFilter.parse(config.RUNNER_FLEET_LOG);
   /** Writes a line into an app's log, if its level is to be kept. */
   const say = (source: Source, appId: string, level: Level, text: string, deployId: string | null = null) => {

@@ -87,6 +87,8 @@ const POINT_MEMBERS = 20;
 /** What V8 and workerd print of themselves when they are out of memory or crash: nothing of it is in the app's code. */
 const CRASH_TRACE =
   /^(<--- .* --->$|\[\d+:0x[0-9a-f]+\] +\d+ ms: |\*\*\* Received signal #\d+: |stack: (\S+@0x[0-9a-f]+ ?)+)/;
+/** Behind what workerd says of itself: addresses in its program, with the path where that lies. */
+const WORKERD_STACK = /\nstack: \/.*$/s;
 const TRACE_ID = /^(?!0{32})[0-9a-f]{32}$/;
 
 /**
@@ -109,7 +111,8 @@ export function readLine(line: string, pipe: 'stdout' | 'stderr', now: number): 
   const time = Number(timestamp);
   const at = time <= now && time > now - LATE_MS ? Math.floor(time) : now;
   const marked = source === 'app' ? readMarked(message) : null;
-  const record = plain(marked?.text ?? message, levelOf(level), source, at);
+  const words = source === 'app' ? (marked?.text ?? message) : message.replace(WORKERD_STACK, '');
+  const record = plain(words, levelOf(level), source, at);
   if (marked === null) return { record, error: null, run: null, point: null };
   const { trace_id, fields, error, run, point } = marked.said;
   const traceId = typeof trace_id === 'string' && TRACE_ID.test(trace_id) ? trace_id : null;

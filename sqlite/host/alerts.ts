@@ -107,4 +107,3 @@ export function alertQueries(database: Database) {
     },
   };
 }
-export type AlertQueries = ReturnType<typeof alertQueries>;

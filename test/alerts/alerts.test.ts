@@ -25,7 +25,7 @@ function world(t: TestContext) {
       store.apps.generation(id) === 0 ? null : { id, slug: 'shop', url: 'http://shop.test' };
     const alerts = new Alerts({ store, key: 'a key of this machine', describe });
     const reachable = new PublicAddresses(['127.0.0.1']);
-    const deliveries = new Deliveries({ alerts, queries: store.alerts, reachable });
+    const deliveries = new Deliveries({ alerts, store, reachable });
     return { store, alerts, deliveries };
   };
   let now = open();

@@ -36,6 +36,11 @@ test('workerd’s own lines are told from the app’s', () => {
   const line = `{"timestamp":"${NOW}","level":"error","source":"workerd/server.c++:1","message":"Uncaught exception","context_depth":0}`;
   assert.equal(read(line).record.source, 'workerd');
   assert.equal(read(line).record.text, 'Uncaught exception');
+  const stack = line.replace(
+    'exception',
+    'exception\\nstack: /opt/cellar/workerd@2b5edc0 /opt/cellar/workerd@3fe4230',
+  );
+  assert.equal(read(stack).record.text, 'Uncaught exception');
   assert.equal(read(logged(line)).record.source, 'app');
   assert.equal(read(logged(line)).record.text, line);
 });
