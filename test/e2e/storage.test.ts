@@ -16,7 +16,13 @@ const CODE = `
 import { DurableObject } from 'cloudflare:workers';
 export class Room extends DurableObject {
   async fill(alarm) {
-    await this.ctx.storage.put({ n: 1, when: new Date(0), map: new Map([['a', 2n]]) });
+    await this.ctx.storage.put({ n: 1, when: new Date(0), map: new Map([['a', 2n]]), '': 'no name' });
+    // Errors, and objects of its own, workerd writes in a form of its own.
+    const late = new DOMException('é', 'TimeoutError');
+    const failed = Object.assign(new TypeError('bad', { cause: new Error('inner') }), { code: 42 });
+    class Refused extends Error { name = 'Refused' }
+    await this.ctx.storage.put('failed', { a: 1, failed, late, refused: new Refused('no'), z: [2] });
+    await this.ctx.storage.put('headers', new Headers({ a: 'b' }));
     this.ctx.storage.sql.exec('CREATE TABLE IF NOT EXISTS said (line TEXT)');
     this.ctx.storage.sql.exec('INSERT INTO said VALUES (?)', 'hello');
     if (alarm) await this.ctx.storage.setAlarm(Date.UTC(2100, 0, 1));
@@ -37,6 +43,7 @@ export default {
       await env.DB.prepare('INSERT INTO people (name, photo) VALUES (?, ?)').bind(name, new Uint8Array([1, 2])).run();
     await env.KV.put('small', 'é', { metadata: { x: 1 }, expirationTtl: 3600 });
     await env.KV.put('dir/large', 'v'.repeat(100_000));
+    await env.KV.put('nul\\0/a', 'a');
     await env.JOBS.send('one', { delaySeconds: 43200 });
     return new Response('filled');
   },
@@ -86,7 +93,7 @@ async function assertReadable(id: string): Promise<void> {
     [[{ id: 'people', binding: 'DB' }, true]],
   );
   assert.deepEqual([all.classes[0].class_name, all.classes[0].objects], ['Room', 2]);
-  assert.deepEqual([all.namespaces[0].id, all.namespaces[0].keys], ['the-namespace', 2]);
+  assert.deepEqual([all.namespaces[0].id, all.namespaces[0].keys], ['the-namespace', 3]);
   assert.ok(all.namespaces[0].bytes > 100_000);
   assert.deepEqual([all.queues[0].queue, all.queues[0].messages], ['jobs', 1]);
 
@@ -125,11 +132,26 @@ async function assertReadable(id: string): Promise<void> {
   assert.deepEqual(
     two.items.map(({ key, value }: { key: string; value: unknown }) => [key, value]),
     [
+      ['', 'no name'],
+      [
+        'failed',
+        {
+          a: 1,
+          failed: { $error: { name: 'TypeError', message: 'bad' } },
+          late: { $error: { name: 'TimeoutError', message: 'é' } },
+          refused: { $error: { name: 'Refused', message: 'no' } },
+          z: [2],
+        },
+      ],
+      ['headers', two.items[2].value],
       ['map', { $map: [['a', { $bigint: '2' }]] }],
       ['n', 1],
       ['when', { $date: '1970-01-01T00:00:00.000Z' }],
     ],
   );
+  assert.match(two.items[2].value.$unreadable, /an object of workerd's own/);
+  assert.deepEqual((await get('/do/Room?name=two&limit=1')).items[0].key, '');
+  assert.deepEqual((await get('/do/Room?name=two&key=')).items[0].value, 'no name');
   assert.deepEqual(
     two.object.tables.map(({ name }: { name: string }) => name),
     ['said'],
@@ -146,10 +168,12 @@ async function assertReadable(id: string): Promise<void> {
     ]),
     [
       ['dir/large', null, null],
+      ['nul\0/a', 1, null],
       ['small', 2, { x: 1 }],
     ],
   );
-  assert.equal((await rpc('storage.kv.list', { id, namespace_id: 'KV', prefix: 'dir/' })).items.length, 1);
+  for (const prefix of ['dir/', 'nul\0/'])
+    assert.equal((await rpc('storage.kv.list', { id, namespace_id: 'KV', prefix })).items.length, 1, prefix);
   const value = async (key: string) =>
     Buffer.from(
       (await rpc('storage.kv.get', { id, namespace_id: 'KV', key })).value_base64,

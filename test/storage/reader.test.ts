@@ -4,7 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
 import { after, type TestContext, test } from 'node:test';
-import { serialize } from 'node:v8';
+import { Serializer } from 'node:v8';
 import { type Question, ReadingRefused, StorageReaders } from '../../runtime/storage/reading.ts';
 import { eventually, readers as readersOf } from '../support/e2e/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
@@ -50,6 +50,22 @@ test('a statement is answered with every kind of value, and only one statement i
   assert.deepEqual((await look({ sql: 'SELECT * FROM t; /* no more */ ;' })).rows, [[1, 'x']]);
   assert.match((await refused({ sql: 'SELECT 1; SELECT 2' })).message, /one statement at a time/);
   assert.match((await refused({ sql: 'SELEC 1' })).message, /near "SELEC": syntax error/);
+  for (const nothing of [';', '-- so', ' '])
+    assert.deepEqual((await refused({ sql: nothing })).message, 'there is no statement');
+  // The limit is one of bytes, of which these characters have three each.
+  const wide = await refused({ sql: "SELECT replace(hex(zeroblob(2000000)), '00', '€€')" });
+  assert.equal(wide.code, 'answer_too_large');
+});
+
+test('a full-text table is read and searched, and nothing of it is written', async (t) => {
+  const { look, refused } = makeDatabase(
+    t,
+    "CREATE VIRTUAL TABLE texts USING fts5(body); INSERT INTO texts VALUES ('an old text'), ('another')",
+  );
+  assert.deepEqual((await look({ table: 'texts', limit: 1 })).rows, [['an old text']]);
+  const found = await look({ sql: "SELECT rowid, highlight(texts, 0, '[', ']') FROM texts('old')" });
+  assert.deepEqual(found.rows, [[1, 'an [old] text']]);
+  assert.equal((await refused({ sql: "INSERT INTO texts (texts) VALUES ('rebuild')" })).code, 'query_failed');
 });
 
 test('statements that write, attach, or read what is not the app’s are refused by the authorizer', async (t) => {
@@ -99,6 +115,8 @@ test('pages of a table go by key or by a column, with each row once, whatever th
     `INSERT INTO shadowed SELECT kind, kind, kind FROM plain`,
     `INSERT INTO long SELECT printf('%0900d', kind) FROM plain`,
     'CREATE VIEW seen AS SELECT kind FROM plain',
+    'CREATE TABLE far (r REAL, kind TEXT)',
+    'INSERT INTO far SELECT CASE kind % 3 WHEN 0 THEN 1e300 WHEN 1 THEN -9e999 ELSE 1e18 END, kind FROM plain',
   );
   const all = async (asked: object) => {
     const rows: unknown[][] = [];
@@ -120,6 +138,8 @@ test('pages of a table go by key or by a column, with each row once, whatever th
     ['shadowed', 'oid'],
     ['long', null],
     ['seen', 'kind'],
+    ['far', 'r'],
+    ['far', '-r'],
   ];
   for (const [table, sort] of orders) {
     const rows = await all({ table, sort });
@@ -198,6 +218,14 @@ test('a file that is no database, damaged, a link or a pipe is refused', async (
   await assert.rejects(look(path), /malformed|corrupt|I\/O error/);
 });
 
+/** A value as workerd keeps it: V8's own format, which `serialize` of Node's has forms of its own in. */
+function serialize(value: unknown): Buffer {
+  const serializer = new Serializer();
+  serializer.writeHeader();
+  serializer.writeValue(value);
+  return serializer.releaseBuffer();
+}
+
 test('the values of an object are decoded, also those that are no JSON', async (t) => {
   const { path, database } = makeDatabase(
     t,
@@ -212,6 +240,8 @@ test('the values of an object are decoded, also those that are no JSON', async (
     bytes: [new Uint8Array([1, 2]), { $bytes: 'AQI=', type: 'Uint8Array' }],
     cyclic: [cyclic, { self: { $ref: '$' }, list: [{ $ref: '$["list"]' }] }],
     date: [new Date(0), { $date: '1970-01-01T00:00:00.000Z' }],
+    // As apps with an older compatibility date write it; a newer one is tried with workerd itself.
+    error: [new RangeError('far'), { $error: { name: 'RangeError', message: 'far' } }],
     dollar: [{ $bigint: 1 }, { $object: [['$bigint', 1]] }],
     json: [{ a: [1, 'é', true, null] }, { a: [1, 'é', true, null] }],
     map: [new Map<unknown, unknown>([[{ a: 1 }, 2n]]), { $map: [[{ a: 1 }, { $bigint: '2' }]] }],

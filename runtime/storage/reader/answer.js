@@ -19,7 +19,7 @@ export function limitAnswer(most) {
 /** A part of the answer as JSON, counted. */
 export function json(value) {
   const text = JSON.stringify(value);
-  bytes += text.length;
+  bytes += Buffer.byteLength(text);
   if (bytes > limitBytes)
     throw new Refusal(
       'answer_too_large',

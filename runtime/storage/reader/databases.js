@@ -26,6 +26,8 @@ const PRAGMAS = [
   'index_info',
   'index_xinfo',
   'foreign_key_list',
+  // Full-text tables ask it of themselves.
+  'data_version',
 ];
 const FUNCTIONS_REFUSED = ['load_extension', 'fts3_tokenizer'];
 /** Tables of workerd's own. */
@@ -92,6 +94,7 @@ export function prepare(database, sql) {
 }
 
 export function sqlRefusal(error) {
+  if (error.code === 'ERR_INVALID_ARG_VALUE') return new Refusal('query_failed', 'there is no statement');
   if (error instanceof Refusal || error.code !== 'ERR_SQLITE_ERROR') return error;
   const denied = error.message === 'not authorized' ? ': only statements that read are carried out here' : '';
   return new Refusal('query_failed', `${error.message}${denied}`);

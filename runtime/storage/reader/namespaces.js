@@ -21,10 +21,11 @@ export function listKeys({ path, prefix, after, limit }) {
     const statement = prepare(
       database,
       `SELECT key, octet_length(value), expiration, substr(metadata, 1, 2048) FROM entries
-       WHERE key > ? AND key >= ? AND substr(key, 1, ?) = ? AND ${PRESENT} ORDER BY key LIMIT ${limit + 1}`,
+       WHERE key > ? AND key >= ? AND ${PRESENT} ORDER BY key LIMIT ${limit + 1}`,
     );
-    const parameters = [after ?? '', prefix, [...prefix].length, prefix, Date.now()];
-    for (const [key, length, expiration, metadata] of statement.iterate(...parameters)) {
+    for (const row of statement.iterate(after ?? '', prefix, Date.now())) {
+      const [key, length, expiration, metadata] = row;
+      if (!String(key).startsWith(prefix)) break;
       if (items.length === limit) {
         next = items.at(-1).key;
         break;

@@ -77,14 +77,18 @@ export function readObject(asked) {
   const items = [];
   let next = null;
   if (isTable(database, '_cf_KV')) {
+    // A key may be the empty text, which is behind nothing.
+    const behind = after === null ? '' : 'WHERE key > ?';
     const sql =
       key === null
         ? `SELECT key, octet_length(value), CASE WHEN octet_length(value) <= ${LISTED_BYTES} THEN value END
-           FROM _cf_KV WHERE key > ? ORDER BY key LIMIT ${limit + 1}`
+           FROM _cf_KV ${behind} ORDER BY key LIMIT ${limit + 1}`
         : `SELECT key, octet_length(value), value FROM _cf_KV WHERE key = ?`;
     const statement = prepare(database, sql);
     let last = null;
-    for (const [found, length, value] of statement.iterate(key ?? after ?? '')) {
+    for (const [found, length, value] of statement.iterate(
+      ...[key ?? after].filter((each) => each !== null),
+    )) {
       if (items.length === limit) {
         next = last;
         break;

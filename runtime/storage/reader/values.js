@@ -1,5 +1,5 @@
 // Values as JSON: what SQLite keeps, and what objects keep, which is V8's own format.
-import { deserialize } from 'node:v8';
+import { deserialized } from './serialized.js';
 
 /** Longer values are left out of a list of keys. */
 export const LISTED_BYTES = 64 * 1024;
@@ -19,7 +19,7 @@ export function sqlValue(value) {
 
 /** What `sqlValue` made, as SQLite takes it. */
 export function bound(value) {
-  if (typeof value === 'number' && Number.isInteger(value)) return BigInt(value);
+  if (Number.isSafeInteger(value)) return BigInt(value);
   if (typeof value !== 'object' || value === null) return value;
   if ('$bigint' in value) return BigInt(value.$bigint);
   if ('$number' in value) return Number(value.$number);
@@ -81,7 +81,7 @@ function objectValue(value, path, above) {
 
 export function decoded(serialized) {
   try {
-    return keptValue(deserialize(serialized));
+    return keptValue(deserialized(serialized));
   } catch (error) {
     return { $unreadable: String(error.message), $bytes: toBase64(serialized) };
   }

@@ -1,10 +1,10 @@
 // Workflows: an instance is an object of the engine's, which keeps what it knows under keys of its own.
 import { lstatSync } from 'node:fs';
 import { join } from 'node:path';
-import { deserialize } from 'node:v8';
 import { json, Refusal } from './answer.js';
 import { isTable, open } from './databases.js';
 import { countObjects, objectsIn } from './objects.js';
+import { deserialized } from './serialized.js';
 import { keptValue, LISTED_BYTES } from './values.js';
 
 /** Files that are opened for one page of a list. */
@@ -31,7 +31,7 @@ function timeOf(value) {
 /** What an instance keeps under a key, when that is an object; null when there is none, or it is too long. */
 function stateOf(serialized) {
   try {
-    const value = serialized === undefined || serialized === null ? null : deserialize(serialized);
+    const value = serialized === undefined || serialized === null ? null : deserialized(serialized);
     return typeof value === 'object' ? value : null;
   } catch {
     return null;
