@@ -7,6 +7,8 @@ import type { SocketHandle } from './door.ts';
 interface Server {
   /** Ends what is under way. */
   close(): Promise<void>;
+  /** Begins or ends to leave those of the app's files alone that a copy of them may need. */
+  hold?(isHeld: boolean): Promise<void>;
 }
 
 /** What the program was started with. No program that it starts gets it. */
@@ -28,8 +30,9 @@ export function serveApps(
   const servers = new Map<string, Server>();
   /** What is done to an app, one after another. */
   const turns = new Map<string, Promise<void>>();
-  const open = async (app: string, family: string, door: SocketHandle) => {
-    if (!servers.has(app)) servers.set(app, await serve(app, door, family));
+  const open = async ({ app, family, isHeld }: AppServiceRequest, door: SocketHandle | undefined) => {
+    if (door !== undefined && !servers.has(app)) servers.set(app, await serve(app, door, family));
+    await servers.get(app)?.hold?.(isHeld);
   };
   const close = async (app: string) => {
     const server = servers.get(app);
@@ -38,9 +41,10 @@ export function serveApps(
   };
   const reply = (reply: AppServiceReply) => process.send?.(reply);
 
-  process.on('message', ({ id, app, family, isOpen }: AppServiceRequest, door: unknown) => {
+  process.on('message', (asked: AppServiceRequest, door: unknown) => {
+    const { id, app, isOpen } = asked;
     const before = turns.get(app) ?? Promise.resolve();
-    const done = before.then(() => (isOpen ? open(app, family, door as SocketHandle) : close(app)));
+    const done = before.then(() => (isOpen ? open(asked, door as SocketHandle | undefined) : close(app)));
     turns.set(
       app,
       done.catch(() => {}),

@@ -53,6 +53,8 @@ export class AppService {
   readonly #doors = new Map<string, SocketHandle>();
   /** Those that it serves, or will when this resolves. */
   readonly #opened = new Map<string, Promise<void>>();
+  /** Those whose files are being copied. */
+  readonly #held = new Set<string>();
   #process: Promise<Process> | null = null;
   readonly #backoff = new Backoff();
   readonly #closing = new AbortController();
@@ -110,13 +112,24 @@ export class AppService {
     return this.#options.socket(appId);
   }
 
+  /** Begins or ends to have the service leave alone those of an app's files that a copy of them may need. */
+  async hold(appId: string, isHeld: boolean): Promise<void> {
+    if (isHeld) this.#held.add(appId);
+    else this.#held.delete(appId);
+    // An app that it does not serve drops nothing; one that it is to serve later is held from its beginning.
+    await this.#opened.get(appId)?.catch(() => {});
+    const process = await this.#process?.catch(() => null);
+    const family = this.#wanted.get(appId);
+    if (process && family !== undefined) await process.ask({ app: appId, family, isOpen: true, isHeld });
+  }
+
   /** Ends what goes on for an app. */
   async forget(appId: string): Promise<void> {
     this.#wanted.delete(appId);
     this.#opened.delete(appId);
     // When it does not run, or ends meanwhile, nothing goes on.
     const process = await this.#process?.catch(() => null);
-    await process?.ask(appId, appId).catch(() => {});
+    await process?.ask({ app: appId, family: appId, isOpen: false, isHeld: false }).catch(() => {});
     this.#doors.get(appId)?.close();
     this.#doors.delete(appId);
   }
@@ -133,7 +146,8 @@ export class AppService {
   async #open(appId: string, family: string): Promise<void> {
     await this.#options.prepare(appId);
     const process = await this.#running();
-    await process.ask(appId, family, this.#door(appId));
+    const isHeld = this.#held.has(appId);
+    await process.ask({ app: appId, family, isOpen: true, isHeld }, this.#door(appId));
   }
 
   #door(appId: string): SocketHandle {
@@ -225,13 +239,14 @@ class Process {
   }
 
   /**
-   * Has it serve an app at a socket, or no more without one.
+   * Has it do what is asked.
+   * @param door the socket at which it is to serve an app from now on
    * @throws {Error} when it fails at it, or ends
    */
-  async ask(app: string, family: string, door?: SocketHandle): Promise<void> {
+  async ask(asked: Omit<AppServiceRequest, 'id'>, door?: SocketHandle): Promise<void> {
     const id = ++this.#lastId;
     const answered = new Promise<void>((resolve, reject) => this.#asked.set(id, { resolve, reject }));
-    const request: AppServiceRequest = { id, app, family, isOpen: door !== undefined };
+    const request: AppServiceRequest = { id, ...asked };
     this.#child.process.send(request, door && sendable(door), (error) => {
       if (error) this.#asked.get(id)?.reject(error);
     });

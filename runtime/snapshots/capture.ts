@@ -29,6 +29,9 @@ export interface CapturedApp {
   user: User | null;
 }
 
+/** Begins or ends to keep the files of an app's objects that it drops. */
+export type HoldBuckets = (appId: string, isHeld: boolean) => Promise<void>;
+
 /** Directories of an app's data that hold nothing of its own. */
 const NOT_DATA = ['alarms'];
 /** Times that a directory is listed until nothing new is in it. */
@@ -42,12 +45,14 @@ const GIT_AT_WORK = /(^|\/)(tmp_|incoming-)|\.lock$/;
 export class Capture {
   readonly #paths: Layout;
   readonly #packs: PackWriter;
+  readonly #holdBuckets: HoldBuckets;
   /** Files of the snapshot before, by path. */
   readonly #before: ReadonlyMap<string, FileEntry>;
 
-  constructor(paths: Layout, packs: PackWriter, before: readonly Part[]) {
+  constructor(paths: Layout, packs: PackWriter, holdBuckets: HoldBuckets, before: readonly Part[]) {
     this.#paths = paths;
     this.#packs = packs;
+    this.#holdBuckets = holdBuckets;
     const files = before.flatMap(({ files }) => files);
     this.#before = new Map(files.map((file) => [file.path, file]));
   }
@@ -90,7 +95,8 @@ export class Capture {
     await this.#storage(this.#paths.data(id), { user, theirs: true, skip: NOT_DATA }, files);
     // The bucket service has these, as a user of its own.
     const buckets = this.#paths.buckets(id);
-    await this.#storage(buckets, { user: user && ownerOf(buckets), theirs: false, skip: [] }, files);
+    const hold = (isHeld: boolean) => this.#holdBuckets(id, isHeld);
+    await this.#storage(buckets, { user: user && ownerOf(buckets), theirs: false, skip: [], hold }, files);
   }
 
   /**
@@ -118,9 +124,10 @@ export class Capture {
 
   /**
    * Storage, which changes while it is read. Large values lie in files that are written before the database that names
-   * them and removed after it forgot them: so files come first, then databases, then files again that have come since.
+   * them and removed after it forgot them: so files come first, then databases, then files again that have come since, of which
+   * none goes meanwhile where they can be held.
    */
-  async #storage(root: string, { user, theirs, skip }: StoragePlace, files: Files): Promise<void> {
+  async #storage(root: string, { user, theirs, skip, hold }: StoragePlace, files: Files): Promise<void> {
     if (!existsSync(root)) return;
     // Before the files are looked at: what changes hands looks changed.
     if (theirs) await giveTo(user, root);
@@ -138,12 +145,14 @@ export class Capture {
     };
     try {
       for (const kind of ['plain', 'sqlite', 'plain']) {
+        if (kind === 'sqlite') await hold?.(true);
         for (const file of list(root, { databases: true, skip })) {
           const isTurn = file.kind === kind || file.kind === 'directory';
           if (isTurn && !files.has(this.#pathOf(root, file.path))) await this.#take(root, file, read, files);
         }
       }
     } finally {
+      await hold?.(false);
       const reader = await (starting as Promise<Reader> | null)?.catch(() => null);
       reader?.end();
       if (starting !== null) dropOwn(scratch, user);
@@ -198,6 +207,8 @@ interface StoragePlace {
   /** Whether directories in it are to be the user's, and are not yet where the app has not run since they were copied. */
   theirs: boolean;
   skip: string[];
+  /** Begins or ends to keep files that are dropped; where they are the app's own, nobody can. */
+  hold?: (isHeld: boolean) => Promise<void>;
 }
 
 /** Gives what lies in a directory of the host's to its user, where the app has not run since it was copied. */

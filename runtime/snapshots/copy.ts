@@ -2,7 +2,7 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { layout } from '../machine/data-directory.ts';
-import { Capture, type CapturedApp } from './capture.ts';
+import { Capture, type CapturedApp, type HoldBuckets } from './capture.ts';
 import { extract } from './extract.ts';
 import { PackWriter } from './packs.ts';
 import { openStore } from './place.ts';
@@ -22,14 +22,14 @@ export interface Copied {
 }
 
 /** @throws {Error} then `into` is not there */
-export async function copyStorage({ root, app, into }: CopyJob): Promise<Copied> {
+export async function copyStorage({ root, app, into }: CopyJob, holdBuckets: HoldBuckets): Promise<Copied> {
   const paths = layout(root);
   const directory = join(paths.snapshotting, 'copied');
   rmSync(directory, { recursive: true, force: true });
   try {
     const store = openStore({ directory });
     const packs = new PackWriter(store, []);
-    const files = await new Capture(paths, packs, []).storage(app);
+    const files = await new Capture(paths, packs, holdBuckets, []).storage(app);
     await packs.finish();
     const placeOf = placesOf(paths, app.id);
     await extract(store, files, into, (file) => placeOf(file)!);

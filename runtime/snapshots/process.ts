@@ -15,6 +15,7 @@ export type Done = Taken | Restored | Copied;
 /** What it says. */
 export type Word =
   | { ask: 'copy' }
+  | { ask: 'hold'; app: string; isHeld: boolean }
   | { warn: string }
   | { done: Done }
   | { failed: string; kind: 'not_there' | 'unusable' | 'error' };
@@ -35,14 +36,19 @@ async function copyDatabase(): Promise<string> {
   return (await read()) as string;
 }
 
+async function holdBuckets(app: string, isHeld: boolean): Promise<void> {
+  say({ ask: 'hold', app, isHeld });
+  await read();
+}
+
 process.umask(0o077);
 try {
   const job = (await read()) as Job;
   // Not at the end, which is a SIGKILL.
   flushCompileCache();
-  const host = { copyDatabase, warn: (message: string) => say({ warn: message }) };
+  const host = { copyDatabase, holdBuckets, warn: (message: string) => say({ warn: message }) };
   if (job.kind === 'take') say({ done: await take(job, host) });
-  else say({ done: await (job.kind === 'copy' ? copyStorage(job) : restoreStorage(job)) });
+  else say({ done: await (job.kind === 'copy' ? copyStorage(job, holdBuckets) : restoreStorage(job)) });
 } catch (error) {
   const kind = error instanceof NotThere ? 'not_there' : error instanceof Unusable ? 'unusable' : 'error';
   say({ failed: reason(error), kind });

@@ -10,7 +10,7 @@ import { cleanEnvironment, startChild } from '../machine/child.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import { onOneProcessor } from '../machine/one-processor.ts';
 import { dieWithParent } from '../machine/users.ts';
-import type { CapturedApp } from './capture.ts';
+import type { CapturedApp, HoldBuckets } from './capture.ts';
 import type { Copied } from './copy.ts';
 import { NotThere, Unusable } from './errors.ts';
 import { type Head, listSnapshots, readHead, timeOf } from './manifest.ts';
@@ -42,6 +42,7 @@ export interface SnapshotsOptions {
   everyMs: number | null;
   /** Whether apps' files are those of users of their own. */
   hasUsers: () => boolean;
+  holdBuckets: HoldBuckets;
 }
 
 /** What `admin.stats` says. */
@@ -238,6 +239,7 @@ export class Snapshots {
     const deadline = setTimeout(end, DEADLINE_MS);
     signal.addEventListener('abort', end);
     if (signal.aborted) end();
+    const held = new Set<string>();
     let errors = '';
     child.stderr.on('data', (chunk: Buffer) => {
       errors = (errors + chunk.toString('utf8')).slice(-2_000);
@@ -247,7 +249,7 @@ export class Snapshots {
       for await (const line of createInterface({ input: child.stdout })) {
         const word = JSON.parse(line) as Word;
         if ('warn' in word) log('warn', `snapshot: ${word.warn}`);
-        else if ('ask' in word) child.stdin.write(`${JSON.stringify(await this.#copyDatabase())}\n`);
+        else if ('ask' in word) child.stdin.write(`${JSON.stringify(await this.#give(word, held))}\n`);
         else if ('done' in word) return word.done;
         else throw new FAILURES[word.kind](word.failed);
       }
@@ -258,7 +260,19 @@ export class Snapshots {
       clearTimeout(deadline);
       signal.removeEventListener('abort', end);
       child.end();
+      for (const app of held) await this.#options.holdBuckets(app, false).catch(() => {});
     }
+  }
+
+  /** What the process asks for. @param held the apps whose buckets are held for it */
+  async #give(word: Extract<Word, { ask: string }>, held: Set<string>): Promise<string | null> {
+    if (word.ask === 'copy') return this.#copyDatabase();
+    const { app, isHeld } = word;
+    if (isHeld) held.add(app);
+    // A bucket service that ends just now is no reason to take no snapshot.
+    await this.#options.holdBuckets(app, isHeld).catch(() => {});
+    if (!isHeld) held.delete(app);
+    return null;
   }
 
   async #copyDatabase(): Promise<string> {

@@ -3,7 +3,7 @@ import { rmSync } from 'node:fs';
 import { appsOfCopy, type CopiedApp } from '../../sqlite/host/snapshots.ts';
 import { reason } from '../log.ts';
 import { layout } from '../machine/data-directory.ts';
-import { Capture } from './capture.ts';
+import { Capture, type HoldBuckets } from './capture.ts';
 import { Unusable } from './errors.ts';
 import {
   type Head,
@@ -48,6 +48,7 @@ export interface Taken {
 export interface Host {
   /** Makes a copy of the host's database. @returns its path */
   copyDatabase(): Promise<string>;
+  holdBuckets: HoldBuckets;
   warn(message: string): void;
 }
 
@@ -70,7 +71,7 @@ export async function take(job: TakeJob, host: Host): Promise<Taken> {
   const before = await lastSnapshot(store, sizes, host);
   const packs = new PackWriter(store, chunksOf(before));
   const paths = layout(job.root);
-  const capture = new Capture(paths, packs, before);
+  const capture = new Capture(paths, packs, host.holdBuckets, before);
   const created = new Date();
   const { copy, apps, failures } = await captureApps(job, host, capture, before);
   const parts = [await capture.hostDatabase(copy), await capture.control(), ...apps];

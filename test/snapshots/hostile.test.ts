@@ -72,7 +72,7 @@ function prepared(t: TestContext): Prepared {
   return {
     ...{ user, storage, secret },
     async read() {
-      const capture = new Capture(paths, packs, []);
+      const capture = new Capture(paths, packs, async () => {}, []);
       return capture.app({ id: ID, slug: 'a', liveDeployId: null, user });
     },
     async contents({ files }) {

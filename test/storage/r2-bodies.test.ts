@@ -13,6 +13,7 @@ import { Blobs } from '../../runtime/storage/r2/blobs.ts';
 import { BucketClient } from '../../runtime/storage/r2/client.ts';
 import { DigestThreads } from '../../runtime/storage/r2/digests.ts';
 import { METADATA_SIZE_HEADER } from '../../runtime/storage/r2/headers.ts';
+import { Removals } from '../../runtime/storage/r2/removals.ts';
 import { SMALL_BYTES, smallBlob } from '../../runtime/storage/r2/small-blobs.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
@@ -29,7 +30,7 @@ async function* inChunks(bytes: Buffer, chunk: number): AsyncGenerator<Buffer> {
 
 test('bodies of any size are written as they come, many beside each other, each with its own digests', async (t) => {
   const directory = join(temporaryDirectory(t), 'blobs');
-  const blobs = new Blobs(directory);
+  const blobs = new Blobs(directory, new Removals(directory));
   await blobs.prepare();
   t.after(() => blobs.close());
   const algorithms: Algorithm[] = ['md5', 'sha256'];
@@ -56,7 +57,7 @@ test('bodies of any size are written as they come, many beside each other, each 
 test('a large body that breaks off leaves nothing, and its own error', async (t) => {
   const directory = join(temporaryDirectory(t), 'blobs');
   mkdirSync(directory);
-  const blobs = new Blobs(directory);
+  const blobs = new Blobs(directory, new Removals(directory));
   t.after(() => blobs.close());
   const given = new Error('it broke off');
   async function* broken() {

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import type { Algorithm, Digests } from './algorithms.ts';
 import { Gate } from './gate.ts';
 import { writeBody } from './incoming.ts';
+import type { Removals } from './removals.ts';
 import { Sync } from './sync.ts';
 
 /** Files of an app that are synced at a time. */
@@ -16,11 +17,13 @@ const SWEEP_AT_ONCE = 100;
 export class Blobs {
   readonly #directory: string;
   readonly #sync: Sync;
+  readonly #removals: Removals;
   /** Turns to wait for the disk: the process has few threads that can, and other apps need some of them. */
   readonly #turns = new Gate(SYNCS);
 
-  constructor(directory: string) {
+  constructor(directory: string, removals: Removals) {
     this.#directory = directory;
+    this.#removals = removals;
     this.#sync = new Sync(() => open(directory, 'r'));
   }
 
@@ -68,8 +71,8 @@ export class Blobs {
   }
 
   /** Never rejects: what stays is litter, and the next sweep's. */
-  async remove(files: string[]): Promise<void> {
-    for (const file of files) await unlink(join(this.#directory, file)).catch(() => {});
+  remove(files: string[]): Promise<void> {
+    return this.#removals.remove(files);
   }
 
   /** The names of all files there are. */

@@ -18,12 +18,14 @@ import { type Part, partOf, requireCondition } from './conditions.ts';
 import { internalError, noSuchKey, noSuchUpload, OBJECT_BYTES, tooLarge } from './errors.ts';
 import { type Listed, listObjects } from './listing.ts';
 import { chosenParts, describe, keyBytes, requireDigests, uploadEtag } from './object-rules.ts';
+import type { Removals } from './removals.ts';
 import type { RequestOf } from './requests.ts';
 import { smallBlob } from './small-blobs.ts';
 import { Sync } from './sync.ts';
 
 const INDEX = 'index.sqlite';
-const BLOBS = 'blobs';
+/** The directory, in that of an app's buckets, of the files that hold its objects' bytes. */
+export const BLOBS = 'blobs';
 /** An upload that was not completed by then goes, in ms: as R2 has it. */
 const UPLOAD_MS = 7 * 24 * 60 * 60_000;
 /** Uploads of an app, open or lately ended. */
@@ -61,11 +63,12 @@ export class BucketStore {
 
   /**
    * Opens the buckets of an app.
+   * @param removals of the files that are dropped
    * @param sweeps whether what was cut short may have left something
    */
-  static async open(directory: string, sweeps: boolean): Promise<BucketStore> {
+  static async open(directory: string, removals: Removals, sweeps: boolean): Promise<BucketStore> {
     const path = join(directory, INDEX);
-    const blobs = new Blobs(join(directory, BLOBS));
+    const blobs = new Blobs(join(directory, BLOBS), removals);
     await blobs.prepare();
     // Before anything is written anew.
     const files = sweeps ? await blobs.list() : [];

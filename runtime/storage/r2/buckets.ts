@@ -81,6 +81,11 @@ export class Buckets {
     return usageAt(await this.open(appId));
   }
 
+  /** Begins or ends to keep the files of objects that an app replaces or deletes, while its buckets are copied. */
+  hold(appId: string, isHeld: boolean): Promise<void> {
+    return this.#service.hold(appId, isHeld);
+  }
+
   /** Ends what goes on in an app's buckets, whose files may then be moved. */
   forget(appId: string): Promise<void> {
     return this.#service.forget(appId);

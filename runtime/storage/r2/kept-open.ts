@@ -1,12 +1,15 @@
 // Keeps an app's buckets open while they are used, and some time after.
+import { join } from 'node:path';
 import { log, reason } from '../../log.ts';
-import { BucketStore } from './bucket-store.ts';
+import { BLOBS, BucketStore } from './bucket-store.ts';
+import { Removals } from './removals.ts';
 
 /** Buckets that nobody uses are closed after so long, in ms: an open index takes memory and three files. */
 const UNUSED_MS = 30_000;
 
 export class KeptOpen {
   readonly #directory: string;
+  readonly #removals: Removals;
   #store: Promise<BucketStore> | null = null;
   /** The end of the last closing: an index has one owner at a time. */
   #shutting: Promise<void> = Promise.resolve();
@@ -20,6 +23,12 @@ export class KeptOpen {
   /** @param directory of an app's buckets */
   constructor(directory: string) {
     this.#directory = directory;
+    this.#removals = new Removals(join(directory, BLOBS));
+  }
+
+  /** Keeps the files that are dropped from now on, or removes those that were kept. */
+  hold(isHeld: boolean): Promise<void> {
+    return this.#removals.hold(isHeld);
   }
 
   /** Runs `work` with the buckets open. @throws what it throws */
@@ -51,7 +60,7 @@ export class KeptOpen {
   async #open(): Promise<BucketStore> {
     await this.#shutting;
     try {
-      const store = await BucketStore.open(this.#directory, !this.#swept);
+      const store = await BucketStore.open(this.#directory, this.#removals, !this.#swept);
       this.#swept = true;
       return store;
     } catch (error) {

@@ -12,5 +12,7 @@ process.umask(0o077);
 
 serveApps('bucket service', async (app, door) => {
   const directory = join(options.directory, app);
-  return AppServer.listen(door, new KeptOpen(directory), new Room(directory, options), options);
+  const stores = new KeptOpen(directory);
+  const { close } = await AppServer.listen(door, stores, new Room(directory, options), options);
+  return { close, hold: (isHeld) => stores.hold(isHeld) };
 });

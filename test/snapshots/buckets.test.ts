@@ -1,0 +1,92 @@
+// Snapshots of buckets whose objects are put, replaced and deleted meanwhile.
+import assert from 'node:assert/strict';
+import { readdirSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { test } from 'node:test';
+import { Capture } from '../../runtime/snapshots/capture.ts';
+import { DirectoryStore } from '../../runtime/snapshots/directory-store.ts';
+import type { Part } from '../../runtime/snapshots/manifest.ts';
+import { PackReader, PackWriter } from '../../runtime/snapshots/packs.ts';
+import { BucketClient } from '../../runtime/storage/r2/client.ts';
+import { openObjectIndex } from '../../sqlite/storage/objects.ts';
+import { eventually } from '../support/e2e/processes.ts';
+import { APP_ID, bodyOf, startBuckets } from '../support/storage/r2.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
+
+const plain = { httpFields: {}, customFields: [] };
+
+test('each object that the index of a snapshot names is in it, also one that came and went while it was taken', async (t) => {
+  const { paths, buckets } = startBuckets(t);
+  const client = new BucketClient(await buckets.open(APP_ID), 'main');
+  const put = (key: string, text: string) => client.put(key, bodyOf(Buffer.from(text)), plain);
+  await put('early', 'early');
+  const directory = temporaryDirectory(t);
+  const store = new DirectoryStore(join(directory, 'store'));
+  const packs = new PackWriter(store, []);
+  const seen: string[] = [];
+  const hold = async (appId: string, isHeld: boolean) => {
+    await buckets.hold(appId, isHeld);
+    seen.push(`held ${isHeld}`);
+    // The files that were there have been read, the index has not.
+    if (isHeld) await put('late', 'late');
+  };
+  const add = packs.add.bind(packs);
+  packs.add = async (piece) => {
+    const chunk = await add(piece);
+    const isIndex = piece.toString('latin1', 0, 15) === 'SQLite format 3';
+    if (isIndex) {
+      seen.push('index');
+      await client.delete('early');
+      await put('late', 'replaced');
+    }
+    return chunk;
+  };
+  const part = await new Capture(paths, packs, hold, []).app({
+    ...{ id: APP_ID, slug: 'a', liveDeployId: null, user: null },
+  });
+  await packs.finish();
+  assert.deepEqual(seen, ['held true', 'index', 'held false']);
+
+  const index = openObjectIndex(await restored(part, 'index.sqlite'));
+  t.after(() => index.close());
+  const objects = index.page('main', Buffer.alloc(0), 100);
+  assert.deepEqual(
+    objects.map(({ key }) => String(key)),
+    ['early', 'late'],
+  );
+  for (const { key, version } of objects)
+    for (const { file } of index.blobs(version))
+      assert.equal(await contents(part, file), String(key), String(key));
+  const kept = join(paths.buckets(APP_ID), 'blobs');
+  await eventually(() => readdirSync(kept).length === 1, 'what was held is removed afterwards');
+
+  async function contents({ files }: Part, name: string): Promise<string | undefined> {
+    const file = files.find(({ path }) => basename(path) === name);
+    const reader = new PackReader(store);
+    let text = '';
+    for (const chunk of file?.chunks ?? []) text += (await reader.read(chunk)).toString('latin1');
+    return file && text;
+  }
+  async function restored(part: Part, name: string): Promise<string> {
+    const path = join(directory, name);
+    writeFileSync(path, Buffer.from((await contents(part, name))!, 'latin1'));
+    return path;
+  }
+});
+
+test('buckets that the service serves only after they were held are held, and those that it forgets meanwhile are no trouble', async (t) => {
+  const { paths, buckets } = startBuckets(t);
+  await buckets.hold(APP_ID, true);
+  const client = new BucketClient(await buckets.open(APP_ID), 'main');
+  const files = () => readdirSync(join(paths.buckets(APP_ID), 'blobs'));
+  await client.put('x', bodyOf(Buffer.from('x')), plain);
+  await client.delete('x');
+  await client.put('y', bodyOf(Buffer.from('y')), plain);
+  assert.equal(files().length, 2);
+  await buckets.hold(APP_ID, false);
+  assert.equal(files().length, 1);
+  await buckets.hold(APP_ID, true);
+  await buckets.forget(APP_ID);
+  await buckets.hold(APP_ID, false);
+  assert.equal((await new BucketClient(await buckets.open(APP_ID), 'main').head('y')).size, 1);
+});
