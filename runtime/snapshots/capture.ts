@@ -148,7 +148,10 @@ export class Capture {
         if (kind === 'sqlite') await hold?.(true);
         for (const file of list(root, { databases: true, skip })) {
           const isTurn = file.kind === kind || file.kind === 'directory';
-          if (isTurn && !files.has(this.#pathOf(root, file.path))) await this.#take(root, file, read, files);
+          const taken = files.get(this.#pathOf(root, file.path));
+          // It may have been written to while it was read.
+          const isSure = taken?.stamp === file.stamp && (file.stamp !== '' || file.kind === 'directory');
+          if (isTurn && !isSure) await this.#take(root, file, read, files);
         }
       }
     } finally {

@@ -1,7 +1,8 @@
 // Snapshots of buckets whose objects are put, replaced and deleted meanwhile.
 import assert from 'node:assert/strict';
-import { readdirSync, writeFileSync } from 'node:fs';
+import { readdirSync, statSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
+import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
 import { Capture } from '../../runtime/snapshots/capture.ts';
 import { DirectoryStore } from '../../runtime/snapshots/directory-store.ts';
@@ -15,11 +16,19 @@ import { temporaryDirectory } from '../support/temporary.ts';
 
 const plain = { httpFields: {}, customFields: [] };
 
-test('each object that the index of a snapshot names is in it, also one that came and went while it was taken', async (t) => {
+test('each object that the index of a snapshot names is in it whole, also one that came, grew or went while it was taken', async (t) => {
   const { paths, buckets } = startBuckets(t);
   const client = new BucketClient(await buckets.open(APP_ID), 'main');
   const put = (key: string, text: string) => client.put(key, bodyOf(Buffer.from(text)), plain);
   await put('early', 'early');
+  // Half of its bytes have come when the files are read.
+  const half = 'slow'.repeat(2 ** 19);
+  const bytes = new PassThrough();
+  const slow = client.put('slow', { size: 2 * half.length, bytes }, plain);
+  bytes.write(half);
+  const kept = join(paths.buckets(APP_ID), 'blobs');
+  const sizes = () => readdirSync(kept).map((file) => statSync(join(kept, file)).size);
+  await eventually(() => sizes().some((size) => size > 5), 'a part of it is on the disk');
   const directory = temporaryDirectory(t);
   const store = new DirectoryStore(join(directory, 'store'));
   const packs = new PackWriter(store, []);
@@ -28,7 +37,10 @@ test('each object that the index of a snapshot names is in it, also one that cam
     await buckets.hold(appId, isHeld);
     seen.push(`held ${isHeld}`);
     // The files that were there have been read, the index has not.
-    if (isHeld) await put('late', 'late');
+    if (!isHeld) return;
+    await put('late', 'late');
+    bytes.end(half);
+    await slow;
   };
   const add = packs.add.bind(packs);
   packs.add = async (piece) => {
@@ -52,13 +64,15 @@ test('each object that the index of a snapshot names is in it, also one that cam
   const objects = index.page('main', Buffer.alloc(0), 100);
   assert.deepEqual(
     objects.map(({ key }) => String(key)),
-    ['early', 'late'],
+    ['early', 'late', 'slow'],
   );
   for (const { key, version } of objects)
     for (const { file } of index.blobs(version))
-      assert.equal(await contents(part, file), String(key), String(key));
-  const kept = join(paths.buckets(APP_ID), 'blobs');
-  await eventually(() => readdirSync(kept).length === 1, 'what was held is removed afterwards');
+      assert.ok(
+        (await contents(part, file)) === (String(key) === 'slow' ? half + half : String(key)),
+        String(key),
+      );
+  await eventually(() => readdirSync(kept).length === 2, 'what was held is removed afterwards');
 
   async function contents({ files }: Part, name: string): Promise<string | undefined> {
     const file = files.find(({ path }) => basename(path) === name);
