@@ -155,12 +155,12 @@ export const admin = [
       /** The `database_id` of a D1 database, or its name where the project gives it none. Left out: all storage. */
       database: reference.optional(),
     }),
-    /** `before` is the key of the snapshot that was taken of the state before. */
+    /** `before` is the key of the snapshot that was taken of the state before; null when that could not be read. */
     output: z.strictObject({
       snapshot: z.string(),
       app: z.string(),
       database: z.string().nullable(),
-      before: z.string(),
+      before: z.string().nullable(),
     }),
     status: 200,
     errors: [

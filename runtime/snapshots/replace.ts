@@ -35,17 +35,17 @@ const D1_KEY = 'D1Database';
 /**
  * Replaces an app's storage, or one database of it. Requests are held meanwhile; what is replaced is in a snapshot of its
  * own, and in the trash for a week. The app's code, variables and repository stay as they are.
- * @returns the id of the snapshot of the state before
+ * @returns the id of the snapshot of the state before; null when that state could not be read, as of a damaged database
  * @throws {NotThere}, {Unusable}; then nothing has changed
  */
-export async function replaceStorage(options: ReplaceOptions, wanted: Wanted): Promise<{ before: string }> {
+export async function replaceStorage(options: ReplaceOptions, wanted: Wanted): Promise<{ before: string | null }> {
   const { apps, snapshots, paths, users, buckets } = options;
   const { snapshot, app, database } = wanted;
   const work = join(paths.restoring, `${app}-${Date.now()}`);
   const only = database === null ? null : databaseFile(options.storageNames(app), database);
   await snapshots.extract({ snapshot, app, only, into: work });
   try {
-    const { head } = await snapshots.take(`before a restore of ${apps.get(app)?.wanted.slug ?? app}`);
+    const { head, unread } = await snapshots.take(`before a restore of ${apps.get(app)?.wanted.slug ?? app}`);
     const [data, files] = [paths.data(app), join(work, 'data')];
     // An app that had nothing then has nothing afterwards.
     for (const name of only === null ? ['data', ...(buckets.has(app) ? ['buckets'] : [])] : [])
@@ -66,7 +66,7 @@ export async function replaceStorage(options: ReplaceOptions, wanted: Wanted): P
         { from: join(work, 'buckets'), to: paths.buckets(app), aside: join(aside, 'buckets') },
       ]);
     });
-    return { before: head.id };
+    return { before: unread.includes(app) ? null : head.id };
   } finally {
     giveUpMoves(work);
   }

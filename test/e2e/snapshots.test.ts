@@ -1,5 +1,7 @@
 // Snapshots of a real Cellar, and what is restored from them.
 import assert from 'node:assert/strict';
+import { readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { KEEPER, keep, keeps, kept } from '../support/e2e/keeper.ts';
@@ -60,6 +62,16 @@ test("an app's storage, or one database of it, goes back to a snapshot while the
   assert.deepEqual(now.notes, ['note 1', 'note 2']);
   assert.deepEqual([now.values.length, now.count], [2, 1]);
 
+  // A state that cannot be read any more is in no snapshot, and no reason not to restore.
+  await cellar.call('POST', `/v1/apps/${id}/sleep`);
+  const databases = join(cellar.data, 'data', id, 'do/D1Database');
+  const [damaged] = readdirSync(databases).filter((name) => /^[0-9a-f]{64}\.sqlite$/.test(name));
+  rmSync(join(databases, `${damaged}-wal`), { force: true });
+  writeFileSync(join(databases, damaged!), 'no database any more '.repeat(500));
+  const mended = await rpc(cellar, 'admin.restore', { snapshot: key, app: id, database: 'notes' });
+  assert.deepEqual([mended.snapshot, mended.before], [key, null]);
+  assert.deepEqual(((await kept(cellar, 'back')) as { notes: string[] }).notes, ['note 1']);
+
   // An app that sleeps sleeps on.
   await cellar.call('POST', `/v1/apps/${id}/sleep`);
   await rpc(cellar, 'admin.restore', { snapshot: whole.before!, app: id });
@@ -67,7 +79,7 @@ test("an app's storage, or one database of it, goes back to a snapshot while the
   assert.deepEqual(await kept(cellar, 'back'), keeps(1, 2));
 
   const { items } = (await rpc(cellar, 'snapshots.list', {})) as unknown as { items: { key: string }[] };
-  assert.equal(items.length, 4);
+  assert.equal(items.length, 5);
   assert.equal(items.at(-1)!.key, key);
   for (const [params, code] of [
     [{ snapshot: '2020-01-01T00-00-00-000Z', app: id }, 'snapshot_not_found'],
