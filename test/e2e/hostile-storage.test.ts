@@ -280,6 +280,24 @@ test(
   },
 );
 
+test('an app with the same bindings reaches nothing of its neighbour by names of keys, by SQL or in its environment', async () => {
+  const config = JSON.parse(readFileSync(new URL('../apps/hostile/wrangler.jsonc', import.meta.url), 'utf8'));
+  const same = { kv_namespaces: [{ binding: 'KV', id: 'KV' }], d1_databases: [{ binding: 'DB' }] };
+  const { main, compatibility_date, durable_objects, migrations, workflows } = config;
+  const own = { main, compatibility_date, durable_objects, migrations, workflows, ...same };
+  await cellar.deploy('thief', 'hostile', { 'wrangler.jsonc': JSON.stringify(own) });
+  const files = objects(data(neighbour, 'do', 'D1Database'));
+  const names = ['small', 'large', neighbour, join(cellar.data, 'token'), cellar.data, ...files];
+  const asked = names.map((name) => `name=${encodeURIComponent(name)}`).join('&');
+  const { tried, said } = JSON.parse((await cellar.get('thief', `/reach?${asked}`)).text);
+  assert.equal(tried, names.length * (3 * 7 + 8) + 4);
+  for (const secret of [OWN, cellar.token, cellar.key]) assert.ok(!said.join('\n').includes(secret), secret);
+  const kept = await rpc('storage.kv.get', { id: neighbour, namespace_id: 'KV', key: 'small' });
+  assert.equal(Buffer.from(kept.value_base64, 'base64').toString(), OWN);
+  const read = { id: neighbour, database_id: 'DB', sql: 'SELECT a FROM t' };
+  assert.deepEqual((await rpc('storage.d1.get', read)).rows, [[OWN]]);
+});
+
 test('another account, a stranger and the app itself learn and change nothing by export, import, alerts, snapshots and figures', async () => {
   const { id: account } = await rpc('accounts.create', { name: 'Mallory', email: 'mallory@example.com' });
   const { key } = await rpc('keys.create', { account });

