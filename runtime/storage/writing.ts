@@ -12,6 +12,8 @@ import { ReadingRefused } from './reading.ts';
 /** Longest answer: a few numbers for each statement, or one message. */
 const ANSWER_BYTES = 64 * 1024;
 
+const ENDED = "the app's process ended before it had answered; look whether the write was carried out";
+
 /** What became of one statement, or of a whole file: then its second is how many statements that had. */
 type Done = [changes: number, lastRowId: number | null, durationMs: number];
 type Answer = { done: Done[] | null } | { failed: string };
@@ -81,7 +83,8 @@ async function written(
   const answer = await apps
     .withCell(appId, 'a write to its storage', (cell) => ask(cell, path, body))
     .catch((error: unknown) => {
-      throw new ReadingRefused('app_unavailable', reason(error));
+      const hasEnded = (error as NodeJS.ErrnoException).code === 'ECONNRESET';
+      throw new ReadingRefused('app_unavailable', hasEnded ? ENDED : reason(error));
     });
   if ('failed' in answer) throw new ReadingRefused('query_failed', String(answer.failed).replace(/\.$/, ''));
   return answer.done ?? [];

@@ -1,10 +1,10 @@
 // Looking into what a pushed app keeps, over REST and RPC: while it runs, hibernates and sleeps.
 import assert from 'node:assert/strict';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { cells } from '../support/e2e/processes.ts';
+import { cells, eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 
 const cellar = new Cellar();
@@ -203,6 +203,13 @@ test('all that an app keeps is read while it runs, and while it sleeps no proces
   assert.equal(JSON.parse((await cellar.get('keeping', '/read')).text).people.length, 3);
 });
 
+/** Time of processors that a process has taken, in hundredths of a second. */
+function ticksOf(pid: number): number {
+  const [, fields] = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ');
+  const [user, system] = fields!.split(' ').slice(11, 13);
+  return Number(user) + Number(system);
+}
+
 test('a write goes through a process of the app, as one transaction, and a sleeping app sleeps on', async () => {
   const id = await cellar.create('writing');
   await push('writing');
@@ -256,6 +263,15 @@ test('a write goes through a process of the app, as one transaction, and a sleep
     assert.equal((await rpc('storage.kv.get', entry)).code, 'storage_not_found');
   };
   await writeAll();
+  const endless = 'WITH RECURSIVE s(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s) SELECT count(*) FROM s';
+  const { pid } = cells(id)[0]!;
+  const before = ticksOf(pid);
+  const cut = write({ sql: endless });
+  await eventually(() => ticksOf(pid) > before + 30, 'the statement is under way');
+  process.kill(pid, 'SIGKILL');
+  const { status, body: said } = await cut;
+  assert.deepEqual([status, said.code], [503, 'app_unavailable']);
+  assert.match(said.detail, /process ended before it had answered/);
   const { body } = await cellar.call('POST', `/v1/apps/${id}/sleep`);
   await writeAll();
   const app = await cellar.app(id);
