@@ -1,0 +1,27 @@
+// Manifests whose checksum is right, made by somebody who may write where snapshots are kept.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { DirectoryStore } from '../../runtime/snapshots/directory-store.ts';
+import { type FileEntry, idAt, readManifest, writeManifest } from '../../runtime/snapshots/manifest.ts';
+import { PackWriter } from '../../runtime/snapshots/packs.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
+
+test('a manifest with a path that leads elsewhere, or with rights that no file has, is refused', async (t) => {
+  const store = new DirectoryStore(temporaryDirectory(t));
+  const packs = new PackWriter(store, []);
+  const chunk = await packs.add(Buffer.from('a'));
+  await packs.finish();
+  const created = new Date();
+  const about = { id: idAt(created), of: 'one', created_at: created.toISOString(), why: 'a test' };
+  const readWith = async (changes: Partial<FileEntry>) => {
+    const file = { path: 'data/a/x', size: 1, mode: 0o600, stamp: '', chunks: [chunk], ...changes };
+    const part = { kind: 'app' as const, id: 'a', slug: 'a', files: [file] };
+    await writeManifest(store, { ...about, written: 0, bytes: 1, apps: 1, failures: [] }, [part]);
+    const { parts } = await readManifest(store, about.id);
+    return parts[0]!.files[0]!.path;
+  };
+  assert.equal(await readWith({}), 'data/a/x');
+  for (const path of ['../x', 'data/../../x', '/etc/x', 'data//x', './x', '', '..', 'data/a\0b', 'data/..'])
+    await assert.rejects(readWith({ path }), /damaged/, JSON.stringify(path));
+  for (const mode of [0o4755, -1]) await assert.rejects(readWith({ mode }), /damaged/, String(mode));
+});
