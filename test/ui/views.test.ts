@@ -168,6 +168,23 @@ test('the longest name that an app can have fits on a small screen', NEEDS_CHROM
   assert.deepEqual(await ada.sticksOut(), [], 'the question scrolls sideways');
 });
 
+test('a window gives the focus back to what opened it', NEEDS_CHROMIUM, async () => {
+  const { page } = ada;
+  await page.setViewportSize({ width: 1280, height: 800 });
+  await page.goto(pathOf('variables'));
+  await settled(ada);
+  const opener = page.getByRole('button', { name: 'Add variables' });
+  for (const close of ['Escape', 'Cancel']) {
+    await opener.press('Enter');
+    const dialog = page.getByRole('dialog');
+    await dialog.waitFor();
+    if (close === 'Escape') await page.keyboard.press('Escape');
+    else await dialog.getByRole('button', { name: close }).click();
+    await dialog.waitFor({ state: 'detached' });
+    assert.ok(await opener.evaluate((button) => button === document.activeElement), close);
+  }
+});
+
 test('the finder reaches what the app keeps, by its name', NEEDS_CHROMIUM, async () => {
   const { page } = ada;
   await page.setViewportSize({ width: 1280, height: 800 });

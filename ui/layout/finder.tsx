@@ -3,6 +3,7 @@ import { signal } from '@preact/signals';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import { api, type Result } from '../api.ts';
 import { type Found, search } from '../models/find.ts';
+import { showModal } from '../parts/dialog.tsx';
 import { failed, toast } from '../parts/toast.tsx';
 import { may } from '../role.ts';
 import { open, type Route, route } from '../router.ts';
@@ -36,10 +37,11 @@ function Open() {
     finding.value = false;
   };
   useEffect(() => {
-    dialog.current!.showModal();
+    const end = showModal(dialog.current!);
     readSlugs().catch(failed);
     // Who may not read it is not offered it.
     readKept().catch(() => {});
+    return end;
   }, []);
   const found = search(everything(slugs.value), typed);
   const chosen = Math.min(at, found.length - 1);

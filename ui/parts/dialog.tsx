@@ -1,8 +1,22 @@
-// A window over the page. The browser keeps the focus in it and gives it back.
+// A window over the page. The browser keeps the focus in it; what opened it gets it back.
 import type { ComponentChildren } from 'preact';
 import { useEffect, useId, useRef } from 'preact/hooks';
 import { Button } from './button.tsx';
 import { IconX } from './icons.tsx';
+
+/**
+ * Shows a window that keeps the focus in it.
+ * @returns ends it, and gives the focus back to what had it before: the browser does so only for a window that is still in the page
+ */
+export function showModal(dialog: HTMLDialogElement): () => void {
+  const opener = document.activeElement;
+  dialog.showModal();
+  return () => {
+    dialog.close();
+    // Where nothing else has taken it, such as the page that was chosen in the window.
+    if (document.activeElement === document.body && opener instanceof HTMLElement) opener.focus();
+  };
+}
 
 /** Put what is to be done into a `<footer>` at its end. It is closed by `onClose`, which `Esc` and a click beside it call. */
 export function Dialog({
@@ -20,9 +34,9 @@ export function Dialog({
   const id = useId();
   useEffect(() => {
     const dialog = ref.current!;
-    dialog.showModal();
+    const end = showModal(dialog);
     dialog.querySelector<HTMLElement>('[autofocus], .body input, .body textarea')?.focus();
-    return () => dialog.close();
+    return end;
   }, []);
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: Esc closes it too

@@ -66,6 +66,7 @@ type Own<Element extends EventTarget> = FieldProps & {
     | 'required'
     | 'spellcheck'
     | 'step'
+    | 'title'
   >;
 
 /** What a field of text is made of: what goes around it, and the attributes of the control. */

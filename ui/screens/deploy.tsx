@@ -101,13 +101,13 @@ function Shown({ app, deploy, model }: { app: string; deploy: Deploy; model: Mod
             <p class="said mono">
               <Places text={error ?? 'The deploy failed.'} app={app} gitRef={gitRef} />
             </p>
-            <Still app={app} model={model} />
+            <Still app={app} deploy={id} model={model} />
           </Notice>
         )}
         {status === 'cancelled' && (
           <Notice icon={IconBan}>
             <p>The deploy was {error}.</p>
-            <Still app={app} model={model} />
+            <Still app={app} deploy={id} model={model} />
           </Notice>
         )}
         <Tabs
@@ -124,15 +124,25 @@ function Shown({ app, deploy, model }: { app: string; deploy: Deploy; model: Mod
   );
 }
 
-/** What serves meanwhile. */
-function Still({ app, model }: { app: string; model: Model }) {
+/** What serves now, where the deploy does not. */
+function Still({ app, deploy, model }: { app: string; deploy: string; model: Model }) {
   const live = model.served.data.value?.live_deploy_id;
   if (live === undefined) return null;
   if (live === null)
     return <p class="muted">Nothing serves yet: this app has had no deploy that went live.</p>;
+  const to = { name: 'deploy', app, deploy: live } as const;
+  // Ids begin with the time.
   return (
     <p class="muted">
-      <Link to={{ name: 'deploy', app, deploy: live }}>The release before it</Link> still serves.
+      {live < deploy ? (
+        <>
+          <Link to={to}>The release before it</Link> still serves.
+        </>
+      ) : (
+        <>
+          <Link to={to}>A later release</Link> serves now.
+        </>
+      )}
     </p>
   );
 }

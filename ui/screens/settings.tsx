@@ -103,6 +103,7 @@ function Rename({ app, model }: Parts) {
         value={slug}
         onValue={(value) => setSlug(value.toLowerCase())}
         pattern="[a-z0-9]([a-z0-9\-]*[a-z0-9])?"
+        title="3 to 40 lower-case letters, digits and hyphens, beginning and ending with a letter or digit."
         minLength={3}
         maxLength={40}
         required
