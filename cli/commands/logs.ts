@@ -38,7 +38,11 @@ export const logCommands: readonly Command[] = [
       };
       const list = (limit: number) => session.call('logs.list', { ...filters, limit });
       const limit = countOf(textOf(input, 'lines'));
-      if (input.follow !== true) return list(limit);
+      if (input.follow !== true) {
+        const found = await list(limit);
+        if (found.items.length === 0) session.place.say('There are no such lines in the last 24 hours.\n');
+        return found;
+      }
       // The stream goes on behind the newest line of all, which the filters may leave out.
       const { level: _, search: __, ...all } = filters;
       const newest = await session.call('logs.list', { ...all, limit: 1 });
@@ -50,10 +54,7 @@ export const logCommands: readonly Command[] = [
       await follow(session, filters, last, print);
       return { items: [], next_cursor: null };
     },
-    show: ({ items }, session) => {
-      if (items.length === 0) session.place.say('There are no such lines in the last 24 hours.\n');
-      return items.toReversed().map(shownLine).join('\n');
-    },
+    show: ({ items }) => items.toReversed().map(shownLine).join('\n'),
   }),
   command({
     words: 'errors list',

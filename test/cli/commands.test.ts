@@ -393,11 +393,15 @@ test('people get tables, programs that follow a log get a line of JSON for each 
   });
   const shown = await cli('list');
   assert.match(shown.out, /^APP +STATUS +DEPLOYED +URL\ntalker +running/);
+  assert.match((await cli('logs --app talker')).said, /^There are no such lines/);
   // There is no line yet; then there are lines, and none that fits.
-  for (const path of ['/first', '/second']) {
+  for (const [path, more] of [
+    ['/first', ''],
+    ['/second', ' --json'],
+  ]) {
     const stop = new AbortController();
     const lines: string[] = [];
-    const following = cli(`logs -f --json --app talker --search ${path}`, {
+    const following = cli(`logs -f --app talker --search ${path}${more}`, {
       signal: stop.signal,
       onOut: (text) => lines.push(text),
     });
@@ -407,7 +411,8 @@ test('people get tables, programs that follow a log get a line of JSON for each 
     }, 'a line');
     stop.abort();
     assert.equal((await following).said, '', 'nothing is missing');
-    operationsByName.get('logs.stream')!.output.parse(JSON.parse(lines[0]!));
+    if (more === '') assert.match(lines[0]!, /info +said http.*\/first/);
+    else operationsByName.get('logs.stream')!.output.parse(JSON.parse(lines[0]!));
   }
   const called = await cli(['call', 'apps.get', '{"id": "talker"}']);
   assert.equal(JSON.parse(called.out).slug, 'talker');
