@@ -75,7 +75,7 @@ class Server {
 
   /** A request that comes from our own pages, with the cookies that are ours. */
   #own(request: Request): Request {
-    requireOwnOrigin(request, this.#env.PUBLIC_UI_URL);
+    requireOwnOrigin(request, this.#env);
     const own = new Request(request);
     const cookies = ownCookies(request.headers.get('cookie'), cookiePrefix(this.#env));
     if (cookies === '') own.headers.delete('cookie');

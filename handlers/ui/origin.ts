@@ -4,17 +4,23 @@ import { Problem } from '../problem.ts';
 
 /**
  * Refuses what another origin makes a browser send, and changes of which nobody says where they come from.
- * @param origin this server's
+ * @param env with this server's origin, and the API's address for a program that came here
  * @throws {Problem} `forbidden`
  */
-export function requireOwnOrigin(request: Request, origin: string): void {
+export function requireOwnOrigin(
+  request: Request,
+  { PUBLIC_UI_URL: origin, PUBLIC_API_URL: api }: { PUBLIC_UI_URL: string; PUBLIC_API_URL: string },
+): void {
   const site = request.headers.get('sec-fetch-site');
   const from = request.headers.get('origin');
   const isForeign =
     (site !== null && site !== 'same-origin' && site !== 'none') || (from !== null && from !== origin);
   const reads = request.method === 'GET' || request.method === 'HEAD';
   if (isForeign || (!reads && from === null && site !== 'same-origin')) {
-    throw new Problem('forbidden', `Only pages of ${origin} may ask this here; programs use the API.`);
+    throw new Problem(
+      'forbidden',
+      `Only pages of ${origin} may ask this here; programs use the API at ${api}.`,
+    );
   }
 }
 

@@ -175,7 +175,13 @@ test('what another origin sends is refused, and a change of which nobody says wh
     assert.deepEqual([status, body.code], [403, 'forbidden'], JSON.stringify(headers));
   }
   const silent = { 'sec-fetch-site': 'none', origin: '' };
-  assert.equal((await from(silent)).status, 403);
+  const refused = await from(silent);
+  assert.equal(refused.status, 403);
+  assert.match(
+    refused.body.detail,
+    /the API at http:/,
+    'a program that came to the wrong address is told the right one',
+  );
   assert.equal((await ada.ask('GET', '/v1/apps', undefined, { 'sec-fetch-site': 'same-site' })).status, 403);
   assert.equal((await ada.ask('POST', '/api/auth/sign-out', {}, { origin: 'http://evil.test' })).status, 403);
   assert.ok(await ada.account());
