@@ -168,6 +168,18 @@ test('the longest name that an app can have fits on a small screen', NEEDS_CHROM
   assert.deepEqual(await ada.sticksOut(), [], 'the question scrolls sideways');
 });
 
+test('what is done without a connection is not said to be tried again', NEEDS_CHROMIUM, async () => {
+  const { page } = ada;
+  await page.setViewportSize({ width: 1280, height: 800 });
+  await page.goto(pathOf('settings'));
+  await settled(ada);
+  ada.expect(/ERR_/);
+  await page.route('**/rpc', (route) => route.abort());
+  await page.getByRole('button', { name: 'Put it to sleep' }).click();
+  await page.getByText('Do it again when the connection is back.').waitFor();
+  await page.unroute('**/rpc');
+});
+
 test('a window gives the focus back to what opened it', NEEDS_CHROMIUM, async () => {
   const { page } = ada;
   await page.setViewportSize({ width: 1280, height: 800 });

@@ -1,6 +1,7 @@
 // Short messages that go by themselves, and changes that can be taken back.
 import { signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
+import type { Failure } from '../api.ts';
 
 interface Toast {
   id: number;
@@ -29,10 +30,14 @@ export function toast(text: string) {
   show({ text, isDanger: false, undo: null }, SHOWN_MS);
 }
 
-/** Says what went wrong. Aborted calls are nobody's news. */
+/** Says what went wrong with something that somebody did. Aborted calls are nobody's news. */
 export function failed(error: unknown) {
-  if ((error as Error).name === 'AbortError') return;
-  show({ text: (error as Error).message, isDanger: true, undo: null }, SHOWN_MS * 2);
+  const { name, code, message } = error as Failure;
+  if (name === 'AbortError') return;
+  // Pages read again by themselves. What somebody does is done once.
+  const text =
+    code === 'offline' ? 'Cellar cannot be reached. Do it again when the connection is back.' : message;
+  show({ text, isDanger: true, undo: null }, SHOWN_MS * 2);
 }
 
 /**
