@@ -55,23 +55,16 @@ export class ReaderProcess {
   /**
    * Asks one question, after the answer to the one before.
    * @param limitBytes the reader is ended when it says more
-   * @throws {ReaderEnded}
-   * @throws the signal's reason once it is aborted; the reader is ended then
+   * @throws {ReaderEnded} also when `end` is called meanwhile
    */
-  async ask(question: object, limitBytes: number, signal: AbortSignal): Promise<Answer> {
-    const end = () => this.end();
-    signal.addEventListener('abort', end);
-    if (signal.aborted) end();
+  async ask(question: object, limitBytes: number): Promise<Answer> {
     this.#job.stdin.write(`${JSON.stringify(question)}\n`);
     try {
       return await this.#answer(limitBytes);
     } catch {
-      end();
+      this.end();
       const { killedBy } = await this.#job.exited;
-      signal.throwIfAborted();
       throw new ReaderEnded(killedBy);
-    } finally {
-      signal.removeEventListener('abort', end);
     }
   }
 

@@ -31,6 +31,14 @@ const TRIES = 3;
 const IDLE_MS = 5_000;
 const IDLE_AFTER_BYTES = 1024 * 1024;
 
+/** A question under way. */
+interface Asking {
+  /** Who answers it; null while there is nobody yet. */
+  reader: ReaderProcess | null;
+  /** Why it is given up, once it is. */
+  failure: Error | null;
+}
+
 interface Idle {
   reader: ReaderProcess;
   uid: number | undefined;
@@ -39,12 +47,14 @@ interface Idle {
 
 /** Readers of apps' storage, in turns. */
 export class StorageReaders {
-  readonly #running = new Set<string>();
+  /** By app. */
+  readonly #running = new Map<string, Asking>();
   /** By app, at most as many as may run at a time. */
   readonly #idle = new Map<string, Idle>();
-  readonly #waiting: { appId: string; begin: () => void }[] = [];
-  readonly #closing = new AbortController();
+  readonly #waiting: { appId: string; begin: (asking: Asking) => void }[] = [];
   readonly #deadlineMs: number;
+  /** Why nothing is answered any more. */
+  #closed: Error | null = null;
 
   constructor(deadlineMs = DEADLINE_MS) {
     this.#deadlineMs = deadlineMs;
@@ -61,25 +71,23 @@ export class StorageReaders {
     question: Question,
     settled: () => Promise<void> = () => Promise.resolve(),
   ): Promise<Buffer> {
-    await this.#turn(appId);
-    const deadline = AbortSignal.timeout(this.#deadlineMs);
+    const asking = await this.#turn(appId);
+    const deadline = setTimeout(() => {
+      const seconds = this.#deadlineMs / 1000;
+      giveUp(asking, new ReadingRefused('query_timeout', `it took longer than ${seconds} s and was ended`));
+    }, this.#deadlineMs);
     try {
-      const signal = AbortSignal.any([deadline, this.#closing.signal]);
-      const { bytes, refused } = await this.#answer(appId, user, question, signal, settled);
+      const { bytes, refused } = await this.#answer(appId, user, question, asking, settled);
       if (refused) throw refusalOf(bytes);
       return bytes;
     } catch (error) {
-      if (deadline.aborted)
-        throw new ReadingRefused(
-          'query_timeout',
-          `it took longer than ${this.#deadlineMs / 1000} s and was ended`,
-        );
       if (!(error instanceof ReaderEnded)) throw error;
       throw new ReadingRefused(
         'storage_unreadable',
         'it needs more memory than a reading may use, or its files are damaged',
       );
     } finally {
+      clearTimeout(deadline);
       this.#running.delete(appId);
       this.#advance();
     }
@@ -87,7 +95,9 @@ export class StorageReaders {
 
   /** Ends all readers. */
   close(): void {
-    this.#closing.abort(new Error('the host is stopping'));
+    const failure = new Error('the host is stopping');
+    this.#closed = failure;
+    for (const asking of this.#running.values()) giveUp(asking, failure);
     for (const appId of this.#idle.keys()) this.#takeIdle(appId)?.reader.end();
   }
 
@@ -96,18 +106,21 @@ export class StorageReaders {
     appId: string,
     user: User | null,
     question: Question,
-    signal: AbortSignal,
+    asking: Asking,
     settled: () => Promise<void>,
   ): Promise<Answer> {
     for (let left = TRIES; ; left--) {
-      signal.throwIfAborted();
+      if (asking.failure !== null) throw asking.failure;
       const reader = await this.#reader(appId, user);
+      asking.reader = reader;
       try {
-        const answer = await reader.ask({ ...question, limitBytes: ANSWER_BYTES }, 2 * ANSWER_BYTES, signal);
+        if (asking.failure !== null) throw asking.failure;
+        const answer = await reader.ask({ ...question, limitBytes: ANSWER_BYTES }, 2 * ANSWER_BYTES);
         this.#keep(appId, user, reader, answer);
         return answer;
       } catch (error) {
         reader.end();
+        if (asking.failure !== null) throw asking.failure;
         const wasEnded = error instanceof ReaderEnded && error.killedBy === 'SIGKILL';
         if (!wasEnded || left === 1) throw error;
         await settled();
@@ -123,7 +136,7 @@ export class StorageReaders {
   }
 
   #keep(appId: string, user: User | null, reader: ReaderProcess, { bytes }: Answer): void {
-    if (bytes.length > IDLE_AFTER_BYTES || this.#closing.signal.aborted) {
+    if (bytes.length > IDLE_AFTER_BYTES || this.#closed !== null) {
       reader.end();
       return;
     }
@@ -141,7 +154,7 @@ export class StorageReaders {
     return idle;
   }
 
-  #turn(appId: string): Promise<void> {
+  #turn(appId: string): Promise<Asking> {
     if (this.#waiting.length >= WAITING)
       throw new ReadingRefused('host_unavailable', 'too many readings wait; try again soon');
     return new Promise((resolve) => {
@@ -155,10 +168,16 @@ export class StorageReaders {
       const at = this.#waiting.findIndex(({ appId }) => !this.#running.has(appId));
       if (at === -1) return;
       const { appId, begin } = this.#waiting.splice(at, 1)[0]!;
-      this.#running.add(appId);
-      begin();
+      const asking = { reader: null, failure: this.#closed };
+      this.#running.set(appId, asking);
+      begin(asking);
     }
   }
+}
+
+function giveUp(asking: Asking, failure: Error): void {
+  asking.failure ??= failure;
+  asking.reader?.end();
 }
 
 function refusalOf(answer: Buffer): ReadingRefused {

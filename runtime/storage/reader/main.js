@@ -4,6 +4,7 @@
 //
 // A question is a line of JSON on standard input. Its answer on standard output is a line of JSON, `{"bytes", "refused"}`, and
 // so many bytes of JSON. The next question comes after that.
+import { readSync, writeSync } from 'node:fs';
 import { limitAnswer, Refusal } from './answer.js';
 import { closeAll, readDatabase } from './databases.js';
 import { exportDatabase } from './export.js';
@@ -11,6 +12,8 @@ import { listKeys, readKey } from './namespaces.js';
 import { listObjects, readObject } from './objects.js';
 import { overview } from './overview.js';
 import { listInstances, listWorkflows, readInstance } from './workflows.js';
+
+const LINE_END = 10;
 
 const answers = {
   overview,
@@ -31,8 +34,22 @@ function refusalOf(error) {
   return new Refusal('storage_unreadable', `the database cannot be read: ${error.message}`);
 }
 
+const piece = Buffer.alloc(64 * 1024);
+
+/** The next question; null when there are no more. */
+function nextQuestion() {
+  const pieces = [];
+  for (;;) {
+    const size = readSync(0, piece);
+    if (size === 0) return null;
+    pieces.push(Buffer.from(piece.subarray(0, size)));
+    if (piece[size - 1] === LINE_END) return JSON.parse(Buffer.concat(pieces));
+  }
+}
+
 function print(text, refused) {
-  process.stdout.write(`${JSON.stringify({ bytes: Buffer.byteLength(text), refused })}\n${text}`);
+  const bytes = Buffer.from(`${JSON.stringify({ bytes: Buffer.byteLength(text), refused })}\n${text}`);
+  for (let done = 0; done < bytes.length; ) done += writeSync(1, bytes, done);
 }
 
 function answer({ kind, limitBytes, ...question }) {
@@ -47,11 +64,5 @@ function answer({ kind, limitBytes, ...question }) {
   }
 }
 
-let asked = '';
-process.stdin.setEncoding('utf8').on('data', (piece) => {
-  asked += piece;
-  if (!asked.endsWith('\n')) return;
-  const question = JSON.parse(asked);
-  asked = '';
-  answer(question);
-});
+// It waits in the read itself: Node's streams take longer to pass on a question and its answer.
+for (let question = nextQuestion(); question !== null; question = nextQuestion()) answer(question);
