@@ -1,8 +1,9 @@
-// What the entry's capture costs a cell: the same app behind the entry, and with nothing before its own modules. Pairs of
-// processes, one asked at a time in alternating rounds, by the processor time of a request and by requests a second. In its
-// first seconds a process makes its heap larger with every object, and would tell what a start costs: rounds begin after
-// them. Both are sent what the gateway sends for a request of wrk, its `traceparent` too: the entry has to make one only
-// where none is given.
+// What the entry's capture costs a cell: the same app behind the entry, and with nothing before its own modules, by the
+// processor time of a request. Each pair of processes is new, is made warm by as many requests, and is then asked a fixed
+// number of times in short alternating rounds, so that whatever else the machine does meets both. Processes differ by
+// themselves, as their memory lies differently: the ratio is the median of the pairs' own, and is told with their quartiles.
+// Both are sent what the gateway sends for a request of wrk, its `traceparent` too: the entry has to make one only where
+// none is given.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -15,14 +16,16 @@ import { type Caller, forwardedHeaders } from '../runtime/edge/http/headers.ts';
 import { workerdPath } from '../runtime/fleets/start-cell.ts';
 import { cellOptions, makeRelease } from '../test/support/fleets/release.ts';
 import { effort, words } from './effort.ts';
-import { median } from './figures.ts';
-import { type Asked, cpuMs, load, loadName } from './load.ts';
+import { median, quartiles } from './figures.ts';
+import { type Asked, ask, cpuUs, loadName } from './load.ts';
 
-const PAIRS = effort(3, 1);
-const ROUNDS = effort(3, 1);
-const SECONDS = effort(2, 1);
-const WARM_SECONDS = effort(3, 1);
-/** Share of a cell's throughput that the capture may cost. */
+const PAIRS = effort(8, 1);
+const ROUNDS = effort(8, 1);
+/** Requests that each of a pair is asked in a round. */
+const REQUESTS = effort(2500, 200);
+/** Requests before the first round. In its first seconds a process makes its heap larger with every object. */
+const WARM_REQUESTS = effort(20_000, 200);
+/** What a request may cost with the capture, as a multiple of its cost without. */
 const TARGET = 1.08;
 const READY_MS = 10_000;
 
@@ -56,12 +59,6 @@ export class CellarState extends WorkerEntrypoint { fetch() { return new Respons
 export class CellarCache extends WorkerEntrypoint {}
 `;
 
-/** One run: requests a second, and processor time of a request in µs. */
-interface Figures {
-  perSecond: number;
-  cpuUs: number;
-}
-
 const CALLER: Caller = {
   peer: '127.0.0.1',
   trusted: false,
@@ -84,9 +81,9 @@ export async function run(): Promise<void> {
   const root = mkdtempSync(join(tmpdir(), 'cellar-bench-'));
   try {
     console.log(
-      `medians of ${PAIRS} pairs of processes, each in ${ROUNDS} alternating rounds of ${SECONDS} s, ${loadName}`,
+      `medians of ${PAIRS} pairs of processes, each in ${ROUNDS} alternating rounds of ${REQUESTS} requests, ${loadName}`,
     );
-    console.log(`${''.padEnd(34)}bare µs   entry µs   ratio   bare req/s   entry req/s`);
+    console.log(`${''.padEnd(34)}bare µs   entry µs   ratio (quartiles of the pairs)`);
     const [wanted = ''] = words;
     const kinds = Object.entries(KINDS).filter(([kind]) => kind.includes(wanted));
     for (const [index, [kind, code]] of kinds.slice(0, effort(kinds.length, 2)).entries())
@@ -124,32 +121,35 @@ async function configs(root: string, code: string): Promise<[Subject, Subject]> 
 }
 
 async function compare(kind: string, subjects: [Subject, Subject]): Promise<void> {
-  const results: [Figures[], Figures[]] = [[], []];
-  for (let pair = 0; pair < PAIRS; pair++) {
-    const processes: Process[] = [];
-    try {
-      for (const subject of subjects) processes.push(await start(subject));
-      for (const { port } of processes) await load(port, WARM_SECONDS, ASKED);
-      for (let round = 0; round < ROUNDS; round++) {
-        const order = (pair + round) % 2 === 0 ? [0, 1] : [1, 0];
-        for (const index of order) results[index]!.push(await measure(processes[index]!));
-      }
-    } finally {
-      for (const { child } of processes) await end(child);
-    }
-  }
-  const [bare, entry] = results.map((figures) => ({
-    cpuUs: median(figures.map(({ cpuUs }) => cpuUs)),
-    perSecond: median(figures.map(({ perSecond }) => perSecond)),
-  })) as [Figures, Figures];
-  const ratio = median(results[1].map(({ cpuUs }, index) => cpuUs / results[0][index]!.cpuUs));
+  const costs: [bare: number, entry: number][] = [];
+  for (let pair = 0; pair < PAIRS; pair++) costs.push(await costsOfPair(subjects, pair));
+  const ratios = costs.map(([bare, entry]) => entry / bare);
+  const [lower, upper] = quartiles(ratios);
+  const [bare, entry] = [0, 1].map((side) => median(costs.map((each) => each[side]!)).toFixed(1));
+  const spread = `${lower.toFixed(3)}–${upper.toFixed(3)}`;
   console.log(
-    kind.padEnd(34) +
-      [bare.cpuUs.toFixed(1).padStart(7), entry.cpuUs.toFixed(1).padStart(10)].join(' ') +
-      ratio.toFixed(3).padStart(8) +
-      bare.perSecond.toFixed(0).padStart(13) +
-      entry.perSecond.toFixed(0).padStart(14),
+    `${kind.padEnd(34)}${bare!.padStart(7)}${entry!.padStart(11)}   ${median(ratios).toFixed(3)} (${spread})`,
   );
+}
+
+/** Processor time of a request to each of two new processes, in µs. @param pair says which is asked first */
+async function costsOfPair(subjects: [Subject, Subject], pair: number): Promise<[number, number]> {
+  const used: [number, number] = [0, 0];
+  const processes: Process[] = [];
+  try {
+    for (const subject of subjects) processes.push(await start(subject));
+    for (const { port } of processes) await ask(port, WARM_REQUESTS, ASKED);
+    for (let round = 0; round < ROUNDS; round++)
+      for (const side of (pair + round) % 2 === 0 ? ([0, 1] as const) : ([1, 0] as const)) {
+        const { child, port } = processes[side]!;
+        const before = cpuUs(child.pid!);
+        await ask(port, REQUESTS, ASKED);
+        used[side] += cpuUs(child.pid!) - before;
+      }
+  } finally {
+    for (const { child } of processes) await end(child);
+  }
+  return [used[0] / (ROUNDS * REQUESTS), used[1] / (ROUNDS * REQUESTS)];
 }
 
 interface Process {
@@ -185,12 +185,6 @@ async function start({ directory, config }: Subject): Promise<Process> {
     throw error;
   }
   return { child, port };
-}
-
-async function measure({ child, port }: Process): Promise<Figures> {
-  const before = cpuMs(child.pid!);
-  const { requests, requestsPerSecond } = await load(port, SECONDS, ASKED);
-  return { perSecond: requestsPerSecond, cpuUs: ((cpuMs(child.pid!) - before) * 1000) / requests };
 }
 
 async function freePort(): Promise<number> {

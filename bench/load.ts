@@ -1,6 +1,6 @@
 // Load on an HTTP port, and what it costs a process.
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempDisposableSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdtempDisposableSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -21,6 +21,10 @@ export interface Asked {
 }
 
 const CONNECTIONS = 32;
+/** How long a fixed number of requests may take. */
+const ASK_SECONDS = 60;
+/** What tells that all of them were answered. */
+const COUNTED = 'counted';
 /** Clock ticks of /proc/<pid>/stat, in ms. 100 a second on every Linux that Node runs on. */
 const TICK_MS = 10;
 const hasWrk = spawnSync('wrk', ['--version']).error === undefined;
@@ -36,6 +40,34 @@ export async function load(port: number, seconds: number, asked: Asked = { path:
   const output = await wrk(port, seconds, CONNECTIONS, asked);
   if (/Non-2xx|Socket errors/.test(output)) throw new Error(`not every answer was a 200:\n${output}`);
   return readLoad(output);
+}
+
+/** Asks exactly so many times over 32 connections. @throws {Error} when an answer is no 200, or after a minute */
+export async function ask(port: number, requests: number, asked: Asked = { path: '/' }): Promise<void> {
+  if (!hasWrk) {
+    let left = requests;
+    await overConnections(port, asked, () => left-- > 0);
+    return;
+  }
+  // wrk waits for its duration even when its thread has stopped: it is ended when the script has counted.
+  const script = `local left = ${requests}
+function response(status)
+  if status ~= 200 then io.stderr:write("an answer was a " .. status) end
+  left = left - 1
+  if left == 0 then
+    wrk.thread:stop()
+    io.stderr:write("${COUNTED}")
+  end
+end
+`;
+  using scratch = mkdtempDisposableSync(join(tmpdir(), 'load-'));
+  const options = wrkOptions(scratch.path, ASK_SECONDS, CONNECTIONS, asked, script);
+  const child = spawn('wrk', [...options, `http://127.0.0.1:${port}${asked.path}`], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  child.stderr.once('data', () => child.kill());
+  const told = await text(child.stderr);
+  if (told !== COUNTED) throw new Error(`not every answer was a 200: ${told || 'none within a minute'}`);
 }
 
 /** Asks for `/` over so many connections, and counts what went wrong. @throws {Error} without wrk */
@@ -60,21 +92,40 @@ export function cpuMs(pid: number): number {
   return (Number(fields[11]) + Number(fields[12])) * TICK_MS;
 }
 
+/** CPU time that a process has used with the threads it still has, in µs: exact when it has nothing to do. */
+export function cpuUs(pid: number): number {
+  const threads = readdirSync(`/proc/${pid}/task`);
+  const ns = threads.map((id) =>
+    Number(readFileSync(`/proc/${pid}/task/${id}/schedstat`, 'utf8').split(' ')[0]),
+  );
+  return ns.reduce((sum, each) => sum + each, 0) / 1000;
+}
+
 /** What wrk printed. */
 async function wrk(port: number, seconds: number, connections: number, asked: Asked): Promise<string> {
-  const { path, headers = {}, body } = asked;
   using scratch = mkdtempDisposableSync(join(tmpdir(), 'load-'));
-  const options = ['-t1', `-c${connections}`, `-d${seconds}s`, '--latency', '--timeout', '10s'];
-  for (const [name, value] of Object.entries(headers)) options.push('-H', `${name}: ${value}`);
-  if (body !== undefined) {
-    const script = join(scratch.path, 'post.lua');
-    writeFileSync(script, `wrk.method = "POST"\nwrk.body = [==[${body}]==]\n`);
-    options.push('-s', script);
-  }
-  const child = spawn('wrk', [...options, `http://127.0.0.1:${port}${path}`], {
+  const options = wrkOptions(scratch.path, seconds, connections, asked);
+  const child = spawn('wrk', [...options, `http://127.0.0.1:${port}${asked.path}`], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   return await text(child.stdout);
+}
+
+/** @param script Lua that wrk runs besides */
+function wrkOptions(
+  scratch: string,
+  seconds: number,
+  connections: number,
+  { headers = {}, body }: Asked,
+  script = '',
+): string[] {
+  const options = ['-t1', `-c${connections}`, `-d${seconds}s`, '--latency', '--timeout', '10s'];
+  for (const [name, value] of Object.entries(headers)) options.push('-H', `${name}: ${value}`);
+  const lua = body === undefined ? script : `wrk.method = "POST"\nwrk.body = [==[${body}]==]\n${script}`;
+  if (lua === '') return options;
+  const file = join(scratch, 'wrk.lua');
+  writeFileSync(file, lua);
+  return [...options, '-s', file];
 }
 
 function readLoad(output: string): Load {
@@ -93,10 +144,8 @@ function milliseconds(text: string): number {
 }
 
 async function ownLoad(port: number, seconds: number, asked: Asked): Promise<Load> {
-  const message = messageOf(asked);
-  const times: number[] = [];
   const end = performance.now() + seconds * 1000;
-  await Promise.all(Array.from({ length: CONNECTIONS }, () => oneConnection(port, message, end, times)));
+  const times = await overConnections(port, asked, () => performance.now() < end);
   times.sort((a, b) => a - b);
   return {
     requests: times.length,
@@ -106,6 +155,14 @@ async function ownLoad(port: number, seconds: number, asked: Asked): Promise<Loa
   };
 }
 
+/** How long each answer took, in ms. @param goesOn whether there is one request more */
+async function overConnections(port: number, asked: Asked, goesOn: () => boolean): Promise<number[]> {
+  const message = messageOf(asked);
+  const times: number[] = [];
+  await Promise.all(Array.from({ length: CONNECTIONS }, () => oneConnection(port, message, goesOn, times)));
+  return times;
+}
+
 function messageOf({ path, headers = {}, body }: Asked): string {
   const length = body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) };
   const fields = Object.entries({ host: '127.0.0.1', ...headers, ...length });
@@ -113,8 +170,8 @@ function messageOf({ path, headers = {}, body }: Asked): string {
   return `${body === undefined ? 'GET' : 'POST'} ${path} HTTP/1.1\r\n${lines}\r\n${body ?? ''}`;
 }
 
-/** One request after another until `end`. Answers must have a length. */
-function oneConnection(port: number, message: string, end: number, times: number[]): Promise<void> {
+/** One request after another while one `goesOn`. Answers must have a length. */
+function oneConnection(port: number, message: string, goesOn: () => boolean, times: number[]): Promise<void> {
   return new Promise((resolve, reject) => {
     const socket = connect(port, '127.0.0.1');
     let sentAt = 0;
@@ -122,7 +179,7 @@ function oneConnection(port: number, message: string, end: number, times: number
     const next = (): void => {
       received = '';
       sentAt = performance.now();
-      if (sentAt < end) socket.write(message);
+      if (goesOn()) socket.write(message);
       else socket.end();
     };
     socket.on('connect', next);
