@@ -76,7 +76,7 @@ export default {
       const say = room.say;
       await room.pass('x');
       const counter = await room.counter();
-      const given = [await room.say(1, { two: 2 }), await room.say(), await say('a'), await room.say({ 'cellar-traceparent': 'mine' })];
+      const given = [await room.say(1, { two: 2 }), await room.say(), await say('a'), await room.say('\\u001ecellar-traceparent mine')];
       return Response.json([...given, await room.odd(1), await env.OTHER.getByName('x').odd(1, 2), await counter.count(1), await room.counter().count(), typeof room.say]);
     }
     if (pathname === '/entrypoints') {
@@ -338,7 +338,7 @@ test('a call of an object’s method belongs to the trace of its caller, and the
     [1, { two: 2 }],
     [],
     ['a'],
-    [{ 'cellar-traceparent': 'mine' }],
+    ['\u001ecellar-traceparent mine'],
     ...[1, 2, 1, 0, 'function'],
   ]);
   await eventually(() => lines.filter(({ text }) => text === 'counted').length === 2, 'all is printed');

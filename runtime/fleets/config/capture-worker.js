@@ -36,9 +36,9 @@ const print = { ...console };
 /** workerd's own: an app may put another in its place. */
 const { Request } = globalThis;
 
-/** The `traceparent` of an event. It is made when it is first asked for: most events print nothing. */
+/** The `traceparent` of an event: the one given to it, when it is one. It is looked at, or made, when it is first asked for: most events print nothing. */
 function traceparentOf(frame) {
-  frame.trace ??= TRACEPARENT.test(frame.traceGiven) ? frame.traceGiven : newTraceparent();
+  if (!TRACEPARENT.test(frame.trace)) frame.trace = newTraceparent();
   return frame.trace;
 }
 
@@ -72,11 +72,11 @@ let values;
  * @param given what the handler is given; of a request it says more
  */
 export function eventOf(handler, given = null) {
-  if (!(given instanceof Request)) return { handler, method: null, url: null, traceGiven: null, trace: null };
+  if (!(given instanceof Request)) return { handler, method: null, url: null, trace: null };
   // No more of the request is kept: what a store of AsyncLocalStorage holds survives V8's small collections, and whole
-  // requests that wait for a large one cost more than reading these.
+  // requests that wait for a large one cost more than reading these. The text of a method is another one each time.
   const { method, url, headers } = given;
-  return { handler, method, url, traceGiven: headers.get('traceparent'), trace: null };
+  return { handler, method: method === 'GET' ? 'GET' : method, url, trace: headers.get('traceparent') };
 }
 
 /** What makes events that belong to the trace of the one under way. */
@@ -102,7 +102,8 @@ function begin() {
   try {
     const result = Reflect.apply(called, receiver, values);
     // No other thenables: to ask one may have an effect.
-    if (result instanceof Promise) result.then(undefined, tellUncaught);
+    if (result instanceof Promise) result.then(guardGiven, tellUncaught);
+    else guardGiven(result);
     return result;
   } catch (error) {
     tellUncaught(error);
@@ -157,15 +158,9 @@ function guardedMethod(className, name, method) {
       const carried = carriedBy(values.at(-1));
       if (carried !== null) values.pop();
       const frame = eventOf(handler, values[0]);
-      frame.trace = carried ?? givenAway.get(this) ?? null;
-      const result = enter(handler, method, this, values, frame);
-      if (result instanceof Promise)
-        result.then(
-          (value) => guardGiven(value, frame),
-          () => {},
-        );
-      else guardGiven(result, frame);
-      return result;
+      const trace = carried ?? givenAway.get(this);
+      if (trace !== undefined) frame.trace = trace;
+      return enter(handler, method, this, values, frame);
     },
   };
   return Object.defineProperty(entering, 'length', { value: method.length, configurable: true });
@@ -174,11 +169,11 @@ function guardedMethod(className, name, method) {
 /** The trace of the event that gave an object away whose methods are called from elsewhere. */
 const givenAway = new WeakMap();
 
-/** Has the methods of an object that is given away enter events. */
-function guardGiven(value, frame) {
+/** Has the methods of an object that the running event gives away enter events. */
+function guardGiven(value) {
   if (!(value instanceof RpcTarget)) return;
   guard(value.constructor);
-  givenAway.set(value, traceparentOf(frame));
+  givenAway.set(value, traceparentOf(frames.getStore()));
 }
 
 /** What `scheduled` is given for a run that somebody asks for, in place of workerd's own. */
@@ -254,14 +249,17 @@ function wordsOf(error) {
 /** What is called by an app's import of the same name. */
 export const imported = { waitUntil(_promise) {} };
 
-/** The property of a value that a call of an object's method has after those of the app: the trace that it belongs to. */
-const CARRIED = 'cellar-traceparent';
+/**
+ * Begins the text that a call of an object's method has after the values of the app: then comes the `traceparent` of the
+ * event that calls. An object in its place costs the call some µs more.
+ */
+const CARRIED = '\u001ecellar-traceparent ';
 
 /** The trace that a value carries; null when it is one of the app's own. */
 function carriedBy(value) {
-  if (typeof value !== 'object' || value === null || !Object.hasOwn(value, CARRIED)) return null;
-  const carried = value[CARRIED];
-  return typeof carried === 'string' && TRACEPARENT.test(carried) ? carried : null;
+  if (typeof value !== 'string' || !value.startsWith(CARRIED)) return null;
+  const carried = value.slice(CARRIED.length);
+  return TRACEPARENT.test(carried) ? carried : null;
 }
 
 /** Names that are no method's in some class: what is called there would get the carried trace as a value. */
@@ -354,8 +352,8 @@ export function calledBy(name, values) {
 const carrying = {
   apply(method, _, values) {
     const frame = frames.getStore();
-    for (const value of values) guardGiven(value, frame);
-    return method(...values, { [CARRIED]: traceparentOf(frame) });
+    for (const value of values) guardGiven(value);
+    return method(...values, CARRIED + traceparentOf(frame));
   },
   get(method, name) {
     const value = method[name];
@@ -476,8 +474,10 @@ for (const level of ['debug', 'error', 'info', 'log', 'warn']) {
 
 /** A first text may have places for the other values, as in `%s`: it stays the first. */
 function printWith(level, head, values) {
-  if (typeof values[0] === 'string') print[level](MARK + head + END + values[0], ...values.slice(1));
-  else print[level](MARK + head + END_WITH_BLANK, ...values);
+  const isText = typeof values[0] === 'string';
+  if (isText) values[0] = MARK + head + END + values[0];
+  else values.unshift(MARK + head + END_WITH_BLANK);
+  print[level](...values);
 }
 
 const { fetch } = ServiceStub.prototype;

@@ -4,8 +4,8 @@
 import { WorkerEntrypoint } from 'cloudflare:workers';
 import { RpcSession, WebSocketTransport } from './cellar-capnweb.js';
 
-/** The property of a call's last value that names its trace: the other app takes it off. See `cellar-capture.js`. */
-const CARRIED = 'cellar-traceparent';
+/** Begins a call's last value when that is the trace of the call: the other app takes it off. See `cellar-capture.js`. */
+const CARRIED = '\u001ecellar-traceparent ';
 /** How often a call whose result holds on to the other app is looked at, in ms. */
 const LOOK_MS = 50;
 /** Values inside a result that are looked at for such as hold on to the other app. */
@@ -27,8 +27,12 @@ export default class Service extends WorkerEntrypoint {
 }
 
 async function call(context, service, name, values) {
-  const traceparent = values.at(-1)?.[CARRIED];
-  const headers = { upgrade: 'websocket', ...(typeof traceparent === 'string' && { traceparent }) };
+  const last = values.at(-1);
+  const carries = typeof last === 'string' && last.startsWith(CARRIED);
+  const headers = {
+    upgrade: 'websocket',
+    ...(carries && { traceparent: last.slice(CARRIED.length) }),
+  };
   const answer = await service.fetch('http://service/', { headers });
   const socket = answer.webSocket;
   if (!socket) throw new Error(await whyNot(answer));
