@@ -1,9 +1,9 @@
 // What the entry's capture costs a cell: the same app behind the entry, and with nothing before its own modules, by the
-// processor time of a request. Each pair of processes is new, is made warm by as many requests, and is then asked a fixed
-// number of times in short alternating rounds, so that whatever else the machine does meets both. Processes differ by
-// themselves, as their memory lies differently: the ratio is the median of the pairs' own, and is told with their quartiles.
-// Both are sent what the gateway sends for a request of wrk, its `traceparent` too: the entry has to make one only where
-// none is given.
+// processor time of a request, and by the memory that both have taken after as many requests. Each pair of processes is
+// new, is made warm, and is then asked a fixed number of times in short alternating rounds, so that whatever else the
+// machine does meets both. Processes differ by themselves, as their memory lies differently: the ratio is the median of
+// the pairs' own, and is told with their quartiles. Both are sent what the gateway sends for a request of wrk, its
+// `traceparent` too: the entry has to make one only where none is given.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -16,15 +16,15 @@ import { type Caller, forwardedHeaders } from '../runtime/edge/http/headers.ts';
 import { workerdPath } from '../runtime/fleets/start-cell.ts';
 import { cellOptions, makeRelease } from '../test/support/fleets/release.ts';
 import { effort, words } from './effort.ts';
-import { median, quartiles } from './figures.ts';
+import { median, privateKb, quartiles } from './figures.ts';
 import { type Asked, ask, cpuUs, loadName } from './load.ts';
 
 const PAIRS = effort(8, 1);
 const ROUNDS = effort(8, 1);
 /** Requests that each of a pair is asked in a round. */
-const REQUESTS = effort(2500, 200);
+const REQUESTS = effort(2000, 200);
 /** Requests before the first round. In its first seconds a process makes its heap larger with every object. */
-const WARM_REQUESTS = effort(20_000, 200);
+const WARM_REQUESTS = effort(12_000, 200);
 /** What a request may cost with the capture, as a multiple of its cost without. */
 const TARGET = 1.08;
 const READY_MS = 10_000;
@@ -83,7 +83,7 @@ export async function run(): Promise<void> {
     console.log(
       `medians of ${PAIRS} pairs of processes, each in ${ROUNDS} alternating rounds of ${REQUESTS} requests, ${loadName}`,
     );
-    console.log(`${''.padEnd(34)}bare µs   entry µs   ratio (quartiles of the pairs)`);
+    console.log(`${''.padEnd(34)}bare, entry µs    ratio (quartiles)    bare, entry MB`);
     const [wanted = ''] = words;
     const kinds = Object.entries(KINDS).filter(([kind]) => kind.includes(wanted));
     for (const [index, [kind, code]] of kinds.slice(0, effort(kinds.length, 2)).entries())
@@ -120,20 +120,31 @@ async function configs(root: string, code: string): Promise<[Subject, Subject]> 
   ];
 }
 
-async function compare(kind: string, subjects: [Subject, Subject]): Promise<void> {
-  const costs: [bare: number, entry: number][] = [];
-  for (let pair = 0; pair < PAIRS; pair++) costs.push(await costsOfPair(subjects, pair));
-  const ratios = costs.map(([bare, entry]) => entry / bare);
-  const [lower, upper] = quartiles(ratios);
-  const [bare, entry] = [0, 1].map((side) => median(costs.map((each) => each[side]!)).toFixed(1));
-  const spread = `${lower.toFixed(3)}–${upper.toFixed(3)}`;
-  console.log(
-    `${kind.padEnd(34)}${bare!.padStart(7)}${entry!.padStart(11)}   ${median(ratios).toFixed(3)} (${spread})`,
-  );
+/** What a process took: processor time of a request, and private memory after the last one. */
+interface Cost {
+  us: number;
+  mb: number;
 }
 
-/** Processor time of a request to each of two new processes, in µs. @param pair says which is asked first */
-async function costsOfPair(subjects: [Subject, Subject], pair: number): Promise<[number, number]> {
+async function compare(kind: string, subjects: [Subject, Subject]): Promise<void> {
+  const pairs: [bare: Cost, entry: Cost][] = [];
+  for (let pair = 0; pair < PAIRS; pair++) pairs.push(await costsOfPair(subjects, pair));
+  const ratios = pairs.map(([bare, entry]) => entry.us / bare.us);
+  const [lower, upper] = quartiles(ratios);
+  const middle = (of: keyof Cost) =>
+    [0, 1]
+      .map((side) =>
+        median(pairs.map((costs) => costs[side]![of]))
+          .toFixed(1)
+          .padStart(8),
+      )
+      .join('');
+  const spread = `${lower.toFixed(3)}–${upper.toFixed(3)}`;
+  console.log(`${kind.padEnd(32)}${middle('us')}   ${median(ratios).toFixed(3)} (${spread})${middle('mb')}`);
+}
+
+/** @param pair says which of the two is asked first */
+async function costsOfPair(subjects: [Subject, Subject], pair: number): Promise<[Cost, Cost]> {
   const used: [number, number] = [0, 0];
   const processes: Process[] = [];
   try {
@@ -146,10 +157,14 @@ async function costsOfPair(subjects: [Subject, Subject], pair: number): Promise<
         await ask(port, REQUESTS, ASKED);
         used[side] += cpuUs(child.pid!) - before;
       }
+    return [costOf(processes[0]!, used[0]), costOf(processes[1]!, used[1])];
   } finally {
     for (const { child } of processes) await end(child);
   }
-  return [used[0] / (ROUNDS * REQUESTS), used[1] / (ROUNDS * REQUESTS)];
+}
+
+function costOf({ child }: Process, usedUs: number): Cost {
+  return { us: usedUs / (ROUNDS * REQUESTS), mb: privateKb(child.pid!) / 1024 };
 }
 
 interface Process {
