@@ -212,8 +212,10 @@ test('errors are followed as they occur, soon, and after a break from there on',
   stream.close();
   await cellar.get('shop', '/user');
   const again = await open({ 'last-event-id': event.id! });
-  const [missedEvent] = (await again.take(1)) as [SentEvent];
-  const missed = JSON.parse(missedEvent.data!) as Group;
+  const next = async () => JSON.parse((await again.take(1))[0]!.data!) as Group;
+  let missed = await next();
+  // The app's cron has its own minute.
+  if (missed.message === 'too early') missed = await next();
   assert.deepEqual([missed.message, missed.count], ['no user 17', 3]);
   again.close();
 });
