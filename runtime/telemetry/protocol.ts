@@ -6,6 +6,7 @@ import type { ErrorCode } from '../../handlers/contract/errors.ts';
 import type { TelemetryAnswers } from '../../handlers/contract/host-routes.ts';
 import type { GroupedError } from '../../handlers/contract/telemetry.ts';
 import type { Level, Source } from './log-lines.ts';
+import type { HandedRequests } from './request-lines.ts';
 
 /** What an app's process has used since the sample before. */
 export interface Usage {
@@ -56,8 +57,7 @@ export interface OutputPiece {
 /** What was handed over since the batch before. */
 export interface Batch {
   seq: number;
-  /** Requests as `request-lines.ts` writes them. */
-  requests: string;
+  requests: HandedRequests;
   usage: (Required<Usage> & { appId: string; at: number })[];
   output: OutputPiece[];
   said: (Said & { appId: string })[];

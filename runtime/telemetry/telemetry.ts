@@ -21,7 +21,7 @@ import type {
   Usage,
 } from './protocol.ts';
 import { Questions, TelemetryError } from './questions.ts';
-import { requestLine } from './request-lines.ts';
+import { handedBytes, RequestLines, requestLine } from './request-lines.ts';
 import { KINDS, MOST, none, UnderWay } from './under-way.ts';
 
 /** How long something may wait for its batch, in ms. */
@@ -61,7 +61,7 @@ export class Telemetry {
   #onClosed: (() => void) | null = null;
   #lastId = 0;
 
-  #requests = '';
+  readonly #requests = new RequestLines();
   #usage = new Map<string, Required<Usage>>();
   #output: Batch['output'] = [];
   #said: Batch['said'] = [];
@@ -110,8 +110,8 @@ export class Telemetry {
   /** Takes a request of an app that is over. */
   record(record: RequestRecord): void {
     const line = requestLine(record);
-    if (!this.#takes('requests', line.length)) return;
-    this.#requests += line;
+    if (!this.#takes('requests', handedBytes(line))) return;
+    this.#requests.add(record, line);
     this.#flushSoon();
   }
 
@@ -290,21 +290,20 @@ export class Telemetry {
     this.#timer = null;
     if (this.#thread === null) return;
     if (
-      this.#requests === '' &&
+      this.#requests.isEmpty &&
       this.#usage.size + this.#output.length + this.#said.length + this.#failures.length === 0
     )
       return;
     const at = Date.now();
     const batch: Batch = {
       seq: ++this.#seq,
-      requests: this.#requests,
+      requests: this.#requests.take(),
       usage: [...this.#usage].map(([appId, usage]) => ({ appId, at, ...usage })),
       output: this.#output,
       said: this.#said,
       failures: this.#failures,
     };
     this.#underWay.add(batch.seq, this.#sizes, this.#counts);
-    this.#requests = '';
     this.#usage = new Map();
     this.#output = [];
     this.#said = [];

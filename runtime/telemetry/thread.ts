@@ -10,7 +10,7 @@ import { Metrics } from './metrics.ts';
 import { AskRefusal, type Part, type Taken } from './part.ts';
 import type { AskName, Batch, FromThread, ThreadOptions, ThreadStats, ToThread } from './protocol.ts';
 import { RequestFollowers } from './request-followers.ts';
-import { readRequestLines } from './request-lines.ts';
+import { readRequests } from './request-lines.ts';
 import { SourceStacks } from './source-stacks.ts';
 import { Spans } from './spans.ts';
 import { Store } from './store.ts';
@@ -92,7 +92,7 @@ port.on('message', (message: ToThread) => {
 
 function take(batch: Batch): void {
   takenSeq = batch.seq;
-  const taken: Taken = { ...batch, requests: [...readRequestLines(batch.requests)] };
+  const taken: Taken = { ...batch, requests: readRequests(batch.requests) };
   for (const part of parts) attempt(part, 'what happened could not be taken in', () => part.take(taken));
 }
 

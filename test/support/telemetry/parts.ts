@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { RequestRecord } from '../../../runtime/edge/record.ts';
 import type { Taken } from '../../../runtime/telemetry/part.ts';
-import { readRequestLines, requestLine } from '../../../runtime/telemetry/request-lines.ts';
+import { RequestLines, readRequests, requestLine } from '../../../runtime/telemetry/request-lines.ts';
 import { Store } from '../../../runtime/telemetry/store.ts';
 import { record } from './records.ts';
 
@@ -32,7 +32,8 @@ export function temporaryStore(): Disposable & { directory: string; store: Store
 
 /** What the thread gives its parts when these requests were handed over. */
 export function taken(requests: Partial<RequestRecord>[], rest: Partial<Taken> = {}): Taken {
-  const lines = requests.map((given) => requestLine(record(given))).join('');
+  const handed = new RequestLines();
+  for (const given of requests) handed.add(record(given), requestLine(record(given)));
   return {
     seq: 1,
     usage: [],
@@ -40,6 +41,6 @@ export function taken(requests: Partial<RequestRecord>[], rest: Partial<Taken> =
     said: [],
     failures: [],
     ...rest,
-    requests: [...readRequestLines(lines)],
+    requests: readRequests(handed.take()),
   };
 }
