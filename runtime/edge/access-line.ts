@@ -1,6 +1,7 @@
 // One request as a line of the access log, in the field names of Caddy's, so that tools which read those read these.
 import { cutText } from '../../handlers/contract/text.ts';
-import type { RequestRecord } from './record.ts';
+import { inOnePiece } from './http/fields.ts';
+import type { Asker, RequestRecord } from './record.ts';
 
 /** Longest text taken over from a request, in characters: a line stays a line. */
 const TEXT_MAX = 1_024;
@@ -12,19 +13,23 @@ const PLAIN = /^[ !#-[\]-~]{0,1024}$/;
  * query strings are dropped from the path and the referrer, and no other header is taken over.
  */
 export function accessLine(record: RequestRecord): string {
-  const headers = fields(
-    headerField('User-Agent', record.userAgent),
-    headerField('Referer', record.referrer),
-  );
+  const { asker } = record;
+  asker.logged ??= inOnePiece(askerFields(asker));
   // Methods, hosts, addresses and ids have been checked: nothing in them needs escaping.
   return (
-    `{"level":"info","ts":${seconds(record.endedAt)},"logger":"http.log.access","msg":"handled request",` +
-    `"request":{"remote_ip":"${record.peerNetwork}","client_ip":"${record.clientNetwork}",` +
-    `"proto":"${record.protocol}","method":"${record.method}","host":"${record.host}",` +
-    `"uri":${text(record.path)},"headers":{${headers}}},"bytes_read":${record.bytesIn},"user_id":"",` +
-    `"duration":${duration(record.durationMs)},"size":${record.bytesOut},"status":${record.status},` +
+    `${seconds(record.endedAt)}${asker.logged}"method":"${record.method}","uri":${text(record.path)}},` +
+    `"bytes_read":${record.bytesIn},"user_id":"","duration":${duration(record.durationMs)},` +
+    `"size":${record.bytesOut},"status":${record.status},` +
     `"resp_headers":{${headerField('Content-Type', record.contentType)}},"site":"${record.site}",` +
     `"request_id":"${record.requestId}","trace_id":"${record.traceId}"}\n`
+  );
+}
+
+function askerFields({ peerNetwork, clientNetwork, protocol, host, userAgent, referrer }: Asker): string {
+  const headers = fields(headerField('User-Agent', userAgent), headerField('Referer', referrer));
+  return (
+    `,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"${peerNetwork}",` +
+    `"client_ip":"${clientNetwork}","proto":"${protocol}","host":"${host}","headers":{${headers}},`
   );
 }
 
@@ -33,14 +38,14 @@ const DIGITS = Array.from({ length: 1_000 }, (_, n) => String(n).padStart(3, '0'
 let second = -1;
 let secondText = '';
 
-/** A time in ms as seconds. Its second is mostly that of the line before. */
+/** The beginning of a line with its time. The second is mostly that of the line before. */
 function seconds(ms: number): string {
   const whole = Math.floor(ms / 1_000);
   if (whole !== second) {
     second = whole;
-    secondText = String(whole);
+    secondText = inOnePiece(`{"level":"info","ts":${whole}.`);
   }
-  return `${secondText}.${DIGITS[Math.floor(ms - whole * 1_000)]}`;
+  return `${secondText}${DIGITS[Math.floor(ms - whole * 1_000)]}`;
 }
 
 /** A span in ms as seconds, to the microsecond. */

@@ -16,8 +16,8 @@ export interface AccessLogLimits {
   waiting: number;
 }
 
-/** Size of the pieces in which lines wait, in bytes. */
-const PIECE_BYTES = 64 * 1024;
+/** Size of the pieces in which lines wait, in bytes. Each is a write of its own, which costs as much as dozens of lines. */
+const PIECE_BYTES = 256 * 1024;
 /** Most bytes of a character in UTF-8 for each unit of a string. */
 const UNIT_BYTES = 3;
 

@@ -16,9 +16,8 @@ import {
 } from './http/headers.ts';
 import { Outgoing } from './http/outgoing.ts';
 import { serviceHeaders } from './http/service-headers.ts';
-import { cutAddress } from './limits/networks.ts';
 import type { ProcessSocket } from './process-socket.ts';
-import type { RequestRecord } from './record.ts';
+import { askerOf, type RequestRecord } from './record.ts';
 import { failure, NO_ENTRYPOINT, NOT_HTTP, type Refusal } from './refusals.ts';
 import { Tally } from './tally.ts';
 import type { Call, Spans } from './target.ts';
@@ -115,16 +114,15 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
   /** What is known of it now that it is over. */
   record(): RequestRecord {
     const { head, tally } = this;
-    const { peer, network } = this.connection;
+    head.fields.asker ??= askerOf(head, this.connection, this.client);
     const cell = this.#upstream;
     const isCold = cell !== null && cell.readyAt > tally.startedAt;
     return {
       endedAt: Date.now(),
       site: this.site,
       method: head.method,
-      host: head.host,
       path: head.path,
-      protocol: head.minorVersion === 1 ? 'HTTP/1.1' : 'HTTP/1.0',
+      asker: head.fields.asker,
       status: tally.status,
       durationMs: tally.durationMs,
       heldMs: this.heldMs,
@@ -133,11 +131,7 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
       release: cell === null ? null : cell.release,
       bytesIn: tally.bytesIn,
       bytesOut: tally.bytesOut,
-      userAgent: headerValue(head.headers, 'user-agent'),
-      referrer: withoutQuery(headerValue(head.headers, 'referer')),
       contentType: headerValue(tally.headers, 'content-type'),
-      clientNetwork: this.client === peer ? network : cutAddress(this.client),
-      peerNetwork: network,
       traceId: this.#forwarded.traceId,
       spanId: this.#forwarded.spanId,
       parentSpanId: this.#forwarded.parentSpanId,
@@ -375,10 +369,4 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
     this.#endUpstream();
     this.#owner.ended(this);
   }
-}
-
-function withoutQuery(url: string | undefined): string | undefined {
-  if (url === undefined) return undefined;
-  const end = url.search(/[?#]/);
-  return end === -1 ? url : url.slice(0, end);
 }

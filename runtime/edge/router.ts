@@ -78,7 +78,7 @@ export class Router {
   #secondsToWait({ limits }: Target, exchange: Exchange): number {
     if (limits === undefined) return 0;
     exchange.site = limits.site;
-    return this.#limiter.admit(limits, exchange.client, performance.now());
+    return this.#limiter.admit(limits, exchange.client, exchange.tally.startedAt);
   }
 
   async #respond(

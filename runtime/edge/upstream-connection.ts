@@ -5,6 +5,7 @@ import { BodyReader } from './http/body.ts';
 import { inOnePiece } from './http/fields.ts';
 import { ownCopy } from './http/reading.ts';
 import { ProcessSocket } from './process-socket.ts';
+import type { Queued } from './queue.ts';
 
 /** Longest wait for a connection to the process, in ms. It is on this machine, so a slow one is a dead one. */
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -62,10 +63,15 @@ interface KnownHead {
   head: AnswerHead;
 }
 
-export class UpstreamConnection {
+export class UpstreamConnection implements Queued<UpstreamConnection> {
   readonly socket: ProcessSocket;
-  /** When its last request came or was over, on the clock of `performance.now()`. */
-  usedAt = 0;
+  queue: object | null = null;
+  before: UpstreamConnection | null = null;
+  after: UpstreamConnection | null = null;
+  /** When it was given its last request, on the clock of `performance.now()`. */
+  givenAt = 0;
+  /** How often it was looked at since it has been idle. */
+  looks = 0;
   /** Which of the process's sockets it leads to. */
   readonly door: string | null;
   readonly #pool: ConnectionPool;
@@ -106,7 +112,7 @@ export class UpstreamConnection {
 
   /** Takes it for one request, which the caller writes to the socket. */
   use(reader: AnswerReader): void {
-    this.usedAt = performance.now();
+    this.givenAt = performance.now();
     this.#reader = reader;
     this.#sent = false;
     this.#answers = false;

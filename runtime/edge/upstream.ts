@@ -1,11 +1,12 @@
 // One process that takes requests: its connections, and a count of what is in flight, so that a drain sees every
 // request.
+import { Queue } from './queue.ts';
 import { type AnswerReader, type UpstreamAddress, UpstreamConnection } from './upstream-connection.ts';
 
-/** How long an idle connection is kept, in ms. workerd closes its own after 15 seconds. */
-const IDLE_MS = 5_000;
 /** How often idle connections are looked at, in ms. */
 const LOOK_MS = 1_000;
+/** An idle connection that is looked at so often is closed. workerd closes its own after 15 seconds. */
+const IDLE_LOOKS = 6;
 
 /**
  * Requests that a process is given at once, before it has answered one of them: with many hundreds, workerd serves few
@@ -46,7 +47,7 @@ export class Upstream {
   readonly #idle: UpstreamConnection[] = [];
   #look: NodeJS.Timeout | null = null;
   /** Those whose requests were given to the process lately and are not answered yet, the oldest first. */
-  readonly #young = new Set<UpstreamConnection>();
+  readonly #young = new Queue<UpstreamConnection>();
   /** Requests that wait for a connection, the oldest first. */
   readonly #queue = new Set<AnswerReader>();
   #aging: NodeJS.Timeout | null = null;
@@ -139,7 +140,7 @@ export class Upstream {
 
   /** Takes a connection back for another request. */
   put(connection: UpstreamConnection): void {
-    connection.usedAt = performance.now();
+    connection.looks = 0;
     this.#idle.push(connection);
     this.#look ??= setInterval(() => this.#closeIdle(), LOOK_MS).unref();
   }
@@ -183,7 +184,7 @@ export class Upstream {
   #age(): void {
     const before = performance.now() - YOUNG_MS;
     for (const connection of this.#young) {
-      if (connection.usedAt > before) break;
+      if (connection.givenAt > before) break;
       this.#young.delete(connection);
     }
     this.#serveQueue();
@@ -214,8 +215,7 @@ export class Upstream {
   }
 
   #closeIdle(): void {
-    const before = performance.now() - IDLE_MS;
-    for (const { socket, usedAt } of this.#idle) if (usedAt < before) socket.destroy();
+    for (const connection of this.#idle) if (++connection.looks === IDLE_LOOKS) connection.socket.destroy();
     if (this.#idle.length > 0) return;
     clearInterval(this.#look!);
     this.#look = null;

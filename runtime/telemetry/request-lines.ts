@@ -20,9 +20,8 @@ export type CountedRequest = Pick<
   | 'spanId'
   | 'parentSpanId'
   | 'method'
-  | 'host'
   | 'path'
-> & { appId: string; userAgent: string; referrer: string };
+> & { appId: string; host: string; userAgent: string; referrer: string };
 
 /** Requests as they are handed over. */
 export interface HandedRequests {
@@ -84,10 +83,11 @@ export function handedBytes(line: string): number {
 
 /** The texts of a request, with the line's end. The client's own words come last: whatever they are, the request counts. */
 export function requestLine(record: RequestRecord): string {
+  const { host, userAgent = '', referrer = '' } = record.asker;
   return (
     `${record.site}\0${record.refused ?? ''}\0${record.release ?? ''}\0${record.traceId}\0` +
     `${record.spanId}\0${record.parentSpanId ?? ''}\0${record.method}\0` +
-    `${cut(record.host)}\0${cut(record.path)}\0${cut(record.userAgent ?? '')}\0${cut(record.referrer ?? '')}\n`
+    `${cut(host)}\0${cut(record.path)}\0${cut(userAgent)}\0${cut(referrer)}\n`
   );
 }
 

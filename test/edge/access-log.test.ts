@@ -9,7 +9,7 @@ import { call, RawClient, startGateway, startRawUpstream, temporary, until } fro
 const LIMITS = { fileBytes: 1_000_000, files: 5, waiting: 1_000_000 };
 
 interface Line {
-  request: { proto: string };
+  request: { proto: string; uri: string; host: string; headers: Record<string, string[]> };
   bytes_read: number;
   duration: number;
   size: number;
@@ -80,6 +80,20 @@ test('a line says what Caddy’s would, without addresses, queries and headers t
     request_id: headers['x-request-id'],
     trace_id: line!.trace_id,
   });
+});
+
+test('each line says who asked, also where one connection first says the same again and then something else', async () => {
+  await using gateway = await logged('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok');
+  using client = new RawClient(gateway.port);
+  const agents = ['one', 'one', 'other', 'one'];
+  for (const [i, agent] of agents.entries()) {
+    client.send(`GET /${i} HTTP/1.1\r\nHost: host-of-${agent}\r\nUser-Agent: ${agent}\r\n\r\n`);
+    await until(() => gateway.lines.length === i + 1, 'its line');
+  }
+  assert.deepEqual(
+    gateway.lines.map(({ request }) => [request.uri, request.host, request.headers['User-Agent']]),
+    agents.map((agent, i) => [`/${i}`, `host-of-${agent}`, [agent]]),
+  );
 });
 
 test('a client that leaves is a line too: with 499 before an answer, with its status after', async () => {

@@ -39,7 +39,7 @@ async function observed(
   };
 }
 
-test('a record says in one flat object what a request was and what became of it', async () => {
+test('a record says what a request was and what became of it', async () => {
   await using parts = await observed(OK, undefined, { site: 'app', clientRpm: 600, appRpm: 0 });
   const before = Date.now();
   const { headers } = await call(parts.port, '/path?query', {
@@ -57,9 +57,16 @@ test('a record says in one flat object what a request was and what became of it'
     endedAt: record!.endedAt,
     site: 'app',
     method: 'POST',
-    host: 'a.example',
     path: '/path',
-    protocol: 'HTTP/1.1',
+    asker: {
+      host: 'a.example',
+      protocol: 'HTTP/1.1',
+      userAgent: 'agent',
+      referrer: 'https://from.example/page',
+      clientNetwork: '127.0.0.0',
+      peerNetwork: '127.0.0.0',
+      logged: null,
+    },
     status: 200,
     durationMs: record!.durationMs,
     heldMs: 0,
@@ -68,11 +75,7 @@ test('a record says in one flat object what a request was and what became of it'
     release: null,
     bytesIn: 12,
     bytesOut: 4,
-    userAgent: 'agent',
-    referrer: 'https://from.example/page',
     contentType: 'text/plain',
-    clientNetwork: '127.0.0.0',
-    peerNetwork: '127.0.0.0',
     traceId: record!.traceId,
     spanId: record!.spanId,
     parentSpanId: null,

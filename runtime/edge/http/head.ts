@@ -1,5 +1,6 @@
 // The head of a request: what is not exactly HTTP/1.1, or can be read in two ways, is refused before it is routed.
 import { METHODS } from 'node:http';
+import type { Asker } from '../record.ts';
 import { NO_CONNECT, NOT_HTTP, type OwnRefusal, UNKNOWN_EXPECTATION } from '../refusals.ts';
 import type { Framing } from './body.ts';
 import { connectionOptions, FIELDS_MAX, readFields, readLength } from './fields.ts';
@@ -49,6 +50,8 @@ export interface HeadFields {
   upgrade: string | null;
   /** What `forwardedHeaders` made of them, which keeps it here. */
   crossing: CrossingFields | null;
+  /** What records of its requests share, which `Exchange` keeps here. */
+  asker: Asker | null;
 }
 
 /** What a process is told of a request because of its fields and its connection. */
@@ -81,7 +84,8 @@ interface Special {
 }
 
 /** No fragment in the target, which has no place in a request. */
-const REQUEST_LINE = /^([A-Z-]+) ([\x21\x22\x24-\x7e]+) HTTP\/(\d)\.(\d)$/;
+const REQUEST_LINE = /^[A-Z-]+ [\x21\x22\x24-\x7e]+ HTTP\/\d\.\d$/;
+const VERSION_LENGTH = ' HTTP/1.1'.length;
 const KNOWN_METHODS = new Set(METHODS);
 /** A host name, an IPv4 address or a bracketed IPv6 address, with or without a port. */
 const AUTHORITY = /^(?:([A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?)\.?|(\[[0-9A-Fa-f:.]+\]))(?::\d{1,5})?$/;
@@ -113,13 +117,16 @@ export function readHeadAgain(line: string, fields: HeadFields, bytes: number): 
 }
 
 function readRequestLine(text: string): RequestLine | Refused {
-  const line = REQUEST_LINE.exec(text);
-  if (line === null) return { refusal: NOT_HTTP };
-  const [, method = '', target = '', major, minor] = line;
-  if (major !== '1' || (minor !== '0' && minor !== '1')) return UNKNOWN_VERSION;
+  if (!REQUEST_LINE.test(text)) return { refusal: NOT_HTTP };
+  // The parts are taken by their places, which costs half of what it does to have them found again.
+  const methodEnd = text.indexOf(' ');
+  const targetEnd = text.length - VERSION_LENGTH;
+  const method = text.slice(0, methodEnd);
+  const minor = text.slice(-1);
+  if (text.at(-3) !== '1' || (minor !== '0' && minor !== '1')) return UNKNOWN_VERSION;
   if (!KNOWN_METHODS.has(method)) return badRequest('The method is not known here.');
   if (method === 'CONNECT') return { refusal: NO_CONNECT };
-  return { method, target, minorVersion: Number(minor) };
+  return { method, target: text.slice(methodEnd + 1, targetEnd), minorVersion: Number(minor) };
 }
 
 /** Reads the fields of a head from where they begin. */
@@ -148,6 +155,7 @@ function readHeadFields(text: string, from: number, minorVersion: number): HeadF
     awaitsContinue: expects && framing !== 0,
     upgrade: mayUpgrade(minorVersion, special, options) ? special.upgrade : null,
     crossing: null,
+    asker: null,
   };
 }
 

@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { RequestRecord } from '../../../runtime/edge/record.ts';
+import type { Asker, RequestRecord } from '../../../runtime/edge/record.ts';
 import type { Taken } from '../../../runtime/telemetry/part.ts';
 import { RequestLines, readRequests, requestLine } from '../../../runtime/telemetry/request-lines.ts';
 import { Store } from '../../../runtime/telemetry/store.ts';
@@ -31,7 +31,7 @@ export function temporaryStore(): Disposable & { directory: string; store: Store
 }
 
 /** What the thread gives its parts when these requests were handed over. */
-export function taken(requests: Partial<RequestRecord>[], rest: Partial<Taken> = {}): Taken {
+export function taken(requests: Partial<RequestRecord & Asker>[], rest: Partial<Taken> = {}): Taken {
   const handed = new RequestLines();
   for (const given of requests) handed.add(record(given), requestLine(record(given)));
   return {

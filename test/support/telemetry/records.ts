@@ -1,15 +1,23 @@
 // Requests that are over, for tests of telemetry.
-import type { RequestRecord } from '../../../runtime/edge/record.ts';
+import type { Asker, RequestRecord } from '../../../runtime/edge/record.ts';
 
 /** A request that went well just now, but for what `given` says. */
-export function record(given: Partial<RequestRecord> = {}): RequestRecord {
+export function record(given: Partial<RequestRecord & Asker> = {}): RequestRecord {
+  const { host, protocol, userAgent, referrer, clientNetwork, peerNetwork, ...rest } = given;
   return {
     endedAt: Date.now(),
     site: '0123456789abcdef',
     method: 'GET',
-    host: 'app.localhost',
     path: '/',
-    protocol: 'HTTP/1.1',
+    asker: {
+      host: host ?? 'app.localhost',
+      protocol: protocol ?? 'HTTP/1.1',
+      userAgent: userAgent ?? 'test',
+      referrer,
+      clientNetwork: clientNetwork ?? '127.0.0.0/24',
+      peerNetwork: peerNetwork ?? '127.0.0.0/24',
+      logged: null,
+    },
     status: 200,
     durationMs: 5,
     heldMs: 0,
@@ -18,17 +26,13 @@ export function record(given: Partial<RequestRecord> = {}): RequestRecord {
     release: 'release0000000000',
     bytesIn: 0,
     bytesOut: 100,
-    userAgent: 'test',
-    referrer: undefined,
     contentType: 'text/plain',
-    clientNetwork: '127.0.0.0/24',
-    peerNetwork: '127.0.0.0/24',
     traceId: '0af7651916cd43dd8448eb211c80319c',
     spanId: 'b7ad6b7169203331',
     parentSpanId: null,
     requestId: 'request',
     refused: null,
     upgraded: false,
-    ...given,
+    ...rest,
   };
 }
