@@ -6,6 +6,7 @@ import type { Plan, PlanOptions } from '../../bundler/plan.ts';
 import type { BundlerReply, BundlerRequest, BundlerResults } from '../../bundler/protocol.ts';
 import { toBackground } from '../machine/background.ts';
 import { type Child, startChild } from '../machine/child.ts';
+import { starvation } from '../machine/give-way.ts';
 import { withDataLimit } from '../machine/process-limits.ts';
 
 /** How long an unused process stays, in ms. It holds about 250 MB. */
@@ -143,7 +144,9 @@ class Helper {
       else reject(new Error(`the bundler failed: ${reply.message}`));
     };
     const deadline = setTimeout(() => {
-      reject(new BuildFailure(`bundling took longer than ${timeoutMs / 1000} s and was ended`));
+      reject(
+        new BuildFailure(`bundling took longer than ${timeoutMs / 1000} s and was ended${starvation.excuse}`),
+      );
       this.end();
     }, timeoutMs);
     try {
@@ -191,7 +194,7 @@ class Helper {
   #watch(child: Child): void {
     this.#process = child.process;
     // How long it works, a project decides.
-    void toBackground(child.pid);
+    void toBackground(child.pid, 'bundler');
     child.stdout.resume();
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
       this.#explanation = (this.#explanation + text).slice(-EXPLANATION);

@@ -5,7 +5,7 @@ import { BuildFailure } from '../../bundler/failure.ts';
 import { MAX_ENTRIES } from '../../bundler/limits.ts';
 import { gitEnvironment } from '../git/environment.ts';
 import { ChildError } from '../machine/child.ts';
-import { giveWay } from '../machine/out-of-memory.ts';
+import { giveWay } from '../machine/give-way.ts';
 import { gitRecords, type Listing } from './git-records.ts';
 import { run } from './run.ts';
 
@@ -65,7 +65,7 @@ export async function checkout(options: Checkout): Promise<InstallInputs> {
   if (megabytes > worktreeMb) throw tooLarge(megabytes, worktreeMb);
   const git = ['git', '--git-dir', repository, '--work-tree', project];
   await run({
-    arguments: [...giveWay(), ...git, 'read-tree', '--reset', '-u', sha],
+    arguments: [...(await giveWay()), ...git, 'read-tree', '--reset', '-u', sha],
     title: `git checkout ${sha.slice(0, 12)}`,
     cwd: project,
     environment,

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { BuildFailure } from '../../bundler/failure.ts';
 import { aborted } from '../machine/aborted.ts';
 import type { ControlGroup } from '../machine/cgroup.ts';
-import { giveWay } from '../machine/out-of-memory.ts';
+import { giveWay } from '../machine/give-way.ts';
 import { memoryBelow, tasksOf } from '../machine/processes.ts';
 import { findProgram } from '../machine/programs.ts';
 import { quote } from '../machine/shell.ts';
@@ -76,7 +76,14 @@ export async function confine(command: string[], options: ConfineOptions): Promi
   const limited = group === null ? await limitTasks(user?.uid ?? process.getuid!()) : [];
   let refused = false;
   return {
-    arguments: [...giveWay(), ...(group?.enter ?? []), ...walled, ...limited, ...withVariables, ...command],
+    arguments: [
+      ...(await giveWay(sandbox !== null)),
+      ...(group?.enter ?? []),
+      ...walled,
+      ...limited,
+      ...withVariables,
+      ...command,
+    ],
     environment: { PATH: '/usr/local/bin:/usr/bin:/bin', LANG: 'C.UTF-8' },
     cwd: sandbox === null ? cwd : '/',
     onLine: (line) => {

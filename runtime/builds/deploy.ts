@@ -6,6 +6,7 @@ import { cutText } from '../../handlers/contract/text.ts';
 import type { Secrets } from '../apps/secrets.ts';
 import { describeCommit } from '../git/repository.ts';
 import { type Level, log, reason } from '../log.ts';
+import { starvation } from '../machine/give-way.ts';
 import { DeletedClassData } from './deleted-class-data.ts';
 import type { DeployLog } from './deploy-log.ts';
 import { DeployRecord, type RecordOptions } from './deploy-record.ts';
@@ -136,7 +137,11 @@ export class Deploy {
   }
 
   /** Builds and releases. Resolves when the row says how it ended; a failure of the project is no rejection. */
-  async run(): Promise<void> {
+  run(): Promise<void> {
+    return starvation.during(() => this.#run());
+  }
+
+  async #run(): Promise<void> {
     const { paths, apps, users, walls, secrets } = this.#options;
     const { id, app_id } = this.fact;
     this.#record.change({ status: 'building', started_at: new Date().toISOString() });
@@ -187,7 +192,7 @@ export class Deploy {
 
   /** Removes what the build left. Never rejects. */
   tidy(): Promise<void> {
-    return removeLeft(this.#options.paths.build(this.fact.app_id));
+    return starvation.during(() => removeLeft(this.#options.paths.build(this.fact.app_id)));
   }
 
   /** Writes its log to `output`, from the first line to the last as fast as it is read, then `last()`, and ends it. */

@@ -2,7 +2,7 @@
 import { BuildFailure } from '../../bundler/failure.ts';
 import { cutText } from '../../handlers/contract/text.ts';
 import { ChildError, startJob } from '../machine/child.ts';
-import { giveWay } from '../machine/out-of-memory.ts';
+import { giveWay, starvation } from '../machine/give-way.ts';
 
 /** Characters of a record; Linux has no longer path than 4096 bytes. */
 const RECORD_LENGTH = 16 * 1024;
@@ -27,7 +27,7 @@ export async function* gitRecords(words: string[], listing: Listing): AsyncGener
   const { repository, environment, timeoutMs, signal } = listing;
   const title = `git ${words[0]}`;
   signal.throwIfAborted();
-  const child = await startJob([...giveWay(), 'git', '--git-dir', repository, ...words], {
+  const child = await startJob([...(await giveWay()), 'git', '--git-dir', repository, ...words], {
     title,
     environment,
     stdin: 'ignore',
@@ -49,7 +49,10 @@ export async function* gitRecords(words: string[], listing: Listing): AsyncGener
   });
   const requireTime = () => {
     signal.throwIfAborted();
-    if (timedOut) throw new BuildFailure(`\`${title}\` took longer than ${timeoutMs / 1000} s and was ended`);
+    if (timedOut)
+      throw new BuildFailure(
+        `\`${title}\` took longer than ${timeoutMs / 1000} s and was ended${starvation.excuse}`,
+      );
   };
   try {
     let rest = '';

@@ -5,6 +5,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { BuildFailure } from '../../bundler/failure.ts';
 import { cutText } from '../../handlers/contract/text.ts';
 import { type ChildError, startJob } from '../machine/child.ts';
+import { starvation } from '../machine/give-way.ts';
 import { plainText } from '../machine/lines.ts';
 
 /** Characters of one line of output that are kept. */
@@ -84,7 +85,10 @@ export async function run(command: Command): Promise<void> {
     clearTimeout(grace);
     signal.throwIfAborted();
     if (objection !== null) throw objection;
-    if (timedOut) throw new BuildFailure(`\`${title}\` took longer than ${timeoutMs / 1000} s and was ended`);
+    if (timedOut)
+      throw new BuildFailure(
+        `\`${title}\` took longer than ${timeoutMs / 1000} s and was ended${starvation.excuse}`,
+      );
     if (code !== 0)
       throw new BuildFailure(
         `\`${title}\` failed ${code === null ? `by ${killedBy}` : `with exit code ${code}`}`,

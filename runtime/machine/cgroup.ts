@@ -29,8 +29,12 @@ type Places = Partial<Record<Controller, Place>>;
 
 const MB = 1024 * 1024;
 const CONTROLLERS: Controller[] = ['memory', 'pids', 'cpu'];
-/** The group of the processes that work in the background, and are in no other. */
-const BACKGROUND = 'background';
+/**
+ * The groups of what works in the background and is in no other: of busy apps, and of what must not wait for them. One has as
+ * much as another, and as a build.
+ */
+const BACKGROUND = { apps: 'background', bundler: 'bundler', probe: 'probe' };
+export type InBackground = keyof typeof BACKGROUND;
 /** A group can be removed only when its last process has been reaped. */
 const REMOVE_TRIES = 100;
 const REMOVE_POLL_MS = 20;
@@ -78,9 +82,8 @@ export class ControlGroups {
   background(): BackgroundGroup | null {
     const { cpu } = this.#parents;
     if (cpu === undefined || this.#home === null) return null;
-    const directory = join(cpu.directory, BACKGROUND);
-    mkdirSync(directory, { recursive: true });
-    return new BackgroundGroup(directory, this.#home);
+    for (const name of Object.values(BACKGROUND)) mkdirSync(join(cpu.directory, name), { recursive: true });
+    return new BackgroundGroup(cpu, this.#home);
   }
 
   /**
@@ -89,7 +92,8 @@ export class ControlGroups {
    */
   async close(): Promise<void> {
     for (const { directory } of Object.values(this.#parents)) {
-      for (const path of [join(directory, BACKGROUND), directory]) {
+      const below = Object.values(BACKGROUND).map((name) => join(directory, name));
+      for (const path of [...below, directory]) {
         // What is used for long is left for the next start.
         if (!removeSync(path)) await removeWhenEmpty(path).catch(() => {});
       }
@@ -158,23 +162,28 @@ export class ControlGroup {
 
 /** Processes that work in the background for a while. While one is moved, what forks on this machine waits for some 10 ms. */
 export class BackgroundGroup {
-  readonly #directory: string;
+  readonly #parent: Place;
   readonly #home: string;
 
   /** Use `ControlGroups.background`. */
-  constructor(directory: string, home: string) {
-    this.#directory = directory;
+  constructor(parent: Place, home: string) {
+    this.#parent = parent;
     this.#home = home;
   }
 
   /** @throws {Error} when the process has gone */
-  add(pid: number): Promise<void> {
-    return writeFile(join(this.#directory, PROCESSES), String(pid));
+  add(pid: number, as: InBackground = 'apps'): Promise<void> {
+    return writeFile(join(this.#parent.directory, BACKGROUND[as], PROCESSES), String(pid));
   }
 
   /** Treats the process like all others again. @throws {Error} when it has gone */
   release(pid: number): Promise<void> {
     return writeFile(join(this.#home, PROCESSES), String(pid));
+  }
+
+  /** Gives all groups of this Cellar together a floor, or none: then they get what others leave. */
+  async floor(has: boolean): Promise<void> {
+    for (const [path, value] of weights(this.#parent, has)) await writeFile(path, value);
   }
 }
 
@@ -199,7 +208,7 @@ export function openControlGroups(name: string, root = '/'): ControlGroups | str
       if (own.version === 2) delegate(directory, controller);
       parents[controller] = { ...own, directory };
       if (controller === 'cpu') {
-        workInBackground(parents[controller]);
+        for (const [path, value] of weights(parents[controller], false)) writeFileSync(path, value);
         where = home(own);
       }
     } catch (error) {
@@ -209,12 +218,22 @@ export function openControlGroups(name: string, root = '/'): ControlGroups | str
   return problems.length === CONTROLLERS.length ? problems.join('; ') : new ControlGroups(parents, where);
 }
 
-/** Leaves a group what all others do not want of the processors. Older kernels give it the smallest share there is. */
-function workInBackground({ version, directory }: Place): void {
+/**
+ * What its files say of a group that is left what all others do not want of the processors, and of one with a floor: it has
+ * half the weight of others. Older kernels give the first the smallest weight there is.
+ */
+function weights({ version, directory }: Place, hasFloor: boolean): [path: string, value: string][] {
+  const [file, least, floor] = version === 2 ? ['cpu.weight', '1', '50'] : ['cpu.shares', '2', '512'];
   const idle = join(directory, 'cpu.idle');
-  if (existsSync(idle)) writeFileSync(idle, '1');
-  else if (version === 2) writeFileSync(join(directory, 'cpu.weight'), '1');
-  else writeFileSync(join(directory, 'cpu.shares'), '2');
+  const weight = join(directory, file!);
+  if (!existsSync(idle)) return [[weight, hasFloor ? floor! : least!]];
+  // An idle group has the least weight, and takes no other.
+  return hasFloor
+    ? [
+        [idle, '0'],
+        [weight, floor!],
+      ]
+    : [[idle, '1']];
 }
 
 async function limitMemory({ version, directory }: Place, memoryMb: number | null): Promise<void> {

@@ -2,7 +2,7 @@
 // to everybody, and so to a host that is not root.
 import { rmdir } from 'node:fs/promises';
 import { runChild } from './child.ts';
-import { giveWay } from './out-of-memory.ts';
+import { giveWay } from './give-way.ts';
 
 const TIMEOUT_MS = 5 * 60_000;
 /** A process that was just ended may write its last file. */
@@ -13,7 +13,7 @@ export async function removeTree(path: string): Promise<void> {
   if (await removeEmpty(path)) return;
   for (let attempt = 1; ; attempt++) {
     try {
-      await runChild([...giveWay(), 'rm', '-rf', '--', path], { timeoutMs: TIMEOUT_MS });
+      await runChild([...(await giveWay()), 'rm', '-rf', '--', path], { timeoutMs: TIMEOUT_MS });
       return;
     } catch (error) {
       if (attempt === ATTEMPTS) throw error;

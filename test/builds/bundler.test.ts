@@ -55,7 +55,7 @@ test('its processes work in the background', async (t) => {
   openBackground(groups.background());
   const bundler = start();
   await plan(bundler, hello());
-  assert.match(readFileSync(`/proc/${bundler.pids[0]}/cgroup`, 'utf8'), /\/background$/m);
+  assert.match(readFileSync(`/proc/${bundler.pids[0]}/cgroup`, 'utf8'), /\/bundler$/m);
   openBackground(null);
   bundler.close();
   await eventually(() => bundler.pids.length === 0, 'it has ended');

@@ -139,6 +139,11 @@ test(
     const background = all.background()!;
     await background.add(second);
     assert.ok((await share()) < 0.2);
+    await background.floor(true);
+    const floor = await share();
+    assert.ok(floor > 0.25 && floor < 0.8, String(floor));
+    await background.floor(false);
+    assert.ok((await share()) < 0.2);
     await background.release(second);
     assert.ok((await share()) > 0.5);
   },
