@@ -9,7 +9,7 @@ import { Cellar } from '../test/support/e2e/cellar.ts';
 import { effort, words } from './effort.ts';
 import { type Attack, attacks, type Target } from './hostile-attacks.ts';
 
-const SECONDS = effort(10, 1);
+const SECONDS = effort(10, 0.3);
 /** Time an attack has before its effect is measured, in ms. */
 const LEAD_MS = effort(1_000, 200);
 const REQUESTS_PER_SECOND = 100;

@@ -8,9 +8,9 @@ import { effort } from './effort.ts';
 import { cpuMs } from './load.ts';
 
 const ROUNDS = effort(4, 1);
-const SECONDS = effort(8, 2);
+const SECONDS = effort(8, 1);
 /** So long a flood has the processors like all others, in s. */
-const UNKNOWN_SECONDS = effort(2, 1);
+const UNKNOWN_SECONDS = effort(2, 0.5);
 /** Before each flood, in ms. */
 const CALM_MS = effort(11_000, 0);
 const LINES_PER_S = 100_000;

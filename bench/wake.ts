@@ -16,8 +16,10 @@ import {
   type Way,
 } from './wake-ways.ts';
 
-const DEFAULT_WAKES = effort(60, 2);
-const AT_ONCE = effort(20, 3);
+/** The first rounds only warm the machine's caches. */
+const WARMING_ROUNDS = effort(1, 0);
+const DEFAULT_WAKES = effort(60, 1);
+const AT_ONCE = effort(20, 2);
 const AT_ONCE_ROUNDS = effort(3, 1);
 const TARGETS = { p50: 1.15, p95: 1.5 };
 
@@ -57,13 +59,12 @@ async function alternate(
   const hands: number[] = [];
   const hibernated: Wake<Steps>[] = [];
   const slept: Wake<Marks>[] = [];
-  for (let round = 0; round <= wakes; round++) {
+  for (let round = 0; round < WARMING_ROUNDS + wakes; round++) {
     const handMs = await hand.wake();
     await hand.rest();
     const fromIdle = await measured(hibernating.apps[0]!, hibernating.steps);
     const fromSleep = await measured(sleeping.apps[0]!, sleeping.marks);
-    // The first round only warms the machine's caches.
-    if (round === 0) continue;
+    if (round < WARMING_ROUNDS) continue;
     hands.push(handMs);
     hibernated.push(fromIdle);
     slept.push(fromSleep);
@@ -119,11 +120,11 @@ function middleMean<At>(wakes: Wake<At>[], of: (wake: Wake<At>) => number): numb
 async function atOnce(...ways: [hands: Way[], hibernating: Way[], sleeping: Way[]]): Promise<void> {
   const times: number[][] = ways.map(() => []);
   const last: number[][] = ways.map(() => []);
-  for (let round = 0; round <= AT_ONCE_ROUNDS; round++) {
+  for (let round = 0; round < WARMING_ROUNDS + AT_ONCE_ROUNDS; round++) {
     for (const [index, apps] of ways.entries()) {
       const ms = await Promise.all(apps.map(({ wake }) => wake()));
       await Promise.all(apps.map(({ rest }) => rest()));
-      if (round === 0) continue;
+      if (round < WARMING_ROUNDS) continue;
       times[index]!.push(...ms);
       last[index]!.push(Math.max(...ms));
     }
