@@ -38,7 +38,8 @@ function step(directory: string, script: string, limits: Partial<SizeLimits>): P
 
 test('a step that makes too many files is ended while it runs', async (t) => {
   const directory = temporaryDirectory(t);
-  const script = 'i=0; while :; do mkdir d$i; (cd d$i; seq 1000 | xargs touch); i=$((i+1)); done';
+  // Fast enough to be far above the limit when it is looked at, and not so fast that their removal takes long.
+  const script = 'i=0; while :; do mkdir d$i; (cd d$i; seq 1000 | xargs touch); i=$((i+1)); sleep 0.1; done';
   await assert.rejects(step(directory, script, { files: 5000 }), (error: Error) => {
     assert.ok(error instanceof BuildFailure);
     const [, count = ''] = /^the build has (\d+) files and folders, more than the 5000 it may have$/.exec(

@@ -197,10 +197,3 @@ test('data points are kept as they were written, listed, and no lines of the log
   const { items: lines } = (await cellar.call('GET', `/v1/apps/${id}/logs`)).body;
   assert.doesNotMatch(JSON.stringify(lines), /visits/);
 });
-
-test('without an AI server the app is deployed, and is told what to set', async () => {
-  await using other = await new Cellar().start();
-  await other.deploy('asks', 'ai');
-  const answer = await other.get('asks', '/run/any', { method: 'POST', body: '{"prompt":"a"}' });
-  assert.match(JSON.parse(answer.text).message, /^3043: This Cellar has no AI server\. .*RUNNER_AI_URL/);
-});

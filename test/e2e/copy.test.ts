@@ -1,7 +1,8 @@
-// A copy of the data directory of a running Cellar, started beside it.
+// A copy of the data directory of a running Cellar, started beside it, and one that was moved.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { renameSync, rmSync } from 'node:fs';
+import { renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
 import { eventually, processes } from '../support/e2e/processes.ts';
@@ -51,13 +52,25 @@ test('a copy ends nothing of the original, and serves from its own storage', asy
   for (const slug of ['first', 'second']) assert.equal((await original.get(slug)).text, '2');
 });
 
-test('a data directory that was moved serves on', async () => {
+test('a data directory that was moved, behind a symbolic link, builds and serves on', async () => {
   await using cellar = await new Cellar().start();
   await cellar.deploy('moved', 'hello', COUNTER);
   assert.equal((await cellar.get('moved')).text, '1');
   await cellar.stop();
   await using there = new Cellar();
-  renameSync(cellar.data, there.data);
+  const disk = join(there.directory, 'disk');
+  renameSync(cellar.data, disk);
+  symlinkSync(disk, there.data);
   await there.start();
   assert.equal((await there.get('moved')).text, '2');
+  await there.create('linked');
+  const work = await there.checkout('site');
+  writeFileSync(
+    join(work, 'package.json'),
+    '{"scripts": {"build": "echo built; mkdir dist; cp *.html dist"}}',
+  );
+  await there.commit(work, 'with a script');
+  const pushed = await there.push(work, 'linked');
+  assert.match(pushed.stderr, /remote: built[\s\S]*serves this push/);
+  assert.equal((await there.get('linked')).status, 200);
 });

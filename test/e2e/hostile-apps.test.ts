@@ -36,7 +36,7 @@ const HOSTILE = `
 const kept = [];
 export default { async fetch(request) {
   const { pathname } = new URL(request.url);
-  if (pathname === '/flood') for (const end = Date.now() + 4_000; Date.now() < end; await scheduler.wait(0))
+  if (pathname === '/flood') for (const end = Date.now() + 2_000; Date.now() < end; await scheduler.wait(0))
     for (let i = 0; i < 200; i++) console.log('a line that says little '.repeat(5));
   if (pathname === '/eat') for (;;) {
     kept.push(new Uint8Array(4 << 20).fill(1));
@@ -112,7 +112,7 @@ async function slowestAnswer(forMs: number): Promise<number> {
 
 test('a flood of log lines', async (t) => {
   const flood = cellar.get('hostile', '/flood');
-  const slowest = await slowestAnswer(3_000);
+  const slowest = await slowestAnswer(2_000);
   assert.equal((await flood).status, 200);
   const delays = await loopDelay();
   t.diagnostic(`slowest answer ${slowest.toFixed(0)} ms, loop ${JSON.stringify(delays)}`);
@@ -256,10 +256,11 @@ test('a bucket used 300 times at once, and keys that name what is another app’
   const harm = cellar.get('greedy', '/bucket').catch(() => null);
   let slowest = 0;
   let count = 0;
-  for (const end = performance.now() + 4_000; performance.now() < end; count++) {
+  for (const end = performance.now() + 3_000; performance.now() < end; await sleep(20)) {
     const asked = performance.now();
     assert.equal((await kept()).text, 'mine');
     slowest = Math.max(slowest, performance.now() - asked);
+    count++;
   }
   t.diagnostic(`${count} answers, the slowest after ${slowest.toFixed(0)} ms`);
   assert.ok(slowest < 2 * SLOWEST_MS * crowd(), `${slowest} ms`);

@@ -260,10 +260,3 @@ test('an app that sends without end is stopped, and nobody else is', async () =>
   const answer = await answerOf('others');
   assert.ok(answer.messageId, answer.message);
 });
-
-test('without a mail server the deploy works, and what is to be sent says what to set', async () => {
-  await using bare = await new Cellar().start();
-  await bare.deploy('mails', 'mail');
-  const answer = await bare.get('mails', '/ANY/fields', { method: 'POST', body: JSON.stringify(fields) });
-  assert.match(JSON.parse(answer.text).message, /names one with RUNNER_SMTP_URL and RUNNER_SMTP_FROM/);
-});

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { ENV_BYTES, ENV_VALUE_BYTES } from '../../handlers/contract/sizes.ts';
 import { reloadsFor } from '../../scripts/reloads.ts';
@@ -80,7 +81,10 @@ test('handlers and UI are loaded again under their users, and apps run on', asyn
   let answers = 0;
   let asking = true;
   const asked = (async () => {
-    for (; asking; answers++) assert.equal((await cellar.get('runs-on')).status, 200);
+    for (; asking; answers++) {
+      assert.equal((await cellar.get('runs-on')).status, 200);
+      await sleep(20);
+    }
   })();
   cellar.reload('control');
   // Held until the new ones are there, whatever it comes upon.

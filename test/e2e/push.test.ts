@@ -1,13 +1,15 @@
-// What a new user does first: create an app, push to it, see it answer, push again.
+// What a new user does first: create an app, push to it, follow that, see it answer, push again.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, globSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { eventually, processes } from '../support/e2e/processes.ts';
+import { EventReader, type SentEvent } from '../support/handlers/events-source.ts';
 
-const cellar = new Cellar();
+// More apps than a person has.
+const cellar = new Cellar({ RUNNER_MAX_APPS_PER_USER: '100' });
 before(() => cellar.start());
 after(() => cellar[Symbol.asyncDispose]());
 
@@ -23,6 +25,14 @@ async function enter(room: string) {
   };
   return { socket, next };
 }
+
+interface Shown {
+  id?: string;
+  status?: string;
+  finished_at?: string | null;
+  lines?: string[];
+}
+const shown = ({ data }: SentEvent) => JSON.parse(data!) as Shown;
 
 test('a pushed Worker answers, its push shows each step, and a second push changes the answer', async () => {
   const id = await cellar.create('hello');
@@ -185,6 +195,63 @@ test('a rate limit lets a key through as often as it says, over bindings of the 
   assert.equal(await limit('OLDER', 'a'), true);
 });
 
+test('the pusher, the log and the stream have each line as it comes, and the stream resumes among them', async () => {
+  const id = await cellar.create('followed');
+  const work = await cellar.checkout('hello');
+  const build = 'echo before; while [ ! -e go ]; do sleep 0.02; done; seq 300; echo after';
+  writeFileSync(join(work, 'package.json'), JSON.stringify({ scripts: { build } }));
+  await cellar.commit(work, 'slow');
+  const follow = (headers: Record<string, string> = {}) =>
+    EventReader.open(`${cellar.api}/v1/apps/${id}/deploys/stream`, {
+      headers: { authorization: `Bearer ${cellar.token}`, ...headers },
+    });
+  const received: SentEvent[] = [];
+  const readUntil = async (reader: EventReader, end: (event: Shown) => boolean) => {
+    do received.push(...(await reader.take(1)));
+    while (!end(shown(received.at(-1)!)));
+    reader.close();
+  };
+
+  const first = await follow();
+  const printed = join(cellar.directory, 'printed');
+  const push = `alias.watched=!git push "${cellar.remote('followed')}" HEAD:main 2> ${printed}`;
+  const pushed = cellar.git(work, '-c', push, 'watched');
+  await readUntil(first, ({ lines }) => lines?.includes('before') === true);
+  const deployId = received.map(shown).find(({ status }) => status === 'building')!.id;
+  const log = async () => (await cellar.call('GET', `/v1/apps/${id}/deploys/${deployId}/log`)).body;
+  await eventually(async () => /^before$/m.test((await log()).log), 'the line is in the log');
+  assert.equal((await log()).status, 'building');
+  assert.doesNotMatch((await log()).log, /^after$/m);
+  await eventually(() => /^remote: before/m.test(readFileSync(printed, 'utf8')), 'the pusher reads the line');
+
+  // A build sees only its own directories.
+  const [project] = globSync(join(cellar.data, 'builds/*/**/package.json'));
+  writeFileSync(join(dirname(project!), 'go'), '');
+  await readUntil(
+    await follow({ 'last-event-id': received.at(-1)!.id! }),
+    ({ finished_at }) => finished_at != null,
+  );
+  assert.equal((await pushed).code, 0);
+  assert.match(readFileSync(printed, 'utf8'), /^remote: before\s[\s\S]*^remote: after\s/m);
+  assert.deepEqual(
+    received.map(({ id }) => Number(id)),
+    received.map((_, n) => n + 1),
+  );
+  assert.ok(received.every((event) => event.event === (shown(event).lines ? 'log' : undefined)));
+  const lines = received.flatMap((event) => shown(event).lines ?? []);
+  assert.equal(lines.map((line) => `${line}\n`).join(''), (await log()).log);
+});
+
+test('an app that asks for what the operator has not set is deployed, and told what to set', async () => {
+  await cellar.deploy('asks', 'ai');
+  const asked = await cellar.get('asks', '/run/any', { method: 'POST', body: '{"prompt":"a"}' });
+  assert.match(JSON.parse(asked.text).message, /^3043: This Cellar has no AI server\. .*RUNNER_AI_URL/);
+  await cellar.deploy('mails', 'mail');
+  const fields = { from: 'shop@example.com', to: 'bob@example.net', subject: 'Order', text: 'On its way.' };
+  const sent = await cellar.get('mails', '/ANY/fields', { method: 'POST', body: JSON.stringify(fields) });
+  assert.match(JSON.parse(sent.text).message, /names one with RUNNER_SMTP_URL and RUNNER_SMTP_FROM/);
+});
+
 test('deleting an app ends its build, and leaves no process and no file of it', async () => {
   const id = await cellar.create('leaving');
   const work = await cellar.checkout('hello');
@@ -216,24 +283,6 @@ test('deleting an app ends its build, and leaves no process and no file of it', 
       readdirSync(join(cellar.data, 'builds')).length === 0,
     'nothing of the build is left',
   );
-});
-
-test('a data directory behind a symbolic link builds and serves as any other', async () => {
-  await using linked = new Cellar();
-  const disk = join(linked.directory, 'disk');
-  mkdirSync(disk);
-  symlinkSync(disk, linked.data);
-  await linked.start();
-  await linked.create('linked');
-  const work = await linked.checkout('site');
-  writeFileSync(
-    join(work, 'package.json'),
-    '{"scripts": {"build": "echo built; mkdir dist; cp *.html dist"}}',
-  );
-  await linked.commit(work, 'with a script');
-  const pushed = await linked.push(work, 'linked');
-  assert.match(pushed.stderr, /remote: built[\s\S]*serves this push/);
-  assert.equal((await linked.get('linked')).status, 200);
 });
 
 test('a push to a slug that no app has makes the app, while the base domain is localhost', async () => {

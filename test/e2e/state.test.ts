@@ -1,9 +1,10 @@
-// What survives: restarts, SIGKILL of the host, the loss of the control plane, SIGTERM with work in flight.
+// What survives: restarts, SIGKILL of the host, the loss of the control plane, SIGTERM with work in flight, a newer Cellar.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import Database from 'better-sqlite3';
 import { COMPILED } from '../support/compiled.ts';
 import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
 import { descendants, eventually, processes } from '../support/e2e/processes.ts';
@@ -29,33 +30,36 @@ const WORKER = `${COUNTER_CLASS}export default {
 };
 `;
 
-const deployCounter = (cellar: Cellar, slug: string) =>
+const cellar = new Cellar();
+/** Of the app `counter`, which lives through all tests. */
+let id = '';
+let acknowledged = 0;
+before(async () => {
+  await cellar.start();
+  id = await deployCounter('counter');
+});
+after(() => cellar[Symbol.asyncDispose]());
+
+const deployCounter = (slug: string) =>
   cellar.deploy(slug, 'hello', { 'index.js': WORKER, 'wrangler.toml': COUNTER_CONFIG });
 
-async function withCounter(): Promise<{ cellar: Cellar; id: string }> {
-  const cellar = await new Cellar().start();
-  return { cellar, id: await deployCounter(cellar, 'counter') };
-}
-
-/** What the counter says, or nothing while it says nothing. */
-const answer = (cellar: Cellar, slug: string) =>
+/** What a counter says, or nothing while it says nothing. */
+const answer = (slug: string) =>
   cellar.get(slug).then(
     ({ text }) => text,
     () => '',
   );
 
-const cellsOf = (cellar: Cellar, id: string) =>
+/** The counter goes on from what it has acknowledged. */
+async function goesOn(): Promise<void> {
+  assert.equal((await cellar.get('counter')).text, String(++acknowledged));
+}
+
+const cellsOf = (id: string) =>
   processes().filter(({ command }) => command.some((word) => word.includes(`${cellar.data}/run/${id}/`)));
 
-/** For the tests that leave the host as it was. */
-const shared = new Cellar();
-before(() => shared.start());
-after(() => shared[Symbol.asyncDispose]());
-
 test('SIGKILL of the host leaves no process, and the next start serves what was acknowledged', async () => {
-  const { cellar, id } = await withCounter();
-  await using _ = cellar;
-  assert.equal((await cellar.get('counter')).text, '1');
+  await goesOn();
   const left = descendants(cellar.pid);
   assert.ok(left.length >= 2, 'an app and the control plane run');
   await cellar.stop('SIGKILL');
@@ -63,20 +67,19 @@ test('SIGKILL of the host leaves no process, and the next start serves what was 
   await eventually(() => !processes().some(({ pid }) => pids.has(pid)), 'every child of the host has gone');
 
   await cellar.start();
-  assert.equal((await cellar.get('counter')).text, '2');
+  await goesOn();
   assert.equal((await cellar.call('GET', `/v1/apps/${id}`)).body.status, 'running');
 });
 
 test('after a restart apps answer before the control plane does', async () => {
-  const { cellar } = await withCounter();
-  await using _ = cellar;
   await cellar.stop();
   const starting = cellar.start();
   const control = () => descendants(cellar.pid).find(({ command }) => command.includes('--binary'));
   await eventually(() => control() !== undefined, 'the control plane is started');
   const { pid } = control()!;
   process.kill(pid, 'SIGSTOP');
-  await eventually(async () => (await answer(cellar, 'counter')) === '1', 'the app answers');
+  acknowledged++;
+  await eventually(async () => (await answer('counter')) === String(acknowledged), 'the app answers');
   const ready = await fetch(`${cellar.api}/ready`);
   assert.equal(ready.status, 503, 'the control plane is not up yet');
   assert.deepEqual(((await ready.json()) as { failing: string[] }).failing, ['control plane']);
@@ -86,22 +89,20 @@ test('after a restart apps answer before the control plane does', async () => {
 });
 
 test('killing the control plane fails no request to an app, and it comes back', async () => {
-  await deployCounter(shared, 'served');
-  const control = descendants(shared.pid).find(({ command }) => command.includes('--binary'))!;
+  await deployCounter('served');
+  const control = descendants(cellar.pid).find(({ command }) => command.includes('--binary'))!;
   process.kill(control.pid, 'SIGKILL');
   let answered = 0;
   await eventually(async () => {
-    const { status, text } = await shared.get('served');
+    const { status, text } = await cellar.get('served');
     assert.equal(status, 200);
     answered = Number(text);
-    return (await shared.call('GET', '/v1/apps').catch(() => ({ status: 0 }))).status === 200;
+    return (await cellar.call('GET', '/v1/apps').catch(() => ({ status: 0 }))).status === 200;
   }, 'the API answers again');
   assert.ok(answered > 0);
 });
 
 test('a SIGTERM lets requests in flight finish, also with a second one', async () => {
-  const { cellar, id } = await withCounter();
-  await using _ = cellar;
   const response = await cellar.open('counter', '/slow');
   const reader = response.body!.getReader();
   assert.match(new TextDecoder().decode((await reader.read()).value), /begun/);
@@ -113,16 +114,17 @@ test('a SIGTERM lets requests in flight finish, also with a second one', async (
     rest += new TextDecoder().decode(part.value);
   assert.equal(rest, 'done\n');
   assert.deepEqual(await ended, { code: 0, signal: null });
-  await eventually(() => cellsOf(cellar, id).length === 0, 'no process of the app is left');
+  await eventually(() => cellsOf(id).length === 0, 'no process of the app is left');
+  await cellar.start();
 });
 
 test('a second host on the same data directory refuses to start and names the first', async () => {
-  assert.equal(readFileSync(join(shared.data, 'host.pid'), 'utf8').trim(), String(shared.pid));
+  assert.equal(readFileSync(join(cellar.data, 'host.pid'), 'utf8').trim(), String(cellar.pid));
   const second = spawnSync('node_modules/.bin/node', ['runtime/main.ts'], {
     env: {
       ...COMPILED,
       PATH: process.env.PATH,
-      RUNNER_DATA_DIR: shared.data,
+      RUNNER_DATA_DIR: cellar.data,
       RUNNER_PORT: '0',
       RUNNER_EDGE_PORT: '0',
     },
@@ -130,51 +132,70 @@ test('a second host on the same data directory refuses to start and names the fi
     timeout: 30_000,
   });
   assert.equal(second.status, 1);
-  assert.match(second.stdout + second.stderr, new RegExp(`belongs to another Cellar, process ${shared.pid}`));
+  assert.match(second.stdout + second.stderr, new RegExp(`belongs to another Cellar, process ${cellar.pid}`));
 });
 
 test('an app that crashes is started again', async () => {
-  const id = await deployCounter(shared, 'crashing');
-  assert.equal((await shared.get('crashing')).text, '1');
-  const [cell] = cellsOf(shared, id);
+  const id = await deployCounter('crashing');
+  assert.equal((await cellar.get('crashing')).text, '1');
+  const [cell] = cellsOf(id);
   process.kill(cell!.pid, 'SIGKILL');
   await eventually(() => !processes().some(({ pid }) => pid === cell!.pid), 'the process has gone');
-  await eventually(async () => (await answer(shared, 'crashing')) === '2', 'it answers again');
+  await eventually(async () => (await answer('crashing')) === '2', 'it answers again');
 });
 
 test('stopping an app ends its process, and starting it serves the same data', async () => {
-  const id = await deployCounter(shared, 'stopping');
-  assert.equal((await shared.get('stopping')).text, '1');
-  const stopped = await shared.call('PATCH', `/v1/apps/${id}`, { desired_state: 'stopped' });
+  const id = await deployCounter('stopping');
+  assert.equal((await cellar.get('stopping')).text, '1');
+  const stopped = await cellar.call('PATCH', `/v1/apps/${id}`, { desired_state: 'stopped' });
   assert.equal(stopped.status, 200);
   assert.equal(stopped.body.status, 'stopped');
-  await eventually(() => cellsOf(shared, id).length === 0, 'its process has gone');
-  assert.equal((await shared.get('stopping')).status, 503);
+  await eventually(() => cellsOf(id).length === 0, 'its process has gone');
+  assert.equal((await cellar.get('stopping')).status, 503);
   assert.equal(
-    (await shared.call('PATCH', `/v1/apps/${id}`, { desired_state: 'running' })).body.status,
+    (await cellar.call('PATCH', `/v1/apps/${id}`, { desired_state: 'running' })).body.status,
     'running',
   );
-  assert.equal((await shared.get('stopping')).text, '2');
+  assert.equal((await cellar.get('stopping')).text, '2');
 });
 
 test('deleting an app ends its process, frees its slug and moves its data to the trash', async () => {
-  const id = await deployCounter(shared, 'deleted');
-  assert.equal((await shared.call('DELETE', `/v1/apps/${id}`)).status, 204);
-  await eventually(() => cellsOf(shared, id).length === 0, 'its process has gone');
-  assert.equal((await shared.get('deleted')).status, 404);
-  const [trashed] = readdirSync(join(shared.data, 'trash'));
+  const id = await deployCounter('deleted');
+  assert.equal((await cellar.call('DELETE', `/v1/apps/${id}`)).status, 204);
+  await eventually(() => cellsOf(id).length === 0, 'its process has gone');
+  assert.equal((await cellar.get('deleted')).status, 404);
+  const [trashed] = readdirSync(join(cellar.data, 'trash'));
   await eventually(
     () =>
-      readdirSync(join(shared.data, 'trash', trashed!))
+      readdirSync(join(cellar.data, 'trash', trashed!))
         .sort()
         .join() === 'data,releases,repository.git,run',
     'all that it had is in the trash',
   );
-  await shared.create('deleted');
+  await cellar.create('deleted');
+});
+
+test('an app is deleted at once while a release of it loops in its trial', async () => {
+  const id = await cellar.create('looping');
+  const work = await cellar.checkout('hello');
+  writeFileSync(join(work, 'index.js'), 'for (;;);\nexport default { fetch: () => new Response() };\n');
+  await cellar.commit(work, 'loops');
+  const push = cellar.push(work, 'looping');
+  const { body } = await cellar.call('GET', `/v1/apps/${id}`);
+  assert.equal(body.slug, 'looping');
+  await eventually(async () => {
+    const { items } = (await cellar.call('GET', `/v1/apps/${id}/deploys`)).body;
+    return items[0]?.steps.some((step: { name: string }) => step.name === 'start');
+  }, 'the release is tried');
+  const begun = performance.now();
+  assert.equal((await cellar.call('DELETE', `/v1/apps/${id}`)).status, 204);
+  // The trial alone would go on for 30 seconds.
+  assert.ok(performance.now() - begun < 25_000);
+  assert.equal((await push).code, 0);
+  await eventually(() => cellsOf(id).length === 0, 'no process of it is left');
 });
 
 test('a build cut by SIGKILL of the host is recorded as interrupted and begun again', async () => {
-  await using cellar = await new Cellar().start();
   const id = await cellar.create('slow');
   const work = await cellar.checkout('hello');
   writeFileSync(
@@ -199,27 +220,48 @@ test('a build cut by SIGKILL of the host is recorded as interrupted and begun ag
   assert.match(items[1].error, /^interrupted/);
   assert.equal(items[0].sha, items[1].sha);
   assert.match(items[0].status, /^(queued|building)$/);
+  assert.equal((await cellar.call('DELETE', `/v1/apps/${id}`)).status, 204);
+});
+
+/** The file of the control plane's D1 database. */
+function controlDatabase(): string {
+  const directory = join(cellar.data, 'control/d1');
+  const names = readdirSync(directory, { recursive: true, encoding: 'utf8' });
+  const name = names.find((name) => name.endsWith('.sqlite') && !name.endsWith('metadata.sqlite'));
+  assert.ok(name, names.join());
+  return join(directory, name);
+}
+
+test('a control database with a newer schema stops the boot, and the message says so', async () => {
+  await cellar.stop();
+  const database = new Database(controlDatabase());
+  database.prepare("INSERT INTO d1_migrations (name) VALUES ('9999_later.sql')").run();
+  const from = cellar.output.length;
+  await assert.rejects(cellar.start(), /the host ended \(1\)/);
+  assert.match(cellar.output.slice(from), /newer Cellar.*9999_later\.sql/);
+
+  database.prepare("DELETE FROM d1_migrations WHERE name = '9999_later.sql'").run();
+  database.close();
+  await cellar.stop();
+  await cellar.start();
+  await goesOn();
 });
 
 test('a lost control database deletes nothing: the app serves on, and new ones can be made', async () => {
-  const { cellar } = await withCounter();
-  await using _ = cellar;
-  assert.equal((await cellar.get('counter')).text, '1');
+  await goesOn();
   await cellar.stop();
   rmSync(join(cellar.data, 'control'), { recursive: true });
   await cellar.start();
-  assert.equal((await cellar.get('counter')).text, '2');
+  await goesOn();
   assert.deepEqual((await cellar.call('GET', '/v1/apps')).body.items, []);
   await cellar.create('another');
   await cellar.stop();
   await cellar.start();
-  assert.equal((await cellar.get('counter')).text, '3');
+  await goesOn();
   assert.equal((await cellar.call('GET', '/v1/apps')).body.items.length, 1);
 });
 
 test('apps are served while the control plane cannot start', async () => {
-  const { cellar } = await withCounter();
-  await using _ = cellar;
   await cellar.stop();
   for (const path of readdirSync(join(cellar.data, 'control'), { recursive: true, encoding: 'utf8' })) {
     if (path.includes('.sqlite'))
@@ -227,7 +269,7 @@ test('apps are served while the control plane cannot start', async () => {
   }
   const starting = cellar.start().catch((error: Error) => error);
   await eventually(() => cellar.output.includes('the control plane does not start'), 'the failure is told');
-  assert.equal((await cellar.get('counter')).text, '1');
+  await goesOn();
   assert.deepEqual(await cellar.stop(), { code: 0, signal: null });
   assert.ok((await starting) instanceof Error);
 });

@@ -1,6 +1,6 @@
 // Looks at processes as the kernel tells of them.
 import { readdirSync, readFileSync } from 'node:fs';
-import { until } from '../../../runtime/machine/until.ts';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 /** A process of this machine. */
 export interface Process {
@@ -70,12 +70,18 @@ export function readers(host: number): Process[] {
   );
 }
 
-/** Resolves once `condition` holds, asked every 20 ms; rejects after `deadlineMs`. */
+/** Times between two questions of `eventually`, in ms: what is soon there is seen at once, and a long wait costs little. */
+const ASK_AGAIN_MS = { first: 20, longest: 100 };
+
+/** Resolves once `condition` holds, which is asked again and again; rejects after `deadlineMs`. */
 export async function eventually(
   condition: () => boolean | Promise<boolean>,
   what: string,
   deadlineMs = 60_000,
 ): Promise<void> {
-  const holds = await until(condition, { everyMs: 20, timeoutMs: deadlineMs });
-  if (!holds) throw new Error(`not within ${deadlineMs} ms: ${what}`);
+  const deadline = performance.now() + deadlineMs;
+  for (let pause = ASK_AGAIN_MS.first; !(await condition()); pause *= 1.2) {
+    if (performance.now() > deadline) throw new Error(`not within ${deadlineMs} ms: ${what}`);
+    await sleep(Math.min(pause, ASK_AGAIN_MS.longest));
+  }
 }
