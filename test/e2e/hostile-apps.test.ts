@@ -9,6 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { AI_KEY, AiServer } from '../support/ai/server.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { eventually } from '../support/e2e/processes.ts';
+import { rpcOf } from '../support/e2e/rpc.ts';
 import { Inbox, PASSWORD } from '../support/mail/inbox.ts';
 
 const ai = await new AiServer().start();
@@ -20,6 +21,7 @@ const cellar = new Cellar({
   RUNNER_SMTP_URL: inbox.url,
   RUNNER_SMTP_FROM: 'cellar@example.com',
 });
+const rpc = rpcOf(cellar);
 /** A Workflow of the same name as the hostile app's. */
 const WAITING = `
 import { WorkflowEntrypoint } from 'cloudflare:workers';
@@ -138,6 +140,12 @@ test('an endless loop', async () => {
   assert.ok((await slowestAnswer(1_000)) < SLOWEST_MS * crowd());
   await cellar.waitFor(/the process did not answer any more/);
   await looping;
+  const message = 'the process did not answer any more, as in an endless loop';
+  await eventually(async () => {
+    const { items } = await rpc('errors.list', { id: hostile });
+    const found = items.find((group: { message: string }) => group.message === message);
+    return found?.kind === 'Crash' && found.mechanism === 'crash' && found.place === null;
+  }, 'it is an error of its app that says so');
 });
 
 test('no way out leads to this machine, to what the AI server has besides models, or to its key', async (t) => {

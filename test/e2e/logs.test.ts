@@ -15,7 +15,7 @@ export default {
     if (pathname === '/raw') console.warn('\\u001b[31mred\\u0000 ' + 'x'.repeat(1_000_000));
     if (pathname === '/count') for (let i = 0; i < 10; i++) console.log('count ' + n++);
     if (pathname === '/loop') for (;;);
-    if (pathname === '/flood') for (let end = Date.now() + 3_000; Date.now() < end; await scheduler.wait(0))
+    if (pathname === '/flood') for (let end = Date.now() + 1_000; Date.now() < end; await scheduler.wait(0))
       for (let i = 0; i < 500; i++) console.log('a line of the flood');
     return new Response('done');
   },

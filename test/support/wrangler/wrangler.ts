@@ -40,6 +40,8 @@ export class Project {
       CI: '1',
       NO_COLOR: '1',
       WRANGLER_SEND_METRICS: 'false',
+      // Without its banner it does not ask the registry for its newest version, each time.
+      WRANGLER_HIDE_BANNER: 'true',
       WRANGLER_LOG_PATH: join(this.#cellar.directory, 'wrangler-logs'),
       CLOUDFLARE_API_BASE_URL: `${this.#cellar.api}/client/v4`,
       CLOUDFLARE_API_TOKEN: token,
