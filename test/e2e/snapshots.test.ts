@@ -11,7 +11,9 @@ test('a whole Cellar comes back from a snapshot that was taken while its apps se
   using snapshots = place();
   const settings = { RUNNER_SNAPSHOT_URL: snapshots.path, RUNNER_SNAPSHOT_EVERY_H: '0' };
   await using before = await new Cellar(settings).start();
-  const awake = await before.deploy('awake', 'hello', KEEPER);
+  // With a build, so that there is a user for it.
+  const built = { ...KEEPER, 'package.json': '{"scripts": {"build": "true"}}' };
+  const awake = await before.deploy('awake', 'hello', built);
   const asleep = await before.deploy('asleep', 'hello', KEEPER);
   for (const slug of ['awake', 'asleep']) await keep(before, slug, 1);
   await before.call('POST', `/v1/apps/${awake}/env`, { name: 'COLOUR', value: 'blue' });

@@ -28,7 +28,6 @@ tag = "v1"
 new_sqlite_classes = ["Counter"]
 `,
   'migrations/0001_notes.sql': 'CREATE TABLE notes (text TEXT);',
-  'package.json': '{"scripts": {"build": "true"}}',
   'index.js': `import { DurableObject } from 'cloudflare:workers';
 export class Counter extends DurableObject {
   async add() {
