@@ -38,7 +38,10 @@ const D1_KEY = 'D1Database';
  * @returns the id of the snapshot of the state before; null when that state could not be read, as of a damaged database
  * @throws {NotThere}, {Unusable}; then nothing has changed
  */
-export async function replaceStorage(options: ReplaceOptions, wanted: Wanted): Promise<{ before: string | null }> {
+export async function replaceStorage(
+  options: ReplaceOptions,
+  wanted: Wanted,
+): Promise<{ before: string | null }> {
   const { apps, snapshots, paths, users, buckets } = options;
   const { snapshot, app, database } = wanted;
   const work = join(paths.restoring, `${app}-${Date.now()}`);

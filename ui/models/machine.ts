@@ -88,8 +88,11 @@ export function snapshotsModel() {
         taking.value = false;
       }
     },
-    /** @param database a D1 database of the app; empty for all that it keeps @returns the key of the snapshot that was taken before */
-    async restore(snapshot: string, app: string, database: string): Promise<string> {
+    /**
+     * @param database a D1 database of the app; empty for all that it keeps
+     * @returns the key of the snapshot that was taken before; null when the state before could not be read
+     */
+    async restore(snapshot: string, app: string, database: string): Promise<string | null> {
       const { before } = await api('admin.restore', { snapshot, app, ...(database !== '' && { database }) });
       await snapshots.refresh();
       return before;

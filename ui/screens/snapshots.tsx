@@ -136,7 +136,11 @@ function Restore({
   }, [app]);
   const { busy, onSubmit } = useSubmit(async () => {
     const before = await model.restore(snapshot.key, app, database);
-    toast(`${database || app} is as it was. What was there before is in snapshot ${before}`);
+    const aside =
+      before === null
+        ? 'What was there before could not be read, and lies in the trash for a week'
+        : `What was there before is in snapshot ${before}`;
+    toast(`${database || app} is as it was. ${aside}`);
     onClose();
   });
   return (
