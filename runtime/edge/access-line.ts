@@ -1,7 +1,8 @@
 // One request as a line of the access log, in the field names of Caddy's, so that tools which read those read these.
 import { cutText } from '../../handlers/contract/text.ts';
+import type { Asker } from './asker.ts';
 import { inOnePiece } from './http/fields.ts';
-import type { Asker, RequestRecord } from './record.ts';
+import type { RequestRecord } from './record.ts';
 
 /** Longest text taken over from a request, in characters: a line stays a line. */
 const TEXT_MAX = 1_024;

@@ -1,6 +1,7 @@
 // One request on its way through the gateway: to a process and back, or to an answer of our own.
 
 import { type Answer, refusalAnswer, statusLine } from './answers.ts';
+import { askerOf } from './asker.ts';
 import type { Backend } from './backend.ts';
 import type { CarriedRequest, Connection } from './connection.ts';
 import type { HeldRequest } from './hold.ts';
@@ -17,7 +18,7 @@ import {
 import { Outgoing } from './http/outgoing.ts';
 import { serviceHeaders } from './http/service-headers.ts';
 import type { ProcessSocket } from './process-socket.ts';
-import { askerOf, type RequestRecord } from './record.ts';
+import type { RequestRecord } from './record.ts';
 import { failure, NO_ENTRYPOINT, NOT_HTTP, type Refusal } from './refusals.ts';
 import { Tally } from './tally.ts';
 import type { Call, Spans } from './target.ts';

@@ -1,25 +1,6 @@
 // What is known of a request that is over: the access log and whoever else wants to know get one flat record of it.
 import { log, reason as messageOf } from '../log.ts';
-import { headerValue } from './http/fields.ts';
-import type { RequestHead } from './http/head.ts';
-import { cutAddress } from './limits/networks.ts';
-
-/** Who asks, and how: what the requests of one connection mostly share. */
-export interface Asker {
-  /** Lower case, without the port. */
-  host: string;
-  /** Such as `HTTP/1.1`. */
-  protocol: string;
-  userAgent: string | undefined;
-  /** Without its query. */
-  referrer: string | undefined;
-  /** The client's address, cut to its /24, or its /48 for IPv6. */
-  clientNetwork: string;
-  /** The same of the address that the connection came from. */
-  peerNetwork: string;
-  /** What `accessLine` made of it, which keeps it here. */
-  logged: string | null;
-}
+import type { Asker } from './asker.ts';
 
 /** A request that is over. Its texts hold on to the request's head in memory: keep a record only for a moment. */
 export interface RequestRecord {
@@ -60,34 +41,6 @@ export interface RequestRecord {
   refused: string | null;
   /** Whether the connection became another protocol's, such as WebSocket. */
   upgraded: boolean;
-}
-
-/**
- * What records of a request say of who asked.
- * @param connection its peer's address, and that as it is written down
- * @param client the client's address
- */
-export function askerOf(
-  { headers, host, minorVersion }: RequestHead,
-  connection: { peer: string; network: string },
-  client: string,
-): Asker {
-  const { peer, network } = connection;
-  return {
-    host,
-    protocol: minorVersion === 1 ? 'HTTP/1.1' : 'HTTP/1.0',
-    userAgent: headerValue(headers, 'user-agent'),
-    referrer: withoutQuery(headerValue(headers, 'referer')),
-    clientNetwork: client === peer ? network : cutAddress(client),
-    peerNetwork: network,
-    logged: null,
-  };
-}
-
-function withoutQuery(url: string | undefined): string | undefined {
-  if (url === undefined) return undefined;
-  const end = url.search(/[?#]/);
-  return end === -1 ? url : url.slice(0, end);
 }
 
 /** Is told of a request that is over, on the gateway's thread: it must return soon, and take no longer for more bytes. */

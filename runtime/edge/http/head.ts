@@ -1,6 +1,6 @@
 // The head of a request: what is not exactly HTTP/1.1, or can be read in two ways, is refused before it is routed.
 import { METHODS } from 'node:http';
-import type { Asker } from '../record.ts';
+import type { Asker } from '../asker.ts';
 import { NO_CONNECT, NOT_HTTP, type OwnRefusal, UNKNOWN_EXPECTATION } from '../refusals.ts';
 import type { Framing } from './body.ts';
 import { connectionOptions, FIELDS_MAX, readFields, readLength } from './fields.ts';

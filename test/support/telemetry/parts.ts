@@ -2,7 +2,8 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Asker, RequestRecord } from '../../../runtime/edge/record.ts';
+import type { Asker } from '../../../runtime/edge/asker.ts';
+import type { RequestRecord } from '../../../runtime/edge/record.ts';
 import type { Taken } from '../../../runtime/telemetry/part.ts';
 import { RequestLines, readRequests, requestLine } from '../../../runtime/telemetry/request-lines.ts';
 import { Store } from '../../../runtime/telemetry/store.ts';
