@@ -1,5 +1,7 @@
 // The app itself: its name, whether it runs, its end.
+
 import { useState } from 'preact/hooks';
+import { SLUG_RULE } from '../../handlers/contract/slug.ts';
 import { Head } from '../layout/head.tsx';
 import { type App, appModel } from '../models/settings.ts';
 import { Button, Link } from '../parts/button.tsx';
@@ -103,7 +105,7 @@ function Rename({ app, model }: Parts) {
         value={slug}
         onValue={(value) => setSlug(value.toLowerCase())}
         pattern="[a-z0-9]([a-z0-9\-]*[a-z0-9])?"
-        title="3 to 40 lower-case letters, digits and hyphens, beginning and ending with a letter or digit."
+        title={`It ${SLUG_RULE}.`}
         minLength={3}
         maxLength={40}
         required

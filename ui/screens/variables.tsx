@@ -192,7 +192,7 @@ function Editor({
               disabled={!isNew}
               required
               pattern="[A-Za-z_$][A-Za-z0-9_$]*"
-              title="Letters, digits and underscores, not beginning with a digit."
+              title="Letters, digits, _ and $, not beginning with a digit."
               spellcheck={false}
               autocomplete="off"
               hint={
