@@ -4,17 +4,14 @@
 // machine does meets both. Processes differ by themselves, as their memory lies differently: the ratio is the median of
 // the pairs' own, and is told with their quartiles. Both are sent what the gateway sends for a request of wrk, its
 // `traceparent` too: the entry has to make one only where none is given.
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { Release } from '../bundler/release.ts';
 import { readHead } from '../runtime/edge/http/head.ts';
 import { type Caller, forwardedHeaders } from '../runtime/edge/http/headers.ts';
-import { workerdPath } from '../runtime/fleets/start-cell.ts';
 import { cellOptions, makeRelease } from '../test/support/fleets/release.ts';
+import { end, type Process, type Subject, start } from './by-hand.ts';
 import { effort, words } from './effort.ts';
 import { median, privateKb, quartiles } from './figures.ts';
 import { type Asked, ask, cpuUs, loadName } from './load.ts';
@@ -27,7 +24,6 @@ const REQUESTS = effort(2000, 200);
 const WARM_REQUESTS = effort(12_000, 200);
 /** What a request may cost with the capture, as a multiple of its cost without. */
 const TARGET = 1.08;
-const READY_MS = 10_000;
 
 const ROOM = `
 import { DurableObject, WorkerEntrypoint } from 'cloudflare:workers';
@@ -92,11 +88,6 @@ export async function run(): Promise<void> {
   } finally {
     rmSync(root, { recursive: true, force: true });
   }
-}
-
-interface Subject {
-  directory: string;
-  config: string;
 }
 
 async function configs(root: string, code: string): Promise<[Subject, Subject]> {
@@ -165,63 +156,4 @@ async function costsOfPair(subjects: [Subject, Subject], pair: number): Promise<
 
 function costOf({ child }: Process, usedUs: number): Cost {
   return { us: usedUs / (ROUNDS * REQUESTS), mb: privateKb(child.pid!) / 1024 };
-}
-
-interface Process {
-  child: ChildProcess;
-  port: number;
-}
-
-async function start({ directory, config }: Subject): Promise<Process> {
-  const port = await freePort();
-  const disks = mkdtempSync(join(dirname(config), 'disks-'));
-  const args = [
-    'serve',
-    config,
-    '--experimental',
-    '-s',
-    `http=127.0.0.1:${port}`,
-    '-s',
-    'health=127.0.0.1:0',
-  ];
-  for (const name of ['do', 'kv']) {
-    mkdirSync(join(disks, name));
-    args.push('-d', `${name}=${join(disks, name)}`);
-  }
-  const child = spawn(workerdPath(), args, {
-    cwd: directory,
-    env: {},
-    stdio: ['ignore', 'ignore', 'inherit'],
-  });
-  try {
-    await answers(port);
-  } catch (error) {
-    await end(child);
-    throw error;
-  }
-  return { child, port };
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, 'close');
-  return port;
-}
-
-async function answers(port: number): Promise<void> {
-  for (const begun = performance.now(); ; ) {
-    const answer = await fetch(`http://127.0.0.1:${port}/`).catch(() => null);
-    if (answer?.ok) return;
-    if (performance.now() - begun > READY_MS) throw new Error(`no answer within ${READY_MS / 1000} s`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-}
-
-async function end(child: ChildProcess): Promise<void> {
-  const exited = once(child, 'exit');
-  child.kill('SIGKILL');
-  await exited;
 }

@@ -48,11 +48,7 @@ export async function load(port: number, seconds: number, asked: Asked = { path:
 
 /** Asks exactly so many times over 32 connections. @throws {Error} when an answer is no 200, or after a minute */
 export async function ask(port: number, requests: number, asked: Asked = { path: '/' }): Promise<void> {
-  if (!hasWrk) {
-    let left = requests;
-    await overConnections(port, asked, () => left-- > 0);
-    return;
-  }
+  if (!hasWrk) return void (await times(port, requests, asked));
   // wrk waits for its duration even when its thread has stopped: it is ended when the script has counted.
   const script = `local left = ${requests}
 function response(status)
@@ -171,6 +167,12 @@ async function ownLoad(port: number, seconds: number, asked: Asked): Promise<Loa
     p50Ms: times[Math.floor(times.length * 0.5)]!,
     p99Ms: times[Math.floor(times.length * 0.99)]!,
   };
+}
+
+/** Asks exactly so many times over 32 connections. @returns how long each answer took, in ms. @throws {Error} when one is no 200 */
+export function times(port: number, requests: number, asked: Asked): Promise<number[]> {
+  let left = requests;
+  return overConnections(port, asked, () => left-- > 0);
 }
 
 /** How long each answer took, in ms. @param goesOn whether there is one request more */

@@ -18,6 +18,7 @@ const LONG = ['deploy', 'ui', 'wake', 'density', 'snapshot', 'hostile'];
 const HELPERS = [
   'main.ts',
   'bare-relay.ts',
+  'by-hand.ts',
   'copies.ts',
   'effort.ts',
   'figures.ts',

@@ -2,6 +2,7 @@
 import type { UiFiles } from '../../handlers/contract/ui-files.ts';
 import { d1Worker } from '../fleets/config/bundled-services.ts';
 import { capnp, embed, type Fields } from '../fleets/config/capnp.ts';
+import { heapFlags } from '../fleets/config/heap.ts';
 import { WORKER } from './files.ts';
 
 /** Most that its JavaScript heap may have, in MiB. */
@@ -42,7 +43,7 @@ export function uiConfig({ files, apiSocket, variables }: UiConfig): string {
   };
   const config: Fields = {
     structuredLogging: true,
-    v8Flags: [`--max-old-space-size=${HEAP_MB}`],
+    v8Flags: heapFlags(HEAP_MB),
     services: [
       { name: 'do', disk: { writable: true } },
       { name: 'files', disk: {} },

@@ -6,6 +6,7 @@ import { cronWorker, QUEUE_DOOR, QUEUE_KEY, queueWorker } from './bundled-servic
 import { CACHE_SERVICE, cacheServices } from './cache.ts';
 import { type CapnpValue, capnp, embed, type Fields } from './capnp.ts';
 import { CALLED, CAPTURE, ENTRY, PAGE, RELOAD, STATEMENTS, STEPS, WORKERS } from './entry.ts';
+import { heapFlags } from './heap.ts';
 import { internetService } from './network.ts';
 import { type OutwardSockets, outwardBindings, outwardModules, outwardServices } from './outward.ts';
 import { rateLimitBindings, rateLimitModules } from './rate-limits.ts';
@@ -77,7 +78,7 @@ export function cellConfig(release: Release, options: ConfigOptions): string {
   const extensions = [...rateLimitModules(release), ...outwardModules(release, options.importsEmail)];
   const config: Fields = {
     structuredLogging: true,
-    v8Flags: [`--max-old-space-size=${options.heapMb}`],
+    v8Flags: heapFlags(options.heapMb),
     services: services(release, options),
     ...(extensions.length > 0 && { extensions: [{ modules: extensions }] }),
     sockets: [

@@ -1,0 +1,76 @@
+// A workerd that is started by hand on the config of a cell, and asked over a port.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { dirname, join } from 'node:path';
+import { workerdPath } from '../runtime/fleets/start-cell.ts';
+
+const READY_MS = 10_000;
+
+export interface Subject {
+  /** That of the release. */
+  directory: string;
+  /** Path of the config. Empty disks lie beside it. */
+  config: string;
+}
+
+export interface Process {
+  child: ChildProcess;
+  port: number;
+}
+
+/** Resolves once it answers a GET of `path` with a 200. */
+export async function start({ directory, config }: Subject, path = '/'): Promise<Process> {
+  const port = await freePort();
+  const disks = mkdtempSync(join(dirname(config), 'disks-'));
+  const args = [
+    'serve',
+    config,
+    '--experimental',
+    '-s',
+    `http=127.0.0.1:${port}`,
+    '-s',
+    'health=127.0.0.1:0',
+  ];
+  for (const name of ['do', 'kv']) {
+    mkdirSync(join(disks, name));
+    args.push('-d', `${name}=${join(disks, name)}`);
+  }
+  const child = spawn(workerdPath(), args, {
+    cwd: directory,
+    env: {},
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+  try {
+    await answers(`http://127.0.0.1:${port}${path}`);
+  } catch (error) {
+    await end(child);
+    throw error;
+  }
+  return { child, port };
+}
+
+export async function end(child: ChildProcess): Promise<void> {
+  const exited = once(child, 'exit');
+  child.kill('SIGKILL');
+  await exited;
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as { port: number };
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+async function answers(url: string): Promise<void> {
+  for (const begun = performance.now(); ; ) {
+    const answer = await fetch(url).catch(() => null);
+    if (answer?.ok) return;
+    if (performance.now() - begun > READY_MS) throw new Error(`no answer within ${READY_MS / 1000} s`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
