@@ -62,13 +62,7 @@ export interface Manifest {
   parts: Part[];
 }
 
-const chunkLine = z.tuple([
-  z.string().regex(/^[0-9a-f]{64}$/),
-  z.int().min(0),
-  z.int().min(0),
-  z.int().min(0),
-  z.int().min(0),
-]);
+const SHA256 = /^[0-9a-f]{64}$/;
 const partLine = z.strictObject({
   kind: z.enum(['host', 'control', 'app']),
   id: z.string().regex(/^[0-9a-z]*$/),
@@ -212,17 +206,29 @@ function parseBody(body: Buffer): Part[] {
     to = body.indexOf('\n', from);
     if (to === -1) throw new Error('its last line is cut');
     const { pack, chunk, part, file } = JSON.parse(body.toString('utf8', from, to));
-    if (typeof pack === 'string' && /^[0-9a-f]{64}$/.test(pack)) packs.push(pack);
-    else if (chunk) {
-      const [name, number, offset, length, size] = chunkLine.parse(chunk);
-      chunks.push({ hash: name, pack: at(packs, number), offset, length, size });
-    } else if (part) parts.push({ ...partLine.parse(part), files: [] });
+    if (typeof pack === 'string' && SHA256.test(pack)) packs.push(pack);
+    else if (chunk) chunks.push(readChunk(chunk, packs));
+    else if (part) parts.push({ ...partLine.parse(part), files: [] });
     else {
       const entry = fileLine.parse(file);
       at(parts, parts.length - 1).files.push({ ...entry, chunks: entry.chunks.map((n) => at(chunks, n)) });
     }
   }
   return parts;
+}
+
+/**
+ * There is one for each 64 KiB of all data. By a schema they would take most of the time that a snapshot of few changes takes
+ * to begin.
+ * @throws {Error} when it is no chunk
+ */
+function readChunk(said: unknown, packs: string[]): Chunk {
+  const [hash, ...numbers] = Array.isArray(said) ? said : [];
+  const [pack, offset, length, size] = numbers;
+  const isChunk = typeof hash === 'string' && SHA256.test(hash) && numbers.length === 4;
+  if (!isChunk || !numbers.every((number) => Number.isSafeInteger(number) && number >= 0))
+    throw new Error('a line of it that should describe a chunk does not');
+  return { hash, pack: at(packs, pack), offset, length, size };
 }
 
 function at<T>(list: T[], index: number): T {

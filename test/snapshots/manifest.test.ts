@@ -1,12 +1,35 @@
 // Manifests whose checksum is right, made by somebody who may write where snapshots are kept.
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
 import { DirectoryStore } from '../../runtime/snapshots/directory-store.ts';
 import { type FileEntry, idAt, readManifest, writeManifest } from '../../runtime/snapshots/manifest.ts';
 import { PackWriter } from '../../runtime/snapshots/packs.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 test('a manifest with a path that leads elsewhere, or with rights that no file has, is refused', async (t) => {
+  const { chunk, readWith } = await written(t);
+  assert.equal(await readWith({ chunks: [chunk] }), 'data/a/x');
+  for (const path of ['../x', 'data/../../x', '/etc/x', 'data//x', './x', '', '..', 'data/a\0b', 'data/..'])
+    await assert.rejects(readWith({ path }), /damaged/, JSON.stringify(path));
+  for (const mode of [0o4755, -1]) await assert.rejects(readWith({ mode }), /damaged/, String(mode));
+});
+
+test('a manifest with a chunk that names no content, or lies nowhere in a pack, is refused', async (t) => {
+  const { chunk, readWith } = await written(t);
+  const wrong: object[] = [
+    { hash: '../x' },
+    { hash: chunk.hash.toUpperCase() },
+    { hash: 1 },
+    { pack: '../x' },
+  ];
+  for (const name of ['offset', 'length', 'size'])
+    for (const value of [-1, 0.5, 2 ** 53, '1', null]) wrong.push({ [name]: value });
+  for (const change of wrong)
+    await assert.rejects(readWith({ chunks: [{ ...chunk, ...change }] }), /damaged/, JSON.stringify(change));
+});
+
+/** A chunk that a pack has, and what writes a manifest of one file and reads it again. */
+async function written(t: TestContext) {
   const store = new DirectoryStore(temporaryDirectory(t));
   const packs = new PackWriter(store, []);
   const chunk = await packs.add(Buffer.from('a'));
@@ -20,8 +43,5 @@ test('a manifest with a path that leads elsewhere, or with rights that no file h
     const { parts } = await readManifest(store, about.id);
     return parts[0]!.files[0]!.path;
   };
-  assert.equal(await readWith({}), 'data/a/x');
-  for (const path of ['../x', 'data/../../x', '/etc/x', 'data//x', './x', '', '..', 'data/a\0b', 'data/..'])
-    await assert.rejects(readWith({ path }), /damaged/, JSON.stringify(path));
-  for (const mode of [0o4755, -1]) await assert.rejects(readWith({ mode }), /damaged/, String(mode));
-});
+  return { chunk, readWith };
+}
