@@ -177,6 +177,8 @@ export async function runInProject(
         log.line(line);
       },
     });
+    const limit = await confined.explain();
+    if (limit !== null) log.line(`\`${command.title}\` went on at a limit: ${limit}`);
   } catch (error) {
     const limit = signal.aborted ? null : await confined.explain();
     throw limit === null ? error : new BuildFailure(`${reason(error)}: ${limit}`);

@@ -17,8 +17,8 @@ import type { BuildDirectories } from './environment.ts';
 const MAX_TASKS = 2048;
 /** Between two looks at the memory of a command without a control group, in ms. */
 const LOOK_EVERY_MS = 500;
-/** Messages of programs that may start no more processes. */
-const OUT_OF_TASKS = /resource temporarily unavailable|EAGAIN|uv_thread_create|pthread_create/i;
+/** Messages of programs that may start no more processes. The first is all that `sh` says. */
+const OUT_OF_TASKS = /cannot fork|resource temporarily unavailable|EAGAIN|uv_thread_create|pthread_create/i;
 
 export interface ConfineOptions {
   walls: Walls;
@@ -127,9 +127,9 @@ async function explain(
 ): Promise<string | null> {
   const state = await group?.state();
   if (state !== undefined && state.memoryKills > 0) return tooMuchMemory(memoryMb);
-  if (state === undefined ? refused : state.tasksRefused > 0)
-    return `a build may have ${MAX_TASKS} processes and threads, and it wanted more`;
-  return null;
+  const limit = `a build may have ${MAX_TASKS} processes and threads`;
+  if (state !== undefined) return state.tasksRefused > 0 ? `${limit}, and it wanted more` : null;
+  return refused ? `${limit}, and what it printed reads as if it had wanted more` : null;
 }
 
 /** The variables as a script of the shell's. */

@@ -37,13 +37,16 @@ function giveCloneTo({ directory }: Cellar): void {
   writeFileSync(join(zod, 'index.js'), '');
 }
 
+/** Starts shells, each of which waits for a line that never comes, until the system refuses one. */
+const BOMB = 'mkfifo never; (while :; do read line < never & done)';
+
 let builds = 0;
-/** Pushes a Worker whose build runs `script` with Node, and resolves with what the push printed. */
-async function build(host: Cellar, script: string): Promise<string> {
+/** Pushes a Worker whose build runs `command`, which may run `script`, and resolves with what the push printed. */
+async function build(host: Cellar, script: string, command = 'node build.mjs'): Promise<string> {
   const slug = `build${++builds}`;
   await host.create(slug);
   const work = await host.checkout('hello');
-  writeFileSync(join(work, 'package.json'), JSON.stringify({ scripts: { build: 'node build.mjs' } }));
+  writeFileSync(join(work, 'package.json'), JSON.stringify({ scripts: { build: command } }));
   writeFileSync(join(work, 'build.mjs'), script);
   await host.commit(work, 'build');
   const { stderr } = await host.push(work, slug);
@@ -154,6 +157,11 @@ test('an ordinary user has the same, by bubblewrap', NEEDS_USERS, async (t) => {
   assert.doesNotMatch(host.output, /builds see this machine's files/);
   const printed = await build(host, HOG);
   assert.match(printed, /deploy failed: .*400 MiB of memory.*RUNNER_BUILD_MEMORY_MB/);
+  const failed = await build(host, '', BOMB);
+  assert.match(failed.slice(-500), /deploy failed: .*2048 processes and threads/);
+  const wentOn = await build(host, '', `${BOMB} || true`);
+  assert.match(wentOn, /`npm run build` went on at a limit: .*2048 processes and threads/);
+  assert.match(wentOn, /serves this push/);
 });
 
 test('nothing of a build outlives a host that is killed', NEEDS_SANDBOX, async () => {
@@ -192,4 +200,9 @@ test('a build that starts processes without end fails, and the machine does not'
   );
   // Many small processes take memory too: whichever limit is reached first.
   assert.match(printed, /deploy failed: .*(2048 processes and threads|300 MiB of memory)/);
+});
+
+test("a script of the shell's that starts processes without end fails, and says why", async () => {
+  const printed = await build(cellar, '', BOMB);
+  assert.match(printed.slice(-500), /deploy failed: .*(2048 processes and threads|300 MiB of memory)/);
 });
