@@ -199,9 +199,12 @@ function metaOf(changes: number, duration: number, rowsRead = 0) {
   };
 }
 
-/** Bytes as D1 gives them: a list of numbers. */
+/** Bytes as D1 gives them: a list of numbers. A number that JSON has not is a text: D1 rounds it. */
 function plain(value: unknown): unknown {
-  if (typeof value !== 'object' || value === null || !('$bytes' in value)) return value ?? null;
+  if (typeof value !== 'object' || value === null) return value ?? null;
+  if ('$bigint' in value) return value.$bigint;
+  if ('$number' in value) return value.$number;
+  if (!('$bytes' in value)) return value;
   return Array.from(atob(String(value.$bytes)), (character) => character.charCodeAt(0));
 }
 

@@ -15,10 +15,19 @@ const sqlValue = z.union([
   z.strictObject({ $number: z.enum(['Infinity', '-Infinity', 'NaN', '-0']) }),
 ]);
 const sql = z.string().min(1).max(100_000);
-/** D1 binds no integers beyond 2^53. */
+/**
+ * D1 binds no integers beyond 2^53, and JSON's readers round them without a word. A number beyond 2^63 is none of SQLite's
+ * integers, and exact as the floating-point number that it is.
+ */
+const mayBeRounded = (value: number) =>
+  Number.isInteger(value) && !Number.isSafeInteger(value) && Math.abs(value) <= 2 ** 63;
+const exactNumber = z.number().refine((value) => !mayBeRounded(value), {
+  error:
+    'is a whole number beyond 2^53, which JSON may have rounded; give it as a text, and write CAST(? AS INTEGER), or AS REAL, for it in the statement',
+});
 const parameter = z.union([
   z.string(),
-  z.number(),
+  exactNumber,
   z.boolean(),
   z.null(),
   z.strictObject({ $bytes: z.base64() }),
@@ -26,6 +35,7 @@ const parameter = z.union([
 const statement = { sql, params: z.array(parameter).max(100).optional() };
 const written = z.strictObject({
   changes: z.int(),
+  /** Null also where it is beyond 2^53. */
   last_row_id: z.int().nullable(),
   duration_ms: z.number(),
 });

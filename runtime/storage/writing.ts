@@ -37,7 +37,7 @@ export async function writeStorage(
   const done = await written(writing, appId, '/', JSON.stringify({ kind, binding, ...asked }));
   return done.map(([changes, lastRowId, durationMs]) => ({
     changes: Number(changes),
-    last_row_id: lastRowId === null ? null : Number(lastRowId),
+    last_row_id: Number.isSafeInteger(lastRowId) ? lastRowId : null,
     duration_ms: Number(durationMs),
   }));
 }

@@ -235,6 +235,14 @@ test('a write goes through a process of the app, as one transaction, and a sleep
     assert.deepEqual([failed.status, failed.body.code], [400, 'query_failed']);
     assert.match(failed.body.detail, /NOT NULL constraint failed: people\.name/);
     assert.equal(await count(), before + 1, 'nothing of the transaction stays');
+    const rounded = await write({
+      statements: [
+        { sql, params: ['x', null] },
+        { sql, params: ['x', 2 ** 53] },
+      ],
+    });
+    assert.deepEqual([rounded.status, rounded.body.code], [400, 'invalid_input']);
+    assert.match(rounded.body.detail, /^statements\.1\.params\.1: .*2\^53.*CAST\(\? AS INTEGER\)/);
     const both = await write({
       statements: [{ sql, params: ['x', null] }, { sql: 'UPDATE people SET photo = NULL' }],
     });

@@ -224,6 +224,11 @@ test('a database is migrated, queried, filled from a file and exported', async (
   );
   assert.deepEqual(queried[0].results, [{ text: 'first; of all' }]);
   assert.equal(queried[1].meta.changes, 1);
+  const numbers = 'SELECT 9007199254740993 AS large, 9e999 AS infinite, 1.5 AS small';
+  const [{ results }] = JSON.parse(
+    await wrangler('d1', 'execute', 'notes', '--remote', '--json', '--command', numbers),
+  );
+  assert.deepEqual(results, [{ large: '9007199254740993', infinite: 'Infinity', small: 1.5 }]);
   everything.write({
     'more.sql': "INSERT INTO notes VALUES ('third');\nINSERT INTO notes VALUES ('fourth');",
   });

@@ -132,8 +132,10 @@ function equal(column: string, value: SqlValue): Statement {
   return { sql: `${quoted(column)} = ${sql}`, params };
 }
 
-/** What cannot be bound stands in the SQL: integers beyond 2^53, and infinities. */
+/** What cannot be bound stands in the SQL: whole numbers beyond 2^53, and infinities. */
 function bind(value: SqlValue): Statement {
+  if (Number.isInteger(value) && !Number.isSafeInteger(value))
+    return { sql: Number(value).toExponential(), params: [] };
   if (typeof value !== 'object' || value === null || '$bytes' in value) return { sql: '?', params: [value] };
   if ('$bigint' in value) return { sql: value.$bigint, params: [] };
   return {

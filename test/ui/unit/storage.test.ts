@@ -93,12 +93,14 @@ test('changes, deletions and new rows do to a table what was asked, in one go', 
   assert.equal(set.count.value, 1, 'a cell that is as it was is no change');
   assert.equal(set.valueOf(one, 'name'), null);
   set.toggleDelete(three);
+  set.update(two, 'n', -(2 ** 60));
   set.insert(new Map([['id', { $bigint: '9007199254740993' }]]));
   set.insert(new Map());
   const statements = set.statements();
   assert.deepEqual(statements.map(readable), [
     'DELETE FROM "odd "" name" WHERE "id" = 3',
     'UPDATE "odd "" name" SET "name" = NULL, "n" = 9e999 WHERE "id" = 1',
+    'UPDATE "odd "" name" SET "n" = -1.152921504606847e+18 WHERE "id" = 2',
     'INSERT INTO "odd "" name" ("id") VALUES (9007199254740993)',
     'INSERT INTO "odd "" name" DEFAULT VALUES',
   ]);
@@ -114,7 +116,7 @@ test('changes, deletions and new rows do to a table what was asked, in one go', 
     rows.map((row) => Object.values(row)),
     [
       ['1', null, 'Inf'],
-      ['2', 'b', '2.0'],
+      ['2', 'b', '-1.152921504606847e+18'],
       ['9007199254740993', null, null],
       ['9007199254740994', null, null],
     ],
