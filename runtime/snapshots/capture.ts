@@ -125,7 +125,7 @@ export class Capture {
   /**
    * Storage, which changes while it is read. Large values lie in files that are written before the database that names
    * them and removed after it forgot them: so files come first, then databases, then files again that have come since, of which
-   * none goes meanwhile where they can be held.
+   * none goes from the reading of a database on where they can be held.
    */
   async #storage(root: string, { user, theirs, skip, hold }: StoragePlace, files: Files): Promise<void> {
     if (!existsSync(root)) return;
@@ -133,11 +133,16 @@ export class Capture {
     if (theirs) await giveTo(user, root);
     const scratch = join(this.#paths.snapshotting, 'reader');
     let starting: Promise<Reader> | null = null;
+    let isHeld = false;
     const start = async () => {
       renewOwn(scratch, user);
       return Reader.start({ root, user, copy: join(scratch, 'copy') });
     };
     const read = async (file: Listed) => {
+      if (file.kind === 'sqlite' && hold !== undefined && !isHeld) {
+        isHeld = true;
+        await hold(true);
+      }
       // Directly in the directory of an app's data lies what the host has written down, where only the host can write.
       if (theirs && !file.path.includes('/')) return readIfThere(join(root, file.path));
       starting ??= start();
@@ -145,7 +150,6 @@ export class Capture {
     };
     try {
       for (const kind of ['plain', 'sqlite', 'plain']) {
-        if (kind === 'sqlite') await hold?.(true);
         for (const file of list(root, { databases: true, skip })) {
           const isTurn = file.kind === kind || file.kind === 'directory';
           const taken = files.get(this.#pathOf(root, file.path));
@@ -155,7 +159,7 @@ export class Capture {
         }
       }
     } finally {
-      await hold?.(false);
+      if (isHeld) await hold?.(false);
       const reader = await (starting as Promise<Reader> | null)?.catch(() => null);
       reader?.end();
       if (starting !== null) dropOwn(scratch, user);

@@ -1,8 +1,12 @@
 // Snapshots in a directory of this machine.
+import { constants } from 'node:fs';
 import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { syncFile } from '../../bundler/sync.ts';
 import { MissingObject, type Store, type Stored, UNFINISHED } from './store.ts';
+
+/** The directory is its operator's, who may put other things among the snapshots: a FIFO is not waited for. */
+const READ = constants.O_RDONLY | constants.O_NONBLOCK;
 
 export class DirectoryStore implements Store {
   readonly #directory: string;
@@ -14,18 +18,18 @@ export class DirectoryStore implements Store {
   async list(folder: string): Promise<Stored[]> {
     const names = await readdir(join(this.#directory, folder)).catch(unlessMissing([]));
     const found = names.map((name) => `${folder}${name}`).sort();
-    return Promise.all(
-      found.map(async (name) => {
-        const { size, mtimeMs } = await stat(join(this.#directory, name));
-        return { name, bytes: size, writtenAt: mtimeMs };
-      }),
-    );
+    const stored = found.map(async (name) => {
+      const stats = await stat(join(this.#directory, name)).catch(unlessMissing(null));
+      return stats?.isFile() ? [{ name, bytes: stats.size, writtenAt: stats.mtimeMs }] : [];
+    });
+    return (await Promise.all(stored)).flat();
   }
 
   async read(name: string, part?: { offset: number; length: number }): Promise<Buffer> {
-    const file = await open(join(this.#directory, name)).catch(unlessMissing(null));
+    const file = await open(join(this.#directory, name), READ).catch(unlessMissing(null));
     if (file === null) throw new MissingObject(name);
     try {
+      if (!(await file.stat()).isFile()) throw new MissingObject(name);
       if (part === undefined) return await file.readFile();
       const { buffer, bytesRead } = await file.read(Buffer.alloc(part.length), 0, part.length, part.offset);
       return buffer.subarray(0, bytesRead);

@@ -88,6 +88,26 @@ test('each object that the index of a snapshot names is in it whole, also one th
   }
 });
 
+test('buckets are held only while their index is read: not where nothing has changed', async (t) => {
+  const { paths, buckets } = startBuckets(t);
+  const client = new BucketClient(await buckets.open(APP_ID), 'main');
+  await client.put('one', bodyOf(Buffer.from('one')), plain);
+  const packs = new PackWriter(new DirectoryStore(temporaryDirectory(t)), []);
+  let before: Part[] = [];
+  const holdsOfCapture = async () => {
+    const holds: boolean[] = [];
+    const hold = async (_app: string, isHeld: boolean) => void holds.push(isHeld);
+    const app = { id: APP_ID, slug: 'a', liveDeployId: null, user: null };
+    before = [await new Capture(paths, packs, hold, before).app(app)];
+    return holds;
+  };
+  assert.deepEqual(await holdsOfCapture(), [true, false]);
+  // Files that were written to just now are read again.
+  await eventually(async () => (await holdsOfCapture()).length === 0, 'nothing is held');
+  await client.put('two', bodyOf(Buffer.from('two')), plain);
+  assert.deepEqual(await holdsOfCapture(), [true, false]);
+});
+
 test('buckets that the service serves only after they were held are held, and those that it forgets meanwhile are no trouble', async (t) => {
   const { paths, buckets } = startBuckets(t);
   await buckets.hold(APP_ID, true);
