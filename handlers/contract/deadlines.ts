@@ -7,7 +7,7 @@ export const CALL_DEADLINE_MS = 10_000;
 export const READ_DEADLINE_MS = 60_000;
 /** The host itself gives up on git's commands earlier; the contents of a file may take their time. */
 export const SOURCE_DEADLINE_MS = 600_000;
-/** A whole object of 5 GB. What stalls is ended much earlier by the host. */
+/** A whole object of 5 GiB. What stalls is ended much earlier by the host. */
 export const OBJECT_DEADLINE_MS = 3_600_000;
 /** A list of snapshots in a store far away. */
 export const SNAPSHOT_LIST_DEADLINE_MS = 3_600_000;

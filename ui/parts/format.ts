@@ -33,15 +33,15 @@ export function plural(value: number, one: string, many = `${one}s`): string {
   return `${exactCount(value)} ${value === 1 ? one : many}`;
 }
 
-/** A size: `512 B`, `1.5 KB`, `64 MB`. Multiples of 1,024, as the settings of Cellar count. */
+/** A size: `512 B`, `1.5 KiB`, `64 MiB`. Multiples of 1,024, as the settings of Cellar count. */
 export function bytes(value: number | null): string {
   if (value === null) return NONE;
   let size = value;
-  for (const unit of ['B', 'KB', 'MB', 'GB']) {
+  for (const unit of ['B', 'KiB', 'MiB', 'GiB']) {
     if (Math.abs(size) < 999.5) return `${threeDigits(size)}\u00a0${unit}`;
     size /= 1024;
   }
-  return `${threeDigits(size)}\u00a0TB`;
+  return `${threeDigits(size)}\u00a0TiB`;
 }
 
 /** A duration of `ms`: `0.4 ms`, `120 ms`, `1.5 s`, `2 min 5 s`, `3 h 20 min`, `4 days`. */

@@ -85,7 +85,7 @@ function Keys({
           {
             name: 'Size',
             number: true,
-            cell: (item) => (item.bytes === null ? 'over 64 KB' : bytes(item.bytes)),
+            cell: (item) => (item.bytes === null ? 'over 64 KiB' : bytes(item.bytes)),
           },
           {
             name: 'What to do',

@@ -1,9 +1,9 @@
-// All sockets are read into one buffer. Node makes one of 64 KB for each read of an accepted socket otherwise, and
+// All sockets are read into one buffer. Node makes one of 64 KiB for each read of an accepted socket otherwise, and
 // collecting those took more time than anything else that the gateway does with an upload.
 import type { OnReadOpts, Socket } from 'node:net';
 import { type SocketHandle, socketOf } from '../../machine/socket-handle.ts';
 
-/** Most bytes read at once: a body of 64 KB comes in one read with its head. */
+/** Most bytes read at once: a body of 64 KiB comes in one read with its head. */
 const READ_BYTES = 80 * 1024;
 const buffer = Buffer.allocUnsafeSlow(READ_BYTES);
 

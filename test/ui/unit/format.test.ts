@@ -27,7 +27,7 @@ test('says sizes in multiples of 1,024', () => {
   const said = [0, 512, 1024, 1536, 999 * 1024, 1000 * 1024, 64 * 2 ** 20, 2 ** 40].map((n) =>
     plain(bytes(n)),
   );
-  assert.deepEqual(said, ['0 B', '512 B', '1 KB', '1.5 KB', '999 KB', '0.98 MB', '64 MB', '1 TB']);
+  assert.deepEqual(said, ['0 B', '512 B', '1 KiB', '1.5 KiB', '999 KiB', '0.98 MiB', '64 MiB', '1 TiB']);
 });
 
 test('says durations', () => {
