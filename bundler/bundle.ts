@@ -197,7 +197,12 @@ async function bundleConfig(
         out,
         `migrations/${i}`,
       );
-      return { binding, key: database_id || database_name || binding, migrations };
+      return {
+        binding,
+        key: database_id || database_name || binding,
+        ...(database_name && { name: database_name }),
+        migrations,
+      };
     }),
     namespaces: config.kv_namespaces.map(({ binding, id }) => ({ binding, key: id || binding })),
     ...(buckets.length > 0 && { buckets }),

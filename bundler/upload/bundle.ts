@@ -57,6 +57,7 @@ export const SentBundle = z.strictObject({
     z.strictObject({
       binding: name,
       key: name,
+      name: name.optional(),
       migrations: z.array(z.strictObject({ name: path, path: path.startsWith('migrations/') })),
     }),
   ),

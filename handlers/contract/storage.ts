@@ -95,7 +95,8 @@ export const storage = [
     needs: 'push',
     input: z.strictObject({ id: reference }),
     output: z.strictObject({
-      databases: z.array(z.strictObject({ ...named, bytes: z.int() })),
+      /** `name`: the `database_name` that the release that is live gives it; null when it gives none. */
+      databases: z.array(z.strictObject({ ...named, name: z.string().nullable(), bytes: z.int() })),
       classes: z.array(z.strictObject({ class_name: z.string(), objects: z.int(), bytes: z.int() })),
       namespaces: z.array(z.strictObject({ ...named, keys: z.int(), bytes: z.int() })),
       queues: z.array(z.strictObject({ queue: z.string(), messages: z.int(), bytes: z.int() })),

@@ -46,7 +46,11 @@ export class Looking {
     const named = ({ id, binding }: Stored) => ({ id, binding });
     return this.#ask(appId, {
       kind: 'overview',
-      databases: databases.map((each) => ({ ...named(each), path: this.#file(appId, DATABASE_KEY, each) })),
+      databases: databases.map((each) => ({
+        ...named(each),
+        name: each.name,
+        path: this.#file(appId, DATABASE_KEY, each),
+      })),
       namespaces: namespaces.map((each) => ({ ...named(each), ...this.#namespace(appId, each) })),
       classes: classes.map(({ className, storageId }) => ({
         class_name: className,

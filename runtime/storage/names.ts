@@ -53,10 +53,9 @@ export function resolveNames(
   return {
     classes: resolveClasses(names, bundle, live, newId),
     durableObjects: bundle.durableObjects,
-    databases: bundle.databases.map(({ binding, key, migrations }) => ({
-      binding,
+    databases: bundle.databases.map(({ key, ...database }) => ({
+      ...database,
       storageId: idOf(names.databases, key, newId),
-      migrations,
     })),
     namespaces: bundle.namespaces.map(({ binding, key }) => ({
       binding,

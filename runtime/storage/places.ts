@@ -4,9 +4,13 @@ import { join } from 'node:path';
 import type { QueueConsumer, Release, Workflow } from '../../bundler/release.ts';
 import type { StorageNames } from './names.ts';
 
-/** Something that keeps data. `id`: its name for the owner. `binding`: that of the live release; null when it has none. */
+/**
+ * Something that keeps data. `id`: what never changes of its names for the owner. `name`, `binding`: those of the live release;
+ * null when it has none.
+ */
 export interface Stored {
   id: string;
+  name: string | null;
   binding: string | null;
   storageId: string;
 }
@@ -45,18 +49,21 @@ export function placesOf(names: StorageNames, release: Release | null): Places {
 
 function stored(
   names: Record<string, string>,
-  bound: { binding: string; storageId: string }[] = [],
+  bound: { binding: string; storageId: string; name?: string }[] = [],
 ): Stored[] {
-  return Object.entries(names).map(([id, storageId]) => ({
-    id,
-    storageId,
-    binding: bound.find((each) => each.storageId === storageId)?.binding ?? null,
-  }));
+  return Object.entries(names).map(([id, storageId]) => {
+    const { name = null, binding = null } = bound.find((each) => each.storageId === storageId) ?? {};
+    return { id, storageId, name, binding };
+  });
 }
 
-/** The one that a caller means by its id or its binding. */
-export function find(all: Stored[], name: string): Stored | undefined {
-  return all.find(({ id }) => id === name) ?? all.find(({ binding }) => binding === name);
+/** The one that a caller means by its id, its binding or its name. */
+export function find(all: Stored[], asked: string): Stored | undefined {
+  return (
+    all.find(({ id }) => id === asked) ??
+    all.find(({ binding }) => binding === asked) ??
+    all.find(({ name }) => name === asked)
+  );
 }
 
 /** The file of an object. @param data the app's data directory */

@@ -127,15 +127,16 @@ test('every supported key arrives in the bundle', async () => {
     },
   ]);
   assert.deepEqual(
-    bundle.databases.map(({ binding, key, migrations }) => [
+    bundle.databases.map(({ binding, key, name, migrations }) => [
       binding,
       key,
+      name,
       migrations.map(({ name }) => name),
     ]),
     [
-      ['BY_ID', 'id', ['2_a.sql', '10_b.sql']],
-      ['BY_NAME', 'name', []],
-      ['BARE', 'BARE', []],
+      ['BY_ID', 'id', 'name', ['2_a.sql', '10_b.sql']],
+      ['BY_NAME', 'name', 'name', []],
+      ['BARE', 'BARE', undefined, []],
     ],
   );
   assert.equal(read(bundle.databases[0]!.migrations[1]!.path), '10');

@@ -49,6 +49,7 @@ export default {
   },
   queue() {},
 };`;
+const PEOPLE = '7c1e4a1c-6c53-4f0e-9d43-0d0b8f1c2a3b';
 const CONFIG = `name = "app"
 main = "index.js"
 compatibility_date = "2026-10-01"
@@ -61,6 +62,7 @@ new_sqlite_classes = ["Room"]
 [[d1_databases]]
 binding = "DB"
 database_name = "people"
+database_id = "${PEOPLE}"
 [[kv_namespaces]]
 binding = "KV"
 id = "the-namespace"
@@ -90,7 +92,7 @@ async function assertReadable(id: string): Promise<void> {
   const all = await get('');
   assert.deepEqual(
     all.databases.map(({ bytes, ...named }: { bytes: number }) => [named, bytes > 0]),
-    [[{ id: 'people', binding: 'DB' }, true]],
+    [[{ id: PEOPLE, binding: 'DB', name: 'people' }, true]],
   );
   assert.deepEqual([all.classes[0].class_name, all.classes[0].objects], ['Room', 2]);
   assert.deepEqual([all.namespaces[0].id, all.namespaces[0].keys], ['the-namespace', 3]);

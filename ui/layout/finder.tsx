@@ -3,6 +3,7 @@ import { signal } from '@preact/signals';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import { api, type Result } from '../api.ts';
 import { type Found, search } from '../models/find.ts';
+import { titleOf } from '../models/title.ts';
 import { showModal } from '../parts/dialog.tsx';
 import { failed, toast } from '../parts/toast.tsx';
 import { may } from '../role.ts';
@@ -130,17 +131,17 @@ async function readKept(): Promise<void> {
     api('workflows.list', { id: app }),
   ]);
   kept.value = [
-    ...databases.map(({ id }) => ({
-      text: `Database ${id}`,
-      to: { name: 'database', app, database: id } as const,
+    ...databases.map((each) => ({
+      text: `Database ${titleOf(each)}`,
+      to: { name: 'database', app, database: each.id } as const,
     })),
     ...classes.map(({ class_name }) => ({
       text: `Durable Objects ${class_name}`,
       to: { name: 'objects', app, class: class_name } as const,
     })),
-    ...namespaces.map(({ id }) => ({
-      text: `Namespace ${id}`,
-      to: { name: 'namespace', app, namespace: id } as const,
+    ...namespaces.map((each) => ({
+      text: `Namespace ${titleOf(each)}`,
+      to: { name: 'namespace', app, namespace: each.id } as const,
     })),
     ...buckets.map(({ bucket }) => ({
       text: `Bucket ${bucket}`,

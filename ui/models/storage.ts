@@ -4,6 +4,7 @@ import { api, type Failure, type Result } from '../api.ts';
 import { resource } from '../live.ts';
 import { changeSet, onlyReads, type Statement } from './change-set.ts';
 import { pages } from './pages.ts';
+import { titleOf } from './title.ts';
 import { base64Of, type SqlValue } from './values.ts';
 
 export type Overview = Result<'storage.overview'> & { workflows: Result<'workflows.list'>['items'] };
@@ -26,6 +27,16 @@ export function overviewModel(id: string) {
     { everyMs: EVERY_MS },
   );
   return { overview, close: overview.close };
+}
+
+/** What the one of this id is called. */
+export function titleModel(app: string, kind: 'databases' | 'namespaces', id: string) {
+  const title = resource(async (signal) => {
+    const overview = await api('storage.overview', { id: app }, { signal });
+    const found = overview[kind].find((each) => each.id === id);
+    return found === undefined ? id : titleOf(found);
+  });
+  return { title, close: title.close };
 }
 
 /** A database: its tables. */

@@ -1,7 +1,7 @@
 // A KV namespace: its keys, and the value of one.
 import { useState } from 'preact/hooks';
 import { Head } from '../layout/head.tsx';
-import { type KvKey, type KvValue, kvValueModel, namespaceModel } from '../models/storage.ts';
+import { type KvKey, type KvValue, kvValueModel, namespaceModel, titleModel } from '../models/storage.ts';
 import { bytesOf, hex, prettyJson, textIn } from '../models/values.ts';
 import { Button, RemoveButton } from '../parts/button.tsx';
 import { Copy } from '../parts/code.tsx';
@@ -23,12 +23,13 @@ interface Props {
 }
 
 export default function Namespace(props: Props) {
+  const { title } = useModel(() => titleModel(props.app, 'namespaces', props.namespace));
   const prefix = queryOf('prefix');
   const selected = queryOf('key');
   const [adding, setAdding] = useState(false);
   return (
     <>
-      <Head title={props.namespace}>
+      <Head title={title.data.value ?? 'KV namespace'}>
         <Search
           label="Keys that begin with …"
           value={prefix}

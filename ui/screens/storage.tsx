@@ -1,6 +1,7 @@
 // All that the app keeps.
 import { Head } from '../layout/head.tsx';
 import { overviewModel } from '../models/storage.ts';
+import { titleOf } from '../models/title.ts';
 import { Link } from '../parts/button.tsx';
 import { bytes, plural } from '../parts/format.ts';
 import {
@@ -18,6 +19,7 @@ import { Empty, Loaded } from '../parts/states.tsx';
 import type { Route } from '../router.ts';
 
 interface Entry {
+  /** What never changes of its names. */
   key: string;
   name: string;
   binding: string | null;
@@ -38,7 +40,7 @@ export default function Storage({ app }: { app: string }) {
           const groups = [
             group('Databases', IconDatabase, databases, (each) => ({
               key: each.id,
-              name: each.id,
+              name: titleOf(each),
               binding: each.binding,
               size: bytes(each.bytes),
               to: { name: 'database', app, database: each.id },
@@ -52,7 +54,7 @@ export default function Storage({ app }: { app: string }) {
             })),
             group('KV namespaces', IconKey, namespaces, (each) => ({
               key: each.id,
-              name: each.id,
+              name: titleOf(each),
               binding: each.binding,
               size: `${plural(each.keys, 'key')}, ${bytes(each.bytes)}`,
               to: { name: 'namespace', app, namespace: each.id },
@@ -112,6 +114,11 @@ export default function Storage({ app }: { app: string }) {
                           {binding !== null && binding !== name && (
                             <span class="muted cut">
                               <code>env.{binding}</code>
+                            </span>
+                          )}
+                          {key !== binding && key !== name && (
+                            <span class="muted cut">
+                              <code>{key}</code>
                             </span>
                           )}
                         </span>
