@@ -38,8 +38,8 @@ export function refuseImpossible(
   if (!isWhole) return named;
   if (main === undefined && assets?.directory === undefined) throw nothingNamed(file);
   // A package's own Worker is there once it is installed.
-  if (main !== undefined && !main.includes('/node_modules/')) insidePath(root, base, main, 'main');
-  if (assets?.directory !== undefined) insidePath(root, base, assets.directory, 'assets.directory');
+  if (main !== undefined && !main.includes('/node_modules/')) insidePath(root, base, main, `${file}: main`);
+  if (assets?.directory !== undefined) insidePath(root, base, assets.directory, `${file}: assets.directory`);
   return named;
 }
 

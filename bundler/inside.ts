@@ -28,7 +28,10 @@ export function realInside(root: string, path: string): string | null {
  */
 export function insidePath(root: string, from: string, path: string, what: string): string {
   const full = pathWithin(root, from, path, what);
-  if (!isThere(root, full)) throw new BuildFailure(`${what}: there is no ${show(root, full)}`);
+  if (!isThere(root, full))
+    throw new BuildFailure(
+      `${what}: there is no ${show(root, full)}: check the path, and that it is committed or built`,
+    );
   return full;
 }
 

@@ -7,6 +7,7 @@ import { show } from './inside.ts';
 import { CONFIG_BYTES } from './limits.ts';
 import { readProjectFile } from './regular-file.ts';
 import { nestedKeys, type Treatment, topLevelKeys } from './wrangler-keys.ts';
+import { explain, isOfUnknownKeys, unknownKeys, type WranglerError } from './wrangler-words.ts';
 
 /** For wrangler: `import()` would read and parse its 15 MB once more, to find out that they are CommonJS. */
 const require = createRequire(import.meta.url);
@@ -159,7 +160,7 @@ export async function readWranglerConfig(
   const { value, warnings } = written === null ? own! : read(written, {});
   const from = written ?? path!;
   const file = show(root, from);
-  const unexpected = warnings.filter((line) => line.startsWith('Unexpected fields'));
+  const unexpected = warnings.filter(isOfUnknownKeys).map(unknownKeys);
   const config = environment === null ? value : { ...value, definedEnvironments: [] };
   const { refused, ignored } = judge(config, own?.value ?? {});
   const problems = [...refused, ...unexpected];
@@ -173,14 +174,6 @@ export async function readWranglerConfig(
     own: written === null ? null : ((own?.value ?? null) as WranglerConfig | null),
     notes: [...notes, ...warnings].map((line) => `${file}: ${line}`),
   };
-}
-
-type WranglerError = Error & { location?: { line: number; column: number } };
-
-function explain(error: WranglerError, file: string): string {
-  const text = stripVTControlCharacters(error.message).trim();
-  if (error.location) return `${file}:${error.location.line}:${error.location.column}: ${text}`;
-  return `${file}: ${text.replace(/^Processing .* configuration:\s*/, '')}`;
 }
 
 /** Runs `read`, which writes its warnings to the console and in no other place. An example to copy is lines of one. */

@@ -14,11 +14,18 @@ export function linkedSlug(folder: string): string | null {
   return url === null ? null : (/\/([^/]+?)(?:\.git)?\/?$/.exec(url)?.[1] ?? null);
 }
 
+/** The path of the Wrangler configuration; null without one. */
+export function configurationOf(folder: string): string | null {
+  return CONFIGURATIONS.map((name) => join(folder, name)).find((path) => existsSync(path)) ?? null;
+}
+
 /** The `name` of the Wrangler configuration; null without one. */
 export function namedByProject(folder: string): string | null {
-  const file = CONFIGURATIONS.map((name) => join(folder, name)).find((path) => existsSync(path));
-  if (file === undefined) return null;
-  return /^\s*"?name"?\s*[=:]\s*["']([a-z0-9-]+)["']/m.exec(readFileSync(file, 'utf8'))?.[1] ?? null;
+  const file = configurationOf(folder);
+  if (file === null) return null;
+  return (
+    /(?:^\s*\{?|\n)\s*"?name"?\s*[=:]\s*["']([a-z0-9-]+)["']/.exec(readFileSync(file, 'utf8'))?.[1] ?? null
+  );
 }
 
 /** Whether git is installed. */

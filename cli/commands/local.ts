@@ -5,7 +5,7 @@ import { Refused } from '../../client/index.ts';
 import { slug as slugSchema } from '../../handlers/contract/apps.ts';
 import { type Command, command, textOf } from '../command.ts';
 import { Stopped } from '../exit.ts';
-import { isRepository, linkedSlug, namedByProject, REMOTE, readGit } from '../folder.ts';
+import { configurationOf, isRepository, linkedSlug, namedByProject, REMOTE, readGit } from '../folder.ts';
 import { keepLogin } from '../login-file.ts';
 import type { Session } from '../session.ts';
 import { fields } from '../show.ts';
@@ -103,8 +103,7 @@ function link(session: Session, slug: string, url: string): void {
   if (known === null) git(folder, 'remote', 'add', REMOTE, url);
   else if (known !== url) git(folder, 'remote', 'set-url', REMOTE, url);
   const main = MAINS.find((file) => existsSync(join(folder, file)));
-  if (namedByProject(folder) !== null || existsSync(join(folder, 'wrangler.toml')) || main === undefined)
-    return;
+  if (configurationOf(folder) !== null || main === undefined) return;
   writeFileSync(join(folder, 'wrangler.jsonc'), configuration(slug, main), { flag: 'wx' });
   say(`Wrote wrangler.jsonc for ${main}\n`);
 }

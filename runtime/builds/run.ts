@@ -22,6 +22,10 @@ const OUTPUT_PORTION_MS = 4;
 const PAUSE_FACTOR = 5;
 /** What a line costs besides its characters, counted in characters. */
 const LINE_COST = 250;
+/** What a shell ends with where it finds no program, and what that mostly means. */
+const NOT_FOUND = 127;
+const MISSING =
+  ': a program that it calls is not installed; add its package to the dependencies of package.json';
 /** How long a process that left the group may hold the output open, in ms. */
 const OUTPUT_GRACE_MS = 500;
 
@@ -91,7 +95,7 @@ export async function run(command: Command): Promise<void> {
       );
     if (code !== 0)
       throw new BuildFailure(
-        `\`${title}\` failed ${code === null ? `by ${killedBy}` : `with exit code ${code}`}`,
+        `\`${title}\` failed ${code === null ? `by ${killedBy}` : `with exit code ${code}`}${code === NOT_FOUND ? MISSING : ''}`,
       );
   } finally {
     ended.abort();

@@ -211,7 +211,10 @@ test('what a configuration shows to be impossible fails before anything is insta
   const dependencies = '{"dependencies": {"no-such": "1"}}';
   const impossible: [config: object, message: RegExp][] = [
     [{ main: 'index.js', compatibility_date: '2999-01-01' }, /2999-01-01 is in the future/],
-    [{ main: 'src/gone.js' }, /^main: there is no src\/gone\.js/],
+    [
+      { main: 'src/gone.js' },
+      /^wrangler\.jsonc: main: there is no src\/gone\.js: check the path, and that it is committed/,
+    ],
     [
       { main: 'main.py', compatibility_flags: ['python_workers'] },
       /main\.py: Workers in Python are not supported: write it in JavaScript/,
@@ -221,7 +224,7 @@ test('what a configuration shows to be impossible fails before anything is insta
       /consumers: jobs: max_retries must be/,
     ],
     [{}, /nothing to deploy: set "main"/],
-    [{ assets: { directory: 'gone' } }, /^assets\.directory: there is no gone/],
+    [{ assets: { directory: 'gone' } }, /^wrangler\.jsonc: assets\.directory: there is no gone/],
   ];
   for (const [config, message] of impossible) {
     const lines = await assertFails(

@@ -151,6 +151,10 @@ test('the end of a long output that comes at once is all there', async () => {
 
 test('a command that fails is named with its exit code or signal', async () => {
   await assert.rejects(shell('exit 3').ended, new BuildFailure('`script` failed with exit code 3'));
+  await assert.rejects(
+    shell('no-such-program').ended,
+    /`script` failed with exit code 127: a program that it calls is not installed; .*dependencies of package\.json/,
+  );
   await assert.rejects(shell('kill -TERM $$').ended, new BuildFailure('`script` failed by SIGTERM'));
 });
 

@@ -249,10 +249,11 @@ test('a rate limit that cannot be is refused, and so is another binding below "u
 });
 
 test('unknown keys fail the deploy, at the top and below', async () => {
-  await refuses({ d1_database: [] }, /Unexpected fields found in top-level field: "d1_database"/);
+  await refuses({ d1_database: [] }, /: unknown key "d1_database"; did you mean "d1_databases"\?$/);
+  await refuses({ colour: 'red', mian: 'x' }, /: unknown keys "colour", "mian" \(did you mean "main"\?\)$/);
   await refuses(
-    { kv_namespaces: [{ binding: 'A', nmae: 'b' }] },
-    /Unexpected fields found in kv_namespaces\[0\] field: "nmae"/,
+    { kv_namespaces: [{ binding: 'A', preview_ids: 'b' }] },
+    /; unknown key "preview_ids" in kv_namespaces\[0\]; did you mean "preview_id"\?$/,
   );
 });
 
@@ -282,11 +283,15 @@ test('what does not apply here is said in the log, once for each reason', async 
 test("wrangler's own diagnostics are the message", async () => {
   await refuses(
     { d1_databases: [{ database_name: 'x' }] },
-    /"d1_databases\[0\]" bindings should have a string "binding"/,
+    /^wrangler\.jsonc: "d1_databases\[0\]" bindings should have a string "binding"/,
   );
   await assert.rejects(
     worktrees.bundle({ 'wrangler.toml': 'name = "x"\nmain = ' }),
     /^BuildFailure: wrangler\.toml:2:7: Invalid TOML document: invalid value/,
+  );
+  await assert.rejects(
+    worktrees.bundle({ 'wrangler.jsonc': '{ "name": "x" "main": "index.js" }' }),
+    /^BuildFailure: wrangler\.jsonc:1:\d+: comma expected$/,
   );
 });
 

@@ -15,6 +15,7 @@ import { operationsByName } from '../../handlers/contract/index.ts';
 import { COMPILED } from '../support/compiled.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { eventually } from '../support/e2e/processes.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const CODE = `
@@ -446,6 +447,20 @@ test('what goes wrong ends with the code of its table, and names the next comman
   await ends('call apps.nothing', 2, /no operation apps\.nothing/);
   await ends('call apps.get', 2, /apps\.get needs the param id/);
   await ends('init UPPER', 2, /lower-case/);
+});
+
+test('a folder with a configuration keeps it, however that is written', async (t) => {
+  const project = temporaryDirectory(t);
+  const path = join(project, 'wrangler.jsonc');
+  for (const text of ['{ "name": "one-line", "main": "index.js" }', '{"main":"index.js"}', '// none']) {
+    writeFileSync(path, text);
+    writeFileSync(join(project, 'index.js'), '');
+    const { code, said } = await cli(['init', ...(text.includes('name') ? [] : ['one-line'])], {
+      in: project,
+    });
+    assert.equal(code, 0, said);
+    assert.equal(readFileSync(path, 'utf8'), text);
+  }
 });
 
 test('a copy of what an app keeps is for those who may push alone', async () => {
