@@ -273,6 +273,16 @@ test('a write goes through a process of the app, as one transaction, and a sleep
     assert.equal((await rpc('storage.kv.get', entry)).code, 'storage_not_found');
   };
   await writeAll();
+  // As the refusal of a rounded number says.
+  const large = await write({
+    sql: 'INSERT INTO people (id, name) VALUES (CAST(? AS INTEGER), ?)',
+    params: ['9007199254740993', 'large'],
+  });
+  assert.deepEqual([large.body.changes, large.body.last_row_id], [1, null]);
+  const named = "SELECT id FROM people WHERE name = 'large'";
+  const { rows: found } = await rpc('storage.d1.get', { id, database_id: 'DB', sql: named });
+  assert.deepEqual(found, [[{ $bigint: '9007199254740993' }]]);
+  await write({ sql: "DELETE FROM people WHERE name = 'large'" });
   const endless = 'WITH RECURSIVE s(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s) SELECT count(*) FROM s';
   const { pid } = cells(id)[0]!;
   const before = ticksOf(pid);
