@@ -1,5 +1,6 @@
 // The groups of errors as they are written: which group an error belongs to, and what it changes there.
-import type { Circumstances, ErrorQueries, GroupRow } from '../../sqlite/telemetry/errors.ts';
+import type { ErrorQueries, GroupRow } from '../../sqlite/telemetry/errors.ts';
+import type { Circumstances } from '../../sqlite/telemetry/occurrences.ts';
 import { GROUPING } from './fingerprint.ts';
 
 const HOUR_MS = 3_600_000;

@@ -7,11 +7,12 @@ import {
   type GroupRow,
   type GroupStatus,
 } from '../../sqlite/telemetry/errors.ts';
+import { ErrorBounds, type ErrorBoundsOptions } from './error-bounds.ts';
 import { ErrorGroups, type Occurrence } from './error-groups.ts';
+import { ErrorIntake } from './error-intake.ts';
 import { type ErrorFollow, ErrorListener } from './error-listener.ts';
 import { shownGroup } from './error-shown.ts';
 import { errorOfFailure } from './failures.ts';
-import { fingerprintOf } from './fingerprint.ts';
 import { Listeners } from './listeners.ts';
 import type { ReportedError } from './log-lines.ts';
 import { type Answers, AskRefusal, type Part } from './part.ts';
@@ -19,12 +20,9 @@ import type { Asks, Batch, FollowKind, OpenGroup, StreamPiece, ThreadOptions } f
 import type { SourceStacks } from './source-stacks.ts';
 import type { Store } from './store.ts';
 
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
-/** Groups of all apps: more come only in the place of others. */
-const ALL_GROUPS = 5_000;
-/** Errors of one app that wait; of more only the number is kept. */
-const WAITING = 200;
+const DAY_MS = 24 * 3_600_000;
+/** While they cannot be written, no more errors wait than these. */
+const PENDING_MAX = 200;
 /** Errors are written this long after they came, in ms. */
 const WRITE_MS = 200;
 /** Groups that a listener who comes back is sent. */
@@ -42,35 +40,48 @@ const TOLD = 20_000;
 /** Lines of an app's log, for the occurrences that are shown. */
 type LogsOf = (params: Asks['logs']['params']) => Promise<Asks['logs']['answer']> | Asks['logs']['answer'];
 
+export interface ErrorsOptions extends Pick<ThreadOptions, 'retentionDays'>, ErrorBoundsOptions {
+  stacks: SourceStacks;
+}
+
 export class Errors implements Part {
   readonly name = 'errors';
   readonly answers: Answers;
-  readonly dropped = { errors: 0 };
+  #dropped = 0;
   /** Errors of apps of which nothing is known but that they were. */
   #untold = new Map<string, number>();
   readonly #queries: ErrorQueries;
   readonly #groups: ErrorGroups;
-  readonly #stacks: SourceStacks;
+  readonly #bounds: ErrorBounds;
+  readonly #intake: ErrorIntake;
   readonly #retentionMs: number;
   readonly #logsOf: LogsOf;
   readonly #onGroups: (groups: OpenGroup[]) => void;
   /** When `#onGroups` was last told of a group. */
   readonly #toldAt = new Map<number, number>();
-  /** What waits for its places, one error of an app after another. */
-  readonly #queues = new Map<string, { waiting: number; last: Promise<void> }>();
   #pending: Occurrence[] = [];
   #timer: NodeJS.Timeout | null = null;
   readonly #listeners = new Listeners<ErrorListener>();
 
   constructor(
     store: Store,
-    { stacks, retentionDays }: Pick<ThreadOptions, 'retentionDays'> & { stacks: SourceStacks },
+    { stacks, retentionDays, ...bounds }: ErrorsOptions,
     logsOf: LogsOf,
     onGroups: (groups: OpenGroup[]) => void = () => {},
   ) {
     this.#onGroups = onGroups;
-    this.#queries = errorQueries(store.open('errors', ERRORS_MIGRATIONS));
-    this.#stacks = stacks;
+    const database = store.open('errors', ERRORS_MIGRATIONS);
+    this.#queries = errorQueries(database);
+    this.#bounds = new ErrorBounds(database, this.#queries, bounds);
+    this.#intake = new ErrorIntake(
+      stacks,
+      (occurrence) => {
+        // Not before it is known: a flush takes the list away.
+        this.#pending.push(occurrence);
+        this.#writeSoon();
+      },
+      (appId, count) => this.#drop(appId, count),
+    );
     this.#retentionMs = retentionDays * DAY_MS;
     this.#logsOf = logsOf;
     this.#groups = new ErrorGroups(this.#queries);
@@ -81,6 +92,10 @@ export class Errors implements Part {
       'errors/open': ({ appIds }) =>
         Object.fromEntries(appIds.map((id) => [id, this.#queries.countOpen(id)])),
     };
+  }
+
+  get dropped(): { errors: number; error_occurrences: number; error_groups: number } {
+    return { errors: this.#dropped, ...this.#bounds.dropped };
   }
 
   take({ failures }: Pick<Batch, 'failures'>): void {
@@ -99,27 +114,7 @@ export class Errors implements Part {
     traceId: string | null,
     error: ReportedError,
   ): Promise<void> {
-    if (error.untold > 0) this.#drop(appId, error.untold);
-    const queue = this.#queues.get(appId) ?? { waiting: 0, last: Promise.resolve() };
-    if (queue.waiting >= WAITING) {
-      this.#drop(appId, 1);
-      return Promise.resolve();
-    }
-    this.#queues.set(appId, queue);
-    queue.waiting++;
-    queue.last = queue.last
-      .then(async () => {
-        const occurrence = await this.#occurrence(appId, release, at, traceId, error);
-        // The app was deleted meanwhile.
-        if (this.#queues.get(appId) !== queue) return;
-        // Not before: a flush takes the list away.
-        this.#pending.push(occurrence);
-        this.#writeSoon();
-      })
-      .finally(() => {
-        if (--queue.waiting === 0 && this.#queues.get(appId) === queue) this.#queues.delete(appId);
-      });
-    return queue.last;
+    return this.#intake.take(appId, release, at, traceId, error);
   }
 
   flush(): void {
@@ -133,6 +128,7 @@ export class Errors implements Part {
       for (const each of pending) this.#groups.add(each, changed);
       for (const [appId, count] of untold) this.#groups.addUntold(appId, count, changed);
       for (const group of changed.values()) this.#queries.update(group);
+      this.#bounds.makeRoom(new Set(pending.map(({ appId }) => appId)));
     });
     this.#pending = [];
     this.#untold = new Map();
@@ -142,20 +138,18 @@ export class Errors implements Part {
 
   /** Writes what has come, with places that are still looked up. */
   async close(): Promise<void> {
-    await Promise.all([...this.#queues.values()].map(({ last }) => last));
+    await this.#intake.settled();
     this.flush();
   }
 
   prune(now: number): boolean {
     const removed = this.#queries.removeBefore(now - this.#retentionMs, PIECE);
-    if (removed === PIECE) return true;
-    if (this.#queries.countAll() <= ALL_GROUPS) return false;
-    return this.#queries.removeBefore(now, PIECE) > 0;
+    return removed === PIECE || this.#bounds.prune();
   }
 
   forget(appId: string): boolean {
     this.#listeners.end(appId);
-    this.#queues.delete(appId);
+    this.#intake.forget(appId);
     this.#pending = this.#pending.filter((each) => each.appId !== appId);
     this.#untold.delete(appId);
     return this.#queries.removeOf(appId, PIECE) === PIECE;
@@ -183,35 +177,8 @@ export class Errors implements Part {
     return this.#listeners.add(appId, listener);
   }
 
-  async #occurrence(
-    appId: string,
-    release: string | null,
-    at: number,
-    traceId: string | null,
-    error: ReportedError,
-  ): Promise<Occurrence> {
-    const { id, type: kind, message, stack, mechanism, handler, method, path } = error;
-    const known = stack === null ? null : await this.#stacks.find(appId, release, stack);
-    return {
-      appId,
-      at,
-      release,
-      id,
-      kind,
-      message,
-      fingerprint: fingerprintOf(kind, message, known?.frames ?? []),
-      stack: known?.text ?? null,
-      place: known?.place ?? null,
-      mechanism: mechanism ?? 'uncaught',
-      handler,
-      method,
-      path,
-      trace_id: traceId,
-    };
-  }
-
   #drop(appId: string, count: number): void {
-    this.dropped.errors += count;
+    this.#dropped += count;
     this.#untold.set(appId, (this.#untold.get(appId) ?? 0) + count);
     this.#writeSoon();
   }
@@ -226,8 +193,8 @@ export class Errors implements Part {
       this.flush();
     } catch {
       // The thread's own turn comes, and says so.
-      if (this.#pending.length > WAITING) {
-        this.dropped.errors += this.#pending.length;
+      if (this.#pending.length > PENDING_MAX) {
+        this.#dropped += this.#pending.length;
         this.#pending = [];
       }
     }

@@ -1,5 +1,13 @@
-// Rows of grouped errors, their last occurrences, and how many there were in each hour.
+// Rows of grouped errors, and how many there were in each hour.
 import type { Database } from 'better-sqlite3';
+import { type Circumstances, occurrenceQueries } from './occurrences.ts';
+
+/** About what a row of occurrences takes, in bytes: a part of migrations, which never changes. */
+const bytesOf = (row: string) => `60 + octet_length(${row}.message) + octet_length(${row}.mechanism)
+    + coalesce(octet_length(${row}.stack), 0) + coalesce(octet_length(${row}.place), 0)
+    + coalesce(octet_length(${row}.handler), 0) + coalesce(octet_length(${row}.method), 0)
+    + coalesce(octet_length(${row}.path), 0) + coalesce(octet_length(${row}.trace_id), 0)
+    + coalesce(octet_length(${row}.release), 0)`;
 
 /** One entry for each schema version of `errors.sqlite`, applied in order. Never change one that has been released: add the next. */
 export const ERRORS_MIGRATIONS = [
@@ -53,27 +61,24 @@ export const ERRORS_MIGRATIONS = [
     PRIMARY KEY (group_id, hour)
   ) STRICT, WITHOUT ROWID;
   `,
+  `
+  ALTER TABLE groups ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;  -- about what its occurrences take
+  UPDATE groups SET bytes = (
+    SELECT coalesce(sum(${bytesOf('occurrences')}), 0) FROM occurrences WHERE group_id = groups.id);
+  CREATE INDEX groups_by_bytes ON groups (app_id, bytes);
+  CREATE TRIGGER occurrence_added AFTER INSERT ON occurrences BEGIN
+    UPDATE groups SET bytes = bytes + ${bytesOf('new')} WHERE id = new.group_id;
+  END;
+  CREATE TRIGGER occurrence_changed AFTER UPDATE ON occurrences BEGIN
+    UPDATE groups SET bytes = bytes - (${bytesOf('old')}) + ${bytesOf('new')} WHERE id = new.group_id;
+  END;
+  CREATE TRIGGER occurrence_gone AFTER DELETE ON occurrences BEGIN
+    UPDATE groups SET bytes = bytes - (${bytesOf('old')}) WHERE id = old.group_id;
+  END;
+  `,
 ];
 
 export type GroupStatus = 'open' | 'resolved' | 'ignored';
-
-/** Where and how an error occurred. */
-export interface Circumstances {
-  message: string;
-  place: string | null;
-  mechanism: string;
-  handler: string | null;
-  method: string | null;
-  path: string | null;
-  trace_id: string | null;
-}
-
-export interface OccurrenceRow extends Circumstances {
-  id: number;
-  at: number;
-  stack: string | null;
-  release: string | null;
-}
 
 export interface GroupRow extends Circumstances {
   id: number;
@@ -90,6 +95,13 @@ export interface GroupRow extends Circumstances {
   resolved_release: string | null;
   regressed_at: number | null;
   change: number;
+}
+
+/** What is kept of an app: its groups, and the bytes of their occurrences. */
+export interface AppErrors {
+  app_id: string;
+  groups: number;
+  bytes: number;
 }
 
 const GROUP_COLUMNS = [
@@ -114,21 +126,6 @@ const GROUP_COLUMNS = [
   'regressed_at',
   'change',
 ] as const satisfies (keyof GroupRow)[];
-const OCCURRENCE_COLUMNS = [
-  'at',
-  'message',
-  'stack',
-  'place',
-  'mechanism',
-  'handler',
-  'method',
-  'path',
-  'trace_id',
-  'release',
-] as const satisfies (keyof OccurrenceRow)[];
-
-const named = (columns: readonly string[]) => columns.map((name) => `@${name}`).join(', ');
-
 /** Typed queries over `errors.sqlite`. */
 export function errorQueries(database: Database) {
   database.pragma('foreign_keys = ON');
@@ -136,7 +133,7 @@ export function errorQueries(database: Database) {
     'SELECT * FROM groups WHERE app_id = ? AND fingerprint = ?',
   );
   const insert = database.prepare<Omit<GroupRow, 'id'>>(
-    `INSERT INTO groups (${GROUP_COLUMNS.join(', ')}) VALUES (${named(GROUP_COLUMNS)})`,
+    `INSERT INTO groups (${GROUP_COLUMNS.join(', ')}) VALUES (${GROUP_COLUMNS.map((name) => `@${name}`).join(', ')})`,
   );
   const update = database.prepare<GroupRow>(
     `UPDATE groups SET ${GROUP_COLUMNS.map((name) => `${name} = @${name}`).join(', ')} WHERE id = @id`,
@@ -147,7 +144,9 @@ export function errorQueries(database: Database) {
   const countOpen = database.prepare<[string], { n: number }>(
     "SELECT count(*) AS n FROM groups WHERE app_id = ? AND status = 'open'",
   );
-  const countAll = database.prepare<[], { n: number }>('SELECT count(*) AS n FROM groups');
+  const sizes = database.prepare<[], AppErrors>(
+    'SELECT app_id, count(*) AS groups, sum(bytes) AS bytes FROM groups GROUP BY app_id',
+  );
   const apps = database.prepare<[], { app_id: string }>('SELECT DISTINCT app_id FROM groups');
   const lastChange = database.prepare<[], { change: number | null }>(
     'SELECT max(change) AS change FROM groups',
@@ -170,26 +169,7 @@ export function errorQueries(database: Database) {
     'DELETE FROM groups WHERE id IN (SELECT id FROM groups WHERE last_seen_at < ? ORDER BY last_seen_at LIMIT ?)',
   );
   const removeOf = database.prepare<[string, number]>(
-    'DELETE FROM groups WHERE id IN (SELECT id FROM groups WHERE app_id = ? LIMIT ?)',
-  );
-  const insertOccurrence = database.prepare<Omit<OccurrenceRow, 'id'> & { group: number }>(
-    `INSERT INTO occurrences (group_id, ${OCCURRENCE_COLUMNS.join(', ')}) VALUES (@group, ${named(OCCURRENCE_COLUMNS)})`,
-  );
-  const findOccurrence = database.prepare<[number], OccurrenceRow>('SELECT * FROM occurrences WHERE id = ?');
-  const lastOccurrence = database.prepare<[number], { id: number | null }>(
-    'SELECT max(id) AS id FROM occurrences WHERE group_id = ?',
-  );
-  const updateOccurrence = database.prepare<
-    Pick<OccurrenceRow, 'id' | 'mechanism' | 'method' | 'path' | 'trace_id'>
-  >(
-    'UPDATE occurrences SET mechanism = @mechanism, method = @method, path = @path, trace_id = @trace_id WHERE id = @id',
-  );
-  const trimOccurrences = database.prepare<[number, number, number]>(
-    `DELETE FROM occurrences WHERE group_id = ?
-       AND id <= (SELECT id FROM occurrences WHERE group_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?)`,
-  );
-  const occurrences = database.prepare<[number], OccurrenceRow>(
-    `SELECT id, ${OCCURRENCE_COLUMNS.join(', ')} FROM occurrences WHERE group_id = ? ORDER BY id DESC`,
+    'DELETE FROM groups WHERE id IN (SELECT id FROM groups WHERE app_id = ? ORDER BY last_seen_at LIMIT ?)',
   );
   const addHour = database.prepare<[number, number, number]>(
     'INSERT INTO hours (group_id, hour, count) VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET count = count + excluded.count',
@@ -202,6 +182,7 @@ export function errorQueries(database: Database) {
   );
 
   return {
+    ...occurrenceQueries(database),
     transaction: <T>(work: () => T): T => database.transaction(work)(),
     find: (appId: string, fingerprint: string): GroupRow | undefined => find.get(appId, fingerprint),
     insert: (row: Omit<GroupRow, 'id'>): number => Number(insert.run(row).lastInsertRowid),
@@ -213,7 +194,8 @@ export function errorQueries(database: Database) {
     countOpen: (appId: string): number => countOpen.get(appId)!.n,
     /** Every app that has a group. */
     apps: (): string[] => apps.all().map(({ app_id }) => app_id),
-    countAll: (): number => countAll.get()!.n,
+    /** What is kept of each app. */
+    sizes: (): AppErrors[] => sizes.all(),
     lastChange: (): number => lastChange.get()!.change ?? 0,
     /** Groups in a status, seen last first, from behind a place on. */
     list: (
@@ -235,24 +217,8 @@ export function errorQueries(database: Database) {
     },
     /** Removes up to `limit` groups last seen before `at`, with all that belongs to them. @returns how many */
     removeBefore: (at: number, limit: number): number => removeBefore.run(at, limit).changes,
-    /** Removes up to `limit` groups of an app. @returns how many */
+    /** Removes up to `limit` groups of an app, those that were not seen for the longest time. @returns how many */
     removeOf: (appId: string, limit: number): number => removeOf.run(appId, limit).changes,
-    /** Adds an occurrence and keeps the last `most` of the group. @returns its id */
-    addOccurrence: (group: number, row: Omit<OccurrenceRow, 'id'>, most: number): number => {
-      const id = Number(insertOccurrence.run({ group, ...row }).lastInsertRowid);
-      trimOccurrences.run(group, group, most);
-      return id;
-    },
-    occurrence: (id: number): OccurrenceRow | undefined => findOccurrence.get(id),
-    /** The id of the last occurrence of a group; null when none is kept. */
-    lastOccurrence: (group: number): number | null => lastOccurrence.get(group)!.id,
-    updateOccurrence: (
-      row: Pick<OccurrenceRow, 'id' | 'mechanism' | 'method' | 'path' | 'trace_id'>,
-    ): void => {
-      updateOccurrence.run(row);
-    },
-    /** The kept occurrences of a group, the last first. */
-    occurrences: (group: number): OccurrenceRow[] => occurrences.all(group),
     /** Adds to the count of an hour, and forgets the hours up to `forgotten`. */
     addHour: (group: number, hour: number, count: number, forgotten: number): void => {
       addHour.run(group, hour, count);

@@ -1,0 +1,81 @@
+// How much of errors is kept. What is too much goes piece by piece: the oldest occurrences first, those of the app that has
+// most; groups, which have the status that people gave them, only when no occurrence is left, or when there are too many.
+import type { Database } from 'better-sqlite3';
+import { bytesInUse } from '../../sqlite/telemetry/database.ts';
+import type { AppErrors, ErrorQueries } from '../../sqlite/telemetry/errors.ts';
+
+/** Bytes of occurrences that are kept of one app; and what errors of all apps may take in their file, with their groups. */
+const APP_BYTES = 16 * 1024 * 1024;
+const ALL_BYTES = 256 * 1024 * 1024;
+/** Groups of all apps. */
+const ALL_GROUPS = 5_000;
+/** Occurrences and groups that are removed at once. */
+const OCCURRENCES_PIECE = 100;
+const GROUPS_PIECE = 10;
+
+export interface ErrorBoundsOptions {
+  /** Bounds, for tests. */
+  appBytes?: number;
+  allBytes?: number;
+  allGroups?: number;
+}
+
+export class ErrorBounds {
+  /** Since the start. */
+  readonly dropped = { error_occurrences: 0, error_groups: 0 };
+  readonly #database: Database;
+  readonly #queries: ErrorQueries;
+  readonly #appBytes: number;
+  readonly #allBytes: number;
+  readonly #allGroups: number;
+
+  constructor(
+    database: Database,
+    queries: ErrorQueries,
+    { appBytes = APP_BYTES, allBytes = ALL_BYTES, allGroups = ALL_GROUPS }: ErrorBoundsOptions,
+  ) {
+    this.#database = database;
+    this.#queries = queries;
+    this.#appBytes = appBytes;
+    this.#allBytes = allBytes;
+    this.#allGroups = allGroups;
+  }
+
+  /** Makes room for what was just written of apps: pieces that are removed later might be fewer than those that come. */
+  makeRoom(appIds: Iterable<string>): void {
+    for (const appId of appIds) this.#removeOccurrences(appId, this.#appBytes);
+    if (this.#isFull) this.prune();
+  }
+
+  /** Removes a piece of what is too much. @returns whether more may be left */
+  prune(): boolean {
+    const sizes = this.#queries.sizes();
+    const largest = mostOf(sizes, 'bytes');
+    if (largest === null) return false;
+    const bytesLeft = this.#isFull ? 0 : this.#appBytes;
+    if (this.#removeOccurrences(largest.app_id, bytesLeft) > 0) return true;
+    const groups = sizes.reduce((sum, each) => sum + each.groups, 0);
+    if (groups <= this.#allGroups && !this.#isFull) return false;
+    const removed = this.#queries.removeOf(mostOf(sizes, 'groups')!.app_id, GROUPS_PIECE);
+    this.dropped.error_groups += removed;
+    return removed > 0;
+  }
+
+  get #isFull(): boolean {
+    return bytesInUse(this.#database) > this.#allBytes;
+  }
+
+  #removeOccurrences(appId: string, bytesLeft: number): number {
+    if (this.#queries.bytes(appId) <= bytesLeft) return 0;
+    const removed = this.#queries.removeOccurrences(appId, bytesLeft, OCCURRENCES_PIECE);
+    this.dropped.error_occurrences += removed;
+    return removed;
+  }
+}
+
+function mostOf(sizes: AppErrors[], what: 'groups' | 'bytes'): AppErrors | null {
+  return sizes.reduce<AppErrors | null>(
+    (most, each) => (each[what] > (most?.[what] ?? -1) ? each : most),
+    null,
+  );
+}

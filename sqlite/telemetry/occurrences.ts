@@ -1,0 +1,97 @@
+// Rows of the last occurrences of grouped errors, in the database of `errors.ts`.
+import type { Database } from 'better-sqlite3';
+
+/** Where and how an error occurred. */
+export interface Circumstances {
+  message: string;
+  place: string | null;
+  mechanism: string;
+  handler: string | null;
+  method: string | null;
+  path: string | null;
+  trace_id: string | null;
+}
+
+export interface OccurrenceRow extends Circumstances {
+  id: number;
+  at: number;
+  stack: string | null;
+  release: string | null;
+}
+
+const COLUMNS = [
+  'at',
+  'message',
+  'stack',
+  'place',
+  'mechanism',
+  'handler',
+  'method',
+  'path',
+  'trace_id',
+  'release',
+] as const satisfies (keyof OccurrenceRow)[];
+
+/** Typed queries over `occurrences`. */
+export function occurrenceQueries(database: Database) {
+  const add = database.prepare<Omit<OccurrenceRow, 'id'> & { group: number }>(
+    `INSERT INTO occurrences (group_id, ${COLUMNS.join(', ')}) VALUES (@group, ${COLUMNS.map((name) => `@${name}`).join(', ')})`,
+  );
+  const find = database.prepare<[number], OccurrenceRow>('SELECT * FROM occurrences WHERE id = ?');
+  const last = database.prepare<[number], { id: number | null }>(
+    'SELECT max(id) AS id FROM occurrences WHERE group_id = ?',
+  );
+  const update = database.prepare<Pick<OccurrenceRow, 'id' | 'mechanism' | 'method' | 'path' | 'trace_id'>>(
+    'UPDATE occurrences SET mechanism = @mechanism, method = @method, path = @path, trace_id = @trace_id WHERE id = @id',
+  );
+  const trim = database.prepare<[number, number, number]>(
+    `DELETE FROM occurrences WHERE group_id = ?
+       AND id <= (SELECT id FROM occurrences WHERE group_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?)`,
+  );
+  const ofGroup = database.prepare<[number], OccurrenceRow>(
+    `SELECT id, ${COLUMNS.join(', ')} FROM occurrences WHERE group_id = ? ORDER BY id DESC`,
+  );
+  const dispensable = database.prepare<[string, number], { id: number }>(
+    `SELECT kept.id, kept.id = (SELECT max(id) FROM occurrences WHERE group_id = kept.group_id) AS is_last
+     FROM groups JOIN occurrences AS kept ON kept.group_id = groups.id WHERE groups.app_id = ?
+     ORDER BY is_last, kept.id LIMIT ?`,
+  );
+  const bytes = database.prepare<[string], { bytes: number | null }>(
+    'SELECT sum(bytes) AS bytes FROM groups WHERE app_id = ?',
+  );
+  const remove = database.prepare<[number]>('DELETE FROM occurrences WHERE id = ?');
+
+  return {
+    /** Adds an occurrence and keeps the last `most` of the group. @returns its id */
+    addOccurrence: (group: number, row: Omit<OccurrenceRow, 'id'>, most: number): number => {
+      const id = Number(add.run({ group, ...row }).lastInsertRowid);
+      trim.run(group, group, most);
+      return id;
+    },
+    occurrence: (id: number): OccurrenceRow | undefined => find.get(id),
+    /** The id of the last occurrence of a group; null when none is kept. */
+    lastOccurrence: (group: number): number | null => last.get(group)!.id,
+    updateOccurrence: (
+      row: Pick<OccurrenceRow, 'id' | 'mechanism' | 'method' | 'path' | 'trace_id'>,
+    ): void => {
+      update.run(row);
+    },
+    /** The kept occurrences of a group, the last first. */
+    occurrences: (group: number): OccurrenceRow[] => ofGroup.all(group),
+    /** What the occurrences of an app take, in bytes, about. */
+    bytes: (appId: string): number => bytes.get(appId)!.bytes ?? 0,
+    /**
+     * Removes an app's oldest occurrences until no more than `bytesLeft` are left, but not more than `limit`. The last of each
+     * group go after all others. @returns how many went
+     */
+    removeOccurrences: database.transaction((appId: string, bytesLeft: number, limit: number): number => {
+      let removed = 0;
+      for (const { id } of dispensable.all(appId, limit)) {
+        if (bytes.get(appId)!.bytes! <= bytesLeft) break;
+        remove.run(id);
+        removed++;
+      }
+      return removed;
+    }),
+  };
+}

@@ -1,0 +1,171 @@
+// How much of errors is kept: bytes, of one app and of all, with a real database.
+import assert from 'node:assert/strict';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { Errors, type ErrorsOptions } from '../../runtime/telemetry/errors.ts';
+import type { ReportedError } from '../../runtime/telemetry/log-lines.ts';
+import { SourceStacks } from '../../runtime/telemetry/source-stacks.ts';
+import { Store } from '../../runtime/telemetry/store.ts';
+import { bytesInUse, openTelemetryDatabase } from '../../sqlite/telemetry/database.ts';
+import { ERRORS_MIGRATIONS } from '../../sqlite/telemetry/errors.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
+
+const LOUD = 'loud';
+const NEIGHBOUR = 'neighbour';
+const RELEASE = 'r1';
+/** What the page of a database has, in bytes. */
+const PAGE = 4_096;
+
+class WatchedStore extends Store {
+  /** Bytes that the database has in use. */
+  inUse = () => 0;
+
+  override open(...how: Parameters<Store['open']>) {
+    const database = super.open(...how);
+    this.inUse = () => bytesInUse(database);
+    return database;
+  }
+}
+
+function open(t: TestContext, bounds: Partial<ErrorsOptions> = {}, directory = temporaryDirectory(t)) {
+  const store = new WatchedStore(directory);
+  t.after(() => store.close());
+  const stacks = new SourceStacks(join(directory, 'releases'));
+  const options = { retentionDays: 30, stacks, ...bounds };
+  const errors = new Errors(store, options, () => ({ items: [], next: null }));
+  /** Reports errors of an app, each of a kind of its own, and has them written. */
+  const report = async (appId: string, kinds: number, given: Partial<ReportedError> = {}) => {
+    for (let kind = 0; kind < kinds; kind++) {
+      await errors.report(appId, RELEASE, Date.now(), null, {
+        id: null,
+        type: `Kind${kind}`,
+        message: 'no user',
+        stack: null,
+        mechanism: 'uncaught',
+        handler: 'fetch',
+        method: 'GET',
+        path: '/users',
+        untold: 0,
+        ...given,
+      });
+    }
+    errors.flush();
+  };
+  const list = async (appId: string, status: 'open' | 'resolved' | 'ignored' = 'open') =>
+    (await errors.answers.errors!({ appId, status, limit: 400 })).items;
+  const occurrences = async (appId: string) => {
+    const groups = (
+      await Promise.all((['open', 'resolved', 'ignored'] as const).map((of) => list(appId, of)))
+    ).flat();
+    const got = groups.map(({ fingerprint }) => errors.answers['errors/get']!({ appId, fingerprint }));
+    return (await Promise.all(got)).map(({ occurrences }) => occurrences);
+  };
+  const bytesOf = async (appId: string) =>
+    (await occurrences(appId)).flat().reduce((sum, each) => sum + Buffer.byteLength(JSON.stringify(each)), 0);
+  return { errors, report, list, occurrences, bytesOf, directory, inUse: () => store.inUse() };
+}
+
+/** Two bytes a character, so that characters are not taken for bytes. */
+const large = { message: 'ä'.repeat(1_000), stack: 'ö'.repeat(4_000) };
+
+test('an app that throws large errors of many kinds stays within its bytes, and its neighbour loses nothing', async (t) => {
+  const appBytes = 500_000;
+  const { errors, report, list, occurrences, bytesOf } = open(t, { appBytes });
+  await report(NEIGHBOUR, 3, large);
+  const before = await list(NEIGHBOUR);
+  for (let round = 0; round < 5; round++) {
+    await report(LOUD, 30, large);
+    assert.ok((await bytesOf(LOUD)) < appBytes * 1.1, 'also before anything is pruned');
+  }
+  while (errors.prune(Date.now()));
+  assert.ok((await bytesOf(LOUD)) > appBytes * 0.9, 'as much is kept as there is room for');
+  const groups = await list(LOUD);
+  assert.deepEqual([groups.length, new Set(groups.map(({ count }) => count))], [30, new Set([5])]);
+  const kept = await occurrences(LOUD);
+  assert.ok(
+    kept.every(({ length }) => length >= 1),
+    'the last one of each kind is kept',
+  );
+  const left = kept.reduce((sum, { length }) => sum + length, 0);
+  assert.equal(errors.dropped.error_occurrences, 150 - left);
+  assert.deepEqual(await list(NEIGHBOUR), before);
+  assert.deepEqual(
+    (await occurrences(NEIGHBOUR)).map(({ length }) => length),
+    [1, 1, 1],
+  );
+});
+
+test('the errors of all apps stay within their bytes in the file: occurrences of the app with most go, and no group', async (t) => {
+  const allBytes = 1_500_000;
+  const { errors, report, list, occurrences, inUse } = open(t, { allBytes });
+  await report(NEIGHBOUR, 3, large);
+  for (let round = 0; round < 10; round++) await report(LOUD, 30, large);
+  assert.ok(inUse() < allBytes * 1.3, `${inUse()} bytes before anything is pruned`);
+  while (errors.prune(Date.now()));
+  assert.ok(inUse() <= allBytes + PAGE, `${inUse()} bytes`);
+  assert.equal((await list(LOUD)).length, 30);
+  assert.ok((await occurrences(LOUD)).flat().length > 0);
+  assert.deepEqual([errors.dropped.error_occurrences > 0, errors.dropped.error_groups], [true, 0]);
+  assert.equal((await occurrences(NEIGHBOUR)).flat().length, 3);
+});
+
+test('a group keeps the status that it was given, and its count, when all of its occurrences go', async (t) => {
+  const { errors, report, list, occurrences } = open(t, { appBytes: 0 });
+  await report(LOUD, 2, large);
+  const [one, other] = await list(LOUD);
+  const set = (fingerprint: string, status: 'resolved' | 'ignored') =>
+    errors.answers['errors/status']!({ appId: LOUD, fingerprint, status });
+  set(one!.fingerprint, 'ignored');
+  set(other!.fingerprint, 'resolved');
+  await report(LOUD, 2, large);
+  while (errors.prune(Date.now()));
+  assert.deepEqual(await occurrences(LOUD), [[], []]);
+  const statuses = [await list(LOUD, 'open'), await list(LOUD, 'ignored'), await list(LOUD, 'resolved')];
+  assert.deepEqual(
+    statuses.map((groups) => groups.map(({ count }) => count)),
+    [[], [2], [2]],
+  );
+});
+
+test('groups beyond the most that all apps may have go of the app that has most', async (t) => {
+  const { errors, report, list } = open(t, { allGroups: 60 });
+  await report(NEIGHBOUR, 5);
+  await report(LOUD, 100);
+  while (errors.prune(Date.now()));
+  assert.deepEqual([(await list(NEIGHBOUR)).length, (await list(LOUD)).length], [5, 50]);
+  assert.equal(errors.dropped.error_groups, 50);
+});
+
+test('what an app, and the source map of an app, say of an error is cut', async (t) => {
+  const { report, list, occurrences, directory } = open(t);
+  mkdirSync(join(directory, 'releases', LOUD, RELEASE, 'modules'), { recursive: true });
+  const map = { version: 3, sources: [`${'x'.repeat(100_000)}.ts`], names: [], mappings: 'AAUA;AACA' };
+  writeFileSync(join(directory, 'releases', LOUD, RELEASE, 'modules', 'index.js.map'), JSON.stringify(map));
+  const stack = `Error: x\n    at one (index.js:1:5)\n    at two (index.js:2:3)\n${'y'.repeat(16_000)}`;
+  await report(LOUD, 1, { message: 'm'.repeat(16_000), stack });
+  const [[occurrence]] = (await occurrences(LOUD)) as [[Awaited<ReturnType<typeof occurrences>>[0][0]]];
+  const lengths = [occurrence!.message, occurrence!.stack!, occurrence!.place!].map(({ length }) => length);
+  assert.deepEqual(lengths, [4_002, 8_002, 1_002]);
+  assert.equal((await list(LOUD))[0]!.place, occurrence!.place);
+});
+
+test('the occurrences in the file of an older Cellar count, too', async (t) => {
+  const directory = temporaryDirectory(t);
+  const database = openTelemetryDatabase(join(directory, 'errors.sqlite'), ERRORS_MIGRATIONS.slice(0, 1));
+  database.exec(`INSERT INTO groups (id, app_id, fingerprint, grouping, kind, message, mechanism, count, status, first_seen_at, last_seen_at, change)
+    VALUES (1, '${LOUD}', 'f', 1, 'Error', 'm', 'uncaught', 20, 'ignored', 1, ${Date.now()}, 1)`);
+  const add = database.prepare(
+    "INSERT INTO occurrences (group_id, at, message, stack, mechanism) VALUES (1, ?, 'm', ?, 'uncaught')",
+  );
+  for (let at = 0; at < 20; at++) add.run(at, 's'.repeat(10_000));
+  database.close();
+  const { errors, list, occurrences } = open(t, { appBytes: 100_000 }, directory);
+  while (errors.prune(Date.now()));
+  const [kept] = await occurrences(LOUD);
+  assert.deepEqual(
+    kept!.map(({ at }) => Date.parse(at)),
+    [19, 18, 17, 16, 15, 14, 13, 12, 11],
+  );
+  assert.equal((await list(LOUD, 'ignored'))[0]!.count, 20);
+});
