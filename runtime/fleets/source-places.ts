@@ -2,12 +2,15 @@
 import { open } from 'node:fs/promises';
 import { SourceMap } from 'node:module';
 import { basename, join } from 'node:path';
+import { cutText } from '../../handlers/contract/text.ts';
 import { threads } from '../machine/worker.ts';
 
 const PLACE = /(?:file:\/\/\/bundle\/)?([\w.-]+\.js):(\d+):(\d+)/g;
 /** Bytes of a source map, and characters of a message, that are read. */
 const MAP_BYTES = 32 * 2 ** 20;
 const MESSAGE_LENGTH = 16_000;
+/** Characters of a file's and a function's name: a map may have any. */
+const NAME_LENGTH = 500;
 const DEADLINE_MS = 5_000;
 
 /**
@@ -34,7 +37,7 @@ export async function replacePlaces(directory: string, message: string): Promise
   return message.replaceAll(PLACE, (place, name: string, line: string, column: string) => {
     const origin = maps.get(name)?.findOrigin(Number(line), Number(column));
     return origin && 'fileName' in origin
-      ? `${origin.fileName}:${origin.lineNumber}:${origin.columnNumber}`
+      ? `${nameIn(origin.fileName)}:${origin.lineNumber}:${origin.columnNumber}`
       : place;
   });
 }
@@ -76,12 +79,18 @@ export async function findSources(directory: string, places: string[]): Promise<
     if (!map || !origin || !('fileName' in origin)) found.push(null);
     else {
       const words = wordsAt(code, Number(line), Number(column));
-      const { fileName: file, lineNumber, columnNumber, name } = origin;
+      const { lineNumber, columnNumber } = origin;
+      const file = nameIn(origin.fileName);
+      const name = origin.name ? nameIn(origin.name) : null;
       const renamed = ((map.payload as { names?: unknown[] }).names?.length ?? 0) > 0;
-      found.push({ file, line: lineNumber, column: columnNumber, name: name ?? null, renamed, words });
+      found.push({ file, line: lineNumber, column: columnNumber, name, renamed, words });
     }
   }
   return found;
+}
+
+function nameIn(name: string): string {
+  return cutText(name, NAME_LENGTH, '…');
 }
 
 interface ReadModule {

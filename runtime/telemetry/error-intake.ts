@@ -7,10 +7,9 @@ import type { SourceStacks } from './source-stacks.ts';
 
 /** Errors of one app that wait; of more only the number is kept. */
 const WAITING = 200;
-/** Characters of a message, a stack and a place: an app, and the source map of an app, may say what they like. */
+/** Characters of a message and a stack: an app says what it likes. */
 const MESSAGE_LENGTH = 4_000;
 const STACK_LENGTH = 8_000;
-const PLACE_LENGTH = 1_000;
 const MARK = ' …';
 
 export class ErrorIntake {
@@ -90,7 +89,7 @@ export class ErrorIntake {
       message,
       fingerprint: fingerprintOf(kind, message, known?.frames ?? []),
       stack: known && cutText(known.text, STACK_LENGTH, MARK),
-      place: known?.place ? cutText(known.place, PLACE_LENGTH, MARK) : null,
+      place: known?.place ?? null,
       mechanism: mechanism ?? 'uncaught',
       handler,
       method,

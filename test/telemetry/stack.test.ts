@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
-import { toSources } from '../../runtime/fleets/source-places.ts';
+import { toSourcePlaces, toSources } from '../../runtime/fleets/source-places.ts';
 import { fingerprintOf, normalized } from '../../runtime/telemetry/fingerprint.ts';
 import { placesIn, type SourceStack, withSources } from '../../runtime/telemetry/stack.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
@@ -151,4 +151,15 @@ export function fetchHandler(user) { return fails(user !== null); }
     }
   }
   assert.equal(keys.size, 2);
+});
+
+test('names in a source map are cut, however long they are', async (t) => {
+  const root = temporaryDirectory(t);
+  mkdirSync(`${root}/modules`);
+  const long = 'x'.repeat(1_000_000);
+  const map = { version: 3, sources: [`${long}.ts`], names: [long], mappings: 'AAAAA' };
+  writeFileSync(`${root}/modules/index.js.map`, JSON.stringify(map));
+  const [place] = await toSources(root, ['index.js:1:1']);
+  assert.deepEqual([place!.file.length, place!.name!.length], [501, 501]);
+  assert.ok((await toSourcePlaces(root, 'at index.js:1:1')).length < 600);
 });
