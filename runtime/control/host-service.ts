@@ -183,8 +183,8 @@ function routesOf(
     },
     'GET /stats': () => hostStats(options),
     'GET /metrics': async ({ response }) => {
-      const text = await options.telemetry.ask('prometheus', { stats: await hostStats(options) });
-      response.writeHead(200, { 'content-type': 'text/plain; charset=utf-8' }).end(text);
+      const figures = await options.telemetry.ask('prometheus', { stats: await hostStats(options) });
+      response.writeHead(200, { 'content-type': 'text/plain; charset=utf-8' }).end(figures);
     },
     'GET /viewer': async ({ response, query }) => {
       const file = await viewerFile(query.get('file') ?? '');

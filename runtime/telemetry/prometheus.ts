@@ -1,29 +1,38 @@
 // Prometheus' text format, version 0.0.4.
 
+export interface Sample {
+  /** What comes behind the family's name, in a histogram. */
+  suffix?: string;
+  /** As `labelsText` has them; empty when there are none. */
+  labels: string;
+  value: number;
+}
+
 export interface Family {
   name: string;
   type: 'counter' | 'gauge' | 'histogram';
   help: string;
-  /** `suffix`: what comes behind the family's name, in a histogram. */
-  samples: { suffix?: string; labels: Record<string, string>; value: number }[];
+  samples: Iterable<Sample>;
 }
 
 /** The text of families; those without a sample are left out. */
 export function prometheusText(families: Family[]): string {
-  return families
-    .filter(({ samples }) => samples.length > 0)
-    .map(({ name, type, help, samples }) => {
-      const lines = samples.map(
-        ({ suffix = '', labels, value }) => `${name}${suffix}${labelsText(labels)} ${value}\n`,
-      );
-      return `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${lines.join('')}`;
-    })
-    .join('');
+  let text = '';
+  for (const { name, type, help, samples } of families) {
+    const head = `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n`;
+    let lines = '';
+    for (const { suffix = '', labels, value } of samples)
+      lines += `${name}${suffix}${labels === '' ? '' : `{${labels}}`} ${value}\n`;
+    if (lines !== '') text += head + lines;
+  }
+  return text;
 }
 
-function labelsText(labels: Record<string, string>): string {
-  const pairs = Object.entries(labels).map(([name, value]) => `${name}="${escaped(value)}"`);
-  return pairs.length === 0 ? '' : `{${pairs.join(',')}}`;
+/** Labels as samples have them, such as `app="shop",status="2xx"`. */
+export function labelsText(labels: Record<string, string>): string {
+  return Object.entries(labels)
+    .map(([name, value]) => `${name}="${escaped(value)}"`)
+    .join(',');
 }
 
 function escaped(value: string): string {

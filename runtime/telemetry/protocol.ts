@@ -84,8 +84,8 @@ export type Asks = TelemetryAnswers & {
   'crons/last': { params: { appId: string }; answer: Record<string, CronRun> };
   /** Figures of the thread itself, for whoever runs this Cellar. */
   stats: { params: Record<string, never>; answer: ThreadStats };
-  /** All figures as Prometheus reads them. */
-  prometheus: { params: { stats: HostStats }; answer: string };
+  /** All figures as Prometheus reads them, in UTF-8. */
+  prometheus: { params: { stats: HostStats }; answer: Uint8Array<ArrayBuffer> };
 };
 export type AskName = keyof Asks;
 

@@ -50,7 +50,7 @@ const errors = new Errors(store, { ...options, stacks }, logs.answers.logs!, (gr
   say({ type: 'errors', groups }),
 );
 const parts: Part[] = [
-  new Totals(slugOf),
+  new Totals(names),
   new Metrics(store, options),
   new Breakdowns(store, options),
   new Spans(store, options),
@@ -149,7 +149,8 @@ async function answer(id: number, name: AskName, params: unknown): Promise<void>
   try {
     const found = name === 'stats' ? stats : parts.map(({ answers }) => answers[name]).find(Boolean);
     if (found === undefined) throw new AskRefusal('not_implemented', `nothing answers ${name} yet`);
-    say({ type: 'answer', id, answer: await (found as (params: unknown) => unknown)(params) });
+    const answer = await (found as (params: unknown) => unknown)(params);
+    say({ type: 'answer', id, answer }, answer instanceof Uint8Array ? [answer.buffer as ArrayBuffer] : []);
   } catch (error) {
     const code = error instanceof AskRefusal ? error.code : null;
     say({ type: 'refusal', id, code, message: (error as Error).message });
@@ -193,6 +194,6 @@ function attempt({ name }: { name: string }, message: string, work: () => void):
   }
 }
 
-function say(message: FromThread): void {
-  port.postMessage(message);
+function say(message: FromThread, transfer: ArrayBuffer[] = []): void {
+  port.postMessage(message, transfer);
 }

@@ -2,7 +2,7 @@
 // a counter must not go down when what is old is removed.
 import type { HostStats } from '../../handlers/contract/admin.ts';
 import type { Immediate, Part, Taken } from './part.ts';
-import { type Family, prometheusText } from './prometheus.ts';
+import { type Family, labelsText, prometheusText, type Sample } from './prometheus.ts';
 
 /** Upper bounds of durations, in s, as OpenTelemetry has them for HTTP. */
 const BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
@@ -28,13 +28,18 @@ interface Total {
 export class Totals implements Part {
   readonly name = 'totals';
   readonly dropped = {};
-  readonly answers: Immediate<'prometheus'> = { prometheus: ({ stats }) => this.#text(stats) };
-  readonly #slugOf: (appId: string) => string;
+  readonly answers: Immediate<'prometheus'> = {
+    // As bytes, which change their thread without being copied: with many apps there are megabytes of them.
+    prometheus: ({ stats }) =>
+      new TextEncoder().encode(prometheusText([...hostFamilies(stats), ...this.#appFamilies()])),
+  };
+  /** Slugs of all apps, by id. */
+  readonly #names: ReadonlyMap<string, string>;
   readonly #totals = new Map<string, Total>();
 
-  /** @param slugOf an app's slug, or its id while that is not known */
-  constructor(slugOf: (appId: string) => string) {
-    this.#slugOf = slugOf;
+  /** @param names slugs of all apps, by id, as they are at any time */
+  constructor(names: ReadonlyMap<string, string>) {
+    this.#names = names;
   }
 
   take({ requests, usage }: Pick<Taken, 'requests' | 'usage'>): void {
@@ -80,30 +85,18 @@ export class Totals implements Part {
   #of(appId: string): Total {
     let total = this.#totals.get(appId);
     if (total === undefined) {
-      total = {
-        requests: CLASSES.map(() => 0),
-        rateLimited: 0,
-        shed: 0,
-        bytesIn: 0,
-        bytesOut: 0,
-        heldMs: 0,
-        durationMs: 0,
-        durations: [...BOUNDS, null].map(() => 0),
-        cpuMs: 0,
-        memoryBytes: 0,
-        wakes: 0,
-      };
+      total = nothing();
       this.#totals.set(appId, total);
     }
     return total;
   }
 
-  #text(stats: HostStats): string {
-    return prometheusText([...hostFamilies(stats), ...this.#appFamilies()]);
-  }
-
   #appFamilies(): Family[] {
-    const apps = [...this.#totals].map(([appId, total]) => ({ labels: { app: this.#slugOf(appId) }, total }));
+    // Apps without a request are there with zeros: a counter that begins above zero has lost its first increments.
+    const apps = [...new Set([...this.#names.keys(), ...this.#totals.keys()])].map((appId) => ({
+      labels: labelsText({ app: this.#names.get(appId) ?? appId }),
+      total: this.#totals.get(appId) ?? NOTHING,
+    }));
     const sum = (name: string, help: string, of: (total: Total) => number): Family => ({
       name: `cellar_app_${name}`,
       type: 'counter',
@@ -115,9 +108,7 @@ export class Totals implements Part {
         name: 'cellar_app_requests_total',
         type: 'counter',
         help: 'Requests at the edge by class of status.',
-        samples: apps.flatMap(({ labels, total }) =>
-          CLASSES.map((status, index) => ({ labels: { ...labels, status }, value: total.requests[index]! })),
-        ),
+        samples: requestSamples(apps),
       },
       sum('rate_limited_total', 'Requests refused with 429.', ({ rateLimited }) => rateLimited),
       sum('shed_total', 'Requests refused for want of memory.', ({ shed }) => shed),
@@ -136,23 +127,56 @@ export class Totals implements Part {
         name: 'cellar_app_request_duration_seconds',
         type: 'histogram',
         help: 'From the head of a request to the end of its answer.',
-        samples: apps.flatMap(({ labels, total }) => histogramSamples(labels, total)),
+        samples: durationSamples(apps),
       },
     ];
   }
 }
 
-function histogramSamples(labels: Record<string, string>, { durations, durationMs }: Total) {
-  let below = 0;
-  const buckets = [...BOUNDS.map(String), '+Inf'].map((le, index) => {
-    below += durations[index]!;
-    return { suffix: '_bucket', labels: { ...labels, le }, value: below };
-  });
-  return [
-    ...buckets,
-    { suffix: '_sum', labels, value: durationMs / MS },
-    { suffix: '_count', labels, value: below },
-  ];
+interface App {
+  /** As `labelsText` has them. */
+  labels: string;
+  total: Total;
+}
+
+function nothing(): Total {
+  return {
+    requests: CLASSES.map(() => 0),
+    rateLimited: 0,
+    shed: 0,
+    bytesIn: 0,
+    bytesOut: 0,
+    heldMs: 0,
+    durationMs: 0,
+    durations: [...BOUNDS, null].map(() => 0),
+    cpuMs: 0,
+    memoryBytes: 0,
+    wakes: 0,
+  };
+}
+
+const NOTHING = nothing();
+
+const CLASS_LABELS = CLASSES.map((status) => labelsText({ status }));
+
+function* requestSamples(apps: App[]): Generator<Sample> {
+  for (const { labels, total } of apps)
+    for (const [index, status] of CLASS_LABELS.entries())
+      yield { labels: `${labels},${status}`, value: total.requests[index]! };
+}
+
+const BOUND_LABELS = [...BOUNDS.map(String), '+Inf'].map((le) => labelsText({ le }));
+
+function* durationSamples(apps: App[]): Generator<Sample> {
+  for (const { labels, total } of apps) {
+    let below = 0;
+    for (const [index, bound] of BOUND_LABELS.entries()) {
+      below += total.durations[index]!;
+      yield { suffix: '_bucket', labels: `${labels},${bound}`, value: below };
+    }
+    yield { suffix: '_sum', labels, value: total.durationMs / MS };
+    yield { suffix: '_count', labels, value: below };
+  }
 }
 
 /** The host's own figures, its gateway's and its control plane's. */
@@ -161,7 +185,7 @@ function hostFamilies(stats: HostStats): Family[] {
     name: `cellar_${name}`,
     type,
     help,
-    samples: [{ labels: {}, value }],
+    samples: [{ labels: '', value }],
   });
   const { queues, cells, wakes, memory, disk, telemetry, control_plane, event_loop_delay } = stats;
   return [
@@ -192,13 +216,16 @@ function hostFamilies(stats: HostStats): Family[] {
       name: 'cellar_queue_length',
       type: 'gauge',
       help: 'What waits for its turn.',
-      samples: Object.entries(queues).map(([queue, value]) => ({ labels: { queue }, value })),
+      samples: Object.entries(queues).map(([queue, value]) => ({ labels: labelsText({ queue }), value })),
     },
     {
       name: 'cellar_telemetry_dropped_total',
       type: 'counter',
       help: 'What telemetry had no room for.',
-      samples: Object.entries(telemetry.dropped).map(([what, value]) => ({ labels: { what }, value })),
+      samples: Object.entries(telemetry.dropped).map(([what, value]) => ({
+        labels: labelsText({ what }),
+        value,
+      })),
     },
     one('gauge', 'control_plane_up', 'Whether the control plane answers.', Number(control_plane.answers)),
     one('counter', 'control_plane_restarts_total', 'Restarts of the control plane.', control_plane.restarts),

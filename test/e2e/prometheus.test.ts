@@ -68,6 +68,7 @@ test('every request of an app is counted, for the runner token alone', async (t)
   await cellar.deploy('counted', 'hello', {
     'index.js': `export default { fetch: (request) => new Response('', { status: Number(request.url.split('/').at(-1)) }) }`,
   });
+  await cellar.deploy('quiet', 'hello');
   for (const status of [200, 200, 204, 404, 500]) await cellar.get('counted', `/${status}`);
   const expected = [
     'cellar_app_requests_total{app="counted",status="2xx"} 3',
@@ -75,9 +76,12 @@ test('every request of an app is counted, for the runner token alone', async (t)
     'cellar_app_requests_total{app="counted",status="5xx"} 1',
     'cellar_app_request_duration_seconds_count{app="counted"} 5',
     'cellar_app_request_duration_seconds_bucket{app="counted",le="+Inf"} 5',
+    'cellar_app_requests_total{app="quiet",status="2xx"} 0',
+    'cellar_app_wakes_total{app="quiet"} 0',
+    'cellar_app_request_duration_seconds_bucket{app="quiet",le="+Inf"} 0',
     'cellar_control_plane_up 1',
-    'cellar_cells 1',
-    'cellar_apps{status="running"} 1',
+    'cellar_cells 2',
+    'cellar_apps{status="running"} 2',
   ];
   let body = '';
   const missing = async () => {
@@ -104,4 +108,11 @@ test('every request of an app is counted, for the runner token alone', async (t)
   assert.equal(await prometheus.ask('up{job="cellar"}'), '1');
   const p99 = 'histogram_quantile(0.99, cellar_app_request_duration_seconds_bucket{app="counted"})';
   assert.ok(Number(await prometheus.ask(p99)) > 0);
+
+  await cellar.get('quiet');
+  const increase = 'sum(increase(cellar_app_requests_total{app="quiet"}[1m]))';
+  await eventually(
+    async () => Number(await prometheus.ask(increase)) > 0,
+    'the first request of an app is an increase',
+  );
 });
