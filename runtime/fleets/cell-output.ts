@@ -4,6 +4,7 @@ import type { Readable } from 'node:stream';
 import { cutText } from '../../handlers/contract/text.ts';
 import { countLines, LineReader, messageOf } from '../machine/lines.ts';
 import type { OutputPipe, OutputSink } from '../machine/output-sink.ts';
+import { ToldErrors } from './told-errors.ts';
 
 /** Why a process ended, for people. */
 export interface ExitReason {
@@ -65,6 +66,7 @@ export class CellOutput {
   #keptBytes = 0;
   #filledAt = performance.now();
   #bytes = BYTES_PER_S * SAVED_S;
+  readonly #errors = new ToldErrors();
 
   /** @param memoryMb what the process may use, for whoever reads that it ran out of it */
   constructor(sink: OutputSink, memoryMb: number) {
@@ -75,12 +77,26 @@ export class CellOutput {
   read(pipe: OutputPipe, stream: Readable): void {
     let dropped: number | null = null;
     let isFlooded = false;
+    const pass = (piece: Buffer): void => {
+      this.#sink.write(pipe, piece, dropped);
+      dropped = null;
+    };
+    const drop = (piece: Buffer): void => {
+      if (piece.length > 0) dropped = (dropped ?? 0) + countLines(piece);
+    };
     const take = (chunk: Buffer): void => {
       this.#keep(chunk);
       if (this.#takes(chunk.length)) {
-        this.#sink.write(pipe, chunk, dropped);
-        dropped = null;
-      } else dropped = (dropped ?? 0) + countLines(chunk);
+        pass(chunk);
+        return;
+      }
+      let at = 0;
+      for (const { from, to } of this.#errors.in(chunk)) {
+        drop(chunk.subarray(at, from));
+        pass(chunk.subarray(from, to));
+        at = to;
+      }
+      drop(chunk.subarray(at));
     };
     stream.on('data', (chunk: Buffer) => {
       take(chunk);
