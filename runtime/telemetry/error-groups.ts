@@ -89,12 +89,11 @@ export class ErrorGroups {
     // Who tells later is further out: the request that all began with.
     const request = method === null ? {} : { method, path, trace_id };
     const better = { ...request, ...(row.mechanism === 'console' && { mechanism }) };
-    this.#queries.updateOccurrence({ ...row, ...better });
     const group = this.#find(appId, fingerprint, changed);
+    if (group === undefined) return false;
+    this.#queries.updateOccurrence(group.id, { ...row, ...better });
     const isShown =
-      group !== undefined &&
-      fingerprint !== OTHER.fingerprint &&
-      this.#queries.lastOccurrence(group.id) === occurrence;
+      fingerprint !== OTHER.fingerprint && this.#queries.lastOccurrence(group.id) === occurrence;
     if (isShown) changed.set(group.id, { ...group, ...better, change: this.nextChange() });
     return true;
   }

@@ -1,13 +1,6 @@
 // Rows of grouped errors, and how many there were in each hour.
 import type { Database } from 'better-sqlite3';
-import { type Circumstances, occurrenceQueries } from './occurrences.ts';
-
-/** About what a row of occurrences takes, in bytes: a part of migrations, which never changes. */
-const bytesOf = (row: string) => `60 + octet_length(${row}.message) + octet_length(${row}.mechanism)
-    + coalesce(octet_length(${row}.stack), 0) + coalesce(octet_length(${row}.place), 0)
-    + coalesce(octet_length(${row}.handler), 0) + coalesce(octet_length(${row}.method), 0)
-    + coalesce(octet_length(${row}.path), 0) + coalesce(octet_length(${row}.trace_id), 0)
-    + coalesce(octet_length(${row}.release), 0)`;
+import { BYTES_OF_GROUP, type Circumstances, occurrenceQueries } from './occurrences.ts';
 
 /** One entry for each schema version of `errors.sqlite`, applied in order. Never change one that has been released: add the next. */
 export const ERRORS_MIGRATIONS = [
@@ -63,18 +56,8 @@ export const ERRORS_MIGRATIONS = [
   `,
   `
   ALTER TABLE groups ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;  -- about what its occurrences take
-  UPDATE groups SET bytes = (
-    SELECT coalesce(sum(${bytesOf('occurrences')}), 0) FROM occurrences WHERE group_id = groups.id);
+  UPDATE groups SET bytes = ${BYTES_OF_GROUP};
   CREATE INDEX groups_by_bytes ON groups (app_id, bytes);
-  CREATE TRIGGER occurrence_added AFTER INSERT ON occurrences BEGIN
-    UPDATE groups SET bytes = bytes + ${bytesOf('new')} WHERE id = new.group_id;
-  END;
-  CREATE TRIGGER occurrence_changed AFTER UPDATE ON occurrences BEGIN
-    UPDATE groups SET bytes = bytes - (${bytesOf('old')}) + ${bytesOf('new')} WHERE id = new.group_id;
-  END;
-  CREATE TRIGGER occurrence_gone AFTER DELETE ON occurrences BEGIN
-    UPDATE groups SET bytes = bytes - (${bytesOf('old')}) WHERE id = old.group_id;
-  END;
   `,
 ];
 
@@ -136,7 +119,8 @@ export function errorQueries(database: Database) {
     `INSERT INTO groups (${GROUP_COLUMNS.join(', ')}) VALUES (${GROUP_COLUMNS.map((name) => `@${name}`).join(', ')})`,
   );
   const update = database.prepare<GroupRow>(
-    `UPDATE groups SET ${GROUP_COLUMNS.map((name) => `${name} = @${name}`).join(', ')} WHERE id = @id`,
+    `UPDATE groups SET ${GROUP_COLUMNS.map((name) => `${name} = @${name}`).join(', ')}, bytes = ${BYTES_OF_GROUP}
+     WHERE id = @id`,
   );
   const count = database.prepare<[string], { n: number }>(
     'SELECT count(*) AS n FROM groups WHERE app_id = ?',
@@ -186,6 +170,7 @@ export function errorQueries(database: Database) {
     transaction: <T>(work: () => T): T => database.transaction(work)(),
     find: (appId: string, fingerprint: string): GroupRow | undefined => find.get(appId, fingerprint),
     insert: (row: Omit<GroupRow, 'id'>): number => Number(insert.run(row).lastInsertRowid),
+    /** Writes a group, and what its occurrences take. */
     update: (row: GroupRow): void => {
       update.run(row);
     },

@@ -32,6 +32,13 @@ const COLUMNS = [
   'release',
 ] as const satisfies (keyof OccurrenceRow)[];
 
+/** About what the occurrences of a row of `groups` take, in bytes. A part of a migration: it never changes. */
+export const BYTES_OF_GROUP = `(
+    SELECT coalesce(sum(60 + octet_length(message) + octet_length(mechanism) + coalesce(octet_length(stack), 0)
+      + coalesce(octet_length(place), 0) + coalesce(octet_length(handler), 0) + coalesce(octet_length(method), 0)
+      + coalesce(octet_length(path), 0) + coalesce(octet_length(trace_id), 0) + coalesce(octet_length(release), 0)), 0)
+    FROM occurrences WHERE group_id = groups.id)`;
+
 /** Typed queries over `occurrences`. */
 export function occurrenceQueries(database: Database) {
   const add = database.prepare<Omit<OccurrenceRow, 'id'> & { group: number }>(
@@ -51,18 +58,19 @@ export function occurrenceQueries(database: Database) {
   const ofGroup = database.prepare<[number], OccurrenceRow>(
     `SELECT id, ${COLUMNS.join(', ')} FROM occurrences WHERE group_id = ? ORDER BY id DESC`,
   );
-  const dispensable = database.prepare<[string, number], { id: number }>(
-    `SELECT kept.id, kept.id = (SELECT max(id) FROM occurrences WHERE group_id = kept.group_id) AS is_last
+  const dispensable = database.prepare<[string, number], { id: number; group: number }>(
+    `SELECT kept.id, kept.group_id AS "group", kept.id = (SELECT max(id) FROM occurrences WHERE group_id = kept.group_id) AS is_last
      FROM groups JOIN occurrences AS kept ON kept.group_id = groups.id WHERE groups.app_id = ?
      ORDER BY is_last, kept.id LIMIT ?`,
   );
+  const recount = database.prepare<[number]>(`UPDATE groups SET bytes = ${BYTES_OF_GROUP} WHERE id = ?`);
   const bytes = database.prepare<[string], { bytes: number | null }>(
     'SELECT sum(bytes) AS bytes FROM groups WHERE app_id = ?',
   );
   const remove = database.prepare<[number]>('DELETE FROM occurrences WHERE id = ?');
 
   return {
-    /** Adds an occurrence and keeps the last `most` of the group. @returns its id */
+    /** Adds an occurrence and keeps the last `most` of the group, which is to be updated then. @returns its id */
     addOccurrence: (group: number, row: Omit<OccurrenceRow, 'id'>, most: number): number => {
       const id = Number(add.run({ group, ...row }).lastInsertRowid);
       trim.run(group, group, most);
@@ -72,9 +80,11 @@ export function occurrenceQueries(database: Database) {
     /** The id of the last occurrence of a group; null when none is kept. */
     lastOccurrence: (group: number): number | null => last.get(group)!.id,
     updateOccurrence: (
+      group: number,
       row: Pick<OccurrenceRow, 'id' | 'mechanism' | 'method' | 'path' | 'trace_id'>,
     ): void => {
       update.run(row);
+      recount.run(group);
     },
     /** The kept occurrences of a group, the last first. */
     occurrences: (group: number): OccurrenceRow[] => ofGroup.all(group),
@@ -86,9 +96,10 @@ export function occurrenceQueries(database: Database) {
      */
     removeOccurrences: database.transaction((appId: string, bytesLeft: number, limit: number): number => {
       let removed = 0;
-      for (const { id } of dispensable.all(appId, limit)) {
+      for (const { id, group } of dispensable.all(appId, limit)) {
         if (bytes.get(appId)!.bytes! <= bytesLeft) break;
         remove.run(id);
+        recount.run(group);
         removed++;
       }
       return removed;
