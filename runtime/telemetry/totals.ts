@@ -92,11 +92,16 @@ export class Totals implements Part {
   }
 
   #appFamilies(): Family[] {
-    // Apps without a request are there with zeros: a counter that begins above zero has lost its first increments.
-    const apps = [...new Set([...this.#names.keys(), ...this.#totals.keys()])].map((appId) => ({
+    const named = ([appId, total]: [string, Total]): App => ({
       labels: labelsText({ app: this.#names.get(appId) ?? appId }),
-      total: this.#totals.get(appId) ?? NOTHING,
-    }));
+      total,
+    });
+    const apps = [...this.#totals].map(named);
+    // Those that nobody has asked yet have zeros here: a counter that begins above zero has lost its first increments. They
+    // have nothing else, for each series takes memory of Prometheus, and there may be thousands of apps that sleep.
+    const quiet = [...this.#names.keys()]
+      .filter((appId) => !this.#totals.has(appId))
+      .map((appId) => named([appId, NOTHING]));
     const sum = (name: string, help: string, of: (total: Total) => number): Family => ({
       name: `cellar_app_${name}`,
       type: 'counter',
@@ -108,7 +113,7 @@ export class Totals implements Part {
         name: 'cellar_app_requests_total',
         type: 'counter',
         help: 'Requests at the edge by class of status.',
-        samples: requestSamples(apps),
+        samples: requestSamples([...apps, ...quiet]),
       },
       sum('rate_limited_total', 'Requests refused with 429.', ({ rateLimited }) => rateLimited),
       sum('shed_total', 'Requests refused for want of memory.', ({ shed }) => shed),
