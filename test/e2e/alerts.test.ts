@@ -4,6 +4,9 @@ import { test } from 'node:test';
 import { Receiver, signatureOf } from '../support/alerts/receiver.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { cells, eventually } from '../support/e2e/processes.ts';
+import { sharedCellar } from '../support/e2e/shared.ts';
+
+const shared = sharedCellar('running');
 
 /** Calls a method by JSON-RPC. */
 // biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the test asserts
@@ -88,10 +91,9 @@ test('a failed deploy and a crash are told to a webhook that the owner set, and 
 
 test('bad alerts are refused by name, and no webhook reaches this machine unless the operator says so', async () => {
   await using receiver = await Receiver.start();
-  await using cellar = await new Cellar().start();
-  const id = await cellar.create('shop');
+  const id = await shared.create('alerting');
   const refusal = async (params: object) => {
-    const { refused } = await rpc(cellar, 'alerts.set', { id, ...params });
+    const { refused } = await rpc(shared, 'alerts.set', { id, ...params });
     return refused.errors?.map(({ path, message }: Record<string, string>) => `${path} ${message}`).join();
   };
   assert.equal(await refusal({}), 'url is missing; an alert that is made needs it');
@@ -104,13 +106,13 @@ test('bad alerts are refused by name, and no webhook reaches this machine unless
   assert.match(await refusal({ url: receiver.url, on: ['disk', 'disk'] }), /^on must name each kind once/);
   assert.match(await refusal({ url: receiver.url, on: ['smoke'] }), /^on\.0 /);
   assert.match(await refusal({ url: receiver.url, error_rate: 0 }), /^error_rate /);
-  const unknown = await rpc(cellar, 'alerts.set', { id, alert_id: 'nothing' });
+  const unknown = await rpc(shared, 'alerts.set', { id, alert_id: 'nothing' });
   assert.equal(unknown.refused.code, 'alert_not_found');
-  const nowhere = await rpc(cellar, 'alerts.set', { id: 'a'.repeat(16), url: receiver.url });
+  const nowhere = await rpc(shared, 'alerts.set', { id: 'a'.repeat(16), url: receiver.url });
   assert.equal(nowhere.refused.code, 'app_not_found');
 
-  const { id: alert_id } = await rpc(cellar, 'alerts.set', { id, url: receiver.url });
-  const { status, error } = await rpc(cellar, 'alerts.test', { id, alert_id });
+  const { id: alert_id } = await rpc(shared, 'alerts.set', { id, url: receiver.url });
+  const { status, error } = await rpc(shared, 'alerts.test', { id, alert_id });
   assert.equal(status, null);
   assert.match(error, /127\.0\.0\.1 is no public address; .*RUNNER_EGRESS_ALLOW/);
   assert.deepEqual(receiver.received, []);

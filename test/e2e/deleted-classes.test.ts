@@ -2,13 +2,12 @@
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
-import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
+import { test } from 'node:test';
+import { COUNTER_CLASS, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
 import { eventually } from '../support/e2e/processes.ts';
+import { sharedCellar } from '../support/e2e/shared.ts';
 
-const cellar = new Cellar();
-before(() => cellar.start());
-after(() => cellar[Symbol.asyncDispose]());
+const cellar = sharedCellar('storage');
 
 const COUNTING = `${COUNTER_CLASS}
 export default { fetch: async (request, env) => Response.json(await env.COUNTER.getByName('one').add()) };`;

@@ -1,8 +1,8 @@
 // Why does my app answer 500? What the API says of the errors of a pushed app, thrown in each place where its code runs.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
-import { Cellar } from '../support/e2e/cellar.ts';
+import { test } from 'node:test';
 import { eventually } from '../support/e2e/processes.ts';
+import { sharedCellar } from '../support/e2e/shared.ts';
 import { EventReader, type SentEvent } from '../support/handlers/events-source.ts';
 
 const CONFIG = (minify: boolean) => `name = "shop"
@@ -85,14 +85,10 @@ interface Occurrence extends Omit<Group, 'count'> {
   log: { level: string; text: string }[];
 }
 
-let cellar: Cellar;
+const cellar = sharedCellar('running');
+/** The app, which the first test deploys. */
 let id: string;
 const files = (minify = false) => ({ 'wrangler.toml': CONFIG(minify), 'main.ts': MAIN, 'users.ts': USERS });
-before(async () => {
-  cellar = await new Cellar().start();
-  id = await cellar.deploy('shop', 'hello', files());
-});
-after(() => cellar[Symbol.asyncDispose]());
 
 async function rpc<Result>(method: string, params: Record<string, unknown> = {}): Promise<Result> {
   const { body } = await cellar.call('POST', '/rpc', {
@@ -118,6 +114,7 @@ async function occurred(message: string): Promise<Occurrence & { group: Group }>
 }
 
 test('why an app answers 500 is said in one call: place, request, release, trace and log', async () => {
+  id = await cellar.deploy('shop', 'hello', files());
   const answer = await cellar.get('shop', '/user?secret=1');
   assert.equal(answer.status, 500);
   assert.equal(answer.text, 'Internal Server Error');

@@ -2,15 +2,13 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
-import { Cellar } from '../support/e2e/cellar.ts';
+import { test } from 'node:test';
 import { cells } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
+import { sharedCellar } from '../support/e2e/shared.ts';
 
-const cellar = new Cellar();
+const cellar = sharedCellar('storage');
 const rpc = rpcOf(cellar);
-before(() => cellar.start());
-after(() => cellar[Symbol.asyncDispose]());
 
 const CONFIG = `name = "app"
 main = "index.js"

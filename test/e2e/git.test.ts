@@ -6,8 +6,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
 
-// The tests push more than a person does.
-const cellar = new Cellar({ SERVICE_EDGE_GIT_RPM: '0' });
+const cellar = new Cellar();
 before(() => cellar.start());
 after(() => cellar[Symbol.asyncDispose]());
 

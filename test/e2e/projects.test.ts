@@ -2,13 +2,11 @@
 import assert from 'node:assert/strict';
 import { mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { type Files, writeFiles } from '../support/builds/projects.ts';
-import { Cellar } from '../support/e2e/cellar.ts';
+import { sharedCellar } from '../support/e2e/shared.ts';
 
-const cellar = new Cellar();
-before(() => cellar.start());
-after(() => cellar[Symbol.asyncDispose]());
+const cellar = sharedCellar('code');
 
 /** Pushes files to an app that there is, and returns what its author reads. */
 async function push(slug: string, files: Files): Promise<string> {

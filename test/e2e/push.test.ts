@@ -3,15 +3,13 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { existsSync, globSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { after, before, test } from 'node:test';
-import { Cellar } from '../support/e2e/cellar.ts';
+import { test } from 'node:test';
 import { eventually, processes } from '../support/e2e/processes.ts';
+import { sharedCellar } from '../support/e2e/shared.ts';
 import { EventReader, type SentEvent } from '../support/handlers/events-source.ts';
 
 // More apps than a person has.
-const cellar = new Cellar({ RUNNER_MAX_APPS_PER_USER: '100' });
-before(() => cellar.start());
-after(() => cellar[Symbol.asyncDispose]());
+const cellar = sharedCellar('code');
 
 /** Enters a chat room. `next` resolves with the first message, old or new, that matches. */
 async function enter(room: string) {

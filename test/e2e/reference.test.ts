@@ -1,15 +1,13 @@
 // The reference of the API: its page, with its files out of the package, and nothing from other hosts.
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { request } from 'undici';
-import { Cellar } from '../support/e2e/cellar.ts';
+import { sharedCellar } from '../support/e2e/shared.ts';
 
 /** What a browser loads for it, compressed. */
 const MOST_BYTES = 512 * 1024;
 
-const cellar = new Cellar();
-before(() => cellar.start());
-after(() => cellar[Symbol.asyncDispose]());
+const cellar = sharedCellar('running');
 
 test('the page loads its viewer from here alone, without a token, in half a MiB', async () => {
   const page = await fetch(`${cellar.api}/docs`);

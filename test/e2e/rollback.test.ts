@@ -2,14 +2,11 @@
 import assert from 'node:assert/strict';
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
-import { Cellar } from '../support/e2e/cellar.ts';
+import { test } from 'node:test';
 import { eventually } from '../support/e2e/processes.ts';
+import { sharedCellar } from '../support/e2e/shared.ts';
 
-// The tests push more than a person does.
-const cellar = new Cellar({ SERVICE_EDGE_GIT_RPM: '0' });
-before(() => cellar.start());
-after(() => cellar[Symbol.asyncDispose]());
+const cellar = sharedCellar('running');
 
 // biome-ignore lint/suspicious/noExplicitAny: an answer's shape is what the tests assert
 async function deploysOf(id: string): Promise<any[]> {

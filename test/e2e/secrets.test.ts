@@ -3,15 +3,13 @@ import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Cellar } from '../support/e2e/cellar.ts';
 import { cells, eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
+import { sharedCellar } from '../support/e2e/shared.ts';
 
-const cellar = new Cellar();
-before(() => cellar.start());
-after(() => cellar[Symbol.asyncDispose]());
+const cellar = sharedCellar('code');
 
 /** Answers what it was given, at its start and with the request. `/slow` takes a while. */
 const CODE = `

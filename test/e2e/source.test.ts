@@ -3,15 +3,12 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { test } from 'node:test';
 import { fetch } from 'undici';
-import { Cellar } from '../support/e2e/cellar.ts';
 import { eventually } from '../support/e2e/processes.ts';
+import { sharedCellar } from '../support/e2e/shared.ts';
 
-// The tests push more than a person does.
-const cellar = new Cellar({ SERVICE_EDGE_GIT_RPM: '0' });
-before(() => cellar.start());
-after(() => cellar[Symbol.asyncDispose]());
+const cellar = sharedCellar('code');
 
 const worker = (text: string) => `export default { fetch: () => new Response('${text}') };\n`;
 

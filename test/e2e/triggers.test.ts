@@ -2,14 +2,12 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
-import { Cellar } from '../support/e2e/cellar.ts';
+import { test } from 'node:test';
 import { cells, eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
+import { sharedCellar } from '../support/e2e/shared.ts';
 
-const cellar = new Cellar();
-before(() => cellar.start());
-after(() => cellar[Symbol.asyncDispose]());
+const cellar = sharedCellar('running');
 
 /** `/send?text` puts a message into the queue; everything else answers what was consumed: text and time, of each. */
 const CODE = `

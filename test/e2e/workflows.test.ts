@@ -2,15 +2,13 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
-import { Cellar } from '../support/e2e/cellar.ts';
+import { test } from 'node:test';
 import { cells, eventually } from '../support/e2e/processes.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
+import { sharedCellar } from '../support/e2e/shared.ts';
 import { Project } from '../support/wrangler/wrangler.ts';
 
-const cellar = new Cellar();
-before(() => cellar.start());
-after(() => cellar[Symbol.asyncDispose]());
+const cellar = sharedCellar('running');
 
 /** What `run()` does is in its parameters: `work` and `sleep` in ms, whether it waits for an event or fails. */
 const CODE = `
@@ -41,7 +39,7 @@ const CONFIG = (name: string) =>
 
 const rpc = rpcOf(cellar);
 const call = (verb: string, params: object) =>
-  rpc(`workflows.instances.${verb}`, { id: 'shop', workflow: 'orders', ...params });
+  rpc(`workflows.instances.${verb}`, { id: 'store', workflow: 'orders', ...params });
 const get = (instance: string) => call('get', { instance });
 const hasEnded = (instance: string) =>
   eventually(
@@ -61,8 +59,8 @@ async function push(slug: string): Promise<string> {
 }
 
 test('an app with Workflows sleeps through a long wait, and what is kept of it is read meanwhile', async () => {
-  const id = await push('shop');
-  assert.equal((await cellar.get('shop', '/asked')).text, 'made');
+  const id = await push('store');
+  assert.equal((await cellar.get('store', '/asked')).text, 'made');
   await hasEnded('asked');
   const made = await call('create', { instance: 'nap', params: { sleep: 4_000, note: 'a note' } });
   assert.equal(made.id, 'nap');
@@ -85,7 +83,7 @@ test('an app with Workflows sleeps through a long wait, and what is kept of it i
     ],
   );
   assert.ok(Date.parse(nap.steps[1].due_at) > Date.now(), nap.steps[1].due_at);
-  const { items } = await rpc('workflows.list', { id: 'shop' });
+  const { items } = await rpc('workflows.list', { id: 'store' });
   assert.deepEqual(
     items.map(({ name, class_name, binding, instances }: Record<string, unknown>) => [
       name,
@@ -130,14 +128,14 @@ test('instances are made and changed by their app’s people, and nobody else’
   const { error, steps } = await get('bad');
   assert.deepEqual([error, steps[1].error.message], [{ name: 'TypeError', message: 'no till' }, 'no till']);
   await eventually(async () => {
-    const { items } = await rpc('errors.list', { id: 'shop', status: 'open' });
+    const { items } = await rpc('errors.list', { id: 'store', status: 'open' });
     return items.some(({ message, count }: Record<string, unknown>) => message === 'no till' && count === 1);
   }, 'the error of the step is listed, once');
 
   for (const instance of ['../../etc', 'a b', '', 'x'.repeat(101)])
     assert.equal((await call('create', { instance })).code, 'invalid_input', instance);
   assert.equal(
-    (await rpc('workflows.instances.list', { id: 'shop', workflow: '../do' })).code,
+    (await rpc('workflows.instances.list', { id: 'store', workflow: '../do' })).code,
     'workflow_not_found',
   );
   const large = await call('create', { instance: 'large', params: 'x'.repeat(2 ** 20 + 8_000) });
@@ -150,7 +148,7 @@ test('instances are made and changed by their app’s people, and nobody else’
       (
         await rpc(
           `workflows.instances.${verb}`,
-          { id: 'shop', workflow: 'orders', ...(verb !== 'list' && { instance: 'bad' }) },
+          { id: 'store', workflow: 'orders', ...(verb !== 'list' && { instance: 'bad' }) },
           { key },
         )
       ).code,
