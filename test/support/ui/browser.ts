@@ -13,6 +13,8 @@ const PROGRAM = (process.env.PATH ?? '')
   .find((path) => existsSync(path));
 /** What a page is waited for, at most. */
 const DEADLINE_MS = 60_000;
+/** What a page may take to draw itself for another size of its window, on a machine that others use too. */
+const FOLLOWS_MS = 5_000;
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
 /** Options of a test that needs Chromium: where it is missing, the test is skipped with the reason. */
@@ -113,10 +115,13 @@ export class Person implements AsyncDisposable {
       .map(({ id, impact, nodes }) => ({ rule: id, impact, where: nodes.flatMap(({ target }) => target) }));
   }
 
-  /** What makes the page scroll sideways: the innermost elements that stick out of it. */
+  /** What makes the page scroll sideways for longer than a chart takes to follow its window: the innermost elements that stick out. */
   sticksOut(): Promise<string[]> {
-    return this.evaluate(`(() => {
-      const { scrollWidth, clientWidth } = document.documentElement;
+    return this.evaluate(`(async () => {
+      const page = document.documentElement;
+      const end = performance.now() + ${FOLLOWS_MS};
+      while (page.scrollWidth > page.clientWidth && performance.now() < end) await new Promise(requestAnimationFrame);
+      const { scrollWidth, clientWidth } = page;
       if (scrollWidth <= clientWidth) return [];
       const out = [...document.querySelectorAll('body *')].filter((each) => each.getBoundingClientRect().right > clientWidth);
       const inner = out.filter((each) => !out.some((other) => other !== each && each.contains(other)));
