@@ -63,8 +63,12 @@ test('a failed deploy and a crash are told to a webhook that the owner set, and 
   assert.equal('secret' in items[0], false);
   // What became of it is written down after the receiver has answered.
   await eventually(
-    async () => (await rpc(cellar, 'alerts.list', { id })).items[0].last_delivery.type === 'app.crashed',
-    'the last delivery is the crash',
+    async () => {
+      const [{ last_delivery }] = (await rpc(cellar, 'alerts.list', { id })).items;
+      // On a slow machine the restarts are long enough for others, such as of the rate of errors.
+      return last_delivery.type === receiver.received.at(-1)!.body.type;
+    },
+    'the last delivery is what was received last',
   );
   const changed = await rpc(cellar, 'alerts.set', { id, alert_id, on: ['disk'], error_rate: 50 });
   assert.deepEqual(
