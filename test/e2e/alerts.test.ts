@@ -62,14 +62,11 @@ test('a failed deploy and a crash are told to a webhook that the owner set, and 
   assert.equal(items.length, 1);
   assert.equal('secret' in items[0], false);
   // What became of it is written down after the receiver has answered.
-  await eventually(
-    async () => {
-      const [{ last_delivery }] = (await rpc(cellar, 'alerts.list', { id })).items;
-      // On a slow machine the restarts are long enough for others, such as of the rate of errors.
-      return last_delivery.type === receiver.received.at(-1)!.body.type;
-    },
-    'the last delivery is what was received last',
-  );
+  await eventually(async () => {
+    const [{ last_delivery }] = (await rpc(cellar, 'alerts.list', { id })).items;
+    // On a slow machine the restarts are long enough for others, such as of the rate of errors.
+    return last_delivery.type === receiver.received.at(-1)!.body.type;
+  }, 'the last delivery is what was received last');
   const changed = await rpc(cellar, 'alerts.set', { id, alert_id, on: ['disk'], error_rate: 50 });
   assert.deepEqual(
     [changed.url, changed.on, changed.error_rate, changed.secret],
