@@ -18,8 +18,8 @@ const CHANGED = effort(3, 1);
 const QUIET_MS = effort(15_000, 1_000);
 /** Time between two requests to the app that is called. */
 const PACE_MS = 5;
-/** After so many requests its process's memory grows no more, and it waits for V8 as long as at any later time. */
-const WARM_REQUESTS = effort(5_000, 10);
+/** After so many requests V8 has collected its large garbage for the first time, and takes as long for that at any later time. */
+const WARM_REQUESTS = effort(12_000, 10);
 const ROW_BYTES = 1_000;
 
 interface Taken {
