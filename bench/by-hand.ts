@@ -2,8 +2,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
+import { freePort } from '../runtime/edge/caddy/caddy.ts';
 import { workerdPath } from '../runtime/fleets/start-cell.ts';
 
 const READY_MS = 10_000;
@@ -22,7 +22,7 @@ export interface Process {
 
 /** Resolves once it answers a GET of `path` with a 200. */
 export async function start({ directory, config }: Subject, path = '/'): Promise<Process> {
-  const port = await freePort();
+  const port = await freePort('127.0.0.1');
   const disks = mkdtempSync(join(dirname(config), 'disks-'));
   const args = [
     'serve',
@@ -55,15 +55,6 @@ export async function end(child: ChildProcess): Promise<void> {
   const exited = once(child, 'exit');
   child.kill('SIGKILL');
   await exited;
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, 'close');
-  return port;
 }
 
 async function answers(url: string): Promise<void> {

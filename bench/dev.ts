@@ -3,13 +3,13 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { stripVTControlCharacters } from 'node:util';
 import { request } from 'undici';
+import { freePort } from '../runtime/edge/caddy/caddy.ts';
 import { effort } from './effort.ts';
 import { median } from './figures.ts';
 
@@ -24,7 +24,7 @@ const REST_MS = 700;
 /** Prints the medians of both, and their ratio. */
 export async function run(): Promise<void> {
   const directory = mkdtempSync(join(tmpdir(), 'cellar-bench-dev-'));
-  const port = await freePort();
+  const port = await freePort('127.0.0.1');
   const servers = [
     new Server(directory, 'cellar', [join(ROOT, 'cli/cellar'), 'dev', '--port', '0']),
     new Server(directory, 'wrangler', [
@@ -130,12 +130,4 @@ class Server {
       await sleep(LOOK_MS);
     }
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  server.close();
-  return port;
 }

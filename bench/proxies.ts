@@ -3,8 +3,9 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs';
-import { connect, createServer } from 'node:net';
+import { connect } from 'node:net';
 import { join } from 'node:path';
+import { freePort } from '../runtime/edge/caddy/caddy.ts';
 import { temporary } from '../test/support/edge/peers.ts';
 
 /** A proxy that runs. */
@@ -125,7 +126,7 @@ export async function startProxy(recipe: Recipe, socketPath: string): Promise<Pr
   const printed = spawnSync(program, version, { encoding: 'utf8' });
   if (printed.error) throw new Error(`this bench compares with ${program}: \`apt-get install ${program}\``);
   const directory = temporary();
-  const port = await freePort();
+  const port = await freePort('127.0.0.1');
   const path = join(directory.path, 'config');
   writeFileSync(path, config(port, socketPath, directory.path));
   const outputPath = join(directory.path, 'output');
@@ -171,13 +172,4 @@ async function stop(child: ChildProcess): Promise<void> {
   const exited = once(child, 'exit');
   child.kill('SIGTERM');
   await exited;
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, 'close');
-  return port;
 }
