@@ -4,6 +4,7 @@ import type { Readable } from 'node:stream';
 import { cutText } from '../../handlers/contract/text.ts';
 import { countLines, LineReader, messageOf } from '../machine/lines.ts';
 import type { OutputPipe, OutputSink } from '../machine/output-sink.ts';
+import { Allowance } from './allowance.ts';
 import { ToldErrors } from './told-errors.ts';
 
 /** Why a process ended, for people. */
@@ -64,8 +65,7 @@ export class CellOutput {
   /** The end of all that was read; null before there was anything. */
   #kept: Buffer | null = null;
   #keptBytes = 0;
-  #filledAt = performance.now();
-  #bytes = BYTES_PER_S * SAVED_S;
+  readonly #allowance = new Allowance(BYTES_PER_S, SAVED_S);
   readonly #errors = new ToldErrors();
 
   /** @param memoryMb what the process may use, for whoever reads that it ran out of it */
@@ -132,12 +132,8 @@ export class CellOutput {
 
   /** Whether the app may print so much more now. Where others wait, it is one that has printed little lately. */
   #takes(bytes: number): boolean {
-    const now = performance.now();
-    const seconds = (now - this.#filledAt) / 1000;
-    this.#filledAt = now;
-    this.#bytes = Math.min(this.#bytes + seconds * BYTES_PER_S, BYTES_PER_S * SAVED_S);
-    if (this.#bytes <= (this.#sink.isCrowded ? (BYTES_PER_S * SAVED_S) / 2 : 0)) return false;
-    this.#bytes -= bytes;
+    if (this.#allowance.left() <= (this.#sink.isCrowded ? (BYTES_PER_S * SAVED_S) / 2 : 0)) return false;
+    this.#allowance.use(bytes);
     return true;
   }
 

@@ -1,6 +1,8 @@
 // Errors that a Worker's entry tells, found in output that is dropped otherwise: an app that prints far too much is an app
 // whose errors matter. Looking for one text costs a fraction of what counting the dropped lines costs.
 
+import { Allowance } from './allowance.ts';
+
 /** How workerd's log has the beginning of what the entry prints with an error (`capture-worker.js`). */
 const TOLD = Buffer.from(',"message":"\\u001ecellar {\\"error\\":');
 /** Bytes of a line that may come before that: when it was printed, and its level. */
@@ -19,22 +21,17 @@ interface ToldLine {
 }
 
 export class ToldErrors {
-  #bytes = BYTES_PER_S * SAVED_S;
-  #filledAt = performance.now();
+  readonly #allowance = new Allowance(BYTES_PER_S, SAVED_S);
 
   /** The lines in a piece that tell an error, as many as the app may still have; not one that is cut by the piece's ends. */
   in(piece: Buffer): ToldLine[] {
-    const now = performance.now();
-    this.#bytes += ((now - this.#filledAt) / 1000) * BYTES_PER_S;
-    this.#bytes = Math.min(this.#bytes, BYTES_PER_S * SAVED_S);
-    this.#filledAt = now;
     const lines: ToldLine[] = [];
-    for (let at = 0; this.#bytes > 0; ) {
+    for (let at = 0; this.#allowance.left() > 0; ) {
       const told = piece.indexOf(TOLD, at);
       if (told === -1) break;
       at = told + TOLD.length;
       // Also where nothing comes of it: looking at it is work, too.
-      this.#bytes -= HEAD_BYTES;
+      this.#allowance.use(HEAD_BYTES);
       const begin = Math.max(0, told - HEAD_BYTES);
       const from = piece.subarray(begin, told).lastIndexOf(NEWLINE);
       if (from === -1) continue;
@@ -42,7 +39,7 @@ export class ToldErrors {
       if (end === -1) break;
       at = end;
       lines.push({ from: begin + from, to: end + 1 });
-      this.#bytes -= end - told;
+      this.#allowance.use(end - told);
     }
     return lines;
   }
