@@ -13,6 +13,8 @@ import {
   CAPTURE,
   CAPTURE_WORKER,
   ENTRY,
+  EVENTS,
+  EVENTS_WORKER,
   entryModule,
   PAGE,
   pageModule,
@@ -167,6 +169,7 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   if (worker !== null) {
     await write(ENTRY, entryModule(worker, release, uiUrl !== null));
     await write(CAPTURE, CAPTURE_WORKER);
+    await write(EVENTS, EVENTS_WORKER);
     await write(CALLED, CALLED_WORKER);
     if (changed.size > 0) await write(WORKERS, WORKERS_MODULE);
     for (const [name, text] of changed) await write(name, text);

@@ -4,14 +4,14 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { request } from 'node:http';
 import type { Socket } from 'node:net';
-import { type TestContext, test } from 'node:test';
+import { test } from 'node:test';
 import type { Release } from '../../bundler/release.ts';
-import type { Cell } from '../../runtime/fleets/cell.ts';
 import { CellFilesCache } from '../../runtime/fleets/cell-files.ts';
 import { lineSink } from '../../runtime/fleets/cell-output.ts';
 import { startCell } from '../../runtime/fleets/start-cell.ts';
 import { readMarked } from '../../runtime/machine/marked.ts';
 import { eventually } from '../support/e2e/processes.ts';
+import { started, TRACE } from '../support/fleets/captured.ts';
 import { call, cellOptions, entry, makeRelease } from '../support/fleets/release.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
@@ -154,57 +154,8 @@ const FIELDS: Partial<Release> = {
     consumers: [{ queue: 'q', maxBatchSize: 1, maxBatchTimeout: 0, maxRetries: 0 }],
   },
 };
-const TRACE = 'abcdef0123456789abcdef0123456789';
-
-interface Told {
-  id: string;
-  type: string;
-  message: string;
-  stack: string | null;
-  mechanism: string;
-  handler?: string;
-  method?: string;
-  path?: string;
-  untold?: number;
-}
-interface Line {
-  level: string;
-  text: string;
-  trace: unknown;
-  error: Told | undefined;
-}
-interface Started {
-  cell: Cell;
-  lines: Line[];
-  get: (path: string) => Promise<{ status: number; text: string }>;
-  /** Resolves with the first error told with these words. */
-  told: (message: string) => Promise<Told & { trace: unknown }>;
-}
-
-async function started(t: TestContext, code = APP, fields = FIELDS): Promise<Started> {
-  const root = temporaryDirectory(t);
-  const { directory } = await makeRelease(`${root}/r`, code, fields);
-  const lines: Line[] = [];
-  const onLine = (line: string) => {
-    const { level, message } = JSON.parse(line) as { level: string; message: string };
-    const marked = readMarked(message);
-    const error = marked?.said.error as Told | undefined;
-    lines.push({ level, text: marked?.text ?? message, trace: marked?.said.trace_id, error });
-  };
-  const cell = await startCell({ ...(await cellOptions(root, directory)), output: lineSink(onLine) });
-  t.after(() => cell.stop());
-  const headers = { traceparent: `00-${TRACE}-0123456789abcdef-01` };
-  const told: Started['told'] = async (message) => {
-    const find = () => lines.find(({ error }) => error?.message === message);
-    await eventually(() => find() !== undefined, `it is told: ${message}`);
-    const { error, trace } = find()!;
-    return { ...error!, trace };
-  };
-  return { cell, lines, get: (path) => call(cell.socketPath('http'), `${path}?secret=1`, { headers }), told };
-}
-
 test('what is thrown in any handler is told with its place, its handler and its request', async (t) => {
-  const { get, told } = await started(t);
+  const { get, told } = await started(t, APP, FIELDS);
   assert.equal((await get('/throw')).status, 500);
   const { id, stack, ...rest } = await told('thrown in 100% of %s cases');
   assert.match(stack!, /^Error: thrown in 100% of %s cases\n {4}at .*\(app\.js:\d+:\d+\)/);
@@ -256,7 +207,7 @@ for (const [event, message, handler, frame] of [
   ['a frame of no known type', 'thrown for a broken socket', 'Room.webSocketError', [0x8f, 0x80, 0, 0, 0, 0]],
 ] as const) {
   test(`what an object throws for ${event} of a WebSocket that may hibernate is told`, async (t) => {
-    const { cell, told } = await started(t);
+    const { cell, told } = await started(t, APP, FIELDS);
     const headers = {
       connection: 'upgrade',
       upgrade: 'websocket',
@@ -278,7 +229,7 @@ for (const [event, message, handler, frame] of [
 }
 
 test('an error that is printed and thrown, or thrown by an object and by who called it, has one id', async (t) => {
-  const { get, lines, told } = await started(t);
+  const { get, lines, told } = await started(t, APP, FIELDS);
   await get('/console');
   await get('/rpc-throws');
   await told('told later');
@@ -297,7 +248,7 @@ test('an error that is printed and thrown, or thrown by an object and by who cal
 });
 
 test('an error that a method of an object catches from another of its own is nobody else’s business', async (t) => {
-  const { get, lines } = await started(t);
+  const { get, lines } = await started(t, APP, FIELDS);
   assert.equal((await get('/nested')).text, '"caught"');
   await get('/trace');
   assert.deepEqual(
@@ -307,7 +258,7 @@ test('an error that a method of an object catches from another of its own is nob
 });
 
 test('what is printed belongs to the trace of its request, also in an object, an entrypoint and a timer', async (t) => {
-  const { get, lines } = await started(t);
+  const { get, lines } = await started(t, APP, FIELDS);
   await get('/trace');
   await get('/waits');
   await eventually(() => lines.some(({ text }) => text === 'after the answer'), 'waitUntil ends');
@@ -332,7 +283,7 @@ test('what is printed belongs to the trace of its request, also in an object, an
 });
 
 test('a call of an object’s method belongs to the trace of its caller, and the method gets what the caller gave', async (t) => {
-  const { get, lines } = await started(t);
+  const { get, lines } = await started(t, APP, FIELDS);
   const { text } = await get('/methods');
   assert.deepEqual(JSON.parse(text), [
     [1, { two: 2 }],
@@ -351,7 +302,7 @@ test('a call of an object’s method belongs to the trace of its caller, and the
 });
 
 test('a call of an entrypoint’s method belongs to the trace of its caller, too', async (t) => {
-  const { get, lines } = await started(t);
+  const { get, lines } = await started(t, APP, FIELDS);
   const { text } = await get('/entrypoints');
   assert.deepEqual(JSON.parse(text), [[1], [], [{ a: 2 }], 1, 2, [3], true, 'undefined', 200]);
   const said = () => lines.filter(({ text }) => text === 'said in the entrypoint');
@@ -377,7 +328,7 @@ export default { async fetch() {
   });
 
 test('events without a trace have one of their own', async (t) => {
-  const { get, lines, told } = await started(t);
+  const { get, lines, told } = await started(t, APP, FIELDS);
   await get('/remind');
   const { trace } = await told('thrown by an alarm');
   assert.match(String(trace), /^[0-9a-f]{32}$/);
@@ -388,7 +339,7 @@ test('events without a trace have one of their own', async (t) => {
 });
 
 test('hostile values are printed and thrown as without the entry, and told within bounds', async (t) => {
-  const { get, lines } = await started(t);
+  const { get, lines } = await started(t, APP, FIELDS);
   assert.equal((await get('/hostile')).status, 500);
   assert.equal((await get('/')).text, 'fine');
   for (const printed of [
@@ -401,7 +352,7 @@ test('hostile values are printed and thrown as without the entry, and told withi
 });
 
 test('an app that throws without end tells some, and how many it did not tell', async (t) => {
-  const { get, lines } = await started(t);
+  const { get, lines } = await started(t, APP, FIELDS);
   await get('/many');
   const errors = () => lines.filter(({ error }) => error !== undefined);
   await eventually(() => lines.length >= 300, 'all is printed');

@@ -9,7 +9,17 @@ import {
   WorkerEntrypoint,
   WorkflowEntrypoint,
 } from 'cloudflare:workers';
-import { AsyncLocalStorage } from 'node:async_hooks';
+import {
+  currentEvent,
+  eventOf,
+  eventOfRejection,
+  isInEvent,
+  isTraceparent,
+  readRequest,
+  runEvent,
+  traceIdOf,
+  traceparentOf,
+} from './cellar-events.js';
 
 /** Begins what is printed: then comes JSON for the host, one of two ends, and the text. */
 const MARK = '\u001ecellar ';
@@ -28,27 +38,13 @@ const ERRORS_SAVED = 200;
 const REMEMBERED = 50;
 const CAUSES = 3;
 
-const TRACEPARENT = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/;
-
-/** The event that the running code belongs to: a request, a cron, a message, a call of an object's method. */
-const frames = new AsyncLocalStorage();
 const print = { ...console };
 /** workerd's own: an app may put another in its place. */
 const { Request } = globalThis;
 
-/** The `traceparent` of an event: the one given to it, when it is one. It is looked at, or made, when it is first asked for: most events print nothing. */
-function traceparentOf(frame) {
-  if (!TRACEPARENT.test(frame.trace)) frame.trace = newTraceparent();
-  return frame.trace;
-}
-
-function traceIdOf(frame) {
-  return traceparentOf(frame).slice(3, 35);
-}
-
 /** The trace of the event that the running code belongs to. */
 export function eventTraceId() {
-  return traceIdOf(frames.getStore());
+  return traceIdOf(currentEvent());
 }
 
 /** Also where no random bytes are to be had, as before the first event. */
@@ -56,45 +52,27 @@ function shortId() {
   return Math.random().toString(36).slice(2, 10);
 }
 
-/** Of the digits of two UUIDs, which come much faster than digits made of random bytes here. */
-function newTraceparent() {
-  const [trace, span] = [crypto.randomUUID(), crypto.randomUUID()];
-  return `00-${trace.replaceAll('-', '')}-${span.slice(0, 8)}${span.slice(-8)}-00`;
-}
-
 /** The call that `begin` is to make. By these and not by values of its own, which `AsyncLocalStorage` copies at some cost. */
 let called;
 let receiver;
 let values;
 
-/**
- * @param handler for people, such as `fetch` or `Room.alarm`
- * @param given what the handler is given; of a request it says more
- */
-export function eventOf(handler, given = null) {
-  if (!(given instanceof Request)) return { handler, method: null, url: null, trace: null };
-  // No more of the request is kept: what a store of AsyncLocalStorage holds survives V8's small collections, and whole
-  // requests that wait for a large one cost more than reading these. The text of a method is another one each time.
-  const { method, url, headers } = given;
-  return { handler, method: method === 'GET' ? 'GET' : method, url, trace: headers.get('traceparent') };
-}
-
 /** What makes events that belong to the trace of the one under way. */
 export function nestedEvent() {
-  const outer = frames.getStore();
+  const outer = currentEvent();
   return (handler) => {
-    const frame = eventOf(handler);
-    if (outer !== undefined) frame.trace = traceparentOf(outer);
-    return frame;
+    const event = eventOf(handler);
+    if (outer !== undefined) event.trace = traceparentOf(outer);
+    return event;
   };
 }
 
 /** Calls a handler of the app for a new event. What it throws, at once or later, is told, and thrown on. */
-export function enter(handler, call, self, given, frame = eventOf(handler, given[0])) {
+export function enter(handler, call, self, given, event = eventOf(handler, given[0])) {
   called = call;
   receiver = self;
   values = given;
-  return frames.run(frame, begin);
+  return runEvent(event, begin);
 }
 
 /** Within the event, so that whatever fails later is told as of this event. */
@@ -154,13 +132,15 @@ function guardedMethod(className, name, method) {
   if (name === 'scheduled') method = toldRun(method);
   const { [name]: entering } = {
     [name](...values) {
-      if (frames.getStore() !== undefined) return Reflect.apply(method, this, values);
+      if (isInEvent()) return Reflect.apply(method, this, values);
       const carried = carriedBy(values.at(-1));
       if (carried !== null) values.pop();
-      const frame = eventOf(handler, values[0]);
+      const event = eventOf(handler, values[0]);
       const trace = carried ?? givenAway.get(this);
-      if (trace !== undefined) frame.trace = trace;
-      return enter(handler, method, this, values, frame);
+      if (trace !== undefined) event.trace = trace;
+      // workerd runs the calls of an object's methods, and those that one caller makes of an entrypoint's, as one request.
+      if (name !== 'fetch' || !(this instanceof WorkerEntrypoint)) readRequest(event);
+      return enter(handler, method, this, values, event);
     },
   };
   return Object.defineProperty(entering, 'length', { value: method.length, configurable: true });
@@ -173,7 +153,8 @@ const givenAway = new WeakMap();
 function guardGiven(value) {
   if (!(value instanceof RpcTarget)) return;
   guard(value.constructor);
-  givenAway.set(value, traceparentOf(frames.getStore()));
+  const event = currentEvent();
+  if (event !== undefined) givenAway.set(value, traceparentOf(event));
 }
 
 /** What `scheduled` is given for a run that somebody asks for, in place of workerd's own. */
@@ -206,9 +187,9 @@ export function toldRun(scheduled) {
     // Some object's method of that name.
     if (typeof cron !== 'string' || typeof event.scheduledTime !== 'number')
       return Reflect.apply(scheduled, this, [event, ...others]);
-    const frame = frames.getStore();
+    const running = currentEvent();
     const startedAt = Date.now();
-    const end = (failure) => tellRun(event, frame, startedAt, failure);
+    const end = (failure) => tellRun(event, running, startedAt, failure);
     const fail = (error) => end(cut(wordsOf(error), MESSAGE_LENGTH));
     try {
       const result = Reflect.apply(scheduled, this, [event, ...others]);
@@ -223,7 +204,7 @@ export function toldRun(scheduled) {
 }
 
 /** @param failure why it failed; null when it did not */
-function tellRun(event, frame, startedAt, failure) {
+function tellRun(event, running, startedAt, failure) {
   const run = {
     cron: event.cron,
     trigger: event instanceof ManualRun ? 'manual' : 'schedule',
@@ -232,7 +213,7 @@ function tellRun(event, frame, startedAt, failure) {
     outcome: failure === null ? 'ok' : 'failed',
     error: failure,
   };
-  const head = { run, ...(frame !== undefined && { trace_id: traceIdOf(frame) }) };
+  const head = { run, ...(running !== undefined && { trace_id: traceIdOf(running) }) };
   const how = failure === null ? `ran for ${run.duration_ms} ms` : `failed after ${run.duration_ms} ms`;
   print[failure === null ? 'info' : 'warn'](`${marked(head, END)}cron ${event.cron} ${how}`);
   ManualRun.end(event, { ...run, trace_id: head.trace_id ?? null });
@@ -259,7 +240,7 @@ const CARRIED = '\u001ecellar-traceparent ';
 function carriedBy(value) {
   if (typeof value !== 'string' || !value.startsWith(CARRIED)) return null;
   const carried = value.slice(CARRIED.length);
-  return TRACEPARENT.test(carried) ? carried : null;
+  return isTraceparent(carried) ? carried : null;
 }
 
 /** Names that are no method's in some class: what is called there would get the carried trace as a value. */
@@ -321,7 +302,7 @@ function methodOf(stub, name) {
 }
 
 function carryingMethod(method) {
-  return frames.getStore() === undefined ? method : new Proxy(method, carrying);
+  return currentEvent() === undefined ? method : new Proxy(method, carrying);
 }
 
 /**
@@ -351,9 +332,10 @@ export function calledBy(name, values) {
 
 const carrying = {
   apply(method, _, values) {
-    const frame = frames.getStore();
+    const event = currentEvent();
+    if (event === undefined) return method(...values);
     for (const value of values) guardGiven(value);
-    return method(...values, CARRIED + traceparentOf(frame));
+    return method(...values, CARRIED + traceparentOf(event));
   },
   get(method, name) {
     const value = method[name];
@@ -371,20 +353,20 @@ let untold = 0;
 /**
  * Tells the host of an error. Never throws.
  * @param mechanism how it was noticed
- * @param frame the event that it belongs to
+ * @param event the one that it belongs to; undefined for none
  * @param printed prints what the app printed with it, with this JSON before it; null when it printed nothing
  * @returns whether it was told
  */
-export function tell(error, mechanism, frame = frames.getStore(), printed = null) {
+export function tell(error, mechanism, event = currentEvent(), printed = null) {
   try {
     if (!mayTell()) {
       untold++;
       return false;
     }
     const head = {
-      error: { ...described(error), mechanism, ...(untold > 0 && { untold }), ...where(frame) },
+      error: { ...described(error), mechanism, ...(untold > 0 && { untold }), ...where(event) },
     };
-    if (frame !== undefined) head.trace_id = traceIdOf(frame);
+    if (event !== undefined) head.trace_id = traceIdOf(event);
     untold = 0;
     if (printed === null) print.error(marked(head, END) + (head.error.stack ?? head.error.message));
     else printed(textOf(head));
@@ -446,9 +428,10 @@ function idOf(error, words) {
   return id;
 }
 
-function where(frame) {
-  if (frame === undefined) return {};
-  const { handler, method, url } = frame;
+function where(event) {
+  if (event === undefined) return {};
+  readRequest(event);
+  const { handler, method, url } = event;
   if (url === null) return { handler };
   return { handler, method: cut(method, 20), path: cut(new URL(url).pathname, PATH_LENGTH) };
 }
@@ -460,14 +443,14 @@ function cut(text, length) {
 for (const level of ['debug', 'error', 'info', 'log', 'warn']) {
   console[level] = {
     [level](...values) {
-      const frame = frames.getStore();
+      const event = currentEvent();
       const error = level === 'error' ? values.find((value) => value instanceof Error) : undefined;
       for (let i = 0; i < values.length; i++)
         if (typeof values[i] === 'string') values[i] = cut(values[i], PRINTED_LENGTH);
-      if (error !== undefined && tell(error, 'console', frame, (head) => printWith(level, head, values)))
+      if (error !== undefined && tell(error, 'console', event, (head) => printWith(level, head, values)))
         return;
-      if (frame === undefined) print[level](...values);
-      else printWith(level, `{"trace_id":"${traceIdOf(frame)}"}`, values);
+      if (event === undefined) print[level](...values);
+      else printWith(level, `{"trace_id":"${traceIdOf(event)}"}`, values);
     },
   }[level];
 }
@@ -484,16 +467,16 @@ const { fetch } = ServiceStub.prototype;
 /** A request to an object, or to the app itself, belongs to the trace of the one that it is made for. */
 ServiceStub.prototype.fetch = {
   fetch(input, init) {
-    const frame = frames.getStore();
+    const event = currentEvent();
     if (
-      frame === undefined ||
+      event === undefined ||
       (init === undefined && input instanceof Request && input.headers.has('traceparent'))
     )
       return fetch.call(this, input, init);
     if (init === undefined && typeof input === 'string')
-      return fetch.call(this, input, { headers: { traceparent: traceparentOf(frame) } });
+      return fetch.call(this, input, { headers: { traceparent: traceparentOf(event) } });
     const request = new Request(input, init);
-    if (!request.headers.has('traceparent')) request.headers.set('traceparent', traceparentOf(frame));
+    if (!request.headers.has('traceparent')) request.headers.set('traceparent', traceparentOf(event));
     return fetch.call(this, request);
   },
 }.fetch;
@@ -517,5 +500,7 @@ for (const name of ['setTimeout', 'setInterval']) {
   }[name];
 }
 
-addEventListener('unhandledrejection', ({ reason }) => tell(reason, 'unhandledrejection'));
+addEventListener('unhandledrejection', ({ reason }) =>
+  tell(reason, 'unhandledrejection', eventOfRejection()),
+);
 addEventListener('error', ({ error }) => tell(error, 'error event'));

@@ -7,7 +7,6 @@ import * as app from 'cellar-app-entry';
 import { answerCall, CALL_HEADER } from './cellar-called.js';
 import {
   enter,
-  eventOf,
   expectCalls,
   expectCallsBy,
   guard,
@@ -16,6 +15,7 @@ import {
   tell,
   toldRun,
 } from './cellar-capture.js';
+import { eventOf, keepEvent } from './cellar-events.js';
 
 export * from 'cellar-app-entry';
 
@@ -51,7 +51,12 @@ function begin(limitMs, isStep = false) {
 }
 
 function countWork(promise, limitMs = LIMIT_MS) {
-  const end = begin(limitMs);
+  const endWork = begin(limitMs);
+  const leave = keepEvent();
+  const end = () => {
+    endWork();
+    leave();
+  };
   Promise.resolve(promise).then(end, (error) => {
     end();
     tell(error, 'waitUntil');

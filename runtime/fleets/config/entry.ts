@@ -9,6 +9,10 @@ export const CAPTURE = 'cellar-capture.js';
 const ENTRY_WORKER = read('entry-worker.js');
 /** The text of `CAPTURE`. */
 export const CAPTURE_WORKER = read('capture-worker.js');
+/** The name of the module that knows which event the running code belongs to, beside the entry. */
+export const EVENTS = 'cellar-events.js';
+/** The text of `EVENTS`. */
+export const EVENTS_WORKER = read('events-worker.js');
 /** The name of the module with the page for errors, beside the entry. */
 export const PAGE = 'cellar-page.js';
 const PAGE_WORKER = read('page-worker.js');
@@ -36,6 +40,7 @@ export const CALLED_WORKER = read('called-worker.js');
 export const ENTRY_TEXTS = [
   ENTRY_WORKER,
   CAPTURE_WORKER,
+  EVENTS_WORKER,
   CALLED_WORKER,
   PAGE_WORKER,
   STATEMENTS_WORKER,

@@ -96,12 +96,12 @@ class Work {
 
 /** The steps that `run()` takes, the code of each as an event of the app's. */
 function stepsOf(step, work, className) {
-  const event = nestedEvent();
+  const eventFor = nestedEvent();
   const watched = (name, call) =>
     typeof call === 'function'
       ? (...values) => {
-          const frame = event(`${className}, step ${String(name).slice(0, 256)}`);
-          return work.run(() => enter(null, call, undefined, values, frame));
+          const event = eventFor(`${className}, step ${String(name).slice(0, 256)}`);
+          return work.run(() => enter(null, call, undefined, values, event));
         }
       : call;
   const taken = {
