@@ -371,6 +371,19 @@ test('an app that throws without end tells some, and how many it did not tell', 
   }, 'none is forgotten');
 });
 
+test('errors are told after the clock was set back', async (t) => {
+  const code = `export default { fetch(request) {
+    const { pathname } = new URL(request.url);
+    if (pathname === '/back') { const { now } = Date; Date.now = () => now() - 3_600_000; }
+    throw new Error('thrown at ' + pathname);
+  } }`;
+  const { get, told } = await started(t, code, { worker: entry('app.js'), exports: ['default'] });
+  for (const path of ['/before', '/back', '/after']) {
+    await get(path);
+    await told(`thrown at ${path}`);
+  }
+});
+
 test('a Worker of years ago is captured too', async (t) => {
   const code = `addEventListener; export default { fetch(request) { console.log('hello'); throw new Error('old'); } }`;
   const worker = {

@@ -387,7 +387,9 @@ function textOf(head) {
 
 function mayTell() {
   const now = Date.now();
-  left = Math.min(ERRORS_SAVED, left + ((now - filledAt) / 1000) * ERRORS_PER_S);
+  // The clock may have been set back.
+  const passedS = Math.max(0, now - filledAt) / 1000;
+  left = Math.min(ERRORS_SAVED, left + passedS * ERRORS_PER_S);
   filledAt = now;
   if (left < 1) return false;
   left--;
