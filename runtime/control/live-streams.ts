@@ -8,8 +8,9 @@ const HEARTBEAT_MS = 15_000;
 /** Listeners of one app, and of all. */
 const LISTENERS_OF_APP = 100;
 const LISTENERS = 1_000;
-/** Bytes waiting for a listener above which events are left out, and counted. */
+/** Bytes waiting for a listener above which events are left out, and counted; and for all of them together. */
 const BACKLOG_BYTES = 1024 * 1024;
+const BACKLOG_OF_ALL_BYTES = 64 * 1024 * 1024;
 /** A listener that has read nothing for this many heartbeats is disconnected. */
 const STALLED_BEATS = 4;
 
@@ -53,9 +54,10 @@ export class LiveStreams {
 
   #take(listener: Listener, pieces: StreamPiece[]): void {
     const { response } = listener;
+    const most = Math.min(BACKLOG_BYTES, BACKLOG_OF_ALL_BYTES / this.#listeners.size);
     for (const { text, events, isLast } of pieces) {
       // Events are left out until the listener has read all that waits; then it is told where events are missing.
-      if (listener.skipped > 0 || response.writableLength > BACKLOG_BYTES) listener.skipped += events;
+      if (listener.skipped > 0 || response.writableLength > most) listener.skipped += events;
       else if (text !== '') response.write(text);
       if (isLast) response.end();
     }

@@ -6,16 +6,17 @@ import {
   type DatapointRow,
   datapointQueries,
 } from '../../sqlite/telemetry/datapoints.ts';
+import { ByteBounds, type ByteBoundsOptions } from './byte-bounds.ts';
 import type { ReportedPoint } from './log-lines.ts';
+import { mostOf } from './most.ts';
 import type { Answers, Part } from './part.ts';
 import type { Asks, ThreadOptions } from './protocol.ts';
 import type { Store } from './store.ts';
 
 /** Points taken of an app between two writes, which is about a second; the others are dropped and counted. */
 const AT_ONCE_MAX = 2_000;
-/** Bytes of the points that are kept of one app, and of all together: then the app that has most loses its oldest. */
-const APP_BYTES = 64 * 1024 * 1024;
-const ALL_BYTES = 1024 * 1024 * 1024;
+/** While they cannot be written, no more than so many bytes wait. */
+const UNWRITTEN_BYTES = 16 * 1024 * 1024;
 /** Bytes that a row has besides its texts, about. */
 const ROW_BYTES = 60;
 /** Points that a search looks at before others get their turn, and how long it goes on, in ms. */
@@ -28,10 +29,8 @@ const PIECE = 1_000;
 
 type Written = Omit<DatapointRow, 'id' | 'app_id'>;
 
-export interface DatapointsOptions extends Pick<ThreadOptions, 'retentionDays'> {
-  /** Bounds, for tests. */
-  appBytes?: number;
-  allBytes?: number;
+export interface DatapointsOptions extends Pick<ThreadOptions, 'retentionDays'>, ByteBoundsOptions {
+  /** Bound, for tests. */
   searchMs?: number;
 }
 
@@ -41,19 +40,17 @@ export class Datapoints implements Part {
   readonly answers: Required<Pick<Answers, 'datapoints'>>;
   readonly #rows: DatapointQueries;
   readonly #retentionMs: number;
-  readonly #appBytes: number;
-  readonly #allBytes: number;
+  readonly #bounds: ByteBounds;
   readonly #searchMs: number;
   readonly #unwritten = new Map<string, Written[]>();
 
-  constructor(
-    store: Store,
-    { retentionDays, appBytes = APP_BYTES, allBytes = ALL_BYTES, searchMs = SEARCH_MS }: DatapointsOptions,
-  ) {
-    this.#rows = datapointQueries(store.open('datapoints', DATAPOINT_MIGRATIONS));
+  constructor(store: Store, { retentionDays, searchMs = SEARCH_MS, ...bounds }: DatapointsOptions) {
+    const database = store.open('datapoints', DATAPOINT_MIGRATIONS);
+    this.#rows = datapointQueries(database);
     this.#retentionMs = retentionDays * DAY_MS;
-    this.#appBytes = appBytes;
-    this.#allBytes = allBytes;
+    this.#bounds = new ByteBounds(database, this.#rows, bounds, (points) => {
+      this.dropped.datapoints += points;
+    });
     this.#searchMs = searchMs;
     this.answers = { datapoints: (asked) => this.#list(asked) };
   }
@@ -77,20 +74,25 @@ export class Datapoints implements Part {
 
   flush(): void {
     if (this.#unwritten.size === 0) return;
-    this.#rows.transaction(() => {
-      for (const [appId, points] of this.#unwritten) this.#rows.add(appId, points);
-    });
+    try {
+      this.#rows.transaction(() => {
+        let written = 0;
+        for (const [appId, points] of this.#unwritten) {
+          this.#rows.add(appId, points);
+          written += points.length;
+        }
+        this.#bounds.makeRoom(written);
+      });
+    } catch (error) {
+      this.#giveUpUnwritten();
+      throw error;
+    }
     this.#unwritten.clear();
   }
 
   prune(now: number): boolean {
-    const sizes = this.#rows.sizes().sort((a, b) => b.bytes - a.bytes);
-    const all = sizes.reduce((sum, { bytes }) => sum + bytes, 0);
-    const [largest] = sizes;
-    const bytes = Math.max((largest?.bytes ?? 0) - this.#appBytes, all - this.#allBytes);
-    if (largest !== undefined && bytes > 0)
-      return this.#rows.removeOldest(largest.app_id, PIECE, { bytes }) > 0;
-    for (const { app_id } of sizes) {
+    if (this.#bounds.removePiece() > 0) return true;
+    for (const { app_id } of this.#rows.sizes()) {
       if (this.#rows.removeOldest(app_id, PIECE, { before: now - this.#retentionMs }) > 0) return true;
       this.#rows.removeApp(app_id);
     }
@@ -106,6 +108,19 @@ export class Datapoints implements Part {
 
   apps(): string[] {
     return this.#rows.sizes().map(({ app_id }) => app_id);
+  }
+
+  /** Drops what is too much of what cannot be written, of the apps that have most. */
+  #giveUpUnwritten(): void {
+    const sizes = new Map([...this.#unwritten].map(([appId, points]) => [appId, bytesOf(points)]));
+    let all = [...sizes.values()].reduce((sum, bytes) => sum + bytes, 0);
+    while (all > UNWRITTEN_BYTES) {
+      const [appId, bytes] = mostOf(sizes, ([, its]) => its)!;
+      this.dropped.datapoints += this.#unwritten.get(appId)!.length;
+      this.#unwritten.delete(appId);
+      sizes.delete(appId);
+      all -= bytes;
+    }
   }
 
   /** Newest first. A search that takes long shows what it has found, and where it goes on. */
@@ -132,6 +147,10 @@ export class Datapoints implements Part {
       await setImmediate();
     }
   }
+}
+
+function bytesOf(points: readonly Written[]): number {
+  return points.reduce((sum, { bytes }) => sum + bytes, 0);
 }
 
 function shown({ at, dataset, index, blobs, doubles }: DatapointRow) {

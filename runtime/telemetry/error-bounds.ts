@@ -2,7 +2,8 @@
 // most; groups, which have the status that people gave them, only when no occurrence is left, or when there are too many.
 import type { Database } from 'better-sqlite3';
 import { bytesInUse } from '../../sqlite/telemetry/database.ts';
-import type { AppErrors, ErrorQueries } from '../../sqlite/telemetry/errors.ts';
+import type { ErrorQueries } from '../../sqlite/telemetry/errors.ts';
+import { mostOf } from './most.ts';
 
 /** Bytes of occurrences that are kept of one app; and what errors of all apps may take in their file, with their groups. */
 const APP_BYTES = 16 * 1024 * 1024;
@@ -50,13 +51,13 @@ export class ErrorBounds {
   /** Removes a piece of what is too much. @returns whether more may be left */
   prune(): boolean {
     const sizes = this.#queries.sizes();
-    const largest = mostOf(sizes, 'bytes');
+    const largest = mostOf(sizes, ({ bytes }) => bytes);
     if (largest === null) return false;
     const bytesLeft = this.#isFull ? 0 : this.#appBytes;
     if (this.#removeOccurrences(largest.app_id, bytesLeft) > 0) return true;
     const groups = sizes.reduce((sum, each) => sum + each.groups, 0);
     if (groups <= this.#allGroups && !this.#isFull) return false;
-    const removed = this.#queries.removeOf(mostOf(sizes, 'groups')!.app_id, GROUPS_PIECE);
+    const removed = this.#queries.removeOf(mostOf(sizes, ({ groups }) => groups)!.app_id, GROUPS_PIECE);
     this.dropped.error_groups += removed;
     return removed > 0;
   }
@@ -71,11 +72,4 @@ export class ErrorBounds {
     this.dropped.error_occurrences += removed;
     return removed;
   }
-}
-
-function mostOf(sizes: AppErrors[], what: 'groups' | 'bytes'): AppErrors | null {
-  return sizes.reduce<AppErrors | null>(
-    (most, each) => (each[what] > (most?.[what] ?? -1) ? each : most),
-    null,
-  );
 }

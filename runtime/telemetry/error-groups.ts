@@ -2,6 +2,7 @@
 import type { ErrorQueries, GroupRow } from '../../sqlite/telemetry/errors.ts';
 import type { Circumstances } from '../../sqlite/telemetry/occurrences.ts';
 import { GROUPING } from './fingerprint.ts';
+import { Recent } from './recent.ts';
 
 const HOUR_MS = 3_600_000;
 /** Hours of a group that are counted by themselves. */
@@ -12,8 +13,6 @@ const APP_GROUPS = 200;
 const SPARED_MS = HOUR_MS;
 /** Occurrences that a group keeps. */
 const OCCURRENCES = 20;
-/** An error that is told again within the next so many is the same one. */
-const REMEMBERED = 2_000;
 /** Changes are numbered so that their numbers also say about when they were, also after the file was lost. */
 const CHANGES_PER_MS = 100;
 /** Where errors go that would be one group too many. */
@@ -36,29 +35,68 @@ export interface Occurrence extends Circumstances {
   stack: string | null;
 }
 
-/** `changed` is, everywhere, the groups that are to be written and shown, by id. */
+/** Where an error was counted. */
+interface Told {
+  fingerprint: string;
+  /** The id of its occurrence, which may have made room for others since. */
+  occurrence: number;
+}
+
 export class ErrorGroups {
   readonly #queries: ErrorQueries;
-  /** Occurrences by app and id, with the fingerprint of their group. */
-  readonly #recent = new Map<string, { fingerprint: string; occurrence: number }>();
+  /** By the ids that apps give their errors. */
+  readonly #told = new Recent<Told>();
   #lastChange: number;
+  /** Groups that are to be written and shown, by id. */
+  #changed = new Map<number, GroupRow>();
 
   constructor(queries: ErrorQueries) {
     this.#queries = queries;
     this.#lastChange = queries.lastChange();
   }
 
-  /** Counts an occurrence in its group. */
-  add(each: Occurrence, changed: Map<number, GroupRow>): void {
-    const again = each.id === null ? undefined : this.#recent.get(`${each.appId} ${each.id}`);
-    if (again !== undefined && this.#join(again, each, changed)) return;
-    const group = this.#group(each, changed);
+  /**
+   * Counts errors in their groups, all of them or, when it throws, none.
+   * @param untold errors by app of which nothing is known but that they were
+   * @param makeRoom removes what is too much then
+   * @returns the groups that have changed
+   */
+  write(
+    occurrences: readonly Occurrence[],
+    untold: ReadonlyMap<string, number>,
+    makeRoom: () => void,
+  ): GroupRow[] {
+    this.#changed = new Map();
+    const counted: Occurrence[] = [];
+    try {
+      this.#queries.transaction(() => {
+        for (const each of occurrences) if (this.#add(each)) counted.push(each);
+        for (const [appId, count] of untold) this.#addUntold(appId, count);
+        for (const group of this.#changed.values()) this.#queries.update(group);
+        makeRoom();
+      });
+    } catch (error) {
+      for (const { appId, id } of counted) if (id !== null) this.#told.delete(appId, id);
+      throw error;
+    }
+    return [...this.#changed.values()];
+  }
+
+  forget(appId: string): void {
+    this.#told.forget(appId);
+  }
+
+  /** Counts an occurrence in its group. @returns whether it was not counted before */
+  #add(each: Occurrence): boolean {
+    const told = each.id === null ? undefined : this.#told.get(each.appId, each.id);
+    if (told !== undefined && this.#join(told, each)) return false;
+    const group = this.#group(each);
     const { message, place, mechanism, handler, method, path, trace_id, stack, at, release } = each;
     const circumstances = { message, place, mechanism, handler, method, path, trace_id };
     const shown = group.fingerprint === OTHER.fingerprint ? { trace_id } : circumstances;
     const isNewer = release !== null && release > (group.resolved_release ?? '');
     const regressed = group.status === 'resolved' && isNewer;
-    changed.set(group.id, {
+    this.#changed.set(group.id, {
       ...group,
       ...shown,
       count: group.count + 1,
@@ -74,50 +112,46 @@ export class ErrorGroups {
     );
     const hour = Math.floor(at / HOUR_MS);
     this.#queries.addHour(group.id, hour, 1, hour - HOURS);
-    const { fingerprint } = group;
-    if (each.id !== null) this.#remember(`${each.appId} ${each.id}`, { fingerprint, occurrence });
-  }
-
-  /** Adds what is known better when an error is told again. @returns whether it was there */
-  #join(
-    { fingerprint, occurrence }: { fingerprint: string; occurrence: number },
-    { appId, mechanism, method, path, trace_id }: Occurrence,
-    changed: Map<number, GroupRow>,
-  ): boolean {
-    const row = this.#queries.occurrence(occurrence);
-    if (row === undefined) return false;
-    // Who tells later is further out: the request that all began with.
-    const request = method === null ? {} : { method, path, trace_id };
-    const better = { ...request, ...(row.mechanism === 'console' && { mechanism }) };
-    const group = this.#find(appId, fingerprint, changed);
-    if (group === undefined) return false;
-    this.#queries.updateOccurrence(group.id, { ...row, ...better });
-    const isShown =
-      fingerprint !== OTHER.fingerprint && this.#queries.lastOccurrence(group.id) === occurrence;
-    if (isShown) changed.set(group.id, { ...group, ...better, change: this.nextChange() });
+    if (each.id !== null) this.#told.set(each.appId, each.id, { fingerprint: group.fingerprint, occurrence });
     return true;
   }
 
-  /** Counts errors of which nothing is known but that they were. */
-  addUntold(appId: string, count: number, changed: Map<number, GroupRow>): void {
+  /** Adds what is known better when an error is told again. @returns whether the group is there that it was counted in */
+  #join(
+    { fingerprint, occurrence }: Told,
+    { appId, mechanism, method, path, trace_id }: Occurrence,
+  ): boolean {
+    const group = this.#find(appId, fingerprint);
+    if (group === undefined) return false;
+    const row = this.#queries.occurrence(occurrence);
+    if (row === undefined) return true;
+    // Who tells later is further out: the request that all began with.
+    const request = method === null ? {} : { method, path, trace_id };
+    const better = { ...request, ...(row.mechanism === 'console' && { mechanism }) };
+    this.#queries.updateOccurrence(group.id, { ...row, ...better });
+    const isShown =
+      fingerprint !== OTHER.fingerprint && this.#queries.lastOccurrence(group.id) === occurrence;
+    if (isShown) this.#changed.set(group.id, { ...group, ...better, change: this.nextChange() });
+    return true;
+  }
+
+  #addUntold(appId: string, count: number): void {
     const at = Date.now();
     const group =
-      this.#find(appId, OTHER.fingerprint, changed) ?? this.#newGroup({ appId, at, release: null, ...OTHER });
+      this.#find(appId, OTHER.fingerprint) ?? this.#newGroup({ appId, at, release: null, ...OTHER });
     const change = this.nextChange();
-    changed.set(group.id, { ...group, count: group.count + count, last_seen_at: at, change });
+    this.#changed.set(group.id, { ...group, count: group.count + count, last_seen_at: at, change });
     const hour = Math.floor(at / HOUR_MS);
     this.#queries.addHour(group.id, hour, count, hour - HOURS);
   }
 
-  #group(each: Occurrence, changed: Map<number, GroupRow>): GroupRow {
+  #group(each: Occurrence): GroupRow {
     const { appId, at, release, mechanism } = each;
-    const found = this.#find(appId, each.fingerprint, changed);
+    const found = this.#find(appId, each.fingerprint);
     if (found !== undefined) return found;
-    if (this.#queries.count(appId) < APP_GROUPS || this.#makeRoom(appId, changed))
-      return this.#newGroup(each);
+    if (this.#queries.count(appId) < APP_GROUPS || this.#makeRoom(appId)) return this.#newGroup(each);
     return (
-      this.#find(appId, OTHER.fingerprint, changed) ??
-      this.#newGroup({ appId, at, release, ...OTHER, mechanism })
+      this.#find(appId, OTHER.fingerprint) ?? this.#newGroup({ appId, at, release, ...OTHER, mechanism })
     );
   }
 
@@ -158,23 +192,18 @@ export class ErrorGroups {
     return { id: this.#queries.insert(row), ...row };
   }
 
-  #find(appId: string, fingerprint: string, changed: Map<number, GroupRow>): GroupRow | undefined {
+  #find(appId: string, fingerprint: string): GroupRow | undefined {
     const found = this.#queries.find(appId, fingerprint);
-    return found && (changed.get(found.id) ?? found);
+    return found && (this.#changed.get(found.id) ?? found);
   }
 
   /** Gives up the group that was not seen for the longest time, unless all were seen just now. */
-  #makeRoom(appId: string, changed: Map<number, GroupRow>): boolean {
+  #makeRoom(appId: string): boolean {
     const oldest = this.#queries.oldest(appId);
-    if (oldest === undefined || changed.has(oldest.id)) return false;
+    if (oldest === undefined || this.#changed.has(oldest.id)) return false;
     if (oldest.last_seen_at > Date.now() - SPARED_MS) return false;
     this.#queries.remove(oldest.id);
     return true;
-  }
-
-  #remember(id: string, place: { fingerprint: string; occurrence: number }): void {
-    this.#recent.set(id, place);
-    if (this.#recent.size > REMEMBERED) this.#recent.delete(this.#recent.keys().next().value!);
   }
 
   /** The number of the next change of any group: higher than all before. */

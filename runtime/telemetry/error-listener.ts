@@ -1,7 +1,7 @@
 // Somebody who follows an app's grouped errors in a status, as server-sent events.
 import type { GroupedError } from '../../handlers/contract/telemetry.ts';
 import type { GroupStatus } from '../../sqlite/telemetry/errors.ts';
-import type { StreamPiece } from './protocol.ts';
+import { type EventSender, eventOf } from './event-sender.ts';
 
 /** What a listener asks for. */
 export interface ErrorFollow {
@@ -13,12 +13,12 @@ export interface ErrorFollow {
 }
 
 export class ErrorListener {
+  readonly events: EventSender;
   readonly #follow: ErrorFollow;
-  readonly #push: (pieces: StreamPiece[]) => void;
 
-  constructor(follow: ErrorFollow, push: (pieces: StreamPiece[]) => void) {
+  constructor(follow: ErrorFollow, events: EventSender) {
     this.#follow = follow;
-    this.#push = push;
+    this.events = events;
   }
 
   get status(): GroupStatus {
@@ -27,15 +27,6 @@ export class ErrorListener {
 
   /** Shows it a group as it is after a change. */
   take(change: number, group: GroupedError): void {
-    const { rpcMethod } = this.#follow;
-    const data = JSON.stringify(
-      rpcMethod === null ? group : { jsonrpc: '2.0', method: rpcMethod, params: group },
-    );
-    this.#push([{ text: `id: ${change}\ndata: ${data}\n\n`, events: 1, lastId: change, isLast: false }]);
-  }
-
-  /** Ends its stream: the app is gone. */
-  end(): void {
-    this.#push([{ text: '', events: 0, lastId: null, isLast: true }]);
+    this.events.send(() => eventOf(group, change, this.#follow.rpcMethod), change);
   }
 }

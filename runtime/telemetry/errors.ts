@@ -1,4 +1,5 @@
 // The errors of apps, grouped: those that their Workers report, and the ends of their processes.
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { GroupedError } from '../../handlers/contract/telemetry.ts';
 import {
   ERRORS_MIGRATIONS,
@@ -9,22 +10,23 @@ import {
 } from '../../sqlite/telemetry/errors.ts';
 import { ErrorBounds, type ErrorBoundsOptions } from './error-bounds.ts';
 import { ErrorGroups, type Occurrence } from './error-groups.ts';
-import { ErrorIntake } from './error-intake.ts';
+import { ErrorIntake, type ErrorIntakeOptions, type ToldError } from './error-intake.ts';
 import { type ErrorFollow, ErrorListener } from './error-listener.ts';
 import { shownGroup } from './error-shown.ts';
 import { errorOfFailure } from './failures.ts';
 import { Listeners } from './listeners.ts';
-import type { ReportedError } from './log-lines.ts';
 import { type Answers, AskRefusal, type Part } from './part.ts';
 import type { Asks, Batch, FollowKind, OpenGroup, StreamPiece, ThreadOptions } from './protocol.ts';
-import type { SourceStacks } from './source-stacks.ts';
 import type { Store } from './store.ts';
 
 const DAY_MS = 24 * 3_600_000;
 /** While they cannot be written, no more errors wait than these. */
 const PENDING_MAX = 200;
-/** Errors are written this long after they came, in ms. */
+/** Errors are written this long after they came, in ms, or when there are so many. */
 const WRITE_MS = 200;
+const WRITE_AT_ONCE = 1_000;
+/** At the end, errors wait so long for their places, in ms. */
+const CLOSE_MS = 1_000;
 /** Groups that a listener who comes back is sent. */
 const MISSED = 500;
 /** Lines of the log that an occurrence is shown with: those of its trace, from before it and a little after, in ms. */
@@ -40,9 +42,10 @@ const TOLD = 20_000;
 /** Lines of an app's log, for the occurrences that are shown. */
 type LogsOf = (params: Asks['logs']['params']) => Promise<Asks['logs']['answer']> | Asks['logs']['answer'];
 
-export interface ErrorsOptions extends Pick<ThreadOptions, 'retentionDays'>, ErrorBoundsOptions {
-  stacks: SourceStacks;
-}
+export interface ErrorsOptions
+  extends Pick<ThreadOptions, 'retentionDays'>,
+    Pick<ErrorIntakeOptions, 'stacks' | 'allLength'>,
+    ErrorBoundsOptions {}
 
 export class Errors implements Part {
   readonly name = 'errors';
@@ -57,15 +60,15 @@ export class Errors implements Part {
   readonly #retentionMs: number;
   readonly #logsOf: LogsOf;
   readonly #onGroups: (groups: OpenGroup[]) => void;
-  /** When `#onGroups` was last told of a group. */
-  readonly #toldAt = new Map<number, number>();
+  /** When `#onGroups` was last told of a group, as `performance.now()` has it, by app and fingerprint. */
+  readonly #toldAt = new Map<string, number>();
   #pending: Occurrence[] = [];
   #timer: NodeJS.Timeout | null = null;
   readonly #listeners = new Listeners<ErrorListener>();
 
   constructor(
     store: Store,
-    { stacks, retentionDays, ...bounds }: ErrorsOptions,
+    { stacks, retentionDays, allLength, ...bounds }: ErrorsOptions,
     logsOf: LogsOf,
     onGroups: (groups: OpenGroup[]) => void = () => {},
   ) {
@@ -73,15 +76,19 @@ export class Errors implements Part {
     const database = store.open('errors', ERRORS_MIGRATIONS);
     this.#queries = errorQueries(database);
     this.#bounds = new ErrorBounds(database, this.#queries, bounds);
-    this.#intake = new ErrorIntake(
+    this.#intake = new ErrorIntake({
       stacks,
-      (occurrence) => {
-        // Not before it is known: a flush takes the list away.
+      onOccurrence: (occurrence) => {
         this.#pending.push(occurrence);
-        this.#writeSoon();
+        if (this.#pending.length >= WRITE_AT_ONCE) this.#write();
+        else this.#writeSoon();
       },
-      (appId, count) => this.#drop(appId, count),
-    );
+      onDropped: (appId, count) => {
+        this.#dropped += count;
+        this.#addUntold(appId, count);
+      },
+      allLength,
+    });
     this.#retentionMs = retentionDays * DAY_MS;
     this.#logsOf = logsOf;
     this.#groups = new ErrorGroups(this.#queries);
@@ -99,22 +106,20 @@ export class Errors implements Part {
   }
 
   take({ failures }: Pick<Batch, 'failures'>): void {
-    for (const failure of failures)
-      void this.report(failure.appId, failure.deployId, failure.at, null, errorOfFailure(failure));
+    for (const { appId, deployId: release, at, ...failure } of failures)
+      this.report({ appId, release, at, traceId: null, error: errorOfFailure(failure) });
   }
 
-  /**
-   * Takes an error that the Worker of an app's release has told of. Resolves when its places were looked up, or it was
-   * dropped; never rejects.
-   */
-  report(
-    appId: string,
-    release: string | null,
-    at: number,
-    traceId: string | null,
-    error: ReportedError,
-  ): Promise<void> {
-    return this.#intake.take(appId, release, at, traceId, error);
+  /** Takes an error that somebody has told of. */
+  report(told: ToldError): void {
+    const { appId, error } = told;
+    if (error.untold > 0) this.#addUntold(appId, error.untold);
+    this.#intake.take(told);
+  }
+
+  /** Resolves when no error waits for its places. */
+  settled(): Promise<void> {
+    return this.#intake.settled();
   }
 
   flush(): void {
@@ -122,23 +127,19 @@ export class Errors implements Part {
     this.#timer = null;
     if (this.#pending.length + this.#untold.size === 0) return;
     const pending = this.#pending;
-    const untold = this.#untold;
-    const changed = new Map<number, GroupRow>();
-    this.#queries.transaction(() => {
-      for (const each of pending) this.#groups.add(each, changed);
-      for (const [appId, count] of untold) this.#groups.addUntold(appId, count, changed);
-      for (const group of changed.values()) this.#queries.update(group);
-      this.#bounds.makeRoom(new Set(pending.map(({ appId }) => appId)));
-    });
+    const changed = this.#groups.write(pending, this.#untold, () =>
+      this.#bounds.makeRoom(new Set(pending.map(({ appId }) => appId))),
+    );
     this.#pending = [];
     this.#untold = new Map();
-    for (const group of changed.values()) this.#show(group, group.status);
-    this.#tell([...changed.values()]);
+    for (const group of changed) this.#show(group, group.status);
+    this.#tell(changed);
   }
 
-  /** Writes what has come, with places that are still looked up. */
+  /** Writes what has come, with the places that are found by then; of the others the number. */
   async close(): Promise<void> {
-    await this.#intake.settled();
+    await Promise.race([this.settled(), sleep(CLOSE_MS, undefined, { ref: false })]);
+    this.#intake.giveUp();
     this.flush();
   }
 
@@ -150,6 +151,7 @@ export class Errors implements Part {
   forget(appId: string): boolean {
     this.#listeners.end(appId);
     this.#intake.forget(appId);
+    this.#groups.forget(appId);
     this.#pending = this.#pending.filter((each) => each.appId !== appId);
     this.#untold.delete(appId);
     return this.#queries.removeOf(appId, PIECE) === PIECE;
@@ -168,17 +170,17 @@ export class Errors implements Part {
     if (kind !== 'errors') return undefined;
     this.flush();
     const follow = params as ErrorFollow;
-    const listener = new ErrorListener(follow, push);
+    const listener = new ErrorListener(follow, this.#listeners.sender(appId, push));
+    const end = this.#listeners.add(appId, listener);
     if (follow.after !== null) {
       // Of whatever status they are by now: one that has another may have been in this one before.
       for (const group of this.#queries.changedAfter(appId, follow.after, MISSED))
         listener.take(group.change, shownGroup(this.#queries, group));
     }
-    return this.#listeners.add(appId, listener);
+    return end;
   }
 
-  #drop(appId: string, count: number): void {
-    this.#dropped += count;
+  #addUntold(appId: string, count: number): void {
     this.#untold.set(appId, (this.#untold.get(appId) ?? 0) + count);
     this.#writeSoon();
   }
@@ -247,13 +249,14 @@ export class Errors implements Part {
 
   /** Tells of open groups that have an error more: of each now and then. */
   #tell(groups: GroupRow[]): void {
-    const now = Date.now();
-    const due = groups.filter(
-      ({ id, status }) => status === 'open' && now - (this.#toldAt.get(id) ?? 0) >= TELL_EVERY_MS,
-    );
+    const now = performance.now();
+    const due = groups.filter(({ app_id, fingerprint, status }) => {
+      const before = this.#toldAt.get(`${app_id} ${fingerprint}`) ?? Number.NEGATIVE_INFINITY;
+      return status === 'open' && now - before >= TELL_EVERY_MS;
+    });
     if (due.length === 0) return;
     if (this.#toldAt.size > TOLD) this.#toldAt.clear();
-    for (const { id } of due) this.#toldAt.set(id, now);
+    for (const { app_id, fingerprint } of due) this.#toldAt.set(`${app_id} ${fingerprint}`, now);
     this.#onGroups(
       due.map(({ app_id, fingerprint, kind, message, place, count, regressed_at, last_release }) => ({
         appId: app_id,

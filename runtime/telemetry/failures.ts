@@ -8,7 +8,7 @@ const MESSAGE_LENGTH = 4_000;
 const PLACE = /\s+at ([\w./-]+:\d+:\d+)/g;
 
 /** The end of a process, or a start that failed, as an error. What does not load says so in workerd's words. */
-export function errorOfFailure({ mechanism, reason }: Failure): ReportedError {
+export function errorOfFailure({ mechanism, reason }: Pick<Failure, 'mechanism' | 'reason'>): ReportedError {
   const [words = ''] = reason.slice(0, MESSAGE_LENGTH).split('; its last lines:');
   const [, type, thrown] = /Uncaught (\w+): (.*)/s.exec(words) ?? [];
   const places = [...words.matchAll(PLACE)].map(([, place]) => `    at ${place}`);

@@ -1,7 +1,7 @@
 // Somebody who follows an app's log: what it wants to see, as server-sent events.
 import type { LogLine } from '../../handlers/contract/telemetry.ts';
+import { type EventSender, eventOf } from './event-sender.ts';
 import { LEVELS, type Level } from './log-lines.ts';
-import type { StreamPiece } from './protocol.ts';
 
 /** What a listener asks for. */
 export interface LogFollow {
@@ -18,49 +18,27 @@ export interface LogFollow {
 const RESET = 'event: reset\ndata: {"reason":"lines are missing here; read the list again"}\n\n';
 
 export class LogListener {
-  readonly #follow: LogFollow;
+  readonly events: EventSender;
+  readonly #rpcMethod: string | null;
   readonly #least: number;
   readonly #matches: (line: LogLine) => boolean;
-  readonly #push: (pieces: StreamPiece[]) => void;
-  #text = '';
-  #events = 0;
-  #lastId: number | null = null;
 
-  constructor(follow: LogFollow, push: (pieces: StreamPiece[]) => void) {
-    this.#follow = follow;
-    this.#least = follow.level === null ? 0 : LEVELS.indexOf(follow.level);
-    this.#matches = matcher(follow.search ?? undefined);
-    this.#push = push;
+  constructor({ level, search, rpcMethod }: LogFollow, events: EventSender) {
+    this.events = events;
+    this.#rpcMethod = rpcMethod;
+    this.#least = level === null ? 0 : LEVELS.indexOf(level);
+    this.#matches = matcher(search ?? undefined);
   }
 
-  /** Shows it a line, together with others that come at the same time. */
+  /** Shows it a line. */
   take(line: LogLine): void {
     if (LEVELS.indexOf(line.level) < this.#least || !this.#matches(line)) return;
-    const data = JSON.stringify(line);
-    const { rpcMethod } = this.#follow;
-    const sent =
-      rpcMethod === null ? data : `{"jsonrpc":"2.0","method":${JSON.stringify(rpcMethod)},"params":${data}}`;
-    if (this.#events === 0) queueMicrotask(() => this.#send());
-    this.#text += `id: ${line.id}\ndata: ${sent}\n\n`;
-    this.#events++;
-    this.#lastId = Number(line.id);
+    this.events.send(() => eventOf(line, line.id, this.#rpcMethod), Number(line.id));
   }
 
   /** Tells it that it has missed lines which are not there any more, or are too many. */
   reset(): void {
-    this.#push([{ text: RESET, events: 0, lastId: null, isLast: false }]);
-  }
-
-  /** Ends its stream: the app is gone. */
-  end(): void {
-    this.#push([{ text: '', events: 0, lastId: null, isLast: true }]);
-  }
-
-  #send(): void {
-    const piece = { text: this.#text, events: this.#events, lastId: this.#lastId, isLast: false };
-    this.#text = '';
-    this.#events = 0;
-    this.#push([piece]);
+    this.events.say(RESET);
   }
 }
 

@@ -6,6 +6,9 @@ import { type Fields, LEVELS, type LogRecord, SOURCES } from './log-lines.ts';
 /** What ids are made of: so many for each ms. */
 const IDS_PER_MS = 100;
 
+/** Characters that a line is said to have besides its texts: what it takes in memory, and around it in an event. */
+const ROW_LENGTH = 200;
+
 /** The lowest id that a line which came at `at` can have. */
 export function idAt(at: number): number {
   return at * IDS_PER_MS;
@@ -39,7 +42,12 @@ export function lineOf({ id, at, level, source, text, fields, trace_id, release 
   };
 }
 
-/** Characters of lines, about. */
-export function lengthOf(rows: readonly LogRow[]): number {
-  return rows.reduce((sum, { text }) => sum + text.length, 0);
+/** Characters of a line, about, with what it has besides its texts. */
+export function lengthOf({ text, fields }: LogRow): number {
+  return ROW_LENGTH + text.length + (fields?.length ?? 0);
+}
+
+/** The same of several. */
+export function lengthOfAll(rows: readonly LogRow[]): number {
+  return rows.reduce((sum, row) => sum + lengthOf(row), 0);
 }

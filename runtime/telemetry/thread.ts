@@ -37,14 +37,12 @@ const cronRuns = new CronRuns(store);
 const datapoints = new Datapoints(store, options);
 const logs = new Logs(
   store,
+  { ...options, stacks, onKept: (appId, record) => otlp?.log(appId, record) },
   {
-    ...options,
-    stacks,
-    onKept: (appId, record) => otlp?.log(appId, record),
+    onError: (told) => errors.report(told),
     onRun: (...told) => cronRuns.report(...told),
     onPoint: (...told) => datapoints.report(...told),
   },
-  (...told) => void errors.report(...told),
 );
 const errors = new Errors(store, { ...options, stacks }, logs.answers.logs!, (groups) =>
   say({ type: 'errors', groups }),

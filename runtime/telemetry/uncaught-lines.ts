@@ -3,29 +3,25 @@
 // code has ended well then, but its answer is no `Response`, will never come, or breaks off.
 
 import type { ReportedError } from './log-lines.ts';
+import { Recent } from './recent.ts';
 
 /** Then comes the message, as in `Uncaught exception: workerd/jsg/value.h:1: failed: remote.jsg.TypeError: no user`. */
 const UNCAUGHT = /^Uncaught exception: .*?\bjsg\.(\w+)(?:\((\w+)\))?(?:: |$)/;
 /** What workerd says of a thrown object that is no `Error`. */
 const THROWN_OBJECT = /^#<.*>$/;
 const AN_OBJECT = '#<>';
-/** Messages of all apps that are remembered, and the characters of each that count. */
-const REMEMBERED = 2_000;
+/** Characters of a message that count. */
 const LENGTH = 200;
 
 export class UncaughtLines {
-  readonly #told = new Set<string>();
+  readonly #told = new Recent<true>();
 
   /** The entry of an app has told an error. */
   told(appId: string, { type, message }: ReportedError): void {
     // A name that the app has made up stands before the message.
     const named = message === '' ? type : `${type}: ${message}`;
-    for (const words of [message, named, ...(type === 'object' ? [AN_OBJECT] : [])]) {
-      const key = keyOf(appId, words);
-      this.#told.delete(key);
-      this.#told.add(key);
-    }
-    while (this.#told.size > REMEMBERED) this.#told.delete(this.#told.keys().next().value!);
+    for (const words of [message, named, ...(type === 'object' ? [AN_OBJECT] : [])])
+      this.#told.set(appId, beginningOf(words), true);
   }
 
   /** Whether a line of workerd's is about an error that the entry of the app has told lately. */
@@ -33,7 +29,11 @@ export class UncaughtLines {
     const head = UNCAUGHT.exec(line);
     if (head === null) return false;
     const words = line.slice(head[0].length);
-    return this.#told.has(keyOf(appId, THROWN_OBJECT.test(words) ? AN_OBJECT : words));
+    return this.#told.get(appId, THROWN_OBJECT.test(words) ? AN_OBJECT : beginningOf(words)) ?? false;
+  }
+
+  forget(appId: string): void {
+    this.#told.forget(appId);
   }
 }
 
@@ -55,6 +55,6 @@ export function uncaughtError(line: string): ReportedError | null {
   };
 }
 
-function keyOf(appId: string, message: string): string {
-  return `${appId} ${message.slice(0, LENGTH).trimEnd()}`;
+function beginningOf(message: string): string {
+  return message.slice(0, LENGTH).trimEnd();
 }

@@ -70,15 +70,18 @@ export function datapointQueries(database: Database) {
   const further = database.prepare<[string, number, number], { id: number }>(
     'SELECT id FROM datapoints WHERE app_id = ? AND id < ? ORDER BY id DESC LIMIT 1 OFFSET ?',
   );
+  const first = database.prepare<[string], { at: number }>(
+    'SELECT at FROM datapoints WHERE app_id = ? ORDER BY id LIMIT 1',
+  );
+  // A clock that was set back leaves later times before earlier ones: what goes is counted up to the last one that goes.
   const oldest = database.prepare<
     { appId: string; limit: number; before: number; bytes: number },
-    { id: number | null; bytes: number | null }
+    { id: number; total: number }
   >(
-    `SELECT max(id) AS id, sum(bytes) AS bytes FROM (
-       SELECT id, bytes, sum(bytes) OVER (ORDER BY id) AS total FROM (
-         SELECT id, at, bytes FROM datapoints WHERE app_id = @appId ORDER BY id LIMIT @limit)
-       WHERE at < @before)
-     WHERE total - bytes < @bytes`,
+    `SELECT id, total FROM (
+       SELECT id, at, bytes, sum(bytes) OVER (ORDER BY id) AS total FROM (
+         SELECT id, at, bytes FROM datapoints WHERE app_id = @appId ORDER BY id LIMIT @limit))
+     WHERE at < @before AND total - bytes < @bytes ORDER BY id DESC LIMIT 1`,
   );
   const removeUpTo = database.prepare<[string, number]>(
     'DELETE FROM datapoints WHERE app_id = ? AND id <= ?',
@@ -103,16 +106,18 @@ export function datapointQueries(database: Database) {
       further.get(appId, before, count - 1)?.id ?? null,
     newest: (wanted: WantedDatapoints): DatapointRow[] => newest.all(wanted),
     /**
-     * Removes those of an app's oldest `limit` points that were written before a time, no more than it takes to have so many
-     * bytes less. @returns how many went
+     * Removes up to `limit` of an app's oldest points, up to the last one that was written before a time, and no more than it
+     * takes to have so many bytes less. @returns how many went
      */
     removeOldest: database.transaction(
       (appId: string, limit: number, which: Partial<Oldest> = {}): number => {
-        const all = { before: Number.MAX_SAFE_INTEGER, bytes: Number.MAX_SAFE_INTEGER };
-        const { id, bytes } = oldest.get({ appId, limit, ...all, ...which })!;
-        if (id === null) return 0;
-        addBytes.run(appId, -bytes!);
-        return removeUpTo.run(appId, id).changes;
+        const { before = Number.MAX_SAFE_INTEGER, bytes = Number.MAX_SAFE_INTEGER } = which;
+        // Most often nothing is old, and to add up bytes would be all for nothing.
+        if (!((first.get(appId)?.at ?? before) < before)) return 0;
+        const last = oldest.get({ appId, limit, before, bytes });
+        if (last === undefined) return 0;
+        addBytes.run(appId, -last.total);
+        return removeUpTo.run(appId, last.id).changes;
       },
     ),
     /** Forgets an app that has no points any more. */

@@ -41,9 +41,13 @@ export const BYTES_OF_GROUP = `(
 
 /** Typed queries over `occurrences`. */
 export function occurrenceQueries(database: Database) {
-  const add = database.prepare<Omit<OccurrenceRow, 'id'> & { group: number }>(
-    `INSERT INTO occurrences (group_id, ${COLUMNS.join(', ')}) VALUES (@group, ${COLUMNS.map((name) => `@${name}`).join(', ')})`,
+  const add = database.prepare<OccurrenceRow & { group: number }>(
+    `INSERT INTO occurrences (id, group_id, ${COLUMNS.join(', ')}) VALUES (@id, @group, ${COLUMNS.map((name) => `@${name}`).join(', ')})`,
   );
+  // Not given by SQLite, which gives the id of the last row again when that was removed: to another app's, too.
+  let { lastId } = database
+    .prepare<[], { lastId: number }>('SELECT coalesce(max(id), 0) AS lastId FROM occurrences')
+    .get()!;
   const find = database.prepare<[number], OccurrenceRow>('SELECT * FROM occurrences WHERE id = ?');
   const last = database.prepare<[number], { id: number | null }>(
     'SELECT max(id) AS id FROM occurrences WHERE group_id = ?',
@@ -70,11 +74,14 @@ export function occurrenceQueries(database: Database) {
   const remove = database.prepare<[number]>('DELETE FROM occurrences WHERE id = ?');
 
   return {
-    /** Adds an occurrence and keeps the last `most` of the group, which is to be updated then. @returns its id */
+    /**
+     * Adds an occurrence and keeps the last `most` of the group, which is to be updated then. @returns its id, which no other
+     * one gets as long as the database is open
+     */
     addOccurrence: (group: number, row: Omit<OccurrenceRow, 'id'>, most: number): number => {
-      const id = Number(add.run({ group, ...row }).lastInsertRowid);
+      add.run({ id: ++lastId, group, ...row });
       trim.run(group, group, most);
-      return id;
+      return lastId;
     },
     occurrence: (id: number): OccurrenceRow | undefined => find.get(id),
     /** The id of the last occurrence of a group; null when none is kept. */

@@ -1,25 +1,28 @@
 // Listeners of streams that the host answers: those that read slowly, those that leave, and too many.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { createServer, get, type IncomingMessage } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { createServer, get, type IncomingMessage, type ServerResponse } from 'node:http';
+import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { LiveStreams } from '../../runtime/control/live-streams.ts';
 import type { Refusal } from '../../runtime/refusal.ts';
 import type { StreamPiece } from '../../runtime/telemetry/protocol.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
 
 const piece = (n: number, text = `id: ${n}\ndata: ${'x'.repeat(60_000)}\n\n`): StreamPiece => ({
   ...{ text, events: 1, lastId: n, isLast: false },
 });
 
-/** A server whose every request follows one source. */
-async function serve(t: TestContext) {
+/** A server whose every request follows one source. @param appOf the app that the nth listener follows */
+async function serve(t: TestContext, appOf: (n: number) => string = () => 'app') {
   const streams = new LiveStreams();
+  const responses = new Set<ServerResponse>();
   const sources = new Set<(pieces: StreamPiece[]) => void>();
   const left = Promise.withResolvers<void>();
   const server = createServer((_, response) => {
     try {
-      streams.open('app', response, (take) => {
+      responses.add(response);
+      streams.open(appOf(responses.size), response, (take) => {
         sources.add(take);
         return () => {
           sources.delete(take);
@@ -30,15 +33,16 @@ async function serve(t: TestContext) {
       response.writeHead((error as Refusal).status).end();
     }
   });
-  server.listen(0, '127.0.0.1');
+  // The kernel holds less for a socket in a file than for one of TCP.
+  const socketPath = join(temporaryDirectory(t), 'socket');
+  server.listen(socketPath);
   await once(server, 'listening');
   t.after(() => {
     server.close();
     server.closeAllConnections();
   });
-  const { port } = server.address() as AddressInfo;
   const listen = async (): Promise<IncomingMessage> => {
-    const request = get({ host: '127.0.0.1', port, agent: false });
+    const request = get({ socketPath, agent: false });
     const [response] = (await once(request, 'response')) as [IncomingMessage];
     response.on('error', () => {});
     return response.setEncoding('utf8');
@@ -46,7 +50,7 @@ async function serve(t: TestContext) {
   const send = (...pieces: StreamPiece[]) => {
     for (const source of sources) source(pieces);
   };
-  return { listen, send, sources, left: left.promise };
+  return { listen, send, sources, responses, left: left.promise };
 }
 
 test('a listener that reads slowly is told how many events it missed, and goes on with the next', async (t) => {
@@ -68,6 +72,19 @@ test('a listener that reads slowly is told how many events it missed, and goes o
   assert.ok(skipped > 100, `${skipped}`);
   assert.deepEqual(ids, [...Array.from({ length: 200 - skipped }, (_, n) => n + 1), 201]);
   response.destroy();
+});
+
+test('listeners that read nothing take no more memory, the more they are', async (t) => {
+  const { listen, send, responses } = await serve(t, (n) => `app${n % 10}`);
+  const listening = await Promise.all(Array.from({ length: 200 }, listen));
+  const text = `data: ${'x'.repeat(60_000)}\n\n`;
+  for (let n = 1; n <= 30; n++) {
+    send(piece(n, text));
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  const waiting = [...responses].reduce((sum, { writableLength }) => sum + writableLength, 0);
+  assert.ok(waiting < 64 * 1024 * 1024 + 200 * text.length, `${waiting} bytes wait`);
+  for (const response of listening) response.destroy();
 });
 
 test('a listener that leaves is noticed, and costs nothing from then on', async (t) => {

@@ -2,72 +2,16 @@
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type TestContext, test } from 'node:test';
-import { Errors, type ErrorsOptions } from '../../runtime/telemetry/errors.ts';
-import type { ReportedError } from '../../runtime/telemetry/log-lines.ts';
-import { SourceStacks } from '../../runtime/telemetry/source-stacks.ts';
-import { Store } from '../../runtime/telemetry/store.ts';
-import { bytesInUse, openTelemetryDatabase } from '../../sqlite/telemetry/database.ts';
+import { test } from 'node:test';
+import { openTelemetryDatabase } from '../../sqlite/telemetry/database.ts';
 import { ERRORS_MIGRATIONS } from '../../sqlite/telemetry/errors.ts';
+import { large, openErrors as open, RELEASE } from '../support/telemetry/errors.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const LOUD = 'loud';
 const NEIGHBOUR = 'neighbour';
-const RELEASE = 'r1';
 /** What the page of a database has, in bytes. */
 const PAGE = 4_096;
-
-class WatchedStore extends Store {
-  /** Bytes that the database has in use. */
-  inUse = () => 0;
-
-  override open(...how: Parameters<Store['open']>) {
-    const database = super.open(...how);
-    this.inUse = () => bytesInUse(database);
-    return database;
-  }
-}
-
-function open(t: TestContext, bounds: Partial<ErrorsOptions> = {}, directory = temporaryDirectory(t)) {
-  const store = new WatchedStore(directory);
-  t.after(() => store.close());
-  const stacks = new SourceStacks(join(directory, 'releases'));
-  const options = { retentionDays: 30, stacks, ...bounds };
-  const errors = new Errors(store, options, () => ({ items: [], next: null }));
-  /** Reports errors of an app, each of a kind of its own, and has them written. */
-  const report = async (appId: string, kinds: number, given: Partial<ReportedError> = {}) => {
-    for (let kind = 0; kind < kinds; kind++) {
-      await errors.report(appId, RELEASE, Date.now(), null, {
-        id: null,
-        type: `Kind${kind}`,
-        message: 'no user',
-        stack: null,
-        mechanism: 'uncaught',
-        handler: 'fetch',
-        method: 'GET',
-        path: '/users',
-        untold: 0,
-        ...given,
-      });
-    }
-    errors.flush();
-  };
-  const list = async (appId: string, status: 'open' | 'resolved' | 'ignored' = 'open') =>
-    (await errors.answers.errors!({ appId, status, limit: 400 })).items;
-  const occurrences = async (appId: string) => {
-    const groups = (
-      await Promise.all((['open', 'resolved', 'ignored'] as const).map((of) => list(appId, of)))
-    ).flat();
-    const got = groups.map(({ fingerprint }) => errors.answers['errors/get']!({ appId, fingerprint }));
-    return (await Promise.all(got)).map(({ occurrences }) => occurrences);
-  };
-  const bytesOf = async (appId: string) =>
-    (await occurrences(appId)).flat().reduce((sum, each) => sum + Buffer.byteLength(JSON.stringify(each)), 0);
-  return { errors, report, list, occurrences, bytesOf, directory, inUse: () => store.inUse() };
-}
-
-/** Two bytes a character, so that characters are not taken for bytes. */
-const large = { message: 'ä'.repeat(1_000), stack: 'ö'.repeat(4_000) };
 
 test('an app that throws large errors of many kinds stays within its bytes, and its neighbour loses nothing', async (t) => {
   const appBytes = 500_000;
@@ -168,4 +112,33 @@ test('the occurrences in the file of an older Cellar count, too', async (t) => {
     [19, 18, 17, 16, 15, 14, 13, 12, 11],
   );
   assert.equal((await list(LOUD, 'ignored'))[0]!.count, 20);
+});
+
+test('errors that wait for their places are bounded in all: the app with most loses its own, and that is counted', async (t) => {
+  const { errors, tell, list } = open(t, { allLength: 200_000 });
+  // In a process of its own, and so not before what follows.
+  const waiting = (appId: string, n: number) =>
+    tell(appId, {
+      message: `no user ${'abcdefgh'[n % 8]}`,
+      stack: `Error\n    at f${n} (index.js:${n + 1}:1)`,
+    });
+  const all = [waiting(NEIGHBOUR, 0), waiting(NEIGHBOUR, 1)];
+  for (let n = 0; n < 60; n++)
+    all.push(tell(LOUD, { ...large, stack: `${large.stack}\n    at g (index.js:1:${n})` }));
+  all.push(waiting(NEIGHBOUR, 2));
+  await Promise.all(all);
+  const sum = async (appId: string) => (await list(appId)).reduce((counts, { count }) => counts + count, 0);
+  assert.deepEqual([await sum(NEIGHBOUR), await sum(LOUD)], [3, 60]);
+  const other = (await list(LOUD)).find(({ fingerprint }) => fingerprint === 'other')!;
+  assert.ok(other.count > 10 && other.count < 60, `${other.count}`);
+  assert.equal(errors.dropped.errors, other.count);
+  assert.ok((await list(NEIGHBOUR)).every(({ fingerprint }) => fingerprint !== 'other'));
+});
+
+test('what an app says that it did not tell is counted among its own errors, and is nothing that was dropped', async (t) => {
+  const { errors, tell, list } = open(t);
+  await tell(LOUD, { untold: 1_000_000 });
+  const counts = (await list(LOUD)).map(({ fingerprint, count }) => [fingerprint === 'other', count]);
+  assert.deepEqual(new Set(counts.map(String)), new Set(['false,1', 'true,1000000']));
+  assert.equal(errors.dropped.errors, 0);
 });

@@ -25,6 +25,9 @@ const REPORTED: ReportedError = {
   untold: 0,
 };
 
+/** What comes at the same time is sent then. */
+const settled = () => new Promise((resolve) => setImmediate(resolve));
+
 interface Kept {
   errors: Errors;
   /** Reports an error, and waits until it is counted. */
@@ -55,8 +58,10 @@ function kept(t: TestContext): Kept {
   }
   const options = { retentionDays: 30, stacks: new SourceStacks(`${directory}/releases`) };
   const errors = new Errors(store, options, () => ({ items: [], next: null }));
-  const report: Kept['report'] = (error = {}, release = 'r1', traceId = null) =>
-    errors.report(APP, release, Date.now(), traceId, { ...REPORTED, ...error });
+  const report: Kept['report'] = (error = {}, release = 'r1', traceId = null) => {
+    errors.report({ appId: APP, release, at: Date.now(), traceId, error: { ...REPORTED, ...error } });
+    return errors.settled();
+  };
   return { errors, report, list: (status = 'open') => listed(errors, status) };
 }
 
@@ -74,10 +79,9 @@ test('an error whose places are looked up is kept at the end, and is none of an 
 
 test('an error that waits for its places is not lost when others are written meanwhile', async (t) => {
   const { report, list } = kept(t);
-  const [first, second] = [report(), report({ message: 'no user 8' })];
-  await first;
-  assert.equal(list().items[0]!.count, 1);
-  await second;
+  const both = [report(), report({ message: 'no user 8' })];
+  assert.deepEqual(list().items, [], 'they wait');
+  await Promise.all(both);
   assert.equal(list().items[0]!.count, 2);
 });
 
@@ -175,7 +179,7 @@ test('thousands of different errors are bounded, and what is left out is counted
     (_, n) => `${String.fromCharCode(97 + (n % 26))}${'x'.repeat(Math.floor(n / 26))}`,
   );
   for (const chunk of [words.slice(0, 150), words.slice(150, 300), words.slice(300)]) {
-    const reported = chunk.map((message) => report({ message, stack: null }));
+    const reported = chunk.map((message) => report({ message, stack: `Error: ${message}` }));
     await Promise.all(reported);
   }
   const { items } = await errors.answers.errors!({ appId: APP, status: 'open', limit: 400 });
@@ -202,6 +206,10 @@ test('who follows a status is sent what changes, and after a break what was miss
   const sent: StreamPiece[] = [];
   const follow = (after: number | null, rpcMethod: string | null = null) =>
     errors.follow(APP, 'errors', { status: 'open', after, rpcMethod }, (pieces) => sent.push(...pieces))!;
+  const missed = async (...how: Parameters<typeof follow>) => {
+    follow(...how)();
+    await settled();
+  };
   const end = follow(null);
   await report();
   await eventually(() => sent.length > 0, 'it is sent');
@@ -211,16 +219,17 @@ test('who follows a status is sent what changes, and after a break what was miss
   const { lastId } = sent.pop()!;
   await report({ type: 'RangeError' });
   errors.flush();
+  await settled();
   assert.equal(sent.length, 0);
-  follow(lastId, 'errors.stream')();
+  await missed(lastId, 'errors.stream');
   assert.equal(sent.length, 1);
   const { method, params } = JSON.parse(/^data: (.*)$/m.exec(sent[0]!.text)![1]!);
   assert.deepEqual([method, params.kind], ['errors.stream', 'RangeError']);
-  follow(sent[0]!.lastId)();
+  await missed(sent[0]!.lastId);
   assert.equal(sent.length, 1);
   const { fingerprint } = list().items[0]!;
   await errors.answers['errors/status']!({ appId: APP, fingerprint, status: 'resolved' });
-  follow(sent[0]!.lastId)();
+  await missed(sent[0]!.lastId);
   assert.match(sent[1]!.text, /"status":"resolved"/, 'who was away learns what has left the status');
 });
 
