@@ -83,8 +83,8 @@ export async function hostStats(parts: StatsOptions): Promise<HostStats> {
     },
     telemetry: {
       waiting: telemetry.waiting,
-      dropped: sum(telemetry.dropped, telemetry.thread?.dropped ?? {}),
-      files: telemetry.thread?.files ?? {},
+      dropped: telemetry.dropped,
+      files: telemetry.files ?? {},
       restarts: telemetry.restarts,
     },
     control_plane: parts.controlPlane(),
@@ -101,10 +101,4 @@ function heaviest({ apps, storageLimits }: StatsOptions): HostStats['apps'] {
         (b.memory_bytes ?? -1) - (a.memory_bytes ?? -1) || (b.disk_bytes ?? -1) - (a.disk_bytes ?? -1),
     )
     .slice(0, APPS_SHOWN);
-}
-
-function sum(one: Record<string, number>, other: Record<string, number>): Record<string, number> {
-  const all = { ...one };
-  for (const [name, count] of Object.entries(other)) all[name] = (all[name] ?? 0) + count;
-  return all;
 }

@@ -65,7 +65,7 @@ export interface Batch {
 }
 
 /** What is handed over piece by piece, and may have to be dropped. */
-export type Kind = 'requests' | 'output' | 'said';
+export type Kind = 'requests' | 'output' | 'said' | 'failures';
 
 /** What the thread can be asked, by name. All that it answers can be copied. */
 export type Asks = TelemetryAnswers & {
@@ -92,8 +92,6 @@ export type AskName = keyof Asks;
 export interface ThreadStats {
   /** Bytes of each database with its WAL, by name. */
   files: Record<string, number>;
-  /** What the thread has dropped since the host's start, by what it was. */
-  dropped: Record<string, number>;
 }
 
 /** What can be followed. Each part of the thread says what its items are. */
@@ -143,6 +141,8 @@ export type FromThread =
   | { type: 'refusal'; id: number; code: ErrorCode | null; message: string }
   | { type: 'push'; id: number; items: unknown[] }
   | { type: 'errors'; groups: OpenGroup[] }
+  /** What the thread has dropped since its start, by what it was. */
+  | { type: 'dropped'; dropped: Record<string, number> }
   | { type: 'trouble'; message: string; error: string }
   | { type: 'closed' };
 

@@ -1,14 +1,14 @@
 // Telemetry as the host's thread sees it: whatever happens is put into batches for a thread of its own, which parses,
 // groups and keeps it. Nothing here waits, and what finds no room is dropped and counted.
-import { Worker } from 'node:worker_threads';
 import type { RequestRecord } from '../edge/record.ts';
 import { logRarely } from '../log.ts';
 import { countLines } from '../machine/lines.ts';
 import type { OutputPipe, OutputSink } from '../machine/output-sink.ts';
+import { KeptThread } from './kept-thread.ts';
+import { NextBatch } from './next-batch.ts';
 import type {
   AskName,
   Asks,
-  Batch,
   Failure,
   FollowKind,
   FromThread,
@@ -16,29 +16,18 @@ import type {
   OpenGroup,
   Said,
   ThreadOptions,
-  ThreadStats,
-  ToThread,
   Usage,
 } from './protocol.ts';
 import { Questions, TelemetryError } from './questions.ts';
-import { handedBytes, RequestLines, requestLine } from './request-lines.ts';
+import { handedBytes, requestLine } from './request-lines.ts';
 import { KINDS, MOST, none, UnderWay } from './under-way.ts';
 
 /** How long something may wait for its batch, in ms. */
 const BATCH_MS = 100;
 /** A batch with so much in it does not wait, in characters and bytes. */
 const BATCH_SIZE = 64 * 1024;
-/** JavaScript objects that the thread may have, in MiB. */
-const MEMORY_MB = 256;
 /** A thread that has kept nothing of a batch for so long hangs, in ms: it is ended, and another one started. */
 const HANGS_MS = 30_000;
-/** Ends of processes that wait for the next batch. */
-const FAILURES_MAX = 1_000;
-const CLOSE_DEADLINE_MS = 2_000;
-const RESTART_MIN_MS = 500;
-const RESTART_MAX_MS = 30_000;
-/** A thread that has lived so long did not die of its start, in ms. */
-const SETTLED_MS = 60_000;
 
 interface Following {
   appId: string;
@@ -49,69 +38,45 @@ interface Following {
 
 /** Takes what happens, at once and in any amount. */
 export class Telemetry {
-  readonly #options: ThreadOptions;
+  readonly #thread: KeptThread;
   readonly #onErrors: (groups: OpenGroup[]) => void;
   /** Slugs of apps, as others read of them. */
   readonly #names = new Map<string, string>();
-  #thread: Worker | null = null;
-  #startedAt = 0;
-  #restartMs = RESTART_MIN_MS;
-  #restart: NodeJS.Timeout | null = null;
-  #closing = false;
-  #onClosed: (() => void) | null = null;
   #lastId = 0;
 
-  readonly #requests = new RequestLines();
-  #usage = new Map<string, Required<Usage>>();
-  #output: Batch['output'] = [];
-  #said: Batch['said'] = [];
-  #failures: Batch['failures'] = [];
-  /** Of what waits for the next batch. */
-  #sizes = none();
-  #counts = none();
+  readonly #next = new NextBatch();
   #timer: NodeJS.Timeout | null = null;
 
   #seq = 0;
   readonly #underWay = new UnderWay();
-  /** Since the host's start, for want of room or because the thread ended: requests, pieces of output, lines. */
+  /** For want of room or because the thread ended: requests, pieces of output, lines, ends of processes. */
   readonly #dropped = none();
-  #restarts = 0;
+  /** What the thread said that it dropped since its start, and those before it since theirs. */
+  #droppedByThread: Record<string, number> = {};
+  #droppedByThreads: Record<string, number> = {};
   readonly #questions = new Questions();
   readonly #following = new Map<number, Following>();
 
   /** @param onErrors is told of open groups of errors that have one more, of each at most once a minute */
   constructor(options: ThreadOptions, onErrors: (groups: OpenGroup[]) => void = () => {}) {
-    this.#options = options;
     this.#onErrors = onErrors;
+    this.#thread = new KeptThread(options, {
+      onStart: () => this.#begin(),
+      onMessage: (message) => this.#hear(message),
+      onLost: () => this.#lost(),
+    });
   }
 
   /** Starts the thread. What came before waits for it. */
   start(): void {
-    if (this.#thread !== null || this.#closing) return;
-    this.#startedAt = performance.now();
-    const thread = new Worker(new URL('./thread.ts', import.meta.url), {
-      // Nothing of the host's environment or arguments.
-      env: {},
-      argv: [],
-      execArgv: [],
-      workerData: this.#options,
-      resourceLimits: { maxOldGenerationSizeMb: MEMORY_MB },
-    });
-    thread.unref();
-    this.#thread = thread;
-    thread.on('message', (message: FromThread) => this.#hear(message));
-    thread.on('error', (error: Error) => this.#lost(thread, error.message));
-    thread.on('exit', () => this.#lost(thread, 'it ended'));
-    this.#send({ type: 'names', names: [...this.#names] });
-    for (const id of this.#following.keys()) this.#sendFollow(id);
-    this.#flushSoon();
+    this.#thread.start();
   }
 
   /** Takes a request of an app that is over. */
   record(record: RequestRecord): void {
     const line = requestLine(record);
     if (!this.#takes('requests', handedBytes(line))) return;
-    this.#requests.add(record, line);
+    this.#next.addRequest(record, line);
     this.#flushSoon();
   }
 
@@ -128,7 +93,7 @@ export class Telemetry {
       // A copy of the piece alone: its memory may be a part of a much larger one.
       const bytes = new Uint8Array(piece);
       const pipe = pipes[stream];
-      this.#output.push({
+      this.#next.addOutput({
         appId,
         deployId,
         at: Date.now(),
@@ -154,27 +119,20 @@ export class Telemetry {
   /** Takes a line of the host's own for an app's log. */
   say(appId: string, said: Said): void {
     if (!this.#takes('said', said.text.length)) return;
-    this.#said.push({ appId, ...said });
+    this.#next.addSaid(appId, said);
     this.#flushSoon();
   }
 
   /** Takes word of a release that did not start, or of a process that ended by itself. */
   failed(appId: string, failure: Failure): void {
-    // They are rare: a process is started again only after a while.
-    if (this.#failures.length >= FAILURES_MAX) this.#failures.shift();
-    this.#failures.push({ appId, ...failure });
+    if (!this.#takes('failures', failure.reason.length)) return;
+    this.#next.addFailure(appId, failure);
     this.#flushSoon();
   }
 
   /** Takes what an app's process has used since the last call. */
-  usage(appId: string, { cpuMs = 0, memoryBytes = 0, wakes = 0 }: Usage): void {
-    const kept = this.#usage.get(appId);
-    if (kept === undefined) this.#usage.set(appId, { cpuMs, memoryBytes, wakes });
-    else {
-      kept.cpuMs += cpuMs;
-      kept.memoryBytes = Math.max(kept.memoryBytes, memoryBytes);
-      kept.wakes += wakes;
-    }
+  usage(appId: string, usage: Usage): void {
+    this.#next.addUsage(appId, usage);
     this.#flushSoon();
   }
 
@@ -182,19 +140,19 @@ export class Telemetry {
   name(appId: string, slug: string): void {
     if (this.#names.get(appId) === slug) return;
     this.#names.set(appId, slug);
-    this.#send({ type: 'names', names: [[appId, slug]] });
+    this.#thread.send({ type: 'names', names: [[appId, slug]] });
   }
 
   /** Has the thread remove all that it keeps of an app. */
   forget(appId: string): void {
     this.#names.delete(appId);
     this.#flush();
-    this.#send({ type: 'forget', appId });
+    this.#thread.send({ type: 'forget', appId });
   }
 
   /** Has the thread remove all that it keeps of other apps: of such as were deleted while it was not there. */
   keepOnly(appIds: string[]): void {
-    this.#send({ type: 'keep', appIds });
+    this.#thread.send({ type: 'keep', appIds });
   }
 
   /**
@@ -202,25 +160,31 @@ export class Telemetry {
    * @throws {TelemetryError} when there is no answer in time, and with a code when the question is wrong
    */
   ask<Name extends AskName>(name: Name, params: Asks[Name]['params']): Promise<Asks[Name]['answer']> {
-    if (this.#thread === null || this.#questions.isFull) {
+    if (!this.#thread.isThere || this.#questions.isFull) {
       return Promise.reject(new TelemetryError(null, 'telemetry cannot be read just now; try again'));
     }
     this.#flush();
     const id = ++this.#lastId;
     const answer = this.#questions.add(id, name);
-    this.#send({ type: 'ask', id, name, params });
+    this.#thread.send({ type: 'ask', id, name, params });
     return answer;
   }
 
-  /** Figures of telemetry itself; `thread` is null while it does not answer. */
+  /** Figures of telemetry itself. What was dropped counts since the host's start; `files` is null while they are not known. */
   async stats(): Promise<{
     dropped: Record<string, number>;
     waiting: Record<Kind, number>;
     restarts: number;
-    thread: ThreadStats | null;
+    files: Record<string, number> | null;
   }> {
     const thread = await this.ask('stats', {}).catch(() => null);
-    return { dropped: { ...this.#dropped }, waiting: this.#waiting(), restarts: this.#restarts, thread };
+    const dropped = addedUp(this.#dropped, this.#droppedByThreads, this.#droppedByThread);
+    return {
+      dropped,
+      waiting: this.#waiting(),
+      restarts: this.#thread.restarts,
+      files: thread?.files ?? null,
+    };
   }
 
   /**
@@ -239,48 +203,36 @@ export class Telemetry {
     this.#following.set(id, { appId, kind, params, onItems });
     this.#sendFollow(id);
     return () => {
-      if (this.#following.delete(id)) this.#send({ type: 'unfollow', id });
+      if (this.#following.delete(id)) this.#thread.send({ type: 'unfollow', id });
     };
   }
 
   /** Has all that was taken written, and ends the thread. Gives that up after 2 s. */
   async close(): Promise<void> {
-    if (this.#restart !== null) clearTimeout(this.#restart);
-    const thread = this.#thread;
     this.#flush();
-    this.#closing = true;
-    if (thread === null) return;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#onClosed = resolve;
-    const deadline = setTimeout(resolve, CLOSE_DEADLINE_MS);
-    this.#send({ type: 'close' });
-    await promise;
-    clearTimeout(deadline);
-    this.#thread = null;
-    await thread.terminate();
+    await this.#thread.close();
     this.#questions.refuseAll('the host is stopping');
   }
 
   /** How much is not written yet, in characters and bytes. */
   #waiting(): Record<Kind, number> {
     const waiting = none();
-    for (const kind of KINDS) waiting[kind] = this.#sizes[kind] + this.#underWay.sizes[kind];
+    for (const kind of KINDS) waiting[kind] = this.#next.sizes[kind] + this.#underWay.sizes[kind];
     return waiting;
   }
 
   /** Whether there is room for so much more of a kind. Counts it as dropped if not. */
   #takes(kind: Kind, size: number): boolean {
-    if (this.#sizes[kind] + this.#underWay.sizes[kind] + size > MOST[kind]) {
+    if (this.#next.sizes[kind] + this.#underWay.sizes[kind] + size > MOST[kind]) {
       this.#dropped[kind]++;
       return false;
     }
-    this.#sizes[kind] += size;
-    this.#counts[kind]++;
+    this.#next.count(kind, size);
     return true;
   }
 
   #flushSoon(): void {
-    const { requests, output, said } = this.#sizes;
+    const { requests, output, said } = this.#next.sizes;
     if (requests + output + said >= BATCH_SIZE) this.#flush();
     else this.#timer ??= setTimeout(() => this.#flush(), BATCH_MS).unref();
   }
@@ -288,42 +240,26 @@ export class Telemetry {
   #flush(): void {
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
-    if (this.#thread === null) return;
-    if (
-      this.#requests.isEmpty &&
-      this.#usage.size + this.#output.length + this.#said.length + this.#failures.length === 0
-    )
-      return;
-    const at = Date.now();
-    const batch: Batch = {
-      seq: ++this.#seq,
-      requests: this.#requests.take(),
-      usage: [...this.#usage].map(([appId, usage]) => ({ appId, at, ...usage })),
-      output: this.#output,
-      said: this.#said,
-      failures: this.#failures,
-    };
-    this.#underWay.add(batch.seq, this.#sizes, this.#counts);
-    this.#usage = new Map();
-    this.#output = [];
-    this.#said = [];
-    this.#failures = [];
-    this.#sizes = none();
-    this.#counts = none();
-    this.#send(
+    if (!this.#thread.isThere || this.#next.isEmpty) return;
+    const { sizes, counts } = this.#next;
+    const batch = this.#next.take(++this.#seq);
+    this.#underWay.add(batch.seq, sizes, counts);
+    this.#thread.send(
       { type: 'batch', batch },
       batch.output.map(({ bytes }) => bytes.buffer as ArrayBuffer),
     );
-    if (this.#underWay.ageMs > HANGS_MS) this.#lost(this.#thread, 'it hangs');
+    if (this.#underWay.ageMs > HANGS_MS) this.#thread.giveUp();
   }
 
   #sendFollow(id: number): void {
     const { appId, kind, params } = this.#following.get(id)!;
-    this.#send({ type: 'follow', id, appId, kind, params: params() });
+    this.#thread.send({ type: 'follow', id, appId, kind, params: params() });
   }
 
-  #send(message: ToThread, transfer: ArrayBuffer[] = []): void {
-    this.#thread?.postMessage(message, transfer);
+  #begin(): void {
+    this.#thread.send({ type: 'names', names: [...this.#names] });
+    for (const id of this.#following.keys()) this.#sendFollow(id);
+    this.#flushSoon();
   }
 
   #hear(message: FromThread): void {
@@ -333,29 +269,25 @@ export class Telemetry {
       this.#questions.refuse(message.id, message);
     } else if (message.type === 'errors') this.#onErrors(message.groups);
     else if (message.type === 'push') this.#following.get(message.id)?.onItems(message.items);
+    else if (message.type === 'dropped') this.#droppedByThread = message.dropped;
     else if (message.type === 'trouble')
       logRarely('error', `telemetry: ${message.message}`, { error: message.error });
-    else this.#onClosed?.();
   }
 
-  /** The thread has gone, or must: what it had not written is lost. */
-  #lost(thread: Worker, why: string): void {
-    if (this.#thread !== thread) return;
-    this.#thread = null;
-    void thread.terminate();
-    this.#onClosed?.();
+  /** What the thread had not written is lost. @returns how many of each kind */
+  #lost(): Record<Kind, number> {
     const lost = this.#underWay.giveUp();
     for (const kind of KINDS) this.#dropped[kind] += lost[kind];
+    this.#droppedByThreads = addedUp(this.#droppedByThreads, this.#droppedByThread);
+    this.#droppedByThread = {};
     this.#questions.refuseAll('the thread of telemetry ended');
-    if (this.#closing) return;
-    if (performance.now() - this.#startedAt > SETTLED_MS) this.#restartMs = RESTART_MIN_MS;
-    logRarely('error', 'the thread of telemetry ended; it is started again', {
-      error: why,
-      ...lost,
-      retry_ms: this.#restartMs,
-    });
-    this.#restarts++;
-    this.#restart = setTimeout(() => this.start(), this.#restartMs).unref();
-    this.#restartMs = Math.min(2 * this.#restartMs, RESTART_MAX_MS);
+    return lost;
   }
+}
+
+function addedUp(...figures: Record<string, number>[]): Record<string, number> {
+  const all: Record<string, number> = {};
+  for (const each of figures)
+    for (const [what, count] of Object.entries(each)) all[what] = (all[what] ?? 0) + count;
+  return all;
 }

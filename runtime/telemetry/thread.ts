@@ -67,8 +67,13 @@ let takenSeq = 0;
 let keptSeq = 0;
 /** Whether something could not be written. */
 let unwritten = false;
+/** What the host was told was dropped, all together. */
+let toldDropped = 0;
 
-const flushing = setInterval(flush, FLUSH_EVERY_MS);
+const flushing = setInterval(() => {
+  flush();
+  tellDropped();
+}, FLUSH_EVERY_MS);
 let pruning = setTimeout(prune, PRUNE_AGAIN_MS);
 
 port.on('message', (message: ToThread) => {
@@ -156,11 +161,17 @@ async function answer(id: number, name: AskName, params: unknown): Promise<void>
 }
 
 function stats(): ThreadStats {
-  const dropped: Record<string, number> = {};
-  for (const part of parts) {
-    for (const [what, count] of Object.entries(part.dropped)) dropped[what] = (dropped[what] ?? 0) + count;
-  }
-  return { files: store.sizes(), dropped };
+  tellDropped();
+  return { files: store.sizes() };
+}
+
+/** Tells what was dropped, if that is more than when it was told last. */
+function tellDropped(): void {
+  const dropped: Record<string, number> = Object.assign({}, ...parts.map((part) => part.dropped));
+  const all = Object.values(dropped).reduce((sum, count) => sum + count, 0);
+  if (all === toldDropped) return;
+  toldDropped = all;
+  say({ type: 'dropped', dropped });
 }
 
 function follow({ id, appId, kind, params }: Extract<ToThread, { type: 'follow' }>): void {
@@ -177,6 +188,7 @@ async function close(): Promise<void> {
   clearTimeout(pruning);
   flush();
   await Promise.all(parts.map((part) => part.close?.()));
+  tellDropped();
   store.close();
   say({ type: 'closed' });
   port.close();

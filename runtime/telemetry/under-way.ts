@@ -1,14 +1,20 @@
 // What has been handed to the thread of telemetry and is not on the disk yet.
 import type { Kind } from './protocol.ts';
 
-export const KINDS = ['requests', 'output', 'said'] as const;
+export const KINDS = ['requests', 'output', 'said', 'failures'] as const;
 /** How much of each kind may be on its way to the disk, in characters or bytes; what comes above that is dropped. */
 export const MOST: Record<Kind, number> = {
   requests: 32 * 1024 * 1024,
   output: 16 * 1024 * 1024,
   said: 4 * 1024 * 1024,
+  failures: 1024 * 1024,
 };
-export const none = (): Record<Kind, number> => ({ requests: 0, output: 0, said: 0 });
+export const none = (): Record<Kind, number> => ({
+  requests: 0,
+  output: 0,
+  said: 0,
+  failures: 0,
+});
 
 interface Sent {
   seq: number;

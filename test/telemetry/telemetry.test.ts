@@ -4,6 +4,7 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import type { ThreadOptions } from '../../runtime/telemetry/protocol.ts';
 import { TelemetryError } from '../../runtime/telemetry/questions.ts';
 import { Telemetry } from '../../runtime/telemetry/telemetry.ts';
 import { eventually } from '../support/e2e/processes.ts';
@@ -16,14 +17,13 @@ function directory(): Disposable & { path: string } {
   return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) };
 }
 
+function options(path: string): ThreadOptions {
+  const directory = join(path, 'telemetry');
+  return { directory, retentionDays: 30, otlp: null, releases: '/nowhere', fleetLog: 'error' };
+}
+
 function started(path: string): Telemetry & AsyncDisposable {
-  const telemetry = new Telemetry({
-    directory: join(path, 'telemetry'),
-    retentionDays: 30,
-    otlp: null,
-    releases: '/nowhere',
-    fleetLog: 'error',
-  });
+  const telemetry = new Telemetry(options(path));
   telemetry.start();
   return Object.assign(telemetry, { [Symbol.asyncDispose]: () => telemetry.close() });
 }
@@ -50,13 +50,7 @@ test('each request counts once, also those that were handed over just before a q
 
 test('a question to a thread that is not there is refused at once', async () => {
   using files = directory();
-  const telemetry = new Telemetry({
-    directory: files.path,
-    retentionDays: 30,
-    otlp: null,
-    releases: '/nowhere',
-    fleetLog: 'error',
-  });
+  const telemetry = new Telemetry(options(files.path));
   await assert.rejects(telemetry.ask('metrics', { appId: APP, hours: 1 }), TelemetryError);
   await telemetry.close();
 });
@@ -91,6 +85,37 @@ test('a thread that dies is started again, what waits meanwhile is counted', asy
   );
 });
 
+test('what was dropped counts from the host’s start on, whatever becomes of the thread', async () => {
+  using files = directory();
+  await using telemetry = started(files.path);
+  telemetry.outputOf(APP, 'r1').write('stdout', Buffer.from('line\n'.repeat(20_000)), null);
+  const dropped = async () => (await telemetry.stats()).dropped.log_lines ?? 0;
+  await eventually(async () => (await dropped()) > 0, 'lines are dropped');
+  const before = await dropped();
+  assert.ok(before > 10_000, `${before}`);
+  // What no host says ends the thread.
+  telemetry.keepOnly(1 as unknown as string[]);
+  await eventually(async () => (await telemetry.stats()).restarts === 1, 'the thread has ended');
+  assert.equal(await dropped(), before, 'while there is no thread');
+  await eventually(async () => (await telemetry.stats()).files !== null, 'the next thread answers');
+  assert.equal(await dropped(), before);
+});
+
+test('ends of processes that find no room are dropped and counted', async () => {
+  using files = directory();
+  const telemetry = new Telemetry(options(files.path));
+  const failure = { at: Date.now(), deployId: null, mechanism: 'crash', reason: 'x'.repeat(5_000) } as const;
+  for (let n = 0; n < 1_000; n++) telemetry.failed(APP, failure);
+  assert.ok((await telemetry.stats()).dropped.failures! > 700);
+  telemetry.start();
+  const asked = { appId: APP, status: 'open', limit: 50 } as const;
+  const counted = async () =>
+    (await telemetry.ask('errors', asked)).items.reduce((sum, { count }) => sum + count, 0);
+  const taken = 1_000 - (await telemetry.stats()).dropped.failures!;
+  await eventually(async () => (await counted()) === taken, 'the others are errors of the app');
+  await telemetry.close();
+});
+
 test('a file that is no database is put aside, and counting begins anew', async () => {
   using files = directory();
   {
@@ -108,13 +133,7 @@ test('a file that is no database is put aside, and counting begins anew', async 
 
 test('what finds no room is dropped and counted, and what was deleted meanwhile is forgotten', async () => {
   using files = directory();
-  const telemetry = new Telemetry({
-    directory: join(files.path, 'telemetry'),
-    retentionDays: 30,
-    otlp: null,
-    releases: '/nowhere',
-    fleetLog: 'error',
-  });
+  const telemetry = new Telemetry(options(files.path));
   const path = '/'.repeat(512);
   const flood = 80_000;
   for (let i = 0; i < flood; i++) telemetry.record(record({ site: APP, path }));

@@ -1,0 +1,105 @@
+// The thread of telemetry as it is started, started again when it ends or hangs, and ended.
+import { Worker } from 'node:worker_threads';
+import { logRarely } from '../log.ts';
+import type { FromThread, ThreadOptions, ToThread } from './protocol.ts';
+
+/** JavaScript objects that the thread may have, in MiB. */
+const MEMORY_MB = 256;
+const CLOSE_DEADLINE_MS = 2_000;
+const RESTART_MIN_MS = 500;
+const RESTART_MAX_MS = 30_000;
+/** A thread that has lived so long did not die of its start, in ms. */
+const SETTLED_MS = 60_000;
+
+export interface KeptThreadEvents {
+  /** It was started. What is sent to it from here on waits until it hears. */
+  onStart: () => void;
+  onMessage: (message: FromThread) => void;
+  /** It has gone. @returns what was lost with it, for the log */
+  onLost: () => Record<string, number>;
+}
+
+export class KeptThread {
+  readonly #options: ThreadOptions;
+  readonly #events: KeptThreadEvents;
+  #thread: Worker | null = null;
+  #startedAt = 0;
+  #restartMs = RESTART_MIN_MS;
+  #restart: NodeJS.Timeout | null = null;
+  #isClosing = false;
+  #onClosed: (() => void) | null = null;
+  /** How often it was started again. */
+  restarts = 0;
+
+  constructor(options: ThreadOptions, events: KeptThreadEvents) {
+    this.#options = options;
+    this.#events = events;
+  }
+
+  get isThere(): boolean {
+    return this.#thread !== null;
+  }
+
+  start(): void {
+    if (this.#thread !== null || this.#isClosing) return;
+    this.#startedAt = performance.now();
+    const thread = new Worker(new URL('./thread.ts', import.meta.url), {
+      // Nothing of the host's environment or arguments.
+      env: {},
+      argv: [],
+      execArgv: [],
+      workerData: this.#options,
+      resourceLimits: { maxOldGenerationSizeMb: MEMORY_MB },
+    });
+    thread.unref();
+    this.#thread = thread;
+    thread.on('message', (message: FromThread) => {
+      if (message.type === 'closed') this.#onClosed?.();
+      else this.#events.onMessage(message);
+    });
+    thread.on('error', (error: Error) => this.#lost(thread, error.message));
+    thread.on('exit', () => this.#lost(thread, 'it ended'));
+    this.#events.onStart();
+  }
+
+  /** Sends a message to the thread that is there; it is lost when there is none. */
+  send(message: ToThread, transfer: ArrayBuffer[] = []): void {
+    this.#thread?.postMessage(message, transfer);
+  }
+
+  /** Gives up a thread that hangs, and starts another one. */
+  giveUp(): void {
+    if (this.#thread !== null) this.#lost(this.#thread, 'it hangs');
+  }
+
+  /** Has the thread write what it has, and ends it. Gives that up after 2 s. No other one is started. */
+  async close(): Promise<void> {
+    if (this.#restart !== null) clearTimeout(this.#restart);
+    this.#isClosing = true;
+    const thread = this.#thread;
+    if (thread === null) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#onClosed = resolve;
+    const deadline = setTimeout(resolve, CLOSE_DEADLINE_MS);
+    this.send({ type: 'close' });
+    await promise;
+    clearTimeout(deadline);
+    this.#thread = null;
+    await thread.terminate();
+  }
+
+  #lost(thread: Worker, error: string): void {
+    if (this.#thread !== thread) return;
+    this.#thread = null;
+    void thread.terminate();
+    this.#onClosed?.();
+    const lost = this.#events.onLost();
+    if (this.#isClosing) return;
+    if (performance.now() - this.#startedAt > SETTLED_MS) this.#restartMs = RESTART_MIN_MS;
+    const retry = { error, ...lost, retry_ms: this.#restartMs };
+    logRarely('error', 'the thread of telemetry ended; it is started again', retry);
+    this.restarts++;
+    this.#restart = setTimeout(() => this.start(), this.#restartMs).unref();
+    this.#restartMs = Math.min(2 * this.#restartMs, RESTART_MAX_MS);
+  }
+}

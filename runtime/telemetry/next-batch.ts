@@ -1,0 +1,73 @@
+// What has happened since the last batch for the thread of telemetry.
+import type { RequestRecord } from '../edge/record.ts';
+import type { Batch, Failure, Kind, OutputPiece, Said, Usage } from './protocol.ts';
+import { RequestLines } from './request-lines.ts';
+import { KINDS, none } from './under-way.ts';
+
+export class NextBatch {
+  readonly #requests = new RequestLines();
+  #usage = new Map<string, Required<Usage>>();
+  #output: Batch['output'] = [];
+  #said: Batch['said'] = [];
+  #failures: Batch['failures'] = [];
+  /** Of what is in it, in characters and bytes. */
+  sizes = none();
+  counts = none();
+
+  get isEmpty(): boolean {
+    return this.#usage.size === 0 && KINDS.every((kind) => this.counts[kind] === 0);
+  }
+
+  /** Counts what is added next. */
+  count(kind: Kind, size: number): void {
+    this.sizes[kind] += size;
+    this.counts[kind]++;
+  }
+
+  /** @param line of the request, as `requestLine` writes it */
+  addRequest(record: RequestRecord, line: string): void {
+    this.#requests.add(record, line);
+  }
+
+  addOutput(piece: OutputPiece): void {
+    this.#output.push(piece);
+  }
+
+  addSaid(appId: string, said: Said): void {
+    this.#said.push({ appId, ...said });
+  }
+
+  addFailure(appId: string, failure: Failure): void {
+    this.#failures.push({ appId, ...failure });
+  }
+
+  addUsage(appId: string, { cpuMs = 0, memoryBytes = 0, wakes = 0 }: Usage): void {
+    const kept = this.#usage.get(appId);
+    if (kept === undefined) this.#usage.set(appId, { cpuMs, memoryBytes, wakes });
+    else {
+      kept.cpuMs += cpuMs;
+      kept.memoryBytes = Math.max(kept.memoryBytes, memoryBytes);
+      kept.wakes += wakes;
+    }
+  }
+
+  /** Takes all of it. */
+  take(seq: number): Batch {
+    const at = Date.now();
+    const batch: Batch = {
+      seq,
+      requests: this.#requests.take(),
+      usage: [...this.#usage].map(([appId, usage]) => ({ appId, at, ...usage })),
+      output: this.#output,
+      said: this.#said,
+      failures: this.#failures,
+    };
+    this.#usage = new Map();
+    this.#output = [];
+    this.#said = [];
+    this.#failures = [];
+    this.sizes = none();
+    this.counts = none();
+    return batch;
+  }
+}
