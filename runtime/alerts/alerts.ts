@@ -237,9 +237,10 @@ export class Alerts {
     const { alerts } = this.#options.store;
     const now = Date.now();
     const told = alerts.topic(alert.id, happening.topic);
-    const isSoon = told !== undefined && (happening.once || now - told.told_at < AGAIN_MS);
+    // What was told at a time to come was told before the clock was set back: nobody knows how long ago.
+    const isSoon = told !== undefined && (happening.once || Math.abs(now - told.told_at) < AGAIN_MS);
     if (isSoon) alerts.countTopic(alert.id, happening.topic);
-    if (isSoon || alerts.toldSince(alert.id, now - HOUR_MS) >= TOLD_AN_HOUR) return;
+    if (isSoon || alerts.toldBetween(alert.id, now - HOUR_MS, now + HOUR_MS) >= TOLD_AN_HOUR) return;
     alerts.addDelivery(newId(), alert.id, this.message(alert.app_id, happening, told?.untold ?? 0), now);
     alerts.tellTopic(alert.id, happening.topic, now);
   }

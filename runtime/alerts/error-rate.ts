@@ -20,6 +20,7 @@ export interface ErrorRatesOptions {
 export class ErrorRates {
   readonly #options: ErrorRatesOptions;
   #lookedAt = Number.NEGATIVE_INFINITY;
+  #isLooking = false;
 
   constructor(options: ErrorRatesOptions) {
     this.#options = options;
@@ -28,9 +29,13 @@ export class ErrorRates {
   /** To be called about once a second. */
   tick(): void {
     const now = performance.now();
-    if (now - this.#lookedAt < EVERY_MS) return;
+    // With many apps and a telemetry that is slow to answer, a look can take longer than the time to the next.
+    if (this.#isLooking || now - this.#lookedAt < EVERY_MS) return;
     this.#lookedAt = now;
-    void this.look();
+    this.#isLooking = true;
+    void this.look().finally(() => {
+      this.#isLooking = false;
+    });
   }
 
   /** Tells of the apps of which too many requests fail. Never rejects. */

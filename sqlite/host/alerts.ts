@@ -41,8 +41,8 @@ export function alertQueries(database: Database) {
   const add = database.prepare<[string, string, string, number]>(
     'INSERT INTO alert_deliveries (id, alert_id, body, next_at) VALUES (?, ?, ?, ?)',
   );
-  const told = database.prepare<[string, number], { count: number }>(
-    'SELECT count(*) AS count FROM alert_topics WHERE alert_id = ? AND told_at > ?',
+  const told = database.prepare<[string, number, number], { count: number }>(
+    'SELECT count(*) AS count FROM alert_topics WHERE alert_id = ? AND told_at > ? AND told_at < ?',
   );
   // From alert to alert, and not from delivery to delivery, of which each alert may have hundreds.
   const due = database.prepare<[number], { alert: string }>(
@@ -92,8 +92,8 @@ export function alertQueries(database: Database) {
     addDelivery: (id: string, alertId: string, body: string, at: number): void => {
       add.run(id, alertId, body, at);
     },
-    /** How many topics an alert has told since a time, in ms since 1970. */
-    toldSince: (alertId: string, time: number): number => told.get(alertId, time)!.count,
+    /** How many topics an alert has told between two times, in ms since 1970. */
+    toldBetween: (alertId: string, from: number, to: number): number => told.get(alertId, from, to)!.count,
     /** Alerts with a delivery that is due at a time, in ms since 1970. */
     due: (at: number): string[] => due.all(at).map(({ alert }) => alert),
     /** The delivery of an alert that is due first; undefined when nothing waits. */

@@ -99,6 +99,23 @@ async function delivered({ alerts, deliveries }: ReturnType<typeof world>, id: s
   await eventually(async () => alerts.find(id)!.last_delivery !== before, 'the message is delivered, or not');
 }
 
+test('an alert goes on telling after the clock was set forward a day and back, and tells nothing twice when it goes back a little', async (t) => {
+  await using it = world(t);
+  const start = Date.now();
+  t.mock.timers.enable({ apis: ['Date'], now: start });
+  it.alerts.add(APP, { url: 'http://example.com' });
+  t.mock.timers.setTime(start + 24 * HOUR_MS);
+  for (let n = 0; n < 40; n++) it.alerts.tell(APP, newError(`early ${n}`));
+  assert.equal(waiting(it).length, 30);
+  t.mock.timers.setTime(start);
+  it.alerts.tell(APP, newError('early 1'));
+  it.alerts.tell(APP, newError('new'));
+  assert.equal(waiting(it).length, 2);
+  t.mock.timers.setTime(start - 10_000);
+  it.alerts.tell(APP, newError('new'));
+  assert.equal(waiting(it).length, 0);
+});
+
 test('a crash is told once, and again an hour later with how often it happened meanwhile', async (t) => {
   await using it = world(t);
   t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
@@ -306,4 +323,26 @@ test('a rate of errors above what an alert says is told, but not of a few reques
   assert.deepEqual(await told([100, 0], [100, 30]), ['error_rate.high']);
   assert.deepEqual(await told([100, 0], [100, 30]), [], 'not again within the hour');
   assert.deepEqual(await told([20, 20]), ['error_rate.high'], 'the other alert');
+});
+
+test('rates are not looked at again while telemetry has not answered yet', async (t) => {
+  await using it = world(t);
+  it.alerts.add(APP, { url: 'http://example.com' });
+  const answers: ((minutes: []) => void)[] = [];
+  const minutes = () => new Promise<[]>((resolve) => answers.push(resolve));
+  const rates = new ErrorRates({ alerts: it.alerts, minutes });
+  let now = performance.now();
+  t.mock.method(performance, 'now', () => now);
+  const tick = () => {
+    now += 61_000;
+    rates.tick();
+  };
+  tick();
+  tick();
+  assert.equal(answers.length, 1);
+  answers[0]!([]);
+  await new Promise((resolve) => setImmediate(resolve));
+  tick();
+  assert.equal(answers.length, 2);
+  answers[1]!([]);
 });
