@@ -160,12 +160,13 @@ export class Telemetry {
    * @throws {TelemetryError} when there is no answer in time, and with a code when the question is wrong
    */
   ask<Name extends AskName>(name: Name, params: Asks[Name]['params']): Promise<Asks[Name]['answer']> {
-    if (!this.#thread.isThere || this.#questions.isFull) {
+    const appId = 'appId' in params ? params.appId : null;
+    if (!this.#thread.isThere || this.#questions.isFull(appId)) {
       return Promise.reject(new TelemetryError(null, 'telemetry cannot be read just now; try again'));
     }
     this.#flush();
     const id = ++this.#lastId;
-    const answer = this.#questions.add(id, name);
+    const answer = this.#questions.add(id, name, appId);
     this.#thread.send({ type: 'ask', id, name, params });
     return answer;
   }

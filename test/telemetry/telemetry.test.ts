@@ -55,6 +55,18 @@ test('a question to a thread that is not there is refused at once', async () => 
   await telemetry.close();
 });
 
+test('who asks very much about one app keeps nobody from asking about others', async () => {
+  using files = directory();
+  await using telemetry = started(files.path);
+  const asked = Array.from({ length: 200 }, () => telemetry.ask('metrics', { appId: APP, hours: 1 }));
+  const other = telemetry.ask('metrics', { appId: 'other', hours: 1 });
+  const stats = telemetry.stats();
+  const answered = (await Promise.allSettled(asked)).filter(({ status }) => status === 'fulfilled');
+  assert.equal(answered.length, 20);
+  assert.equal((await other).items.length, 60);
+  assert.notEqual((await stats).files, null);
+});
+
 test('an app that is forgotten has no figures', async () => {
   using files = directory();
   await using telemetry = started(files.path);
