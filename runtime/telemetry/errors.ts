@@ -15,6 +15,7 @@ import { type ErrorFollow, ErrorListener } from './error-listener.ts';
 import { shownGroup } from './error-shown.ts';
 import { errorOfFailure } from './failures.ts';
 import { Listeners } from './listeners.ts';
+import { idAt } from './log-rows.ts';
 import { type Answers, AskRefusal, type Part } from './part.ts';
 import type { Asks, Batch, FollowKind, OpenGroup, StreamPiece, ThreadOptions } from './protocol.ts';
 import type { Store } from './store.ts';
@@ -33,6 +34,8 @@ const MISSED = 500;
 const LINES = 20;
 const LINES_BEFORE_MS = 60_000;
 const LINES_AFTER_MS = 5_000;
+/** A line is kept no more than this after it was printed, in ms: what was kept later need not be looked at. */
+const LINES_KEPT_MS = 20_000;
 /** Groups that are removed at once. */
 const PIECE = 50;
 /** Whoever is told of groups is told of one at most so often, in ms; and so many times are remembered. */
@@ -228,7 +231,9 @@ export class Errors implements Part {
 
   async #linesAround(appId: string, at: number, traceId: string) {
     const since = at - LINES_BEFORE_MS;
-    const { items } = await this.#logsOf({ appId, limit: LINES, since, until: at + LINES_AFTER_MS, traceId });
+    const until = at + LINES_AFTER_MS;
+    const before = idAt(until + LINES_KEPT_MS);
+    const { items } = await this.#logsOf({ appId, limit: LINES, since, until, before, traceId });
     return items.reverse().map(({ at, level, text }) => ({ at, level, text }));
   }
 

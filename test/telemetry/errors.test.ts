@@ -5,9 +5,13 @@ import { type TestContext, test } from 'node:test';
 import { operationsByName } from '../../handlers/contract/index.ts';
 import { Errors } from '../../runtime/telemetry/errors.ts';
 import type { ReportedError } from '../../runtime/telemetry/log-lines.ts';
+import { idAt } from '../../runtime/telemetry/log-rows.ts';
+import { Logs } from '../../runtime/telemetry/logs.ts';
 import type { StreamPiece } from '../../runtime/telemetry/protocol.ts';
 import { SourceStacks } from '../../runtime/telemetry/source-stacks.ts';
 import { Store } from '../../runtime/telemetry/store.ts';
+import { openTelemetryDatabase } from '../../sqlite/telemetry/database.ts';
+import { LOGS_MIGRATIONS, logQueries } from '../../sqlite/telemetry/logs.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
@@ -243,4 +247,34 @@ test('an app that is deleted, and errors of long ago, leave nothing', async (t) 
   await report();
   while (errors.forget(APP));
   assert.equal(list().items.length, 0);
+});
+
+test('the lines of an error’s trace are looked for where they are, and not among all that came later', async (t) => {
+  const directory = temporaryDirectory(t);
+  const stacks = new SourceStacks('/nowhere');
+  const at = Date.now() - 3 * 3_600_000;
+  const rows = Array.from({ length: 50_000 }, (_, n) => {
+    const printedAt = at - 3_600_000 + n * 250;
+    const isOfTrace = Math.abs(printedAt - at) < 1_000;
+    return {
+      ...{ id: idAt(printedAt), at: printedAt, level: 1, source: 0, text: `line ${n}`, fields: null },
+      ...{ trace_id: isOfTrace ? TRACE : null, release: null },
+    };
+  });
+  const before = openTelemetryDatabase(`${directory}/logs.sqlite`, LOGS_MIGRATIONS);
+  logQueries(before).append(APP, rows);
+  before.close();
+  const store = new Store(directory);
+  t.after(() => store.close());
+  const logs = new Logs(store, { fleetLog: 'error', stacks }, { onError() {}, onRun() {}, onPoint() {} });
+  const sought: number[] = [];
+  const errors = new Errors(store, { retentionDays: 30, stacks }, (params) => {
+    sought.push(params.before! - idAt(params.since!));
+    return logs.answers.logs!(params);
+  });
+  errors.report({ appId: APP, release: null, at, traceId: TRACE, error: { ...REPORTED, stack: null } });
+  const { fingerprint } = listed(errors, 'open').items[0]!;
+  const { occurrences } = await errors.answers['errors/get']!({ appId: APP, fingerprint });
+  assert.equal(occurrences[0]!.log.length, 7);
+  assert.ok(sought[0]! < idAt(120_000), `${sought[0]} ids are looked at`);
 });
