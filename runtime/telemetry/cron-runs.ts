@@ -17,7 +17,7 @@ const PIECE = 500;
 
 export class CronRuns implements Part {
   readonly name = 'crons';
-  readonly dropped = {};
+  readonly dropped = { cron_runs: 0 };
   readonly answers: Immediate<'crons/last'>;
   readonly #rows: CronRunQueries;
   /** By app and cron. */
@@ -37,7 +37,10 @@ export class CronRuns implements Part {
   report(appId: string, traceId: string | null, run: ReportedRun): void {
     const rows = this.#unwritten.get(appId) ?? new Map<string, CronRunRow>();
     this.#unwritten.set(appId, rows);
-    if (rows.size >= KEPT_MAX && !rows.has(run.cron)) return;
+    if (rows.size >= KEPT_MAX && !rows.has(run.cron)) {
+      this.dropped.cron_runs++;
+      return;
+    }
     const { cron, trigger, startedAt, durationMs, outcome, error } = run;
     rows.set(cron, {
       app_id: appId,
@@ -58,7 +61,7 @@ export class CronRuns implements Part {
     this.#rows.transaction(() => {
       for (const [appId, rows] of this.#unwritten) {
         for (const row of rows.values()) this.#rows.put(row);
-        this.#rows.trim(appId, KEPT_MAX);
+        this.dropped.cron_runs += this.#rows.trim(appId, KEPT_MAX);
       }
     });
     this.#unwritten.clear();

@@ -46,6 +46,7 @@ export class ErrorBounds {
   makeRoom(appIds: Iterable<string>): void {
     for (const appId of appIds) this.#removeOccurrences(appId, this.#appBytes);
     if (this.#isFull) this.prune();
+    while (this.#queries.countAll() > this.#allGroups) this.prune();
   }
 
   /** Removes a piece of what is too much. @returns whether more may be left */

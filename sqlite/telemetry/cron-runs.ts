@@ -51,10 +51,8 @@ export function cronRunQueries(database: Database) {
       put.run(row);
     },
     of: (appId: string): CronRunRow[] => of.all(appId),
-    /** Removes all but the runs of the `count` crons that ran last. */
-    trim: (appId: string, count: number): void => {
-      trim.run(appId, appId, count);
-    },
+    /** Removes all but the runs of the `count` crons that ran last. @returns how many went */
+    trim: (appId: string, count: number): number => trim.run(appId, appId, count).changes,
     /** Removes up to `limit` rows of an app. @returns how many */
     deleteOf: (appId: string, limit: number): number => deleteOf.run(appId, appId, limit).changes,
     apps: (): string[] => apps.all().map(({ app_id }) => app_id),

@@ -125,6 +125,7 @@ export function errorQueries(database: Database) {
   const count = database.prepare<[string], { n: number }>(
     'SELECT count(*) AS n FROM groups WHERE app_id = ?',
   );
+  const countAll = database.prepare<[], { n: number }>('SELECT count(*) AS n FROM groups');
   const countOpen = database.prepare<[string], { n: number }>(
     "SELECT count(*) AS n FROM groups WHERE app_id = ? AND status = 'open'",
   );
@@ -176,6 +177,8 @@ export function errorQueries(database: Database) {
     },
     /** Groups of an app. */
     count: (appId: string): number => count.get(appId)!.n,
+    /** Groups of all apps. */
+    countAll: (): number => countAll.get()!.n,
     countOpen: (appId: string): number => countOpen.get(appId)!.n,
     /** Every app that has a group. */
     apps: (): string[] => apps.all().map(({ app_id }) => app_id),

@@ -4,6 +4,7 @@ import { test } from 'node:test';
 import { Datapoints } from '../../runtime/telemetry/datapoints.ts';
 import { readLine } from '../../runtime/telemetry/log-lines.ts';
 import { Store } from '../../runtime/telemetry/store.ts';
+import { DATAPOINT_MIGRATIONS, datapointQueries } from '../../sqlite/telemetry/datapoints.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const point = (n: number) => ({ dataset: 'd', index: 'i', blobs: ['x'.repeat(1_000)], doubles: [n] });
@@ -35,6 +36,18 @@ test('points beyond a bound go, the oldest first, and those of others stay', asy
   points.flush();
   while (points.forget('small'));
   assert.deepEqual(points.apps(), []);
+});
+
+test('points from before the clock was set back go with those around them, and leave no bytes behind', async (t) => {
+  const store = new Store(temporaryDirectory(t));
+  t.after(() => store.close());
+  const rows = datapointQueries(store.open('datapoints', DATAPOINT_MIGRATIONS));
+  const row = (at: number) => ({ at, dataset: 'd', index: null, blobs: '[]', doubles: '[]', bytes: 100 });
+  // For the second one the clock was a day ahead.
+  rows.add('a', [row(1_000), row(1_000 + DAY_MS), row(2_000), row(5_000)]);
+  assert.equal(rows.removeOldest('a', 1_000, { before: 3_000 }), 3);
+  assert.deepEqual(rows.sizes(), [{ app_id: 'a', bytes: 100 }]);
+  assert.equal(rows.removeOldest('a', 1_000, { before: 3_000 }), 0);
 });
 
 test('a search among many points lets others have their turn, and goes on where it was', async (t) => {
