@@ -13,6 +13,8 @@ const ALL_GROUPS = 5_000;
 /** Occurrences and groups that are removed at once. */
 const OCCURRENCES_PIECE = 100;
 const GROUPS_PIECE = 10;
+/** An app gives up groups for one that has so many fewer: else apps that all make them up would do nothing but give them up. */
+const GROUPS_FEWER = 20;
 
 export interface ErrorBoundsOptions {
   /** Bounds, for tests. */
@@ -29,6 +31,8 @@ export class ErrorBounds {
   readonly #appBytes: number;
   readonly #allBytes: number;
   readonly #allGroups: number;
+  /** How many groups each app has while they are written; null: not counted yet. */
+  #groups: Map<string, number> | null = null;
 
   constructor(
     database: Database,
@@ -42,11 +46,23 @@ export class ErrorBounds {
     this.#allGroups = allGroups;
   }
 
+  /** Whether there is room for one more group of an app, if need be in the place of some of the app that has most. */
+  hasRoomForGroup(appId: string): boolean {
+    if (this.#queries.countAll() < this.#allGroups) return true;
+    this.#groups ??= new Map(this.#queries.sizes().map(({ app_id, groups }) => [app_id, groups]));
+    const its = this.#groups.get(appId) ?? 0;
+    const most = mostOf(this.#groups, ([, groups]) => groups);
+    if (most === null || most[1] < its + GROUPS_FEWER) return false;
+    const removed = this.#removeGroups(most[0]);
+    this.#groups.set(most[0], most[1] - removed).set(appId, its + 1);
+    return true;
+  }
+
   /** Makes room for what was just written of apps: pieces that are removed later might be fewer than those that come. */
   makeRoom(appIds: Iterable<string>): void {
+    this.#groups = null;
     for (const appId of appIds) this.#removeOccurrences(appId, this.#appBytes);
     if (this.#isFull) this.prune();
-    while (this.#queries.countAll() > this.#allGroups) this.prune();
   }
 
   /** Removes a piece of what is too much. @returns whether more may be left */
@@ -58,9 +74,13 @@ export class ErrorBounds {
     if (this.#removeOccurrences(largest.app_id, bytesLeft) > 0) return true;
     const groups = sizes.reduce((sum, each) => sum + each.groups, 0);
     if (groups <= this.#allGroups && !this.#isFull) return false;
-    const removed = this.#queries.removeOf(mostOf(sizes, ({ groups }) => groups)!.app_id, GROUPS_PIECE);
+    return this.#removeGroups(mostOf(sizes, (each) => each.groups)!.app_id) > 0;
+  }
+
+  #removeGroups(appId: string): number {
+    const removed = this.#queries.removeOf(appId, GROUPS_PIECE);
     this.dropped.error_groups += removed;
-    return removed > 0;
+    return removed;
   }
 
   get #isFull(): boolean {

@@ -1,6 +1,8 @@
 // The groups of errors as they are written: which group an error belongs to, and what it changes there.
+
 import type { ErrorQueries, GroupRow } from '../../sqlite/telemetry/errors.ts';
 import type { Circumstances } from '../../sqlite/telemetry/occurrences.ts';
+import type { ErrorBounds } from './error-bounds.ts';
 import { GROUPING } from './fingerprint.ts';
 import { Recent } from './recent.ts';
 
@@ -44,28 +46,25 @@ interface Told {
 
 export class ErrorGroups {
   readonly #queries: ErrorQueries;
+  readonly #bounds: ErrorBounds;
   /** By the ids that apps give their errors. */
   readonly #told = new Recent<Told>();
   #lastChange: number;
   /** Groups that are to be written and shown, by id. */
   #changed = new Map<number, GroupRow>();
 
-  constructor(queries: ErrorQueries) {
+  constructor(queries: ErrorQueries, bounds: ErrorBounds) {
     this.#queries = queries;
+    this.#bounds = bounds;
     this.#lastChange = queries.lastChange();
   }
 
   /**
    * Counts errors in their groups, all of them or, when it throws, none.
    * @param untold errors by app of which nothing is known but that they were
-   * @param makeRoom removes what is too much then
    * @returns the groups that have changed
    */
-  write(
-    occurrences: readonly Occurrence[],
-    untold: ReadonlyMap<string, number>,
-    makeRoom: () => void,
-  ): GroupRow[] {
+  write(occurrences: readonly Occurrence[], untold: ReadonlyMap<string, number>): GroupRow[] {
     this.#changed = new Map();
     const counted: Occurrence[] = [];
     try {
@@ -73,7 +72,7 @@ export class ErrorGroups {
         for (const each of occurrences) if (this.#add(each)) counted.push(each);
         for (const [appId, count] of untold) this.#addUntold(appId, count);
         for (const group of this.#changed.values()) this.#queries.update(group);
-        makeRoom();
+        this.#bounds.makeRoom(new Set(occurrences.map(({ appId }) => appId)));
       });
     } catch (error) {
       for (const { appId, id } of counted) if (id !== null) this.#told.delete(appId, id);
@@ -149,7 +148,8 @@ export class ErrorGroups {
     const { appId, at, release, mechanism } = each;
     const found = this.#find(appId, each.fingerprint);
     if (found !== undefined) return found;
-    if (this.#queries.count(appId) < APP_GROUPS || this.#makeRoom(appId)) return this.#newGroup(each);
+    const hasRoom = this.#queries.count(appId) < APP_GROUPS && this.#bounds.hasRoomForGroup(appId);
+    if (hasRoom || this.#makeRoom(appId)) return this.#newGroup(each);
     return (
       this.#find(appId, OTHER.fingerprint) ?? this.#newGroup({ appId, at, release, ...OTHER, mechanism })
     );

@@ -1,5 +1,6 @@
 // Errors on their way from the app to their groups: bounded in number and length, with their places in the sources.
 import { cutText } from '../../handlers/contract/text.ts';
+import { AppAllowances } from './app-allowances.ts';
 import type { Occurrence } from './error-groups.ts';
 import { fingerprintOf } from './fingerprint.ts';
 import type { ReportedError } from './log-lines.ts';
@@ -7,6 +8,12 @@ import { mostOf } from './most.ts';
 import type { SourceStacks } from './source-stacks.ts';
 import type { SourceStack } from './stack.ts';
 
+/**
+ * Errors of one app that are taken in a second, and how many seconds' worth can be saved up. Its process tells some fewer
+ * (`capture-worker.js`): who tells more makes them up.
+ */
+const ERRORS_PER_S = 60;
+const SAVED_S = 4;
 /** Errors of one app that wait, and the characters of those of all apps; of more only the number is kept. */
 const APP_WAITING = 200;
 const ALL_LENGTH = 8 * 1024 * 1024;
@@ -47,6 +54,7 @@ export interface ErrorIntakeOptions {
 
 export class ErrorIntake {
   readonly #options: ErrorIntakeOptions;
+  readonly #allowances = new AppAllowances(ERRORS_PER_S, SAVED_S);
   readonly #queues = new Map<string, Queue>();
   #length = 0;
 
@@ -54,9 +62,13 @@ export class ErrorIntake {
     this.#options = options;
   }
 
-  /** Takes an error. Where too much waits, the app that has most of it loses its newest. */
+  /** Takes an error, if its app has not told too many. Where too much waits, the app that has most of it loses its newest. */
   take(told: ToldError): void {
     const { appId } = told;
+    if (!this.#allowances.takes(appId)) {
+      this.#options.onDropped(appId, 1);
+      return;
+    }
     const queue = this.#queues.get(appId) ?? { errors: [], length: 0, done: Promise.resolve() };
     queue.errors.push(told);
     this.#count(queue, lengthOf(told));
@@ -77,6 +89,11 @@ export class ErrorIntake {
     if (queue === undefined) return;
     this.#queues.delete(appId);
     this.#count(queue, -queue.length);
+  }
+
+  /** Forgets what is known of apps that have told nothing for a while. */
+  tidy(): void {
+    this.#allowances.tidy();
   }
 
   /** Resolves when nothing waits any more. */

@@ -94,7 +94,7 @@ export class Errors implements Part {
     });
     this.#retentionMs = retentionDays * DAY_MS;
     this.#logsOf = logsOf;
-    this.#groups = new ErrorGroups(this.#queries);
+    this.#groups = new ErrorGroups(this.#queries, this.#bounds);
     this.answers = {
       errors: (params) => this.#list(params),
       'errors/get': (params) => this.#get(params),
@@ -129,10 +129,7 @@ export class Errors implements Part {
     if (this.#timer !== null) clearTimeout(this.#timer);
     this.#timer = null;
     if (this.#pending.length + this.#untold.size === 0) return;
-    const pending = this.#pending;
-    const changed = this.#groups.write(pending, this.#untold, () =>
-      this.#bounds.makeRoom(new Set(pending.map(({ appId }) => appId))),
-    );
+    const changed = this.#groups.write(this.#pending, this.#untold);
     this.#pending = [];
     this.#untold = new Map();
     for (const group of changed) this.#show(group, group.status);
@@ -147,6 +144,7 @@ export class Errors implements Part {
   }
 
   prune(now: number): boolean {
+    this.#intake.tidy();
     const removed = this.#queries.removeBefore(now - this.#retentionMs, PIECE);
     return removed === PIECE || this.#bounds.prune();
   }

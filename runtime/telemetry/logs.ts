@@ -1,8 +1,8 @@
 // The logs of apps: lines are kept for a day within bounds, searched and followed.
 import { LOGS_MIGRATIONS, type LogQueries, type LogRow, logQueries } from '../../sqlite/telemetry/logs.ts';
+import { AppAllowances } from './app-allowances.ts';
 import { ByteBounds, type ByteBoundsOptions } from './byte-bounds.ts';
 import { Listeners } from './listeners.ts';
-import { LINES_PER_S, LogBudget } from './log-budget.ts';
 import { LogFilter } from './log-filter.ts';
 import { type LogRecord, shownText, withFields } from './log-lines.ts';
 import { type LogFollow, LogListener } from './log-listener.ts';
@@ -16,6 +16,9 @@ import type { Batch, FollowKind, StreamPiece } from './protocol.ts';
 import type { SourceStacks } from './source-stacks.ts';
 import type { Store } from './store.ts';
 
+/** Lines of an app that are kept in a second, and for how many seconds it can save them up. */
+export const LINES_PER_S = 2_000;
+const SAVED_S = 4;
 /** How long lines are kept, in ms. */
 const KEPT_MS = 24 * 3_600_000;
 /** Lines that wait to be written are written at once when there are so many characters of them. */
@@ -50,7 +53,9 @@ export class Logs implements Part {
   readonly #onKept: LogsOptions['onKept'];
   readonly #output: OutputReader;
   readonly #stacks: LogStacks;
-  readonly #budgets = new Map<string, LogBudget>();
+  readonly #allowances = new AppAllowances(LINES_PER_S, SAVED_S);
+  /** How many lines were dropped that their app's log does not say yet. */
+  #untold = new Map<string, number>();
   /** Lines that are not written yet, by app. */
   readonly #pending = new Map<string, LogRow[]>();
   #pendingLength = 0;
@@ -124,7 +129,8 @@ export class Logs implements Part {
 
   forget(appId: string): boolean {
     this.#listeners.end(appId);
-    this.#budgets.delete(appId);
+    this.#allowances.forget(appId);
+    this.#untold.delete(appId);
     this.#output.forget(appId);
     this.#stacks.forget(appId);
     this.#pendingLength -= lengthOfAll(this.#pending.get(appId) ?? []);
@@ -154,12 +160,9 @@ export class Logs implements Part {
 
   /** Keeps a record and shows it to those who listen, if the app may have more. */
   #add(appId: string, record: LogRecord): void {
-    if (!this.#budget(appId).takes(performance.now())) {
-      this.dropped.log_lines++;
-      return;
-    }
-    // Not before: of what is dropped nothing has to be known.
-    this.#keep(appId, withFields(record));
+    // Fields are not read before: of what is dropped nothing has to be known.
+    if (this.#allowances.takes(appId)) this.#keep(appId, withFields(record));
+    else this.#drop(appId, 1);
   }
 
   #keep(appId: string, record: LogRecord): void {
@@ -176,38 +179,20 @@ export class Logs implements Part {
     for (const listener of listeners) listener.take(line);
   }
 
-  #budget(appId: string): LogBudget {
-    let budget = this.#budgets.get(appId);
-    if (budget === undefined) {
-      budget = new LogBudget(performance.now());
-      this.#budgets.set(appId, budget);
-    }
-    return budget;
-  }
-
   #drop(appId: string, lines: number): void {
     this.dropped.log_lines += lines;
-    this.#budget(appId).drop(lines);
+    this.#untold.set(appId, (this.#untold.get(appId) ?? 0) + lines);
   }
 
   /** Says in the log of each app how much of it is missing. */
   #tellDropped(): void {
-    const now = performance.now();
-    for (const [appId, budget] of this.#budgets) {
-      const dropped = budget.takeDropped();
-      if (dropped > 0) {
-        const text = `${dropped} lines were dropped: of what an app prints, ${LINES_PER_S} lines and 256 KiB a second are kept`;
-        const source = 'supervisor';
-        this.#keep(appId, {
-          at: Date.now(),
-          level: 'warn',
-          source,
-          text,
-          fields: null,
-          traceId: null,
-          release: null,
-        });
-      } else if (budget.isUnused(now)) this.#budgets.delete(appId);
+    this.#allowances.tidy();
+    const untold = this.#untold;
+    this.#untold = new Map();
+    for (const [appId, dropped] of untold) {
+      const text = `${dropped} lines were dropped: of what an app prints, ${LINES_PER_S} lines and 256 KiB a second are kept`;
+      const said = { level: 'warn', source: 'supervisor', text, fields: null } as const;
+      this.#keep(appId, { at: Date.now(), ...said, traceId: null, release: null });
     }
   }
 

@@ -44,7 +44,7 @@ test('the errors of all apps stay within their bytes in the file: occurrences of
   const allBytes = 1_500_000;
   const { errors, report, list, occurrences, inUse } = open(t, { allBytes });
   await report(NEIGHBOUR, 3, large);
-  for (let round = 0; round < 10; round++) await report(LOUD, 30, large);
+  for (let round = 0; round < 7; round++) await report(LOUD, 30, large);
   assert.ok(inUse() < allBytes * 1.3, `${inUse()} bytes before anything is pruned`);
   while (errors.prune(Date.now()));
   assert.ok(inUse() <= allBytes + PAGE, `${inUse()} bytes`);
@@ -72,15 +72,34 @@ test('a group keeps the status that it was given, and its count, when all of its
   );
 });
 
-test('groups beyond the most that all apps may have go of the app that has most', async (t) => {
+test('where all apps have as many groups as they may, the app with most gets no more, and gives some up for others', async (t) => {
   const { errors, report, list } = open(t, { allGroups: 60 });
-  await report(NEIGHBOUR, 5);
   await report(LOUD, 100);
-  const groups = async () => [(await list(NEIGHBOUR)).length, (await list(LOUD)).length];
-  assert.deepEqual(await groups(), [5, 50], 'before anything is pruned');
+  const kinds = async (appId: string) => {
+    const groups = await list(appId);
+    return groups.filter(({ fingerprint }) => fingerprint !== 'other').length;
+  };
+  assert.equal(await kinds(LOUD), 60);
+  const other = (await list(LOUD)).find(({ fingerprint }) => fingerprint === 'other')!;
+  assert.deepEqual([other.count, errors.dropped.error_groups], [40, 0]);
+  await report(NEIGHBOUR, 5);
+  assert.equal(await kinds(NEIGHBOUR), 5);
+  assert.equal(await kinds(LOUD), 60 - errors.dropped.error_groups);
+  assert.ok((await kinds(LOUD)) <= 55, 'before anything is pruned');
   while (errors.prune(Date.now()));
-  assert.deepEqual(await groups(), [5, 50]);
-  assert.equal(errors.dropped.error_groups, 50);
+  assert.equal(await kinds(NEIGHBOUR), 5);
+});
+
+test('apps that all make up groups of errors do not take them from each other for ever', async (t) => {
+  const { errors, tell, list } = open(t, { allGroups: 100 });
+  const apps = Array.from({ length: 10 }, (_, n) => `app${n}`);
+  for (let kind = 0; kind < 60; kind++) {
+    for (const appId of apps) await tell(appId, { type: `Kind${kind}` });
+    errors.flush();
+  }
+  const sizes = await Promise.all(apps.map(async (appId) => (await list(appId)).length));
+  assert.ok(Math.max(...sizes) <= 2 + 3 * Math.min(...sizes), `${sizes}`);
+  assert.ok(errors.dropped.error_groups < 100, `${errors.dropped.error_groups} groups have gone`);
 });
 
 test('what an app, and the source map of an app, say of an error is cut', async (t) => {
@@ -143,4 +162,16 @@ test('what an app says that it did not tell is counted among its own errors, and
   const counts = (await list(LOUD)).map(({ fingerprint, count }) => [fingerprint === 'other', count]);
   assert.deepEqual(new Set(counts.map(String)), new Set(['false,1', 'true,1000000']));
   assert.equal(errors.dropped.errors, 0);
+});
+
+test('errors that an app makes up are counted, and no more of them are taken than a process tells', async (t) => {
+  const { errors, tell, list, occurrences } = open(t);
+  for (let n = 0; n < 2_000; n++) await tell(LOUD, { path: `/${n}`, type: `Kind${n % 100}` });
+  const groups = await list(LOUD);
+  const counted = groups.reduce((sum, { count }) => sum + count, 0);
+  const other = groups.find(({ fingerprint }) => fingerprint === 'other')!;
+  assert.equal(counted, 2_000);
+  assert.deepEqual([other.count, errors.dropped.errors], [errors.dropped.errors, other.count]);
+  assert.ok(2_000 - other.count >= 240 && other.count > 1_000, `${2_000 - other.count} are taken`);
+  assert.equal((await occurrences(LOUD)).flat().length, 2_000 - other.count);
 });

@@ -2,10 +2,9 @@
 import assert from 'node:assert/strict';
 import { mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
-import { LINES_PER_S } from '../../runtime/telemetry/log-budget.ts';
 import type { ReportedError } from '../../runtime/telemetry/log-lines.ts';
 import type { LogFollow } from '../../runtime/telemetry/log-listener.ts';
-import { Logs } from '../../runtime/telemetry/logs.ts';
+import { LINES_PER_S, Logs } from '../../runtime/telemetry/logs.ts';
 import type { Asks, OutputPiece, StreamPiece } from '../../runtime/telemetry/protocol.ts';
 import { SourceStacks } from '../../runtime/telemetry/source-stacks.ts';
 import { Store } from '../../runtime/telemetry/store.ts';
