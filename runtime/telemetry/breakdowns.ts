@@ -28,6 +28,8 @@ const HOURS_KEPT_MS = (BY_HOUR_MAX + 2) * HOUR_MS;
 const KEY_MAX = 200;
 /** Keys in memory after a write. */
 const CACHED_KEYS_MAX = 200_000;
+/** Keys in memory that could not be written: beyond, all of them are given up. */
+const UNWRITTEN_KEYS_MAX = 400_000;
 /** What belongs to an hour or a day that is over for so long is written and left, in ms. */
 const OVER_MS = 60_000;
 /** What all apps may have, in bytes. */
@@ -86,14 +88,12 @@ export class Breakdowns implements Part {
   }
 
   flush(): void {
-    this.#database.transaction(() => {
-      for (const { place, tally } of this.#unwritten) {
-        for (const [key, counts] of tally.changes()) {
-          if (counts === null) this.#rows.delete(place, key);
-          else this.#rows.save(place, { key, ...counts });
-        }
-      }
-    })();
+    try {
+      this.#database.transaction(() => this.#write())();
+    } catch (error) {
+      this.#giveUpUnwritten();
+      throw error;
+    }
     this.#last = null;
     for (const { tally } of this.#unwritten) tally.written();
     this.#unwritten.clear();
@@ -169,6 +169,26 @@ export class Breakdowns implements Part {
     }
     this.#unwritten.add(cached);
     return cached.tally;
+  }
+
+  #write(): void {
+    for (const { place, tally } of this.#unwritten) {
+      for (const [key, counts] of tally.changes()) {
+        if (counts === null) this.#rows.delete(place, key);
+        else this.#rows.save(place, { key, ...counts });
+      }
+    }
+  }
+
+  /** What cannot be written is given up when it is too much. */
+  #giveUpUnwritten(): void {
+    let keys = 0;
+    for (const { tally } of this.#unwritten) keys += tally.keys;
+    if (keys <= UNWRITTEN_KEYS_MAX) return;
+    this.dropped.breakdowns += keys;
+    this.#last = null;
+    this.#unwritten.clear();
+    this.#cached.clear();
   }
 
   /** Leaves what is over, and everything when that is too much. */

@@ -2,6 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Database } from 'better-sqlite3';
 import type { Asker } from '../../../runtime/edge/asker.ts';
 import type { RequestRecord } from '../../../runtime/edge/record.ts';
 import type { Taken } from '../../../runtime/telemetry/part.ts';
@@ -29,6 +30,21 @@ export function temporaryStore(): Disposable & { directory: string; store: Store
     },
   };
   return files;
+}
+
+/** Databases that can be made to take nothing, as on a full disk. */
+export class RefusingStore extends Store {
+  readonly #open: Database[] = [];
+
+  override open(...how: Parameters<Store['open']>): Database {
+    const database = super.open(...how);
+    this.#open.push(database);
+    return database;
+  }
+
+  refuse(isRefused: boolean): void {
+    for (const database of this.#open) database.pragma(`query_only = ${isRefused ? 'ON' : 'OFF'}`);
+  }
 }
 
 /** What the thread gives its parts when these requests were handed over. */
