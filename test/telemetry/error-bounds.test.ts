@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { SourceStacks } from '../../runtime/telemetry/source-stacks.ts';
 import { openTelemetryDatabase } from '../../sqlite/telemetry/database.ts';
 import { ERRORS_MIGRATIONS } from '../../sqlite/telemetry/errors.ts';
 import { large, openErrors as open, RELEASE } from '../support/telemetry/errors.ts';
@@ -174,4 +175,21 @@ test('errors that an app makes up are counted, and no more of them are taken tha
   assert.deepEqual([other.count, errors.dropped.errors], [errors.dropped.errors, other.count]);
   assert.ok(2_000 - other.count >= 240 && other.count > 1_000, `${2_000 - other.count} are taken`);
   assert.equal((await occurrences(LOUD)).flat().length, 2_000 - other.count);
+});
+
+test('errors whose places are not found before the end are counted', async (t) => {
+  class HangingStacks extends SourceStacks {
+    override find() {
+      return new Promise<never>(() => {});
+    }
+  }
+  const { errors, tell, list } = open(t, { stacks: new HangingStacks('/nowhere') });
+  void tell(LOUD, large);
+  void tell(LOUD, large);
+  await errors.close();
+  assert.deepEqual(
+    (await list(LOUD)).map(({ fingerprint, count }) => [fingerprint, count]),
+    [['other', 2]],
+  );
+  assert.equal(errors.dropped.errors, 2);
 });
