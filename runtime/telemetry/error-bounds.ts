@@ -55,7 +55,7 @@ export class ErrorBounds {
     if (most === null || most[1] < its + GROUPS_FEWER) return false;
     const removed = this.#removeGroups(most[0]);
     this.#groups.set(most[0], most[1] - removed).set(appId, its + 1);
-    return true;
+    return removed > 0;
   }
 
   /** Makes room for what was just written of apps: pieces that are removed later might be fewer than those that come. */

@@ -4,7 +4,7 @@ import { hash } from 'node:crypto';
 
 /** What is remembered of one app at least; and of how many apps at least, which are those that had something last. */
 const OF_APP = 300;
-const APPS = 500;
+const APPS = 200;
 
 export class Recent<Value> {
   readonly #apps = new Generations<Generations<Value>>(APPS);
