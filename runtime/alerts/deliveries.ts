@@ -11,6 +11,8 @@ import { type Sent, send } from './webhook.ts';
 
 /** Times from one try to the next, in ms. After the last one a delivery is given up. */
 const RETRIES_MS = [10_000, 60_000, 600_000, 3_600_000, 21_600_000];
+/** None is due later than this from now on, in ms, unless the clock was set back since. */
+const LATEST_MS = RETRIES_MS.at(-1)! + 60_000;
 /** Deliveries under way at once, each of another alert: a receiver that hangs keeps its own for 10 s. */
 const AT_ONCE = 32;
 /** Alerts whose last turn is remembered. */
@@ -53,11 +55,11 @@ export class Deliveries {
     const free = AT_ONCE - this.#underway.size;
     if (free <= 0) return;
     try {
-      for (const id of this.#next(store.alerts.due(Date.now()), free))
+      const now = Date.now();
+      for (const id of this.#next(store.alerts.due(now, now + LATEST_MS), free))
         this.#begin(store.alerts.firstDelivery(id)!);
-      const now = performance.now();
-      if (now - this.#tidiedAt < TIDY_EVERY_MS) return;
-      this.#tidiedAt = now;
+      if (performance.now() - this.#tidiedAt < TIDY_EVERY_MS) return;
+      this.#tidiedAt = performance.now();
       alerts.tidy();
     } catch (error) {
       logRarely('error', 'alerts could not be delivered', { error: reason(error) });

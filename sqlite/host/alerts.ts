@@ -45,13 +45,13 @@ export function alertQueries(database: Database) {
     'SELECT count(*) AS count FROM alert_topics WHERE alert_id = ? AND told_at > ? AND told_at < ?',
   );
   // From alert to alert, and not from delivery to delivery, of which each alert may have hundreds.
-  const due = database.prepare<[number], { alert: string }>(
+  const due = database.prepare<{ at: number; beyond: number }, { alert: string }>(
     `WITH RECURSIVE waiting (alert) AS (
        SELECT min(alert_id) FROM alert_deliveries
        UNION ALL
        SELECT (SELECT min(alert_id) FROM alert_deliveries WHERE alert_id > alert) FROM waiting WHERE alert IS NOT NULL)
      SELECT alert FROM waiting WHERE alert IS NOT NULL
-       AND (SELECT min(next_at) FROM alert_deliveries WHERE alert_id = alert) <= ?`,
+       AND (SELECT min(next_at) FROM alert_deliveries WHERE alert_id = alert) NOT BETWEEN @at + 1 AND @beyond`,
   );
   const first = database.prepare<[string], DeliveryRow>(
     'SELECT id, alert_id, body, attempts FROM alert_deliveries WHERE alert_id = ? ORDER BY next_at LIMIT 1',
@@ -94,8 +94,11 @@ export function alertQueries(database: Database) {
     },
     /** How many topics an alert has told between two times, in ms since 1970. */
     toldBetween: (alertId: string, from: number, to: number): number => told.get(alertId, from, to)!.count,
-    /** Alerts with a delivery that is due at a time, in ms since 1970. */
-    due: (at: number): string[] => due.all(at).map(({ alert }) => alert),
+    /**
+     * Alerts with a delivery that is due at a time, or whose deliveries are due so late that the clock was set back since; in ms
+     * since 1970.
+     */
+    due: (at: number, beyond: number): string[] => due.all({ at, beyond }).map(({ alert }) => alert),
     /** The delivery of an alert that is due first; undefined when nothing waits. */
     firstDelivery: (alertId: string): DeliveryRow | undefined => first.get(alertId),
     /** Writes down that a delivery failed, and is sent again at `at`, in ms since 1970. */

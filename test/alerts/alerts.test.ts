@@ -84,7 +84,7 @@ interface Message {
 function waiting({ store }: { store: ReturnType<typeof openHostStore> }): Message[] {
   const messages: Message[] = [];
   for (;;) {
-    const [alert] = store.alerts.due(Date.now() + HOUR_MS);
+    const [alert] = store.alerts.due(Date.now() + HOUR_MS, Number.MAX_SAFE_INTEGER);
     if (alert === undefined) return messages;
     const row = store.alerts.firstDelivery(alert)!;
     store.alerts.dropDelivery(row.id);
@@ -201,7 +201,7 @@ test('what is due is found at once, however much waits', async (t) => {
     for (let n = 0; n < 20_000; n++) it.store.alerts.addDelivery(`delivery ${n}`, id, text, n);
   });
   const from = performance.now();
-  assert.deepEqual(it.store.alerts.due(Date.now()), [id]);
+  assert.deepEqual(it.store.alerts.due(Date.now(), Number.MAX_SAFE_INTEGER), [id]);
   assert.equal(it.store.alerts.firstDelivery(id)!.id, 'delivery 0');
   assert.ok(performance.now() - from < 100, `${performance.now() - from} ms`);
 });
@@ -275,6 +275,22 @@ test('what is refused is sent again under the same id, also by the next host, an
   assert.deepEqual(second.body.data.app, { id: APP, slug: 'shop', url: 'http://shop.test' });
   assert.deepEqual(waiting(it), []);
   assert.equal(it.alerts.find(id)!.last_delivery!.error, null);
+});
+
+test('what was refused while the clock was ahead is sent again once it is set back', async (t) => {
+  await using it = world(t);
+  await using receiver = await Receiver.start();
+  const start = Date.now();
+  t.mock.timers.enable({ apis: ['Date'], now: start + 24 * HOUR_MS });
+  receiver.answers = [{ status: 503 }, { status: 200 }];
+  const { id } = it.alerts.add(APP, { url: receiver.url });
+  it.alerts.tell(APP, newError('one'));
+  await delivered(it, id);
+  it.deliveries.tick();
+  assert.equal(receiver.received.length, 1, 'it is not sent again at once');
+  t.mock.timers.setTime(start);
+  await delivered(it, id);
+  assert.equal(receiver.received.length, 2);
 });
 
 test('a message that nobody takes is given up in the end', async (t) => {
