@@ -42,14 +42,19 @@ export async function setInBackground(pid: number, is: boolean): Promise<boolean
 
 /** The groups of the processes of one Cellar's apps. */
 export class CellGroups {
-  readonly #place: Place;
+  readonly #parent: Place;
+  readonly #name: string;
   readonly #memoryMb: number;
+  /** Whether each group has a share of the processors: in version 1, groups for those are others than those for memory. */
+  readonly #haveShares: boolean;
   readonly #members = new Map<number, Member>();
 
   /** Use `openCellGroups`. */
-  constructor(place: Place, memoryMb: number) {
-    this.#place = place;
+  constructor(parent: Place, name: string, memoryMb: number, haveShares: boolean) {
+    this.#parent = parent;
+    this.#name = name;
     this.#memoryMb = memoryMb;
+    this.#haveShares = haveShares;
   }
 
   add(pid: number, exited: Promise<unknown>): void {
@@ -77,38 +82,32 @@ export class CellGroups {
   }
 
   async setInBackground(pid: number, is: boolean): Promise<boolean> {
-    // In version 1 groups of processors are others than those of memory.
-    if (this.#place.version === 1 || !this.#members.has(pid)) return false;
-    const directory = this.#directory(pid);
-    const idle = join(directory, 'cpu.idle');
-    const [path, value] = existsSync(idle)
-      ? [idle, is ? '1' : '0']
-      : [join(directory, 'cpu.weight'), is ? WEIGHTS.background : WEIGHTS.other];
-    return writeFile(path, value).then(
-      () => true,
-      () => false,
-    );
+    const member = this.#members.get(pid);
+    if (!this.#haveShares || member === undefined) return false;
+    try {
+      await member.group;
+      const [idle, weight] = ['cpu.idle', 'cpu.weight'].map((file) => join(this.#directory(pid), file));
+      if (existsSync(idle!)) await writeFile(idle!, is ? '1' : '0');
+      else await writeFile(weight!, is ? WEIGHTS.background : WEIGHTS.other);
+      return true;
+    } catch {
+      return false;
+    }
   }
 
-  /** Where they all lie. */
-  get directory(): string {
-    return this.#place.directory;
-  }
-
-  /** Removes what is empty. What is not goes at the next start. */
-  close(): void {
-    sweep(this.#place.directory);
-    removeIfEmpty(this.#place.directory);
+  /** Removes what is empty. What is not goes at the next start. @returns whether nothing is left */
+  close(): boolean {
+    return sweep(this.#parent.directory, this.#name);
   }
 
   #directory(pid: number): string {
-    return join(this.#place.directory, String(pid));
+    return join(this.#parent.directory, `${prefix(this.#name)}${pid}`);
   }
 
   async #create(pid: number): Promise<ControlGroup> {
     const directory = this.#directory(pid);
     await mkdir(directory, { recursive: true });
-    const group = new ControlGroup({ memory: { ...this.#place, directory } });
+    const group = new ControlGroup({ memory: { ...this.#parent, directory } });
     await group.limit({ memoryMb: this.#memoryMb + SLACK_MB, tasks: null });
     await group.add(pid);
     return group;
@@ -117,38 +116,54 @@ export class CellGroups {
 
 /**
  * The groups, or why there can be none. What a host that was killed left of them is removed.
- * @param name of the directory of them all; no other Cellar on this machine may have the same
+ * @param name of them all; no other Cellar on this machine may have the same
  * @param memoryMb what a process may use, in MiB
  * @param root where `proc` and `sys` lie
  */
 export function openCellGroups(name: string, memoryMb: number, root = '/'): CellGroups | string {
   try {
+    // Each lies beside the group of the host, not in one of them all: it gives way only to those that it lies beside. Nor in
+    // the group of builds, which gives way as a whole.
     const own = ownGroup('memory', root);
-    // Not below the group of builds, which works in the background.
-    const directory = join(own.directory, `${name}-cells`);
-    mkdirSync(directory, { recursive: true });
-    sweep(directory);
-    if (own.version === 2) {
-      for (const each of [own.directory, directory]) {
-        delegate(each, 'memory');
-        delegate(each, 'cpu');
-      }
-    }
-    return new CellGroups({ ...own, directory }, memoryMb);
+    if (own.version === 2) delegate(own.directory, 'memory');
+    // It throws where none may be made.
+    mkdirSync(join(own.directory, `${prefix(name)}0`), { recursive: true });
+    sweep(own.directory, name);
+    return new CellGroups(own, name, memoryMb, own.version === 2 && canShareProcessors(root));
   } catch (error) {
     return reason(error);
   }
 }
 
-function sweep(directory: string): void {
-  for (const entry of readdirSync(directory, { withFileTypes: true }))
-    if (entry.isDirectory()) removeIfEmpty(join(directory, entry.name));
+/** Version 2: whether the groups beside this process's can have a share of the processors each. */
+function canShareProcessors(root: string): boolean {
+  try {
+    const { version, directory } = ownGroup('cpu', root);
+    if (version === 2) delegate(directory, 'cpu');
+    return version === 2;
+  } catch {
+    return false;
+  }
 }
 
-function removeIfEmpty(directory: string): void {
+function prefix(name: string): string {
+  return `${name}-cell-`;
+}
+
+/** Removes the groups of this name that are empty. @returns whether none is left */
+function sweep(directory: string, name: string): boolean {
+  const found = readdirSync(directory, { withFileTypes: true }).filter(
+    (entry) => entry.isDirectory() && entry.name.startsWith(prefix(name)),
+  );
+  return found.map((entry) => removeIfEmpty(join(directory, entry.name))).every(Boolean);
+}
+
+function removeIfEmpty(directory: string): boolean {
   try {
     rmdirSync(directory);
+    return true;
   } catch {
     // Its processes are still ending.
+    return false;
   }
 }

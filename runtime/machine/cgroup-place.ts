@@ -17,6 +17,8 @@ export const PROCESSES = 'cgroup.procs';
 /** The group that a host goes to so that the one it was in may have groups with limits. */
 const ROOM = 'cellar-host';
 const ROOM_AT_END = new RegExp(`/${ROOM}$`);
+/** How often the processes of a group are moved out of it: each that is not moved yet may start another. */
+const MOST_ROUNDS = 100;
 
 /**
  * Where the group of this process lies for a controller. A container sees its own group as the root, yet may be told the
@@ -66,34 +68,56 @@ function offers(directory: string, controller: Controller): boolean {
 }
 
 /**
- * Version 2: lets the groups in `directory` have a controller. A group that does so may hold no process itself.
- * @throws {Error} when it may not, or has other processes than this one
+ * Version 2: lets the groups in `directory` have a controller. A group that does so may hold no process itself, so that this
+ * one goes a group down, with what it has started and what was started with it, such as npm.
+ * @throws {Error} when it may not, or when the group has other processes
  */
 export function delegate(directory: string, controller: Controller): void {
   const enabled = join(directory, 'cgroup.subtree_control');
   if (text(enabled).trim().split(' ').includes(controller)) return;
-  try {
-    writeFileSync(enabled, `+${controller}`);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EBUSY') throw error;
-    makeRoom(directory);
-    writeFileSync(enabled, `+${controller}`);
+  // Before anything is written: the kernel lets a group that holds processes share out some controllers, and makes it a
+  // threaded one by that, which can limit no memory any more. The outermost group has no type and may hold processes.
+  if (existsSync(join(directory, 'cgroup.type'))) makeRoom(directory);
+  writeFileSync(enabled, `+${controller}`);
+}
+
+/** @throws {Error} when the group has processes that were not started together with this one */
+function makeRoom(directory: string): void {
+  const below = join(directory, ROOM);
+  const outermost = ancestors(String(process.pid)).findLast((pid) =>
+    [...members(directory), ...members(below)].includes(pid),
+  );
+  for (let rounds = 1; ; rounds++) {
+    const pids = members(directory);
+    if (pids.length === 0) return;
+    const other = pids.find((pid) => !ancestors(pid).includes(outermost!) && !hasEnded(pid));
+    if (other !== undefined) {
+      throw new Error(
+        `process ${other}, which was not started with Cellar, is in the same group; with systemd, set Delegate=yes for Cellar's unit`,
+      );
+    }
+    if (rounds > MOST_ROUNDS) throw new Error('processes are started faster than they can be moved');
+    mkdirSync(below, { recursive: true });
+    for (const pid of pids) move(pid, below);
   }
 }
 
-/** Moves this process, what it has started, and those it was started by, such as npm, a group down, if the group has no others. */
-function makeRoom(directory: string): void {
-  const above = ancestors(String(process.pid));
-  const members = text(join(directory, PROCESSES)).trim().split('\n');
-  const other = members.find((pid) => !above.includes(pid) && !ancestors(pid).includes(String(process.pid)));
-  if (other !== undefined) {
-    throw new Error(
-      `process ${other} is in the same group; with systemd, set Delegate=yes for Cellar's unit`,
-    );
+function move(pid: string, directory: string): void {
+  try {
+    writeFileSync(join(directory, PROCESSES), pid);
+  } catch (error) {
+    // It has ended.
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
   }
-  const below = join(directory, ROOM);
-  mkdirSync(below, { recursive: true });
-  for (const pid of members) writeFileSync(join(below, PROCESSES), pid);
+}
+
+/** A process of another namespace is named 0. */
+function hasEnded(pid: string): boolean {
+  return pid !== '0' && !existsSync(`/proc/${pid}`);
+}
+
+function members(directory: string): string[] {
+  return text(join(directory, PROCESSES)).split('\n').filter(Boolean);
 }
 
 /** The ids of a process and of those above it. */

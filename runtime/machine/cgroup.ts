@@ -1,10 +1,11 @@
 // Control groups: how much memory, and how many processes, what an app runs may have in all, and who waits when the
 // processors are short. Version 1 and version 2 of the kernel's interface, each where this machine has it; see cgroups(7).
-import { existsSync, mkdirSync, readdirSync, rmdirSync, writeFileSync } from 'node:fs';
-import { mkdir, readFile, rmdir, writeFile } from 'node:fs/promises';
+import { mkdirSync, readdirSync, rmdirSync, writeFileSync } from 'node:fs';
+import { mkdir, rmdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { log, reason } from '../log.ts';
+import { field, limitMemory, memoryKills, memoryUsed, weights } from './cgroup-files.ts';
 import { type Controller, delegate, home, ownGroup, type Place, PROCESSES } from './cgroup-place.ts';
 
 /** The most that a group may have. `null`: as much as the groups above it. */
@@ -19,7 +20,7 @@ export interface GroupLimits {
 export interface GroupState {
   /** Bytes of memory, without what the kernel can take back at once. */
   memoryBytes: number;
-  /** Processes that were killed because the group's memory was used up. */
+  /** Processes that were killed because the group's own memory was used up, not the machine's or that of a group above it. */
   memoryKills: number;
   /** Times that a process or thread was refused. */
   tasksRefused: number;
@@ -27,7 +28,6 @@ export interface GroupState {
 
 type Places = Partial<Record<Controller, Place>>;
 
-const MB = 1024 * 1024;
 const CONTROLLERS: Controller[] = ['memory', 'pids', 'cpu'];
 /**
  * The groups of what works in the background and is in no other: of busy apps, and of what must not wait for them. One has as
@@ -47,11 +47,14 @@ export class ControlGroups {
   readonly #parents: Places;
   /** What this process is in; `null` where the processors cannot be shared out. */
   readonly #home: string | null;
+  /** Why not all of them can be limited in each way; empty: they can. */
+  readonly problems: string;
 
   /** Use `openControlGroups`. */
-  constructor(parents: Places, home: string | null) {
+  constructor(parents: Places, home: string | null, problems: string) {
     this.#parents = parents;
     this.#home = home;
+    this.problems = problems;
   }
 
   /** Whether this machine lets Cellar limit the memory of a group and the number of its processes, and share out the processors. */
@@ -142,9 +145,7 @@ export class ControlGroup {
     const { memory, pids } = this.#places;
     const [used, kills, refused] = await Promise.all([
       memory === undefined ? 0 : memoryUsed(memory),
-      memory === undefined
-        ? 0
-        : field(memory, memory.version === 2 ? 'memory.events' : 'memory.oom_control', 'oom_kill'),
+      memory === undefined ? 0 : memoryKills(memory),
       pids === undefined ? 0 : field(pids, 'pids.events', 'max'),
     ]);
     return { memoryBytes: used, memoryKills: kills, tasksRefused: refused };
@@ -194,7 +195,7 @@ export class BackgroundGroup {
  */
 export function openControlGroups(name: string, root = '/'): ControlGroups | string {
   const parents: Places = {};
-  const problems: string[] = [];
+  const problems = new Map<string, Controller[]>();
   let where: string | null = null;
   for (const controller of CONTROLLERS) {
     try {
@@ -212,63 +213,14 @@ export function openControlGroups(name: string, root = '/'): ControlGroups | str
         where = home(own);
       }
     } catch (error) {
-      problems.push(`${controller}: ${reason(error)}`);
+      const why = reason(error);
+      problems.set(why, [...(problems.get(why) ?? []), controller]);
     }
   }
-  return problems.length === CONTROLLERS.length ? problems.join('; ') : new ControlGroups(parents, where);
-}
-
-/**
- * What its files say of a group that is left what all others do not want of the processors, and of one with a floor: it has
- * half the weight of others. Older kernels give the first the smallest weight there is.
- */
-function weights({ version, directory }: Place, hasFloor: boolean): [path: string, value: string][] {
-  const [file, least, floor] = version === 2 ? ['cpu.weight', '1', '50'] : ['cpu.shares', '2', '512'];
-  const idle = join(directory, 'cpu.idle');
-  const weight = join(directory, file!);
-  if (!existsSync(idle)) return [[weight, hasFloor ? floor! : least!]];
-  // An idle group has the least weight, and takes no other.
-  return hasFloor
-    ? [
-        [idle, '0'],
-        [weight, floor!],
-      ]
-    : [[idle, '1']];
-}
-
-async function limitMemory({ version, directory }: Place, memoryMb: number | null): Promise<void> {
-  const bytes = memoryMb === null ? null : String(memoryMb * MB);
-  if (version === 2) {
-    await writeFile(join(directory, 'memory.max'), bytes ?? 'max');
-    await writeIfThere(join(directory, 'memory.swap.max'), bytes ?? 'max');
-    return;
-  }
-  // Memory together with swap may never be below memory alone: lifted first, set last.
-  const withSwap = join(directory, 'memory.memsw.limit_in_bytes');
-  await writeIfThere(withSwap, '-1');
-  await writeFile(join(directory, 'memory.limit_in_bytes'), bytes ?? '-1');
-  await writeIfThere(withSwap, memoryMb === null ? '-1' : String(2 * memoryMb * MB));
-}
-
-/** Accounting of swap may be off. */
-async function writeIfThere(path: string, content: string): Promise<void> {
-  if (existsSync(path)) await writeFile(path, content);
-}
-
-async function memoryUsed(place: Place): Promise<number> {
-  const [file, inactive] =
-    place.version === 2
-      ? ['memory.current', 'inactive_file']
-      : ['memory.usage_in_bytes', 'total_inactive_file'];
-  const used = await readFile(join(place.directory, file!), 'utf8').catch(() => '0');
-  return Math.max(0, Number(used) - (await field(place, 'memory.stat', inactive!)));
-}
-
-/** The number behind a name in one of a group's files. */
-async function field({ directory }: Place, file: string, name: string): Promise<number> {
-  const lines = (await readFile(join(directory, file), 'utf8').catch(() => '')).split('\n');
-  const line = lines.find((candidate) => candidate.startsWith(`${name} `));
-  return Number(line?.slice(name.length + 1) ?? 0);
+  const why = [...problems]
+    .map(([problem, controllers]) => `${controllers.join(', ')}: ${problem}`)
+    .join('; ');
+  return Object.keys(parents).length === 0 ? why : new ControlGroups(parents, where, why);
 }
 
 async function removeWhenEmpty(directory: string): Promise<void> {

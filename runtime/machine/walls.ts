@@ -59,6 +59,7 @@ export class Walls {
     const cells = this.#cellMb === null ? null : openCellGroups(this.#name, this.#cellMb);
     this.#cells = cells instanceof CellGroups ? cells : null;
     useCellGroups(this.#cells);
+    warnOfMissing(groups, cells);
     const without = users.some(({ build }) => build === null);
     const firewall = without
       ? 'apps have no users of their own'
@@ -145,6 +146,21 @@ export class Walls {
     log('warn', `${what}: deploy only code you trust`, { why: found });
     return null;
   }
+}
+
+/** @param cells `null`: apps are to have no limit */
+function warnOfMissing(groups: ControlGroups | string, cells: CellGroups | string | null): void {
+  const limits = groups instanceof ControlGroups ? groups.limits : null;
+  const missing = [
+    ...(limits?.memory && limits.tasks ? [] : ['the memory and the processes of builds']),
+    ...(typeof cells === 'string' ? ['the memory of apps'] : []),
+    ...(limits?.processors ? [] : ['the processors']),
+  ];
+  if (missing.length === 0) return;
+  const what = `Cellar may make no control groups for ${missing.join(', ')}`;
+  log('warn', `${what}: it limits them less strictly, see "Control groups" in docs/operations.md`, {
+    why: groups instanceof ControlGroups ? groups.problems : groups,
+  });
 }
 
 /** A view of nothing but the system, whose directories are made in `scratch`. */

@@ -1,6 +1,6 @@
 // The kernel's own limit of an app's memory, where this machine lets Cellar make control groups.
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { after, test } from 'node:test';
 import { spares } from '../../runtime/fleets/start-cell.ts';
 import { CellGroups, openCellGroups, useCellGroups } from '../../runtime/machine/cell-groups.ts';
@@ -25,13 +25,7 @@ export default { async fetch(request) {
 
 after(async () => {
   spares.close();
-  if (!(groups instanceof CellGroups)) return;
-  const { directory } = groups;
-  const close = () => {
-    groups.close();
-    return !existsSync(directory);
-  };
-  await eventually(close, 'no group is left');
+  if (groups instanceof CellGroups) await eventually(() => groups.close(), 'no group is left');
 });
 
 test(
@@ -46,7 +40,7 @@ test(
     });
     // It is put there while it starts.
     const group = () => readFileSync(`/proc/${app.fleet.pid}/cgroup`, 'utf8');
-    await app.until(() => group().includes(`${NAME}-cells/${app.fleet.pid}`));
+    await app.until(() => group().includes(`${NAME}-cell-${app.fleet.pid}`));
     assert.equal(await app.ask('/?mb=4000').catch(() => 'cut'), 'cut');
     await app.until(() => app.fleet.lastError !== null);
     assert.equal(app.fleet.lastError, 'the app needed more memory than RUNNER_CELL_MAX_MB (128) allows');

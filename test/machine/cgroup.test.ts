@@ -1,12 +1,15 @@
 import assert from 'node:assert/strict';
-import { spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
-import { CellGroups, openCellGroups } from '../../runtime/machine/cell-groups.ts';
-import { type ControlGroup, ControlGroups, openControlGroups } from '../../runtime/machine/cgroup.ts';
+import { openBackground, toBackground, toForeground } from '../../runtime/machine/background.ts';
+import { CellGroups, limitCell, openCellGroups, useCellGroups } from '../../runtime/machine/cell-groups.ts';
+import { ControlGroup, ControlGroups, openControlGroups } from '../../runtime/machine/cgroup.ts';
+import { ownGroup } from '../../runtime/machine/cgroup-place.ts';
+import { eventually } from '../support/e2e/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const NAME = `cellar-test-${process.pid}`;
@@ -23,6 +26,11 @@ const NEEDS_PROCESSORS = groups?.limits.processors
 const NEEDS_TASKS = groups?.limits.tasks
   ? {}
   : { skip: why ?? 'the processes of groups cannot be limited here' };
+
+const NEEDS_VERSION_2 =
+  groups?.limits.memory && ownGroup('memory', '/').version === 2
+    ? {}
+    : { skip: why ?? 'control groups are of version 1 here' };
 
 /** A group for one test. */
 async function makeGroup(
@@ -112,40 +120,106 @@ function cpuMs(pid: number): number {
   return (Number(fields[11]) + Number(fields[12])) * 10;
 }
 
+/** Uses a core, in a session of its own as the processes of apps do; all of them use the same core. */
+function burn(t: TestContext): ChildProcess {
+  const child = spawn('taskset', ['1', process.execPath, '-e', 'for (;;);'], { detached: true, env: {} });
+  t.after(async () => {
+    const ended = once(child, 'exit');
+    child.kill('SIGKILL');
+    await ended;
+  });
+  return child;
+}
+
+/** What one process uses of a core while another uses half a second, as a share of that. */
+async function share({ pid }: ChildProcess, other: ChildProcess): Promise<number> {
+  const [from, beside] = [cpuMs(other.pid!), cpuMs(pid!)];
+  const deadline = AbortSignal.timeout(60_000);
+  while (cpuMs(other.pid!) - from < 500) await setTimeout(20, undefined, { signal: deadline });
+  return (cpuMs(pid!) - beside) / 500;
+}
+
 test(
   'what works in the background gets what others leave of a core, and its share again when it is released',
   NEEDS_PROCESSORS,
   async (t) => {
+    // They are ended before their groups are removed.
+    const [first, second] = [burn(t), burn(t)];
     const all = openControlGroups(NAME) as ControlGroups;
     t.after(() => all.close());
-    const burn = () => {
-      // Each in a session of its own, as the processes of apps are, and all on the same core.
-      const child = spawn('taskset', ['1', process.execPath, '-e', 'for (;;);'], { detached: true, env: {} });
-      t.after(async () => {
-        const ended = once(child, 'exit');
-        child.kill('SIGKILL');
-        await ended;
-      });
-      return child.pid!;
-    };
-    const [first, second] = [burn(), burn()];
-    /** What the second uses while the first uses half a second. */
-    const share = async () => {
-      const [from, beside] = [cpuMs(first), cpuMs(second)];
-      const deadline = AbortSignal.timeout(60_000);
-      while (cpuMs(first) - from < 500) await setTimeout(20, undefined, { signal: deadline });
-      return (cpuMs(second) - beside) / 500;
-    };
     const background = all.background()!;
-    await background.add(second);
-    assert.ok((await share()) < 0.2);
+    await background.add(second.pid!);
+    assert.ok((await share(second, first)) < 0.2);
     await background.floor(true);
-    const floor = await share();
+    const floor = await share(second, first);
     assert.ok(floor > 0.25 && floor < 0.8, String(floor));
     await background.floor(false);
-    assert.ok((await share()) < 0.2);
-    await background.release(second);
-    assert.ok((await share()) > 0.5);
+    assert.ok((await share(second, first)) < 0.2);
+    await background.release(second.pid!);
+    assert.ok((await share(second, first)) > 0.5);
+  },
+);
+
+test('so does the process of an app, which has a group of its own', NEEDS_PROCESSORS, async (t) => {
+  const [host, cell] = [burn(t), burn(t)];
+  const all = openControlGroups(NAME) as ControlGroups;
+  const cells = openCellGroups(NAME, 256);
+  openBackground(all.background());
+  useCellGroups(cells instanceof CellGroups ? cells : null);
+  t.after(async () => {
+    openBackground(null);
+    useCellGroups(null);
+    await all.close();
+    if (cells instanceof CellGroups) await eventually(() => cells.close(), 'no group is left');
+  });
+  limitCell(cell.pid!, once(cell, 'exit'));
+  await toBackground(cell.pid!);
+  const behind = await share(cell, host);
+  assert.ok(behind < 0.2, String(behind));
+  await toForeground(cell.pid!);
+  const beside = await share(cell, host);
+  assert.ok(beside > 0.5, String(beside));
+});
+
+/** Says on standard output what `openControlGroups` finds for a process of its own. */
+const OPENS = `
+const { openControlGroups } = await import(${JSON.stringify(import.meta.resolve('../../runtime/machine/cgroup.ts'))});
+const found = openControlGroups('inner');
+console.log(JSON.stringify(found.limits ?? found));
+if (found.limits) await found.close();`;
+
+/** Runs that in `group`, with two processes beside it: what a shell started too, and what is no relative. */
+async function openBesides(group: ControlGroup, stranger: ChildProcess | null) {
+  if (stranger !== null) await group.add(stranger.pid!);
+  const script = `sleep 600 & "$0" --input-type=module -e "$1"; kill $!`;
+  const [file, ...words] = [...group.enter, '/bin/sh', '-c', script, process.execPath, OPENS];
+  const { stdout, stderr } = spawnSync(file!, words, { encoding: 'utf8', env: {}, timeout: 60_000 });
+  assert.notEqual(stdout, '', stderr);
+  const room = join(group.directories[0]!, 'cellar-host');
+  await new ControlGroup({ memory: { version: 2, directory: room } }).remove();
+  return JSON.parse(stdout);
+}
+
+test(
+  'version 2: a group makes room, with what was started together with the host',
+  NEEDS_VERSION_2,
+  async (t) => {
+    const group = await makeGroup(t, { memoryMb: null, tasks: null });
+    assert.deepEqual(await openBesides(group, null), { memory: true, tasks: true, processors: true });
+  },
+);
+
+test(
+  'version 2: a group with another process stays as it is, and the other is named',
+  NEEDS_VERSION_2,
+  async (t) => {
+    const stranger = spawn('sleep', ['600'], { env: {} });
+    t.after(() => stranger.kill('SIGKILL'));
+    const group = await makeGroup(t, { memoryMb: null, tasks: null });
+    const found = await openBesides(group, stranger);
+    assert.match(found, new RegExp(`^memory, pids, cpu: process ${stranger.pid}, .* set Delegate=yes`));
+    const written = (name: string) => readFileSync(join(group.directories[0]!, name), 'utf8').trim();
+    assert.deepEqual([written('cgroup.type'), written('cgroup.subtree_control')], ['domain', '']);
   },
 );
 
@@ -178,6 +252,9 @@ test('version 2: limits are written to one directory for all, and read from ther
   writeFileSync(join(directory, 'memory.events'), 'oom 4\noom_kill 3\n');
   writeFileSync(join(directory, 'pids.events'), 'max 2\n');
   assert.deepEqual(await group.state(), { memoryBytes: 4000, memoryKills: 3, tasksRefused: 2 });
+  // What was killed when the machine's memory was used up.
+  writeFileSync(join(directory, 'memory.events'), 'oom 0\noom_kill 3\n');
+  assert.equal((await group.state()).memoryKills, 0);
   await group.limit({ memoryMb: null, tasks: null });
   assert.deepEqual([written('memory.max'), written('pids.max')], ['max', 'max']);
 });
@@ -200,7 +277,7 @@ test('version 2: the group of a cell lies beside those of builds, limits its mem
   const cells = openCellGroups('cellar-x', 100, root) as CellGroups;
   assert.ok(cells instanceof CellGroups, String(cells));
   cells.add(12, Promise.withResolvers().promise);
-  const directory = join(own, 'cellar-x-cells', '12');
+  const directory = join(own, 'cellar-x-cell-12');
   const written = (name: string) => {
     const path = join(directory, name);
     return existsSync(path) ? readFileSync(path, 'utf8') : null;
@@ -215,6 +292,21 @@ test('version 2: the group of a cell lies beside those of builds, limits its mem
   assert.equal(await cells.setInBackground(13, true), false);
 });
 
+test('version 2: where the processors cannot be shared out, the memory of a cell is limited all the same', async (t) => {
+  const { root, own } = tree(t, []);
+  writeFileSync(join(own, 'cgroup.controllers'), 'memory pids\n');
+  const all = openControlGroups('cellar-x', root) as ControlGroups;
+  assert.deepEqual(all.limits, { memory: true, tasks: true, processors: false });
+  assert.match(all.problems, /^cpu: /);
+  const cells = openCellGroups('cellar-x', 100, root) as CellGroups;
+  assert.ok(cells instanceof CellGroups, String(cells));
+  cells.add(12, Promise.withResolvers().promise);
+  assert.equal(await cells.setInBackground(12, true), false);
+  const limit = join(own, 'cellar-x-cell-12/memory.max');
+  const isLimited = () => existsSync(limit) && readFileSync(limit, 'utf8') === String(164 * 2 ** 20);
+  await eventually(isLimited, 'its memory is limited');
+});
+
 test('version 2: a process comes back to where the host has moved to make room', async (t) => {
   const { root, own } = tree(t, []);
   mkdirSync(join(own, 'cellar-host'));
@@ -224,5 +316,8 @@ test('version 2: a process comes back to where the host has moved to make room',
 });
 
 test('without a control group it says why', (t) => {
-  assert.match(String(openControlGroups('cellar-x', temporaryDirectory(t))), /memory: .*no control group/);
+  assert.match(
+    String(openControlGroups('cellar-x', temporaryDirectory(t))),
+    /memory, pids, cpu: .*no control group/,
+  );
 });

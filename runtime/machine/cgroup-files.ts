@@ -1,0 +1,75 @@
+// What the files of one control group say, in version 1 and version 2 of the kernel's interface.
+import { existsSync } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Place } from './cgroup-place.ts';
+
+const MB = 1024 * 1024;
+
+/**
+ * What its files say of a group that is left what all others do not want of the processors, and of one with a floor: it has
+ * half the weight of others. Older kernels give the first the smallest weight there is.
+ */
+export function weights({ version, directory }: Place, hasFloor: boolean): [path: string, value: string][] {
+  const [file, least, floor] = version === 2 ? ['cpu.weight', '1', '50'] : ['cpu.shares', '2', '512'];
+  const idle = join(directory, 'cpu.idle');
+  const weight = join(directory, file!);
+  if (!existsSync(idle)) return [[weight, hasFloor ? floor! : least!]];
+  // An idle group has the least weight, and takes no other.
+  return hasFloor
+    ? [
+        [idle, '0'],
+        [weight, floor!],
+      ]
+    : [[idle, '1']];
+}
+
+/** @param memoryMb MiB; `null`: no limit of its own */
+export async function limitMemory({ version, directory }: Place, memoryMb: number | null): Promise<void> {
+  const bytes = memoryMb === null ? null : String(memoryMb * MB);
+  if (version === 2) {
+    await writeFile(join(directory, 'memory.max'), bytes ?? 'max');
+    await writeIfThere(join(directory, 'memory.swap.max'), bytes ?? 'max');
+    return;
+  }
+  // Memory together with swap may never be below memory alone: lifted first, set last.
+  const withSwap = join(directory, 'memory.memsw.limit_in_bytes');
+  await writeIfThere(withSwap, '-1');
+  await writeFile(join(directory, 'memory.limit_in_bytes'), bytes ?? '-1');
+  await writeIfThere(withSwap, memoryMb === null ? '-1' : String(2 * memoryMb * MB));
+}
+
+/** Accounting of swap may be off. */
+async function writeIfThere(path: string, content: string): Promise<void> {
+  if (existsSync(path)) await writeFile(path, content);
+}
+
+/** Bytes of memory, without what the kernel can take back at once. */
+export async function memoryUsed(place: Place): Promise<number> {
+  const [file, inactive] =
+    place.version === 2
+      ? ['memory.current', 'inactive_file']
+      : ['memory.usage_in_bytes', 'total_inactive_file'];
+  const used = await readFile(join(place.directory, file!), 'utf8').catch(() => '0');
+  return Math.max(0, Number(used) - (await field(place, 'memory.stat', inactive!)));
+}
+
+/**
+ * Processes that were killed because the group's own memory was used up. The kernel counts whatever it killed in the group,
+ * and apart from that whether the group's own limit was reached.
+ */
+export async function memoryKills(place: Place): Promise<number> {
+  if (place.version === 2) {
+    const reached = await field(place, 'memory.events', 'oom');
+    return reached > 0 ? field(place, 'memory.events', 'oom_kill') : 0;
+  }
+  const reached = await readFile(join(place.directory, 'memory.failcnt'), 'utf8').catch(() => '0');
+  return Number(reached) > 0 ? field(place, 'memory.oom_control', 'oom_kill') : 0;
+}
+
+/** The number behind a name in one of a group's files. */
+export async function field({ directory }: Place, file: string, name: string): Promise<number> {
+  const lines = (await readFile(join(directory, file), 'utf8').catch(() => '')).split('\n');
+  const line = lines.find((candidate) => candidate.startsWith(`${name} `));
+  return Number(line?.slice(name.length + 1) ?? 0);
+}
