@@ -1,11 +1,11 @@
 // A control group for each app's process, so that the kernel itself holds its limit of memory: between two looks of the
 // host, a second apart, a process could take gigabytes. Nothing happens on a machine that does not let this one make groups.
-import { existsSync, mkdirSync, readdirSync, rmdirSync } from 'node:fs';
+import { existsSync, readdirSync, rmdirSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { logRarely, reason } from '../log.ts';
 import { ControlGroup } from './cgroup.ts';
-import { delegate, ownGroup, type Place } from './cgroup-place.ts';
+import { delegate, makeGroup, ownGroup, type Place } from './cgroup-place.ts';
 
 /** MiB beside the limit that the host looks for: what the kernel counts besides, such as pipes and files that are read. */
 const SLACK_MB = 64;
@@ -127,7 +127,7 @@ export function openCellGroups(name: string, memoryMb: number, root = '/'): Cell
     const own = ownGroup('memory', root);
     if (own.version === 2) delegate(own.directory, 'memory');
     // It throws where none may be made.
-    mkdirSync(join(own.directory, `${prefix(name)}0`), { recursive: true });
+    makeGroup(join(own.directory, `${prefix(name)}0`));
     sweep(own.directory, name);
     return new CellGroups(own, name, memoryMb, own.version === 2 && canShareProcessors(root));
   } catch (error) {

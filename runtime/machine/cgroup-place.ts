@@ -97,8 +97,17 @@ function makeRoom(directory: string): void {
       );
     }
     if (rounds > MOST_ROUNDS) throw new Error('processes are started faster than they can be moved');
-    mkdirSync(below, { recursive: true });
+    makeGroup(below);
     for (const pid of pids) move(pid, below);
+  }
+}
+
+/** Makes a group in one that is there. @throws {Error} that says why not, as a recursive `mkdir` does not where nothing may be written */
+export function makeGroup(directory: string): void {
+  try {
+    mkdirSync(directory);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
   }
 }
 

@@ -1,12 +1,20 @@
 // Control groups: how much memory, and how many processes, what an app runs may have in all, and who waits when the
 // processors are short. Version 1 and version 2 of the kernel's interface, each where this machine has it; see cgroups(7).
-import { mkdirSync, readdirSync, rmdirSync, writeFileSync } from 'node:fs';
+import { readdirSync, rmdirSync, writeFileSync } from 'node:fs';
 import { mkdir, rmdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { log, reason } from '../log.ts';
 import { field, limitMemory, memoryKills, memoryUsed, weights } from './cgroup-files.ts';
-import { type Controller, delegate, home, ownGroup, type Place, PROCESSES } from './cgroup-place.ts';
+import {
+  type Controller,
+  delegate,
+  home,
+  makeGroup,
+  ownGroup,
+  type Place,
+  PROCESSES,
+} from './cgroup-place.ts';
 
 /** The most that a group may have. `null`: as much as the groups above it. */
 export interface GroupLimits {
@@ -85,7 +93,7 @@ export class ControlGroups {
   background(): BackgroundGroup | null {
     const { cpu } = this.#parents;
     if (cpu === undefined || this.#home === null) return null;
-    for (const name of Object.values(BACKGROUND)) mkdirSync(join(cpu.directory, name), { recursive: true });
+    for (const name of Object.values(BACKGROUND)) makeGroup(join(cpu.directory, name));
     return new BackgroundGroup(cpu, this.#home);
   }
 
@@ -202,7 +210,7 @@ export function openControlGroups(name: string, root = '/'): ControlGroups | str
       const own = ownGroup(controller, root);
       const directory = join(own.directory, name);
       if (own.version === 2) delegate(own.directory, controller);
-      mkdirSync(directory, { recursive: true });
+      makeGroup(directory);
       for (const entry of readdirSync(directory, { withFileTypes: true })) {
         if (entry.isDirectory()) removeSync(join(directory, entry.name));
       }
