@@ -1,8 +1,8 @@
 // The control plane is a Wrangler project too.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { copyFileSync, readFileSync, symlinkSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import { test } from 'node:test';
 import { bundleHandlers } from '../../bundler/handlers.ts';
 import { COMPILED } from '../support/compiled.ts';
@@ -10,10 +10,14 @@ import { temporaryDirectory } from '../support/temporary.ts';
 
 test('wrangler accepts the project, with all its bindings', (t) => {
   const directory = temporaryDirectory(t);
+  // Wrangler writes beside its configuration, where whoever runs this may not write.
+  copyFileSync('wrangler.toml', join(directory, 'wrangler.toml'));
+  symlinkSync(resolve('handlers'), join(directory, 'handlers'));
   const { status, stdout, stderr } = spawnSync(
-    'node_modules/.bin/wrangler',
+    resolve('node_modules/.bin/wrangler'),
     ['deploy', '--dry-run', '--outdir', join(directory, 'out')],
     {
+      cwd: directory,
       encoding: 'utf8',
       timeout: 60_000,
       env: {
