@@ -7,7 +7,14 @@ import { show } from './inside.ts';
 import { CONFIG_BYTES } from './limits.ts';
 import { readProjectFile } from './regular-file.ts';
 import { nestedKeys, type Treatment, topLevelKeys } from './wrangler-keys.ts';
-import { explain, isOfUnknownKeys, unknownKeys, type WranglerError } from './wrangler-words.ts';
+import {
+  explain,
+  placeOfAny,
+  tellUnknown,
+  type UnknownKeys,
+  unknownKeysIn,
+  type WranglerError,
+} from './wrangler-words.ts';
 
 /** For wrangler: `import()` would read and parse its 15 MB once more, to find out that they are CommonJS. */
 const require = createRequire(import.meta.url);
@@ -160,10 +167,10 @@ export async function readWranglerConfig(
   const { value, warnings } = written === null ? own! : read(written, {});
   const from = written ?? path!;
   const file = show(root, from);
-  const unexpected = warnings.filter(isOfUnknownKeys).map(unknownKeys);
+  const unknown = warnings.map(unknownKeysIn).filter((each) => each !== null);
   const config = environment === null ? value : { ...value, definedEnvironments: [] };
-  const { refused, ignored } = judge(config, own?.value ?? {});
-  const problems = [...refused, ...unexpected];
+  const { refused, ignored } = judge(config, own?.value ?? {}, unknown);
+  const problems = [...refused, ...unknown.map(tellUnknown)];
   if (problems.length > 0) throw new BuildFailure(`${file}: ${problems.join('; ')}`);
   const notes = [...ignored].map(([reason, keys]) => `${keys.join(', ')} ignored: ${reason}`);
   if (environment !== null) notes.unshift(`environment ${environment}`);
@@ -198,10 +205,12 @@ function captureWarnings<T>(read: () => T): { value: T; warnings: string[] } {
 /**
  * Sorts the given keys by the tables. `refused` has what to say of each; `ignored` maps a reason to its keys.
  * @param own the project's own configuration, in which `config` may stand
+ * @param unknown what wrangler has found; it looks into few objects, and keys that no table has are added
  */
 function judge(
   config: Record<string, unknown>,
   own: Record<string, unknown>,
+  unknown: UnknownKeys[],
 ): { refused: string[]; ignored: Map<string, string[]> } {
   const refused: string[] = [];
   const ignored = new Map<string, string[]>();
@@ -220,7 +229,13 @@ function judge(
     const given = new Set(
       itemsAt(config, place).flatMap((item) => Object.keys(item).filter((key) => isGiven(item[key]))),
     );
-    for (const key of given) consider(`${place.replace(EACH, '')}.${key}`, treatments[key]);
+    const shown = placeOfAny(place);
+    const found = unknown.filter((each) => each.place !== null && placeOfAny(each.place) === shown);
+    const missed = [...given].filter(
+      (key) => !(key in treatments) && !found.some(({ keys }) => keys.includes(key)),
+    );
+    if (missed.length > 0) unknown.push({ place: shown, keys: missed });
+    for (const key of given) if (key in treatments) consider(`${shown}.${key}`, treatments[key]);
   }
   return { refused, ignored };
 }
@@ -242,7 +257,7 @@ const EACH = /\[\]|\{\}/;
 
 /** The objects at a place such as `durable_objects.bindings[]`. */
 function itemsAt(config: Record<string, unknown>, place: string): Record<string, unknown>[] {
-  const path = place.replace(EACH, '').split('.');
+  const path = placeOfAny(place).split('.');
   const value = path.reduce<unknown>((at, key) => (at as Record<string, unknown> | undefined)?.[key], config);
   if (value === undefined || value === null) return [];
   return (EACH.test(place) ? Object.values(value) : [value]) as Record<string, unknown>[];

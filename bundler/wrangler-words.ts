@@ -21,28 +21,38 @@ function inWords(text: string): string {
   return text.replace(/(?<!^)[A-Z]/g, ' $&').toLowerCase();
 }
 
-/** Whether a warning names keys that no configuration has. */
-export function isOfUnknownKeys(warning: string): boolean {
-  return UNEXPECTED.test(warning);
+/** Keys that no configuration has. */
+export interface UnknownKeys {
+  /** Where they stand, such as `d1_databases[0]`; null: at the top. */
+  place: string | null;
+  keys: string[];
 }
 
-/** A warning of unknown keys, with the key that each may stand for. */
-export function unknownKeys(warning: string): string {
-  const [, place = '', list = ''] = UNEXPECTED.exec(warning)!;
-  const keys = list.match(/"[^"]*"/g) ?? [];
-  const known = Object.keys(
-    place === 'top-level' ? topLevelKeys : (nestedKeys[place.replace(/\d+/, '')] ?? {}),
-  );
+/** The unknown keys that a warning of wrangler's names; null when it warns of something else. */
+export function unknownKeysIn(warning: string): UnknownKeys | null {
+  const [, place = '', list = ''] = UNEXPECTED.exec(warning) ?? [];
+  if (place === '') return null;
+  const keys = (list.match(/"[^"]*"/g) ?? []).map((key) => key.slice(1, -1));
+  return { place: place === 'top-level' ? null : place, keys };
+}
+
+/** A place without the numbers of items, as it is in every configuration. */
+export function placeOfAny(place: string): string {
+  return place.replace(/\[\d*\]|\{\}/g, '');
+}
+
+/** What to say of unknown keys, with the key that each may stand for. */
+export function tellUnknown({ place, keys }: UnknownKeys): string {
+  const known = Object.keys(place === null ? topLevelKeys : keysAt(placeOfAny(place)));
   const told = keys.map((key) => {
-    const meant = known.find((candidate) => distance(key.slice(1, -1), candidate) <= MISSPELT);
-    return { key, meant: meant === undefined ? null : `did you mean "${meant}"?` };
+    const meant = known.find((candidate) => distance(key, candidate) <= MISSPELT);
+    return meant === undefined ? `"${key}"` : `"${key}" (did you mean "${meant}"?)`;
   });
-  const where = place === 'top-level' ? '' : ` in ${place}`;
-  if (told.length === 1) {
-    const [{ key, meant }] = told as [{ key: string; meant: string | null }];
-    return `unknown key ${key}${where}${meant === null ? '' : `; ${meant}`}`;
-  }
-  return `unknown keys ${told.map(({ key, meant }) => (meant === null ? key : `${key} (${meant})`)).join(', ')}${where}`;
+  return `unknown key${keys.length === 1 ? '' : 's'} ${told.join(', ')}${place === null ? '' : ` in ${place}`}`;
+}
+
+function keysAt(place: string): object {
+  return Object.entries(nestedKeys).find(([each]) => placeOfAny(each) === place)?.[1] ?? {};
 }
 
 /** Characters to put in, leave out or replace to make one text of the other; two that changed places are two. */

@@ -249,11 +249,16 @@ test('a rate limit that cannot be is refused, and so is another binding below "u
 });
 
 test('unknown keys fail the deploy, at the top and below', async () => {
-  await refuses({ d1_database: [] }, /: unknown key "d1_database"; did you mean "d1_databases"\?$/);
+  await refuses({ d1_database: [] }, /: unknown key "d1_database" \(did you mean "d1_databases"\?\)$/);
   await refuses({ colour: 'red', mian: 'x' }, /: unknown keys "colour", "mian" \(did you mean "main"\?\)$/);
   await refuses(
-    { kv_namespaces: [{ binding: 'A', preview_ids: 'b' }] },
-    /; unknown key "preview_ids" in kv_namespaces\[0\]; did you mean "preview_id"\?$/,
+    { d1_databases: [{ binding: 'A', database_names: 'b' }] },
+    /^wrangler.jsonc: unknown key "database_names" \(did you mean "database_name"\?\) in d1_databases\[0\]$/,
+  );
+  // wrangler does not look into these.
+  await refuses(
+    { services: [{ binding: 'A', service: 'b', entripoint: 'c' }] },
+    /^wrangler.jsonc: unknown key "entripoint" \(did you mean "entrypoint"\?\) in services$/,
   );
 });
 
