@@ -60,7 +60,7 @@ export async function run(
       if (input.follow !== true) place.out(`${JSON.stringify(value, null, 2)}\n`);
       return;
     }
-    const text = command.show?.(value, session) ?? '';
+    const text = (await command.show?.(value, session)) ?? '';
     if (text !== '') place.out(text.endsWith('\n') ? text : `${text}\n`);
   };
   try {

@@ -38,7 +38,7 @@ export interface Command<Value = unknown> {
   destroys?: (input: Input, session: Session) => string;
   run: (session: Session, input: Input) => Promise<Value>;
   /** The answer as people read it. Default: nothing, for what has said everything already. */
-  show?: (value: Value, session: Session) => string;
+  show?: (value: Value, session: Session) => string | Promise<string>;
 }
 
 /** Declares a command that gives the answer of an operation. */

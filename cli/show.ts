@@ -117,6 +117,12 @@ export function shownDeploy(deploy: Deploy): string {
   ]);
 }
 
+/** A deploy that failed, in short. */
+export function shownFailure({ id, finished_at, error }: Deploy): string {
+  const why = error === null ? '' : `: ${firstLine(error)}`;
+  return `\n${styled('red', `The last deploy failed ${ago(finished_at)}`)}${why}\nIts log: cellar deploys log ${id}`;
+}
+
 /** The first line of a text of somebody else's. */
 export function firstLine(text: string): string {
   return plain(text.split('\n', 1)[0]!);

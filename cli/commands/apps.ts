@@ -3,7 +3,8 @@ import { spawn } from 'node:child_process';
 import { type Command, command } from '../command.ts';
 import { linkedSlug, REMOTE, readGit } from '../folder.ts';
 import { whole } from '../session.ts';
-import { ago, shownApp, status, table } from '../show.ts';
+import { ago, shownApp, shownFailure, status, table } from '../show.ts';
+import { newestDeploy } from './deploys.ts';
 
 export const appCommands: readonly Command[] = [
   command({
@@ -30,12 +31,15 @@ export const appCommands: readonly Command[] = [
   }),
   command({
     words: 'status',
-    summary: 'Shows one app',
+    summary: 'Shows one app, and why its last deploy failed if it did',
     ofApp: true,
     examples: ['status', 'status --app shop'],
     answers: 'apps.get',
     run: (session) => session.call('apps.get', { id: session.app() }),
-    show: shownApp,
+    show: async (app, session) => {
+      const deploy = await newestDeploy(session, app.id);
+      return deploy?.status === 'failed' ? `${shownApp(app)}\n${shownFailure(deploy)}` : shownApp(app);
+    },
   }),
   command({
     words: 'open',

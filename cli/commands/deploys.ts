@@ -1,14 +1,12 @@
 // Deploys: of the folder, and going back.
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Refused } from '../../client/index.ts';
 import type { App } from '../../handlers/contract/apps.ts';
 import type { Deploy } from '../../handlers/contract/deploys.ts';
 import { type Command, command, textOf } from '../command.ts';
 import { Stopped } from '../exit.ts';
-import { type GitRun, hasGit, isRepository, readGit, runGit, withKey } from '../folder.ts';
+import { hasGit } from '../folder.ts';
+import { pushFolder } from '../push.ts';
 import { type Session, whole } from '../session.ts';
 import { ago, plain, shownCommit, shownDeploy, status, table, took } from '../show.ts';
 
@@ -18,29 +16,8 @@ const LOOK_MS = 300;
 const DEADLINE_MS = 30 * 60_000;
 /** Deploys among which the new one is looked for. */
 const NEWEST = 20;
-/** The name of an API key that is made for one push, and the age, in ms, from which on it was left over: no push takes this long. */
-const TEMPORARY_KEY = 'cellar deploy (temporary)';
-const KEY_LEFT_MS = 6 * 3_600_000;
 /** Lines of the log of a failed deploy that are shown. */
 const LAST_LINES = 20;
-/** Files that are left out of a folder without a repository, which may have no .gitignore: packages, caches of tools, and local secrets. */
-const NEVER_PUSHED = [
-  'node_modules',
-  '.wrangler',
-  '.cellar',
-  '.dev.vars*',
-  '.env',
-  '.env.local',
-  '.env.*.local',
-];
-/** The author of commits of a folder that is no repository. */
-const AUTHOR = {
-  GIT_AUTHOR_NAME: 'cellar deploy',
-  GIT_AUTHOR_EMAIL: 'cellar@localhost',
-  GIT_COMMITTER_NAME: 'cellar deploy',
-  GIT_COMMITTER_EMAIL: 'cellar@localhost',
-};
-
 export const deployCommands: readonly Command[] = [
   command({
     words: 'deploy',
@@ -102,10 +79,10 @@ export const deployCommands: readonly Command[] = [
     show: shownDeploy,
   }),
   command({
-    words: 'deploys',
+    words: 'deploys list',
     summary: 'Lists deploys, newest first',
     ofApp: true,
-    examples: ['deploys'],
+    examples: ['deploys', 'deploys list --app shop'],
     answers: 'deploys.list',
     run: (session) => {
       const id = session.app();
@@ -123,6 +100,22 @@ export const deployCommands: readonly Command[] = [
         ]),
         'Nothing was deployed yet. Next: cellar deploy',
       ),
+  }),
+  command({
+    words: 'deploys log',
+    summary: 'Prints the log of a deploy; by default of the newest',
+    ofApp: true,
+    arguments: [{ name: 'deploy', summary: 'its id, as `cellar deploys` lists it', optional: true }],
+    examples: ['deploys log', 'deploys log 0f9q2t6m8r4kx1zb'],
+    answers: 'deploys.log',
+    run: async (session, { deploy }) => {
+      const id = session.app();
+      const deploy_id = typeof deploy === 'string' ? deploy : (await newestDeploy(session, id))?.id;
+      if (deploy_id === undefined)
+        throw new Stopped('notFound', 'Nothing was deployed yet.', 'cellar deploy');
+      return session.call('deploys.log', { id, deploy_id });
+    },
+    show: ({ log }) => plain(log),
   }),
   command({
     words: 'rollback',
@@ -200,7 +193,16 @@ export async function succeeded(
     session.place.say(`${log.trimEnd().split('\n').slice(-LAST_LINES).join('\n')}\n`);
   }
   const serves = app.live_deploy_id === null ? '' : '\nThe release before it still serves.';
-  throw new Stopped('failed', `The deploy failed: ${plain(deploy.error ?? 'see its log')}${serves}`);
+  throw new Stopped(
+    'failed',
+    `The deploy failed: ${plain(deploy.error ?? 'see its log')}${serves}`,
+    `cellar deploys log ${deploy.id}`,
+  );
+}
+
+/** The newest deploy of an app; undefined when there is none. */
+export async function newestDeploy(session: Session, id: string): Promise<Deploy | undefined> {
+  return (await session.call('deploys.list', { id, limit: 1 })).items[0];
 }
 
 /** The newest deploy before the live one that can be gone back to. */
@@ -210,99 +212,4 @@ async function releaseBefore(session: Session, app: App): Promise<string> {
   const earlier = items.slice(live + 1).find((deploy) => deploy.can_roll_back);
   if (earlier !== undefined) return earlier.id;
   throw new Stopped('notFound', 'There is no earlier release to go back to.', 'cellar deploys');
-}
-
-/** Pushes what the folder has to `main`. @returns the commit */
-async function pushFolder(session: Session, app: App): Promise<string> {
-  const { folder } = session.place;
-  if (!isRepository(folder)) return pushLooseFolder(session, app);
-  const changed = readGit(folder, 'status', '--porcelain');
-  if (changed !== '') {
-    const next = 'git add --all && git commit';
-    throw new Stopped(
-      'usage',
-      'The folder has changes that are not committed; --upload deploys them as they are.',
-      next,
-    );
-  }
-  const sha = readGit(folder, 'rev-parse', '--verify', 'HEAD');
-  if (sha === null)
-    throw new Stopped('usage', 'The repository has no commit yet.', 'git add --all && git commit');
-  await push(session, app, {}, 'HEAD');
-  return sha;
-}
-
-/** The same for a folder that is no repository: its files become a commit behind what `main` has. */
-async function pushLooseFolder(session: Session, app: App): Promise<string> {
-  const { folder, env, signal, say } = session.place;
-  const scratch = mkdtempSync(join(tmpdir(), 'cellar-deploy-'));
-  try {
-    const own = { ...AUTHOR, GIT_DIR: join(scratch, 'git'), GIT_WORK_TREE: folder };
-    const git = async (...words: string[]) => {
-      const code = await runGit({ folder, env: { ...env, ...own }, say, signal }, ...words);
-      if (code !== 0) throw new Stopped('failed', `git ${words[0]} failed.`);
-    };
-    await git('init', '--quiet', '--initial-branch=main');
-    mkdirSync(join(own.GIT_DIR, 'info'), { recursive: true });
-    writeFileSync(join(own.GIT_DIR, 'info', 'exclude'), NEVER_PUSHED.join('\n'));
-    await keyed(session, app, async (withIt) => {
-      const run: GitRun = { folder, env: { ...withIt, ...own }, say: () => {}, signal };
-      const hasMain = (await runGit(run, 'fetch', '--quiet', '--depth=1', '--', app.git_url, 'main')) === 0;
-      if (hasMain) await git('reset', '--quiet', '--soft', 'FETCH_HEAD');
-    });
-    await git('add', '--all');
-    await git('commit', '--quiet', '--allow-empty', '--message=Deploy of a folder');
-    const options = { cwd: folder, env: { ...env, ...own } };
-    await push(session, app, own, 'HEAD');
-    const sha = readGit(options.cwd, `--git-dir=${own.GIT_DIR}`, 'rev-parse', 'HEAD');
-    if (sha === null) throw new Stopped('failed', 'git rev-parse failed.');
-    return sha;
-  } finally {
-    rmSync(scratch, { recursive: true, force: true });
-  }
-}
-
-async function push(session: Session, app: App, more: Record<string, string>, from: string): Promise<void> {
-  const { folder, say, signal } = session.place;
-  const code = await keyed(session, app, (env) =>
-    runGit(
-      { folder, env: { ...env, ...more }, say, signal },
-      'push',
-      '--',
-      app.git_url,
-      `${from}:refs/heads/main`,
-    ),
-  );
-  if (code !== 0)
-    throw new Stopped(
-      'failed',
-      'git push failed, as it says above.',
-      `git pull --rebase ${app.git_url} main`,
-    );
-}
-
-/** Revokes keys of earlier deploys that were killed before they could do so. */
-async function revokeLeft(session: Session, account: string): Promise<void> {
-  const { items } = await whole((page) => session.call('keys.list', { account, ...page }));
-  for (const { id, name, created_at } of items)
-    if (name === TEMPORARY_KEY && Date.parse(created_at) < Date.now() - KEY_LEFT_MS)
-      await session.call('keys.revoke', { id });
-}
-
-/** Runs git with an API key. Where only the runner token is known, a key is made for it and revoked after. */
-async function keyed<Value>(
-  session: Session,
-  app: App,
-  run: (env: Record<string, string | undefined>) => Promise<Value>,
-): Promise<Value> {
-  const { env } = session.place;
-  const { key } = session.login;
-  if (key !== null) return run(withKey(env, app.git_url, key));
-  await revokeLeft(session, app.owner);
-  const made = await session.call('keys.create', { account: app.owner, name: TEMPORARY_KEY });
-  try {
-    return await run(withKey(env, app.git_url, made.key));
-  } finally {
-    await session.call('keys.revoke', { id: made.id });
-  }
 }

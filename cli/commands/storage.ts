@@ -4,7 +4,7 @@ import { type Command, command, textOf } from '../command.ts';
 import { Stopped } from '../exit.ts';
 import { ago, bytes, many, plain, table } from '../show.ts';
 
-const database = { name: 'database', summary: 'its id, as `cellar storage` lists it' };
+const database = { name: 'database', summary: 'its name, binding or id, as `cellar storage` lists them' };
 const prefix = { name: 'prefix', summary: 'what the keys begin with', optional: true } as const;
 const PAGE = 200;
 
@@ -17,22 +17,23 @@ export const storageCommands: readonly Command[] = [
     answers: 'storage.overview',
     run: (session) => session.call('storage.overview', { id: session.app() }),
     show: ({ databases, classes, namespaces, queues, buckets }) => {
-      const row = (kind: string, id: string, binding: string | null, holds: string, size: number) => [
-        kind,
-        id,
-        binding ?? '-',
-        holds,
-        bytes(size),
-      ];
+      const row = (
+        kind: string,
+        name: string | null,
+        binding: string | null,
+        holds: string,
+        size: number,
+        id = '-',
+      ) => [kind, name ?? '-', binding ?? '-', holds, bytes(size), id];
       return table(
-        ['KIND', 'ID', 'BINDING', 'HOLDS', 'SIZE'],
+        ['KIND', 'NAME', 'BINDING', 'HOLDS', 'SIZE', 'ID'],
         [
-          ...databases.map((each) => row('database', each.id, each.binding, '', each.bytes)),
+          ...databases.map((each) => row('database', each.name, each.binding, '', each.bytes, each.id)),
           ...classes.map((each) =>
             row('class', each.class_name, null, many(each.objects, 'object'), each.bytes),
           ),
           ...namespaces.map((each) =>
-            row('namespace', each.id, each.binding, many(each.keys, 'key'), each.bytes),
+            row('namespace', null, each.binding, many(each.keys, 'key'), each.bytes, each.id),
           ),
           ...queues.map((each) => row('queue', each.queue, null, many(each.messages, 'message'), each.bytes)),
           ...buckets.map((each) =>
@@ -119,7 +120,7 @@ export const storageCommands: readonly Command[] = [
     words: 'storage keys',
     summary: 'Lists the first keys of a KV namespace',
     ofApp: true,
-    arguments: [{ name: 'namespace', summary: 'its id, as `cellar storage` lists it' }, prefix],
+    arguments: [{ name: 'namespace', summary: 'its binding or id, as `cellar storage` lists them' }, prefix],
     examples: ['storage keys SESSIONS user:'],
     answers: 'storage.kv.list',
     run: (session, input) =>
@@ -140,7 +141,7 @@ export const storageCommands: readonly Command[] = [
     words: 'storage objects',
     summary: 'Lists the first objects of a bucket',
     ofApp: true,
-    arguments: [{ name: 'bucket', summary: 'its name' }, prefix],
+    arguments: [{ name: 'bucket', summary: 'its name or binding' }, prefix],
     examples: ['storage objects uploads images/'],
     answers: 'storage.r2.list',
     run: (session, input) =>

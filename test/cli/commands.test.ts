@@ -187,7 +187,15 @@ test('a repository is pushed as it is committed; a deploy that fails ends with 1
   assert.deepEqual([failed.code, failed.out], [1, '']);
   // By git as the push goes, and at the end; what served still does, so nothing is to be rolled back.
   assert.equal(failed.said.match(/index\.js:2/g)?.length, 2, failed.said);
-  assert.match(failed.said, /The release before it still serves\.\n$/);
+  const [, id] =
+    /The release before it still serves\.\nNext: cellar deploys log (\w+)\n$/.exec(failed.said) ?? [];
+  assert.ok(id, failed.said);
+  const { out } = await cli('status');
+  const told = out.split('\n').slice(-3).join('\n');
+  assert.match(
+    told,
+    new RegExp(`^The last deploy failed \\d+ s ago: index\\.js:2.*\nIts log: cellar deploys log ${id}\n$`),
+  );
   writeFileSync(join(folder, 'index.js'), CODE.replace("'first'", "'second'"));
   await cellar.commit(folder, 'mended');
   // The runner token is no password for git: a key is made for the push, and revoked. So is one that was left long ago.
@@ -250,7 +258,9 @@ test('every command that answers an operation prints what the contract says', as
   await json('list');
   await json('status');
   await json('open');
-  await json('deploys');
+  const list = (await json('deploys list')).items;
+  assert.match((await json('deploys log', [list[1].id])).log, /index\.js:2/);
+  assert.equal((await json('deploys log')).deploy_id, list[0].id, 'the newest');
   assert.equal((await json('rollback')).trigger, 'rollback');
   assert.equal((await cellar.get('shop')).text, 'first');
   assert.equal((await json('redeploy')).status, 'live');
@@ -334,6 +344,9 @@ test('every command that answers an operation prints what the contract says', as
   assert.equal((await cli('list --json', { token: key })).code, 0);
   await json('keys revoke', [id, '--yes']);
   const { databases } = await json('storage list');
+  const kept = (await cli('storage')).out.replaceAll(/ {2,}/g, '  ');
+  for (const row of ['database  people  DB', 'namespace  -  KV  1 key', 'bucket  files  FILES'])
+    assert.ok(kept.includes(`\n${row}  `), kept);
   const database = databases[0].id;
   await json('storage write', [database, "INSERT INTO people VALUES ('Ada')", '--yes']);
   assert.deepEqual((await json('storage query', [database, 'SELECT name FROM people'])).rows, [['Ada']]);
