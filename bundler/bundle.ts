@@ -142,10 +142,11 @@ async function bundlePlainWorker(root: string, main: string, out: string): Promi
     options: { keepNames: true },
   };
   const { modules, exports, warnings } = await bundleWorker(source, out);
-  const worker = { modules, compatibilityDate, compatibilityFlags: [] };
+  const file = show(root, main);
+  const worker = { modules, compatibilityDate, compatibilityFlags: [], main: file };
   return {
     bundle: { ...nothing, worker, exports },
-    notes: [`Worker: ${show(root, main)}, compatibility date ${compatibilityDate}`, ...warnings],
+    notes: [`Worker: ${file}, compatibility date ${compatibilityDate}`, ...warnings],
   };
 }
 
@@ -162,10 +163,12 @@ async function bundleConfig(
   if (config.main !== undefined) {
     const source = workerSource(root, base, config, config.main, compatibilityDate);
     const bundled = await bundleWorker(source, out);
-    worker = { modules: bundled.modules, compatibilityDate, compatibilityFlags: config.compatibility_flags };
-    exports = bundled.exports;
     const isCompiled = source.main === join(place.folder, COMPILED_FUNCTIONS, 'index.js');
-    notes.push(`Worker: ${isCompiled ? 'functions/' : show(root, source.main)}`, ...bundled.warnings);
+    const main = isCompiled ? 'functions/' : show(root, source.main);
+    const { modules, warnings } = bundled;
+    worker = { modules, compatibilityDate, compatibilityFlags: config.compatibility_flags, main };
+    exports = bundled.exports;
+    notes.push(`Worker: ${main}`, ...warnings);
   } else if (config.assets?.directory === undefined) {
     throw nothingNamed(file);
   }

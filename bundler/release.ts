@@ -85,10 +85,20 @@ export interface ServiceBinding {
   props?: Record<string, unknown>;
 }
 
+/** A Worker, bundled. */
+interface Worker {
+  /** The first one is the entry. */
+  modules: Module[];
+  compatibilityDate: string;
+  compatibilityFlags: string[];
+  /** The file in the project that the entry was bundled from. Left out of what was bundled elsewhere, and by builds of before. */
+  main?: string;
+}
+
 /** A project, bundled. Everything it refers to by path lies in the directory it was bundled into. */
 export interface Bundle {
-  /** `null` for a static site without a Worker. The first module is the entry. */
-  worker: { modules: Module[]; compatibilityDate: string; compatibilityFlags: string[] } | null;
+  /** `null` for a static site without a Worker. */
+  worker: Worker | null;
   /** The names that the entry module exports; empty without a Worker. */
   exports: string[];
   vars: Record<string, unknown>;

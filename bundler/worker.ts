@@ -120,11 +120,6 @@ export async function bundleWorker(
       `${show(root, main)} has no default export: a Worker is a module with \`export default { fetch(request) {…} }\``,
     );
   }
-  if (exports.length === 1 && isEmptyDefault(readFileSync(join(out, MODULES, name), 'utf8'))) {
-    throw new BuildFailure(
-      `${show(root, main)} exports no handler, so it would answer nothing: write \`export default { fetch(request) {…} }\``,
-    );
-  }
   const entry: Module = { name, type: 'esm', path: `${MODULES}/${name}` };
   nameSources(root, join(out, MODULES), name);
   const warnings = result.warnings.map((message) => explain(root, message));
@@ -159,12 +154,6 @@ function isNodeServer(root: string, main: string, nodeUsed: Set<string>, { input
   const text = readProjectFile(root, main, MODULE_BYTES).toString('utf8');
   const isCommonJs = inputs[show(root, main)]?.format === 'cjs';
   return (isCommonJs || /\.listen\s*\(/.test(text)) && !/\bfetch\b|cloudflare:node/.test(text);
-}
-
-/** Whether a bundle's default export is written as `{}`. */
-function isEmptyDefault(bundle: string): boolean {
-  const name = /export\s*\{\s*([\w$]+) as default\s*\}/.exec(bundle)?.[1]?.replaceAll('$', '\\$');
-  return name !== undefined && new RegExp(`(?:var|,)\\s*${name}\\s*=\\s*\\{\\s*\\}`).test(bundle);
 }
 
 function entryExports(metafile: Metafile): string[] {

@@ -26,6 +26,7 @@ const Worker = z.strictObject({
     .min(1),
   compatibilityDate: z.iso.date(),
   compatibilityFlags: z.array(name),
+  main: path.optional(),
 });
 
 /** A bundle as it is sent. Its files are parts of the upload, by their paths; its assets are in a session. */

@@ -345,12 +345,13 @@ export class Dev {
     this.#trial = this.#try(made);
   }
 
-  /** Says what a deploy would refuse of a version that serves. Never rejects. */
+  /** Says what a deploy would say or refuse of a version that serves. Never rejects. */
   async #try(made: Made): Promise<void> {
-    await this.#fleet.try(made).catch((error: unknown) => {
-      if (!this.#closing && this.#fleet.liveDeployId === made.deployId)
-        this.#terminal.say(`a deploy of this fails: ${reason(error)}`, 'yellow');
-    });
+    const words = await this.#fleet
+      .try(made)
+      .catch((error: unknown) => [`a deploy of this fails: ${reason(error)}`]);
+    if (this.#closing || this.#fleet.liveDeployId !== made.deployId) return;
+    for (const each of words) this.#terminal.say(each, 'yellow');
   }
 
   #failed(error: unknown): void {

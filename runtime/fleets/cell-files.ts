@@ -44,7 +44,7 @@ export type Surroundings = Pick<
 >;
 
 /** What a launch needs of a release. */
-export interface CellFiles extends Omit<Launch, 'hasTrial'> {
+export interface CellFiles extends Launch {
   /** Paths of the config that serves, and of the one that the release is tried with. */
   config: string;
   trialConfig: string;
@@ -110,8 +110,11 @@ export class CellFilesCache {
     if (exists && this.#last?.config === config) return this.#last;
     if (!exists) await this.#write(release, directory, secrets);
     const launch = JSON.parse(await readFile(join(directory, LAUNCH), 'utf8')) as Launch;
-    const { hasTrial, ...known } = launch;
-    this.#last = { ...known, config, trialConfig: hasTrial ? join(directory, TRIAL_CONFIG) : config };
+    this.#last = {
+      ...launch,
+      config,
+      trialConfig: launch.hasWorker ? join(directory, TRIAL_CONFIG) : config,
+    };
     return this.#last;
   }
 

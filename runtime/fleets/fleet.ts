@@ -261,8 +261,12 @@ export class Fleet implements Backend {
     return this.#process.operations.run(() => swap(this.#process, next, steps));
   }
 
-  /** Tries a release on storage of its own, beside the one that serves. @throws {Error} why it would not be swapped in */
-  try(release: ReleaseRef): Promise<void> {
+  /**
+   * Tries a release on storage of its own, beside the one that serves.
+   * @returns what the log of its deploy should say of it
+   * @throws {Error} why it would not be swapped in
+   */
+  try(release: ReleaseRef): Promise<string[]> {
     return this.#process.launcher.try(release, this.#process.operations.closing);
   }
 

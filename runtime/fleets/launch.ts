@@ -181,10 +181,10 @@ export class Launcher {
   }
 
   /** Starts a release on storage of its own, beside the one that serves, as `tryRelease` says. */
-  async try({ directory }: ReleaseRef, signal: AbortSignal): Promise<void> {
+  async try({ directory }: ReleaseRef, signal: AbortSignal): Promise<string[]> {
     const secrets = this.#place.secrets();
     const { trialConfig } = await this.#files.of(directory, Object.keys(secrets));
     const release = { directory, config: trialConfig, environment: secretEnvironment(secrets) };
-    await tryRelease(this.#place, release, signal);
+    return tryRelease(this.#place, release, signal);
   }
 }

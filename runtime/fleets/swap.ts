@@ -101,11 +101,12 @@ export async function replaceStorage(
 async function tried(
   { launcher, operations: { closing } }: Supervisor,
   next: ReleaseRef,
-  { signal }: SwapSteps,
+  { signal, log }: SwapSteps,
 ): Promise<void> {
   const givenUp = signal ? AbortSignal.any([closing, signal]) : closing;
-  await launcher.try(next, givenUp);
+  const notes = await launcher.try(next, givenUp);
   givenUp.throwIfAborted();
+  for (const note of notes) log(note);
 }
 
 async function commitOrStop(cell: Cell, commit: () => void): Promise<void> {

@@ -10,7 +10,7 @@ import { throwAway } from '../machine/trash.ts';
 import type { User } from '../machine/users.ts';
 import { ownDirectories } from './cell-directories.ts';
 import { lineSink } from './cell-output.ts';
-import { MISSING_HANDLER } from './config/trial-entry.ts';
+import { TRIAL_FAULT, TRIAL_NOTE } from './config/trial-entry.ts';
 import { toSourcePlaces } from './source-places.ts';
 import { type CellOptions, startCell } from './start-cell.ts';
 
@@ -27,6 +27,7 @@ const BAD_CRON = /cron trigger ".*": .*?(?= at cron\.js:)/;
  * Starts a release on empty storage and ends it as soon as it has loaded. Runs beside the release that serves. No cron
  * calls it, and no queue has a message.
  * @param release its directory, the config to try it with, and the environment of its process
+ * @returns what the log of its deploy should say of it
  * @throws {Error} with workerd's own message, file and line of the project in it, when it does not load
  */
 export async function tryRelease(
@@ -42,13 +43,14 @@ export async function tryRelease(
     environment,
   }: { directory: string; config: string; environment: Record<string, string> },
   signal?: AbortSignal,
-): Promise<void> {
+): Promise<string[]> {
   const runs = dirname(directories.run);
   mkdirSync(runs, { recursive: true, mode: 0o700 });
   const scratch = await mkdtemp(join(runs, TRIAL_PREFIX));
   const place = { runDirectory: scratch, disks: { do: join(scratch, 'do'), kv: join(scratch, 'kv') } };
   const missing: string[] = [];
-  const handlers: string[] = [];
+  const faults: string[] = [];
+  const notes: string[] = [];
   try {
     const cell = await startCell({
       workerd,
@@ -64,7 +66,8 @@ export async function tryRelease(
         const message = messageOf(line);
         const className = MISSING_CLASS.exec(message)?.[1];
         if (className !== undefined) missing.push(className);
-        if (message.startsWith(MISSING_HANDLER)) handlers.push(message);
+        if (message.startsWith(TRIAL_FAULT)) faults.push(message.slice(TRIAL_FAULT.length));
+        if (message.startsWith(TRIAL_NOTE)) notes.push(message.slice(TRIAL_NOTE.length));
       }),
       ...(signal ? { signal } : {}),
     });
@@ -82,7 +85,8 @@ export async function tryRelease(
       `Durable Object class ${missing.join(', ')} is not exported by the Worker's entry module`,
     );
   }
-  if (handlers.length > 0) throw new Error(handlers.join('; '));
+  if (faults.length > 0) throw new Error(faults.join('; '));
+  return notes;
 }
 
 /** Throws away what trials of a host that was killed left. None of their processes runs any more. */

@@ -55,11 +55,9 @@ const LAUNCH_BYTES = 512 * 1024;
 /** What a launch needs to know of a release. It is kept with the files. */
 export interface Launch {
   databases: Release['databases'];
-  /** Whether it is tried with a config of its own. */
-  hasTrial: boolean;
   /** Whether it has buckets, which the host's bucket service keeps. */
   hasBuckets: boolean;
-  /** Whether there is a Worker, which has exports that other apps may call. */
+  /** Whether there is a Worker: it is tried with a config of its own, and has exports that other apps may call. */
   hasWorker: boolean;
   /** The services for what lies outside that it may ask. */
   outwardServices: OutwardService[];
@@ -134,8 +132,6 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   const outwardServices = outwardServicesOf(release, outwardSockets);
   const calls = { services: callsOf(release), queues: queuesElsewhere(release) };
   const callsServices = calls.services.length > 0;
-  const hasTrial =
-    triggers !== undefined || hasBuckets || outwardServices.length > 0 || callsServices || cacheMb > 0;
   const due = {
     keys: alarmKeys(release),
     crons: triggers?.crons ?? [],
@@ -143,7 +139,6 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   };
   const launch = JSON.stringify({
     databases,
-    hasTrial,
     hasBuckets,
     outwardServices,
     hasWorker: worker !== null,
@@ -163,7 +158,7 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
     outwardSockets: Object.fromEntries(outwardServices.map((type) => [type, NO_SOCKET])),
   };
   await write(CONFIG, cellConfig(release, { ...options, ...sockets, cacheMb, isTrial: false }));
-  if (hasTrial)
+  if (worker !== null)
     await write(TRIAL_CONFIG, cellConfig(release, { ...options, ...noSockets, cacheMb: 0, isTrial: true }));
   if (hasMethods || callsServices) await write(CAPNWEB, CAPNWEB_MODULE);
   if (worker !== null) {

@@ -160,19 +160,6 @@ test('a package that is missing is told with the way to have it', async () => {
   }
 });
 
-test('a default export without a handler is refused', async () => {
-  const bundle = (source: string, minify = false) =>
-    worktrees.bundle(wranglerProject({ minify }, { 'index.js': source }));
-  for (const minify of [false, true]) {
-    for (const source of ['export default {}', 'const worker = {};\nexport { worker as default };']) {
-      await assert.rejects(bundle(source, minify), /^BuildFailure: index\.js exports no handler/);
-    }
-    await bundle('const empty = {}; export default { fetch: () => new Response(empty) }', minify);
-    await bundle('const worker = {}; worker.fetch = () => new Response(); export default worker', minify);
-    await bundle('export default {}; export class Room {}', minify);
-  }
-});
-
 test('a server for Node that leaves listening to another file is refused with the way out', async () => {
   const manifest = { scripts: { start: 'node bin/www' } };
   const files = {

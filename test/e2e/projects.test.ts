@@ -57,6 +57,27 @@ test('a Pages project in advanced mode has its Worker among the files its build 
   assert.doesNotMatch(await body('advanced', '/_routes.json'), /include/);
 });
 
+test('a Worker that nothing calls is refused by name, one without fetch() is deployed and says that it answers nothing', async () => {
+  await cellar.create('called');
+  const refused = await push('called', { 'index.js': 'export default { featch() {} };' });
+  assert.match(
+    refused,
+    /failed: index\.js: the default export has no handler \(it has featch\), so .*: write `export default \{ fetch/,
+  );
+  const config =
+    '{"name": "x", "main": "a.ts", "compatibility_date": "2026-10-01", "triggers": {"crons": ["0 0 1 1 *"]}}';
+  const log = await push('called', {
+    'wrangler.jsonc': config,
+    'a.ts': 'export default { scheduled() {} } satisfies object;',
+  });
+  assert.match(log, /a\.ts: no fetch\(\) in the default export: requests to the app are answered 404/);
+  const { status, text } = await cellar.get('called', '/');
+  assert.deepEqual(
+    [status, text],
+    [404, 'This app answers no requests: its Worker has no fetch() handler.\n'],
+  );
+});
+
 test('a Worker in the syntax of service workers has its bindings as globals', async () => {
   await cellar.create('listens');
   await push('listens', {

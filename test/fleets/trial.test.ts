@@ -2,14 +2,15 @@ import assert from 'node:assert/strict';
 import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { test } from 'node:test';
+import type { Release } from '../../bundler/release.ts';
 import { CellFilesCache } from '../../runtime/fleets/cell-files.ts';
 import { throwTrialsAway, tryRelease } from '../../runtime/fleets/trial.ts';
-import { makeRelease, workerd } from '../support/fleets/release.ts';
+import { call, entry, makeRelease, startRelease, workerd } from '../support/fleets/release.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 import { NEEDS_USERS } from '../support/users.ts';
 
 /** The trial of a release, its scratch beside it. */
-async function tried(directory: string): Promise<void> {
+async function tried(directory: string): Promise<string[]> {
   const root = dirname(directory);
   const directories = { run: `${root}/run/app`, data: `${root}/data` };
   const { trialConfig } = await new CellFilesCache(directories.run, 512).of(directory);
@@ -132,8 +133,80 @@ test('a Worker that crons or queues are to call needs the handlers for that, how
     const { directory } = await makeRelease(`${root}/bad-${i}`, code, called);
     await assert.rejects(tried(directory), {
       message:
-        "The Worker's default export has no handler scheduled(), which triggers.crons needs; The Worker's default export has no handler queue(), which queues.consumers needs",
+        'app.js: the default export has no handler scheduled(), which triggers.crons needs; app.js: the default export has no handler queue(), which queues.consumers needs',
     });
+  }
+});
+
+const IMPORT = `import { DurableObject, WorkerEntrypoint } from 'cloudflare:workers';`;
+const ADVICE = ': write `export default { fetch(request) {…} }`';
+
+test('a Worker that nothing would ever call fails the trial, which names its file and what to write', async (t) => {
+  const root = temporaryDirectory(t);
+  const useless: [code: string, why: string][] = [
+    ['export default {}', 'has no handler, so it would answer nothing'],
+    ['export default Object.freeze({ featch() {}, words: 1 })', 'has no handler (it has featch, words), so'],
+    ['export default { fetch: "text" }; export const words = {}', 'has no handler (it has fetch), so'],
+    ['class App { get() {} } export default new App(); export function helper() {}', 'has no handler, so'],
+    ['export default (request) => new Response("")', 'is a function, and nothing calls it'],
+    [
+      'export default class { fetch() {} }',
+      'is a class that does not extend WorkerEntrypoint, and nothing calls it',
+    ],
+    ['export default "text"', 'is no object with handlers'],
+    ['export default null', 'is no object with handlers'],
+    ['export default Promise.resolve({ fetch() {} })', 'has no handler, so'],
+  ];
+  for (const [i, [code, why]] of useless.entries()) {
+    const worker = { ...entry('app.js'), main: 'src/index.ts' };
+    const { directory } = await makeRelease(`${root}/${i}`, code, { worker });
+    await assert.rejects(tried(directory), ({ message }: Error) => {
+      assert.ok(message.startsWith(`src/index.ts: the default export ${why}`), `${code}: ${message}`);
+      assert.ok(message.endsWith(ADVICE), message);
+      return true;
+    });
+  }
+});
+
+test('a Worker without fetch() passes its trial, with a note, where something else of it is called', async (t) => {
+  const root = temporaryDirectory(t);
+  const classes = [{ className: 'Room', storageId: 'room', sql: true }];
+  const useful: [code: string, fields?: Partial<Release>][] = [
+    ['export default { scheduled() {} }'],
+    ['export default Object.freeze({ email() {} })'],
+    [`${IMPORT} export default class extends WorkerEntrypoint { add(a, b) { return a + b; } }`],
+    [`${IMPORT} class Base extends WorkerEntrypoint { add() {} } export default class extends Base {}`],
+    ['export default {}; export class Room {}', { classes }],
+    [`${IMPORT} export default {}; export class Other extends DurableObject {}`],
+    ['export default {}; export const admin = { fetch() {} }'],
+    [`${IMPORT} export default class Room extends DurableObject {}; export { Room }`, { classes }],
+  ];
+  for (const [i, [code, fields]] of useful.entries()) {
+    const { directory } = await makeRelease(`${root}/${i}`, code, fields);
+    const note = 'app.js: no fetch() in the default export: requests to the app are answered 404';
+    assert.deepEqual(await tried(directory), [note], code);
+    const lines: string[] = [];
+    const cell = await startRelease(`${root}/of-${i}`, directory, (line) => lines.push(line));
+    const { status, text } = await call(cell.socketPath('http'), '/');
+    assert.deepEqual(
+      [status, text],
+      [404, 'This app answers no requests: its Worker has no fetch() handler.\n'],
+      code,
+    );
+    await cell.stop();
+    const errors = lines.filter((line) => line.includes('error'));
+    assert.deepEqual(errors, [], 'a visitor is no error');
+  }
+  const answering = [
+    'export default { fetch: () => new Response("yes") }',
+    `${IMPORT} export default class extends WorkerEntrypoint { fetch = () => new Response("yes"); }`,
+  ];
+  for (const [i, code] of answering.entries()) {
+    const { directory } = await makeRelease(`${root}/answers-${i}`, code);
+    assert.deepEqual(await tried(directory), [], code);
+    const cell = await startRelease(`${root}/of-answers-${i}`, directory);
+    assert.equal((await call(cell.socketPath('http'), '/')).text, 'yes');
+    await cell.stop();
   }
 });
 

@@ -44,7 +44,7 @@ export interface ConfigOptions {
   heapMb: number;
   /** Names of the secrets that are in the process's environment. */
   secrets: string[];
-  /** Whether the Worker is only to say which handlers it lacks; no cron calls it then. */
+  /** Whether the Worker is only to say what it lacks; no cron calls it then. */
   isTrial: boolean;
   /** Names of the app's modules that lie beside the config, changed; the others are the release's. */
   changedModules: string[];

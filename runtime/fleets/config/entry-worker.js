@@ -241,12 +241,15 @@ function wrapClass(main) {
   });
 }
 
-/** An object's handlers, an instance's too. The target is another object, for one that is frozen must be shown as it is. */
-function wrapHandlers(main) {
+/**
+ * An object's handlers, an instance's too. The target is another object, for one that is frozen must be shown as it is.
+ * @param others stand for those that the object does not have
+ */
+function wrapHandlers(main, others = {}) {
   return new Proxy(Object.create(main), {
     get(_, name) {
       const own = main[name];
-      if (typeof own !== 'function') return own;
+      if (typeof own !== 'function') return others[name] ?? own;
       const handler = name === 'scheduled' ? toldRun(own) : own;
       return (event, env, context) => {
         count(context);
@@ -256,7 +259,25 @@ function wrapHandlers(main) {
   });
 }
 
-const main = wrap(app.default ?? {});
+/** What answers requests to an app of crons, queues or objects alone. To visitors there is nothing here, which is no error. */
+const NO_FETCH = {
+  fetch: () =>
+    new Response('This app answers no requests: its Worker has no fetch() handler.\n', {
+      status: 404,
+      headers: { 'cache-control': 'no-store' },
+    }),
+};
+
+/** The default export, which has `fetch` in any case. workerd calls no other functions than entrypoints. */
+function wrapDefault(main) {
+  if (typeof main === 'function' && main.prototype instanceof WorkerEntrypoint) {
+    if (!('fetch' in main.prototype)) Object.assign(main.prototype, NO_FETCH);
+    return wrap(main);
+  }
+  return wrapHandlers(typeof main === 'object' && main !== null ? main : {}, NO_FETCH);
+}
+
+const main = wrapDefault(app.default);
 export default main;
 
 /** Service bindings, and whether each leads to the app itself: the host fills this in. */

@@ -60,8 +60,8 @@ export function withWorkers(text: string): string | null {
 }
 
 /** How the entry passes on the app's default export, and how with pages for errors. */
-const DEFAULT = 'const main = wrap(app.default ?? {});';
-const DEFAULT_WITH_PAGES = `import { withPages } from './${PAGE}';\nconst main = wrap(withPages(app.default ?? {}));`;
+const DEFAULT = 'const main = wrapDefault(app.default);';
+const DEFAULT_WITH_PAGES = `import { withPages } from './${PAGE}';\nconst main = wrapDefault(withPages(app.default));`;
 
 /** How the entry names the service bindings of an app that has none. */
 const NO_SERVICES = 'const SERVICES = [];';

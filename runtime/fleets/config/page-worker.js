@@ -17,6 +17,7 @@ export function withPages(main) {
     if (typeof fetch === 'function') main.prototype.fetch = answering(fetch);
     return main;
   }
+  if (typeof main !== 'object' || main === null) return main;
   return new Proxy(Object.create(main), {
     get(_, name) {
       const handler = main[name];

@@ -1,0 +1,76 @@
+// Says what a deploy must know of a Worker on trial.
+
+import { DurableObject, WorkerEntrypoint, WorkflowEntrypoint } from 'cloudflare:workers';
+import * as app from 'cellar-app-entry';
+
+/**
+ * What the host knows of the release, and fills in: the entry's file in the project, the classes of Durable Objects, handlers
+ * that triggers need with their keys, and how lines for the host begin, of what fails the deploy and for its log.
+ */
+const { file, classes, needed, fault, note } = 'cellar-facts';
+
+/** All handlers that a Worker may have, also those that nothing calls here: a Worker with one was written as it should be. */
+const HANDLERS = ['fetch', 'scheduled', 'queue', 'email', 'tail', 'tailStream', 'trace', 'test'];
+const ADVICE = 'write `export default { fetch(request) {…} }`';
+/** Properties that a message names. */
+const NAMED = 5;
+const NAME_LENGTH = 40;
+
+const { default: main, ...named } = app;
+const isEntrypoint = isClassOf(main, [WorkerEntrypoint]);
+const handlers = isEntrypoint ? main.prototype : isObject(main) ? main : {};
+
+function isClassOf(value, bases) {
+  return typeof value === 'function' && bases.some((base) => value.prototype instanceof base);
+}
+
+function isObject(value) {
+  return typeof value === 'object' && value !== null;
+}
+
+function has(object, name) {
+  return typeof object[name] === 'function';
+}
+
+/** Whether the default export has a handler. Only an instance tells what a class has as a field: its text must have the word. */
+function mayHave(name) {
+  if (has(handlers, name)) return true;
+  if (!isEntrypoint) return false;
+  for (let each = main; each !== WorkerEntrypoint; each = Object.getPrototypeOf(each))
+    if (Function.prototype.toString.call(each).includes(name)) return true;
+  return false;
+}
+
+/** Whether an export besides the default one is something that is called. */
+function isCalled([name, value]) {
+  if (classes.includes(name) || isClassOf(value, [DurableObject, WorkerEntrypoint, WorkflowEntrypoint]))
+    return true;
+  return isObject(value) && HANDLERS.some((handler) => has(value, handler));
+}
+
+/** Why nothing would ever call the default export. */
+function whyUseless() {
+  if (typeof main === 'function') {
+    const what = /^class\b/.test(Function.prototype.toString.call(main))
+      ? 'a class that does not extend WorkerEntrypoint'
+      : 'a function';
+    return `the default export is ${what}, and nothing calls it: ${ADVICE}`;
+  }
+  if (!isObject(main)) return `the default export is no object with handlers: ${ADVICE}`;
+  const names = Object.keys(main).map((name) => name.slice(0, NAME_LENGTH));
+  const given = names.length === 0 ? '' : ` (it has ${names.slice(0, NAMED).join(', ')})`;
+  return `the default export has no handler${given}, so it would answer nothing: ${ADVICE}`;
+}
+
+function say(mark, words) {
+  console.error(`${mark}${file}: ${words}`);
+}
+
+// Others may call methods of an entrypoint, though no event does.
+const isUseful =
+  isEntrypoint || HANDLERS.some((name) => has(handlers, name)) || Object.entries(named).some(isCalled);
+if (!isUseful) say(fault, whyUseless());
+else if (!mayHave('fetch'))
+  say(note, 'no fetch() in the default export: requests to the app are answered 404');
+for (const [name, key] of needed)
+  if (!mayHave(name)) say(fault, `the default export has no handler ${name}(), which ${key} needs`);
