@@ -11,6 +11,7 @@ import { findProgram } from '../machine/programs.ts';
 import { handOver } from '../machine/rights.ts';
 import { quote } from '../machine/shell.ts';
 import type { BuildInput } from './build-input.ts';
+import { CommandOutput } from './command-output.ts';
 import { confine } from './confine.ts';
 import { type BuildDirectories, buildEnvironment } from './environment.ts';
 import { KeptInstall } from './kept-install.ts';
@@ -161,6 +162,7 @@ export async function runInProject(
     cwd,
     memoryMb: limits.memoryMb,
   });
+  const output = new CommandOutput(scratch, directories.cache);
   try {
     await run({
       ...command,
@@ -174,14 +176,15 @@ export async function runInProject(
       signal,
       onLine: (line) => {
         confined.onLine(line);
-        log.line(line);
+        const shown = output.shown(line);
+        if (shown !== null) log.line(shown);
       },
     });
     const limit = await confined.explain();
     if (limit !== null) log.line(`\`${command.title}\` went on at a limit: ${limit}`);
   } catch (error) {
-    const limit = signal.aborted ? null : await confined.explain();
-    throw limit === null ? error : new BuildFailure(`${reason(error)}: ${limit}`);
+    const why = signal.aborted ? null : ((await confined.explain()) ?? output.error);
+    throw why === null ? error : new BuildFailure(`${reason(error)}: ${why}`);
   } finally {
     await confined.end();
   }

@@ -299,6 +299,35 @@ test('a failing build script fails the deploy, with its output in the log', asyn
   assert.ok(lines.includes('broken here'));
 });
 
+test('a failed install says why, and neither where things lie on this machine nor how npm is called', async () => {
+  const manifest = { dependencies: { a: 'file:./a' }, scripts: { build: 'node missing.js' } };
+  const lines = await assertFails(
+    {
+      'index.js': WORKER,
+      'a/package.json': '{"name": "a", "version": "1.0.0"}',
+      'package.json': JSON.stringify(manifest),
+      'package-lock.json': JSON.stringify({ lockfileVersion: 3, packages: { '': {} } }),
+    },
+    /`npm ci` failed with exit code 1: .*can only install packages when your package\.json and package-lock\.json .* are in sync/,
+  );
+  assert.ok(
+    lines.some((line) => /Missing: a@.* from lock file/.test(line)),
+    lines.join('\n'),
+  );
+  assert.doesNotMatch(lines.join('\n'), /Usage:|--install-strategy|debug-0\.log|_logs/);
+});
+
+test('a failed build names files as they are in the project', async () => {
+  const lines = await assertFails(
+    { 'index.js': WORKER, 'package.json': '{"scripts": {"build": "node missing.js"}}' },
+    /`npm run build` failed with exit code 1$/,
+  );
+  assert.ok(
+    lines.some((line) => line.includes("Cannot find module '/project/missing.js'")),
+    lines.join('\n'),
+  );
+});
+
 test("the app's variables reach its build, and not its bundle; the host's reach neither", async () => {
   process.env.CELLAR_TEST_SECRET = 'of the host';
   const { input, lines, result } = await build(
@@ -313,8 +342,8 @@ test("the app's variables reach its build, and not its bundle; the host's reach 
   delete process.env.CELLAR_TEST_SECRET;
   await result;
   assert.ok(lines.includes('GREETING=from-the-app'));
-  assert.ok(lines.includes(`cwd=${input.scratch}/project/sub`));
-  assert.ok(lines.includes(`HOME=${input.scratch}/home`));
+  assert.ok(lines.includes('cwd=/project/sub'));
+  assert.ok(lines.includes('HOME=/home'));
   assert.ok(!lines.some((line) => line.includes('of the host')));
   for (const path of files(input.releaseDirectory)) {
     assert.ok(!readFileSync(join(input.releaseDirectory, path), 'utf8').includes('from-the-app'), path);
