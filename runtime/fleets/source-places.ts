@@ -2,8 +2,10 @@
 import { open } from 'node:fs/promises';
 import { SourceMap } from 'node:module';
 import { basename, join } from 'node:path';
+import { RELEASE_FILE, type Release } from '../../bundler/release.ts';
 import { cutText } from '../../handlers/contract/text.ts';
 import { threads } from '../machine/worker.ts';
+import { dividedSecrets } from './config/secret-bindings.ts';
 
 const PLACE = /(?:file:\/\/\/bundle\/)?([\w.-]+\.js):(\d+):(\d+)/g;
 /** Bytes of a source map, and characters of a message, that are read. */
@@ -53,6 +55,8 @@ export interface SourcePlace {
   renamed: boolean;
   /** The text that is written there, where an error is made: `new Error('…')`. It tells throws in one function apart. */
   words: string | null;
+  /** What the code there has just read from `env`, where the release has nothing of that name. */
+  unbound: string | null;
 }
 
 /**
@@ -83,7 +87,8 @@ export async function findSources(directory: string, places: string[]): Promise<
       const file = nameIn(origin.fileName);
       const name = origin.name ? nameIn(origin.name) : null;
       const renamed = ((map.payload as { names?: unknown[] }).names?.length ?? 0) > 0;
-      found.push({ file, line: lineNumber, column: columnNumber, name, renamed, words });
+      const unbound = await unboundAt(directory, code, Number(line), Number(column));
+      found.push({ file, line: lineNumber, column: columnNumber, name, renamed, words, unbound });
     }
   }
   return found;
@@ -118,6 +123,25 @@ function wordsAt(code: string[], line: number, column: number): string | null {
   const [, quoted, template] =
     MADE.exec(code[line - 1]?.slice(column - 1, column - 1 + MADE_LENGTH) ?? '') ?? [];
   return quoted ?? template ?? null;
+}
+
+/** How a bundle reads `DB` before a property of it: `env.DB.prepare`, `c.env.DB.prepare`, `env2.DB.prepare`. */
+const FROM_ENV = /(?<!\b(?:process|meta)\.)\benv\d*\.([A-Za-z_$][\w$]*)\.$/;
+const FROM_ENV_LENGTH = 200;
+
+async function unboundAt(
+  directory: string,
+  code: string[],
+  line: number,
+  column: number,
+): Promise<string | null> {
+  const before = code[line - 1]?.slice(Math.max(0, column - 1 - FROM_ENV_LENGTH), column - 1) ?? '';
+  const [, name] = FROM_ENV.exec(before) ?? [];
+  const text = name === undefined ? null : await readBounded(join(directory, RELEASE_FILE));
+  if (name === undefined || text === null) return null;
+  const release = JSON.parse(text) as Release;
+  const isBound = Object.hasOwn(release.vars, name) || dividedSecrets(release, [name]).given.length === 0;
+  return isBound ? null : name;
 }
 
 async function readMap(directory: string, module: string): Promise<SourceMap | null> {

@@ -7,6 +7,8 @@ const ENTRY_FILE = /^cellar-[\w-]+\.js$/;
 const FOREIGN_FILE = /(?:^|\/)node_modules\/|^(?:node|cloudflare|workerd)[-\w]*:/;
 /** Frames that are looked at: an app may make any number. */
 const FRAMES = 50;
+/** In V8's words for a property that is read from nothing. */
+const OF_UNDEFINED = 'Cannot read properties of undefined ';
 /** Names so short were made by whoever made the bundle small. */
 const MADE_SHORT = 2;
 
@@ -58,7 +60,9 @@ export function withSources(stack: string, sources: ReadonlyMap<string, SourcePl
     const name = nameOf(frame, source, caller);
     const place = source === null ? frame.place : `${source.file}:${source.line}:${source.column}`;
     const called = `${frame.isAsync ? 'async ' : ''}${name ?? ''}`.trim();
-    lines[frame.line] = `${frame.indent}at ${called === '' ? place : `${called} (${place})`}${frame.rest}`;
+    const hint = frame === frames[0] ? hintFor(source, lines[frame.line - 1]) : '';
+    lines[frame.line] =
+      `${hint}${frame.indent}at ${called === '' ? place : `${called} (${place})`}${frame.rest}`;
     if (cause !== -1 && frame.line > cause) continue;
     // Nobody says what the source calls a function without a caller, but names of methods are never made short.
     const isSure = source === null || caller !== null || frame.name?.includes('.');
@@ -72,6 +76,12 @@ export function withSources(stack: string, sources: ReadonlyMap<string, SourcePl
     place: own[0]?.place ?? null,
     frames: own.length > 0 ? own.map(({ key }) => key) : foreign,
   };
+}
+
+/** What an author may have forgotten, on a line before the first frame. @param message what comes before the frames */
+function hintFor(source: SourcePlace | null, message: string | null | undefined): string {
+  if (!source?.unbound || !message?.includes(OF_UNDEFINED)) return '';
+  return `    (The app has no binding, variable or secret ${source.unbound}: add it to the Wrangler configuration, or set it as a secret)\n`;
 }
 
 function framesOf(lines: string[]): Frame[] {

@@ -54,6 +54,7 @@ export default {
     if (pathname === '/reject') void Promise.reject(new Error('nobody cares'));
     if (pathname === '/log') console.error('it went wrong:', new Error('only printed'));
     if (pathname === '/other') throw new Error('of another kind');
+    if (pathname === '/unbound') await env.FILES.get('a');
     if (pathname === '/nothing') return;
     if (pathname === '/hangs') return new Promise(() => {});
     if (pathname === '/breaks') return new Response(new ReadableStream({ pull: (body) => body.error(new Error('cut short')) }));
@@ -178,6 +179,19 @@ for (const [path, message, expected] of [
     if (found.path !== null) assert.equal(found.trace_id, headers.get('x-request-id'));
   });
 }
+
+test('an error for want of a binding says which the app lacks, in its stack and in the log', async () => {
+  await cellar.get('shop', '/unbound');
+  const { stack } = await occurred("Cannot read properties of undefined (reading 'get')");
+  assert.match(
+    stack!,
+    /\n {4}\(The app has no binding, variable or secret FILES: add it .*\)\n {4}at fetch \(main\.ts:24:/,
+  );
+  await eventually(async () => {
+    const { body } = await cellar.call('GET', `/v1/apps/${id}/logs?search=secret%20FILES`);
+    return body.items.length === 1;
+  }, 'the line');
+});
 
 for (const [path, message] of [
   ['/nothing', "Incorrect type for Promise: the Promise did not resolve to 'Response'."],

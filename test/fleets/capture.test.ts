@@ -401,6 +401,42 @@ const PAGED = (main: string) => `import { WorkerEntrypoint } from 'cloudflare:wo
 function fails(request) { console.log('asked'); throw new Error('<b>not</b> today'); }
 ${main}`;
 
+/** A cell on `localhost`, where browsers are shown errors. */
+async function developed(t: TestContext, code: string, fields: Partial<Release> = {}) {
+  const root = temporaryDirectory(t);
+  const files = {
+    // Each line of the bundle is the same line of the source, below `src`, two columns further.
+    'app.js.map': JSON.stringify({
+      version: 3,
+      sources: ['src/main.ts'],
+      names: [],
+      mappings: 'AAAE;AACA;AACA;AACA',
+    }),
+  };
+  const { directory } = await makeRelease(`${root}/r`, code, { exports: ['default'], ...fields }, files);
+  const lines: string[] = [];
+  const options = await cellOptions(root, directory);
+  const cache = new CellFilesCache(`${root}/run`, 512, undefined, () => 'http://ui.example:1');
+  const { config } = await cache.of(directory);
+  const cell = await startCell({ ...options, config, output: lineSink((line) => lines.push(line)) });
+  t.after(() => cell.stop());
+  const get = (headers: Record<string, string>, path = '/x') =>
+    call(cell.socketPath('http'), path, { headers: { host: 'shop.localhost:8787', ...headers } });
+  return { get, lines };
+}
+
+test('while apps are developed, a browser is told that a binding is missing, where that is so', async (t) => {
+  const code = `export default { async fetch(request, env) {
+  if (request.url.endsWith('/missing')) return env.FILES.get('a');
+  return new Response(env.WORD.of.nothing);
+} };`;
+  const { get } = await developed(t, code, { vars: { WORD: 'a' } });
+  const page = async (path: string) => (await get({ accept: 'text/html' }, path)).text;
+  assert.match(await page('/missing'), /no binding, variable or secret <code>FILES<\/code>: add it to the/);
+  assert.match(await page('/there'), /<h1>TypeError: Cannot read properties of undefined/);
+  assert.doesNotMatch(await page('/there'), /no binding/);
+});
+
 for (const [form, main] of Object.entries({
   'an object':
     'export default { own: true, fetch(request) { if (!this.own) throw 0; return fails(request); } };',
@@ -409,25 +445,7 @@ for (const [form, main] of Object.entries({
     'export default class extends WorkerEntrypoint { #own = true; fetch(request) { if (this.#own) return fails(request); } }',
 })) {
   test(`while apps are developed, a browser is shown what ${form} throws, with its place in the source`, async (t) => {
-    const root = temporaryDirectory(t);
-    const files = {
-      // Each line of the bundle is the same line of the source, below `src`, two columns further.
-      'app.js.map': JSON.stringify({
-        version: 3,
-        sources: ['src/main.ts'],
-        names: [],
-        mappings: 'AAAE;AACA;AACA;AACA',
-      }),
-    };
-    const { directory } = await makeRelease(`${root}/r`, PAGED(main), { exports: ['default'] }, files);
-    const lines: string[] = [];
-    const options = await cellOptions(root, directory);
-    const cache = new CellFilesCache(`${root}/run`, 512, undefined, () => 'http://ui.example:1');
-    const { config } = await cache.of(directory);
-    const cell = await startCell({ ...options, config, output: lineSink((line) => lines.push(line)) });
-    t.after(() => cell.stop());
-    const get = (headers: Record<string, string>) =>
-      call(cell.socketPath('http'), '/x', { headers: { host: 'shop.localhost:8787', ...headers } });
+    const { get, lines } = await developed(t, PAGED(main));
     const page = await get({ accept: 'text/html,*/*', traceparent: `00-${TRACE}-0123456789abcdef-01` });
     assert.equal(page.status, 500);
     assert.match(String(page.headers['content-type']), /^text\/html/);

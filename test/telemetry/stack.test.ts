@@ -153,6 +153,33 @@ export function fetchHandler(user) { return fails(user !== null); }
   assert.equal(keys.size, 2);
 });
 
+test('what is read of a binding that the release lacks says so, and nothing else does', async (t) => {
+  const release = {
+    vars: { WORD: 'a' },
+    databases: [{ binding: 'DB', storageId: 'a', migrations: [] }],
+    namespaces: [],
+    durableObjects: [],
+  };
+  const text = async (code: string) => {
+    const index = `export function fetchHandler(env) { const process = { env }; return ${code}; }`;
+    return (await thrown(t, '', false, { 'release.json': JSON.stringify(release), 'src/index.js': index }))
+      .text;
+  };
+  assert.match(
+    await text('env.FILES.get("a")'),
+    /^TypeError: .* \(reading 'get'\)\n {4}\(The app has no binding, variable or secret FILES: add it .*\)\n {4}at fetchHandler \(/,
+  );
+  assert.match(await text('({ env }).env.CACHE.max'), /no binding, variable or secret CACHE/);
+  for (const code of [
+    'env.DB.prepare("a")',
+    'env.WORD.nothing',
+    'process.env.FILES.nothing',
+    'env.FILES()',
+    'env.at.there.is',
+  ])
+    assert.doesNotMatch(await text(code), /The app has no/, code);
+});
+
 test('names in a source map are cut, however long they are', async (t) => {
   const root = temporaryDirectory(t);
   mkdirSync(`${root}/modules`);

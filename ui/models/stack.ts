@@ -28,6 +28,11 @@ export function parseStack(stack: string): Frame[] {
   });
 }
 
+/** What the host says in a stack that its author may have forgotten; null where it says nothing. */
+export function hintIn(stack: string): string | null {
+  return /^ {4}\((The app .*)\)$/m.exec(stack)?.[1] ?? null;
+}
+
 export interface SourceLine {
   number: number;
   text: string;

@@ -8,6 +8,7 @@ import {
   type Occurrence,
   type ShownFrame,
 } from '../models/errors.ts';
+import { hintIn } from '../models/stack.ts';
 import { Button, Link } from '../parts/button.tsx';
 import { clock, count, exactCount, exactTime, plural } from '../parts/format.ts';
 import {
@@ -234,8 +235,10 @@ function Stack({
   const own = frames.filter(({ path }) => path !== null);
   const others = frames.filter(({ path }) => path === null);
   if (frames.length === 0) return <pre class="log-lines">{occurrence.stack ?? occurrence.message}</pre>;
+  const hint = hintIn(occurrence.stack ?? '');
   return (
     <>
+      {hint !== null && <Notice look="warn">{hint}</Notice>}
       <ol>
         {own.map((frame, i) => (
           <li key={`${i} ${frame.place}`} class="frame-of-stack">

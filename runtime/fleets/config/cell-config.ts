@@ -48,7 +48,7 @@ export interface ConfigOptions {
   isTrial: boolean;
   /** Names of the app's modules that lie beside the config, changed; the others are the release's. */
   changedModules: string[];
-  /** The modules whose source maps the page for errors reads; null when there is no such page. */
+  /** The modules whose texts and source maps the page for errors reads; null when there is no such page. */
   pageMaps: Module[] | null;
   /** Whether pages in browsers load again when the app has changed. */
   reloads: boolean;
@@ -224,10 +224,10 @@ function appWorker(
 }
 
 function pageModules(maps: Module[], toRelease: string): CapnpValue[] {
-  const files = maps.map(({ name, path }) => ({
-    name: `${name}.map`,
-    text: embed(join(toRelease, inside(`${path}.map`))),
-  }));
+  const files = maps.flatMap(({ name, path }) => [
+    { name: `${name}.map`, text: embed(join(toRelease, inside(`${path}.map`))) },
+    { name: `${name}.text`, text: embed(join(toRelease, inside(path))) },
+  ]);
   return [{ name: PAGE, esModule: embed(PAGE) }, ...files];
 }
 

@@ -1,11 +1,15 @@
 // While an app is developed, on `localhost`: a browser that meets an error which the app does not catch is shown what went
 // wrong, and where. On any other domain a Worker does not have this module.
+import { env } from 'cloudflare:workers';
 import { eventTraceId, tell } from './cellar-capture.js';
 
 /** Where the control UI is; empty where there is none. */
 const UI = 'cellar-ui-url';
 const PLACE = /(?:file:\/\/\/bundle\/)?([\w.-]+\.js):(\d+):(\d+)/g;
 const ENTRY_FRAME = /\n {4}at [^\n]*\bcellar-\w+\.js:\d+:\d+\)?/g;
+/** V8's words for a property that is read from nothing, and how a bundle reads a binding before: as `source-places.ts` has it. */
+const OF_UNDEFINED = 'Cannot read properties of undefined ';
+const FROM_ENV = /(?<!\b(?:process|meta)\.)\benv\d*\.([A-Za-z_$][\w$]*)\.$/;
 /** Most characters of a stack. */
 const STACK_LENGTH = 20_000;
 const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
@@ -61,7 +65,7 @@ code, pre { font: .875rem/1.6 ui-monospace, monospace } p { overflow-wrap: anywh
 @media (prefers-color-scheme: dark) { body { color: #e6e3df; background: #141312 } pre { background: #23211f } }
 </style>
 <h1>${escaped(title)}</h1>
-<p>The app did not catch this error. It was thrown while <code>${escaped(`${request.method} ${pathname}`)}</code> was answered.</p>
+${await hintFor(words)}<p>The app did not catch this error. It was thrown while <code>${escaped(`${request.method} ${pathname}`)}</code> was answered.</p>
 <pre>${escaped(stack)}</pre>
 ${links(app)}<p>Only browsers on <code>localhost</code> see this page: anywhere else the answer is a plain 500.</p>
 </html>
@@ -73,6 +77,23 @@ function links(app) {
   return `<p>In Cellar: <a href="${escaped(`${app}/logs?trace=${eventTraceId()}`)}">the log of this request</a>,
 <a href="${escaped(`${app}/errors`)}">all errors of the app</a></p>
 `;
+}
+
+/** What an author may have forgotten, where the code reads a property of a binding that is not there. */
+async function hintFor(words) {
+  const [place] = words.includes(OF_UNDEFINED) ? words.matchAll(PLACE) : [];
+  if (place === undefined) return '';
+  const [, module, line, column] = place;
+  try {
+    const { default: code } = await import(`./${module}.text`);
+    const before = code.split('\n')[line - 1].slice(0, column - 1);
+    const [, name] = FROM_ENV.exec(before) ?? [];
+    if (name === undefined || name in env) return '';
+    return `<p>The app has no binding, variable or secret <code>${escaped(name)}</code>: add it to the Wrangler configuration, or set it as a secret.</p>\n`;
+  } catch {
+    // No module of the app's.
+    return '';
+  }
 }
 
 function textOf(error) {

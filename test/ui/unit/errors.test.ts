@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type GroupedError, mergeErrors } from '../../../ui/models/errors.ts';
-import { around, parseStack } from '../../../ui/models/stack.ts';
+import { around, hintIn, parseStack } from '../../../ui/models/stack.ts';
 import { type Span, stagesOf } from '../../../ui/models/traces.ts';
 
 test('a stack is read with the frames of the project told from others', () => {
@@ -69,4 +69,13 @@ test('the time of a request is that of the gateway, of the start and of the app'
     stagesOf({ ...span, held_ms: 0, wake_ms: 0 }).map(({ kind }) => kind),
     ['app'],
   );
+});
+
+test('what an author may have forgotten is told apart from the frames and from what the app says', () => {
+  const hint = 'The app has no binding, variable or secret DB: add it';
+  const stack = (second: string) =>
+    `TypeError: nothing (The app is odd)\n${second}\n    at fetch (main.ts:1:2)`;
+  assert.equal(hintIn(stack(`    (${hint})`)), hint);
+  assert.equal(hintIn(stack('    at (The app)')), null);
+  assert.equal(parseStack(stack(`    (${hint})`)).length, 1);
 });
