@@ -120,8 +120,12 @@ function bundleSite(place: Place, directory: string, out: string, assetsMb: numb
   const what = isSinglePage ? 'single-page app' : 'static site';
   return {
     bundle: { ...nothing, assets },
-    notes: [`${what}: ${files} files in ${show(root, directory)}`],
+    notes: [`${what}: ${counted(files)} in ${show(root, directory)}`],
   };
+}
+
+function counted(files: number): string {
+  return files === 1 ? '1 file' : `${files} files`;
 }
 
 /** Whether a page is filled by a script, and is no large document. */
@@ -278,7 +282,7 @@ function bundleAssets(
     throw new BuildFailure('assets.directory is missing: it names the folder of the files');
   const from = insidePath(place.root, base, directory, 'assets.directory');
   const copied = copyAssets(place, from, join(out, ASSETS), assetsMb);
-  notes.push(`assets: ${copied.files} files in ${show(place.root, from)}`);
+  notes.push(`assets: ${counted(copied.files)} in ${show(place.root, from)}`);
   if (config.main === undefined && config.pages_build_output_dir === undefined)
     notes.push(...notRun(place, from));
   return {

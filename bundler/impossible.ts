@@ -9,6 +9,7 @@ import { serviceBindings } from './services.ts';
 import { triggers } from './triggers.ts';
 import { workflows } from './workflows.ts';
 import type { ReadConfig } from './wrangler-config.ts';
+import { NO_PYTHON } from './wrangler-words.ts';
 
 /** What a configuration says of other apps of the owner: its services and queues. */
 export type NamedOutside = Pick<Release, 'services' | 'triggers'>;
@@ -45,10 +46,7 @@ export function refuseImpossible(
 
 /** @param main absolute path of the Worker's entry */
 export function refusePython(root: string, main: string): void {
-  if (main.endsWith('.py'))
-    throw new BuildFailure(
-      `${show(root, main)}: Workers in Python are not supported: write it in JavaScript or TypeScript`,
-    );
+  if (main.endsWith('.py')) throw new BuildFailure(`${show(root, main)}: ${NO_PYTHON}`);
 }
 
 /** The fault of a configuration that names neither a Worker nor assets. */

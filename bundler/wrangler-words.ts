@@ -8,9 +8,14 @@ export type WranglerError = Error & { location?: { line: number; column: number 
 const MISSPELT = 2;
 const UNEXPECTED = /^Unexpected fields found in (\S+) field: (.*)$/;
 
+/** What is said of a Worker that is written in Python. */
+export const NO_PYTHON = 'Workers in Python are not supported: write it in JavaScript or TypeScript';
+
 /** Why wrangler could not read a configuration. @param file its path, as shown to the author */
 export function explain({ message, location }: WranglerError, file: string): string {
   const text = stripVTControlCharacters(message).trim();
+  // Its advice, to set a flag, leads nowhere here.
+  if (text.includes('python_workers')) return `${file}: ${NO_PYTHON}`;
   if (location) return `${file}:${location.line}:${location.column}: ${inWords(text)}`;
   return `${file}: ${text.replace(/^Processing .* configuration:\s*/, '').replace(/^ *- /gm, '')}`;
 }

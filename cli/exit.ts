@@ -57,7 +57,6 @@ const nextCommands: Partial<Record<ErrorCode, string>> = {
   snapshot_not_found: 'cellar snapshots',
   transition_conflict: 'cellar status',
   app_unavailable: 'cellar logs',
-  query_failed: 'cellar storage list',
 };
 
 /** What of a command says how to go on. */

@@ -18,7 +18,7 @@ function json(text: string | undefined, what: string): unknown {
   try {
     return text === undefined ? undefined : JSON.parse(text);
   } catch {
-    throw new Stopped('usage', `${what} is not JSON.`, 'cellar help workflows');
+    throw new Stopped('usage', `${what} must be JSON, such as {"to": "Ada"}.`, 'cellar help workflows');
   }
 }
 

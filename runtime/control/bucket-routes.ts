@@ -107,8 +107,9 @@ async function during<T>(
 ): Promise<T> {
   const [appId] = words as [string];
   if (!apps.get(appId)) throw new Refusal(404, 'app_not_found', 'no such app');
-  const found = find((await looking.places(appId)).buckets, query.get('bucket') ?? '');
-  if (found === undefined) throw new Refusal(404, 'storage_not_found', 'the app has no such bucket');
+  const bucket = query.get('bucket') ?? '';
+  const found = find((await looking.places(appId)).buckets, bucket);
+  if (found === undefined) throw new Refusal(404, 'storage_not_found', `the app has no bucket ${bucket}`);
   try {
     return await work(new BucketClient(await buckets.open(appId), found.storageId));
   } catch (error) {

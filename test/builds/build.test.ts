@@ -447,7 +447,7 @@ test('the sources of a project are never its site', async () => {
   const { result, input, lines } = await build(vite);
   await result;
   assert.deepEqual(files(join(input.releaseDirectory, 'assets')), ['index.html']);
-  assert.ok(lines.includes('static site: 1 files in pages'), lines.join('\n'));
+  assert.ok(lines.includes('static site: 1 file in pages'), lines.join('\n'));
   await assertFails(
     { ...vite, 'package.json': JSON.stringify({ scripts: { build: 'true' } }) },
     /the build wrote no folder with an index\.html, .* "assets": \{ "directory": "\.\/dist" \}/,

@@ -207,6 +207,11 @@ test('a script that listens for no request, and a Worker in Python, are refused 
     worktrees.bundle(python),
     /^BuildFailure: main\.py: Workers in Python are not supported/,
   );
+  const unflagged = wranglerProject({ main: 'main.py' }, { 'main.py': '' });
+  await assert.rejects(
+    worktrees.bundle(unflagged),
+    /^BuildFailure: wrangler\.jsonc: Workers in Python are not supported/,
+  );
 });
 
 test('sources outside the project are refused, however they are reached', async () => {

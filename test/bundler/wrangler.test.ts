@@ -85,7 +85,7 @@ test('every supported key arrives in the bundle', async () => {
       { 'sql/10_b.sql': '10', 'sql/2_a.sql': '2', 'sql/notes.md': '', 'public/a.txt': 'asset' },
     ),
   );
-  assert.deepEqual(notes.slice(-2), ['Worker: index.js', 'assets: 1 files in public']);
+  assert.deepEqual(notes.slice(-2), ['Worker: index.js', 'assets: 1 file in public']);
   assert.deepEqual(bundle.worker?.compatibilityFlags, ['nodejs_compat']);
   assert.deepEqual(bundle.exports.toSorted(), ['Other', 'Room', 'default']);
   assert.deepEqual(bundle.buckets, [
