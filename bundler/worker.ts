@@ -45,7 +45,7 @@ const UNRESOLVED_PACKAGE = /^Could not resolve "((?:@[\w-][\w.-]*\/)?[\w-][\w.-]
 
 /**
  * Bundles the Worker into `<out>/modules`.
- * @returns its modules, the entry first; the names the entry exports; esbuild's warnings, a line each
+ * @returns its modules, the entry first; the names the entry exports; warnings for the log
  * @throws {BuildFailure} with esbuild's messages, each with file, line and column
  */
 export async function bundleWorker(
@@ -128,7 +128,8 @@ export async function bundleWorker(
       `${[...nodeUsed].join(', ')}: not there at compatibility date ${compatibilityDate} unless "nodejs_compat" is among the compatibility_flags`,
     );
   }
-  return { modules: [entry, ...files, ...(beside?.modules ?? [])], exports, warnings };
+  const modules = [entry, ...files, ...(beside?.modules ?? [])];
+  return { modules, exports, warnings: warnings.map((text) => `warning: ${text}`) };
 }
 
 /**

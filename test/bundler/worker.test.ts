@@ -107,7 +107,7 @@ test('a module of Node that an old compatibility date does not offer is mentione
   };
   const { notes } = await worktrees.bundle(wranglerProject({ compatibility_date: '2024-01-01' }, files));
   assert.ok(
-    notes.some((note) => /^node:fs: not there at compatibility date 2024-01-01/.test(note)),
+    notes.some((note) => /^warning: node:fs: not there at compatibility date 2024-01-01/.test(note)),
     String(notes),
   );
 });
