@@ -20,7 +20,9 @@ export function placeOf(root: string, rootDirectory: string | null): Place {
   if (rootDirectory === null) return { root, folder: root };
   const path = insidePath(root, root, rootDirectory, 'root_directory');
   if (!statSync(path).isDirectory())
-    throw new BuildFailure(`root_directory: ${rootDirectory} is a file; name a folder (builds.set)`);
+    throw new BuildFailure(
+      `root_directory: ${rootDirectory} is a file; name a folder with \`cellar builds set\` or in the app's settings`,
+    );
   return { root, folder: realInside(root, path)! };
 }
 

@@ -129,10 +129,15 @@ function builtSite(place: Place, before: PageFolders, entry: string | undefined)
   );
 }
 
+/** A path as it is typed into a shell. */
+function typed(path: string): string {
+  return /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
+}
+
 /** How an author says which folder is the site. */
 function nameFolder(folder: string): string {
   const directory = folder === '.' ? '.' : `./${folder}`;
-  return `name the folder to serve, by the RPC method builds.set with { "output_directory": "${folder}" }, or in a wrangler.jsonc: { "name": "my-site", "assets": { "directory": "${directory}" } }`;
+  return `name the folder to serve, with \`cellar builds set --output-directory ${typed(folder)}\` or in the app's settings, or in a wrangler.jsonc: { "name": "my-site", "assets": { "directory": "${directory}" } }`;
 }
 
 /** Whether a site is only the pages of a Node server: they are not built, and the package starts with Node. */
@@ -144,7 +149,9 @@ export function isPartOfServer(place: Place, site: string): boolean {
 /** The failure of a project's folder in which `findProject` found nothing. */
 export function nothingDeployable(place: Place, output: string | null): BuildFailure {
   if (output !== null)
-    return new BuildFailure(`output_directory: there is no ${output}, where the site should be (builds.set)`);
+    return new BuildFailure(
+      `output_directory: there is no ${output}, where the site should be: change it with \`cellar builds set\` or in the app's settings`,
+    );
   const others = wranglerFolders(place.folder);
   if (others.length > 0) return unnamedFolder(others);
   const folders = SITE_DIRECTORIES.map((name) => `${name}/`);
@@ -171,7 +178,7 @@ export function unnamedFolder(folders: string[]): BuildFailure {
   const named = folders.slice(0, FOLDERS_NAMED).join(', ');
   const rest = folders.length > FOLDERS_NAMED ? ` and ${folders.length - FOLDERS_NAMED} more` : '';
   return new BuildFailure(
-    `the repository's root has nothing to deploy, and Wrangler configurations lie in ${named}${rest}: say which is the app by the RPC method builds.set, such as { "root_directory": ${JSON.stringify(folders[0])} }`,
+    `the repository's root has nothing to deploy, and Wrangler configurations lie in ${named}${rest}: say which is the app, with \`cellar builds set --root-directory ${typed(folders[0]!)}\` or in the app's settings`,
   );
 }
 
@@ -226,7 +233,7 @@ function workspacesOf(value: unknown): string[] {
  */
 export function otherwiseNamed(file: string): BuildFailure {
   return new BuildFailure(
-    `output_directory is set, and ${file} says what is deployed: set output_directory to null (builds.set), or name the folder as "assets.directory" there`,
+    `output_directory is set, and ${file} says what is deployed: take it back with \`cellar builds set --output-directory default\`, or name the folder as "assets.directory" there`,
   );
 }
 

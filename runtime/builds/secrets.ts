@@ -6,7 +6,6 @@ import { dividedSecrets, hyperdriveNames } from '../fleets/config/secret-binding
 import type { DeployLog } from './deploy-log.ts';
 import { readRelease } from './release.ts';
 
-const HOW_TO_SET = 'set it with the RPC method secrets.set';
 /** Where Wrangler keeps secrets for local work. */
 const LOCAL_SECRETS = '.dev.vars';
 
@@ -19,15 +18,16 @@ export async function checkSecrets(release: string, names: string[], log: Deploy
   if (described === null) return;
   const missing = (described.requiredSecrets ?? []).filter((name) => !names.includes(name));
   if (missing.length > 0) {
-    const list = missing.join(', ');
-    throw new BuildFailure(`secrets.required: the app has no secret ${list}; ${HOW_TO_SET}, then push again`);
+    throw new BuildFailure(
+      `secrets.required: the app has no secret ${missing.join(', ')}; ${howToSet(missing[0]!)}, then push again`,
+    );
   }
   const { given, taken } = dividedSecrets(described, names);
   for (const name of given.filter((name) => Object.hasOwn(described.vars, name)))
     log.line(`${name} is a secret and among the vars: the secret is given to the Worker`);
   for (const name of hyperdriveNames(described.outward).filter((name) => !names.includes(name)))
     log.line(
-      `the Hyperdrive binding ${name} has no connection string yet: it is the secret ${name}; ${HOW_TO_SET}`,
+      `the Hyperdrive binding ${name} has no connection string yet: it is the secret ${name}; ${howToSet(name)}`,
     );
   for (const name of taken)
     log.line(`${name} is a secret and the name of a binding: the binding is given to the Worker`);
@@ -48,7 +48,11 @@ export async function warnOfLocalSecrets(
     );
     if (!isThere) continue;
     log.line(
-      `${name} is not read on a deploy. To give the Worker a secret, ${HOW_TO_SET}; and take the file out of the repository, whose readers can read it`,
+      `${name} is not read on a deploy. To give the Worker a secret, ${howToSet('NAME')}; and take the file out of the repository, whose readers can read it`,
     );
   }
+}
+
+function howToSet(name: string): string {
+  return `set it with \`cellar secrets set ${name}\` or in the app's settings`;
 }

@@ -187,7 +187,7 @@ test('where several projects are and none is named, the way to name one is told'
     'apps/b/wrangler.toml': '',
     'package.json': '{"scripts": {"build": "turbo build"}}',
   };
-  const named = /apps\/a, apps\/b.*: say which is the app.*builds\.set.*"root_directory": "apps\/a"/;
+  const named = /apps\/a, apps\/b.*: say which is the app.*cellar builds set --root-directory apps\/a/;
   await plan(bundler, worktrees.write(two));
   await assert.rejects(bundle(bundler, worktrees.write(two)), named);
   const workspace = { ...two, 'pnpm-workspace.yaml': 'packages: \n  - apps/*' };

@@ -151,7 +151,7 @@ test('secrets.required: a missing one fails the deploy and is named; .dev.vars i
   const config = `${CONFIG}[secrets]\nrequired = ["TOKEN", "OTHER"]\n`;
   await rpc('secrets.set', { id, name: 'OTHER', value: 'is there' });
   const refused = await push('needy', { 'wrangler.toml': config, '.dev.vars': 'TOKEN=local\n' });
-  assert.match(refused, /\.dev\.vars is not read on a deploy.*secrets\.set/);
+  assert.match(refused, /\.dev\.vars is not read on a deploy.*cellar secrets set NAME/);
   assert.match(refused, /deploy failed: secrets\.required: the app has no secret TOKEN; set it/);
   await rpc('secrets.set', { id, name: 'TOKEN', value: 'is there too' });
   assert.match(await push('needy', { 'wrangler.toml': config }), /serves this push/);
