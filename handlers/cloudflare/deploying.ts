@@ -73,6 +73,6 @@ export function ended({ id, status, error, steps }: DeployFact): Deployed {
   throw new CloudflareError(
     400,
     CODES.SCRIPT_INVALID,
-    `Deploy ${id} is ${status}: ${error ?? 'a newer one took its place'}`,
+    `Deploy ${id} ${status === 'failed' ? 'failed' : `was ${status}`}: ${error ?? 'a newer one took its place'}`,
   );
 }

@@ -63,7 +63,10 @@ test('a Worker that throws when it loads is refused with the place in the source
   project.write({ 'index.js': `\nthrow new Error('no cake');\n${worker('bad')}` });
   const { code, stdout, stderr } = await project.wrangler('deploy');
   assert.equal(code, 1);
-  assert.match(stdout + stderr, /no cake/);
+  assert.match(stdout + stderr, /Deploy \w+ failed: Uncaught Error: no cake at index\.js:2:/);
+  project.write({ 'index.js': 'export default { featch() {} };' });
+  const useless = await project.wrangler('deploy');
+  assert.match(useless.stdout + useless.stderr, /failed: index\.js: the default export has no handler/);
   assert.equal((await cellar.get('thrower')).text, 'good');
 });
 
