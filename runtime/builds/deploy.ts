@@ -7,10 +7,12 @@ import type { Secrets } from '../apps/secrets.ts';
 import { describeCommit } from '../git/repository.ts';
 import { type Level, log, reason } from '../log.ts';
 import { starvation } from '../machine/give-way.ts';
+import { emptyNames } from '../storage/names.ts';
 import { DeletedClassData } from './deleted-class-data.ts';
 import type { DeployLog } from './deploy-log.ts';
 import { DeployRecord, type RecordOptions } from './deploy-record.ts';
 import { lineWriter } from './follower.ts';
+import { tellLeftClasses } from './left-classes.ts';
 import { makeLive } from './make-live.ts';
 import { type DeploySource, makeRelease, type ReleaseOptions, removeLeft } from './make-release.ts';
 import { checkSecrets } from './secrets.ts';
@@ -152,13 +154,16 @@ export class Deploy {
       await walls.cover(users(app_id));
       if (this.#origin !== app_id)
         await this.#options.copyIntoPreview(app_id, (line) => this.#log.line(line), this.#abort.signal);
+      const before = { ...emptyNames(), ...this.#options.store.apps.storageNames(app_id) };
       const storage = await this.#makeRelease();
+      const names = { before, after: { ...emptyNames(), ...storage } };
+      await tellLeftClasses(paths.release(app_id, id), names, this.#log);
       await checkSecrets(paths.release(app_id, id), Object.keys(values), this.#log);
       const owned = { appId: app_id, apps, isPushed: this.#source.kind === 'commit' };
       const consumes = await checkServices(paths.release(app_id, id), owned, this.#log);
       this.#abort.signal.throwIfAborted();
-      const before = apps.get(app_id)?.liveDeployId ?? null;
-      const detail = before === null ? 'the first release' : `in the place of deploy ${before}`;
+      const served = apps.get(app_id)?.liveDeployId ?? null;
+      const detail = served === null ? 'the first release' : `in the place of deploy ${served}`;
       await this.#log.step('start', detail, () =>
         makeLive(this.#options, this.#record, { storage, consumes, signal: this.#abort.signal }),
       );

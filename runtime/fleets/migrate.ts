@@ -34,10 +34,12 @@ export interface MigrateOptions {
 const MIGRATE_TIMEOUT_MS = 60_000;
 /** Longest answer: names of files, or one message of SQLite's. */
 const ANSWER_BYTES = 1024 * 1024;
+/** Applied migrations that a message names. */
+const GONE_TOLD = 3;
 const SOCKET = 'migrate';
 const WORKER = readFileSync(new URL('./migration-worker.js', import.meta.url), 'utf8');
 
-type Answer = { applied: string[] } | { failed: { at: string; message: string } };
+type Answer = { applied: string[] } | { failed: { at: string; message: string; done: string[] } };
 
 /**
  * Applies what is pending, each database in one transaction with its rows in `d1_migrations`. Starts nothing when
@@ -63,7 +65,10 @@ export async function migrate(options: MigrateOptions): Promise<void> {
       const path = `/${encodeURIComponent(storageId)}`;
       const answer = await ask(cell, { path, body, signal });
       if ('failed' in answer) {
-        throw new Error(`migration of ${binding} failed at ${answer.failed.at}: ${answer.failed.message}`);
+        const { at, message, done } = answer.failed;
+        const { migrations: all } = options.databases.find((each) => each.storageId === storageId)!;
+        const gone = done.filter((applied) => !all.some(({ name }) => name === applied));
+        throw new Error(`migration of ${binding} failed at ${at}: ${message}${renamed(gone)}`);
       }
       known[storageId] = [...(known[storageId] ?? []), ...migrations.map(({ name }) => name)];
       for (const name of answer.applied) options.log(`${binding}: applied ${name}`);
@@ -77,6 +82,13 @@ export async function migrate(options: MigrateOptions): Promise<void> {
   }
   // Written last, and only to save the start of a process: the table `d1_migrations` says what was applied.
   writeAtomic(knownPath(options.dataDirectory), JSON.stringify(known));
+}
+
+/** What a failure may come from, where migrations were applied that the project does not have. @param gone their names */
+function renamed(gone: string[]): string {
+  if (gone.length === 0) return '';
+  const told = gone.length > GONE_TOLD ? ['…', ...gone.slice(-GONE_TOLD)] : gone;
+  return `; the database has applied ${told.join(', ')}, which the project does not have: a migration keeps the name that it was applied by`;
 }
 
 async function ask(cell: Cell, about: { path: string; body: string; signal: AbortSignal }): Promise<Answer> {

@@ -9,11 +9,18 @@ const TABLE = `CREATE TABLE IF NOT EXISTS d1_migrations(
   applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL
 )`;
 
+/** Names of applied migrations that are told after a failure. */
+const TOLD = 1_000;
+
 export class D1Database extends DurableObject {
-  /** Takes `[{name, path}]`, paths in the release, and answers `{applied: [name]}` or `{failed: {at, message}}`. */
+  /**
+   * Takes `[{name, path}]`, paths in the release, and answers `{applied: [name]}` or `{failed: {at, message, done}}`. `done`:
+   * what was applied before.
+   */
   async fetch(request) {
     const migrations = [];
     let at = '';
+    let done = new Set();
     try {
       for (const { name, path } of await request.json()) {
         at = name;
@@ -23,7 +30,7 @@ export class D1Database extends DurableObject {
       const applied = this.ctx.storage.transactionSync(() => {
         const { sql } = this.ctx.storage;
         sql.exec(TABLE);
-        const done = new Set([...sql.exec('SELECT name FROM d1_migrations')].map((row) => row.name));
+        done = new Set([...sql.exec('SELECT name FROM d1_migrations')].map((row) => row.name));
         const pending = migrations.filter(({ name }) => !done.has(name));
         for (const { name, text } of pending) {
           at = name;
@@ -39,7 +46,7 @@ export class D1Database extends DurableObject {
       await this.ctx.storage.sync();
       return Response.json({ applied });
     } catch (error) {
-      return Response.json({ failed: { at, message: error.message } });
+      return Response.json({ failed: { at, message: error.message, done: [...done].slice(-TOLD) } });
     }
   }
 }
@@ -58,7 +65,7 @@ export default {
       return await env.DATABASE.get(env.DATABASE.idFromName(database)).fetch(request);
     } catch (error) {
       // A commit that fails, for a broken foreign key, fails the object and not the call that it comes after.
-      return Response.json({ failed: { at: 'the commit', message: error.message } });
+      return Response.json({ failed: { at: 'the commit', message: error.message, done: [] } });
     }
   },
 };

@@ -177,3 +177,27 @@ test('an entry that only the script `deploy` names is deployed as it says', asyn
   assert.equal(await body('scripted', '/'), 'hi');
   assert.equal(await body('scripted', '/a.txt'), 'an asset');
 });
+
+test('a class that gets another name without a migration is told to leave its objects behind', async () => {
+  await cellar.create('rooms');
+  const files = (name: string, migrations: object[]) => ({
+    'wrangler.json': JSON.stringify({
+      name: 'rooms',
+      main: 'index.js',
+      compatibility_date: '2026-10-01',
+      durable_objects: { bindings: [{ name: 'ROOM', class_name: name }] },
+      migrations,
+    }),
+    'index.js': `import { DurableObject } from 'cloudflare:workers';
+export class ${name} extends DurableObject {}
+export default { fetch: () => new Response('${name}') };`,
+  });
+  const made = { tag: 'v1', new_sqlite_classes: ['Room'] };
+  const told =
+    /warning: (\w+) begins without objects, and those of (\w+), which .* say so by "renamed_classes"/;
+  assert.doesNotMatch(await push('rooms', files('Room', [made])), told);
+  const [, begins, left] = told.exec(await push('rooms', files('Hall', [made]))) ?? [];
+  assert.deepEqual([begins, left], ['Hall', 'Room']);
+  const renamed = { tag: 'v2', renamed_classes: [{ from: 'Hall', to: 'Foyer' }] };
+  assert.doesNotMatch(await push('rooms', files('Foyer', [made, renamed])), told);
+});

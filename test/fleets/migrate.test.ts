@@ -92,6 +92,15 @@ test('a migration that fails undoes all of its run and says where, in SQLite’s
   assert.equal(await query('SELECT count(*) AS n FROM a'), '[{"n":2}]');
 });
 
+test('a migration that fails where another was applied under a name of before says so', async (t) => {
+  const { apply } = app(t);
+  await apply({ '1.sql': 'CREATE TABLE a(x)', '2.sql': 'CREATE TABLE b(x)' });
+  const renamed = apply({ '1.sql': '', '2_tables.sql': 'CREATE TABLE b(x)' });
+  const message =
+    /at 2_tables\.sql:1: table b already exists.*; the database has applied 2\.sql, which the project does/;
+  await assert.rejects(renamed, message);
+});
+
 test('migrations may be longer than one statement may be, and hold triggers', async (t) => {
   const { apply, query } = app(t);
   const trigger = 'CREATE TRIGGER t AFTER INSERT ON a BEGIN UPDATE n SET n = n + 1; END;';
