@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { request } from 'node:http';
 import type { Socket } from 'node:net';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
 import type { Release } from '../../bundler/release.ts';
 import { CellFilesCache } from '../../runtime/fleets/cell-files.ts';
 import { lineSink } from '../../runtime/fleets/cell-output.ts';
