@@ -127,7 +127,7 @@ export function readRequest(event) {
 
 /** The `traceparent` of an event: the one given to it, when it is one; or one that is made here. */
 export function traceparentOf(event) {
-  readRequest(event);
+  if (event.request !== null) event.trace ??= event.request.headers.get('traceparent');
   if (!isTraceparent(event.trace)) event.trace = newTraceparent();
   return event.trace;
 }
