@@ -1,6 +1,5 @@
-// Counts the size of directories again and again by one child process: a fork of the host takes milliseconds in which the
-// gateway answers nobody, and a build is looked at every second.
-import { type Child, startChild } from '../machine/child.ts';
+// Counts the size of directories again and again by one child process: a build is looked at every second.
+import { type Job, startJob } from '../machine/child.ts';
 import { LineReader } from '../machine/lines.ts';
 
 /** Longest time for one count. */
@@ -18,7 +17,7 @@ export interface Usage {
 
 export class SizeCounter {
   readonly #paths: string[];
-  #child: Child | null = null;
+  #child: Job | null = null;
   #over = false;
 
   constructor(paths: string[]) {
@@ -27,7 +26,7 @@ export class SizeCounter {
 
   /** One count after another. What takes too long, or ends meanwhile, is not complete. @throws {ChildError} when it cannot start */
   async count(): Promise<Usage> {
-    this.#child ??= await startChild(['/bin/sh', '-c', LOOP, 'sh', ...this.#paths], { title: 'du' });
+    this.#child ??= await startJob(['/bin/sh', '-c', LOOP, 'sh', ...this.#paths], { title: 'du' });
     const child = this.#child;
     if (this.#over) child.end();
     const counts: { numbers: number[]; code: string }[] = [];
