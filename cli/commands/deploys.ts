@@ -18,6 +18,8 @@ const DEADLINE_MS = 30 * 60_000;
 const NEWEST = 20;
 /** Lines of the log of a failed deploy that are shown. */
 const LAST_LINES = 20;
+const DEPLOY = { name: 'deploy', summary: 'its id, as `cellar deploys` lists it' };
+
 export const deployCommands: readonly Command[] = [
   command({
     words: 'deploy',
@@ -56,7 +58,7 @@ export const deployCommands: readonly Command[] = [
     words: 'redeploy',
     summary: 'Builds and deploys the tip of main again, or the commit of an earlier deploy',
     ofApp: true,
-    arguments: [{ name: 'deploy', summary: 'its id, as `cellar deploys` lists it', optional: true }],
+    arguments: [{ ...DEPLOY, optional: true }],
     examples: ['redeploy', 'redeploy 0f9q2t6m8r4kx1zb'],
     answers: 'deploys.create',
     run: async (session, { deploy }) => {
@@ -71,7 +73,7 @@ export const deployCommands: readonly Command[] = [
     words: 'cancel',
     summary: 'Ends a deploy that waits or builds; what served before it still serves',
     ofApp: true,
-    arguments: [{ name: 'deploy', summary: 'its id, as `cellar deploys` lists it' }],
+    arguments: [DEPLOY],
     examples: ['cancel 0f9q2t6m8r4kx1zb'],
     answers: 'deploys.cancel',
     run: (session, { deploy }) =>
@@ -105,7 +107,7 @@ export const deployCommands: readonly Command[] = [
     words: 'deploys log',
     summary: 'Prints the log of a deploy; by default of the newest',
     ofApp: true,
-    arguments: [{ name: 'deploy', summary: 'its id, as `cellar deploys` lists it', optional: true }],
+    arguments: [{ ...DEPLOY, optional: true }],
     examples: ['deploys log', 'deploys log 0f9q2t6m8r4kx1zb'],
     answers: 'deploys.log',
     run: async (session, { deploy }) => {
@@ -121,7 +123,7 @@ export const deployCommands: readonly Command[] = [
     words: 'rollback',
     summary: 'Makes an earlier release live again, without a build; by default the one before',
     ofApp: true,
-    arguments: [{ name: 'deploy', summary: 'its id, as `cellar deploys` lists it', optional: true }],
+    arguments: [{ ...DEPLOY, optional: true }],
     examples: ['rollback', 'rollback 0f9q2t6m8r4kx1zb --app shop'],
     answers: 'deploys.rollback',
     run: async (session, { deploy }) => {

@@ -6,6 +6,7 @@ import { RELEASE_FILE, type Release } from '../../bundler/release.ts';
 import { cutText } from '../../handlers/contract/text.ts';
 import { threads } from '../machine/worker.ts';
 import { dividedSecrets } from './config/secret-bindings.ts';
+import { FROM_ENV } from './missing-bindings.ts';
 
 const PLACE = /(?:file:\/\/\/bundle\/)?([\w.-]+\.js):(\d+):(\d+)/g;
 /** Bytes of a source map, and characters of a message, that are read. */
@@ -125,8 +126,7 @@ function wordsAt(code: string[], line: number, column: number): string | null {
   return quoted ?? template ?? null;
 }
 
-/** How a bundle reads `DB` before a property of it: `env.DB.prepare`, `c.env.DB.prepare`, `env2.DB.prepare`. */
-const FROM_ENV = /(?<!\b(?:process|meta)\.)\benv\d*\.([A-Za-z_$][\w$]*)\.$/;
+/** Characters before a place that are looked at. */
 const FROM_ENV_LENGTH = 200;
 
 async function unboundAt(

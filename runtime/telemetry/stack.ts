@@ -1,4 +1,5 @@
 // The stack of an error: its frames, with the places in the project's own files.
+import { OF_UNDEFINED } from '../fleets/missing-bindings.ts';
 import type { SourcePlace } from '../fleets/source-places.ts';
 
 const FRAME = /^(\s+)at (?:(async )?(?:(.+?) \()?)((?:file:\/\/\/bundle\/)?([^()\s]+)):(\d+):(\d+)\)?( .*)?$/;
@@ -7,8 +8,6 @@ const ENTRY_FILE = /^cellar-[\w-]+\.js$/;
 const FOREIGN_FILE = /(?:^|\/)node_modules\/|^(?:node|cloudflare|workerd)[-\w]*:/;
 /** Frames that are looked at: an app may make any number. */
 const FRAMES = 50;
-/** In V8's words for a property that is read from nothing. */
-const OF_UNDEFINED = 'Cannot read properties of undefined ';
 /** Names so short were made by whoever made the bundle small. */
 const MADE_SHORT = 2;
 

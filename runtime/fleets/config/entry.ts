@@ -1,6 +1,7 @@
 // The modules that every Worker is entered by, before its own: what Cellar does around an app's code is in there.
 import { readFileSync } from 'node:fs';
 import type { Release } from '../../../bundler/release.ts';
+import { FROM_ENV, OF_UNDEFINED } from '../missing-bindings.ts';
 
 /** The entry's name, beside the config and as a module. */
 export const ENTRY = 'cellar-entry.js';
@@ -71,7 +72,9 @@ const OWN_EXPORTS = ['default', 'CellarState', 'CellarCache'];
 
 /** The text of `PAGE`. @param uiUrl where its readers find the control UI */
 export function pageModule(uiUrl: string): string {
-  return PAGE_WORKER.replace("'cellar-ui-url'", () => JSON.stringify(uiUrl));
+  return PAGE_WORKER.replace("'cellar-ui-url'", () => JSON.stringify(uiUrl))
+    .replace("'cellar-of-undefined'", () => JSON.stringify(OF_UNDEFINED))
+    .replace('/cellar-from-env/', () => String(FROM_ENV));
 }
 
 /**

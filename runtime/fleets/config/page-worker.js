@@ -7,9 +7,9 @@ import { eventTraceId, tell } from './cellar-capture.js';
 const UI = 'cellar-ui-url';
 const PLACE = /(?:file:\/\/\/bundle\/)?([\w.-]+\.js):(\d+):(\d+)/g;
 const ENTRY_FRAME = /\n {4}at [^\n]*\bcellar-\w+\.js:\d+:\d+\)?/g;
-/** V8's words for a property that is read from nothing, and how a bundle reads a binding before: as `source-places.ts` has it. */
-const OF_UNDEFINED = 'Cannot read properties of undefined ';
-const FROM_ENV = /(?<!\b(?:process|meta)\.)\benv\d*\.([A-Za-z_$][\w$]*)\.$/;
+/** How an error shows that a binding is missing: the host fills in what `missing-bindings.ts` has. */
+const OF_UNDEFINED = 'cellar-of-undefined';
+const FROM_ENV = /cellar-from-env/;
 /** Most characters of a stack. */
 const STACK_LENGTH = 20_000;
 const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
