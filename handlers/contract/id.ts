@@ -6,12 +6,29 @@ export const ID_DIGITS = '0123456789abcdefghjkmnpqrstvwxyz';
 const HEX_DIGITS = 20;
 const FILLER = '0000000000';
 
-/** A new id: 16 characters of Crockford's base 32, 45 bits of time and 35 random ones, so that ids sort by age. */
+let latest = { at: -1, random: 0 };
+
+/**
+ * A new id: 16 characters of Crockford's base 32, 45 bits of time (milliseconds since 1970) and 35 random ones. Ids of one
+ * process sort by age: those of the same millisecond count on from its first one.
+ */
 export function newId(now = Date.now()): string {
-  let id = '';
-  for (let shift = 8; shift >= 0; shift--) id += ID_DIGITS[Math.floor(now / 32 ** shift) % 32];
-  for (const byte of crypto.getRandomValues(new Uint8Array(7))) id += ID_DIGITS[byte % 32];
-  return id;
+  const random = now === latest.at ? latest.random + 1 : randomPart();
+  latest = { at: now, random };
+  return digits(now, 9) + digits(random, 7);
+}
+
+/** 34 random bits: one less than there is room for, so that counting on never overflows. */
+function randomPart(): number {
+  const [low, high] = crypto.getRandomValues(new Uint32Array(2));
+  return (high! % 4) * 2 ** 32 + low!;
+}
+
+/** The lowest `count` digits of a number, the highest first. */
+function digits(value: number, count: number): string {
+  let text = '';
+  for (let place = count - 1; place >= 0; place--) text += ID_DIGITS[Math.floor(value / 32 ** place) % 32];
+  return text;
 }
 
 /** A deploy's id as Cloudflare writes ids of versions: a UUID (version 8, whose bits are free). */

@@ -54,7 +54,7 @@ export function alertQueries(database: Database) {
        AND (SELECT min(next_at) FROM alert_deliveries WHERE alert_id = alert) NOT BETWEEN @at + 1 AND @beyond`,
   );
   const first = database.prepare<[string], DeliveryRow>(
-    'SELECT id, alert_id, body, attempts FROM alert_deliveries WHERE alert_id = ? ORDER BY next_at LIMIT 1',
+    'SELECT id, alert_id, body, attempts FROM alert_deliveries WHERE alert_id = ? ORDER BY next_at, id LIMIT 1',
   );
   const postpone = database.prepare<[number, string]>(
     'UPDATE alert_deliveries SET attempts = attempts + 1, next_at = ? WHERE id = ?',
