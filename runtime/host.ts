@@ -86,8 +86,8 @@ export class Host {
     outbox.open();
     await rounds.start();
     if (this.#closed) return known.addresses;
-    spares.prepare();
     await this.#spawner.open();
+    spares.prepare();
     void snapshots.start();
     return known.addresses;
   }

@@ -206,9 +206,7 @@ class Helper {
       this.#crash(killedBy ?? `exit code ${code}`);
     });
     // It must not keep the host's process alive.
-    child.process.unref();
-    child.process.channel?.unref();
-    for (const stream of [child.stdout, child.stderr]) (stream as { unref?: () => void }).unref?.();
+    child.keepHost(false);
   }
 
   #crash(how = 'could not start'): void {

@@ -1,6 +1,6 @@
 // A cell: one workerd process that runs. It is asked how it does, and ended; `start-cell.ts` starts it.
 import { askSocket } from '../machine/ask-socket.ts';
-import type { Child } from '../machine/child.ts';
+import type { Job } from '../machine/child.ts';
 import type { Usage } from '../machine/proc.ts';
 import { socketPath } from './cell-directories.ts';
 import type { ExitReason } from './cell-output.ts';
@@ -28,7 +28,7 @@ export class Cell {
   /** Of its processor time: what was taken by `takeCpuMs`. */
   #takenCpuMs = 0;
   readonly #doors: Record<string, string>;
-  readonly #child: Child;
+  readonly #child: Job;
   readonly #runDirectory: string;
   #killedFor: string | null = null;
 
@@ -37,7 +37,7 @@ export class Cell {
    * @param from when its start began, as `performance.now()`
    */
   constructor(
-    child: Child,
+    child: Job,
     exited: Promise<CellExit>,
     { runDirectory, doors = {} }: { runDirectory: string; doors?: Record<string, string> },
     from: number,
@@ -54,7 +54,7 @@ export class Cell {
   }
 
   get pid(): number {
-    return this.#child.process.pid!;
+    return this.#child.pid;
   }
 
   /** The processor time that it used between the call before and the last reading of `usage`, in ms. */
@@ -123,7 +123,7 @@ export class Cell {
 }
 
 /** Sends a signal to all processes of a cell, unless its first one has ended. */
-export function signalGroup({ process, end }: Child, signal: NodeJS.Signals): void {
+export function signalGroup({ hasEnded, end }: Job, signal: NodeJS.Signals): void {
   // A pid that has been reaped may be somebody else's by now.
-  if (process.exitCode === null && process.signalCode === null) end(signal);
+  if (!hasEnded()) end(signal);
 }

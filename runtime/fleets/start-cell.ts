@@ -6,7 +6,7 @@ import { setInterval } from 'node:timers/promises';
 import { logRarely, reason } from '../log.ts';
 import { aborted } from '../machine/aborted.ts';
 import { endsForMemory, limitCell } from '../machine/cell-groups.ts';
-import type { Child } from '../machine/child.ts';
+import type { Job } from '../machine/child.ts';
 import { LineReader } from '../machine/lines.ts';
 import { endBeforeHost } from '../machine/out-of-memory.ts';
 import type { OutputSink } from '../machine/output-sink.ts';
@@ -83,7 +83,7 @@ async function start(options: CellOptions): Promise<Cell> {
   await makeCellDirectories(options);
   // 2. The process, and word of it for whoever comes after a crash of this host.
   const child = await startWorkerd(options);
-  const { pid = 0 } = child.process;
+  const { pid } = child;
   const output = new CellOutput(options.output, options.memoryMb);
   const exited = watchExit(child, output);
   // 3. Ready, against exit, deadline and abort.
@@ -128,7 +128,7 @@ function record(file: string, pid: number, user: User | null): void {
   }
 }
 
-function startWorkerd(options: CellOptions): Promise<Child> {
+function startWorkerd(options: CellOptions): Promise<Job> {
   const { workerd, user, directory, config, disks, runDirectory, sockets } = options;
   const words = [
     ...(user === null ? dieWithParent() : asUser(user)),
@@ -195,10 +195,10 @@ function parse(line: string): { event?: unknown; socket?: unknown; port?: unknow
   }
 }
 
-async function watchExit(child: Child, output: CellOutput): Promise<CellExit> {
+async function watchExit(child: Job, output: CellOutput): Promise<CellExit> {
   output.read('stdout', child.stdout);
   output.read('stderr', child.stderr);
-  const forMemory = endsForMemory(child.process.pid!);
+  const forMemory = endsForMemory(child.pid);
   const { code, killedBy } = await child.closed;
   return { code, signal: killedBy, ...output.explain(code, killedBy, await forMemory) };
 }

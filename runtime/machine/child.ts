@@ -1,6 +1,7 @@
 // The one way to start a child process: an argument list, a whole environment, a process group of its own, and an error
 // that is always caught. A child that the system refuses, for lack of file descriptors say, must not end the host.
 import { type ChildProcess, spawn } from 'node:child_process';
+import type { Socket } from 'node:net';
 import type { Duplex, Readable, Writable } from 'node:stream';
 import { assertRoomForChild } from './descriptors.ts';
 
@@ -44,7 +45,7 @@ export interface ChildOptions {
   messages?: boolean;
 }
 
-/** A child that runs. */
+/** A child that runs, of this process or of the one that starts jobs for it. */
 export interface Job {
   pid: number;
   stdin: Writable;
@@ -56,8 +57,12 @@ export interface Job {
   exited: Promise<ChildEnd>;
   /** Resolves when the process has ended and its output is closed. */
   closed: Promise<ChildEnd>;
+  /** Whether the process has ended, as far as this process has heard: its number may be another's. */
+  hasEnded: () => boolean;
   /** Sends a signal to its whole process group. Default `SIGKILL`. */
   end: (signal?: NodeJS.Signals) => void;
+  /** Says whether it keeps this process from ending while it runs, as it does at first. */
+  keepHost: (keeps: boolean) => void;
 }
 
 /** A child of this very process. */
@@ -103,6 +108,7 @@ export async function startChild(words: string[], options: ChildOptions = {}): P
   });
   // A child may end before it has read everything.
   child.stdin?.on('error', () => {});
+  const hasEnded = () => child.exitCode !== null || child.signalCode !== null;
   return {
     pid: child.pid!,
     process: child,
@@ -112,7 +118,21 @@ export async function startChild(words: string[], options: ChildOptions = {}): P
     channel: child.stdio[3] as Duplex,
     exited,
     closed,
-    end: endOfGroup(child.pid!, () => child.exitCode !== null || child.signalCode !== null),
+    hasEnded,
+    end: endOfGroup(child.pid!, hasEnded),
+    keepHost: keeper([child, child.channel, ...child.stdio]),
+  };
+}
+
+/** A function that says of handles, among which nothing may be, whether they keep this process from ending. */
+export function keeper(handles: unknown[]): Job['keepHost'] {
+  // Streams of children are sockets, whatever their types say.
+  const all = handles.filter((each) => each !== null && each !== undefined) as Pick<
+    Socket,
+    'ref' | 'unref'
+  >[];
+  return (keeps) => {
+    for (const each of all) each[keeps ? 'ref' : 'unref']();
   };
 }
 
@@ -148,25 +168,32 @@ export interface JobWords {
   streams: number[];
 }
 
-let starter: ((job: JobWords) => Promise<Job | null>) | null = null;
+type Starter = (job: JobWords, isUrgent: boolean) => Promise<Job | null>;
+
+let starter: Starter | null = null;
 
 /** Says who starts jobs; null: this process itself, as it does when it is answered null. */
-export function startJobsBy(start: typeof starter): void {
+export function startJobsBy(start: Starter | null): void {
   starter = start;
 }
 
+export interface JobOptions extends Omit<ChildOptions, 'messages'> {
+  /** Whether it is started by this process rather than wait for many others. Default: it waits. */
+  urgent?: boolean;
+}
+
 /**
- * Starts `words`, a command that does its work and ends, where that delays nothing else, and resolves when it runs.
+ * Starts `words` where that delays nothing else, and resolves when it runs.
  * @throws {ChildError} when it cannot start
  */
-export async function startJob(words: string[], options: Omit<ChildOptions, 'messages'> = {}): Promise<Job> {
-  const { title = words[0]!, cwd = '/', environment = cleanEnvironment() } = options;
+export async function startJob(words: string[], options: JobOptions = {}): Promise<Job> {
+  const { title = words[0]!, cwd = '/', environment = cleanEnvironment(), urgent = false } = options;
   const streams = [...(options.stdin === 'ignore' ? [] : [0]), 1, 2, ...(options.channel ? [3] : [])];
   let job: Job | null = null;
   try {
     if (starter !== null) {
       assertRoomForChild();
-      job = await starter({ words, cwd, environment, streams });
+      job = await starter({ words, cwd, environment, streams }, urgent);
     }
   } catch (error) {
     throw refused(title, error);

@@ -1,6 +1,5 @@
-// Children that wait for the program they are to run. To fork a process as large as this one takes milliseconds, in which
-// it does nothing else: a shell that was started before becomes a program at once, and stays this process's own child.
-import { type Child, type ChildEnd, startChild } from './child.ts';
+// Children that wait for the program they are to run: a shell that was started before becomes a program at once.
+import { type ChildEnd, type Job, startJob } from './child.ts';
 import { quote } from './shell.ts';
 
 /** How many wait: a deploy starts one process, and soon after that another. */
@@ -21,7 +20,7 @@ export interface Program {
 
 /** Shells that wait. They end with this process, and do not keep it from ending. */
 export class Spares {
-  readonly #waiting: Child[] = [];
+  readonly #waiting: Job[] = [];
   readonly #onStart: (pid: number, exited: Promise<ChildEnd>) => void;
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
@@ -33,7 +32,7 @@ export class Spares {
 
   /** The ids of the processes that wait. */
   get pids(): number[] {
-    return this.#waiting.map(({ process }) => process.pid!);
+    return this.#waiting.map(({ pid }) => pid);
   }
 
   /**
@@ -41,9 +40,9 @@ export class Spares {
    * spare by `prepare` when the program is under way.
    * @throws {ChildError} when there is none and none can be started
    */
-  async run({ words, cwd, environment, dataLimitBytes }: Program): Promise<Child> {
-    const child = this.#waiting.shift() ?? (await this.#start());
-    setReferenced(child, true);
+  async run({ words, cwd, environment, dataLimitBytes }: Program): Promise<Job> {
+    const child = this.#waiting.shift() ?? (await this.#start(true));
+    child.keepHost(true);
     const steps = [
       `ulimit -d ${Math.ceil(dataLimitBytes / 1024)}`,
       `cd ${quote(cwd)}`,
@@ -62,7 +61,7 @@ export class Spares {
     clearTimeout(this.#timer);
     if (this.#closed || this.#waiting.length >= SPARES) return;
     this.#timer = setTimeout(() => {
-      this.#start().then(
+      this.#start(false).then(
         (child) => this.#keep(child),
         // Without a spare the next program is started anew, and says what is wrong.
         () => {},
@@ -77,18 +76,18 @@ export class Spares {
     for (const child of this.#waiting.splice(0)) child.end();
   }
 
-  async #start(): Promise<Child> {
-    const child = await startChild(['/bin/sh'], { environment: {}, channel: true });
+  async #start(urgent: boolean): Promise<Job> {
+    const child = await startJob(['/bin/sh'], { environment: {}, channel: true, urgent });
     this.#onStart(child.pid, child.exited);
     return child;
   }
 
-  #keep(child: Child): void {
+  #keep(child: Job): void {
     if (this.#closed) {
       child.end();
       return;
     }
-    setReferenced(child, false);
+    child.keepHost(false);
     this.#waiting.push(child);
     void child.exited.then(() => {
       const at = this.#waiting.indexOf(child);
@@ -96,11 +95,4 @@ export class Spares {
     });
     this.prepare();
   }
-}
-
-/** Says whether a child that runs keeps this process from ending. */
-function setReferenced({ process, stdin, stdout, stderr, channel }: Child, referenced: boolean): void {
-  const how = referenced ? 'ref' : 'unref';
-  // All are sockets, whatever their types say.
-  for (const each of [process, stdin, stdout, stderr, channel]) (each as typeof process)[how]();
 }

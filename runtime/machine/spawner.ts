@@ -11,6 +11,7 @@ import {
   endOfGroup,
   type Job,
   type JobWords,
+  keeper,
   startChild,
   startJobsBy,
 } from './child.ts';
@@ -23,6 +24,8 @@ const START_TIMEOUT_MS = 20_000;
 const RESTART_MS = 1_000;
 /** Jobs that may wait to be started, about three seconds of work. One more is refused. */
 const WAITING_LIMIT = 1_000;
+/** Jobs behind which an urgent one waits, about as long as this process would stand still to start it. */
+const BEFORE_URGENT = 4;
 /** Connections that may wait to be taken: the streams of all those jobs. */
 const BACKLOG = 4 * WAITING_LIMIT;
 
@@ -81,7 +84,7 @@ export class Spawner {
       this.#server.listen(this.#path, BACKLOG);
       await once(this.#server, 'listening');
       await this.#run();
-      startJobsBy((words) => this.#start(words));
+      startJobsBy((words, isUrgent) => this.#start(words, isUrgent));
     } catch (error) {
       log('warn', 'the host starts its children itself, which delays requests', { error: reason(error) });
     }
@@ -104,9 +107,7 @@ export class Spawner {
     child.stderr.on('data', (text: Buffer) =>
       log('warn', 'the spawner said', { text: text.toString('utf8') }),
     );
-    // All are sockets, whatever their types say. None keeps this process from ending.
-    for (const each of [child.process, child.stdin, child.stdout, child.stderr])
-      (each as typeof child.process).unref();
+    child.keepHost(false);
     this.#child = child;
     void child.exited.then((end) => this.#ended(end));
   }
@@ -132,9 +133,9 @@ export class Spawner {
    * Starts a job, or answers null when there is no spawner that could.
    * @throws {Error} why it cannot start; with code `EAGAIN` when too many wait already
    */
-  async #start(words: JobWords): Promise<Job | null> {
+  async #start(words: JobWords, isUrgent: boolean): Promise<Job | null> {
     const child = this.#child;
-    if (child === null) return null;
+    if (child === null || (isUrgent && this.#connecting.length >= BEFORE_URGENT)) return null;
     if (this.#connecting.length >= WAITING_LIMIT) {
       const message = `${WAITING_LIMIT} others wait to be started already; try again in a few seconds`;
       throw Object.assign(new Error(message), { code: 'EAGAIN' });
@@ -229,6 +230,8 @@ function asJob(pid: number, { streams: descriptors, handles, exited }: Started):
     channel: channel!,
     exited: exited.promise,
     closed,
+    hasEnded: () => hasEnded,
     end: endOfGroup(pid, () => hasEnded),
+    keepHost: keeper(streams.map(([, stream]) => stream)),
   };
 }

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import Sqlite from 'better-sqlite3';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { descendants, eventually, type Process, processes } from '../support/e2e/processes.ts';
+import { cells, descendants, eventually, type Process, processes } from '../support/e2e/processes.ts';
 
 const cellar = new Cellar();
 before(() => cellar.start());
@@ -95,4 +95,25 @@ test('a host that is killed in the middle of a push leaves no git behind', async
   await cellar.stop('SIGKILL');
   await eventually(() => !gits(processes()).some(({ pid }) => begun.has(pid)), 'git ends');
   await cellar.start();
+});
+
+test('an app’s process is not forked from the host, and is started again when what forked it is killed', async () => {
+  const spawner = () =>
+    processes().find(
+      ({ parent, command }) =>
+        parent === cellar.pid && command.some((word) => word.endsWith('spawner-program.js')),
+    );
+  const id = await cellar.create('forked');
+  assert.equal((await cellar.push(await cellar.checkout('hello'), 'forked')).code, 0);
+  const first = cells(id)[0]!;
+  const { pid } = spawner()!;
+  assert.equal(first.parent, pid);
+  process.kill(pid, 'SIGKILL');
+  await eventually(() => (spawner()?.pid ?? pid) !== pid, 'another one is there');
+  await eventually(
+    async () =>
+      (await cellar.get('forked').catch(() => null))?.status === 200 && cells(id)[0]?.pid !== first.pid,
+    'the app has another process, and answers',
+  );
+  assert.equal(cells(id).length, 1);
 });

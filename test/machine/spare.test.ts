@@ -30,7 +30,7 @@ test('a spare becomes the program: with its words, directory and limit, without 
   const script = 'cat; pwd; ulimit -d; tr "\\0" " " < /proc/$$/environ; echo "$0"; echo control >&3; exit 7';
   const words = ['/bin/sh', '-c', script, `a 'word'\n$(id)`];
   const child = await spares.run({ words, cwd, environment: {}, dataLimitBytes: DATA_LIMIT });
-  assert.equal(child.process.pid, first);
+  assert.equal(child.pid, first);
   const [output, control, end] = await Promise.all([text(child.stdout), text(child.channel), child.closed]);
   assert.equal(output, `${cwd}\n${DATA_LIMIT / 1024}\na 'word'\n$(id)\n`);
   assert.equal(control, 'control\n');
@@ -51,7 +51,7 @@ test('a spare that was killed is not used, and a program needs none', async (t) 
     environment: {},
     dataLimitBytes: DATA_LIMIT,
   });
-  assert.ok(!killed.includes(child.process.pid!));
+  assert.ok(!killed.includes(child.pid!));
   assert.deepEqual(await child.closed, { code: 0, killedBy: null });
 });
 

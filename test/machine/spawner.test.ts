@@ -114,6 +114,23 @@ test('no more than a thousand jobs wait to be started, and one more is told to c
   await job.closed;
 });
 
+test('an urgent job does not wait behind many others', async (t) => {
+  const spawner = await opened(t);
+  const { pid } = spawner;
+  process.kill(pid!, 'SIGSTOP');
+  const waiting = Array.from({ length: 4 }, () => startJob(['true']));
+  const urgent = await startJob(['sleep', '1234'], { urgent: true });
+  assert.equal(parentOf(urgent.pid), process.pid);
+  urgent.end();
+  await urgent.closed;
+  process.kill(pid!, 'SIGCONT');
+  for (const job of await Promise.all(waiting)) await job.closed;
+  const job = await startJob(['sleep', '1234'], { urgent: true });
+  assert.equal(parentOf(job.pid), pid);
+  job.end();
+  await job.closed;
+});
+
 test('where the spawner cannot come with the streams of a job, the job starts without it', async (t) => {
   const directory = temporaryDirectory(t);
   const spawner = await opened(t, directory);
