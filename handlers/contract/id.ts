@@ -10,12 +10,12 @@ let latest = { at: -1, random: 0 };
 
 /**
  * A new id: 16 characters of Crockford's base 32, 45 bits of time (milliseconds since 1970) and 35 random ones. Ids of one
- * process sort by age: those of the same millisecond count on from its first one.
+ * process sort by age: those of the same millisecond count on from its first one, and while a clock that was set back is behind
+ * the last id, the next ones count on from that.
  */
 export function newId(now = Date.now()): string {
-  const random = now === latest.at ? latest.random + 1 : randomPart();
-  latest = { at: now, random };
-  return digits(now, 9) + digits(random, 7);
+  latest = now > latest.at ? { at: now, random: randomPart() } : { at: latest.at, random: latest.random + 1 };
+  return digits(latest.at, 9) + digits(latest.random, 7);
 }
 
 /** 34 random bits: one less than there is room for, so that counting on never overflows. */

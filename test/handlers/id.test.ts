@@ -11,7 +11,15 @@ test('ids sort by age, those of one millisecond too', () => {
   for (const id of ids) assert.match(id, /^[0-9a-hjkmnp-tv-z]{16}$/);
 });
 
+test('ids sort by age though the clock is set back', () => {
+  const now = Date.now() + 1_000;
+  const ids = [now, now - 500, now - 1_000, now - 999, now, now + 1].map((at) => newId(at));
+  assert.deepEqual(ids.toSorted(), ids);
+  assert.equal(new Set(ids).size, ids.length);
+});
+
 test('another millisecond begins at a random place', () => {
-  const tails = Array.from({ length: 100 }, (_, at) => newId(at).slice(9));
+  const later = Date.now() + 10_000;
+  const tails = Array.from({ length: 100 }, (_, n) => newId(later + n).slice(9));
   assert.equal(new Set(tails).size, 100);
 });
