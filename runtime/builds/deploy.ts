@@ -47,7 +47,6 @@ export class Deploy {
   readonly #record: DeployRecord;
   readonly #events = new EventEmitter<{ line: [string]; end: [] }>();
   readonly #abort = new AbortController();
-  /** Aborted when a newer deploy waits. */
   readonly #madeWay = new AbortController();
   /** The status that it ends with when it is cancelled. */
   #cancelledAs: 'failed' | 'cancelled' = 'failed';
@@ -183,6 +182,11 @@ export class Deploy {
     }
   }
 
+  /** Aborts when a newer deploy waits. */
+  get madeWay(): AbortSignal {
+    return this.#madeWay.signal;
+  }
+
   /** A newer deploy waits: this one leaves to it what it would only do after its own end. */
   makeWay(): void {
     this.#madeWay.abort(new Error('a newer deploy waits'));
@@ -191,7 +195,7 @@ export class Deploy {
   /** Snapshots the data of classes that the project has deleted, and moves it to the trash. Never rejects. */
   async throwClassesAway(): Promise<void> {
     if (this.#deletedClasses.isEmpty) return;
-    await this.#deletedClasses.throwAway(AbortSignal.any([this.#abort.signal, this.#madeWay.signal]));
+    await this.#deletedClasses.throwAway(AbortSignal.any([this.#abort.signal, this.madeWay]));
     this.#record.write();
   }
 

@@ -16,7 +16,7 @@ import { removeOldReleases } from './old-releases.ts';
 import type { Retriggered } from './releases.ts';
 import { nextDeploy } from './turns.ts';
 
-/** How long after a deploy's end its leftovers are removed, in ms: the pusher is answered first. */
+/** How long after a deploy's end its leftovers are removed, in ms, unless the next one waits: the pusher is answered first. */
 const TIDY_AFTER_MS = 50;
 
 /** Longest wait for the end of a cancelled build, in ms. */
@@ -292,19 +292,25 @@ export class DeployQueue {
     this.#waiting.set(fact.app_id, deploy);
     this.#running.get(fact.app_id)?.deploy.makeWay();
     this.#advance();
-    if (this.#waiting.has(fact.app_id)) {
-      const before = this.#running.get(fact.app_id);
-      deploy.waits(before ? `behind deploy ${before.deploy.fact.id}` : 'behind the builds of other apps');
-    }
+    if (this.#waiting.has(fact.app_id)) deploy.waits(this.#whyWaits(fact.app_id));
     return deploy;
+  }
+
+  /** Why the waiting deploy of an app does not begin yet, in words for its log. */
+  #whyWaits(appId: string): string {
+    const before = this.#running.get(appId)?.deploy.fact;
+    if (before === undefined) return 'behind the builds of other apps';
+    return before.status === 'building'
+      ? `behind deploy ${before.id}`
+      : `until what deploy ${before.id} left is removed`;
   }
 
   /** Removes what the deploy left. The app's next deploy waits for this, those of other apps do not. */
   async #tidyAfter(deploy: Deploy): Promise<void> {
     this.#advance();
     const appId = deploy.fact.app_id;
-    if (!this.#waiting.has(appId))
-      await sleep(TIDY_AFTER_MS, undefined, { signal: this.#closing.signal }).catch(() => {});
+    const sooner = AbortSignal.any([this.#closing.signal, deploy.madeWay]);
+    await sleep(TIDY_AFTER_MS, undefined, { signal: sooner }).catch(() => {});
     const next = this.#waiting.get(appId)?.releaseOf ?? null;
     await Promise.all([
       deploy.tidy(),

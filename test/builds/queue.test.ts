@@ -299,6 +299,8 @@ deleted_classes = ["Counter"]
   const said = /\(Counter\): snapshot KEY has it/;
   await eventually(() => said.test(store.deploys.log(APP, third.id)!), 'the data is moved');
   assert.match(store.deploys.log(APP, second.id)!, /is not moved; the next deploy does that: a newer deploy/);
+  const [queued] = /^▸ queued: .*$/m.exec(store.deploys.log(APP, third.id)!)!;
+  assert.equal(queued, `▸ queued: until what deploy ${second.id} left is removed`);
   assert.ok(!existsSync(kept));
 });
 
