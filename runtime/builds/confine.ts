@@ -116,6 +116,9 @@ async function watchMemory(pid: number, memoryMb: number, ended: AbortSignal): P
   }
 }
 
+const MACHINE_OUT_OF_MEMORY =
+  'the kernel ended a process of the build because the machine, or the container that Cellar runs in, ran out of memory';
+
 function tooMuchMemory(memoryMb: number): string {
   return `a build may use ${memoryMb} MiB of memory, and that was used up: the owner of this Cellar may raise RUNNER_BUILD_MEMORY_MB`;
 }
@@ -127,6 +130,7 @@ async function explain(
 ): Promise<string | null> {
   const state = await group?.state();
   if (state !== undefined && state.memoryKills > 0) return tooMuchMemory(memoryMb);
+  if (state !== undefined && state.killsFromAbove > 0) return MACHINE_OUT_OF_MEMORY;
   const limit = `a build may have ${MAX_TASKS} processes and threads`;
   if (state !== undefined) return state.tasksRefused > 0 ? `${limit}, and it wanted more` : null;
   return refused ? `${limit}, and what it printed reads as if it had wanted more` : null;

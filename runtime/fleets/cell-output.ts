@@ -2,6 +2,7 @@
 import { readSync } from 'node:fs';
 import type { Readable } from 'node:stream';
 import { cutText } from '../../handlers/contract/text.ts';
+import type { MemoryEnd } from '../machine/cell-groups.ts';
 import { countLines, LineReader, messageOf } from '../machine/lines.ts';
 import type { OutputPipe, OutputSink } from '../machine/output-sink.ts';
 import { Allowance } from './allowance.ts';
@@ -44,6 +45,8 @@ const LOAD_ERROR_LENGTH = 4_000;
 const APP_SERVICE = 'service app: ';
 /** How V8 says that it has no memory left. */
 const OUT_OF_MEMORY = /(JavaScript heap|process) out of memory/;
+const MACHINE_OUT_OF_MEMORY =
+  'the kernel ended the process because the machine, or the container that Cellar runs in, ran out of memory';
 
 /** How many pipes are flooded now. The more there are, the longer each rests, so that many floods cost no more than one. */
 let flooded = 0;
@@ -113,14 +116,20 @@ export class CellOutput {
 
   /**
    * A load error in workerd's words; else how it ended, and its last lines.
-   * @param forMemory whether the kernel ended it because of its memory
+   * @param forMemory for whose memory the kernel ended it
    */
-  explain(code: number | null, signal: NodeJS.Signals | null, forMemory = false): ExitReason {
+  explain(
+    code: number | null,
+    signal: NodeJS.Signals | null,
+    forMemory: MemoryEnd | null = null,
+  ): ExitReason {
     const messages = this.#lastLines().map(messageOf).map(oneLine);
     const loadError = messages.findLast((message) => message.startsWith(`${APP_SERVICE}Uncaught`));
     if (code === 1 && loadError !== undefined)
       return { reason: cutText(loadError.slice(APP_SERVICE.length), LOAD_ERROR_LENGTH, ' …'), limit: null };
-    if (forMemory || (code !== 0 && messages.some((message) => OUT_OF_MEMORY.test(message)))) {
+    if (forMemory === 'machine' && signal === 'SIGKILL')
+      return { reason: MACHINE_OUT_OF_MEMORY, limit: null };
+    if (forMemory === 'limit' || (code !== 0 && messages.some((message) => OUT_OF_MEMORY.test(message)))) {
       const limit = `the app needed more memory than RUNNER_CELL_MAX_MB (${this.#memoryMb}) allows`;
       return { reason: limit, limit };
     }

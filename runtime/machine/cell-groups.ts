@@ -12,10 +12,16 @@ const SLACK_MB = 64;
 /** Version 2: the weight of a process that works in the background, and that of any other. */
 const WEIGHTS = { background: '1', other: '100' };
 
+/**
+ * Whose memory was used up when the kernel ended a process: the process's own (`limit`), or that of the machine or of a group
+ * that Cellar is in (`machine`).
+ */
+export type MemoryEnd = 'limit' | 'machine';
+
 interface Member {
   group: Promise<ControlGroup>;
-  /** Whether the kernel ended it for its memory; known when it has ended. */
-  killed: Promise<boolean>;
+  /** Why the kernel ended it, if it was for want of memory; known when it has ended. */
+  killed: Promise<MemoryEnd | null>;
 }
 
 let groups: CellGroups | null = null;
@@ -30,9 +36,12 @@ export function limitCell(pid: number, exited: Promise<unknown>): void {
   groups?.add(pid, exited);
 }
 
-/** Whether the kernel ends a process because of its memory, as soon as it has ended. To be asked for while it runs. */
-export function endsForMemory(pid: number): Promise<boolean> {
-  return groups?.endsForMemory(pid) ?? Promise.resolve(false);
+/**
+ * For whose memory the kernel ends a process, as soon as it has ended; null when it does not, and where that is not known. To be
+ * asked for while it runs.
+ */
+export function endsForMemory(pid: number): Promise<MemoryEnd | null> {
+  return groups?.endsForMemory(pid) ?? Promise.resolve(null);
 }
 
 /** Has a process give way to all others, or no more, where its own group can say so. @returns whether it can */
@@ -62,8 +71,9 @@ export class CellGroups {
     // It may fail long before anybody asks.
     group.catch(() => {});
     const killed = exited.then(async () => {
-      const { memoryKills } = await (await group).state();
-      return memoryKills > 0;
+      const { memoryKills, killsFromAbove } = await (await group).state();
+      if (memoryKills > 0) return 'limit';
+      return killsFromAbove > 0 ? 'machine' : null;
     });
     this.#members.set(pid, { group, killed });
     killed
@@ -77,8 +87,8 @@ export class CellGroups {
       .catch(() => {});
   }
 
-  async endsForMemory(pid: number): Promise<boolean> {
-    return (await this.#members.get(pid)?.killed.catch(() => false)) ?? false;
+  async endsForMemory(pid: number): Promise<MemoryEnd | null> {
+    return (await this.#members.get(pid)?.killed.catch(() => null)) ?? null;
   }
 
   async setInBackground(pid: number, is: boolean): Promise<boolean> {

@@ -55,16 +55,17 @@ export async function memoryUsed(place: Place): Promise<number> {
 }
 
 /**
- * Processes that were killed because the group's own memory was used up. The kernel counts whatever it killed in the group,
- * and apart from that whether the group's own limit was reached.
+ * Processes of the group that the kernel killed: because the group's own memory was used up, or the machine's or that of a
+ * group above it. The kernel counts whatever it killed in the group, and apart from that whether the group's own limit was
+ * reached.
  */
-export async function memoryKills(place: Place): Promise<number> {
-  if (place.version === 2) {
-    const reached = await field(place, 'memory.events', 'oom');
-    return reached > 0 ? field(place, 'memory.events', 'oom_kill') : 0;
-  }
-  const reached = await readFile(join(place.directory, 'memory.failcnt'), 'utf8').catch(() => '0');
-  return Number(reached) > 0 ? field(place, 'memory.oom_control', 'oom_kill') : 0;
+export async function memoryKills(place: Place): Promise<{ own: number; above: number }> {
+  const [events, reached] =
+    place.version === 2
+      ? ['memory.events', field(place, 'memory.events', 'oom')]
+      : ['memory.oom_control', readFile(join(place.directory, 'memory.failcnt'), 'utf8').catch(() => '0')];
+  const kills = await field(place, events, 'oom_kill');
+  return Number(await reached) > 0 ? { own: kills, above: 0 } : { own: 0, above: kills };
 }
 
 /** The number behind a name in one of a group's files. */

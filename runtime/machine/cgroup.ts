@@ -30,6 +30,8 @@ export interface GroupState {
   memoryBytes: number;
   /** Processes that were killed because the group's own memory was used up, not the machine's or that of a group above it. */
   memoryKills: number;
+  /** Processes that were killed because the machine's memory was used up, or that of a group above, not the group's own. */
+  killsFromAbove: number;
   /** Times that a process or thread was refused. */
   tasksRefused: number;
 }
@@ -153,10 +155,15 @@ export class ControlGroup {
     const { memory, pids } = this.#places;
     const [used, kills, refused] = await Promise.all([
       memory === undefined ? 0 : memoryUsed(memory),
-      memory === undefined ? 0 : memoryKills(memory),
+      memory === undefined ? { own: 0, above: 0 } : memoryKills(memory),
       pids === undefined ? 0 : field(pids, 'pids.events', 'max'),
     ]);
-    return { memoryBytes: used, memoryKills: kills, tasksRefused: refused };
+    return {
+      memoryBytes: used,
+      memoryKills: kills.own,
+      killsFromAbove: kills.above,
+      tasksRefused: refused,
+    };
   }
 
   /** Removes it. Its processes must have ended. Never rejects: what cannot be removed is left, and the log says so. */

@@ -148,6 +148,19 @@ test('lines around what was dropped are whole ones', async () => {
   assert.match(output.explain(1, null).reason, /short\nshort\ndropped\nbegins to be dropped\nlast$/);
 });
 
+test('an end for want of memory says whose memory it was, and is over a limit only where that is the app’s own', async () => {
+  const { output } = await printed(['the last words\n']);
+  const limit = /^the app needed more memory than RUNNER_CELL_MAX_MB/;
+  assert.match(output.explain(null, 'SIGKILL', 'limit').limit!, limit);
+  assert.deepEqual(output.explain(null, 'SIGKILL', 'machine'), {
+    reason:
+      'the kernel ended the process because the machine, or the container that Cellar runs in, ran out of memory',
+    limit: null,
+  });
+  // One of the processes that it had started was killed; it ended by itself later.
+  assert.match(output.explain(1, null, 'machine').reason, /^workerd exited with code 1; its last lines:/);
+});
+
 test('where much of others waits, an app that has printed much does without first', async () => {
   // Nearly all that was saved up: it takes two seconds to come back to half of it.
   const much = 'short\n'.repeat(170_000);

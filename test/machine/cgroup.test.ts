@@ -8,7 +8,7 @@ import { setTimeout } from 'node:timers/promises';
 import { openBackground, toBackground, toForeground } from '../../runtime/machine/background.ts';
 import { CellGroups, limitCell, openCellGroups, useCellGroups } from '../../runtime/machine/cell-groups.ts';
 import { ControlGroup, ControlGroups, openControlGroups } from '../../runtime/machine/cgroup.ts';
-import { ownGroup } from '../../runtime/machine/cgroup-place.ts';
+import { delegate, ownGroup } from '../../runtime/machine/cgroup-place.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
@@ -64,6 +64,30 @@ test('a group that uses up its memory loses its process, and says so', NEEDS_MEM
   assert.equal(large.signal, 'SIGKILL', large.stderr);
   assert.ok((await group.state()).memoryKills >= 1);
 });
+
+test(
+  'the end of an app’s process for the memory of a group above is told apart from its own',
+  NEEDS_MEMORY,
+  async (t) => {
+    const outer = await makeGroup(t, { memoryMb: 128, tasks: null });
+    const { version } = ownGroup('memory', '/');
+    const directory = outer.directories.find((path) => version === 2 || path.includes('/memory/'))!;
+    if (version === 2) delegate(directory, 'memory');
+    const cells = new CellGroups({ version, directory }, NAME, 1024, false);
+    const script = `process.stdin.once('data', () => { const all = []; for (;;) all.push(Buffer.alloc(2 ** 20, 1)); });`;
+    const child = spawn(process.execPath, ['-e', script], { env: {} });
+    const ended = once(child, 'exit');
+    cells.add(child.pid!, ended);
+    const members = join(directory, `${NAME}-cell-${child.pid}`, 'cgroup.procs');
+    await eventually(() => existsSync(members) && readFileSync(members, 'utf8') !== '', 'it is in its group');
+    const forMemory = cells.endsForMemory(child.pid!);
+    child.stdin.on('error', () => {});
+    child.stdin.write('\n');
+    assert.deepEqual(await ended, [null, 'SIGKILL']);
+    assert.equal(await forMemory, 'machine');
+    await eventually(() => cells.close(), 'its group has gone');
+  },
+);
 
 test('a group has no more processes than its limit, and counts the refused', NEEDS_TASKS, async (t) => {
   const group = await makeGroup(t, { memoryMb: null, tasks: 40 });
@@ -251,10 +275,16 @@ test('version 2: limits are written to one directory for all, and read from ther
   writeFileSync(join(directory, 'memory.stat'), 'anon 1\ninactive_file 1000\n');
   writeFileSync(join(directory, 'memory.events'), 'oom 4\noom_kill 3\n');
   writeFileSync(join(directory, 'pids.events'), 'max 2\n');
-  assert.deepEqual(await group.state(), { memoryBytes: 4000, memoryKills: 3, tasksRefused: 2 });
+  assert.deepEqual(await group.state(), {
+    memoryBytes: 4000,
+    memoryKills: 3,
+    killsFromAbove: 0,
+    tasksRefused: 2,
+  });
   // What was killed when the machine's memory was used up.
   writeFileSync(join(directory, 'memory.events'), 'oom 0\noom_kill 3\n');
-  assert.equal((await group.state()).memoryKills, 0);
+  const { memoryKills, killsFromAbove } = await group.state();
+  assert.deepEqual([memoryKills, killsFromAbove], [0, 3]);
   await group.limit({ memoryMb: null, tasks: null });
   assert.deepEqual([written('memory.max'), written('pids.max')], ['max', 'max']);
 });
