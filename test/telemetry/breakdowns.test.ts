@@ -92,8 +92,10 @@ test('a flood of keys counts together, the frequent ones stay, and no request is
   assert.ok(counts.get(OTHER)!.requests > 19_000);
 });
 
-test('requests count once in each list, over restarts, and the rows of an hour are bounded', () => {
+test('requests count once in each list, over restarts, and the rows of an hour are bounded', (t) => {
   using files = temporaryStore();
+  // All of them are of one hour.
+  t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
   let breakdowns = new Breakdowns(files.store, DAYS);
   for (let round = 0; round < 5; round++) {
     const junk = Array.from({ length: 300 }, (_, i) => ({
