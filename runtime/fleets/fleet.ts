@@ -5,10 +5,10 @@ import type { Admission, Backend, Refused } from '../edge/backend.ts';
 import { type AdmissionOptions, Admissions } from './admissions.ts';
 import type { Alarm } from './alarms.ts';
 import type { Rest } from './due.ts';
+import { hold, retire, sleep, stop } from './ending.ts';
 import { Idling } from './idling.ts';
 import type { ReleaseRef } from './launch.ts';
 import { type LeasedCell, Leasing } from './leasing.ts';
-import { end } from './phase.ts';
 import { NO_MEMORY, Supervisor, type SupervisorOptions } from './supervisor.ts';
 import { adopt, renew, replaceStorage, type SwapSteps, swap } from './swap.ts';
 
@@ -29,8 +29,6 @@ export interface FleetUsage {
 type Resting = 'none' | 'idle' | 'asleep' | 'stopped' | 'held';
 
 const HEALTH_TIMEOUT_MS = 2_000;
-/** How long a process may take to say whether steps of Workflows run in it, in ms. After that it is ended all the same. */
-const STEPS_TIMEOUT_MS = 1_000;
 
 export class Fleet implements Backend {
   readonly #options: FleetOptions;
@@ -45,7 +43,11 @@ export class Fleet implements Backend {
 
   constructor(options: FleetOptions) {
     this.#options = options;
-    this.#process = new Supervisor(options, () => this.#admissions.arrived());
+    this.#process = new Supervisor(
+      options,
+      () => this.#admissions.arrived(),
+      (why) => this.#idling.giveWay(why),
+    );
     this.#idling = new Idling(this.#process);
     this.#leasing = new Leasing(this.#process);
     this.#admissions = new Admissions(options, this.#process, this.#idling);
@@ -152,7 +154,7 @@ export class Fleet implements Backend {
   hold(why: string, atOnce: boolean): Promise<void> {
     const { phase, operations } = this.#process;
     if (atOnce && operations.busy && phase.name === 'running') phase.cell.kill(why);
-    return operations.run(() => this.#process.hold(why, atOnce));
+    return operations.run(() => hold(this.#process, why, atOnce));
   }
 
   /** Has the next request, or due work, start an app that is stopped. Other apps are left as they are. */
@@ -201,7 +203,7 @@ export class Fleet implements Backend {
         void this.#process.goIdle('idle', NO_MEMORY);
         throw new Error(NO_MEMORY);
       }
-      await this.#process.retire(this.#process.warn);
+      await retire(this.#process, this.#process.warn);
       await this.#process.bringUp(wanted);
       if (phase.name === 'asleep') this.#admissions.countWake();
     });
@@ -220,7 +222,7 @@ export class Fleet implements Backend {
    */
   stop(live?: ReleaseRef): Promise<void> {
     this.giveUpStarts();
-    return this.#process.operations.run(() => this.#process.stop(live));
+    return this.#process.operations.run(() => stop(this.#process, live));
   }
 
   /** Gives up on starts that were asked for before now. */
@@ -235,21 +237,7 @@ export class Fleet implements Backend {
   sleep(live?: ReleaseRef): Promise<void> {
     if (!this.#admissions.isAsleep) this.giveUpStarts();
     return this.#process.operations.run(async () => {
-      if (this.#admissions.isAsleep) return;
-      this.#process.cancelRestart();
-      this.#process.live ??= live ?? null;
-      let isCut = false;
-      const [phase, error] = [this.#process.phase, this.#process.lastError];
-      if (phase.name === 'running') {
-        this.#process.enter({ name: 'hibernating', gate: Promise.withResolvers() });
-        isCut = (await phase.cell.stepsAtWork(STEPS_TIMEOUT_MS)) > 0;
-        await end(phase, this.#process.warn);
-        this.#options.say('info', 'the app sleeps');
-      }
-      if (this.#process.live === null) this.#process.enter({ name: 'none' });
-      else await this.#process.goIdle('asleep', error);
-      // The engine's own alarm for a step that is at work lies some minutes ahead.
-      if (isCut) this.#process.rest.resume({ dueAt: Date.now() });
+      if (!this.#admissions.isAsleep) await sleep(this.#process, live);
     });
   }
 
@@ -331,6 +319,6 @@ export class Fleet implements Backend {
 
   /** Stops it for good. What is under way is given up: a trial, a migration (which undoes itself), a start. */
   close(): Promise<void> {
-    return this.#process.operations.close(() => this.#process.stop());
+    return this.#process.operations.close(() => stop(this.#process));
   }
 }

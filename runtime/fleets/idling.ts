@@ -1,4 +1,5 @@
-// Ends a process that nobody asks for anything, and starts one for work that falls due.
+// Ends a process that nobody asks for anything, or whose memory others need, and starts one for work that falls due.
+import { hibernate } from './ending.ts';
 import type { Running } from './phase.ts';
 import type { Supervisor } from './supervisor.ts';
 import { Watchdog } from './watchdog.ts';
@@ -15,6 +16,8 @@ export class Idling {
   #working: Running | null = null;
   /** How much of its work ran in Workflows. */
   #steps = 0;
+  /** Whether the process is to go because others need its memory. */
+  #givesWay = false;
 
   constructor(process: Supervisor) {
     this.#process = process;
@@ -58,6 +61,20 @@ export class Idling {
     return operations.run(start);
   }
 
+  /** Has the process go, for `why`: others need its memory. */
+  giveWay(why: string): void {
+    if (this.#givesWay) return;
+    this.#givesWay = true;
+    const leave = async () => {
+      this.#givesWay = false;
+      const { phase, options } = this.#process;
+      if (phase.name !== 'running') return;
+      options.say('warn', why);
+      await hibernate(this.#process, phase, why);
+    };
+    this.#process.operations.run(leave).catch(() => {});
+  }
+
   #isQuiet({ upstream, leases }: Running): boolean {
     return this.#process.activity.isQuiet(upstream) && leases.held === 0;
   }
@@ -78,6 +95,6 @@ export class Idling {
       return;
     }
     this.#working = null;
-    await this.#process.hibernate(phase);
+    await hibernate(this.#process, phase);
   }
 }

@@ -1,6 +1,7 @@
 // Gives a part of the host a process of the app to speak with, without waking the app.
 
 import { aborted } from '../machine/aborted.ts';
+import { stop } from './ending.ts';
 import { type Lease, Leases } from './leases.ts';
 import type { Leased, Running } from './phase.ts';
 import { NO_MEMORY, type Supervisor } from './supervisor.ts';
@@ -103,7 +104,7 @@ export class Leasing {
     const cell = await this.#process.launchLive(AbortSignal.any([operations.closing, wanted]));
     const isLent = () => this.#process.phase === phase;
     const leave = async () => {
-      if (isLent() && phase.leases.held === 0) await this.#process.stop();
+      if (isLent() && phase.leases.held === 0) await stop(this.#process);
     };
     const leases = new Leases(() => void operations.run(leave).catch(() => {}));
     const phase: Leased = { name: 'leased', cell, leases };

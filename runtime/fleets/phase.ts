@@ -39,8 +39,6 @@ export interface Leased {
   leases: Leases;
 }
 
-/** Time that requests in flight get before their process ends, in ms. */
-const DRAIN_MS = 10_000;
 /** What a stopped app tells a caller: somebody has to start it. */
 const STOPPED_RETRY_AFTER_S = 60;
 /** Memory is sampled each second, and comes back as others hibernate. */
@@ -100,20 +98,6 @@ export function failedWake(retryAfterS: number): Refused {
 export function overloaded(): Refused {
   const detail = 'This host is short of memory and starts no more apps for now.';
   return unavailable('shed', detail, OVERLOADED_RETRY_AFTER_S);
-}
-
-/** Lets requests in flight and leases end, then ends the process: one that has had SIGTERM answers no new connection. */
-export async function end(
-  phase: Running | Leased,
-  log: (line: string) => void,
-  drainMs = DRAIN_MS,
-): Promise<void> {
-  const { cell, leases } = phase;
-  const requests = phase.name === 'running' ? phase.upstream.drain(drainMs) : { cut: 0 };
-  const [{ cut }, ended] = await Promise.all([requests, leases.drain(drainMs)]);
-  if (cut > 0) log(`${cut} requests did not end within ${drainMs / 1000} s and were cut`);
-  if (ended > 0) log(`${ended} leases did not end within ${drainMs / 1000} s and were ended`);
-  await cell.stop();
 }
 
 function unavailable(reason: RefusalReason, detail: string, retryAfterS: number): Refused {

@@ -1,10 +1,9 @@
-// Keeps one app's process: brings the live release up, starts it again after a crash, ends it. The fleet's operations call it
-// one at a time.
+// Keeps one app's process: brings the live release up, and starts it again after a crash. The fleet's operations call it one at
+// a time; `ending.ts` has those that end the process.
 import type { ProcessState } from '../../handlers/contract/host-calls.ts';
 import { Upstream } from '../edge/upstream.ts';
 import { type Level, reason } from '../log.ts';
 import { Backoff, type Restart } from '../machine/backoff.ts';
-import { endProcessesOf } from '../machine/leftovers.ts';
 import { Activity } from './activity.ts';
 import type { Alarm } from './alarms.ts';
 import type { Cell, CellExit } from './cell.ts';
@@ -14,7 +13,7 @@ import { Launcher, type Place, type ReleaseRef } from './launch.ts';
 import { Leases } from './leases.ts';
 import type { Eater, MemoryGauge } from './memory.ts';
 import { Operations } from './operations.ts';
-import { end, type Phase, processState, type Running } from './phase.ts';
+import { type Phase, processState } from './phase.ts';
 import { resumeWorkflows } from './resume.ts';
 import { NoTurn, type Slots } from './slots.ts';
 
@@ -62,16 +61,17 @@ export class Supervisor {
   readonly rest: RestRecord;
   /** The release to run. */
   live: ReleaseRef | null = null;
-  readonly #options: SupervisorOptions;
+  readonly options: SupervisorOptions;
   /** Called when the app begins to serve requests. */
   readonly #onServing: () => void;
+  /** Called when others need the memory of its process, with the reason. */
+  readonly #giveWay: (why: string) => void;
   /** The app as the memory's gauge sees it. */
   readonly #eater: Eater = {
     footprint: 0,
     giveWay: (why) => this.#giveWay(why),
     coreUse: new CoreUse(),
   };
-  #givesWay = false;
   /** The limit that the process before this one went over, if that is why it ended. */
   #limit: string | null = null;
   #launcher: Launcher | null = null;
@@ -83,24 +83,25 @@ export class Supervisor {
   /** Aborted when starts that were asked for before are no longer wanted. */
   #unwanted = new AbortController();
 
-  constructor(options: SupervisorOptions, onServing: () => void) {
-    this.#options = options;
+  constructor(options: SupervisorOptions, onServing: () => void, giveWay: (why: string) => void) {
+    this.options = options;
     this.#onServing = onServing;
+    this.#giveWay = giveWay;
     this.activity = new Activity(options.idleMs, options.lastRequestAt);
     this.rest = new RestRecord(options.onRest);
   }
 
-  /** For `end`: what it says is a warning. */
-  readonly warn = (words: string): void => this.#options.say('warn', words);
+  /** Says something to the app's owner as a warning. */
+  readonly warn = (words: string): void => this.options.say('warn', words);
 
   /** Made when it is first needed, as the reader of due work is: thousands of apps may rest. */
   get launcher(): Launcher {
-    this.#launcher ??= new Launcher(this.#options);
+    this.#launcher ??= new Launcher(this.options);
     return this.#launcher;
   }
 
   get #due(): DueReader {
-    const { user, directories } = this.#options;
+    const { user, directories } = this.options;
     this.#dueReader ??= new DueReader(user, directories.data, (release) => this.launcher.dueWork(release));
     return this.#dueReader;
   }
@@ -128,7 +129,7 @@ export class Supervisor {
 
   /** Whether the host has memory for a process of this app. Hungrier apps may have to make room. */
   hasMemory(): boolean {
-    return this.#options.memory.admits(this.#eater);
+    return this.options.memory.admits(this.#eater);
   }
 
   /** Takes over the phase in which the host ended. */
@@ -150,7 +151,7 @@ export class Supervisor {
     this.#lastError = lastError;
     if ('gate' in before && phase !== before) before.gate.resolve();
     if (phase.name === 'running' && !phase.asleep) this.#onServing();
-    if (state !== this.state || error !== lastError) this.#options.onState(this.state, lastError);
+    if (state !== this.state || error !== lastError) this.options.onState(this.state, lastError);
   }
 
   /**
@@ -168,32 +169,6 @@ export class Supervisor {
     return this.rest.begin((over) => this.nextDue(over), delayMs);
   }
 
-  /** Ends a process that nobody needs, or whose memory others need. Requests that come meanwhile start another. */
-  async hibernate(phase: Running, lastError = this.#limit): Promise<void> {
-    const { asleep } = phase;
-    this.#options.say('info', 'the process goes, for nobody needs it now');
-    this.enter(asleep ? { name: 'asleep' } : { name: 'hibernating', gate: Promise.withResolvers() });
-    await end(phase, this.warn);
-    void this.goIdle(asleep ? 'asleep' : 'idle', lastError);
-  }
-
-  /**
-   * Ends the process, if one runs or is to, and has no other start for requests or due work.
-   * @param atOnce whether requests in flight are cut
-   */
-  async hold(why: string, atOnce: boolean): Promise<void> {
-    const phase = this.#phase;
-    if (['none', 'stopped', 'leased', 'asleep', 'held'].includes(phase.name)) return;
-    this.cancelRestart();
-    this.#options.say('error', why);
-    this.enter({ name: 'held', asleep: phase.name === 'running' && phase.asleep }, why);
-    if (phase.name !== 'running') return;
-    if (!atOnce) return end(phase, this.warn);
-    phase.cell.kill();
-    await phase.cell.exited;
-    phase.upstream.destroy();
-  }
-
   /**
    * When the app has work to do by itself, in ms since 1970; null for never, and now when that cannot be read.
    * @throws when it is given up, as it is when the host stops
@@ -205,7 +180,7 @@ export class Supervisor {
       return await this.#due.next(this.live!.directory, signal);
     } catch (error) {
       signal.throwIfAborted();
-      this.#options.say('warn', `alarms could not be read, so the process stays for them: ${reason(error)}`);
+      this.options.say('warn', `alarms could not be read, so the process stays for them: ${reason(error)}`);
       return Date.now();
     }
   }
@@ -213,37 +188,6 @@ export class Supervisor {
   /** The live release's crons with the times that they are due at; none without a release. @throws when they cannot be read */
   async crons(): Promise<Alarm[]> {
     return this.live === null ? [] : this.#due.crons(this.live.directory, this.operations.closing);
-  }
-
-  /** Holds requests and ends the process, if there is one. The caller then starts another, or enters another phase. */
-  async retire(log: (line: string) => void): Promise<void> {
-    this.cancelRestart();
-    const phase = this.#phase;
-    if (phase.name !== 'starting') {
-      const hibernated = phase.name === 'idle';
-      this.enter({ name: 'starting', gate: Promise.withResolvers(), hibernated });
-    }
-    if (phase.name === 'running' || phase.name === 'leased') await end(phase, log, this.#options.drainMs);
-  }
-
-  /** Ends the process: requests in flight get 10 s, then SIGTERM, then SIGKILL. */
-  async stop(live?: ReleaseRef): Promise<void> {
-    this.cancelRestart();
-    const phase = this.#phase;
-    this.live ??= live ?? null;
-    if (phase.name === 'running' || phase.name === 'leased') {
-      this.#options.say('info', 'the app is stopped');
-      this.enter({ name: phase.name === 'running' ? 'draining' : 'stopped' });
-      await end(phase, this.warn, this.#options.drainMs);
-    }
-    await this.endProcesses();
-    this.enter({ name: this.live === null ? 'none' : 'stopped' });
-  }
-
-  /** Ends all processes of the app's user, also those that left their sandbox or process group. A host that stops leaves them to the next host. */
-  async endProcesses(): Promise<void> {
-    const { user } = this.#options;
-    if (user !== null && !this.operations.closing.aborted) await endProcessesOf(user);
   }
 
   /** Starts the live release in its turn. @throws when it does not start; another start is then arranged */
@@ -276,7 +220,7 @@ export class Supervisor {
 
   /** Starts a process of the live release in its turn; it serves nobody yet. @throws when it does not start */
   launchLive(signal: AbortSignal): Promise<Cell> {
-    const { slots, say } = this.#options;
+    const { slots, say } = this.options;
     const log = (line: string) => say('info', line);
     return slots.run(this, (leftMs) => this.launch(this.live!, log, signal, leftMs), signal);
   }
@@ -294,7 +238,7 @@ export class Supervisor {
     // Written only when the process is made, since the write waits for the disk: so early the process runs no code of the app.
     const onSpawned = () => this.rest.end();
     const cell = await this.launcher.launch(release, log, { signal, startTimeoutMs: timeoutMs, onSpawned });
-    this.#options.memory.watch(cell, this.#eater);
+    this.options.memory.watch(cell, this.#eater);
     return cell;
   }
 
@@ -308,7 +252,7 @@ export class Supervisor {
     const started = { readyAt: cell.startedAt, startMs: cell.startMs, release };
     const upstream = new Upstream({ socketPath: cell.socketPath('http') }, started, cell.doors);
     this.activity.begin(forDueWork);
-    this.#options.say('info', `a process runs after ${Math.round(cell.startMs)} ms`);
+    this.options.say('info', `a process runs after ${Math.round(cell.startMs)} ms`);
     this.enter({ name: 'running', cell, upstream, asleep, leases }, this.#limit);
     void cell.exited.then((exit) => this.#exited(cell, exit));
     void this.#resumeWorkflows(cell, leases);
@@ -346,21 +290,8 @@ export class Supervisor {
     this.#restart = null;
   }
 
-  #giveWay(why: string): void {
-    if (this.#givesWay) return;
-    this.#givesWay = true;
-    const leave = async () => {
-      this.#givesWay = false;
-      const phase = this.#phase;
-      if (phase.name !== 'running') return;
-      this.#options.say('warn', why);
-      await this.hibernate(phase, why);
-    };
-    this.operations.run(leave).catch(() => {});
-  }
-
   #failed(mechanism: ProcessFailure['mechanism'], why: string): void {
-    this.#options.onFailure({ mechanism, deployId: this.live?.deployId ?? null, reason: why });
+    this.options.onFailure({ mechanism, deployId: this.live?.deployId ?? null, reason: why });
   }
 
   #exited(cell: Cell, exit: CellExit): void {
@@ -377,7 +308,7 @@ export class Supervisor {
 
   /** The due work of a sleeping app failed: it gets another process later. */
   #postpone({ delayMs }: Restart, error: string): void {
-    this.#options.say(
+    this.options.say(
       'error',
       `the app sleeps on; what is due is tried again in ${delayMs} ms or later: ${error}`,
     );
@@ -390,7 +321,7 @@ export class Supervisor {
       this.enter({ name: 'stopped' });
       return;
     }
-    this.#options.say('error', `restart in ${delayMs} ms: ${error}`);
+    this.options.say('error', `restart in ${delayMs} ms: ${error}`);
     const phase = this.#phase;
     if (loop) this.enter({ name: 'crashed', retryAt: Date.now() + delayMs }, error);
     else if (phase.name === 'starting') this.enter(phase, error);

@@ -2,6 +2,7 @@
 // held meanwhile, and after a failure all is as it was.
 import { reason } from '../log.ts';
 import type { Cell } from './cell.ts';
+import { endProcesses, hibernate, retire, stop } from './ending.ts';
 import type { ReleaseRef } from './launch.ts';
 import type { Phase } from './phase.ts';
 import type { Supervisor } from './supervisor.ts';
@@ -23,7 +24,7 @@ export async function swap(supervisor: Supervisor, next: ReleaseRef, steps: Swap
   if (!steps.isUntried) await tried(supervisor, next, steps);
   const before = supervisor.phase;
   const lastError = supervisor.lastError;
-  await supervisor.retire(steps.log);
+  await retire(supervisor, steps.log);
   try {
     const cell = await supervisor.launch(next, steps.log, closing);
     await commitOrStop(cell, steps.commit);
@@ -46,8 +47,8 @@ export async function adopt(
 ): Promise<void> {
   const { closing } = supervisor.operations;
   await tried(supervisor, next, steps);
-  if (resting === 'asleep') await supervisor.retire(steps.log);
-  else await supervisor.stop();
+  if (resting === 'asleep') await retire(supervisor, steps.log);
+  else await stop(supervisor);
   try {
     await supervisor.launcher.migrate(next, steps.log, closing);
     steps.commit();
@@ -68,12 +69,12 @@ export async function renew(supervisor: Supervisor, log: (line: string) => void)
   }
   if (phase.name === 'starting' || phase.name === 'crashed') {
     supervisor.forgive();
-    await supervisor.retire(log);
+    await retire(supervisor, log);
     await supervisor.bringUp(wanted);
     return true;
   }
   // It runs for due work only, and comes back for what is left of that.
-  if (phase.name === 'running') await supervisor.hibernate(phase);
+  if (phase.name === 'running') await hibernate(supervisor, phase);
   return false;
 }
 
@@ -85,8 +86,8 @@ export async function replaceStorage(
 ): Promise<void> {
   const { phase: before, lastError } = supervisor;
   const slept = before.name === 'running' && before.asleep;
-  await supervisor.retire(log);
-  await supervisor.endProcesses();
+  await retire(supervisor, log);
+  await endProcesses(supervisor);
   try {
     await replace();
   } finally {

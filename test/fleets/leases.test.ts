@@ -1,6 +1,7 @@
 // Leases: who speaks with a process of an app on the host's behalf, whatever the app does.
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
+import { stop } from '../../runtime/fleets/ending.ts';
 import type { FleetOptions } from '../../runtime/fleets/fleet.ts';
 import type { ReleaseRef } from '../../runtime/fleets/launch.ts';
 import { Leases } from '../../runtime/fleets/leases.ts';
@@ -242,10 +243,14 @@ test('more leases than there may be are refused, and an app that never ran has n
 /** Leases on a stopped app, with limits of their own. */
 async function leasingOf(t: TestContext, limits: { ms: number; most: number }): Promise<Leasing> {
   const { options, release } = harness(t);
-  const supervisor = new Supervisor(options, () => {});
+  const supervisor = new Supervisor(
+    options,
+    () => {},
+    () => {},
+  );
   supervisor.live = (await release(1)) as ReleaseRef;
   supervisor.resume({ name: 'stopped' });
-  t.after(() => supervisor.operations.close(() => supervisor.stop()));
+  t.after(() => supervisor.operations.close(() => stop(supervisor)));
   return new Leasing(supervisor, limits);
 }
 
