@@ -7,14 +7,14 @@ import { deployTip } from '../git/source.ts';
 import { log, reason } from '../log.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import { isInterrupted } from './deploy.ts';
-import type { DeployQueue } from './queue.ts';
+import type { DeployRequests } from './requests.ts';
 import { isWantOfRoom } from './size.ts';
 
 /** What `MissedDeploys` needs of the rest of the host. */
 export interface MissedDeploysOptions {
   store: HostStore;
   paths: Layout;
-  queue: DeployQueue;
+  requests: DeployRequests;
   changes: BranchChanges;
   /** Whether nothing is deployed now, for want of room on the disk. */
   paused: () => boolean;
@@ -74,11 +74,11 @@ export class MissedDeploys {
   }
 
   async #lookAt(appId: string): Promise<void> {
-    const { store, paths, queue, changes, hasRoom } = this.#options;
+    const { store, paths, requests, changes, hasRoom } = this.#options;
     const rollback = cutRollback(store.deploys.last(appId, 2));
     if (rollback !== null && store.deploys.find(appId, rollback)?.can_roll_back) {
       log('info', 'a rollback was cut and is made now', { app: appId, deploy: rollback });
-      queue.rollback(appId, rollback);
+      requests.rollback(appId, rollback);
       return;
     }
     const tip = await deployTip(paths.repository(appId));
@@ -92,7 +92,7 @@ export class MissedDeploys {
       if (!isInterrupted(newest) && !hasRoom()) return;
     }
     log('info', 'a push was missed and is deployed now', { app: appId, sha: tip });
-    await queue.request({ appId, sha: tip, ref: DEPLOY_REF, trigger: 'push' });
+    await requests.commit({ appId, sha: tip, ref: DEPLOY_REF, trigger: 'push' });
   }
 }
 

@@ -1,11 +1,7 @@
 // Deploys: one at a time for each app, the newest push next, and one row for each, whatever happens to it.
-import { existsSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { DeployFact, DeployTrigger } from '../../handlers/contract/host-calls.ts';
+import type { DeployFact } from '../../handlers/contract/host-calls.ts';
 import { newId } from '../../handlers/contract/id.ts';
-import { cutText } from '../../handlers/contract/text.ts';
-import { DEPLOY_REF, SHOWN_LENGTH } from '../git/repository.ts';
-import { resolveCommit } from '../git/source.ts';
 import { log, logRarely, reason } from '../log.ts';
 import { removeTree } from '../machine/remove.ts';
 import { Refusal } from '../refusal.ts';
@@ -13,7 +9,6 @@ import { warmBundler } from './build.ts';
 import { Deploy, type DeployOptions, INTERRUPTED } from './deploy.ts';
 import type { DeploySource } from './make-release.ts';
 import { removeOldReleases } from './old-releases.ts';
-import type { Retriggered } from './releases.ts';
 import { nextDeploy } from './turns.ts';
 
 /** How long after a deploy's end its leftovers are removed, in ms, unless the next one waits: the pusher is answered first. */
@@ -26,20 +21,6 @@ const CANCEL_MS = 5_000;
 const RETRY_MS = 1_000;
 
 const DELETED = 'the app was deleted';
-
-/** An upload has no commit in the repository. */
-const UPLOAD = { sha: '', ref: '', trigger: 'upload' } as const;
-
-/** What is to be deployed. */
-export interface DeployRequest {
-  appId: string;
-  sha: string;
-  /** The full name of the ref, such as `refs/heads/main`. */
-  ref: string;
-  trigger: DeployTrigger;
-  /** The name of who asks for it, for people to read; left out where that is the author of the commit. */
-  by?: string | undefined;
-}
 
 /** The queue of all apps. */
 export class DeployQueue {
@@ -70,68 +51,42 @@ export class DeployQueue {
   }
 
   /**
-   * Records a deploy and runs it when its turn comes. Resolves once it is recorded with its commit's description.
+   * Records a deploy and runs it when its turn comes.
+   * @param what the deploy, as its row says it
    * @throws {Error} while the host is stopping
    */
-  async request({ appId, sha, ref, trigger, by }: DeployRequest): Promise<Deploy> {
-    // Before anything is awaited: the order of requests is the order of deploys.
-    const deploy = this.#enqueue(
-      { app_id: appId, sha, ref, message: '', author: '', ...(by && { requested_by: by }), trigger },
-      { kind: 'commit' },
-    );
-    await this.#untilClosed(deploy.describe());
+  add(
+    what: Pick<DeployFact, 'app_id' | 'sha' | 'ref' | 'message' | 'author' | 'trigger' | 'requested_by'>,
+    source: DeploySource,
+    id = newId(),
+  ): Deploy {
+    if (this.#closing.signal.aborted) throw new Error('Cellar is stopping; try again in a moment');
+    const fact: DeployFact = {
+      id,
+      ...what,
+      status: 'queued',
+      can_roll_back: false,
+      steps: [],
+      error: null,
+      created_at: new Date().toISOString(),
+      started_at: null,
+      finished_at: null,
+    };
+    const deploy = new Deploy(this.#options, fact, source);
+    this.#waiting.get(fact.app_id)?.supersede(fact.id);
+    this.#waiting.delete(fact.app_id);
+    this.#waiting.set(fact.app_id, deploy);
+    this.#running.get(fact.app_id)?.deploy.makeWay();
+    this.#advance();
+    if (this.#waiting.has(fact.app_id)) deploy.waits(this.#whyWaits(fact.app_id));
     return deploy;
   }
 
-  /**
-   * Records a deploy that starts the release of an earlier one again, and runs it when its turn comes.
-   * @param by who asks for it, for people
-   * @throws {Refusal} for an unknown deploy, and for one without a release
-   * @throws {Error} while the host is stopping
-   */
-  rollback(appId: string, deployId: string, by?: string): Deploy {
-    const { store, paths } = this.#options;
-    const earlier = store.deploys.find(appId, deployId);
-    if (earlier === undefined) throw new Refusal(404, 'deploy_not_found', 'no such deploy');
-    if (earlier.status !== 'live' && earlier.status !== 'replaced') {
-      throw new Refusal(409, 'release_unavailable', `deploy ${deployId} never went live (${earlier.status})`);
-    }
-    // A release that is being removed may still be there in part.
-    if (!earlier.can_roll_back || !existsSync(paths.release(appId, deployId))) {
-      throw new Refusal(409, 'release_unavailable', `the release of deploy ${deployId} is no longer kept`);
-    }
-    const { sha, ref, message, author } = earlier;
-    return this.#enqueue(
-      { app_id: appId, sha, ref, message, author, ...(by && { requested_by: by }), trigger: 'rollback' },
-      { kind: 'release', of: deployId },
-    );
-  }
-
-  /**
-   * Records a deploy of the tip of main, or of an earlier deploy's commit, and runs it when its turn comes.
-   * @param deployId the earlier deploy; null: the tip
-   * @param by who asks for it, for people
-   * @throws {Refusal} for an unknown deploy, and for a commit that is not there
-   * @throws {Error} while the host is stopping
-   */
-  async deployAgain(appId: string, deployId: string | null, by?: string): Promise<Deploy> {
-    const { store, paths } = this.#options;
-    const earlier = deployId === null ? null : store.deploys.find(appId, deployId);
-    if (earlier === undefined) throw new Refusal(404, 'deploy_not_found', 'no such deploy');
-    if (earlier?.sha === '')
-      throw new Refusal(
-        404,
-        'ref_not_found',
-        `deploy ${deployId} was uploaded, so there is no commit to build; roll back to it`,
-      );
-    const sha = await resolveCommit(paths.repository(appId), earlier?.sha ?? DEPLOY_REF);
-    if (sha === null) {
-      const missing = earlier
-        ? `the repository has no commit ${earlier.sha} any more`
-        : 'main has no commit yet';
-      throw new Refusal(404, 'ref_not_found', missing);
-    }
-    return this.request({ appId, sha, ref: DEPLOY_REF, trigger: 'redeploy', by });
+  /** Has `close` wait for work that writes to the row of a deploy. Resolves with it. */
+  async waitFor(work: Promise<void>): Promise<void> {
+    this.#work.add(work);
+    await work;
+    this.#work.delete(work);
   }
 
   /**
@@ -158,50 +113,6 @@ export class DeployQueue {
         `deploy ${deployId} went live before it could be cancelled`,
       );
     return deploy.fact;
-  }
-
-  /**
-   * Records a deploy of a version that was uploaded, and runs it when its turn comes. The first deploy of a version has its
-   * id, those of previews aside.
-   * @throws {Error} while the host is stopping
-   */
-  upload(
-    appId: string,
-    version: { id: string; directory: string; notes: string[] },
-    by: { message: string; author: string },
-  ): Deploy {
-    const { directory, notes } = version;
-    const source: DeploySource = { kind: 'upload', directory, notes };
-    const message = cutText(by.message, SHOWN_LENGTH);
-    return this.#enqueue({ ...UPLOAD, app_id: appId, ...by, message }, source, this.#idOf(appId, version.id));
-  }
-
-  /**
-   * Records a deploy of what a preview of the app shows, and runs it when its turn comes.
-   * @param preview.directory of its release
-   * @param preview.versionId the uploaded version that it is
-   * @param by the commit and author that the deploy shows
-   * @throws {Error} while the host is stopping
-   */
-  promote(
-    appId: string,
-    { name, directory, versionId }: { name: string; directory: string; versionId: string | null },
-    by: Pick<DeployFact, 'sha' | 'ref' | 'message' | 'author'>,
-  ): Deploy {
-    const id = versionId === null ? newId() : this.#idOf(appId, versionId);
-    return this.#enqueue(
-      { app_id: appId, ...by, trigger: 'promote' },
-      { kind: 'preview', directory, name },
-      id,
-    );
-  }
-
-  /**
-   * Records a deploy of the live release with other triggers, and runs it when its turn comes.
-   * @throws {Error} while the host is stopping
-   */
-  retrigger(appId: string, triggers: Retriggered, by: { message: string; author: string }): Deploy {
-    return this.#enqueue({ ...UPLOAD, app_id: appId, ...by }, { kind: 'triggers', triggers });
   }
 
   /** How many deploys run and wait. */
@@ -242,13 +153,6 @@ export class DeployQueue {
     await Promise.all(this.#work);
   }
 
-  /** The id of a version's deploy: that of the version, if no other deploy has it. */
-  #idOf(appId: string, versionId: string): string {
-    const { apps, store } = this.#options;
-    const isPreview = apps.originOf(appId) !== appId;
-    return isPreview || store.deploys.find(appId, versionId) ? newId() : versionId;
-  }
-
   /** Records deploys that were interrupted. A full disk does not keep the host from starting: it is tried again. */
   #interrupt(deploys: DeployFact[]): void {
     const { store, onFacts } = this.#options;
@@ -267,33 +171,6 @@ export class DeployQueue {
       });
       setTimeout(() => this.#interrupt(deploys), RETRY_MS).unref();
     }
-  }
-
-  #enqueue(
-    what: Pick<DeployFact, 'app_id' | 'sha' | 'ref' | 'message' | 'author' | 'trigger' | 'requested_by'>,
-    source: DeploySource,
-    id = newId(),
-  ): Deploy {
-    if (this.#closing.signal.aborted) throw new Error('Cellar is stopping; try again in a moment');
-    const fact: DeployFact = {
-      id,
-      ...what,
-      status: 'queued',
-      can_roll_back: false,
-      steps: [],
-      error: null,
-      created_at: new Date().toISOString(),
-      started_at: null,
-      finished_at: null,
-    };
-    const deploy = new Deploy(this.#options, fact, source);
-    this.#waiting.get(fact.app_id)?.supersede(fact.id);
-    this.#waiting.delete(fact.app_id);
-    this.#waiting.set(fact.app_id, deploy);
-    this.#running.get(fact.app_id)?.deploy.makeWay();
-    this.#advance();
-    if (this.#waiting.has(fact.app_id)) deploy.waits(this.#whyWaits(fact.app_id));
-    return deploy;
   }
 
   /** Why the waiting deploy of an app does not begin yet, in words for its log. */
@@ -346,14 +223,7 @@ export class DeployQueue {
           this.#advance();
         });
       this.#running.set(appId, { deploy, end });
-      void this.#untilClosed(end);
+      void this.waitFor(end);
     }
-  }
-
-  /** Has `close` wait for what writes to the store. */
-  async #untilClosed(work: Promise<void>): Promise<void> {
-    this.#work.add(work);
-    await work;
-    this.#work.delete(work);
   }
 }

@@ -121,7 +121,7 @@ function routesOf(
   | PreviewCall
   | WorkflowCall
 > {
-  const { store, paths, disk, apps, queue, changes, outbox, controlUi, onPush, alerts } = options;
+  const { store, paths, disk, apps, queue, requests, changes, outbox, controlUi, onPush, alerts } = options;
   return {
     'PUT /apps/:id': async ({ request, words }) => {
       const wanted = await readJson<'PUT /apps/:id'>(request, WANTED_BYTES);
@@ -159,7 +159,7 @@ function routesOf(
     },
     'POST /apps/:id/rollback': async ({ request, words }) => {
       const { deploy_id, by } = await readJson<'POST /apps/:id/rollback'>(request);
-      const { fact } = queue.rollback(words[0]!, deploy_id, by);
+      const { fact } = requests.rollback(words[0]!, deploy_id, by);
       // Waits for the facts, so that a list of deploys that is asked for next has this one.
       await outbox.flushed(FLUSH_MS);
       return fact;
@@ -167,7 +167,7 @@ function routesOf(
     'POST /apps/:id/deploys': async ({ request, words }) => {
       requireRoom(disk);
       const { deploy_id, by } = await readJson<'POST /apps/:id/deploys'>(request);
-      const { fact } = await queue.deployAgain(words[0]!, deploy_id, by);
+      const { fact } = await requests.again(words[0]!, deploy_id, by);
       await outbox.flushed(FLUSH_MS);
       return fact;
     },

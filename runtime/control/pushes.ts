@@ -2,7 +2,7 @@
 import type { Duplex } from 'node:stream';
 import type { Apps } from '../apps/apps.ts';
 import type { Deploy } from '../builds/deploy.ts';
-import type { DeployQueue } from '../builds/queue.ts';
+import type { DeployRequests } from '../builds/requests.ts';
 import { DEPLOY_REF } from '../git/repository.ts';
 import type { RefUpdate } from '../git/smart-http.ts';
 import { reason } from '../log.ts';
@@ -20,7 +20,7 @@ const MAIN_DELETED = 'main was deleted; what serves now goes on.\n';
 /** What a push needs of the rest of the host. */
 export interface PushesOptions {
   apps: Apps;
-  queue: DeployQueue;
+  requests: DeployRequests;
   previews: Previews;
   outbox: Outbox;
   /** The address of an app, by its slug. */
@@ -56,13 +56,13 @@ async function deployAll(
   updates: RefUpdate[],
   say: (line: string) => void,
 ): Promise<Made | string> {
-  const { apps, queue, urlOf } = options;
+  const { apps, requests, urlOf } = options;
   const main = updates.find(({ ref }) => ref === DEPLOY_REF);
   const branches = updates.filter(({ ref }) => ref.startsWith(BRANCHES) && ref !== DEPLOY_REF);
   // Before anything is awaited: the order of pushes is the order of deploys.
   const deployed =
     main && main.after !== NO_SHA
-      ? queue.request({ appId, sha: main.after, ref: main.ref, trigger: 'push' })
+      ? requests.commit({ appId, sha: main.after, ref: main.ref, trigger: 'push' })
       : null;
   // Both at once: a deploy that cannot be recorded is heard of also while previews are removed.
   const [deploy, [first, ...others]] = await Promise.all([

@@ -6,7 +6,7 @@ import { HOST_COMMIT_BYTES } from '../../handlers/contract/sizes.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { Apps } from '../apps/apps.ts';
 import type { Imports } from '../builds/import.ts';
-import type { DeployQueue } from '../builds/queue.ts';
+import type { DeployRequests } from '../builds/requests.ts';
 import type { BranchChanges } from '../git/branch-changes.ts';
 import { startGit } from '../git/git.ts';
 import { DEPLOY_REF } from '../git/repository.ts';
@@ -33,7 +33,7 @@ export interface SourceOptions {
   paths: Layout;
   disk: DiskWatch;
   apps: Apps;
-  queue: DeployQueue;
+  requests: DeployRequests;
   changes: BranchChanges;
   outbox: Outbox;
   imports: Imports;
@@ -193,11 +193,12 @@ async function change(
   trigger: DeployTrigger,
   make: (repository: string) => Promise<string>,
 ): Promise<{ sha: string; deploy_id: string }> {
-  const { disk, queue, changes, outbox } = options;
+  const { disk, requests, changes, outbox } = options;
   requireRoom(disk);
   const appId = words[0]!;
   const repository = repositoryOf(options, words);
-  const deploy = async () => queue.request({ appId, sha: await make(repository), ref: DEPLOY_REF, trigger });
+  const deploy = async () =>
+    requests.commit({ appId, sha: await make(repository), ref: DEPLOY_REF, trigger });
   const { fact } = await changes.during(appId, deploy());
   // Waits for the facts, so that a list of deploys that is asked for next has this one.
   await outbox.flushed(FLUSH_MS);

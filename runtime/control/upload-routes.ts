@@ -6,8 +6,8 @@ import type { HostCall, HostCalls } from '../../handlers/contract/host-routes.ts
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { Apps } from '../apps/apps.ts';
 import type { Deploy } from '../builds/deploy.ts';
-import type { DeployQueue } from '../builds/queue.ts';
 import { readRelease } from '../builds/release.ts';
+import type { DeployRequests } from '../builds/requests.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import type { DiskWatch } from '../machine/disk-watch.ts';
 import { Refusal, requireRoom } from '../refusal.ts';
@@ -38,7 +38,7 @@ export interface UploadOptions {
   paths: Layout;
   disk: DiskWatch;
   apps: Apps;
-  queue: DeployQueue;
+  requests: DeployRequests;
   outbox: Outbox;
   uploads: Uploads;
   looking: Looking;
@@ -46,7 +46,7 @@ export interface UploadOptions {
 
 /** The functions that answer these calls. */
 export function uploadRoutes(options: UploadOptions): Pick<HostRoutes, UploadCall> {
-  const { disk, queue, uploads } = options;
+  const { disk, requests, uploads } = options;
   const last = new Map<string, Promise<unknown>>();
   const oneByOne = <T>(appId: string, work: () => Promise<T>): Promise<T> => {
     const done = (last.get(appId) ?? Promise.resolve()).then(work, work);
@@ -75,7 +75,7 @@ export function uploadRoutes(options: UploadOptions): Pick<HostRoutes, UploadCal
       const { owner, ...by } = await readJson<'POST /apps/:id/versions/:deploy'>(request);
       requireApp(options, appId);
       return uploads.deploying(appId, id, owner, async ({ notes }, directory) => {
-        const deploy = queue.upload(appId, { id, directory, notes }, by);
+        const deploy = requests.upload(appId, { id, directory, notes }, by);
         const fact = await untilEnded(options, deploy);
         if (deploy.fact.status === 'live') await uploads.drop(id);
         return fact;
@@ -141,7 +141,7 @@ async function retrigger(
     : crons
       ? 'Cron triggers'
       : `Consumer of the queue ${consumer?.queue ?? without}`;
-  const deploy = options.queue.retrigger(
+  const deploy = options.requests.retrigger(
     appId,
     { ...triggers, ...(workflow && { workflows }) },
     { author, message },

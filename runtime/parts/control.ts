@@ -26,7 +26,7 @@ export function makeControl(
   onRestart: () => void,
 ) {
   const { config, paths, store, disk, known, secret, token, users, workerd } = base;
-  const { queue, previews } = deploys;
+  const { requests, previews } = deploys;
   const { apps, storage } = appParts;
   const mailer = new Mailer(config.RUNNER_SMTP_URL, config.RUNNER_SMTP_FROM);
   const loopDelay = new LoopDelay();
@@ -59,7 +59,7 @@ export function makeControl(
       users,
       storageNames: (appId) => store.apps.storageNames(appId),
       controlUi: { url: config.RUNNER_UI_URL, token },
-      onPush: pushes({ apps, queue, previews, outbox, urlOf: (slug) => base.urlOf(slug)! }),
+      onPush: pushes({ apps, requests, previews, outbox, urlOf: (slug) => base.urlOf(slug)! }),
     }),
   });
   const ui =

@@ -2,6 +2,7 @@
 import { Imports } from '../builds/import.ts';
 import { MissedDeploys } from '../builds/missed-pushes.ts';
 import { DeployQueue } from '../builds/queue.ts';
+import { DeployRequests } from '../builds/requests.ts';
 import { hasDisk } from '../builds/size.ts';
 import { BranchChanges } from '../git/branch-changes.ts';
 import { copyIntoPreview } from '../previews/copied-storage.ts';
@@ -54,18 +55,19 @@ export function makeDeploys(
     copyIntoPreview: (appId, log, signal) => copyIntoPreview(copying, appId, log, signal),
     onFacts,
   });
+  const requests = new DeployRequests(queue, { store, paths, apps });
   const uploads = new Uploads({ paths, store, apps, secrets, assetsMb: config.RUNNER_BUILD_MAX_MB });
-  const previews = new Previews({ store, paths, apps, queue });
+  const previews = new Previews({ store, paths, apps, requests, queue });
   const imports = new Imports({ paths, walls, limits, reachable });
   const changes = new BranchChanges();
   const missed = new MissedDeploys({
     store,
     paths,
-    queue,
+    requests,
     changes,
     paused: () => disk.short,
     hasRoom: () => hasDisk(paths.root, config.RUNNER_BUILD_MAX_MB, config.RUNNER_DISK_FLOOR_MB),
     everyMs: config.RUNNER_FLEET_DEPLOY_POLL_S * 1000,
   });
-  return { queue, uploads, previews, imports, changes, missed };
+  return { queue, requests, uploads, previews, imports, changes, missed };
 }

@@ -7,6 +7,7 @@ import type { Apps } from '../apps/apps.ts';
 import { branchName, isPreviewName, versionName } from '../apps/preview-app.ts';
 import { type Deploy, isInterrupted } from '../builds/deploy.ts';
 import type { DeployQueue } from '../builds/queue.ts';
+import type { DeployRequests } from '../builds/requests.ts';
 import { resolveCommit } from '../git/source.ts';
 import { log, reason } from '../log.ts';
 import type { Layout } from '../machine/data-directory.ts';
@@ -24,6 +25,7 @@ export interface PreviewsOptions {
   store: HostStore;
   paths: Layout;
   apps: Apps;
+  requests: DeployRequests;
   queue: DeployQueue;
 }
 
@@ -79,7 +81,7 @@ export class Previews {
       const row = this.#renewed(appId, ref, () =>
         branchName(branch, (name) => this.#find(appId, name) !== undefined),
       );
-      const deploy = await this.#options.queue.request({ appId: row.id, sha, ref, trigger: 'push' });
+      const deploy = await this.#options.requests.commit({ appId: row.id, sha, ref, trigger: 'push' });
       return { slug: this.#options.apps.get(row.id)!.wanted.slug, deploy };
     }).finally(() => this.#makeRoom(appId));
   }
@@ -103,7 +105,7 @@ export class Previews {
       if (alias !== '') this.#requireAlias(appId, alias);
       const source = alias === '' ? `version:${versionName(id)}` : `alias:${alias}`;
       const row = this.#renewed(appId, source, () => alias || versionName(id), id);
-      return this.#options.queue.upload(row.id, { id, directory, notes }, { message, author });
+      return this.#options.requests.upload(row.id, { id, directory, notes }, { message, author });
     }).finally(() => this.#makeRoom(appId));
   }
 
@@ -137,7 +139,7 @@ export class Previews {
    * @throws {Refusal} for an unknown preview, and one without a release
    */
   promote(appId: string, name: string, author: string): Deploy {
-    const { apps, paths, queue, store } = this.#options;
+    const { apps, paths, requests, store } = this.#options;
     const row = this.#require(appId, name);
     const live = apps.get(row.id)!.liveDeployId;
     const fact = live === null ? undefined : store.deploys.find(row.id, live);
@@ -146,7 +148,7 @@ export class Previews {
     const { sha, ref, message } = fact;
     const directory = paths.release(row.id, fact.id);
     const { versionId } = row;
-    return queue.promote(
+    return requests.promote(
       appId,
       { name, directory, versionId },
       { sha, ref, message, author: author || fact.author },
@@ -200,7 +202,7 @@ export class Previews {
 
   /** What was being deployed when the host ended is deployed now. An upload that never served was not acknowledged: it goes. */
   async #resume(row: PreviewRow): Promise<void> {
-    const { apps, paths, queue } = this.#options;
+    const { apps, paths, requests } = this.#options;
     const newest = this.#newest(row);
     if (!row.source.startsWith(BRANCHES)) {
       if (this.#isEmpty(row)) await this.#remove(row);
@@ -209,7 +211,7 @@ export class Previews {
     if (newest !== undefined && !isInterrupted(newest)) return;
     const sha = await resolveCommit(paths.repository(apps.originOf(row.id)), row.source);
     if (sha === null) await this.#remove(row);
-    else await queue.request({ appId: row.id, sha, ref: row.source, trigger: 'push' });
+    else await requests.commit({ appId: row.id, sha, ref: row.source, trigger: 'push' });
   }
 
   /** Removes those that are too many. Never rejects. */

@@ -13,6 +13,7 @@ import { closeBundler } from '../../runtime/builds/build.ts';
 import type { Deploy } from '../../runtime/builds/deploy.ts';
 import { MissedDeploys } from '../../runtime/builds/missed-pushes.ts';
 import { DeployQueue } from '../../runtime/builds/queue.ts';
+import { DeployRequests } from '../../runtime/builds/requests.ts';
 import { Outbox } from '../../runtime/control/outbox.ts';
 import { pushes } from '../../runtime/control/pushes.ts';
 import { lineSink } from '../../runtime/fleets/cell-output.ts';
@@ -100,6 +101,7 @@ async function makeQueue(
     ...{ ...shared, apps, limits, walls: new Walls('cellar-unused') },
     copyIntoPreview: async () => {},
   });
+  const requests = new DeployRequests(queue, { store, paths, apps });
   t.after(async () => {
     await queue.close();
     await apps.close();
@@ -107,8 +109,8 @@ async function makeQueue(
     release();
   });
   const pushTo = (appId: string, commit = sha) =>
-    queue.request({ appId, sha: commit, ref: DEPLOY_REF, trigger: 'push' });
-  return { directory, paths, store, queue, apps, ids, sha, pushTo, push: () => pushTo(APP) };
+    requests.commit({ appId, sha: commit, ref: DEPLOY_REF, trigger: 'push' });
+  return { directory, paths, store, queue, requests, apps, ids, sha, pushTo, push: () => pushTo(APP) };
 }
 
 /** Waits for the end of a deploy and answers it. */
@@ -204,10 +206,10 @@ test('a deploy that waits or builds can be cancelled by somebody, and the next o
 });
 
 test('the tip of main and an earlier commit are deployed again, and neither counts as what came to main last', async (t) => {
-  const { store, queue, push, sha } = await makeQueue(t, { 'index.js': WORKER });
+  const { store, requests, push, sha } = await makeQueue(t, { 'index.js': WORKER });
   const first = await ended(await push());
-  const tip = await ended(await queue.deployAgain(APP, null));
-  const again = await ended(await queue.deployAgain(APP, first.id, 'Ada'));
+  const tip = await ended(await requests.again(APP, null));
+  const again = await ended(await requests.again(APP, first.id, 'Ada'));
   assert.deepEqual(
     [first, tip, again].map(({ requested_by }) => requested_by),
     [undefined, undefined, 'Ada'],
@@ -218,16 +220,16 @@ test('the tip of main and an earlier commit are deployed again, and neither coun
     store.deploys.newest(APP, 5).map(({ id }) => id),
     [first.id],
   );
-  await assert.rejects(queue.deployAgain(APP, 'z'.repeat(16)), { code: 'deploy_not_found' });
+  await assert.rejects(requests.again(APP, 'z'.repeat(16)), { code: 'deploy_not_found' });
 });
 
 test('the live release is deployed again with other triggers, which counts neither as a push nor as a rollback', async (t) => {
-  const { store, queue, push } = await makeQueue(t, {
+  const { store, requests, push } = await makeQueue(t, {
     'index.js': 'export default { fetch() { return new Response("ok") }, scheduled() {} }',
   });
   const first = await ended(await push());
   const changed = await ended(
-    queue.retrigger(APP, { crons: ['30 4 * * *'] }, { message: 'crons', author: 'Ada' }),
+    requests.retrigger(APP, { crons: ['30 4 * * *'] }, { message: 'crons', author: 'Ada' }),
   );
   assert.deepEqual([changed.error, changed.trigger, changed.sha], [null, 'upload', '']);
   assert.deepEqual(
@@ -235,23 +237,23 @@ test('the live release is deployed again with other triggers, which counts neith
     [first.id],
   );
   assert.equal(store.deploys.last(APP, 1)[0]!.releaseOf, null);
-  await assert.rejects(queue.deployAgain(APP, changed.id), /was uploaded, so there is no commit/);
+  await assert.rejects(requests.again(APP, changed.id), /was uploaded, so there is no commit/);
 });
 
 test('nobody goes back to a release that is being removed', async (t) => {
-  const { store, queue, push } = await makeQueue(t, { 'index.js': WORKER });
+  const { store, requests, push } = await makeQueue(t, { 'index.js': WORKER });
   const first = await ended(await push());
   await ended(await push());
   // As it is between the note of its end and the end of its files.
   store.deploys.save({ ...store.deploys.find(APP, first.id)!, can_roll_back: false });
-  assert.throws(() => queue.rollback(APP, first.id), { code: 'release_unavailable' });
+  assert.throws(() => requests.rollback(APP, first.id), { code: 'release_unavailable' });
 });
 
 test("long builds of some hold up neither another account's build nor a rollback", async (t) => {
   const build = 'echo begun; while [ -e "$GATE" ]; do sleep 0.05; done';
   const files = { 'index.js': WORKER, 'package.json': JSON.stringify({ scripts: { build } }) };
   const owners = ['ada', 'ada', 'ada', 'grace', 'joan'];
-  const { directory, store, queue, ids, push, pushTo } = await makeQueue(t, files, owners);
+  const { directory, store, requests, ids, push, pushTo } = await makeQueue(t, files, owners);
   const [, second, third, others, deployed] = ids as [string, string, string, string, string];
   const first = await ended(await pushTo(deployed));
   assert.equal(first.status, 'live');
@@ -262,7 +264,7 @@ test("long builds of some hold up neither another account's build nor a rollback
     [...ours, theirs].map(({ fact }) => fact.status),
     ['building', 'building', 'queued', 'building'],
   );
-  const back = await ended(queue.rollback(deployed, first.id));
+  const back = await ended(requests.rollback(deployed, first.id));
   assert.equal(back.status, 'live');
   assert.equal(store.deploys.find(third, ours[2]!.fact.id)!.status, 'queued');
   rmSync(`${directory}/gate`);
@@ -314,10 +316,10 @@ test('of an app that is deleted no deploy is kept', async (t) => {
 });
 
 test('a push that cannot be recorded while its other branches are worked on is refused, and the host goes on', async (t) => {
-  const { apps, paths, queue, sha, store } = await makeQueue(t, { 'index.html': 'hello' });
-  const previews = new Previews({ store, paths, apps, queue });
+  const { apps, paths, queue, requests, sha, store } = await makeQueue(t, { 'index.html': 'hello' });
+  const previews = new Previews({ store, paths, apps, requests, queue });
   const outbox = new Outbox(store.outbox, async () => {});
-  const push = pushes({ apps, queue, previews, outbox, urlOf: (slug) => slug });
+  const push = pushes({ apps, requests, previews, outbox, urlOf: (slug) => slug });
   const ref = 'refs/heads/topic';
   await previews.push(APP, ref, sha);
   await queue.close();
@@ -332,8 +334,8 @@ test('a push that cannot be recorded while its other branches are worked on is r
 });
 
 test('a preview that was pushed to while its time ended stays', async (t) => {
-  const { apps, paths, queue, sha, store } = await makeQueue(t, { 'index.html': 'hello' });
-  const previews = new Previews({ store, paths, apps, queue });
+  const { apps, paths, queue, requests, sha, store } = await makeQueue(t, { 'index.html': 'hello' });
+  const previews = new Previews({ store, paths, apps, requests, queue });
   await previews.push(APP, 'refs/heads/topic', sha);
   const [{ id, createdAt, expiresAt }] = apps.previews(APP) as [PreviewRow];
   await eventually(() => Date.now() > createdAt, 'a moment passes');
@@ -350,10 +352,10 @@ test('a preview that was pushed to while its time ended stays', async (t) => {
 });
 
 test('missed deploys are looked for again after a look that failed', async (t) => {
-  const { paths, queue, store } = await makeQueue(t, { 'index.html': 'hello' });
+  const { paths, requests, store } = await makeQueue(t, { 'index.html': 'hello' });
   let looks = 0;
   const missed = new MissedDeploys({
-    ...{ store, paths, queue, everyMs: 10, hasRoom: () => true, changes: new BranchChanges() },
+    ...{ store, paths, requests, everyMs: 10, hasRoom: () => true, changes: new BranchChanges() },
     paused: () => {
       if (++looks === 1) throw new Error('the disk cannot be read');
       return false;
