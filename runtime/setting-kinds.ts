@@ -1,9 +1,12 @@
 // The kinds of settings: how the text of each is read, and what is said of a wrong one.
+import { resolve } from 'node:path';
 import { z } from 'zod';
 import { reason } from './log.ts';
 import { AddressRanges } from './machine/address-ranges.ts';
+import { DATA_DIRECTORY_MAX } from './machine/data-directory.ts';
 import { isAddress } from './mail/addresses.ts';
-import { type SmtpServer, smtpServer } from './mail/smtp-server.ts';
+import { isSender, type SmtpServer, smtpServer } from './mail/smtp-server.ts';
+import { LogFilter } from './telemetry/log-filter.ts';
 
 const numberLike = (form: RegExp, message: string) => (min: number, max: number) =>
   z
@@ -52,6 +55,35 @@ export const addressRanges = commaList.superRefine((ranges, context) => {
   }
 });
 
+export const dataDirectory = z
+  .string()
+  .min(1, 'must not be empty')
+  .transform((path) => resolve(path))
+  .refine(
+    (path) => Buffer.byteLength(path) <= DATA_DIRECTORY_MAX,
+    `must resolve to at most ${DATA_DIRECTORY_MAX} bytes, because Unix sockets lie below it; name a shorter directory`,
+  );
+export const token = z.union([
+  z.literal(''),
+  z
+    .string()
+    .regex(
+      /^[\x21-\x7e]{16,256}$/,
+      'must have 16 to 256 printable characters without spaces; `openssl rand -hex 32` makes one',
+    ),
+]);
+export const snapshotPlace = z.union([
+  z.literal(''),
+  z.string().regex(/^(\/|s3:\/\/[\w.-]+(\/[\w.-]+)*\/?$)/, 'must be an absolute path, or s3://bucket/prefix'),
+]);
+export const logFilter = z.string().superRefine((text, context) => {
+  try {
+    LogFilter.parse(text);
+  } catch (error) {
+    context.addIssue({ code: 'custom', message: `is wrong: ${reason(error)}` });
+  }
+});
+
 export const smtpUrl = z.string().transform((text, context): SmtpServer | null => {
   const server = smtpServer(text);
   if (server === null && text !== '') {
@@ -64,6 +96,12 @@ export const smtpUrl = z.string().transform((text, context): SmtpServer | null =
   return server;
 });
 
+export const sender = z
+  .string()
+  .refine(
+    (text) => text === '' || isSender(text),
+    'must be like cellar@example.com or Cellar <cellar@example.com>',
+  );
 export const appSenderList = commaList.refine(
   (each) => each.every((one) => isAddress(one.includes('@') ? one : `a@${one}`)),
   'must be domains such as example.com and addresses such as news@example.com, separated by commas',

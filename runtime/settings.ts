@@ -1,27 +1,27 @@
-// Every setting, declared once: name, default, meaning, and how its text is read. `docs/settings.md` is made from this
-// list.
-import { resolve } from 'node:path';
+// Every setting, declared once: name, default, meaning, and of which kind its text is. `docs/settings.md` is made from this list.
 import { z } from 'zod';
-import { reason } from './log.ts';
 import { DATA_DIRECTORY_MAX } from './machine/data-directory.ts';
-import { isSender } from './mail/smtp-server.ts';
 import {
   addressRanges,
   aiModels,
   appSenderList,
+  dataDirectory,
   decimal,
   domain,
   httpUrl,
   integer,
+  logFilter,
   origin,
   origins,
   otlpHeaders,
   paths,
   perMinute,
   port,
+  sender,
   smtpUrl,
+  snapshotPlace,
+  token,
 } from './setting-kinds.ts';
-import { LogFilter } from './telemetry/log-filter.ts';
 
 /** One of them. */
 export interface Setting {
@@ -58,14 +58,7 @@ export const settings = {
   RUNNER_DATA_DIR: {
     default: '.cellar',
     meaning: `Directory of all state; one host at a time. Its full path has at most ${DATA_DIRECTORY_MAX} bytes.`,
-    schema: z
-      .string()
-      .min(1, 'must not be empty')
-      .transform((path) => resolve(path))
-      .refine(
-        (path) => Buffer.byteLength(path) <= DATA_DIRECTORY_MAX,
-        `must resolve to at most ${DATA_DIRECTORY_MAX} bytes, because Unix sockets lie below it; name a shorter directory`,
-      ),
+    schema: dataDirectory,
   },
   RUNNER_DRAIN_S: {
     default: '10',
@@ -89,15 +82,7 @@ export const settings = {
     default: '',
     meaning:
       'Bearer token of the API, at least 16 characters. Empty on `localhost`: made at first boot, kept in `<data>/token`.',
-    schema: z.union([
-      z.literal(''),
-      z
-        .string()
-        .regex(
-          /^[\x21-\x7e]{16,256}$/,
-          'must have 16 to 256 printable characters without spaces; `openssl rand -hex 32` makes one',
-        ),
-    ]),
+    schema: token,
   },
   RUNNER_UI_URL: {
     default: '',
@@ -127,12 +112,7 @@ export const settings = {
   RUNNER_SMTP_FROM: {
     default: '',
     meaning: 'Sender of invites and links, such as `Cellar <cellar@example.com>`.',
-    schema: z
-      .string()
-      .refine(
-        (text) => text === '' || isSender(text),
-        'must be like cellar@example.com or Cellar <cellar@example.com>',
-      ),
+    schema: sender,
   },
   RUNNER_SMTP_APP_SENDERS: {
     default: '',
@@ -282,13 +262,7 @@ export const settings = {
     default: 'error,celld=warn',
     meaning:
       "Which of Cellar's own words come into an app's log: a level (`off`, `error`, `warn`, `info`, `debug`), and others for single targets: `celld` (the supervisor of its process), `workerd` (what runs it) and `build` (its deploys).",
-    schema: z.string().superRefine((text, context) => {
-      try {
-        LogFilter.parse(text);
-      } catch (error) {
-        context.addIssue({ code: 'custom', message: `is wrong: ${reason(error)}` });
-      }
-    }),
+    schema: logFilter,
   },
   RUNNER_CELL_MAX_MB: {
     default: '512',
@@ -321,26 +295,13 @@ export const settings = {
     default: '',
     meaning:
       'Where snapshots are kept: the absolute path of a directory, best on another disk, or `s3://bucket/prefix`. Empty: `<data>/snapshots`.',
-    schema: z.union([
-      z.literal(''),
-      z
-        .string()
-        .regex(/^(\/|s3:\/\/[\w.-]+(\/[\w.-]+)*\/?$)/, 'must be an absolute path, or s3://bucket/prefix'),
-    ]),
+    schema: snapshotPlace,
   },
   RUNNER_SNAPSHOT_ENDPOINT: {
     default: '',
     meaning:
       'Of a store that is not Amazon’s: its URL, before the name of the bucket, such as `https://storage.example.com`.',
-    schema: z.union([
-      z.literal(''),
-      z
-        .string()
-        .refine(
-          (text) => /^https?:\/\/[^?#@]+$/.test(text) && URL.canParse(text),
-          'must be like https://storage.example.com',
-        ),
-    ]),
+    schema: httpUrl('must be like https://storage.example.com'),
   },
   RUNNER_SNAPSHOT_REGION: {
     default: 'us-east-1',
