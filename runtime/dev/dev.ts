@@ -1,8 +1,7 @@
 // `cellar dev`: the app of a folder in the cell, config and gateway of production, on storage below the folder. There is no
 // control plane, and everything runs as the user who started it.
-import { existsSync, realpathSync, rmSync } from 'node:fs';
+import { realpathSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { BuildFailure } from '../../bundler/failure.ts';
 import { OutwardServices } from '../apps/outward-services.ts';
 import { Closing } from '../closing.ts';
 import { readSetting } from '../config.ts';
@@ -11,11 +10,9 @@ import { headerValue } from '../edge/http/fields.ts';
 import { Fleet } from '../fleets/fleet.ts';
 import { MemoryGauge } from '../fleets/memory.ts';
 import { Slots } from '../fleets/slots.ts';
-import { toSourcePlaces } from '../fleets/source-places.ts';
 import { spares, workerdPath } from '../fleets/start-cell.ts';
 import { throwTrialsAway } from '../fleets/trial.ts';
 import { WakeFigures } from '../fleets/wake-figures.ts';
-import { reason } from '../log.ts';
 import { DATA_DIRECTORY_MAX, type Layout, layoutOf, writeAtomic } from '../machine/data-directory.ts';
 import { threads } from '../machine/worker.ts';
 import { unpackCopy } from '../storage/copy-stream.ts';
@@ -23,12 +20,11 @@ import { Buckets } from '../storage/r2/buckets.ts';
 import { failurePage, isLocalHost, STRANGER } from './answers.ts';
 import { DebuggerDoor } from './debugger-door.ts';
 import { claimFolder, keptDirectory, shortcutTo } from './kept.ts';
-import { type Made, Project } from './project.ts';
+import { Project } from './project.ts';
 import { RELOAD_PATH, Reloads } from './reloads.ts';
 import { runCron, SCHEDULED_PATH } from './scheduled.ts';
-import { Terminal } from './terminal.ts';
-import { isVariables, readVariables } from './variables.ts';
-import { missingHere, secretWarnings } from './warnings.ts';
+import { Terminal, took } from './terminal.ts';
+import { Versions } from './versions.ts';
 import { Watch } from './watch.ts';
 
 /** The app's id: there is one in a folder. */
@@ -72,28 +68,13 @@ export class Dev {
   readonly #memory = new MemoryGauge(0, CELL_MB);
   readonly #buckets: Buckets;
   readonly #outward: OutwardServices;
+  readonly #versions: Versions;
   readonly #gateway: Gateway;
   /** Null when no debugger is let in. */
   readonly #debugger: DebuggerDoor | null;
   #reloads: Reloads | null = null;
   #watch: Watch | null = null;
   #tick: NodeJS.Timeout | undefined;
-  #variables: Record<string, string> = {};
-  /** The variables of the version that serves. */
-  #served: Record<string, string> | null = null;
-  /** The last warning of bindings that lead to nothing here. */
-  #missing = '';
-  /** Paths that have changed since the last version was made; null when all files are to be looked at. */
-  #changed: string[] | null = null;
-  /** The version that is being made. */
-  #making: AbortController | null = null;
-  #work: Promise<void> = Promise.resolve();
-  /** Settles when the version that serves has been tried as a deploy does. */
-  #trial: Promise<void> = Promise.resolve();
-  /** What is wrong with the newest version; null when it serves. */
-  #failure: string | null = null;
-  /** Settles when the first version serves, or does not. */
-  readonly #first = Promise.withResolvers<void>();
   #closing = false;
 
   /** @throws {Error} when another `cellar dev` has the folder, or `RUNNER_EGRESS_ALLOW` or a setting of the AI server is wrong */
@@ -145,7 +126,7 @@ export class Dev {
       lastRequestAt: null,
       slots: new Slots(1, START_TIMEOUT_MS),
       memory: this.#memory,
-      secrets: () => this.#variables,
+      secrets: () => this.#versions.variables,
       buckets: this.#buckets.access(APP),
       outward: this.#outward.access(APP),
       egress,
@@ -160,6 +141,15 @@ export class Dev {
       onFailure: () => {},
       onState: () => {},
       onRest: () => {},
+    });
+    this.#versions = new Versions({
+      folder: this.#folder,
+      environment: options.environment,
+      project: this.#project,
+      fleet: this.#fleet,
+      terminal: this.#terminal,
+      hasAi: ai !== null,
+      onChange: (text) => this.#reloads?.tell(text),
     });
     this.#gateway = new Gateway({ resolve: (head) => this.#resolve(head), holdTimeoutMs: HOLD_TIMEOUT_MS });
     this.#gateway.onEnd((record) => {
@@ -178,10 +168,9 @@ export class Dev {
     const url = `http://localhost:${port}`;
     this.#reloads = await Reloads.start(join(this.#paths.root, RELOADS));
     const inspector = (await this.#debugger?.listen(this.#options.inspect!)) ?? null;
-    this.#readVariables();
     this.#watch = new Watch(
       this.#folder,
-      (paths) => this.#saved(paths),
+      (paths) => this.#versions.saved(paths),
       (error) => this.#terminal.fail(`the folder is not watched any more: ${error.message}`),
       () => this.#project.hasBuild,
     );
@@ -189,10 +178,10 @@ export class Dev {
       void this.#memory.sample();
       this.#fleet.tick();
     }, TICK_MS);
-    this.#next('');
-    await this.#first.promise;
+    this.#versions.start();
+    await this.#versions.first;
     const state =
-      this.#failure === null
+      this.#versions.failure === null
         ? `after ${took(performance.now() - from)}`
         : 'serves as soon as a save mends this, and says what is wrong until then';
     this.#terminal.say(`${url} ${state}; Ctrl-C ends it, and what the app keeps stays in .cellar/`, 'bold');
@@ -207,13 +196,13 @@ export class Dev {
     const closing = new Closing();
     clearInterval(this.#tick);
     this.#watch?.close();
-    this.#making?.abort(new Error('it was ended'));
+    this.#versions.end();
     await closing.step('pages', () => this.#reloads?.close());
     await closing.step('debugger', () => this.#debugger?.close());
     await closing.step('gateway', () => this.#gateway.close(CLOSE_GRACE_MS));
     await closing.step('bundler', () => this.#project.close());
     await closing.step('app', () => this.#fleet.close());
-    await closing.step('work', () => Promise.all([this.#work, this.#trial]));
+    await closing.step('work', () => this.#versions.settled());
     await closing.step('spare processes', () => spares.close());
     await closing.step('buckets', () => this.#buckets.close());
     await closing.step('outward services', () => this.#outward.close());
@@ -260,107 +249,10 @@ export class Dev {
     return {
       kind: 'respond',
       respond: async () => {
-        await this.#first.promise;
-        return failurePage(this.#failure ?? 'Load the page again: the app serves now.');
+        await this.#versions.first;
+        return failurePage(this.#versions.failure ?? 'Load the page again: the app serves now.');
       },
     };
-  }
-
-  #saved(paths: string[]): void {
-    if (this.#closing) return;
-    if (paths.some(isVariables)) this.#readVariables();
-    this.#changed?.push(...paths);
-    // The version that is being made is out of date.
-    this.#making?.abort(new Error('there is a newer save'));
-    this.#next(this.#shown(paths));
-  }
-
-  /** What was done to files, in words. */
-  #shown(paths: string[]): string {
-    const { saved = [], removed = [] } = Object.groupBy(paths, (path) =>
-      existsSync(join(this.#folder, path)) ? 'saved' : 'removed',
-    );
-    const words = (of: string[], what: string) =>
-      of.length === 0
-        ? []
-        : [`${of.slice(0, 3).join(', ')}${of.length > 3 ? ` and ${of.length - 3} more` : ''} ${what}`];
-    return [...words(saved, 'saved'), ...words(removed, 'removed')].join('; ');
-  }
-
-  #readVariables(): void {
-    this.#variables = readVariables(this.#folder, this.#options.environment, (words) =>
-      this.#terminal.say(words, 'yellow'),
-    );
-  }
-
-  /** Makes the next version when the one before has ended. @param why what was saved; empty at the start */
-  #next(why: string): void {
-    const making = new AbortController();
-    this.#making = making;
-    this.#work = this.#work.then(async () => {
-      if (making.signal.aborted) return;
-      if (why !== '') this.#terminal.say(why, 'dim');
-      await this.#make(making.signal);
-      await this.#project.tidy().catch(() => {});
-      if (!making.signal.aborted) this.#first.resolve();
-    });
-  }
-
-  async #make(signal: AbortSignal): Promise<void> {
-    const from = performance.now();
-    const changed = this.#changed;
-    this.#changed = [];
-    try {
-      const made = await this.#project.make(changed, signal);
-      await this.#serve(made, from);
-      this.#failure = null;
-    } catch (error) {
-      // The next version also looks at the changes of one that was given up, and after a failure at all files.
-      this.#changed = signal.aborted && changed !== null ? [...changed, ...(this.#changed ?? [])] : null;
-      if (!signal.aborted) this.#failed(error);
-    }
-  }
-
-  async #serve(made: Made, from: number): Promise<void> {
-    const variables = this.#variables;
-    if (this.#project.isSame(made) && variables === this.#served && this.#failure === null) {
-      this.#terminal.say('it makes no difference to the app, which runs on', 'dim');
-      return;
-    }
-    this.#warn(made);
-    const started = performance.now();
-    try {
-      await this.#fleet.swap(made, {
-        commit: () => this.#project.serves(made),
-        log: (line) => this.#terminal.say(line, 'dim'),
-        isUntried: true,
-      });
-    } catch (error) {
-      throw new NotStarted(await toSourcePlaces(made.directory, reason(error)));
-    }
-    this.#served = variables;
-    this.#terminal.say(`started in ${took(performance.now() - started)}`, 'dim');
-    this.#terminal.say(`serves what is saved, after ${took(performance.now() - from)}`, 'green');
-    this.#reloads?.tell(made.deployId);
-    this.#trial = this.#try(made);
-  }
-
-  /** Says what a deploy would say or refuse of a version that serves. Never rejects. */
-  async #try(made: Made): Promise<void> {
-    const words = await this.#fleet
-      .try(made)
-      .catch((error: unknown) => [`a deploy of this fails: ${reason(error)}`]);
-    if (this.#closing || this.#fleet.liveDeployId !== made.deployId) return;
-    for (const each of words) this.#terminal.say(each, 'yellow');
-  }
-
-  #failed(error: unknown): void {
-    const words = reason(error);
-    this.#failure = words;
-    const old = this.#fleet.liveDeployId === null ? '' : '\nThe version before answers on.';
-    const what = error instanceof BuildFailure ? 'the build failed' : 'it does not start';
-    this.#terminal.fail(`${what}: ${words}${old}`);
-    if (this.#fleet.liveDeployId === null) this.#reloads?.tell(`failed ${Date.now()}`);
   }
 
   /** The folder's app finds what the deployed one keeps by its storage names. */
@@ -370,20 +262,4 @@ export class Dev {
     writeAtomic(join(this.#paths.root, NAMES), JSON.stringify(names));
     this.#terminal.say(`begins with a copy of all that the deployed app keeps (${files} files)`);
   }
-
-  #warn({ release }: Made): void {
-    const warnings = secretWarnings(release, Object.keys(this.#variables));
-    const missing = missingHere(release, this.#outward.access(APP).ai !== undefined);
-    // Said again only when it has changed.
-    if (missing !== '' && missing !== this.#missing) warnings.push(missing);
-    this.#missing = missing;
-    for (const words of warnings) this.#terminal.say(words, 'yellow');
-  }
-}
-
-/** A version that was built and does not start. */
-class NotStarted extends Error {}
-
-function took(ms: number): string {
-  return ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(1)} s`;
 }

@@ -59,6 +59,11 @@ export class Terminal {
   }
 }
 
+/** A duration in words. */
+export function took(ms: number): string {
+  return ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(1)} s`;
+}
+
 function clock(): string {
   return new Date().toTimeString().slice(0, 8);
 }
