@@ -2,7 +2,7 @@
 import * as z from 'zod';
 import { splitStatements } from '../../sqlite/statements.js';
 import { authorize } from '../access.ts';
-import type { SqlParameter } from '../contract/host-calls.ts';
+import type { SqlParameter } from '../contract/host-storage.ts';
 import { operationsByName } from '../contract/index.ts';
 import { D1_SQL_BYTES } from '../contract/sizes.ts';
 import { Problem } from '../problem.ts';

@@ -1,7 +1,7 @@
 // What the apps of an account keep, as Cloudflare has it: lists of an account, whose apps do not show. Here an app's storage
 // is its own, and the names in it are its project's: two apps may have the same.
 import * as z from 'zod';
-import type { KeptPlaces } from '../contract/host-calls.ts';
+import type { KeptPlaces } from '../contract/host-releases.ts';
 import { type CallContext, Page } from './call.ts';
 import { CloudflareError, CODES, type Code } from './codes.ts';
 import { allApps } from './scripts.ts';

@@ -2,7 +2,7 @@
 import * as z from 'zod';
 import { findAppBySlug } from '../../sqlite/control/apps.ts';
 import { authorize } from '../access.ts';
-import type { QueueConsumer } from '../contract/host-calls.ts';
+import type { QueueConsumer } from '../contract/host-releases.ts';
 import { type CallContext, call } from './call.ts';
 import { CloudflareError, CODES } from './codes.ts';
 import { ended } from './deploying.ts';

@@ -4,7 +4,7 @@ import { findAccount } from '../../sqlite/control/accounts.ts';
 import type { AppRow } from '../../sqlite/control/apps.ts';
 import { accountOf } from '../access.ts';
 import type { Context } from '../context.ts';
-import type { DescribedRelease } from '../contract/host-calls.ts';
+import type { DescribedRelease } from '../contract/host-releases.ts';
 import { uuidOf } from '../contract/id.ts';
 import { ownerOf, requireBody } from './assets.ts';
 import { appCall, type CallContext, call, newAppCall, run, wholeList } from './call.ts';

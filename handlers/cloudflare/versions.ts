@@ -3,7 +3,7 @@ import * as z from 'zod';
 import type { AppRow } from '../../sqlite/control/apps.ts';
 import type { Context } from '../context.ts';
 import type { Deploy } from '../contract/deploys.ts';
-import type { UploadedVersion } from '../contract/host-calls.ts';
+import type { UploadedVersion } from '../contract/host-releases.ts';
 import { uuidOf } from '../contract/id.ts';
 import { wakeForDeploy } from '../services/apps.ts';
 import { ownerOf, requireBody } from './assets.ts';

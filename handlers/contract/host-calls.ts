@@ -101,98 +101,6 @@ export interface SecretRecord {
 /** Values of secrets by name; `null` deletes one. */
 export type SecretChanges = Record<string, string | null>;
 
-/** One statement, a page of a table, or, with neither, what tables there are. `after`: where a page begins. */
-interface TableQuestion {
-  sql: string | null;
-  table: string | null;
-  sort: string | null;
-  filter: string | null;
-  after: string | null;
-  limit: number;
-}
-
-/** A question to a database, which is named by its id or binding. */
-/** Which database to give as SQL. `tables`: these alone. */
-export interface ExportQuestion {
-  database: string;
-  tables: string[] | undefined;
-}
-
-export interface DatabaseQuestion extends TableQuestion {
-  database: string;
-}
-
-/** A question to a class, or to one of its objects, by id or name. */
-export interface ObjectQuestion extends TableQuestion {
-  class_name: string;
-  object: string | null;
-  name: string | null;
-  key: string | null;
-}
-
-/** A question to a namespace, which is named by its id or binding: its keys, or the value of one. */
-export interface KeysQuestion {
-  namespace: string;
-  key: string | null;
-  prefix: string;
-  after: string | null;
-  limit: number;
-}
-
-/** Settings of a Workflow, as `Workflow` of a release has them. */
-export interface WorkflowSettings {
-  name: string;
-  steps?: number;
-  retention?: { success?: number | string; error?: number | string };
-}
-
-/** A question about the instances of a Workflow. `after`: where a page begins. */
-export interface InstancesQuestion {
-  workflow: string;
-  status: string | null;
-  after: string | null;
-  limit: number;
-}
-
-/** A step of an instance: `count` is which of those of its name and type, from 1. */
-export interface StepReference {
-  name: string;
-  count?: number | undefined;
-  type?: 'do' | 'sleep' | 'waitForEvent' | undefined;
-}
-
-/** A change of an instance of a Workflow. */
-export type WorkflowAction = { workflow: string } & (
-  | { action: 'create'; instance: string | null; params: unknown }
-  | { action: 'pause' | 'resume' | 'delete'; instance: string }
-  | { action: 'terminate'; instance: string; options: { rollback: boolean } }
-  | { action: 'restart'; instance: string; options: { from: StepReference | null } }
-  | { action: 'send_event'; instance: string; type: string; payload: unknown }
-);
-
-/** A value for a statement. Bytes are base64. */
-export type SqlParameter = string | number | boolean | null | { $bytes: string };
-
-/** A write: statements to a database, as one transaction, or one value of a namespace. `of`: its id or binding. */
-export type StorageWrite =
-  | { kind: 'd1'; of: string; statements: { sql: string; params: SqlParameter[] }[] }
-  | {
-      kind: 'kv';
-      of: string;
-      key: string;
-      /** `null` deletes it. */
-      value: { $bytes: string } | null;
-      /** In s since 1970. */
-      expiration: number | null;
-      metadata: unknown;
-    };
-
-/** What became of each statement; empty for a namespace. */
-export type StorageWritten = { changes: number; last_row_id: number | null; duration_ms: number }[];
-
-/** An answer about what an app keeps: as the operation has it, with `next` for the place where the next page begins. */
-export type Looked<Answer> = Omit<Answer, 'next_cursor'> & { next: string | null };
-
 /** `live` while it serves, `replaced` when another deploy does. */
 export type DeployStatus =
   | 'queued'
@@ -203,61 +111,6 @@ export type DeployStatus =
   | 'superseded'
   | 'cancelled';
 export type DeployTrigger = 'push' | 'rollback' | 'commit' | 'redeploy' | 'import' | 'upload' | 'promote';
-
-/** What was uploaded and waits to be deployed: a release without an app's storage. */
-export interface UploadedVersion {
-  /** The id of the deploy that it becomes. */
-  id: string;
-  /** `null` when it came before its app was made. */
-  app_id: string | null;
-  /** The account and the name that it was uploaded for. */
-  owner: string;
-  author: string;
-  message: string;
-  tag: string;
-  /** The name that its preview is to have; empty for one of its own. */
-  alias: string;
-  created_at: string;
-  /** Lines for the log of its deploy. */
-  notes: string[];
-}
-
-/** The Worker as the consumer of a queue. What is left out is as Cloudflare has it. */
-export interface QueueConsumer {
-  queue: string;
-  maxBatchSize?: number;
-  /** In s, as `retryDelay`. */
-  maxBatchTimeout?: number;
-  maxRetries?: number;
-  retryDelay?: number;
-  maxConcurrency?: number;
-  deadLetterQueue?: string;
-}
-
-/** What an app keeps, by the names that its owner knows. */
-export interface KeptPlaces {
-  app_id: string;
-  databases: { id: string; binding: string | null }[];
-  namespaces: { id: string; binding: string | null }[];
-  buckets: { id: string; binding: string | null }[];
-  producers: string[];
-  consumers: QueueConsumer[];
-  /** `id`: the name. */
-  workflows: { id: string; class_name: string; binding: string }[];
-}
-
-/** A binding to what lies outside of the app and of its storage. `type`: as Cloudflare's API calls it. */
-export type Outward =
-  | { type: 'ai'; binding: string }
-  | { type: 'hyperdrive'; binding: string; id: string }
-  | { type: 'analytics_engine'; binding: string; dataset: string }
-  | {
-      type: 'send_email';
-      binding: string;
-      destination_address?: string | undefined;
-      allowed_destination_addresses?: string[] | undefined;
-      allowed_sender_addresses?: string[] | undefined;
-    };
 
 /** A request of an app that has ended, as a tail shows it. */
 export interface TailedRequest {
@@ -273,37 +126,6 @@ export interface TailedRequest {
   /** The deploy that answered; null for none. */
   release: string | null;
   user_agent: string;
-}
-
-/** A release with its bindings as the project names them. */
-export interface DescribedRelease {
-  deploy_id: string;
-  compatibility_date: string | null;
-  compatibility_flags: string[];
-  /** The tag of the app's last class migration; null when there was none. */
-  migration_tag: string | null;
-  vars: Record<string, unknown>;
-  assets: string | null;
-  durable_objects: { binding: string; class_name: string }[];
-  workflows: { name: string; class_name: string; binding: string }[];
-  /** `id`: as the project has it. */
-  databases: { binding: string; id: string }[];
-  namespaces: { binding: string; id: string }[];
-  buckets: { binding: string; id: string }[];
-  rate_limits: { binding: string; namespace: string; limit: number; period: number }[];
-  /** `service`: the slug of another app; null: the Worker itself. */
-  services: {
-    binding: string;
-    service: string | null;
-    entrypoint?: string;
-    props?: Record<string, unknown>;
-  }[];
-  outward: Outward[];
-  /** The binding that tells the Worker which deploy it is of. */
-  version_metadata: string | null;
-  crons: string[];
-  producers: { binding: string; queue: string }[];
-  consumers: QueueConsumer[];
 }
 
 /** One step of a deploy, in the order run. */

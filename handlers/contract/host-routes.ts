@@ -5,29 +5,28 @@ import type { Alert, AlertDelivery } from './alerts.ts';
 import type { AppFigures } from './apps.ts';
 import type {
   AsOf,
-  DatabaseQuestion,
   DeployFact,
   DeployFacts,
-  DescribedRelease,
-  ExportQuestion,
   HostPreview,
-  InstancesQuestion,
-  KeptPlaces,
-  KeysQuestion,
   ListedApp,
   Mail,
-  ObjectQuestion,
   ObservedApp,
-  QueueConsumer,
   SecretChanges,
   SecretRecord,
+  WantedApp,
+} from './host-calls.ts';
+import type { DescribedRelease, KeptPlaces, QueueConsumer, UploadedVersion } from './host-releases.ts';
+import type {
+  DatabaseQuestion,
+  ExportQuestion,
+  InstancesQuestion,
+  KeysQuestion,
+  ObjectQuestion,
   StorageWrite,
   StorageWritten,
-  UploadedVersion,
-  WantedApp,
   WorkflowAction,
   WorkflowSettings,
-} from './host-calls.ts';
+} from './host-storage.ts';
 import type { Result } from './index.ts';
 import type { GroupedError, LogLine } from './telemetry.ts';
 

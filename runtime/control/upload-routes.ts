@@ -1,7 +1,8 @@
 // The handlers' calls about what Wrangler uploads, and what it changes of the release that serves.
 import { isDeepStrictEqual } from 'node:util';
 import type { Outward, RateLimit, Release, ServiceBinding, Workflow } from '../../bundler/release.ts';
-import type { DeployFact, DescribedRelease, KeptPlaces } from '../../handlers/contract/host-calls.ts';
+import type { DeployFact } from '../../handlers/contract/host-calls.ts';
+import type { DescribedRelease, KeptPlaces } from '../../handlers/contract/host-releases.ts';
 import type { HostCall, HostCalls } from '../../handlers/contract/host-routes.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { Apps } from '../apps/apps.ts';

@@ -1,7 +1,7 @@
 // The handlers' calls about the Workflows of an app.
 import { errorCodes } from '../../handlers/contract/errors.ts';
-import type { WorkflowAction } from '../../handlers/contract/host-calls.ts';
 import type { HostCall, HostCalls } from '../../handlers/contract/host-routes.ts';
+import type { WorkflowAction } from '../../handlers/contract/host-storage.ts';
 import { INSTANCE_STATUSES } from '../../handlers/contract/workflows.ts';
 import type { Apps } from '../apps/apps.ts';
 import type { LeasedCell } from '../fleets/leasing.ts';

@@ -1,5 +1,6 @@
 // Previews: releases of other branches and of uploaded versions, each at an address of its own, on storage of its own, for a week.
-import type { DeployFact, HostPreview, UploadedVersion } from '../../handlers/contract/host-calls.ts';
+import type { DeployFact, HostPreview } from '../../handlers/contract/host-calls.ts';
+import type { UploadedVersion } from '../../handlers/contract/host-releases.ts';
 import { newId } from '../../handlers/contract/id.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { PreviewRow } from '../../sqlite/host/previews.ts';

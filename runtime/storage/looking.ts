@@ -7,7 +7,7 @@ import type {
   InstancesQuestion,
   KeysQuestion,
   ObjectQuestion,
-} from '../../handlers/contract/host-calls.ts';
+} from '../../handlers/contract/host-storage.ts';
 import { INSTANCE_STATUSES } from '../../handlers/contract/workflows.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import type { Apps } from '../apps/apps.ts';

@@ -1,5 +1,5 @@
 // Writes to what an app keeps, for its owner: by a process of the app, which alone may have the storage.
-import type { StorageWrite, StorageWritten } from '../../handlers/contract/host-calls.ts';
+import type { StorageWrite, StorageWritten } from '../../handlers/contract/host-storage.ts';
 import type { Result } from '../../handlers/contract/index.ts';
 import type { Apps } from '../apps/apps.ts';
 import type { LeasedCell } from '../fleets/leasing.ts';

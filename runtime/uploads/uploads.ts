@@ -7,7 +7,7 @@ import { BuildFailure } from '../../bundler/failure.ts';
 import type { Bundle } from '../../bundler/release.ts';
 import { NO_SESSION } from '../../bundler/upload/assets.ts';
 import type * as unpack from '../../bundler/upload/unpack.ts';
-import type { UploadedVersion } from '../../handlers/contract/host-calls.ts';
+import type { UploadedVersion } from '../../handlers/contract/host-releases.ts';
 import { newId } from '../../handlers/contract/id.ts';
 import { cutText } from '../../handlers/contract/text.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';

@@ -5,7 +5,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import type { UploadedVersion } from '../../handlers/contract/host-calls.ts';
+import type { UploadedVersion } from '../../handlers/contract/host-releases.ts';
 import { layout } from '../../runtime/machine/data-directory.ts';
 import { Refusal } from '../../runtime/refusal.ts';
 import { type Uploader, Uploads, type UploadsOptions } from '../../runtime/uploads/uploads.ts';

@@ -8,7 +8,7 @@ import type {
   ObjectQuestion,
   StorageWrite,
   StorageWritten,
-} from '../../contract/host-calls.ts';
+} from '../../contract/host-storage.ts';
 import type { Result } from '../../contract/index.ts';
 import { type HostConnection, maybeDone } from './connection.ts';
 
