@@ -2,7 +2,7 @@
 import * as z from 'zod';
 import type { TailedRequest } from '../contract/host-calls.ts';
 import { uuidOf } from '../contract/id.ts';
-import type { LogLine } from '../contract/telemetry.ts';
+import type { LogLine } from '../contract/logs.ts';
 
 /** How long after a request's end its lines may still come, in ms. */
 const LATE_MS = 500;

@@ -2,7 +2,7 @@
 import * as z from 'zod';
 import { type Actor, accountOf, authorize } from '../access.ts';
 import type { TailedRequest } from '../contract/host-calls.ts';
-import type { LogLine } from '../contract/telemetry.ts';
+import type { LogLine } from '../contract/logs.ts';
 import { Problem } from '../problem.ts';
 import { sameSecret } from '../secrets.ts';
 import { appCall, type CallContext, openCall } from './call.ts';

@@ -3,6 +3,7 @@
 import type { HostStats } from './admin.ts';
 import type { Alert, AlertDelivery } from './alerts.ts';
 import type { AppFigures } from './apps.ts';
+import type { GroupedError } from './grouped-errors.ts';
 import type {
   AsOf,
   DeployFact,
@@ -28,7 +29,7 @@ import type {
   WorkflowSettings,
 } from './host-storage.ts';
 import type { Result } from './index.ts';
-import type { GroupedError, LogLine } from './telemetry.ts';
+import type { LogLine } from './logs.ts';
 
 /** A body or an answer that is no JSON: its sender writes the bytes by itself. */
 export type Bytes = 'bytes';

@@ -11,14 +11,16 @@ import { deploys, git } from './deploys.ts';
 import { domains } from './domains.ts';
 import { env } from './env.ts';
 import { events, insights, users } from './events.ts';
+import { groupedErrors } from './grouped-errors.ts';
 import { invites } from './invites.ts';
 import { limits } from './limits.ts';
+import { logs } from './logs.ts';
+import { metrics } from './metrics.ts';
 import type { Operation } from './operation.ts';
 import { previews } from './previews.ts';
 import { secrets } from './secrets.ts';
 import { source } from './source.ts';
 import { storage } from './storage.ts';
-import { telemetry } from './telemetry.ts';
 import { workflows } from './workflows.ts';
 
 export const operations = [
@@ -32,7 +34,9 @@ export const operations = [
   ...source,
   ...storage,
   ...buckets,
-  ...telemetry,
+  ...metrics,
+  ...logs,
+  ...groupedErrors,
   ...crons,
   ...workflows,
   ...events,

@@ -9,10 +9,12 @@ import { Deploy } from '../contract/deploys.ts';
 import { Domain } from '../contract/domains.ts';
 import { EnvVariable } from '../contract/env.ts';
 import { Channel, Event, Insight, User } from '../contract/events.ts';
+import { GroupedError } from '../contract/grouped-errors.ts';
 import { Limits } from '../contract/limits.ts';
+import { LogLine } from '../contract/logs.ts';
 import { answerMeanings, meanings } from '../contract/meanings.ts';
+import { MetricStep } from '../contract/metrics.ts';
 import { Secret } from '../contract/secrets.ts';
-import { GroupedError, LogLine, MetricStep } from '../contract/telemetry.ts';
 
 export type Json = Record<string, unknown>;
 

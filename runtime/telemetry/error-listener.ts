@@ -1,5 +1,5 @@
 // Somebody who follows an app's grouped errors in a status, as server-sent events.
-import type { GroupedError } from '../../handlers/contract/telemetry.ts';
+import type { GroupedError } from '../../handlers/contract/grouped-errors.ts';
 import type { GroupStatus } from '../../sqlite/telemetry/errors.ts';
 import { type EventSender, eventOf } from './event-sender.ts';
 

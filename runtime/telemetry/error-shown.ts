@@ -1,5 +1,5 @@
 // A group of errors as people are shown it.
-import type { GroupedError } from '../../handlers/contract/telemetry.ts';
+import type { GroupedError } from '../../handlers/contract/grouped-errors.ts';
 import type { ErrorQueries, GroupRow } from '../../sqlite/telemetry/errors.ts';
 import { HOURS } from './error-groups.ts';
 

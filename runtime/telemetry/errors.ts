@@ -1,6 +1,6 @@
 // The errors of apps, grouped: those that their Workers report, and the ends of their processes.
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { GroupedError } from '../../handlers/contract/telemetry.ts';
+import type { GroupedError } from '../../handlers/contract/grouped-errors.ts';
 import {
   ERRORS_MIGRATIONS,
   type ErrorQueries,

@@ -1,5 +1,5 @@
 // Somebody who follows an app's log: what it wants to see, as server-sent events.
-import type { LogLine } from '../../handlers/contract/telemetry.ts';
+import type { LogLine } from '../../handlers/contract/logs.ts';
 import { type EventSender, eventOf } from './event-sender.ts';
 import { LEVELS, type Level } from './log-lines.ts';
 

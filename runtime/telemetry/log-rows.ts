@@ -1,5 +1,5 @@
 // A line of a log, as it is kept and as it is shown.
-import type { LogLine } from '../../handlers/contract/telemetry.ts';
+import type { LogLine } from '../../handlers/contract/logs.ts';
 import type { LogRow } from '../../sqlite/telemetry/logs.ts';
 import { type Fields, LEVELS, type LogRecord, SOURCES } from './log-lines.ts';
 

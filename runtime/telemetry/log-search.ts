@@ -1,6 +1,6 @@
 // Searching the log of an app.
 import { setImmediate } from 'node:timers/promises';
-import type { LogLine } from '../../handlers/contract/telemetry.ts';
+import type { LogLine } from '../../handlers/contract/logs.ts';
 import type { LogQueries } from '../../sqlite/telemetry/logs.ts';
 import { LEVELS } from './log-lines.ts';
 import { matcher } from './log-listener.ts';

@@ -3,8 +3,8 @@ import type { HostStats } from '../../handlers/contract/admin.ts';
 import type { AppFigures } from '../../handlers/contract/apps.ts';
 import type { CronRun } from '../../handlers/contract/crons.ts';
 import type { ErrorCode } from '../../handlers/contract/errors.ts';
+import type { GroupedError } from '../../handlers/contract/grouped-errors.ts';
 import type { TelemetryAnswers } from '../../handlers/contract/host-routes.ts';
-import type { GroupedError } from '../../handlers/contract/telemetry.ts';
 import type { Level, Source } from './log-lines.ts';
 import type { HandedRequests } from './request-lines.ts';
 

@@ -1,7 +1,6 @@
-// What an app did: figures, spans, logs, errors.
+// What an app did, in figures: metrics, breakdowns, data points and spans.
 import * as z from 'zod';
-import { lastEventId } from './events.ts';
-import { listOf, moment, page, reference, time } from './fields.ts';
+import { listOf, page, reference, time } from './fields.ts';
 import { operation } from './operation.ts';
 
 /** How far to look back. */
@@ -39,69 +38,7 @@ export const MetricStep = z.strictObject({
   held_ms: z.int(),
 });
 
-export const errorStatus = z.enum(['open', 'resolved', 'ignored']);
-/** Where and how an error occurred, as far as the app tells. */
-const circumstances = {
-  message: z.string(),
-  /** The uppermost place in the project's own files, such as `src/index.ts:12:9`. */
-  place: z.string().nullable(),
-  /** How it was noticed, such as `uncaught`, `unhandledrejection`, `waitUntil`, `console`, `load` or `crash`. */
-  mechanism: z.string(),
-  /** What was called, such as `fetch`, `scheduled` or `Room.alarm`. */
-  handler: z.string().nullable(),
-  method: z.string().nullable(),
-  path: z.string().nullable(),
-  trace_id: z.string().nullable(),
-};
-export const GroupedError = z.strictObject({
-  fingerprint: z.string(),
-  /** Its type, such as `TypeError`. */
-  kind: z.string(),
-  /** These are of the last occurrence. */
-  ...circumstances,
-  count: z.int(),
-  status: errorStatus,
-  /** When it was seen on a newer release than the one it was resolved in; null unless it is open for that. */
-  regressed_at: time.nullable(),
-  first_seen_at: time,
-  last_seen_at: time,
-  /** Deploys: that of the first occurrence, and the newest with one. */
-  first_release: z.string().nullable(),
-  last_release: z.string().nullable(),
-  /** How many there were in each of the last 24 hours, the present one last. */
-  sparkline: z.array(z.int()).length(24),
-});
-export type GroupedError = z.output<typeof GroupedError>;
-/** One of the last occurrences, with the lines of the log of the same trace. */
-const ErrorOccurrence = z.strictObject({
-  at: time,
-  ...circumstances,
-  /** With the places in the project's files. */
-  stack: z.string().nullable(),
-  release: z.string().nullable(),
-  log: z.array(z.strictObject({ at: time, level: z.string(), text: z.string() })),
-});
-const logLevel = z.enum(['debug', 'info', 'warn', 'error']);
-/** A text that lines have in them or in their fields, in lower or upper case. */
-const search = z.string().min(1).max(200);
-export const LogLine = z.strictObject({
-  /** Rises with each line of the app. */
-  id: z.string(),
-  at: time,
-  level: logLevel,
-  /** Who says it: the app, workerd that runs it, a deploy of it, or the supervisor of its process. */
-  source: z.enum(['app', 'workerd', 'build', 'supervisor']),
-  /** May have several lines. */
-  text: z.string(),
-  fields: z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()])).nullable(),
-  /** The request it belongs to, as the app says. */
-  trace_id: z.string().nullable(),
-  /** The deploy whose release says it. */
-  release: z.string().nullable(),
-});
-export type LogLine = z.output<typeof LogLine>;
-
-export const telemetry = [
+export const metrics = [
   operation({
     name: 'metrics.get',
     summary: 'Reads the minute buckets of an app, merged into steps',
@@ -252,107 +189,5 @@ export const telemetry = [
     ),
     status: 200,
     errors: ['app_not_found', 'host_unavailable'],
-  }),
-  operation({
-    name: 'logs.list',
-    summary: 'Lists the log of the last 24 hours, newest first',
-    method: 'GET',
-    path: '/v1/apps/:id/logs',
-    needs: 'view',
-    input: z.strictObject({
-      id: reference,
-      /** The log of this preview in place of the app's. */
-      preview: reference.optional(),
-      search: search.optional(),
-      /** Lines of this time or later. */
-      since: moment.optional(),
-      /** Lines before this time. */
-      until: moment.optional(),
-      /** Lines of this level or above. */
-      level: logLevel.optional(),
-      trace_id: z
-        .string()
-        .regex(/^[0-9a-f]{32}$/, 'must be 32 hexadecimal digits in lower case')
-        .optional(),
-      ...page,
-    }),
-    output: listOf(LogLine),
-    status: 200,
-    errors: ['app_not_found', 'preview_not_found', 'host_unavailable'],
-  }),
-  operation({
-    name: 'logs.stream',
-    summary: 'Streams the log as it is written',
-    method: 'GET',
-    path: '/v1/apps/:id/logs/stream',
-    needs: 'view',
-    input: z.strictObject({
-      id: reference,
-      /** The log of this preview in place of the app's. */
-      preview: reference.optional(),
-      search: search.optional(),
-      /** Lines of this level or above. */
-      level: logLevel.optional(),
-      last_event_id: lastEventId,
-    }),
-    output: LogLine,
-    status: 200,
-    kind: 'stream',
-    errors: ['app_not_found', 'preview_not_found', 'rate_limited', 'host_unavailable'],
-  }),
-  operation({
-    name: 'errors.list',
-    summary: 'Lists grouped errors in a status, seen last first',
-    method: 'GET',
-    path: null,
-    needs: 'view',
-    input: z.strictObject({
-      id: reference,
-      /** The errors of this preview in place of the app's. */
-      preview: reference.optional(),
-      status: errorStatus.default('open'),
-      ...page,
-    }),
-    output: listOf(GroupedError),
-    status: 200,
-    errors: ['app_not_found', 'preview_not_found', 'host_unavailable'],
-  }),
-  operation({
-    name: 'errors.get',
-    summary: 'Reads one grouped error with its last 20 occurrences: stack, request, release and log',
-    method: 'GET',
-    path: null,
-    needs: 'view',
-    input: z.strictObject({ id: reference, preview: reference.optional(), fingerprint: reference }),
-    output: z.strictObject({ ...GroupedError.shape, occurrences: z.array(ErrorOccurrence) }),
-    status: 200,
-    errors: ['app_not_found', 'preview_not_found', 'error_not_found', 'host_unavailable'],
-  }),
-  operation({
-    name: 'errors.set_status',
-    summary: 'Resolves, ignores or reopens a grouped error',
-    method: 'POST',
-    path: null,
-    needs: 'push',
-    input: z.strictObject({ id: reference, fingerprint: reference, status: errorStatus }),
-    output: GroupedError,
-    status: 200,
-    errors: ['app_not_found', 'error_not_found', 'host_unavailable'],
-  }),
-  operation({
-    name: 'errors.stream',
-    summary: 'Streams the grouped errors in a status as they change',
-    method: 'GET',
-    path: '/v1/apps/:id/errors/stream',
-    needs: 'view',
-    input: z.strictObject({
-      id: reference,
-      status: errorStatus.default('open'),
-      last_event_id: lastEventId,
-    }),
-    output: GroupedError,
-    status: 200,
-    kind: 'stream',
-    errors: ['app_not_found', 'rate_limited', 'host_unavailable'],
   }),
 ] as const;
