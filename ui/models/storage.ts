@@ -66,6 +66,9 @@ export type Reader = (
   signal?: AbortSignal,
 ) => Promise<Rows>;
 
+/** Writes to a database of an app: all statements, or none. @throws {Failure} then nothing is written */
+export type Writer = (statements: Statement[]) => Promise<{ changes: number }[]>;
+
 export function databaseReader(id: string, database_id: string): Reader {
   return async (asked, signal) => {
     const { columns, rows, next_cursor } = await api(
@@ -89,7 +92,7 @@ export function tableModel(
   read: Reader,
   table: Table,
   shown: { sort: string; filter: string },
-  write: ((statements: Statement[]) => Promise<{ changes: number }[]>) | null,
+  write: Writer | null,
 ) {
   const asked = {
     table: table.name,
@@ -122,8 +125,8 @@ export function tableModel(
 
 export type TableModel = ReturnType<typeof tableModel>;
 
-export function databaseWriter(id: string, database_id: string) {
-  return async (statements: Statement[]) => {
+export function databaseWriter(id: string, database_id: string): Writer {
+  return async (statements) => {
     const written = await api('storage.d1.write', { id, database_id, statements });
     return Array.isArray(written) ? written : [written];
   };
@@ -140,11 +143,7 @@ export interface Ran {
 const HISTORY = 50;
 
 /** A console for SQL. Its statements stay in this browser. */
-export function consoleModel(
-  place: string,
-  read: Reader,
-  write: ((statements: Statement[]) => Promise<{ changes: number }[]>) | null,
-) {
+export function consoleModel(place: string, read: Reader, write: Writer | null) {
   const key = `console ${place}`;
   const past = signal<readonly string[]>(kept(key));
   const last = signal<Ran | null>(null);

@@ -1,21 +1,19 @@
-// Tables of a database or of an object: a page of one after the other, with a filter and changes, and a console.
+// Tables of a database or of an object: a page of one after the other, with a filter and changes.
 import { useState } from 'preact/hooks';
-import { MOST_CHANGES, readable, type Statement } from '../models/change-set.ts';
-import { consoleModel, type Reader, type Table, type TableModel, tableModel } from '../models/storage.ts';
+import { MOST_CHANGES, readable } from '../models/change-set.ts';
+import { type Reader, type Table, type TableModel, tableModel, type Writer } from '../models/storage.ts';
 import { type SqlValue, typed } from '../models/values.ts';
 import { queryOf, setQuery } from '../router.ts';
 import { Button } from './button.tsx';
+import { Console } from './console.tsx';
 import { Dialog } from './dialog.tsx';
-import { TextArea, TextField } from './field.tsx';
-import { ago, duration, plural } from './format.ts';
+import { TextField } from './field.tsx';
+import { plural } from './format.ts';
 import { Grid } from './grid.tsx';
 import { IconPlay, IconPlus, IconTable } from './icons.tsx';
-import { useMade, useModel } from './model.ts';
-import { Empty, Failed, Loaded, Notice } from './states.tsx';
-import { useSubmit } from './submit.ts';
+import { useModel } from './model.ts';
+import { Empty, Loaded } from './states.tsx';
 import { toast } from './toast.tsx';
-
-type Write = ((statements: Statement[]) => Promise<{ changes: number }[]>) | null;
 
 /** @param props.place names what it is, for the console's history @param props.write null where it can only be read */
 export function Tables({
@@ -28,7 +26,7 @@ export function Tables({
   place: string;
   tables: readonly Table[];
   read: Reader;
-  write: Write;
+  write: Writer | null;
   /** Reads anew what tables there are. */
   refresh: () => Promise<void>;
 }) {
@@ -90,7 +88,7 @@ function TableView({
   filter,
 }: {
   read: Reader;
-  write: Write;
+  write: Writer | null;
   table: Table;
   sort: string;
   filter: string;
@@ -268,112 +266,5 @@ function NewRow({ model, table, onClose }: { model: TableModel; table: Table; on
         </footer>
       </form>
     </Dialog>
-  );
-}
-
-function Console({
-  place,
-  read,
-  write,
-  refresh,
-  isEmpty,
-}: {
-  place: string;
-  read: Reader;
-  write: Write;
-  refresh: () => Promise<void>;
-  isEmpty: boolean;
-}) {
-  const model = useMade(() => consoleModel(place, read, write));
-  const [sql, setSql] = useState('');
-  const { busy, onSubmit } = useSubmit(async () => {
-    await model.run(sql);
-    if (model.last.value && 'changes' in model.last.value.result) await refresh();
-  });
-  const last = model.last.value;
-  return (
-    <>
-      {isEmpty && (
-        <Notice>There are no tables yet. The migrations of the app make them, or a statement here.</Notice>
-      )}
-      <form class="panel" onSubmit={onSubmit}>
-        <div class="body stack tight">
-          <TextArea
-            label="One statement of SQL"
-            unlabelled
-            placeholder={write === null ? 'SELECT …' : 'SELECT … or a statement that writes'}
-            rows={5}
-            value={sql}
-            onValue={setSql}
-            spellcheck={false}
-            onKeyDown={(event) => {
-              if (event.key !== 'Enter' || !(event.metaKey || event.ctrlKey)) return;
-              event.preventDefault();
-              void onSubmit(event);
-            }}
-          />
-          <div class="row apart">
-            <span class="muted small">
-              {write === null
-                ? 'Objects are changed by the code of the app alone: statements here only read.'
-                : 'What writes is carried out by a process of the app.'}
-            </span>
-            <Button type="submit" look="primary" disabled={busy || sql.trim() === ''}>
-              <IconPlay /> Run <kbd>Ctrl ↵</kbd>
-            </Button>
-          </div>
-        </div>
-      </form>
-      {last && <Result {...{ last }} />}
-      {model.past.value.length > 0 && (
-        <section class="panel" aria-labelledby="history">
-          <header>
-            <h2 id="history">Run before</h2>
-          </header>
-          <ul class="history">
-            {model.past.value.map((each) => (
-              <li key={each}>
-                <button type="button" class="mono" onClick={() => setSql(each)}>
-                  {each}
-                </button>
-              </li>
-            ))}
-          </ul>
-        </section>
-      )}
-    </>
-  );
-}
-
-function Result({
-  last: { result, ms, at },
-}: {
-  last: NonNullable<ReturnType<typeof consoleModel>['last']['value']>;
-}) {
-  return (
-    <div class="panel" role="status">
-      {'failure' in result ? (
-        <Failed failure={result.failure} />
-      ) : 'changes' in result ? (
-        <p class="body">
-          {plural(result.changes, 'row')} changed in {duration(ms)}
-        </p>
-      ) : (
-        <>
-          {result.columns.length > 0 && result.rows.length > 0 && (
-            <Grid
-              label="Rows"
-              columns={result.columns.map((name, i) => ({
-                name: result.columns.indexOf(name) === i ? name : `${name} (${i + 1})`,
-              }))}
-              rows={result.rows}
-            />
-          )}
-          <p class="grid-foot muted small">
-            {plural(result.rows.length, 'row')} in {duration(ms)}, {ago(at)}
-          </p>
-        </>
-      )}
-    </div>
   );
 }
