@@ -1,16 +1,14 @@
 // The source of an app: its files, an editor, and a commit of what was changed.
-import type { ComponentType } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import type EditorPart from '../editor/editor.tsx';
 import { Head } from '../layout/head.tsx';
-import { type Change, changeOf, type Draft, hasDrafts } from '../models/drafts.ts';
+import { changeOf, type Draft, hasDrafts } from '../models/drafts.ts';
 import { sourceModel } from '../models/source.ts';
 import { pathFault, type TreeNode } from '../models/tree.ts';
-import { Button, Link, RemoveButton } from '../parts/button.tsx';
+import { Button, Link } from '../parts/button.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { DiffSum, DiffView } from '../parts/diff.tsx';
 import { Search, TextField } from '../parts/field.tsx';
-import { bytes, plural, shortSha } from '../parts/format.ts';
+import { plural, shortSha } from '../parts/format.ts';
 import {
   IconChevronDown,
   IconChevronRight,
@@ -18,22 +16,15 @@ import {
   IconFileCode,
   IconFilePlus,
   IconGitCommitHorizontal,
-  IconUndo2,
 } from '../parts/icons.tsx';
 import { useModel } from '../parts/model.ts';
-import { Empty, Failed, Loaded, Notice, SkeletonRows } from '../parts/states.tsx';
-import { Badge } from '../parts/status.tsx';
+import { Empty, Loaded } from '../parts/states.tsx';
 import { may } from '../role.ts';
 import { href, open, queryOf, setQuery } from '../router.ts';
 import { Commit } from './source-commit.tsx';
+import { ChangeBadge, File } from './source-file.tsx';
 
 type Model = ReturnType<typeof sourceModel>;
-
-const LOOKS: Record<Change, 'accent' | 'warn' | 'danger'> = {
-  added: 'accent',
-  modified: 'warn',
-  deleted: 'danger',
-};
 
 export default function Source({ app, path }: { app: string; path: string }) {
   const model = useModel(() => sourceModel(app, path));
@@ -214,126 +205,13 @@ function Changes({ app, changes }: { app: string; changes: readonly Draft[] }) {
     <ul class="stack tight">
       {changes.map((draft) => (
         <li key={draft.path} class="row">
-          <Badge look={LOOKS[changeOf(draft)]}>{changeOf(draft)}</Badge>
+          <ChangeBadge draft={draft} />
           <Link to={{ name: 'source', app, path: draft.path }} class="mono">
             {draft.path}
           </Link>
         </li>
       ))}
     </ul>
-  );
-}
-
-/** One file: its head, and what is in it. */
-function File({ app, path, model, save }: { app: string; path: string; model: Model; save: () => void }) {
-  const { file, draft, drafts, ref } = model;
-  /** How often the change was given up: then the editor begins anew. */
-  const [discards, setDiscards] = useState(0);
-  const own = draft.value;
-  // What was read of another commit is not of this one.
-  const read = file.data.value?.ref === ref.value ? file.data.value : null;
-  const was = own ? own.was : (read?.text ?? null);
-  const isMain = ref.value === '';
-  const remove = () => {
-    drafts.remove(path, was);
-    if (was === null) open({ name: 'source', app, path: '' });
-  };
-  const discard = () => {
-    drafts.discard(path);
-    setDiscards((before) => before + 1);
-  };
-  const isThere = own !== null || read !== null;
-  return (
-    <>
-      <header>
-        <span class="only-small">
-          <Link to={{ name: 'source', app, path: '' }}>Files</Link>
-        </span>
-        <h2 class="mono cut">{path}</h2>
-        {own && <Badge look={LOOKS[changeOf(own)]}>{changeOf(own)}</Badge>}
-        {read && !own && <span class="muted small">{bytes(read.size)}</span>}
-        <span class="grow" />
-        {own && own.was !== null && (
-          <Button short look="quiet" onClick={discard}>
-            <IconUndo2 /> Discard the change
-          </Button>
-        )}
-        {isMain && isThere && own?.text !== null && (
-          <RemoveButton needs="push" label="Delete the file" onClick={remove} />
-        )}
-      </header>
-      {own === null && file.failure.value !== null && read === null ? (
-        <Failed failure={file.failure.value} retry={file.refresh} />
-      ) : own?.text === null ? (
-        <Empty title="This file is deleted with the next commit">
-          <Button onClick={() => drafts.discard(path)}>Keep it</Button>
-        </Empty>
-      ) : !isThere ? (
-        <SkeletonRows rows={10} height={16} />
-      ) : own === null && read?.image ? (
-        <p class="image">
-          <img src={read.image} alt={path} />
-        </p>
-      ) : own === null && read !== null && read.text === null ? (
-        <Empty title="A binary file">
-          <p>It has {bytes(read.size)}. Change it with git.</p>
-        </Empty>
-      ) : (
-        <>
-          {read?.isCut && (
-            <Notice look="warn">
-              Only its beginning is here: it has {bytes(read.size)}. Change it with git.
-            </Notice>
-          )}
-          <LazyEditor
-            key={`${ref.value} ${discards} ${may('push')}`}
-            path={path}
-            text={own?.text ?? read?.text ?? ''}
-            line={Number(queryOf('line')) || null}
-            isReadOnly={!isMain || !may('push') || (read?.isCut ?? false)}
-            onText={(text) => drafts.write(path, text, was)}
-            onSave={save}
-          />
-        </>
-      )}
-    </>
-  );
-}
-
-type EditorProps = Parameters<typeof EditorPart>[0];
-let loaded: ComponentType<EditorProps> | null = null;
-
-/** The editor, which is loaded when a file is opened first. */
-function LazyEditor(props: EditorProps) {
-  const [Part, setPart] = useState<ComponentType<EditorProps> | null>(() => loaded);
-  const [failure, setFailure] = useState(false);
-  // What is typed changes the text of the draft, not that of the editor, which has it already.
-  const [text] = useState(props.text);
-  const load = () =>
-    import('../editor/editor.tsx').then(
-      ({ default: found }) => {
-        loaded = found;
-        setFailure(false);
-        setPart(() => found);
-      },
-      () => setFailure(true),
-    );
-  useEffect(() => {
-    if (loaded === null) void load();
-  }, []);
-  if (Part) return <Part {...props} text={text} />;
-  return (
-    <>
-      {failure && (
-        <Notice look="warn">
-          The editor could not be loaded.{' '}
-          <Button short onClick={load}>
-            Try again
-          </Button>
-        </Notice>
-      )}
-      <pre class="plain">{text}</pre>
-    </>
   );
 }
 
