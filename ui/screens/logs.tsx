@@ -1,21 +1,17 @@
 // The log of an app, live.
-import { Component } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { Head } from '../layout/head.tsx';
-import { type Level, type LogLine, readLine } from '../models/log-line.ts';
+import type { Level, LogLine } from '../models/log-line.ts';
 import { logsModel } from '../models/logs.ts';
 import { Button, Link } from '../parts/button.tsx';
-import { Copy } from '../parts/code.tsx';
 import { Search } from '../parts/field.tsx';
-import { clock, date, exactTime, firstLine, plural } from '../parts/format.ts';
+import { plural } from '../parts/format.ts';
 import { IconArrowDown, IconPause, IconPlay, IconScrollText, IconX } from '../parts/icons.tsx';
-import { Marked } from '../parts/marked.tsx';
 import { useModel } from '../parts/model.ts';
-import { Places } from '../parts/places.tsx';
-import { Release } from '../parts/release.tsx';
 import { Empty, Failed, Notice, SkeletonRows } from '../parts/states.tsx';
 import { Segments } from '../parts/tabs.tsx';
 import { queryOf, setQuery } from '../router.ts';
+import { Line } from './logs-line.tsx';
 
 /** Lines that are drawn at first, and that one more look upwards adds: to draw all 2,000 anew takes too long. */
 const DRAWN = 100;
@@ -28,13 +24,6 @@ const LEVELS: readonly (readonly [Level | '', string])[] = [
   ['warn', 'Warnings'],
   ['error', 'Errors'],
 ];
-const SOURCES: Record<LogLine['source'], string> = {
-  app: 'the app',
-  workerd: 'workerd, which runs the app',
-  build: 'a deploy of the app',
-  supervisor: 'Cellar, about the process of the app',
-};
-
 export default function Logs({ app }: { app: string }) {
   const model = useModel(() => logsModel(app));
   const { filter, shown, waiting, isPaused, isSearching, isRead, isLive, failure, dropped } = model;
@@ -239,115 +228,5 @@ function Older({
         Show earlier lines
       </Button>
     </p>
-  );
-}
-
-interface LineProps {
-  app: string;
-  line: LogLine;
-  search: string;
-  isOpen: boolean;
-  isNewDay: boolean;
-}
-
-/** One line. It is drawn again only when it changes: there may be 2,000. */
-class Line extends Component<LineProps> {
-  override shouldComponentUpdate(next: LineProps) {
-    const { line, search, isOpen, isNewDay } = this.props;
-    return (
-      next.line !== line || next.search !== search || next.isOpen !== isOpen || next.isNewDay !== isNewDay
-    );
-  }
-
-  override render({ app, line, search, isOpen, isNewDay }: LineProps) {
-    const { message, fields } = readLine(line);
-    return (
-      <li class={`log-line ${line.level}`} data-row>
-        {isNewDay && <p class="log-day small muted">{date(line.at)}</p>}
-        <button
-          type="button"
-          class="log-row"
-          aria-expanded={isOpen}
-          onClick={() => {
-            if (getSelection()?.type !== 'Range') setQuery({ line: isOpen ? null : line.id });
-          }}
-        >
-          <time dateTime={line.at}>{clock(line.at, { ms: true })}</time>
-          <span class="level">{line.level}</span>
-          <span class="said">
-            {line.source !== 'app' && <span class="muted">{line.source} </span>}
-            <Marked text={isOpen ? firstLine(message) : firstLines(message)} search={search} />
-            {!isOpen &&
-              fields.map(([name, value]) => (
-                <span key={name} class="field-of">
-                  {' '}
-                  <span class="muted">{name}=</span>
-                  <Marked text={value} search={search} />
-                </span>
-              ))}
-          </span>
-        </button>
-        {isOpen && <Details app={app} line={line} fields={fields} />}
-      </li>
-    );
-  }
-}
-
-/** A stack is known by its first lines. */
-function firstLines(text: string): string {
-  const lines = text.split('\n');
-  return lines.length > 2 ? `${lines.slice(0, 2).join('\n')} …` : text;
-}
-
-function Details({
-  app,
-  line,
-  fields,
-}: {
-  app: string;
-  line: LogLine;
-  fields: readonly (readonly [string, string])[];
-}) {
-  const { at, source, trace_id, release, text } = line;
-  return (
-    <div class="log-details">
-      <dl class="facts">
-        <dt>Time</dt>
-        <dd>{exactTime(at)}</dd>
-        <dt>Said by</dt>
-        <dd>{SOURCES[source]}</dd>
-        {trace_id !== null && (
-          <>
-            <dt>Request</dt>
-            <dd class="row">
-              <Link to={{ name: 'trace', app, trace: trace_id }} class="mono">
-                {trace_id}
-              </Link>
-              <Button short onClick={() => setQuery({ trace: trace_id }, { push: true })}>
-                Only its lines
-              </Button>
-            </dd>
-          </>
-        )}
-        <Release app={app} release={release} />
-        {fields.map(([name, value]) => (
-          <>
-            <dt key={name} class="mono">
-              {name}
-            </dt>
-            <dd class="mono">{value}</dd>
-          </>
-        ))}
-      </dl>
-      {text.includes('\n') && (
-        <pre class="log-stack">
-          <Places text={text} app={app} />
-        </pre>
-      )}
-      <p class="row">
-        <Copy text={text} label="Copy the line" short />
-        <span class="muted small">Copy the line</span>
-      </p>
-    </div>
   );
 }
