@@ -13,6 +13,11 @@ export type LookedAt = Result<'storage.r2.get'> & { beginning_base64: string | n
 /** Bytes that are read of an object that is too large to be shown whole. */
 const BEGINNING_BYTES = 64 * 1024;
 
+/** What an object or a folder is called within the folder that it is in. @param key without a slash at its end */
+export function nameOf(key: string): string {
+  return key.slice(key.lastIndexOf('/') + 1);
+}
+
 /** A folder of a bucket: what its keys have in common is a folder within it. */
 export function folderModel(id: string, bucket: string, prefix: string) {
   const items = pages(
