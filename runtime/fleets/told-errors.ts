@@ -3,7 +3,7 @@
 
 import { Allowance } from './allowance.ts';
 
-/** How workerd's log has the beginning of what the entry prints with an error (`capture-worker.js`). */
+/** How workerd's log has the beginning of what the entry prints with an error (`telling-worker.js`). */
 const TOLD = Buffer.from(',"message":"\\u001ecellar {\\"error\\":');
 /** Bytes of a line that may come before that: when it was printed, and its level. */
 const HEAD_BYTES = 100;

@@ -24,6 +24,8 @@ import {
   STATEMENTS_WORKER,
   STEPS,
   STEPS_WORKER,
+  TELLING,
+  TELLING_WORKER,
   WORKERS,
   WORKERS_MODULE,
   withWorkers,
@@ -164,6 +166,7 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   if (worker !== null) {
     await write(ENTRY, entryModule(worker, release, uiUrl !== null));
     await write(CAPTURE, CAPTURE_WORKER);
+    await write(TELLING, TELLING_WORKER);
     await write(EVENTS, EVENTS_WORKER);
     await write(CALLED, CALLED_WORKER);
     if (changed.size > 0) await write(WORKERS, WORKERS_MODULE);

@@ -10,7 +10,7 @@ import type { SourceStack } from './stack.ts';
 
 /**
  * Errors of one app that are taken in a second, and how many seconds' worth can be saved up. Its process tells some fewer
- * (`capture-worker.js`): who tells more makes them up.
+ * (`telling-worker.js`): who tells more makes them up.
  */
 const ERRORS_PER_S = 60;
 const SAVED_S = 4;

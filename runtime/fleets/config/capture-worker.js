@@ -1,5 +1,5 @@
-// What the app's code throws and prints, told to the host with the request it belongs to. It goes to the log, behind a
-// mark. To the app nothing is different: the same values are returned, the same errors are thrown.
+// Has the app's code run in events: its handlers, the methods that workerd calls, and what they give away. Calls of one object
+// by another carry the trace. To the app nothing is different: the same values are returned, the same errors are thrown.
 
 import {
   DurableObject,
@@ -12,7 +12,6 @@ import {
 import {
   currentEvent,
   eventOf,
-  eventOfRejection,
   isInEvent,
   isTraceparent,
   readRequest,
@@ -20,36 +19,14 @@ import {
   traceIdOf,
   traceparentOf,
 } from './cellar-events.js';
+import { tell, toldRun } from './cellar-telling.js';
 
-/** Begins what is printed: then comes JSON for the host, one of two ends, and the text. */
-const MARK = '\u001ecellar ';
-const END = '\u001e';
-/** The text has a blank before it that is none of its own. */
-const END_WITH_BLANK = '\u001f';
-/** Most characters of what an app chooses. The host bounds it again: an app can print anything. */
-const MESSAGE_LENGTH = 4_000;
-const STACK_LENGTH = 8_000;
-const PATH_LENGTH = 1_000;
-const PRINTED_LENGTH = 32_000;
-/** Errors told in a second, and how many an app that threw none before may tell at once. */
-const ERRORS_PER_S = 50;
-const ERRORS_SAVED = 200;
-/** Errors of other objects that are known again when they arrive where the object was called. */
-const REMEMBERED = 50;
-const CAUSES = 3;
-
-const print = { ...console };
 /** workerd's own: an app may put another in its place. */
 const { Request } = globalThis;
 
 /** The trace of the event that the running code belongs to. */
 export function eventTraceId() {
   return traceIdOf(currentEvent());
-}
-
-/** Also where no random bytes are to be had, as before the first event. */
-function shortId() {
-  return Math.random().toString(36).slice(2, 10);
 }
 
 /** The call that `begin` is to make. By these and not by values of its own, which `AsyncLocalStorage` copies at some cost. */
@@ -155,76 +132,6 @@ function guardGiven(value) {
   guard(value.constructor);
   const event = currentEvent();
   if (event !== undefined) givenAway.set(value, traceparentOf(event));
-}
-
-/** What `scheduled` is given for a run that somebody asks for, in place of workerd's own. */
-export class ManualRun {
-  type = 'scheduled';
-  scheduledTime = Date.now();
-  #ended = Promise.withResolvers();
-
-  /** @param cron the expression */
-  constructor(cron) {
-    this.cron = cron;
-  }
-
-  /** What `crons.run` answers of it; settles when the run has ended, never rejects. */
-  get ended() {
-    return this.#ended.promise;
-  }
-
-  noRetry() {}
-
-  static end(run, told) {
-    if (#ended in run) run.#ended.resolve(told);
-  }
-}
-
-/** A `scheduled` that tells the host of each run of a cron when it has ended. */
-export function toldRun(scheduled) {
-  return function (event, ...others) {
-    const { cron } = event ?? {};
-    // Some object's method of that name.
-    if (typeof cron !== 'string' || typeof event.scheduledTime !== 'number')
-      return Reflect.apply(scheduled, this, [event, ...others]);
-    const running = currentEvent();
-    const startedAt = Date.now();
-    const end = (failure) => tellRun(event, running, startedAt, failure);
-    const fail = (error) => end(cut(wordsOf(error), MESSAGE_LENGTH));
-    try {
-      const result = Reflect.apply(scheduled, this, [event, ...others]);
-      if (result instanceof Promise) result.then(() => end(null), fail);
-      else end(null);
-      return result;
-    } catch (error) {
-      fail(error);
-      throw error;
-    }
-  };
-}
-
-/** @param failure why it failed; null when it did not */
-function tellRun(event, running, startedAt, failure) {
-  const run = {
-    cron: event.cron,
-    trigger: event instanceof ManualRun ? 'manual' : 'schedule',
-    started_at: startedAt,
-    duration_ms: Date.now() - startedAt,
-    outcome: failure === null ? 'ok' : 'failed',
-    error: failure,
-  };
-  const head = { run, ...(running !== undefined && { trace_id: traceIdOf(running) }) };
-  const how = failure === null ? `ran for ${run.duration_ms} ms` : `failed after ${run.duration_ms} ms`;
-  print[failure === null ? 'info' : 'warn'](`${marked(head, END)}cron ${event.cron} ${how}`);
-  ManualRun.end(event, { ...run, trace_id: head.trace_id ?? null });
-}
-
-function wordsOf(error) {
-  try {
-    return error instanceof Error ? `${error.name}: ${error.message}` : String(error);
-  } catch {
-    return 'an error that cannot be shown';
-  }
 }
 
 /** What is called by an app's import of the same name. */
@@ -343,128 +250,6 @@ const carrying = {
   },
 };
 
-/** Told once: by its own object, or by the words of an error that another object threw. */
-const told = new WeakMap();
-const thrown = new Map();
-let left = ERRORS_SAVED;
-let filledAt = 0;
-let untold = 0;
-
-/**
- * Tells the host of an error. Never throws.
- * @param mechanism how it was noticed
- * @param event the one that it belongs to; undefined for none
- * @param printed prints what the app printed with it, with this JSON before it; null when it printed nothing
- * @returns whether it was told
- */
-export function tell(error, mechanism, event = currentEvent(), printed = null) {
-  try {
-    if (!mayTell()) {
-      untold++;
-      return false;
-    }
-    const head = {
-      error: { ...described(error), mechanism, ...(untold > 0 && { untold }), ...where(event) },
-    };
-    if (event !== undefined) head.trace_id = traceIdOf(event);
-    untold = 0;
-    if (printed === null) print.error(marked(head, END) + (head.error.stack ?? head.error.message));
-    else printed(textOf(head));
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-function marked(head, end) {
-  return MARK + textOf(head) + end;
-}
-
-/** JSON without a `%`, for `console` looks for those in the first text. */
-function textOf(head) {
-  return JSON.stringify(head).replaceAll('%', '\\u0025');
-}
-
-function mayTell() {
-  const now = Date.now();
-  // The clock may have been set back.
-  const passedS = Math.max(0, now - filledAt) / 1000;
-  left = Math.min(ERRORS_SAVED, left + passedS * ERRORS_PER_S);
-  filledAt = now;
-  if (left < 1) return false;
-  left--;
-  return true;
-}
-
-function described(error) {
-  if (!(error instanceof Error)) {
-    const text = typeof error === 'object' && error !== null ? JSON.stringify(error) : String(error);
-    return {
-      id: idOf(error, text),
-      type: typeof error,
-      message: cut(text ?? 'undefined', MESSAGE_LENGTH),
-      stack: null,
-    };
-  }
-  const message = cut(String(error.message), MESSAGE_LENGTH);
-  const type = cut(String(error.name), 200);
-  return { id: idOf(error, `${type}: ${message}`), type, message, stack: stackOf(error) };
-}
-
-function stackOf(error) {
-  let stack = '';
-  for (let each = error, depth = 0; each instanceof Error && depth <= CAUSES; each = each.cause, depth++)
-    stack += `${depth > 0 ? '\nCaused by: ' : ''}${cut(String(each.stack), STACK_LENGTH / 2)}`;
-  return cut(stack, STACK_LENGTH);
-}
-
-/** The same for each time that one error is told: printed and thrown, thrown by an object and by who called it. */
-function idOf(error, words) {
-  if (error === null || typeof error !== 'object') return shortId();
-  let id = told.get(error) ?? (error.remote === true ? thrown.get(words) : undefined);
-  id ??= shortId();
-  told.set(error, id);
-  thrown.delete(words);
-  thrown.set(words, id);
-  if (thrown.size > REMEMBERED) thrown.delete(thrown.keys().next().value);
-  return id;
-}
-
-function where(event) {
-  if (event === undefined) return {};
-  readRequest(event);
-  const { handler, method, url } = event;
-  if (url === null) return { handler };
-  return { handler, method: cut(method, 20), path: cut(new URL(url).pathname, PATH_LENGTH) };
-}
-
-function cut(text, length) {
-  return text.length > length ? `${text.slice(0, length)}…` : text;
-}
-
-for (const level of ['debug', 'error', 'info', 'log', 'warn']) {
-  console[level] = {
-    [level](...values) {
-      const event = currentEvent();
-      const error = level === 'error' ? values.find((value) => value instanceof Error) : undefined;
-      for (let i = 0; i < values.length; i++)
-        if (typeof values[i] === 'string') values[i] = cut(values[i], PRINTED_LENGTH);
-      if (error !== undefined && tell(error, 'console', event, (head) => printWith(level, head, values)))
-        return;
-      if (event === undefined) print[level](...values);
-      else printWith(level, `{"trace_id":"${traceIdOf(event)}"}`, values);
-    },
-  }[level];
-}
-
-/** A first text may have places for the other values, as in `%s`: it stays the first. */
-function printWith(level, head, values) {
-  const isText = typeof values[0] === 'string';
-  if (isText) values[0] = MARK + head + END + values[0];
-  else values.unshift(MARK + head + END_WITH_BLANK);
-  print[level](...values);
-}
-
 const { fetch } = ServiceStub.prototype;
 /** A request to an object, or to the app itself, belongs to the trace of the one that it is made for. */
 ServiceStub.prototype.fetch = {
@@ -482,27 +267,3 @@ ServiceStub.prototype.fetch = {
     return fetch.call(this, request);
   },
 }.fetch;
-
-// What their callbacks throw at once reaches no listener, and no log.
-for (const name of ['setTimeout', 'setInterval']) {
-  const { [name]: set } = globalThis;
-  globalThis[name] = {
-    [name](callback, ...others) {
-      if (typeof callback !== 'function') return Reflect.apply(set, globalThis, [callback, ...others]);
-      const timed = function (...values) {
-        try {
-          return Reflect.apply(callback, this, values);
-        } catch (error) {
-          tell(error, 'uncaught');
-          throw error;
-        }
-      };
-      return Reflect.apply(set, globalThis, [timed, ...others]);
-    },
-  }[name];
-}
-
-addEventListener('unhandledrejection', ({ reason }) =>
-  tell(reason, 'unhandledrejection', eventOfRejection()),
-);
-addEventListener('error', ({ error }) => tell(error, 'error event'));

@@ -5,7 +5,18 @@ import { CF_HEADER, PROTO_HEADER } from '../../edge/http/service-headers.ts';
 import { cronWorker, QUEUE_DOOR, QUEUE_KEY, queueWorker } from './bundled-services.ts';
 import { CACHE_SERVICE, cacheServices } from './cache.ts';
 import { type CapnpValue, capnp, embed, type Fields } from './capnp.ts';
-import { CALLED, CAPTURE, ENTRY, EVENTS, PAGE, RELOAD, STATEMENTS, STEPS, WORKERS } from './entry.ts';
+import {
+  CALLED,
+  CAPTURE,
+  ENTRY,
+  EVENTS,
+  PAGE,
+  RELOAD,
+  STATEMENTS,
+  STEPS,
+  TELLING,
+  WORKERS,
+} from './entry.ts';
 import { heapFlags } from './heap.ts';
 import { internetService } from './network.ts';
 import { type OutwardSockets, outwardBindings, outwardModules, outwardServices } from './outward.ts';
@@ -185,6 +196,7 @@ function appWorker(
     modules: [
       { name: ENTRY, esModule: embed(ENTRY) },
       { name: CAPTURE, esModule: embed(CAPTURE) },
+      { name: TELLING, esModule: embed(TELLING) },
       { name: EVENTS, esModule: embed(EVENTS) },
       ...(changedModules.length === 0 ? [] : [{ name: WORKERS, esModule: embed(WORKERS) }]),
       ...(release.workflows === undefined ? [] : [{ name: STEPS, esModule: embed(STEPS) }]),

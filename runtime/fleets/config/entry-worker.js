@@ -5,17 +5,9 @@
 import { env, WorkerEntrypoint } from 'cloudflare:workers';
 import * as app from 'cellar-app-entry';
 import { answerCall, CALL_HEADER } from './cellar-called.js';
-import {
-  enter,
-  expectCalls,
-  expectCallsBy,
-  guard,
-  imported,
-  ManualRun,
-  tell,
-  toldRun,
-} from './cellar-capture.js';
+import { enter, expectCalls, expectCallsBy, guard, imported } from './cellar-capture.js';
 import { eventOf, keepEvent } from './cellar-events.js';
+import { ManualRun, tell, toldRun } from './cellar-telling.js';
 
 export * from 'cellar-app-entry';
 

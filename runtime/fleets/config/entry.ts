@@ -5,11 +5,15 @@ import { FROM_ENV, OF_UNDEFINED } from '../missing-bindings.ts';
 
 /** The entry's name, beside the config and as a module. */
 export const ENTRY = 'cellar-entry.js';
-/** The name of the module that tells what goes wrong, beside the entry. */
+/** The name of the module that has the app's code run in events, beside the entry. */
 export const CAPTURE = 'cellar-capture.js';
 const ENTRY_WORKER = read('entry-worker.js');
 /** The text of `CAPTURE`. */
 export const CAPTURE_WORKER = read('capture-worker.js');
+/** The name of the module that tells what goes wrong, beside the entry. */
+export const TELLING = 'cellar-telling.js';
+/** The text of `TELLING`. */
+export const TELLING_WORKER = read('telling-worker.js');
 /** The name of the module that knows which event the running code belongs to, beside the entry. */
 export const EVENTS = 'cellar-events.js';
 /** The text of `EVENTS`. */
@@ -41,6 +45,7 @@ export const CALLED_WORKER = read('called-worker.js');
 export const ENTRY_TEXTS = [
   ENTRY_WORKER,
   CAPTURE_WORKER,
+  TELLING_WORKER,
   EVENTS_WORKER,
   CALLED_WORKER,
   PAGE_WORKER,

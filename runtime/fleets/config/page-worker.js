@@ -1,7 +1,8 @@
 // While an app is developed, on `localhost`: a browser that meets an error which the app does not catch is shown what went
 // wrong, and where. On any other domain a Worker does not have this module.
 import { env } from 'cloudflare:workers';
-import { eventTraceId, tell } from './cellar-capture.js';
+import { eventTraceId } from './cellar-capture.js';
+import { tell } from './cellar-telling.js';
 
 /** Where the control UI is; empty where there is none. */
 const UI = 'cellar-ui-url';
