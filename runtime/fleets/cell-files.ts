@@ -7,7 +7,7 @@ import { basename, join, relative } from 'node:path';
 import { RELEASE_FILE } from '../../bundler/release.ts';
 import { threads } from '../machine/worker.ts';
 import { QUEUE_DOOR_MODULE } from './config/bundled-services.ts';
-import { CACHE_WORKER } from './config/cache.ts';
+import { CACHE_TEXTS } from './config/cache.ts';
 import { ENTRY_TEXTS, RELOAD_WORKER } from './config/entry.ts';
 import { internetService } from './config/network.ts';
 import { OUTWARD_TEXTS } from './config/outward.ts';
@@ -132,7 +132,7 @@ export class CellFilesCache {
       QUEUE_DOOR_MODULE,
       ENGINE_MODULE,
       OUTWARD_TEXTS,
-      CACHE_WORKER,
+      CACHE_TEXTS,
       this.#cacheMb,
       this.#uiUrl(),
       this.#reloads && RELOAD_WORKER,

@@ -2,8 +2,10 @@
 import { readFileSync } from 'node:fs';
 import type { CapnpValue } from './capnp.ts';
 
-/** The text of the service. */
-export const CACHE_WORKER = readFileSync(new URL('cache-worker.js', import.meta.url), 'utf8');
+const CACHE_WORKER = readFileSync(new URL('cache-worker.js', import.meta.url), 'utf8');
+const HTTP_CACHING_MODULE = readFileSync(new URL('http-caching-module.js', import.meta.url), 'utf8');
+/** The texts of the service. */
+export const CACHE_TEXTS = [CACHE_WORKER, HTTP_CACHING_MODULE];
 /** The name of the service, and that of its disk. */
 export const CACHE_SERVICE = 'cache-service';
 export const CACHE_DISK = 'cache';
@@ -21,7 +23,10 @@ export function cacheServices(cacheMb: number): CapnpValue[] {
     {
       name: CACHE_SERVICE,
       worker: {
-        modules: [{ name: 'cache.js', esModule: CACHE_WORKER }],
+        modules: [
+          { name: 'cache.js', esModule: CACHE_WORKER },
+          { name: 'http-caching.js', esModule: HTTP_CACHING_MODULE },
+        ],
         compatibilityDate: '2026-01-01',
         bindings: [
           { name: 'STORE', durableObjectNamespace: 'CacheStore' },

@@ -1,0 +1,58 @@
+// What HTTP says of a response that is kept: for how long, whether it has changed, and which part of it is asked for.
+
+/** How long a response is kept that says nothing of it, in s, by its status: as at Cloudflare. Others are not kept. */
+const DEFAULT_AGES = { 200: 7_200, 301: 7_200, 302: 1_200, 303: 1_200, 404: 180, 410: 180 };
+
+/** The status and the headers of a serialized head; names are in lower case. */
+export function readHead(bytes) {
+  const [line, ...lines] = new TextDecoder().decode(bytes).trimEnd().split('\r\n');
+  const headers = lines.map((each) => {
+    const colon = each.indexOf(':');
+    return [each.slice(0, colon).toLowerCase(), each.slice(colon + 1).trim()];
+  });
+  return { status: Number(line.split(' ')[1]), headers };
+}
+
+/** How long a response is to be kept, in s; 0 for not at all. Takes out what it says must not be kept. */
+export function ageOf(head) {
+  const value = (name) => head.headers.find(([each]) => each === name)?.[1];
+  const directives = new Map(
+    (value('cache-control') ?? '').split(',').map((directive) => {
+      const [name, ...rest] = directive.trim().toLowerCase().split('=');
+      return [name, rest.join('=').replaceAll('"', '')];
+    }),
+  );
+  if (directives.get('private') === 'set-cookie') {
+    directives.delete('private');
+    head.headers = head.headers.filter(([name]) => name !== 'set-cookie');
+  }
+  if (value('set-cookie') !== undefined) return 0;
+  if (['no-store', 'no-cache', 'private'].some((name) => directives.has(name))) return 0;
+  const age = Number(value('age')) || 0;
+  for (const name of ['s-maxage', 'max-age'])
+    if (/^\d+$/.test(directives.get(name) ?? '')) return Number(directives.get(name)) - age;
+  const expires = value('expires');
+  if (expires !== undefined) return (Date.parse(expires) - Date.now()) / 1000 || 0;
+  return (DEFAULT_AGES[head.status] ?? 0) - age;
+}
+
+/** Whether whoever asks has the response already. @param asked the headers of the request @param headers those of the response */
+export function isUnchanged(asked, headers) {
+  const etag = headers.get('etag');
+  const none = asked.get('if-none-match');
+  if (none !== null && etag !== null) {
+    const plain = (tag) => tag.trim().replace(/^W\//, '');
+    return none.trim() === '*' || none.split(',').some((tag) => plain(tag) === plain(etag));
+  }
+  const since = Date.parse(asked.get('if-modified-since') ?? '');
+  return none === null && Date.parse(headers.get('last-modified') ?? '') <= since;
+}
+
+/** The part that a `Range` asks for: null for the whole, several parts too. */
+export function rangeOf(header, size) {
+  const [, first, last] = /^bytes=(\d*)-(\d*)$/.exec(header?.trim() ?? '') ?? [];
+  if (first === undefined || (first === '' && last === '')) return null;
+  const start = first === '' ? Math.max(0, size - Number(last)) : Number(first);
+  const end = first === '' || last === '' ? size : Math.min(size, Number(last) + 1);
+  return start < end ? { start, end } : 'unsatisfiable';
+}
