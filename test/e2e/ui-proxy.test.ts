@@ -1,10 +1,9 @@
 // The control UI behind another proxy, which speaks HTTPS with the world.
 import assert from 'node:assert/strict';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { allPrinted, Visitor, welcomeOf } from '../support/e2e/visitor.ts';
+import { ownPort } from '../support/ports.ts';
 
 const ADA = { name: 'Ada', email: 'ada@example.com', password: 'a long enough password' };
 const SESSION = '__Host-cellar.session_token';
@@ -12,7 +11,7 @@ let cellar: Cellar;
 let origin: string;
 
 before(async () => {
-  const port = await freePort();
+  const port = ownPort();
   origin = `https://cellar.localhost:${port}`;
   cellar = new Cellar({
     RUNNER_PORT: '0',
@@ -25,14 +24,6 @@ before(async () => {
   await cellar.start();
 });
 after(() => cellar[Symbol.asyncDispose]());
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await new Promise((resolve) => server.once('listening', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
 
 /** Somebody at an address, whose requests the proxy passes on. */
 function at(address: string, from = origin): Visitor {

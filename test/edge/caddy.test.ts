@@ -4,16 +4,17 @@ import { existsSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { Caddy, findCaddy, freePort } from '../../runtime/edge/caddy/caddy.ts';
+import { Caddy, findCaddy } from '../../runtime/edge/caddy/caddy.ts';
 import { bootConfig, caddyConfig, gatewaySocket } from '../../runtime/edge/caddy/config.ts';
 import { call, startGateway, startRawUpstream, temporary, until } from '../support/edge/peers.ts';
+import { ownPort } from '../support/ports.ts';
 
 const skip = spawnSync('caddy', ['version']).error ? 'Caddy is not installed: apt-get install caddy' : false;
 
 /** Caddy in a temporary directory, with one server that says `text`. */
 async function started(text: string) {
   const directory = temporary();
-  const port = await freePort('127.0.0.1');
+  const port = ownPort();
   const config = (body: string, listen = `127.0.0.1:${port}`) => ({
     ...bootConfig(directory.path),
     apps: {
@@ -78,7 +79,7 @@ test('a certificate that cannot be had is told, with the hostname and the reason
   using directory = temporary();
   const told: string[][] = [];
   const caddy = new Caddy(findCaddy(), directory.path, (...failure) => told.push(failure));
-  const port = await freePort('127.0.0.1');
+  const port = ownPort();
   const issuers = [{ module: 'acme', ca: `https://127.0.0.1:${port}/directory` }];
   await caddy.start({
     ...bootConfig(directory.path),

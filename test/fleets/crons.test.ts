@@ -97,7 +97,8 @@ test('a cron of a sleeping app runs in time, and wakes nothing', async (t) => {
   assert.equal(await app.nextDue(), due.at);
   const changes = app.states.length;
   runClock(t, app);
-  await app.until(() => app.runs().length === 1);
+  // The next minute may begin at once.
+  await app.until(() => app.runs().length >= 1);
   assert.equal(app.fleet.state, 'stopped');
   const [run] = app.runs();
   assert.deepEqual([run!.cron, run!.for], [EVERY_MINUTE, due.for]);
@@ -133,9 +134,10 @@ test('a run that is cut comes again while the app sleeps: a killed process, a sl
   const minute = lastMinute();
   const app = await later(t, started, EVERY_MINUTE, { at: minute, for: minute });
   runClock(t, app);
-  await app.until(() => app.runs().length === 1);
+  await app.until(() => app.runs().length >= 1);
+  const before = app.runs().length;
   process.kill(app.fleet.pid!, 'SIGKILL');
-  await app.until(() => app.runs().length === 2);
+  await app.until(() => app.runs().length > before);
   await app.fleet.start(app.live);
   await app.fleet.sleep();
   await app.until(() => app.lines.some((line) => line.includes(`end of ${EVERY_MINUTE}`)));

@@ -1,4 +1,4 @@
-// A real Cellar for a test: the host as a process of its own, on free ports, in a temporary data directory.
+// A real Cellar for a test: the host as a process of its own, on ports of this test's own, in a temporary data directory.
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { EventEmitter, once } from 'node:events';
 import {
@@ -19,6 +19,7 @@ import { openCellGroups } from '../../../runtime/machine/cell-groups.ts';
 import { openControlGroups } from '../../../runtime/machine/cgroup.ts';
 import { layout } from '../../../runtime/machine/data-directory.ts';
 import { openFirewall } from '../../../runtime/machine/firewall.ts';
+import { ownPort } from '../ports.ts';
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 /** Names below `localhost` are this machine, as browsers and curl have it; not every resolver agrees. */
@@ -120,8 +121,8 @@ export class Cellar {
           Object.entries(process.env).filter(([name]) => !/^(RUNNER|SERVICE)_/.test(name)),
         ),
         RUNNER_DATA_DIR: this.data,
-        RUNNER_PORT: this.api === '' ? '0' : new URL(this.api).port,
-        RUNNER_EDGE_PORT: String(this.edgePort),
+        RUNNER_PORT: this.api === '' ? String(ownPort()) : new URL(this.api).port,
+        RUNNER_EDGE_PORT: String(this.edgePort || ownPort()),
         // Tests ask faster than people do. `edge.test.ts` sets limits of its own.
         SERVICE_EDGE_RPM: '0',
         SERVICE_EDGE_GIT_RPM: '0',

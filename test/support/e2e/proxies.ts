@@ -4,8 +4,8 @@ import { once } from 'node:events';
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { freePort } from '../../../runtime/edge/caddy/caddy.ts';
 import { dieWithParent } from '../../../runtime/machine/users.ts';
+import { ownPort } from '../ports.ts';
 import { eventually } from './processes.ts';
 
 const RECIPES = readFileSync(new URL('../../../docs/proxies.md', import.meta.url), 'utf8');
@@ -24,7 +24,7 @@ export interface OtherProxy extends AsyncDisposable {
 
 /** Starts Caddy with the recipe, without TLS. */
 export async function startCaddy(behind: Behind): Promise<OtherProxy> {
-  const port = await freePort('127.0.0.1');
+  const port = ownPort();
   const config = recipe('caddyfile', behind, [
     ['{\n', '{\n\tadmin off\n\tdefault_bind 127.0.0.1\n'],
     ['https:// {', `http://:${port} {`],
@@ -35,7 +35,7 @@ export async function startCaddy(behind: Behind): Promise<OtherProxy> {
 
 /** Starts nginx with the recipe. */
 export async function startNginx(behind: Behind): Promise<OtherProxy> {
-  const port = await freePort('127.0.0.1');
+  const port = ownPort();
   const server = recipe('nginx', behind, [
     ['listen 80;', `listen 127.0.0.1:${port};`],
     ['server_name apps.example.com *.apps.example.com;', 'server_name localhost *.localhost;'],
