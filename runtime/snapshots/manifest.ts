@@ -122,12 +122,22 @@ function line(value: object): Buffer {
   return Buffer.from(`${JSON.stringify(value)}\n`);
 }
 
-/** Ids are in the order of their times. */
+/** The id that a time has. */
 export function idAt(time: Date): string {
   return time.toISOString().replace(/[:.]/g, '-');
 }
 
-/** When a snapshot was taken, in ms since 1970. */
+/**
+ * The id of a snapshot that is taken now, where these are there. It comes behind them also when the clock was set back since the
+ * last one: else that stayed the newest, and each one that came after it would be the first to go.
+ */
+export function idBehind(ids: string[], now: Date): string {
+  const last = ids.at(-1);
+  const next = last === undefined ? 0 : timeOf(last) + 1;
+  return idAt(next > now.getTime() ? new Date(next) : now);
+}
+
+/** When a snapshot was taken, in ms since 1970: at about that time, where the clock was set back. */
 export function timeOf(id: string): number {
   return Date.parse(id.replace(/^(.{10}T..)-(..)-(..)-(...Z)$/, '$1:$2:$3.$4'));
 }

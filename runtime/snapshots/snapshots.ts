@@ -13,7 +13,7 @@ import { dieWithParent } from '../machine/users.ts';
 import type { CapturedApp, HoldBuckets } from './capture.ts';
 import type { Copied } from './copy.ts';
 import { NotThere, Unusable } from './errors.ts';
-import { type Head, listSnapshots, readHead, timeOf } from './manifest.ts';
+import { type Head, listSnapshots, readHead } from './manifest.ts';
 import { openStore, type StorePlace } from './place.ts';
 import type { Done, Job, Word } from './process.ts';
 import { FOR_CLASSES, type Keep } from './retention.ts';
@@ -94,8 +94,9 @@ export class Snapshots {
     }
     if (everyMs === null) return;
     const { last_at } = this.#state;
-    const isFirst = last_at === null;
-    this.#schedule(isFirst ? Math.min(FIRST_MS, everyMs) : Date.parse(last_at) + everyMs - Date.now());
+    const next = last_at === null ? FIRST_MS : Date.parse(last_at) + everyMs - Date.now();
+    // The clock may have been set back since.
+    this.#schedule(Math.min(next, everyMs));
   }
 
   /**
@@ -206,12 +207,12 @@ export class Snapshots {
     );
   }
 
-  #remember({ id, written, bytes, failures }: Head): void {
+  #remember({ created_at, written, bytes, failures }: Head): void {
     const problem = failures
       .map(({ slug, error }) => `${slug} is as of an earlier snapshot: ${error}`)
       .join('; ');
     this.#state = {
-      last_at: new Date(timeOf(id)).toISOString(),
+      last_at: created_at,
       last_written_bytes: written,
       last_bytes: bytes,
       problem: problem || null,

@@ -7,7 +7,7 @@ import { Capture, type HoldBuckets } from './capture.ts';
 import { Unusable } from './errors.ts';
 import {
   type Head,
-  idAt,
+  idBehind,
   listSnapshots,
   type Manifest,
   type Part,
@@ -68,7 +68,8 @@ export async function take(job: TakeJob, host: Host): Promise<Taken> {
   const left = await store.list(UNFINISHED);
   await store.write(`${UNFINISHED}mark`, Buffer.from('\n'));
   const sizes = new Map((await store.list(packName(''))).map(({ name, bytes }) => [name, bytes]));
-  const before = await lastSnapshot(store, sizes, host);
+  const ids = await listSnapshots(store);
+  const before = await lastSnapshot(store, ids, sizes, host);
   const packs = new PackWriter(store, chunksOf(before));
   const paths = layout(job.root);
   const capture = new Capture(paths, packs, host.holdBuckets, before);
@@ -78,7 +79,7 @@ export async function take(job: TakeJob, host: Host): Promise<Taken> {
   await repack(store, packs, parts, { sizes, warn: host.warn });
   await packs.finish();
   const about = {
-    id: idAt(created),
+    id: idBehind(ids, created),
     of: job.of,
     created_at: created.toISOString(),
     why: job.why,
@@ -109,9 +110,14 @@ async function own(store: Store, of: string): Promise<void> {
     );
 }
 
-/** The files of the newest snapshot that can be read, without those whose packs have gone. */
-async function lastSnapshot(store: Store, packs: ReadonlyMap<string, number>, host: Host): Promise<Part[]> {
-  for (const id of (await listSnapshots(store)).reverse()) {
+/** The files of the newest of these snapshots that can be read, without those whose packs have gone. */
+async function lastSnapshot(
+  store: Store,
+  ids: string[],
+  packs: ReadonlyMap<string, number>,
+  host: Host,
+): Promise<Part[]> {
+  for (const id of ids.toReversed()) {
     let found: Manifest;
     try {
       found = await readManifest(store, id);

@@ -1,0 +1,42 @@
+// Snapshots of a host whose clock was ahead, and was set back.
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { claim, layout } from '../../runtime/machine/data-directory.ts';
+import { DirectoryStore } from '../../runtime/snapshots/directory-store.ts';
+import { idAt, listSnapshots, writeManifest } from '../../runtime/snapshots/manifest.ts';
+import { Snapshots } from '../../runtime/snapshots/snapshots.ts';
+import { openHostStore } from '../../sqlite/host/index.ts';
+import { eventually } from '../support/e2e/processes.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
+
+const YEAR_MS = 365 * 24 * 3_600_000;
+
+test('after a snapshot whose clock was a year ahead the next one comes in time, and is the newest', async (t) => {
+  const root = temporaryDirectory(t);
+  const paths = layout(join(root, 'data'));
+  t.after(claim(paths));
+  const store = openHostStore(paths.database);
+  const place = join(root, 'snapshots');
+  const snapshots = new Snapshots({
+    ...{ store, paths, place: { directory: place }, everyMs: 100 },
+    keep: { count: 1, days: 0, youngMs: 0 },
+    hasUsers: () => false,
+    holdBuckets: async () => {},
+  });
+  t.after(async () => {
+    await snapshots.stop();
+    store.close();
+  });
+  const ahead = new Date(Date.now() + YEAR_MS);
+  const about = { id: idAt(ahead), of: store.snapshots.cellar(), created_at: ahead.toISOString(), why: '' };
+  const there = new DirectoryStore(place);
+  await writeManifest(there, { ...about, written: 0, bytes: 0, apps: 0, failures: [] }, []);
+  await snapshots.start();
+  assert.equal(snapshots.state.last_at, about.created_at);
+  await eventually(() => snapshots.state.last_at !== about.created_at, 'the next one is taken');
+  assert.ok(Date.parse(snapshots.state.last_at!) <= Date.now());
+  await snapshots.stop();
+  const [kept, ...others] = await listSnapshots(there);
+  assert.ok(kept! > about.id && others.length === 0, `${kept}, ${others}`);
+});
