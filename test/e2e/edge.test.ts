@@ -21,13 +21,12 @@ before(async () => {
 });
 after(() => cellar[Symbol.asyncDispose]());
 
-/** Statuses of `count` requests of one visitor, one after the other. */
-async function ask(slug: string, client: string, count: number, path = '/'): Promise<number[]> {
-  const statuses: number[] = [];
-  for (let i = 0; i < count; i++) {
-    statuses.push((await cellar.get(slug, path, { headers: { 'x-forwarded-for': client } })).status);
-  }
-  return statuses;
+/** Statuses of `count` requests of one visitor. */
+function ask(slug: string, client: string, count: number, path = '/'): Promise<number[]> {
+  const headers = { 'x-forwarded-for': client };
+  // At once: one after another may take so long that each has its turn.
+  const asked = Array.from({ length: count }, () => cellar.get(slug, path, { headers }));
+  return Promise.all(asked.map(async (answer) => (await answer).status));
 }
 const admitted = (statuses: number[]) => statuses.filter((status) => status !== 429).length;
 
@@ -154,8 +153,10 @@ test('every request at the edge is one line of the access log, written at the la
   assert.equal(line.request_id, answered.get('x-request-id'));
   assert.deepEqual(line.request.headers['User-Agent'], ['test/1']);
   assert.deepEqual(
-    of('/limited').map(({ status }) => status),
-    statuses,
+    of('/limited')
+      .map(({ status }) => status)
+      .sort(),
+    statuses.sort(),
   );
   assert.doesNotMatch(text, /secret|203\.0\.113\.77/);
   // The push of this file's start, by its host and site.
