@@ -21,6 +21,7 @@ export type Phase =
   | Leased
   /** The host has ended the process for what the app keeps on the disk. `asleep`: it ran for due work of a sleeping app. */
   | { name: 'held'; asleep: boolean }
+  /** `retryAt`: as `performance.now()`, which no setting of the clock moves. */
   | { name: 'crashed'; retryAt: number };
 
 export interface Running {
@@ -79,7 +80,11 @@ export function admission(phase: Phase, coming: Promise<void> | null): Admission
     return { kind: 'refuse', status: 404, code: 'never_deployed', reason: 'never_deployed', detail };
   }
   if (phase.name === 'crashed') {
-    return unavailable('crashed', 'The app has crashed.', Math.max(1, (phase.retryAt - Date.now()) / 1000));
+    return unavailable(
+      'crashed',
+      'The app has crashed.',
+      Math.max(1, (phase.retryAt - performance.now()) / 1000),
+    );
   }
   if (phase.name === 'held') {
     const detail =

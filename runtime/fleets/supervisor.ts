@@ -323,7 +323,7 @@ export class Supervisor {
     }
     this.options.say('error', `restart in ${delayMs} ms: ${error}`);
     const phase = this.#phase;
-    if (loop) this.enter({ name: 'crashed', retryAt: Date.now() + delayMs }, error);
+    if (loop) this.enter({ name: 'crashed', retryAt: performance.now() + delayMs }, error);
     else if (phase.name === 'starting') this.enter(phase, error);
     else this.enter({ name: 'starting', gate: Promise.withResolvers(), hibernated: false }, error);
     const wanted = this.#unwanted.signal;

@@ -8,6 +8,7 @@ export class Wakes {
   readonly #onFailure: (error: unknown) => void;
   #pending: PromiseWithResolvers<void> | null = null;
   #failures = 0;
+  /** As `performance.now()`, which no setting of the clock moves. */
   #retryAt = 0;
 
   /**
@@ -21,7 +22,7 @@ export class Wakes {
 
   /** Seconds until a wake may be tried again. */
   get retryAfterS(): number {
-    return Math.max(0, (this.#retryAt - Date.now()) / 1000);
+    return Math.max(0, (this.#retryAt - performance.now()) / 1000);
   }
 
   /**
@@ -52,7 +53,7 @@ export class Wakes {
 
   #failed(error: unknown): void {
     const delay = Math.min(FIRST_DELAY_MS * 2 ** this.#failures++, LONGEST_DELAY_MS);
-    this.#retryAt = Date.now() + delay;
+    this.#retryAt = performance.now() + delay;
     this.#onFailure(error);
   }
 
