@@ -366,8 +366,12 @@ export class Connection implements Caller, Queued<Connection> {
       this.socket.destroy();
       this.exchange!.gone();
     } else if (this.#phase === 'head') {
-      this.close();
-      this.socket.destroySoon();
+      // Both sides have said all they had to. To end ours first would take another call of the system's.
+      if (this.socket.writableLength === 0) this.socket.destroy();
+      else {
+        this.close();
+        this.socket.destroySoon();
+      }
     } else if (this.#finished) this.socket.destroy();
     else this.socket.once('finish', this.socket.destroy);
   };

@@ -35,8 +35,6 @@ const SWEEP_MS = 1_000;
  * connections as fast as possible had the kernel drop those of others, which were then tried again a second later.
  */
 const BACKLOG = 4_096;
-/** When a silent connection is probed, in ms, so that clients that vanished do not hold streams open. */
-const PROBE_AFTER_MS = 60_000;
 /** What is held is refused so long before a closing gateway cuts what is left, in ms. */
 const REFUSED_BEFORE_MS = 1_000;
 
@@ -161,10 +159,7 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   }
 
   #connected(accepted: SocketHandle, entrance: Entrance): void {
-    const connection = new Connection(this, accepted, this.#proxies, entrance);
-    connection.socket.setNoDelay();
-    connection.socket.setKeepAlive(true, PROBE_AFTER_MS);
-    this.#connections.add(connection);
+    this.#connections.add(new Connection(this, accepted, this.#proxies, entrance));
   }
 
   async #close(graceMs: number): Promise<{ cut: number }> {

@@ -7,15 +7,27 @@ export interface SocketHandle {
   close(): void;
 }
 
+/** When a silent connection is probed, in seconds. */
+const PROBE_AFTER_S = 60;
+
 interface Listening {
   onconnection(status: number, accepted: SocketHandle): void;
+  /** Those of unix sockets have neither of these. */
+  setNoDelay?(is: boolean): void;
+  setKeepAlive?(is: boolean, afterS: number): void;
 }
 
-/** A server that gives away what lies below each connection. Nothing is read from it before it has a socket. */
+/**
+ * A server that gives away what lies below each connection. Nothing is read from it before it has a socket. Connections by a
+ * port send at once what is written, and are probed when they have been silent for a minute, so that clients that vanished do
+ * not hold them open. They have that from the socket that takes them, where it costs no call of the system's for each.
+ */
 export function createHandleServer(onHandle: (handle: SocketHandle) => void): Server {
   const server = createServer();
   return server.on('listening', () => {
     const listening = (server as unknown as { _handle: Listening })._handle;
+    listening.setNoDelay?.(true);
+    listening.setKeepAlive?.(true, PROBE_AFTER_S);
     const onConnection = listening.onconnection;
     listening.onconnection = (status, accepted) => {
       // The server emits the error.
