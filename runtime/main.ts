@@ -1,4 +1,6 @@
-// `npm start`: reads the settings, starts the host, and stops it on a signal.
+// `npm start`: reads the settings, starts the host, and stops it on a signal. Its young generation is small (MiB, see
+// `package.json`): nobody is answered while V8 collects it, which took 10 ms and more with V8's own size when strangers opened
+// and closed thousands of connections a second, and takes 2.
 import { ConfigError, isLocal, readConfig, unknownSettings } from './config.ts';
 import { rootCertificate } from './edge/caddy/config.ts';
 import { Host, type Reload } from './host.ts';

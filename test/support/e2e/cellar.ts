@@ -22,6 +22,10 @@ import { openFirewall } from '../../../runtime/machine/firewall.ts';
 import { ownPort } from '../ports.ts';
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
+/** The words behind `exec node` by which `npm start` starts the host. */
+const START = readFileSync(join(ROOT, 'package.json'), 'utf8')
+  .match(/"start": "exec node (.+)"/)![1]!
+  .split(' ');
 /** Names below `localhost` are this machine, as browsers and curl have it; not every resolver agrees. */
 export const LOCALHOST = new Agent({
   connect: { lookup: (_name, _options, found) => found(null, [{ address: '127.0.0.1', family: 4 }]) },
@@ -114,7 +118,7 @@ export class Cellar {
 
   /** Starts the host and waits until it serves. The ports of the first start are kept for later ones. */
   async start(): Promise<this> {
-    const child = spawn(this.#node, ['runtime/main.ts'], {
+    const child = spawn(this.#node, START, {
       cwd: ROOT,
       env: {
         ...Object.fromEntries(
