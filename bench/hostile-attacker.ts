@@ -8,5 +8,5 @@ const { name, ...target } = JSON.parse(process.argv[2]!) as Target & { name: str
 // what nobody else wants of them; where `chrt` is missing, as little as a low priority gives it.
 setPriority(19);
 spawnSync('chrt', ['--idle', '--all-tasks', '--pid', '0', String(process.pid)]);
-process.once('disconnect', () => process.exit());
+for (const end of ['disconnect', 'SIGTERM']) process.once(end, () => process.exit());
 await attacks.find((attack) => attack.name === name)!.attack(target);

@@ -6,8 +6,9 @@ import { Agent, request } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Cellar } from '../test/support/e2e/cellar.ts';
-import { effort, words } from './effort.ts';
+import { effort, isQuick, words } from './effort.ts';
 import { type Attack, attacks, type Target } from './hostile-attacks.ts';
+import { startByHand } from './hostile-floor.ts';
 
 const SECONDS = effort(10, 0.3);
 /** Time an attack has before its effect is measured, in ms. */
@@ -16,16 +17,33 @@ const REQUESTS_PER_SECOND = 100;
 /** The good app's p99 against the quiet one; the second for an attack that burns a whole core of the machine. */
 const TARGETS = { p99: 2, p99WithoutCore: 3, loopMs: 20 };
 
+/** Also measures the same app run by hand, under the same attacks. A quick run always does. */
+const FLOOR = 'floor';
+
+/** The good app, in one of the ways that it is run. */
+interface Site {
+  port: number;
+  /** p99 of the delay of the gateway's event loop in the last one to two minutes, in ms; null when nobody tells. */
+  loopP99: () => Promise<number | null>;
+}
+
 /** What the visitors of the good app had. Times in ms; a dropped request is one without a 200. */
 interface Visits {
   p50: number;
   p99: number;
   dropped: number;
-  /** Of the gateway's event loop in the last one to two minutes, in ms; null when the host does not tell. */
   loopP99: number | null;
 }
 
-/** Prints a line for each attack. With words, only for those whose name has one: `npm run bench -- hostile build log`. */
+interface Suffered {
+  quiet: Visits;
+  attacked: Visits;
+}
+
+/**
+ * Prints a line for each attack. With words, only for those whose name has one: `npm run bench -- hostile build log`. With
+ * the word `floor` another for the same app run by hand, where the attack can be tried on that.
+ */
 export async function run(): Promise<void> {
   await using cellar = await new Cellar({
     RUNNER_MAX_APPS_PER_USER: '100',
@@ -38,28 +56,37 @@ export async function run(): Promise<void> {
     method: 'limits.set',
     params: { id: good, clientRpm: 0, appRpm: 0 },
   });
-  await visit(cellar, SECONDS);
+  const own: Site = { port: cellar.edgePort, loopP99: () => loopDelay(cellar) };
+  await using byHand = isQuick || words.includes(FLOOR) ? await startByHand() : null;
+  await visit(own, SECONDS);
   console.log(`${REQUESTS_PER_SECOND} requests/s to a good app for ${SECONDS} s each, times in ms`);
   console.log(`${''.padEnd(44)}quiet p50  p99   under attack p50   p99   ratio  loop p99  dropped`);
-  const chosen = attacks.filter(({ name }) => words.every((word) => name.includes(word)));
+  const asked = words.filter((word) => word !== FLOOR);
+  const chosen = attacks.filter(({ name }) => asked.every((word) => name.includes(word)));
   // A quick run tries some of each kind.
   for (const attack of chosen.filter((_, n) => n % effort(1, 6) === 0)) {
-    report(attack, ...(await suffer(cellar, attack)));
+    const pushed = (await attack.prepare?.(cellar)) ?? { work: '', remote: '' };
+    const target = { api: cellar.api, edgePort: cellar.edgePort, ...pushed, byHand: null };
+    const suffered = await suffer(own, attack, target).finally(() => attack.end?.(cellar));
+    report(attack, suffered);
+    if (byHand === null || attack.hasFloor !== true) continue;
+    const { port, group } = byHand;
+    const api = `http://127.0.0.1:${port}`;
+    const there = { api, edgePort: port, work: pushed.work, remote: byHand.repository(), byHand: group };
+    reportFloor(suffered, await suffer({ port, loopP99: async () => null }, attack, there));
   }
 }
 
-async function suffer(cellar: Cellar, attack: Attack): Promise<[quiet: Visits, attacked: Visits]> {
-  const pushed = (await attack.prepare?.(cellar)) ?? { work: '', remote: '' };
-  const quiet = await visit(cellar, SECONDS);
-  const attacker = startAttacker(attack.name, { api: cellar.api, edgePort: cellar.edgePort, ...pushed });
+async function suffer(site: Site, attack: Attack, target: Target): Promise<Suffered> {
+  const quiet = await visit(site, SECONDS);
+  const attacker = startAttacker(attack.name, target);
   try {
     await sleep(LEAD_MS);
-    return [quiet, await visit(cellar, SECONDS)];
+    return { quiet, attacked: await visit(site, SECONDS) };
   } finally {
     const gone = once(attacker, 'exit');
-    attacker.kill('SIGKILL');
+    attacker.kill();
     await gone;
-    await attack.end?.(cellar);
   }
 }
 
@@ -69,8 +96,8 @@ function startAttacker(name: string, target: Target): ChildProcess {
 }
 
 /** Asks the good app at a steady rate, whether or not the answers come. */
-async function visit(cellar: Cellar, seconds: number): Promise<Visits> {
-  await loopDelay(cellar);
+async function visit(site: Site, seconds: number): Promise<Visits> {
+  await site.loopP99();
   const agent = new Agent({ keepAlive: true });
   const times: number[] = [];
   let dropped = 0;
@@ -80,7 +107,7 @@ async function visit(cellar: Cellar, seconds: number): Promise<Visits> {
     const due = begun + (n * 1000) / REQUESTS_PER_SECOND;
     if (due > performance.now()) await sleep(due - performance.now());
     asked.push(
-      ask(cellar.edgePort, agent).then(
+      ask(site.port, agent).then(
         (ms) => void times.push(ms),
         () => void dropped++,
       ),
@@ -91,7 +118,7 @@ async function visit(cellar: Cellar, seconds: number): Promise<Visits> {
   times.sort((a, b) => a - b);
   const at = (share: number) =>
     times[Math.min(times.length - 1, Math.floor(times.length * share))] ?? Number.NaN;
-  return { p50: at(0.5), p99: at(0.99), dropped, loopP99: await loopDelay(cellar) };
+  return { p50: at(0.5), p99: at(0.99), dropped, loopP99: await site.loopP99() };
 }
 
 function ask(port: number, agent: Agent): Promise<number> {
@@ -118,24 +145,32 @@ async function loopDelay(cellar: Cellar): Promise<number | null> {
   return body.host?.event_loop_delay?.p99_ms ?? null;
 }
 
-function report({ name, burnsCore = false }: Attack, quiet: Visits, attacked: Visits): void {
-  const ratio = attacked.p99 / quiet.p99;
+function report({ name, burnsCore = false }: Attack, suffered: Suffered): void {
+  const { quiet, attacked } = suffered;
   const target = burnsCore ? TARGETS.p99WithoutCore : TARGETS.p99;
   const missed = [
-    ...(ratio > target ? [`p99 over ${target} ×`] : []),
+    ...(attacked.p99 / quiet.p99 > target ? [`p99 over ${target} ×`] : []),
     ...((attacked.loopP99 ?? 0) > TARGETS.loopMs ? [`loop over ${TARGETS.loopMs} ms`] : []),
     ...(attacked.dropped > 0 ? ['requests dropped'] : []),
   ];
+  console.log(`${line(name, suffered)}  ${missed.length === 0 ? 'met' : `missed: ${missed.join(', ')}`}`);
+}
+
+function reportFloor({ attacked }: Suffered, byHand: Suffered): void {
+  const ratio = attacked.p99 / byHand.attacked.p99;
+  console.log(`${line('  by hand', byHand)}  p99 of Cellar's ${ratio.toFixed(2)} × as long`);
+}
+
+function line(name: string, { quiet, attacked }: Suffered): string {
   const cell = (value: number, width: number, digits = 1) => value.toFixed(digits).padStart(width);
-  console.log(
+  return (
     name.padEnd(44) +
-      cell(quiet.p50, 9) +
-      cell(quiet.p99, 5) +
-      cell(attacked.p50, 19) +
-      cell(attacked.p99, 6) +
-      cell(ratio, 8, 2) +
-      (attacked.loopP99 === null ? '-' : attacked.loopP99.toFixed(1)).padStart(10) +
-      cell(attacked.dropped, 9, 0) +
-      `  ${missed.length === 0 ? 'met' : `missed: ${missed.join(', ')}`}`,
+    cell(quiet.p50, 9) +
+    cell(quiet.p99, 5) +
+    cell(attacked.p50, 19) +
+    cell(attacked.p99, 6) +
+    cell(attacked.p99 / quiet.p99, 8, 2) +
+    (attacked.loopP99 === null ? '-' : attacked.loopP99.toFixed(1)).padStart(10) +
+    cell(attacked.dropped, 9, 0)
   );
 }

@@ -24,6 +24,7 @@ const HELPERS = [
   'figures.ts',
   'hostile-attacker.ts',
   'hostile-attacks.ts',
+  'hostile-floor.ts',
   'load.ts',
   'miniflare-app.ts',
   'proxies.ts',

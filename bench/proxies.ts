@@ -30,7 +30,7 @@ interface Recipe {
   /** Prints its version, with the digits first. */
   version: string[];
   /** The config's text. */
-  config: (port: number, socketPath: string, directory: string) => string;
+  config: (port: number, address: string, directory: string) => string;
   args: (configPath: string) => string[];
 }
 
@@ -86,10 +86,12 @@ http {
   args: (path) => ['-c', path],
 };
 
-export const HAPROXY: Recipe = {
-  program: 'haproxy',
-  version: ['-v'],
-  config: (port, socketPath) => `global
+/** @param rules lines of its frontend, which come before the app */
+export function haproxy(rules: string[] = []): Recipe {
+  return {
+    program: 'haproxy',
+    version: ['-v'],
+    config: (port, address) => `global
   nbthread 1
   maxconn ${CONNECTIONS / 2}
   log stdout format raw local0
@@ -104,12 +106,13 @@ defaults
   timeout server 60s
 frontend edge
   bind 127.0.0.1:${port} backlog 4096
-  default_backend cell
+${rules.map((rule) => `  ${rule}\n`).join('')}  default_backend cell
 backend cell
-  server cell unix@${socketPath}
+  server cell ${address}
 `,
-  args: (path) => ['-f', path],
-};
+    args: (path) => ['-f', path],
+  };
+}
 
 /** No proxy that anybody could use: what Node itself costs. */
 export const BARE_RELAY: Recipe = {
@@ -120,15 +123,15 @@ export const BARE_RELAY: Recipe = {
   args: (path) => [join(import.meta.dirname, 'bare-relay.ts'), path],
 };
 
-/** Starts one. @throws {Error} when it is not installed or does not listen */
-export async function startProxy(recipe: Recipe, socketPath: string): Promise<Proxy> {
+/** Starts one. @param address of what it stands before: the path of a unix socket; for HAProxy a host and port, too @throws {Error} when it is not installed or does not listen */
+export async function startProxy(recipe: Recipe, address: string): Promise<Proxy> {
   const { program, name = program, version, config, args } = recipe;
   const printed = spawnSync(program, version, { encoding: 'utf8' });
   if (printed.error) throw new Error(`this bench compares with ${program}: \`apt-get install ${program}\``);
   const directory = temporary();
   const port = await freePort('127.0.0.1');
   const path = join(directory.path, 'config');
-  writeFileSync(path, config(port, socketPath, directory.path));
+  writeFileSync(path, config(port, address, directory.path));
   const outputPath = join(directory.path, 'output');
   const output = openSync(outputPath, 'a');
   const child = spawn(program, args(path), {
