@@ -282,6 +282,15 @@ test('what is printed belongs to the trace of its request, also in an object, an
   for (const { trace, text } of printed) assert.equal(trace, TRACE, text);
 });
 
+test('what an app took of `console` while it was loaded belongs to the trace of the request as well', async (t) => {
+  const code = `const { log } = console;
+    export default { fetch() { log('taken before'); return new Response('x'); } };`;
+  const { get, lines } = await started(t, code, { exports: ['default'] });
+  await get('/');
+  await eventually(() => lines.some(({ text }) => text === 'taken before'), 'it is printed');
+  assert.equal(lines.find(({ text }) => text === 'taken before')!.trace, TRACE);
+});
+
 test('a call of an object’s method belongs to the trace of its caller, and the method gets what the caller gave', async (t) => {
   const { get, lines } = await started(t, APP, FIELDS);
   const { text } = await get('/methods');

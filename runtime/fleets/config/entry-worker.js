@@ -1,6 +1,8 @@
 // The entry of every Worker. All ways into the app's code pass `wrap`: the default export, and each class and object that
 // the release names. It counts the work that goes on after answers, and has the host told of what goes wrong.
-// First, so that `console` is the one that tells more before the app's code runs.
+
+// First, so that the app's code finds the `console` that tells more already when it is loaded.
+import './cellar-capture.js';
 
 import { env, WorkerEntrypoint } from 'cloudflare:workers';
 import * as app from 'cellar-app-entry';
