@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { cells, descendants, eventually, processes } from '../support/e2e/processes.ts';
 
-const DRAIN_S = 4;
+const DRAIN_S = 6;
 /** What a loaded machine may add. A trial that is waited for would take 30 seconds. */
 const SLACK_MS = 16_000;
 
