@@ -76,6 +76,8 @@ export class Host {
     const users = apps.memories().map(({ id }) => this.#parts.users(id));
     const network = { egress: this.config.RUNNER_EGRESS_ALLOW, ownPorts: [api, edge] };
     await walls.open(users, paths.builds, registryEndpoints, network);
+    await this.#spawner.open();
+    spares.prepare();
     buckets.warm();
     await apps.resume();
     if (this.#closed) return known.addresses;
@@ -86,8 +88,6 @@ export class Host {
     outbox.open();
     await rounds.start();
     if (this.#closed) return known.addresses;
-    await this.#spawner.open();
-    spares.prepare();
     void snapshots.start();
     return known.addresses;
   }

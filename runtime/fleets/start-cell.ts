@@ -53,7 +53,7 @@ const EXCESS_EVERY_MS = 1_000;
 const RESERVED_MB = 1_024;
 const MB = 1024 * 1024;
 
-/** Shells that wait to become cells: to fork the host would take longer. The host ends them when it stops. */
+/** Shells that wait to become cells: to start one first would take longer. The host ends them when it stops. */
 export const spares = new Spares((pid, exited) => {
   endBeforeHost(pid);
   limitCell(pid, exited);

@@ -4,6 +4,10 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { createInterface } from 'node:readline';
+import { setTimeout } from 'node:timers/promises';
+
+/** Time before a stream is opened that could not be, in ms. */
+const RETRY_MS = 100;
 
 /** Where the host waits for the children's streams. */
 const [, , path] = process.argv;
@@ -20,13 +24,16 @@ process.stdout.on('error', () => process.exit());
 /** As `JobRequest` of `spawner.ts`. One after another: the host knows streams by the order in which they come. */
 async function start({ id, words, cwd, environment, streams }) {
   const sockets = new Map();
-  try {
-    for (const descriptor of streams) sockets.set(descriptor, await openStream());
-  } catch (error) {
-    // One that is there already would be taken for the next child's: this process ends and is started again.
-    if (sockets.size > 0) throw error;
-    tell({ id, unstarted: true });
-    return;
+  for (const descriptor of streams) {
+    while (!sockets.has(descriptor)) {
+      try {
+        sockets.set(descriptor, await openStream());
+      } catch {
+        // Those that are there already would be taken for the next child's. The host gives up in the end.
+        if (sockets.size > 0) await setTimeout(RETRY_MS);
+        else return tell({ id, unstarted: true });
+      }
+    }
   }
   try {
     const child = spawn(words[0], words.slice(1), {

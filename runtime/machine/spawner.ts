@@ -1,5 +1,6 @@
-// Children that end by themselves are started by a small process instead of by the host. A fork copies what the host has of
-// page tables, 1.5 ms for each 100 MB that it uses, and no request is answered until the child has become its program.
+// Apps' processes, and children that end by themselves, are started by a small process instead of by the host. A fork copies
+// what the host has of page tables, 1.5 ms for each 100 MB that it uses, and no request is answered until the child has become
+// its program.
 import { once } from 'node:events';
 import { mkdirSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -18,8 +19,8 @@ import {
 import { createHandleServer, type SocketHandle, socketOf } from './socket-handle.ts';
 
 const PROGRAM = new URL('./spawner-program.js', import.meta.url).pathname;
-/** A child takes about 3 ms to start; a spawner that takes this long for one is replaced. In ms. */
-const START_TIMEOUT_MS = 20_000;
+/** A child takes about 3 ms to start; a spawner that starts none for so many seconds, of which jobs wait, is replaced. */
+const STALLED_S = 20;
 /** Time before an ended spawner is started again, in ms. The host starts its children itself meanwhile. */
 const RESTART_MS = 1_000;
 /** Jobs that may wait to be started, about three seconds of work. One more is refused. */
@@ -47,6 +48,8 @@ interface Started {
   handles: SocketHandle[];
   /** Their descriptors. */
   streams: number[];
+  /** Of the process, once it runs. */
+  runs: number | null;
   /** Null when the spawner could not come to this process with its streams. */
   pid: PromiseWithResolvers<number | null>;
   connected: PromiseWithResolvers<void>;
@@ -64,6 +67,10 @@ export class Spawner {
   readonly #connecting: Started[] = [];
   #timer: NodeJS.Timeout | undefined;
   #lastId = 0;
+  /** How many jobs wait until they run, and for how many seconds none has begun to. */
+  #starting = 0;
+  #stalledS = 0;
+  #look: NodeJS.Timeout | undefined;
   #closed = false;
 
   /** @param directory made for the host alone; the streams of children come to a socket in it */
@@ -90,7 +97,7 @@ export class Spawner {
     }
   }
 
-  /** Ends it. What it started goes on, and is not heard of any more. */
+  /** Ends it, and what the kernel ends with it. Of what else it started nothing is heard any more. */
   close(): void {
     this.#closed = true;
     startJobsBy(null);
@@ -114,8 +121,11 @@ export class Spawner {
 
   #ended(end: ChildEnd): void {
     this.#child = null;
-    for (const { pid, connected, exited } of this.#jobs.values()) {
-      for (const { reject } of [pid, connected]) reject(new Error('the process that starts children ended'));
+    for (const { pid, connected, exited, runs } of this.#jobs.values()) {
+      const ended = Object.assign(new Error('the process that starts children ended'), { code: 'EAGAIN' });
+      for (const { reject } of [pid, connected]) reject(ended);
+      // Nobody would hear of its end any more, and its number may soon be another's.
+      if (runs !== null) endOfGroup(runs, () => false)();
       exited.resolve({ code: null, killedBy: 'SIGKILL' });
     }
     this.#jobs.clear();
@@ -144,13 +154,14 @@ export class Spawner {
     const job: Started = {
       handles: [],
       streams: words.streams,
+      runs: null,
       pid: Promise.withResolvers(),
       connected: Promise.withResolvers(),
       exited: Promise.withResolvers(),
     };
     this.#jobs.set(id, job);
     this.#connecting.push(job);
-    const deadline = setTimeout(() => child.end(), START_TIMEOUT_MS);
+    this.#watch();
     try {
       child.stdin.write(`${JSON.stringify({ id, ...words } satisfies JobRequest)}\n`);
       const [pid] = await Promise.all([job.pid.promise, job.connected.promise]);
@@ -162,15 +173,31 @@ export class Spawner {
       void job.connected.promise.then(letGo, letGo);
       throw error;
     } finally {
-      clearTimeout(deadline);
+      this.#unwatch();
     }
+  }
+
+  /** Looks each second whether jobs begin to run. Time in which this process itself stood still does not count. */
+  #watch(): void {
+    if (this.#starting++ > 0) return;
+    this.#stalledS = 0;
+    this.#look = setInterval(() => {
+      if (++this.#stalledS >= STALLED_S) this.#child?.end();
+    }, 1_000).unref();
+  }
+
+  #unwatch(): void {
+    this.#stalledS = 0;
+    if (--this.#starting === 0) clearInterval(this.#look);
   }
 
   #hear(reply: JobReply): void {
     const job = this.#jobs.get(reply.id);
     if (job === undefined) return;
-    if ('pid' in reply) job.pid.resolve(reply.pid);
-    else if ('unstarted' in reply) {
+    if ('pid' in reply) {
+      job.runs = reply.pid;
+      job.pid.resolve(reply.pid);
+    } else if ('unstarted' in reply) {
       this.#jobs.delete(reply.id);
       this.#connecting.splice(this.#connecting.indexOf(job), 1);
       job.connected.resolve();

@@ -23,7 +23,7 @@ export interface AppUsers {
 
 const CLEAN = { PATH: '/usr/bin:/bin' };
 const SETPRIV = ['/usr/bin/setpriv', '/bin/setpriv', '/usr/local/bin/setpriv'];
-/** Words of setpriv's: without a way to more rights, and not longer than this process. */
+/** Words of setpriv's: without a way to more rights, and not longer than the process that starts it. */
 const BOUND = ['--no-new-privs', '--pdeathsig', 'KILL', '--'];
 const PROBE_TIMEOUT_MS = 10_000;
 /** Prints the first of its paths that it cannot enter, or run. */
@@ -57,7 +57,7 @@ export async function run(command: string[], timeoutMs: number): Promise<void> {
 
 let dying: string[] | undefined;
 
-/** The words before a command that make the kernel end it with this process, where `setpriv` can do that. */
+/** The words before a command that make the kernel end it with the process that starts it, where `setpriv` can do that. */
 export function dieWithParent(): string[] {
   if (dying === undefined) {
     const words = [setpriv() ?? 'setpriv', ...BOUND];

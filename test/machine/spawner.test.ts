@@ -76,7 +76,8 @@ test('when the spawner is killed its jobs are told, and the next ones start with
   const job = await startJob(['sleep', '1234']);
   process.kill(first, 'SIGKILL');
   assert.deepEqual(await job.exited, { code: null, killedBy: 'SIGKILL' });
-  job.end();
+  // It ends itself, whether or not the kernel ends it with its parent.
+  await job.closed;
   await eventually(() => spawner.pid === null, 'the spawner is missed');
   const own = await startJob(['sleep', '1234']);
   assert.equal(parentOf(own.pid), process.pid);
