@@ -7,6 +7,8 @@ import { maskOf } from './mask.ts';
 /** Bytes of the log that are kept; older lines go first. */
 const KEPT_BYTES = 64 * 1024;
 const CUT = '… (earlier lines are not kept)\n';
+/** Bytes of lines that become one text: to put a log of very many lines together takes long, and it is read as it grows. */
+const PIECE_BYTES = 1024;
 
 export interface DeployLogOptions {
   /** Called with each line, without its end. What the commands of a build print is of level `debug`. */
@@ -15,12 +17,20 @@ export interface DeployLogOptions {
   onSteps: (steps: DeployStep[]) => void;
 }
 
+/** Lines, each with its end. */
+interface Piece {
+  text: string;
+  bytes: number;
+}
+
 /** The log of one deploy. */
 export class DeployLog {
   readonly #options: DeployLogOptions;
-  #lines: string[] = [];
-  /** Lines before this index are not kept. */
-  #first = 0;
+  /** Of more than what is kept, the oldest goes. */
+  readonly #pieces: Piece[] = [];
+  /** The lines since the last piece. */
+  #newest: { lines: string[]; bytes: number } = { lines: [], bytes: 0 };
+  /** Of the pieces and the lines after them. */
   #bytes = 0;
   #cut = false;
   #steps: DeployStep[] = [];
@@ -32,7 +42,8 @@ export class DeployLog {
 
   /** The kept lines, each with its end: whole characters, at most 64 KiB. */
   get text(): string {
-    return (this.#cut ? CUT : '') + this.#lines.slice(this.#first).join('');
+    const pieces = this.#pieces.map(({ text }) => text);
+    return [this.#cut ? CUT : '', ...pieces, ...this.#newest.lines].join('');
   }
 
   /** The steps so far, in the order begun. */
@@ -96,17 +107,18 @@ export class DeployLog {
     // Three bytes a unit at most: few lines need to be measured.
     const kept = line.length * 3 <= room ? line : lastCharacters(line, room);
     if (kept !== line) this.#cut = true;
-    this.#lines.push(kept);
-    this.#bytes += Buffer.byteLength(kept);
+    const bytes = Buffer.byteLength(kept);
+    if (this.#newest.bytes + bytes > PIECE_BYTES) {
+      this.#pieces.push({ text: this.#newest.lines.join(''), bytes: this.#newest.bytes });
+      this.#newest = { lines: [], bytes: 0 };
+    }
+    this.#newest.lines.push(kept);
+    this.#newest.bytes += bytes;
+    this.#bytes += bytes;
     while (this.#bytes > room) {
-      this.#bytes -= Buffer.byteLength(this.#lines[this.#first]!);
-      this.#first++;
+      this.#bytes -= this.#pieces.shift()!.bytes;
       this.#cut = true;
     }
-    // Not one by one: each removal moves all lines that stay.
-    if (this.#first <= this.#lines.length / 2) return;
-    this.#lines = this.#lines.slice(this.#first);
-    this.#first = 0;
   }
 }
 

@@ -5,8 +5,10 @@ import { type Level, logRarely, reason } from '../log.ts';
 import { DeployLog } from './deploy-log.ts';
 import { LineBatch } from './line-batch.ts';
 
-/** The log and the steps of a deploy under way are written and told at most this often, in ms. */
+/** The steps of a deploy under way are written, and its lines told, at most this often, in ms. */
 const PROGRESS_MS = 100;
+/** Its log, which may have 64 KiB, is written at most this often, in ms. */
+const LOG_MS = 1_000;
 /** A write that failed, on a full disk for example, is tried again after this long, in ms. */
 const RETRY_MS = 1_000;
 /** While so many facts wait for the control plane, lines stay in their batch, which is bounded. */
@@ -29,7 +31,8 @@ export class DeployRecord {
   #fact: DeployFact;
   /** Whether the row has changed since it was written; the log may have grown besides. */
   #isChanged = false;
-  #writing: NodeJS.Timeout | null = null;
+  #progress: NodeJS.Timeout | null = null;
+  #saving: NodeJS.Timeout | null = null;
 
   /**
    * Writes down that there is such a deploy.
@@ -50,11 +53,12 @@ export class DeployRecord {
       onLine: (line, level) => {
         onLine(line, level);
         this.#untold.add(line);
-        this.#writeSoon(PROGRESS_MS);
+        this.#tellSoon(PROGRESS_MS);
+        this.#saveLogSoon(LOG_MS);
       },
       onSteps: (steps) => {
         this.#set({ steps });
-        this.#writeSoon(PROGRESS_MS);
+        this.#tellSoon(PROGRESS_MS);
       },
     });
     options.store.transaction(() => this.#saveAll());
@@ -92,19 +96,59 @@ export class DeployRecord {
 
   /** Writes what has changed and tells the control plane. Never throws: a failed write is tried again. */
   write(): void {
-    if (this.#writing) clearTimeout(this.#writing);
-    this.#writing = null;
+    if (this.#progress) clearTimeout(this.#progress);
+    if (this.#saving) clearTimeout(this.#saving);
+    this.#progress = this.#saving = null;
+    const save = () => {
+      if (this.#isChanged) return this.#saveAll();
+      this.#tellLines();
+      this.#saveLog();
+    };
+    if (this.#transact(save)) this.#isChanged = false;
+    else {
+      this.#tellSoon(RETRY_MS);
+      this.#saveLogSoon(RETRY_MS);
+    }
+  }
+
+  /** Writes the row, if it has changed, and tells the lines that nobody was told. */
+  #tell(): void {
+    this.#progress = null;
+    if (this.#isChanged) {
+      this.write();
+      return;
+    }
+    const { outbox } = this.#options.store;
+    const told = this.#transact(() => {
+      if (!outbox.hasMoreThan(FACTS_WAITING)) this.#tellLines();
+    });
+    if (!told) this.#tellSoon(RETRY_MS);
+  }
+
+  #tellSoon(delayMs: number): void {
+    this.#progress ??= setTimeout(() => this.#tell(), delayMs).unref();
+  }
+
+  #saveLogSoon(delayMs: number): void {
+    this.#saving ??= setTimeout(() => {
+      this.#saving = null;
+      if (!this.#transact(() => this.#saveLog())) this.#saveLogSoon(RETRY_MS);
+    }, delayMs).unref();
+  }
+
+  /** @returns whether all of it was written */
+  #transact(save: () => void): boolean {
     const { store, onFacts } = this.#options;
     try {
-      store.transaction(() => (this.#isChanged ? this.#saveAll() : this.#saveLog()));
-      this.#isChanged = false;
+      store.transaction(save);
       onFacts();
+      return true;
     } catch (error) {
       logRarely('error', 'a deploy could not be recorded; it is tried again', {
         deploy: this.#fact.id,
         error: reason(error),
       });
-      this.#writeSoon(RETRY_MS);
+      return false;
     }
   }
 
@@ -113,25 +157,18 @@ export class DeployRecord {
     this.#isChanged = true;
   }
 
-  #writeSoon(delayMs: number): void {
-    this.#writing ??= setTimeout(() => this.write(), delayMs).unref();
-  }
-
   /** Writes the row and the log, in the transaction around this call. */
   #saveAll(): void {
     const { deploys, outbox } = this.#options.store;
     // The lines come before the row: whoever learns of the deploy's end has had every line.
     this.#tellLines();
     deploys.save(this.#fact, this.#releaseOf);
-    deploys.saveLog(this.#fact.id, this.log.text);
+    this.#saveLog();
     outbox.add({ type: 'deploy', deploy: this.#fact });
   }
 
-  /** Writes the log alone, in the transaction around this call. */
   #saveLog(): void {
-    const { deploys, outbox } = this.#options.store;
-    deploys.saveLog(this.#fact.id, this.log.text);
-    if (!outbox.hasMoreThan(FACTS_WAITING)) this.#tellLines();
+    this.#options.store.deploys.saveLog(this.#fact.id, this.log.text);
   }
 
   #tellLines(): void {

@@ -11,7 +11,7 @@ import { emptyNames } from '../storage/names.ts';
 import { DeletedClassData } from './deleted-class-data.ts';
 import type { DeployLog } from './deploy-log.ts';
 import { DeployRecord, type RecordOptions } from './deploy-record.ts';
-import { lineWriter } from './follower.ts';
+import { Follower } from './follower.ts';
 import { tellLeftClasses } from './left-classes.ts';
 import { makeLive } from './make-live.ts';
 import { type DeploySource, makeRelease, type ReleaseOptions, removeLeft } from './make-release.ts';
@@ -206,13 +206,14 @@ export class Deploy {
 
   /** Writes its log to `output`, from the first line to the last as fast as it is read, then `last()`, and ends it. */
   follow(output: Writable, last: (deploy: DeployFact) => Promise<string>): void {
-    const write = lineWriter(output);
+    const follower = new Follower(output);
+    const write = (line: string) => follower.write(line);
     output.on('error', () => this.#events.off('line', write));
     const end = () => {
       this.#events.off('line', write);
       last(this.fact).then(
-        (text) => output.end(text),
-        () => output.end(),
+        (text) => follower.end(text),
+        () => follower.end(''),
       );
     };
     if (this.#log.text !== '') output.write(this.#log.text);

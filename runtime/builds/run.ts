@@ -1,27 +1,9 @@
-// Runs one command of a build: in its own process group, with a deadline, its output cleaned and cut into lines.
-import type { Readable } from 'node:stream';
-import { StringDecoder } from 'node:string_decoder';
-import { setTimeout as wait } from 'node:timers/promises';
+// Runs one command of a build: in its own process group, with a deadline.
 import { BuildFailure } from '../../bundler/failure.ts';
-import { cutText } from '../../handlers/contract/text.ts';
 import { type ChildError, startJob } from '../machine/child.ts';
 import { starvation } from '../machine/give-way.ts';
-import { plainText } from '../machine/lines.ts';
+import { readOutput } from './output.ts';
 
-/** Characters of one line of output that are kept. */
-const LINE_LENGTH = 2000;
-/**
- * Characters of output that are taken at once, and the pause after them, in ms: at most 6 MiB a second. The process
- * serves all apps meanwhile, so a command that prints faster has to wait.
- */
-const OUTPUT_PORTION = 64 * 1024;
-const OUTPUT_PAUSE_MS = 10;
-/** Time that lines take of this thread before a pause, in ms: of an app with many variables each line is searched for all of them. */
-const OUTPUT_PORTION_MS = 4;
-/** A pause is as many times as long as what came before it took. */
-const PAUSE_FACTOR = 5;
-/** What a line costs besides its characters, counted in characters. */
-const LINE_COST = 250;
 /** What a shell ends with where it finds no program, and what that mostly means. */
 const NOT_FOUND = 127;
 const MISSING =
@@ -75,7 +57,7 @@ export async function run(command: Command): Promise<void> {
     objection = error;
     killGroup();
   });
-  const output = [readLines(child.stdout, onLine), readLines(child.stderr, onLine)];
+  const output = [readOutput(child.stdout, onLine), readOutput(child.stderr, onLine)];
   try {
     const { code, killedBy } = await child.exited;
     ended.abort();
@@ -102,48 +84,4 @@ export async function run(command: Command): Promise<void> {
     clearTimeout(timer);
     signal.removeEventListener('abort', killGroup);
   }
-}
-
-/**
- * Hands each line of `stream` on, free of terminal control, and reads no faster than the log can take it. Resolves at
- * the end of the stream, or soon after it was destroyed.
- */
-async function readLines(stream: Readable, onLine: (line: string) => void): Promise<void> {
-  const decoder = new StringDecoder('utf8');
-  const chunks: AsyncIterator<Buffer> = stream[Symbol.asyncIterator]();
-  let rest = '';
-  let portion = OUTPUT_PORTION;
-  let worked = 0;
-  const emit = (text: string) => {
-    const line = cleanLine(text);
-    if (line !== '') onLine(line);
-  };
-  for (;;) {
-    const chunk = await chunks.next().catch(() => null);
-    if (chunk === null || chunk.done) break;
-    const lines = (rest + decoder.write(chunk.value)).split(/\r\n|\n|\r/);
-    rest = lines.pop()!;
-    if (rest.length > 2 * LINE_LENGTH) {
-      lines.push(rest);
-      rest = '';
-    }
-    for (const line of lines) {
-      const began = performance.now();
-      emit(line);
-      worked += performance.now() - began;
-      portion -= line.length + LINE_COST;
-      if (portion > 0 && worked < OUTPUT_PORTION_MS) continue;
-      await wait(Math.max(OUTPUT_PAUSE_MS, PAUSE_FACTOR * worked));
-      portion = OUTPUT_PORTION;
-      worked = 0;
-      if (stream.readableAborted) return onLine('… (the rest of the output is not shown)');
-    }
-  }
-  emit(rest + decoder.end());
-}
-
-/** A line as a log may hold it, and not too long. */
-function cleanLine(text: string): string {
-  const line = plainText(text).trimEnd();
-  return cutText(line, LINE_LENGTH, ' … (cut)');
 }
