@@ -4,10 +4,9 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { createInterface } from 'node:readline';
-import { setTimeout } from 'node:timers/promises';
 
-/** Time before a stream is opened that could not be, in ms. */
-const RETRY_MS = 100;
+/** Bytes that each stream begins with: the job's id and the descriptor, then blanks. */
+const LABEL_BYTES = 24;
 
 /** Where the host waits for the children's streams. */
 const [, , path] = process.argv;
@@ -21,19 +20,14 @@ createInterface({ input: process.stdin })
   .on('close', () => process.exit());
 process.stdout.on('error', () => process.exit());
 
-/** As `JobRequest` of `spawner.ts`. One after another: the host knows streams by the order in which they come. */
+/** As `JobRequest` of `spawner.ts`. One after another, so that no more streams than of one are open here. */
 async function start({ id, words, cwd, environment, streams }) {
   const sockets = new Map();
-  for (const descriptor of streams) {
-    while (!sockets.has(descriptor)) {
-      try {
-        sockets.set(descriptor, await openStream());
-      } catch {
-        // Those that are there already would be taken for the next child's. The host gives up in the end.
-        if (sockets.size > 0) await setTimeout(RETRY_MS);
-        else return tell({ id, unstarted: true });
-      }
-    }
+  try {
+    for (const descriptor of streams) sockets.set(descriptor, await openStream(id, descriptor));
+  } catch {
+    for (const socket of sockets.values()) socket.destroy();
+    return tell({ id, unstarted: true });
   }
   try {
     const child = spawn(words[0], words.slice(1), {
@@ -52,9 +46,15 @@ async function start({ id, words, cwd, environment, streams }) {
   for (const socket of sockets.values()) socket.destroy();
 }
 
-async function openStream() {
+async function openStream(id, descriptor) {
   const socket = connect({ path, allowHalfOpen: true }).pause();
   await once(socket, 'connect');
+  // A host without a descriptor for it has closed it already.
+  socket.on('error', () => {});
+  await new Promise((resolve, reject) => {
+    const label = `${id} ${descriptor}`.padEnd(LABEL_BYTES);
+    socket.write(label, (error) => (error ? reject(error) : resolve()));
+  });
   // Programs expect streams that wait. Of those up to standard error Node sees to that, of others nobody.
   socket._handle.setBlocking(true);
   return socket;

@@ -3,6 +3,7 @@
 // its program.
 import { once } from 'node:events';
 import { mkdirSync, rmSync } from 'node:fs';
+import type { Socket } from 'node:net';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { log, reason } from '../log.ts';
@@ -27,6 +28,10 @@ const RESTART_MS = 1_000;
 const WAITING_LIMIT = 1_000;
 /** Jobs behind which an urgent one waits, about as long as this process would stand still to start it. */
 const BEFORE_URGENT = 4;
+/** Streams of a child that runs wait to be taken already. One that is not there after this time, in ms, is lost. */
+const STREAMS_MS = 5_000;
+/** What each stream begins with: the job's id and the descriptor that it is of that job, then blanks. */
+const LABEL_BYTES = 24;
 /** Connections that may wait to be taken: the streams of all those jobs. */
 const BACKLOG = 4 * WAITING_LIMIT;
 
@@ -44,11 +49,11 @@ type JobReply =
 
 /** A child that is being started, or runs. */
 interface Started {
-  /** What lies below those of its streams that lead here. */
-  handles: SocketHandle[];
-  /** Their descriptors. */
-  streams: number[];
-  /** Of the process, once it runs. */
+  /** The descriptors that are to be streams. */
+  descriptors: number[];
+  /** Those that lead here already, by their descriptors. */
+  streams: Map<number, Socket>;
+  /** Of the process, while it runs. */
   runs: number | null;
   /** Null when the spawner could not come to this process with its streams. */
   pid: PromiseWithResolvers<number | null>;
@@ -61,14 +66,13 @@ export class Spawner {
   readonly #path: string;
   readonly #server = createHandleServer((handle) => this.#accept(handle)).unref();
   #child: Child | null = null;
-  /** By id. */
+  /** By id, those that have not ended. */
   readonly #jobs = new Map<number, Started>();
-  /** Those whose streams do not all lead here yet, in the order in which they were asked for. */
-  readonly #connecting: Started[] = [];
+  /** By id, those that are being started. */
+  readonly #starting = new Map<number, Started>();
   #timer: NodeJS.Timeout | undefined;
   #lastId = 0;
-  /** How many jobs wait until they run, and for how many seconds none has begun to. */
-  #starting = 0;
+  /** For how many seconds none of those that are being started has begun to run. */
   #stalledS = 0;
   #look: NodeJS.Timeout | undefined;
   #closed = false;
@@ -88,6 +92,8 @@ export class Spawner {
     try {
       mkdirSync(dirname(this.#path), { recursive: true, mode: 0o700 });
       rmSync(this.#path, { force: true });
+      // Its job is told by the clock.
+      this.#server.on('error', (error) => log('warn', 'a child has lost a stream', { error: reason(error) }));
       this.#server.listen(this.#path, BACKLOG);
       await once(this.#server, 'listening');
       await this.#run();
@@ -129,7 +135,6 @@ export class Spawner {
       exited.resolve({ code: null, killedBy: 'SIGKILL' });
     }
     this.#jobs.clear();
-    this.#connecting.length = 0;
     if (this.#closed) return;
     log('warn', 'the process that starts children ended; it is started again', { ...end });
     this.#runSoon();
@@ -145,50 +150,58 @@ export class Spawner {
    */
   async #start(words: JobWords, isUrgent: boolean): Promise<Job | null> {
     const child = this.#child;
-    if (child === null || (isUrgent && this.#connecting.length >= BEFORE_URGENT)) return null;
-    if (this.#connecting.length >= WAITING_LIMIT) {
+    if (child === null || (isUrgent && this.#starting.size >= BEFORE_URGENT)) return null;
+    if (this.#starting.size >= WAITING_LIMIT) {
       const message = `${WAITING_LIMIT} others wait to be started already; try again in a few seconds`;
       throw Object.assign(new Error(message), { code: 'EAGAIN' });
     }
     const id = ++this.#lastId;
     const job: Started = {
-      handles: [],
-      streams: words.streams,
+      descriptors: words.streams,
+      streams: new Map(),
       runs: null,
       pid: Promise.withResolvers(),
       connected: Promise.withResolvers(),
       exited: Promise.withResolvers(),
     };
+    // It may be rejected while nobody waits for it.
+    job.connected.promise.catch(() => {});
     this.#jobs.set(id, job);
-    this.#connecting.push(job);
-    this.#watch();
+    this.#watch(id, job);
+    let pid: number | null = null;
     try {
       child.stdin.write(`${JSON.stringify({ id, ...words } satisfies JobRequest)}\n`);
-      const [pid] = await Promise.all([job.pid.promise, job.connected.promise]);
-      return pid === null ? null : asJob(pid, job);
+      pid = await job.pid.promise;
+      if (pid === null) return null;
+      await connected(job);
+      return asJob(pid, job);
     } catch (error) {
-      this.#jobs.delete(id);
-      // The word that it failed may be here before its streams are.
-      const letGo = () => job.handles.forEach((handle) => void socketOf(handle, {}).destroy());
-      void job.connected.promise.then(letGo, letGo);
+      if (job.runs !== null) endOfGroup(job.runs, () => false)();
+      pid = null;
       throw error;
     } finally {
-      this.#unwatch();
+      this.#unwatch(id);
+      if (pid === null) {
+        this.#jobs.delete(id);
+        for (const stream of job.streams.values()) stream.destroy();
+      }
     }
   }
 
   /** Looks each second whether jobs begin to run. Time in which this process itself stood still does not count. */
-  #watch(): void {
-    if (this.#starting++ > 0) return;
+  #watch(id: number, job: Started): void {
+    this.#starting.set(id, job);
+    if (this.#starting.size > 1) return;
     this.#stalledS = 0;
     this.#look = setInterval(() => {
       if (++this.#stalledS >= STALLED_S) this.#child?.end();
     }, 1_000).unref();
   }
 
-  #unwatch(): void {
+  #unwatch(id: number): void {
     this.#stalledS = 0;
-    if (--this.#starting === 0) clearInterval(this.#look);
+    this.#starting.delete(id);
+    if (this.#starting.size === 0) clearInterval(this.#look);
   }
 
   #hear(reply: JobReply): void {
@@ -198,46 +211,61 @@ export class Spawner {
       job.runs = reply.pid;
       job.pid.resolve(reply.pid);
     } else if ('unstarted' in reply) {
-      this.#jobs.delete(reply.id);
-      this.#connecting.splice(this.#connecting.indexOf(job), 1);
-      job.connected.resolve();
       job.pid.resolve(null);
     } else if ('failure' in reply) {
       const { message, code } = reply.failure;
       job.pid.reject(Object.assign(new Error(message), { code }));
     } else {
       this.#jobs.delete(reply.id);
+      job.runs = null;
       const { code, killedBy } = reply;
       // Whoever waited for its start gets to its streams first.
       setImmediate(() => job.exited.resolve({ code, killedBy }));
     }
   }
 
-  /** Streams come in the order in which they were asked for. They are not read before whoever asked for them has them. */
+  /** Looks whose a stream is. */
   #accept(handle: SocketHandle): void {
-    const [job] = this.#connecting;
-    if (job === undefined) {
-      socketOf(handle, {}).destroy();
-      return;
-    }
-    job.handles.push(handle);
-    if (job.handles.length < job.streams.length) return;
-    this.#connecting.shift();
-    job.connected.resolve();
+    const stream = socketOf(handle, {});
+    // A child may end before it has read everything.
+    stream.on('error', () => {});
+    const look = () => {
+      const label = stream.read(LABEL_BYTES) as Buffer | null;
+      if (label === null) return;
+      stream.off('readable', look);
+      // The stream cannot come to its end before whoever asked for it has it.
+      stream.unshift(label);
+      const [id, descriptor] = label.toString('latin1').split(' ').map(Number);
+      const job = label.length === LABEL_BYTES ? this.#starting.get(id!) : undefined;
+      if (!job?.descriptors.includes(descriptor!) || job.streams.has(descriptor!)) {
+        stream.destroy();
+        return;
+      }
+      job.streams.set(descriptor!, stream);
+      if (job.streams.size === job.descriptors.length) job.connected.resolve();
+    };
+    stream.on('readable', look);
   }
 }
 
+/** Resolves when all streams of a job that runs lead here. @throws {Error} with code `EMFILE` when one is lost */
+async function connected({ connected }: Started): Promise<void> {
+  const deadline = setTimeout(() => {
+    const lost = new Error('too many files are open, and a stream of it was lost');
+    connected.reject(Object.assign(lost, { code: 'EMFILE' }));
+  }, STREAMS_MS);
+  await connected.promise.finally(() => clearTimeout(deadline));
+}
+
 /** The child as whoever asked for it sees it. */
-function asJob(pid: number, { streams: descriptors, handles, exited }: Started): Job {
+function asJob(pid: number, { streams, exited }: Started): Job {
   let hasEnded = false;
-  const streams = descriptors.map((descriptor, n) => {
-    const stream = socketOf(handles[n]!, { readable: descriptor !== 0 });
-    // A child may end before it has read everything.
-    stream.on('error', () => {});
-    return [descriptor, stream] as const;
-  });
-  const streamsClosed = streams.map(
-    ([, stream]) => new Promise((resolve) => void stream.once('close', resolve)),
+  for (const stream of streams.values()) stream.read(LABEL_BYTES);
+  // Nothing comes back from there, and what was written the child can still read.
+  const input = streams.get(0);
+  input?.once('finish', () => input.destroy());
+  const streamsClosed = [...streams.values()].map(
+    (stream) => new Promise((resolve) => void stream.once('close', resolve)),
   );
   const closed = exited.promise.then(async (end) => {
     hasEnded = true;
@@ -248,7 +276,7 @@ function asJob(pid: number, { streams: descriptors, handles, exited }: Started):
     await Promise.all(streamsClosed);
     return end;
   });
-  const [stdin, stdout, stderr, channel] = [0, 1, 2, 3].map((n) => new Map(streams).get(n)!);
+  const [stdin, stdout, stderr, channel] = [0, 1, 2, 3].map((n) => streams.get(n)!);
   return {
     pid,
     stdin: stdin!,
@@ -259,6 +287,6 @@ function asJob(pid: number, { streams: descriptors, handles, exited }: Started):
     closed,
     hasEnded: () => hasEnded,
     end: endOfGroup(pid, () => hasEnded),
-    keepHost: keeper(streams.map(([, stream]) => stream)),
+    keepHost: keeper([...streams.values()]),
   };
 }

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readdirSync, readFileSync, rmSync } from 'node:fs';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { buffer, text } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
@@ -145,6 +146,62 @@ test('where the spawner cannot come with the streams of a job, the job starts wi
   assert.equal(String(await once(jobs[1]!.stdout, 'data')), '2\n');
   for (const job of jobs) job.end();
   assert.notEqual(spawner.pid, null);
+});
+
+test('a stream that is none of a job’s, or a second one, is not taken for one', async (t) => {
+  const directory = temporaryDirectory(t);
+  const { pid } = await opened(t, directory);
+  process.kill(pid!, 'SIGSTOP');
+  const job = startJob(sh('echo its own words; cat'));
+  const label = (text: string) => text.padEnd(24);
+  for (const words of [label('7000 1'), label('x'), '1 1', label('1 9'), '']) {
+    const stranger = connect(join(directory, 'streams.sock'));
+    stranger.end(`${words}a stranger's words`.slice(0, words === '1 1' ? 3 : undefined));
+    await once(stranger.resume(), 'close');
+  }
+  process.kill(pid!, 'SIGCONT');
+  const { stdin, stdout } = await job;
+  const late = connect(join(directory, 'streams.sock'));
+  late.write(label('1 1'));
+  await once(late.resume(), 'close');
+  stdin.end('and more');
+  assert.equal(await text(stdout), 'its own words\nand more');
+});
+
+test('a job whose streams find no descriptor in the host says so, and the host and the next jobs go on', async () => {
+  const module = (name: string) =>
+    JSON.stringify(new URL(`../../runtime/machine/${name}.ts`, import.meta.url));
+  const script = `
+    import { openSync, closeSync, mkdtempSync, rmSync } from 'node:fs';
+    import { startJob, runChild, noRoomCode } from ${module('child')};
+    import { Spawner } from ${module('spawner')};
+    // What runs of a job does not keep this process.
+    const stays = setInterval(() => {}, 1_000);
+    const directory = mkdtempSync('/tmp/cellar-streams-');
+    const spawner = new Spawner(directory);
+    await spawner.open();
+    const taken = [];
+    try { for (;;) taken.push(openSync('/dev/null')); } catch {}
+    for (let n = 0; n < 14; n++) closeSync(taken.pop());
+    const jobs = await Promise.allSettled(Array.from({ length: 10 }, (_, n) => startJob(['sh', '-c', 'echo ' + n + '; sleep 1234'])));
+    for (const { value, reason } of jobs) {
+      console.log(reason === undefined ? 'started' : noRoomCode(reason) + ' ' + reason.message);
+      value?.end();
+    }
+    for (const descriptor of taken) closeSync(descriptor);
+    for (const { value } of jobs) await value?.closed;
+    const { output } = await runChild(['echo', 'goes on'], { timeoutMs: 20_000 });
+    console.log(String(output), spawner.pid !== null);
+    spawner.close();
+    clearInterval(stays);
+    rmSync(directory, { recursive: true });`;
+  const words = ['prlimit', '--nofile=200', process.execPath, '--input-type=module', '--eval', script];
+  const { output } = await runChild(words, { timeoutMs: 60_000 });
+  const lines = String(output).trim().split('\n');
+  assert.deepEqual(lines.slice(10), ['goes on', ' true'], String(output));
+  const refused = lines.slice(0, 10).filter((line) => line !== 'started');
+  assert.ok(refused.length > 0, String(output));
+  for (const line of refused) assert.match(line, /^EMFILE `sh` could not start: /, String(output));
 });
 
 test('the spawner ends with the host', async (t) => {
