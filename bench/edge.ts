@@ -6,7 +6,7 @@ import { startGatewayProcess, startWorkerd } from '../test/support/edge/peers.ts
 import { effort, isQuick, words } from './effort.ts';
 import { median } from './figures.ts';
 import { type Asked, cpuMs, crowd, type Load, load, loadName } from './load.ts';
-import { BARE_RELAY, CADDY, haproxy, NGINX, startProxy } from './proxies.ts';
+import { BARE_RELAY, CADDY, HAPROXY, NGINX, startProxy } from './proxies.ts';
 
 const ROUNDS = effort(5, 1);
 const SECONDS = effort(2, 1);
@@ -55,7 +55,7 @@ export async function run(): Promise<void> {
   await using gateway = await startGatewayProcess(cell.socketPath);
   await using caddy = await startProxy(CADDY, cell.socketPath);
   await using nginx = await startProxy(NGINX, cell.socketPath);
-  await using other = await startProxy(haproxy(), cell.socketPath);
+  await using other = await startProxy(HAPROXY, cell.socketPath);
   await using relay = await startProxy(BARE_RELAY, cell.socketPath);
   const subjects: Subject[] = [
     { name: 'gateway', port: gateway.port, pid: gateway.pid },

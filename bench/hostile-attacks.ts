@@ -8,7 +8,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { fetch, WebSocket } from 'undici';
 import { type Cellar, LOCALHOST } from '../test/support/e2e/cellar.ts';
-import { deployByHand } from './hostile-floor.ts';
 
 /** What an attacker is told. */
 export interface Target {
@@ -17,16 +16,12 @@ export interface Target {
   /** A working copy to push, and where to; empty for attacks that push nothing. */
   work: string;
   remote: string;
-  /** Where pushes are deployed by hand: the words before a build, which put it into a control group. Null beside a Cellar. */
-  byHand: string[] | null;
 }
 
 export interface Attack {
   name: string;
   /** Whether it keeps a core of the machine busy by design. */
   burnsCore?: boolean;
-  /** Whether it can be tried on what is run by hand as well. */
-  hasFloor?: boolean;
   /** Before the quiet figures are taken. Answers the working copy to push, if there is one. */
   prepare?: (cellar: Cellar) => Promise<{ work: string; remote: string } | undefined>;
   /** Goes on for ever, in a process of its own that is killed at the end. */
@@ -180,7 +175,6 @@ function pushed(slug: string, name: string, files: Record<string, string>, burns
   return {
     name,
     burnsCore,
-    hasFloor: true,
     prepare: async (cellar) => {
       id = await cellar.create(slug);
       const work = await cellar.checkout('hello');
@@ -191,7 +185,7 @@ function pushed(slug: string, name: string, files: Record<string, string>, burns
       await cellar.commit(work, 'hostile');
       return { work, remote: cellar.remote(slug) };
     },
-    attack: async ({ work, remote, byHand }) => {
+    attack: async ({ work, remote }) => {
       const git = (...words: string[]) => run('git', words, { cwd: work }).catch(() => {});
       for (;;) {
         await git(
@@ -205,7 +199,6 @@ function pushed(slug: string, name: string, files: Record<string, string>, burns
           '--message=again',
         );
         await git('push', '--quiet', remote, 'HEAD:main');
-        if (byHand !== null) await deployByHand(remote, byHand);
       }
     },
     end: async (cellar) => void (await cellar.call('DELETE', `/v1/apps/${id}`)),
@@ -219,5 +212,5 @@ function build(what: string, command: string, burnsCore = false): Attack {
 }
 
 function stranger(name: string, attack: Attack['attack'], burnsCore = false): Attack {
-  return { name: `a stranger: ${name}`, burnsCore, hasFloor: true, attack };
+  return { name: `a stranger: ${name}`, burnsCore, attack };
 }

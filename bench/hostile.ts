@@ -17,7 +17,7 @@ const REQUESTS_PER_SECOND = 100;
 /** The good app's p99 against the quiet one; the second for an attack that burns a whole core of the machine. */
 const TARGETS = { p99: 2, p99WithoutCore: 3, loopMs: 20 };
 
-/** Also measures the same app run by hand, under the same attacks. A quick run always does. */
+/** Also asks the same app run by hand, beside the same attacks on Cellar. A quick run always does. */
 const FLOOR = 'floor';
 
 /** The good app, in one of the ways that it is run. */
@@ -42,7 +42,7 @@ interface Suffered {
 
 /**
  * Prints a line for each attack. With words, only for those whose name has one: `npm run bench -- hostile build log`. With
- * the word `floor` another for the same app run by hand, where the attack can be tried on that.
+ * the word `floor` another for the same app run by hand, asked at the same time: what of it is the machine's.
  */
 export async function run(): Promise<void> {
   await using cellar = await new Cellar({
@@ -58,7 +58,8 @@ export async function run(): Promise<void> {
   });
   const own: Site = { port: cellar.edgePort, loopP99: () => loopDelay(cellar) };
   await using byHand = isQuick || words.includes(FLOOR) ? await startByHand() : null;
-  await visit(own, SECONDS);
+  const sites = byHand === null ? [own] : [own, { port: byHand.port, loopP99: async () => null }];
+  await visitAll(sites);
   console.log(`${REQUESTS_PER_SECOND} requests/s to a good app for ${SECONDS} s each, times in ms`);
   console.log(`${''.padEnd(44)}quiet p50  p99   under attack p50   p99   ratio  loop p99  dropped`);
   const asked = words.filter((word) => word !== FLOOR);
@@ -66,28 +67,30 @@ export async function run(): Promise<void> {
   // A quick run tries some of each kind.
   for (const attack of chosen.filter((_, n) => n % effort(1, 6) === 0)) {
     const pushed = (await attack.prepare?.(cellar)) ?? { work: '', remote: '' };
-    const target = { api: cellar.api, edgePort: cellar.edgePort, ...pushed, byHand: null };
-    const suffered = await suffer(own, attack, target).finally(() => attack.end?.(cellar));
-    report(attack, suffered);
-    if (byHand === null || attack.hasFloor !== true) continue;
-    const { port, group } = byHand;
-    const api = `http://127.0.0.1:${port}`;
-    const there = { api, edgePort: port, work: pushed.work, remote: byHand.repository(), byHand: group };
-    reportFloor(suffered, await suffer({ port, loopP99: async () => null }, attack, there));
+    const target = { api: cellar.api, edgePort: cellar.edgePort, ...pushed };
+    const [suffered, floor] = await suffer(sites, attack, target).finally(() => attack.end?.(cellar));
+    report(attack, suffered!);
+    if (floor !== undefined) reportFloor(suffered!, floor);
   }
 }
 
-async function suffer(site: Site, attack: Attack, target: Target): Promise<Suffered> {
-  const quiet = await visit(site, SECONDS);
+/** What the visitors of each site had, asked at the same time. */
+async function suffer(sites: Site[], attack: Attack, target: Target): Promise<Suffered[]> {
+  const quiet = await visitAll(sites);
   const attacker = startAttacker(attack.name, target);
   try {
     await sleep(LEAD_MS);
-    return { quiet, attacked: await visit(site, SECONDS) };
+    const attacked = await visitAll(sites);
+    return quiet.map((each, n) => ({ quiet: each, attacked: attacked[n]! }));
   } finally {
     const gone = once(attacker, 'exit');
     attacker.kill();
     await gone;
   }
+}
+
+function visitAll(sites: Site[]): Promise<Visits[]> {
+  return Promise.all(sites.map((site) => visit(site, SECONDS)));
 }
 
 /** In a process of its own: what it takes of the bench's time would be taken for the gateway's. */

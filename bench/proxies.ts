@@ -86,12 +86,10 @@ http {
   args: (path) => ['-c', path],
 };
 
-/** @param rules lines of its frontend, which come before the app */
-export function haproxy(rules: string[] = []): Recipe {
-  return {
-    program: 'haproxy',
-    version: ['-v'],
-    config: (port, address) => `global
+export const HAPROXY: Recipe = {
+  program: 'haproxy',
+  version: ['-v'],
+  config: (port, address) => `global
   nbthread 1
   maxconn ${CONNECTIONS / 2}
   log stdout format raw local0
@@ -106,13 +104,12 @@ defaults
   timeout server 60s
 frontend edge
   bind 127.0.0.1:${port} backlog 4096
-${rules.map((rule) => `  ${rule}\n`).join('')}  default_backend cell
+  default_backend cell
 backend cell
   server cell ${address}
 `,
-    args: (path) => ['-f', path],
-  };
-}
+  args: (path) => ['-f', path],
+};
 
 /** No proxy that anybody could use: what Node itself costs. */
 export const BARE_RELAY: Recipe = {
