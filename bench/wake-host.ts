@@ -68,7 +68,7 @@ function open(index: number): Fleet {
       if (state === 'running') own.ready = now();
     },
     onFailure: () => {},
-    onRest: (rest) => {
+    onRest: async (rest) => {
       store.activity.setRest(id, rest);
       if (rest === null) own.launched = now();
     },

@@ -4,6 +4,7 @@ import type { Config } from './config.ts';
 import { Outbox } from './control/outbox.ts';
 import { Rounds } from './control/rounds.ts';
 import { Caddy, findCaddy } from './edge/caddy/caddy.ts';
+import { logRarely, reason } from './log.ts';
 import { makeApps } from './parts/apps.ts';
 import { makeBase } from './parts/base.ts';
 import { makeControl } from './parts/control.ts';
@@ -29,9 +30,7 @@ export function assemble(config: Config) {
       const app = appParts.apps.resolve(hostname)?.site;
       if (app !== undefined) telling.alerts.tellOfCertificate(app, hostname, error);
     });
-  const outbox = new Outbox(store.outbox, (events) =>
-    controlParts.control.call('/internal/host-events', events),
-  );
+  const outbox = new Outbox(store, (events) => controlParts.control.call('/internal/host-events', events));
   const onFacts = () => outbox.notify();
   const telling = makeTelling(base, described);
   const appParts = makeApps(base, telling, {
@@ -60,6 +59,12 @@ export function assemble(config: Config) {
     telling.alerts.lookAtDisk(disk.shortage);
     telling.errorRates.tick();
     telling.deliveries.tick();
+    // What nobody waits for is on the disk a second later.
+    store.synced().catch((error: unknown) =>
+      logRarely('error', 'what the host has written down is not on the disk; it is tried again', {
+        error: reason(error),
+      }),
+    );
   }
 
   /** An app as alerts show it; null when it was deleted. */

@@ -19,6 +19,8 @@ export interface AppBefore {
 export interface MakeLiveSteps {
   /** Writes which release is live, in one transaction with what belongs to that; it gets the app as observed then. */
   commit: (at: string, observed: ObservedApp) => void;
+  /** Resolves when what was committed is on the disk. Never rejects. */
+  synced: () => Promise<void>;
   /** Gets lines for the deploy's log. */
   log: (line: string) => void;
   /** Gives the change up before anything is changed. */
@@ -141,11 +143,13 @@ export class App {
    */
   makeLive(deployId: string, steps: MakeLiveSteps): Promise<void> {
     return this.inTurn(async () => {
-      const commit = () => {
+      const commit = async () => {
         const at = new Date().toISOString();
         steps.commit(at, { ...this.observe(), live_deploy_id: deployId, deployed_at: at });
         this.#liveDeployId = deployId;
         this.#deployedAt = at;
+        // What visitors are about to write may lie in storage whose names only the pointer has.
+        await steps.synced();
       };
       const next = this.#release(deployId);
       const swap = { ...steps, commit };

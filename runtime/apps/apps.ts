@@ -20,6 +20,8 @@ import type { LimitedApp } from './storage-limits.ts';
 /** How many apps are started side by side at boot. A request's start waits behind no more than these. */
 const BOOT_CONCURRENCY = 4;
 
+const NOT_SYNCED = 'what was written down of an app is not on the disk; it is tried again';
+
 /** A wanted state older than one that the host has already seen. */
 export class StaleGeneration extends Error {}
 
@@ -167,6 +169,8 @@ export class Apps extends KnownApps {
     this.#options.onDeleted(id);
     await this.#options.buckets.forget(id);
     await this.#options.outward.forget(id);
+    // An app that a crash of the machine brought back would have nothing left.
+    await store.synced();
     const place = throwAway(paths.trash, id, {
       'repository.git': paths.repository(id),
       data: paths.data(id),
@@ -185,7 +189,7 @@ export class Apps extends KnownApps {
   async makeLive(
     id: string,
     deployId: string,
-    { consumes = [], ...steps }: MakeLiveSteps & { consumes?: string[] },
+    { consumes = [], ...steps }: Omit<MakeLiveSteps, 'synced'> & { consumes?: string[] },
   ): Promise<void> {
     const app = this.#require(id);
     const commit: MakeLiveSteps['commit'] = (at, observed) => {
@@ -194,7 +198,7 @@ export class Apps extends KnownApps {
       if (app.preview === null) this.consumers.set(id, consumes);
     };
     try {
-      await app.makeLive(deployId, { ...steps, commit });
+      await app.makeLive(deployId, { ...steps, commit, synced: () => this.#synced() });
     } catch (error) {
       if (steps.signal?.aborted !== true)
         this.#options.onFailure(id, { mechanism: 'load', deployId, reason: reason(error) });
@@ -296,8 +300,10 @@ export class Apps extends KnownApps {
     const fleet = fleetOf(id, preview, this.#activity, this.#options, {
       say: (level, words) => this.#say(id, level, words),
       onState: (state) => this.apps.get(id)?.report.changed(state),
-      onRest: (rest) => {
-        if (this.apps.has(id)) this.#activity.setRest(id, rest);
+      onRest: async (rest) => {
+        if (!this.apps.has(id)) return;
+        this.#activity.setRest(id, rest);
+        if (rest === null) await this.#synced();
       },
     });
     const releaseDirectory = (deployId: string) => this.#options.paths.release(id, deployId);
@@ -339,6 +345,13 @@ export class Apps extends KnownApps {
   #say(id: string, level: Level, words: string): void {
     if (level !== 'info') log(level, `app: ${words}`, { app: this.apps.get(id)?.wanted.slug });
     this.#options.say(id, level, words);
+  }
+
+  /** Resolves when what was committed is on the disk. Never rejects: apps go on when the disk does not take it. */
+  async #synced(): Promise<void> {
+    await this.#options.store
+      .synced()
+      .catch((error: unknown) => logRarely('error', NOT_SYNCED, { error: reason(error) }));
   }
 
   #tellUsage({ id, fleet }: App): void {

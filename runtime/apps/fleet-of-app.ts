@@ -54,7 +54,7 @@ export interface FleetsOptions {
 interface Listeners {
   say: (level: Level, words: string) => void;
   onState: (state: ProcessState) => void;
-  onRest: (rest: { dueAt: number | null } | null) => void;
+  onRest: (rest: { dueAt: number | null } | null) => Promise<void>;
 }
 
 /** @param preview what it shows of which app; null for an app of its own */

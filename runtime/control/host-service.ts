@@ -67,7 +67,10 @@ export interface HostServiceOptions
   onPush: (appId: string, updates: RefUpdate[], output: Duplex) => void;
 }
 
-/** Makes what answers the HOST binding. Every request must carry the secret. */
+/**
+ * Makes what answers the HOST binding. Every request must carry the secret. An answer is sent when all that it tells of is on
+ * the disk.
+ */
 export function hostService(
   options: HostServiceOptions,
 ): (request: IncomingMessage, response: ServerResponse) => void {
@@ -97,8 +100,11 @@ export function hostService(
       if (!found) throw new Refusal(404, 'route_not_found', `no ${request.method} ${path}`);
       const words = path.match(found.pattern)!.slice(1);
       const value = await found.answer({ request, response, words, query: new URLSearchParams(search) });
+      // A route that writes its response by itself only reads, or has git acknowledge what git has written.
+      if (value === undefined) return;
+      await options.store.synced();
       if (value === null) response.writeHead(204).end();
-      else if (value !== undefined) sendJson(response, value);
+      else sendJson(response, value);
     };
     answer().catch((error: unknown) => refuse(response, error));
   };

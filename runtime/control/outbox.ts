@@ -2,7 +2,8 @@
 import { setImmediate } from 'node:timers/promises';
 import type { HostEvent, HostEvents } from '../../handlers/contract/host-calls.ts';
 import { FACTS_BYTES, FACTS_LIMIT } from '../../handlers/contract/sizes.ts';
-import { appOf, type OutboxQueries } from '../../sqlite/host/outbox.ts';
+import type { HostStore } from '../../sqlite/host/index.ts';
+import { appOf } from '../../sqlite/host/outbox.ts';
 import { log, reason } from '../log.ts';
 
 const RETRY_MIN_MS = 100;
@@ -15,7 +16,7 @@ const BUSY = [408, 429, 503];
  * that makes them true; `notify` says that there may be some.
  */
 export class Outbox {
-  readonly #queries: OutboxQueries;
+  readonly #store: Pick<HostStore, 'outbox' | 'synced'>;
   readonly #send: (events: HostEvents) => Promise<unknown>;
   readonly #retryMs: number;
   /** Whether a delivery is under way that will find facts that are added now, without `notify`. */
@@ -36,11 +37,11 @@ export class Outbox {
    * @param retryMs time after which the facts of apps with a refused one are tried again
    */
   constructor(
-    queries: OutboxQueries,
+    store: Pick<HostStore, 'outbox' | 'synced'>,
     send: (events: HostEvents) => Promise<unknown>,
     retryMs = RETRY_MAX_MS,
   ) {
-    this.#queries = queries;
+    this.#store = store;
     this.#send = send;
     this.#retryMs = retryMs;
   }
@@ -82,6 +83,7 @@ export class Outbox {
   }
 
   async #deliver(): Promise<void> {
+    const { outbox } = this.#store;
     this.#delivering = true;
     // Facts that are written in one turn of the loop go in one batch.
     await setImmediate();
@@ -91,10 +93,12 @@ export class Outbox {
       while (!this.#stopped) {
         let events: HostEvent[] = [];
         try {
-          events = this.#queries.next(limit, FACTS_BYTES, [...this.#waiting]);
+          events = outbox.next(limit, FACTS_BYTES, [...this.#waiting]);
           if (events.length === 0) return;
-          await this.#send({ outbox: this.#queries.name(), events });
-          this.#queries.remove(events);
+          // A fact that a crash of the machine took back would leave its number to another one, which would count as known.
+          await this.#store.synced();
+          await this.#send({ outbox: outbox.name(), events });
+          outbox.remove(events);
           for (const event of events) this.#refused.delete(appOf(event));
           delay = RETRY_MIN_MS;
           limit = Math.min(FACTS_LIMIT, 2 * limit);

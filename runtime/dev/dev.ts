@@ -140,7 +140,7 @@ export class Dev {
       },
       onFailure: () => {},
       onState: () => {},
-      onRest: () => {},
+      onRest: async () => {},
     });
     this.#versions = new Versions({
       folder: this.#folder,

@@ -144,7 +144,7 @@ export class Versions {
     const started = performance.now();
     try {
       await fleet.swap(made, {
-        commit: () => project.serves(made),
+        commit: async () => project.serves(made),
         log: (line) => terminal.say(line, 'dim'),
         isUntried: true,
       });

@@ -21,13 +21,13 @@ type Find = (signal: AbortSignal) => Promise<number | null>;
 
 /** The time without a process, as kept by the host: `null` while there is one. */
 export class RestRecord {
-  readonly #keep: (rest: Rest | null) => void;
+  readonly #keep: (rest: Rest | null) => Promise<void>;
   #rest: Rest | null = null;
   /** Aborted at the end of this time. */
   #over = new AbortController();
 
-  /** @param keep writes it down, so that it outlives the host */
-  constructor(keep: (rest: Rest | null) => void) {
+  /** @param keep writes it down, so that it outlives the host and, once it has resolved, the machine. Must not reject */
+  constructor(keep: (rest: Rest | null) => Promise<void>) {
     this.#keep = keep;
   }
 
@@ -50,15 +50,19 @@ export class RestRecord {
     const dueAt = await find(signal).catch(() => undefined);
     if (dueAt === undefined || signal.aborted) return;
     this.#rest = { dueAt };
-    this.#keep(this.#rest);
+    void this.#keep(this.#rest);
     if (this.isDue() && delayMs > 0) this.#rest = { dueAt: earliest };
   }
 
-  /** To be called before a process runs code of the app, which may change what is due. */
-  end(): void {
+  /**
+   * To be called before a process runs code of the app, which may change what is due.
+   * @returns when that is written down for good. Never rejects
+   */
+  async end(): Promise<void> {
     this.#over.abort();
-    if (this.#rest !== null) this.#keep(null);
+    const rested = this.#rest !== null;
     this.#rest = null;
+    if (rested) await this.#keep(null);
   }
 
   isDue(): boolean {

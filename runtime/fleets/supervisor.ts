@@ -41,8 +41,11 @@ export interface SupervisorOptions extends Place {
   onFailure: (failure: ProcessFailure) => void;
   /** Called after each change of `state` or `lastError`. */
   onState: (state: ProcessState, lastError: string | null) => void;
-  /** Called when the process was ended because nobody needs it, and with `null` before there is one again. */
-  onRest: (rest: Rest | null) => void;
+  /**
+   * Called when the process was ended because nobody needs it, and with `null` before there is one again: that one serves
+   * when this has resolved. Must not reject.
+   */
+  onRest: (rest: Rest | null) => Promise<void>;
 }
 
 /** What a process is started for. `asleep`: for due work of an app that sleeps and takes no requests. */
@@ -235,10 +238,14 @@ export class Supervisor {
     signal: AbortSignal,
     timeoutMs?: number,
   ): Promise<Cell> {
-    // Written only when the process is made, since the write waits for the disk: so early the process runs no code of the app.
-    const onSpawned = () => this.rest.end();
+    // The disk takes it while the process starts. So early the process runs no code of the app.
+    let written = Promise.resolve();
+    const onSpawned = () => {
+      written = this.rest.end();
+    };
     const cell = await this.launcher.launch(release, log, { signal, startTimeoutMs: timeoutMs, onSpawned });
     this.options.memory.watch(cell, this.#eater);
+    await written;
     return cell;
   }
 

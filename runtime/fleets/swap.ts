@@ -9,8 +9,8 @@ import type { Supervisor } from './supervisor.ts';
 
 /** What a swap does at which moment. */
 export interface SwapSteps {
-  /** Makes the new release the live one for good. Called once it runs, before it gets requests; may throw. */
-  commit: () => void;
+  /** Makes the new release the live one for good. Called once it runs; it gets requests when this has resolved. May reject. */
+  commit: () => Promise<void>;
   log: (line: string) => void;
   /** Whether the release is not tried beside the running one first. If it does not start, the one before starts again. */
   isUntried?: boolean;
@@ -51,7 +51,7 @@ export async function adopt(
   else await stop(supervisor);
   try {
     await supervisor.launcher.migrate(next, steps.log, closing);
-    steps.commit();
+    await steps.commit();
     supervisor.live = next;
   } finally {
     if (resting === 'asleep') await supervisor.goIdle('asleep');
@@ -64,7 +64,7 @@ export async function renew(supervisor: Supervisor, log: (line: string) => void)
   const { phase, live, wanted } = supervisor;
   if (live === null) return false;
   if (phase.name === 'running' && !phase.asleep) {
-    await swap(supervisor, live, { commit: () => {}, log });
+    await swap(supervisor, live, { commit: async () => {}, log });
     return true;
   }
   if (phase.name === 'starting' || phase.name === 'crashed') {
@@ -110,9 +110,9 @@ async function tried(
   for (const note of notes) log(note);
 }
 
-async function commitOrStop(cell: Cell, commit: () => void): Promise<void> {
+async function commitOrStop(cell: Cell, commit: () => Promise<void>): Promise<void> {
   try {
-    commit();
+    await commit();
   } catch (error) {
     await cell.stop();
     throw error;

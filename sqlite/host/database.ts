@@ -127,19 +127,27 @@ const MIGRATIONS = [
   `,
 ];
 
+/** A log of so many pages (64 MiB) is copied into the database by the commit that makes it so long, however slow the disk is. */
+const LONGEST_LOG_PAGES = 16_384;
+/** Bytes that the file of the log keeps when it begins anew. */
+const KEPT_LOG_BYTES = 4 * 2 ** 20;
+
 /** The version of a database that this Cellar has opened. */
 export const SCHEMA_VERSION = MIGRATIONS.length;
 
 /**
- * Opens the host's database and brings its schema up to date. Every commit is on the disk when it returns. Opening and
- * reading it needs no room on the disk: this process alone has it, so SQLite needs no file for shared memory.
+ * Opens the host's database and brings its schema up to date. A commit does not wait for the disk: `WriteAheadLog` does, and
+ * the commits that a crash of the machine takes away are always the newest. Opening and reading it needs no room on the disk:
+ * this process alone has it, so SQLite needs no file for shared memory.
  * @throws {Error} when the file was written by a newer Cellar
  */
 export function openHostDatabase(path: string): Database.Database {
   const database = new Database(path);
   database.pragma('locking_mode = EXCLUSIVE');
   database.pragma('journal_mode = WAL');
-  database.pragma('synchronous = FULL');
+  database.pragma('synchronous = NORMAL');
+  database.pragma(`wal_autocheckpoint = ${LONGEST_LOG_PAGES}`);
+  database.pragma(`journal_size_limit = ${KEPT_LOG_BYTES}`);
   database.pragma('foreign_keys = ON');
   const version = database.pragma('user_version', { simple: true }) as number;
   if (version > MIGRATIONS.length) {

@@ -10,6 +10,7 @@ import { outboxQueries } from './outbox.ts';
 import { previewQueries } from './previews.ts';
 import { secretQueries } from './secrets.ts';
 import { snapshotQueries } from './snapshots.ts';
+import { WriteAheadLog } from './write-ahead-log.ts';
 
 /**
  * Opens the host's database.
@@ -17,6 +18,7 @@ import { snapshotQueries } from './snapshots.ts';
  */
 export function openHostStore(path: string) {
   const database = openHostDatabase(path);
+  const log = new WriteAheadLog(database);
   return {
     activity: activityQueries(database),
     alerts: alertQueries(database),
@@ -28,9 +30,18 @@ export function openHostStore(path: string) {
     previews: previewQueries(database),
     snapshots: snapshotQueries(database),
     secrets: secretQueries(database),
-    /** Runs `work` as one transaction: all of it is kept or none. */
+    /** Runs `work` as one transaction: all of it is kept or none, also when the process is killed. */
     transaction: <T>(work: () => T): T => database.transaction(work).immediate(),
-    close: () => database.close(),
+    /**
+     * Resolves when all that was committed before the call is on the disk. Whoever tells somebody outside of a change waits for
+     * this first.
+     * @throws {Error} when the disk does not take it; the next call tries again
+     */
+    synced: () => log.synced(),
+    close: (): void => {
+      database.close();
+      log.close();
+    },
   };
 }
 export type HostStore = ReturnType<typeof openHostStore>;

@@ -318,7 +318,7 @@ test('of an app that is deleted no deploy is kept', async (t) => {
 test('a push that cannot be recorded while its other branches are worked on is refused, and the host goes on', async (t) => {
   const { apps, paths, queue, requests, sha, store } = await makeQueue(t, { 'index.html': 'hello' });
   const previews = new Previews({ store, paths, apps, requests, queue });
-  const outbox = new Outbox(store.outbox, async () => {});
+  const outbox = new Outbox(store, async () => {});
   const push = pushes({ apps, requests, previews, outbox, urlOf: (slug) => slug });
   const ref = 'refs/heads/topic';
   await previews.push(APP, ref, sha);

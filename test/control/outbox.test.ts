@@ -20,7 +20,7 @@ test('facts are delivered in order, again after a failure, and then forgotten', 
   t.after(() => store.close());
   const received: string[] = [];
   let failures = 2;
-  const outbox = new Outbox(store.outbox, async ({ events }: HostEvents) => {
+  const outbox = new Outbox(store, async ({ events }: HostEvents) => {
     if (failures-- > 0) throw new Error('not yet');
     for (const event of events) if (event.type === 'app') received.push(event.app.id);
   });
@@ -41,7 +41,7 @@ test('a fact that is added at any moment of a delivery’s end is delivered', as
   t.after(() => store.close());
   const received: string[] = [];
   let sent = Promise.withResolvers<void>();
-  const outbox = new Outbox(store.outbox, async ({ events }: HostEvents) => {
+  const outbox = new Outbox(store, async ({ events }: HostEvents) => {
     for (const event of events) if (event.type === 'app') received.push(event.app.id);
     await sent.promise;
   });
@@ -64,7 +64,7 @@ test('a fact that is added at any moment of a delivery’s end is delivered', as
 test('stopping ends a wait between attempts and keeps what was not applied', async (t) => {
   const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
   t.after(() => store.close());
-  const outbox = new Outbox(store.outbox, () => Promise.reject(new Error('down')));
+  const outbox = new Outbox(store, () => Promise.reject(new Error('down')));
   store.outbox.add({ type: 'app', app: app('a') });
   outbox.open();
   await outbox.stop();
@@ -78,7 +78,7 @@ test('a refused fact waits with those of its app, the others are delivered, and 
   const mended = Promise.withResolvers<void>();
   let status: number | null = 500;
   const outbox = new Outbox(
-    store.outbox,
+    store,
     async ({ events }: HostEvents) => {
       const facts = events.flatMap((event) => (event.type === 'app' ? [event.app] : []));
       if (status !== null && facts.some(({ id, generation }) => id === 'bad' && generation === 1))
@@ -122,13 +122,40 @@ test('a control plane that is busy refuses no fact', async (t) => {
   const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
   t.after(() => store.close());
   let failures = 3;
-  const outbox = new Outbox(store.outbox, async () => {
+  const outbox = new Outbox(store, async () => {
     if (failures-- > 0) throw Object.assign(new Error('busy'), { status: 503 });
   });
   store.outbox.add({ type: 'app', app: app('a') });
   outbox.open();
   await outbox.flushed(5_000);
   assert.deepEqual([store.outbox.next(1, 1), outbox.refused], [[], []]);
+});
+
+test('a fact is sent when it is on the disk, and waits while the disk does not take it', async (t) => {
+  const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
+  t.after(() => store.close());
+  const disk = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const asked = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  let syncs = 0;
+  const synced = () => {
+    asked[syncs]?.resolve();
+    return disk[syncs++]?.promise ?? Promise.resolve();
+  };
+  const sent: number[] = [];
+  const outbox = new Outbox({ ...store, synced }, async ({ events }: HostEvents) => {
+    sent.push(syncs);
+    assert.equal(events.length, 1);
+  });
+  store.outbox.add({ type: 'app', app: app('a') });
+  outbox.open();
+  await asked[0]!.promise;
+  disk[0]!.reject(new Error('EIO: i/o error, fdatasync'));
+  await asked[1]!.promise;
+  assert.deepEqual(sent, []);
+  disk[1]!.resolve();
+  await outbox.flushed(5_000);
+  assert.deepEqual(sent, [2]);
+  assert.deepEqual(outbox.refused, []);
 });
 
 test('a batch ends before it grows too large, and holds one fact at least', (t) => {

@@ -35,7 +35,7 @@ test(
     useCellGroups(groups as CellGroups);
     const app = harness(t, { memoryMb: 128 });
     await app.fleet.swap(await app.release(1, { code: HUNGRY, migrations: {} }), {
-      commit: () => {},
+      commit: async () => {},
       log: () => {},
     });
     // It is put there while it starts.

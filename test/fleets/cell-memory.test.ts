@@ -8,7 +8,7 @@ import { harness } from '../support/fleets/harness.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const MB = 1024 * 1024;
-const NO_STEPS = { commit: () => {}, log: () => {} };
+const NO_STEPS = { commit: async () => {}, log: () => {} };
 
 /** Keeps what it allocates. */
 const HUNGRY = `

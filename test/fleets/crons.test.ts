@@ -167,7 +167,7 @@ test('crons that a deploy brings to a sleeping app are set at once, and those it
   const app = await crons(t, [EVERY_MINUTE]);
   await app.fleet.sleep();
   const next = await release(`${app.root}/release-2`, [YEARLY]);
-  await app.fleet.adopt(next, { commit: () => {}, log: () => {} }, 'asleep');
+  await app.fleet.adopt(next, { commit: async () => {}, log: () => {} }, 'asleep');
   await app.until(() => (app.rests.at(-1)?.dueAt ?? 0) > Date.now() + 30 * 24 * 60 * MINUTE_MS);
   assert.equal(app.fleet.state, 'stopped');
   assert.equal(new Date(app.rests.at(-1)!.dueAt!).toISOString().slice(7), '-01T00:00:00.000Z');

@@ -175,12 +175,12 @@ test('a hibernated app is stopped, started, deployed to and stopped like any', a
   await app.fleet.start(await app.release(1));
   looks(app);
   await app.rested();
-  await app.fleet.swap(await app.release(2), { commit: () => {}, log: () => {} });
+  await app.fleet.swap(await app.release(2), { commit: async () => {}, log: () => {} });
   assert.equal((await app.ask('/version')).text, '2');
   looks(app);
   await app.rested();
   const broken = await app.release(3, { migrations: { '1.sql': '', '2.sql': 'nonsense' } });
-  await assert.rejects(app.fleet.swap(broken, { commit: () => {}, log: () => {} }), /nonsense/);
+  await assert.rejects(app.fleet.swap(broken, { commit: async () => {}, log: () => {} }), /nonsense/);
   assert.equal(app.fleet.state, 'idle', 'it was hibernated, and is so again');
   assert.equal((await app.ask('/version')).text, '2');
 });
@@ -190,7 +190,7 @@ test('a request that comes while a deploy to a hibernated app is tried starts no
   looks(app);
   await app.rested();
   const before = app.states.length;
-  const swapped = app.fleet.swap(await app.release(2), { commit: () => {}, log: () => {} });
+  const swapped = app.fleet.swap(await app.release(2), { commit: async () => {}, log: () => {} });
   const held = app.ask('/version');
   await swapped;
   const { pid } = app.fleet;
@@ -229,7 +229,10 @@ test('a release that no longer starts fails its wake at once, and is refused unt
 
 test('that an app rests is taken back when its process is made, before it serves', async (t) => {
   const pids: (number | null)[] = [];
-  const app = harness(t, { idleMs: 0, onRest: () => pids.push(processOf(app)) });
+  const onRest = async () => {
+    pids.push(processOf(app));
+  };
+  const app = harness(t, { idleMs: 0, onRest });
   const release = await app.release(1, { migrations: {} });
   app.fleet.restore('idle', release, { dueAt: null });
   assert.equal((await app.ask('/version')).text, '1');
@@ -267,7 +270,7 @@ test('short of memory, what would have to start is refused, and what runs serves
   const memory = new MemoryGauge(1, 512);
   assert.equal(memory.over, true, 'this process alone has more than 1 MiB');
   const app = harness(t, { idleMs: 0, memory });
-  await app.fleet.swap(await app.release(1), { commit: () => {}, log: () => {} });
+  await app.fleet.swap(await app.release(1), { commit: async () => {}, log: () => {} });
   assert.equal((await app.ask('/version')).status, 200);
   looks(app);
   await app.rested();

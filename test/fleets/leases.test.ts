@@ -162,7 +162,7 @@ test('a deploy waits for a lease, and a lease for a deploy', async (t) => {
   const held = await hold(counting);
   let committed = false;
   const swapped = fleet.swap(next, {
-    commit: () => {
+    commit: async () => {
       committed = true;
     },
     log: () => {},
@@ -184,7 +184,7 @@ test('a deploy to a stopped app waits for the process that was lent, and leaves 
   fleet.restore('stopped', live, null);
   const held = await hold(counting);
   let committed = false;
-  const commit = () => {
+  const commit = async () => {
     committed = true;
   };
   const adopted = fleet.adopt(await counting.release(2), { commit, log: () => {} }, 'stopped');

@@ -129,7 +129,7 @@ test('a deploy keeps the messages, and its consumer gets them', async (t) => {
   const app = await jobs(t, { maxBatchTimeout: 5 });
   await app.send('a');
   const next = await release(`${app.root}/release-2`);
-  await app.fleet.swap(next, { commit: () => {}, log: () => {} });
+  await app.fleet.swap(next, { commit: async () => {}, log: () => {} });
   await app.until(() => app.batches().length === 1);
   assert.deepEqual(app.batches(), ['jobs: a/1']);
 });

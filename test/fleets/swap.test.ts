@@ -11,7 +11,7 @@ async function swap(
 ) {
   const log: string[] = [];
   const next = await release(version, options);
-  const commit = options.commit ?? (() => log.push('commit'));
+  const commit = async () => (options.commit ? options.commit() : void log.push('commit'));
   const steps = { commit, log: (line: string) => log.push(line) };
   await (options.adopt ? fleet.adopt(next, steps, 'stopped') : fleet.swap(next, steps));
   return log;

@@ -191,7 +191,7 @@ test('what is interrupted goes on at once: after kill -9, and in the next releas
   await app.json('/create?id=d&work=700');
   await app.json('/create?id=w&wait=50000');
   await app.until(() => said(app, 'work of d/1 in v1').length === 1);
-  await app.fleet.swap(await release(app.root, 'v2'), { commit: () => {}, log: () => {} });
+  await app.fleet.swap(await release(app.root, 'v2'), { commit: async () => {}, log: () => {} });
   await app.until(() => said(app, 'work of d/2 in v2').length === 1, LATE_MS);
   assert.equal((await app.ended('d')).output.version, 'v2');
   await app.json('/event?id=w');

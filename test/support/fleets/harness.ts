@@ -98,7 +98,7 @@ export function harness(t: TestContext, own: Partial<FleetOptions> = {}): Harnes
     output: () => lineSink(said),
     say: (_, words) => said(words),
     onFailure: () => {},
-    onRest: (rest) => {
+    onRest: async (rest) => {
       rests.push(rest);
       changed();
     },
