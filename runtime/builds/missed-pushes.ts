@@ -51,9 +51,9 @@ export class MissedDeploys {
 
   async #tidy(): Promise<void> {
     const { store, paths, changes } = this.#options;
-    for (const { wanted } of store.apps.all()) {
+    for (const id of store.apps.ids()) {
       if (this.#stopped) return;
-      await removeCutPushes(paths.repository(wanted.id), () => changes.has(wanted.id));
+      await removeCutPushes(paths.repository(id), () => changes.has(id));
     }
   }
 
@@ -65,10 +65,10 @@ export class MissedDeploys {
   }
 
   async #lookAtAll(): Promise<void> {
-    for (const { wanted } of this.#options.store.apps.all()) {
+    for (const id of this.#options.store.apps.ids()) {
       if (this.#stopped || this.#options.paused()) return;
-      await this.#lookAt(wanted.id).catch((error: unknown) => {
-        log('warn', 'could not look for a missed deploy', { app: wanted.id, error: reason(error) });
+      await this.#lookAt(id).catch((error: unknown) => {
+        log('warn', 'could not look for a missed deploy', { app: id, error: reason(error) });
       });
     }
   }

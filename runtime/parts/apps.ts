@@ -108,7 +108,7 @@ export function makeApps(base: Base, { telemetry, say }: TellingParts, { edge, w
       youngMs: 's3' in place ? DAY_MS : 0,
     },
     everyMs: config.RUNNER_SNAPSHOT_EVERY_H * 3_600_000 || null,
-    hasUsers: () => store.apps.all().some(({ wanted }) => users(wanted.id).cell !== null),
+    hasUsers: () => store.apps.ids().some((id) => users(id).cell !== null),
     holdBuckets: (appId, isHeld) => buckets.hold(appId, isHeld),
   });
   return { apps, slots, wakes, memory, buckets, outward, readers, looking, storage, snapshots };

@@ -24,10 +24,9 @@ export function appQueries(database: Database) {
   const generation = database.prepare<[string], { generation: number }>(
     'SELECT generation FROM apps WHERE id = ?',
   );
-  const all = database.prepare<[], Stored>(
-    `SELECT wanted, live_deploy_id, deployed_at, consumes FROM apps
-     WHERE deleted_at IS NULL AND id NOT IN (SELECT id FROM previews) ORDER BY id`,
-  );
+  const known = 'FROM apps WHERE deleted_at IS NULL AND id NOT IN (SELECT id FROM previews) ORDER BY id';
+  const all = database.prepare<[], Stored>(`SELECT wanted, live_deploy_id, deployed_at, consumes ${known}`);
+  const ids = database.prepare<[], string>(`SELECT id ${known}`).pluck();
   const highest = database.prepare<[], { generation: number | null }>(
     'SELECT max(generation) AS generation FROM apps',
   );
@@ -68,6 +67,8 @@ export function appQueries(database: Database) {
         deployedAt: row.deployed_at,
         consumes: JSON.parse(row.consumes) as string[],
       })),
+    /** The ids of the same apps, without reading what is wanted of each. */
+    ids: (): string[] => ids.all(),
     /** Keeps the whole wanted state. The caller has checked the generation. */
     want: (wanted: WantedApp): void => {
       want.run(wanted.id, JSON.stringify(wanted), wanted.generation);
