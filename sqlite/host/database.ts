@@ -130,7 +130,7 @@ const MIGRATIONS = [
 /** A log of so many pages (64 MiB) is copied into the database by the commit that makes it so long, however slow the disk is. */
 const LONGEST_LOG_PAGES = 16_384;
 /** Bytes that the file of the log keeps when it begins anew. */
-const KEPT_LOG_BYTES = 4 * 2 ** 20;
+const KEPT_LOG_BYTES = 16 * 2 ** 20;
 
 /** The version of a database that this Cellar has opened. */
 export const SCHEMA_VERSION = MIGRATIONS.length;

@@ -3,10 +3,10 @@ import { closeSync, fdatasync, openSync } from 'node:fs';
 import { promisify } from 'node:util';
 import type { Database } from 'better-sqlite3';
 
-/** A log with fewer pages stays as it is: each copying into the database waits for the disk. */
-const SHORT_PAGES = 1_000;
+/** A log with fewer pages (16 MiB) stays as it is: each copying into the database waits for the disk, on this thread. */
+const SHORT_PAGES = 4_096;
 /** The longer the log is, the slower a disk is good enough for the copying: so many pages for each ms of the last sync. */
-const PAGES_PER_MS = 200;
+const PAGES_PER_MS = 500;
 
 /**
  * The write-ahead log of a database with `synchronous = NORMAL`: a commit writes to it, and does not wait for the disk. The
@@ -44,8 +44,14 @@ export class WriteAheadLog {
   synced(): Promise<void> {
     const changes = this.#count();
     if (changes === this.#onDisk) return Promise.resolve();
-    if (this.#running?.changes === changes) return this.#running.done;
-    this.#next ??= this.#syncNext();
+    if (this.#running === null) return this.#begin(changes);
+    if (this.#running.changes === changes) return this.#running.done;
+    this.#next ??= this.#running.done
+      .catch(() => {})
+      .then(() => {
+        this.#next = null;
+        return this.#begin(this.#count());
+      });
     return this.#next;
   }
 
@@ -57,17 +63,16 @@ export class WriteAheadLog {
     else close();
   }
 
-  async #syncNext(): Promise<void> {
-    await this.#running?.done.catch(() => {});
-    this.#next = null;
-    const changes = this.#count();
-    this.#running = { changes, done: this.#failed ? this.#syncAgain() : this.#syncNow(changes) };
-    try {
-      await this.#running.done;
-      this.#onDisk = changes;
-    } finally {
-      this.#running = null;
-    }
+  #begin(changes: number): Promise<void> {
+    const done = (this.#failed ? this.#syncAgain() : this.#syncNow(changes))
+      .then(() => {
+        this.#onDisk = changes;
+      })
+      .finally(() => {
+        this.#running = null;
+      });
+    this.#running = { changes, done };
+    return done;
   }
 
   async #syncNow(changes: number): Promise<void> {
@@ -92,7 +97,7 @@ export class WriteAheadLog {
 
   /** Copies a long log into the database, where that takes little: all of it is on the disk, which was fast at that. */
   #shorten(changes: number, syncMs: number): void {
-    if (this.#count() !== changes) return;
+    if (!this.#database.open || this.#count() !== changes) return;
     const pages = this.#pages();
     if (pages < SHORT_PAGES || pages < syncMs * PAGES_PER_MS) return;
     try {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
+import { socketPath } from '../../runtime/fleets/cell-directories.ts';
 import type { FleetOptions } from '../../runtime/fleets/fleet.ts';
 import { MemoryGauge } from '../../runtime/fleets/memory.ts';
 import { Slots } from '../../runtime/fleets/slots.ts';
@@ -227,10 +228,15 @@ test('a release that no longer starts fails its wake at once, and is refused unt
   assert.ok(admission.kind === 'refuse' && admission.retryAfterS! >= 1);
 });
 
-test('that an app rests is taken back when its process is made, before it serves', async (t) => {
+test('that an app rests is taken back when its process is made, and is on the disk before that serves', async (t) => {
   const pids: (number | null)[] = [];
+  const states: string[] = [];
   const onRest = async () => {
     pids.push(processOf(app));
+    // A disk that takes longer than the start.
+    await eventually(() => existsSync(socketPath(`${app.root}/run`, 'http')), 'the process has started');
+    for (let turns = 0; turns < 100; turns++) await new Promise((resolve) => setImmediate(resolve));
+    states.push(app.fleet.state);
   };
   const app = harness(t, { idleMs: 0, onRest });
   const release = await app.release(1, { migrations: {} });
@@ -238,6 +244,7 @@ test('that an app rests is taken back when its process is made, before it serves
   assert.equal((await app.ask('/version')).text, '1');
   assert.equal(pids.length, 1);
   assert.equal(pids[0], app.fleet.pid);
+  assert.deepEqual(states, ['idle']);
 });
 
 /** The process on an app's storage, as written down for a host that comes after a crash. */

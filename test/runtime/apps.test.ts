@@ -134,6 +134,28 @@ async function deployed(t: TestContext, code = HELLO, fields: Partial<Release> =
   return { ...host, root };
 }
 
+test('a release gets requests when the pointer to it is on the disk, or the disk has failed to take it', async (t) => {
+  const host = open(t, temporaryDirectory(t));
+  await host.apps.apply(wanted({}));
+  await makeRelease(host.paths.release(APP, DEPLOY), HELLO);
+  const asked = Promise.withResolvers<void>();
+  const disk = Promise.withResolvers<void>();
+  host.store.synced = () => {
+    asked.resolve();
+    return disk.promise;
+  };
+  const commit = (at: string) => host.store.apps.setLive(APP, DEPLOY, at, {});
+  const live = host.apps.makeLive(APP, DEPLOY, { commit, log: () => {} });
+  await asked.promise;
+  assert.equal(host.store.apps.all()[0]!.liveDeployId, DEPLOY);
+  assert.equal(host.apps.observe(APP)!.live_deploy_id, DEPLOY);
+  for (let turns = 0; turns < 20; turns++) await new Promise((resolve) => setImmediate(resolve));
+  assert.notEqual(host.apps.observe(APP)!.process_state, 'running');
+  disk.reject(new Error('EIO: i/o error, fdatasync'));
+  await live;
+  assert.equal(await ask(host.apps), 200);
+});
+
 test('an app that hibernated stays so over a restart, and answers its first request', async (t) => {
   const { apps, root, close, hibernated } = await deployed(t);
   await tickUntil(apps, hibernated);

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { fstatSync, statSync } from 'node:fs';
+import { existsSync, fstatSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { openHostDatabase } from '../../../sqlite/host/database.ts';
+import { openHostStore } from '../../../sqlite/host/index.ts';
 import { WriteAheadLog } from '../../../sqlite/host/write-ahead-log.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
@@ -128,8 +129,8 @@ test('a failed sync fails all that wait for it, and the next one copies the whol
 test('a long log is copied into the database after a fast sync, and is bounded without any', async (t) => {
   const { path, log, syncs, commit, frames } = opened(t);
   const commitMebibyte = (n: number) => commit(String(n % 10).repeat(2 ** 20));
-  for (let n = 0; n < 5; n++) commitMebibyte(n);
-  assert.ok(frames()[0].log > 1_000);
+  for (let n = 0; n < 20; n++) commitMebibyte(n);
+  assert.ok(frames()[0].log > 4_096);
   const synced = log.synced();
   await turn();
   syncs[0]!.resolve();
@@ -138,4 +139,18 @@ test('a long log is copied into the database after a fast sync, and is bounded w
   for (let n = 0; n < 100; n++) commitMebibyte(n);
   const longest = statSync(`${path}-wal`).size;
   assert.ok(longest < 70 * 2 ** 20, `${longest}`);
+});
+
+test('a database that is closed under a sync leaves nobody waiting, and all is on the disk', async (t) => {
+  const path = join(temporaryDirectory(t), 'host.sqlite');
+  const store = openHostStore(path);
+  store.apps.delete('a', 7, 'now');
+  const synced = store.synced();
+  store.close();
+  await synced;
+  assert.equal(existsSync(`${path}-wal`), false);
+  const again = openHostStore(path);
+  t.after(() => again.close());
+  assert.equal(again.apps.generation('a'), 7);
+  await again.synced();
 });
