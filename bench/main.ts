@@ -15,6 +15,7 @@ const QUICK_DEADLINE_MS = 240_000;
 const QUICK_AT_ONCE = 3;
 /** They take longest in a quick run, where they come first: none of them is alone at the end. */
 const LONG = ['deploy', 'ui', 'wake', 'density', 'snapshot', 'hostile'];
+const LAST_LINES = 40;
 const HELPERS = [
   'main.ts',
   'bare-relay.ts',
@@ -53,24 +54,36 @@ else if (names.includes(name)) {
   process.exitCode = 1;
 }
 
-/** Ends with the line `N passed, N failed`. What a bench prints is shown when it fails, or when its figures count. */
+/**
+ * Says at its end what the benches that failed printed last; the last line is `N passed, N failed`. What a bench prints is
+ * shown when its figures count.
+ */
 async function runAll(): Promise<void> {
-  let failed = 0;
+  const failures: string[] = [];
   const waiting = isQuick ? [...LONG, ...names.filter((each) => !LONG.includes(each))] : [...names];
   const runNext = async (): Promise<void> => {
     for (let each = waiting.shift(); each !== undefined; each = waiting.shift()) {
       const begun = performance.now();
       const { isRight, printed } = await runOne(each);
-      if (!isRight) failed++;
-      if (!isRight || !isQuick) console.log(printed);
+      if (!isRight) failures.push(`failed: bench ${each}`, ...lastLines(printed));
+      if (!isQuick) console.log(printed);
       const seconds = ((performance.now() - begun) / 1000).toFixed(0);
       console.log(`bench ${each}: ${isRight ? 'ran' : 'FAILED'} (${seconds} s)`);
     }
   };
   await Promise.all(Array.from({ length: isQuick ? QUICK_AT_ONCE : 1 }, runNext));
+  for (const line of failures) console.log(line);
+  const failed = failures.filter((line) => line.startsWith('failed: ')).length;
   console.log(`\n${names.length - failed} passed, ${failed} failed`);
   process.exitCode = failed === 0 ? 0 : 1;
 }
+
+const lastLines = (printed: string) =>
+  printed
+    .trimEnd()
+    .split('\n')
+    .slice(-LAST_LINES)
+    .map((line) => `  ${line}`);
 
 /** Runs a bench in a process of its own. */
 function runOne(each: string): Promise<{ isRight: boolean; printed: string }> {

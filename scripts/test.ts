@@ -1,15 +1,18 @@
-// Runs the tests, names the skipped ones, and ends with the line `N passed, N failed, N skipped`. Arguments name test
-// files; none means all.
+// Runs the tests, names the skipped ones, says why the others failed, and ends with the line `N passed, N failed, N skipped`.
+// Arguments name test files; none means all.
 import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { run } from 'node:test';
 import { spec } from 'node:test/reporters';
 import { pathToFileURL } from 'node:url';
+import { type Failure, failedLines, type Skip, skippedLines } from './test/ending.ts';
 
 const TEST_DEADLINE_MS = 240_000;
 /** Files at a time. Three keep two processors busy to nine tenths and more; with four nothing is over sooner, and builds wait long. */
 const AT_ONCE = 3;
+/** Of what the process of a file wrote. */
+const SAID_LINES = 30;
 
 const named = process.argv.slice(2);
 const all = named.length > 0 ? named : globSync('test/**/*.test.ts', { exclude: ['test/apps/**'] }).sort();
@@ -45,10 +48,23 @@ function inOneProcess(group: string, members: string[]): string {
 }
 
 const counts = { passed: 0, failed: 0, skipped: 0 };
-const skipped: string[] = [];
+const skips: Skip[] = [];
+const failures: Failure[] = [];
+/** What the process of each file wrote besides its tests, and what the runner said of it. */
+const said = new Map<string, string[]>();
 const tests = run({ files, concurrency: AT_ONCE, timeout: TEST_DEADLINE_MS });
-tests.on('test:pass', ({ name, skip }) => {
-  if (skip) skipped.push(typeof skip === 'string' ? `${name} (${skip})` : name);
+const keep = (file: string | undefined, message: string) => {
+  if (file !== undefined) said.set(file, [...(said.get(file) ?? []), message.trimEnd()].slice(-SAID_LINES));
+};
+tests.on('test:pass', ({ name, skip, todo }) => {
+  const why = skip ?? todo;
+  if (why !== undefined) skips.push({ name, reason: typeof why === 'string' ? why : 'no reason given' });
+});
+tests.on('test:stderr', ({ file, message }) => keep(file, message));
+tests.on('test:diagnostic', ({ file, message }) => keep(file, message));
+tests.on('test:fail', ({ name, file = '', line = 0, details: { error } }) => {
+  const { cause, failureType } = error as Error & { failureType: string };
+  if (failureType !== 'subtestsFailed') failures.push({ name, file, line, error: cause });
 });
 tests.on('test:summary', (summary) => {
   if (summary.file !== undefined) return;
@@ -61,6 +77,6 @@ tests.on('end', () => {
   process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;
 });
 process.on('exit', () => {
-  for (const name of skipped) console.log(`skipped: ${name}`);
+  for (const line of [...skippedLines(skips), ...failedLines(failures, said)]) console.log(line);
   console.log(`\n${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`);
 });

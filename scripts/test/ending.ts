@@ -1,0 +1,78 @@
+// What a run of the tests says at its end, where whoever reads only that sees which tests were skipped and why the others failed.
+import { relative, resolve } from 'node:path';
+import { inspect, stripVTControlCharacters } from 'node:util';
+
+export interface Skip {
+  name: string;
+  reason: string;
+}
+
+export interface Failure {
+  name: string;
+  file: string;
+  line: number;
+  /** What the test threw, or what the runner says of it. */
+  error: unknown;
+}
+
+const WIDTH = 160;
+/** A reason may end with a path that is different in each process. */
+const REASON_CHARACTERS = 100;
+const ERROR_LINES = 40;
+const ERROR_LINE_CHARACTERS = 300;
+
+/** The skipped tests by their reason: no line begins with a blank but those with the names. */
+export function skippedLines(skips: readonly Skip[]): string[] {
+  const byReason = Map.groupBy(skips, ({ reason }) => cut(reason, REASON_CHARACTERS));
+  return [...byReason].flatMap(([reason, those]) => [
+    `skipped, ${those.length}: ${reason}`,
+    ...inLines(those.map(({ name }) => name)),
+  ]);
+}
+
+/**
+ * What failed, with the error's first lines: once for all tests that the same error made fail.
+ * @param said lines of each file's process: they tell why a file failed as a whole
+ */
+export function failedLines(
+  failures: readonly Failure[],
+  said: ReadonlyMap<string, readonly string[]>,
+): string[] {
+  const textOf = ({ name, file, error }: Failure) => {
+    const text = typeof error === 'string' ? error : inspect(error);
+    return isWhole(name, file) ? [text, ...(said.get(file) ?? [])].join('\n') : text;
+  };
+  return [...Map.groupBy(failures, textOf)].flatMap(([text, those]) => [
+    ...those.map(({ name, file, line }) =>
+      isWhole(name, file)
+        ? `failed: ${relative('.', file)} as a whole`
+        : `failed: ${name} (${relative('.', file)}:${line})`,
+    ),
+    ...firstLines(text).map((each) => `  ${each}`),
+  ]);
+}
+
+/** The runner names a file that fails outside its tests as it was given. */
+const isWhole = (name: string, file: string) => resolve(name) === file;
+
+function firstLines(text: string): string[] {
+  const lines = stripVTControlCharacters(text)
+    .split('\n')
+    .filter((line) => line.trim() !== '');
+  const shown = lines.slice(0, ERROR_LINES).map((line) => cut(line, ERROR_LINE_CHARACTERS));
+  if (lines.length > ERROR_LINES) shown.push(`… ${lines.length - ERROR_LINES} more lines are above`);
+  return shown;
+}
+
+function inLines(names: string[]): string[] {
+  const lines: string[] = [];
+  for (const name of names) {
+    const last = lines.at(-1);
+    if (last !== undefined && last.length + name.length < WIDTH) lines[lines.length - 1] = `${last}; ${name}`;
+    else lines.push(`  ${name}`);
+  }
+  return lines;
+}
+
+const cut = (text: string, characters: number) =>
+  text.length > characters ? `${text.slice(0, characters)}…` : text;
