@@ -51,6 +51,8 @@ export async function buildEnvironment(
     HOME: home,
     TMPDIR: temporary,
     CI: 'true',
+    // npm would write what it compiles of itself, hundreds of files, to a directory that goes with the build.
+    NODE_DISABLE_COMPILE_CACHE: '1',
     // Where there is no sandbox: the project is no part of a repository that it lies in.
     GIT_CEILING_DIRECTORIES: dirname(project),
     ...npm,

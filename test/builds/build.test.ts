@@ -350,6 +350,23 @@ test("the app's variables reach its build, and not its bundle; the host's reach 
   }
 });
 
+test('no installer writes what it compiles of itself, which would go with the build', async () => {
+  const root = { dependencies: { a: 'file:a' } };
+  const { lines, result } = await build({
+    'index.js': WORKER,
+    'a/package.json': '{"name": "a", "version": "1.0.0"}',
+    'package.json': JSON.stringify({ ...root, scripts: { build: 'echo temporary: $(ls $TMPDIR)' } }),
+    'package-lock.json': JSON.stringify({
+      lockfileVersion: 3,
+      packages: { '': root, a: { version: '1.0.0' }, 'node_modules/a': { resolved: 'a', link: true } },
+    }),
+  });
+  await result;
+  const told = lines.join('\n');
+  assert.match(told, /▸ install: npm ci,/);
+  assert.match(told, /\ntemporary:\n/);
+});
+
 test('a worktree over its limit is refused, as committed or as built', async () => {
   const limits = { stepTimeoutMs: 60_000, worktreeMb: 2, cacheMb: 512, floorMb: 256, memoryMb: 2048 };
   await assertFails(
