@@ -3,6 +3,7 @@
 import { lstatSync, readlinkSync, realpathSync, statSync } from 'node:fs';
 import { dirname, isAbsolute } from 'node:path';
 import { runChild } from './child.ts';
+import { mountPoints } from './mount-points.ts';
 import { findProgram } from './programs.ts';
 import { quote } from './shell.ts';
 import { asUser, dieWithParent, type User } from './users.ts';
@@ -129,7 +130,8 @@ function ofRoot(view: View, user: User | null): string[] {
 
 /**
  * Puts the view together in memory, goes to it for good, and runs its arguments. The shell stays, as the first process of
- * the namespace: it takes in orphans, and whatever is left ends with it.
+ * the namespace: it takes in orphans, and whatever is left ends with it. Docker's filter of system calls has no pivot_root:
+ * there the view is moved over what was the root, which only who may unmount could reach again.
  */
 function rootScript(view: View): string {
   const { root, cwd } = view;
@@ -172,10 +174,9 @@ ${mountAll([...others.map(line), `proc ${field(`${root}/proc`)} proc nosuid,node
 rm ${table}
 mount -n -o remount,ro,nosuid,nodev ${quote(root)}
 cd ${quote(root)}
-pivot_root . .
-umount -n -l .
+set -- /bin/sh -c 'cd "$0" && exec "$@"' ${quote(cwd)} "$@"
+if pivot_root . . 2> /dev/null; then umount -n -l .; else mount -n --move . /; set -- chroot . "$@"; fi
 umask "$mask"
-cd ${quote(cwd)}
 "$@"
 exit $?`;
 }
@@ -188,6 +189,7 @@ function entries(view: View): Entry[] {
     const holds = ({ how: outer, to: path }: Entry) => outer === how && `${to}/`.startsWith(`${path}/`);
     if (!all.some(holds)) all.push({ how, from, to });
   };
+  const mounted = mountPoints();
   for (const path of SYSTEM.filter(isThere)) {
     if (lstatSync(path).isSymbolicLink()) add('link', readlinkSync(path), path);
     else add('read', path);
@@ -200,6 +202,11 @@ function entries(view: View): Entry[] {
     // A link is seen as what it leads to.
     const from = realpath(path);
     if (from !== null) add('read', from, path);
+  }
+  for (const { from, to } of all.filter(({ how }) => how === 'read')) {
+    // A container is often given a certificate, or a program, as a file that is mounted in a directory of the system's.
+    const inside = mounted.filter((point) => point.startsWith(`${from}/`) && isThere(point));
+    for (const point of inside) all.push({ how: 'read', from: point, to: to + point.slice(from.length) });
   }
   for (const path of view.write) all.push({ how: 'write', from: path, to: path });
   return all;
