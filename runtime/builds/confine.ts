@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { BuildFailure } from '../../bundler/failure.ts';
 import { aborted } from '../machine/aborted.ts';
 import type { ControlGroup } from '../machine/cgroup.ts';
+import { mostTasks } from '../machine/cgroup-place.ts';
 import { giveWay } from '../machine/give-way.ts';
 import { memoryBelow, tasksOf } from '../machine/processes.ts';
 import { findProgram } from '../machine/programs.ts';
@@ -15,6 +16,8 @@ import type { BuildDirectories } from './environment.ts';
 
 /** Processes and threads of one command. A Node has about ten threads, and frameworks start one for each core. */
 const MAX_TASKS = 2048;
+/** Of what the container or unit that Cellar runs in may have: four builds run side by side, and as much stays for all the rest. */
+const SHARE_OF_TASKS = 1 / 5;
 /** Between two looks at the memory of a command without a control group, in ms. */
 const LOOK_EVERY_MS = 500;
 /** Messages of programs that may start no more processes. The first is all that `sh` says. */
@@ -60,7 +63,8 @@ export async function confine(command: string[], options: ConfineOptions): Promi
   const own = join(options.scratch, `command-${++commands}`);
   await walls.reach();
   const sandbox = await walls.sandbox();
-  const group = await walls.group(`build-${deployId}-${commands}`, memoryMb, MAX_TASKS);
+  const tasks = tasksOfBuild(mostTasks());
+  const group = await walls.group(`build-${deployId}-${commands}`, memoryMb, tasks);
   const view = makeView(own);
   const variables = join(own, 'environment');
   const temporary = sandbox === null ? directories.temporary : '/tmp';
@@ -73,7 +77,7 @@ export async function confine(command: string[], options: ConfineOptions): Promi
     sandbox === null ? (user ? asUser(user) : dieWithParent()) : sandbox({ ...view, read, write, cwd }, user);
   // Only from here on: the words before these run as the host's user.
   const withVariables = ['/bin/sh', '-c', '. "$1"; shift; exec "$@"', 'sh', variables];
-  const limited = group === null ? await limitTasks(user?.uid ?? process.getuid!()) : [];
+  const limited = group === null ? await limitTasks(user?.uid ?? process.getuid!(), tasks) : [];
   let refused = false;
   return {
     arguments: [
@@ -90,18 +94,26 @@ export async function confine(command: string[], options: ConfineOptions): Promi
       refused ||= OUT_OF_TASKS.test(line);
     },
     watch: (ended, pid) => (group === null ? watchMemory(pid, memoryMb, ended) : aborted(ended)),
-    explain: () => explain(group, refused, memoryMb),
+    explain: () => explain(group, refused, memoryMb, tasks),
     end: async () => group?.remove(),
   };
+}
+
+/**
+ * How many processes and threads one command may have.
+ * @param most what the container or unit that Cellar runs in may have; `null`: it has no limit
+ */
+export function tasksOfBuild(most: number | null): number {
+  return most === null ? MAX_TASKS : Math.min(MAX_TASKS, Math.floor(most * SHARE_OF_TASKS));
 }
 
 /**
  * Without groups: a limit for all processes of the user, so that those count which the user has already. An ordinary user's
  * browser alone may have a thousand threads.
  */
-async function limitTasks(uid: number): Promise<string[]> {
+async function limitTasks(uid: number, tasks: number): Promise<string[]> {
   const prlimit = findProgram('prlimit');
-  return prlimit === null ? [] : [prlimit, `--nproc=${(await tasksOf(uid)) + MAX_TASKS}`, '--'];
+  return prlimit === null ? [] : [prlimit, `--nproc=${(await tasksOf(uid)) + tasks}`, '--'];
 }
 
 /**
@@ -127,11 +139,13 @@ async function explain(
   group: ControlGroup | null,
   refused: boolean,
   memoryMb: number,
+  tasks: number,
 ): Promise<string | null> {
   const state = await group?.state();
   if (state !== undefined && state.memoryKills > 0) return tooMuchMemory(memoryMb);
   if (state !== undefined && state.killsFromAbove > 0) return MACHINE_OUT_OF_MEMORY;
-  const limit = `a build may have ${MAX_TASKS} processes and threads`;
+  const why = tasks < MAX_TASKS ? ', a fifth of what the container or unit that Cellar runs in may have' : '';
+  const limit = `a build may have ${tasks} processes and threads${why}`;
   if (state !== undefined) return state.tasksRefused > 0 ? `${limit}, and it wanted more` : null;
   return refused ? `${limit}, and what it printed reads as if it had wanted more` : null;
 }

@@ -1,7 +1,7 @@
 // Where this process's control groups lie, in version 1 and version 2 of the kernel's interface, and how version 2 lets
 // groups below them have limits. See cgroups(7).
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 
 /** What limits memory, what limits processes, and what shares out the processors. */
 export type Controller = 'memory' | 'pids' | 'cpu';
@@ -57,6 +57,29 @@ export function ownPath2(lines: string[]): string | undefined {
 export function home({ version, directory }: Place): string {
   const below = join(directory, ROOM);
   return version === 2 && existsSync(below) ? below : directory;
+}
+
+/**
+ * How many processes and threads the group of this process may have, and those above it as far as they are seen: the least of
+ * their limits, such as that of a container. `null`: no limit.
+ * @param root where `proc` and `sys` lie
+ */
+export function mostTasks(root = '/'): number | null {
+  const limits: number[] = [];
+  try {
+    for (
+      let { directory } = ownGroup('pids', root);
+      existsSync(join(directory, PROCESSES));
+      directory = dirname(directory)
+    ) {
+      // The outermost group has no such file. `max` is no number.
+      const limit = Number.parseInt(text(join(directory, 'pids.max')), 10);
+      if (!Number.isNaN(limit)) limits.push(limit);
+    }
+  } catch {
+    // There are no groups.
+  }
+  return limits.length === 0 ? null : Math.min(...limits);
 }
 
 function firstGroup(directories: string[]): string | undefined {

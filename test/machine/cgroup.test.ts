@@ -2,13 +2,14 @@ import assert from 'node:assert/strict';
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
+import { tasksOfBuild } from '../../runtime/builds/confine.ts';
 import { openBackground, toBackground, toForeground } from '../../runtime/machine/background.ts';
 import { CellGroups, limitCell, openCellGroups, useCellGroups } from '../../runtime/machine/cell-groups.ts';
 import { ControlGroup, ControlGroups, openControlGroups } from '../../runtime/machine/cgroup.ts';
-import { delegate, ownGroup } from '../../runtime/machine/cgroup-place.ts';
+import { delegate, mostTasks, ownGroup } from '../../runtime/machine/cgroup-place.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
@@ -259,6 +260,32 @@ function tree(t: TestContext, members: number[]): { root: string; own: string } 
   writeFileSync(join(own, 'cgroup.procs'), `${members.join('\n')}\n`);
   return { root, own };
 }
+
+test('the fewest processes that the group of this process or one above it may have are what a container may have', (t) => {
+  const { root, own } = tree(t, []);
+  assert.equal(mostTasks(root), null);
+  writeFileSync(join(own, 'pids.max'), 'max\n');
+  assert.equal(mostTasks(root), null);
+  writeFileSync(join(dirname(own), 'cgroup.procs'), '');
+  writeFileSync(join(dirname(own), 'pids.max'), '2048\n');
+  assert.equal(mostTasks(root), 2048);
+  writeFileSync(join(own, 'pids.max'), '1000\n');
+  assert.equal(mostTasks(root), 1000);
+  const version1 = temporaryDirectory(t);
+  mkdirSync(join(version1, 'proc/self'), { recursive: true });
+  mkdirSync(join(version1, 'sys/fs/cgroup/pids'), { recursive: true });
+  writeFileSync(join(version1, 'proc/self/cgroup'), '8:pids:/outside/of/the/container\n0::/\n');
+  writeFileSync(join(version1, 'sys/fs/cgroup/pids/cgroup.procs'), '');
+  writeFileSync(join(version1, 'sys/fs/cgroup/pids/pids.max'), '512\n');
+  assert.equal(mostTasks(version1), 512);
+  assert.equal(mostTasks(temporaryDirectory(t)), null);
+});
+
+test('four builds side by side leave a fifth of the processes that a container may have', () => {
+  assert.equal(tasksOfBuild(null), 2048);
+  assert.equal(tasksOfBuild(100_000), 2048);
+  assert.equal(tasksOfBuild(2048), 409);
+});
 
 test('version 2: limits are written to one directory for all, and read from there', async (t) => {
   const { root, own } = tree(t, []);
