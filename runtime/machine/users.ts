@@ -108,6 +108,9 @@ export function whyNoUsers(paths: string[]): string | null {
   if (lacking !== undefined) return `this root lacks ${lacking}`;
   const all = [...paths, process.execPath, findProgram('npm')].filter((path) => path !== null);
   const last = sameGroup(BUILD_UIDS.first + 2 * BUILD_UIDS.count - 1);
+  if (!(['uid_map', 'gid_map'] as const).every((map) => isMapped(map, last.uid))) {
+    return `there is no user ${last.uid} in this container; where it is rootless, give whoever runs it ${last.uid + 1} ids in /etc/subuid and /etc/subgid`;
+  }
   const [file, ...words] = asUser(last);
   const probe = spawnSync(file!, [...words, 'sh', '-c', PROBE, 'sh', ...all], {
     cwd: '/',
@@ -119,6 +122,15 @@ export function whyNoUsers(paths: string[]): string | null {
   const path = probe.stdout?.trim();
   if (path) return `other users cannot reach ${path}: some directory above it is closed to them`;
   return `setpriv failed: ${probe.error?.message ?? probe.stderr.trim()}`;
+}
+
+/** Whether the user namespace of this process has an id. See user_namespaces(7). */
+function isMapped(map: 'uid_map' | 'gid_map', id: number): boolean {
+  const ranges = readFileSync(`/proc/self/${map}`, 'latin1').trim().split('\n');
+  return ranges.some((range) => {
+    const [first, , count] = range.trim().split(/\s+/).map(Number);
+    return first! <= id && id < first! + count!;
+  });
 }
 
 function lackingCapability(): string | undefined {
