@@ -64,6 +64,7 @@ interface Started {
 /** The process that starts jobs for this one. While there is none, this process starts them itself. */
 export class Spawner {
   readonly #path: string;
+  readonly #mostStalledS: number;
   readonly #server = createHandleServer((handle) => this.#accept(handle)).unref();
   #child: Child | null = null;
   /** By id, those that have not ended. */
@@ -77,9 +78,13 @@ export class Spawner {
   #look: NodeJS.Timeout | undefined;
   #closed = false;
 
-  /** @param directory made for the host alone; the streams of children come to a socket in it */
-  constructor(directory: string) {
+  /**
+   * @param directory made for the host alone; the streams of children come to a socket in it
+   * @param stalledS after so many seconds in which no job begins it is replaced
+   */
+  constructor(directory: string, stalledS = STALLED_S) {
     this.#path = join(directory, 'streams.sock');
+    this.#mostStalledS = stalledS;
   }
 
   /** Its process id; null while it does not run. */
@@ -194,7 +199,7 @@ export class Spawner {
     if (this.#starting.size > 1) return;
     this.#stalledS = 0;
     this.#look = setInterval(() => {
-      if (++this.#stalledS >= STALLED_S) this.#child?.end();
+      if (++this.#stalledS >= this.#mostStalledS) this.#child?.end();
     }, 1_000).unref();
   }
 

@@ -14,8 +14,12 @@ import { temporaryDirectory } from '../support/temporary.ts';
 const sh = (script: string) => ['/bin/sh', '-c', script];
 const TIME = { timeoutMs: 20_000 };
 
-async function opened(t: TestContext, directory = temporaryDirectory(t)): Promise<Spawner> {
-  const spawner = new Spawner(directory);
+async function opened(
+  t: TestContext,
+  directory = temporaryDirectory(t),
+  stalledS?: number,
+): Promise<Spawner> {
+  const spawner = new Spawner(directory, stalledS);
   t.after(() => spawner.close());
   await spawner.open();
   assert.notEqual(spawner.pid, null);
@@ -114,6 +118,18 @@ test('no more than a thousand jobs wait to be started, and one more is told to c
   assert.equal(parentOf(job.pid), spawner.pid);
   job.end();
   await job.closed;
+});
+
+test('a spawner that begins no job for long is replaced, and its jobs are refused', async (t) => {
+  const spawner = await opened(t, temporaryDirectory(t), 1);
+  const { pid } = spawner;
+  process.kill(pid!, 'SIGSTOP');
+  for (const result of await Promise.allSettled([startJob(['true']), startJob(['true'])])) {
+    assert.ok(result.status === 'rejected');
+    assert.match(String(result.reason), /could not start: the process that starts children ended/);
+    assert.equal(noRoomCode(result.reason), 'EAGAIN');
+  }
+  await eventually(() => spawner.pid !== null && spawner.pid !== pid, 'another spawner is there');
 });
 
 test('an urgent job does not wait behind many others', async (t) => {
