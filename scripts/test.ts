@@ -14,6 +14,12 @@ const AT_ONCE = 3;
 /** Of what the process of a file wrote. */
 const SAID_LINES = 30;
 
+/**
+ * Its builds start as many processes as one user's builds may have: what builds beside it as the same user, without a sandbox,
+ * could start none. It comes first, beside the groups, whose builds have sandboxes.
+ */
+const FIRST = 'test/builds/walls.test.ts';
+
 const named = process.argv.slice(2);
 const all = named.length > 0 ? named : globSync('test/**/*.test.ts', { exclude: ['test/apps/**'] }).sort();
 if (all.length === 0) {
@@ -35,8 +41,9 @@ groups.delete(undefined);
 const isLong = (file: string) =>
   /from '(\.\.\/)+support\/(cli|e2e|ui|wrangler)\//.test(readFileSync(file, 'utf8'));
 const files = [
+  ...alone.filter((file) => file === FIRST),
   ...[...groups].map(([group, members]) => inOneProcess(group!, members)),
-  ...alone.filter(isLong),
+  ...alone.filter((file) => file !== FIRST && isLong(file)),
   ...alone.filter((file) => !isLong(file)),
 ];
 
