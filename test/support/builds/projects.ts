@@ -43,7 +43,7 @@ export function exampleApp(name: string): string {
 export function commit(directory: string, content: Files | string): { repository: string; sha: string } {
   const work = mkdtempSync(join(directory, 'work-'));
   const git = (...rest: string[]) => execFileSync('git', ['-C', work, ...rest], { encoding: 'utf8' }).trim();
-  git('init', '--quiet', '--initial-branch=main');
+  git('init', '--quiet', '--template=', '--initial-branch=main');
   if (typeof content === 'string') {
     cpSync(content, work, { recursive: true, filter: (path) => !/\/(node_modules|dist)$/.test(path) });
   } else {

@@ -286,7 +286,7 @@ export class Cellar {
   async checkout(app: string): Promise<string> {
     const directory = mkdtempSync(join(this.directory, `${app}-`));
     cpSync(join(ROOT, 'test/apps', app), directory, { recursive: true });
-    await this.git(directory, 'init', '--quiet', '--initial-branch=main');
+    await this.git(directory, 'init', '--quiet', '--template=', '--initial-branch=main');
     await this.commit(directory, 'first');
     return directory;
   }
