@@ -1,0 +1,27 @@
+// Runs scripts as shortly as shows that they still do what they are for. Each checks what it did, and fails if that is wrong.
+// Tests run the others: `docs.ts`, `restore.ts` and `dev.ts`.
+import { join } from 'node:path';
+import { runPrograms } from './test/programs.ts';
+
+const DEADLINE_MS = 180_000;
+/** The longest come first: none of them is alone at the end. */
+const SCRIPTS = [
+  // One kill of each kind.
+  'chaos 5',
+  // The project that installs least.
+  'frameworks 2021',
+  'workflows 10',
+  'differential json',
+  'large-object 8',
+];
+
+// What a script has started ends with it, also when its time is over.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1));
+
+await runPrograms(
+  SCRIPTS.map((script) => {
+    const [name, ...words] = script.split(' ');
+    return { name: `script ${script}`, words: [join(import.meta.dirname, `${name}.ts`), ...words] };
+  }),
+  { atOnce: 3, deadlineMs: DEADLINE_MS, isShown: false },
+);

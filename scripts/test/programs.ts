@@ -1,0 +1,66 @@
+// Programs that show that they still run: benches and scripts, each in a process of its own.
+import { execFile } from 'node:child_process';
+
+export interface Program {
+  name: string;
+  /** Its file, and the arguments. */
+  words: string[];
+}
+
+export interface Running {
+  /** At a time. */
+  atOnce: number;
+  /** A program that takes longer is ended, and has failed; in ms, 0 for never. */
+  deadlineMs: number;
+  /** Whether all that a program prints is shown, and not its last line alone. */
+  isShown: boolean;
+}
+
+const LAST_LINES = 40;
+const LINE_CHARACTERS = 160;
+
+/**
+ * Runs programs, and sets the exit code. At the end comes what those that failed printed last; the last line is
+ * `N passed, N failed`.
+ */
+export async function runPrograms(
+  programs: readonly Program[],
+  { atOnce, deadlineMs, isShown }: Running,
+): Promise<void> {
+  const failures: string[] = [];
+  let failed = 0;
+  const waiting = [...programs];
+  const runNext = async (): Promise<void> => {
+    for (let each = waiting.shift(); each !== undefined; each = waiting.shift()) {
+      const begun = performance.now();
+      const { isRight, lines } = await runOne(each, deadlineMs);
+      const seconds = ((performance.now() - begun) / 1000).toFixed(0);
+      console.log(isShown ? lines.join('\n') : `${lines.at(-1)}`.slice(0, LINE_CHARACTERS));
+      console.log(`${each.name}: ${isRight ? 'ran' : 'FAILED'} (${seconds} s)`);
+      if (isRight) continue;
+      failed++;
+      failures.push(`failed: ${each.name}`, ...lines.slice(-LAST_LINES).map((line) => `  ${line}`));
+    }
+  };
+  await Promise.all(Array.from({ length: atOnce }, runNext));
+  for (const line of failures) console.log(line);
+  console.log(`\n${programs.length - failed} passed, ${failed} failed`);
+  process.exitCode = failed === 0 ? 0 : 1;
+}
+
+function runOne({ words }: Program, deadlineMs: number): Promise<{ isRight: boolean; lines: string[] }> {
+  return new Promise((resolve) => {
+    execFile(
+      process.execPath,
+      words,
+      { maxBuffer: Number.POSITIVE_INFINITY, timeout: deadlineMs },
+      (error, stdout, stderr) => {
+        const printed = `${stdout}${stderr}${error === null ? '' : how(error)}`;
+        resolve({ isRight: error === null, lines: printed.trimEnd().split('\n') });
+      },
+    );
+  });
+}
+
+const how = ({ killed, code, signal }: Error & { killed?: boolean; code?: unknown; signal?: unknown }) =>
+  killed ? 'it was ended at its deadline' : `it ended with ${code ?? signal}`;
