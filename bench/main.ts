@@ -62,7 +62,7 @@ async function runAll(): Promise<void> {
     {
       atOnce: isQuick ? QUICK_AT_ONCE : 1,
       deadlineMs: isQuick ? QUICK_DEADLINE_MS : 0,
-      isShown: !isQuick,
+      shown: isQuick ? 'nothing' : 'all',
     },
   );
 }

@@ -23,5 +23,5 @@ await runPrograms(
     const [name, ...words] = script.split(' ');
     return { name: `script ${script}`, words: [join(import.meta.dirname, `${name}.ts`), ...words] };
   }),
-  { atOnce: 3, deadlineMs: DEADLINE_MS, isShown: false },
+  { atOnce: 3, deadlineMs: DEADLINE_MS, shown: 'last line' },
 );

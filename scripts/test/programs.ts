@@ -12,8 +12,8 @@ export interface Running {
   atOnce: number;
   /** A program that takes longer is ended, and has failed; in ms, 0 for never. */
   deadlineMs: number;
-  /** Whether all that a program prints is shown, and not its last line alone. */
-  isShown: boolean;
+  /** Of what each prints. */
+  shown: 'all' | 'last line' | 'nothing';
 }
 
 const LAST_LINES = 40;
@@ -25,7 +25,7 @@ const LINE_CHARACTERS = 160;
  */
 export async function runPrograms(
   programs: readonly Program[],
-  { atOnce, deadlineMs, isShown }: Running,
+  { atOnce, deadlineMs, shown }: Running,
 ): Promise<void> {
   const failures: string[] = [];
   let failed = 0;
@@ -35,8 +35,11 @@ export async function runPrograms(
       const begun = performance.now();
       const { isRight, lines } = await runOne(each, deadlineMs);
       const seconds = ((performance.now() - begun) / 1000).toFixed(0);
-      console.log(isShown ? lines.join('\n') : `${lines.at(-1)}`.slice(0, LINE_CHARACTERS));
-      console.log(`${each.name}: ${isRight ? 'ran' : 'FAILED'} (${seconds} s)`);
+      if (shown === 'all') console.log(lines.join('\n'));
+      const last = shown === 'last line' && isRight ? `: ${lines.at(-1)}` : '';
+      console.log(
+        `${each.name}: ${isRight ? 'ran' : 'FAILED'} (${seconds} s)${last}`.slice(0, LINE_CHARACTERS),
+      );
       if (isRight) continue;
       failed++;
       failures.push(`failed: ${each.name}`, ...lines.slice(-LAST_LINES).map((line) => `  ${line}`));

@@ -8,7 +8,7 @@ const PROGRAMS = new URL('../../scripts/test/programs.ts', import.meta.url).href
 /** Runs programs, each of which is a text of JavaScript. */
 function runOf(texts: Record<string, string>, deadlineMs = 0): { status: number | null; lines: string[] } {
   const programs = Object.entries(texts).map(([name, text]) => ({ name, words: ['--eval', text] }));
-  const running = { atOnce: 1, deadlineMs, isShown: false };
+  const running = { atOnce: 1, deadlineMs, shown: 'last line' };
   const program = `import { runPrograms } from '${PROGRAMS}';
     await runPrograms(${JSON.stringify(programs)}, ${JSON.stringify(running)});`;
   const { status, stdout } = spawnSync(process.execPath, ['--input-type=module', '--eval', program]);
@@ -29,9 +29,7 @@ test('a program that fails is counted, and its last lines come at the end', () =
   });
   assert.equal(status, 1);
   assert.deepEqual(lines, [
-    'three kept',
-    'good: ran (N s)',
-    'it ended with 3',
+    'good: ran (N s): three kept',
     'bad: FAILED (N s)',
     'failed: bad',
     '  one lost',
