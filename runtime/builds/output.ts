@@ -21,28 +21,100 @@ const CUT_AT_ONCE = 2 * 1024;
 const PAUSE_FACTOR = 5;
 /** What a line costs besides its characters, counted in characters. */
 const LINE_COST = 250;
+/** How long, in all, output is waited for when its command has ended, in ms: a process that left the group may hold it open for ever. */
+const GRACE_MS = 500;
+/** Bytes that are taken then: more than what the kernel holds of it. */
+const REST_BYTES = 2 ** 20;
+/** How long lines are handed on then, in ms, and the last characters, which are handed on all the same: they may say what failed. */
+const REST_MS = 5_000;
+const LAST_CHARACTERS = 4 * 1024;
 
 /**
- * Hands each line of `stream` on, free of terminal control, and reads no faster than the log can take it. Resolves at
- * the end of the stream, or soon after it was destroyed.
+ * Hands each line of `stream` on, free of terminal control, and reads no faster than the log can take it. Resolves at the
+ * end of the stream, or some seconds after the command has ended.
+ * @param ended aborted when the command has ended
  */
-export async function readOutput(stream: Readable, onLine: (line: string) => void): Promise<void> {
+export async function readOutput(
+  stream: Readable,
+  onLine: (line: string) => void,
+  ended: AbortSignal,
+): Promise<void> {
   const decoder = new StringDecoder('utf8');
+  const chunks = new Chunks(stream, ended);
   const lines = new Lines((text) => {
     const line = cleanLine(text);
     if (line !== '') onLine(line);
   });
-  const chunks: AsyncIterator<Buffer> = stream[Symbol.asyncIterator]();
-  for (;;) {
-    const chunk = await chunks.next().catch(() => null);
-    if (chunk === null || chunk.done) break;
-    const text = decoder.write(chunk.value);
-    for (let at = 0; at < text.length; at += CUT_AT_ONCE) {
-      await lines.take(text.slice(at, at + CUT_AT_ONCE));
-      if (stream.readableAborted) return onLine('… (the rest of the output is not shown)');
-    }
+  let text = '';
+  const takeSome = async () => {
+    const some = text.slice(0, CUT_AT_ONCE);
+    text = text.slice(CUT_AT_ONCE);
+    await lines.take(some);
+  };
+  while (!ended.aborted) {
+    const chunk = await chunks.next();
+    if (chunk === null) break;
+    text = decoder.write(chunk);
+    while (text !== '' && !ended.aborted) await takeSome();
   }
-  await lines.end(decoder.end());
+  text += decoder.write(await chunks.rest());
+  text += `${decoder.end()}\n`;
+  const deadline = performance.now() + REST_MS;
+  while (text !== '') {
+    if (performance.now() > deadline && text.length > LAST_CHARACTERS) {
+      lines.skip();
+      onLine('… (some lines are not shown: the command printed faster than they could be read)');
+      text = text.slice(-LAST_CHARACTERS);
+    }
+    await takeSome();
+  }
+  if (stream.readableAborted) onLine('… (the rest of the output is not shown)');
+}
+
+/** What comes out of a stream. */
+class Chunks {
+  readonly #stream: Readable;
+  readonly #chunks: AsyncIterator<Buffer>;
+  readonly #ended: AbortSignal;
+  /** How long it may still be waited for. Only while somebody waits for it the time passes. */
+  #graceMs = GRACE_MS;
+
+  constructor(stream: Readable, ended: AbortSignal) {
+    this.#stream = stream;
+    this.#chunks = stream[Symbol.asyncIterator]();
+    this.#ended = ended;
+  }
+
+  /** The next one; null at the end. */
+  async next(): Promise<Buffer | null> {
+    let timer: NodeJS.Timeout | undefined;
+    let began = 0;
+    const count = () => {
+      began = performance.now();
+      timer = setTimeout(() => this.#stream.destroy(), this.#graceMs);
+    };
+    if (this.#ended.aborted) count();
+    else this.#ended.addEventListener('abort', count, { once: true });
+    const result = await this.#chunks.next().catch(() => null);
+    this.#ended.removeEventListener('abort', count);
+    if (timer !== undefined) {
+      clearTimeout(timer);
+      this.#graceMs -= performance.now() - began;
+    }
+    return result === null || result.done ? null : result.value;
+  }
+
+  /** All that is there when the command has ended. */
+  async rest(): Promise<Buffer> {
+    const rest: Buffer[] = [];
+    let bytes = 0;
+    for (let chunk = await this.next(); chunk !== null; chunk = await this.next()) {
+      rest.push(chunk);
+      bytes += chunk.length;
+      if (bytes >= REST_BYTES) this.#stream.destroy();
+    }
+    return Buffer.concat(rest);
+  }
 }
 
 /** Cuts a text that comes in parts into lines, with pauses. */
@@ -84,8 +156,10 @@ class Lines {
     if (this.#isSpent) await this.#pause();
   }
 
-  async end(text: string): Promise<void> {
-    await this.take(`${text}\n`);
+  /** Leaves out what follows of the line that has not ended. */
+  skip(): void {
+    this.#rest = '';
+    this.#isCut = true;
   }
 
   get #isSpent(): boolean {

@@ -8,8 +8,6 @@ import { readOutput } from './output.ts';
 const NOT_FOUND = 127;
 const MISSING =
   ': a program that it calls is not installed; add its package to the dependencies of package.json';
-/** How long a process that left the group may hold the output open, in ms. */
-const OUTPUT_GRACE_MS = 500;
 
 export interface Command {
   /** The program and its arguments. */
@@ -57,18 +55,15 @@ export async function run(command: Command): Promise<void> {
     objection = error;
     killGroup();
   });
-  const output = [readOutput(child.stdout, onLine), readOutput(child.stderr, onLine)];
+  const gone = new AbortController();
+  const output = [child.stdout, child.stderr].map((stream) => readOutput(stream, onLine, gone.signal));
   try {
     const { code, killedBy } = await child.exited;
     ended.abort();
     killGroup();
     await endRest?.();
-    const grace = setTimeout(() => {
-      child.stdout.destroy();
-      child.stderr.destroy();
-    }, OUTPUT_GRACE_MS);
+    gone.abort();
     await Promise.all(output);
-    clearTimeout(grace);
     signal.throwIfAborted();
     if (objection !== null) throw objection;
     if (timedOut)
@@ -81,6 +76,7 @@ export async function run(command: Command): Promise<void> {
       );
   } finally {
     ended.abort();
+    gone.abort();
     clearTimeout(timer);
     signal.removeEventListener('abort', killGroup);
   }

@@ -45,7 +45,8 @@ test('the lines of a log are told at once, and the whole of it is written once a
     await eventually(() => lines().at(-1) === `line ${n}`, 'the line is told');
   }
   const seconds = (performance.now() - began) / 1000;
-  assert.ok(saved <= Math.floor(seconds), `written ${saved} times in ${seconds} s`);
+  // A timer counts from the loop's time, which may be older than when this began.
+  assert.ok(saved <= Math.floor(seconds) + 1, `written ${saved} times in ${seconds} s`);
   await eventually(
     () => store.deploys.log(FACT.app_id, FACT.id) === 'line 1\nline 2\nline 3\nline 4\nline 5\n',
     'the log is written',

@@ -149,6 +149,23 @@ test('the end of a long output that comes at once is all there', async () => {
   assert.ok(lines.includes('last'));
 });
 
+test('a command that prints much and fails has said why, also while the process that reads it is busy', async (t) => {
+  const busy = setInterval(() => {
+    for (const until = performance.now() + 25; performance.now() < until; );
+  }, 1);
+  t.after(() => clearInterval(busy));
+  const words = 'x'.repeat(80);
+  const { lines, ended } = shell(`yes ${words} | head -2400; echo the error; exit 1`);
+  await assert.rejects(ended, /exit code 1/);
+  assert.equal(lines.length, 2401);
+  assert.equal(lines.at(-1), 'the error');
+  // Lines that cost far more than they have characters.
+  const short = shell('yes | head -100000; echo the error; exit 1');
+  await assert.rejects(short.ended, /exit code 1/);
+  assert.equal(short.lines.at(-1), 'the error');
+  assert.ok(short.lines.some((line) => line.startsWith('… (some lines are not shown')));
+});
+
 test('a command that fails is named with its exit code or signal', async () => {
   await assert.rejects(shell('exit 3').ended, new BuildFailure('`script` failed with exit code 3'));
   await assert.rejects(
