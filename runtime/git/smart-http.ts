@@ -87,8 +87,8 @@ export async function serveGit(
   if (response.destroyed) end();
 
   request.pipe(child.stdin);
-  // git may answer before it has read everything.
-  child.stdin.on('error', () => request.resume());
+  // git may end before it has read everything, and with nothing left to write there is no error then.
+  child.stdin.on('close', () => request.resume());
   collectErrors(child.stderr, git);
   child.stdout.on('data', alive);
   relayAnswer(child.stdout, response, fail);

@@ -1,10 +1,16 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
+import { createServer, type IncomingMessage, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { createRepository, describeCommit } from '../../runtime/git/repository.ts';
-import { remote } from '../support/git/remote.ts';
+import { serveGit } from '../../runtime/git/smart-http.ts';
+import { FLOOR_MB, remote } from '../support/git/remote.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
 
 test('a push hands its updates to the host and shows what the host writes', async (t) => {
   const pushes: unknown[] = [];
@@ -60,4 +66,31 @@ test('a repository is made once, and making it again keeps what is in it', async
   await git('push', url, 'HEAD:main');
   await createRepository(repository);
   assert.match((await git('ls-remote', url)).printed, /refs\/heads\/main/);
+});
+
+test('a client that is refused before it has sent everything can send the rest', {
+  timeout: 20_000,
+}, async (t) => {
+  const repository = join(temporaryDirectory(t), 'app.git');
+  await createRepository(repository);
+  const git = { repository, hooks: '/nowhere', floorMb: FLOOR_MB, query: '', onPush: () => {} };
+  const served = Promise.withResolvers<void>();
+  // git itself refuses a push with this role, and reads none of it.
+  const server = createServer((request, response) => {
+    const asked = { ...git, service: 'git-receive-pack', role: 'view' as const };
+    serveGit(asked, request, response).then(served.resolve, served.reject);
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  t.after(() => server.closeAllConnections());
+  t.after(() => server.close());
+  const push = request({ port: (server.address() as AddressInfo).port, method: 'POST' });
+  push.setHeader('content-type', 'application/x-git-receive-pack-request');
+  push.write('0000');
+  const [answer] = (await once(push, 'response')) as [IncomingMessage];
+  assert.equal(answer.statusCode, 403);
+  await text(answer);
+  await served.promise;
+  // More than the connection holds by itself.
+  push.end(Buffer.alloc(32 * 2 ** 20));
+  await once(push, 'finish');
 });
