@@ -28,8 +28,8 @@ const RESTART_MS = 1_000;
 const WAITING_LIMIT = 1_000;
 /** Jobs behind which an urgent one waits, about as long as this process would stand still to start it. */
 const BEFORE_URGENT = 4;
-/** Streams of a child that runs wait to be taken already. One that is not there after this time, in ms, is lost. */
-const STREAMS_MS = 5_000;
+/** Streams of a child that runs wait to be taken already. One that is not there after so many seconds is lost. */
+const STREAMS_S = 5;
 /** What each stream begins with: the job's id and the descriptor that it is of that job, then blanks. */
 const LABEL_BYTES = 24;
 /** Connections that may wait to be taken: the streams of all those jobs. */
@@ -253,13 +253,18 @@ export class Spawner {
   }
 }
 
-/** Resolves when all streams of a job that runs lead here. @throws {Error} with code `EMFILE` when one is lost */
+/**
+ * Resolves when all streams of a job that runs lead here. Time in which this process itself stood still does not count.
+ * @throws {Error} with code `EMFILE` when one is lost
+ */
 async function connected({ connected }: Started): Promise<void> {
-  const deadline = setTimeout(() => {
+  let waitedS = 0;
+  const look = setInterval(() => {
+    if (++waitedS < STREAMS_S) return;
     const lost = new Error('too many files are open, and a stream of it was lost');
     connected.reject(Object.assign(lost, { code: 'EMFILE' }));
-  }, STREAMS_MS);
-  await connected.promise.finally(() => clearTimeout(deadline));
+  }, 1_000);
+  await connected.promise.finally(() => clearInterval(look));
 }
 
 /** The child as whoever asked for it sees it. */

@@ -184,6 +184,22 @@ test('a stream that is none of a job’s, or a second one, is not taken for one'
   assert.equal(await text(stdout), 'its own words\nand more');
 });
 
+test('a job is not given up for time in which the host stood still', async (t) => {
+  const { pid } = await opened(t);
+  const turn = () => new Promise((resolve) => setImmediate(resolve));
+  const standStill = (ms: number) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+  const starting = startJob(['sleep', '1234']);
+  await turn();
+  // What the spawner says of the job waits then, with the job's streams: a turn hears that it runs, the next one whose they are.
+  standStill(1_000);
+  await turn();
+  standStill(5_200);
+  const job = await starting;
+  assert.equal(parentOf(job.pid), pid);
+  job.end();
+  await job.closed;
+});
+
 test('a job whose streams find no descriptor in the host says so, and the host and the next jobs go on', async () => {
   const module = (name: string) =>
     JSON.stringify(new URL(`../../runtime/machine/${name}.ts`, import.meta.url));
