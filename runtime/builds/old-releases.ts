@@ -16,14 +16,14 @@ const KEPT_DEPLOYS = 200;
  * @param next the deploy whose release the app's next deploy starts again, if it does
  */
 export async function removeOldReleases(
-  { store, paths, apps, onFacts }: DeployOptions,
+  { store, paths, apps, onFacts }: Pick<DeployOptions, 'store' | 'paths' | 'apps' | 'onFacts'>,
   appId: string,
   next: string | null,
 ): Promise<void> {
   const live = apps.get(appId)?.liveDeployId;
   if (!live) return;
   const keep = new Set([live, next ?? live, ...store.deploys.successful(appId, KEPT_RELEASES + 1)]);
-  // Written before the files go, so that nobody is told of a release that is not there.
+  // On the disk before the files go, so that nobody is told of a release that is not there.
   store.transaction(() => {
     for (const fact of store.deploys.released(appId)) {
       if (keep.has(fact.id)) continue;
@@ -34,6 +34,7 @@ export async function removeOldReleases(
     store.deploys.prune(appId, KEPT_DEPLOYS, [...keep]);
   });
   onFacts();
+  await store.synced();
   const releases = paths.releases(appId);
   const removed = (await readdir(releases)).filter((name) => !keep.has(name));
   await Promise.all(removed.map((name) => removeTree(join(releases, name))));

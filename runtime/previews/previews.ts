@@ -75,13 +75,18 @@ export class Previews {
     await Promise.all(over().map(({ id, parentId }) => this.#oneByOne(parentId, () => removeIfOver(id))));
   }
 
-  /** Deploys a commit of a branch to its preview, which is made if there is none. @throws {Error} while the host is stopping */
+  /**
+   * Deploys a commit of a branch to its preview, which is made if there is none, and is on the disk then.
+   * @throws {Error} while the host is stopping, and when the disk does not take the preview
+   */
   push(appId: string, ref: string, sha: string): Promise<{ slug: string; deploy: Deploy }> {
     return this.#oneByOne(appId, async () => {
       const branch = ref.slice(BRANCHES.length);
       const row = this.#renewed(appId, ref, () =>
         branchName(branch, (name) => this.#find(appId, name) !== undefined),
       );
+      // Its pusher is told the address.
+      await this.#options.store.synced();
       const deploy = await this.#options.requests.commit({ appId: row.id, sha, ref, trigger: 'push' });
       return { slug: this.#options.apps.get(row.id)!.wanted.slug, deploy };
     }).finally(() => this.#makeRoom(appId));

@@ -109,6 +109,8 @@ export class Snapshots {
       const begun = performance.now();
       try {
         const of = store.snapshots.cellar();
+        // A host that came up with another name would not know this snapshot for its own.
+        await store.synced();
         const job: Job = {
           kind: 'take',
           root: paths.root,

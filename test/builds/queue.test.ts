@@ -6,12 +6,14 @@ import { PassThrough } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { after, type TestContext, test } from 'node:test';
 import type { DeployFact, WantedApp } from '../../handlers/contract/host-calls.ts';
+import { newId } from '../../handlers/contract/id.ts';
 import { Apps } from '../../runtime/apps/apps.ts';
 import { OutwardServices } from '../../runtime/apps/outward-services.ts';
 import { Secrets } from '../../runtime/apps/secrets.ts';
 import { closeBundler } from '../../runtime/builds/build.ts';
 import type { Deploy } from '../../runtime/builds/deploy.ts';
 import { MissedDeploys } from '../../runtime/builds/missed-pushes.ts';
+import { removeOldReleases } from '../../runtime/builds/old-releases.ts';
 import { DeployQueue } from '../../runtime/builds/queue.ts';
 import { DeployRequests } from '../../runtime/builds/requests.ts';
 import { Outbox } from '../../runtime/control/outbox.ts';
@@ -249,6 +251,24 @@ test('nobody goes back to a release that is being removed', async (t) => {
   assert.throws(() => requests.rollback(APP, first.id), { code: 'release_unavailable' });
 });
 
+test('a release is not removed before it is on the disk that nobody goes back to it', async (t) => {
+  const { store, paths, apps, queue, push } = await makeQueue(t, { 'index.html': 'hello' });
+  const fact = await ended(await push());
+  await queue.close();
+  const old = { ...fact, id: newId(), status: 'failed' as const, can_roll_back: true };
+  store.deploys.save(old);
+  mkdirSync(paths.release(APP, old.id));
+  const remove = () => removeOldReleases({ store, paths, apps, onFacts: () => {} }, APP, null);
+  const sync = t.mock.method(store, 'synced', () => Promise.reject(new Error('EIO: i/o error')));
+  await assert.rejects(remove(), /EIO/);
+  assert.ok(existsSync(paths.release(APP, old.id)));
+  sync.mock.restore();
+  await remove();
+  assert.equal(store.deploys.find(APP, old.id)!.can_roll_back, false);
+  assert.ok(!existsSync(paths.release(APP, old.id)));
+  assert.ok(existsSync(paths.release(APP, fact.id)));
+});
+
 test("long builds of some hold up neither another account's build nor a rollback", async (t) => {
   const build = 'echo begun; while [ -e "$GATE" ]; do sleep 0.05; done';
   const files = { 'index.js': WORKER, 'package.json': JSON.stringify({ scripts: { build } }) };
@@ -331,6 +351,24 @@ test('a push that cannot be recorded while its other branches are worked on is r
   push(APP, updates, output);
   assert.match(await text(output), /^This push was not deployed: Cellar is stopping/);
   await eventually(() => apps.previews(APP).length === 0, 'the preview of the deleted branch goes');
+});
+
+test('nobody is told the address of a preview that is not on the disk', async (t) => {
+  const { apps, paths, queue, requests, sha, store } = await makeQueue(t, { 'index.html': 'hello' });
+  const wanted = { ...apps.get(APP)!.wanted, generation: 9, previews: { branches: true } } as WantedApp;
+  await apps.apply(wanted);
+  const previews = new Previews({ store, paths, apps, requests, queue });
+  const outbox = new Outbox(store, async () => {});
+  const push = pushes({ apps, requests, previews, outbox, urlOf: (slug) => slug });
+  const updates = [{ before: '0'.repeat(40), after: sha, ref: 'refs/heads/topic' }];
+  const sync = t.mock.method(store, 'synced', () => Promise.reject(new Error('EIO: i/o error')));
+  const refused = new PassThrough();
+  push(APP, updates, refused);
+  assert.equal(await text(refused), 'This push was not deployed: EIO: i/o error\n');
+  sync.mock.restore();
+  const output = new PassThrough();
+  push(APP, updates, output);
+  assert.match(await text(output), /\ntopic--app-0 shows this push\n$/);
 });
 
 test('a preview that was pushed to while its time ended stays', async (t) => {
