@@ -26,7 +26,7 @@ const GRACE_MS = 500;
 /** Bytes that are taken then: more than what the kernel holds of it. */
 const REST_BYTES = 2 ** 20;
 /** How long lines are handed on then, in ms, and the last characters, which are handed on all the same: they may say what failed. */
-const REST_MS = 5_000;
+const REST_MS = 2_000;
 const LAST_CHARACTERS = 4 * 1024;
 
 /**
@@ -59,6 +59,7 @@ export async function readOutput(
   }
   text += decoder.write(await chunks.rest());
   text += `${decoder.end()}\n`;
+  lines.hurry();
   const deadline = performance.now() + REST_MS;
   while (text !== '') {
     if (performance.now() > deadline && text.length > LAST_CHARACTERS) {
@@ -125,6 +126,7 @@ class Lines {
   #isCut = false;
   /** Characters until the next pause. */
   #portion = OUTPUT_PORTION;
+  #counts = true;
   /** Time that lines took since the last pause, in ms. */
   #worked = 0;
 
@@ -156,6 +158,11 @@ class Lines {
     if (this.#isSpent) await this.#pause();
   }
 
+  /** From now on only the time that lines take counts: there are not many more. */
+  hurry(): void {
+    this.#counts = false;
+  }
+
   /** Leaves out what follows of the line that has not ended. */
   skip(): void {
     this.#rest = '';
@@ -163,7 +170,7 @@ class Lines {
   }
 
   get #isSpent(): boolean {
-    return this.#portion <= 0 || this.#worked >= OUTPUT_PORTION_MS;
+    return (this.#counts && this.#portion <= 0) || this.#worked >= OUTPUT_PORTION_MS;
   }
 
   async #pause(): Promise<void> {

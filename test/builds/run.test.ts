@@ -159,11 +159,23 @@ test('a command that prints much and fails has said why, also while the process 
   await assert.rejects(ended, /exit code 1/);
   assert.equal(lines.length, 2401);
   assert.equal(lines.at(-1), 'the error');
-  // Lines that cost far more than they have characters.
-  const short = shell('yes | head -100000; echo the error; exit 1');
-  await assert.rejects(short.ended, /exit code 1/);
-  assert.equal(short.lines.at(-1), 'the error');
-  assert.ok(short.lines.some((line) => line.startsWith('… (some lines are not shown')));
+});
+
+test('of lines that take too long when their command has ended the last are handed on all the same', async () => {
+  const lines: string[] = [];
+  const onLine = (line: string) => {
+    for (const until = performance.now() + 1; performance.now() < until; );
+    lines.push(line);
+  };
+  const words = 'x'.repeat(200);
+  const { ended } = shell(`seq -f '%.0f ${words}' 3000; echo the error; exit 1`, { onLine });
+  await assert.rejects(ended, /exit code 1/);
+  assert.deepEqual(lines.slice(-2), [`3000 ${words}`, 'the error']);
+  const cut = lines.findIndex((line) => line.startsWith('… (some lines are not shown'));
+  assert.deepEqual(
+    lines.slice(0, cut),
+    Array.from({ length: cut }, (_, n) => `${n + 1} ${words}`),
+  );
 });
 
 test('a command that fails is named with its exit code or signal', async () => {
