@@ -168,9 +168,9 @@ test('of lines that take too long when their command has ended the last are hand
     lines.push(line);
   };
   const words = 'x'.repeat(200);
-  const { ended } = shell(`seq -f '%.0f ${words}' 3000; echo the error; exit 1`, { onLine });
+  const { ended } = shell(`seq -f '%.0f ${words}' 800; echo the error; exit 1`, { onLine });
   await assert.rejects(ended, /exit code 1/);
-  assert.deepEqual(lines.slice(-2), [`3000 ${words}`, 'the error']);
+  assert.deepEqual(lines.slice(-2), [`800 ${words}`, 'the error']);
   const cut = lines.findIndex((line) => line.startsWith('… (some lines are not shown'));
   assert.deepEqual(
     lines.slice(0, cut),
