@@ -57,7 +57,7 @@ export class Host {
    * @throws {Error} when a port is taken, or a newer Cellar has used the control plane's database. Close it then
    */
   async start(): Promise<Addresses> {
-    const { apps, buckets, caddy, disk, geo, known, missed, outbox, paths, previews } = this.#parts;
+    const { apps, buckets, caddy, disk, geo, hasUsers, known, missed, outbox, paths, previews } = this.#parts;
     const { queue, rounds, snapshots, storage, telemetry, walls } = this.#parts;
     queue.interruptUnfinished();
     telemetry.start();
@@ -73,7 +73,7 @@ export class Host {
     known.addresses = addresses(this.config, { api, edge });
     rounds.startTicking();
     disk.start({ makeRoom: (enough) => this.#makeRoom(enough), onLook: () => storage.look() });
-    const users = apps.memories().map(({ id }) => this.#parts.users(id));
+    const users = hasUsers ? apps.memories().map(({ id }) => this.#parts.users(id)) : null;
     const network = { egress: this.config.RUNNER_EGRESS_ALLOW, ownPorts: [api, edge] };
     await walls.open(users, paths.builds, registryEndpoints, network);
     await this.#spawner.open();

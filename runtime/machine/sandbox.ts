@@ -1,6 +1,6 @@
 // The part of this machine that a build's commands see: the system's programs, Node, npm, and the build's own directories,
 // each at its usual path, with nothing above them. No process but theirs, no file of anybody else's.
-import { lstatSync, readlinkSync, realpathSync, statSync } from 'node:fs';
+import { existsSync, lstatSync, readlinkSync, realpathSync, statSync } from 'node:fs';
 import { dirname, isAbsolute } from 'node:path';
 import { runChild } from './child.ts';
 import { mountPoints } from './mount-points.ts';
@@ -38,7 +38,6 @@ interface Entry {
 }
 
 const PROBE_TIMEOUT_MS = 20_000;
-const NOBODY: User = { uid: 65_534, gid: 65_534 };
 /** Directories of the system's that hold programs and what they need. Some are links to others. */
 const SYSTEM = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32'];
 /** What programs read of the system's configuration. The rest may hold secrets of the machine's owner. */
@@ -69,13 +68,14 @@ const MOUNT_OPTIONS = { read: 'bind,ro', write: 'bind,nosuid,nodev', device: 'bi
 /**
  * The sandbox that this machine has for builds: root makes it with the system's own tools, others with bubblewrap.
  * @param view to try it in
+ * @param user to try it as: `null` where builds run as the host's own user, else any other
  * @returns why there is none, for the operator, when there is none
  */
-export async function findSandbox(view: View): Promise<Sandbox | string> {
+export async function findSandbox(view: View, user: User | null): Promise<Sandbox | string> {
   const isRoot = process.getuid?.() === 0;
   if (!isRoot && findProgram('bwrap') === null) return 'there is no bwrap; install bubblewrap';
   const sandbox = isRoot ? ofRoot : bubblewrap;
-  const words = [...sandbox(view, isRoot ? NOBODY : null), process.execPath, '--version'];
+  const words = [...sandbox(view, user), process.execPath, '--version'];
   try {
     await runChild(words, { title: isRoot ? 'unshare' : 'bwrap', timeoutMs: PROBE_TIMEOUT_MS });
     return sandbox;
@@ -122,20 +122,23 @@ function ofRoot(view: View, user: User | null): string[] {
     '--kill-child=KILL',
     '/bin/sh',
     '-c',
-    rootScript(view),
+    rootScript(view, user !== null),
     'sh',
     ...(user === null ? [] : asUser(user)),
   ];
 }
 
 /**
- * Puts the view together in memory, goes to it for good, and runs its arguments. The shell stays, as the first process of
+ * Puts the view together in memory, goes to it for good, and runs its arguments. A shell stays, as the first process of
  * the namespace: it takes in orphans, and whatever is left ends with it. Docker's filter of system calls has no pivot_root:
- * there the view is moved over what was the root, which only who may unmount could reach again.
+ * there the view is moved over what was the root, and the first process goes to it too, so that no process of the namespace
+ * has the old root. Whoever may unmount could still reach that, so root gets no such sandbox.
+ * @param hasUser whether the arguments give up the rights of root
  */
-function rootScript(view: View): string {
+function rootScript(view: View, hasUser: boolean): string {
   const { root, cwd } = view;
-  const all = entries(view);
+  const mounted = mountPoints();
+  const all = entries(view).flatMap((entry) => [entry, ...mountsInside(entry, mounted)]);
   const links = [
     ...all.filter(({ how }) => how === 'link').map(({ from, to }) => [from, to]),
     ...Object.entries(DEVICE_LINKS).map(([name, target]) => [`/proc/self/${target}`, `/dev/${name}`]),
@@ -174,23 +177,20 @@ ${mountAll([...others.map(line), `proc ${field(`${root}/proc`)} proc nosuid,node
 rm ${table}
 mount -n -o remount,ro,nosuid,nodev ${quote(root)}
 cd ${quote(root)}
-set -- /bin/sh -c 'cd "$0" && exec "$@"' ${quote(cwd)} "$@"
-if pivot_root . . 2> /dev/null; then umount -n -l .; else mount -n --move . /; set -- chroot . "$@"; fi
-umask "$mask"
-"$@"
-exit $?`;
+set -- /bin/sh -euc 'umask "$0"; cd "$1"; shift; "$@"; exit $?' "$mask" ${quote(cwd)} "$@"
+${hasUser ? 'pivot_root . . 2> /dev/null || { mount -n --move . /; exec chroot . "$@"; }' : 'pivot_root . .'}
+umount -n -l .
+exec "$@"`;
 }
 
 /** All that a view holds, outer directories before what lies in them. */
 function entries(view: View): Entry[] {
   const all: Entry[] = [];
-  const isThere = (path: string) => lstatSync(path, { throwIfNoEntry: false }) !== undefined;
   const add = (how: Entry['how'], from: string, to = from) => {
     const holds = ({ how: outer, to: path }: Entry) => outer === how && `${to}/`.startsWith(`${path}/`);
     if (!all.some(holds)) all.push({ how, from, to });
   };
-  const mounted = mountPoints();
-  for (const path of SYSTEM.filter(isThere)) {
+  for (const path of SYSTEM.filter(existsSync)) {
     if (lstatSync(path).isSymbolicLink()) add('link', readlinkSync(path), path);
     else add('read', path);
   }
@@ -198,18 +198,24 @@ function entries(view: View): Entry[] {
   add('write', view.temporary, '/var/tmp');
   add('write', view.shared, '/dev/shm');
   const more = [...CONFIGURATION, ...programs(), ...view.read];
-  for (const path of more.filter((path) => isAbsolute(path) && isThere(path))) {
+  for (const path of more.filter((path) => isAbsolute(path))) {
     // A link is seen as what it leads to.
     const from = realpath(path);
     if (from !== null) add('read', from, path);
   }
-  for (const { from, to } of all.filter(({ how }) => how === 'read')) {
-    // A container is often given a certificate, or a program, as a file that is mounted in a directory of the system's.
-    const inside = mounted.filter((point) => point.startsWith(`${from}/`) && isThere(point));
-    for (const point of inside) all.push({ how: 'read', from: point, to: to + point.slice(from.length) });
-  }
   for (const path of view.write) all.push({ how: 'write', from: path, to: path });
   return all;
+}
+
+/**
+ * What is mounted inside an entry that is read, which `mount` leaves out and bubblewrap takes along. A container is often given
+ * a certificate, or a program, as a file that is mounted in a directory of the system's.
+ */
+function mountsInside({ how, from, to }: Entry, mounted: string[]): Entry[] {
+  if (how !== 'read') return [];
+  // What the host cannot reach, a FUSE mount of somebody else's, is left out.
+  const inside = mounted.filter((point) => point.startsWith(`${from}/`) && existsSync(point));
+  return inside.map((point) => ({ how, from: point, to: to + point.slice(from.length) }));
 }
 
 /** Node, and npm wherever it lies. */

@@ -21,6 +21,8 @@ export interface AppUsers {
   cell: User | null;
 }
 
+/** A user that has nothing, to try with what users can do. */
+export const NOBODY: User = { uid: 65_534, gid: 65_534 };
 const CLEAN = { PATH: '/usr/bin:/bin' };
 const SETPRIV = ['/usr/bin/setpriv', '/bin/setpriv', '/usr/local/bin/setpriv'];
 /** Words of setpriv's: without a way to more rights, and not longer than the process that starts it. */
@@ -70,7 +72,8 @@ export function dieWithParent(): string[] {
 }
 
 /**
- * Says which users an app's builds and process run as. Where this machine has none for them, the log has a warning.
+ * Whether apps have users of their own on this machine, and which an app's builds and process run as. Where there are none
+ * for them, the log has a warning.
  * @param uids the users that apps were given
  * @param workerd path of the program that the processes run
  */
@@ -78,18 +81,19 @@ export function appUsers(
   paths: Layout,
   uids: HostStore['buildUsers'],
   workerd: string,
-): (appId: string) => AppUsers {
+): { hasUsers: boolean; users: (appId: string) => AppUsers } {
   if (process.getuid?.() === 0) openToUsers(paths);
   const why = whyNoUsers([...directoriesOfUsers(paths), workerd]);
   if (why === null) {
-    return (appId) => {
+    const users = (appId: string) => {
       const uid = uids.uid(appId);
       return { build: sameGroup(uid), cell: cellUser(uid) };
     };
+    return { hasUsers: true, users };
   }
   const what = "builds and apps run as the host's own user, and nothing but their sandboxes keeps them apart";
   log('warn', `${what}: deploy only code you trust`, { why });
-  return () => ({ build: null, cell: null });
+  return { hasUsers: false, users: () => ({ build: null, cell: null }) };
 }
 
 /** Every user that an app was given so far. */

@@ -10,7 +10,12 @@ import { isDiskFull } from './disk.ts';
 import { type CellNetwork, type Endpoint, type Firewall, openFirewall } from './firewall.ts';
 import { removeTree } from './remove.ts';
 import { findSandbox, type Sandbox, type View } from './sandbox.ts';
-import type { AppUsers } from './users.ts';
+import { type AppUsers, NOBODY, type User } from './users.ts';
+
+interface Probe {
+  scratch: string;
+  user: User | null;
+}
 
 export class Walls {
   readonly #name: string;
@@ -24,8 +29,8 @@ export class Walls {
   /** Settles when builds reach that. */
   #reached: Promise<void> = Promise.resolve();
   #isLookingUp = false;
-  /** Where the sandbox is tried; `null`: the walls are not up. */
-  #probe: string | null = null;
+  /** Where the sandbox is tried, and as whom; `null`: the walls are not up. */
+  #probe: Probe | null = null;
   #sandbox: Promise<Sandbox | null> | null = null;
 
   /**
@@ -39,18 +44,18 @@ export class Walls {
 
   /**
    * Puts the walls up. Await it before an app starts.
-   * @param users of the apps that there are
+   * @param users of the apps that there are; `null`: apps have no users of their own
    * @param builds the directory of all builds
    * @param registries what builds need of private networks; it may take its time
    * @param network what apps may reach
    */
   async open(
-    users: AppUsers[],
+    users: AppUsers[] | null,
     builds: string,
     registries: () => Promise<Endpoint[]>,
     network: CellNetwork,
   ): Promise<void> {
-    this.#probe = join(builds, 'probe');
+    this.#probe = { scratch: join(builds, 'probe'), user: users && NOBODY };
     // On a full disk that cannot be told: the first build asks again.
     this.sandbox().catch(() => {});
     const groups = openControlGroups(this.#name);
@@ -60,10 +65,8 @@ export class Walls {
     this.#cells = cells instanceof CellGroups ? cells : null;
     useCellGroups(this.#cells);
     warnOfMissing(groups, cells);
-    const without = users.some(({ build }) => build === null);
-    const firewall = without
-      ? 'apps have no users of their own'
-      : await openFirewall(this.#name, users, network);
+    const firewall =
+      users === null ? 'apps have no users of their own' : await openFirewall(this.#name, users, network);
     if (typeof firewall === 'string') {
       const what = "builds reach this machine's own services and its networks";
       return log('warn', `${what}: deploy only code you trust`, { why: firewall });
@@ -132,10 +135,10 @@ export class Walls {
       });
   }
 
-  async #findSandbox(scratch: string): Promise<Sandbox | null> {
+  async #findSandbox({ scratch, user }: Probe): Promise<Sandbox | null> {
     let found: Sandbox | string;
     try {
-      found = await findSandbox(makeView(scratch));
+      found = await findSandbox(makeView(scratch), user);
     } catch (error) {
       if (isDiskFull(error)) throw error;
       found = reason(error);

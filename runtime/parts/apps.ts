@@ -31,7 +31,7 @@ interface Later {
 }
 
 export function makeApps(base: Base, { telemetry, say }: TellingParts, { edge, wake, onFacts }: Later) {
-  const { config, paths, store, users, secrets, disk } = base;
+  const { config, paths, store, hasUsers, users, secrets, disk } = base;
   const slots = new Slots(config.RUNNER_WAKE_CONCURRENCY, base.wakeTimeoutMs);
   const wakes = new WakeFigures();
   const memory = new MemoryGauge(config.RUNNER_FLEET_MAX_RSS_MB, config.RUNNER_CELL_MAX_MB);
@@ -108,7 +108,7 @@ export function makeApps(base: Base, { telemetry, say }: TellingParts, { edge, w
       youngMs: 's3' in place ? DAY_MS : 0,
     },
     everyMs: config.RUNNER_SNAPSHOT_EVERY_H * 3_600_000 || null,
-    hasUsers: () => store.apps.ids().some((id) => users(id).cell !== null),
+    hasUsers,
     holdBuckets: (appId, isHeld) => buckets.hold(appId, isHeld),
   });
   return { apps, slots, wakes, memory, buckets, outward, readers, looking, storage, snapshots };

@@ -39,7 +39,7 @@ export function makeBase(config: Config) {
     /** Proves the host to the control plane and the control UI; new at each boot. */
     secret: randomBytes(32).toString('base64url'),
     secrets: new Secrets(store, keptSecret(paths.secretsKey)),
-    users: appUsers(paths, store.buildUsers, workerd),
+    ...appUsers(paths, store.buildUsers, workerd),
     walls: new Walls(paths.machineName, config.RUNNER_CELL_MAX_MB),
     /** The addresses that the host itself may reach for a tenant. */
     reachable: new PublicAddresses(config.RUNNER_EGRESS_ALLOW),

@@ -41,7 +41,7 @@ export interface SnapshotsOptions {
   /** Time between snapshots, in ms; null for none by itself. */
   everyMs: number | null;
   /** Whether apps' files are those of users of their own. */
-  hasUsers: () => boolean;
+  hasUsers: boolean;
   holdBuckets: HoldBuckets;
 }
 
@@ -118,7 +118,7 @@ export class Snapshots {
           of,
           why,
           keep,
-          hasUsers: hasUsers(),
+          hasUsers,
         };
         const taken = (await this.#run(job)) as Taken;
         this.#remember(taken.head);

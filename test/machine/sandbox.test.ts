@@ -1,12 +1,13 @@
 // The sandbox of root in a container, whose view of the machine bubblewrap makes: it mounts files, and takes a filter of
 // system calls, as podman and Docker do.
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
-import { chownSync, closeSync, mkdirSync, openSync, writeFileSync } from 'node:fs';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { chmodSync, chownSync, closeSync, mkdirSync, openSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { findProgram } from '../../runtime/machine/programs.ts';
+import { asUser, NOBODY, type User } from '../../runtime/machine/users.ts';
 import { makeView } from '../../runtime/machine/walls.ts';
 import { NEEDS_SANDBOX } from '../support/sandbox.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
@@ -14,17 +15,24 @@ import { temporaryDirectory } from '../support/temporary.ts';
 const isRoot = process.getuid?.() === 0;
 const NEEDS_CONTAINER =
   isRoot && findProgram('bwrap') !== null ? NEEDS_SANDBOX : { skip: 'it needs root, and bubblewrap' };
-const NOBODY = 65_534;
-const MODULE = fileURLToPath(new URL('../../runtime/machine/sandbox.ts', import.meta.url));
-/** Finds the sandbox of a view, which is its argument, and runs a command there. */
+const module = (name: string) =>
+  JSON.stringify(fileURLToPath(new URL(`../../runtime/machine/${name}.ts`, import.meta.url)));
+/** Finds the sandbox of a view, and runs a command there as a user. Prints why there is none. */
 const FIND_AND_RUN = `
 import { spawnSync } from 'node:child_process';
-import { findSandbox } from ${JSON.stringify(MODULE)};
-const [probe, view, ...command] = JSON.parse(process.argv[1]);
-const sandbox = await findSandbox(probe);
-if (typeof sandbox === 'string') throw new Error(sandbox);
-const [file, ...words] = [...sandbox(view, { uid: ${NOBODY}, gid: ${NOBODY} }), ...command];
+import { findSandbox } from ${module('sandbox')};
+const { probe, view, user, command } = JSON.parse(process.argv[1]);
+const sandbox = await findSandbox(probe, user);
+const [file, ...words] = typeof sandbox === 'string' ? ['echo', 'none:', sandbox] : [...sandbox(view, user), ...command];
 process.exitCode = spawnSync(file, words, { cwd: '/', stdio: 'inherit' }).status;
+`;
+/** Puts the walls up of a host whose apps have no users, and prints whether builds have a sandbox. */
+const PUT_UP = `
+import { Walls } from ${module('walls')};
+const walls = new Walls('cellar-in-container');
+await walls.open(null, JSON.parse(process.argv[1]), async () => [], { egress: [], ownPorts: [] });
+console.log(await walls.sandbox() === null ? 'no sandbox' : 'a sandbox');
+await walls.close();
 `;
 /** The numbers of pivot_root(2). */
 const PIVOT_ROOT = { x64: 155, arm64: 41 }[process.arch as string];
@@ -49,31 +57,47 @@ function filterWithout(number: number): Buffer {
   return filter;
 }
 
-/** Runs `command` in the sandbox that a container with these flags of bubblewrap's has. */
-function runInContainer(
-  t: TestContext,
-  {
-    flags,
-    filter = null,
-    read,
-    command,
-  }: { flags: string[]; filter?: Buffer | null; read: string[]; command: string[] },
-): string {
-  const scratch = temporaryDirectory(t);
-  const view = { ...makeView(join(scratch, 'own')), read, cwd: '/tmp' };
-  for (const path of [view.temporary, view.shared]) chownSync(path, NOBODY, NOBODY);
-  const input = JSON.stringify([makeView(join(scratch, 'probe')), view, ...command]);
-  const filterPath = join(scratch, 'filter');
+/** Where a host runs. */
+interface Container {
+  /** Flags of bubblewrap's. */
+  flags?: string[];
+  filter?: Buffer;
+  /** The host's own user, when that is not root. */
+  host?: User;
+}
+
+/** What a script of Node's prints in a container, given one argument. */
+function runInContainer(t: TestContext, container: Container, script: string, argument: unknown): string {
+  const { flags = [], filter, host } = container;
+  const filterPath = join(temporaryDirectory(t), 'filter');
   writeFileSync(filterPath, filter ?? '');
   const descriptor = openSync(filterPath, 'r');
   t.after(() => closeSync(descriptor));
   const base = ['--bind', '/', '/', '--dev-bind', '/dev', '/dev', '--cap-add', 'ALL'];
-  const node = [process.execPath, '--input-type=module', '-e', FIND_AND_RUN, input];
-  const words = [...base, ...flags, ...(filter ? ['--seccomp', '3'] : []), '--', ...node];
+  const seccomp = filter ? ['--seccomp', '3'] : [];
+  const node = [process.execPath, '--input-type=module', '-e', script, JSON.stringify(argument)];
+  const words = [...base, ...flags, ...seccomp, '--', ...(host ? asUser(host) : []), ...node];
   const stdio: ('ignore' | 'pipe' | number)[] = ['ignore', 'pipe', 'pipe', descriptor];
   const { status, stdout, stderr } = spawnSync('bwrap', words, { stdio, encoding: 'utf8', timeout: 60_000 });
   assert.equal(status, 0, stderr);
   return stdout;
+}
+
+interface Build {
+  /** Whom it runs as; `null`: the host's own user. */
+  user: User | null;
+  read?: string[];
+  command: string[];
+}
+
+/** What a command prints in the sandbox that a host in this container has. */
+function runInSandbox(t: TestContext, container: Container, { user, read = [], command }: Build): string {
+  const scratch = temporaryDirectory(t);
+  const probe = makeView(join(scratch, 'probe'));
+  const view = { ...makeView(join(scratch, 'own')), read, cwd: '/tmp' };
+  if (container.host) execFileSync('chown', ['-R', `${container.host.uid}:${container.host.gid}`, scratch]);
+  if (user) for (const path of [view.temporary, view.shared]) chownSync(path, user.uid, user.gid);
+  return runInContainer(t, container, FIND_AND_RUN, { probe, view, user, command });
 }
 
 test('a file that is mounted in a directory of a build is seen as what is mounted', NEEDS_CONTAINER, (t) => {
@@ -81,27 +105,90 @@ test('a file that is mounted in a directory of a build is seen as what is mounte
   const mounted = join(temporaryDirectory(t), 'certificates');
   mkdirSync(mounted);
   writeFileSync(join(outside, 'company.crt'), 'the certificate');
-  writeFileSync(join(mounted, 'company crt'), '');
   const path = join(mounted, 'company crt');
+  writeFileSync(path, '');
   const flags = ['--ro-bind', join(outside, 'company.crt'), path];
   const command = ['sh', '-c', 'cat "$0"; echo > "$0" || echo " is read-only"', path];
-  assert.equal(runInContainer(t, { flags, read: [mounted], command }), 'the certificate is read-only\n');
+  const printed = runInSandbox(t, { flags }, { user: NOBODY, read: [mounted], command });
+  assert.equal(printed, 'the certificate is read-only\n');
 });
 
 test(
-  'where nobody may change the root of a mount namespace, a build has a sandbox all the same',
-  PIVOT_ROOT === undefined ? { skip: 'the number of pivot_root is not known here' } : NEEDS_CONTAINER,
+  'an ordinary user has a sandbox although something is mounted where that user may not enter',
+  NEEDS_CONTAINER,
+  (t) => {
+    const seen = temporaryDirectory(t);
+    chmodSync(seen, 0o755);
+    const closed = join(seen, 'closed');
+    mkdirSync(join(closed, 'mounted'), { recursive: true });
+    chmodSync(closed, 0o700);
+    writeFileSync(join(seen, 'file'), 'seen');
+    const flags = ['--tmpfs', join(closed, 'mounted')];
+    const build = { user: null, read: [seen], command: ['cat', join(seen, 'file')] };
+    assert.equal(runInSandbox(t, { flags, host: NOBODY }, build), 'seen');
+  },
+);
+
+const NEEDS_FILTER =
+  PIVOT_ROOT === undefined ? { skip: 'the number of pivot_root is not known here' } : NEEDS_CONTAINER;
+
+test(
+  'where nobody may change the root of a mount namespace, a build with a user has a sandbox all the same',
+  NEEDS_FILTER,
   (t) => {
     const outside = temporaryDirectory(t);
-    writeFileSync(join(outside, 'secret'), 'secret');
-    const tries = `pwd; id -u; ls -d ${outside} /root /proc/1/root/root /../../root 2>/dev/null; ls -A /tmp | wc -l
-      unshare --user --map-root-user --mount sh -c 'umount -l / ; ls -d /root ${outside}' 2>/dev/null; echo done`;
-    const printed = runInContainer(t, {
-      flags: [],
-      filter: filterWithout(PIVOT_ROOT!),
-      read: [],
-      command: ['sh', '-c', tries],
-    });
+    chmodSync(outside, 0o755);
+    const tries = `pwd; id -u; ls -d ${outside} /root /../../root 2>/dev/null; ls -A /tmp | wc -l
+      ls -d /proc/1/root/ /proc/1/cwd/ /proc/1/fd/* /proc/1/task/1/root/ 2>/dev/null
+      nsenter --target 1 --mount ls -d ${outside} 2>/dev/null
+      unshare --user --map-root-user --mount sh -c 'umount -l / ; ls -d /root ${outside}' 2>/dev/null
+      unshare --user --map-root-user nsenter --root=/usr --wd=/ bin/ls -d ../../..${outside} 2>/dev/null; echo done`;
+    const build = { user: NOBODY, command: ['sh', '-c', tries] };
+    const printed = runInSandbox(t, { filter: filterWithout(PIVOT_ROOT!) }, build);
     assert.equal(printed, '/tmp\n65534\n0\ndone\n');
+  },
+);
+
+test(
+  'where nobody may change the root of a mount namespace, a build that is root has no sandbox',
+  NEEDS_FILTER,
+  (t) => {
+    const container = { filter: filterWithout(PIVOT_ROOT!) };
+    const command = ['cat', '/proc/1/root/etc/hostname'];
+    assert.match(runInSandbox(t, container, { user: null, command }), /^none: .*pivot_root/);
+    const printed = runInContainer(t, container, PUT_UP, temporaryDirectory(t));
+    assert.match(printed, /warn {2}builds see this machine's files and processes/);
+    assert.match(printed, /^no sandbox$/m);
+  },
+);
+
+test(
+  'where nobody may change the root of a mount namespace, no process of a sandbox has the old root',
+  NEEDS_FILTER,
+  (t) => {
+    const outside = temporaryDirectory(t);
+    // Nobody but root may look.
+    const user = { uid: 0, gid: 0 };
+    const command = [
+      'sh',
+      '-c',
+      `ls -d /proc/1/root/tmp /proc/1/root${outside} /proc/1/cwd/../root 2>/dev/null; echo done`,
+    ];
+    const printed = runInSandbox(t, { filter: filterWithout(PIVOT_ROOT!) }, { user, command });
+    assert.equal(printed, '/proc/1/root/tmp\ndone\n');
+  },
+);
+
+test(
+  'a build that is root finds nothing of the host by the first process of its sandbox',
+  NEEDS_CONTAINER,
+  (t) => {
+    const outside = temporaryDirectory(t);
+    const command = [
+      'sh',
+      '-c',
+      `id -u; ls -d /proc/1/root/tmp /proc/1/root${outside} 2>/dev/null; echo done`,
+    ];
+    assert.equal(runInSandbox(t, {}, { user: null, command }), '0\n/proc/1/root/tmp\ndone\n');
   },
 );

@@ -21,7 +21,7 @@ test('after a snapshot whose clock was a year ahead the next one comes in time, 
   const snapshots = new Snapshots({
     ...{ store, paths, place: { directory: place }, everyMs: 100 },
     keep: { count: 1, days: 0, youngMs: 0 },
-    hasUsers: () => false,
+    hasUsers: false,
     holdBuckets: async () => {},
   });
   t.after(async () => {

@@ -3,10 +3,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { findSandbox } from '../../runtime/machine/sandbox.ts';
+import { NOBODY } from '../../runtime/machine/users.ts';
 import { makeView } from '../../runtime/machine/walls.ts';
 
 const scratch = mkdtempSync(join(tmpdir(), 'cellar-probe-'));
-const found = await findSandbox(makeView(scratch));
+const found = await findSandbox(makeView(scratch), process.getuid?.() === 0 ? NOBODY : null);
 rmSync(scratch, { recursive: true });
 
 /** Options of such a test: where there is none, it is skipped with the reason. */
