@@ -97,7 +97,7 @@ export class Spawner {
     try {
       mkdirSync(dirname(this.#path), { recursive: true, mode: 0o700 });
       rmSync(this.#path, { force: true });
-      // Its job is told by the clock.
+      // The job that the stream belongs to fails by its deadline.
       this.#server.on('error', (error) => log('warn', 'a child has lost a stream', { error: reason(error) }));
       this.#server.listen(this.#path, BACKLOG);
       await once(this.#server, 'listening');
