@@ -1,17 +1,17 @@
 // The control plane: the handlers in workerd under Miniflare, probed, and restarted when they hang.
 import type { RequestListener } from 'node:http';
-import { createRequire } from 'node:module';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { aborted } from 'node:util';
-import type { Miniflare, MiniflareOptions } from 'miniflare';
 import { keptHandlers } from '../../bundler/handlers.ts';
 import type { Admission, Backend } from '../edge/backend.ts';
 import { Upstream } from '../edge/upstream.ts';
 import { log, reason } from '../log.ts';
 import { ControlCalls, ControlError } from './control-calls.ts';
+import { HandlersThread } from './handlers-thread.ts';
 import { HostServer } from './host-server.ts';
-import { makeMiniflare, miniflareOptions } from './miniflare.ts';
-import { controlSocket, runtimePid, tellOfEarlyEnds, writeRuntimeProgram } from './runtime-program.ts';
+import type { HandlersOptions } from './miniflare.ts';
+import { controlSocket, runtimePid, writeRuntimeProgram } from './runtime-program.ts';
 
 const PROBE_EVERY_MS = 5_000;
 const PROBE_DEADLINE_MS = 5_000;
@@ -60,7 +60,7 @@ export class Control implements Backend {
   readonly site = 'control';
   readonly streamsForEver = true;
   readonly #options: ControlOptions;
-  #miniflare: Miniflare | null = null;
+  #thread: HandlersThread | null = null;
   /** The handlers, bundled. */
   #script = '';
   readonly #host: HostServer;
@@ -74,7 +74,6 @@ export class Control implements Backend {
   #missed = 0;
   #restarts = 0;
   readonly #ending = new AbortController();
-  #stopTelling: (() => void) | null = null;
 
   constructor(options: ControlOptions) {
     this.#options = options;
@@ -110,7 +109,7 @@ export class Control implements Backend {
     const script = await keptHandlers(this.#options.bundles);
     if (this.#ending.signal.aborted) return;
     this.#script = script;
-    const reloaded = this.#miniflare!.setOptions(this.#miniflareOptions());
+    const reloaded = this.#runHandlers();
     this.#reloading = reloaded
       .catch(() => {})
       .then(() => {
@@ -128,34 +127,18 @@ export class Control implements Backend {
    * @throws {ControlError} when it refuses that; the signal's reason when it is stopped meanwhile
    */
   async start(boot: BootFacts): Promise<BootAnswer> {
-    // Loading Miniflare takes a quarter of a second, so the apps are serving before anyone gets here.
-    const [script, miniflareModule] = await Promise.all([
-      keptHandlers(this.#options.bundles),
-      loadMiniflare(),
-    ]);
+    // It loads Miniflare meanwhile.
+    this.#ensureThread();
+    this.#script = await keptHandlers(this.#options.bundles);
     this.#ending.signal.throwIfAborted();
-    this.#script = script;
-    const { directory, workerd } = this.#options;
-    const program = writeRuntimeProgram(directory, workerd);
-    process.env.MINIFLARE_WORKERD_PATH = program;
-    this.#stopTelling?.();
-    this.#stopTelling = tellOfEarlyEnds(program);
     await this.#host.listen();
-    const { miniflare, listens } = makeMiniflare(miniflareModule, this.#miniflareOptions(), directory);
-    this.#miniflare = miniflare;
     let answer: BootAnswer;
-    const deadline = setTimeout(endRuntime, START_DEADLINE_MS);
     try {
-      await miniflare.ready;
-      clearTimeout(deadline);
+      await this.#runHandlers();
       answer = (await this.call('/internal/boot', boot)) as BootAnswer;
     } catch (error) {
-      this.#miniflare = null;
-      await miniflare.dispose().catch(() => {});
+      await this.#thread?.end();
       throw error;
-    } finally {
-      clearTimeout(deadline);
-      listens();
     }
     this.#isUp = true;
     this.#up.resolve();
@@ -196,22 +179,38 @@ export class Control implements Backend {
     this.#ending.abort(new Error('the host is stopping'));
     if (this.#probe) clearInterval(this.#probe);
     this.#upstream.destroy();
-    await this.#miniflare?.dispose();
-    this.#stopTelling?.();
+    await this.#thread?.end();
     this.#host.close();
     await this.#calls.close();
   }
 
-  #miniflareOptions(): MiniflareOptions {
-    const { directory, secret, variables } = this.#options;
-    return miniflareOptions({
-      script: this.#script,
-      directory,
-      hostSocket: this.#host.path,
-      secret,
-      variables: variables(),
+  /** Runs the handlers, in place of those that run. @throws {Error} when they do not start */
+  async #runHandlers(): Promise<void> {
+    const thread = this.#ensureThread();
+    const deadline = setTimeout(endRuntime, START_DEADLINE_MS);
+    try {
+      await thread.run(this.#handlers());
+    } finally {
+      clearTimeout(deadline);
+    }
+  }
+
+  #ensureThread(): HandlersThread {
+    if (this.#thread !== null && !this.#thread.ended) return this.#thread;
+    const { directory, workerd } = this.#options;
+    this.#thread = new HandlersThread({
+      program: writeRuntimeProgram(directory, workerd),
+      temporary: join(directory, 'tmp'),
       onRestart: () => this.#restarted(),
+      // Its thread cannot start it again, or end it.
+      onEnd: endRuntime,
     });
+    return this.#thread;
+  }
+
+  #handlers(): HandlersOptions {
+    const { directory, secret, variables } = this.#options;
+    return { script: this.#script, directory, hostSocket: this.#host.path, secret, variables: variables() };
   }
 
   async #check(): Promise<void> {
@@ -238,7 +237,7 @@ export class Control implements Backend {
     if (this.#ending.signal.aborted || runtimePid() !== null) return;
     log('error', 'the control plane has gone; starting it again');
     try {
-      await this.#miniflare!.setOptions(this.#miniflareOptions());
+      await this.#runHandlers();
       this.#restarted();
     } catch (error) {
       log('error', 'the control plane does not start', { error: reason(error) });
@@ -257,9 +256,4 @@ export class Control implements Backend {
 function endRuntime(): void {
   const pid = runtimePid();
   if (pid !== null) process.kill(pid, 'SIGKILL');
-}
-
-/** By `require`: `import()` would read and parse its 6 MB once more, to find out that they are CommonJS. */
-async function loadMiniflare(): Promise<typeof import('miniflare')> {
-  return createRequire(import.meta.url)('miniflare');
 }

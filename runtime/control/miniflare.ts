@@ -1,12 +1,10 @@
-// Miniflare, which runs the handlers: how it is set up, and kept from what it would do to the host's process.
+// Miniflare, which runs the handlers, as it is set up in its thread and kept from what it would do to the host's process.
+import type { ChildProcess } from 'node:child_process';
 import diagnosticsChannel from 'node:diagnostics_channel';
-import { mkdirSync, rmSync } from 'node:fs';
 import type { Server } from 'node:net';
-import { join } from 'node:path';
-import type { Miniflare, MiniflareOptions } from 'miniflare';
+import type { MiniflareOptions } from 'miniflare';
 import { log } from '../log.ts';
 
-const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 /** Connections that Miniflare's own server takes. Its workerd needs it for little more than the log. */
 const MINIFLARE_CONNECTIONS = 32;
 
@@ -22,11 +20,10 @@ export interface HandlersOptions {
   secret: string;
   /** Text bindings, by name. */
   variables: Record<string, string>;
-  /** Called when Miniflare has started its workerd again. */
-  onRestart: () => void;
 }
 
-export function miniflareOptions(handlers: HandlersOptions): MiniflareOptions {
+/** @param onRestart called when Miniflare has started its workerd again */
+export function miniflareOptions(handlers: HandlersOptions, onRestart: () => void): MiniflareOptions {
   return {
     host: '127.0.0.1',
     port: 0,
@@ -38,7 +35,7 @@ export function miniflareOptions(handlers: HandlersOptions): MiniflareOptions {
     handleStructuredLogs: ({ level, message }) =>
       log(level === 'error' ? 'error' : 'info', `control: ${message}`),
     resourcePersistencePath: handlers.directory,
-    unsafeHandleRuntimeRestart: handlers.onRestart,
+    unsafeHandleRuntimeRestart: onRestart,
     workers: [
       {
         config: {
@@ -67,55 +64,38 @@ export function miniflareOptions(handlers: HandlersOptions): MiniflareOptions {
 }
 
 /**
- * Makes a Miniflare that leaves signals to the host, keeps its temporary files in `directory`, and takes few connections.
- * @param module the package, which is loaded late because that takes a quarter of a second
- * @returns `listens` is to be called when it listens, or has failed to
- */
-export function makeMiniflare(
-  module: typeof import('miniflare'),
-  options: MiniflareOptions,
-  directory: string,
-): { miniflare: Miniflare; listens: () => void } {
-  const before = SIGNALS.map((signal) => process.listeners(signal));
-  const restore = useTemporaryDirectory(join(directory, 'tmp'));
-  const listens = boundServers();
-  const miniflare = new module.Miniflare(options);
-  restore();
-  // Miniflare would end the process on a signal; the host drains first.
-  SIGNALS.forEach((signal, i) => {
-    for (const listener of process.listeners(signal))
-      if (!before[i]!.includes(listener)) process.off(signal, listener);
-  });
-  return { miniflare, listens };
-}
-
-/**
- * Has Miniflare keep its temporary files where the next start removes what a killed host left.
- * @returns restores the setting of this process
- */
-function useTemporaryDirectory(directory: string): () => void {
-  const before = process.env.TMPDIR;
-  rmSync(directory, { recursive: true, force: true });
-  mkdirSync(directory, { mode: 0o700 });
-  process.env.TMPDIR = directory;
-  return () => {
-    if (before === undefined) delete process.env.TMPDIR;
-    else process.env.TMPDIR = before;
-  };
-}
-
-/**
- * Bounds the TCP server that Miniflare starts in this process. It answers nobody without its secret, but every user of
+ * Bounds the TCP server that Miniflare starts in this thread. It answers nobody without its secret, but every user of
  * the machine could fill this process with connections to it.
- * @returns is to be called when the server listens
  */
-function boundServers(): () => void {
-  const channel = 'tracing:net.server.listen:asyncStart';
-  const bound = (message: unknown) => {
+export function boundServers(): void {
+  diagnosticsChannel.subscribe('tracing:net.server.listen:asyncStart', (message) => {
     (message as { server: Server }).server.maxConnections = MINIFLARE_CONNECTIONS;
-  };
-  diagnosticsChannel.subscribe(channel, bound);
-  return () => diagnosticsChannel.unsubscribe(channel, bound);
+  });
+}
+
+/**
+ * Has Miniflare learn that its workerd could not be made, or ended before it had read its configuration: by itself it
+ * would wait for ever for that, and then start no other.
+ * @param program what it runs as workerd
+ */
+export function tellOfEarlyEnds(program: string): void {
+  diagnosticsChannel.subscribe('child_process', (message) => {
+    const { process: child } = message as { process: ChildProcess };
+    // What it runs is known when it has been started, in this turn of the loop.
+    queueMicrotask(() => {
+      if (child.spawnfile !== program) return;
+      const fail = (error: Error) => {
+        const { stdin } = child;
+        if (stdin && !stdin.writableFinished && stdin.listenerCount('error') > 0) stdin.emit('error', error);
+      };
+      child.once('exit', () => fail(new Error('it ended before it had read its configuration')));
+      child.once('error', (error) => {
+        fail(error);
+        // No other event will say that this process has ended.
+        child.emit('exit', null, null);
+      });
+    });
+  });
 }
 
 function textBindings(variables: Record<string, string>): Record<string, { type: 'text'; value: string }> {

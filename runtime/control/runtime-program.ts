@@ -1,7 +1,5 @@
 // The program that Miniflare runs as its workerd: the real one, listening where only the host can reach it.
-import type { ChildProcess } from 'node:child_process';
-import diagnosticsChannel from 'node:diagnostics_channel';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { writeUnlessSame } from '../machine/data-directory.ts';
 import { quote } from '../machine/shell.ts';
@@ -42,40 +40,9 @@ export function writeRuntimeProgram(directory: string, workerd: string): string 
   return path;
 }
 
-/**
- * Has Miniflare learn that its workerd could not be made, or ended before it had read its configuration: by itself it
- * would wait for ever for that, and then start no other.
- * @param program what `writeRuntimeProgram` returned
- * @returns ends this
- */
-export function tellOfEarlyEnds(program: string): () => void {
-  const onCreated = (message: unknown) => {
-    const { process: child } = message as { process: ChildProcess };
-    // What it runs is known when it has been started, in this turn of the loop.
-    queueMicrotask(() => {
-      if (child.spawnfile !== program) return;
-      const fail = (error: Error) => {
-        const { stdin } = child;
-        if (stdin && !stdin.writableFinished && stdin.listenerCount('error') > 0) stdin.emit('error', error);
-      };
-      child.once('exit', () => fail(new Error('it ended before it had read its configuration')));
-      child.once('error', (error) => {
-        fail(error);
-        // No other event will say that this process has ended.
-        child.emit('exit', null, null);
-      });
-    });
-  };
-  diagnosticsChannel.subscribe('child_process', onCreated);
-  return () => diagnosticsChannel.unsubscribe('child_process', onCreated);
-}
-
 /** The pid of Miniflare's workerd, which it does not tell: of this process's children, the one fed a binary config on stdin. */
 export function runtimePid(): number | null {
-  const children = readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, 'utf8')
-    .trim()
-    .split(' ');
-  for (const child of children) {
+  for (const child of children()) {
     try {
       const words = readFileSync(`/proc/${child}/cmdline`, 'utf8').split('\0');
       if (words[0]!.endsWith('workerd') && words.includes('--binary')) return Number(child);
@@ -84,6 +51,21 @@ export function runtimePid(): number | null {
     }
   }
   return null;
+}
+
+/** The kernel lists a process's children by the thread that started them. */
+function children(): string[] {
+  const threads = `/proc/${process.pid}/task`;
+  return readdirSync(threads).flatMap((thread) => {
+    try {
+      return readFileSync(join(threads, thread, 'children'), 'utf8')
+        .split(' ')
+        .filter(Boolean);
+    } catch {
+      // The thread has ended since it was listed.
+      return [];
+    }
+  });
 }
 
 function quoted(words: string[]): string {

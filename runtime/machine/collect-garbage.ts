@@ -7,7 +7,7 @@ import { runInNewContext } from 'node:vm';
 const COLLECT_EVERY_BYTES = 16 * 1024 * 1024;
 
 setFlagsFromString('--expose-gc');
-const collect = runInNewContext('gc') as (options: { type: 'minor' }) => void;
+const collect = runInNewContext('gc') as (options: { type: 'minor' | 'major' }) => void;
 let passed = 0;
 
 /** Says that a chunk of so many bytes was handed on and is garbage now. Not for chunks that are kept. */
@@ -16,4 +16,9 @@ export function handedOn(bytes: number): void {
   if (passed < COLLECT_EVERY_BYTES) return;
   passed = 0;
   collect({ type: 'minor' });
+}
+
+/** Collects all that is garbage in this thread. That takes some 50 ms. */
+export function collectAll(): void {
+  collect({ type: 'major' });
 }

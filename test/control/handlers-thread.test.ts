@@ -1,0 +1,93 @@
+// Miniflare in its thread: what it runs, and what whoever asks is told when it cannot.
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { request } from 'node:http';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { HandlersThread } from '../../runtime/control/handlers-thread.ts';
+import type { HandlersOptions } from '../../runtime/control/miniflare.ts';
+import { controlSocket, runtimePid, writeRuntimeProgram } from '../../runtime/control/runtime-program.ts';
+import { workerdPath } from '../../runtime/fleets/start-cell.ts';
+import { until } from '../../runtime/machine/until.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
+
+const DEADLINE_MS = 60_000;
+
+const handlers = (answer: string) => `
+  import { DurableObject } from 'cloudflare:workers';
+  export class AppObject extends DurableObject {}
+  export default { fetch: () => new Response('${answer}') };
+`;
+
+/** A thread, and what it is asked to run. `program` is in the place of workerd. */
+function threadOf(t: TestContext, program?: string) {
+  const directory = join(temporaryDirectory(t), 'control');
+  mkdirSync(directory);
+  const ended = Promise.withResolvers<void>();
+  const thread = new HandlersThread({
+    program: program ?? writeRuntimeProgram(directory, workerdPath()),
+    temporary: join(directory, 'tmp'),
+    onRestart: () => {},
+    onEnd: ended.resolve,
+  });
+  t.after(() => thread.end());
+  const options = (script: string): HandlersOptions => ({
+    script,
+    directory,
+    hostSocket: join(directory, 'host.sock'),
+    secret: 'secret',
+    variables: {},
+  });
+  return { thread, options, directory, ended: ended.promise };
+}
+
+async function answerOf(socketPath: string): Promise<string> {
+  const [response] = await once(request({ socketPath }).end(), 'response');
+  return (await response.toArray()).join('');
+}
+
+test('handlers run, are replaced, and end with their thread, and Miniflare is loaded nowhere else', async (t) => {
+  const { thread, options, directory, ended } = threadOf(t);
+  const socket = controlSocket(directory);
+  await thread.run(options(handlers('first')));
+  assert.equal(await answerOf(socket), 'first');
+  await thread.run(options(handlers('second')));
+  assert.equal(await answerOf(socket), 'second');
+  assert.notEqual(runtimePid(), null);
+  const loaded = Object.keys(createRequire(import.meta.url).cache);
+  assert.deepEqual(
+    loaded.filter((path) => path.includes('/miniflare/')),
+    [],
+  );
+  await thread.end();
+  await ended;
+  assert.equal(runtimePid(), null);
+});
+
+test('whoever waits for handlers is told that their process or their thread ended', async (t) => {
+  const directory = temporaryDirectory(t);
+  const program = join(directory, 'program');
+  const started = join(directory, 'started');
+  writeFileSync(program, '#!/bin/sh\nexit 1\n', { mode: 0o700 });
+  const { thread, options } = threadOf(t, program);
+  await assert.rejects(
+    thread.run(options(handlers('never'))),
+    /ended before it had read its configuration|EPIPE/,
+  );
+  writeFileSync(
+    program,
+    `#!/bin/sh\necho $$ > ${started}.new\nmv ${started}.new ${started}\nexec sleep 60\n`,
+    { mode: 0o700 },
+  );
+  const waiting = thread.run(options(handlers('never')));
+  const refused = assert.rejects(waiting, /thread|disposed|ended/);
+  assert.ok(await until(() => existsSync(started), { everyMs: 5, timeoutMs: DEADLINE_MS }));
+  const pid = Number(readFileSync(started, 'utf8'));
+  await thread.end();
+  process.kill(pid, 'SIGKILL');
+  await refused;
+  assert.ok(thread.ended);
+  await assert.rejects(thread.run(options(handlers('never'))), /its thread has ended/);
+});
