@@ -49,34 +49,44 @@ export function pushes(options: PushesOptions) {
   };
 }
 
-/** @returns the deploy whose log the pusher follows, or why there is none */
+/**
+ * Deploys each ref by itself: of one that fails `say` is told why, and the others go on.
+ * @returns the deploy whose log the pusher follows, or why there is none
+ */
 async function deployAll(
   options: PushesOptions,
   appId: string,
   updates: RefUpdate[],
   say: (line: string) => void,
 ): Promise<Made | string> {
-  const { apps, requests, urlOf } = options;
+  const { apps } = options;
   const main = updates.find(({ ref }) => ref === DEPLOY_REF);
   const branches = updates.filter(({ ref }) => ref.startsWith(BRANCHES) && ref !== DEPLOY_REF);
   // Before anything is awaited: the order of pushes is the order of deploys.
-  const deployed =
-    main && main.after !== NO_SHA
-      ? requests.commit({ appId, sha: main.after, ref: main.ref, trigger: 'push' })
-      : null;
+  const deployed = main && main.after !== NO_SHA ? deployMain(options, appId, main) : null;
   // Both at once: a deploy that cannot be recorded is heard of also while previews are removed.
-  const [deploy, [first, ...others]] = await Promise.all([
-    deployed,
+  const [live, [first, ...others]] = await Promise.all([
+    deployed && unlessRefused(deployed, `${nameOf(DEPLOY_REF)} was not deployed`, say),
     deployBranches(options, appId, branches, say),
   ]);
-  const told = deploy === null ? others : [...(first ? [first] : []), ...others];
+  const told = live === null ? others : [...(first ? [first] : []), ...others];
   for (const { address } of told) say(`▸ preview: ${address}, when it is built\n`);
-  if (deploy === null) {
-    if (first) return first;
-    if (main) return MAIN_DELETED;
-    const mayHavePreview = branches.some(({ after }) => after !== NO_SHA);
-    return mayHavePreview && !apps.get(appId)?.wanted.previews?.branches ? NO_PREVIEWS : NOT_MAIN;
-  }
+  const made = live ?? first;
+  if (made) return made;
+  if (deployed !== null) return '';
+  if (main) return MAIN_DELETED;
+  const mayHavePreview = branches.some(({ after }) => after !== NO_SHA);
+  if (!mayHavePreview) return NOT_MAIN;
+  return apps.get(appId)?.wanted.previews?.branches ? '' : NO_PREVIEWS;
+}
+
+/** Deploys what was pushed to main. */
+async function deployMain(
+  { apps, requests, urlOf }: PushesOptions,
+  appId: string,
+  { ref, after }: RefUpdate,
+): Promise<Made> {
+  const deploy = await requests.commit({ appId, sha: after, ref, trigger: 'push' });
   const served = () => {
     const app = apps.get(appId)?.wanted;
     if (!app) return '';
@@ -87,23 +97,49 @@ async function deployAll(
   return { deploy, served };
 }
 
-/** Deploys pushed branches to their previews, where the app has them on, and removes the previews of deleted branches. */
+/**
+ * Deploys pushed branches to their previews, where the app has them on, and removes the previews of deleted branches.
+ * @returns those that are deployed
+ */
 async function deployBranches(
   { apps, previews, urlOf }: PushesOptions,
   appId: string,
   branches: RefUpdate[],
   say: (line: string) => void,
 ): Promise<(Made & { address: string })[]> {
-  for (const { ref, after } of branches) if (after === NO_SHA) await previews.branchDeleted(appId, ref);
+  for (const { ref, after } of branches) {
+    const failure = `the preview of ${nameOf(ref)} was not removed`;
+    if (after === NO_SHA) await unlessRefused(previews.branchDeleted(appId, ref), failure, say);
+  }
   if (!apps.get(appId)?.wanted.previews?.branches) return [];
   const pushed = branches.filter(({ after }) => after !== NO_SHA);
   const more = pushed.length - PREVIEWS;
   if (more > 0) say(`One push makes previews of ${PREVIEWS} branches: ${more} more have none.\n`);
-  return Promise.all(
-    pushed.slice(0, PREVIEWS).map(async ({ ref, after }) => {
-      const { slug, deploy } = await previews.push(appId, ref, after);
+  const deployed = pushed.slice(0, PREVIEWS).map(({ ref, after }) => {
+    const made = previews.push(appId, ref, after).then(({ slug, deploy }) => {
       const address = urlOf(slug);
       return { deploy, address, served: () => `\n${address} shows this push\n` };
-    }),
-  );
+    });
+    return unlessRefused(made, `${nameOf(ref)} was not deployed`, say);
+  });
+  return (await Promise.all(deployed)).filter((made) => made !== null);
+}
+
+/** @returns what comes of `work`; `null` when it fails, which `say` is told */
+async function unlessRefused<T>(
+  work: Promise<T>,
+  failure: string,
+  say: (line: string) => void,
+): Promise<T | null> {
+  try {
+    return await work;
+  } catch (error) {
+    say(`${failure}: ${reason(error)}\n`);
+    return null;
+  }
+}
+
+/** The name of a branch, by its ref. */
+function nameOf(ref: string): string {
+  return ref.slice(BRANCHES.length);
 }

@@ -349,7 +349,7 @@ test('a push that cannot be recorded while its other branches are worked on is r
     { before: sha, after: '0'.repeat(40), ref },
   ];
   push(APP, updates, output);
-  assert.match(await text(output), /^This push was not deployed: Cellar is stopping/);
+  assert.match(await text(output), /^main was not deployed: Cellar is stopping/);
   await eventually(() => apps.previews(APP).length === 0, 'the preview of the deleted branch goes');
 });
 
@@ -364,11 +364,37 @@ test('nobody is told the address of a preview that is not on the disk', async (t
   const sync = t.mock.method(store, 'synced', () => Promise.reject(new Error('EIO: i/o error')));
   const refused = new PassThrough();
   push(APP, updates, refused);
-  assert.equal(await text(refused), 'This push was not deployed: EIO: i/o error\n');
+  assert.equal(await text(refused), 'topic was not deployed: EIO: i/o error\n');
   sync.mock.restore();
   const output = new PassThrough();
   push(APP, updates, output);
   assert.match(await text(output), /\ntopic--app-0 shows this push\n$/);
+});
+
+test('of a push whose branch fails the pusher reads so, and follows the deploy of main', async (t) => {
+  const { apps, paths, queue, requests, sha, store } = await makeQueue(t, { 'index.html': 'hello' });
+  const wanted = { ...apps.get(APP)!.wanted, generation: 9, previews: { branches: true } } as WantedApp;
+  await apps.apply(wanted);
+  const previews = new Previews({ store, paths, apps, requests, queue });
+  const outbox = new Outbox(store, async () => {});
+  const push = pushes({ apps, requests, previews, outbox, urlOf: (slug) => slug });
+  const refs = [DEPLOY_REF, 'refs/heads/broken', 'refs/heads/topic'];
+  const deploy = previews.push.bind(previews);
+  t.mock.method(previews, 'push', async (...[appId, ref, at]: Parameters<typeof deploy>) => {
+    if (ref === refs[1]) throw new Error('EIO: i/o error');
+    return deploy(appId, ref, at);
+  });
+  const output = new PassThrough();
+  push(
+    APP,
+    refs.map((ref) => ({ before: '0'.repeat(40), after: sha, ref })),
+    output,
+  );
+  const said = await text(output);
+  assert.match(said, /^broken was not deployed: EIO: i\/o error\n/);
+  assert.match(said, /^▸ preview: topic--app-0, when it is built$/m);
+  assert.match(said, /\napp-0 serves this push\n$/);
+  assert.doesNotMatch(said, /This push was not deployed/);
 });
 
 test('a preview that was pushed to while its time ended stays', async (t) => {
