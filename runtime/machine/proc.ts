@@ -67,8 +67,15 @@ function* allProcesses(): Generator<{ pid: number; uid: number; status: string }
   }
 }
 
-/** Bytes of memory that a process and all below it have to themselves, or share without a file. */
-export function memoryBelow(root: number): number {
+/** What a process and all below it use at this moment. */
+export interface UsageBelow {
+  /** Bytes of memory that they have to themselves, or share without a file. */
+  memoryBytes: number;
+  /** Threads that have a processor, or wait for one. */
+  busyThreads: number;
+}
+
+export function usageBelow(root: number): UsageBelow {
   const parents = new Map<number, number>();
   const bytes = new Map<number, number>();
   for (const { pid, status } of allProcesses()) {
@@ -80,7 +87,24 @@ export function memoryBelow(root: number): number {
   }
   const isBelow = (pid: number | undefined): boolean =>
     pid !== undefined && (pid === root || isBelow(parents.get(pid)));
-  return [...bytes].reduce((sum, [pid, own]) => (isBelow(pid) ? sum + own : sum), 0);
+  const usage: UsageBelow = { memoryBytes: 0, busyThreads: 0 };
+  for (const [pid, own] of bytes) {
+    if (!isBelow(pid)) continue;
+    usage.memoryBytes += own;
+    usage.busyThreads += busyThreads(pid);
+  }
+  return usage;
+}
+
+function busyThreads(pid: number): number {
+  try {
+    const isBusy = (thread: string) =>
+      /^State:\tR/m.test(readFileSync(`/proc/${pid}/task/${thread}/status`, 'latin1'));
+    return readdirSync(`/proc/${pid}/task`).filter(isBusy).length;
+  } catch {
+    // It has gone, or one of its threads: the next look finds those that stay.
+    return 0;
+  }
 }
 
 /** Threads of all processes of a user: what the kernel counts where it limits how many processes the user may have. */

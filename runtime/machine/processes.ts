@@ -19,9 +19,9 @@ export function findProcesses(directory: string | null, uids: number[]): Promise
   });
 }
 
-/** As `memoryBelow` of `proc.ts`. @throws when the thread has too much to do */
-export function memoryBelow(pid: number): Promise<number> {
-  return thread.run<typeof proc.memoryBelow>(MODULE, 'memoryBelow', [pid], { deadlineMs: DEADLINE_MS });
+/** As `usageBelow` of `proc.ts`. @throws when the thread has too much to do */
+export function usageBelow(pid: number): Promise<proc.UsageBelow> {
+  return thread.run<typeof proc.usageBelow>(MODULE, 'usageBelow', [pid], { deadlineMs: DEADLINE_MS });
 }
 
 /** As `tasksOf` of `proc.ts`. @throws when the thread has too much to do */

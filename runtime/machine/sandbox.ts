@@ -1,10 +1,11 @@
 // The part of this machine that a build's commands see: the system's programs, Node, npm, and the build's own directories,
 // each at its usual path, with nothing above them. No process but theirs, no file of anybody else's.
-import { existsSync, lstatSync, readlinkSync, realpathSync, statSync } from 'node:fs';
-import { dirname, isAbsolute } from 'node:path';
+import { existsSync, lstatSync, readlinkSync, realpathSync, statSync, writeFileSync } from 'node:fs';
+import { dirname, isAbsolute, join } from 'node:path';
 import { runChild } from './child.ts';
 import { mountPoints } from './mount-points.ts';
 import { findProgram } from './programs.ts';
+import { oneSession } from './seccomp.ts';
 import { quote } from './shell.ts';
 import { asUser, dieWithParent, type User } from './users.ts';
 
@@ -84,11 +85,22 @@ export async function findSandbox(view: View, user: User | null): Promise<Sandbo
   }
 }
 
-/** The sandbox that needs no right but that of user namespaces. */
+/**
+ * The sandbox that needs no right but that of user namespaces. Where the kernel shares the processors out by sessions, each new
+ * one would have as much as an app, and each may say how much its own has: so a build stays in one, and cannot write to `/proc`.
+ */
 function bubblewrap(view: View): string[] {
   const flags = { read: '--ro-bind', write: '--bind', link: '--symlink' };
+  const filter = join(view.root, 'one-session');
+  writeFileSync(filter, oneSession());
   return [
+    '/bin/sh',
+    '-c',
+    'exec "$@" 9< "$0"',
+    filter,
     findProgram('bwrap')!,
+    '--seccomp',
+    '9',
     '--die-with-parent',
     '--unshare-user',
     '--unshare-pid',
@@ -98,6 +110,8 @@ function bubblewrap(view: View): string[] {
     '--dev',
     '/dev',
     ...entries(view).flatMap(({ how, from, to }) => [flags[how], from, to]),
+    '--remount-ro',
+    '/proc',
     // Both are in memory, and bounded by nothing.
     '--remount-ro',
     '/dev',

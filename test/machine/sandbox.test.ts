@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { findProgram } from '../../runtime/machine/programs.ts';
+import { ANSWERS, BPF, CALL, encodeFilter } from '../../runtime/machine/seccomp.ts';
 import { asUser, NOBODY, type User } from '../../runtime/machine/users.ts';
 import { makeView } from '../../runtime/machine/walls.ts';
 import { NEEDS_SANDBOX } from '../support/sandbox.ts';
@@ -39,22 +40,12 @@ const PIVOT_ROOT = { x64: 155, arm64: 41 }[process.arch as string];
 
 /** A filter for seccomp(2): of the system calls, the one of this number is not there (ENOSYS), as in Docker's own filter. */
 function filterWithout(number: number): Buffer {
-  const instructions = [
-    // The number of the call is taken,
-    [0x20, 0, 0, 0],
-    // compared, and the next instruction is left out where it is another.
-    [0x15, 0, 1, number],
-    [0x06, 0, 0, 0x00050000 + 38],
-    [0x06, 0, 0, 0x7fff0000],
-  ];
-  const filter = Buffer.alloc(8 * instructions.length);
-  for (const [index, [code, then, otherwise, value]] of instructions.entries()) {
-    filter.writeUInt16LE(code!, 8 * index);
-    filter.writeUInt8(then!, 8 * index + 2);
-    filter.writeUInt8(otherwise!, 8 * index + 3);
-    filter.writeUInt32LE(value!, 8 * index + 4);
-  }
-  return filter;
+  return encodeFilter([
+    [BPF.load, 0, 0, CALL.number],
+    [BPF.isEqual, 0, 1, number],
+    [BPF.answer, 0, 0, ANSWERS.error(38)],
+    [BPF.answer, 0, 0, ANSWERS.allow],
+  ]);
 }
 
 /** Where a host runs. */
@@ -126,6 +117,20 @@ test(
     const flags = ['--tmpfs', join(closed, 'mounted')];
     const build = { user: null, read: [seen], command: ['cat', join(seen, 'file')] };
     assert.equal(runInSandbox(t, { flags, host: NOBODY }, build), 'seen');
+  },
+);
+
+test(
+  'what an ordinary user builds stays in one session, whose weight it cannot change',
+  NEEDS_CONTAINER,
+  (t) => {
+    // The session of whoever started the sandbox has no number there.
+    const tries = `setsid sh -c 'read -r pid name state parent group session rest < /proc/self/stat; echo "$session"'
+      for f in autogroup oom_score_adj; do { echo 0 > /proc/self/$f; } 2> /dev/null && echo "wrote $f"; done
+      unshare --user --mount sh -c 'mount -o remount,rw /proc; echo 0 > /proc/self/oom_score_adj' 2> /dev/null && echo 'wrote again'
+      echo done`;
+    const build = { user: null, command: ['sh', '-c', tries] };
+    assert.equal(runInSandbox(t, { host: NOBODY }, build), '0\ndone\n');
   },
 );
 

@@ -1,6 +1,7 @@
 // What gives way while others leave it nothing of the processors. A probe that is halted is one that gets nothing.
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
@@ -9,7 +10,7 @@ import { openBackground } from '../../runtime/machine/background.ts';
 import { openControlGroups } from '../../runtime/machine/cgroup.ts';
 import { ownGroup } from '../../runtime/machine/cgroup-place.ts';
 import { startJob } from '../../runtime/machine/child.ts';
-import { giveWay, starvation } from '../../runtime/machine/give-way.ts';
+import { giveWay, giveWayAsMany, starvation } from '../../runtime/machine/give-way.ts';
 import { findProgram } from '../../runtime/machine/programs.ts';
 import { StarvationWatch } from '../../runtime/machine/starvation.ts';
 import { eventually } from '../support/e2e/processes.ts';
@@ -61,13 +62,21 @@ test('a command that gives way is idle, and has a floor while it would get nothi
   if (findProgram('chrt') === null) return t.skip('chrt is not installed');
   const idle = { policy: '5', nice: '0', session: HAS_SESSIONS ? '19' : null };
   await assertTreated(await giveWay(), idle);
+  const many = await giveWayAsMany(true);
+  assert.equal(many.tasks, null);
+  await assertTreated(many.words, idle);
   keep(t, starvation);
   await starvation.known();
   halt(starvation);
   await eventually(() => starvation.starved, 'the probe is missed');
   const floor = HAS_SESSIONS ? '3' : null;
   await assertTreated(await giveWay(), { policy: '0', nice: '3', session: floor });
-  await assertTreated(await giveWay(true), { ...idle, session: floor });
+  const few = await giveWayAsMany(true);
+  assert.equal(few.tasks, Math.max(128, 32 * availableParallelism()));
+  await assertTreated(few.words, { policy: '0', nice: '13', session: floor });
+  const unlimited = await giveWayAsMany(false);
+  assert.equal(unlimited.tasks, null);
+  await assertTreated(unlimited.words, { ...idle, session: floor });
   const late = run({
     arguments: ['sleep', '1000'],
     title: 'build',
