@@ -28,8 +28,8 @@ export class Outbox {
   #retry: { timer: NodeJS.Timeout; now: () => void } | null = null;
   /** Apps whose oldest fact was refused. */
   readonly #refused = new Set<string>();
-  /** The refused apps whose facts are left out until the next try. */
-  readonly #waiting = new Set<string>();
+  /** The refused apps whose facts are left out until the next try, and the fact up to which there are no others. */
+  #waiting = { apps: new Set<string>(), upTo: 0 };
   #nextTry: NodeJS.Timeout | null = null;
 
   /**
@@ -92,13 +92,22 @@ export class Outbox {
       let limit = FACTS_LIMIT;
       while (!this.#stopped) {
         let events: HostEvent[] = [];
+        const waiting = this.#waiting;
         try {
-          events = outbox.next(limit, FACTS_BYTES, [...this.#waiting]);
-          if (events.length === 0) return;
+          const next = outbox.next(limit, FACTS_BYTES, waiting.apps, waiting.upTo);
+          waiting.upTo = next.skippedTo;
+          events = next.events;
+          if (next.isDone) return;
+          if (events.length === 0) {
+            // The rest is read in another turn of the loop.
+            await setImmediate();
+            continue;
+          }
           // A fact that a crash of the machine took back would leave its number to another one, which would count as known.
           await this.#store.synced();
           await this.#send({ outbox: outbox.name(), events });
           outbox.remove(events);
+          waiting.upTo = events.at(-1)!.seq;
           for (const event of events) this.#refused.delete(appOf(event));
           delay = RETRY_MIN_MS;
           limit = Math.min(FACTS_LIMIT, 2 * limit);
@@ -133,10 +142,10 @@ export class Outbox {
       });
     }
     this.#refused.add(app);
-    this.#waiting.add(app);
+    this.#waiting.apps.add(app);
     this.#nextTry ??= setTimeout(() => {
       this.#nextTry = null;
-      this.#waiting.clear();
+      this.#waiting = { apps: new Set(), upTo: 0 };
       this.notify();
     }, this.#retryMs);
   }

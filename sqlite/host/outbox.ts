@@ -18,14 +18,27 @@ export function appOf(event: HostFact): string {
 /** The same of a row. */
 const APP = "coalesce(event ->> '$.app.id', event ->> '$.deploy.app_id', event ->> '$.lines.app_id')";
 
+/** Rows of the table that are read at once, on the gateway's thread: facts that are left out may be many. */
+const ROWS_AT_ONCE = 500;
+
+/** Facts that were asked for. */
+export interface NextFacts {
+  events: HostEvent[];
+  /** The number of a fact: up to it all are of apps that are left out. */
+  skippedTo: number;
+  /** Whether all were read, and none are of other apps. */
+  isDone: boolean;
+}
+
 /** Typed queries over the `outbox` table. */
 export function outboxQueries(database: Database) {
   let listener: (fact: HostFact) => void = () => {};
   const add = database.prepare<[string, string, string]>(
     'INSERT INTO outbox (at, event) SELECT ?, ? WHERE NOT EXISTS (SELECT 1 FROM previews WHERE id = ?)',
   );
-  const next = database.prepare<[string, number], { seq: number; at: string; event: string }>(
-    `SELECT seq, at, event FROM outbox WHERE ${APP} NOT IN (SELECT value FROM json_each(?)) ORDER BY seq LIMIT ?`,
+  const next = database.prepare<[string, number], { seq: number; at: string; event: string | null }>(
+    `SELECT seq, at, iif(${APP} IN (SELECT value FROM json_each(?)), NULL, event) AS event FROM outbox
+      WHERE seq > ? ORDER BY seq LIMIT ${ROWS_AT_ONCE}`,
   );
   const remove = database.prepare<[string]>(
     'DELETE FROM outbox WHERE seq IN (SELECT value FROM json_each(?))',
@@ -49,16 +62,28 @@ export function outboxQueries(database: Database) {
     listen: (told: (fact: HostFact) => void): void => {
       listener = told;
     },
-    /** The oldest facts, those of `without` left out: at most `limit`, and after the first no more than `bytes` of them. */
-    next: (limit: number, bytes: number, without: string[] = []): HostEvent[] => {
+    /**
+     * The oldest facts: at most `limit`, and after the first no more than `bytes` of them.
+     * @param without apps whose facts are left out
+     * @param after the number of a fact, behind which they are looked for
+     */
+    next: (limit: number, bytes: number, without: Iterable<string> = [], after = 0): NextFacts => {
       const events: HostEvent[] = [];
+      let skippedTo = after;
+      let rows = 0;
       let size = 0;
-      for (const { seq, at, event } of next.iterate(JSON.stringify(without), limit)) {
+      for (const { seq, at, event } of next.iterate(JSON.stringify([...without]), after)) {
+        rows++;
+        if (event === null) {
+          if (events.length === 0) skippedTo = seq;
+          continue;
+        }
         size += Buffer.byteLength(event);
         if (events.length > 0 && size > bytes) break;
         events.push({ seq, at, ...(JSON.parse(event) as HostFact) } as HostEvent);
+        if (events.length === limit) break;
       }
-      return events;
+      return { events, skippedTo, isDone: events.length === 0 && rows < ROWS_AT_ONCE };
     },
     /** How many facts wait. */
     size: (): number => size.get()!.count,

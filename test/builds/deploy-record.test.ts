@@ -37,7 +37,9 @@ test('the lines of a log are told at once, and the whole of it is written once a
   };
   const record = new DeployRecord({ store, onFacts: () => {} }, FACT, null, () => {});
   const lines = () =>
-    store.outbox.next(1_000, 2 ** 20).flatMap((event) => (event.type === 'lines' ? event.lines.lines : []));
+    store.outbox
+      .next(1_000, 2 ** 20)
+      .events.flatMap((event) => (event.type === 'lines' ? event.lines.lines : []));
   saved = 0;
   const began = performance.now();
   for (let n = 1; n <= 5; n++) {

@@ -33,7 +33,7 @@ test('facts are delivered in order, again after a failure, and then forgotten', 
     received,
     Array.from({ length: 150 }, (_, i) => String(i)),
   );
-  assert.deepEqual(store.outbox.next(1, 1_000_000), []);
+  assert.deepEqual(store.outbox.next(1, 1_000_000).events, []);
 });
 
 test('a fact that is added at any moment of a delivery’s end is delivered', async (t) => {
@@ -68,7 +68,7 @@ test('stopping ends a wait between attempts and keeps what was not applied', asy
   store.outbox.add({ type: 'app', app: app('a') });
   outbox.open();
   await outbox.stop();
-  assert.equal(store.outbox.next(1, 1_000_000).length, 1);
+  assert.equal(store.outbox.next(1, 1_000_000).events.length, 1);
 });
 
 test('a refused fact waits with those of its app, the others are delivered, and it is tried again', async (t) => {
@@ -107,7 +107,7 @@ test('a refused fact waits with those of its app, the others are delivered, and 
     ['c', 1],
   ]);
   assert.deepEqual(outbox.refused, ['bad']);
-  assert.equal(store.outbox.next(10, 1_000_000).length, 2, 'they are kept');
+  assert.equal(store.outbox.next(10, 1_000_000).events.length, 2, 'they are kept');
   status = null;
   await mended.promise;
   await outbox.flushed(5_000);
@@ -128,7 +128,7 @@ test('a control plane that is busy refuses no fact', async (t) => {
   store.outbox.add({ type: 'app', app: app('a') });
   outbox.open();
   await outbox.flushed(5_000);
-  assert.deepEqual([store.outbox.next(1, 1), outbox.refused], [[], []]);
+  assert.deepEqual([store.outbox.next(1, 1).events, outbox.refused], [[], []]);
 });
 
 test('a fact is sent when it is on the disk, and waits while the disk does not take it', async (t) => {
@@ -163,6 +163,35 @@ test('a batch ends before it grows too large, and holds one fact at least', (t) 
   t.after(() => store.close());
   for (const id of ['a', 'b', 'c']) store.outbox.add({ type: 'app', app: app(id) });
   const size = Buffer.byteLength(JSON.stringify({ type: 'app', app: app('a') }));
-  assert.equal(store.outbox.next(100, 2 * size).length, 2);
-  assert.equal(store.outbox.next(100, 1).length, 1);
+  assert.equal(store.outbox.next(100, 2 * size).events.length, 2);
+  assert.equal(store.outbox.next(100, 1).events.length, 1);
+});
+
+test('however many facts of a refused app wait, few are read at once, and none twice before the next try', async (t) => {
+  const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
+  t.after(() => store.close());
+  for (let n = 0; n < 5_000; n++) store.outbox.add({ type: 'app', app: app('bad') });
+  store.outbox.add({ type: 'app', app: app('good') });
+  const read: number[] = [];
+  const next: typeof store.outbox.next = (limit, bytes, without, after = 0) => {
+    const found = store.outbox.next(limit, bytes, without, after);
+    read.push((found.events.at(-1)?.seq ?? found.skippedTo) - after);
+    return found;
+  };
+  const received: string[] = [];
+  const outbox = new Outbox({ ...store, outbox: { ...store.outbox, next } }, async ({ events }) => {
+    const ids = events.flatMap((event) => (event.type === 'app' ? [event.app.id] : []));
+    if (ids.includes('bad')) throw Object.assign(new Error('no'), { status: 500 });
+    received.push(...ids);
+  });
+  t.after(() => outbox.stop());
+  outbox.open();
+  await outbox.flushed(20_000);
+  assert.deepEqual(received, ['good']);
+  assert.ok(Math.max(...read) <= 501, `${Math.max(...read)} rows were read at once`);
+  read.length = 0;
+  store.outbox.add({ type: 'app', app: app('good') });
+  await outbox.flushed(20_000);
+  assert.deepEqual(received, ['good', 'good']);
+  assert.ok(Math.max(...read) <= 1, 'the waiting ones are not read again');
 });

@@ -70,7 +70,7 @@ function open(t: TestContext, root: string, idleMs = 0) {
   const told = () =>
     store.outbox
       .next(1_000, 10_000_000)
-      .flatMap((event) => (event.type === 'app' ? [event.app.process_state] : []));
+      .events.flatMap((event) => (event.type === 'app' ? [event.app.process_state] : []));
   /** Whether its process has gone, and what it has to do is written down. */
   const hibernated = () => store.activity.all().get(APP)?.resting === true;
   let closed: Promise<void> | null = null;

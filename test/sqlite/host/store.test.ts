@@ -96,11 +96,11 @@ test('the outbox never uses a number twice', (t) => {
   const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
   t.after(() => store.close());
   store.outbox.add({ type: 'deploy', deploy: deploy('d', 'queued') });
-  const [first] = store.outbox.next(10, 1_000_000);
+  const [first] = store.outbox.next(10, 1_000_000).events;
   store.outbox.remove([first!]);
-  assert.deepEqual(store.outbox.next(10, 1_000_000), []);
+  assert.deepEqual(store.outbox.next(10, 1_000_000).events, []);
   store.outbox.add({ type: 'deploy', deploy: deploy('d', 'live') });
-  assert.equal(store.outbox.next(10, 1_000_000)[0]!.seq, first!.seq + 1);
+  assert.equal(store.outbox.next(10, 1_000_000).events[0]!.seq, first!.seq + 1);
 });
 
 test('a transaction that throws keeps nothing', (t) => {
@@ -165,7 +165,7 @@ test('previews are no apps of the control plane, tell it nothing, and are not in
       },
     });
   assert.deepEqual(
-    store.outbox.next(10, 1e6).map((event) => event.type === 'app' && event.app.id),
+    store.outbox.next(10, 1e6).events.map((event) => event.type === 'app' && event.app.id),
     [parent],
   );
   const copy = join(directory, 'copy.sqlite');
