@@ -63,9 +63,9 @@ export async function readOutput(
   const deadline = performance.now() + REST_MS;
   while (text !== '') {
     if (performance.now() > deadline && text.length > LAST_CHARACTERS) {
-      lines.skip();
+      lines.beginAnew();
       onLine('… (some lines are not shown: the command printed faster than they could be read)');
-      text = text.slice(-LAST_CHARACTERS);
+      text = lastLines(text);
     }
     await takeSome();
   }
@@ -163,10 +163,10 @@ class Lines {
     this.#counts = false;
   }
 
-  /** Leaves out what follows of the line that has not ended. */
-  skip(): void {
+  /** Takes what follows for the beginning of a line. */
+  beginAnew(): void {
     this.#rest = '';
-    this.#isCut = true;
+    this.#isCut = false;
   }
 
   get #isSpent(): boolean {
@@ -178,6 +178,16 @@ class Lines {
     this.#portion = OUTPUT_PORTION;
     this.#worked = 0;
   }
+}
+
+/** The last characters of an output from where a line begins; where they are all of one line, in pieces that are not too long. */
+function lastLines(text: string): string {
+  const last = text.slice(-LAST_CHARACTERS);
+  const lines = last.replace(/^[^\r\n]*(\r\n|\n|\r)/, '');
+  if (lines.trim() !== '') return lines;
+  // The first of them may be the second half of a character.
+  const pieces = last.replace(/^[\udc00-\udfff]/, '').match(/.{1,1000}/gsu) ?? [];
+  return pieces.map((piece) => `${piece}\n`).join('');
 }
 
 /** A line as a log may hold it, and not too long. */

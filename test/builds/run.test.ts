@@ -178,6 +178,19 @@ test('of lines that take too long when their command has ended the last are hand
   );
 });
 
+test('the end of one line without an end is handed on too, in whole characters', async () => {
+  const lines: string[] = [];
+  const onLine = (line: string) => {
+    for (const until = performance.now() + 3; performance.now() < until; );
+    lines.push(line);
+  };
+  const script = `seq -f '%.0f ${'x'.repeat(150)}' 350; printf '.'; printf '🙂%.0s' $(seq 2050); printf 'the error!'; exit 1`;
+  await assert.rejects(shell(script, { onLine }).ended, /exit code 1/);
+  const cut = lines.findIndex((line) => line.startsWith('… (some lines are not shown'));
+  assert.ok(cut > 0);
+  assert.match(lines.slice(cut + 1).join(''), /^(🙂){2042}the error!$/u);
+});
+
 test('a command that fails is named with its exit code or signal', async () => {
   await assert.rejects(shell('exit 3').ended, new BuildFailure('`script` failed with exit code 3'));
   await assert.rejects(
