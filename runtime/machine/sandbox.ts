@@ -7,7 +7,7 @@ import { mountPoints } from './mount-points.ts';
 import { findProgram } from './programs.ts';
 import { oneSession } from './seccomp.ts';
 import { quote } from './shell.ts';
-import { asUser, dieWithParent, type User } from './users.ts';
+import { asBoundRoot, asUser, dieWithParent, type User } from './users.ts';
 
 /** What one command sees besides the system. */
 export interface View {
@@ -138,7 +138,7 @@ function ofRoot(view: View, user: User | null): string[] {
     '-c',
     rootScript(view, user !== null),
     'sh',
-    ...(user === null ? [] : asUser(user)),
+    ...(user === null ? asBoundRoot() : asUser(user)),
   ];
 }
 
@@ -175,6 +175,8 @@ function rootScript(view: View, hasUser: boolean): string {
   const table = quote(`${root}/mounts`);
   const mountAll = (lines: string[]) =>
     `cat > ${table} << 'END'\n${lines.join('\n')}\nEND\nmount -n --all --fstab ${table}`;
+  // Root by its uid alone changes settings of the kernel there.
+  const procOptions = `${hasUser ? '' : 'ro,'}nosuid,nodev,noexec`;
   // First what other entries may lie in.
   const own = mounts.filter(({ from }) => from === view.temporary || from === view.shared);
   const others = mounts.filter((mount) => !own.includes(mount));
@@ -187,7 +189,7 @@ ${mountAll(own.map(line))}
 mkdir -p ${inRoot(['/proc', ...places])}
 touch ${inRoot(files)}
 ${links.map(([from, to]) => `ln -s ${quote(from!)} ${quote(root + to!)}`).join('\n')}
-${mountAll([...others.map(line), `proc ${field(`${root}/proc`)} proc nosuid,nodev,noexec`])}
+${mountAll([...others.map(line), `proc ${field(`${root}/proc`)} proc ${procOptions}`])}
 rm ${table}
 mount -n -o remount,ro,nosuid,nodev ${quote(root)}
 cd ${quote(root)}

@@ -27,6 +27,8 @@ const CLEAN = { PATH: '/usr/bin:/bin' };
 const SETPRIV = ['/usr/bin/setpriv', '/bin/setpriv', '/usr/local/bin/setpriv'];
 /** Words of setpriv's: without a way to more rights, and not longer than the process that starts it. */
 const BOUND = ['--no-new-privs', '--pdeathsig', 'KILL', '--'];
+/** Installs of packages unpack files of other owners. See capabilities(7). */
+const RIGHTS_OVER_FILES = '-all,+chown,+dac_override,+fowner,+fsetid';
 const PROBE_TIMEOUT_MS = 10_000;
 /** Prints the first of its paths that it cannot enter, or run. */
 const PROBE =
@@ -45,6 +47,14 @@ const CAPABILITIES = {
 export function asUser({ uid, gid }: User): string[] {
   const user = ['--reuid', String(uid), '--regid', String(gid), '--clear-groups'];
   return [setpriv() ?? 'setpriv', ...user, ...BOUND];
+}
+
+/**
+ * The words before a command that make it run as root with no more than its rights over files. What root may do to the machine
+ * it cannot, nor what its uid alone may: reach processes that have more.
+ */
+export function asBoundRoot(): string[] {
+  return [setpriv() ?? 'setpriv', '--inh-caps', '-all', '--bounding-set', RIGHTS_OVER_FILES, ...BOUND];
 }
 
 /** Runs a command of the system's as `user`. @throws when it fails, or takes longer */

@@ -194,6 +194,17 @@ test(
       '-c',
       `id -u; ls -d /proc/1/root/tmp /proc/1/root${outside} 2>/dev/null; echo done`,
     ];
-    assert.equal(runInSandbox(t, {}, { user: null, command }), '0\n/proc/1/root/tmp\ndone\n');
+    assert.equal(runInSandbox(t, {}, { user: null, command }), '0\ndone\n');
   },
 );
+
+test('a build that is root has no rights over the machine', NEEDS_CONTAINER, (t) => {
+  const tries = `grep -E 'CapPrm|CapEff|CapBnd|NoNewPrivs' /proc/self/status
+    mount -t tmpfs none /tmp 2> /dev/null && echo mounted
+    mknod /tmp/device c 1 3 2> /dev/null && echo 'made a device'
+    { : >> /proc/sys/kernel/core_pattern; } 2> /dev/null && echo 'changed a setting'
+    touch /tmp/file; chown 4321 /tmp/file; stat -c %u /tmp/file`;
+  const printed = runInSandbox(t, {}, { user: null, command: ['sh', '-c', tries] });
+  const rights = '000000000000001b';
+  assert.equal(printed, `CapPrm:\t${rights}\nCapEff:\t${rights}\nCapBnd:\t${rights}\nNoNewPrivs:\t1\n4321\n`);
+});
