@@ -202,7 +202,7 @@ test('a build that is root has no rights over the machine', NEEDS_CONTAINER, (t)
   const tries = `grep -E 'CapPrm|CapEff|CapBnd|NoNewPrivs' /proc/self/status
     mount -t tmpfs none /tmp 2> /dev/null && echo mounted
     mknod /tmp/device c 1 3 2> /dev/null && echo 'made a device'
-    { : >> /proc/sys/kernel/core_pattern; } 2> /dev/null && echo 'changed a setting'
+    { true >> /proc/sys/kernel/core_pattern; } 2> /dev/null && echo 'changed a setting'
     touch /tmp/file; chown 4321 /tmp/file; stat -c %u /tmp/file`;
   const printed = runInSandbox(t, {}, { user: null, command: ['sh', '-c', tries] });
   const rights = '000000000000001b';
