@@ -10,6 +10,7 @@ import { MODULE_BYTES } from './limits.ts';
 import { moduleFiles, OUTSIDE, type Rule } from './modules.ts';
 import { hasNodeModules, nodeModules } from './node-modules.ts';
 import { nodePolyfills } from './node-polyfills.ts';
+import { packagesAbove } from './packages-above.ts';
 import { SERVER_ADVICE } from './project.ts';
 import { readProjectFile } from './regular-file.ts';
 import type { Module } from './release.ts';
@@ -96,6 +97,7 @@ export async function bundleWorker(
         ...more,
         ...(beside ? [beside.plugin] : []),
         nodeModules({ enabled: nodeEnabled, polyfills, alias: options.alias ?? {}, used: nodeUsed }),
+        packagesAbove(root, polyfills),
         moduleFiles(root, source.rules, join(out, MODULES), MODULES, files, nodeEnabled, polyfills),
       ],
     }).catch((error: { errors?: Message[] }) => {

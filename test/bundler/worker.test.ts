@@ -237,6 +237,30 @@ test('sources outside the project are refused, however they are reached', async 
   }
 });
 
+test('a package above the project is one that it does not have, also where it tries whether it has it', async () => {
+  const folder = join(worktrees.root, 'node_modules', 'above-all');
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, 'index.js'), 'module.exports = "found";');
+  const tried = (name: string) => `
+    let required = 'none'; try { required = require('${name}'); } catch {}
+    export default { async fetch() {
+      const imported = await import('${name}').then((module) => module.default, () => 'none');
+      return new Response(required + ' ' + imported);
+    } }`;
+  const { read } = await worktrees.bundle({ 'index.js': tried('above-all') });
+  assert.equal(await answer(read('modules/index.js')), 'none none');
+  const own = {
+    'index.js': tried('above-all'),
+    'node_modules/above-all/index.js': 'module.exports = "own";',
+  };
+  assert.equal(await answer((await worktrees.bundle(own)).read('modules/index.js')), 'own own');
+  const needed = { 'index.js': "import 'above-all'; export default { fetch() {} }" };
+  await assert.rejects(
+    worktrees.bundle(needed),
+    /Could not resolve "above-all"\n.*\n.*add above-all to the dep/,
+  );
+});
+
 test('an import does not tell whether a file outside the project is there', async () => {
   const told = (files: Files) => worktrees.bundle(files).then(() => 'bundled', String);
   const load = (from: string) => ({ 'index.js': `import '${from}'; export default { fetch() {} }` });
