@@ -1,18 +1,16 @@
 // Which of an app's releases and deploys are kept, and the end of the others.
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { DEPLOYS_LIMIT } from '../../handlers/contract/sizes.ts';
 import { removeTree } from '../machine/remove.ts';
 import type { DeployOptions } from './deploy.ts';
 
 /** Releases that are kept besides the one that serves. */
 const KEPT_RELEASES = 5;
 
-/** Deploys of an app that are kept with their logs. */
-const KEPT_DEPLOYS = 200;
-
 /**
- * Removes old releases, and what cut builds left: an app can only go back to the last ones that served. No build of the app
- * runs.
+ * Removes old releases, what cut builds left, and the rows and logs of old deploys: an app can only go back to the last
+ * releases that served. No build of the app runs.
  * @param next the deploy whose release the app's next deploy starts again, if it does
  */
 export async function removeOldReleases(
@@ -20,9 +18,9 @@ export async function removeOldReleases(
   appId: string,
   next: string | null,
 ): Promise<void> {
-  const live = apps.get(appId)?.liveDeployId;
-  if (!live) return;
-  const keep = new Set([live, next ?? live, ...store.deploys.successful(appId, KEPT_RELEASES + 1)]);
+  const live = apps.get(appId)?.liveDeployId ?? null;
+  const served = store.deploys.successful(appId, KEPT_RELEASES + 1);
+  const keep = new Set([live, next, ...served].filter((id) => id !== null));
   // On the disk before the files go, so that nobody is told of a release that is not there.
   store.transaction(() => {
     for (const fact of store.deploys.released(appId)) {
@@ -31,9 +29,10 @@ export async function removeOldReleases(
       store.deploys.save(deploy);
       store.outbox.add({ type: 'deploy', deploy });
     }
-    store.deploys.prune(appId, KEPT_DEPLOYS, [...keep]);
+    store.deploys.prune(appId, DEPLOYS_LIMIT, [...keep]);
   });
   onFacts();
+  if (live === null) return;
   await store.synced();
   const releases = paths.releases(appId);
   const removed = (await readdir(releases)).filter((name) => !keep.has(name));

@@ -7,6 +7,7 @@ import { text } from 'node:stream/consumers';
 import { after, type TestContext, test } from 'node:test';
 import type { DeployFact, WantedApp } from '../../handlers/contract/host-calls.ts';
 import { newId } from '../../handlers/contract/id.ts';
+import { DEPLOYS_LIMIT } from '../../handlers/contract/sizes.ts';
 import { Apps } from '../../runtime/apps/apps.ts';
 import { OutwardServices } from '../../runtime/apps/outward-services.ts';
 import { Secrets } from '../../runtime/apps/secrets.ts';
@@ -267,6 +268,17 @@ test('a release is not removed before it is on the disk that nobody goes back to
   assert.equal(store.deploys.find(APP, old.id)!.can_roll_back, false);
   assert.ok(!existsSync(paths.release(APP, old.id)));
   assert.ok(existsSync(paths.release(APP, fact.id)));
+});
+
+test('of an app that never served, too, so many deploys are kept with their logs', async (t) => {
+  const { store, paths, apps, queue, push } = await makeQueue(t, { 'README.md': 'nothing to deploy' });
+  const fact = await ended(await push());
+  assert.equal(fact.status, 'failed');
+  await queue.close();
+  for (let n = 0; n < DEPLOYS_LIMIT; n++) store.deploys.save({ ...fact, id: newId() });
+  await removeOldReleases({ store, paths, apps, onFacts: () => {} }, APP, null);
+  assert.equal(store.deploys.last(APP, 2 * DEPLOYS_LIMIT).length, DEPLOYS_LIMIT);
+  assert.equal(store.deploys.find(APP, fact.id), undefined);
 });
 
 test("long builds of some hold up neither another account's build nor a rollback", async (t) => {
