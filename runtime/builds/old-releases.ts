@@ -29,7 +29,9 @@ export async function removeOldReleases(
       store.deploys.save(deploy);
       store.outbox.add({ type: 'deploy', deploy });
     }
-    store.deploys.prune(appId, DEPLOYS_LIMIT, [...keep]);
+    // By these, main is known to be deployed.
+    const pushed = store.deploys.newest(appId, 2).map(({ id }) => id);
+    store.deploys.prune(appId, DEPLOYS_LIMIT, [...keep, ...pushed]);
   });
   onFacts();
   if (live === null) return;

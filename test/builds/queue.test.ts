@@ -281,6 +281,30 @@ test('of an app that never served, too, so many deploys are kept with their logs
   assert.equal(store.deploys.find(APP, fact.id), undefined);
 });
 
+test('the last push counts as deployed however many uploads and rollbacks came after it', async (t) => {
+  const { store, paths, apps, requests, push } = await makeQueue(t, { 'index.html': 'hello' });
+  const pushed = await ended(await push());
+  assert.equal((await ended(requests.rollback(APP, pushed.id))).status, 'live');
+  for (let n = 0; n < 2 * DEPLOYS_LIMIT; n++)
+    store.deploys.save({
+      ...pushed,
+      id: newId(),
+      trigger: n % 2 ? 'upload' : 'rollback',
+      status: 'replaced',
+    });
+  await removeOldReleases({ store, paths, apps, onFacts: () => {} }, APP, null);
+  const [last] = store.deploys.last(APP, 1);
+  let looks = 0;
+  const missed = new MissedDeploys({
+    ...{ store, paths, requests, everyMs: 10, hasRoom: () => true, changes: new BranchChanges() },
+    paused: () => ++looks > 2,
+  });
+  missed.start();
+  await eventually(() => looks > 2, 'it has looked twice');
+  await missed.stop();
+  assert.deepEqual(store.deploys.last(APP, 1), [last]);
+});
+
 test("long builds of some hold up neither another account's build nor a rollback", async (t) => {
   const build = 'echo begun; while [ -e "$GATE" ]; do sleep 0.05; done';
   const files = { 'index.js': WORKER, 'package.json': JSON.stringify({ scripts: { build } }) };
