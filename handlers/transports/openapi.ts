@@ -8,6 +8,8 @@ import { type OtherRoute, otherRoutes } from '../contract/other-routes.ts';
 import { IDEMPOTENCY_KEY } from './idempotency.ts';
 import { components, examples, inputSchema, type Json, outputSchema } from './schemas.ts';
 
+/** What the edge answers in the place of any route. */
+const AT_EDGE: readonly ErrorCode[] = ['rate_limited'];
 /** Codes that every operation may answer with. */
 const COMMON: readonly ErrorCode[] = ['invalid_input', 'unauthorized', 'forbidden', 'internal_error'];
 /** And besides, every one that takes a body. */
@@ -177,13 +179,19 @@ function failures(operation: Operation): Json {
     : [];
   const takesBody = operation.method === 'POST' || operation.method === 'PATCH';
   const writes = operation.method === 'GET' ? [] : WRITING;
-  const codes = [...COMMON, ...(takesBody ? WITH_BODY : []), ...operation.errors, ...writes, ...later];
-  return problems([...new Set(codes)]);
+  return problems([
+    ...COMMON,
+    ...(takesBody ? WITH_BODY : []),
+    ...operation.errors,
+    ...writes,
+    ...later,
+    ...AT_EDGE,
+  ]);
 }
 
 /** The refusals with these codes, by status. */
 function problems(codes: readonly ErrorCode[]): Json {
-  const byStatus = Map.groupBy(codes, (code) => errorCodes[code].status);
+  const byStatus = Map.groupBy(new Set(codes), (code) => errorCodes[code].status);
   return Object.fromEntries(
     [...byStatus].map(([status, these]) => [
       status,
@@ -215,7 +223,7 @@ function describeOther(route: OtherRoute): Json {
     ...(takes && { requestBody: { content: { [takes]: {} } } }),
     responses: {
       200: { description: 'Done', content: { [answers]: schema ? { schema } : {} } },
-      ...problems(errors),
+      ...problems([...errors, ...AT_EDGE]),
       ...(unavailable && {
         503: { description: 'What does not serve', content: { [answers]: { schema: unavailable } } },
       }),
@@ -261,7 +269,7 @@ function describeRpc(operation: Operation): Json {
         description: 'Done, or refused',
         content: { [kind === 'stream' ? 'text/event-stream' : 'application/json']: { schema: answer } },
       },
-      ...problems(['unauthorized', ...WITH_BODY]),
+      ...problems(['unauthorized', ...WITH_BODY, ...AT_EDGE]),
     },
   };
 }

@@ -74,6 +74,9 @@ test('it tells what is sent besides: headers, raw answers and what readiness say
   assert.deepEqual(headers(blob), ['Range', 'If-None-Match']);
   assert.ok(blob.responses[206] && blob.responses[304] && blob.responses[416]);
   assert.ok(paths['/v1/apps/{id}'].delete.responses[422], 'a key may be used for another request');
+  for (const [path, methods] of Object.entries<Record<string, { responses: object }>>(paths))
+    for (const { responses } of Object.values(methods))
+      assert.ok('429' in responses, `${path} is behind the limits of the edge`);
   const { schema } = paths['/ready'].get.responses[503].content['application/json'];
   assert.deepEqual(schema.required, ['status', 'failing']);
 });
