@@ -1,15 +1,20 @@
 // Runs scripts as shortly as shows that they still do what they are for. Each checks what it did, and fails if that is wrong.
 // Tests run the others: `docs.ts`, `restore.ts` and `dev.ts`.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { runPrograms } from './test/programs.ts';
 
 const DEADLINE_MS = 180_000;
+const scratch = mkdtempSync(join(tmpdir(), 'cellar-scripts-'));
+process.on('exit', () => rmSync(scratch, { recursive: true, force: true }));
 /** The longest come first: none of them is alone at the end. */
 const SCRIPTS = [
   // One kill of each kind.
   'chaos 5',
   // The project that installs least.
   'frameworks 2021',
+  `screenshots ${scratch}`,
   'workflows 10',
   'differential json',
   'large-object 8',
@@ -21,7 +26,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => 
 await runPrograms(
   SCRIPTS.map((script) => {
     const [name, ...words] = script.split(' ');
-    return { name: `script ${script}`, words: [join(import.meta.dirname, `${name}.ts`), ...words] };
+    return { name: `script ${name}`, words: [join(import.meta.dirname, `${name}.ts`), ...words] };
   }),
   { atOnce: 3, deadlineMs: DEADLINE_MS, shown: 'last line' },
 );

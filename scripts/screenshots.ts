@@ -1,12 +1,12 @@
-// Takes the screenshots of `docs/ui`: `node scripts/screenshots.ts`. Needs Chromium.
+// Takes the screenshots of `docs/ui`: `node scripts/screenshots.ts [DIRECTORY]`, where another one may be named. Needs Chromium.
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Cellar } from '../test/support/e2e/cellar.ts';
 import { becomeFirst, originOf } from '../test/support/ui/accounts.ts';
-import { UiBrowser } from '../test/support/ui/browser.ts';
+import { NEEDS_CHROMIUM, UiBrowser } from '../test/support/ui/browser.ts';
 import { SHOP, shopFiles } from '../test/support/ui/shop.ts';
 
-const DIRECTORY = join(import.meta.dirname, '../docs/ui');
+const DIRECTORY = process.argv[2] ?? join(import.meta.dirname, '../docs/ui');
 /** Name, path, and the widths and themes it is shown in. */
 const SHOTS = [
   ['apps', '/', 1280, 'light'],
@@ -18,6 +18,10 @@ const SHOTS = [
   ['storage', `/apps/${SHOP}/storage`, 1280, 'light'],
 ] as const;
 
+if (NEEDS_CHROMIUM.skip !== undefined) {
+  console.log(NEEDS_CHROMIUM.skip);
+  process.exit();
+}
 await using cellar = await new Cellar().start();
 await cellar.deploy(SHOP, 'hello', shopFiles());
 await cellar.deploy('guestbook', 'hello');
