@@ -14,7 +14,7 @@ let ending = false;
 let restarting: Promise<void> | null = null;
 
 function start(): void {
-  const own = spawn(process.execPath, ['runtime/main.ts'], {
+  const own = spawn(process.execPath, ['runtime/start.js'], {
     cwd: ROOT,
     stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
   });

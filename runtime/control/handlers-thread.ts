@@ -3,6 +3,7 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
+import { compileCache } from '../machine/compile-cache.ts';
 import type { HandlersOptions } from './miniflare.ts';
 import type { FromMiniflare, ToMiniflare } from './miniflare-thread.ts';
 
@@ -30,7 +31,12 @@ export class HandlersThread {
     rmSync(temporary, { recursive: true, force: true });
     mkdirSync(temporary, { mode: 0o700 });
     this.#thread = new Worker(new URL('./miniflare-thread.ts', import.meta.url), {
-      env: { PATH: process.env.PATH ?? '', TMPDIR: temporary, MINIFLARE_WORKERD_PATH: program },
+      env: {
+        ...compileCache(),
+        PATH: process.env.PATH ?? '',
+        TMPDIR: temporary,
+        MINIFLARE_WORKERD_PATH: program,
+      },
       argv: [],
       execArgv: [],
     });

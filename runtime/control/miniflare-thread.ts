@@ -1,5 +1,5 @@
 // What runs in the thread of `HandlersThread`: one Miniflare, which is told what to run.
-import { createRequire } from 'node:module';
+import { createRequire, flushCompileCache } from 'node:module';
 import { parentPort } from 'node:worker_threads';
 import type { Miniflare } from 'miniflare';
 import { reason } from '../log.ts';
@@ -19,6 +19,8 @@ boundServers();
 tellOfEarlyEnds(process.env.MINIFLARE_WORKERD_PATH!);
 // By `require`: `import()` would read and parse its 6 MB once more, to find out that they are CommonJS.
 const module = createRequire(import.meta.url)('miniflare') as typeof import('miniflare');
+// The host may be killed, and this thread with it.
+flushCompileCache();
 let miniflare: Miniflare | null = null;
 
 async function obey(handlers: HandlersOptions | null): Promise<void> {

@@ -80,8 +80,8 @@ export function layoutOf(root: string) {
     caches: join(root, 'caches'),
     cache: (appId: string) => `${root}/caches/${appId}`,
     /**
-     * What is made of our own code once: the handlers, bundled, and what the bundler and the process of snapshots have
-     * compiled. Node's own variable may name another place.
+     * What is made of our own code once: the handlers, bundled, and what the host, the bundler and the process of snapshots
+     * have compiled. Node's own variable may name another place.
      */
     compiled: process.env.NODE_COMPILE_CACHE ?? join(root, 'compiled'),
     builds: join(root, 'builds'),

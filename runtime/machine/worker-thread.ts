@@ -1,4 +1,5 @@
 // What runs in a thread of `WorkerThreads`: takes one job after another.
+import { flushCompileCache } from 'node:module';
 import { parentPort } from 'node:worker_threads';
 
 export interface Job {
@@ -22,6 +23,8 @@ export type JobReply = { id: number; result: unknown } | { id: number; failure: 
 async function answer({ id, module, name, values }: Job): Promise<JobReply> {
   try {
     const { [name]: job } = (await import(module)) as Record<string, (...values: unknown[]) => unknown>;
+    // The host may be killed, and this thread with it.
+    flushCompileCache();
     return { id, result: await job!(...values) };
   } catch (thrown) {
     const error = thrown instanceof Error ? thrown : new Error(String(thrown));

@@ -1,6 +1,7 @@
 // The thread of telemetry as it is started, started again when it ends or hangs, and ended.
 import { Worker } from 'node:worker_threads';
 import { logRarely } from '../log.ts';
+import { compileCache } from '../machine/compile-cache.ts';
 import type { FromThread, ThreadOptions, ToThread } from './protocol.ts';
 
 /** JavaScript objects that the thread may have, in MiB. */
@@ -44,8 +45,8 @@ export class KeptThread {
     if (this.#thread !== null || this.#isClosing) return;
     this.#startedAt = performance.now();
     const thread = new Worker(new URL('./thread.ts', import.meta.url), {
-      // Nothing of the host's environment or arguments.
-      env: {},
+      // Nothing else of the host's environment or arguments.
+      env: compileCache(),
       argv: [],
       execArgv: [],
       workerData: this.#options,

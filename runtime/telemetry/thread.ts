@@ -1,5 +1,6 @@
 // The thread of telemetry: takes batches, has each part work on them, writes about every second, and answers questions.
 import { mkdirSync } from 'node:fs';
+import { flushCompileCache } from 'node:module';
 import { parentPort, workerData } from 'node:worker_threads';
 import { Breakdowns } from './breakdowns.ts';
 import { CronRuns } from './cron-runs.ts';
@@ -92,6 +93,8 @@ port.on('message', (message: ToThread) => {
     for (const [appId, slug] of message.names) names.set(appId, slug);
   } else void close();
 });
+// The host may be killed, and this thread with it.
+flushCompileCache();
 
 function take(batch: Batch): void {
   takenSeq = batch.seq;

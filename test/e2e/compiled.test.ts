@@ -1,0 +1,68 @@
+// What an earlier start has compiled of Cellar's code: the next one uses it, compiles anew what is damaged, and runs nobody else's.
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { chmodSync, existsSync, mkdirSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { Cellar } from '../support/e2e/cellar.ts';
+import { eventually } from '../support/e2e/processes.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
+
+// What all files of a run of the tests have in common would be used instead.
+delete process.env.NODE_COMPILE_CACHE;
+
+test('the next start finds what was compiled, also after a kill; what is damaged is compiled anew', async () => {
+  // Node says what it reads from there.
+  await using cellar = new Cellar({ NODE_DEBUG_NATIVE: 'COMPILE_CACHE' });
+  const directory = join(cellar.data, 'compiled');
+  const ofOtherNode = join(directory, 'v25.0.0-x64-1234');
+  mkdirSync(ofOtherNode, { recursive: true, mode: 0o700 });
+  const stripped = (output: string) =>
+    [
+      ...output.matchAll(
+        /no transpile cache for StrippedTypeScript file:\/\/\S+?\/((?:runtime|sqlite)\/\S+)/g,
+      ),
+    ]
+      .map(([, source]) => source!)
+      .sort();
+
+  await cellar.start();
+  const all = stripped(cellar.output);
+  for (const source of ['runtime/main.ts', 'runtime/telemetry/thread.ts'])
+    assert.ok(all.includes(source), `${source}, of ${all.length}`);
+  await eventually(() => !existsSync(ofOtherNode), 'what another Node has compiled is gone');
+  await cellar.stop('SIGKILL');
+
+  const [, damaged] = /reading cache from (\S+) for StrippedTypeScript \S+\/runtime\/host\.ts/.exec(
+    cellar.output,
+  )!;
+  writeFileSync(damaged!, 'damaged');
+  const from = cellar.output.length;
+  await cellar.start();
+  assert.deepEqual(stripped(cellar.output.slice(from)), ['runtime/host.ts']);
+  assert.equal(statSync(directory).mode & 0o777, 0o700);
+});
+
+test('code in a place where others can write, or which is somewhere else, is not run', (t) => {
+  const start = (data: string) => {
+    const env = { PATH: process.env.PATH, RUNNER_DATA_DIR: data, RUNNER_PORT: 'none' };
+    const { stderr } = spawnSync(process.execPath, ['runtime/start.js'], {
+      env,
+      encoding: 'utf8',
+      timeout: 30_000,
+    });
+    assert.match(stderr, /RUNNER_PORT/);
+  };
+  const root = temporaryDirectory(t);
+  const [own, open, link] = ['own', 'open', 'link'].map((name) => join(root, name, 'compiled'));
+  mkdirSync(open!, { recursive: true });
+  chmodSync(open!, 0o777);
+  mkdirSync(join(root, 'link'));
+  mkdirSync(join(root, 'elsewhere'), { mode: 0o700 });
+  symlinkSync(join(root, 'elsewhere'), link!);
+  for (const name of ['own', 'open', 'link']) start(join(root, name));
+  assert.deepEqual(
+    [own, open, link].map((path) => readdirSync(path!).length > 0),
+    [true, false, false],
+  );
+});
