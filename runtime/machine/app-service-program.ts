@@ -1,4 +1,5 @@
 // The side of the program of a service for apps: the host says which apps it serves.
+import { flushCompileCache } from 'node:module';
 import { log, reason } from '../log.ts';
 import type { AppServiceReply, AppServiceRequest } from './app-service-messages.ts';
 import type { SocketHandle } from './door.ts';
@@ -54,6 +55,8 @@ export function serveApps(
       (error: unknown) => reply({ id, error: reason(error) }),
     );
   });
+  // Its process is killed, never ended in order: what was compiled of its program is kept now.
+  flushCompileCache();
   // It ends with the host.
   process.on('disconnect', () => process.exit());
   // One app's trouble must not end what the others do.

@@ -5,6 +5,7 @@ import { log, logRarely, reason } from '../log.ts';
 import type { AppServiceReply, AppServiceRequest } from './app-service-messages.ts';
 import { Backoff } from './backoff.ts';
 import { type Child, startChild } from './child.ts';
+import { compileCache } from './compile-cache.ts';
 import { makeDoor, type SocketHandle, sendable } from './door.ts';
 import { LineReader } from './lines.ts';
 import { withDataLimit } from './process-limits.ts';
@@ -227,7 +228,12 @@ class Process {
     const limits = [...withDataLimit(memoryBytes), process.execPath, `--max-old-space-size=${heapMb}`];
     const child = await startChild([...bound, ...limits, '--no-warnings', program], {
       title: name,
-      environment: { ...environment, APP_SERVICE_OPTIONS: JSON.stringify(options.options) },
+      environment: {
+        // A user of its own can read nothing in the data directory.
+        ...(user === null ? compileCache() : {}),
+        ...environment,
+        APP_SERVICE_OPTIONS: JSON.stringify(options.options),
+      },
       stdin: 'ignore',
       messages: true,
     });
