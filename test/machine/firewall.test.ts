@@ -28,6 +28,14 @@ async function open(t: TestContext, all: AppUsers[], network = NOTHING): Promise
   return firewall;
 }
 
+async function putUp(t: TestContext, registries: () => Promise<Endpoint[]>): Promise<Walls> {
+  const walls = new Walls(RULES);
+  // Hooks run in their order: the sandbox that is tried in the directory would make it anew when it is removed before.
+  t.after(() => walls.close());
+  await walls.open([users(1)], temporaryDirectory(t), registries, NOTHING);
+  return walls;
+}
+
 async function listen(t: TestContext): Promise<number> {
   const server: Server = createServer((_, response) => response.end('ok'));
   await new Promise<void>((resolve) => server.listen(0, '::', resolve));
@@ -167,10 +175,8 @@ test('a registry that has moved since the start is reached by the next build', N
   const { build } = users(1);
   const port = await listen(t);
   const script = `return get('127.0.0.1', ${port});`;
-  const walls = new Walls(RULES);
   let registries: Endpoint[] = [];
-  await walls.open([users(1)], temporaryDirectory(t), async () => registries, NOTHING);
-  t.after(() => walls.close());
+  const walls = await putUp(t, async () => registries);
   await walls.cover(users(1));
   await walls.reach();
   assert.equal(await as(build!, script), 'ECONNREFUSED');
@@ -186,17 +192,10 @@ test(
   async (t) => {
     const found = Promise.withResolvers<Endpoint[]>();
     let lookups = 0;
-    const walls = new Walls(RULES);
-    await walls.open(
-      [users(1)],
-      temporaryDirectory(t),
-      () => {
-        lookups++;
-        return found.promise;
-      },
-      NOTHING,
-    );
-    t.after(() => walls.close());
+    const walls = await putUp(t, () => {
+      lookups++;
+      return found.promise;
+    });
     await walls.cover(users(1));
     await walls.cover(users(2));
     assert.equal(lookups, 1);
