@@ -63,8 +63,8 @@ export const INSIGHTS_LIMIT = 1_000;
 /** Deploys kept of each app, besides those that are unfinished, serve, or can be gone back to. */
 export const DEPLOYS_LIMIT = 200;
 
-/** Longest cursor, in characters: the place in a list may be a title of 200 characters in any script. */
-export const CURSOR_LENGTH = 1536;
+/** Longest cursor, in characters: the place in a list may be a key of 2 KiB, and base64 makes four characters of three bytes. */
+export const CURSOR_LENGTH = 3072;
 
 /** An answer that an agent is given, in characters: what it can read at once. */
 export const AGENT_ANSWER_CHARACTERS = 24_000;

@@ -2,10 +2,17 @@
 import type { Problem } from '../problem.ts';
 import { invalidInput } from '../transports/validate.ts';
 
-/** @param list names the list: its operation, and whose list it is */
+/** Stands behind the name of the list, and between the texts of a place. */
+const END = '\0';
+
+/**
+ * Its length has a bound, `CURSOR_LENGTH`, because names of lists and places have: nothing in them is escaped.
+ * @param list names the list: its operation, and whose list it is
+ * @param place where the list goes on; only a text that is alone may have any character
+ */
 export function encodeCursor(list: string, place: string[] | null): string | null {
   if (place === null) return null;
-  const bytes = new TextEncoder().encode(JSON.stringify([list, ...place]));
+  const bytes = new TextEncoder().encode([list, ...place].join(END));
   return btoa(String.fromCharCode(...bytes))
     .replaceAll('+', '-')
     .replaceAll('/', '_')
@@ -19,20 +26,23 @@ export function encodeCursor(list: string, place: string[] | null): string | nul
  */
 export function decodeCursor(list: string, cursor: string | undefined, parts: number): string[] | null {
   if (cursor === undefined) return null;
+  const text = textOf(cursor);
+  if (!text?.startsWith(list + END)) throw foreign();
+  const rest = text.slice(list.length + END.length);
+  const place = parts === 1 ? [rest] : rest.split(END);
+  if (place.length !== parts) throw foreign();
+  return place;
+}
+
+/** Null when it is no cursor. */
+function textOf(cursor: string): string | null {
   try {
-    const bytes = Uint8Array.from(atob(cursor.replaceAll('-', '+').replaceAll('_', '/')), (c) =>
-      c.charCodeAt(0),
-    );
-    const [of, ...place] = JSON.parse(
-      new TextDecoder('utf-8', { fatal: true, ignoreBOM: false }).decode(bytes),
-    ) as unknown[];
-    if (of === list && place.length === parts && place.every((part) => typeof part === 'string')) {
-      return place;
-    }
+    const binary = atob(cursor.replaceAll('-', '+').replaceAll('_', '/'));
+    const bytes = Uint8Array.from(binary, (character) => character.charCodeAt(0));
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
-    // Not one of ours.
+    return null;
   }
-  throw foreign();
 }
 
 /**

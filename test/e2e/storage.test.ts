@@ -337,3 +337,45 @@ test('what is not there, not allowed or not to be read has a clear answer', asyn
   await rpc('collaborators.set', { id, account, role: 'push' });
   assert.deepEqual((await rpc('storage.d1.get', reading, { key })).rows, [[1]]);
 });
+
+const LONG_KEYS = `
+import { DurableObject } from 'cloudflare:workers';
+export class Room extends DurableObject {
+  put(keys) { return this.ctx.storage.put(Object.fromEntries(keys.map((key) => [key, 1]))); }
+}
+const three = (text) => ['a', 'b', 'c'].map((end) => text + end);
+export default {
+  async fetch(request, { ROOM, DB, KV, FILES }) {
+    await ROOM.getByName('one').put(three('"'.repeat(2047)));
+    await DB.exec('CREATE TABLE long (key TEXT PRIMARY KEY) WITHOUT ROWID');
+    for (const key of three('語'.repeat(590))) await DB.prepare('INSERT INTO long VALUES (?)').bind(key).run();
+    for (const key of three('\u0001'.repeat(511))) await KV.put(key, '');
+    for (const key of three('ж'.repeat(511))) await FILES.put(key, '');
+    return new Response('filled');
+  },
+};`;
+
+test('every list goes on behind the longest keys that there may be', async () => {
+  const id = await cellar.deploy('long-keys', 'hello', {
+    'index.js': LONG_KEYS,
+    'wrangler.toml': `${CONFIG.slice(0, CONFIG.indexOf('[[queues'))}[[r2_buckets]]\nbinding = "FILES"\nbucket_name = "files"\n`,
+  });
+  assert.equal((await cellar.get('long-keys')).text, 'filled');
+  for (const [method, of] of [
+    ['storage.do.get', { class_name: 'Room', name: 'one' }],
+    ['storage.d1.get', { database_id: 'DB', table: 'long' }],
+    ['storage.d1.get', { database_id: 'DB', table: 'long', sort: '-key' }],
+    ['storage.kv.list', { namespace_id: 'the-namespace' }],
+    ['storage.r2.list', { bucket: 'files' }],
+  ] as const) {
+    const ends: string[] = [];
+    for (let cursor: string | null | undefined; cursor !== null && ends.length < 10; ) {
+      const page = await rpc(method, { id, ...of, limit: 1, cursor });
+      assert.equal(page.detail, undefined, method);
+      const [key] = page.rows?.[0] ?? [page.items[0].key];
+      ends.push(key.at(-1));
+      cursor = page.next_cursor;
+    }
+    assert.equal(ends.toSorted().join(''), 'abc', method);
+  }
+});

@@ -176,7 +176,7 @@ test('a query is checked like a body: unknown, doubled and ill-typed names are r
 
 test('a cursor that is made up in the form of a list’s own is refused', async () => {
   const { id } = await control.create('cursors');
-  const made = (...parts: string[]) => Buffer.from(JSON.stringify(parts)).toString('base64url');
+  const made = (...parts: string[]) => Buffer.from(parts.join('\0')).toString('base64url');
   for (const place of ['', 'abc', '-1', '1.5', 'NaN', '1e308', '9'.repeat(20)]) {
     for (const [method, ...parts] of [
       ['apps.list', 'apps.list', place],
