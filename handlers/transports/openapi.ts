@@ -1,25 +1,13 @@
 // OpenAPI 3.1, built from the contract.
-import { type ErrorCode, errorCodes } from '../contract/errors.ts';
+import { errorCodes } from '../contract/errors.ts';
 import { operations } from '../contract/index.ts';
 import { tagMeanings } from '../contract/meanings.ts';
 import { notYet } from '../contract/not-yet.ts';
 import { type Operation, pathNames } from '../contract/operation.ts';
 import { type OtherRoute, otherRoutes } from '../contract/other-routes.ts';
 import { IDEMPOTENCY_KEY } from './idempotency.ts';
+import { failures, problemSchema, problems, rpcFailure, successes, WITH_BODY } from './openapi-answers.ts';
 import { components, examples, inputSchema, type Json, outputSchema } from './schemas.ts';
-
-/** What the edge answers in the place of any route. */
-const AT_EDGE: readonly ErrorCode[] = ['rate_limited'];
-/** Codes that every operation may answer with. */
-const COMMON: readonly ErrorCode[] = ['invalid_input', 'unauthorized', 'forbidden', 'internal_error'];
-/** And besides, every one that takes a body. */
-const WITH_BODY: readonly ErrorCode[] = ['malformed_json', 'body_too_large', 'unsupported_media_type'];
-/** And every one that changes something. */
-const WRITING: readonly ErrorCode[] = [
-  'insufficient_storage',
-  'idempotency_in_progress',
-  'idempotency_mismatch',
-];
 
 const declared: readonly Operation[] = operations;
 
@@ -151,58 +139,6 @@ function bodyOf(
   };
 }
 
-function successes({ status, output, kind, replaces }: Operation): Json {
-  if (status === 204) return { 204: { description: 'Done' } };
-  const schema = outputSchema(output);
-  const content =
-    kind === 'stream'
-      ? {
-          'text/event-stream': {
-            schema: { type: 'string', description: 'Events whose data is JSON' },
-            'x-event': schema,
-          },
-        }
-      : kind === 'bytes'
-        ? { '*/*': { schema: { type: 'string', format: 'binary' } } }
-        : { 'application/json': { schema } };
-  const made = { [status]: { description: status === 202 ? 'Begun' : 'Done', content } };
-  if (kind === 'bytes') {
-    const raw = { 206: { description: 'The range that was asked for', content } };
-    return { ...made, ...raw, 304: { description: 'The same as the caller has' } };
-  }
-  return replaces ? { ...made, 200: { description: 'Done: it was there before', content } } : made;
-}
-
-function failures(operation: Operation): Json {
-  const later: ErrorCode[] = (notYet as readonly string[]).includes(operation.name)
-    ? ['not_implemented']
-    : [];
-  const takesBody = operation.method === 'POST' || operation.method === 'PATCH';
-  const writes = operation.method === 'GET' ? [] : WRITING;
-  return problems([
-    ...COMMON,
-    ...(takesBody ? WITH_BODY : []),
-    ...operation.errors,
-    ...writes,
-    ...later,
-    ...AT_EDGE,
-  ]);
-}
-
-/** The refusals with these codes, by status. */
-function problems(codes: readonly ErrorCode[]): Json {
-  const byStatus = Map.groupBy(new Set(codes), (code) => errorCodes[code].status);
-  return Object.fromEntries(
-    [...byStatus].map(([status, these]) => [
-      status,
-      {
-        description: these.map((code) => `\`${code}\`: ${errorCodes[code].meaning}`).join('\n\n'),
-        content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
-      },
-    ]),
-  );
-}
-
 function describeOther(route: OtherRoute): Json {
   const { name, path, summary, auth, query = [], headers = [], takes, answers, errors } = route;
   const { idempotent, optionalQuery = [], schema, unavailable } = route;
@@ -223,7 +159,7 @@ function describeOther(route: OtherRoute): Json {
     ...(takes && { requestBody: { content: { [takes]: {} } } }),
     responses: {
       200: { description: 'Done', content: { [answers]: schema ? { schema } : {} } },
-      ...problems([...errors, ...AT_EDGE]),
+      ...problems(errors),
       ...(unavailable && {
         503: { description: 'What does not serve', content: { [answers]: { schema: unavailable } } },
       }),
@@ -269,45 +205,8 @@ function describeRpc(operation: Operation): Json {
         description: 'Done, or refused',
         content: { [kind === 'stream' ? 'text/event-stream' : 'application/json']: { schema: answer } },
       },
-      ...problems(['unauthorized', ...WITH_BODY, ...AT_EDGE]),
+      ...problems(['unauthorized', ...WITH_BODY]),
     },
-  };
-}
-
-const rpcFailure = {
-  type: 'object',
-  description: 'A refusal, by JSON-RPC 2.0',
-  properties: {
-    jsonrpc: { const: '2.0' },
-    id: { type: ['string', 'integer', 'null'] },
-    error: {
-      type: 'object',
-      properties: {
-        code: { type: 'integer' },
-        message: { type: 'string' },
-        data: { $ref: '#/components/schemas/Problem' },
-      },
-      required: ['code', 'message', 'data'],
-    },
-  },
-  required: ['jsonrpc', 'id', 'error'],
-};
-
-function problemSchema(): Json {
-  const text = { type: 'string' };
-  const entry = { type: 'object', properties: { path: text, message: text }, required: ['path', 'message'] };
-  return {
-    type: 'object',
-    description: 'RFC 9457',
-    properties: {
-      type: text,
-      title: text,
-      status: { type: 'integer' },
-      detail: text,
-      code: { enum: Object.keys(errorCodes) },
-      errors: { type: 'array', items: entry },
-    },
-    required: ['type', 'title', 'status', 'detail', 'code'],
   };
 }
 

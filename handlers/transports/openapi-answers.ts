@@ -1,0 +1,103 @@
+// What a route may answer, as the OpenAPI document describes it: the statuses of an operation and its refusals.
+import { type ErrorCode, errorCodes } from '../contract/errors.ts';
+import { notYet } from '../contract/not-yet.ts';
+import type { Operation } from '../contract/operation.ts';
+import { type Json, outputSchema } from './schemas.ts';
+
+/** Codes that every operation may answer with. */
+const COMMON: readonly ErrorCode[] = ['invalid_input', 'unauthorized', 'forbidden', 'internal_error'];
+/** And besides, every one that takes a body. */
+export const WITH_BODY: readonly ErrorCode[] = ['malformed_json', 'body_too_large', 'unsupported_media_type'];
+/** And every one that changes something. */
+const WRITING: readonly ErrorCode[] = [
+  'insufficient_storage',
+  'idempotency_in_progress',
+  'idempotency_mismatch',
+];
+
+/** The answers of an operation that is carried out, by status. */
+export function successes({ status, output, kind, replaces }: Operation): Json {
+  if (status === 204) return { 204: { description: 'Done' } };
+  const schema = outputSchema(output);
+  const content =
+    kind === 'stream'
+      ? {
+          'text/event-stream': {
+            schema: { type: 'string', description: 'Events whose data is JSON' },
+            'x-event': schema,
+          },
+        }
+      : kind === 'bytes'
+        ? { '*/*': { schema: { type: 'string', format: 'binary' } } }
+        : { 'application/json': { schema } };
+  const made = { [status]: { description: status === 202 ? 'Begun' : 'Done', content } };
+  if (kind === 'bytes') {
+    const raw = { 206: { description: 'The range that was asked for', content } };
+    return { ...made, ...raw, 304: { description: 'The same as the caller has' } };
+  }
+  return replaces ? { ...made, 200: { description: 'Done: it was there before', content } } : made;
+}
+
+/** The refusals of an operation, by status. */
+export function failures(operation: Operation): Json {
+  const later: ErrorCode[] = (notYet as readonly string[]).includes(operation.name)
+    ? ['not_implemented']
+    : [];
+  const takesBody = operation.method === 'POST' || operation.method === 'PATCH';
+  const writes = operation.method === 'GET' ? [] : WRITING;
+  return problems([...COMMON, ...(takesBody ? WITH_BODY : []), ...operation.errors, ...writes, ...later]);
+}
+
+/** The refusals with these codes, by status, and that which the edge answers in the place of any route. */
+export function problems(codes: readonly ErrorCode[]): Json {
+  const all = new Set<ErrorCode>([...codes, 'rate_limited']);
+  const byStatus = Map.groupBy(all, (code) => errorCodes[code].status);
+  return Object.fromEntries(
+    [...byStatus].map(([status, these]) => [
+      status,
+      {
+        description: these.map((code) => `\`${code}\`: ${errorCodes[code].meaning}`).join('\n\n'),
+        content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
+      },
+    ]),
+  );
+}
+
+/** Of a call by JSON-RPC. */
+export const rpcFailure = {
+  type: 'object',
+  description: 'A refusal, by JSON-RPC 2.0',
+  properties: {
+    jsonrpc: { const: '2.0' },
+    id: { type: ['string', 'integer', 'null'] },
+    error: {
+      type: 'object',
+      properties: {
+        code: { type: 'integer' },
+        message: { type: 'string' },
+        data: { $ref: '#/components/schemas/Problem' },
+      },
+      required: ['code', 'message', 'data'],
+    },
+  },
+  required: ['jsonrpc', 'id', 'error'],
+};
+
+/** Of any refusal. */
+export function problemSchema(): Json {
+  const text = { type: 'string' };
+  const entry = { type: 'object', properties: { path: text, message: text }, required: ['path', 'message'] };
+  return {
+    type: 'object',
+    description: 'RFC 9457',
+    properties: {
+      type: text,
+      title: text,
+      status: { type: 'integer' },
+      detail: text,
+      code: { enum: Object.keys(errorCodes) },
+      errors: { type: 'array', items: entry },
+    },
+    required: ['type', 'title', 'status', 'detail', 'code'],
+  };
+}
