@@ -1,4 +1,5 @@
 // What an app asks of a model, in the words of Workers AI, as an OpenAI-compatible server takes it.
+import { cutText } from '../../handlers/contract/text.ts';
 import { invalidInput } from './errors.ts';
 
 type Json = Record<string, unknown>;
@@ -86,7 +87,7 @@ function chat(model: string, inputs: Json): Call {
 function responses(model: string, { store: _, ...inputs }: Json): Call {
   for (const name of Object.keys(inputs))
     if (!OF_RESPONSES.includes(name))
-      throw invalidInput(`"${name.slice(0, 100)}" is not for apps here: nothing is kept on the AI server.`);
+      throw invalidInput(`"${cutText(name, 100)}" is not for apps here: nothing is kept on the AI server.`);
   return { kind: 'responses', path: '/responses', body: { ...inputs, model, store: false } };
 }
 
@@ -122,7 +123,7 @@ function requireOwnMedia(inputs: Json): void {
         throw invalidInput('Files and items that are kept on the AI server are not for apps.');
       if (/_url$/i.test(name) && typeof given === 'string' && !/^data:/i.test(given))
         throw invalidInput(
-          `${name.slice(0, 100)} must be a data: URL, with the bytes in it: addresses are not fetched.`,
+          `${cutText(name, 100)} must be a data: URL, with the bytes in it: addresses are not fetched.`,
         );
       if (typeof each === 'object' && each !== null) left.push(each);
     }

@@ -1,4 +1,5 @@
 // Calls of the AI server. Its key is known here, and in no process of an app.
+import { cutText } from '../../handlers/contract/text.ts';
 import type { Call } from './calls.ts';
 import {
   AiError,
@@ -89,5 +90,5 @@ function messageOf(text: string, key: string): string {
   }
   if (typeof message !== 'string') return '';
   const shown = key === '' ? message : message.replaceAll(key, '…');
-  return shown.slice(0, ERROR_LENGTH).toWellFormed();
+  return cutText(shown, ERROR_LENGTH);
 }

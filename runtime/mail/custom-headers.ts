@@ -1,4 +1,5 @@
 // Fields of an e-mail's head that an app adds by itself.
+import { cutText } from '../../handlers/contract/text.ts';
 import {
   headerInvalid,
   headerNotAllowed,
@@ -25,7 +26,7 @@ export function customHeaders(headers: Record<string, string>): Record<string, s
     throw headersTooMany(`An e-mail may have ${MOST} headers of its own, not ${all.length}.`);
   let bytes = 0;
   for (const [name, value] of all) {
-    const shown = JSON.stringify(name.slice(0, NAME_BYTES));
+    const shown = JSON.stringify(cutText(name, NAME_BYTES));
     if (!/^[!-9;-~]+$/.test(name) || name.length > NAME_BYTES)
       throw headerInvalid(`${shown} is not the name of a header.`);
     const lower = name.toLowerCase();

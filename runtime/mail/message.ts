@@ -1,7 +1,9 @@
 // An e-mail as an app gives it, in fields or as raw MIME, made into what a mail server takes.
+
 import { randomUUID } from 'node:crypto';
 import MailComposer from 'nodemailer/lib/mail-composer';
 import { z } from 'zod';
+import { cutText } from '../../handlers/contract/text.ts';
 import { domainOf, isAddress } from './addresses.ts';
 import { customHeaders } from './custom-headers.ts';
 import { invalid, missing, tooLarge, tooManyRecipients } from './errors.ts';
@@ -99,7 +101,7 @@ function fromRaw(asked: unknown, destination: string | undefined): Message {
   const { from, to = destination, raw } = checked(Raw, asked);
   for (const address of [from, to])
     if (address !== undefined && !isAddress(address))
-      throw invalid(`${address.slice(0, 100)} is not an e-mail address.`);
+      throw invalid(`${cutText(address, 100)} is not an e-mail address.`);
   return { from, to: to === undefined ? [] : [to], ...rawMessage(Buffer.from(raw, 'base64'), from) };
 }
 
@@ -156,5 +158,5 @@ function checked<Output>(schema: z.ZodType<Output>, asked: unknown): Output {
   const path = issue!.path
     .map((each) => (typeof each === 'number' ? `[${each}]` : `.${String(each)}`))
     .join('');
-  throw invalid(`"${path.slice(1, 100)}": ${issue!.message.slice(0, 200)}`);
+  throw invalid(`"${path.slice(1, 100)}": ${cutText(issue!.message, 200)}`);
 }

@@ -1,5 +1,7 @@
 // The way to the mail server.
+
 import type { Transporter } from 'nodemailer';
+import { cutText } from '../../handlers/contract/text.ts';
 import { reason } from '../log.ts';
 import type { SmtpServer } from './smtp-server.ts';
 
@@ -31,5 +33,5 @@ export async function transportTo(server: SmtpServer): Promise<Transporter> {
 /** Why an e-mail was not sent. A mail server that refuses a password may repeat it: its words are left out then. */
 export function whyNot(error: Error & { code?: string }): string {
   if (error.code === 'EAUTH') return 'the mail server refuses the user and password of RUNNER_SMTP_URL';
-  return reason(error).replace(/\s+/g, ' ').trim().slice(0, REASON_LENGTH);
+  return cutText(reason(error).replace(/\s+/g, ' ').trim(), REASON_LENGTH);
 }

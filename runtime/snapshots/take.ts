@@ -1,5 +1,7 @@
 // Taking a snapshot, in a process of its own.
+
 import { rmSync } from 'node:fs';
+import { cutText } from '../../handlers/contract/text.ts';
 import { appsOfCopy, type CopiedApp } from '../../sqlite/host/snapshots.ts';
 import { reason } from '../log.ts';
 import { layout } from '../machine/data-directory.ts';
@@ -169,7 +171,7 @@ async function captureApps(
       } catch (error) {
         host.warn(`app ${slug} could not be read: ${reason(error)}`);
         const part = before.find((each) => each.id === id) ?? { kind: 'app', id, slug, files: [] };
-        captured.set(id, { state, part, failure: { app: id, slug, error: reason(error).slice(0, 500) } });
+        captured.set(id, { state, part, failure: { app: id, slug, error: cutText(reason(error), 500) } });
       }
     }
   }
