@@ -1,6 +1,6 @@
 // Snapshots of a real Cellar, and what is restored from them.
 import assert from 'node:assert/strict';
-import { readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
@@ -27,6 +27,8 @@ test('a whole Cellar comes back from a snapshot that was taken while its apps se
   await before.stop();
 
   await using after = new Cellar(settings);
+  // A start that its settings stopped leaves this.
+  mkdirSync(join(after.data, 'compiled'), { recursive: true, mode: 0o700 });
   const restored = restore(key, after.data, settings);
   assert.equal(restored.status, 0, restored.stderr);
   await after.start();
