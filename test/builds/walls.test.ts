@@ -145,7 +145,7 @@ test('an ordinary user has the same, by bubblewrap', NEEDS_USERS, async (t) => {
   const environment = `HOME=${join(home, 'home')}`;
   const words = ['setpriv', ...ordinary, 'env', environment, process.execPath];
   writeFileSync(node, `#!/bin/sh\nexec ${words.join(' ')} "$@"\n`, { mode: 0o755 });
-  // More than 2,048 shells take: their number is to be the limit.
+  // More than 2,048 shells take: their number is to be the limit, which is lower while others keep all processors busy.
   await using host = new Cellar({ RUNNER_BUILD_MEMORY_MB: '1000' }, node);
   for (const path of [host.data, join(home, 'home')]) {
     mkdirSync(path, { mode: 0o700 });
@@ -159,9 +159,9 @@ test('an ordinary user has the same, by bubblewrap', NEEDS_USERS, async (t) => {
   const printed = await build(host, HOG);
   assert.match(printed, /deploy failed: .*1000 MiB of memory.*RUNNER_BUILD_MEMORY_MB/);
   const failed = await build(host, '', BOMB);
-  assert.match(failed.slice(-500), /deploy failed: .*2048 processes and threads/);
+  assert.match(failed.slice(-500), /deploy failed: .*(2048|128) processes and threads/);
   const wentOn = await build(host, '', `${BOMB} || true`);
-  assert.match(wentOn, /`npm run build` went on at a limit: .*2048 processes and threads/);
+  assert.match(wentOn, /`npm run build` went on at a limit: .*(2048|128) processes and threads/);
   assert.match(wentOn, /serves this push/);
 });
 
