@@ -156,6 +156,12 @@ test('pages of a table go by key or by a column, with each row once, whatever th
   assert.equal((await refused({ table: 'nobody' })).code, 'storage_not_found');
   assert.equal((await refused({ table: 'plain', sort: 'nobody' })).code, 'invalid_input');
   assert.equal((await refused({ table: 'plain', filter: '1) UNION SELECT 1 --' })).code, 'query_failed');
+  for (const after of ['garbage', '{}', '-1', '[]', '[1,2]', '[{"$bytes":5}]', 'null'])
+    assert.deepEqual(
+      await refused({ table: 'plain', after }).then(({ code }) => code),
+      'invalid_input',
+      after,
+    );
 });
 
 test('a database is read as it is while others write to it, and nobody waits', async (t) => {

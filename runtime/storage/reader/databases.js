@@ -167,13 +167,13 @@ function page(database, { table, sort, filter, limit, after }) {
     throw new Refusal('invalid_input', `sort: ${found.name} has no column ${sorted}`);
   const keys = keysOf(found, columns);
   const direction = descending ? 'DESC' : 'ASC';
-  const place = after === null ? null : JSON.parse(after);
+  const place = after === null ? null : placeOf(after, keys.length + (sorted === null ? 0 : 1));
   const offset = typeof place === 'number' ? place : null;
   const conditions = [];
   const parameters = [];
   if (filter !== null) conditions.push(`(${filter}\n)`);
   if (place !== null && offset === null) {
-    const { condition, values } = behind(sorted, keys, descending, place.map(bound));
+    const { condition, values } = behind(sorted, keys, descending, place);
     conditions.push(condition);
     parameters.push(...values);
   }
@@ -205,6 +205,21 @@ function page(database, { table, sort, filter, limit, after }) {
   }
   const shown = json(columns.map(({ name }) => name.toWellFormed()));
   return `"columns":${shown},"rows":[${rows}],"next":${JSON.stringify(next)}`;
+}
+
+/**
+ * A number of rows, or what a row has in the columns that order the rows.
+ * @throws {Refusal} when the text, which a caller may have made up, is neither
+ */
+function placeOf(text, columns) {
+  try {
+    const place = JSON.parse(text);
+    if (Number.isSafeInteger(place) && place >= 0) return place;
+    if (Array.isArray(place) && place.length === columns) return place.map(bound);
+  } catch {
+    // It is told below.
+  }
+  throw new Refusal('invalid_input', 'cursor: is not a cursor of this list');
 }
 
 /** What names a row of a table for good; nothing for a view. */

@@ -68,7 +68,7 @@ export function listInstances({ directory, statuses, status, after, limit }) {
     files.push({ id, at: Math.floor(made) });
   }
   const behind = (one, other) => other.at - one.at || (one.id < other.id ? -1 : 1);
-  const [at, id] = after === null ? [] : JSON.parse(after);
+  const [at, id] = after === null ? [] : instancePlace(after);
   const rest = files.filter((file) => after === null || behind({ at, id }, file) < 0).sort(behind);
   const items = [];
   let next = null;
@@ -178,4 +178,15 @@ function stepOf({ key, size, value }, times) {
           : state.value,
     order: Number(state.ord) || 0,
   };
+}
+
+/** @throws {Refusal} when the text, which a caller may have made up, is no place of such a list */
+function instancePlace(text) {
+  try {
+    const [at, id] = JSON.parse(text);
+    if (typeof at === 'number' && typeof id === 'string') return [at, id];
+  } catch {
+    // It is told below.
+  }
+  throw new Refusal('invalid_input', 'cursor: is not a cursor of this list');
 }
