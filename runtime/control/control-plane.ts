@@ -138,6 +138,7 @@ export class Control implements Backend {
       answer = (await this.call('/internal/boot', boot)) as BootAnswer;
     } catch (error) {
       await this.#thread?.end();
+      this.#ending.signal.throwIfAborted();
       throw error;
     }
     this.#isUp = true;
@@ -184,8 +185,9 @@ export class Control implements Backend {
     await this.#calls.close();
   }
 
-  /** Runs the handlers, in place of those that run. @throws {Error} when they do not start */
+  /** Runs the handlers, in place of those that run. @throws {Error} when they do not start; the signal's reason once it is stopped */
   async #runHandlers(): Promise<void> {
+    this.#ending.signal.throwIfAborted();
     const thread = this.#ensureThread();
     const deadline = setTimeout(endRuntime, START_DEADLINE_MS);
     try {

@@ -3,6 +3,7 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
+import { log, reason } from '../log.ts';
 import { compileCache } from '../machine/compile-cache.ts';
 import type { HandlersOptions } from './miniflare.ts';
 import type { FromMiniflare, ToMiniflare } from './miniflare-thread.ts';
@@ -26,6 +27,7 @@ export class HandlersThread {
   readonly #asked = new Map<number, PromiseWithResolvers<void>>();
   #lastId = 0;
   #ended = false;
+  #isEnding = false;
 
   constructor({ program, temporary, onRestart, onEnd }: HandlersThreadOptions) {
     rmSync(temporary, { recursive: true, force: true });
@@ -45,11 +47,12 @@ export class HandlersThread {
       else this.#answered(message.id, message.error);
     });
     let why = 'its thread ended';
-    this.#thread.on('error', (error: Error) => {
-      why = `its thread ended: ${error.message}`;
+    this.#thread.on('error', (error: unknown) => {
+      why = `its thread ended: ${reason(error)}`;
     });
     this.#thread.on('exit', () => {
       this.#ended = true;
+      if (!this.#isEnding) log('error', 'what runs the control plane has ended', { error: why });
       for (const id of [...this.#asked.keys()]) this.#answered(id, why);
       onEnd();
     });
@@ -66,6 +69,7 @@ export class HandlersThread {
 
   /** Ends the handlers' process, and the thread. */
   async end(): Promise<void> {
+    this.#isEnding = true;
     const ended = this.#ask(null).catch(() => {});
     await Promise.race([ended, sleep(END_DEADLINE_MS, undefined, { ref: false })]);
     await this.#thread.terminate();
