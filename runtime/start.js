@@ -5,7 +5,7 @@ import { enableCompileCache } from 'node:module';
 import { join } from 'node:path';
 
 // Node's own variable may name another place; then Node has begun to use that already.
-if (process.env.NODE_COMPILE_CACHE === undefined) {
+if (!process.env.NODE_COMPILE_CACHE) {
   // As the settings and `layout` have them, neither of which can be loaded yet.
   const directory = join(process.env.RUNNER_DATA_DIR || '.cellar', 'compiled');
   if (isOwn(directory)) enableCompileCache(directory);

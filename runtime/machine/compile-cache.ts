@@ -17,7 +17,7 @@ export function compileCache(): Record<string, string> {
 export async function tidyCompiled(): Promise<void> {
   const own = getCompileCacheDir();
   // A place that Node's own variable names is not ours to tidy up.
-  if (own === undefined || process.env.NODE_COMPILE_CACHE !== undefined) return;
+  if (own === undefined || process.env.NODE_COMPILE_CACHE) return;
   const directory = dirname(own);
   const files = await readdir(directory, { recursive: true });
   const isTooMuch = files.length > MOST_FILES;

@@ -83,7 +83,7 @@ export function layoutOf(root: string) {
      * What is made of our own code once: the handlers, bundled, and what the host, the bundler and the process of snapshots
      * have compiled. Node's own variable may name another place.
      */
-    compiled: process.env.NODE_COMPILE_CACHE ?? join(root, 'compiled'),
+    compiled: process.env.NODE_COMPILE_CACHE || join(root, 'compiled'),
     builds: join(root, 'builds'),
     build: (appId: string) => `${root}/builds/${appId}`,
     /** What Wrangler uploads, until it is deployed. */
