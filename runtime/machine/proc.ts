@@ -97,13 +97,22 @@ export function usageBelow(root: number): UsageBelow {
 }
 
 function busyThreads(pid: number): number {
+  let threads: string[];
   try {
-    const isBusy = (thread: string) =>
-      /^State:\tR/m.test(readFileSync(`/proc/${pid}/task/${thread}/status`, 'latin1'));
-    return readdirSync(`/proc/${pid}/task`).filter(isBusy).length;
+    threads = readdirSync(`/proc/${pid}/task`);
   } catch {
-    // It has gone, or one of its threads: the next look finds those that stay.
+    // It has gone.
     return 0;
+  }
+  return threads.filter((thread) => isBusy(pid, thread)).length;
+}
+
+function isBusy(pid: number, thread: string): boolean {
+  try {
+    return /^State:\tR/m.test(readFileSync(`/proc/${pid}/task/${thread}/status`, 'latin1'));
+  } catch {
+    // It has gone. The others count: a program could hide them behind threads that begin and end without end.
+    return false;
   }
 }
 
