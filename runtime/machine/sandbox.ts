@@ -1,6 +1,14 @@
 // The part of this machine that a build's commands see: the system's programs, Node, npm, and the build's own directories,
 // each at its usual path, with nothing above them. No process but theirs, no file of anybody else's.
-import { existsSync, lstatSync, readlinkSync, realpathSync, statSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  lstatSync,
+  readFileSync,
+  readlinkSync,
+  realpathSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, isAbsolute, join } from 'node:path';
 import { runChild } from './child.ts';
 import { mountPoints } from './mount-points.ts';
@@ -85,6 +93,15 @@ export async function findSandbox(view: View, user: User | null): Promise<Sandbo
   }
 }
 
+/** Whether the kernel shares the processors out by sessions. */
+export function weighsSessions(): boolean {
+  try {
+    return readFileSync('/proc/sys/kernel/sched_autogroup_enabled', 'latin1').trim() !== '0';
+  } catch {
+    return false;
+  }
+}
+
 /**
  * The sandbox that needs no right but that of user namespaces. Where the kernel shares the processors out by sessions, each new
  * one would have as much as an app, and each may say how much its own has: so a build stays in one, and cannot write to `/proc`.
@@ -92,15 +109,12 @@ export async function findSandbox(view: View, user: User | null): Promise<Sandbo
 function bubblewrap(view: View): string[] {
   const flags = { read: '--ro-bind', write: '--bind', link: '--symlink' };
   const filter = join(view.root, 'one-session');
-  writeFileSync(filter, oneSession());
+  const isFiltered = weighsSessions();
+  if (isFiltered) writeFileSync(filter, oneSession());
   return [
-    '/bin/sh',
-    '-c',
-    'exec "$@" 9< "$0"',
-    filter,
+    ...(isFiltered ? ['/bin/sh', '-c', 'exec "$@" 9< "$0"', filter] : []),
     findProgram('bwrap')!,
-    '--seccomp',
-    '9',
+    ...(isFiltered ? ['--seccomp', '9'] : []),
     '--die-with-parent',
     '--unshare-user',
     '--unshare-pid',
