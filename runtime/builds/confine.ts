@@ -61,10 +61,12 @@ export async function confine(command: string[], options: ConfineOptions): Promi
   const sandbox = await walls.sandbox();
   const most = tasksOfBuild(mostTasks());
   const group = await walls.group(`build-${deployId}-${commands}`, memoryMb, most);
+  // The kernel limits no processes of root's.
+  const uid = process.getuid!();
   const way =
     sandbox === null
       ? { words: await giveWay(), tasks: null, busyThreads: null }
-      : await giveWayAsMany(group === null && canLimitTasks);
+      : await giveWayAsMany(group === null && canLimitTasks && (user?.uid ?? uid) !== 0);
   const tasks = Math.min(most, way.tasks ?? most);
   const view = makeView(own);
   const variables = join(own, 'environment');
@@ -78,7 +80,6 @@ export async function confine(command: string[], options: ConfineOptions): Promi
     sandbox === null ? (user ? asUser(user) : dieWithParent()) : sandbox({ ...view, read, write, cwd }, user);
   // Only from here on: the words before these run as the host's user.
   const withVariables = ['/bin/sh', '-c', '. "$1"; shift; exec "$@"', 'sh', variables];
-  const uid = process.getuid!();
   const isInNamespace = sandbox !== null && uid !== 0;
   const limited = group === null ? await withTaskLimit(user?.uid ?? uid, tasks, isInNamespace) : [];
   let refused = false;
