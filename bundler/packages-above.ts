@@ -11,8 +11,8 @@ const PACKAGE = /^((?:@[^/]+\/)?[^./][^/]*)(?:\/|$)/;
 const LOOKING = { isLooking: true };
 
 /**
- * An esbuild plugin that has a `require` and an `import()` of such a package fail where they run, as they do without it: code
- * tries so whether it has a package. `moduleFiles` refuses an `import` of one.
+ * An esbuild plugin that has a `require` and an `import()` of such a package fail where they run, with a warning: code tries so
+ * whether it has a package. `moduleFiles` refuses an `import` of one.
  * @param root real path of the project
  */
 export function packagesAbove(root: string, polyfills: NodePolyfills | null): Plugin {
@@ -32,7 +32,7 @@ export function packagesAbove(root: string, polyfills: NodePolyfills | null): Pl
           found.namespace === 'file' &&
           !isInside(root, found.path) &&
           !polyfills?.has(found.path);
-        return isAbove ? { path, namespace: MISSING } : null;
+        return isAbove ? { path, namespace: MISSING, warnings: [{ text: explanation(path) }] } : null;
       });
       build.onLoad({ filter: /.*/, namespace: MISSING }, ({ path }) => ({
         contents: `throw Object.assign(new Error(${JSON.stringify(explanation(path))}), { code: 'MODULE_NOT_FOUND' });`,

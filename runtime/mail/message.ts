@@ -158,5 +158,5 @@ function checked<Output>(schema: z.ZodType<Output>, asked: unknown): Output {
   const path = issue!.path
     .map((each) => (typeof each === 'number' ? `[${each}]` : `.${String(each)}`))
     .join('');
-  throw invalid(`"${path.slice(1, 100)}": ${cutText(issue!.message, 200)}`);
+  throw invalid(`"${cutText(path.slice(1), 99)}": ${cutText(issue!.message, 200)}`);
 }
