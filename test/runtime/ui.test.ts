@@ -6,7 +6,7 @@ import { type TestContext, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { workerdPath } from '../../runtime/fleets/start-cell.ts';
 import { askSocket } from '../../runtime/machine/ask-socket.ts';
-import { writeUi } from '../../runtime/ui/files.ts';
+import { bundle, writeUi } from '../../runtime/ui/files.ts';
 import { Ui } from '../../runtime/ui/ui.ts';
 import { eventually } from '../support/e2e/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
@@ -98,22 +98,24 @@ test('a UI that does not build says where, and what served before serves on', as
 test('what was bundled is kept, until its sources differ or some of it is missing', async (t) => {
   const directory = join(temporaryDirectory(t), 'ui');
   const written = () => statSync(join(directory, 'worker.js')).mtimeMs;
-  const files = await writeUi(directory);
+  // Another test may save a file beside the sources meanwhile.
+  const bundled = await bundle();
+  const files = await writeUi(directory, bundled);
   const first = written();
-  assert.deepEqual(await writeUi(directory), files);
+  assert.deepEqual(await writeUi(directory, bundled), files);
   assert.equal(written(), first);
 
   const keptPath = join(directory, 'kept.json');
   const kept = JSON.parse(readFileSync(keptPath, 'utf8'));
   writeFileSync(keptPath, JSON.stringify({ ...kept, key: 'of other sources' }));
-  assert.deepEqual(await writeUi(directory), files);
+  assert.deepEqual(await writeUi(directory, bundled), files);
   const second = written();
   assert.ok(second > first);
   assert.deepEqual(JSON.parse(readFileSync(keptPath, 'utf8')), kept);
 
   const packed = Object.keys(files).find((name) => files[name]!.encodings.includes('br'))!;
   rmSync(join(directory, 'files', `${packed}.br`));
-  assert.deepEqual(await writeUi(directory), files);
+  assert.deepEqual(await writeUi(directory, bundled), files);
   assert.ok(written() > second);
   assert.ok(statSync(join(directory, 'files', `${packed}.br`)).size > 0);
 });
