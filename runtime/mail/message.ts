@@ -1,5 +1,4 @@
 // An e-mail as an app gives it, in fields or as raw MIME, made into what a mail server takes.
-
 import { randomUUID } from 'node:crypto';
 import MailComposer from 'nodemailer/lib/mail-composer';
 import { z } from 'zod';

@@ -1,5 +1,4 @@
 // The way to the mail server.
-
 import type { Transporter } from 'nodemailer';
 import { cutText } from '../../handlers/contract/text.ts';
 import { reason } from '../log.ts';

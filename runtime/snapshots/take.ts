@@ -1,5 +1,4 @@
 // Taking a snapshot, in a process of its own.
-
 import { rmSync } from 'node:fs';
 import { cutText } from '../../handlers/contract/text.ts';
 import { appsOfCopy, type CopiedApp } from '../../sqlite/host/snapshots.ts';

@@ -371,11 +371,22 @@ test('of an app that is deleted no deploy is kept', async (t) => {
   assert.equal(store.deploys.find(APP, id), undefined);
 });
 
-test('a push that cannot be recorded while its other branches are worked on is refused, and the host goes on', async (t) => {
-  const { apps, paths, queue, requests, sha, store } = await makeQueue(t, { 'index.html': 'hello' });
-  const previews = new Previews({ store, paths, apps, requests, queue });
+/** A queue whose app is pushed to as git does it, and its previews. */
+async function makePushes(t: TestContext) {
+  const made = await makeQueue(t, { 'index.html': 'hello' });
+  const { store, apps, requests } = made;
+  const previews = new Previews(made);
   const outbox = new Outbox(store, async () => {});
-  const push = pushes({ apps, requests, previews, outbox, urlOf: (slug) => slug });
+  return { ...made, previews, push: pushes({ apps, requests, previews, outbox, urlOf: (slug) => slug }) };
+}
+
+/** Has each branch that is pushed deployed as a preview. */
+async function previewBranches(apps: Apps): Promise<void> {
+  await apps.apply({ ...apps.get(APP)!.wanted, generation: 9, previews: { branches: true } } as WantedApp);
+}
+
+test('a push that cannot be recorded while its other branches are worked on is refused, and the host goes on', async (t) => {
+  const { apps, previews, push, queue, sha } = await makePushes(t);
   const ref = 'refs/heads/topic';
   await previews.push(APP, ref, sha);
   await queue.close();
@@ -390,12 +401,8 @@ test('a push that cannot be recorded while its other branches are worked on is r
 });
 
 test('nobody is told the address of a preview that is not on the disk', async (t) => {
-  const { apps, paths, queue, requests, sha, store } = await makeQueue(t, { 'index.html': 'hello' });
-  const wanted = { ...apps.get(APP)!.wanted, generation: 9, previews: { branches: true } } as WantedApp;
-  await apps.apply(wanted);
-  const previews = new Previews({ store, paths, apps, requests, queue });
-  const outbox = new Outbox(store, async () => {});
-  const push = pushes({ apps, requests, previews, outbox, urlOf: (slug) => slug });
+  const { apps, push, sha, store } = await makePushes(t);
+  await previewBranches(apps);
   const updates = [{ before: '0'.repeat(40), after: sha, ref: 'refs/heads/topic' }];
   const sync = t.mock.method(store, 'synced', () => Promise.reject(new Error('EIO: i/o error')));
   const refused = new PassThrough();
@@ -408,12 +415,8 @@ test('nobody is told the address of a preview that is not on the disk', async (t
 });
 
 test('of a push whose branch fails the pusher reads so, and follows the deploy of main', async (t) => {
-  const { apps, paths, queue, requests, sha, store } = await makeQueue(t, { 'index.html': 'hello' });
-  const wanted = { ...apps.get(APP)!.wanted, generation: 9, previews: { branches: true } } as WantedApp;
-  await apps.apply(wanted);
-  const previews = new Previews({ store, paths, apps, requests, queue });
-  const outbox = new Outbox(store, async () => {});
-  const push = pushes({ apps, requests, previews, outbox, urlOf: (slug) => slug });
+  const { apps, previews, push, sha } = await makePushes(t);
+  await previewBranches(apps);
   const refs = [DEPLOY_REF, 'refs/heads/broken', 'refs/heads/topic'];
   const deploy = previews.push.bind(previews);
   t.mock.method(previews, 'push', async (...[appId, ref, at]: Parameters<typeof deploy>) => {
