@@ -19,7 +19,7 @@ export class DebuggerDoor {
 
   /** Leads to another process from now on. @param port workerd's own */
   leadTo(port: number): void {
-    this.#behind = backendAt({ origin: `http://127.0.0.1:${port}` }, 'debugger');
+    this.#behind = backendAt({ host: '127.0.0.1', port }, 'debugger');
   }
 
   async close(): Promise<void> {

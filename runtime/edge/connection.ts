@@ -1,6 +1,7 @@
 // One client's connection: takes requests off it, one at a time, and ends it so that the last answer arrives.
 import type { Socket } from 'node:net';
 import { plainAddress } from '../machine/address-ranges.ts';
+import { BareSocket, ownCopy, type SocketUser } from '../machine/bare-socket.ts';
 import type { SocketHandle } from '../machine/socket-handle.ts';
 import { rawRefusal } from './answers.ts';
 import type { TrustedProxies } from './client.ts';
@@ -10,7 +11,6 @@ import { type RequestHead, withoutEmptyLines } from './http/head.ts';
 import { HeadReader } from './http/head-reader.ts';
 import type { Caller } from './http/headers.ts';
 import { randomHex } from './http/ids.ts';
-import { ownCopy, readAccepted, reading } from './http/reading.ts';
 import { cutAddress } from './limits/networks.ts';
 import type { Queued } from './queue.ts';
 import {
@@ -84,8 +84,8 @@ export interface ConnectionOwner {
  */
 export type Entrance = 'port' | 'proxy' | Resolve;
 
-export class Connection implements Caller, Queued<Connection> {
-  readonly socket: Socket;
+export class Connection implements Caller, Queued<Connection>, SocketUser {
+  readonly socket: BareSocket;
   readonly peer: string;
   readonly trusted: boolean;
   readonly isOwnProxy: boolean;
@@ -130,23 +130,14 @@ export class Connection implements Caller, Queued<Connection> {
 
   constructor(owner: ConnectionOwner, accepted: SocketHandle, proxies: TrustedProxies, entrance: Entrance) {
     this.#owner = owner;
-    const socket = readAccepted(
-      accepted,
-      reading((bytes) => this.#onRead(bytes)),
-    );
-    this.socket = socket;
+    this.socket = BareSocket.accept(accepted, this);
     const own = entrance !== 'port';
     this.isOwnProxy = entrance === 'proxy';
     this.resolve = typeof entrance === 'function' ? entrance : null;
-    this.peer = own ? '127.0.0.1' : plainAddress(socket.remoteAddress ?? 'unknown');
+    this.peer = own ? '127.0.0.1' : plainAddress(this.socket.peer ?? 'unknown');
     this.network = cutAddress(this.peer);
     this.#proxies = proxies;
     this.trusted = own || proxies.has(this.peer);
-    socket.on('end', this.#onEnd);
-    socket.on('drain', this.#onDrain);
-    socket.on('finish', this.#onFinish);
-    socket.on('error', ignore);
-    socket.on('close', this.#onClose);
   }
 
   client(forwardedFor: string | undefined): string {
@@ -192,15 +183,12 @@ export class Connection implements Caller, Queued<Connection> {
     this.#movedAt = performance.now();
   }
 
-  /** Gives the socket away, which emits what comes from now on. Returns what came of the other protocol. */
-  handOver(): Buffer {
+  /** Gives the socket away as a stream, which emits what comes from now on. Returns also what came of the other protocol. */
+  handOver(): { stream: Socket; early: Buffer } {
     this.#phase = 'tunnel';
-    this.socket.off('end', this.#onEnd);
-    this.socket.off('drain', this.#onDrain);
-    this.socket.resume();
     const early = ownCopy(this.#waiting.take());
     this.#tell();
-    return early;
+    return { stream: this.socket.toStream(), early };
   }
 
   /** The exchange is over: the next request is taken, or the connection ends. */
@@ -268,13 +256,11 @@ export class Connection implements Caller, Queued<Connection> {
     } else if (idle > (this.#used ? KEEP_ALIVE_MS : HEAD_TIMEOUT_MS)) this.socket.destroy();
   }
 
-  #onRead(bytes: Buffer): boolean {
-    if (this.#phase === 'tunnel') return this.socket.push(ownCopy(bytes));
-    if (this.#phase === 'closing') return true;
+  onRead(bytes: Buffer): void {
+    if (this.#phase === 'closing') return;
     this.#take(bytes);
     this.#waiting.keep();
     this.#readOrNot();
-    return true;
   }
 
   #take(chunk: Buffer): void {
@@ -360,41 +346,41 @@ export class Connection implements Caller, Queued<Connection> {
   }
 
   /** The client has ended its side. While it is owed an answer, that is taken for leaving, as other proxies do. */
-  readonly #onEnd = (): void => {
+  onEnd(): void {
     if (this.#phase === 'exchange') {
       this.#phase = 'closing';
       this.socket.destroy();
       this.exchange!.gone();
     } else if (this.#phase === 'head') {
       // Both sides have said all they had to. To end ours first would take another call of the system's.
-      if (this.socket.writableLength === 0) this.socket.destroy();
+      if (this.socket.waiting === 0) this.socket.destroy();
       else {
         this.close();
         this.socket.destroySoon();
       }
-    } else if (this.#finished) this.socket.destroy();
-    else this.socket.once('finish', this.socket.destroy);
-  };
+    } else this.socket.destroySoon();
+  }
 
-  readonly #onDrain = (): void => {
+  onDrain(): void {
     this.#movedAt = performance.now();
     this.exchange?.drained();
-  };
+  }
 
-  readonly #onFinish = (): void => {
+  onLost(): void {
+    this.socket.destroy();
+  }
+
+  onFinish(): void {
     this.#finished = true;
     this.#movedAt = performance.now();
     this.#owner.closed(this);
-  };
+  }
 
-  readonly #onClose = (): void => {
+  onClose(): void {
     this.#phase = 'closing';
     this.#waiting.take();
     this.#tell();
     this.exchange?.gone();
     this.#owner.closed(this);
-  };
+  }
 }
-
-/** What an error means is told when the socket closes. */
-function ignore(): void {}

@@ -1,5 +1,5 @@
 // One request on its way through the gateway: to a process and back, or to an answer of our own.
-
+import type { Socket } from 'node:net';
 import { type Answer, refusalAnswer, statusLine } from './answers.ts';
 import { askerOf } from './asker.ts';
 import type { Backend } from './backend.ts';
@@ -17,7 +17,6 @@ import {
 } from './http/headers.ts';
 import { Outgoing } from './http/outgoing.ts';
 import { serviceHeaders } from './http/service-headers.ts';
-import type { ProcessSocket } from './process-socket.ts';
 import type { RequestRecord } from './record.ts';
 import { failure, NO_ENTRYPOINT, NOT_HTTP, type Refusal } from './refusals.ts';
 import { Tally } from './tally.ts';
@@ -263,7 +262,7 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
     // An HTTP/1.0 client would take it for the answer.
     if (this.head.minorVersion === 0) return;
     const head = `HTTP/1.1 ${answer.status} ${answer.reason}\r\n${answerLines(answer, this.requestId)}\r\n`;
-    if (!this.connection.socket.write(head, 'latin1')) this.#block();
+    if (!this.connection.socket.write(head)) this.#block();
   }
 
   onHead(answer: AnswerHead): void {
@@ -302,10 +301,13 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
     } else this.refuse(failure(sent));
   }
 
-  onSwitch(answer: AnswerHead, upstream: ProcessSocket, first: Buffer): void {
-    const client = this.connection.socket;
+  onSwitch(answer: AnswerHead, upstream: Socket, first: Buffer): void {
+    if (this.connection.socket.destroyed) {
+      upstream.destroy();
+      return;
+    }
     const protocol = headerValue(answer.headers, 'upgrade') ?? this.head.upgrade!;
-    const early = this.connection.handOver();
+    const { stream: client, early } = this.connection.handOver();
     this.tally.countAll(client);
     this.tally.received(early.length);
     this.tally.status = answer.status;
@@ -352,8 +354,8 @@ export class Exchange implements AnswerReader, CarriedRequest, HeldRequest {
   /** The answer broke off: the client must not take what it has for the whole. */
   #cut(): void {
     const { socket } = this.connection;
-    // Without chunks or a length, only a reset tells a broken answer from a whole one. A unix socket has none.
-    if (this.head.minorVersion === 0 && socket.remoteAddress !== undefined) socket.resetAndDestroy();
+    // Without chunks or a length, only a reset tells a broken answer from a whole one.
+    if (this.head.minorVersion === 0) socket.resetAndDestroy();
     else socket.destroy();
   }
 

@@ -1,10 +1,10 @@
 // One connection to a process: a request after another, and the answers read strictly.
+import type { Socket } from 'node:net';
+import { BareSocket, ownCopy, type SocketUser } from '../machine/bare-socket.ts';
 import { type AnswerHead, readAnswerHead } from './http/answer-head.ts';
 import { Backlog } from './http/backlog.ts';
 import { BodyReader } from './http/body.ts';
 import { inOnePiece } from './http/fields.ts';
-import { ownCopy } from './http/reading.ts';
-import { ProcessSocket } from './process-socket.ts';
 import type { Queued } from './queue.ts';
 
 /** Longest wait for a connection to the process, in ms. It is on this machine, so a slow one is a dead one. */
@@ -15,8 +15,8 @@ const HEAD_BYTES = 64 * 1024;
 /** Longest head that is kept for the next answer, in bytes. */
 const KNOWN_BYTES = 1_024;
 
-/** Where a process listens: a unix socket, or an origin such as `http://127.0.0.1:8788`. */
-export type UpstreamAddress = { socketPath: string } | { origin: string };
+/** Where a process listens: a unix socket, or a port of an IPv4 address. */
+export type UpstreamAddress = { socketPath: string } | { host: string; port: number };
 
 /** Why there is no whole answer. */
 export interface Failure {
@@ -38,7 +38,7 @@ export interface AnswerReader {
   /** An answer before the answer: 1xx. */
   onInformation(head: AnswerHead): void;
   /** The connection is another protocol's now, whose bytes the socket emits; `early` are the first. */
-  onSwitch(head: AnswerHead, socket: ProcessSocket, early: Buffer): void;
+  onSwitch(head: AnswerHead, socket: Socket, early: Buffer): void;
   /** Is followed by the body at once, if only by none of it. */
   onHead(head: AnswerHead): void;
   /** The pieces are the reader's until it returns. */
@@ -63,8 +63,8 @@ interface KnownHead {
   head: AnswerHead;
 }
 
-export class UpstreamConnection implements Queued<UpstreamConnection> {
-  readonly socket: ProcessSocket;
+export class UpstreamConnection implements Queued<UpstreamConnection>, SocketUser {
+  readonly socket: BareSocket;
   queue: object | null = null;
   before: UpstreamConnection | null = null;
   after: UpstreamConnection | null = null;
@@ -79,6 +79,7 @@ export class UpstreamConnection implements Queued<UpstreamConnection> {
   /** Whether the whole request was written. */
   #sent = false;
   #connected = false;
+  readonly #connecting: NodeJS.Timeout;
   /** Whether it has carried a whole answer before. */
   #reused = false;
   /** Whether any byte of the answer has come. */
@@ -89,25 +90,12 @@ export class UpstreamConnection implements Queued<UpstreamConnection> {
   /** The head of the answer before; null when that was long. */
   #known: KnownHead | null = null;
   #body: BodyReader | null = null;
-  #switched = false;
 
   constructor(pool: ConnectionPool, address: UpstreamAddress, door: string | null) {
     this.door = door;
     this.#pool = pool;
-    const socket = new ProcessSocket((bytes) => this.#onRead(bytes));
-    this.socket = socket;
-    socket.on('connect', this.#onConnect);
-    socket.on('drain', this.#onDrain);
-    socket.on('end', this.#onEnd);
-    socket.on('error', ignore);
-    socket.on('close', this.#onClose);
-    socket.setTimeout(CONNECT_TIMEOUT_MS, () => socket.destroy());
-    if ('socketPath' in address) socket.connect(address.socketPath);
-    else {
-      const { hostname, port } = new URL(address.origin);
-      socket.setNoDelay();
-      socket.connect(Number(port), hostname);
-    }
+    this.socket = BareSocket.connect(address, this, this.#onConnect);
+    this.#connecting = setTimeout(() => this.socket.destroy(), CONNECT_TIMEOUT_MS).unref();
   }
 
   /** Takes it for one request, which the caller writes to the socket. */
@@ -138,12 +126,10 @@ export class UpstreamConnection implements Queued<UpstreamConnection> {
     this.socket.resume();
   }
 
-  #onRead(bytes: Buffer): boolean {
-    if (this.#switched) return this.socket.push(ownCopy(bytes));
+  onRead(bytes: Buffer): void {
     this.#readAnswers(bytes);
     // Not before: the next request may then have this connection.
     if (this.#head !== null) this.#pool.answered(this);
-    return true;
   }
 
   #readAnswers(chunk: Buffer): void {
@@ -241,43 +227,41 @@ export class UpstreamConnection implements Queued<UpstreamConnection> {
     reader.onBody(pieces, true);
     if (!reusable) this.socket.destroy();
     // A slow client may have stopped it.
-    else if (this.socket.isPaused()) this.socket.resume();
+    else if (this.socket.isPaused) this.socket.resume();
     if (reusable) this.#pool.put(this);
   }
 
   #switch(reader: AnswerReader, head: AnswerHead, early: Buffer): void {
-    const { socket } = this;
     this.#reader = null;
-    this.#switched = true;
     this.#pool.remove(this);
-    socket.off('drain', this.#onDrain);
-    socket.off('end', this.#onEnd);
-    socket.off('close', this.#onClose);
-    reader.onSwitch(head, socket, ownCopy(early));
+    reader.onSwitch(head, this.socket.toStream(), ownCopy(early));
   }
 
   readonly #onConnect = (): void => {
     this.#connected = true;
-    this.socket.setTimeout(0);
+    clearTimeout(this.#connecting);
   };
 
-  readonly #onDrain = (): void => {
+  onDrain(): void {
     this.#reader?.onRoom();
-  };
+  }
 
-  readonly #onEnd = (): void => {
+  /** The answer that the process sent before it closed can still be read. */
+  onLost(): void {}
+
+  onFinish(): void {}
+
+  onEnd(): void {
     const reader = this.#reader;
     if (reader !== null && this.#head?.framing === 'close') this.#finish(reader, [], true);
     this.socket.destroy();
-  };
+  }
 
-  readonly #onClose = (): void => {
+  onClose(): void {
+    clearTimeout(this.#connecting);
     this.#pool.remove(this);
     const reader = this.#reader;
     this.#reader = null;
     reader?.onFailure({ sent: this.#connected, stale: this.#reused && !this.#answers });
-  };
+  }
 }
-
-/** What an error means is told when the socket closes. */
-function ignore(): void {}

@@ -29,7 +29,12 @@ before(async () => {
   const socketPath = join(directory.path, 'process.sock');
   const server = createServer((socket) => {
     socket.on('error', () => {});
-    socket.on('data', (chunk) => void answer(socket, chunk.toString('latin1')));
+    let ending: NodeJS.Timeout | undefined;
+    socket.on('data', async (chunk) => {
+      // The connection is in use again: its end would cut the next answer off.
+      clearTimeout(ending);
+      if (await answered(socket, chunk.toString('latin1'))) ending = setTimeout(() => socket.end(), END_MS);
+    });
   });
   await new Promise<void>((resolve) => server.listen(socketPath, resolve));
   parts.defer(() => void server.close());
@@ -40,16 +45,17 @@ before(async () => {
 });
 after(() => parts.disposeAsync());
 
-async function answer(socket: Socket, head: string): Promise<void> {
+/** Answers, and returns whether it has said all that it will say on this connection. */
+async function answered(socket: Socket, head: string): Promise<boolean> {
   if (head.startsWith('GET /next')) {
     socket.write(next);
-    return;
+    return false;
   }
   for (const piece of pieces) {
     socket.write(piece);
     await new Promise((resolve) => setImmediate(resolve));
   }
-  setTimeout(() => socket.end(), END_MS);
+  return true;
 }
 
 /** What a client gets for a request, and for the next one on its connection; null when that has ended before. */

@@ -1,6 +1,6 @@
 // Bytes that came and were not taken yet. Adding to them and looking for the end of a head costs what is added, however
 // small the segments are in which a sender chooses to send.
-import { ownCopy } from './reading.ts';
+import { ownCopy } from '../../machine/bare-socket.ts';
 
 const NOTHING = Buffer.alloc(0);
 /** Memory is got for so many bytes more than there are, but for no more than there are: small backlogs stay small. */

@@ -1,5 +1,6 @@
 // A message on its way out through a socket.
-import type { Socket } from 'node:net';
+
+import type { BareSocket } from '../../machine/bare-socket.ts';
 import { handedOn } from '../../machine/collect-garbage.ts';
 
 /** Room for a small message, and for what one read gives with a head. A slow client keeps so much. */
@@ -11,13 +12,13 @@ let large = Buffer.allocUnsafeSlow(LARGE_BYTES);
 
 /** Writes a message with few calls: its head leaves with the first bytes of its body. */
 export class Outgoing {
-  readonly #socket: Socket;
+  readonly #socket: BareSocket;
   readonly #chunked: boolean;
   /** Empty once it was written. */
   #head: string;
 
   /** @param head with the empty line that ends it @param chunked whether the body is to be sent in chunks */
-  constructor(socket: Socket, head: string, chunked: boolean) {
+  constructor(socket: BareSocket, head: string, chunked: boolean) {
     this.#socket = socket;
     this.#head = head;
     this.#chunked = chunked;
@@ -33,7 +34,6 @@ export class Outgoing {
    * Returns whether there is room for more.
    */
   write(pieces: Buffer[], last: boolean): boolean {
-    const socket = this.#socket;
     let bytes = 0;
     for (const piece of pieces) bytes += piece.length;
     let before = this.#head;
@@ -46,27 +46,25 @@ export class Outgoing {
       }
       if (last) after += '0\r\n\r\n';
     }
-    if (bytes > 0) this.#writeGathered(before, pieces, after, before.length + bytes + after.length);
-    else if (before + after !== '') socket.write(before + after, 'latin1');
-    // Node calls for a drain after each large write, even if the system took all of it at once.
-    return socket.writableLength === 0 || !socket.writableNeedDrain;
+    if (bytes > 0) return this.#writeGathered(before, pieces, after, before.length + bytes + after.length);
+    return before + after === '' || this.#socket.write(before + after);
   }
 
-  #writeGathered(before: string, pieces: Buffer[], after: string, length: number): void {
+  #writeGathered(before: string, pieces: Buffer[], after: string, length: number): boolean {
     const socket = this.#socket;
-    const isShared = length <= LARGE_BYTES && socket.writableLength === 0;
+    const isShared = length <= LARGE_BYTES && socket.waiting === 0;
     const isSmall = length <= SMALL_BYTES;
     const room = isSmall ? small : large;
     const bytes = isShared ? room.subarray(0, length) : Buffer.allocUnsafeSlow(length);
     let at = bytes.write(before, 'latin1');
     for (const piece of pieces) at += piece.copy(bytes, at);
     if (after !== '') bytes.write(after, at, 'latin1');
-    socket.write(bytes);
-    if (socket.writableLength === 0) return;
+    const hasRoom = socket.write(bytes);
+    if (socket.waiting === 0) return hasRoom;
     // They must stay as they are until they have left.
     handedOn(bytes.buffer.byteLength);
-    if (!isShared) return;
-    if (isSmall) small = Buffer.allocUnsafeSlow(SMALL_BYTES);
-    else large = Buffer.allocUnsafeSlow(LARGE_BYTES);
+    if (isShared && isSmall) small = Buffer.allocUnsafeSlow(SMALL_BYTES);
+    else if (isShared) large = Buffer.allocUnsafeSlow(LARGE_BYTES);
+    return hasRoom;
   }
 }
