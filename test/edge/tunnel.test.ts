@@ -258,3 +258,16 @@ test('a tunnel one of whose sides takes nothing for fifteen minutes is given up;
   assert.equal(silent.ended, false);
   assert.equal(front.upstream.tunnels, 1);
 });
+
+test('a client that breaks off just when the process agrees to an upgrade leaves nothing behind', async () => {
+  let client: RawClient;
+  await using process = await startRawUpstream((_head, socket) => {
+    // The gateway reads both in the same turn of its loop, the reset first.
+    client.socket.resetAndDestroy();
+    socket.write(SWITCHING);
+  });
+  await using front = await startGateway(process.socketPath);
+  client = new RawClient(front.port).send(UPGRADE);
+  await until(() => process.requests.length === 1 && process.sockets.size === 0, 'the process is left alone');
+  await until(() => front.upstream.active === 0 && front.upstream.tunnels === 0, 'nothing is counted');
+});
