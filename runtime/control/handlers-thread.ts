@@ -2,9 +2,9 @@
 // V8 would collect while nobody is answered if they were the gateway's.
 import { mkdirSync, rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Worker } from 'node:worker_threads';
+import type { Worker } from 'node:worker_threads';
 import { log, reason } from '../log.ts';
-import { compileCache } from '../machine/compile-cache.ts';
+import { startThread } from '../machine/thread.ts';
 import type { HandlersOptions } from './miniflare.ts';
 import type { FromMiniflare, ToMiniflare } from './miniflare-thread.ts';
 
@@ -32,15 +32,8 @@ export class HandlersThread {
   constructor({ program, temporary, onRestart, onEnd }: HandlersThreadOptions) {
     rmSync(temporary, { recursive: true, force: true });
     mkdirSync(temporary, { mode: 0o700 });
-    this.#thread = new Worker(new URL('./miniflare-thread.ts', import.meta.url), {
-      env: {
-        ...compileCache(),
-        PATH: process.env.PATH ?? '',
-        TMPDIR: temporary,
-        MINIFLARE_WORKERD_PATH: program,
-      },
-      argv: [],
-      execArgv: [],
+    this.#thread = startThread(new URL('./miniflare-thread.ts', import.meta.url), {
+      env: { PATH: process.env.PATH ?? '', TMPDIR: temporary, MINIFLARE_WORKERD_PATH: program },
     });
     this.#thread.on('message', (message: FromMiniflare) => {
       if (message === 'restarted') onRestart();

@@ -1,7 +1,7 @@
 // Threads for what must not run on the gateway's: parsing and walking whatever has a size that a tenant chose. Each job
 // has a deadline and a memory limit; the thread of a job that passes one is ended, and the next job gets a new thread.
-import { Worker } from 'node:worker_threads';
-import { compileCache } from './compile-cache.ts';
+import type { Worker } from 'node:worker_threads';
+import { startThread } from './thread.ts';
 import type { Job, JobFailure, JobReply } from './worker-thread.ts';
 
 /** MiB of JavaScript objects that a job may have. Buffers do not count: a job bounds what it reads. */
@@ -119,11 +119,8 @@ class Thread {
 
   constructor(onEnd: (thread: Thread) => void) {
     this.#onEnd = onEnd;
-    this.#worker = new Worker(new URL('./worker-thread.ts', import.meta.url), {
-      // Nothing else of the host's environment or arguments.
-      env: { ...compileCache(), PATH: process.env.PATH ?? '' },
-      argv: [],
-      execArgv: [],
+    this.#worker = startThread(new URL('./worker-thread.ts', import.meta.url), {
+      env: { PATH: process.env.PATH ?? '' },
       resourceLimits: { maxOldGenerationSizeMb: MEMORY_MB },
     });
     this.#worker.on('message', (reply: JobReply) => this.#reply(reply));

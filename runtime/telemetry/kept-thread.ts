@@ -1,7 +1,7 @@
 // The thread of telemetry as it is started, started again when it ends or hangs, and ended.
-import { Worker } from 'node:worker_threads';
+import type { Worker } from 'node:worker_threads';
 import { logRarely } from '../log.ts';
-import { compileCache } from '../machine/compile-cache.ts';
+import { startThread } from '../machine/thread.ts';
 import type { FromThread, ThreadOptions, ToThread } from './protocol.ts';
 
 /** JavaScript objects that the thread may have, in MiB. */
@@ -44,11 +44,7 @@ export class KeptThread {
   start(): void {
     if (this.#thread !== null || this.#isClosing) return;
     this.#startedAt = performance.now();
-    const thread = new Worker(new URL('./thread.ts', import.meta.url), {
-      // Nothing else of the host's environment or arguments.
-      env: compileCache(),
-      argv: [],
-      execArgv: [],
+    const thread = startThread(new URL('./thread.ts', import.meta.url), {
       workerData: this.#options,
       resourceLimits: { maxOldGenerationSizeMb: MEMORY_MB },
     });

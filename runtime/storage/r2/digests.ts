@@ -1,7 +1,8 @@
 // Digests of bodies. Those of large bodies are made in threads of their own: MD5, which every object needs, takes longer
 // than all else that is done to a byte.
 import { availableParallelism } from 'node:os';
-import { Worker } from 'node:worker_threads';
+import type { Worker } from 'node:worker_threads';
+import { startThread } from '../../machine/thread.ts';
 import type { Algorithm, Digests } from './algorithms.ts';
 import type { ToDigest } from './digest-thread.ts';
 
@@ -52,10 +53,7 @@ class DigestThread {
   /** @param onEnd called when the thread takes no bodies any more */
   constructor(onEnd: () => void) {
     this.#onEnd = onEnd;
-    this.#worker = new Worker(new URL('./digest-thread.ts', import.meta.url), {
-      env: {},
-      argv: [],
-      execArgv: [],
+    this.#worker = startThread(new URL('./digest-thread.ts', import.meta.url), {
       resourceLimits: { maxOldGenerationSizeMb: HEAP_MB, codeRangeSizeMb: CODE_MB },
     });
     this.#worker.on('message', (answer: Record<Algorithm, Uint8Array> | null) =>
