@@ -6,6 +6,22 @@ export class Refusal extends Error {
   }
 }
 
+/**
+ * Where a list goes on, from a text that a caller may have made up.
+ * @param check makes of its JSON a place of the list; it returns null, or throws, when that is none
+ * @throws {Refusal} when it is none
+ */
+export function placeOf(text, check) {
+  let place = null;
+  try {
+    place = check(JSON.parse(text));
+  } catch {
+    // The caller is told below.
+  }
+  if (place === null) throw new Refusal('invalid_input', 'cursor: is not a cursor of this list');
+  return place;
+}
+
 /** The most bytes of the answer under way, and how many there are. */
 export let limitBytes = 0;
 let bytes = 0;

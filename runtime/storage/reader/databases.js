@@ -1,7 +1,7 @@
 // SQLite's files: opened to be read and nothing else, one statement of the caller's, and tables page by page.
 import { lstatSync } from 'node:fs';
 import { constants, DatabaseSync } from 'node:sqlite';
-import { json, Refusal } from './answer.js';
+import { json, placeOf, Refusal } from './answer.js';
 import { bound, sqlValue } from './values.js';
 
 /** Longest wait for whoever has a database locked, in ms. */
@@ -166,8 +166,9 @@ function page(database, { table, sort, filter, limit, after }) {
   if (sorted !== null && !columns.some(({ name }) => name === sorted))
     throw new Refusal('invalid_input', `sort: ${found.name} has no column ${sorted}`);
   const keys = keysOf(found, columns);
+  const places = [...(sorted === null ? [] : [quoted(sorted)]), ...keys];
   const direction = descending ? 'DESC' : 'ASC';
-  const place = after === null ? null : placeOf(after, keys.length + (sorted === null ? 0 : 1));
+  const place = after === null ? null : placeOf(after, (given) => rowPlace(given, places.length));
   const offset = typeof place === 'number' ? place : null;
   const conditions = [];
   const parameters = [];
@@ -177,8 +178,7 @@ function page(database, { table, sort, filter, limit, after }) {
     conditions.push(condition);
     parameters.push(...values);
   }
-  const order = [...(sorted === null ? [] : [quoted(sorted)]), ...keys].map((term) => `${term} ${direction}`);
-  const places = [...(sorted === null ? [] : [quoted(sorted)]), ...keys];
+  const order = places.map((term) => `${term} ${direction}`);
   const sql = `SELECT ${[...columns.map(({ name }) => quoted(name)), ...places].join(', ')} FROM ${quoted(found.name)}
     ${conditions.length === 0 ? '' : `WHERE ${conditions.join(' AND ')}`}
     ${order.length === 0 ? '' : `ORDER BY ${order.join(', ')}`} LIMIT ${limit + 1} OFFSET ${offset ?? 0}`;
@@ -207,19 +207,10 @@ function page(database, { table, sort, filter, limit, after }) {
   return `"columns":${shown},"rows":[${rows}],"next":${JSON.stringify(next)}`;
 }
 
-/**
- * A number of rows, or what a row has in the columns that order the rows.
- * @throws {Refusal} when the text, which a caller may have made up, is neither
- */
-function placeOf(text, columns) {
-  try {
-    const place = JSON.parse(text);
-    if (Number.isSafeInteger(place) && place >= 0) return place;
-    if (Array.isArray(place) && place.length === columns) return place.map(bound);
-  } catch {
-    // It is told below.
-  }
-  throw new Refusal('invalid_input', 'cursor: is not a cursor of this list');
+/** A number of rows, or what a row has in the columns that order the rows; null when the place is neither. */
+function rowPlace(place, columns) {
+  if (Number.isSafeInteger(place) && place >= 0) return place;
+  return Array.isArray(place) && place.length === columns ? place.map(bound) : null;
 }
 
 /** What names a row of a table for good; nothing for a view. */

@@ -1,7 +1,7 @@
 // Workflows: an instance is an object of the engine's, which keeps what it knows under keys of its own.
 import { lstatSync } from 'node:fs';
 import { join } from 'node:path';
-import { json, Refusal } from './answer.js';
+import { json, placeOf, Refusal } from './answer.js';
 import { isTable, open } from './databases.js';
 import { countObjects, objectsIn } from './objects.js';
 import { deserialized } from './serialized.js';
@@ -68,7 +68,7 @@ export function listInstances({ directory, statuses, status, after, limit }) {
     files.push({ id, at: Math.floor(made) });
   }
   const behind = (one, other) => other.at - one.at || (one.id < other.id ? -1 : 1);
-  const [at, id] = after === null ? [] : instancePlace(after);
+  const [at, id] = after === null ? [] : placeOf(after, instancePlace);
   const rest = files.filter((file) => after === null || behind({ at, id }, file) < 0).sort(behind);
   const items = [];
   let next = null;
@@ -180,13 +180,7 @@ function stepOf({ key, size, value }, times) {
   };
 }
 
-/** @throws {Refusal} when the text, which a caller may have made up, is no place of such a list */
-function instancePlace(text) {
-  try {
-    const [at, id] = JSON.parse(text);
-    if (typeof at === 'number' && typeof id === 'string') return [at, id];
-  } catch {
-    // It is told below.
-  }
-  throw new Refusal('invalid_input', 'cursor: is not a cursor of this list');
+/** When an instance was made, and its id; null when the place is none of this list. */
+function instancePlace([at, id]) {
+  return typeof at === 'number' && typeof id === 'string' ? [at, id] : null;
 }
