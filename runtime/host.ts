@@ -120,10 +120,9 @@ export class Host {
    * @throws {ControlError} when a newer Cellar has used its database
    */
   async #startControl(): Promise<void> {
-    const { control, disk, known, paths, ui } = this.#parts;
+    const { control, known, paths, ui } = this.#parts;
     for (let delay = CONTROL_RETRY_MIN_MS; !this.#closed; delay = Math.min(2 * delay, CONTROL_RETRY_MAX_MS)) {
-      // On a full disk the control plane's process would end as soon as it starts, again and again.
-      await disk.room(CONTROL_MB, this.#closing.signal);
+      await this.#roomForControl();
       if (this.#closed) return;
       try {
         const secret = welcomeSecret(keptSecret(paths.signInKey));
@@ -142,6 +141,18 @@ export class Host {
         await sleep(delay, undefined, { signal: this.#closing.signal }).catch(() => {});
       }
     }
+  }
+
+  /** On a full disk the control plane's process would end as soon as it starts, again and again. */
+  async #roomForControl(): Promise<void> {
+    const { disk, paths } = this.#parts;
+    if (disk.freeMb < CONTROL_MB)
+      log(
+        'warn',
+        'the control plane waits for room on the disk; apps serve meanwhile. Remove files from that disk, or make it larger',
+        { free_mb: disk.freeMb, needs_mb: CONTROL_MB, data: paths.root },
+      );
+    await disk.room(CONTROL_MB, this.#closing.signal);
   }
 
   /** Makes room on the disk: empties the trash, the oldest first, then drops the caches of builds. */

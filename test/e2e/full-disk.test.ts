@@ -1,5 +1,7 @@
 // A disk without a byte left: the host lives, boots, serves, and goes on by itself when there is room.
 import assert from 'node:assert/strict';
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
 import { test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { cells, eventually } from '../support/e2e/processes.ts';
@@ -48,3 +50,26 @@ for (const kind of DISK_KINDS) {
     await cellar.deployAgain('hello', 'site');
   });
 }
+
+test('a start on a full disk says what it waits for and what helps, and goes on when there is room', async (t) => {
+  const cellar = new Cellar({ RUNNER_BUILD_MAX_MB: '16', RUNNER_DISK_FLOOR_MB: '40' });
+  await using _ = cellar;
+  using disk = SmallDisk.mount(cellar.data, 200);
+  if (disk === null) return t.skip(SmallDisk.why);
+  await cellar.start();
+  await cellar.stop();
+  // An earlier shortage has used up the reserve.
+  rmSync(join(cellar.data, 'ballast'), { force: true });
+  disk.fill();
+  const from = cellar.output.length;
+  const started = cellar.start();
+  started.catch(() => {});
+  const [line] = await cellar.waitFor(/ warn {2}.*waits for room.*\n/, from);
+  assert.match(
+    line,
+    /the control plane waits for room on the disk.*apps serve meanwhile.*free_mb=0 needs_mb=4 /,
+  );
+  assert.ok(line.includes(`data=${cellar.data}`), line);
+  disk.clear();
+  await started;
+});
