@@ -33,10 +33,11 @@ export function bundleHandlers(): Promise<string> {
 /**
  * The handlers, bundled: as an earlier call has kept them, unless their sources have changed since. Bundling takes ten times
  * as long as finding that out, and each start of a host waits for it.
- * @param directory where the bundle is kept; nobody but the host may write there
+ * @param directory where the bundle is kept; nobody but the host may write there. Null: nowhere, it is bundled now
  * @throws {Error} esbuild's, with file and line
  */
-export async function keptHandlers(directory: string): Promise<string> {
+export async function keptHandlers(directory: string | null): Promise<string> {
+  if (directory === null) return bundleHandlers();
   const path = join(directory, 'handlers.js');
   const [key, kept] = await Promise.all([
     sourcesKey(HANDLER_SOURCES),
@@ -45,7 +46,7 @@ export async function keptHandlers(directory: string): Promise<string> {
   const firstLine = `// ${key}\n`;
   if (kept.startsWith(firstLine)) return kept;
   const script = firstLine + (await bundleHandlers());
-  // The next start bundles them again where they cannot be kept: the disk may be full, or the place another user's.
+  // The next start bundles them again where they cannot be kept: the disk may be full, or the place not there.
   await keep(path, script).catch(() => {});
   return script;
 }

@@ -78,14 +78,6 @@ async function tidyUp(input: BuildInput, installed: KeptInstall | null): Promise
   await trimStep(input).catch(failed);
 }
 
-/**
- * Has the bundler keep what it compiles of its own code, which takes most of the start of its process.
- * @param codeDirectory made when there is something to keep, and the host's alone
- */
-export function openBundler(codeDirectory: string): void {
-  bundler.codeDirectory = codeDirectory;
-}
-
 /** Starts the bundler's process for a build that will come. */
 export function warmBundler(): void {
   bundler.warm();

@@ -6,6 +6,7 @@ import type { Plan, PlanOptions } from '../../bundler/plan.ts';
 import type { BundlerReply, BundlerRequest, BundlerResults } from '../../bundler/protocol.ts';
 import { toBackground } from '../machine/background.ts';
 import { type Child, startChild } from '../machine/child.ts';
+import { compiledDirectory } from '../machine/compile-cache.ts';
 import { starvation } from '../machine/give-way.ts';
 import { withDataLimit } from '../machine/process-limits.ts';
 
@@ -27,7 +28,7 @@ export class Bundler {
   #idle: Helper | null = null;
   #timer: NodeJS.Timeout | undefined;
   /** Where its processes keep what they have compiled of their own code, for the next ones; null: nowhere. */
-  codeDirectory: string | null = null;
+  codeDirectory = compiledDirectory();
 
   constructor(idleMs = IDLE_MS) {
     this.#idleMs = idleMs;

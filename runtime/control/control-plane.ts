@@ -28,8 +28,8 @@ const WAKE_RETRY_MS = 50;
 export interface ControlOptions {
   /** Directory of its D1 database, Durable Objects, bucket and sockets. Nobody but the host may enter it. */
   directory: string;
-  /** Where the bundled handlers are kept. */
-  bundles: string;
+  /** Where the bundled handlers are kept; null: nowhere. */
+  bundles: string | null;
   /** Text bindings, by name; asked at the start, when the ports are known. */
   variables: () => Record<string, string>;
   /** Proves the host to the control plane; new at each boot. */

@@ -4,6 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { BuildSettings } from '../../handlers/contract/host-calls.ts';
 import { reason } from '../log.ts';
+import { compiledDirectory } from '../machine/compile-cache.ts';
 import { BUNDLE_FILE } from '../uploads/version-files.ts';
 import { Folder } from './folder.ts';
 
@@ -27,7 +28,7 @@ const project = new Folder({
   folder,
   settings,
   environment,
-  compiled: process.env.NODE_COMPILE_CACHE ?? null,
+  compiled: compiledDirectory(),
   cache: scratch,
   onStep: (words, ms) => say(`▸ ${words} in ${Math.round(ms)} ms`),
   onLine: say,

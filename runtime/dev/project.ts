@@ -8,6 +8,7 @@ import type { Release } from '../../bundler/release.ts';
 import { newId } from '../../handlers/contract/id.ts';
 import { NO_SETTINGS } from '../builds/build-input.ts';
 import { placeBundle, readRelease } from '../builds/release.ts';
+import { compiledDirectory } from '../machine/compile-cache.ts';
 import { type Layout, writeAtomic } from '../machine/data-directory.ts';
 import { removeTree } from '../machine/remove.ts';
 import { emptyNames, type StorageNames } from '../storage/names.ts';
@@ -50,7 +51,7 @@ export class Project {
     this.#folder = new Folder({
       ...options,
       settings: NO_SETTINGS,
-      compiled: paths.compiled,
+      compiled: compiledDirectory() ?? paths.compiled,
       cache: paths.cache(appId),
     });
   }

@@ -81,9 +81,9 @@ export function layoutOf(root: string) {
     cache: (appId: string) => `${root}/caches/${appId}`,
     /**
      * What is made of our own code once: the handlers, bundled, and what the host, the bundler and the process of snapshots
-     * have compiled. Node's own variable may name another place.
+     * have compiled. `../start.js` makes it, and decides whether it is used: see `compiledDirectory`.
      */
-    compiled: process.env.NODE_COMPILE_CACHE || join(root, 'compiled'),
+    compiled: join(root, 'compiled'),
     builds: join(root, 'builds'),
     build: (appId: string) => `${root}/builds/${appId}`,
     /** What Wrangler uploads, until it is deployed. */
@@ -158,7 +158,9 @@ export function openToUsers(paths: Layout): void {
   for (const entry of readdirSync(paths.root, { withFileTypes: true })) {
     const path = join(paths.root, entry.name);
     if (open.includes(path)) chmodSync(path, 0o711);
-    else if (!entry.isSymbolicLink()) chmodSync(path, entry.isDirectory() ? 0o700 : 0o600);
+    // Closed now, what others may have written there would seem good to the next start.
+    else if (path !== paths.compiled && !entry.isSymbolicLink())
+      chmodSync(path, entry.isDirectory() ? 0o700 : 0o600);
   }
   chmodSync(paths.root, 0o711);
 }

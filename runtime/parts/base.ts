@@ -4,7 +4,6 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { openHostStore } from '../../sqlite/host/index.ts';
 import type { Addresses } from '../addresses.ts';
 import { Secrets } from '../apps/secrets.ts';
-import { openBundler } from '../builds/build.ts';
 import type { Config } from '../config.ts';
 import { letGoWhenCopied } from '../fleets/copied.ts';
 import { workerdPath } from '../fleets/start-cell.ts';
@@ -68,7 +67,6 @@ function openDataDirectory(config: Config, paths: Layout) {
   endLeftovers(paths.builds, allUids(store.buildUsers));
   rmSync(paths.builds, { recursive: true, force: true });
   mkdirSync(paths.builds, { mode: 0o700 });
-  openBundler(paths.compiled);
   throwTrialsAway(paths);
   return { release, disk, token, store };
 }

@@ -6,6 +6,7 @@ import type { Outbox } from '../control/outbox.ts';
 import { pushes } from '../control/pushes.ts';
 import { controlSocket } from '../control/runtime-program.ts';
 import { DomainChecks } from '../edge/domain-checks.ts';
+import { compiledDirectory } from '../machine/compile-cache.ts';
 import { keptSecret } from '../machine/data-directory.ts';
 import { LoopDelay } from '../machine/loop-delay.ts';
 import { Mailer } from '../mail/mail.ts';
@@ -32,7 +33,7 @@ export function makeControl(
   const loopDelay = new LoopDelay();
   const control = new Control({
     directory: paths.control,
-    bundles: paths.compiled,
+    bundles: compiledDirectory(),
     workerd,
     secret,
     onRestart,

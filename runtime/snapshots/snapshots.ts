@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import { log, reason } from '../log.ts';
 import { cleanEnvironment, startChild } from '../machine/child.ts';
+import { compileCache } from '../machine/compile-cache.ts';
 import type { Layout } from '../machine/data-directory.ts';
 import { onOneProcessor } from '../machine/one-processor.ts';
 import { dieWithParent } from '../machine/users.ts';
@@ -233,7 +234,7 @@ export class Snapshots {
     const words = [...dieWithParent(), ...onOneProcessor(), 'nice', '-n', '19', process.execPath];
     const child = await startChild([...words, `--max-old-space-size=${HEAP_MB}`, PROGRAM], {
       title: 'the process of snapshots',
-      environment: { ...cleanEnvironment(), NODE_COMPILE_CACHE: this.#options.paths.compiled },
+      environment: { ...cleanEnvironment(), ...compileCache() },
     }).catch((error: unknown) => {
       this.#underWay = null;
       throw error;

@@ -60,8 +60,8 @@ function assertEmpty(paths: Layout): void {
     paths.lock,
     paths.pid,
     paths.snapshots,
-    // A start that its settings stopped makes it. `paths.compiled` may be elsewhere, by Node's own variable.
-    join(paths.root, 'compiled'),
+    // A start that its settings stopped makes it.
+    paths.compiled,
     paths.secretsKey,
     paths.signInKey,
     paths.alertKey,

@@ -1,11 +1,21 @@
 // What an earlier start has compiled of Cellar's code: the next one uses it, compiles anew what is damaged, and runs nobody else's.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, readdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
-import { eventually } from '../support/e2e/processes.ts';
+import { descendants, eventually } from '../support/e2e/processes.ts';
+import { place, snapshot } from '../support/e2e/snapshots.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 // What all files of a run of the tests have in common would be used instead.
@@ -43,6 +53,36 @@ test('the next start finds what was compiled, also after a kill; what is damaged
   await cellar.stop();
   assert.deepEqual(stripped(cellar.output.slice(from)), ['runtime/host.ts']);
   assert.equal(statSync(directory).mode & 0o777, 0o700);
+});
+
+/** Where a host's bundler keeps compiled code, as its environment says. */
+async function bundlersPlace(cellar: Cellar): Promise<string | undefined> {
+  await cellar.deploy('hello', 'hello');
+  const bundler = descendants(cellar.pid).find(({ command }) =>
+    command.some((word) => word.endsWith('/bundler/helper.ts')),
+  )!;
+  const environment = readFileSync(`/proc/${bundler.pid}/environ`, 'utf8').split('\0');
+  return environment.find((each) => each.startsWith('NODE_COMPILE_CACHE='))?.split('=')[1];
+}
+
+test('the bundler and what is bundled are kept where the start has found a good place, and only there', async () => {
+  using snapshots = place();
+  await using cellar = new Cellar({ RUNNER_SNAPSHOT_URL: snapshots.path, RUNNER_SNAPSHOT_EVERY_H: '0' });
+  const directory = join(cellar.data, 'compiled');
+  mkdirSync(directory, { recursive: true });
+  chmodSync(directory, 0o777);
+  await cellar.start();
+  assert.equal(await bundlersPlace(cellar), undefined);
+  await snapshot(cellar);
+  await cellar.stop();
+  assert.deepEqual(readdirSync(directory), []);
+  // What others may have written there is not good at the next start either.
+  assert.equal(statSync(directory).mode & 0o777, 0o777);
+
+  await using good = new Cellar();
+  await good.start();
+  assert.equal(await bundlersPlace(good), join(good.data, 'compiled'));
+  assert.ok(existsSync(join(good.data, 'compiled', 'handlers.js')));
 });
 
 test('code in a place where others can write, or which is somewhere else, is not run', (t) => {

@@ -4,16 +4,12 @@ import { cpSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } fr
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { newId } from '../../../handlers/contract/id.ts';
-import { build, openBundler } from '../../../runtime/builds/build.ts';
+import { build } from '../../../runtime/builds/build.ts';
 import { type BuildInput, NO_SETTINGS } from '../../../runtime/builds/build-input.ts';
 import { DeployLog } from '../../../runtime/builds/deploy-log.ts';
 import { removeTree } from '../../../runtime/machine/remove.ts';
 import { Walls } from '../../../runtime/machine/walls.ts';
 import { emptyNames } from '../../../runtime/storage/names.ts';
-import { COMPILED } from '../compiled.ts';
-
-const { NODE_COMPILE_CACHE } = COMPILED;
-if (NODE_COMPILE_CACHE !== undefined) openBundler(NODE_COMPILE_CACHE);
 
 /** A file's text, or where a symbolic link points. */
 export type Files = Record<string, string | { link: string }>;
