@@ -38,7 +38,7 @@ test('the next start finds what was compiled, also after a kill; what is damaged
 
   // What Node says comes by another pipe than the word that Cellar is ready, and may be read after that.
   await cellar.start();
-  for (const source of ['runtime/main.ts', 'runtime/telemetry/thread.ts'])
+  for (const source of ['runtime/main.ts', 'runtime/host.ts', 'runtime/telemetry/thread.ts'])
     await eventually(() => stripped(cellar.output).includes(source), `${source} was compiled`);
   await eventually(() => !existsSync(ofOtherNode), 'what another Node has compiled is gone');
   await cellar.stop('SIGKILL');
