@@ -42,6 +42,8 @@ const CAPABILITIES = {
   CAP_SETGID: 6,
   CAP_SETUID: 7,
 };
+/** What root has to be able to do to give up rights for good, by number. */
+const CAP_SETPCAP = 8;
 
 /** The words before a command that make it run as `user`: without other groups, and bound like all that is an app's. */
 export function asUser({ uid, gid }: User): string[] {
@@ -55,6 +57,11 @@ export function asUser({ uid, gid }: User): string[] {
  */
 export function asBoundRoot(): string[] {
   return [setpriv() ?? 'setpriv', '--inh-caps', '-all', '--bounding-set', RIGHTS_OVER_FILES, ...BOUND];
+}
+
+/** Whether `asBoundRoot` takes rights away: `setpriv` leaves all of them, and says nothing, where it may not. */
+export function canBindRoot(): boolean {
+  return hasCapability(CAP_SETPCAP);
 }
 
 /** Runs a command of the system's as `user`. @throws when it fails, or takes longer */
@@ -148,9 +155,14 @@ function isMapped(map: 'uid_map' | 'gid_map', id: number): boolean {
 }
 
 function lackingCapability(): string | undefined {
+  return Object.entries(CAPABILITIES).find(([, number]) => !hasCapability(number))?.[0];
+}
+
+/** Whether this process has a capability, by its number. */
+function hasCapability(number: number): boolean {
   const status = readFileSync('/proc/self/status', 'latin1');
   const effective = BigInt(`0x${/^CapEff:\t([0-9a-f]+)$/m.exec(status)![1]}`);
-  return Object.entries(CAPABILITIES).find(([, number]) => ((effective >> BigInt(number)) & 1n) === 0n)?.[0];
+  return ((effective >> BigInt(number)) & 1n) === 1n;
 }
 
 /** Who runs the process of an app whose builds run as `uid`. */

@@ -10,7 +10,7 @@ import { isDiskFull } from './disk.ts';
 import { type CellNetwork, type Endpoint, type Firewall, openFirewall } from './firewall.ts';
 import { removeTree } from './remove.ts';
 import { findSandbox, type Sandbox, type View } from './sandbox.ts';
-import { type AppUsers, NOBODY, type User } from './users.ts';
+import { type AppUsers, canBindRoot, NOBODY, type User } from './users.ts';
 
 interface Probe {
   scratch: string;
@@ -144,7 +144,13 @@ export class Walls {
       found = reason(error);
     }
     await removeTree(scratch).catch(() => {});
-    if (typeof found !== 'string') return found;
+    if (typeof found !== 'string') {
+      if (user === null && process.getuid?.() === 0 && !canBindRoot()) {
+        const kept = "builds keep root's capabilities in their sandbox";
+        log('warn', `${kept}: deploy only code you trust`, { why: 'this root lacks CAP_SETPCAP' });
+      }
+      return found;
+    }
     const what = "builds see this machine's files and processes, as far as their user may";
     log('warn', `${what}: deploy only code you trust`, { why: found });
     return null;

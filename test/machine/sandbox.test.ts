@@ -56,11 +56,13 @@ interface Container {
   filter?: Buffer;
   /** The host's own user, when that is not root. */
   host?: User;
+  /** A capability that its root lacks, as setpriv(1) names it. */
+  lacks?: string;
 }
 
 /** What a script of Node's prints in a container, given one argument. */
 function runInContainer(t: TestContext, container: Container, script: string, argument: unknown): string {
-  const { flags = [], filter, host } = container;
+  const { flags = [], filter, host, lacks } = container;
   const filterPath = join(temporaryDirectory(t), 'filter');
   writeFileSync(filterPath, filter ?? '');
   const descriptor = openSync(filterPath, 'r');
@@ -68,7 +70,8 @@ function runInContainer(t: TestContext, container: Container, script: string, ar
   const base = ['--bind', '/', '/', '--dev-bind', '/dev', '/dev', '--cap-add', 'ALL'];
   const seccomp = filter ? ['--seccomp', '3'] : [];
   const node = [process.execPath, '--input-type=module', '-e', script, JSON.stringify(argument)];
-  const words = [...base, ...flags, ...seccomp, '--', ...(host ? asUser(host) : []), ...node];
+  const without = lacks ? ['setpriv', '--bounding-set', `-${lacks}`] : [];
+  const words = [...base, ...flags, ...seccomp, '--', ...without, ...(host ? asUser(host) : []), ...node];
   const stdio: ('ignore' | 'pipe' | number)[] = ['ignore', 'pipe', 'pipe', descriptor];
   const { status, stdout, stderr } = spawnSync('bwrap', words, { stdio, encoding: 'utf8', timeout: 60_000 });
   assert.equal(status, 0, stderr);
@@ -209,4 +212,13 @@ test('a build that is root has no rights over the machine', NEEDS_CONTAINER, (t)
   const printed = runInSandbox(t, {}, { user: null, command: ['sh', '-c', tries] });
   const rights = '000000000000001b';
   assert.equal(printed, `CapPrm:\t${rights}\nCapEff:\t${rights}\nCapBnd:\t${rights}\nNoNewPrivs:\t1\n4321\n`);
+});
+
+test('a host that may not take rights from builds that are root says so', NEEDS_CONTAINER, (t) => {
+  const warning = /warn {2}builds keep root's capabilities in their sandbox: .*CAP_SETPCAP/;
+  const putUp = (container: Container) => runInContainer(t, container, PUT_UP, temporaryDirectory(t));
+  const printed = putUp({ lacks: 'setpcap' });
+  assert.match(printed, warning);
+  assert.match(printed, /^a sandbox$/m);
+  assert.doesNotMatch(putUp({}), warning);
 });
