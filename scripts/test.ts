@@ -29,8 +29,8 @@ if (all.length === 0) {
 
 const scratch = mkdtempSync(join(tmpdir(), 'cellar-tests-'));
 process.on('exit', () => rmSync(scratch, { recursive: true, force: true }));
-// Hundreds of processes of this run load the same modules: each is compiled once.
-process.env.NODE_COMPILE_CACHE = join(scratch, 'compiled');
+// Hundreds of processes of this run load the same modules: each is compiled once, or has been by what runs this.
+process.env.NODE_COMPILE_CACHE ||= join(scratch, 'compiled');
 
 /** The group of files that have a Cellar in common with this one. */
 const groupOf = (file: string) => /sharedCellar\('(\w+)'\)/.exec(readFileSync(file, 'utf8'))?.[1];
