@@ -5,7 +5,8 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Cellar, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
+import { COUNTER_CONFIG } from '../support/e2e/cellar.ts';
+import { sharedCellar } from '../support/e2e/shared.ts';
 import { watchStorage } from '../support/e2e/storage-watch.ts';
 
 const DEPLOYS = 10;
@@ -44,9 +45,10 @@ binding = "DB"
 database_name = "requests"
 `;
 
+const cellar = sharedCellar('storage');
+
 test(`${DEPLOYS} deploys under load fail no request, lose no acknowledged write, and never have two processes on the storage`, async (t) => {
-  await using cellar = await new Cellar().start();
-  const id = await cellar.create('counter');
+  const id = await cellar.create('swapped');
   const work = await cellar.checkout('hello');
   mkdirSync(join(work, 'migrations'));
   writeFileSync(join(work, 'wrangler.toml'), CONFIG);
@@ -57,7 +59,7 @@ test(`${DEPLOYS} deploys under load fail no request, lose no acknowledged write,
   const deploy = async (version: number) => {
     writeFileSync(join(work, 'index.js'), worker(version));
     await cellar.commit(work, `version ${version}`);
-    const { code, stderr } = await cellar.push(work, 'counter');
+    const { code, stderr } = await cellar.push(work, 'swapped');
     assert.equal(code, 0, stderr);
     assert.match(stderr, /serves this push/);
   };
@@ -72,7 +74,7 @@ test(`${DEPLOYS} deploys under load fail no request, lose no acknowledged write,
     while (!stop) {
       const from = performance.now();
       try {
-        const { status, text } = await cellar.get('counter');
+        const { status, text } = await cellar.get('swapped');
         if (status === 200) acknowledged.push(JSON.parse(text));
         else failures.push(`${status} ${text}`);
       } catch (error) {
@@ -95,7 +97,7 @@ test(`${DEPLOYS} deploys under load fail no request, lose no acknowledged write,
     Array.from({ length: numbers.length }, (_, i) => i + 1),
     'each acknowledged number was given once, and none went missing',
   );
-  const state = JSON.parse((await cellar.get('counter', '/state')).text);
+  const state = JSON.parse((await cellar.get('swapped', '/state')).text);
   assert.deepEqual(state, { last: numbers.length, rows: numbers });
   assert.deepEqual(together, [], 'two processes on the storage at once');
   assert.equal(pids.length, DEPLOYS + 1, 'each release was seen on the storage');
