@@ -246,8 +246,10 @@ export class UpstreamConnection implements Queued<UpstreamConnection>, SocketUse
     this.#reader?.onRoom();
   }
 
-  /** The answer that the process sent before it closed can still be read. */
-  onLost(): void {}
+  /** The answer that the process sent before it closed can still be read, and its client may have to send the rest first. */
+  onLost(): void {
+    this.#reader?.onRoom();
+  }
 
   onFinish(): void {}
 

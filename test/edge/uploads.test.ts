@@ -1,7 +1,15 @@
 // Uploads: waited for, answered early, broken and left.
 import assert from 'node:assert/strict';
+import type { Socket } from 'node:net';
 import { test } from 'node:test';
-import { RawClient, startGateway, startRawUpstream, startWorkerd, until } from '../support/edge/peers.ts';
+import {
+  RawClient,
+  startGateway,
+  startRawUpstream,
+  startWorkerd,
+  still,
+  until,
+} from '../support/edge/peers.ts';
 
 const BIG = 200 * 1024 * 1024;
 const CHUNK = Buffer.alloc(64 * 1024, 'x');
@@ -50,6 +58,28 @@ test('an answer that a process gives before it closes is read, though writes to 
     sending();
     assert.match(await client.end(), /^HTTP\/1\.1 413 [\s\S]*\r\n\r\nbig$/);
   }
+});
+
+test('an upload goes on to its end though the process, which has begun to answer, takes no more of it', async () => {
+  const { promise, resolve } = Promise.withResolvers<Socket>();
+  await using upstream = await startRawUpstream((_head, socket) => {
+    socket.removeAllListeners('data');
+    socket.pause();
+    resolve(socket);
+  });
+  await using front = await startGateway(upstream.socketPath);
+  using client = new RawClient(front.port);
+  // It reads the answer only when it has sent everything.
+  client.socket.pause();
+  client.send(`POST / HTTP/1.1\r\nHost: a\r\nContent-Length: ${1024 * CHUNK.length}\r\n\r\n`);
+  for (let i = 0; i < 1024; i++) client.send(CHUNK);
+  const process = await promise;
+  assert.ok((await still(() => client.socket.writableLength)) > 0, 'the upload waits for the process');
+  process.write('HTTP/1.1 200 OK\r\n\r\n');
+  process.write(Buffer.alloc(1024 * CHUNK.length));
+  assert.ok((await still(() => process.writableLength)) > 0, 'the answer waits for the client');
+  process.destroy();
+  await until(() => client.socket.writableLength === 0, 'all was sent');
 });
 
 test('a 100 is sent when the request is passed on, and the body then', async () => {
