@@ -50,6 +50,11 @@ class BareStream extends Socket {
     this.#onLost = onLost;
   }
 
+  /** A stream of Node's that is paused reads on until its buffer is full, and drops that when it meets a reset behind it. */
+  override read(size?: number): unknown {
+    return size === 0 && this.isPaused() ? null : super.read(size);
+  }
+
   override _write(chunk: unknown, encoding: BufferEncoding, done: () => void): void {
     super._write(chunk, encoding, (error) => this.#written(error, done));
   }

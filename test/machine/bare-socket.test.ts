@@ -7,7 +7,7 @@ import { buffer, text } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
 import { BareSocket, type SocketUser } from '../../runtime/machine/bare-socket.ts';
 import { createHandleServer } from '../../runtime/machine/socket-handle.ts';
-import { temporary, within } from '../support/edge/peers.ts';
+import { temporary, until, within } from '../support/edge/peers.ts';
 
 /** More than the system takes at once of what nobody reads. */
 const LARGE_BYTES = 16 * 1024 * 1024;
@@ -152,6 +152,27 @@ test('it becomes a stream of Node’s, with what comes from then on', async (t) 
   ]);
   await user.told('onClose');
   assert.deepEqual([socket.destroyed, user.received], [true, '']);
+});
+
+test('a stream that is paused keeps what came before a reset', async (t) => {
+  const { socket, other } = await accepted(t);
+  const stream = socket.toStream();
+  const received: string[] = [];
+  stream.on('data', (bytes: Buffer) => received.push(bytes.toString('latin1')));
+  const failed = Promise.withResolvers<Error>();
+  stream.on('error', failed.resolve);
+  stream.once('data', () => stream.pause());
+  other.write('first');
+  await within(once(stream, 'data'), 'the first bytes');
+  other.write('last');
+  await until(() => other.bytesWritten === 9 && other.writableLength === 0, 'all was sent');
+  other.resetAndDestroy();
+  await once(other, 'close');
+  // Whatever would be read by then has been.
+  for (let i = 0; i < 10; i++) await new Promise((resolve) => setImmediate(resolve));
+  stream.resume();
+  await within(failed.promise, 'the reset');
+  assert.deepEqual(received, ['first', 'last']);
 });
 
 for (const [name, listenTo] of [
