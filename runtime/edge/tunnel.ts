@@ -34,6 +34,17 @@ export class Tunnel implements TrackedTunnel {
     upstream.on('data', (chunk: Buffer) => this.fromProcess(chunk));
     this.#join(client, upstream);
     this.#join(upstream, client);
+    client.on('close', () => {
+      // For a client that broke off, the process need not take what is left.
+      if (client.readableEnded) upstream.destroySoon();
+      else upstream.destroy();
+      this.#closed();
+    });
+    // The client still gets what the process sent, also when the process broke off.
+    upstream.on('close', () => {
+      client.destroySoon();
+      this.#closed();
+    });
   }
 
   fromClient(chunk: Buffer): void {
@@ -66,7 +77,7 @@ export class Tunnel implements TrackedTunnel {
     this.#upstream.destroy();
   }
 
-  /** Passes on the end, the trouble and the new room of `one` to `other`. */
+  /** Passes on the end and the new room of `one` to `other`. */
   #join(one: Socket, other: Socket): void {
     one.on('drain', () => {
       this.#blockedSince.delete(other);
@@ -76,13 +87,18 @@ export class Tunnel implements TrackedTunnel {
       other.end();
       if (!this.#closing) this.#destroyWithin(HALF_OPEN_MS);
     });
-    one.on('error', () => other.destroy());
-    one.on('close', () => {
-      other.destroySoon();
-      if (--this.#open > 0) return;
-      if (this.#deadline !== null) clearTimeout(this.#deadline);
-      this.#onEnd();
-    });
+    // What an error means is told when the socket closes.
+    one.on('error', () => {});
+  }
+
+  /** One of the two sockets has closed. */
+  #closed(): void {
+    if (--this.#open > 0) {
+      if (!this.#closing) this.#destroyWithin(HALF_OPEN_MS);
+      return;
+    }
+    if (this.#deadline !== null) clearTimeout(this.#deadline);
+    this.#onEnd();
   }
 
   #block(sender: Socket): void {

@@ -1,9 +1,11 @@
 // WebSockets and other upgraded connections.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import type { Socket } from 'node:net';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { buffer } from 'node:stream/consumers';
 import { after, before, test } from 'node:test';
 import type { Admission } from '../../runtime/edge/backend.ts';
+import { Tunnel } from '../../runtime/edge/tunnel.ts';
 import {
   RawClient,
   startGateway,
@@ -270,4 +272,53 @@ test('a client that breaks off just when the process agrees to an upgrade leaves
   client = new RawClient(front.port).send(UPGRADE);
   await until(() => process.requests.length === 1 && process.sockets.size === 0, 'the process is left alone');
   await until(() => front.upstream.active === 0 && front.upstream.tunnels === 0, 'nothing is counted');
+});
+
+test('a client that breaks off while its process takes nothing leaves nothing behind', async () => {
+  const { promise, resolve } = Promise.withResolvers<Socket>();
+  await using process = await startRawUpstream((_head, socket) => {
+    socket.removeAllListeners('data');
+    socket.pause();
+    socket.write(SWITCHING);
+    resolve(socket);
+  });
+  await using front = await startGateway(process.socketPath);
+  using client = new RawClient(front.port);
+  client.send(UPGRADE);
+  const end = await promise;
+  await client.expect('101 Switching Protocols');
+  for (let i = 0; i < 400; i++) client.send(Buffer.alloc(64 * 1024));
+  await stuck(client.socket);
+  client.socket.resetAndDestroy();
+  // The gateway does not read this client now: only what it writes tells that the client has left.
+  await until(() => {
+    if (end.writable) end.write('\x81\x01a', 'latin1');
+    return front.upstream.tunnels === 0;
+  }, 'the tunnel is over');
+});
+
+test('a client gets all that its process sent before it broke off', async (t) => {
+  const pair = async (): Promise<[near: Socket, far: Socket]> => {
+    const server = createServer({ highWaterMark: 2 * BIG, allowHalfOpen: true }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const far = connect((server.address() as AddressInfo).port, '127.0.0.1');
+    const [near] = (await once(server, 'connection')) as [Socket];
+    server.close();
+    t.after(() => {
+      near.destroy();
+      far.destroy();
+    });
+    return [near, far];
+  };
+  const [client, reader] = await pair();
+  const [upstream, process] = await pair();
+  reader.pause();
+  const { promise: over, resolve } = Promise.withResolvers<void>();
+  new Tunnel(client, upstream, 'websocket', resolve);
+  process.write(Buffer.alloc(BIG));
+  await until(() => upstream.bytesRead === BIG, 'all of it was taken from the process');
+  process.resetAndDestroy();
+  await within(new Promise((resolve) => upstream.once('close', resolve)), 'the reset');
+  assert.equal((await within(buffer(reader), 'all of it')).length, BIG);
+  await within(over, 'the end of the tunnel');
 });
