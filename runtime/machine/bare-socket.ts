@@ -154,9 +154,10 @@ export class BareSocket {
     const request = spare;
     const isText = typeof data === 'string';
     const error = isText ? handle.writeLatin1String(request, data) : handle.writeBuffer(request, data);
+    // Node aborts when a request that is still in use is used again.
+    if (error !== 0 || wroteLater()) spare = new WriteWrap();
     if (error !== 0) this.#user.onLost();
     else if (wroteLater()) {
-      spare = new WriteWrap();
       this.#await(request, data.length);
       if (!isText) request.buffer = data;
     }

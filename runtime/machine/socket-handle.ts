@@ -126,7 +126,7 @@ export function createHandleServer(onHandle: (handle: SocketHandle) => void): Se
   });
 }
 
-/** Its socket. */
+/** The socket of Node's that a handle belongs below. */
 export function socketOf(handle: SocketHandle, options: SocketConstructorOpts): Socket {
   return new Socket({ ...options, handle } as unknown as SocketConstructorOpts);
 }

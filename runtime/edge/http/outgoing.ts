@@ -1,5 +1,4 @@
 // A message on its way out through a socket.
-
 import type { BareSocket } from '../../machine/bare-socket.ts';
 import { handedOn } from '../../machine/collect-garbage.ts';
 
