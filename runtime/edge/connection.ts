@@ -125,8 +125,6 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
   #refusals = 0;
   /** Whether the next request has to wait for that. */
   #resting = false;
-  /** Whether all that was written has left, and no more will be. */
-  #finished = false;
 
   constructor(owner: ConnectionOwner, accepted: SocketHandle, proxies: TrustedProxies, entrance: Entrance) {
     this.#owner = owner;
@@ -160,7 +158,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
 
   /** Whether closing it loses nothing. */
   get done(): boolean {
-    return this.exchange === null && (this.#phase !== 'closing' || this.#finished);
+    return this.exchange === null && (this.#phase !== 'closing' || this.socket.finished);
   }
 
   /** Begins to hand the request's body to the exchange. */
@@ -240,7 +238,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
     if (this.#phase === 'head') this.#checkHead(idle);
     else if (this.#phase === 'tunnel') this.exchange?.checkTunnel(now);
     else if (this.#phase === 'closing') {
-      if (idle > (this.#finished ? LINGER_MS : BODY_IDLE_MS)) this.socket.destroy();
+      if (idle > (this.socket.finished ? LINGER_MS : BODY_IDLE_MS)) this.socket.destroy();
     } else if (this.#phase === 'exchange' && idle > BODY_IDLE_MS) {
       const awaited = this.#body !== null && this.#takesBody && !this.#stopped;
       // Only a socket that is read tells that its client has left. Nobody has use for so much behind an unanswered request.
@@ -371,7 +369,6 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
   }
 
   onFinish(): void {
-    this.#finished = true;
     this.#movedAt = performance.now();
     this.#owner.closed(this);
   }

@@ -128,6 +128,11 @@ export class BareSocket {
     return this.#handle === null && this.#stream?.destroyed !== false;
   }
 
+  /** Whether all that was written has left, and the other side has been told that no more comes. */
+  get finished(): boolean {
+    return this.#finished;
+  }
+
   get isPaused(): boolean {
     return !this.#reading;
   }
