@@ -1,6 +1,6 @@
 // The limit of what an app keeps on the disk, with real directories and processes that are only named.
 import assert from 'node:assert/strict';
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { type Disk, type LimitedApp, StorageLimits } from '../../runtime/apps/storage-limits.ts';
@@ -45,8 +45,10 @@ function world(t: TestContext, maxMb: number, disk: Partial<Disk> = {}, held: [s
   });
   t.after(() => limits.stop());
   const keep = (megabytes: number) => {
-    rmSync(join(data, 'file'), { force: true });
-    for (let n = 0; n < megabytes; n++) writeFileSync(join(data, 'file'), MB, { flag: 'a' });
+    // A look that has begun before sees all of it, or nothing.
+    const whole = `${data}.whole`;
+    for (let n = 0; n < megabytes; n++) writeFileSync(whole, MB, { flag: 'a' });
+    renameSync(whole, join(data, 'file'));
     app.writtenBytes += megabytes * MB.length;
   };
   const start = () => Object.assign(app, { isHeld: false, pid: 2, writtenBytes: 0 });
