@@ -35,12 +35,15 @@ export class JoinedReads implements Reader {
     try {
       const results = await this.#db.batch(groups.flatMap(({ statements }) => statements));
       for (const { statements, resolve } of groups) resolve(results.splice(0, statements.length));
-    } catch (error) {
-      // A read that fails must not fail the others of its batch.
-      if (groups.length === 1) groups[0]!.reject(error);
-      else
-        for (const { statements, resolve, reject } of groups)
-          this.#db.batch(statements).then(resolve, reject);
+    } catch {
+      // As in `onceMore`, each by itself: a read that fails must not fail the others of its batch.
+      for (const { statements, resolve, reject } of groups) this.#db.batch(statements).then(resolve, reject);
     }
   }
 }
+
+/**
+ * What a read answers; one that fails is read once more. A write that fails, such as on a full disk, ends the object that has the
+ * database, and with it the reads of others that are under way.
+ */
+export const onceMore = <Answer>(read: () => Promise<Answer>): Promise<Answer> => read().catch(read);

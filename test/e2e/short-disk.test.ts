@@ -121,12 +121,13 @@ test('when room is short the oldest trash goes first, then build caches, and no 
   await eventually(() => !existsSync(cache), 'the cache goes after the trash');
 });
 
-test('writes of the control plane on a full disk are refused with 507, and it is not restarted', async (t) => {
+test('writes of the control plane on a full disk are refused with 507, reads are answered, and it is not restarted', async (t) => {
   const cellar = new Cellar(SETTINGS);
   await using _ = cellar;
   using disk = SmallDisk.mount(cellar.data, 200);
   if (disk === null) return t.skip(SmallDisk.why);
   await cellar.start();
+  const id = await cellar.create('there');
   const create = (slug: string) => cellar.call('POST', '/v1/apps', { slug });
   await eventually(() => existsSync(join(cellar.data, 'ballast')), 'the ballast is there');
   disk.fill();
@@ -151,6 +152,18 @@ test('writes of the control plane on a full disk are refused with 507, and it is
     params: { slug: 'first' },
   });
   assert.equal(rpc.body.error.data.code, 'insufficient_storage');
+  // A write that fails ends the object that has the database, with what others read there at that moment.
+  const headers = { authorization: `Bearer ${cellar.key}` };
+  const read = async () => (await fetch(`${cellar.api}/v1/apps/${id}`, { headers })).status;
+  for (let round = 0; round < 5; round++) {
+    const change = { name: `A${round}`, value: 'x'.repeat(4_000) };
+    const [written, ...found] = await Promise.all([
+      cellar.call('POST', `/v1/apps/${id}/env`, change),
+      ...Array.from({ length: 10 }, read),
+    ]);
+    assert.equal(written.status, 507);
+    assert.deepEqual([...new Set(found)], [200]);
+  }
   disk.clear();
   assert.equal((await create('second')).status, 201);
   assert.doesNotMatch(cellar.output, /was started again|does not start/);
