@@ -4,8 +4,8 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { log, reason } from '../log.ts';
 import type * as litter from './litter.ts';
-import { findProcesses as findProcessesNow } from './proc.ts';
-import { findProcesses } from './processes.ts';
+import { killProcesses as killProcessesNow } from './proc.ts';
+import { killProcesses } from './processes.ts';
 import { runAs, type User } from './users.ts';
 import { threads } from './worker.ts';
 
@@ -30,9 +30,8 @@ const OPEN_DIRECTORIES = ['/tmp', '/var/tmp', '/dev/shm'];
  * @param uids the users of builds and apps
  */
 export function endLeftovers(builds: string, uids: number[]): void {
-  for (const pid of findProcessesNow(builds, uids)) {
-    if (kill(pid)) log('warn', 'ended a process that a build or an app left behind', { pid });
-  }
+  for (const pid of killProcessesNow(builds, uids))
+    log('warn', 'killed a process that a build or an app left behind', { pid });
 }
 
 /**
@@ -42,14 +41,14 @@ export function endLeftovers(builds: string, uids: number[]): void {
  */
 export async function endProcesses(user: User | null, directory: string | null): Promise<void> {
   const uids = user === null ? [] : [user.uid];
-  const find = () => findProcesses(directory, uids);
   // All at one moment: whatever forks faster than a list of processes is read does not get away. As that user, who may
   // prevent it.
   if (user !== null) await runAs(user, ['sh', '-c', 'kill -KILL -1; true'], KILL_TIMEOUT_MS).catch(() => {});
   const deadline = performance.now() + GONE_TIMEOUT_MS;
-  for (let left = await find(); left.length > 0; left = await find()) {
+  while (true) {
+    const left = await killProcesses(directory, uids);
+    if (left.length === 0) return;
     if (performance.now() > deadline) throw new Error(doNotEnd(left));
-    for (const pid of left) kill(pid);
     await hasten(left);
     await sleep(GONE_POLL_MS);
   }
@@ -99,14 +98,5 @@ async function hasten(pids: number[]): Promise<void> {
       if ((error as NodeJS.ErrnoException).code === 'EAGAIN') return;
       // It has gone, or all but gone: then its files are root's. Another one may be of the same session.
     }
-  }
-}
-
-function kill(pid: number): boolean {
-  try {
-    process.kill(pid, 'SIGKILL');
-    return true;
-  } catch {
-    return false;
   }
 }

@@ -124,14 +124,23 @@ export function tasksOf(uid: number): number {
   return tasks;
 }
 
-/** Processes of `uids`, and those that work below `directory` or have their home there. */
-export function findProcesses(directory: string | null, uids: number[]): number[] {
-  const found: number[] = [];
+/**
+ * Kills the processes of `uids`, and those that work below `directory` or have their home there.
+ * @returns those that were there. They may take a while to end
+ */
+export function killProcesses(directory: string | null, uids: number[]): number[] {
+  const killed: number[] = [];
   for (const { pid, uid, status } of allProcesses()) {
     if (/^State:\t[ZX]/m.test(status)) continue;
-    if (uids.includes(uid) || (directory !== null && isBelow(directory, pid))) found.push(pid);
+    if (!uids.includes(uid) && (directory === null || !isBelow(directory, pid))) continue;
+    try {
+      process.kill(pid, 'SIGKILL');
+      killed.push(pid);
+    } catch {
+      // It has gone.
+    }
   }
-  return found;
+  return killed;
 }
 
 function isBelow(directory: string, pid: number): boolean {

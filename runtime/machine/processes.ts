@@ -12,9 +12,9 @@ export function readUsage(root: string, pids: number[]): Promise<ReturnType<type
   return thread.run<typeof proc.readUsage>(MODULE, 'readUsage', [root, pids], { deadlineMs: DEADLINE_MS });
 }
 
-/** As `findProcesses` of `proc.ts`. @throws when the thread has too much to do */
-export function findProcesses(directory: string | null, uids: number[]): Promise<number[]> {
-  return thread.run<typeof proc.findProcesses>(MODULE, 'findProcesses', [directory, uids], {
+/** As `killProcesses` of `proc.ts`. @throws when the thread has too much to do */
+export function killProcesses(directory: string | null, uids: number[]): Promise<number[]> {
+  return thread.run<typeof proc.killProcesses>(MODULE, 'killProcesses', [directory, uids], {
     deadlineMs: DEADLINE_MS,
   });
 }
