@@ -46,7 +46,7 @@ export class UiBrowser implements AsyncDisposable {
     const browser = await chromium.launch({
       executablePath: PROGRAM!,
       // Root has no sandbox, and an ordinary user of a container may have none. It sees nothing but our own pages.
-      args: ['--no-sandbox', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE *.localhost'],
+      args: [...(process.env.CHROMARGS ?? '').split(' ').filter(Boolean), '--no-sandbox', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE *.localhost'],
       env: { HOME: directory, TMPDIR: directory, PATH: process.env.PATH ?? '', LANG: 'C.UTF-8' },
       timeout: DEADLINE_MS,
     });
@@ -106,7 +106,7 @@ export class Person implements AsyncDisposable {
 
   /** The findings of axe on what is shown now that are serious or worse. */
   async findings(): Promise<Finding[]> {
-    await this.evaluate(AXE);
+    if (!(await this.evaluate<boolean>("'axe' in window"))) await this.evaluate(AXE);
     const violations = await this.evaluate<{ id: string; impact: string; nodes: { target: string[] }[] }[]>(
       'axe.run().then(({ violations }) => violations)',
     );
