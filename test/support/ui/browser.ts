@@ -46,7 +46,7 @@ export class UiBrowser implements AsyncDisposable {
     const browser = await chromium.launch({
       executablePath: PROGRAM!,
       // Root has no sandbox, and an ordinary user of a container may have none. It sees nothing but our own pages.
-      args: [...(process.env.CHROMARGS ?? '').split(' ').filter(Boolean), '--no-sandbox', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE *.localhost'],
+      args: ['--no-sandbox', '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE *.localhost'],
       env: { HOME: directory, TMPDIR: directory, PATH: process.env.PATH ?? '', LANG: 'C.UTF-8' },
       timeout: DEADLINE_MS,
     });
