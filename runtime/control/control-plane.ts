@@ -185,13 +185,16 @@ export class Control implements Backend {
     await this.#calls.close();
   }
 
-  /** Runs the handlers, in place of those that run. @throws {Error} when they do not start; the signal's reason once it is stopped */
-  async #runHandlers(): Promise<void> {
+  /**
+   * Runs the handlers, in place of those that run, or unless there are some.
+   * @throws {Error} when they do not start; the signal's reason once it is stopped
+   */
+  async #runHandlers(unlessRunning = false): Promise<void> {
     this.#ending.signal.throwIfAborted();
     const thread = this.#ensureThread();
     const deadline = setTimeout(endRuntime, START_DEADLINE_MS);
     try {
-      await thread.run(this.#handlers());
+      await thread.run(this.#handlers(), unlessRunning);
     } finally {
       clearTimeout(deadline);
     }
@@ -233,14 +236,13 @@ export class Control implements Backend {
     }
   }
 
-  /** Miniflare starts a new workerd when one has ended, but gives up when the new one ends during its start. */
+  /** Starts its process again, unless Miniflare has done so, or does it now. */
   async #startAgain(): Promise<void> {
     await sleep(RESTART_GRACE_MS);
     if (this.#ending.signal.aborted || runtimePid() !== null) return;
-    log('error', 'the control plane has gone; starting it again');
+    log('error', 'the control plane has gone; it is started again');
     try {
-      await this.#runHandlers();
-      this.#restarted();
+      await this.#runHandlers(true);
     } catch (error) {
       log('error', 'the control plane does not start', { error: reason(error) });
     }

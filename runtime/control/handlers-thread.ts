@@ -16,7 +16,7 @@ export interface HandlersThreadOptions {
   program: string;
   /** Where it keeps its temporary files; what a killed host left there is removed. */
   temporary: string;
-  /** Called when Miniflare has started its workerd again. */
+  /** Called when its workerd had ended, and was started again. */
   onRestart: () => void;
   /** Called when the thread has ended, for whatever reason. */
   onEnd: () => void;
@@ -55,9 +55,14 @@ export class HandlersThread {
     return this.#ended;
   }
 
-  /** Runs handlers, in place of those that run. @throws {Error} when they cannot be started, or the thread ends */
-  run(handlers: HandlersOptions): Promise<void> {
-    return this.#ask(handlers);
+  /**
+   * Runs handlers, in place of those that run.
+   * @param unlessRunning whether to leave those that run when Miniflare has done what it is at: it starts a workerd that
+   * ended again by itself
+   * @throws {Error} when they cannot be started, or the thread ends
+   */
+  run(handlers: HandlersOptions, unlessRunning = false): Promise<void> {
+    return this.#ask(handlers, unlessRunning);
   }
 
   /** Ends the handlers' process, and the thread. */
@@ -68,12 +73,12 @@ export class HandlersThread {
     await this.#thread.terminate();
   }
 
-  #ask(handlers: HandlersOptions | null): Promise<void> {
+  #ask(handlers: HandlersOptions | null, unlessRunning = false): Promise<void> {
     if (this.#ended) return Promise.reject(new Error('its thread has ended'));
     const id = ++this.#lastId;
     const asked = Promise.withResolvers<void>();
     this.#asked.set(id, asked);
-    this.#thread.postMessage({ id, handlers } satisfies ToMiniflare);
+    this.#thread.postMessage({ id, handlers, unlessRunning } satisfies ToMiniflare);
     return asked.promise;
   }
 

@@ -5,14 +5,19 @@ import type { Miniflare } from 'miniflare';
 import { reason } from '../log.ts';
 import { collectAll } from '../machine/collect-garbage.ts';
 import { boundServers, type HandlersOptions, miniflareOptions, tellOfEarlyEnds } from './miniflare.ts';
+import { runtimePid } from './runtime-program.ts';
 
-/** `handlers`: to be run in place of those that run; null: nothing more is to be run. */
+/**
+ * `handlers`: to be run in place of those that run; null: nothing more is to be run. `unlessRunning`: only if nothing runs
+ * when Miniflare has done what it was at.
+ */
 export interface ToMiniflare {
   id: number;
   handlers: HandlersOptions | null;
+  unlessRunning: boolean;
 }
 
-/** That a message was obeyed, or why it could not be; or that workerd has ended and was started again. */
+/** That a message was obeyed, or why it could not be; or that workerd had ended and was started again. */
 export type FromMiniflare = { id: number; error: string | null } | 'restarted';
 
 boundServers();
@@ -23,11 +28,19 @@ const module = createRequire(import.meta.url)('miniflare') as typeof import('min
 flushCompileCache();
 let miniflare: Miniflare | null = null;
 
-async function obey(handlers: HandlersOptions | null): Promise<void> {
-  if (handlers === null) {
-    await end();
-    return;
+async function obey({ handlers, unlessRunning }: ToMiniflare): Promise<void> {
+  if (handlers === null) await end();
+  else if (!unlessRunning) await run(handlers);
+  else {
+    // Miniflare starts a workerd that ended again, and gives up when the new one ends during its start.
+    await miniflare?.ready.catch(() => {});
+    if (runtimePid() !== null) return;
+    await run(handlers);
+    tell('restarted');
   }
+}
+
+async function run(handlers: HandlersOptions): Promise<void> {
   const options = miniflareOptions(handlers, () => tell('restarted'));
   if (miniflare !== null) {
     await miniflare.setOptions(options);
@@ -54,9 +67,9 @@ function tell(message: FromMiniflare): void {
   parentPort!.postMessage(message);
 }
 
-parentPort!.on('message', ({ id, handlers }: ToMiniflare) => {
-  obey(handlers).then(
-    () => tell({ id, error: null }),
-    (error: unknown) => tell({ id, error: reason(error) }),
+parentPort!.on('message', (message: ToMiniflare) => {
+  obey(message).then(
+    () => tell({ id: message.id, error: null }),
+    (error: unknown) => tell({ id: message.id, error: reason(error) }),
   );
 });

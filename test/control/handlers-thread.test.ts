@@ -1,7 +1,7 @@
 // Miniflare in its thread: what it runs, and what whoever asks is told when it cannot.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -22,14 +22,14 @@ const handlers = (answer: string) => `
 `;
 
 /** A thread, and what it is asked to run. `program` is in the place of workerd. */
-function threadOf(t: TestContext, program?: string) {
+function threadOf(t: TestContext, program?: string, onRestart = () => {}) {
   const directory = join(temporaryDirectory(t), 'control');
   mkdirSync(directory);
   const ended = Promise.withResolvers<void>();
   const thread = new HandlersThread({
     program: program ?? writeRuntimeProgram(directory, workerdPath()),
     temporary: join(directory, 'tmp'),
-    onRestart: () => {},
+    onRestart,
     onEnd: ended.resolve,
   });
   t.after(() => thread.end());
@@ -90,4 +90,32 @@ test('whoever waits for handlers is told that their process or their thread ende
   await refused;
   assert.ok(thread.ended);
   await assert.rejects(thread.run(options(handlers('never'))), /its thread has ended/);
+});
+
+test('handlers that Miniflare starts again are not started once more, however long that takes', async (t) => {
+  const directory = temporaryDirectory(t);
+  const [program, runs, go] = ['program', 'runs', 'go'].map((name) => join(directory, name)) as [
+    string,
+    string,
+    string,
+  ];
+  const real = writeRuntimeProgram(directory, workerdPath());
+  const wait = `echo run >> ${runs}; until [ -e ${go} ]; do sleep 0.02; done`;
+  writeFileSync(program, `#!/bin/sh\n${wait}; exec ${real} "$@"\n`, { mode: 0o700 });
+  writeFileSync(go, '');
+  let restarts = 0;
+  const { thread, options } = threadOf(t, program, () => {
+    restarts++;
+  });
+  const answering = options(handlers('yes'));
+  await thread.run(answering);
+  rmSync(go);
+  process.kill(runtimePid()!, 'SIGKILL');
+  const started = () => readFileSync(runs, 'utf8').trim().split('\n').length;
+  assert.ok(await until(() => started() === 2, { everyMs: 5, timeoutMs: DEADLINE_MS }));
+  const again = thread.run(answering, true);
+  writeFileSync(go, '');
+  await again;
+  assert.equal(await answerOf(controlSocket(directory)), 'yes');
+  assert.deepEqual([started(), restarts], [2, 1]);
 });

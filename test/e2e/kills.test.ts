@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readdirSync, renameSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
-import { after, before, test } from 'node:test';
+import { after, before, beforeEach, test } from 'node:test';
 import Sqlite from 'better-sqlite3';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { cells, descendants, eventually, type Process, processes } from '../support/e2e/processes.ts';
@@ -15,6 +15,7 @@ after(() => cellar[Symbol.asyncDispose]());
 const controlPlane = () =>
   processes().find(({ parent, command }) => parent === cellar.pid && command.includes('--binary'));
 const answers = async () => (await cellar.call('GET', '/v1/apps').catch(() => null))?.status === 200;
+beforeEach(() => eventually(answers, 'the control plane is back'));
 
 test('a control plane that dies again while it starts comes back', async () => {
   const first = controlPlane()!.pid;
