@@ -12,10 +12,12 @@ process.on('exit', () => rmSync(scratch, { recursive: true, force: true }));
 const SCRIPTS = [
   // One kill of each kind.
   'chaos 5',
+  `screenshots ${scratch}`,
+  'ui-scale --quick',
+  'wranglers 4.160.0 --quick',
+  'workflows 10',
   // The project that installs least.
   'frameworks 2021',
-  `screenshots ${scratch}`,
-  'workflows 10',
   'differential json',
   'large-object 8',
 ];

@@ -1,5 +1,5 @@
 // Runs the tests, names the skipped ones, says why the others failed, and ends with the line `N passed, N failed, N skipped`.
-// Arguments name test files; none means all.
+// Arguments name test files; none means all. `--test-name-pattern=REGEX` leaves out tests of other names.
 import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -20,7 +20,12 @@ const SAID_LINES = 30;
  */
 const FIRST = 'test/builds/walls.test.ts';
 
-const named = process.argv.slice(2);
+const PATTERN = '--test-name-pattern=';
+const words = process.argv.slice(2);
+const named = words.filter((word) => !word.startsWith(PATTERN));
+const testNamePatterns = words
+  .filter((word) => word.startsWith(PATTERN))
+  .map((word) => word.slice(PATTERN.length));
 const all = named.length > 0 ? named : globSync('test/**/*.test.ts', { exclude: ['test/apps/**'] }).sort();
 if (all.length === 0) {
   console.error('no test file found');
@@ -59,7 +64,7 @@ const skips: Skip[] = [];
 const failures: Failure[] = [];
 /** What the process of each file wrote besides its tests, and what the runner said of it. */
 const said = new Map<string, string[]>();
-const tests = run({ files, concurrency: AT_ONCE, timeout: TEST_DEADLINE_MS });
+const tests = run({ files, concurrency: AT_ONCE, timeout: TEST_DEADLINE_MS, testNamePatterns });
 const keep = (file: string | undefined, message: string) => {
   if (file !== undefined) said.set(file, [...(said.get(file) ?? []), message.trimEnd()].slice(-SAID_LINES));
 };
