@@ -62,13 +62,16 @@ function inOneProcess(group: string, members: string[]): string {
 const counts = { passed: 0, failed: 0, skipped: 0 };
 const skips: Skip[] = [];
 const failures: Failure[] = [];
+let filesWithoutTest = 0;
 /** What the process of each file wrote besides its tests, and what the runner said of it. */
 const said = new Map<string, string[]>();
 const tests = run({ files, concurrency: AT_ONCE, timeout: TEST_DEADLINE_MS, testNamePatterns });
 const keep = (file: string | undefined, message: string) => {
   if (file !== undefined) said.set(file, [...(said.get(file) ?? []), message.trimEnd()].slice(-SAID_LINES));
 };
-tests.on('test:pass', ({ name, skip, todo }) => {
+tests.on('test:pass', ({ name, file, skip, todo }) => {
+  // Node counts a file of which no test ran as one that passed.
+  if (file !== undefined && resolve(name) === resolve(file)) filesWithoutTest++;
   const why = skip ?? todo;
   if (why !== undefined) skips.push({ name, reason: typeof why === 'string' ? why : 'no reason given' });
 });
@@ -80,9 +83,9 @@ tests.on('test:fail', ({ name, file = '', line = 0, details: { error } }) => {
 });
 tests.on('test:summary', (summary) => {
   if (summary.file !== undefined) return;
-  counts.passed = summary.counts.passed;
+  counts.passed = summary.counts.passed - filesWithoutTest;
   counts.skipped = summary.counts.skipped + summary.counts.todo;
-  counts.failed = summary.counts.tests - counts.passed - counts.skipped;
+  counts.failed = summary.counts.tests - summary.counts.passed - counts.skipped;
 });
 tests.compose(new spec()).pipe(process.stdout);
 tests.on('end', () => {
